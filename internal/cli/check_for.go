@@ -24,12 +24,11 @@ func forRelease(text string, names *[]string) (*upgrade, error) {
 	if text == "" {
 		return nil, nil
 	}
-	known := kubelet.Known()
-	to, ok := kubelet.ParseRelease(text)
-	if !ok || to < known.Oldest {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--for %q: want a release of Kubernetes from %s to %s", text, known.Oldest, known.Newest))
+	to, rules, err := kubelet.Known().Target(text)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--for %w", err))
 	}
-	u := &upgrade{to: to, rules: known.Nearest(to)}
+	u := &upgrade{to: to, rules: rules}
 	for _, name := range *names {
 		if !slices.Contains(u.platforms(), name) {
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--for is about the kubelet, and not %s", name), "fettle check kubelet --for "+text)

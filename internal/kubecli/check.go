@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/component/kubelet"
 	kubeapi "fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/audit"
 	"fettle.dev/fettle/internal/kube/survey"
@@ -29,6 +30,7 @@ type checkOptions struct {
 	all      bool
 	failOn   string
 	disable  []string
+	release  string // --for
 	kubelets time.Duration
 	etcd     etcdOptions
 	defrag   defragmentOptions
@@ -58,6 +60,7 @@ of them is free. It shows what it would do, and asks.
 --output has, beside the usual, html (one page), sarif (2.1.0) and openmetrics.`,
 		Example: `  kubectl fettle check --etcd-cacert /etc/kubernetes/pki/etcd/ca.crt \
     --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
+  kubectl fettle check --for 1.37 --fail-on fail
   kubectl fettle check --fail-on fail --disable O03.node='Calico hands out the addresses'`,
 		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: command.AuditFormats},
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -77,6 +80,7 @@ of them is free. It shows what it would do, and asks.
 	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed or is not applicable")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
 	f.StringArrayVar(&o.disable, "disable", nil, "do not ask a rule: ID=REASON; repeatable")
+	f.StringVar(&o.release, "for", "", "ask only the rules about kubelets, as if those were of this release of Kubernetes, 1.37: what breaks when the nodes go there")
 	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "how long all kubelets together may take to say what they run with")
 	o.etcd.flags(f)
 	o.defrag.flags(f)
@@ -96,6 +100,13 @@ func (o *checkOptions) check(changed func(string) bool) error {
 }
 
 func (a *app) check(ctx context.Context, o checkOptions) error {
+	var to, known kubelet.Release
+	if o.release != "" {
+		var err error
+		if to, known, err = kubelet.Known().Target(o.release); err != nil {
+			return ui.Exit(ui.Usage, fmt.Errorf("--for %w", err))
+		}
+	}
 	server, base, err := a.apiServer()
 	if err != nil {
 		return err
@@ -136,12 +147,23 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return checkExit(ctx, err)
 	}
-	findings, err := cluster.Findings(ctx, all, tables, disabled)
+	var findings []rule.Finding
+	platforms := cluster.Platforms()
+	if to != 0 {
+		platforms = []string{kubelet.Product.Name}
+		findings, err = cluster.KubeletsAs(ctx, known, all, disabled)
+	} else {
+		findings, err = cluster.Findings(ctx, all, tables, disabled)
+	}
 	if err != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
 	}
-	result := report.NewAudit(base.Host, cluster.Now.UTC(), cluster.Platforms(), findings)
+	result := report.NewAudit(base.Host, cluster.Now.UTC(), platforms, findings)
 	result.Cluster = true
+	if to != 0 {
+		result.For = &report.OtherRelease{Program: kubelet.Product.Name, Release: to.String(), Rules: known.String(), Here: strings.Join(cluster.KubeletVersions(), ", ")}
+		a.screen.Say("control groups and huge pages are read on a node: fettle check --for %s there", to)
+	}
 	return command.Audit(a.screen, a.version, result, o.all, cmp.Or(undetermined(result), result.Gate(o.failOn)))
 }
 

@@ -192,6 +192,16 @@ func TestCheck(t *testing.T) {
 	} {
 		check(ui.Usage, strings.Fields(args)...)
 	}
+	out, said := check(ui.GateNotMet, "--for", "1.37", "--fail-on", "fail")
+	if !strings.HasPrefix(out, "With kubelet 1.37 (here ") || !strings.Contains(out, "O63") || strings.Contains(out, "O03.node") || !strings.Contains(said, "fettle check --for 1.37") {
+		t.Errorf("%s%s", out, said)
+	}
+	if out, _ := check(ui.Done, "--for", "1.99"); !strings.HasPrefix(out, "With kubelet 1.99 (newer than is known: rules of 1.37; here ") {
+		t.Error(out)
+	}
+	if _, said := check(ui.Usage, "--for", "1.28"); !strings.Contains(said, "want a release of Kubernetes from 1.29 to 1.37") {
+		t.Error(said)
+	}
 	gone := apiServer(t, map[string]any{})
 	if code, _, said := run(t, "--kubeconfig", gone, "check"); code != ui.Failed || !strings.Contains(said, "the API server") {
 		t.Errorf("%d %s", code, said)

@@ -113,6 +113,16 @@ func (r *Releases) at(spans []span, of Release) (string, bool) {
 // Nearest is the release itself where it is known, and else the oldest or the newest.
 func (r *Releases) Nearest(of Release) Release { return min(max(of, r.Oldest), r.Newest) }
 
+// Target reads a release that a kubelet is to be taken for, and names the known one whose
+// rules are applied: the newest, for one that is newer than is known.
+func (r *Releases) Target(text string) (to, rules Release, err error) {
+	to, ok := ParseRelease(text)
+	if !ok || to < r.Oldest {
+		return 0, 0, fmt.Errorf("%q: want a release of Kubernetes from %s to %s", text, r.Oldest, r.Newest)
+	}
+	return to, r.Nearest(to), nil
+}
+
 // HasField reports whether KubeletConfiguration has a field in a release; 0 stands for any
 // of them.
 func (r *Releases) HasField(name string, of Release) bool {

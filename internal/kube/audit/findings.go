@@ -135,15 +135,34 @@ func (m *machineOf) Read(name string, _ rule.Type) rule.Answer {
 	return rule.Answer{Unknown: name + " is a setting of a machine, and this is a cluster"}
 }
 
+// KubeletsAs are the findings of the nodes' kubelets as if those were of another release.
+func (c *Cluster) KubeletsAs(ctx context.Context, as kubelet.Release, rules *rule.Catalogue, disabled map[string]string) ([]rule.Finding, error) {
+	other := *c
+	other.as = as
+	return other.kubelets(ctx, rules, disabled), ctx.Err()
+}
+
+// KubeletVersions are those of the nodes, each once.
+func (c *Cluster) KubeletVersions() []string {
+	var out []string
+	for _, n := range c.Nodes {
+		if v := strings.TrimPrefix(n.Kubelet, "v"); v != "" && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // kubelets asks the rules of kubelets of each node. A rule that nobody wants is told once.
 func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
 	var out []rule.Finding
 	told := map[string]bool{}
 	if len(c.Nodes) == 0 && c.Unread[OfNodes] != "" {
-		c = &Cluster{Nodes: []Node{{Unread: c.Unread[OfNodes]}}, OpenShift: c.OpenShift}
+		c = &Cluster{Nodes: []Node{{Unread: c.Unread[OfNodes]}}, OpenShift: c.OpenShift, as: c.as}
 	}
 	for _, n := range c.Nodes {
-		for _, f := range rules.Check(ctx, n.machine(ctx, c.OpenShift != ""), []string{ofKubelet}, disabled) {
+		for _, f := range rules.Check(ctx, n.machine(ctx, c.OpenShift != "", c.as), []string{ofKubelet}, disabled) {
 			if _, off := f.IsDisabled(); off {
 				if !told[f.ID] {
 					out = append(out, f)
@@ -166,14 +185,14 @@ func (kubeletOf) Read(name string, _ rule.Type) rule.Answer {
 	return rule.Answer{Unknown: name + " is read on the node"}
 }
 
-func (n *Node) machine(ctx context.Context, openshift bool) rule.Machine {
+func (n *Node) machine(ctx context.Context, openshift bool, as kubelet.Release) rule.Machine {
 	p := kubelet.Product
 	p.Find = func(context.Context, *host.Host) ([]component.Installed, error) {
 		if n.Unread != "" {
 			return nil, errors.New(n.Unread)
 		}
 		i, err := kubelet.Of(kubelet.Reported{
-			Config: n.Config, At: "/configz of node " + n.Name, Version: strings.TrimPrefix(n.Kubelet, "v"), OpenShift: openshift,
+			Config: n.Config, At: "/configz of node " + n.Name, Version: strings.TrimPrefix(n.Kubelet, "v"), OpenShift: openshift, As: as,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("/configz: %w", err)
