@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // missing skips a test whose component is not here, and fails where all are required.
@@ -36,9 +38,9 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestRealKubelet holds the table against the gates that the kubelet of test/cluster lists
-// in its help: those in alpha and beta.
-func TestRealKubelet(t *testing.T) {
+// kubelet is the program that test/cluster builds.
+func kubelet(t *testing.T) string {
+	t.Helper()
 	dir, err := exec.Command("../cluster/build", "--print").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +49,35 @@ func TestRealKubelet(t *testing.T) {
 	if _, err := os.Stat(program); err != nil {
 		missing(t, "the kubelet is not built: test/cluster/build")
 	}
+	return program
+}
+
+// TestRefused: a real kubelet does not start with a gate that it does not know, nor with one
+// that is set against its lock.
+func TestRefused(t *testing.T) {
+	program, dir := kubelet(t), t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that starts would run on
+	defer cancel()
+	for gates, want := range map[string]string{
+		"WhatComesThen: true":   "unrecognized feature gate: WhatComesThen",
+		"KubeletTracing: false": "cannot set feature gate KubeletTracing to false, feature is locked to true",
+	} {
+		config := filepath.Join(dir, "config.yaml")
+		text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates: {" + gates + "}\n"
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(ctx, program, "--config", config, "--root-dir", filepath.Join(dir, "state")).CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte(want)) {
+			t.Errorf("%s: %v, without %q: %s", gates, err, want, out)
+		}
+	}
+}
+
+// TestRealKubelet holds the table against the gates that the kubelet of test/cluster lists
+// in its help: those in alpha and beta.
+func TestRealKubelet(t *testing.T) {
+	program := kubelet(t)
 	help, err := exec.Command(program, "--help").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, help)
