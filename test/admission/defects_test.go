@@ -43,7 +43,7 @@ func rare(n admission.Node, reserved, held string, options ...string) admission.
 		}
 		return s
 	}
-	in := admission.Input{Node: n, Settings: admission.Settings{
+	in := admission.Input{Node: n, Settings: admission.Settings{Release: upstream.Release,
 		CPUManagerPolicy: admission.PolicyStatic, CPUManagerPolicyOptions: map[string]string{}, ReservedSystemCPUs: list(reserved),
 		TopologyManagerPolicy: admission.PolicyNone, TopologyManagerScope: admission.ScopeContainer, MemoryManagerPolicy: admission.MemoryPolicyNone,
 		KubeReserved: admission.Resources{admission.Memory: resource.MustParse("1Gi")},

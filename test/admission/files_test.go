@@ -225,7 +225,7 @@ func TestExampleFiles(t *testing.T) {
 		in.Node.NUMA[i].HugePages = []admission.HugePages{{SizeBytes: mib2, Pages: 10}}
 	}
 	gib := admission.Resources{admission.Memory: resource.MustParse("1Gi")}
-	in.Settings = admission.Settings{
+	in.Settings = admission.Settings{Release: upstream.Release,
 		CPUManagerPolicy: admission.PolicyStatic, ReservedSystemCPUs: unit.CPUs(0), TopologyManagerPolicy: admission.PolicySingleNUMANode, TopologyManagerScope: admission.ScopeContainer,
 		MemoryManagerPolicy: admission.MemoryPolicyStatic, KubeReserved: gib, ReservedMemory: []admission.MemoryReservation{{NUMANode: 0, Limits: gib}},
 	}
@@ -235,6 +235,8 @@ func TestExampleFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Pod = file.Pods[0].Pod
+	in.Pod.Release = upstream.Release
+	in.Pod.Default()
 	var pod v1.Pod
 	if err := yaml.Unmarshal([]byte(manifest), &pod); err != nil {
 		t.Fatal(err)

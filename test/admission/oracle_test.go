@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	apiv1 "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 
@@ -197,8 +196,10 @@ func read(raw *v1.Pod, in *admission.Input) (*v1.Pod, error) {
 		return nil, err
 	}
 	in.Pod = f.Pods[0].Pod
+	in.Pod.Release = upstream.Release
+	in.Pod.Default()
 	pod := raw.DeepCopy()
-	apiv1.SetDefaults_Pod(pod)
+	upstream.Default(pod)
 	return pod, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/test/admission/upstream"
 )
 
 // dice throws everything that is random here, from one seed.
@@ -137,7 +138,7 @@ func (d dice) memory(n *admission.Node, ids []int) {
 
 // settings are those of a kubelet; most of them start.
 func (d dice) settings(n *admission.Node) admission.Settings {
-	s := admission.Settings{
+	s := admission.Settings{Release: upstream.Release,
 		CPUManagerPolicy:      one(d, admission.PolicyStatic, admission.PolicyStatic, admission.PolicyStatic, admission.PolicyStatic, admission.PolicyNone),
 		TopologyManagerPolicy: one(d, admission.PolicyNone, admission.PolicyBestEffort, admission.PolicyRestricted, admission.PolicySingleNUMANode, admission.PolicyRestricted),
 		TopologyManagerScope:  one(d, admission.ScopeContainer, admission.ScopePod),

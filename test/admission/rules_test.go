@@ -112,7 +112,9 @@ func TestRules(t *testing.T) {
 		}
 		pod := raw.DeepCopy()
 		upstream.Default(pod)
-		p, err := admission.Predict(admission.Input{Node: node, Pod: f.Pods[0].Pod})
+		f.Pods[0].Pod.Release = upstream.Release
+		f.Pods[0].Pod.Default()
+		p, err := admission.Predict(admission.Input{Node: node, Pod: f.Pods[0].Pod, Settings: admission.Settings{Release: upstream.Release}})
 		if err != nil {
 			t.Fatal(err)
 		}

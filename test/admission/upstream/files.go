@@ -1,16 +1,12 @@
 package upstream
 
 import (
-	"context"
-	"time"
-
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
-	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
@@ -36,10 +32,10 @@ func StartFiles(dir string, in *admission.Input, pods []*v1.Pod) (*Files, error)
 	f := &Files{Pods: pods}
 	machine, reservation, s := Machine(&in.Node), reserved(in.Settings), in.Settings
 	var err error
-	if f.topology, err = topologymanager.NewManager(machine.Topology, s.TopologyManagerPolicy, s.TopologyManagerScope, s.TopologyManagerPolicyOptions); err != nil {
+	if f.topology, err = newTopologyManager(machine, s); err != nil {
 		return nil, err
 	}
-	if f.CPU, err = cpumanager.NewManager(s.CPUManagerPolicy, s.CPUManagerPolicyOptions, time.Hour, machine, cpuset.New(s.ReservedSystemCPUs.Numbers()...), reservation, dir, f.topology); err != nil {
+	if f.CPU, err = newCPUManager(s, machine, cpuset.New(s.ReservedSystemCPUs.Numbers()...), reservation, dir, f.topology); err != nil {
 		return nil, err
 	}
 	var list []kubeletconfig.MemoryReservation
@@ -50,27 +46,23 @@ func StartFiles(dir string, in *admission.Input, pods []*v1.Pod) (*Files, error)
 		}
 		list = append(list, kubeletconfig.MemoryReservation{NumaNode: int32(r.NUMANode), Limits: limits})
 	}
-	ctx := context.Background()
-	if f.Memory, err = memorymanager.NewManager(ctx, s.MemoryManagerPolicy, machine, reservation, list, dir, f.topology); err != nil {
+	if f.Memory, err = newMemoryManager(s.MemoryManagerPolicy, machine, reservation, list, dir, f.topology); err != nil {
 		return nil, err
 	}
 	active := func() []*v1.Pod { return f.Pods }
 	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return true })
-	if err := f.CPU.Start(active, ready, noStatus{}, nil, containermap.NewContainerMap()); err != nil {
+	if err := startManagers(f, active, ready); err != nil {
 		return nil, err
 	}
-	if err := f.Memory.Start(ctx, active, ready, noStatus{}, nil, containermap.NewContainerMap()); err != nil {
-		return nil, err
-	}
-	f.topology.AddHintProvider(f.CPU)
-	f.topology.AddHintProvider(f.Memory)
+	addProvider(f.topology, f.CPU)
+	addProvider(f.topology, f.Memory)
 	return f, nil
 }
 
 // Admit lets the managers have a pod.
 func (f *Files) Admit(pod *v1.Pod) lifecycle.PodAdmitResult {
 	f.Pods = append(f.Pods, pod)
-	return f.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod})
+	return admit(f.topology, pod)
 }
 
 // noStatus knows no pod's status, so that nothing is done to containers.

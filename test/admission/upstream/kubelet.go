@@ -3,14 +3,11 @@
 package upstream
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/go-logr/logr"
-	cadvisor "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -19,16 +16,13 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	"k8s.io/kubernetes/pkg/features"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
-	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	cpustate "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
-	cputopology "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
 	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/config"
-	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/cpuset"
 
 	"fettle.dev/fettle/internal/kube/admission"
@@ -72,13 +66,13 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 	machine := Machine(node)
 	reservation := reserved(s)
 	var err error
-	if k.topology, err = topologymanager.NewManager(machine.Topology, s.TopologyManagerPolicy, s.TopologyManagerScope, s.TopologyManagerPolicyOptions); err != nil {
+	if k.topology, err = newTopologyManager(machine, s); err != nil {
 		return nil, err
 	}
-	if k.devices, err = newDeviceManager(dir+"/kubelet.sock", machine.Topology, k.topology); err != nil {
+	if k.devices, err = newDevices(dir+"/kubelet.sock", machine, k.topology); err != nil {
 		return nil, err
 	}
-	topology, err := cputopology.Discover(machine)
+	topology, err := discover(machine)
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +81,13 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 		return nil, fmt.Errorf("reserved CPUs that are not online")
 	}
 	// The constructor of the manager checks more than that of the policy.
-	if _, err = cpumanager.NewManager(s.CPUManagerPolicy, s.CPUManagerPolicyOptions, time.Hour, machine, cpus, reservation, dir, k.topology); err != nil {
+	if _, err = newCPUManager(s, machine, cpus, reservation, dir, k.topology); err != nil {
 		return nil, err
 	}
 	if s.CPUManagerPolicy == admission.PolicyStatic {
 		q := reservation[v1.ResourceCPU]
 		number := int(math.Ceil(float64(q.MilliValue()) / 1000))
-		k.cpu, err = cpumanager.NewStaticPolicy(topology, number, cpus, k.topology, s.CPUManagerPolicyOptions)
+		k.cpu, err = newStaticPolicy(topology, number, cpus, k.topology, s.CPUManagerPolicyOptions)
 	} else {
 		k.cpu, err = cpumanager.NewNonePolicy(s.CPUManagerPolicyOptions)
 	}
@@ -103,7 +97,7 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 	if err := k.newMemory(dir, machine, reservation, s); err != nil {
 		return nil, err
 	}
-	k.CPU, k.Memory = cpustate.NewMemoryState(), memorystate.NewMemoryState(logr.Discard())
+	k.CPU, k.Memory = newCPUState(), memorystate.NewMemoryState(logr.Discard())
 	if st := in.State.CPU; st != nil {
 		k.CPU.SetDefaultCPUSet(cpuset.New(st.Default.Numbers()...))
 		all := cpustate.ContainerCPUAssignments{}
@@ -115,19 +109,19 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 		}
 		k.CPU.SetCPUAssignments(all)
 	}
-	if err := k.cpu.Start(k.CPU); err != nil {
+	if err := startCPU(k.cpu, k.CPU); err != nil {
 		return nil, err
 	}
-	if err := k.memory.Start(context.Background(), k.Memory); err != nil {
+	if err := startMemory(k.memory, k.Memory); err != nil {
 		return nil, err
 	}
-	k.topology.AddHintProvider(recorder{k, "device manager", k.devices})
-	k.topology.AddHintProvider(recorder{k, "CPU manager", cpuProvider{k}})
-	k.topology.AddHintProvider(recorder{k, "memory manager", memoryProvider{k}})
+	addProvider(k.topology, recorder{k, "device manager", k.devices})
+	addProvider(k.topology, recorder{k, "CPU manager", cpuProvider{k}})
+	addProvider(k.topology, recorder{k, "memory manager", memoryProvider{k}})
 	return k, k.register(in.Devices)
 }
 
-func (k *Kubelet) newMemory(dir string, machine *cadvisor.MachineInfo, reservation v1.ResourceList, s admission.Settings) error {
+func (k *Kubelet) newMemory(dir string, machine *machineInfo, reservation v1.ResourceList, s admission.Settings) error {
 	var list []kubeletconfig.MemoryReservation
 	byNode := map[int]map[v1.ResourceName]uint64{}
 	for _, n := range machine.Topology {
@@ -143,16 +137,15 @@ func (k *Kubelet) newMemory(dir string, machine *cadvisor.MachineInfo, reservati
 		}
 		list = append(list, kubeletconfig.MemoryReservation{NumaNode: int32(r.NUMANode), Limits: limits})
 	}
-	ctx := context.Background()
-	_, err := memorymanager.NewManager(ctx, s.MemoryManagerPolicy, machine, reservation, list, dir, k.topology)
+	_, err := newMemoryManager(s.MemoryManagerPolicy, machine, reservation, list, dir, k.topology)
 	if err != nil {
 		return err
 	}
 	if s.MemoryManagerPolicy != admission.MemoryPolicyStatic {
-		k.memory = memorymanager.NewPolicyNone(ctx)
+		k.memory = newMemoryNone()
 		return nil
 	}
-	k.memory, err = memorymanager.NewPolicyStatic(ctx, machine, byNode, k.topology)
+	k.memory, err = newMemoryStatic(machine, byNode, k.topology)
 	return err
 }
 
@@ -162,7 +155,7 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 		return nil
 	}
 	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return true })
-	if err := k.devices.Start(k.Active, ready, containermap.NewContainerMap(), sets.New[string]()); err != nil {
+	if err := startDevices(k.devices, k.Active, ready); err != nil {
 		return err
 	}
 	other := &v1.Pod{Spec: v1.PodSpec{}}
@@ -171,7 +164,7 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 	for _, r := range devices {
 		p := &plugin{resource: r.Name}
 		k.plugins[r.Name] = p
-		if err := k.devices.PluginConnected(r.Name, p); err != nil {
+		if err := connect(k.devices, r.Name, p); err != nil {
 			return err
 		}
 		list := &v1beta1.ListAndWatchResponse{}
@@ -190,12 +183,12 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 			}
 		}
 		// All are healthy until those in use are given away.
-		k.devices.PluginListAndWatchReceiver(r.Name, list)
+		receive(k.devices, r.Name, list)
 		if len(use) > 0 {
 			p.prefer = use
 			c := v1.Container{Name: "of-" + r.Name, Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceName(r.Name): *resource.NewQuantity(int64(len(use)), resource.DecimalSI)}}}
 			other.Spec.Containers = append(other.Spec.Containers, c)
-			if err := k.devices.Allocate(other, &c); err != nil {
+			if err := allocate(k.devices, other, &c); err != nil {
 				return fmt.Errorf("devices in use: %w", err)
 			}
 			if got := k.DevicesOf("others", c.Name)[r.Name]; !slices.Equal(got, slices.Sorted(slices.Values(use))) {
@@ -208,13 +201,13 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 				list.Devices[i].Health = v1beta1.Unhealthy
 			}
 		}
-		k.devices.PluginListAndWatchReceiver(r.Name, list)
+		receive(k.devices, r.Name, list)
 	}
 	return nil
 }
 
 // Stop ends what Start has begun.
-func (k *Kubelet) Stop() { k.devices.Stop() }
+func (k *Kubelet) Stop() { stopDevices(k.devices) }
 
 // Active are the pods that the kubelet knows.
 func (k *Kubelet) Active() []*v1.Pod { return k.active }
@@ -254,10 +247,10 @@ func (k *Kubelet) Admit(pod *v1.Pod) (r Result) {
 		r.Calls = k.calls
 		r.Affinity = map[string]topologymanager.TopologyHint{}
 		for _, c := range containers(pod) {
-			r.Affinity[c.Name] = k.topology.GetAffinity(string(pod.UID), c.Name)
+			r.Affinity[c.Name] = affinityOf(k.topology, string(pod.UID), c.Name)
 		}
 	}()
-	a := k.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod})
+	a := admit(k.topology, pod)
 	return Result{Admit: a.Admit, Reason: a.Reason, Message: a.Message}
 }
 
@@ -265,25 +258,11 @@ func (k *Kubelet) Admit(pod *v1.Pod) (r Result) {
 func (k *Kubelet) Remove(pod *v1.Pod) {
 	k.active = slices.DeleteFunc(k.active, func(p *v1.Pod) bool { return p.UID == pod.UID })
 	for _, c := range containers(pod) {
-		k.cpu.RemoveContainer(k.CPU, string(pod.UID), c.Name)
-		k.memory.RemoveContainer(context.Background(), k.Memory, string(pod.UID), c.Name)
+		removeContainer(k, string(pod.UID), c.Name)
 	}
-	k.devices.UpdateAllocatedDevices()
+	updateAllocated(k.devices)
 }
 
 func containers(pod *v1.Pod) []v1.Container {
 	return append(slices.Clone(pod.Spec.InitContainers), pod.Spec.Containers...)
-}
-
-// Predicate is the kubelet's last check, on a node with other pods.
-func (k *Kubelet) Predicate(node *v1.Node, others []*v1.Pod, pod *v1.Pod) lifecycle.PodAdmitResult {
-	h := lifecycle.NewPredicateAdmitHandler(func() (*v1.Node, error) { return node, nil }, nobodyElse{}, k.devices.UpdatePluginResources)
-	return h.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others})
-}
-
-// nobodyElse evicts no pod.
-type nobodyElse struct{}
-
-func (nobodyElse) HandleAdmissionFailure(_ context.Context, _ *v1.Pod, why []lifecycle.PredicateFailureReason) ([]lifecycle.PredicateFailureReason, error) {
-	return why, nil
 }

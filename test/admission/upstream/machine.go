@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	cadvisor "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -33,13 +32,13 @@ func reserved(s admission.Settings) v1.ResourceList {
 }
 
 // Machine is a machine as cAdvisor reports it.
-func Machine(n *admission.Node) *cadvisor.MachineInfo {
-	m := &cadvisor.MachineInfo{NumCores: len(n.CPUs)}
+func Machine(n *admission.Node) *machineInfo {
+	m := &machineInfo{NumCores: len(n.CPUs)}
 	sockets := map[int]bool{}
 	for _, node := range n.NUMA {
-		c := cadvisor.Node{Id: node.ID, Memory: node.MemoryBytes, Distances: node.Distances}
+		c := machineNode{Id: node.ID, Memory: node.MemoryBytes, Distances: node.Distances}
 		for _, h := range node.HugePages {
-			c.HugePages = append(c.HugePages, cadvisor.HugePagesInfo{PageSize: h.SizeBytes / 1024, NumPages: h.Pages})
+			c.HugePages = append(c.HugePages, machinePages{PageSize: h.SizeBytes / 1024, NumPages: h.Pages})
 		}
 		type key struct{ socket, core int }
 		at := map[key]int{}
@@ -53,9 +52,9 @@ func Machine(n *admission.Node) *cadvisor.MachineInfo {
 			if !ok {
 				i = len(c.Cores)
 				at[k] = i
-				core := cadvisor.Core{Id: cpu.Core, SocketID: cpu.Socket}
+				core := machineCore{Id: cpu.Core, SocketID: cpu.Socket}
 				if cpu.Uncore >= 0 {
-					core.UncoreCaches = []cadvisor.Cache{{Id: cpu.Uncore, Level: 3}}
+					core.UncoreCaches = []machineCache{{Id: cpu.Uncore, Level: 3}}
 				}
 				c.Cores = append(c.Cores, core)
 			}

@@ -13,7 +13,10 @@ import (
 )
 
 // Default fills a pod in as the API server does.
-func Default(pod *v1.Pod) { legacyscheme.Scheme.Default(pod) }
+func Default(pod *v1.Pod) {
+	legacyscheme.Scheme.Default(pod)
+	defaultPodResources(pod)
+}
 
 // Class is the class of a pod.
 func Class(pod *v1.Pod) string { return string(qos.ComputePodQOS(pod)) }

@@ -1,0 +1,187 @@
+//go:build !kubernetes_1_37
+
+package upstream
+
+import (
+	"context"
+	"time"
+	_ "unsafe" // for go:linkname
+
+	cadvisor "github.com/google/cadvisor/info/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
+	cpustate "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
+	cputopology "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	deviceplugin "k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/plugin/v1beta1"
+	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
+	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/config"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/utils/cpuset"
+
+	"fettle.dev/fettle/internal/kube/admission"
+)
+
+// Release is the one whose managers run here.
+const Release admission.Release = 34
+
+type (
+	machineInfo  = cadvisor.MachineInfo
+	machineNode  = cadvisor.Node
+	machineCore  = cadvisor.Core
+	machineCache = cadvisor.Cache
+	machinePages = cadvisor.HugePagesInfo
+)
+
+// defaultPodResources does nothing: this release fills in spec.resources with all else.
+func defaultPodResources(*v1.Pod) {}
+
+// newDeviceManager is the constructor beneath devicemanager.NewManagerImpl, which has
+// its socket and its file in /var/lib/kubelet; this one has them where it is told.
+//
+//go:linkname newDeviceManager k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
+func newDeviceManager(socket string, nodes []cadvisor.Node, affinity topologymanager.Store) (*devicemanager.ManagerImpl, error)
+
+func newDevices(socket string, m *machineInfo, affinity topologymanager.Store) (*devicemanager.ManagerImpl, error) {
+	return newDeviceManager(socket, m.Topology, affinity)
+}
+
+func newTopologyManager(m *machineInfo, s admission.Settings) (topologymanager.Manager, error) {
+	return topologymanager.NewManager(m.Topology, s.TopologyManagerPolicy, s.TopologyManagerScope, s.TopologyManagerPolicyOptions)
+}
+
+func discover(m *machineInfo) (*cputopology.CPUTopology, error) { return cputopology.Discover(m) }
+
+func newCPUManager(s admission.Settings, m *machineInfo, cpus cpuset.CPUSet, reserved v1.ResourceList, dir string, affinity topologymanager.Store) (cpumanager.Manager, error) {
+	return cpumanager.NewManager(s.CPUManagerPolicy, s.CPUManagerPolicyOptions, time.Hour, m, cpus, reserved, dir, affinity)
+}
+
+func newStaticPolicy(t *cputopology.CPUTopology, number int, cpus cpuset.CPUSet, affinity topologymanager.Store, options map[string]string) (cpumanager.Policy, error) {
+	return cpumanager.NewStaticPolicy(t, number, cpus, affinity, options)
+}
+
+func newCPUState() cpustate.State { return cpustate.NewMemoryState() }
+
+func newMemoryManager(policy string, m *machineInfo, reserved v1.ResourceList, list []kubeletconfig.MemoryReservation, dir string, affinity topologymanager.Store) (memorymanager.Manager, error) {
+	return memorymanager.NewManager(context.Background(), policy, m, reserved, list, dir, affinity)
+}
+
+func newMemoryNone() memorymanager.Policy { return memorymanager.NewPolicyNone(context.Background()) }
+
+func newMemoryStatic(m *machineInfo, reserved map[int]map[v1.ResourceName]uint64, affinity topologymanager.Store) (memorymanager.Policy, error) {
+	return memorymanager.NewPolicyStatic(context.Background(), m, reserved, affinity)
+}
+
+func startCPU(p cpumanager.Policy, s cpustate.State) error { return p.Start(s) }
+
+func startMemory(p memorymanager.Policy, s memorystate.State) error {
+	return p.Start(context.Background(), s)
+}
+
+func startManagers(f *Files, active func() []*v1.Pod, ready config.SourcesReady) error {
+	if err := f.CPU.Start(active, ready, noStatus{}, nil, containermap.NewContainerMap()); err != nil {
+		return err
+	}
+	return f.Memory.Start(context.Background(), active, ready, noStatus{}, nil, containermap.NewContainerMap())
+}
+
+func startDevices(m *devicemanager.ManagerImpl, active func() []*v1.Pod, ready config.SourcesReady) error {
+	return m.Start(active, ready, containermap.NewContainerMap(), sets.New[string]())
+}
+
+func connect(m *devicemanager.ManagerImpl, resource string, p deviceplugin.DevicePlugin) error {
+	return m.PluginConnected(resource, p)
+}
+
+func receive(m *devicemanager.ManagerImpl, resource string, list *v1beta1.ListAndWatchResponse) {
+	m.PluginListAndWatchReceiver(resource, list)
+}
+
+func allocate(m *devicemanager.ManagerImpl, pod *v1.Pod, c *v1.Container) error {
+	return m.Allocate(pod, c)
+}
+
+func updateAllocated(m *devicemanager.ManagerImpl) { m.UpdateAllocatedDevices() }
+
+func stopDevices(m *devicemanager.ManagerImpl) { _ = m.Stop() }
+
+func addProvider(t topologymanager.Manager, p topologymanager.HintProvider) { t.AddHintProvider(p) }
+
+func affinityOf(t topologymanager.Manager, pod, container string) topologymanager.TopologyHint {
+	return t.GetAffinity(pod, container)
+}
+
+func admit(t topologymanager.Manager, pod *v1.Pod) lifecycle.PodAdmitResult {
+	return t.Admit(&lifecycle.PodAdmitAttributes{Pod: pod})
+}
+
+func removeContainer(k *Kubelet, pod, container string) {
+	_ = k.cpu.RemoveContainer(k.CPU, pod, container)
+	k.memory.RemoveContainer(context.Background(), k.Memory, pod, container)
+}
+
+// Predicate is the kubelet's last check, on a node with other pods.
+func (k *Kubelet) Predicate(node *v1.Node, others []*v1.Pod, pod *v1.Pod) lifecycle.PodAdmitResult {
+	h := lifecycle.NewPredicateAdmitHandler(func() (*v1.Node, error) { return node, nil }, nobodyElse{}, k.devices.UpdatePluginResources)
+	return h.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others})
+}
+
+// nobodyElse evicts no pod.
+type nobodyElse struct{}
+
+func (nobodyElse) HandleAdmissionFailure(_ context.Context, _ *v1.Pod, why []lifecycle.PredicateFailureReason) ([]lifecycle.PredicateFailureReason, error) {
+	return why, nil
+}
+
+// recorder keeps what a manager answers.
+type recorder struct {
+	k    *Kubelet
+	name string
+	topologymanager.HintProvider
+}
+
+func (r recorder) GetTopologyHints(pod *v1.Pod, c *v1.Container) map[string][]topologymanager.TopologyHint {
+	hints := r.HintProvider.GetTopologyHints(pod, c)
+	r.k.calls = append(r.k.calls, Call{c.Name, r.name, hints})
+	return hints
+}
+
+func (r recorder) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymanager.TopologyHint {
+	hints := r.HintProvider.GetPodTopologyHints(pod)
+	r.k.calls = append(r.k.calls, Call{"", r.name, hints})
+	return hints
+}
+
+type cpuProvider struct{ *Kubelet }
+
+func (p cpuProvider) GetTopologyHints(pod *v1.Pod, c *v1.Container) map[string][]topologymanager.TopologyHint {
+	return p.cpu.GetTopologyHints(p.CPU, pod, c)
+}
+
+func (p cpuProvider) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymanager.TopologyHint {
+	return p.cpu.GetPodTopologyHints(p.CPU, pod)
+}
+
+func (p cpuProvider) Allocate(pod *v1.Pod, c *v1.Container) error {
+	return p.cpu.Allocate(p.CPU, pod, c)
+}
+
+type memoryProvider struct{ *Kubelet }
+
+func (p memoryProvider) GetTopologyHints(pod *v1.Pod, c *v1.Container) map[string][]topologymanager.TopologyHint {
+	return p.memory.GetTopologyHints(context.Background(), p.Memory, pod, c)
+}
+
+func (p memoryProvider) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymanager.TopologyHint {
+	return p.memory.GetPodTopologyHints(context.Background(), p.Memory, pod)
+}
+
+func (p memoryProvider) Allocate(pod *v1.Pod, c *v1.Container) error {
+	return p.memory.Allocate(context.Background(), p.Memory, pod, c)
+}
