@@ -8,7 +8,6 @@ import (
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
@@ -85,7 +84,8 @@ func (p *Placement) obstacles(n *Node, l *Place, effects ...core.TaintEffect) []
 			break
 		}
 	}
-	if t, found := corev1.FindMatchingUntoleratedTaint(l.Taints, p.Tolerations, func(t *core.Taint) bool { return slices.Contains(effects, t.Effect) }); found {
+	if i := slices.IndexFunc(l.Taints, func(t core.Taint) bool { return slices.Contains(effects, t.Effect) && !p.tolerates(t) }); i >= 0 {
+		t := l.Taints[i]
 		all = append(all, obstacle{ReasonTaint, "node(s) had untolerated taint(s)", fmt.Sprintf("the pod does not tolerate the node's taint %s", t.ToString())})
 	}
 	return all
@@ -125,8 +125,18 @@ func (p *Placement) wants(l *Place) string {
 // cordon is the taint that a pod has to tolerate for a node that is cordoned.
 var cordon = core.Taint{Key: core.TaintNodeUnschedulable, Effect: core.TaintEffectNoSchedule}
 
+// tolerates reports whether a toleration covers a taint. Those that compare numbers (Lt, Gt)
+// need the feature gate TaintTolerationComparisonOperators, which is off by default.
 func (p *Placement) tolerates(t core.Taint) bool {
-	return corev1.TolerationsTolerateTaint(p.Tolerations, &t)
+	return slices.ContainsFunc(p.Tolerations, func(l core.Toleration) bool {
+		switch {
+		case l.Effect != "" && l.Effect != t.Effect, l.Key != "" && l.Key != t.Key:
+			return false
+		case l.Operator == core.TolerationOpExists:
+			return true
+		}
+		return (l.Operator == "" || l.Operator == core.TolerationOpEqual) && l.Value == t.Value
+	})
 }
 
 // conflicts reports whether two pods cannot have their ports on one node.
