@@ -243,7 +243,7 @@ func dropCapabilities() error {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // before Linux 4.3 there are none
-	for c := uintptr(0); c < 64; c++ {
+	for c := range uintptr(64) {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); errors.Is(err, unix.EINVAL) {
 			break // the kernel has no more
 		} else if err != nil {

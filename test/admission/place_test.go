@@ -7,12 +7,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/admission/podfile"
+	"fettle.dev/fettle/test/admission/upstream"
 )
 
 // requirement is one of a node's labels, or of its name.
@@ -91,6 +91,7 @@ func TestPlace(t *testing.T) {
 		// As plug-in DefaultTolerationSeconds has it.
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: v1.TaintNodeNotReady, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute})
 		in := admission.Input{
+			Settings: admission.Settings{Release: upstream.Release},
 			Node:     admission.Node{Name: "n1", CPUs: []admission.Processor{{Uncore: -1}}, NUMA: []admission.NUMANode{{MemoryBytes: 1 << 30}}},
 			Place:    &admission.Place{Labels: node.Labels, Taints: node.Spec.Taints, Ports: podfile.HostPorts(&other.Spec)},
 			Capacity: admission.CapacityOf(podfile.Resources(node.Status.Allocatable), []admission.Pod{podfile.Of(&other.Spec)}),
@@ -100,9 +101,7 @@ func TestPlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		handler := lifecycle.NewPredicateAdmitHandler(func() (*v1.Node, error) { return node, nil }, lifecycle.NewAdmissionFailureHandlerStub(),
-			func(*framework.NodeInfo, *lifecycle.PodAdmitAttributes) error { return nil })
-		r := handler.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: []*v1.Pod{other}})
+		r := upstream.Predicate(node, []*v1.Pod{other}, pod, func(*framework.NodeInfo, *lifecycle.PodAdmitAttributes) error { return nil })
 		seen[fmt.Sprintf("%t %s", r.Admit, r.Reason)]++
 		if (p.Verdict.Outcome == admission.Admitted) != r.Admit || p.Verdict.Reason != r.Reason {
 			t.Fatalf("seed %d: the kubelet: %t %s %s; here %+v\n%+v\n%+v", seed, r.Admit, r.Reason, r.Message, p.Verdict, pod.Spec, node)
@@ -111,7 +110,7 @@ func TestPlace(t *testing.T) {
 		if p.Scheduler == nil && !r.Admit && pod.Spec.NodeName == "" && r.Reason != admission.ReasonOS {
 			t.Fatalf("seed %d: the kubelet refuses it (%s), and the scheduler would choose the node", seed, r.Reason)
 		}
-		taint, found := corev1.FindMatchingUntoleratedTaint(node.Spec.Taints, pod.Spec.Tolerations, func(t *v1.Taint) bool { return t.Effect == v1.TaintEffectNoSchedule })
+		taint, found := upstream.Untolerated(node.Spec.Taints, pod.Spec.Tolerations, v1.TaintEffectNoSchedule)
 		if found && pod.Spec.NodeName == "" && p.Scheduler == nil {
 			t.Fatalf("seed %d: the scheduler does not choose a node with %s", seed, taint.ToString())
 		}

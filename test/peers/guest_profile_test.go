@@ -188,7 +188,7 @@ func generateForGuest(seed uint64, n int) guestProfile {
 		options := g.options
 		for _, c := range choices {
 			if c.unit == g.name && !strings.Contains(c.file, "loop0") {
-				options = append(options[:len(options):len(options)], guestOption{c.option, c.values})
+				options = append(slices.Clip(options), guestOption{c.option, c.values})
 			}
 		}
 		if len(options) == 0 {

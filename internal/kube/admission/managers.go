@@ -212,7 +212,7 @@ func (a *admission) giveMemory(c *Container, al Alignment, to *ContainerOutcome)
 	if err := a.unknownMemory(want); err != nil {
 		return err
 	}
-	blocks, err := a.memory.give(want, a.reuseMemory, al)
+	blocks, err := a.memory.give(want, a.reuseMemory, al, a.pod.Release.orNewest())
 	var refused *refusal
 	if errors.As(err, &refused) {
 		return &refusal{refused.reason, fmt.Sprintf("%s (%s)", refused.message, wanted(want))}

@@ -184,8 +184,8 @@ func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 }
 
 // give allocates what a container asks for on the nodes that the topology manager has
-// found, or on more if it does not fit there.
-func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment) ([]MemoryBlock, error) {
+// found, or on more if it does not fit there, by the rules of a release.
+func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment, r Release) ([]MemoryBlock, error) {
 	nodes, preferred := hint.Nodes, hint.Preferred
 	refuse := func(format string, args ...any) ([]MemoryBlock, error) {
 		return nil, &refusal{ReasonUnexpected, fmt.Sprintf(format, args...)}
@@ -226,7 +226,7 @@ func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment)
 	}
 	for _, id := range nodes.Nodes() {
 		n := a[id]
-		if nodes.Count() > 1 && n.Assignments > 0 && n.Group != nodes {
+		if r >= groupsChecked && nodes.Count() > 1 && n.Assignments > 0 && n.Group != nodes {
 			return refuse("the memory would come from NUMA nodes %s, and %s", nodes, a.conflict(id, nodes))
 		}
 	}

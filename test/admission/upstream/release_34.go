@@ -10,6 +10,7 @@ import (
 	cadvisor "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/config"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/cpuset"
 
 	"fettle.dev/fettle/internal/kube/admission"
@@ -128,8 +130,18 @@ func removeContainer(k *Kubelet, pod, container string) {
 
 // Predicate is the kubelet's last check, on a node with other pods.
 func (k *Kubelet) Predicate(node *v1.Node, others []*v1.Pod, pod *v1.Pod) lifecycle.PodAdmitResult {
-	h := lifecycle.NewPredicateAdmitHandler(func() (*v1.Node, error) { return node, nil }, nobodyElse{}, k.devices.UpdatePluginResources)
+	return Predicate(node, others, pod, k.devices.UpdatePluginResources)
+}
+
+// Predicate is that check with the devices that devices adds to what the node has.
+func Predicate(node *v1.Node, others []*v1.Pod, pod *v1.Pod, devices func(*framework.NodeInfo, *lifecycle.PodAdmitAttributes) error) lifecycle.PodAdmitResult {
+	h := lifecycle.NewPredicateAdmitHandler(func() (*v1.Node, error) { return node, nil }, nobodyElse{}, devices)
 	return h.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others})
+}
+
+// Untolerated finds a taint of an effect that the tolerations do not cover.
+func Untolerated(taints []v1.Taint, tolerations []v1.Toleration, effect v1.TaintEffect) (v1.Taint, bool) {
+	return corev1.FindMatchingUntoleratedTaint(taints, tolerations, func(t *v1.Taint) bool { return t.Effect == effect })
 }
 
 // nobodyElse evicts no pod.
