@@ -180,6 +180,9 @@ func (p *Pod) Default() []string {
 		p.Requests, p.Limits = nil, nil
 		done = append(done, "resources (removed: off in Kubernetes "+p.Release.String()+")")
 	case len(p.Requests)+len(p.Limits) > 0:
+		if p.Release.orNewest() >= podLimits { // what the pod gets is summed up of rounded amounts
+			p.round()
+		}
 		done = append(done, p.defaultOwn()...)
 	}
 	p.round()

@@ -33,6 +33,9 @@ import (
 // Release is the one whose managers run here.
 const Release admission.Release = 34
 
+// Suffix is that of the names of its example files.
+const Suffix = ""
+
 type (
 	machineInfo  = cadvisor.MachineInfo
 	machineNode  = cadvisor.Node

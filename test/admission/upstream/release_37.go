@@ -37,6 +37,9 @@ import (
 // Release is the one whose managers run here.
 const Release admission.Release = 37
 
+// Suffix is that of the names of its example files.
+const Suffix = ".1.37"
+
 type (
 	machineInfo  = cadvisor.MachineInfo
 	machineNode  = cadvisor.Node

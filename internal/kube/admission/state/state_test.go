@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -29,6 +30,10 @@ func TestCPUAsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	newer, err := CPU(file(t, "cpu_manager_state.1.37"))
+	if err != nil || !reflect.DeepEqual(s, newer) {
+		t.Errorf("1.37: %+v, %v; want %+v", newer, err, s)
+	}
 	if s.Policy != "static" || s.Default.String() != "0,4-7" || len(s.Entries) != 1 || s.Entries["uid-1"]["c"].String() != "1-3" {
 		t.Errorf("%+v", s)
 	}
@@ -38,6 +43,10 @@ func TestMemoryAsWritten(t *testing.T) {
 	s, err := Memory(file(t, "memory_manager_state"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	newer, err := Memory(file(t, "memory_manager_state.1.37"))
+	if err != nil || !reflect.DeepEqual(s.Nodes, newer.Nodes) || len(newer.Entries["uid-1"]["c"]) != 2 { // a kubelet writes blocks in any order
+		t.Errorf("1.37: %+v, %v; want %+v", newer, err, s)
 	}
 	b := s.Entries["uid-1"]["c"]
 	if s.Policy != "Static" || len(s.Nodes) != 2 || len(b) != 2 || s.Nodes[1].Group != 2 {
@@ -50,6 +59,30 @@ func TestMemoryAsWritten(t *testing.T) {
 	}
 	if m := s.Nodes[0].Tables[admission.Memory]; m.ReservedBytes != 1<<30 || m.AllocatableBytes-m.ReservedBytes != m.FreeBytes || s.Nodes[0].Assignments != 2 {
 		t.Errorf("%+v, %+v", s.Nodes[0], m)
+	}
+}
+
+// What a kubelet of 1.37 has in data counts, once its sum is right; a damaged one is
+// refused, as are keys that no kubelet writes.
+func TestData(t *testing.T) {
+	good := string(file(t, "cpu_manager_state.1.37"))
+	for name, c := range map[string]struct{ from, to string }{
+		"data changed": {`1-3\"`, `1-2\"`},
+		"sum changed":  {`"dataChecksum":1`, `"dataChecksum":2`},
+		"no sum":       {`,"dataChecksum":1772500467`, ""},
+		"unknown key":  {`{"policyName"`, `{"other":1,"policyName"`},
+	} {
+		text := strings.Replace(good, c.from, c.to, 1)
+		if text == good {
+			t.Fatalf("%s: nothing changed in %s", name, good)
+		}
+		if _, err := CPU([]byte(text)); err == nil {
+			t.Errorf("%s is read: %s", name, text)
+		}
+	}
+	// The keys around data are for older kubelets.
+	if s, err := CPU([]byte(strings.Replace(good, `"defaultCpuSet":"0,4-7"`, `"defaultCpuSet":"0"`, 1))); err != nil || s.Default.String() != "0,4-7" {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
