@@ -59,6 +59,9 @@ func (c *logsConfig) files(say func(string)) ([]string, error) {
 			f.scopes = append(f.scopes, l.Scopes...)
 		}
 	}
+	if len(c.logs) == 0 {
+		return nil, ui.Hinted(ui.Failed, errors.New("the configuration names no log of requests"), "fettle logs FILE reads one, and finds the format in its lines")
+	}
 	if len(found) == 0 {
 		return nil, ui.Exit(ui.Failed, fmt.Errorf("none of the logs that the configuration names is there: %s", accesslog.Names(c.logs)))
 	}
@@ -76,13 +79,17 @@ func (c *logsConfig) files(say func(string)) ([]string, error) {
 	return out, nil
 }
 
-// there are the files of a log.
+// there are the files of a log. A file that a directive names is not one of a pattern's
+// (accesslog.Of): it would be read although once has left it out.
 func (c *logsConfig) there(l *accesslog.Log) (names []string, err error) {
 	names = []string{l.Path}
 	if l.Pattern {
 		if names, err = host.Glob(c.host.Files, l.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return slices.ContainsFunc(c.logs, func(o accesslog.Log) bool { return !o.Pattern && o.Path == name })
+		})
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
 		_, statErr := c.host.Files.Stat(name)
