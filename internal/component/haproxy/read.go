@@ -171,9 +171,12 @@ func (s settings) last(is func(option) bool) (option, bool, error) {
 	return *found, true, nil
 }
 
-// defaultsOf is the section from which a proxy takes what it does not set itself, or -1. It
-// returns an error where a condition decides which section that is.
+// defaultsOf is the section from which a proxy takes what it does not set itself, or -1; a ring
+// takes nothing from any. It returns an error where a condition decides which section that is.
 func (s settings) defaultsOf(proxy int) (int, error) {
+	if s.sections[proxy].kind == "ring" {
+		return -1, nil
+	}
 	from, next := s.sections[proxy].from, -1
 	for n, x := range s.sections[:proxy] {
 		if x.kind == "defaults" && (from == "" && s.sections[proxy].kind != "defaults" || from != "" && x.name == from) {

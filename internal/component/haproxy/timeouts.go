@@ -117,7 +117,7 @@ func (s settings) disabled(n int) (conf.Truth, error) {
 
 // timeless are the proxies that wait without limit for a client or a server, each with the
 // timeout that it lacks: HAProxy 2.6 and 3.0 warn of them (src/cfgparse.c,
-// check_config_validity). A tunnel's timeout replaces the server's where connections are
+// check_config_validity), and of a ring with servers (src/sink.c). A tunnel's timeout replaces the server's where connections are
 // passed on as they are. Where nothing is known to be missing, the error is why that is not
 // known of a proxy.
 func (s settings) timeless() ([]string, error) {
@@ -125,7 +125,7 @@ func (s settings) timeless() ([]string, error) {
 	var unknown error
 	for n, x := range s.sections {
 		front := x.kind == "frontend" || x.kind == "listen"
-		back := x.kind == "backend" || x.kind == "listen"
+		back := x.kind == "backend" || x.kind == "listen" || x.kind == "ring"
 		if !front && !back {
 			continue
 		}
@@ -152,8 +152,10 @@ func (s settings) timeless() ([]string, error) {
 		servers := min(s.has(n, "server", "server-template"), conf.TruthOf(back))
 		lacks("timeout connect", servers)
 		if servers != conf.No && err == nil {
-			var tunnel conf.Truth
-			tunnel, err = s.untunneled(n)
+			tunnel := conf.Yes
+			if x.kind != "ring" {
+				tunnel, err = s.untunneled(n)
+			}
 			lacks("timeout server", min(servers, tunnel))
 		}
 		if err != nil && unknown == nil {
