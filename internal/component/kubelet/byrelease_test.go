@@ -16,7 +16,7 @@ func node(t *testing.T, version, flags, text string, more map[string]string) map
 	t.Helper()
 	files := map[string]string{
 		"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=" + config + " " + flags + "\n",
-		strings.TrimPrefix(config, "/"):      "kind: KubeletConfiguration\n" + text,
+		strings.TrimPrefix(config, "/"):      "kind: KubeletConfiguration\n" + text + "apiVersion: kubelet.config.k8s.io/v1beta1\n",
 	}
 	if version != "" {
 		files["var/lib/dpkg/status"] = "Package: kubelet\nStatus: install ok installed\nVersion: " + version + "-1.1\n"
@@ -43,7 +43,7 @@ func printed(i component.Installed, input string) string {
 
 func TestByRelease(t *testing.T) {
 	openshift := map[string]string{"etc/os-release": "OPENSHIFT_VERSION=\"4.18\"\n"}
-	dropIn := map[string]string{"etc/k.d/1.conf": "kind: KubeletConfiguration\nfeatureGates: {MemoryManager: null, KubeletPSI: false}\n"}
+	dropIn := map[string]string{"etc/k.d/1.conf": "kind: KubeletConfiguration\nfeatureGates: {MemoryManager: null, KubeletPSI: false}\napiVersion: kubelet.config.k8s.io/v1beta1\n"}
 	for _, tt := range []struct {
 		version, flags, text string
 		more                 map[string]string
