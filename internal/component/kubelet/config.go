@@ -187,9 +187,63 @@ func readMap(n *yaml.Node, name string, left *int, depth int) (*document, error)
 			return nil, err
 		}
 		v.at = name + ":" + strconv.Itoa(p.Key.Line)
+		if depth == 0 {
+			if is := otherType(fieldTypes[p.Key.Value], conf.Aliased(p.Value)); is != "" {
+				return nil, fmt.Errorf("%s: %s has %s where the kubelet wants %s: it does not start", v.at, p.Key.Value, is, fieldTypes[p.Key.Value])
+			}
+		}
 		out.set(p.Key.Value, v)
 	}
 	return out, nil
+}
+
+// What a field of a KubeletConfiguration takes, and the values of one that is a map.
+const (
+	aNumber  = "a number"
+	aBoolean = "true or false"
+	aText    = "a text (in quotes)"
+)
+
+// fieldTypes are the types of fields (k8s.io/kubelet 0.34, config/v1beta1). The kubelet's decoder
+// changes none into another, and the kubelet does not start: systemReserved: {cpu: 1} is a number.
+var fieldTypes = map[string]string{
+	"maxPods": aNumber, "podsPerCore": aNumber, "kubeAPIQPS": aNumber, "kubeAPIBurst": aNumber, "podPidsLimit": aNumber, "containerLogMaxFiles": aNumber,
+	"protectKernelDefaults": aBoolean, "failSwapOn": aBoolean, "serializeImagePulls": aBoolean,
+	"cpuManagerPolicy": aText, "topologyManagerPolicy": aText, "topologyManagerScope": aText, "memoryManagerPolicy": aText,
+	"cpuManagerReconcilePeriod": aText, "containerLogMaxSize": aText, "cgroupDriver": aText, "reservedSystemCPUs": aText,
+	"systemReserved": aText, "kubeReserved": aText, "evictionHard": aText, "cpuManagerPolicyOptions": aText, "topologyManagerPolicyOptions": aText,
+}
+
+// otherType is the type of a value, or of one in a map, that is certainly not the wanted one.
+func otherType(want string, n *yaml.Node) string {
+	if want == "" {
+		return ""
+	}
+	if n.Kind == yaml.MappingNode {
+		for i := 1; i < len(n.Content); i += 2 {
+			if v := conf.Aliased(n.Content[i]); v.Kind == yaml.ScalarNode {
+				if is := otherType(want, v); is != "" {
+					return is
+				}
+			}
+		}
+		return ""
+	}
+	is := ""
+	switch text := scalar(n); {
+	case n.Kind != yaml.ScalarNode:
+		return ""
+	case n.Tag == "!!int" || n.Tag == "!!float":
+		is = aNumber
+	case n.Tag == "!!bool" || n.Style == 0 && (text == "true" || text == "false"):
+		is = aBoolean
+	case n.Tag == "!!str" && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		is = aText
+	}
+	if is == want {
+		return ""
+	}
+	return is
 }
 
 func readValue(n *yaml.Node, name string, left *int, depth int) (v value, err error) {

@@ -90,7 +90,7 @@ func TestRefusedFiles(t *testing.T) {
 func TestMergePlaces(t *testing.T) {
 	files := map[string]string{
 		"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d\n",
-		"etc/k.yaml":                         "kind: KubeletConfiguration\nsystemReserved: {cpu: 500m, memory: 1Gi}\ncpuManagerPolicy: static\nkubeReserved:\n  cpu: 1\nevictionHard: {memory.available: 1Gi}\napiVersion: kubelet.config.k8s.io/v1beta1\n",
+		"etc/k.yaml":                         "kind: KubeletConfiguration\nsystemReserved: {cpu: 500m, memory: 1Gi}\ncpuManagerPolicy: static\nkubeReserved:\n  cpu: \"1\"\nevictionHard: {memory.available: 1Gi}\napiVersion: kubelet.config.k8s.io/v1beta1\n",
 		"etc/k.d/10-a.conf":                  "kind: KubeletConfiguration\nsystemReserved: {memory: 2Gi}\ncpuManagerPolicy: null\nevictionHard: null\napiVersion: kubelet.config.k8s.io/v1beta1\n",
 		"etc/k.d/20-more/b.conf":             "kind: KubeletConfiguration\nkubeReserved: {cpu: null}\napiVersion: kubelet.config.k8s.io/v1beta1\n",
 		"etc/k.d/30.yaml":                    "kind: KubeletConfiguration\nmaxPods: 5\napiVersion: kubelet.config.k8s.io/v1beta1\n",
@@ -114,6 +114,24 @@ func TestMergePlaces(t *testing.T) {
 	for name := range maps.Keys(replacedByDefault) {
 		if name != "topologyManagerScope" && !slices.ContainsFunc(Product.Parameters, func(p component.Parameter) bool { return p.Name == name }) {
 			t.Errorf("%s is not an option", name)
+		}
+	}
+}
+
+// TestFieldTypes: what the decoder of kubelet 0.34.4 and 1.34 accepts and refuses
+// (k8s.io/kubelet/config/v1beta1 through apimachinery's UniversalDecoder, strict and not).
+func TestFieldTypes(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`maxPods: "300"`: false, "maxPods: 300": true, "maxPods: 3e2": true, "maxPods: null": true, "maxPods: true": false,
+		"systemReserved: {cpu: 1}": false, `systemReserved: {cpu: "1"}`: true, "systemReserved: {cpu: 500m}": true, "systemReserved: {cpu: null}": true,
+		"reservedSystemCPUs: 0": false, `reservedSystemCPUs: "0"`: true, "reservedSystemCPUs: 0-1": true, "reservedSystemCPUs: 0,2": true,
+		`failSwapOn: "false"`: false, "failSwapOn: false": true, "failSwapOn: no": true, `kubeAPIQPS: "5"`: false,
+		"evictionHard: {memory.available: 5}": false, "evictionHard: {memory.available: 5%}": true, "containerLogMaxSize: 5000": false,
+		"cpuManagerPolicy: true": false, "cpuManagerReconcilePeriod: 10": false, "cpuManagerReconcilePeriod: 10s": true,
+	} {
+		_, err := readConfig("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+text+"\n", "k.yaml")
+		if (err == nil) != ok {
+			t.Errorf("%s: %v; the kubelet takes it: %v", text, err, ok)
 		}
 	}
 }
