@@ -9,7 +9,8 @@ import (
 
 // memoryManager is the memory manager of a kubelet that has started.
 type memoryManager struct {
-	static bool
+	static  bool
+	release Release
 	// nodes are the accounts as they are now.
 	nodes memoryAccounts
 	// restart is why the kubelet would not start again.
@@ -51,7 +52,7 @@ func startMemoryManager(in *Input, s Settings) (*memoryManager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &memoryManager{static: true}
+	m := &memoryManager{static: true, release: s.Release.orNewest()}
 	if m.nodes, err = emptyAccounts(&in.Node, reserved); err != nil {
 		return nil, err
 	}
@@ -189,7 +190,7 @@ func (m *memoryManager) load(st *MemoryState) error {
 		}
 	}
 	found := memoryAccounts(st.Nodes).clone()
-	if err := expected.same(found); err != nil {
+	if err := expected.same(found, m.release); err != nil {
 		return fmt.Errorf("memory_manager_state is not what the machine and the settings make of it (%w)%s", err, remedy)
 	}
 	m.nodes = found
@@ -232,8 +233,8 @@ func (a memoryAccounts) release(b MemoryBlock) {
 }
 
 // same compares accounts as the kubelet does at its start: what a group has free or
-// given away only as a whole.
-func (a memoryAccounts) same(b memoryAccounts) error {
+// given away only as a whole, from groupsChecked on.
+func (a memoryAccounts) same(b memoryAccounts, r Release) error {
 	if !slices.Equal(a.ids(), b.ids()) {
 		return fmt.Errorf("NUMA nodes %v, in the file %v", a.ids(), b.ids())
 	}
@@ -254,7 +255,11 @@ func (a memoryAccounts) same(b memoryAccounts) error {
 					s.TotalBytes, s.SystemReservedBytes, s.AllocatableBytes, t.TotalBytes, t.SystemReservedBytes, t.AllocatableBytes)
 			}
 			var free, given [2]uint64
-			for _, other := range x.Group.Nodes() {
+			group := x.Group
+			if r < groupsChecked {
+				group = maskOf(id)
+			}
+			for _, other := range group.Nodes() {
 				for i, side := range []memoryAccounts{a, b} {
 					if n := side[other]; n != nil && n.Tables[name] != nil {
 						free[i] += n.Tables[name].FreeBytes
@@ -263,7 +268,7 @@ func (a memoryAccounts) same(b memoryAccounts) error {
 				}
 			}
 			if free[0] != free[1] || given[0] != given[1] {
-				return fmt.Errorf("NUMA nodes %s, %s: %d bytes given away and %d free, in the file %d and %d", x.Group, name, given[0], free[0], given[1], free[1])
+				return fmt.Errorf("NUMA nodes %s, %s: %d bytes given away and %d free, in the file %d and %d", group, name, given[0], free[0], given[1], free[1])
 			}
 		}
 	}

@@ -23,7 +23,8 @@ const (
 // v1.35.4, v1.36.3 and v1.37.2, pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core.
 const (
 	// groupsChecked: the static memory manager refuses a hint whose nodes are not those of
-	// a group that is in use already.
+	// a group that is in use already, and at its start compares the file's accounts group
+	// by group, not node by node.
 	groupsChecked Release = 32
 	// oddCores: prefer-align-cpus-by-uncorecache takes an odd number of CPUs from cores
 	// with two threads out of one cache, too.
@@ -83,24 +84,65 @@ var unmodeled = []struct {
 	first, last Release
 }{
 	{"PodLevelResourceManagers", true, 36, Newest},
-	{"InPlacePodVerticalScalingExclusiveCPUs", true, 33, Newest},
+	{"InPlacePodVerticalScalingExclusiveCPUs", true, 32, Newest},
 	{"InPlacePodVerticalScalingExclusiveMemory", true, 34, Newest},
 	{"PodLevelResources", true, 32, podResources - 1},
 	{"PodLevelResources", false, podResources, Newest},
 	{"PodLevelResourcesFixKubeletQOSClass", false, emptyPodResources, Newest},
 	{"CPUManagerPolicyOptions", false, Oldest, 32},
-	{"TopologyManagerPolicyOptions", false, Oldest, 31},
+	{"TopologyManagerPolicyOptions", false, Oldest, 35},
+	{"SidecarContainers", false, Oldest, 32},
 	{"CPUManager", false, Oldest, 32},
 	{"MemoryManager", false, Oldest, 31},
+}
+
+// gateStages are the stages of the gates that are read here: AllAlpha and AllBeta set those
+// of their stage.
+// Source: pkg/features/kube_features.go of the versions above.
+var gateStages = map[string]stages{
+	"PodLevelResourceManagers":                 {36, 37, 0},
+	"InPlacePodVerticalScalingExclusiveCPUs":   {32, 0, 0},
+	"InPlacePodVerticalScalingExclusiveMemory": {34, 0, 0},
+	"PodLevelResources":                        {32, 34, 0},
+	"PodLevelResourcesFixKubeletQOSClass":      {0, 37, 0},
+	"CPUManagerPolicyOptions":                  {0, 29, 33},
+	"CPUManagerPolicyAlphaOptions":             {29, 0, 0},
+	"CPUManagerPolicyBetaOptions":              {0, 29, 0},
+	"TopologyManagerPolicyOptions":             {0, 29, 32},
+	"TopologyManagerPolicyAlphaOptions":        {29, 0, 0},
+	"TopologyManagerPolicyBetaOptions":         {0, 29, 0},
+	"SidecarContainers":                        {0, 29, 33},
+	"CPUManager":                               {0, 0, 29},
+	"MemoryManager":                            {0, 29, 32},
+}
+
+// gateSet is the value that a configuration gives to a gate, and the entry of featureGates
+// that does it: the gate's own, or AllAlpha or AllBeta. It reports false for a gate that is
+// left at its default.
+func gateSet(gates map[string]bool, name string, r Release) (value bool, by string, ok bool) {
+	if value, ok := gates[name]; ok {
+		return value, name, true
+	}
+	now, exists := gateStages[name].at(r)
+	all := map[stage]string{alpha: "AllAlpha", beta: "AllBeta"}[now]
+	if value, ok := gates[all]; ok && exists {
+		return value, all, true
+	}
+	return false, "", false
 }
 
 // unknownGate names the first of the gates that are set and not known here.
 func (s Settings) unknownGate() string {
 	r := s.Release.orNewest()
 	for _, g := range unmodeled {
-		if set, ok := s.FeatureGates[g.gate]; ok && set == g.value && g.first <= r && r <= g.last {
-			return fmt.Sprintf("%s: %t", g.gate, set)
+		value, by, ok := gateSet(s.FeatureGates, g.gate, r)
+		if !ok || value != g.value || r < g.first || r > g.last {
+			continue
 		}
+		if by != g.gate {
+			return fmt.Sprintf("%s: %t (by %s: %[2]t)", g.gate, value, by)
+		}
+		return fmt.Sprintf("%s: %t", g.gate, value)
 	}
 	return ""
 }
@@ -152,7 +194,7 @@ func (o optionTable[T]) read(values map[string]string, gates map[string]bool, r 
 		}
 		gate := map[stage]string{alpha: o.gates + "AlphaOptions", beta: o.gates + "BetaOptions"}[now]
 		open := now != alpha
-		if set, ok := gates[gate]; ok {
+		if set, _, ok := gateSet(gates, gate, r); ok {
 			open = set
 		}
 		if !open {

@@ -1,10 +1,12 @@
 package admission
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	component "fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -134,5 +136,116 @@ func TestNotDecided(t *testing.T) {
 			t.Errorf("%+v: %+v, want %s", in.Settings, p.Answer(), want)
 		}
 		p.Document()
+	}
+}
+
+// AllAlpha and AllBeta set the gates of their stage, but not those that are set themselves.
+func TestGatesOfStage(t *testing.T) {
+	for _, c := range []struct {
+		release Release
+		gates   map[string]bool
+		unknown string // outcome is Unknown and names this; "" if the pod is admitted
+	}{
+		{36, map[string]bool{"AllAlpha": true}, "PodLevelResourceManagers: true (by AllAlpha: true)"},
+		{36, map[string]bool{"AllBeta": true}, ""},
+		{37, map[string]bool{"AllBeta": true}, "PodLevelResourceManagers: true (by AllBeta: true)"},
+		{37, map[string]bool{"AllBeta": true, "PodLevelResourceManagers": false}, ""},
+		{37, map[string]bool{"AllAlpha": false}, ""},
+		{33, map[string]bool{"AllAlpha": true}, "InPlacePodVerticalScalingExclusiveCPUs: true (by AllAlpha: true)"},
+		{34, map[string]bool{"AllBeta": false}, "PodLevelResources: false (by AllBeta: false)"},
+		{34, map[string]bool{"AllBeta": false, "PodLevelResources": true}, ""},
+		{31, map[string]bool{"AllAlpha": true}, ""},
+		{32, map[string]bool{"InPlacePodVerticalScalingExclusiveCPUs": true}, "InPlacePodVerticalScalingExclusiveCPUs: true"},
+		{35, map[string]bool{"TopologyManagerPolicyOptions": false}, "TopologyManagerPolicyOptions: false"},
+		{32, map[string]bool{"SidecarContainers": false}, "SidecarContainers: false"},
+	} {
+		in := Input{Node: Node{CPUs: []Processor{{}}, NUMA: []NUMANode{{}}}, Pod: Pod{Containers: []Container{{Name: "c"}}}}
+		in.Settings = Settings{Release: c.release, FeatureGates: c.gates}
+		p, err := Predict(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := p.Answer()
+		if want := c.unknown != ""; want != (v.Outcome == Unknown) || want && !strings.Contains(v.Message, "gate "+c.unknown+",") {
+			t.Errorf("%s, %v: %+v, want %q", c.release, c.gates, v, c.unknown)
+		}
+	}
+	for gates, want := range map[string]bool{"AllAlpha": true, "AllBeta": false} {
+		s := Settings{Release: 34, CPUManagerPolicy: PolicyStatic, ReservedSystemCPUs: unit.CPUs(0), FeatureGates: map[string]bool{gates: want}}
+		s.CPUManagerPolicyOptions = map[string]string{map[bool]string{true: "align-by-socket", false: "distribute-cpus-across-numa"}[want]: "true"}
+		if got := len(s.Problems()) == 0; got != want {
+			t.Errorf("%s: %t: starts %t: %q", gates, want, got, s.Problems())
+		}
+	}
+}
+
+// The stages of the gates are those of the released modules.
+func TestGateStages(t *testing.T) {
+	for name, s := range gateStages {
+		for r := Oldest; r <= Newest; r++ {
+			now, ok := s.at(r)
+			known, exists := component.Known().Gate(name, component.Release(r))
+			word := map[stage]string{alpha: "alpha", beta: "beta", stable: "ga"}[now]
+			if exists && (!ok || known.Stage != word) || !exists && ok && now != stable {
+				t.Errorf("%s, Kubernetes %s: %q, want %+v (there: %t)", name, r, word, known, exists)
+			}
+		}
+	}
+	for _, g := range unmodeled {
+		if _, ok := gateStages[g.gate]; !ok {
+			t.Errorf("%s has no stages", g.gate)
+		}
+	}
+}
+
+// Both NUMA nodes are used alone, and the pod needs CPUs and memory of both: a kubelet
+// before 1.32 takes the memory of both, a later one does not.
+func TestMemoryOfUsedNodesByRelease(t *testing.T) {
+	const gib = 1 << 30
+	for r, want := range map[Release]string{29: Admitted, 31: Admitted, 32: Refused, 37: Refused} {
+		in := Input{Settings: Settings{Release: r, CPUManagerPolicy: PolicyStatic, ReservedSystemCPUs: unit.CPUs(0),
+			TopologyManagerPolicy: PolicyBestEffort, MemoryManagerPolicy: MemoryPolicyStatic,
+			SystemReserved: Resources{Memory: resource.MustParse("1Gi")},
+			ReservedMemory: []MemoryReservation{{NUMANode: 0, Limits: Resources{Memory: resource.MustParse("1Gi")}}}}}
+		in.State.Memory = &MemoryState{Policy: MemoryPolicyStatic, Nodes: map[int]*MemoryNode{}, Entries: map[string]map[string][]MemoryBlock{"uid": {}}}
+		for i := range 8 {
+			in.Node.CPUs = append(in.Node.CPUs, Processor{ID: i, Core: i, Socket: i / 4, NUMA: i / 4, Uncore: -1})
+		}
+		for i := range 2 {
+			reserved := uint64(1-i) * gib
+			in.Node.NUMA = append(in.Node.NUMA, NUMANode{ID: i, MemoryBytes: 8 * gib})
+			in.State.Memory.Nodes[i] = &MemoryNode{Assignments: 1, Group: maskOf(i), Tables: map[string]*MemoryTable{Memory: {
+				TotalBytes: 8 * gib, SystemReservedBytes: reserved, AllocatableBytes: 8*gib - reserved, ReservedBytes: 3 * gib, FreeBytes: 5*gib - reserved}}}
+			in.State.Memory.Entries["uid"][string(rune('a'+i))] = []MemoryBlock{{Nodes: maskOf(i), Resource: Memory, SizeBytes: 3 * gib}}
+		}
+		amounts := Resources{CPU: resource.MustParse("6"), Memory: resource.MustParse("7Gi")}
+		in.Pod.Containers = []Container{{Name: "c", Requests: amounts, Limits: amounts}}
+		p, err := Predict(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Verdict.Outcome != want {
+			t.Errorf("Kubernetes %s: %+v, want %s", r, p.Verdict, want)
+		}
+	}
+}
+
+// What a group has given away may be on another of its nodes than the file says, from 1.32
+// on.
+func TestMemoryStateByRelease(t *testing.T) {
+	account := func(first, second uint64) memoryAccounts {
+		out := memoryAccounts{}
+		for i, given := range []uint64{first, second} {
+			out[i] = &MemoryNode{Assignments: 1, Group: maskOf(0, 1), Tables: map[string]*MemoryTable{Memory: {TotalBytes: 8, AllocatableBytes: 8, ReservedBytes: given, FreeBytes: 8 - given}}}
+		}
+		return out
+	}
+	for r := Oldest; r <= Newest; r++ {
+		if err := account(8, 2).same(account(6, 4), r); (err == nil) != (r >= 32) {
+			t.Errorf("Kubernetes %s: %v", r, err)
+		}
+		if err := account(8, 2).same(account(8, 2), r); err != nil {
+			t.Errorf("Kubernetes %s: %v", r, err)
+		}
 	}
 }
