@@ -106,13 +106,27 @@ func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 			present, known = int64(n), true
 		}
 		if !known && isExtended(name) {
-			continue // a resource of the cluster, for all the kubelet knows
+			// A resource of the cluster, for all the kubelet knows.
+			if asked = c.unfiltered(p, name, given); asked == 0 {
+				continue
+			}
 		}
 		if used := units(name, c.Requested[name]); asked > present-used {
 			out = append(out, shortage{name, asked, used, present})
 		}
 	}
 	return out
+}
+
+// unfiltered is what the kubelet still counts of an extended resource that the node does not
+// have: before initExtended, what init containers ask for. given is as for short, and nil
+// for the scheduler.
+func (c *Capacity) unfiltered(p *Pod, name string, given map[string]int) int64 {
+	if given == nil || p.Release.orNewest() >= initExtended {
+		return 0
+	}
+	of := Pod{Init: p.Init}
+	return units(name, of.requests()[name])
 }
 
 // unheard are the resources that a pod asks for and a node does not have at all. The

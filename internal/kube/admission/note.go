@@ -20,6 +20,9 @@ func (p *Prediction) note() {
 	}
 	if p.in.Capacity != nil {
 		for _, name := range p.in.Capacity.unheard(&p.in.Pod, p.kubelet.devices) {
+			if p.Verdict.Reason == reasonOutOf+name {
+				continue
+			}
 			say("the node has no %s: the scheduler does not choose it. The kubelet takes it for a resource of the cluster and does not look: a pod that names the node is started without", name)
 		}
 	}

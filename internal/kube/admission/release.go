@@ -22,6 +22,9 @@ const (
 // Source: k8s.io/kubernetes v1.29.14, v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4,
 // v1.35.4, v1.36.3 and v1.37.2, pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core.
 const (
+	// initExtended: the kubelet passes over extended resources that the node does not have
+	// in init containers, too.
+	initExtended Release = 31
 	// groupsChecked: the static memory manager refuses a hint whose nodes are not those of
 	// a group that is in use already, and at its start compares the file's accounts group
 	// by group, not node by node.

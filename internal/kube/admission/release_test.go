@@ -249,3 +249,23 @@ func TestMemoryStateByRelease(t *testing.T) {
 		}
 	}
 }
+
+// An init container asks for a resource that the node does not have.
+func TestInitExtendedByRelease(t *testing.T) {
+	for r, want := range map[Release]string{29: "OutOfexample.com/x", 30: "OutOfexample.com/x", 31: "", 37: ""} {
+		in := Input{Node: Node{CPUs: []Processor{{}}, NUMA: []NUMANode{{}}}, Settings: Settings{Release: r}, Capacity: CapacityOf(Resources{CPU: resource.MustParse("1")}, nil)}
+		amounts := Resources{"example.com/x": resource.MustParse("1")}
+		in.Pod.Init = []Container{{Name: "i", Requests: amounts, Limits: amounts}}
+		in.Pod.Containers = []Container{{Name: "c", Requests: amounts, Limits: amounts}}
+		p, err := Predict(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Verdict.Reason != want {
+			t.Errorf("Kubernetes %s: %+v, want %q", r, p.Verdict, want)
+		}
+		if p.Scheduler == nil || p.Scheduler.Reason != "Insufficient example.com/x" || strings.Count(p.Scheduler.Message, "example.com/x") != 1 {
+			t.Errorf("Kubernetes %s: %+v", r, p.Scheduler)
+		}
+	}
+}
