@@ -37,6 +37,10 @@ func TestHealthChecks(t *testing.T) {
 		"{unhealthyConditions: [{type: Ready, status: Unknown, timeout: ''}]}":                                                     {"shortest_s": none},
 		"{unhealthyConditions: [{type: Ready, status: Unknown, timeout: 300}]}":                                                    {"shortest_s": none},
 		"{unhealthyConditions: [{type: Ready, status: Unknown, timeout: -5m}]}":                                                    {"shortest_s": none},
+		"{unhealthyConditions: [{type: Ready, status: False, timeout: 5m}]}":                                                       {"conditions": none, "shortest_s": "300"},
+		"{unhealthyConditions: [{type: Ready, status: \"False\", timeout: 0}]}":                                                    {"conditions": "[Ready=False]", "shortest_s": none},
+		"{unhealthyConditions: [{type: Ready, status: \"False\", timeout: \"0\"}]}":                                                {"shortest_s": "0"},
+		"{nodeStartupTimeout: 0}":   {"startup_s": none},
 		"{unhealthyConditions: []}": {"shortest_s": none, "conditions": "[]"},
 	} {
 		s := directory(t, map[string]string{"install-config.yaml": install, "w.yaml": "apiVersion: machine.openshift.io/v1beta1\nkind: MachineHealthCheck\nmetadata: {name: w}\nspec: " + spec + "\n"})

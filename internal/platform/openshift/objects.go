@@ -46,7 +46,7 @@ func (t *told) kubelet(d document) {
 		t.limits++
 	}
 	t.words(d, item+".cpu_manager", "spec", "kubeletConfig", "cpuManagerPolicy")
-	t.measure(d, item+".reconcile_s", goDuration, "spec", "kubeletConfig", "cpuManagerReconcilePeriod")
+	t.duration(d, item+".reconcile_s", "spec", "kubeletConfig", "cpuManagerReconcilePeriod")
 	t.words(d, item+".topology", "spec", "kubeletConfig", "topologyManagerPolicy")
 	t.kubelets = append(t.kubelets, kubeletConfig{d, item})
 }
@@ -74,16 +74,22 @@ func (t *told) healthCheck(d document) {
 		t.give(item+".role", allMachines, d.at(selector))
 		t.give(item+".type", allMachines, d.at(selector))
 	}
-	t.measure(d, item+".startup_s", goDuration, "spec", "nodeStartupTimeout")
+	t.duration(d, item+".startup_s", "spec", "nodeStartupTimeout")
 	conditions := []string{}
 	where := d.get("spec", "unhealthyConditions")
 	shortest, longest := -1.0, -1.0
+	var wrong error
 	for _, c := range list(where) {
+		if status := get(c, "status"); status != nil && status.Tag != "!!str" { // status: False
+			wrong = fmt.Errorf("spec.unhealthyConditions: status: %w", notText(status))
+		}
 		conditions = append(conditions, text(c, "type")+"="+text(c, "status"))
 		timeout := get(c, "timeout")
 		seconds, err := 0.0, error(nil) // without a timeout at once, as the controller reads it
 		if timeout != nil {
-			seconds, err = goDuration(text(c, "timeout"))
+			if seconds, err = goDuration(text(c, "timeout")); err == nil && timeout.Tag != "!!str" {
+				err = notText(timeout)
+			}
 		}
 		if err != nil {
 			t.unclear(item+".shortest_s", d.at(timeout), err)
@@ -96,7 +102,11 @@ func (t *told) healthCheck(d document) {
 		}
 		longest = max(longest, seconds)
 	}
-	t.give(item+".conditions", conditions, d.at(where))
+	if wrong != nil {
+		t.unclear(item+".conditions", d.at(where), wrong)
+	} else {
+		t.give(item+".conditions", conditions, d.at(where))
+	}
 	if shortest >= 0 {
 		t.give(item+".shortest_s", shortest, d.at(where))
 		t.give(item+".longest_s", longest, d.at(where))

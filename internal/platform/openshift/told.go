@@ -167,6 +167,21 @@ func (t *told) number(d document, input string, keys ...string) {
 	t.give(input, v, d.at(n))
 }
 
+// notText is why the API server does not take a scalar where it wants a text.
+func notText(n *yaml.Node) error {
+	return fmt.Errorf("%s without quotes is not a text, and the API server does not take it: want %q", n.Value, n.Value)
+}
+
+// duration gives an input the time that the keys lead to, if it is there; it has to be a
+// text, also 0.
+func (t *told) duration(d document, input string, keys ...string) {
+	if n := d.get(keys...); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!str" && n.Value == "0" {
+		t.unclear(input, d.at(n), fmt.Errorf("%s: %w", strings.Join(keys, "."), notText(n)))
+		return
+	}
+	t.measure(d, input, goDuration, keys...)
+}
+
 // measure gives an input the amount or time that the keys lead to, if it is
 // there.
 func (t *told) measure(d document, input string, read func(string) (float64, error), keys ...string) {
