@@ -77,8 +77,9 @@ func (e *Edition) Keys() []string {
 }
 
 // KnownVersion is the row of a table of releases that a version belongs to: its own, without
-// the numbers that the rows do not have (4.16 of 4.16.9), or that of the newest release where
-// no version is given or a newer one is. newer reports the latter.
+// the numbers that the rows do not have and what stands after a hyphen (4.16 of 4.16.9 and
+// 4.16.0-rc.1), or that of the newest release where no version is given or a newer one is.
+// newer reports the latter.
 func KnownVersion(f Figures, table, version string) (row string, newer bool, err error) {
 	e, err := Of(f, table, "")
 	if err != nil {
@@ -89,7 +90,8 @@ func KnownVersion(f Figures, table, version string) (row string, newer bool, err
 		return "", false, fmt.Errorf("table %s is empty", table)
 	}
 	newest := keys[len(keys)-1]
-	parts := strings.Split(version, ".")
+	final, _, _ := strings.Cut(version, "-")
+	parts := strings.Split(final, ".")
 	n := strings.Count(newest, ".") + 1
 	switch release := strings.Join(parts[:min(n, len(parts))], "."); {
 	case version == "":
