@@ -26,6 +26,9 @@ func (p *Prediction) note() {
 			say("the node has no %s: the scheduler does not choose it. The kubelet takes it for a resource of the cluster and does not look: a pod that names the node is started without", name)
 		}
 	}
+	if p.in.asksStrictGroups() && (p.in.Place == nil || p.in.Place.StrictGroups == nil) {
+		say("the pod has supplementalGroupsPolicy Strict, and it is not recorded whether the node supports it: a kubelet refuses it otherwise (%s)", ReasonGroups)
+	}
 	for _, al := range p.Outcomes[0].alignments() {
 		if al.Combinations > slowMerge {
 			say("the kubelet goes through %.3g combinations of hints, one after the other, before it decides: that takes long, and other pods wait", al.Combinations)

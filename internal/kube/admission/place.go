@@ -19,6 +19,8 @@ type Place struct {
 	Cordoned bool
 	// Ports are the host ports of the pods on the node that have not ended.
 	Ports []HostPort
+	// StrictGroups is status.features.supplementalGroupsPolicy; nil if it is not known.
+	StrictGroups *bool
 }
 
 // HostPort is a port of the node that a pod has for itself.
@@ -38,6 +40,8 @@ type Placement struct {
 	Affinity    *core.NodeSelector // required during scheduling
 	Tolerations []core.Toleration
 	Ports       []HostPort
+	// StrictGroups: spec.securityContext.supplementalGroupsPolicy is Strict.
+	StrictGroups bool
 }
 
 // The reasons of the predicates that are not about resources.
@@ -45,6 +49,7 @@ type Placement struct {
 // pkg/scheduler/framework/plugins/names.
 const (
 	ReasonOS       = "PodOSNotSupported"
+	ReasonGroups   = "SupplementalGroupsPolicyNotSupported"
 	ReasonAffinity = "NodeAffinity"
 	ReasonName     = "NodeName"
 	ReasonPorts    = "NodePorts"
@@ -152,6 +157,21 @@ func (p *Placement) foreignOS() *refusal {
 		return nil
 	}
 	return &refusal{ReasonOS, fmt.Sprintf("spec.os.name is %s, and the node is %s", p.OS, core.Linux)}
+}
+
+// asksStrictGroups reports whether the kubelet looks at what the node supports of
+// supplementalGroupsPolicy.
+func (in *Input) asksStrictGroups() bool {
+	return in.Pod.Placement.StrictGroups && in.Pod.Release.orNewest() >= groupsPolicy
+}
+
+// strictGroups is the kubelet's refusal of a pod whose supplementalGroupsPolicy the node does
+// not support, which comes before its check of resources.
+func (in *Input) strictGroups() *refusal {
+	if !in.asksStrictGroups() || in.Place == nil || in.Place.StrictGroups == nil || *in.Place.StrictGroups {
+		return nil
+	}
+	return &refusal{ReasonGroups, "supplementalGroupsPolicy is Strict, and the node does not report that its container runtime supports it (status.features)"}
 }
 
 // misplaced is the kubelet's refusal of a pod that does not belong on the node.

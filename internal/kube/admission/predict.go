@@ -305,7 +305,9 @@ func (a *admission) verdict(container string, err error, out *Outcome) Verdict {
 	case err != nil:
 		return Verdict{NodeFails, "", container, err.Error()}
 	}
-	refused = a.pod.Placement.foreignOS()
+	if refused = a.pod.Placement.foreignOS(); refused == nil {
+		refused = a.in.strictGroups()
+	}
 	if refused == nil && a.in.Capacity != nil {
 		refused = a.in.Capacity.refuse(a.pod, a.kubelet.devices, a.devices)
 	}

@@ -29,6 +29,9 @@ const (
 	// a group that is in use already, and at its start compares the file's accounts group
 	// by group, not node by node.
 	groupsChecked Release = 32
+	// groupsPolicy: a pod with supplementalGroupsPolicy Strict is refused where the node does
+	// not report that its runtime supports it.
+	groupsPolicy Release = 33
 	// oddCores: prefer-align-cpus-by-uncorecache takes an odd number of CPUs from cores
 	// with two threads out of one cache, too.
 	oddCores Release = 34

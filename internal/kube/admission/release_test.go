@@ -269,3 +269,32 @@ func TestInitExtendedByRelease(t *testing.T) {
 		}
 	}
 }
+
+// A pod with supplementalGroupsPolicy Strict.
+func TestStrictGroupsByRelease(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		release Release
+		node    *Place
+		reason  string
+		note    bool
+	}{
+		{32, &Place{StrictGroups: &no}, "", false},
+		{33, &Place{StrictGroups: &no}, ReasonGroups, false},
+		{37, &Place{StrictGroups: &no}, ReasonGroups, false},
+		{37, &Place{StrictGroups: &yes}, "", false},
+		{37, &Place{}, "", true},
+		{37, nil, "", true},
+	} {
+		in := Input{Node: Node{CPUs: []Processor{{}}, NUMA: []NUMANode{{}}}, Settings: Settings{Release: c.release}, Place: c.node}
+		in.Pod.Placement.StrictGroups = true
+		in.Pod.Containers = []Container{{Name: "c"}}
+		p, err := Predict(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if noted := strings.Contains(strings.Join(p.Notes, "\n"), ReasonGroups); p.Verdict.Reason != c.reason || noted != c.note {
+			t.Errorf("Kubernetes %s, %+v: %+v, %q", c.release, c.node, p.Verdict, p.Notes)
+		}
+	}
+}

@@ -82,7 +82,7 @@ func (s *Snapshot) Save(dir string) error {
 	out.json(contentsFile, c)
 	out.json(configFile, settings)
 	if s.Node != nil {
-		out.json(nodeFile, slimNode(s.Node))
+		out.json(nodeFile, slimNode(s.Node, s.recorded))
 	}
 	if s.Pods != nil {
 		out.json(podsFile, slimPods(s.Pods))
@@ -105,10 +105,15 @@ func slimConfig(configz []byte) (any, error) {
 	return z, err
 }
 
-func slimNode(n *core.Node) *core.Node {
+// slimNode keeps of a Node object what is read. That it has no features is written down,
+// unless it is of a copy that may lack them.
+func slimNode(n *core.Node, recorded bool) *core.Node {
 	out := &core.Node{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: meta.ObjectMeta{Name: n.Name, Labels: n.Labels}}
 	out.Spec.Taints, out.Spec.Unschedulable = n.Spec.Taints, n.Spec.Unschedulable
 	out.Status.Allocatable, out.Status.Capacity, out.Status.NodeInfo = n.Status.Allocatable, n.Status.Capacity, n.Status.NodeInfo
+	if out.Status.Features = n.Status.Features; out.Status.Features == nil && !recorded {
+		out.Status.Features = &core.NodeFeatures{SupplementalGroupsPolicy: new(bool)}
+	}
 	return out
 }
 
@@ -234,7 +239,7 @@ func Load(dir string) (*Snapshot, error) {
 		if c.Unasked != "" {
 			s.Unasked = c.Unasked
 		}
-		s.Files = copied{h.Files, c.Absent}
+		s.Files, s.recorded = copied{h.Files, c.Absent}, true
 	}
 	var config json.RawMessage
 	if found, err = read(configFile, &config); err != nil {

@@ -47,6 +47,8 @@ type Snapshot struct {
 	// Unasked is the reason.
 	Resources *podresources.Answer
 	Unasked   string
+
+	recorded bool // Load read what Save wrote, and not the whole Node object
 }
 
 // Name is the name of the node; "" if it is not known.
@@ -167,6 +169,11 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 	}
 	if s.Node != nil && s.Node.Labels != nil { // every node has some; copies from before labels were recorded have none
 		in.Place = &admission.Place{Labels: s.Node.Labels, Taints: s.Node.Spec.Taints, Cordoned: s.Node.Spec.Unschedulable}
+		if f := s.Node.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil {
+			in.Place.StrictGroups = f.SupplementalGroupsPolicy
+		} else if !s.recorded { // copies from before features were recorded have none
+			in.Place.StrictGroups = new(bool)
+		}
 		from("labels and taints", "the Node object")
 	}
 	if s.Node == nil || s.Pods == nil {

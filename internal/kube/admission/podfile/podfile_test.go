@@ -109,7 +109,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 			continue
 		}
-		if p := f.Pods[0].Pod; p.Kind != name || len(p.Containers) != 1 || len(p.Containers[0].Requests) != 1 {
+		if p := f.Pods[0].Pod; p.Kind != name || len(p.Containers) != 1 || len(p.Containers[0].Limits) != 1 {
 			t.Errorf("%s: %+v", kind, p)
 		}
 	}
@@ -183,6 +183,15 @@ func FuzzRead(f *testing.F) {
 
 // TestPlacement: on which nodes a pod may run, with what the API server and the controller of
 // DaemonSets add.
+func TestStrictGroups(t *testing.T) {
+	for text, want := range map[string]bool{"{}": false, "null": false, "{supplementalGroupsPolicy: Strict}": true, "{supplementalGroupsPolicy: Merge}": false} {
+		f, err := Read("f", []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}], securityContext: "+text+"}\n"))
+		if err != nil || f.Pods[0].Pod.Placement.StrictGroups != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestPlacement(t *testing.T) {
 	const spec = `{hostNetwork: true, nodeSelector: {disktype: ssd}, tolerations: [{key: a, operator: Exists}], os: {name: linux},
 affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: b, operator: Gt, values: ["1"]}]}]}}},
