@@ -1,6 +1,7 @@
 package openshift
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,10 @@ func (t *told) finishKubelets() {
 	version, _ := t.given("version").Value.(string)
 	release, known := kubelet.OfOpenShift(version)
 	for _, k := range t.kubelets {
+		if n := k.get("spec", "kubeletConfig"); n != nil && n.Kind != yaml.MappingNode {
+			t.unclear(k.item+".unknown_keys", k.at(n), errors.New("spec.kubeletConfig is not a mapping, and the API server does not take it"))
+			continue
+		}
 		unknown, at := unknownKeys(k.document, version, release)
 		if len(unknown) > 0 && version != "" && !known {
 			t.unclear(k.item+".unknown_keys", at, fmt.Errorf("which keys OpenShift %s has is not known here: %s", version, strings.Join(unknown, ", ")))

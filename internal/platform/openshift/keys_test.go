@@ -30,6 +30,15 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
+func TestKubeletConfigIsMapping(t *testing.T) {
+	for value, unclear := range map[string]bool{"{}": false, "null": false, "": false, "[1]": true, "maxPods": true, "5": true} {
+		s := directory(t, map[string]string{"k.yaml": "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: x}\nspec:\n  kubeletConfig: " + value + "\n"})
+		if a := s.Answer("openshift.kubelet.k.yaml x.unknown_keys"); (a.Unknown != "") != unclear {
+			t.Errorf("%q: %+v", value, a)
+		}
+	}
+}
+
 // The keys are those of the version's Kubernetes: a key that came later, or that a later
 // version may have, is told apart from one that no release has.
 func TestKeysByVersion(t *testing.T) {
