@@ -2,6 +2,7 @@ package setting
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -71,7 +72,7 @@ var fileFormats = []fileFormat{
 	{files: []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/poweroff_cmd",
 		"/proc/sys/kernel/printk_devkmsg", "/proc/sys/net/core/default_qdisc", "/proc/sys/net/ipv4/tcp_congestion_control", "/proc/sys/net/mptcp/path_manager",
 		"/proc/sys/net/mptcp/scheduler", "/proc/sys/net/netfilter/nf_log/*"},
-		reader: "proc_dostring", writer: "proc_dostring", like: likeWord()},
+		reader: "proc_dostring", writer: "proc_dostring", like: likeText},
 
 	// Numbers that the kernel rounds, or that stand for a default.
 	{files: []string{".../queue/read_ahead_kb", "/sys/devices/virtual/bdi/*/read_ahead_kb"}, reader: "queue_ra_store", writer: "queue_ra_show", like: likeRounded(wholePages)},
@@ -127,7 +128,8 @@ func (f *fileFormat) of(file string) bool {
 }
 
 // compareFile relates a text for a file to the text that the file reads. White space
-// separates, and what is equal word by word is the same in each file.
+// separates. In a file that is not in the table only the same words are the same value,
+// and bitmaps that are printed in whole groups: "a" and "0A" may be names.
 func compareFile(c compared) Likeness {
 	if c.want == c.read || strings.TrimSpace(c.want) == strings.TrimSpace(c.read) {
 		return Same
@@ -135,7 +137,7 @@ func compareFile(c compared) Likeness {
 	if f := formatOf(c.file, c.read); f != nil {
 		return f.like(c)
 	}
-	if equalFields(c.want, c.read) {
+	if slices.Equal(strings.Fields(c.want), strings.Fields(c.read)) || printedMask(c.read) && likeMask(c) == Same {
 		return Same
 	}
 	return Unclear

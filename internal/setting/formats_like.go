@@ -152,6 +152,10 @@ func ranges(list string) ([][2]int64, bool) {
 	return merged, true
 }
 
+// printedMask reports whether a file can only be a bitmap: it has groups of eight digits
+// between commas.
+func printedMask(read string) bool { return strings.Contains(read, ",") && isMask(read) }
+
 func isMask(read string) bool { _, ok := mask(strings.TrimSpace(read)); return ok }
 
 // likeMask compares bitmaps in hexadecimal, whose groups of 32 bits the kernel takes
@@ -323,12 +327,17 @@ func likeSet(c compared) Likeness {
 	return likeness(slices.Equal(words(c.want), words(c.read)))
 }
 
-// likeWord compares a word, of which the kernel may know a second name.
+// likeWord compares a word, of which the kernel may know a second name, or a number.
 func likeWord(aliases ...string) func(compared) Likeness {
 	return func(c compared) Likeness {
 		want, read := strings.TrimSpace(c.want), strings.TrimSpace(c.read)
-		return likeness(want == read || slices.Contains(aliases, want+"="+read) || equalFields(want, read))
+		return likeness(slices.Contains(aliases, want+"="+read) || likeText(c) == Same || areNumbers(read) && likeNumbers(c) == Same)
 	}
+}
+
+// likeText compares a text that the kernel keeps as it is.
+func likeText(c compared) Likeness {
+	return likeness(slices.Equal(strings.Fields(c.want), strings.Fields(c.read)))
 }
 
 // likeHexGroups compares keys such as those of TCP Fast Open.

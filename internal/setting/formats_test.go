@@ -105,6 +105,14 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"/sys/devices/system/cpu/cpu0/power/energy_perf_bias", "6", "normal", different},
 		{"/sys/kernel/mm/transparent_hugepage/enabled", "never", "madvise", different},
 		{"kernel.core_pattern", "core.%p", "core", different},
+		// Texts that look like numbers or masks.
+		{"kernel.core_pattern", "0A", "a", different},
+		{"kernel.core_pattern", "0xa", "10", different},
+		{"kernel.core_pattern", "01", "1", different},
+		{"kernel.core_pattern", "|/bin/x  %p", "|/bin/x %p", same},
+		{"kernel.hostname", "CAFE", "cafe", different},
+		{"net.core.default_qdisc", "FACE", "face", different},
+		{"/sys/devices/system/cpu/cpu0/power/energy_perf_bias", "0x6", "6", same},
 		// Numbers that are rounded, or stand for a default.
 		{queue + "read_ahead_kb", "17", "16", same},
 		{queue + "read_ahead_kb", "0128", "128", same}, // base 10
@@ -141,6 +149,11 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"/sys/devices/x/mode", "fast", "mode=fast", unclear},
 		{"/sys/devices/x/mode", " fast", "fast\n", same},
 		{"dev.x.mode", "fast", "quick", unclear},
+		{"/sys/devices/x/mode", "AC", "ac", unclear},
+		{"/sys/devices/x/mode", "a", "0a", unclear},
+		{"dev.x.mode", "DC", "dc", unclear},
+		{"/sys/devices/x/mode", "ff", "00000000,000000ff", same},
+		{"/sys/devices/x/mode", "fe", "00000000,000000ff", unclear},
 	} {
 		s, err := setting.Parse(c.name)
 		if err != nil {
