@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -59,11 +60,12 @@ func Size(s *ui.Screen, r *sizing.Result) {
 		heading(s, "maximums, the one that is met first on top")
 		g := Grid{Head: []string{"maximum", "wanted", "of", "used", "fits"}}
 		for _, l := range r.Limits {
-			used := fmt.Sprintf("%.1f %%", l.UsedPercent)
-			if l.Over {
-				used += " over"
+			used, fits := fmt.Sprintf("%.1f %%", l.UsedPercent), l.Fits
+			if l.Over { // just over is not 100.0 % and 1.0 times
+				used = fmt.Sprintf("%.1f %% over", math.Ceil(10*l.UsedPercent-1e-9)/10)
+				fits = math.Floor(10*min(l.Fits, 0.99)+1e-9) / 10
 			}
-			g.Rows = append(g.Rows, []string{l.Name, number(l.Wanted), number(l.Maximum), used, fmt.Sprintf("%.1f times", l.Fits)})
+			g.Rows = append(g.Rows, []string{l.Name, number(l.Wanted), number(l.Maximum), used, fmt.Sprintf("%.1f times", fits)})
 		}
 		g.Color = func(row, col int) string {
 			if r.Limits[row].Over && col == 3 {

@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -67,6 +68,9 @@ func devices(_ context.Context, h *host.Host) ([]string, error) {
 		if n := strings.TrimPrefix(e.Name(), "cpu"); n != e.Name() && n != "" && strings.Trim(n, "0123456789") == "" {
 			out = append(out, e.Name())
 		}
+	}
+	if len(out) == 0 { // each machine has one: this is a copy without its entry
+		return nil, fmt.Errorf("%s lists no CPU: %w", cpuDir, host.ErrNotRecorded)
 	}
 	plugin.SortDevices(out)
 	return out, nil

@@ -7,6 +7,7 @@ import (
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/sizing/hugepages"
 	"fettle.dev/fettle/internal/sizing/manifest"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // kubelets decides what the kubelets of the workers are told, if anything.
@@ -71,7 +72,7 @@ func (p *plan) kubelets(context.Context) error {
 		return err
 	}
 	rounds := float64(sizing.Ceil(float64(p.workers), float64(p.w.MaxUnavailable)))
-	p.Add(sizing.Value{Group: "kubelet", Name: "roll_out", Value: rounds * high, Unit: "s", Why: fmt.Sprintf("%d workers, %d at a time, %g to %g s each, as three take 10 to 15 minutes", p.workers, p.w.MaxUnavailable, low, high), Sources: e.Sources,
+	p.Add(sizing.Value{Group: "kubelet", Name: "roll_out", Value: rounds * high, Unit: "s", Why: fmt.Sprintf("%s, %d at a time, %g to %g s each, as three take 10 to 15 minutes", wording.Count(p.workers, "worker"), p.w.MaxUnavailable, low, high), Sources: e.Sources,
 		Also: []sizing.Figure{{Value: rounds * low, Unit: "s", What: "at the least"}}})
 	text, err := sizing.YAML("The kubelets of the workers.", manifest.NewKubeletConfig(name, pool, k))
 	if err != nil {
@@ -179,11 +180,11 @@ func (p *plan) healthCheck(context.Context) error {
 		return sizing.Bad("max-unhealthy", "%w", err)
 	}
 	if allowed >= p.workers {
-		return sizing.Instead("max-unhealthy", e.Text("max_unhealthy", "value"), "%s of %d workers is no limit: all of them would be deleted when it is the network that is broken (O14)", limit, p.workers)
+		return sizing.Instead("max-unhealthy", e.Text("max_unhealthy", "value"), "%s of %s is no limit: all of them would be deleted when it is the network that is broken (O14)", limit, wording.Count(p.workers, "worker"))
 	}
 	p.Add(sizing.Value{Group: "health check", Name: "max_unhealthy", Value: allowed, Unit: "machines", Why: fmt.Sprintf("%s of %d, rounded down: with more broken none is replaced, as it is then something else", limit, p.workers), Sources: e.Sources})
 	if allowed == 0 {
-		p.Note("with %s of %d workers no machine is ever replaced by the health check", limit, p.workers)
+		p.Note("with %s of %s no machine is ever replaced by the health check", limit, wording.Count(p.workers, "worker"))
 	}
 	text, err := sizing.YAML("Machines that are broken are replaced, one at a time. Not for the control plane.",
 		manifest.NewMachineHealthCheck("workers", "worker", limit, e.Text("unhealthy_after", "value"), e.Text("node_startup_timeout", "value")))

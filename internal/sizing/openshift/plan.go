@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 
 	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // plan is a wish on its way to a result: what one part has decided and another
@@ -108,14 +111,14 @@ func (p *plan) workerNodes(context.Context) error {
 	case p.w.Nodes > 0 && sizing.Ceil(float64(p.pods), float64(p.w.Nodes))+p.systemPods > standard:
 		p.userPods = sizing.Ceil(float64(p.pods), float64(p.w.Nodes))
 		p.podsPerNode = p.userPods + p.systemPods
-		why = fmt.Sprintf("%d pods on %d nodes are %d on each, and %d of the system", p.pods, p.w.Nodes, p.userPods, p.systemPods)
+		why = fmt.Sprintf("%s on %s are %d on each, and %d of the system", wording.Count(p.pods, "pod"), wording.Count(p.w.Nodes, "node"), p.userPods, p.systemPods)
 	}
 	p.maxPods = p.podsPerNode
 	if p.w.PodsPerCore > p.maxPods {
 		return sizing.Instead("pods-per-core", p.maxPods, "%d is more than the %d of maxPods, which it cannot exceed", p.w.PodsPerCore, p.maxPods)
 	}
 	if byCores := p.w.PodsPerCore * p.w.NodeCores; byCores > 0 && byCores < p.podsPerNode {
-		why = fmt.Sprintf("%d for each of %d cores, less than the %d of maxPods", p.w.PodsPerCore, p.w.NodeCores, p.podsPerNode)
+		why = fmt.Sprintf("%d for each of %s, less than the %d of maxPods", p.w.PodsPerCore, wording.Count(p.w.NodeCores, "core"), p.podsPerNode)
 		p.podsPerNode = byCores
 	}
 	if p.podsPerNode <= p.systemPods {
@@ -130,11 +133,11 @@ func (p *plan) workerNodes(context.Context) error {
 		real := sizing.Ceil(float64(p.pods), float64(p.podsPerNode-p.systemPods))
 		p.Add(sizing.Value{
 			Group: "nodes", Name: "for_pods", Value: byFormula, Unit: "nodes",
-			Why:     fmt.Sprintf("%d / %d = %.4g, rounded up", p.pods, p.podsPerNode, float64(p.pods)/float64(p.podsPerNode)),
+			Why:     quotient(p.pods, p.podsPerNode),
 			Sources: sourcesOf(p.f, "openshift-maximums", p.Version, "9.3"),
 			Also:    []sizing.Figure{{Value: real, Unit: "nodes", What: fmt.Sprintf("where %d of the %d are the system's pods, which the formula forgets", p.systemPods, p.podsPerNode)}},
 		})
-		needs = append(needs, need{real, fmt.Sprintf("%d pods, %d on a node beside %d of the system", p.pods, p.podsPerNode-p.systemPods, p.systemPods)})
+		needs = append(needs, need{real, fmt.Sprintf("%s, %d on a node beside %d of the system", wording.Count(p.pods, "pod"), p.podsPerNode-p.systemPods, p.systemPods)})
 	}
 	byApps, err := p.appNodes()
 	if err != nil {
@@ -167,6 +170,29 @@ func (p *plan) workerNodes(context.Context) error {
 	return nil
 }
 
+// quotient is a division whose result is a whole number of nodes.
+func quotient(a, b int) string {
+	if a%b == 0 {
+		return fmt.Sprintf("%d / %d", a, b)
+	}
+	// As many decimals as tell it from the whole numbers next to it.
+	x := float64(a) / float64(b)
+	text := fmt.Sprintf("%.4g", x)
+	for decimals := 1; decimals <= 9; decimals++ {
+		if r, _ := strconv.ParseFloat(text, 64); r != math.Floor(r) {
+			break
+		}
+		text = strconv.FormatFloat(x, 'f', decimals, 64)
+	}
+	return fmt.Sprintf("%d / %d = %s, rounded up", a, b, text)
+}
+
+// digits is a number with three significant digits and no exponent.
+func digits(x float64) string {
+	r, _ := strconv.ParseFloat(fmt.Sprintf("%.3g", x), 64)
+	return strconv.FormatFloat(r, 'f', -1, 64)
+}
+
 // shares says what is left for each pod where nobody has said what pods ask for: a
 // node is full of pods by its cores and its memory too.
 func (p *plan) shares() error {
@@ -175,8 +201,8 @@ func (p *plan) shares() error {
 		return err
 	}
 	each := sizing.Ceil(float64(p.pods), float64(p.workers))
-	p.Note("what the pods ask for was not said (--apps FILE): with %d of them on a node of %d cores and %g GB each has %.3g cores and %.3g MB, and those that ask for more want more or larger nodes",
-		each, p.w.NodeCores, p.w.nodeGB(), c.cores/float64(each), c.memory/1e6/float64(each))
+	p.Note("what the pods ask for was not said (--apps FILE): with %d of them on a node of %s and %g GB each has %s cores and %s MB, and those that ask for more want more or larger nodes",
+		each, wording.Count(p.w.NodeCores, "core"), p.w.nodeGB(), digits(c.cores/float64(each)), digits(c.memory/1e6/float64(each)))
 	return nil
 }
 
@@ -200,7 +226,7 @@ func (p *plan) otherNodes(context.Context) error {
 		return holds(r, float64(p.workers), namespaces) && !(ovn && sdnOnly)
 	})
 	if size < 0 {
-		p.Note("no document has a size of the control plane for %d workers%s with %s %s: its figures end before", p.workers, inNamespaces(namespaces), p.network, p.Version)
+		p.Note("no document has a size of the control plane for %s%s with %s %s: its figures end before", wording.Count(p.workers, "worker"), inNamespaces(namespaces), p.network, p.Version)
 	} else {
 		key := e.Rows[size].Key
 		cores, ram := e.Number(key, "cores"), e.Number(key, "ram")
@@ -230,7 +256,7 @@ func (p *plan) otherNodes(context.Context) error {
 	}
 	size = slices.IndexFunc(e.Rows, func(r row) bool { return r.Cells["cores"] != nil && holds(r, float64(p.workers), namespaces) })
 	if size < 0 {
-		p.Note("no document has a size of the infrastructure nodes for %d workers%s with %s", p.workers, inNamespaces(namespaces), p.Version)
+		p.Note("no document has a size of the infrastructure nodes for %s%s with %s", wording.Count(p.workers, "worker"), inNamespaces(namespaces), p.Version)
 	} else {
 		key := e.Rows[size].Key
 		why := fmt.Sprintf("for up to %s workers, each node", key)
@@ -238,7 +264,7 @@ func (p *plan) otherNodes(context.Context) error {
 		p.Add(sizing.Value{Group: "infrastructure", Name: "ram", Value: e.Number(key, "ram"), Unit: "GB", Why: why, Sources: e.Sources})
 	}
 	p.nodes = p.workers + controlPlane + p.infra
-	p.Add(sizing.Value{Group: "nodes", Name: "all", Value: p.nodes, Unit: "nodes", Why: fmt.Sprintf("%d workers, %d of the control plane, %d of the infrastructure", p.workers, controlPlane, p.infra)})
+	p.Add(sizing.Value{Group: "nodes", Name: "all", Value: p.nodes, Unit: "nodes", Why: fmt.Sprintf("%s, %d of the control plane, %d of the infrastructure", wording.Count(p.workers, "worker"), controlPlane, p.infra)})
 	return e.Err()
 }
 

@@ -122,7 +122,11 @@ func (p *plan) directories(context.Context) error {
 				further := max(0, s.ram-16) / 8
 				least += further * perMin
 				most += further * e.Number(r.Key, "per_8_gb_max")
-				why = fmt.Sprintf("50 GB with 16 GB of memory and 20 to 25 GB for each further 8 of %g; %s", s.ram, why)
+				more := fmt.Sprintf("50 GB with 16 GB of memory and 20 to 25 GB for each further 8 of %g", s.ram)
+				if further == 0 {
+					more = "50 GB with up to 16 GB of memory"
+				}
+				why = more + "; " + why
 			}
 			total += most
 			v := sizing.Value{Group: s.group, Name: r.Key, Value: sizing.Round(most), Unit: "GB", Why: why, Sources: e.Sources}

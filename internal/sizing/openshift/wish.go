@@ -222,24 +222,37 @@ func measure(ctx context.Context, address, token string) (*ingestion.Usage, erro
 
 // check says what is wrong with the wish itself.
 func (w *Wish) check() error {
-	var problems []error
-	fault := func(input, format string, args ...any) {
-		problems = append(problems, sizing.Bad(input, format, args...))
+	var problems []*sizing.InputError
+	fault := func(works, input, format string, args ...any) {
+		problem := &sizing.InputError{Input: input, Err: fmt.Errorf(format, args...)}
+		if works != "" {
+			problem.Works = []string{works}
+		}
+		problems = append(problems, problem)
 	}
 	if w.Pods == 0 && w.Nodes == 0 && w.Apps == "" {
-		fault("pods", "how many? or --apps FILE, or --nodes N")
+		fault("--pods=500", "pods", "how many? for example 500; or --apps FILE, or --nodes N")
 	}
 	if w.Topology != "none" && w.CPUManager != "static" {
-		fault("topology", "%s aligns nothing without --cpu-manager static", w.Topology)
+		fault("--cpu-manager=static", "topology", "%s aligns nothing without --cpu-manager static", w.Topology)
 	}
 	if w.Overcommit > 0 && w.Apps == "" {
-		fault("overcommit", "of which applications? --apps FILE says what each asks for")
+		fault("", "overcommit", "of which applications? --apps FILE says what each asks for")
 	}
 	if w.PrometheusToken != "" && w.Prometheus == "" {
-		fault("prometheus-token", "for which Prometheus? --prometheus URL")
+		fault("", "prometheus-token", "for which Prometheus? --prometheus URL")
 	}
 	if w.HugePages > w.NodeRAM {
-		fault("huge-pages", "%s are more than the %g GB of a node", w.HugePages, w.nodeGB())
+		fault("", "huge-pages", "%s are more than the %g GB of a node", w.HugePages, w.nodeGB())
 	}
-	return errors.Join(problems...)
+	if len(problems) > 1 { // what works against one of several does not work alone
+		for _, p := range problems {
+			p.Works = nil
+		}
+	}
+	all := make([]error, len(problems))
+	for i, p := range problems {
+		all[i] = p
+	}
+	return errors.Join(all...)
 }

@@ -91,7 +91,7 @@ func (p *plan) frontEnd(sizing.Figures) error {
 		p.r.Note("Puma: the installer by itself would take %d workers. On 4 CPUs 8 workers were 8 %% slower than 2, on 8 CPUs 16 were slower than 12, on 32 CPUs 32 and 48 gave too many failures (S14-S16); on 16 CPUs 16 were 55 %% faster than 2, and no more were tried (S17)", auto)
 	}
 	if p.Registrations > 0 {
-		p.r.Note("2 workers handled up to 480 registrations at once in the guide's test, and more workers more (S17); %d are asked for", p.Registrations)
+		p.r.Note("2 workers handled up to 480 registrations at once in the guide's test, and more workers more (S17); asked for: %d", p.Registrations)
 		if p.Content == "heavy" {
 			p.r.Note("--content heavy holds Puma back, and registrations go through Puma: leave it out while many hosts register")
 		}

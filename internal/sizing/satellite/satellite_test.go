@@ -163,7 +163,9 @@ func TestExamples(t *testing.T) {
 // The reasons are those of this plan, and the guide's.
 func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ said, value, want string }{
-		{"hosts=70000", "size/tuning", "70000 hosts; this size is for hosts more than those of the others"},
+		{"hosts=70000", "size/tuning", "70000 hosts; this size is for more hosts than the others are for"},
+		{"hosts=1", "size/tuning", "1 host; this size is for hosts up to 5000"},
+		{"hosts=3000 product-version=6.11 registrations=151", "httpd/MaxClients", "151 registrations at once"},
 		{"hosts=3000", "system/tuned_profile", "for a guest; --bare-metal says that the machine is none"},
 		{"hosts=3000 bare-metal=true", "system/tuned_profile", "for bare metal"},
 		{"hosts=3000", "installer/--foreman-foreman-service-puma-threads-min", "16 at once took 12 % less memory than none at first"},
@@ -171,7 +173,7 @@ func TestReasons(t *testing.T) {
 		{"hosts=12000", "postgresql/shared_buffers", "the guide calls 2 GiB to a quarter of the memory optimal"},
 		{"hosts=3000", "hardware/storage", "60 to 80 MB/s of reads are the least; a local SSD gives 600"},
 		{"hosts=3000 product-version=6.11", "httpd/MaxClients", "the guide's for 150 registrations at once"},
-		{"hosts=3000 product-version=6.11 registrations=300", "httpd/MaxClients", "300 registrations at once are 1164 requests (582 for 150)"},
+		{"hosts=3000 product-version=6.11 registrations=300", "httpd/MaxClients", "300 registrations at once: 1164 requests (582 for 150)"},
 		{"hosts=3000", "redis/memory", "the guide has no figure, and says that it should be stable"},
 	} {
 		group, name, _ := strings.Cut(tt.value, "/")

@@ -9,6 +9,7 @@ import (
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // hiera is the part of custom-hiera.yaml that a plan writes: nothing that the size
@@ -57,7 +58,7 @@ func (p *plan) web(sizing.Figures) error {
 		workers = max(want, p.services.Number("registrations", "value"))
 		why = "the guide's for 150 registrations at once; httpd's own 256 turn hosts away"
 		if want > p.services.Number("registrations", "value") {
-			why = fmt.Sprintf("%d registrations at once are %.0f requests (582 for 150); httpd's own 256 turn hosts away", p.Registrations, want)
+			why = fmt.Sprintf("%s at once: %.0f requests (582 for 150); httpd's own 256 turn hosts away", wording.Count(p.Registrations, "registration"), want)
 		}
 		p.hiera.ForkLimit, p.hiera.ForkClients, p.hiera.ForkStart = int(workers), int(workers), int(p.services.Number("prefork start", "value"))
 		p.add("hiera", "apache::mod::prefork::startservers", p.hiera.ForkStart, "", fmt.Sprintf("processes that wait for the first requests; the installer has %.0f", p.services.Number("prefork start", "has")), guide("5.3.1"))
@@ -67,7 +68,7 @@ func (p *plan) web(sizing.Figures) error {
 		perChild := p.tuned("apache::mod::event::threadsperchild")
 		limit := math.Ceil(max(want, p.services.Number("httpd threads", "value")) / perChild)
 		workers = limit * perChild
-		why = fmt.Sprintf("%d registrations at once are %.0f requests (582 for 150), and the size leaves httpd at 250", p.Registrations, want)
+		why = fmt.Sprintf("%s at once: %.0f requests (582 for 150), and the size leaves httpd at 250", wording.Count(p.Registrations, "registration"), want)
 		p.hiera.EventLimit, p.hiera.EventWorkers = int(limit), int(workers)
 		p.add("hiera", "apache::mod::event::serverlimit", int(limit), "", fmt.Sprintf("x %.0f threads each = %.0f", perChild, workers), guide("5.3.3"))
 		p.add("hiera", "apache::mod::event::maxrequestworkers", int(workers), "", why, guide("5.3.3"))
@@ -81,7 +82,7 @@ func (p *plan) web(sizing.Figures) error {
 	p.r.Add(sizing.Value{Group: "httpd", Name: name, Value: int(workers), Why: why, Sources: p.ofSize()})
 	p.r.Max(sizing.Limit{Name: "requests of registrations at once", Maximum: workers, Wanted: want, Why: "582 requests for 150 registrations", Sources: []rule.Source{guide("5.3.1")}})
 	if want > workers {
-		p.r.Note("%d registrations at once may need %.0f requests of httpd, and size %s has %.0f: only then set serverlimit and maxrequestworkers together in custom-hiera.yaml; there they lock out --tuning (S44)", p.Registrations, want, p.size, workers)
+		p.r.Note("%s at once may need %.0f requests of httpd, and size %s has %.0f: only then set serverlimit and maxrequestworkers together in custom-hiera.yaml; there they lock out --tuning (S44)", wording.Count(p.Registrations, "registration"), want, p.size, workers)
 	}
 	p.r.Spend("open files of httpd", "files", float64(p.httpd), sizing.Part{Name: "two for each request", Amount: workers * p.services.Number("httpd files", "each")})
 	if len(p.Capsules) > 0 && p.Registrations > 0 {
@@ -121,7 +122,7 @@ func (p *plan) messages(sizing.Figures) error {
 		each, own, has := p.services.Number("aio requests", "each"), p.services.Number("aio requests", "own"), p.services.Number("aio requests", "has")
 		if need := hosts*each + own; need > has {
 			p.sysctls = append(p.sysctls, fmt.Sprintf("fs.aio-max-nr = %.0f", need))
-			p.add("sysctl", "fs.aio-max-nr", int(need), "", fmt.Sprintf("more than %.0f for each of %d hosts: qpidd's journals; the kernel's default is %.0f", each, p.Hosts, has), guide("5.4.3"))
+			p.add("sysctl", "fs.aio-max-nr", int(need), "", fmt.Sprintf("more than %.0f for each of %s: qpidd's journals; the kernel's default is %.0f", each, wording.Count(p.Hosts, "host"), has), guide("5.4.3"))
 		}
 	}
 	if p.MQTTHosts == 0 {
@@ -134,7 +135,7 @@ func (p *plan) messages(sizing.Figures) error {
 	// Any of the hosts may come over the one transport that there is.
 	own := p.services.Number("mosquitto files", "own")
 	p.mosquitto = max(int(hosts*p.services.Number("mosquitto files", "each")+own), int(p.services.Number("mosquitto files", "has")))
-	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each, and %.0f for the proxy and mosquitto itself; %d use MQTT, and as it is the only transport any of the %d may; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
+	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each, and %.0f for the proxy and mosquitto itself; hosts that use MQTT: %d, and as it is the only transport, each of the %d may; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
 	p.r.Spend("open files of mosquitto", "files", float64(p.mosquitto), sizing.Part{Name: "hosts over MQTT", Amount: float64(p.MQTTHosts)}, sizing.Part{Name: "the proxy and mosquitto itself", Amount: own})
 	if err := p.pace(); err != nil {
 		return err
@@ -277,7 +278,7 @@ func (p *plan) disks(f sizing.Figures) error {
 	if p.qpid {
 		gb := sizing.Round(float64(p.Hosts) * p.services.Number("qpidd disk", "each") / 1e9)
 		parts = append(parts, sizing.Part{Name: "/var/lib/qpidd", Amount: gb})
-		p.add("disk", "/var/lib/qpidd", gb, "GB", fmt.Sprintf("2 MiB for each of %d hosts with katello-agent", p.Hosts), guide("5.4.4"))
+		p.add("disk", "/var/lib/qpidd", gb, "GB", fmt.Sprintf("2 MiB for each of %s with katello-agent", wording.Count(p.Hosts, "host")), guide("5.4.4"))
 	}
 	need := sizing.Round(sum(parts))
 	total := need

@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Wish is hosts that a Satellite manages.
@@ -161,12 +162,12 @@ func (p *plan) hardware(f sizing.Figures) error {
 		return err
 	}
 	p.size = row.Key
-	upTo := "more than those of the others"
+	upTo := "more hosts than the others are for"
 	if most, ok := row.Cells["hosts_max"].(float64); ok {
-		upTo = fmt.Sprintf("up to %.0f", most)
+		upTo = fmt.Sprintf("hosts up to %.0f", most)
 	}
 	p.r.Add(sizing.Value{
-		Group: "size", Name: "tuning", Value: p.size, Why: fmt.Sprintf("%d hosts; this size is for hosts %s", p.Hosts, upTo), Sources: []rule.Source{guide("2")},
+		Group: "size", Name: "tuning", Value: p.size, Why: fmt.Sprintf("%s; this size is for %s", wording.Count(p.Hosts, "host"), upTo), Sources: []rule.Source{guide("2")},
 	})
 	asked, err := sizing.Of(f, "installer_requirements", p.version)
 	if err != nil {
@@ -187,10 +188,10 @@ func (p *plan) hardware(f sizing.Figures) error {
 		return &sizing.InputError{Input: input, Err: fmt.Errorf(format, args...), Works: []string{fmt.Sprintf("--cpus=%d", max(p.cpus, cores)), fmt.Sprintf("--ram=%s", max(p.ram, ram))}}
 	}
 	if p.cpus < cores {
-		return small("cpus", "%d hosts are of size %s, which needs %d CPUs, not %d: the installer refuses it (exit 102)", p.Hosts, p.size, cores, p.cpus)
+		return small("cpus", "size %s, for %s, needs %d CPUs, not %d: the installer refuses it (exit 102)", p.size, wording.Count(p.Hosts, "host"), cores, p.cpus)
 	}
 	if float64(p.ram) < 0.9*float64(ram) {
-		return small("ram", "%d hosts are of size %s, which needs %s, not %s: the installer refuses less than nine tenths of it (exit 103)", p.Hosts, p.size, ram, p.ram)
+		return small("ram", "size %s, for %s, needs %s, not %s: the installer refuses less than nine tenths of it (exit 103)", p.size, wording.Count(p.Hosts, "host"), ram, p.ram)
 	}
 	p.r.Add(sizing.Value{Group: "hardware", Name: "cpus", Value: p.cpus, Why: fmt.Sprintf("size %s needs %d", p.size, cores), Sources: asked.Sources})
 	p.r.Add(sizing.Value{Group: "hardware", Name: "memory", Value: uint64(p.ram), Unit: "bytes", Why: fmt.Sprintf("size %s needs %s; the installer forgives a tenth", p.size, ram), Sources: asked.Sources})
