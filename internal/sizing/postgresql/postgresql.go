@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Wish is a load on a server.
@@ -175,7 +176,7 @@ func (p *plan) memory(workers float64) error {
 	sorts := p.most("sorts of a connection")
 	raw := (ram - buffers) / ((float64(p.Connections) + workers) * sorts) / p.load("work_of")
 	work := math.Max(raw, p.most("work least"))
-	why := fmt.Sprintf("(%s - shared_buffers) / ((%d connections + %.0f workers) x %.0f)", p.RAM, p.Connections, workers, sorts)
+	why := fmt.Sprintf("(%s - shared_buffers) / ((%s + %.0f workers) x %.0f)", p.RAM, wording.Count(p.Connections, "connection"), workers, sorts)
 	if p.load("work_of") > 1 {
 		why += fmt.Sprintf(" / %.0f for %s", p.load("work_of"), p.Workload)
 	}
@@ -197,7 +198,11 @@ func (p *plan) memory(workers float64) error {
 	p.set("min_wal_size", bytes(p.load("wal_min")), "kept for the next checkpoint", from)
 	p.set("max_wal_size", bytes(p.load("wal_max")), "checkpoints come when it is full: rarely, but recovery reads all of it", from)
 	p.set("checkpoint_completion_target", fmt.Sprint(p.most("checkpoint target")), "the writes of a checkpoint are spread", p.bound.Sources)
-	p.set("default_statistics_target", fmt.Sprintf("%.0f", p.load("statistics")), "a data warehouse's plans want better estimates", from)
+	estimates := "PostgreSQL's own value"
+	if p.Workload == "dw" {
+		estimates = "a data warehouse's plans want better estimates"
+	}
+	p.set("default_statistics_target", fmt.Sprintf("%.0f", p.load("statistics")), estimates, from)
 	p.set("random_page_cost", fmt.Sprint(p.disks.Number(p.Disk, "page_cost")), "of a random read, a sequential one being 1; "+p.Disk, p.disks.Sources)
 	p.set("effective_io_concurrency", fmt.Sprintf("%.0f", p.disks.Number(p.Disk, "io")), "reads that the disks take at once; "+p.Disk, p.disks.Sources)
 
@@ -207,7 +212,7 @@ func (p *plan) memory(workers float64) error {
 	}
 	p.r.Spend("memory where every connection sorts once", "MiB", mib(ram),
 		sizing.Part{Name: "shared_buffers", Amount: mib(buffers)},
-		sizing.Part{Name: fmt.Sprintf("%d connections x work_mem", p.Connections), Amount: mib(float64(p.Connections) * work)},
+		sizing.Part{Name: wording.Count(p.Connections, "connection") + " x work_mem", Amount: mib(float64(p.Connections) * work)},
 		sizing.Part{Name: "what the kernel keeps", Amount: mib(ram * p.most("kernel percent") / 100)})
 	if float64(p.Connections)*work*sorts > ram-buffers {
 		p.r.Note("a query may sort more than once: %.0f sorts of all %d connections at once are more than what shared_buffers leave", sorts, p.Connections)
