@@ -28,6 +28,8 @@ type Why struct {
 	Claims []claim.Claim `json:"claims"`
 	// Coupled are claims on other settings whose writes change this one too.
 	Coupled []WhyCoupled `json:"coupled,omitempty"`
+	// Explained are reasons of the kernel's own for the value that it has now.
+	Explained []string `json:"explained,omitempty"`
 	// Tuners are the other tuners that run or are enabled.
 	Tuners []WhyTuner `json:"tuners,omitempty"`
 	// Changes are fettle's own, oldest first.
@@ -122,6 +124,7 @@ func (a *app) why(ctx context.Context, name string) error {
 	w.NotRecorded = claims.UnknownFor(id.Kind)
 	w.Claims = append(w.Claims, claims.For(id)...)
 	w.Coupled = m.coupledClaims(id, claims, w.Claims)
+	w.Explained = m.kernelReasons(ctx, w)
 	w.Tuners = m.whyTuners(id, tuners, tuned, w.Claims, w.Coupled)
 	for _, en := range changes {
 		c := WhyChange{Tx: en.Tx.ID, Time: en.Tx.Time, User: en.Tx.User, Before: en.Orig, Wanted: en.Want, From: en.Reason.String(), Releases: en.Releases}

@@ -53,6 +53,9 @@ func (a *app) printWhy(w Why, someFiles bool) {
 	default:
 		fmt.Fprintln(out, "no profile or file sets it, and no change of fettle's")
 	}
+	for _, text := range w.Explained {
+		fmt.Fprintln(out, ui.Printable(text))
+	}
 	if n := len(w.NotRecorded); n > 0 {
 		fmt.Fprintln(out, "not recorded in this copy: "+ui.Printable(someOf(w.NotRecorded, 3)))
 	}

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 )
@@ -50,6 +51,8 @@ type tunedProfile struct {
 	claimed map[setting.Setting]bool
 	// unsure is why it may set more than its claims; "" where it does not.
 	unsure string
+	// unknown are the lines of which it is not known what places they are for.
+	unknown []tune.Step
 }
 
 // tuners finds the other tuners in force and adds what TuneD's profile sets to the
@@ -109,6 +112,9 @@ func (m *machine) tunedClaims(ctx context.Context, claims *claim.Claims) *tunedP
 		}
 	}
 	for _, st := range plan.Steps {
+		if st.Verdict == plugin.Unknown && (st.Setting.Kind == plugin.OptionKind || strings.Contains(st.Setting.Name, "*")) {
+			t.unknown = append(t.unknown, st)
+		}
 		if st.Reason.File == "" || st.Setting.Kind == plugin.OptionKind {
 			continue
 		}
@@ -144,6 +150,21 @@ func (m *machine) tunedClaims(ctx context.Context, claims *claim.Claims) *tunedP
 		t.claimed[st.Setting] = true
 	}
 	return t
+}
+
+// unknownFor is the first line of the profile of which it is not known whether it is for
+// a setting: its devices, or the files that fit its pattern, could not be listed.
+func (t *tunedProfile) unknownFor(s setting.Setting) *tune.Step {
+	for i, st := range t.unknown {
+		if st.Setting.Kind == s.Kind {
+			if ok, err := path.Match(st.Setting.Name, s.Name); ok && err == nil {
+				return &t.unknown[i]
+			}
+		} else if st.Setting.Kind == plugin.OptionKind && s.Kind != "sysctl" && s.Kind != "file" {
+			return &t.unknown[i]
+		}
+	}
+	return nil
 }
 
 // tunedLoader reads profiles as TuneD does: neither fettle's own nor those of
@@ -214,6 +235,9 @@ func (m *machine) whyTuners(id setting.Setting, all []claim.Tuner, tuned *tunedP
 			w.Why = "it has no profile in force"
 		case t.Unit == tunedUnit:
 			w.Why = "no line of its profile sets this"
+			if st := tuned.unknownFor(id); st != nil {
+				w.Effect, w.Why = tunerMay, fmt.Sprintf("which places %s is for is not known: %s (%s)", report.Place(st.Setting), st.Why, st.Reason)
+			}
 		case t.MaySet(files):
 			w.Effect, w.Why = tunerMay, "it sets "+t.Sets
 		}
@@ -265,6 +289,21 @@ func (m *machine) coupledClaims(id setting.Setting, claims *claim.Claims, own []
 		return 0
 	})
 	return out
+}
+
+// kernelReasons says what the kernel itself has to do with a value: the other spelling of a
+// limit is the one in force, or the kernel takes a written value back.
+func (m *machine) kernelReasons(ctx context.Context, w Why) []string {
+	if twin, ok := m.kinds.Twin(w.Setting); ok && setting.Zero(w.Now) && !slices.ContainsFunc(w.Coupled, func(c WhyCoupled) bool { return c.Zeroes }) {
+		if other, err := m.kinds.Read(ctx, twin); err == nil && !other.Absent && !other.Unknown && !setting.Zero(other) {
+			return []string{fmt.Sprintf("%s = %s is the limit in force: the two are one limit, and the one that is not used reads 0", report.Place(twin), other)}
+		}
+	}
+	by := setting.TakenBackBy(w.Setting)
+	if last, certain := claim.Winner(w.Claims); by != "" && certain && m.kinds.Compare(w.Setting, last.Value, w.Now) == setting.Different {
+		return []string{fmt.Sprintf("it reads %s, not the %s of %s: %s", w.Now, last.Value, last.Place(), by)}
+	}
+	return nil
 }
 
 // describe is the tuner in one sentence.
