@@ -94,7 +94,11 @@ func (b *builder) warnOfNoLimit(ctx context.Context, s *Step, twin setting.Setti
 	}
 	now, err := b.Kinds.Read(ctx, twin)
 	if err != nil || now.Unknown {
-		return false
+		// A limit that is not 0 has its twin at 0, and the profile may set that.
+		i, both := b.at[twin]
+		if s.Action != Write || s.Before.Unknown || s.Before.Absent || setting.Zero(s.Before) || both && !setting.Zero(b.plan.Steps[i].Want) {
+			return false
+		}
 	}
 	if i, both := b.at[twin]; both && b.plan.Steps[i].Action == Write {
 		now = b.plan.Steps[i].Want

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
@@ -170,6 +171,37 @@ func TestZeroIsNotNoLimit(t *testing.T) {
 		a := apply(t, e, journal.Apply, changes...)
 		if len(p.Problems) != c.warnings || len(a.Plan.Problems) != c.warnings || with != c.with || [2]int{k.bytes, k.ratio} != c.after {
 			t.Errorf("%s: problems %v, with %q; then bytes %d, ratio %d", c.name, p.Problems, with, k.bytes, k.ratio)
+		}
+	}
+}
+
+// Of a copy that lacks one spelling it is known that it is 0 where the other one is not.
+func TestZeroWithUnknownTwin(t *testing.T) {
+	for _, c := range []struct {
+		name, file, now string
+		set             [][2]string
+		warnings        int
+	}{
+		{"ratio", "vm/dirty_ratio", "20\n", [][2]string{{"vm.dirty_ratio", "0"}}, 1},
+		{"background", "vm/dirty_background_ratio", "10\n", [][2]string{{"vm.dirty_background_ratio", "0"}}, 1},
+		{"overcommit", "vm/overcommit_ratio", "50\n", [][2]string{{"vm.overcommit_ratio", "0"}}, 1},
+		{"is 0 already", "vm/dirty_ratio", "0\n", [][2]string{{"vm.dirty_ratio", "0"}}, 0},
+		{"not 0", "vm/dirty_ratio", "20\n", [][2]string{{"vm.dirty_ratio", "10"}}, 0},
+		{"with the twin", "vm/dirty_ratio", "20\n", [][2]string{{"vm.dirty_ratio", "0"}, {"vm.dirty_bytes", "4096000"}}, 0},
+	} {
+		dir := t.TempDir()
+		hosttest.Write(t, dir, map[string]string{"proc/sys/" + c.file: c.now})
+		h, err := host.Copy(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var changes []setting.Change
+		for _, s := range c.set {
+			changes = append(changes, set(s[0], s[1]))
+		}
+		p, err := newEngine(t, h).PlanChanges(t.Context(), changes, &journal.State{})
+		if err != nil || len(p.Problems) != c.warnings {
+			t.Errorf("%s: %v, problems %v, want %d", c.name, err, p.Problems, c.warnings)
 		}
 	}
 }
