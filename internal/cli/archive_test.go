@@ -29,6 +29,10 @@ func output(t *testing.T, args ...string) (out, errs string) {
 func TestArchivePlansAsTheMachine(t *testing.T) {
 	fixture := t.TempDir()
 	unpack(t, "../../testdata/hosts/kvm-guest.txt", fixture)
+	// Every device has one, but the recorded machine's disks came without.
+	for _, disk := range []string{"0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sr0", "0000:00:02.2/0000:03:00.0/virtio2/block/vda"} {
+		hosttest.Write(t, fixture, map[string]string{"sys/devices/pci0000:00/" + disk + "/uevent": "DEVTYPE=disk\n"})
+	}
 	for name, dir := range map[string]string{"server": testroot.NewMachine(t).Dir, "guest": fixture} {
 		t.Run(name, func(t *testing.T) {
 			was := live

@@ -151,7 +151,7 @@ func TestProbeRefused(t *testing.T) {
 		{2, asked("--url", "https://localhost:8140", "--on", "ssh:a"), "--on and --probe"},
 		{2, append(asked("--url", "https://localhost:8140"), "--root", ssldir), "--root"},
 		{4, asked("--url", "https://192.0.2.7:8140"), "192.0.2.7:8140 is not this machine's loopback, and not allowed"},
-		{4, asked("--url", "https://localhost:8140", "--backend", "http://192.0.2.7:8139"), "--allow 192.0.2.7:8139"},
+		{4, asked("--url", "https://localhost:8140", "--backend", "http://192.0.2.7:8139"), "--allow=192.0.2.7:8139"},
 		{2, []string{"check", "puppet", "--probe", "--url", "https://localhost:8140", "--puppet-ssldir", ssldir, "--certname", "nobody"}, "nobody.pem"},
 	} {
 		var out, said bytes.Buffer

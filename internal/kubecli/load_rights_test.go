@@ -23,11 +23,13 @@ func TestPlanWithoutNodes(t *testing.T) {
 	}
 	none := o{"items": []any{}}
 	t.Setenv("KUBECONFIG", apiServer(t, o{
-		"/api/v1":                    o{"resources": []o{{"name": "namespaces", "kind": "Namespace"}, {"name": "pods", "kind": "Pod", "namespaced": true}}},
-		"/api/v1/nodes":              meta.Status{Status: "Failure", Message: `nodes is forbidden: User "alice"`, Code: 403},
-		"/api/v1/pods?limit=1":       none,
-		"/api/v1/namespaces?limit=1": none,
-		"/api/v1/services?limit=1":   none,
+		"/api/v1":              o{"resources": []o{{"name": "namespaces", "kind": "Namespace"}, {"name": "pods", "kind": "Pod", "namespaced": true}}},
+		"/api/v1/nodes":        meta.Status{Status: "Failure", Message: `nodes is forbidden: User "alice"`, Code: 403},
+		"/api/v1/pods?limit=1": none,
+		"/api/v1/pods?limit=500&fieldSelector=status.phase%3DSucceeded": none,
+		"/api/v1/pods?limit=500&fieldSelector=status.phase%3DFailed":    none,
+		"/api/v1/namespaces?limit=1":                                    none,
+		"/api/v1/services?limit=1":                                      none,
 	}))
 	for _, c := range []struct {
 		args string
