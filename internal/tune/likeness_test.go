@@ -107,7 +107,6 @@ func TestFormatsOfTheKernel(t *testing.T) {
 		{"/sys/block/vda/queue/scheduler", "deadline"},
 		{"/sys/block/vda/queue/write_cache", "none"},
 		{"net.core.rps_default_mask", "01"},
-		{"/sys/devices/system/cpu/smt/control", "off"},
 		{"net.ipv4.tcp_fastopen_key", "1-2-3-4"},
 	} {
 		s, err := setting.Parse(c.name)
