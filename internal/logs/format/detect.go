@@ -134,8 +134,11 @@ func unknown(lines [][]byte, nearest []fit) error {
 	what, text := "no known format reads any", ""
 	if len(nearest) > 0 {
 		what = fmt.Sprintf("%s comes nearest, and reads %d", nearest[0].name, nearest[0].read)
-	} else if c, _ := nginxTail(lines[0]); c.text != "" {
+	} else if c, complete := nginxTail(lines[0]); c.text != "" {
 		what, text = "the combined log comes nearest, with more behind it that is not known, and reads none", c.text
+		if complete { // these names were tried, and the lines contradict them
+			text = strings.NewReplacer("$request_time", "$value_1", "$upstream_response_time", "$value_2").Replace(text)
+		}
 	}
 	return &Unknown{fmt.Sprintf("unknown log format: %s of the first %d lines; it begins with %q", what, len(lines), cut(lines[0], 200)), text}
 }

@@ -47,6 +47,8 @@ func TestDetect(t *testing.T) {
 		{"the combined log", `::1 - john doe [20/Nov/2026:23:58:28 +0000] "GET /a\"b HTTP/1.1" 200 5 "-" "x \" y"`,
 			map[string]string{"user": "john doe", "user_agent": `x \" y`}},
 		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012`, map[string]string{"duration": "0.012"}},
+		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 1795168800.123`, map[string]string{}},
+		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012 1795168800.123`, map[string]string{"duration": "0.012"}},
 		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012 0.010, 0.002`, map[string]string{"upstream_duration": "0.010, 0.002"}},
 		{"the combined log and X-Forwarded-For (nginx' main)", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" "-"`,
 			map[string]string{"user_agent": "curl/7.88.1", "forwarded_for": "-"}}, // no proxy in front: always -

@@ -22,6 +22,7 @@ var (
 	upstreams    = lazyregexp.New(`^(?:[\d.]+|\[[\da-fA-F:.]+\]):\d+(?:(?:, | : )(?:[\d.]+|\[[\da-fA-F:.]+\]):\d+)*$`)
 	hereLabel    = lazyregexp.New("\x00[^\x00]*\x00")
 	pointed      = lazyregexp.New(`^(?:\d+\.\d{3}|-)(?:(?:, | : )(?:\d+\.\d{3}|-))*$`)
+	epoch        = lazyregexp.New(`^1\d{9}\.\d{3}$`) // $msec
 )
 
 // apacheTails make candidates of a line of the combined log with labels behind it of which one
@@ -129,6 +130,9 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 		}
 		variable := ""
 		switch isTime := pointed().Match(value); {
+		case label == "" && epoch().Match(value):
+			variable = "msec"
+			labels++
 		case label != "":
 			if variable = nginxKeys[label]; variable == "" {
 				variable = name(label)

@@ -2,6 +2,7 @@ package format
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -49,5 +50,16 @@ func TestLabels(t *testing.T) {
 		if l != Whole || us != c.us || (f.Guessed != "") != c.guessed {
 			t.Errorf("%s: %d, %d µs, guessed %q", c.tail, l, us, f.Guessed)
 		}
+	}
+}
+
+// The format that a refusal proposes has no name that the lines contradict: an upstream
+// cannot take longer than its request.
+func TestRefusedTail(t *testing.T) {
+	line := `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.050 0.100`
+	_, err := Detect([]byte(line+"\n"+line+"\n"), nil)
+	var u *Unknown
+	if !errors.As(err, &u) || !strings.HasSuffix(u.Text, `"$http_user_agent" $value_1 $value_2`) {
+		t.Errorf("%v: %+v", err, u)
 	}
 }
