@@ -50,6 +50,9 @@ var apacheBases = []struct {
 	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), listed},
 }
 
+// combinedIO is what httpd's own combinedio adds; an administrator's %D and %O look alike.
+const combinedIO = " %I %O"
+
 // tails are what is added behind them. Those with one number in the same place are each
 // as likely as the others: a log with such a number is refused.
 var tails = []struct {
@@ -65,7 +68,7 @@ var tails = []struct {
 	{` "%D"`, " and %D", "a whole number at the end", numbered},
 	{` "%{ms}T"`, " and %{ms}T", "a whole number at the end", numbered},
 	{` "%T"`, " and %T", "a whole number at the end", numbered},
-	{" %I %O", ", %I and %O", "combinedio: what mod_logio counts", transferred},
+	{combinedIO, ", %I and %O", "combinedio: what mod_logio counts", transferred},
 	{" %T %D", ", %T and %D", "the seconds of the microseconds behind them", sameDuration},
 	{" %D %T", ", %D and %T", "the microseconds of the seconds behind them", sameDuration},
 	{" %T/%D", ", %T and %D", "the seconds of the microseconds behind them", sameDuration},
@@ -120,7 +123,11 @@ func candidates() []candidate {
 	list := slices.Clip(products)
 	for _, base := range apacheBases {
 		for _, tail := range tails {
-			list = append(list, candidate{base.name + tail.name, "apache:" + base.format + tail.text, tail.reason, "", bothOf(base.evidence, tail.evidence)})
+			guess := ""
+			if tail.text == combinedIO {
+				guess = "that the two numbers are what mod_logio counts, %I and %O"
+			}
+			list = append(list, candidate{base.name + tail.name, "apache:" + base.format + tail.text, tail.reason, guess, bothOf(base.evidence, tail.evidence)})
 		}
 	}
 	return list
