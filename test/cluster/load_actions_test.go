@@ -164,7 +164,7 @@ func TestLoadActions(t *testing.T) {
 			killed = l.kill(wait(), "resume")
 		}
 		if l.runs() > round+1 {
-			x, said := l.run(0, "resume")
+			x, said := l.resume()
 			if x.Actions.Failed != 0 || x.unmakeable != 0 || x.Actions.Planned != patched+read+deleted || x.Actions.Before+x.Actions.Patched+x.Actions.Read+x.Actions.Deleted != x.Actions.Planned {
 				t.Errorf("round %d: %+v\n%s", round, x, said)
 			}
