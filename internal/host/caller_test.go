@@ -31,17 +31,26 @@ func TestHelperCaller(t *testing.T) {
 		defer c.Close()
 		fmt.Print(helperSays(t, "self", nil))
 	default:
-		if uid, ok := strings.CutPrefix(helper, "login "); ok {
-			if err := os.WriteFile("/proc/self/loginuid", []byte(uid), 0); err != nil {
-				fmt.Println("@" + err.Error())
-				return
-			}
+		if loginErr != nil {
+			fmt.Println("@" + loginErr.Error())
+			return
 		}
 		text, err := json.Marshal(Self())
 		if err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("@" + string(text))
+	}
+}
+
+// loginErr is why the helper could not set its login uid.
+var loginErr error
+
+// Only a process's first thread may set the login uid that /proc/self has, and that is where
+// init runs (fs/proc/base.c, proc_loginuid_write).
+func init() {
+	if uid, ok := strings.CutPrefix(os.Getenv("FETTLE_TEST_HELPER"), "login "); ok {
+		loginErr = os.WriteFile("/proc/self/loginuid", []byte(uid), 0)
 	}
 }
 
