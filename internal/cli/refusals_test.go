@@ -219,7 +219,7 @@ func parses(t *testing.T, of, line string, works bool) {
 	t.Helper()
 	split, err := exec.Command("sh", "-c", "set -f; for w in "+strings.TrimPrefix(line, "fettle ")+`; do printf '%s\n' "$w"; done`).Output()
 	if err != nil {
-		return // words of a sentence: a quote in it is none of sh's
+		return // words of a sentence, not a shell command: its quotes need no partner
 	}
 	words := strings.Split(strings.TrimSuffix(string(split), "\n"), "\n")
 	if works {
@@ -232,7 +232,7 @@ func parses(t *testing.T, of, line string, works bool) {
 	a := &app{screen: ui.NewScreen(&bytes.Buffer{}, &bytes.Buffer{})}
 	verb, rest, err := a.rootCommand().Find(words)
 	if err != nil || verb.Parent() == nil {
-		t.Errorf("%s: %q was printed, and there is no such verb: %v", of, line, err)
+		t.Errorf("%s: %q was printed, which is not a verb: %v", of, line, err)
 		return
 	}
 	for _, w := range rest {

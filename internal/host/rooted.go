@@ -233,7 +233,7 @@ type copiedFiles struct {
 }
 
 // wholeRoot reports whether a tree is a root file system, such as a mounted disk or an
-// unpacked image: nobody copies the shell to show how a machine is configured.
+// unpacked image: a copy that shows how a machine is configured has no shell.
 func wholeRoot(files rootedFiles) bool {
 	for _, shell := range []string{"/bin/sh", "/usr/bin/sh"} {
 		if st, err := files.Stat(shell); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {

@@ -66,7 +66,7 @@ func TestInfo(t *testing.T) {
 	}
 	producttest.Command(t, "apache2ctl", "graceful")
 	producttest.Eventually(t, "httpd has read its files", func() bool { return b.Installed().Option("Timeout").Running.Or("") == "7" })
-	// As soon as nobody can ask, the files count.
+	// Once the server cannot be asked, the files count.
 	var _ component.Installed = b.Archived()
 }
 
