@@ -59,6 +59,19 @@ var guestDifferences = []struct {
 		const sum = "/proc/sys/vm/nr_hugepages"
 		return ok && c.theirs[sum] == c.ours[sum] && strings.Count(c.profile.all[0]+c.profile.all[1], "nr_hugepages") > 1
 	}},
+	{"TuneD writes ip_forward after the device's own forwarding, and the kernel sets that to the same; fettle writes ip_forward first", func(c compared) bool {
+		device, ok := strings.CutPrefix(c.key, "/proc/sys/net/ipv4/conf/")
+		device, ok2 := strings.CutSuffix(device, "/forwarding")
+		return ok && ok2 && strings.Contains(c.profile.all[0]+c.profile.all[1], "net.ipv4.conf."+device+".forwarding="+c.ours[c.key]) &&
+			c.theirs[c.key] == c.theirs["/proc/sys/net/ipv4/ip_forward"]
+	}},
+	{"TuneD sets both sizes of a ring with one call, which the kernel refuses as a whole; fettle sets each", func(c compared) bool {
+		return strings.HasPrefix(c.key, "ethtool -g ") && c.theirs[c.key] == c.before[c.key] && strings.Contains(c.profile.all[0]+c.profile.all[1], "ring=")
+	}},
+	{"debugfs takes a scheduler's slice of any length; fettle keeps to the limits that the sysctl had up to Linux 5.12", func(c compared) bool {
+		return c.key == "/sys/kernel/debug/sched/min_granularity_ns" && c.ours[c.key] == c.before[c.key] &&
+			strings.Contains(c.profile.all[0]+c.profile.all[1], "_ns="+c.theirs[c.key]+"\n") && len(c.theirs[c.key]) < len("100000")
+	}},
 }
 
 // listedInGuest names the difference that explains a value, "" for none.

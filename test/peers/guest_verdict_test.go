@@ -31,6 +31,9 @@ func (g *guestRun) verify(p guestProfile, before, ours testroot.Tree, fail func(
 		if why != "" {
 			fail("verify says %s (%s) of %s = %s, which reads %s: %s", c.Verdict, c.Why, c.Setting, c.Want, c.Now, why)
 		}
+	}
+	// Last, as a change of the scheduler by hand also changes what depends on it.
+	for _, c := range v.Values {
 		had := before[c.Setting.Name]
 		if spoilt || c.Setting.Kind != "sysfs" || c.Verdict != "ok" || had == "" || had == ours[c.Setting.Name] {
 			continue
@@ -88,8 +91,9 @@ func shownInGuest(c tune.Checked, now testroot.Tree) (shown string, known bool) 
 		return shownOfDevice(name, what, now)
 	case "unit":
 		shown, known = now["unit "+name]
+		property := map[string]string{"active": "ActiveState=", "enabled": "UnitFileState="}[what]
 		for _, word := range strings.Fields(shown) {
-			if v, ok := strings.CutPrefix(word, map[string]string{"active": "ActiveState=", "enabled": "UnitFileState="}[what]); ok && strings.Contains(word, "State=") {
+			if v, ok := strings.CutPrefix(word, property); ok && property != "" {
 				return v, known
 			}
 		}
