@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"fettle.dev/fettle/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,7 +18,10 @@ import (
 const DefaultDir = "/var/lib/fettle"
 
 // ErrBusy says that another transaction is running (exit code 75).
-var ErrBusy = errors.New("another transaction is running")
+var ErrBusy = &ui.Sentinel{
+	Text: "another transaction is running", Exits: ui.Busy,
+	Hint: "fettle status shows what is running; wait until that has ended", Remedy: &ui.Remedy{},
+}
 
 // Journal is the journal of one machine, locked for writing.
 type Journal struct {

@@ -15,11 +15,15 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // ErrRefused says that what is at the place of the journal is not fettle's, or
 // that somebody else could have prepared it.
-var ErrRefused = errors.New("refused")
+var ErrRefused = &ui.Sentinel{
+	Text: "refused", Exits: ui.Refused,
+	Remedy: &ui.Remedy{To: "to keep the state elsewhere", OwnState: true},
+}
 
 // own is true for this user's files, readable for those whose content can be
 // believed: root could put anything there anyway.

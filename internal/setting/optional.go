@@ -2,8 +2,9 @@ package setting
 
 import (
 	"context"
-	"errors"
 	"strings"
+
+	"fettle.dev/fettle/internal/ui"
 )
 
 // What a kind may be able to do beside what every Kind can. One that does more
@@ -56,7 +57,7 @@ func (k Kinds) KernelFiles(s Setting) []string {
 type FileLister interface{ Files(Setting) []string }
 
 // ErrNoPlace says that a place is none that may be asked for by its name.
-var ErrNoPlace = errors.New("not a place that fettle sets")
+var ErrNoPlace = &ui.Sentinel{Text: "not a place that fettle sets", Exits: ui.Refused}
 
 // Guarded is a kind that could reach more of a machine than its plug-in does.
 // MayAsk says whether a person, or a plan that somebody else may have written,

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // aliveFile is locked by the daemon of a machine as long as it lives, so that
@@ -25,7 +26,7 @@ func openAlive(stateDir, name string, flags int) (*os.File, error) {
 }
 
 // ErrAlive says that a state directory has its daemon already.
-var ErrAlive = errors.New("a fettle daemon runs already")
+var ErrAlive = &ui.Sentinel{Text: "a fettle daemon runs already", Exits: ui.Refused, Hint: "fettle status shows what it has set"}
 
 // Alive says that this process is the daemon of the machine, until the file is
 // closed. There is one at a time: ErrAlive names the process that has it.

@@ -15,13 +15,17 @@ import (
 
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // leaseFile is locked by an experiment as long as its process or its watchdog lives.
 const leaseFile = "experiment"
 
 // ErrLeased says that an experiment is under way already.
-var ErrLeased = errors.New("an experiment is under way already")
+var ErrLeased = &ui.Sentinel{
+	Text: "an experiment is under way already", Exits: ui.Busy,
+	Hint: "fettle status shows what is running; wait until that has ended", Remedy: &ui.Remedy{},
+}
 
 // Lease says that this process switches the machine's values to and fro to measure
 // them, until the file is closed here and in the watchdog that got it, or End: the

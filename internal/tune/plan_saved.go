@@ -13,11 +13,12 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // ErrStale says that the machine is not any more what the plan was made
 // against.
-var ErrStale = errors.New("the machine has changed since the plan was made")
+var ErrStale = &ui.Sentinel{Text: "the machine has changed since the plan was made", Exits: ui.Refused}
 
 // What the JSON form of a plan always has: what is missing would otherwise be
 // taken for nothing, and silently.

@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
 )
 
 func pid() int { return os.Getpid() }
@@ -57,6 +58,10 @@ type IncompleteError struct {
 	// Journal is the file that is damaged.
 	Journal string
 }
+
+// ProgramExit is the exit code of a program that fails with this error (ExitCode is that of
+// an ended process, exec.ExitError).
+func (e *IncompleteError) ProgramExit() int { return ui.Incomplete }
 
 // Leftover is one value that could not be given back.
 type Leftover struct {

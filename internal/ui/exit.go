@@ -5,10 +5,6 @@ package ui
 import (
 	"context"
 	"errors"
-
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // The exit codes, the only table.
@@ -59,23 +55,60 @@ func Exit(code int, err error) error { return &Error{Code: code, Err: err} }
 // Hinted gives an error a code and says what to do about it.
 func Hinted(code int, err error, hint string) error { return &Error{Code: code, Err: err, Hint: hint} }
 
-// Code is the exit code of an error; nil is 0.
+// Sentinel is an error to compare with by errors.Is that carries its exit code, and what
+// to do about it where that is always the same.
+type Sentinel struct {
+	Text   string
+	Exits  int
+	Hint   string
+	Remedy *Remedy
+}
+
+func (s *Sentinel) Error() string { return s.Text }
+
+// ProgramExit is the exit code of a program that fails with this error (ExitCode is that of
+// an ended process, exec.ExitError).
+func (s *Sentinel) ProgramExit() int { return s.Exits }
+
+// coded is an error that carries its exit code.
+type coded interface {
+	error
+	ProgramExit() int
+}
+
+// Code is the exit code of an error; nil is 0. An incomplete rollback outweighs all else.
 func Code(err error) int {
 	var e *Error
-	var incomplete *tune.IncompleteError
+	var c coded
 	switch {
 	case err == nil:
 		return Done
-	case errors.As(err, &incomplete):
+	case carries(err, Incomplete):
 		return Incomplete
 	case errors.As(err, &e):
 		return e.Code
-	case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
-		return Busy
+	case errors.As(err, &c):
+		return c.ProgramExit()
 	case errors.Is(err, context.Canceled):
 		return Interrupted
-	case errors.Is(err, tune.ErrStale), errors.Is(err, tune.ErrAlive), errors.Is(err, journal.ErrRefused), errors.Is(err, setting.ErrNoPlace):
-		return Refused
 	}
 	return Failed
+}
+
+// carries reports whether an error, or one that it wraps, carries an exit code.
+func carries(err error, code int) bool {
+	if c, ok := err.(coded); ok && c.ProgramExit() == code {
+		return true
+	}
+	switch w := err.(type) {
+	case interface{ Unwrap() error }:
+		return carries(w.Unwrap(), code)
+	case interface{ Unwrap() []error }:
+		for _, e := range w.Unwrap() {
+			if carries(e, code) {
+				return true
+			}
+		}
+	}
+	return false
 }

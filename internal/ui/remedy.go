@@ -4,9 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // Remedy is how a refused call works: the same call again, changed as the fields say. The
@@ -17,6 +14,9 @@ type Remedy struct {
 	Root    bool     // as root
 	Before  string   // a command that has to succeed first
 	Drop    string   // --name of options to leave out
+	To      string   // what the command is for: "to keep the state elsewhere"; "" for the same as before
+	// OwnState takes a state directory of this user's own.
+	OwnState bool
 }
 
 // Retry gives an error a code and a hint, and prints the call with more options as the
@@ -36,16 +36,15 @@ func AsRoot(err error, hint string) error {
 	return &Error{Code: Refused, Err: err, Hint: hint, Remedy: &Remedy{Root: true}}
 }
 
-// advice returns the hint and the remedy of an error. Errors of other packages that have an
-// exit code of their own get one here.
+// advice returns the hint and the remedy of an error.
 func advice(err error) (hint string, remedy *Remedy) {
 	if e := (*Error)(nil); errors.As(err, &e) && (e.Hint != "" || e.Remedy != nil) {
 		return e.Hint, e.Remedy
 	}
-	switch {
-	case errors.Is(err, tune.ErrAlive):
-		return "fettle status shows what it has set", nil
-	case Code(err) == Busy:
+	if s := (*Sentinel)(nil); errors.As(err, &s) && (s.Hint != "" || s.Remedy != nil) {
+		return s.Hint, s.Remedy
+	}
+	if Code(err) == Busy {
 		return "fettle status shows what is running; wait until that has ended", &Remedy{}
 	}
 	return "", nil
@@ -55,24 +54,29 @@ func advice(err error) (hint string, remedy *Remedy) {
 // that are wrong where they are explained.
 func (s *Screen) advise(err error) {
 	hint, remedy := advice(err)
+	if remedy != nil && remedy.OwnState {
+		own := *remedy
+		own.Instead = []string{"--state-dir=" + homeState()}
+		remedy = &own
+	}
 	if hint != "" {
 		s.sayLines(hint)
 	}
 	switch {
 	case remedy != nil && s.Call != nil && remedy.unchanged():
 		s.Say("then run again: %s", s.Call(*remedy))
+	case remedy != nil && s.Call != nil && remedy.To != "":
+		s.Say("%s, run: %s", remedy.To, s.Call(*remedy))
 	case remedy != nil && s.Call != nil:
 		s.Say("run: %s", s.Call(*remedy))
 	case hint == "" && Code(err) == Usage && s.Verb != "":
 		s.Say("see %s --help", s.Verb)
-	case hint == "" && errors.Is(err, journal.ErrRefused) && s.Call != nil:
-		s.Say("to keep the state elsewhere, run: %s", s.Call(Remedy{Instead: []string{"--state-dir=" + homeState()}}))
 	}
 }
 
 // unchanged reports whether the call works without a change, later.
 func (r *Remedy) unchanged() bool {
-	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.Root && r.Before == "" && r.Drop == ""
+	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.OwnState && !r.Root && r.Before == "" && r.Drop == ""
 }
 
 // homeState is a state directory of this user's own.
