@@ -65,6 +65,9 @@ var guestDifferences = []struct {
 		return ok && ok2 && strings.Contains(c.profile.all[0]+c.profile.all[1], "net.ipv4.conf."+device+".forwarding="+c.ours[c.key]) &&
 			c.theirs[c.key] == c.theirs["/proc/sys/net/ipv4/ip_forward"]
 	}},
+	{"TuneD ends with an exception at a value that is not a number, or a state that the CPU does not have, and leaves the rest as it was", func(c compared) bool {
+		return c.profile.failed && c.theirs[c.key] == c.before[c.key]
+	}},
 	{"TuneD sets both sizes of a ring with one call, which the kernel refuses as a whole; fettle sets each", func(c compared) bool {
 		return strings.HasPrefix(c.key, "ethtool -g ") && c.theirs[c.key] == c.before[c.key] && strings.Contains(c.profile.all[0]+c.profile.all[1], "ring=")
 	}},

@@ -120,6 +120,7 @@ type guestProfile struct {
 	older   [2]string
 	plugins map[string]bool
 	handled string // /proc/interrupts
+	failed  bool   // TuneD ended with an exception before it had applied all of it
 }
 
 // profileWriter collects the lines of a profile and its parent.

@@ -86,7 +86,7 @@ func shownInGuest(c tune.Checked, now testroot.Tree) (shown string, known bool) 
 		shown, known = now["/proc/irq/"+name+"/smp_affinity_list"]
 		return shown, known && name != "DEFAULT"
 	case "pmqos":
-		return now["cpu_dma_latency"], true
+		return wakeUpLatency(), true
 	case "net":
 		return shownOfDevice(name, what, now)
 	case "unit":
