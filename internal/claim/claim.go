@@ -217,6 +217,13 @@ func (c *Claims) For(s setting.Setting) []Claim {
 			}
 		}
 	}
+	if rival, brings, ok := c.deciding(s, Claim.Certain); ok {
+		for i := range found {
+			if found[i].Void == "" && !c.kinds.Equal(s, found[i].Value, brings.Value) && (brings.Stays || found[i].order.compare(rival.order) < 0) {
+				found[i].Void = "undone by " + rival.Place() + ", which sets " + rival.Setting.Name
+			}
+		}
+	}
 	sortByEffect(found)
 	return found
 }
@@ -248,6 +255,23 @@ func (c *Claims) twin(s setting.Setting) []Claim {
 	return slices.DeleteFunc(c.on(other), func(c Claim) bool { return setting.Zero(c.Value) })
 }
 
+// deciding is the last claim on a setting that decides what this one holds: a second
+// name of the variable, or a switch above it.
+func (c *Claims) deciding(s setting.Setting, ok func(Claim) bool) (rival Claim, brings setting.Decided, found bool) {
+	for _, d := range c.kinds.DecidedBy(s) {
+		claim, any := last(c.on(d), ok)
+		if !any || found && claim.order.compare(rival.order) < 0 {
+			continue
+		}
+		for _, decided := range c.kinds.Decides(d, claim.Value, func(setting.Setting) setting.Value { return setting.Unknown }) {
+			if decided.Setting == s {
+				rival, brings, found = claim, decided, true
+			}
+		}
+	}
+	return rival, brings, found
+}
+
 func sortByEffect(claims []Claim) {
 	slices.SortStableFunc(claims, func(a, b Claim) int {
 		if (a.Void != "") != (b.Void != "") {
@@ -276,7 +300,8 @@ func Winner(claims []Claim) (Claim, bool) { return last(claims, Claim.Certain) }
 //
 // Where the administrator sets the twin instead (vm.dirty_bytes for
 // vm.dirty_ratio), the claim returned is on the twin: its Setting is not s, and
-// writing s would undo it. Of the sources it needs Sysctl alone.
+// writing s would undo it. So it is with a second name of the variable, and with a
+// switch above it. Of the sources it needs Sysctl alone.
 func (c *Claims) Administrator(s setting.Setting) (Claim, bool) {
 	theirs := func(c Claim) bool { return c.Certain() && c.Administrator && c.Source == Sysctl }
 	s = c.resolve(s)
@@ -285,6 +310,9 @@ func (c *Claims) Administrator(s setting.Setting) (Claim, bool) {
 		ok = false // the kernel refuses it, so the line sets nothing
 	}
 	if rival, found := last(c.twin(s), theirs); found && (!ok || setting.Zero(own.Value) || own.order.compare(rival.order) < 0) {
+		return rival, true
+	}
+	if rival, brings, found := c.deciding(s, theirs); found && (!ok || brings.Stays || own.order.compare(rival.order) < 0) {
 		return rival, true
 	}
 	return own, ok

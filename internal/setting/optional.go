@@ -36,6 +36,41 @@ type Comparer interface {
 	Compare(s Setting, want, read Value) Likeness
 }
 
+// Decider is a kind some of whose settings decide what others hold: a second name of
+// one variable of the kernel, or a switch above others.
+type Decider interface {
+	// Decides lists what other settings hold once a setting has been written. will
+	// answers what a setting is going to hold.
+	Decides(s Setting, want Value, will func(Setting) Value) []Decided
+	// DecidedBy lists the settings for which Decides may list this one.
+	DecidedBy(Setting) []Setting
+}
+
+// Decided is what a setting holds because of another one.
+type Decided struct {
+	Setting Setting
+	Value   Value // Unknown where the two are in units that cannot be compared
+	// Stays reports whether a later write to the setting changes nothing. If it does,
+	// the later of the two writes holds.
+	Stays bool
+}
+
+// Decides lists what other settings hold once s is want.
+func (k Kinds) Decides(s Setting, want Value, will func(Setting) Value) []Decided {
+	if d, ok := k[s.Kind].(Decider); ok {
+		return d.Decides(s, want, will)
+	}
+	return nil
+}
+
+// DecidedBy lists the settings that may decide what s holds.
+func (k Kinds) DecidedBy(s Setting) []Setting {
+	if d, ok := k[s.Kind].(Decider); ok {
+		return d.DecidedBy(s)
+	}
+	return nil
+}
+
 // KernelFileLister is a kind whose places are files of the kernel. KernelFiles lists all through
 // which a place can be written: its own and the second names that Resolve folds
 // into it. They need not exist.

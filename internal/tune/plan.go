@@ -157,6 +157,7 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 	}
 	b.sayDynamic()
 	b.pairs(ctx)
+	b.contradictions(ctx)
 	b.releases(ctx)
 	return b.done(), nil
 }
@@ -228,6 +229,7 @@ func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *j
 		b.item(ctx, plugin.Item{Change: c}, "")
 	}
 	b.pairs(ctx)
+	b.contradictions(ctx)
 	return b.done(), nil
 }
 

@@ -77,7 +77,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	if b.Overridden != nil && !b.single {
-		if o, ok := b.Overridden(step.Setting); ok && (o.Setting != step.Setting || !b.same(step.Setting, o.Value, step.Want)) {
+		if o, ok := b.override(ctx, step); ok {
 			step.Override = &o
 			step.Verdict, step.Why = plugin.Overridden, fmt.Sprintf("not written: %s sets %s", o, show(o.Value))
 			if o.Setting != step.Setting {
