@@ -138,6 +138,22 @@ type Outliver interface {
 	AfterBoot(ctx context.Context, s Setting, had Value) (did bool, err error)
 }
 
+// Refuser is a kind of which it is known for some settings which values a write is
+// refused.
+type Refuser interface {
+	// Refuses says what a setting takes where it does not take want.
+	Refuses(s Setting, want Value) (why string, refused bool)
+}
+
+// Refuses says what a setting takes where it does not take want; refused is false where
+// it does, and where that is not known.
+func (k Kinds) Refuses(s Setting, want Value) (why string, refused bool) {
+	if r, ok := k[s.Kind].(Refuser); ok && !want.Absent && !want.Unknown {
+		return r.Refuses(s, want)
+	}
+	return "", false
+}
+
 // Restorer is a kind some of whose places cannot be given back by a Write,
 // because they have had a value that nobody is let ask for.
 type Restorer interface {

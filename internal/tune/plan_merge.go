@@ -17,6 +17,9 @@ func (b *builder) add(s Step) {
 	if i, ok := b.at[s.Setting]; ok && s.Verdict != plugin.Deferred {
 		old := &b.plan.Steps[i]
 		if s.Action == None && old.Action != None {
+			if s.Verdict == plugin.Rejected {
+				b.problem(profile.Pos{File: s.Reason.File, Line: s.Reason.Line}, "%s = %s has no effect, and %s = %s stands: %s", s.Setting, show(s.Want), old.Reason, show(old.Want), s.Why)
+			}
 			return // what cannot be written takes nothing away
 		}
 		if !b.Kinds.Equal(s.Setting, old.Want, s.Want) && old.Action != None {

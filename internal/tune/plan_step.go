@@ -137,6 +137,11 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Verdict, step.Why = plugin.Rejected, "this kernel lets nobody write it: its mode has no w, and that holds for root too"
 		return
 	}
+	// A 0 of one of two spellings may come with the other one: pairs settles it.
+	if why, refused := b.Kinds.Refuses(step.Setting, step.Want); refused && !(setting.Zero(step.Want) && b.Kinds.RefusesZero(step.Setting)) {
+		step.Verdict, step.Why = plugin.Rejected, why
+		return
+	}
 	step.Action, step.Verdict = Write, plugin.Drifted
 	step.Activation, _ = b.Kinds.Activation(ctx, step.Setting)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,4 +128,29 @@ func TestUndoThatCannotWriteIsIncompleteAndTriedAgain(t *testing.T) {
 	h.Files = good
 	undo(t, e)
 	wantValue(t, e, "a.two", "0")
+}
+
+// A value outside the kernel's known range is rejected in the plan, and not written. Over
+// an earlier line that the kernel takes, it changes nothing, and that is said.
+func TestKnownRangeInPlan(t *testing.T) {
+	files := sysctls("vm.dirty_ratio", "20", "vm.dirty_bytes", "0", "vm.swappiness", "60")
+	files["/proc/sys/kernel/osrelease"] = "6.12.0"
+	h, dir := fakeMachine(t, files)
+	e := newEngine(t, h)
+	a := apply(t, e, journal.Apply, set("vm.dirty_bytes", "4096"), set("vm.dirty_ratio", "40"), set("vm.swappiness", "10"), set("vm.swappiness", "300"))
+	verdicts := map[string]plugin.Verdict{}
+	for _, s := range a.Plan.Steps {
+		verdicts[s.Setting.Name] = s.Verdict
+	}
+	if verdicts["vm.dirty_bytes"] != plugin.Rejected || verdicts["vm.dirty_ratio"] != plugin.OK || verdicts["vm.swappiness"] != plugin.OK {
+		t.Errorf("verdicts %v", verdicts)
+	}
+	if len(a.Plan.Problems) != 1 {
+		t.Errorf("problems %v, want one of swappiness = 300", a.Plan.Problems)
+	}
+	for name, want := range map[string]string{"dirty_bytes": "0", "dirty_ratio": "40", "swappiness": "10"} {
+		if b, err := os.ReadFile(filepath.Join(dir, "proc/sys/vm", name)); err != nil || strings.TrimSpace(string(b)) != want {
+			t.Errorf("%s is %q, want %s", name, b, want)
+		}
+	}
 }
