@@ -85,7 +85,7 @@ func TestWarnings(t *testing.T) {
 // whatever colons it has, and what such an include adds is not known.
 func TestWordsThatAreNotTrue(t *testing.T) {
 	p := load(t, map[string]string{
-		"p": lines("[a]", "enabled=yes", "[b]", "enabled=${on}", "[c]", "enabled=off", "[d]", "enabled=True", "[e]", "replace=TRUE", "[variables]", "prepend=on", "on=1", "[f]", "prepend=on"),
+		"p": lines("[a]", "enabled=yes", "[b]", "enabled=${on}", "[c]", "enabled=off", "[d]", "enabled=True", "[e]", "replace=TRUE", "[variables]", "prepend=on", "on=1", "[f]", "prepend=on", "[g]", "enabled=", "[h]", "replace =  "),
 	}, "p")
 	var got []string
 	for _, w := range p.Warnings {
@@ -94,7 +94,7 @@ func TestWordsThatAreNotTrue(t *testing.T) {
 			got = append(got, line)
 		}
 	}
-	if want := "2 4 10 12"; strings.Join(got, " ") != want {
+	if want := "2 4 10 12 17 19"; strings.Join(got, " ") != want {
 		t.Errorf("warned of lines %v, want %s", got, want)
 	}
 }

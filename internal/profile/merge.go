@@ -231,14 +231,18 @@ func (m *merged) warnNotTrue(u *rawUnit) {
 		if !a.set || isTrue(a.value) || meansNo(a.value) || a.name == "prepend" && u.typ.value != variablesSection {
 			continue
 		}
-		m.warn(a.pos, "[%s] %s=%s is not true: only 1, true and True count, %s", u.name, a.name, a.value, a.effect)
+		word := a.name + "=" + a.value
+		if strings.TrimSpace(a.value) == "" {
+			word = "an empty " + a.name + "="
+		}
+		m.warn(a.pos, "[%s] %s is not true: only 1, true and True count, %s", u.name, word, a.effect)
 	}
 }
 
 // meansNo reports whether a value is meant as no.
 func meansNo(s string) bool {
 	switch strings.ToLower(strings.TrimSpace(s)) {
-	case "", "0", "false", "no", "off", "n", "f", "none", "disabled":
+	case "0", "false", "no", "off", "n", "f", "none", "disabled":
 		return true
 	}
 	return false
