@@ -33,10 +33,28 @@ func Root(c *cobra.Command, output *string) {
 		if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
 			err = cmp.Or(c.ValidateArgs(words), err)
 		}
-		return seeHelp(c, wanted(err))
+		return flagError(c, err)
 	})
 	c.PersistentFlags().StringVarP(output, "output", "o", "table", "table, json, yaml or markdown")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// flagError is the error of an option: with the same call and a value that the option
+// takes, where it knows one; with the name that may have been meant for one that there
+// is not.
+func flagError(c *cobra.Command, err error) error {
+	var bad *pflag.InvalidValueError
+	var works interface{ Works() string }
+	if errors.As(err, &bad) && errors.As(err, &works) {
+		return ui.Instead(ui.Usage, fmt.Errorf("--%s: %w", bad.GetFlag().Name, errors.Unwrap(bad)), "", "--"+bad.GetFlag().Name+"="+works.Works())
+	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		err = fmt.Errorf("%w%s", err, spell.Suggest(unknown.GetSpecifiedName(), names))
+	}
+	return seeHelp(c, wanted(err))
 }
 
 // wanted says of an option what it is to be, where its value is none of these: pflag tells
@@ -212,8 +230,9 @@ func Calls(program string, args []string) func(ui.Remedy) string {
 		}
 		own = without(own, r.Drop)
 		for _, option := range r.Instead {
-			own = append(without(own, option), option)
+			own = without(own, option)
 		}
+		own = append(slices.Clip(own), r.Instead...)
 		words := slices.Concat(strings.Fields(program), own, r.Options, rest)
 		if r.Root {
 			words = append([]string{"sudo"}, words...)

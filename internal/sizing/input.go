@@ -54,11 +54,26 @@ func Instead(input string, works any, format string, args ...any) error {
 	return &InputError{input, fmt.Errorf(format, args...), []string{fmt.Sprintf("--%s=%v", input, works)}}
 }
 
+// OtherOptions is Bad about an input for which the same call works with other options,
+// --name=value.
+func OtherOptions(input string, works []string, format string, args ...any) error {
+	return &InputError{input, fmt.Errorf(format, args...), works}
+}
+
 // Because says why an input has the range that it has, for who is outside of it.
 func (in *Input) Because(why string) *Input {
 	in.why = why
 	return in
 }
+
+// valueError is a value that an input does not take, and the nearest one that it does.
+type valueError struct {
+	error
+	works string
+}
+
+// Works is a value that the input takes.
+func (e *valueError) Works() string { return e.works }
 
 // outside is the error of a value that is not in the range.
 func (in *Input) outside(value, is, bound, least, most any) error {
@@ -66,7 +81,16 @@ func (in *Input) outside(value, is, bound, least, most any) error {
 	if in.why != "" {
 		reason = " (" + in.why + ")"
 	}
-	return fmt.Errorf("%v is %s than %v: want %v to %v%s", value, is, bound, least, most, reason)
+	return &valueError{fmt.Errorf("%v is %s than %v: want %v to %v%s", value, is, bound, least, most, reason), fmt.Sprint(bound)}
+}
+
+// oneOf is the error of a word that is not among some.
+func oneOf(word string, words []string, works func(nearest string) string) error {
+	err := fmt.Errorf("%q: want %s%s", word, strings.Join(words, ", "), spell.Suggest(word, words))
+	if nearest := spell.Nearest(word, words); nearest != "" {
+		return &valueError{err, works(nearest)}
+	}
+	return err
 }
 
 // Set takes a value as a person writes it; an empty one is none.
@@ -261,7 +285,7 @@ func Word(to *string, name, doc string, words ...string) *Input {
 		Name: name, Doc: doc, Kind: strings.Join(words, "|"), Choices: words,
 		set: func(s string) error {
 			if !slices.Contains(words, s) {
-				return fmt.Errorf("%q: want %s%s", s, strings.Join(words, ", "), spell.Suggest(s, words))
+				return oneOf(s, words, func(nearest string) string { return nearest })
 			}
 			*to = s
 			return nil
@@ -278,7 +302,7 @@ func Words(to *[]string, name, doc string, words ...string) *Input {
 			var list []string
 			for w := range strings.SplitSeq(s, ",") {
 				if w = strings.TrimSpace(w); !slices.Contains(words, w) {
-					return fmt.Errorf("%q: want %s%s", w, strings.Join(words, ", "), spell.Suggest(w, words))
+					return oneOf(w, words, func(nearest string) string { return strings.ReplaceAll(s, w, nearest) })
 				}
 				if !slices.Contains(list, w) {
 					list = append(list, w)
@@ -353,7 +377,7 @@ func Net(to *netip.Prefix, name, doc string) *Input {
 			case !p.Addr().Is4():
 				return fmt.Errorf("%s: the arithmetic here is that of IPv4", s)
 			case p.Masked() != p:
-				return fmt.Errorf("%s is an address within %s: want the network", s, p.Masked())
+				return &valueError{fmt.Errorf("%s is an address within %s: want the network", s, p.Masked()), p.Masked().String()}
 			}
 			*to = p
 			return nil

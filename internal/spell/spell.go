@@ -7,9 +7,18 @@ import (
 )
 
 // Suggest is ` (did you mean "x"?)` for the nearest of the known words, or
-// empty where none is near: at most a third of the word, and at most three
-// letters, may differ, and one that differs in case alone comes first.
+// empty where none is near.
 func Suggest(word string, known []string) string {
+	if best := Nearest(word, known); best != "" {
+		return fmt.Sprintf(" (did you mean %q?)", best)
+	}
+	return ""
+}
+
+// Nearest is the nearest of the known words, or empty where none is near: at most a
+// third of the word, and at most three letters, may differ, and one that differs in case
+// alone comes first.
+func Nearest(word string, known []string) string {
 	best, least := "", min(3, (len(word)+2)/3)+1
 	for _, k := range known {
 		if strings.EqualFold(word, k) {
@@ -22,10 +31,7 @@ func Suggest(word string, known []string) string {
 			best, least = k, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
+	return best
 }
 
 // Distance is the number of bytes to insert, delete or replace, or of neighbours to

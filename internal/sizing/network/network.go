@@ -70,7 +70,7 @@ func MTU(f sizing.Figures, overlay string, ipsec bool, device int) (mtu int, why
 	}
 	mtu = device - int(overhead)
 	if mtu < minMTU {
-		return 0, "", nil, sizing.Bad("mtu", "%d leaves %d bytes inside the overlay, fewer than the %d that every host takes", device, mtu, minMTU)
+		return 0, "", nil, sizing.Instead("mtu", minMTU+int(overhead), "%d leaves %d bytes inside the overlay, fewer than the %d that every host takes", device, mtu, minMTU)
 	}
 	return mtu, why, e.Sources, nil
 }

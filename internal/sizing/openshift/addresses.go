@@ -1,11 +1,13 @@
 package openshift
 
 import (
-	"strings"
-
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
@@ -122,6 +124,40 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 	return nil, sizing.Bad("cluster-cidr", "none of %s has parts for %d nodes with host prefix %d: name a larger network, or fewer pods on a node", strings.Join(known, ", "), p.nodes, p.hostPrefix)
 }
 
+// namedNet is a network that an option or the table of a version has; input is "" where no
+// option changes it.
+type namedNet struct {
+	name, input string
+	net         netip.Prefix
+}
+
+type namedNets []namedNet
+
+// of is the network of an option, as large as so many addresses need.
+func (all namedNets) of(input string, addresses int) namedNet {
+	i := slices.IndexFunc(all, func(n namedNet) bool { return n.input == input })
+	n := all[i]
+	n.net = netip.PrefixFrom(n.net.Addr(), min(n.net.Bits(), 32-bits.Len(uint(addresses-1)))).Masked()
+	return n
+}
+
+// elsewhere is the error about one of the networks, with a private one of its size that
+// overlaps with none of the others.
+func (all namedNets) elsewhere(n namedNet, format string, args ...any) error {
+	for _, private := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} {
+		space := netip.MustParsePrefix(private)
+		for at := space.Addr(); n.net.Bits() >= space.Bits() && space.Contains(at); {
+			free := netip.PrefixFrom(at, n.net.Bits())
+			if !slices.ContainsFunc(all, func(o namedNet) bool { return o.input != n.input && o.net.Overlaps(free) }) {
+				return sizing.Instead(n.input, free, format, args...)
+			}
+			next := binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(at.AsSlice())+1<<(32-n.net.Bits()))
+			at, _ = netip.AddrFromSlice(next)
+		}
+	}
+	return sizing.Bad(n.input, format, args...)
+}
+
 // otherNetworks checks that no two networks overlap and that they hold what is in
 // them.
 func (p *plan) otherNetworks() error {
@@ -129,13 +165,9 @@ func (p *plan) otherNetworks() error {
 	if err != nil {
 		return err
 	}
-	type named struct {
-		name, input string
-		net         netip.Prefix
-	}
-	all := []named{{"the cluster network", "cluster-cidr", p.w.ClusterCIDR}}
+	all := namedNets{{"the cluster network", "cluster-cidr", p.w.ClusterCIDR}}
 	for _, key := range e.Keys() {
-		n := named{"the network of OVN-Kubernetes's " + strings.TrimPrefix(key, "OVNKubernetes "), "", netip.Prefix{}}
+		n := namedNet{"the network of OVN-Kubernetes's " + strings.TrimPrefix(key, "OVNKubernetes "), "", netip.Prefix{}}
 		into := &n.net
 		switch key {
 		case "machine":
@@ -153,17 +185,18 @@ func (p *plan) otherNetworks() error {
 			}
 		}
 		n.net = *into
-		for _, other := range all {
-			if !other.net.Overlaps(n.net) {
+		all = append(all, n)
+	}
+	for i, b := range all {
+		for _, a := range all[:i] {
+			if !a.net.Overlaps(b.net) {
 				continue
 			}
-			a, b := other, n
 			if a.input == "" || b.input != "" && !p.w.given(a.input) && p.w.given(b.input) {
 				a, b = b, a
 			}
-			return sizing.Bad(a.input, "%s %s overlaps with %s %s", a.name, a.net, b.name, b.net)
+			return all.elsewhere(a, "%s %s overlaps with %s %s", a.name, a.net, b.name, b.net)
 		}
-		all = append(all, n)
 	}
 	for _, n := range all[1:] {
 		if n.input != "" {
@@ -172,7 +205,7 @@ func (p *plan) otherNetworks() error {
 	}
 	machines := sizing.Power(32-p.w.MachineCIDR.Bits()) - 2
 	if float64(p.nodes) > machines {
-		return sizing.Bad("machine-cidr", "%s has addresses for %g machines, and there are %d", p.w.MachineCIDR, max(machines, 0), p.nodes)
+		return all.elsewhere(all.of("machine-cidr", p.nodes+2), "%s has addresses for %g machines, and there are %d", p.w.MachineCIDR, max(machines, 0), p.nodes)
 	}
 	p.Max(sizing.Limit{Name: "addresses of the machine network", Maximum: machines, Wanted: float64(p.nodes), Why: p.w.MachineCIDR.String()})
 	if p.w.ServiceCIDR.Bits() > smallestServices {
@@ -183,7 +216,7 @@ func (p *plan) otherNetworks() error {
 		p.Note("%s has addresses for %g services, the cluster's own among them; --services N holds it against those that are to come, as it cannot be changed after the installation", p.w.ServiceCIDR, services)
 	}
 	if n := *p.w.Objects["services"]; float64(n) > services {
-		return sizing.Bad("service-cidr", "%s has addresses for %g services, and there are %d", p.w.ServiceCIDR, max(services, 0), n)
+		return all.elsewhere(all.of("service-cidr", n+2), "%s has addresses for %g services, and there are %d", p.w.ServiceCIDR, max(services, 0), n)
 	}
 	p.Max(sizing.Limit{Name: "addresses of the service network", Maximum: services, Wanted: float64(*p.w.Objects["services"]), Why: p.w.ServiceCIDR.String()})
 	return e.Err()

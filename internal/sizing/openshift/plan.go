@@ -82,7 +82,7 @@ func (p *plan) release(context.Context) error {
 		return sizing.Instead("network-type", "OVNKubernetes", "a new cluster of %s cannot have OpenShiftSDN: it ended with 4.14", p.Version)
 	}
 	if encrypts, _ := row.Cells["ipsec"].(bool); p.w.IPsec && p.network == "OVNKubernetes" && !encrypts {
-		return sizing.Bad("ipsec", "OVN-Kubernetes of %s has no IPsec, which came with 4.7: take a newer version, or leave it out", p.Version)
+		return sizing.OtherOptions("ipsec", []string{"--version=4.7"}, "OVN-Kubernetes of %s has no IPsec, which came with 4.7: take a newer version, or leave it out", p.Version)
 	}
 	p.w.NetworkType = p.network
 	return e.Err()
@@ -122,7 +122,7 @@ func (p *plan) workerNodes(context.Context) error {
 		p.podsPerNode = byCores
 	}
 	if p.podsPerNode <= p.systemPods {
-		return sizing.Bad("pods-per-node", "%d pods on a node leave none beside the %d of the system", p.podsPerNode, p.systemPods)
+		return sizing.Instead("pods-per-node", standard, "%d pods on a node leave none beside the %d of the system", p.podsPerNode, p.systemPods)
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "max_pods", Value: p.podsPerNode, Unit: "pods", Why: why, Sources: node.Sources})
 	p.Add(sizing.Value{Group: "nodes", Name: "containers_per_node", Value: int(containers) * p.podsPerNode, Unit: "containers", Why: "each pod has one more that holds its network", Sources: node.Sources})

@@ -82,9 +82,12 @@ func (p *plan) capsules(f sizing.Figures) error {
 	}
 	hosts := 0
 	for _, c := range p.Capsules {
-		if hosts += c.Hosts; hosts > p.Hosts {
-			return sizing.Bad("capsule", "the Capsules serve more hosts than the %d that there are", p.Hosts)
-		}
+		hosts += c.Hosts
+	}
+	if hosts > p.Hosts {
+		return sizing.OtherOptions("capsule", []string{fmt.Sprintf("--hosts=%d", hosts)}, "the Capsules serve more hosts than the %d that there are: %d", p.Hosts, hosts)
+	}
+	for i, c := range p.Capsules {
 		of, whose := p.Hosts, "that there are"
 		if c.Hosts > 0 {
 			of, whose = c.Hosts, "that it serves"
@@ -94,7 +97,7 @@ func (p *plan) capsules(f sizing.Figures) error {
 			hosts int
 		}{{"downloads", c.Downloads}, {"rex", c.REX}} {
 			if part.hosts > of {
-				return sizing.Bad("capsule", "%s=%d of Capsule %s is more than the %d hosts %s", part.name, part.hosts, c.Name, of, whose)
+				return sizing.OtherOptions("capsule", p.capped(i, of), "%s=%d of Capsule %s is more than the %d hosts %s", part.name, part.hosts, c.Name, of, whose)
 			}
 		}
 		p.capsule(e, c)
@@ -104,6 +107,27 @@ func (p *plan) capsules(f sizing.Figures) error {
 		p.r.Note("registrations never justify a larger Capsule: they end at the Satellite, and 16 CPUs and 46 GiB were at most 9 %% faster than 4 and 12 (S40)")
 	}
 	return e.Err()
+}
+
+// capped are the options of all Capsules, with one of them for no more than so many hosts
+// at once.
+func (p *plan) capped(which, most int) (options []string) {
+	for i, c := range p.Capsules {
+		if i == which {
+			c.Downloads, c.REX = min(c.Downloads, most), min(c.REX, most)
+		}
+		option := "--capsule=" + c.Name
+		for _, part := range []struct {
+			name string
+			n    int
+		}{{"hosts", c.Hosts}, {"downloads", c.Downloads}, {"rex", c.REX}} {
+			if part.n > 0 {
+				option += fmt.Sprintf(",%s=%d", part.name, part.n)
+			}
+		}
+		options = append(options, option)
+	}
+	return options
 }
 
 // downloads compares those from the Satellite itself with the one machine whose limit is
