@@ -258,7 +258,9 @@ func (i *installed) told(input string) rule.Answer {
 	case "missing_timeouts":
 		a := list(i.timeless())
 		if a.Unknown != "" {
-			a.Unknown += "; fettle check haproxy --probe asks HAProxy"
+			if a.Unknown += "; fettle check haproxy --probe asks HAProxy"; !i.host.Live {
+				a.Unknown += ", on the machine itself"
+			}
 		}
 		return a
 	case "frontends_beyond_maxconn":
@@ -281,9 +283,12 @@ func (i *installed) maxconn() (n float64, unknown string) {
 	case !ok:
 		return 0, "no file sets maxconn: HAProxy reckons it out from its open files when it starts"
 	}
-	v, err := component.ReadCount(text)
+	v, err := readAtol(text)
 	if err != nil {
 		return 0, err.Error()
+	}
+	if v == 0.0 {
+		return 0, "maxconn is 0: HAProxy reckons it out from its open files when it starts"
 	}
 	return v.(float64), ""
 }

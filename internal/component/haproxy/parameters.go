@@ -16,11 +16,11 @@ import (
 // (Configuration Manual, "Performance tuning" and "Proxies"): of the process, and
 // of the defaults for its proxies.
 var parameters = component.Parameters{
-	component.Count("maxconn", "", "connections of the whole process; as many as its open files allow where nobody says so"),
-	component.Count("maxsslconn", "", "connections with TLS"),
-	component.Count("maxconnrate", "0", "new connections a second; 0 is no limit"),
-	component.Count("ulimit-n", "", "files that it may open; as many as maxconn needs where nobody says so"),
-	component.Count("fd-hard-limit", "", "upper limit of the files that it reckons with"),
+	count("maxconn", "", "connections of the whole process; as many as its open files allow where nobody says so"),
+	count("maxsslconn", "", "connections with TLS"),
+	count("maxconnrate", "0", "new connections a second; 0 is no limit"),
+	count("ulimit-n", "", "files that it may open; as many as maxconn needs where nobody says so"),
+	count("fd-hard-limit", "", "upper limit of the files that it reckons with"),
 	component.Count("nbthread", "", "threads; one for each CPU that it may run on, since 2.4 of one NUMA node"),
 	size("tune.bufsize", "16384", "one buffer; a connection has two"),
 	component.Count("tune.maxaccept", "", "connections that are accepted at once"),
@@ -33,8 +33,8 @@ var parameters = component.Parameters{
 	duration("timeout-http-keep-alive", "", "wait for the next request on a connection"),
 	duration("timeout-queue", "", "wait for a free server; timeout connect where nobody says so"),
 	duration("timeout-tunnel", "", "silence on both sides of a tunnel: WebSocket, CONNECT"),
-	component.Count("retries", "3", "attempts to reach a server after the first"),
-	component.Count("backlog", "", "connections that wait to be accepted; the frontend's maxconn where nobody says so"),
+	count("retries", "3", "attempts to reach a server after the first"),
+	count("backlog", "", "connections that wait to be accepted; the frontend's maxconn where nobody says so"),
 	{Name: "http-reuse", Type: rule.Text, Read: oneOf("never", "safe", "aggressive", "always"), Default: "safe", Doc: "whether connections to servers are shared by clients: never, safe, aggressive, always"},
 }
 
@@ -50,6 +50,24 @@ var contexts = map[string]string{
 // fields are what "show info" calls those that it tells.
 var fields = map[string]string{
 	"maxconn": "Maxconn", "maxsslconn": "MaxSslConns", "maxconnrate": "ConnRateLimit", "ulimit-n": "Ulimit-n", "nbthread": "Nbthread",
+}
+
+// count is a number of which HAProxy reads the digits at the front.
+func count(name, def, doc string) component.Parameter {
+	return component.Parameter{Name: name, Type: rule.Number, Read: readAtol, Default: def, Doc: doc}
+}
+
+// readAtol reads a number as atol does (src/cfgparse-global.c and src/cfgparse-listen.c of
+// HAProxy 2.6, for which "maxconn 1k" is 1): what follows the digits is ignored.
+func readAtol(text string) (any, error) {
+	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	switch {
+	case end < 0:
+		return component.ReadCount(text)
+	case end == 0:
+		return nil, fmt.Errorf("%q is not a number: HAProxy reads it as 0, which is as if nothing set it", text)
+	}
+	return component.ReadCount(text[:end])
 }
 
 func size(name, def, doc string) component.Parameter {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/host"
@@ -63,14 +62,23 @@ func arguments(h *host.Host, main string) []string {
 
 // option is one line of a section.
 type option struct {
-	section int // of settings.sections
-	maybe   bool
+	section  int // of settings.sections
+	maybe    bool
+	expanded *string // the value, of a line with variables that the file itself sets
 	line
 	conf.Place
 }
 
-// value is what it is set to, without quotes.
-func (o option) value() string { return syntax{}.Unquote(o.args) }
+// value is what it is set to, without quotes and with the variables that the file sets.
+func (o option) value() string {
+	if o.expanded != nil {
+		return *o.expanded
+	}
+	return syntax{}.Unquote(o.args)
+}
+
+// unknown reports whether something of the value is from the environment.
+func (o option) unknown() bool { return o.variable && o.expanded == nil }
 
 // settings is what HAProxy reads of one instance.
 type settings struct {
@@ -79,11 +87,12 @@ type settings struct {
 	files    []string // the main one first
 	sections []section
 	options  []option
+	set      environment
 }
 
 // readSettings reads the files of an instance in the order in which HAProxy does.
 func readSettings(h *host.Host, main string) (settings, error) {
-	s := settings{args: arguments(h, main)}
+	s := settings{args: arguments(h, main), set: environment{}}
 	s.version, _ = version(h)
 	includes := conf.Includes{From: h.Files, Depth: 2, Most: maxFiles}
 	read := func(name string) error {
@@ -118,7 +127,14 @@ func (s *settings) text(name, text string) error {
 			case l == nil:
 				s.sections = append(s.sections, now)
 			case l.args != "" || l.option == "disabled" || l.option == "enabled":
-				s.options = append(s.options, option{len(s.sections) - 1, counts != conf.Yes, *l, conf.Place{File: name, Assignment: assignment(now, *l)}})
+				o := option{section: len(s.sections) - 1, maybe: counts != conf.Yes, line: *l, Place: conf.Place{File: name, Assignment: assignment(now, *l)}}
+				if l.variable {
+					o.expanded = s.set.expand(l.args)
+				}
+				if now.kind == "global" {
+					s.set.line(*l, counts)
+				}
+				s.options = append(s.options, o)
 			}
 			return nil
 		})
@@ -203,7 +219,7 @@ func (s settings) backlog(process float64) (longest float64, at string, err erro
 			if err != nil {
 				return 0, "", err
 			}
-			if v, err := component.ReadCount(o.value()); ok && err == nil && v != 0.0 {
+			if v, err := readAtol(o.value()); ok && err == nil && v != 0.0 {
 				length, where = v.(float64), o.Place.String()
 				break
 			}
@@ -229,7 +245,7 @@ func (s settings) beyond(limit float64) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v, err := component.ReadCount(o.value()); ok && err == nil && v.(float64) > limit {
+		if v, err := readAtol(o.value()); ok && err == nil && v.(float64) > limit {
 			out = append(out, fmt.Sprintf("%s: %s", x.key(), o.value()))
 		}
 	}

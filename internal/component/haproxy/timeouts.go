@@ -48,7 +48,7 @@ func (s settings) effectiveOf(proxy int, is func(option) bool) (option, bool, er
 		if unset || o.option != all[0].option || o.value() != all[0].value() {
 			return all[0], true, inCondition(all[0])
 		}
-		if o.variable {
+		if o.unknown() {
 			return o, true, fmt.Errorf("%s: its value is from the environment", o.Place)
 		}
 	}
@@ -68,7 +68,7 @@ func (s settings) missing(proxy int, name string) (conf.Truth, error) {
 	}
 	without, with := unset, false
 	for _, o := range all {
-		if o.variable {
+		if o.unknown() {
 			return conf.Perhaps, fmt.Errorf("%s: its value is from the environment", o.Place)
 		}
 		v, err := readDuration(o.value())

@@ -63,6 +63,13 @@ func TestTimeless(t *testing.T) {
 		{"one is certain", all + ".if defined(SLOW)\n timeout server 0\n.endif\n timeout client 0\n" + back, "frontend f", ""},
 		{"a variable", all + " timeout server \"$T\"\n" + back, "", "from the environment"},
 		{"a server that may be there", "defaults\n timeout client 5s\nbackend b\n.if feature(QUIC)\n server s 10.0.0.1:80\n.endif\n", "", "may be missing"},
+		{"a variable of the file", "global\n setenv T 0\n setenv S \"2 s\"\n" + all + " timeout server \"$T\"\n" + back, "backend b", ""},
+		{"a variable of the file in braces", "global\n setenv T 5\n" + all + " timeout server \"${T}s\"\n" + back, "", ""},
+		{"a variable that is set too late", all + " timeout server \"$T\"\n" + back + "global\n setenv T 5s\n", "", "from the environment"},
+		{"a variable of the process first", "global\n presetenv T 0\n" + all + " timeout server \"$T\"\n" + back, "", "from the environment"},
+		{"set, and so not preset", "global\n setenv T 5s\n presetenv T 0\n" + all + " timeout server \"$T\"\n" + back, "", ""},
+		{"a variable that is taken back", "global\n setenv T 5s\n unsetenv T\n" + all + " timeout server \"$T\"\n" + back, "", "from the environment"},
+		{"a variable in a condition", "global\n.if defined(X)\n setenv T 5s\n.endif\n" + all + " timeout server \"$T\"\n" + back, "", "from the environment"},
 		{"no time", all + " timeout server 5x\n" + back, "", "not a time"},
 	} {
 		got, err := timelessIn(t, c.text, "2.6.12-1")
@@ -162,7 +169,7 @@ func randomConfig(r *rand.Rand, environment bool) string {
 		case 1:
 			b.WriteString(" timeout tunnel " + pick("1h", "0", "0s", "500us") + "\n")
 		default:
-			fmt.Fprintf(&b, " timeout %s %s\n", pick("client", "connect", "server", "queue"), pick("5s", "0", "0ms", `"0"`, "1d", "1us", "30", "'7m'", "0us # 5s", "2h"))
+			fmt.Fprintf(&b, " timeout %s %s\n", pick("client", "connect", "server", "queue"), pick("5s", "0", "0ms", `"0"`, `"$NONE"`, `"${FIVE}s"`, "1d", "1us", "30", "'7m'", "0us # 5s", "2h"))
 		}
 	}
 	lines := func(most int, more ...string) {
@@ -196,7 +203,7 @@ func randomConfig(r *rand.Rand, environment bool) string {
 			b.WriteString(pick(" disabled\n", " enabled\n"))
 		}
 	}
-	b.WriteString("global\n maxconn 100\n")
+	b.WriteString("global\n maxconn 100\n setenv NONE 0\n setenv FIVE 5\n")
 	from := []string{""}
 	for n := range r.IntN(3) {
 		name := pick("", fmt.Sprintf(" d%d", n))

@@ -18,6 +18,7 @@ var tuning = platform.Source{
 	Prefix: "tuning",
 	Inputs: inputs("tuning",
 		rule.Input{Name: "profile", Type: rule.Text, Doc: "the profiles in force, whoever applied them, separated by spaces; absent where nobody tunes"},
+		rule.Input{Name: "profile_basis", Type: rule.Text, Doc: "the same, an administrator's own profiles as the packaged ones that they include"},
 		rule.Input{Name: "local_profile", Type: rule.Text, Doc: "the same by the machine's own files: absent where TuneD has its files in a container"},
 		rule.Input{Name: "by", Type: rule.Text, Doc: "fettle or TuneD; absent where nobody tunes"},
 		rule.Input{Name: "for_satellite", Type: rule.Truth, Doc: "whether the machine is a Satellite or Capsule, as far as that is known"},
@@ -69,11 +70,12 @@ var tuning = platform.Source{
 			t.Unclear("tuning.tuners", "", "which services are enabled: "+unitDir+" is "+host.ErrNotRecorded.Error())
 		}
 		give := func(a rule.Answer) {
-			t.Put(a, "tuning.profile", "tuning.local_profile", "tuning.by")
+			t.Put(a, "tuning.profile", "tuning.profile_basis", "tuning.local_profile", "tuning.by")
 		}
 		switch _, recorded, there := read(s.Host, activeProfile); {
 		case profile != "":
 			t.Give("tuning.profile", profile, at)
+			t.Give("tuning.profile_basis", basis(s.Host, profile), at)
 			t.Give("tuning.local_profile", profile, at)
 			t.Give("tuning.by", by, at)
 		case why != "":
