@@ -3,6 +3,8 @@ package postgresql
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/rule"
@@ -18,7 +20,7 @@ const (
 
 // parameters are those that rules ask for (PostgreSQL 15, chapter 20; the
 // defaults are the server's own, src/backend/utils/misc/guc_tables.c).
-var parameters = []component.Parameter{
+var parameters = bounded([]component.Parameter{
 	number("max_connections", "100", "concurrent connections"),
 	memory("shared_buffers", blocks, "128MB", "memory that all processes share for pages"),
 	memory("work_mem", kB, "4MB", "memory of one sort or hash of one query"),
@@ -48,6 +50,34 @@ var parameters = []component.Parameter{
 	number("port", "5432", "TCP port, and part of the socket's name"),
 	{Name: "listen_addresses", Type: rule.List, Read: readList, Default: "localhost", Doc: "addresses that it listens on"},
 	{Name: "data_directory", Type: rule.Text, Read: readText, Doc: "where the data is"},
+})
+
+// least are the smallest values that PostgreSQL takes, in bytes, seconds or as they are:
+// the least of the versions 10 to 18 (postgres --describe-config; maintenance_work_mem is
+// 1 MB before 17). It does not start with a smaller one.
+var least = map[string]float64{
+	"max_connections": 1, "shared_buffers": 16 * blocks, "work_mem": 64 * kB, "effective_cache_size": blocks, "maintenance_work_mem": 64 * kB,
+	"autovacuum_vacuum_cost_limit": -1, "checkpoint_completion_target": 0, "max_wal_size": 2 * mB, "min_wal_size": 2 * mB, "checkpoint_timeout": 30,
+	"wal_buffers": -1, "random_page_cost": 0, "effective_io_concurrency": 0, "huge_page_size": 0, "max_worker_processes": 0, "max_parallel_workers": 0,
+	"max_parallel_workers_per_gather": 0, "log_min_duration_statement": -1, "temp_file_limit": -1, "idle_in_transaction_session_timeout": 0, "port": 1,
+}
+
+// bounded makes a smaller value than the least one of a parameter an error.
+func bounded(all []component.Parameter) []component.Parameter {
+	for i, p := range all {
+		low, ok := least[p.Name]
+		if !ok {
+			continue
+		}
+		all[i].Read = func(text string) (any, error) {
+			v, err := p.Read(text)
+			if n, isNumber := v.(float64); err == nil && isNumber && n < low {
+				return nil, fmt.Errorf("%q: PostgreSQL takes %s at least, and does not start with less", text, strings.TrimSpace(strconv.FormatFloat(low, 'f', -1, 64)+" "+p.Unit))
+			}
+			return v, err
+		}
+	}
+	return all
 }
 
 func number(name, def, doc string) component.Parameter {

@@ -91,8 +91,8 @@ func TestValues(t *testing.T) {
 		{"fsync", "yes", true}, {"fsync", "of", false}, {"fsync", "tru", true}, {"fsync", "o", nil}, {"fsync", "2", nil},
 		{"shared_buffers", "0.1GB", 102.0 * mB}, {"shared_buffers", "0x10MB", 16.0 * mB}, {"shared_buffers", "0100MB", 64.0 * mB}, {"max_connections", "0100", 64.0},
 		{"max_connections", "0x64", 100.0}, {"max_connections", "1e2", 100.0}, {"max_connections", "08", nil}, {"max_connections", "100.5", 100.0}, {"max_connections", "101.5", 102.0},
-		{"random_page_cost", "04", 4.0}, {"random_page_cost", "1.1e0", 1.1}, {"checkpoint_timeout", "2500ms", 2.0}, {"checkpoint_timeout", "3500ms", 4.0}, {"work_mem", "99999GB", nil},
-		{"shared_buffers", "1 GB ", 1024.0 * mB}, {"shared_buffers", "1G", nil}, {"temp_file_limit", "-1kB", -1.0}, {"work_mem", "1.4B", 0.0}, {"max_connections", "5000000000", nil},
+		{"random_page_cost", "04", 4.0}, {"random_page_cost", "1.1e0", 1.1}, {"checkpoint_timeout", "30500ms", 30.0}, {"checkpoint_timeout", "31500ms", 32.0}, {"work_mem", "99999GB", nil},
+		{"shared_buffers", "1 GB ", 1024.0 * mB}, {"shared_buffers", "1G", nil}, {"temp_file_limit", "-1kB", -1.0}, {"work_mem", "65536.4B", 65536.0}, {"shared_buffers", "-5", nil}, {"shared_buffers", "64kB", nil}, {"work_mem", "1.4B", nil}, {"wal_buffers", "-1", -1.0}, {"max_connections", "5000000000", nil},
 		{"huge_pages", "TRY", "try"}, {"shared_preload_libraries", "pg_stat_statements, \"x\"", []string{"pg_stat_statements", "x"}},
 	} {
 		got, err := by[c.name](c.text)
