@@ -52,7 +52,10 @@ func flagError(c *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		err = fmt.Errorf("%w%s", err, spell.Suggest(unknown.GetSpecifiedName(), names))
+		name := unknown.GetSpecifiedName()
+		if near := spell.Nearest(name, names); near != "" && spell.Distance(name, near) <= max(1, len(name)/3) {
+			err = fmt.Errorf("%w (did you mean --%s?)", err, near)
+		}
 	}
 	return seeHelp(c, wanted(err))
 }

@@ -48,7 +48,7 @@ func TestLoadUsage(t *testing.T) {
 		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, and 2000000 is the most that is planned"},
 		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10.0 KiB (--etcd-quota)"},
 		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
-		{"load run --html /nonexistent/x", ui.Usage, "--html: open /nonexistent/x: no such file or directory; nothing is made"},
+		{"load run --html /nonexistent/x", ui.Usage, "--html: /nonexistent/x: no such file or directory; nothing is made"},
 		{"load run --html " + filepath.Dir(huge), ui.Usage, "is a directory; nothing is made"},
 		{"load plan --offline --openshift banana", ui.Usage, "--openshift banana: want a version as 4.4 or 4.17.3"},
 		{"load plan --offline --openshift 4.", ui.Usage, "--openshift 4.: want a version"},

@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Check asks the rules of the platforms of a machine. A rule that depends on one that failed is
@@ -93,7 +95,7 @@ func (c *Catalogue) ask(ctx context.Context, r *Rule, m Machine) []Finding {
 }
 
 func (r *Rule) finding(instance string, s State, reason string) Finding {
-	return Finding{Rule: r, ID: r.ID, Title: r.Title, Instance: instance, State: s, Reason: reason, Why: r.Why, Sources: r.Sources}
+	return Finding{Rule: r, ID: r.ID, Title: r.Title, Instance: instance, State: s, Reason: wording.Plain(reason), Why: r.Why, Sources: r.Sources}
 }
 
 // one evaluates a rule. What is not for the machine is not applicable, and an
@@ -168,7 +170,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m Machine
 func (c *Catalogue) judged(r *Rule, instance string, env map[string]any, more map[string]string) Finding {
 	f := r.finding(instance, Passed, "")
 	if err := c.judge(r, env, &f); err != nil {
-		f.State, f.Reason = Unknown, err.Error()
+		f.State, f.Reason = Unknown, wording.Plain(err.Error())
 	}
 	var names []string
 	for _, b := range r.Inputs {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Format is what --output names.
@@ -77,7 +79,7 @@ func NewScreen(out, errw io.Writer) *Screen {
 
 // Say writes a line of talk.
 func (s *Screen) Say(format string, args ...any) {
-	line := Line(fmt.Sprintf(format, args...))
+	line := Line(wording.Plain(fmt.Sprintf(format, args...)))
 	s.Messages = append(s.Messages, line)
 	s.talk(line)
 }
