@@ -68,6 +68,9 @@ what both have is not touched.`,
 			if (o.persist || o.takeOver) && o.try > 0 {
 				return ui.Exit(ui.Usage, errors.New("--try goes without --persist and --take-over: a trial ends without a trace"))
 			}
+			if err := a.endsInWindow(live().Clock.Now().Local(), o.try); err != nil {
+				return err
+			}
 			return a.tune(c.Context(), args, o)
 		},
 	}

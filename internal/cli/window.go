@@ -86,6 +86,35 @@ func (a *app) mayWrite(reason, hours bool) error {
 		fmt.Sprintf("systemd-run --same-dir --on-calendar='%s' -- %s", at.UTC().Format("2006-01-02 15:04:05 UTC"), a.command))
 }
 
+// closes is the next minute outside of the window, in it; the zero time where it never is.
+func (w window) closes(local time.Time) time.Time {
+	at := local.Truncate(time.Minute)
+	for range 25 * 60 {
+		if at = at.Add(time.Minute); !w.contains(at) {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+// endsInWindow refuses a trial of which the end, at which fettle changes the machine back,
+// is outside of --window.
+func (a *app) endsInWindow(now time.Time, try time.Duration) error {
+	w, err := parseWindow(a.window)
+	if a.window == "" || err != nil || try == 0 {
+		return nil // mayWrite has looked at it
+	}
+	end := w.closes(now)
+	if end.IsZero() || !now.Add(try).After(end) {
+		return nil
+	}
+	err = fmt.Errorf("--try %s would change the machine back at %s, after --window %s ends; nothing changed", try, now.Add(try).Format("15:04:05"), a.window)
+	if left := end.Sub(now).Truncate(time.Second); left >= time.Second {
+		return ui.Instead(ui.Refused, err, "", "--try="+left.String())
+	}
+	return ui.Hinted(ui.Refused, err, fmt.Sprintf("systemd-run --same-dir --on-calendar='%s' -- %s", w.opens(end).UTC().Format("2006-01-02 15:04:05 UTC"), a.command))
+}
+
 func offset(t time.Time) int {
 	_, seconds := t.Zone()
 	return seconds

@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 	_ "time/tzdata"
+
+	"fettle.dev/fettle/internal/ui"
 )
 
 // The window follows the local clock, also where that goes forward over its begin and
@@ -52,6 +56,33 @@ func TestWindow(t *testing.T) {
 	for _, bad := range []string{"", "22:00", "22-04", "24:00-04:00", "22:60-04:00", "22:00-24:01", "04:00-04:00", "a22:00-04:00", "22:00-04:00 "} {
 		if w, err := parseWindow(bad); err == nil {
 			t.Errorf("%q is %v", bad, w)
+		}
+	}
+}
+
+// A trial that would be taken back after the window ends is refused.
+func TestTrialEndsInWindow(t *testing.T) {
+	for _, c := range []struct {
+		window, now string
+		try         time.Duration
+		refused     string // what the command that works has
+	}{
+		{"22:00-04:00", "03:58:30", time.Minute, ""},
+		{"22:00-04:00", "03:59:00", time.Minute, ""},
+		{"22:00-04:00", "03:59:30", time.Minute, "--try=30s"},
+		{"22:00-04:00", "22:00:00", 24 * time.Hour, "--try=6h0m0s"},
+		{"00:00-24:00", "12:00:00", 24 * time.Hour, ""},
+		{"", "12:00:00", time.Hour, ""},
+		{"09:00-10:00", "09:30:00", 0, ""},
+	} {
+		now, err := time.ParseInLocation("2006-01-02 15:04:05", "2026-11-27 "+c.now, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = (&app{window: c.window}).endsInWindow(now, c.try)
+		var refusal *ui.Error
+		if errors.As(err, &refusal) != (c.refused != "") || c.refused != "" && (refusal.Code != ui.Refused || !slices.Contains(refusal.Remedy.Instead, c.refused)) {
+			t.Errorf("%s at %s, --try %s: %v, want %q", c.window, c.now, c.try, err, c.refused)
 		}
 	}
 }

@@ -6,13 +6,30 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 // backups are how editors and package managers name the copy of a file.
-var backups = []string{"~", ".bak", ".swp", ".swo", ".orig", ".save", ".dpkg-old", ".dpkg-dist", ".dpkg-new", ".rpmsave", ".rpmorig", ".rpmnew"}
+var backups = []string{"~", ".bak", ".swp", ".swo", ".orig", ".save", ".copy", ".backup", ".bkp", ".dpkg-old", ".dpkg-dist", ".dpkg-new", ".rpmsave", ".rpmorig", ".rpmnew"}
 
-// original is the name of the file that a backup copy is of.
+// copyNames are how file managers, editors and cp --backup name a copy; $1 and $2 are the
+// name of the file that it is of.
+var copyNames = lazyregexp.New(`^(?:(.+?)(?: - Copy| copy|[ _]?\((?:copy|Copy|another copy|\d+(?:st|nd|rd|th) copy|copy \d+)\))(?: \(\d+\)| \d+)?(\.[^ ]*)?|Copy of (.+)|#(.+)#|(.+)\.~\d+~|(.+)\.(?:bak|save|orig)[.-]?\d+|\.(.+)\.sw[a-p])$`)
+
+// again is how a browser names a file that was there already: perhaps another one.
+var again = lazyregexp.New(`^(.+?) ?\(\d+\)(\.[^ ]*)?$`)
+
+// original is the name of the file that a backup copy is of; false where its name does not
+// tell that it is one. A file that was saved twice may be one: its name is the first's.
 func original(path string) (string, bool) {
+	dir, base := filepath.Split(path)
+	if m := copyNames().FindStringSubmatch(base); m != nil {
+		return dir + strings.Join(m[1:], ""), true
+	}
+	if m := again().FindStringSubmatch(base); m != nil {
+		return dir + m[1] + m[2], false
+	}
 	for _, end := range backups {
 		if rest, ok := strings.CutSuffix(path, end); ok && filepath.Base(rest) != "" && !strings.HasSuffix(rest, "/") {
 			return rest, true
@@ -20,6 +37,8 @@ func original(path string) (string, bool) {
 	}
 	return path, false
 }
+
+func savedAgain(path string) bool { return again().MatchString(filepath.Base(path)) }
 
 // least is how long the whole content of two parts of a log is before it makes them copies,
 // in bytes: lines without a time may be the same by chance.
@@ -62,13 +81,19 @@ func (s *Set) copied(i int) string {
 		theirs := partOf(its)
 		switch {
 		case theirs.log != mine.log || itsBackup && !backup:
-		case backup && !itsBackup && (l.Listed || strings.HasSuffix(l.Path, ".swp") || strings.HasSuffix(l.Path, ".swo")):
+		case backup && !itsBackup && (l.Listed || inEditor(l.Path)):
 			return "a backup copy"
 		case s.within(i, k, mine == theirs || backup):
 			return "the same lines as " + other.Path
 		}
 	}
 	return ""
+}
+
+// inEditor reports whether a file is what an editor keeps of one that is open in it.
+func inEditor(path string) bool {
+	base := filepath.Base(path)
+	return strings.HasSuffix(base, ".swp") || strings.HasSuffix(base, ".swo") || strings.HasPrefix(base, "#") && strings.HasSuffix(base, "#")
 }
 
 // within reports whether a log's lines are those of another one, or with begin those with
@@ -94,6 +119,9 @@ func (s *Set) within(i, k int, begin bool) bool {
 	}
 	if mine != its {
 		return mine
+	}
+	if saved := savedAgain(s.Logs[i].Path); saved != savedAgain(s.Logs[k].Path) {
+		return saved
 	}
 	return i > k
 }
