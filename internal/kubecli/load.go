@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -131,20 +132,24 @@ func (o *loadOptions) unread(l *spec.Load) error {
 }
 
 func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
-	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not say it (default 2GiB, 8GiB on OpenShift)")
+	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not report it; as etcd has it, -1 is no quota and 0 is 2GiB (default 2GiB, 8GiB on OpenShift)")
 }
 
-// quotaBytes is what --etcd-quota says; 0 for nothing.
+// quotaBytes is --etcd-quota, where 0 and what is below mean what they mean to etcd: its
+// default, and no quota (-1). 0 is returned where the flag is not given.
 func (o *loadOptions) quotaBytes() (int64, error) {
 	if o.quota == "" {
 		return 0, nil
 	}
-	quota, err := unit.ParseSize(o.quota)
-	if err == nil && quota <= 0 {
-		err = errors.New("want more than nothing")
+	if n, err := strconv.ParseInt(o.quota, 0, 64); err == nil && n < 0 {
+		return -1, nil
 	}
+	quota, err := unit.ParseSize(o.quota)
 	if err != nil {
 		return 0, ui.Exit(ui.Usage, fmt.Errorf("--etcd-quota %s: %w", o.quota, err))
+	}
+	if quota == 0 {
+		return tally.DefaultQuota, nil
 	}
 	return int64(quota), nil
 }

@@ -136,7 +136,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 		} else if err != nil {
 			return ui.Exit(ui.Usage, err)
 		}
-		if o.version != "" || quota > 0 {
+		if o.version != "" || quota != 0 {
 			c = &tally.Cluster{OpenShift: o.version, EtcdQuotaBytes: quota, EtcdQuotaSource: "--etcd-quota"}
 		}
 	} else {

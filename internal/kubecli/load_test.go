@@ -229,6 +229,9 @@ func TestQuotaOfBrake(t *testing.T) {
 		{"4.17.3", loadOptions{}, 8 << 30},
 		{"4.17.3", loadOptions{quota: "4GiB"}, 4 << 30},
 		{"4.17.3", loadOptions{noBrake: true}, 0},
+		{"4.17.3", loadOptions{quota: "-1"}, -1}, // as etcd's own flag
+		{"4.17.3", loadOptions{quota: "-2"}, -1},
+		{"4.17.3", loadOptions{quota: "0"}, 2 << 30},
 	} {
 		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if c.version == "" || r.URL.Path != "/apis/config.openshift.io/v1/clusterversions/version" {

@@ -52,7 +52,7 @@ type Options struct {
 	// On is called with each answer.
 	On func(drive.Answer)
 	// NoBrake lets a run go on whatever becomes of the cluster. QuotaBytes is etcd's quota,
-	// of which the brake keeps some free; 0 for not looking at it.
+	// of which the brake keeps some free; 0 is unknown, below 0 is no quota.
 	NoBrake    bool
 	QuotaBytes int64
 	// Etcd are members that tell their metrics; none for those that run as pods and can be

@@ -37,8 +37,8 @@ const (
 // Brake watches a cluster during a run.
 type Brake struct {
 	Server *api.Server
-	// QuotaBytes is etcd's quota, where its members do not say it; its own default is 2 GiB
-	// (--quota-backend-bytes).
+	// QuotaBytes is etcd's quota, where its members do not report it: 0 is unknown, below 0 is
+	// no quota.
 	QuotaBytes int64
 	// Members are those of etcd that tell their own metrics.
 	Members []*Member
@@ -186,10 +186,10 @@ func (b *Brake) lookAtEtcd(ctx context.Context, l *looking) {
 	b.mu.Unlock()
 }
 
-// quotaSaid says that a member tells its quota itself.
-func (l *looking) quotaSaid() bool {
+// quotaKnown reports whether a member reports its quota, or that it has none (-1).
+func (l *looking) quotaKnown() bool {
 	for _, x := range l.members {
-		if x.last != nil && x.last.quota > 0 {
+		if x.last != nil && x.last.quota != 0 {
 			return true
 		}
 	}
@@ -211,7 +211,7 @@ func (b *Brake) lookAtMetrics(ctx context.Context, l *looking) {
 	if l.slow >= 2 {
 		b.act("calls of the API server to etcd take %.2g s at the 99th percentile, more than %g s, for %s", p99, etcdLimitS, 2*brakeEvery)
 	}
-	if b.QuotaBytes > 0 && !l.quotaSaid() && now.DatabaseBytes > QuotaShare*float64(b.QuotaBytes) {
+	if b.QuotaBytes > 0 && !l.quotaKnown() && now.DatabaseBytes > QuotaShare*float64(b.QuotaBytes) {
 		b.act("etcd's database has %.0f MiB, more than %.0f %% of its quota of %d MiB (--etcd-quota)", now.DatabaseBytes/(1<<20), 100*QuotaShare, b.QuotaBytes>>20)
 	}
 	l.last = now

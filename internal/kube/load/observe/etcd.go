@@ -107,12 +107,18 @@ func (m *Member) look(ctx context.Context) (*page, error) {
 	}, nil
 }
 
-// Database is the size of etcd's database and what it may be, in bytes, by the member with
-// the largest, and else the size by the API server; 0 for what nobody says.
+// Database is the size of etcd's database in bytes, of the member with the largest or as the
+// API server reports it, and the smallest quota of the members: below 0 where none of them
+// has a quota. 0 is unknown.
 func Database(ctx context.Context, s *api.Server, members []*Member) (size, quota int64) {
 	for _, m := range members {
-		if p, err := m.look(ctx); err == nil && int64(p.bytes) >= size {
-			size, quota = int64(p.bytes), int64(p.quota)
+		p, err := m.look(ctx)
+		if err != nil {
+			continue
+		}
+		size = max(size, int64(p.bytes))
+		if q := int64(p.quota); q != 0 && (quota <= 0 || q > 0 && q < quota) {
+			quota = q
 		}
 	}
 	if size == 0 {
@@ -128,7 +134,8 @@ type Etcd struct {
 	Member    string  `json:"member"`
 	FsyncN    int     `json:"fsync_n"`
 	FsyncP99S float64 `json:"fsync_p99_s"`
-	// DatabaseBytes is the size at the end, QuotaBytes what it may be; 0 for not said.
+	// DatabaseBytes is the size at the end. QuotaBytes is the largest size that the member
+	// allows: 0 is unknown, below 0 is no quota.
 	DatabaseBytes int64 `json:"database_bytes"`
 	QuotaBytes    int64 `json:"quota_bytes,omitempty"`
 	LeaderChanges int   `json:"leader_changes"`

@@ -111,6 +111,39 @@ func TestBrake(t *testing.T) {
 	}
 }
 
+// TestNoQuota: a member that reports -1 has no quota: the brake takes no other for it, and a
+// second member's quota is the cluster's.
+func TestNoQuota(t *testing.T) {
+	s := &server{b: "True"}
+	http := httptest.NewServer(s)
+	defer http.Close()
+	base, err := url.Parse(http.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(quota string) *Member {
+		return MemberOf(quota, func(context.Context) (string, error) {
+			return "etcd_server_has_leader 1\netcd_mvcc_db_total_size_in_bytes 9e9\netcd_server_quota_backend_bytes " + quota + "\n", nil
+		})
+	}
+	none, some, more := of("-1"), of("8.589934592e+09"), of("1.6e+10")
+	b := &Brake{Server: api.New(base, http.Client().Transport), QuotaBytes: 1, Members: []*Member{none}}
+	page, err := none.look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := looking{last: sample(t, 1000, 0), members: []seen{{first: page, last: page}}}
+	b.look(t.Context(), &l)
+	if err := b.Check(); err != nil {
+		t.Errorf("without a quota: %v", err)
+	}
+	for want, members := range map[int64][]*Member{-1: {none}, 8 << 30: {none, more, some}, 16e9: {more, none}} {
+		if size, quota := Database(t.Context(), b.Server, members); size != 9e9 || quota != want {
+			t.Errorf("%d bytes, quota %d, want %d", size, quota, want)
+		}
+	}
+}
+
 type server struct {
 	slow int
 	b    string

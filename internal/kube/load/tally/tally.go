@@ -23,8 +23,8 @@ type Cluster struct {
 	// Have is how many objects of a kind there are: pods, of them finished ones, namespaces,
 	// services.
 	Have map[string]int `json:"have,omitempty"`
-	// EtcdBytes is the size of etcd's database, EtcdQuotaBytes what it may be, by
-	// EtcdQuotaSource; 0 where nobody says it.
+	// EtcdBytes is the size of etcd's database, EtcdQuotaBytes its quota by EtcdQuotaSource;
+	// 0 is unknown, and a quota below 0 is no quota.
 	EtcdBytes       int64  `json:"etcd_bytes,omitempty"`
 	EtcdQuotaBytes  int64  `json:"etcd_quota_bytes,omitempty"`
 	EtcdQuotaSource string `json:"etcd_quota_source,omitempty"`
@@ -59,7 +59,11 @@ func (c *Cluster) blind() []string {
 	return all
 }
 
-// Quota is what etcd's database may be, in bytes, and by what: where nobody says it, etcd's
+// DefaultQuota is etcd's own, in bytes (etcd --quota-backend-bytes=0).
+const DefaultQuota = 2 << 30
+
+// Quota is the size at which etcd takes no more writes, in bytes, and its source; below 0 there
+// is no such size. Where it is unknown, it is etcd's
 // own default, and on OpenShift that of the object Etcd (operator.openshift.io/v1), whose
 // spec.backendQuotaGiB is 8 where nothing is said (openshift/api, operator/v1/types_etcd.go).
 // Clusters without the field, behind the feature gate EtcdBackendQuota, have the same 8 GiB
@@ -67,12 +71,12 @@ func (c *Cluster) blind() []string {
 // pkg/etcdenvvar/etcd_env.go.
 func (c *Cluster) Quota() (bytes int64, source string) {
 	switch {
-	case c != nil && c.EtcdQuotaBytes > 0:
+	case c != nil && c.EtcdQuotaBytes != 0:
 		return c.EtcdQuotaBytes, c.EtcdQuotaSource
 	case c != nil && c.OpenShift != "":
 		return 8 << 30, "OpenShift Etcd (operator.openshift.io/v1), backendQuotaGiB where nothing is said"
 	}
-	return 2 << 30, "etcd --quota-backend-bytes where nothing is said"
+	return DefaultQuota, "etcd --quota-backend-bytes where nothing is said"
 }
 
 // Tally is what a plan makes.
@@ -222,8 +226,9 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, s *standing) error {
 		}
 		add(x.what, most, in)
 	}
-	if t.EtcdBytes > 0 {
-		quota, by := c.Quota()
+	if quota, by := c.Quota(); t.EtcdBytes > 0 && quota < 0 {
+		t.Notes = append(t.Notes, "etcd has no quota ("+by+"): its database grows until the disk is full, and the load's bytes in etcd are not judged")
+	} else if t.EtcdBytes > 0 {
 		there := t.EtcdBytes
 		if c != nil {
 			there += c.EtcdBytes

@@ -102,6 +102,7 @@ func TestEtcd(t *testing.T) {
 		{&Cluster{OpenShift: "4.17"}, 8 << 30, 0, false},
 		{&Cluster{EtcdQuotaBytes: 1 << 20}, 1 << 20, 0, true},
 		{&Cluster{EtcdBytes: 2 << 30}, 2 << 30, 2 << 30, true},
+		{&Cluster{EtcdBytes: 2 << 40, EtcdQuotaBytes: -1, EtcdQuotaSource: "etcd's own metrics", OpenShift: "4.17"}, -1, 0, false},
 		{&Cluster{EtcdBytes: 2 << 30, EtcdQuotaBytes: 4 << 30}, 4 << 30, 2 << 30, false},
 	} {
 		x, err := Of(t.Context(), p, figures(t), c.of)
@@ -109,6 +110,12 @@ func TestEtcd(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(x.Limits, func(l Limit) bool { return l.What == BytesInEtcd })
+		if c.most < 0 {
+			if i >= 0 || len(x.Over()) > 0 || !slices.ContainsFunc(x.Notes, func(n string) bool { return strings.HasPrefix(n, "etcd has no quota (etcd's own metrics)") }) {
+				t.Errorf("without a quota: %+v, %q", x.Limits, x.Notes)
+			}
+			continue
+		}
 		if i < 0 {
 			t.Fatalf("%+v: no limit of etcd", c.of)
 		}
