@@ -67,7 +67,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
   fettle check --output json > before.json; fettle check --baseline before.json --fail-on warn
   fettle check --explain T19
   sudo fettle check nginx haproxy --probe
-  fettle check kubelet --for 1.37
+  fettle check kubelet --for 1.37; fettle check etcd --for 3.7
   fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 \
     --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com`,
 		ValidArgs:   platformNames(),
@@ -89,7 +89,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 	f.StringVar(&o.explain, "explain", "", "say of one rule what it wants and why, where that is from, and what was measured here")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts at once, with the fettle that they have: ssh:HOST[,ssh:USER@HOST...]")
 	f.StringVar(&o.logs, "logs", "tail", "what of each log is read: tail (the last 16 MiB; what was not read is said) or all")
-	f.StringVar(&o.release, "for", "", "ask only the rules about the kubelet, as if it were of this release of Kubernetes, 1.37: what breaks when the node goes there")
+	f.StringVar(&o.release, "for", "", "ask only the rules about the kubelet, as if it were of this release of Kubernetes, 1.37, or those about etcd as of 3.7: what breaks when the node goes there")
 	o.probe.flags(f)
 	_ = c.RegisterFlagCompletionFunc("logs", cobra.FixedCompletions([]string{"tail", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -248,7 +248,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	if to != nil {
-		asked = to.platforms()
+		asked = to.platforms
 		if a.screen.Format != ui.Table {
 			a.screen.Say("with %s", audit.For.Words())
 		}

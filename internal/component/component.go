@@ -63,6 +63,13 @@ type Installed interface {
 	Answer(input string) rule.Answer
 }
 
+// Defaulter is what an Installed may be whose defaults depend on its version.
+type Defaulter interface {
+	// Default is the default of an option and where that is from; "" where the parameter's
+	// own holds.
+	Default(name string) (value, source string)
+}
+
 // Option is one option in the three places where it can be: what the tool that
 // owns the configuration is told (intended), what the file says, and what the
 // program runs with. The source of each is FILE:LINE, or says who was asked.

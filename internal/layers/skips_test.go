@@ -29,6 +29,7 @@ var maySkip = map[string]string{
 	"internal/logs/puppetrun/stored_test.go":      "the slow matrix: Puppet Server",
 	"internal/plugin/rtentsk/key_test.go":         "runs in a virtual machine of the slow matrix",
 	"internal/plugin/table/vm_test.go onlyIn":     "runs in a virtual machine of the slow matrix",
+	"test/etcd-releases/table_test.go servers":    "the slow matrix builds the servers",
 	"test/kubelet-releases/table_test.go missing": "fails under FETTLE_TEST_REQUIRE=1",
 }
 

@@ -128,7 +128,13 @@ func (p *products) one(i component.Installed, option string) rule.Answer {
 	}
 	o := p.product.Parameters[at]
 	places := i.Option(option)
-	a := p.parameter(o, places)
+	source := "the default of " + p.product.Name
+	if of, ok := i.(component.Defaulter); ok {
+		if v, at := of.Default(o.Name); v != "" {
+			o.Default, source = v, at
+		}
+	}
+	a := p.parameter(o, places, source)
 	if a.Value != nil {
 		a.From = rule.Files
 		if _, runs := places.Running.Get(); runs {
@@ -163,8 +169,8 @@ func originOf(option, at string) string {
 	return rule.Running
 }
 
-// parameter is the effective value of an option.
-func (p *products) parameter(o component.Parameter, places component.Option) rule.Answer {
+// parameter is the effective value of an option; byDefault is the source of its default.
+func (p *products) parameter(o component.Parameter, places component.Option, byDefault string) rule.Answer {
 	option, told := o.Name, places.Effective()
 	text, ok := told.Get()
 	source := told.Source()
@@ -174,7 +180,7 @@ func (p *products) parameter(o component.Parameter, places component.Option) rul
 	case !ok && o.Default == "":
 		return rule.Answer{At: source}
 	case !ok:
-		text, source = o.Default, "the default of "+p.product.Name
+		text, source = o.Default, byDefault
 	}
 	if o.Read == nil {
 		return Typed(text, o.Type, source)

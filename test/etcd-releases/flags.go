@@ -122,6 +122,24 @@ func text(v constant.Value, kind string) string {
 	return v.ExactString()
 }
 
+// gates are the feature gates that took the place of flags (3.6, features).
+func (s *source) gates() (map[string]string, error) {
+	p, err := s.load("features")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	lit, _ := p.values["ExperimentalFlagToFeatureMap"].(*ast.CompositeLit)
+	for i := 0; lit != nil && i < len(lit.Elts); i++ {
+		pair := lit.Elts[i].(*ast.KeyValueExpr)
+		in := scope{source: s, pkg: p}
+		if name, gate := in.eval(pair.Key), in.eval(pair.Value); name != nil && gate != nil {
+			out[constant.StringVal(name)] = constant.StringVal(gate)
+		}
+	}
+	return out, nil
+}
+
 // keys are those of the configuration file, with a dot for one within another. etcd passes
 // over others without a word.
 func (s *source) keys() ([]string, error) {

@@ -13,6 +13,7 @@ const head = `# What etcd of each release knows. Written by test/etcd-releases; 
 # flag NAME KIND RELEASE[=DEFAULT] ...   (embed/config.go, etcdmain/config.go): "ignored" ones
 #                                        have no effect; no default is written that is empty
 #                                        or is calculated
+# gate FLAG NAME                         of feature-gates, which took the place of a flag
 # key NAME RELEASE ...                   of the configuration file, a.b for b within a
 `
 
@@ -24,7 +25,7 @@ func generate(network bool) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(head)
-	flags, keys := map[string]map[string]flag{}, map[string][]string{}
+	flags, keys, gates := map[string]map[string]flag{}, map[string][]string{}, map[string]string{}
 	for _, r := range releases {
 		fmt.Fprintf(&b, "release %s %s %s\n", r.name, r.module, r.version)
 		s := &source{release: r, dir: dirs[r.name], packages: map[string]*pkg{}}
@@ -41,6 +42,11 @@ func generate(network bool) (string, error) {
 			}
 			flags[name][r.name] = f
 		}
+		now, err := s.gates()
+		if err != nil {
+			return "", err
+		}
+		maps.Copy(gates, now)
 		names, err := s.keys()
 		if err != nil {
 			return "", err
@@ -68,6 +74,9 @@ func generate(network bool) (string, error) {
 			}
 		}
 		fmt.Fprintf(&b, "flag %s %s%s\n", name, kind, line)
+	}
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		fmt.Fprintf(&b, "gate %s %s\n", name, gates[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		fmt.Fprintf(&b, "key %s %s\n", name, strings.Join(keys[name], " "))

@@ -106,7 +106,7 @@ func holds(h *host.Host, key, text string) error {
 	}
 	quota := n.(float64)
 	if quota == 0 {
-		quota = 2 << 30
+		quota = defaultQuota
 	}
 	all, err := instances(h)
 	if err != nil {

@@ -111,15 +111,16 @@ func (a *answer) value(in *instance, name string) (text, unknown string) {
 	switch {
 	case in.pod():
 		return "", "it runs in a container"
-	case in.file != nil && !a.Taken:
+	case in.config != nil && !a.Taken:
 		return "", "its configuration file was changed since it was started, and it does not say what it runs with"
-	case in.file != nil:
+	case in.config != nil:
 		if in.unread != "" {
 			return "", in.unread
 		}
-		return in.file[name].text, ""
+		return in.config.values[name].text, ""
 	}
-	if t, ok := readFlags(a.Process.Argv, "")[name]; ok {
+	flags, _ := readFlags(a.Process.Argv, "")
+	if t, ok := flags[name]; ok {
 		return t.text, ""
 	}
 	if !a.Whole {

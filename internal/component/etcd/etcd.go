@@ -5,6 +5,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,8 +52,8 @@ var Product = component.Product{
 	},
 }
 
-var inputs = append(percentileInputs(), []rule.Input{
-	{Name: "etcd.version", Type: rule.Text, Doc: "version of the running member"},
+var inputs = slices.Concat(percentileInputs(), releaseInputs, []rule.Input{
+	{Name: "etcd.version", Type: rule.Text, Doc: "version of the running member, or by the image of its pod or its package"},
 	{Name: "etcd.pod", Type: rule.Truth, Doc: "whether it is the static pod of a cluster's node"},
 	{Name: "etcd.compacts", Type: rule.Truth, Doc: "whether it compacts its history by itself"},
 	{Name: "etcd.members", Type: rule.Number, Doc: "members with which the cluster began"},
@@ -62,14 +63,14 @@ var inputs = append(percentileInputs(), []rule.Input{
 	{Name: "etcd.uptime_s", Type: rule.Number, Unit: "s", Doc: "time since it was started"},
 	{Name: "etcd.db_bytes", Type: rule.Number, Unit: "bytes", Doc: "size of the database"},
 	{Name: "etcd.db_in_use_bytes", Type: rule.Number, Unit: "bytes", Doc: "part of it that is in use"},
-	{Name: "etcd.quota_bytes", Type: rule.Number, Unit: "bytes", Doc: "size at which it takes no more writes, as it runs with"},
+	{Name: "etcd.quota_bytes", Type: rule.Number, Unit: "bytes", Doc: "size at which it takes no more writes, as it runs with or, where it does not report that, by its option; -1 is no quota"},
 	{Name: "etcd.failed_proposals", Type: rule.Number, Doc: "changes that were not agreed on since it was started"},
 	{Name: "etcd.open_files", Type: rule.Number, Doc: "files that it has open"},
 	{Name: "etcd.open_files_limit", Type: rule.Number, Doc: "files that it may have open"},
 	{Name: "etcd.unit", Type: rule.Text, Doc: "service of systemd that runs it; empty where none does"},
 	{Name: "etcd.resident_bytes", Type: rule.Number, Unit: "bytes", Doc: "memory of the process"},
 	{Name: "etcd.pending_changes", Type: rule.List, Doc: "options whose value in the files is not the running member's"},
-}...)
+})
 
 func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	all, err := instances(h)
@@ -80,6 +81,7 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	for _, in := range all {
 		i := &installed{instance: in, now: float64(h.Clock.Now().UnixNano()) / 1e9}
 		i.asked, i.askErr = question(ctx, h, in)
+		i.version = in.versionOf(h, i.asked)
 		out = append(out, i)
 	}
 	return out, nil
@@ -90,14 +92,16 @@ type installed struct {
 	now    float64 // in seconds since the epoch
 	asked  *answer
 	askErr error
+	// version is what it is taken for: its own, or the one of --for.
+	version rule.Answer
 }
 
 func (i *installed) Name() string { return i.Instance.Name }
 
 // Options implements component.Installed.
 func (i *installed) Options() []string {
-	if i.file != nil {
-		return slices.Sorted(maps.Keys(i.file))
+	if i.config != nil {
+		return slices.Sorted(maps.Keys(i.config.values))
 	}
 	names := maps.Clone(i.env)
 	maps.Copy(names, i.flags)
@@ -137,8 +141,8 @@ func (i *installed) Option(name string) component.Option {
 // runs is what an option is in the running member, its default included.
 func (i *installed) runs(name string) (text, unknown string) {
 	text, unknown = i.asked.value(i.instance, name)
-	if p := parameters.Named(name); text == "" && unknown == "" && p != nil {
-		text = p.Default
+	if text == "" && unknown == "" && parameters.Named(name) != nil {
+		text, _ = i.Default(name)
 	}
 	return text, unknown
 }
@@ -165,23 +169,28 @@ func (i *installed) Answer(input string) rule.Answer {
 		return rule.Answer{Value: i.pod(), At: i.Main}
 	case "compacts", "members":
 		return i.setUp(input)
+	case "version":
+		return i.version
+	}
+	if a, ok := i.byRelease(input); ok {
+		return a
 	}
 	at := "/metrics of etcd"
 	switch {
+	case input == "quota_bytes" && (i.askErr != nil || i.asked.Silent != ""):
+		return i.quota()
 	case i.askErr != nil:
 		return rule.Answer{Unknown: i.askErr.Error(), At: i.Main}
 	case input == "unit":
 		return component.RunBy(i.asked.Process)
 	case input == "pending_changes" && i.pod():
 		return rule.Answer{Unknown: "it runs in a container", At: i.Main}
-	case input == "pending_changes" && i.file != nil && !i.asked.Taken:
+	case input == "pending_changes" && i.config != nil && !i.asked.Taken:
 		return rule.Answer{Unknown: "its configuration file was changed since it was started, and it does not say what it runs with", At: i.Main}
 	case input == "pending_changes":
 		return rule.Answer{Value: i.pending(), At: i.Main}
 	case i.asked.Silent != "":
 		return rule.Answer{Unknown: i.asked.Silent, At: i.Main}
-	case input == "version" && i.asked.Version != "":
-		return rule.Answer{Value: i.asked.Version, At: at}
 	case input == "healthy":
 		return rule.Answer{Value: i.asked.Healthy == "true", At: "/health of etcd"}
 	}
@@ -221,6 +230,28 @@ func (i *installed) converted(input string, v float64) any {
 	return v
 }
 
+// quota is the size at which a member that does not report it takes no more writes, by its
+// option: 0 is etcd's own 2 GiB, and below 0 it has no quota.
+func (i *installed) quota() rule.Answer {
+	o := i.Option("quota-backend-bytes").Effective()
+	text, ok := o.Get()
+	at := o.Source()
+	switch {
+	case o.Unknown() != "":
+		return rule.Answer{Unknown: o.Unknown(), At: at}
+	case !ok:
+		text, at = i.Default("quota-backend-bytes")
+	}
+	n, err := readQuota(text)
+	if err != nil {
+		return rule.Answer{Unknown: "quota-backend-bytes: " + err.Error(), At: at}
+	}
+	if n == 0.0 {
+		n = defaultQuota
+	}
+	return rule.Answer{Value: n, At: at}
+}
+
 // setUp is what the files say of compaction and members.
 func (i *installed) setUp(input string) rule.Answer {
 	text := func(name string) (string, string, string) {
@@ -228,7 +259,8 @@ func (i *installed) setUp(input string) rule.Answer {
 		if v, ok := o.Get(); ok {
 			return v, o.Source(), ""
 		}
-		return parameters.Named(name).Default, i.Main, o.Unknown()
+		def, at := i.Default(name)
+		return def, cmp.Or(at, i.Main), o.Unknown()
 	}
 	if input == "members" {
 		v, at, unknown := text("initial-cluster")

@@ -122,14 +122,14 @@ func TestInstances(t *testing.T) {
 // one does.
 func TestSwitches(t *testing.T) {
 	for _, name := range []string{"memory-mlock", "peer-skip-client-san-verification", "enable-distributed-tracing", "discovery-insecure-transport", "pre-vote", "experimental-stop-grpc-service-on-defrag"} {
-		flags := readFlags([]string{"etcd", "--" + name, "--snapshot-count", "7", "-max-wals=8"}, "pod")
+		flags, _ := readFlags([]string{"etcd", "--" + name, "--snapshot-count", "7", "-max-wals=8"}, "pod")
 		for flag, want := range map[string]string{name: "true", "snapshot-count": "7", "max-wals": "8"} {
 			if got := flags[flag].text; got != want {
 				t.Errorf("%s: %s is %q, want %q", name, flag, got, want)
 			}
 		}
 	}
-	if got := readFlags([]string{"etcd", "--name", "--snapshot-count", "7"}, "pod"); got["name"].text != "--snapshot-count" {
+	if got, word := readFlags([]string{"etcd", "--name", "--snapshot-count", "7"}, "pod"); word.text != "7" || got["name"].text != "--snapshot-count" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -226,7 +226,7 @@ func TestAsked(t *testing.T) {
 	if _, err := json.Marshal(a); err != nil {
 		t.Error(err)
 	}
-	i := &installed{instance: in, asked: a}
+	i := &installed{instance: in, asked: a, version: in.versionOf(nil, a)}
 	for input, want := range map[string]any{"healthy": false, "has_leader": true, "leader_changes": 3.0, "version": "3.5.9",
 		"fsync": "p99 of 1000 between 4 and 8 ms", "fsync_above_s": 0.004, "fsync_at_most_s": 0.008, "peer": "p99 of 200 above 100 ms", "peer_above_s": 0.1, "peer_at_most_s": 0.0} {
 		if got := i.Answer(input); got.Value != want {
@@ -315,8 +315,8 @@ func TestFileMerges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{"snapshot-count": "7", "name": "b", "quota-backend-bytes": "8589934592"} {
-		if got[key].text != want {
-			t.Errorf("%s: %+v, want %s", key, got[key], want)
+		if got.values[key].text != want {
+			t.Errorf("%s: %+v, want %s", key, got.values[key], want)
 		}
 	}
 }

@@ -21,10 +21,15 @@ type told struct{ text, at string }
 // instance is one member as the files of a machine set it up.
 type instance struct {
 	conf.Instance
-	unit  *unit.Unit      // nil of a static pod
-	flags map[string]told // of the command line: they go before variables
-	env   map[string]told // ETCD_ variables, by option
-	file  map[string]told // of the configuration file: with one, nothing else counts
+	unit   *unit.Unit      // nil of a static pod
+	flags  map[string]told // of the command line
+	env    map[string]told // ETCD_ variables, by option; an empty one sets nothing
+	config *configFile     // with one, neither flags nor variables count
+	// program is the file that is run, word what stands between its flags and is not one.
+	program string
+	word    told
+	image   told // of a static pod
+	script  bool // of a static pod that starts etcd by a shell's script
 	// files are those of variables, in order, or the configuration file.
 	files []string
 	// unread is why something may be set all the same.
@@ -36,18 +41,17 @@ func (in *instance) pod() bool { return in.unit == nil }
 
 // option is what the files say of an option.
 func (in *instance) option(name string) (t told, ok bool, unknown string) {
-	if in.file != nil {
-		t, ok = in.file[name]
+	if in.config != nil {
+		t, ok = in.config.values[name]
 		return t, ok, in.unread
 	}
 	if t, ok = in.flags[name]; ok {
 		return t, true, ""
 	}
-	t, ok = in.env[name]
-	if ok {
+	if t = in.env[name]; t.text != "" {
 		return t, true, ""
 	}
-	return t, false, in.unread
+	return told{}, false, in.unread
 }
 
 // manifests are the static pods of kubeadm and of OpenShift, which had another
@@ -95,7 +99,10 @@ func fromUnit(h *host.Host, u *unit.Unit) (*instance, error) {
 		in.unread = unread + " is not in this copy, or cannot be read"
 	}
 	argv, at := u.Command()
-	in.flags = readFlags(argv, at)
+	if len(argv) > 0 {
+		in.program = argv[0]
+	}
+	in.flags, in.word = readFlags(argv, at)
 	for name, v := range all {
 		if strings.HasPrefix(name, "ETCD_") {
 			in.env[option(name)] = told{v.Text, v.At}
@@ -123,74 +130,33 @@ func fromUnit(h *host.Host, u *unit.Unit) (*instance, error) {
 		}
 		return in, nil
 	}
-	in.Main, in.files, in.file = config.text, []string{config.text}, map[string]told{}
+	in.Main, in.files, in.config = config.text, []string{config.text}, &configFile{}
 	text, err := h.Files.ReadFile(config.text)
 	if err != nil {
 		in.unread = fmt.Sprintf("%s: %v", config.text, err)
 		return in, nil
 	}
-	if in.file, err = readFile(config.text, string(text)); err != nil {
+	if in.config, err = readFile(config.text, string(text)); err != nil {
 		return nil, err
 	}
 	return in, nil
 }
 
-// readFile reads the scalars of a configuration file.
-func readFile(name, text string) (map[string]told, error) {
-	out := map[string]told{}
-	var root yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
-		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if len(root.Content) == 0 {
-		return out, nil
-	}
-	m := root.Content[0]
-	if m.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: want keys and values", name, m.Line)
-	}
-	left := conf.MaxYAMLSteps
-	all, err := conf.Pairs(m, &left)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	for _, p := range all {
-		if v := conf.Aliased(p.Value); v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
-			out[p.Key.Value] = told{v.Value, fmt.Sprintf("%s:%d", name, p.Value.Line)}
-		}
-	}
-	return out, nil
-}
-
-// switches are the flags of etcd 3.4 to 3.7 that need no value: after one of them the next
-// word is a flag of its own. Source: go.etcd.io/etcd/server v3.5.35, v3.6.12 and v3.7.3,
-// embed/config.go and etcdmain/config.go; debug is of 3.4.
-var switches = []string{
-	"auto-tls", "client-cert-auth", "debug", "discovery-insecure-skip-tls-verify", "discovery-insecure-transport",
-	"enable-distributed-tracing", "enable-grpc-gateway", "enable-log-rotation", "enable-pprof", "enable-v2",
-	"experimental-compact-hash-check-enabled", "experimental-enable-distributed-tracing",
-	"experimental-enable-lease-checkpoint", "experimental-enable-lease-checkpoint-persist",
-	"experimental-initial-corrupt-check", "experimental-memory-mlock", "experimental-peer-skip-client-san-verification",
-	"experimental-stop-grpc-service-on-defrag", "experimental-txn-mode-write-with-shared-buffer", "force-new-cluster",
-	"initial-election-tick-advance", "memory-mlock", "peer-auto-tls", "peer-client-cert-auth",
-	"peer-skip-client-san-verification", "pre-vote", "socket-reuse-address", "socket-reuse-port", "strict-reconfig-check",
-	"unsafe-no-fsync", "version",
-}
-
 // readFlags reads a command line as Go's flags do: "-" and "--" are the same, a
-// value stands behind "=" or in the next word, the last one counts.
-func readFlags(argv []string, at string) map[string]told {
-	out := map[string]told{}
+// value stands behind "=" or in the next word, the last one counts. The first word that is not
+// a flag ends them; etcd does not start with one.
+func readFlags(argv []string, at string) (out map[string]told, word told) {
+	out = map[string]told{}
 	for i := 1; i < len(argv); i++ {
 		name, ok := strings.CutPrefix(argv[i], "-")
 		if !ok || name == "" || name == "-" {
-			break // the first word that is no flag ends them
+			return out, told{argv[i], at}
 		}
 		name = strings.TrimPrefix(name, "-")
 		name, text, whole := strings.Cut(name, "=")
 		switch {
 		case whole:
-		case slices.Contains(switches, name):
+		case Known().needsNoValue(name):
 			text = "true"
 		case i+1 < len(argv):
 			i++
@@ -198,7 +164,7 @@ func readFlags(argv []string, at string) map[string]told {
 		}
 		out[name] = told{text, at}
 	}
-	return out
+	return out, told{}
 }
 
 // fromManifest reads the container etcd of a static pod.
@@ -211,6 +177,7 @@ func fromManifest(file, text string) (*instance, error) {
 		Spec struct {
 			Containers []struct {
 				Name    string      `yaml:"name"`
+				Image   yaml.Node   `yaml:"image"`
 				Command []yaml.Node `yaml:"command"`
 				Args    []yaml.Node `yaml:"args"`
 				Env     []struct {
@@ -232,6 +199,7 @@ func fromManifest(file, text string) (*instance, error) {
 				in.env[option(e.Name)] = told{e.Value.Value, fmt.Sprintf("%s:%d", file, e.Value.Line)}
 			}
 		}
+		in.image = told{c.Image.Value, fmt.Sprintf("%s:%d", file, c.Image.Line)}
 		var words []string
 		at := ""
 		for _, n := range append(c.Command, c.Args...) {
@@ -239,7 +207,7 @@ func fromManifest(file, text string) (*instance, error) {
 				at = fmt.Sprintf("%s:%d", file, n.Line)
 			}
 			if strings.Contains(n.Value, "\n") || strings.Contains(n.Value, " etcd ") {
-				words = append(words, script(n.Value)...)
+				words, in.script = append(words, script(n.Value)...), true
 				continue
 			}
 			words = append(words, n.Value)
@@ -247,8 +215,10 @@ func fromManifest(file, text string) (*instance, error) {
 		if i := slices.IndexFunc(words, func(w string) bool { return path.Base(w) == "etcd" }); i >= 0 {
 			words = words[i:]
 		}
+		flags, word := readFlags(words, at)
+		in.word = word
 		lines := strings.Split(text, "\n")
-		for name, t := range readFlags(words, at) {
+		for name, t := range flags {
 			for n, line := range lines {
 				if strings.Contains(line, "-"+name+"=") {
 					t.at = fmt.Sprintf("%s:%d", file, n+1)
@@ -293,7 +263,10 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	case !ok:
 		return conf.Place{}, false, nil
 	}
-	if _, flag := in.flags[key]; flag && in.file == nil {
+	if in.config != nil && Known().kind(key) == "duration" {
+		return conf.Place{}, false, fmt.Errorf("%s has %s as a number of nanoseconds: change it by hand", main, key)
+	}
+	if _, flag := in.flags[key]; flag && in.config == nil {
 		return conf.Place{}, false, fmt.Errorf("%s has --%s, and a flag goes before the variable: change it there by hand", t.at, key)
 	}
 	for _, f := range in.files {
@@ -311,7 +284,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 			}
 		}
 	}
-	if in.file != nil {
+	if in.config != nil {
 		return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that fettle cannot change: change it by hand", t.at, key)
 	}
 	// The unit's own Environment=: a variable of the file goes before it.
@@ -320,7 +293,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 
 // syntaxOf is YAML for a configuration file.
 func syntaxOf(h *host.Host, main string) conf.Syntax {
-	if in, err := of(h, main); err == nil && in.file != nil {
+	if in, err := of(h, main); err == nil && in.config != nil {
 		return conf.YAML{}
 	}
 	return variables{}

@@ -13,23 +13,23 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// parameters are those that rules ask for, with the defaults of etcd 3.4 and 3.5
-// (embed/config.go, server/embed/config.go).
+// parameters are those that rules ask for, with the defaults of the newest release
+// (releases.txt, which Default reads for the member's own).
 var parameters = component.Parameters{
 	{Name: "quota-backend-bytes", Type: rule.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, a negative value is no limit"},
 	milliseconds("heartbeat-interval", "100", "how often the leader tells that it is there"),
 	milliseconds("election-timeout", "1000", "silence after which another leader is elected"),
-	{Name: "snapshot-count", Type: rule.Number, Read: readInteger, Default: "100000", Doc: "changes after which a snapshot is written; 10000 since 3.6"},
+	{Name: "snapshot-count", Type: rule.Number, Read: readInteger, Default: "10000", Doc: "changes after which a snapshot is written; 100000 before 3.6"},
 	{Name: "auto-compaction-mode", Type: rule.Text, Read: readMode, Default: "periodic", Doc: "periodic or revision"},
 	{Name: "auto-compaction-retention", Type: rule.Text, Read: readRetention, Default: "0", Doc: "history that compaction keeps: hours or a time, or a number of revisions; 0 never compacts"},
 	{Name: "max-request-bytes", Type: rule.Number, Unit: "bytes", Read: readInteger, Default: "1572864", Doc: "largest request"},
-	component.Count("max-txn-ops", "128", "operations in a transaction at most"),
-	component.Count("max-snapshots", "5", "snapshot files that are kept; 0 keeps all"),
-	component.Count("max-wals", "5", "files of the log that are kept; 0 keeps all"),
-	component.Count("backend-batch-limit", "0", "changes after which the backend writes them; 0 is 10000"),
+	count("max-txn-ops", "128", "operations in a transaction at most"),
+	count("max-snapshots", "5", "snapshot files that are kept; 0 keeps all"),
+	count("max-wals", "5", "files of the log that are kept; 0 keeps all"),
+	count("backend-batch-limit", "0", "changes after which the backend writes them; 0 is 10000"),
 	{Name: "backend-batch-interval", Type: rule.Text, Read: readTime, Default: "0s", Doc: "time after which the backend writes changes; 0 is 100ms"},
-	component.Switch("true", "false")("pre-vote", "false", "whether a member that comes back asks before it calls an election; true since 3.5"),
-	{Name: "name", Type: rule.Text, Doc: "name of the member"},
+	{Name: "pre-vote", Type: rule.Truth, Read: readTruth, Default: "true", Doc: "whether a member that comes back asks before it calls an election; false before 3.5"},
+	{Name: "name", Type: rule.Text, Default: "default", Doc: "name of the member"},
 	{Name: "data-dir", Type: rule.Text, Doc: "directory of the data"},
 	{Name: "wal-dir", Type: rule.Text, Doc: "directory of the log, where it has one of its own"},
 	{Name: "initial-cluster", Type: rule.Text, Doc: "members with which the cluster began"},
@@ -45,21 +45,38 @@ func milliseconds(name, def, doc string) component.Parameter {
 	return component.Parameter{Name: name, Type: rule.Number, Unit: "ms", Read: readInteger, Default: def, Doc: doc}
 }
 
-// readInteger reads a whole number as Go's flags do: from 0 on, decimal.
+func count(name, def, doc string) component.Parameter {
+	return component.Parameter{Name: name, Type: rule.Number, Read: readInteger, Default: def, Doc: doc}
+}
+
+// readInteger reads a whole number from 0 on as Go's flags do: 0x10 and 020 are 16, and 1_000
+// is 1000.
 func readInteger(text string) (any, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, err := strconv.ParseInt(text, 0, 64)
 	if err != nil || n < 0 || n > 1<<53 {
 		return nil, fmt.Errorf("%q is not a whole number from 0 on", text)
 	}
 	return float64(n), nil
 }
 
+// defaultQuota is the quota in bytes where quota-backend-bytes is 0 (server/storage/quota.go).
+const defaultQuota = float64(2 << 30)
+
 // readQuota reads a quota: every negative number means no limit (server/storage/quota.go).
 func readQuota(text string) (any, error) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n < 0 {
+	if n, err := strconv.ParseInt(text, 0, 64); err == nil && n < 0 {
 		return -1.0, nil
 	}
 	return readInteger(text)
+}
+
+// readTruth reads what Go's flags take for true and false.
+func readTruth(text string) (any, error) {
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is neither true nor false", text)
+	}
+	return on, nil
 }
 
 func readMode(text string) (any, error) {
@@ -87,7 +104,7 @@ func readTime(text string) (any, error) {
 // canonical is one spelling for what an option takes for the same.
 func canonical(value string) string {
 	value = strings.TrimSpace(value)
-	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+	if n, err := strconv.ParseInt(value, 0, 64); err == nil {
 		return strconv.FormatInt(n, 10)
 	}
 	if d, err := time.ParseDuration(value); err == nil {

@@ -1,0 +1,180 @@
+package etcd
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Release is a minor version of etcd 3.x.
+type Release int
+
+// String is the release as etcd writes it: 3.7.
+func (r Release) String() string { return "3." + strconv.Itoa(int(r)) }
+
+// ParseRelease reads the release in a version: 3.5.21, v3.4.3, 3.5.21-0, 3.7. It reports
+// false for a text that does not begin with a major and a minor number, and for majors other
+// than 3.
+func ParseRelease(version string) (Release, bool) {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "3.")
+	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	after := rest[len(digits):]
+	n, err := strconv.ParseUint(digits, 10, 10)
+	if !ok || err != nil || after != "" && !strings.ContainsRune(".-+~_", rune(after[0])) {
+		return 0, false
+	}
+	return Release(n), true
+}
+
+// Releases is what etcd of each release knows.
+type Releases struct {
+	Oldest, Newest Release
+	versions       map[Release]string
+	flags          map[string]*flag
+	keys           map[string][]Release
+	gates          map[string]string // feature gates that took the place of flags
+}
+
+// flag is a flag of the server.
+type flag struct {
+	kind string // bool, string, int, uint, duration; ignored for one without an effect
+	in   []Release
+	def  map[Release]string // what a command line would say; nothing for a calculated default
+}
+
+//go:embed releases.txt
+var releasesText string
+
+// Known is the table of the releases.
+var Known = sync.OnceValue(func() *Releases {
+	t, err := readReleases(releasesText)
+	if err != nil {
+		panic(err) // it is embedded; TestReleases reads it
+	}
+	return t
+})
+
+func readReleases(text string) (*Releases, error) {
+	t := &Releases{versions: map[Release]string{}, flags: map[string]*flag{}, keys: map[string][]Release{}, gates: map[string]string{}}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) < 3 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		switch words[0] {
+		case "release":
+			r, ok := ParseRelease(words[1])
+			if !ok || len(words) != 4 || len(t.versions) > 0 && r != t.Newest+1 {
+				return nil, fmt.Errorf("%q: want releases that follow each other", line)
+			}
+			if len(t.versions) == 0 {
+				t.Oldest = r
+			}
+			t.Newest, t.versions[r] = r, strings.TrimPrefix(words[3], "v")
+		case "flag":
+			f := &flag{kind: words[2], def: map[Release]string{}}
+			for _, word := range words[3:] {
+				in, def, known := strings.Cut(word, "=")
+				r, ok := ParseRelease(in)
+				if !ok {
+					return nil, fmt.Errorf("%q: %q is not a release", line, in)
+				}
+				if f.in = append(f.in, r); known {
+					f.def[r] = def
+				}
+			}
+			t.flags[words[1]] = f
+		case "key":
+			for _, word := range words[2:] {
+				r, ok := ParseRelease(word)
+				if !ok {
+					return nil, fmt.Errorf("%q: %q is not a release", line, word)
+				}
+				t.keys[words[1]] = append(t.keys[words[1]], r)
+			}
+		case "gate":
+			t.gates[words[1]] = words[2]
+		default:
+			return nil, fmt.Errorf("%q: want release, flag, gate or key", line)
+		}
+	}
+	return t, nil
+}
+
+// Nearest is the release itself where it is known, and else the oldest or the newest.
+func (t *Releases) Nearest(r Release) Release { return min(max(r, t.Oldest), t.Newest) }
+
+// Target reads a release that a member is to be taken for, and names the known one whose
+// rules are applied: the newest, for one that is newer than is known.
+func (t *Releases) Target(text string) (to, rules Release, err error) {
+	to, ok := ParseRelease(text)
+	if !ok || to < t.Oldest {
+		return 0, 0, fmt.Errorf("%q: want a release of etcd from %s to %s", text, t.Oldest, t.Newest)
+	}
+	return to, t.Nearest(to), nil
+}
+
+// flagIn are the releases that have a flag.
+func (t *Releases) flagIn(name string) []Release {
+	if f := t.flags[name]; f != nil {
+		return f.in
+	}
+	return nil
+}
+
+// kind is that of a flag; "" for one that no release has.
+func (t *Releases) kind(name string) string {
+	if f := t.flags[name]; f != nil {
+		return f.kind
+	}
+	return ""
+}
+
+// successor is what a release has in the place of an experimental flag; "" for nothing.
+func (t *Releases) successor(name string, r Release) string {
+	if gate := t.gates[name]; gate != "" && has(t.flagIn("feature-gates"), r) {
+		return "feature-gates=" + gate + "=true or false"
+	}
+	if plain, ok := strings.CutPrefix(name, "experimental-"); ok && has(t.flagIn(plain), r) {
+		return plain
+	}
+	return ""
+}
+
+// needsNoValue reports whether a flag is true without a value, so that the next word is one
+// of its own.
+func (t *Releases) needsNoValue(name string) bool {
+	kind := t.kind(name)
+	return kind == "bool" || kind == "ignored"
+}
+
+// def is the default of a flag in a release, or in the nearest one that is known.
+func (t *Releases) def(name string, r Release) (string, bool) {
+	f := t.flags[name]
+	if f == nil {
+		return "", false
+	}
+	def, ok := f.def[t.Nearest(r)]
+	return def, ok
+}
+
+// span says in which releases something is: "3.6 and later", "up to 3.6", "3.5 and 3.6"; ""
+// for what no known release has.
+func (t *Releases) span(in []Release) string {
+	if len(in) == 0 {
+		return ""
+	}
+	first, last := slices.Min(in), slices.Max(in)
+	switch {
+	case last == t.Newest:
+		return first.String() + " and later"
+	case first == t.Oldest:
+		return "up to " + last.String()
+	case first == last:
+		return first.String()
+	}
+	return first.String() + " and " + last.String()
+}
