@@ -151,9 +151,48 @@ func TestBenchEtcd(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	t.Parallel()
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if testroot.Inside(t, testroot.Options{Servers: true}) {
+		benchRealEtcd(t)
+	}
+}
+
+// TestBenchEtcd37: the same with a real server of 3.7, and one without a quota, which is
+// written to and judged for that.
+func TestBenchEtcd37(t *testing.T) {
+	if !testroot.Inside(t, testroot.Etcd(t, "3.7")) {
 		return
 	}
+	benchRealEtcd(t)
+	etcdServer(t, "ETCD_QUOTA_BACKEND_BYTES=-1", "ETCD_EXPERIMENTAL_MEMORY_MLOCK=true")
+	if _, _, r := benchEtcd(t, 0, "--write-prefix", "bench", "--writes", "50", "-o", "json"); r != nil && r.Writes.N != 50 {
+		t.Errorf("%+v", r.Writes)
+	}
+	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "check", "etcd", "--all", "--output", "json")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var audit struct {
+		Findings []struct{ ID, State, Measured string }
+	}
+	if err := json.Unmarshal(out, &audit); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, f := range audit.Findings {
+		got[f.ID] = f.State
+		if f.ID == "E04" && f.Measured != "no quota" {
+			t.Errorf("E04: %+v", f)
+		}
+	}
+	for id, want := range map[string]string{"E04": "warn", "E06": "pass", "E10": "not-applicable", "E11": "pass", "E15": "pass", "E16": "warn"} {
+		if got[id] != want {
+			t.Errorf("%s is %s, want %s", id, got[id], want)
+		}
+	}
+}
+
+func benchRealEtcd(t *testing.T) {
 	if out, _, _ := benchEtcd(t, 1); !strings.Contains(out, "etcd: ") {
 		t.Errorf("without a server: %s", out)
 	}

@@ -14,6 +14,7 @@ import (
 // Everything else that is missing ends in testroot.Missing, which fails where
 // all components are required.
 var maySkip = map[string]string{
+	"internal/testroot/etcd.go Etcd":              "the slow matrix builds the servers",
 	"internal/testroot/gate.go Missing":           "fails under FETTLE_TEST_REQUIRE=1",
 	"internal/testvm/hardware.go build":           "the slow matrix",
 	"test/peers/bench_test.go TestBench":          "make bench runs it: a measurement",

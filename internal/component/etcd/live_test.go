@@ -4,13 +4,19 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"os"
+	"os/exec"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	bench "fettle.dev/fettle/internal/bench/etcd"
+	"fettle.dev/fettle/internal/component/metrics"
 	"fettle.dev/fettle/internal/component/producttest"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/host"
@@ -81,9 +87,91 @@ func TestServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
-		return
+	if testroot.Inside(t, testroot.Options{Servers: true}) {
+		server(t)
 	}
+}
+
+// The same with real servers of later releases.
+func TestServer35(t *testing.T) { serverOf(t, "3.5") }
+func TestServer36(t *testing.T) { serverOf(t, "3.6") }
+func TestServer37(t *testing.T) { serverOf(t, "3.7") }
+
+func serverOf(t *testing.T, release string) {
+	if testroot.Inside(t, testroot.Etcd(t, release)) {
+		server(t)
+		noQuota(t)
+		pair(t)
+	}
+}
+
+// noQuota: a member whose quota is -1 reports it, and one whose flag and variable are one
+// option does not start, as E15 says.
+func noQuota(t *testing.T) {
+	end(t, debianMain)
+	const dropIn = "/etc/systemd/system/etcd.service.d/quota.conf"
+	producttest.Command(t, "mkdir", "-p", path.Dir(dropIn))
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(dropIn, []byte("[Service]\n"+text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("Environment=ETCD_QUOTA_BACKEND_BYTES=-1 ETCD_EXPERIMENTAL_MEMORY_MLOCK=false\n")
+	serve(t, debianMain)
+	i := producttest.New(t, Product).Installed()
+	if a := i.Answer("quota_bytes"); a.Value != -1.0 || a.At != "/metrics of etcd" {
+		t.Errorf("its quota is %+v", a)
+	}
+	r, ok := ParseRelease(i.Answer("version").Value.(string))
+	ignored, _ := i.Answer("ignored_options").Value.([]string)
+	if gone := r >= 7; !ok || len(ignored) > 0 != gone || len(i.Answer("refused_options").Value.([]string)) > 0 {
+		t.Errorf("%v: %v", r, ignored)
+	}
+	end(t, debianMain)
+	write("Environment=ETCD_SNAPSHOT_COUNT=\nExecStart=\nExecStart=/usr/bin/etcd --snapshot-count=5000\n")
+	h := host.Live()
+	s, err := start(h, debianMain, program.Process{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(s.Argv[0], s.Argv[1:]...)
+	cmd.Env = s.Env
+	out, err := cmd.CombinedOutput()
+	refused, _ := producttest.New(t, Product).Installed().Answer("refused_options").Value.([]string)
+	if err == nil || !strings.Contains(string(out), "conflicting environment variable") || len(refused) != 1 {
+		t.Errorf("%v, %v: %s", refused, err, out)
+	}
+	producttest.Command(t, "rm", dropIn)
+	serve(t, debianMain)
+}
+
+// pair: of two members each reports its round trips to the other.
+func pair(t *testing.T) {
+	const all = "a=http://127.0.0.1:3380,b=http://127.0.0.1:4380"
+	for name, port := range map[string]string{"a": "3", "b": "4"} {
+		client, peer := "http://127.0.0.1:"+port+"379", "http://127.0.0.1:"+port+"380"
+		cmd := exec.CommandContext(t.Context(), "/usr/bin/etcd", "--name", name, "--data-dir", t.TempDir(), "--initial-cluster", all,
+			"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	}
+	producttest.Eventually(t, "a round trip is reported", func() bool {
+		res, err := http.Get("http://127.0.0.1:3379/metrics")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		p := percentileOf(round, metrics.Read(string(text)).Histograms["etcd_network_peer_round_trip_time_seconds"])
+		return err == nil && p.N > 0 && p.Unknown == ""
+	})
+}
+
+// server is what holds for each release.
+func server(t *testing.T) {
 	t.Setenv("ETCDCTL_API", "3")
 	serve(t, debianMain)
 	t.Cleanup(func() { end(t, debianMain) })
@@ -165,6 +253,21 @@ func TestServer(t *testing.T) {
 // asked holds what is read against what etcd says.
 func asked(t *testing.T, b *producttest.Bench) {
 	i := b.Installed()
+	res, err := http.Get("http://127.0.0.1:2379/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Concat(kept, slices.Collect(maps.Keys(histograms))) {
+		// The first is of 3.3, the second of members that have others (TestServer37).
+		if !strings.Contains(string(text), "# TYPE "+name+" ") && name != "etcd_debugging_mvcc_db_total_size_in_bytes" && name != "etcd_network_peer_round_trip_time_seconds" {
+			t.Errorf("%s is not among the metrics", name)
+		}
+	}
 	for _, in := range inputs {
 		name := strings.TrimPrefix(in.Name, "etcd.")
 		if a := i.Answer(name); a.Value == nil && !strings.HasPrefix(name, "peer") && !strings.HasPrefix(name, "commit") {
