@@ -173,7 +173,10 @@ func TestBenchEtcd37(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var audit struct {
-		Findings []struct{ ID, State, Measured string }
+		Findings []struct {
+			ID, State string
+			Measured  any
+		}
 	}
 	if err := json.Unmarshal(out, &audit); err != nil {
 		t.Fatal(err)
