@@ -99,8 +99,8 @@ func keepsSamples(h *host.Host, key, value string) error {
 	if err != nil {
 		return err
 	}
-	if key == "storage.tsdb.retention.time" && want == 0.0 {
-		want, _ = p.Read(p.Default) // which it then is
+	if key == retentionTime && want == 0.0 {
+		want, _ = p.Read(p.Default) // which it then is, or no limit where there is one of size
 	}
 	all, err := instances(h)
 	if err != nil {
@@ -135,11 +135,14 @@ func keepsSamples(h *host.Host, key, value string) error {
 		if err != nil {
 			continue
 		}
-		less := want.(float64) < have.(float64)
-		if key == "storage.tsdb.retention.size" { // 0 is no limit
-			less = want.(float64) > 0 && (less || have.(float64) == 0)
+		less := want.(float64) < have.(float64) || have.(float64) == 0 // which is no limit
+		if key == retentionSize {
+			less = want.(float64) > 0 && less
 		}
 		if less {
+			if have.(float64) == 0 {
+				now = "0, no limit,"
+			}
 			return fmt.Errorf("%s is less than the %s of now: the oldest samples would be deleted, and no undo would bring them back", value, now)
 		}
 	}

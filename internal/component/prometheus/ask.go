@@ -175,13 +175,8 @@ func (a *answer) value(name string) (text, unknown string) {
 		return "", a.Silent
 	case !isFlag(name):
 		return a.Global[name], ""
-	case name == "storage.tsdb.retention.time" && canonical(a.Flags[name]) == "0":
-		// Nobody has told it: the default counts, or a size.
-		text, _, _ = strings.Cut(a.Runtime.Retention, " or ")
-		if _, err := readTime(text); err != nil {
-			return "", "" // only a size
-		}
-		return text, ""
+	case isRetention(name):
+		return running(name, a.Runtime.Retention), ""
 	}
 	return a.Flags[name], ""
 }

@@ -26,6 +26,7 @@ type instance struct {
 	unit          *unit.Unit
 	flags         map[string]told
 	file          map[string]told // the keys below global:
+	retention     map[string]told // the section storage.tsdb.retention; nil for none
 	fileErr       error
 	// args is the file of variables with the flags, and the variable that holds
 	// them; "" where the unit has all of them itself.
@@ -78,6 +79,9 @@ func instances(h *host.Host) ([]*instance, error) {
 	if err == nil {
 		in.file, err = readGlobal(in.Main, string(text))
 	}
+	if err == nil {
+		in.retention, err = readRetention(in.Main, string(text))
+	}
 	in.fileErr = err
 	return []*instance{in}, nil
 }
@@ -101,6 +105,9 @@ func readGlobal(name, text string) (map[string]told, error) {
 
 // option is what the files say of an option.
 func (in *instance) option(name string) (t told, ok bool, unknown string) {
+	if isRetention(name) {
+		return in.retained(name)
+	}
 	if isFlag(name) {
 		t, ok = in.flags[name]
 		return t, ok, in.unread
@@ -172,8 +179,13 @@ func winner(h *host.Host, file, key string) (conf.Place, bool, error) {
 		}
 		return conf.Place{}, false, fmt.Errorf("--%s is a flag, and the unit takes none from a file of variables: change it there by hand (systemctl edit %s)", key, in.unit.Name)
 	}
+	if isRetention(key) && in.retention != nil {
+		return conf.Place{}, false, fmt.Errorf("%s sets %s, and the flag has no effect next to it: change it there by hand", in.retention[key].at, key)
+	}
 	t, ok, unknown := in.option(key)
 	switch {
+	case isRetention(key) && in.flags[key].at == "":
+		return conf.Place{}, false, nil // the flag is not there yet
 	case !ok && unknown != "":
 		return conf.Place{}, false, errors.New(unknown)
 	case !ok:

@@ -111,7 +111,7 @@ func asked(t *testing.T, b *producttest.Bench) {
 		got, _ := o.Running.Get()
 		want := flags.Data[p.Name]
 		switch {
-		case p.Name == "storage.tsdb.retention.time":
+		case isRetention(p.Name):
 			want = p.Default // which its flags do not say
 		case !isFlag(p.Name):
 			want, _ = o.File.Get()

@@ -2,6 +2,7 @@ package prometheus
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,14 +14,15 @@ import (
 )
 
 // parameters are those that rules ask for: keys below global: of prometheus.yml,
-// which have no dot, and flags. The defaults are those of Prometheus 2 (config and
-// cmd/prometheus).
+// which have no dot, and flags. The defaults are those of Prometheus 2 and 3 (config and
+// cmd/prometheus of 2.42.0 and 3.16.0).
 var parameters = component.Parameters{
 	seconds("scrape_interval", "1m", "how often targets are asked"),
 	seconds("scrape_timeout", "10s", "time in which a target has to answer"),
 	seconds("evaluation_interval", "1m", "how often rules are evaluated"),
-	seconds("storage.tsdb.retention.time", "15d", "how long samples are kept; in force too where retention.size is not reached"),
-	{Name: "storage.tsdb.retention.size", Type: rule.Number, Unit: "bytes", Read: readSize, Default: "0B", Doc: "size at which the oldest samples are deleted; 0 is no limit"},
+	seconds(retentionTime, "15d", "how long samples are kept; in force too where retention.size is not reached; 0 is no limit"),
+	{Name: retentionPercentage, Type: rule.Number, Unit: "%", Read: readPercentage, Default: "0", Doc: "share of the disk at which the oldest samples are deleted, by the configuration file of Prometheus 3; 0 is no limit"},
+	{Name: retentionSize, Type: rule.Number, Unit: "bytes", Read: readSize, Default: "0B", Doc: "size at which the oldest samples are deleted; 0 is no limit"},
 	seconds("query.timeout", "2m", "time after which a query is ended"),
 	seconds("query.lookback-delta", "5m", "age up to which a sample counts as the present one"),
 	component.Count("query.max-concurrency", "20", "queries at a time"),
@@ -33,7 +35,7 @@ var parameters = component.Parameters{
 }
 
 // byHand are those that only an administrator writes.
-var byHand = []string{"config.file", "storage.tsdb.path", "web.listen-address"}
+var byHand = []string{retentionPercentage, "config.file", "storage.tsdb.path", "web.listen-address"}
 
 // isFlag is true for a flag: the keys of the file have no dot.
 func isFlag(key string) bool { return strings.Contains(key, ".") }
@@ -44,7 +46,8 @@ func seconds(name, def, doc string) component.Parameter {
 
 var (
 	timeForm = lazyregexp.New(`^(?:(\d{1,9})y)?(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?$`)
-	sizeForm = lazyregexp.New(`^(\d{1,9})(B|KB|MB|GB|TB|PB|EB)$`)
+	sizeForm = lazyregexp.New(`^(?:(\d{1,9})([KMGTPE]?)i?B)+$`)
+	sizePart = lazyregexp.New(`(\d{1,9})([KMGTPE]?)i?B`)
 )
 
 // readTime reads a time as Prometheus writes it, in seconds: 15d, 1h30m; 0 without a
@@ -65,20 +68,24 @@ func readTime(text string) (any, error) {
 	return sum, nil
 }
 
-// readSize reads a size: 512MB is of powers of two.
+// readSize reads a size: 512MB, of powers of two as 512MiB is, and 1GiB512MiB as a running
+// server has it.
 func readSize(text string) (any, error) {
-	m := sizeForm().FindStringSubmatch(text)
-	if m == nil {
-		if text == "0" {
-			return 0.0, nil
-		}
+	if text == "0" {
+		return 0.0, nil
+	}
+	if !sizeForm().MatchString(text) {
 		return nil, fmt.Errorf("%q is not a size such as 512MB", text)
 	}
-	n, _ := strconv.ParseFloat(m[1], 64)
-	for range slices.Index([]string{"B", "KB", "MB", "GB", "TB", "PB", "EB"}, m[2]) {
-		n *= 1024
+	sum := 0.0
+	for _, m := range sizePart().FindAllStringSubmatch(text, -1) {
+		n, _ := strconv.ParseFloat(m[1], 64)
+		if m[2] != "" {
+			n *= math.Pow(1024, float64(1+strings.Index("KMGTPE", m[2])))
+		}
+		sum += n
 	}
-	return n, nil
+	return sum, nil
 }
 
 // canonical is one spelling for what an option takes for the same.

@@ -212,7 +212,7 @@ func (i *installed) measured(input string) rule.Answer {
 	case input == "need_bytes":
 		text, _ := i.asked.value("storage.tsdb.retention.time")
 		keep, err := readTime(text)
-		if err != nil {
+		if err != nil || keep == 0.0 {
 			return rule.Answer{At: at} // only a size counts
 		}
 		return rule.Answer{Value: keep.(float64) * samples / uptime * perSample(v), At: at}

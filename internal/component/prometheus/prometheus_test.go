@@ -115,7 +115,7 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for text, want := range map[string]float64{"512MB": 512 << 20, "0B": 0, "0": 0, "2GB": 2 << 30} {
+	for text, want := range map[string]float64{"512MB": 512 << 20, "512MiB": 512 << 20, "1GiB512MiB": 1536 << 20, "0B": 0, "0": 0, "2GB": 2 << 30} {
 		if got, err := readSize(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
@@ -204,5 +204,48 @@ func TestGlobalMerges(t *testing.T) {
 	got, err := readGlobal("c", "x: &x {scrape_timeout: 7s, scrape_interval: 9s}\ni: &i 30s\nglobal:\n  <<: *x\n  scrape_interval: *i\n---\nglobal: {scrape_timeout: 1s}\n")
 	if err != nil || got["scrape_timeout"].text != "7s" || got["scrape_interval"].text != "30s" {
 		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// TestRetention: since Prometheus 3 the configuration file has the retention, and where it
+// does, flags have no effect, also on what it leaves out.
+func TestRetention(t *testing.T) {
+	const section = sample + "storage:\n  tsdb:\n    retention:\n"
+	for name, c := range map[string]struct {
+		args, file, said       string
+		time, size, percentage string // by the files
+		runs                   [3]string
+	}{
+		"flags":                   {"ARGS=--storage.tsdb.retention.time=30d\n", sample, "30d", "30d", "", "", [3]string{"30d", "0B", "0"}},
+		"a flag for the size":     {"ARGS=--storage.tsdb.retention.size=1GB\n", sample, "1GiB", "0", "1GB", "", [3]string{"0", "1GiB", "0"}},
+		"the file before flags":   {"ARGS=--storage.tsdb.retention.time=30d --storage.tsdb.retention.size=1GB\n", section + "      time: 7d\n", "7d", "7d", "0B", "0", [3]string{"7d", "0B", "0"}},
+		"a share of the disk":     {"ARGS=--storage.tsdb.retention.time=30d\n", section + "      percentage: 80\n", "80%", "0", "0B", "80", [3]string{"0", "0B", "80"}},
+		"all":                     {"ARGS=\n", section + "      time: 7d\n      size: 1GB\n      percentage: 12.5\n", "1w or 1GiB or 12.5%", "7d", "1GB", "12.5", [3]string{"1w", "1GiB", "12.5"}},
+		"a section of other keys": {"ARGS=--storage.tsdb.retention.time=30d\n", sample + "storage: {tsdb: {out_of_order_time_window: 1h}}\n", "30d", "30d", "", "", [3]string{"30d", "0B", "0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := machine(t, c.args, c.file)
+			all, err := instances(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := &installed{instance: all[0], asked: &answer{Flags: map[string]string{}, Runtime: runtime{Retention: c.said}}}
+			for n, name := range []string{retentionTime, retentionSize, retentionPercentage} {
+				o := i.Option(name)
+				file, _ := o.File.Get()
+				running, _ := o.Running.Get()
+				if want := []string{c.time, c.size, c.percentage}[n]; file != want || running != c.runs[n] {
+					t.Errorf("%s: %q in the files and %q running, want %q and %q", name, file, running, want, c.runs[n])
+				}
+			}
+			_, _, err = winner(h, "/etc/default/prometheus", retentionTime)
+			if byFile := strings.Contains(c.file, "retention:"); (err != nil) != byFile || byFile && !strings.Contains(err.Error(), "no effect") {
+				t.Errorf("a flag next to the file: %v", err)
+			}
+		})
+	}
+	// Where samples are kept without a limit of time, each limit deletes some.
+	if err := keepsSamples(machine(t, "ARGS=\n", section+"      size: 1GB\n"), retentionTime, "365d"); err == nil {
+		t.Error("a limit of time where there was none")
 	}
 }
