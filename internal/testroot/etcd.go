@@ -14,8 +14,8 @@ import (
 func Etcd(t *testing.T, release string) Options {
 	t.Helper()
 	o := Options{Servers: true}
-	if os.Getenv(insideEnv) == t.Name() {
-		return o // it is inside already
+	if IsInside(t) {
+		return o
 	}
 	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("builds etcd " + release + "; set FETTLE_TEST_NIGHTLY=1")

@@ -10,6 +10,9 @@ import (
 // insideEnv names the test that this process runs inside a Root.
 const insideEnv = "FETTLE_TEST_INSIDE"
 
+// IsInside reports whether a test runs inside its root already.
+func IsInside(t *testing.T) bool { return os.Getenv(insideEnv) == t.Name() }
+
 // Inside runs the calling test in a Root of its own, as this machine's root would
 // run it: the test binary starts again in there, and Inside is true. Outside it
 // is false once that has ended, and what failed inside fails the test.
@@ -19,7 +22,7 @@ const insideEnv = "FETTLE_TEST_INSIDE"
 //	}
 func Inside(t *testing.T, o Options) bool {
 	t.Helper()
-	if os.Getenv(insideEnv) == t.Name() {
+	if IsInside(t) {
 		return true
 	}
 	if strings.Contains(t.Name(), "/") {

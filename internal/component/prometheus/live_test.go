@@ -3,8 +3,11 @@ package prometheus
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/component/producttest"
 	"fettle.dev/fettle/internal/component/program"
@@ -42,9 +45,38 @@ func TestServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if testroot.Inside(t, testroot.Options{Servers: true}) {
+		server(t)
+	}
+}
+
+// TestServer3: the same with a Prometheus 3, which Debian's release has not:
+// FETTLE_TEST_PROMETHEUS names the program.
+func TestServer3(t *testing.T) {
+	o := testroot.Options{Servers: true, Within: 5 * time.Minute}
+	if program := os.Getenv("FETTLE_TEST_PROMETHEUS"); program != "" {
+		o.Binds = []testroot.Bind{{Source: program, Target: "/usr/bin/prometheus", ReadOnly: true}}
+	} else if !testroot.IsInside(t) {
+		t.Skip("FETTLE_TEST_PROMETHEUS names a Prometheus 3")
+	}
+	if !testroot.Inside(t, o) {
 		return
 	}
+	if out := producttest.Command(t, "prometheus", "--version"); !strings.Contains(out, "version 3.") {
+		t.Fatal(out)
+	}
+	server(t)
+	// The sum of samples is there from the first scrape of itself on, and evaluations that are
+	// left out only where there are rules.
+	producttest.Eventually(t, "all metrics are there", func() bool {
+		page := producttest.Command(t, "curl", "-s", "http://127.0.0.1:9090/metrics")
+		return !slices.ContainsFunc(kept, func(name string) bool {
+			return name != "prometheus_rule_group_iterations_missed_total" && !strings.Contains(page, "\n"+name)
+		})
+	})
+}
+
+func server(t *testing.T) {
 	serve(t)
 	file, args := producttest.Read(t, standard), producttest.Read(t, debianArgs)
 	b := producttest.New(t, Product)
