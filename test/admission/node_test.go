@@ -1,4 +1,4 @@
-//go:build !kubernetes_1_37
+//go:build !kubernetes_1_29 && !kubernetes_1_31 && !kubernetes_1_37
 
 package admission
 

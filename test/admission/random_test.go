@@ -285,8 +285,9 @@ func (d dice) pod(uid string, n *admission.Node, devices []admission.DeviceResou
 		}
 	}
 	if d.chance(4) {
-		p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1000"), "memory": resource.MustParse("4Ti")}}
-		p.Spec.Resources.Requests = p.Spec.Resources.Limits.DeepCopy()
+		r := &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1000"), "memory": resource.MustParse("4Ti")}}
+		r.Requests = r.Limits.DeepCopy()
+		upstream.SetResources(p, r)
 	}
 	return p
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/yaml"
 
 	"fettle.dev/fettle/internal/kube/admission"
@@ -85,7 +84,7 @@ func (d dice) wild(name string) *v1.Pod {
 				r.Requests = nil
 			}
 		}
-		p.Spec.Resources = &r
+		upstream.SetResources(p, &r)
 	}
 	if d.chance(15) {
 		v := v1.Volume{Name: "v"}
@@ -140,7 +139,7 @@ func TestRules(t *testing.T) {
 			t.Fatalf("seed %d: %s, predicted %+v\n%s", seed, class, p.QoS, body)
 		}
 		seen[p.QoS.Class]++
-		mark("resources of the pod", raw.Spec.Resources != nil)
+		mark("resources of the pod", upstream.Resources(raw) != nil)
 		sameResources(t, seed, pod, &f.Pods[0].Pod)
 		for _, v := range pod.Spec.Volumes {
 			_, err := upstream.PageSize(v.EmptyDir.Medium, pod)
@@ -185,7 +184,7 @@ func sameResources(t *testing.T, seed uint64, pod *v1.Pod, got *admission.Pod) {
 	for i, c := range pod.Spec.InitContainers {
 		same(c.Name+" requests", c.Resources.Requests, got.Init[i].Requests)
 	}
-	if r := pod.Spec.Resources; r != nil {
+	if r := upstream.Resources(pod); r != nil {
 		same("pod requests", r.Requests, got.Requests)
 		same("pod limits", r.Limits, got.Limits)
 	}
@@ -239,7 +238,7 @@ func TestOutOf(t *testing.T) {
 				continue
 			}
 			others = append(others, other)
-			for name, q := range resourcehelper.PodRequests(other, resourcehelper.PodResourcesOptions{}) {
+			for name, q := range upstream.Requests(other) {
 				sum := in.Capacity.Requested[string(name)]
 				sum.Add(q)
 				in.Capacity.Requested[string(name)] = sum

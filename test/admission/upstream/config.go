@@ -1,3 +1,5 @@
+//go:build !kubernetes_1_29 && !kubernetes_1_31
+
 package upstream
 
 import (
@@ -23,7 +25,7 @@ func Config(ctx context.Context, file, dropIns string) (*v1beta1.KubeletConfigur
 	if err != nil {
 		return nil, err
 	}
-	internal, err := loader.Load(ctx)
+	internal, err := load(ctx, loader)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 	if err := k.newMemory(dir, machine, reservation, s); err != nil {
 		return nil, err
 	}
-	k.CPU, k.Memory = newCPUState(), memorystate.NewMemoryState(logr.Discard())
+	k.CPU, k.Memory = newCPUState(), newMemoryState()
 	if st := in.State.CPU; st != nil {
 		k.CPU.SetDefaultCPUSet(cpuset.New(st.Default.Numbers()...))
 		all := cpustate.ContainerCPUAssignments{}

@@ -23,7 +23,7 @@ func (p *plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty, ...grpc
 	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}, nil
 }
 
-func (p *plugin) ListAndWatch(context.Context, *v1beta1.Empty, ...grpc.CallOption) (grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse], error) {
+func (p *plugin) ListAndWatch(context.Context, *v1beta1.Empty, ...grpc.CallOption) (v1beta1.DevicePlugin_ListAndWatchClient, error) {
 	return nil, errors.New("the devices are handed over directly")
 }
 

@@ -27,6 +27,7 @@ import (
 	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/config"
+	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/configfiles"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/cpuset"
@@ -100,6 +101,8 @@ func newMemoryNone() memorymanager.Policy { return memorymanager.NewPolicyNone(k
 func newMemoryStatic(m *machineInfo, reserved map[int]map[v1.ResourceName]uint64, affinity topologymanager.Store) (memorymanager.Policy, error) {
 	return memorymanager.NewPolicyStatic(klog.Background(), m, reserved, affinity)
 }
+
+func newMemoryState() memorystate.State { return memorystate.NewMemoryState(klog.Background()) }
 
 func startCPU(p cpumanager.Policy, s cpustate.State) error { return p.Start(klog.Background(), s) }
 
@@ -227,4 +230,8 @@ func (p memoryProvider) Allocate(ctx context.Context, pod *v1.Pod, c *v1.Contain
 
 func (p memoryProvider) AllocatePod(l klog.Logger, pod *v1.Pod, op lifecycle.Operation) error {
 	return p.memory.AllocatePod(l, p.Memory, pod, op)
+}
+
+func load(ctx context.Context, l configfiles.Loader) (*kubeletconfig.KubeletConfiguration, error) {
+	return l.Load(ctx)
 }

@@ -12,8 +12,12 @@ import (
 	_ "k8s.io/kubernetes/pkg/volume/emptydir"
 )
 
-// Default fills a pod in as the API server does.
+// Default fills a pod in as the API server does, which drops the resources of the pod as a
+// whole where their gate is off.
 func Default(pod *v1.Pod) {
+	if Release < 34 {
+		SetResources(pod, nil)
+	}
 	legacyscheme.Scheme.Default(pod)
 	defaultPodResources(pod)
 }

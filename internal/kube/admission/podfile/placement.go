@@ -16,9 +16,7 @@ func placement(spec *core.PodSpec) admission.Placement {
 	if spec.OS != nil {
 		p.OS = spec.OS.Name
 	}
-	if c := spec.SecurityContext; c != nil && c.SupplementalGroupsPolicy != nil {
-		p.StrictGroups = *c.SupplementalGroupsPolicy == core.SupplementalGroupsPolicyStrict
-	}
+	p.StrictGroups = strictGroups(spec)
 	if a := spec.Affinity; a != nil && a.NodeAffinity != nil {
 		p.Affinity = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}

@@ -208,7 +208,7 @@ func Of(spec *core.PodSpec) admission.Pod {
 		p.Containers = append(p.Containers, container(&spec.Containers[i]))
 		p.Containers[i].Sidecar = false
 	}
-	if r := spec.Resources; r != nil {
+	if r := ofPod(spec); r != nil {
 		if p.Requests, p.Limits = Resources(r.Requests), Resources(r.Limits); p.Requests == nil {
 			p.Requests = admission.Resources{} // there are some, though empty
 		}

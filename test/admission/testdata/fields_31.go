@@ -1,0 +1,10 @@
+// In the place of internal/kube/admission/podfile/fields.go (overlay.json), with the API of
+// Kubernetes 1.29 to 1.31, in which these fields are not there or count for nothing.
+
+package podfile
+
+import core "k8s.io/api/core/v1"
+
+func ofPod(*core.PodSpec) *core.ResourceRequirements { return nil }
+
+func strictGroups(*core.PodSpec) bool { return false }

@@ -1,0 +1,19 @@
+//go:build kubernetes_1_29 || kubernetes_1_31
+
+package upstream
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/api/v1/resource"
+)
+
+// SetResources does nothing: in this release a pod as a whole has no resources.
+func SetResources(*v1.Pod, *v1.ResourceRequirements) {}
+
+// Resources are none.
+func Resources(*v1.Pod) *v1.ResourceRequirements { return nil }
+
+// Requests are those of a pod as the scheduler counts them.
+func Requests(pod *v1.Pod) v1.ResourceList {
+	return resource.PodRequests(pod, resource.PodResourcesOptions{})
+}

@@ -1,0 +1,11 @@
+//go:build kubernetes_1_33
+
+package upstream
+
+import "fettle.dev/fettle/internal/kube/admission"
+
+// Release is the one whose managers run here.
+const Release admission.Release = 33
+
+// Suffix is that of the names of its example files.
+const Suffix = ""
