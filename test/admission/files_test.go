@@ -1,11 +1,14 @@
 package admission
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,19 +25,19 @@ import (
 var update = flag.Bool("update", false, "write the state files that internal/kube/admission/state is tested with anew")
 
 // stateIn reads the files of a kubelet's directory.
-func stateIn(dir string) (admission.State, error) {
+func stateIn(dir string, of admission.Settings) (admission.State, error) {
 	var s admission.State
 	text, err := os.ReadFile(filepath.Join(dir, "cpu_manager_state"))
 	if err != nil {
 		return s, err
 	}
-	if s.CPU, err = state.CPU(text); err != nil {
+	if s.CPU, err = state.CPU(text, of); err != nil {
 		return s, err
 	}
 	if text, err = os.ReadFile(filepath.Join(dir, "memory_manager_state")); err != nil {
 		return s, err
 	}
-	s.Memory, err = state.Memory(text)
+	s.Memory, err = state.Memory(text, of)
 	return s, err
 }
 
@@ -105,7 +108,7 @@ func oneDirectory(t *testing.T, seed uint64, seen tally) error {
 		in.Settings.ReservedSystemCPUs, in.Settings.CPUManagerPolicy, in.Settings.MemoryManagerPolicy = other.ReservedSystemCPUs, other.CPUManagerPolicy, other.MemoryManagerPolicy
 		in.Settings.KubeReserved, in.Settings.SystemReserved, in.Settings.ReservedMemory, in.Settings.CPUManagerPolicyOptions = other.KubeReserved, other.SystemReserved, other.ReservedMemory, nil
 	}
-	if in.State, err = stateIn(dir); err != nil {
+	if in.State, err = stateIn(dir, in.Settings); err != nil {
 		return err
 	}
 	in.State.Active = activePods(there)
@@ -148,7 +151,7 @@ func inFiles(dir string, f *upstream.Files, in *admission.Input, raw *v1.Pod, ru
 	if err != nil {
 		return nil, false, err
 	}
-	if in.State, err = stateIn(dir); err != nil {
+	if in.State, err = stateIn(dir, in.Settings); err != nil {
 		return nil, false, err
 	}
 	in.State.Running, in.State.Active = running, activePods(f.Pods)
@@ -190,7 +193,7 @@ func damage(d dice, dir string, s admission.Settings, n *admission.Node, seen ta
 			return err
 		}
 		in := admission.Input{Node: *n, Settings: s, Pod: admission.Pod{Containers: []admission.Container{{Name: "c"}}}}
-		st, mine := stateIn(dir)
+		st, mine := stateIn(dir, s)
 		// A manager of a kubelet before may write its state once more.
 		if now, err := os.ReadFile(path); err != nil || !slices.Equal(now, broken) {
 			seen["damage written over"]++
@@ -223,9 +226,8 @@ func damage(d dice, dir string, s admission.Settings, n *admission.Node, seen ta
 	return nil
 }
 
-// TestExampleFiles keeps the files that package state is tested with as a kubelet writes
-// them.
-func TestExampleFiles(t *testing.T) {
+// example is the kubelet whose files package state is tested with.
+func example() admission.Input {
 	in := admission.Input{Node: nodes(2, 4, 1)}
 	for i := range in.Node.NUMA {
 		in.Node.NUMA[i].HugePages = []admission.HugePages{{SizeBytes: mib2, Pages: 10}}
@@ -235,6 +237,72 @@ func TestExampleFiles(t *testing.T) {
 		CPUManagerPolicy: admission.PolicyStatic, ReservedSystemCPUs: unit.CPUs(0), TopologyManagerPolicy: admission.PolicySingleNUMANode, TopologyManagerScope: admission.ScopeContainer,
 		MemoryManagerPolicy: admission.MemoryPolicyStatic, KubeReserved: gib, ReservedMemory: []admission.MemoryReservation{{NUMANode: 0, Limits: gib}},
 	}
+	return in
+}
+
+// TestForms starts kubelets with the files of other releases, without a checksum, and with a
+// key that no release knows.
+func TestForms(t *testing.T) {
+	noSum := regexp.MustCompile(`"checksum":\d+`)
+	seen := tally{}
+	for _, form := range []string{"", ".1.36", ".1.37"} {
+		for change, to := range map[string]func(string) string{
+			"as written":   func(text string) string { return text },
+			"no checksum":  func(text string) string { return noSum.ReplaceAllString(text, `"checksum":0`) },
+			"a later key":  func(text string) string { return `{"later":{"x":[1]},` + text[1:] },
+			"around data":  func(text string) string { return strings.Replace(text, `"policyName":"`, `"policyName":"x`, 1) },
+			"data damaged": func(text string) string { return strings.Replace(text, `{\"policyName\":\"`, `{\"policyName\":\"x`, 1) },
+		} {
+			for _, changed := range []string{"cpu_manager_state", "memory_manager_state"} {
+				dir := t.TempDir()
+				for _, name := range []string{"cpu_manager_state", "memory_manager_state"} {
+					from := name
+					if name == changed {
+						from += form
+					}
+					text, err := os.ReadFile(filepath.Join("../../internal/kube/admission/state/testdata", from))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if name == changed {
+						text = []byte(to(string(text)))
+					}
+					if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				in := example()
+				in.Pod = admission.Pod{Containers: []admission.Container{{Name: "c"}}}
+				var mine error
+				if in.State, mine = stateIn(dir, in.Settings); mine == nil {
+					p, err := admission.Predict(in)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p.Verdict.Outcome == admission.NodeFails {
+						mine = errors.New(p.Verdict.Message)
+					}
+				}
+				_, theirs := upstream.StartFiles(dir, &in, nil)
+				if (mine == nil) != (theirs == nil) {
+					t.Errorf("%s%s, %s: here %v; the kubelet %v", changed, form, change, mine, theirs)
+				}
+				seen[fmt.Sprintf("starts: %t", theirs == nil)]++
+			}
+		}
+	}
+	t.Logf("compared:\n%s", seen)
+	for _, want := range []string{"starts: true", "starts: false"} {
+		if seen[want] < 5 {
+			t.Errorf("%q was seen %d times", want, seen[want])
+		}
+	}
+}
+
+// TestExampleFiles keeps the files that package state is tested with as a kubelet writes
+// them.
+func TestExampleFiles(t *testing.T) {
+	in := example()
 	const manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: uid-1}\nspec: {containers: [{name: c, image: i, resources: {limits: {cpu: 3, memory: 1Gi, hugepages-2Mi: 4Mi}}}]}\n"
 	file, err := podfile.Read("p", []byte(manifest))
 	if err != nil {

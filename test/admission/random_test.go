@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -209,6 +210,9 @@ func bytes(n int64) admission.Resources {
 	return admission.Resources{admission.Memory: *resource.NewQuantity(n, resource.BinarySI)}
 }
 
+// optionsSince are the options that the oldest releases do not have.
+var optionsSince = map[string]admission.Release{"distribute-cpus-across-cores": 31, "strict-cpu-reservation": 32, "prefer-align-cpus-by-uncorecache": 32}
+
 func (d dice) cpuOptions() map[string]string {
 	out := map[string]string{}
 	for _, name := range []string{"full-pcpus-only", "strict-cpu-reservation", "distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache", "align-by-socket", "distribute-cpus-across-cores"} {
@@ -225,6 +229,11 @@ func (d dice) cpuOptions() map[string]string {
 		}
 		if out["distribute-cpus-across-numa"] != "" {
 			delete(out, "prefer-align-cpus-by-uncorecache")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(optionsSince)) {
+		if upstream.Release < optionsSince[name] && d.chance(95) {
+			delete(out, name)
 		}
 	}
 	if d.chance(1) {

@@ -158,7 +158,7 @@ func TestRules(t *testing.T) {
 	}
 	t.Logf("compared:\n%s", seen)
 	for _, want := range []string{"refused by the API server", "taken by the API server", "repaired", "Guaranteed", "Burstable", "BestEffort", "resources of the pod", "volume mounted", "volume not mounted"} {
-		if seen[want] < 30 {
+		if seen[want] < 30 && (want != "resources of the pod" || upstream.Release >= 34) {
 			t.Errorf("%q was seen %d times", want, seen[want])
 		}
 	}

@@ -129,6 +129,10 @@ func (c *Capacity) unfiltered(p *Pod, name string, given map[string]int) int64 {
 	return units(name, of.requests()[name])
 }
 
+// classMayGive reports whether a node that does not have an extended resource may still be
+// chosen, as a DeviceClass may give it. Of a release that is not known that is not assumed.
+func (p *Pod) classMayGive(name string) bool { return isExtended(name) && p.Release >= claimsFit }
+
 // unheard are the resources that a pod asks for and a node does not have at all. The
 // kubelet takes them for resources of the cluster; the scheduler does not.
 func (c *Capacity) unheard(p *Pod, m *deviceManager) []string {
@@ -171,7 +175,7 @@ func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusa
 
 // unscheduled is why the scheduler does not choose the node; nil where it may.
 func (c *Capacity) unscheduled(p *Pod, m *deviceManager) *Verdict {
-	var words []string
+	var words, perhaps []string
 	reason := ""
 	add := func(name, text string) {
 		if reason == "" {
@@ -180,12 +184,23 @@ func (c *Capacity) unscheduled(p *Pod, m *deviceManager) *Verdict {
 		words = append(words, name+": "+text)
 	}
 	for _, s := range c.short(p, nil) {
+		if s.present == 0 && p.classMayGive(s.resource) {
+			perhaps = append(perhaps, s.resource)
+			continue
+		}
 		add(s.resource, fmt.Sprintf("%s requested, %s of %s allocatable are requested by the node's pods", unitText(s.resource, s.asked), unitText(s.resource, s.used), unitText(s.resource, s.present)))
 	}
 	for _, name := range c.unheard(p, m) {
+		if p.classMayGive(name) {
+			perhaps = append(perhaps, name)
+			continue
+		}
 		add(name, "the node has none")
 	}
-	if reason == "" {
+	switch {
+	case reason == "" && perhaps != nil:
+		return &Verdict{Outcome: Unknown, Message: fmt.Sprintf("the node has no %s, and from Kubernetes %s on a DeviceClass may give it (DRAExtendedResource), which is not looked at: kubectl get deviceclasses -o custom-columns=NAME:.metadata.name,GIVES:.spec.extendedResourceName; else the pod stays Pending", strings.Join(perhaps, " and no "), claimsFit)}
+	case reason == "":
 		return nil
 	}
 	return &Verdict{Outcome: Pending, Reason: reason, Message: "it stays Pending: the scheduler does not choose this node. " + strings.Join(words, "; ")}

@@ -158,6 +158,9 @@ func (a *admission) giveDevices(c *Container, al Alignment, to *ContainerOutcome
 	m := a.kubelet.devices
 	want := m.wanted(c.Limits)
 	for _, name := range sorted(want) {
+		if a.in.byClaim(c, name) {
+			continue
+		}
 		got, certain, err := m.give(name, want[name], a.taken[name], a.reuse[name], al, a.pickDevices(c, name))
 		if err != nil {
 			return err

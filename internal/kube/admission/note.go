@@ -23,7 +23,11 @@ func (p *Prediction) note() {
 			if p.Verdict.Reason == reasonOutOf+name {
 				continue
 			}
-			say("the node has no %s: the scheduler does not choose it. The kubelet takes it for a resource of the cluster and does not look: a pod that names the node is started without", name)
+			chooses := "the scheduler does not choose it"
+			if p.in.Pod.classMayGive(name) {
+				chooses += " unless a DeviceClass gives it"
+			}
+			say("the node has no %s: "+chooses+". The kubelet takes it for a resource of the cluster and does not look: a pod that names the node is started without", name)
 		}
 	}
 	if p.in.asksStrictGroups() && (p.in.Place == nil || p.in.Place.StrictGroups == nil) {

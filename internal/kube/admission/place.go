@@ -21,6 +21,8 @@ type Place struct {
 	Ports []HostPort
 	// StrictGroups is status.features.supplementalGroupsPolicy; nil if it is not known.
 	StrictGroups *bool
+	// Features is status.declaredFeatures; nil if it is not known.
+	Features []string
 }
 
 // HostPort is a port of the node that a pod has for itself.

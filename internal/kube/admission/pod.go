@@ -23,6 +23,8 @@ type Pod struct {
 	Overhead Resources
 	// Volumes are its emptyDir volumes of huge pages.
 	Volumes []HugePageVolume
+	// Features are those that the node has to declare (status.declaredFeatures).
+	Features []string
 }
 
 // Container is one of them.
@@ -31,6 +33,9 @@ type Container struct {
 	// Sidecar says that it is an init container with restartPolicy Always.
 	Sidecar          bool
 	Requests, Limits Resources
+	// Claimed are the extended resources that a claim gives the container, and not a device
+	// plug-in (status.extendedResourceClaimStatus of the pod).
+	Claimed []string
 }
 
 // HugePageVolume is an emptyDir of medium HugePages or HugePages-SIZE.

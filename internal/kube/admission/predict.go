@@ -36,7 +36,8 @@ const (
 	// Undecided: it depends on which of several devices are taken, or the kubelet is older
 	// than all whose rules are known.
 	Undecided = "undecided"
-	// Unknown: the kubelet has a feature gate set whose effect is not known.
+	// Unknown: it depends on what is not known here: a feature gate's effect, features that
+	// the node declares, or whether a DeviceClass gives a resource.
 	Unknown = "unknown"
 )
 
@@ -256,6 +257,9 @@ func predict(in *Input) (*Prediction, error) {
 			break
 		}
 	}
+	if v := in.doubtful(); v != nil && p.Verdict.Outcome == Admitted {
+		p.Verdict = *v
+	}
 	if !p.Complete && p.Verdict.Outcome != Undecided {
 		p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("it depends on which devices are taken, and there are too many choices: in the first %d of them it is %s", maxOutcomes, p.Verdict.words())}
 	}
@@ -309,10 +313,13 @@ func (a *admission) verdict(container string, err error, out *Outcome) Verdict {
 		refused = a.in.strictGroups()
 	}
 	if refused == nil && a.in.Capacity != nil {
-		refused = a.in.Capacity.refuse(a.pod, a.kubelet.devices, a.devices)
+		refused = a.in.Capacity.refuse(a.in.withoutClaimed(), a.kubelet.devices, a.devices)
 	}
 	if refused == nil {
 		refused = a.in.misplaced()
+	}
+	if refused == nil {
+		refused = a.in.unsupported()
 	}
 	if refused != nil {
 		return Verdict{Refused, refused.reason, "", refused.message}

@@ -37,6 +37,14 @@ const (
 	oddCores Release = 34
 	// podResources: spec.resources counts (feature gate PodLevelResources on).
 	podResources Release = 34
+	// declaredFeatures: a pod that needs a feature which the node does not declare is refused
+	// (NodeDeclaredFeatures; on by default from 36 on). For claims the device manager has
+	// nothing to give (DRAExtendedResource, likewise).
+	declaredFeatures Release = 35
+	claimsGive       Release = 35
+	// claimsFit: the kubelet's last check passes over what a claim gives, and a DeviceClass
+	// may give an extended resource that the node does not have.
+	claimsFit Release = 36
 	// nodesWithDevices: hints of the device manager name only NUMA nodes that have devices
 	// of the resource (pull request 138244).
 	nodesWithDevices Release = 36
@@ -118,6 +126,8 @@ var gateStages = map[string]stages{
 	"TopologyManagerPolicyAlphaOptions":        {29, 0, 0},
 	"TopologyManagerPolicyBetaOptions":         {0, 29, 0},
 	"SidecarContainers":                        {0, 29, 33},
+	"NodeDeclaredFeatures":                     {35, 36, 37},
+	"DRAExtendedResource":                      {34, 36, 37},
 	"CPUManager":                               {0, 0, 29},
 	"MemoryManager":                            {0, 29, 32},
 }
@@ -135,6 +145,23 @@ func gateSet(gates map[string]bool, name string, r Release) (value bool, by stri
 		return value, all, true
 	}
 	return false, "", false
+}
+
+// gateOn reports whether a gate of gateStages is on: alpha ones are off by default.
+func (s Settings) gateOn(name string) bool {
+	r := s.Release.orNewest()
+	now, exists := gateStages[name].at(r)
+	if on, _, set := gateSet(s.FeatureGates, name, r); set && now != stable {
+		return on && exists
+	}
+	return exists && now != alpha
+}
+
+// ManagesPods reports whether a kubelet manages the CPUs and memory of pods as a whole
+// (PodLevelResourceManagers), and so reads and writes podEntries of its state files.
+func (s Settings) ManagesPods() bool {
+	on, _, _ := gateSet(s.FeatureGates, "PodLevelResourceManagers", s.Release.orNewest())
+	return on
 }
 
 // unknownGate names the first of the gates that are set and not known here.

@@ -80,12 +80,15 @@ func (s *Snapshot) Input() (admission.Input, error) {
 		return in, fmt.Errorf("%s: %w", s.From, err)
 	}
 	from("settings", "the kubelet's answer to /configz")
+	if s.Node != nil { // 0 where it is not a release
+		in.Settings.Release, _ = admission.ParseRelease(s.Node.Status.NodeInfo.KubeletVersion)
+	}
 	if err := s.managers(&in, from, assume); err != nil {
 		return in, err
 	}
 	s.pods(&in, from, assume)
 	s.devices(&in, from, assume)
-	s.release(&in, assume)
+	s.release(in.Settings.Release, assume)
 	return in, nil
 }
 
@@ -128,13 +131,13 @@ func (s *Snapshot) managers(in *admission.Input, from func(string, string), assu
 		return nil
 	}
 	if err := read(cpuState, in.Settings.CPUManagerPolicy == admission.PolicyStatic, func(text []byte) (err error) {
-		in.State.CPU, err = state.CPU(text)
+		in.State.CPU, err = state.CPU(text, in.Settings)
 		return err
 	}); err != nil {
 		return err
 	}
 	return read(memoryState, in.Settings.MemoryManagerPolicy == admission.MemoryPolicyStatic, func(text []byte) (err error) {
-		in.State.Memory, err = state.Memory(text)
+		in.State.Memory, err = state.Memory(text, in.Settings)
 		return err
 	})
 }
@@ -221,19 +224,16 @@ func (s *Snapshot) devices(in *admission.Input, from func(string, string), assum
 	assume("%s: as many devices as the Node object says, on no NUMA node in particular: %s", strings.Join(names, ", "), why)
 }
 
-// release reads the kubelet's release from the Node object.
-func (s *Snapshot) release(in *admission.Input, assume func(string, ...any)) {
+// release says what of the kubelet's release is assumed.
+func (s *Snapshot) release(r admission.Release, assume func(string, ...any)) {
 	if s.Node == nil {
 		assume("the kubelet is one of Kubernetes %s: its Node object is not known", admission.Newest)
 		return
 	}
-	version := s.Node.Status.NodeInfo.KubeletVersion
-	r, ok := admission.ParseRelease(version)
-	switch {
-	case !ok:
+	switch version := s.Node.Status.NodeInfo.KubeletVersion; {
+	case r == 0:
 		assume("the kubelet is one of Kubernetes %s: its version is %q", admission.Newest, version)
 	case r > admission.Newest:
 		assume("the kubelet %s does as one of Kubernetes %s, the newest whose rules are known", version, admission.Newest)
 	}
-	in.Settings.Release = r
 }

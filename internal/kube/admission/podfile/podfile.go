@@ -164,6 +164,9 @@ func (f *File) object(body []byte, line int, in string) error {
 	if found.Pod.Name == "" {
 		found.Pod.Name = head.GenerateName
 	}
+	if pod, ok := object.(*core.Pod); ok {
+		claim(&found.Pod, &pod.Status)
+	}
 	if head.Kind == "DaemonSet" {
 		daemon(&found.Pod.Placement, of)
 	}
@@ -200,7 +203,7 @@ func at(spec *core.PodSpec) func() *core.PodSpec { return func() *core.PodSpec {
 
 // Of takes what counts out of a pod's specification, without defaults.
 func Of(spec *core.PodSpec) admission.Pod {
-	p := admission.Pod{Overhead: Resources(spec.Overhead), Placement: placement(spec)}
+	p := admission.Pod{Overhead: Resources(spec.Overhead), Placement: placement(spec), Features: features(spec)}
 	for i := range spec.InitContainers {
 		p.Init = append(p.Init, container(&spec.InitContainers[i]))
 	}

@@ -1,6 +1,7 @@
 package podfile
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +190,32 @@ func TestStrictGroups(t *testing.T) {
 		if err != nil || f.Pods[0].Pod.Placement.StrictGroups != want {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestNeeds: features that the node has to declare, and what a claim gives.
+func TestNeeds(t *testing.T) {
+	for text, want := range map[string]string{
+		`spec: {containers: [{name: c}]}`:                                                                                            "",
+		`spec: {containers: [{name: c, restartPolicyRules: [{action: Restart}]}]}`:                                                   "",
+		`spec: {initContainers: [{name: i, restartPolicyRules: [{action: RestartAllContainers}]}], containers: [{name: c}]}`:         admission.FeatureRestartAll,
+		`spec: {hostNetwork: true, hostUsers: false, containers: [{name: c, restartPolicyRules: [{action: RestartAllContainers}]}]}`: admission.FeatureRestartAll + " " + admission.FeatureHostNetworkUsers,
+		`spec: {hostNetwork: true, hostUsers: true, containers: [{name: c}]}`:                                                        "",
+		`spec: {hostUsers: false, containers: [{name: c}]}`:                                                                          "",
+	} {
+		f, err := Read("f", []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"+text+"\n"))
+		if err != nil || strings.Join(f.Pods[0].Pod.Features, " ") != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	f, err := Read("f", []byte(`{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {initContainers: [{name: i}], containers: [{name: c}, {name: d}]},
+status: {extendedResourceClaimStatus: {resourceClaimName: p-extended, requestMappings: [{containerName: c, resourceName: example.com/gpu, requestName: r}, {containerName: i, resourceName: example.com/nic, requestName: s}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.Pods[0].Pod
+	if got := fmt.Sprint(p.Init[0].Claimed, p.Containers[0].Claimed, p.Containers[1].Claimed); got != "[example.com/nic] [example.com/gpu] []" {
+		t.Error(got)
 	}
 }
 

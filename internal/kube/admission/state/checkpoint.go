@@ -8,12 +8,18 @@ import (
 )
 
 // The files have had these forms. The checksum of each is that of the kubelet's Go value
-// without `data` and `dataChecksum`; where `data` is present, a kubelet reads only that.
+// without `data` and `dataChecksum`; where `data` is present, a kubelet from 1.37 on reads
+// only that.
 //
 //	Kubernetes          cpu_manager_state             memory_manager_state
 //	1.18 (1.22) to 1.35 the four first keys           the four first keys
 //	1.36                podEntries and a sum over it, with the gate PodLevelResourceManagers
 //	1.37                also data, a JSON text, and dataChecksum, its sum
+//
+// A kubelet passes over keys that it does not know: one before 1.37 reads the four first
+// keys of 1.37's form, whose checksum is right for it. The form of 1.36 with the gate is
+// read by that kubelet and from 1.37 on. A checksum of 0 is taken in cpu_manager_state, and
+// from 1.36 on in memory_manager_state.
 //
 // Source: k8s.io/kubernetes v1.34.4, v1.36.3 and v1.37.2,
 // pkg/kubelet/cm/cpumanager/state/checkpoint.go and memorymanager/state/checkpoint.go.
@@ -50,42 +56,51 @@ type cpuData struct {
 }
 
 // verified returns the content that a kubelet uses, once its checksum is right.
-func (c *cpuFile) verified() (*cpuFields, error) {
-	if c.Data != "" || c.DataChecksum != 0 {
+func (c *cpuFile) verified(k reader) (*cpuFields, error) {
+	if k.data && (c.Data != "" || c.DataChecksum != 0) {
 		data := cpuData{}
-		return &data.cpuFields, inner(c.Data, c.DataChecksum, &data)
+		return &data.cpuFields, k.inner(c.Data, c.DataChecksum, &data)
+	}
+	pods, err := c.podsSum()
+	if pods && err == nil && k.pods {
+		return &c.cpuFields, nil
 	}
 	// A file without a sum is taken, as of kubelets that wrote none.
-	if c.Checksum == 0 {
+	if c.Checksum == 0 || checksum.Of(&CPUManagerCheckpoint{c.PolicyName, c.DefaultCPUSet, c.Entries, 0}) == c.Checksum {
+		c.PodEntries = nil
 		return &c.cpuFields, nil
 	}
-	v2 := &CPUManagerCheckpoint{c.PolicyName, c.DefaultCPUSet, c.Entries, 0}
-	if c.PodEntries == nil && checksum.Of(v2) == c.Checksum {
-		return &c.cpuFields, nil
+	switch {
+	case err != nil:
+		return nil, err
+	case pods:
+		return nil, errForm
 	}
+	return nil, errSum
+}
+
+// podsSum reports whether the checksum is that over podEntries, too.
+func (c *cpuFile) podsSum() (bool, error) {
 	v3 := &cpuManagerCheckpointV3{c.PolicyName, c.DefaultCPUSet, c.Entries, podCPUAssignments{}, 0}
 	for pod, entry := range c.PodEntries {
 		set, err := cpuset.Parse(entry.CPUSet)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		v3.PodEntries[pod] = podCPUEntry{set}
 	}
-	if checksum.Of(v3) != c.Checksum {
-		return nil, errSum
-	}
-	return &c.cpuFields, nil
+	return checksum.Of(v3) == c.Checksum, nil
 }
 
 // inner reads the text of `data`, whose sum it has to have.
-func inner(text string, sum checksum.Checksum, into any) error {
+func (k reader) inner(text string, sum checksum.Checksum, into any) error {
 	if checksum.Of(text) != sum {
 		return errSum
 	}
 	if text == "" {
 		text = "{}"
 	}
-	return decode([]byte(text), into)
+	return k.decode([]byte(text), into)
 }
 
 // CPUManagerCheckpoint is cpu_manager_state from 1.18 on: the kubelet's name of the type
@@ -129,23 +144,27 @@ type memoryFile struct {
 }
 
 // verified returns the content that a kubelet uses, once its checksum is right.
-func (c *memoryFile) verified() (*memoryFields, error) {
-	if c.Data != "" || c.DataChecksum != 0 {
+func (c *memoryFile) verified(k reader) (*memoryFields, error) {
+	if k.data && (c.Data != "" || c.DataChecksum != 0) {
 		data := memoryFields{}
-		return &data, inner(c.Data, c.DataChecksum, &data)
-	}
-	v1 := &MemoryManagerCheckpoint{c.PolicyName, c.MachineState, c.Entries, 0}
-	if c.PodEntries == nil && checksum.Of(v1) == c.Checksum {
-		return &c.memoryFields, nil
+		return &data, k.inner(c.Data, c.DataChecksum, &data)
 	}
 	v2 := &memoryManagerCheckpointV2{c.PolicyName, c.MachineState, c.Entries, c.PodEntries, 0}
 	if v2.PodEntries == nil {
 		v2.PodEntries = podMemoryAssignments{}
 	}
-	if checksum.Of(v2) != c.Checksum {
-		return nil, errSum
+	pods := checksum.Of(v2) == c.Checksum
+	if pods && k.pods {
+		return &c.memoryFields, nil
 	}
-	return &c.memoryFields, nil
+	if c.Checksum == 0 && k.noSum || checksum.Of(&MemoryManagerCheckpoint{c.PolicyName, c.MachineState, c.Entries, 0}) == c.Checksum {
+		c.PodEntries = nil
+		return &c.memoryFields, nil
+	}
+	if pods {
+		return nil, errForm
+	}
+	return nil, errSum
 }
 
 // MemoryManagerCheckpoint is memory_manager_state; see CPUManagerCheckpoint.

@@ -3,6 +3,7 @@
 package state
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,34 +21,63 @@ const maxSize = 16 << 20
 // with it.
 var errSum = errors.New("its checksum is not that of its content: it is damaged or was changed by hand, and a kubelet does not start with it")
 
-// decode reads JSON strictly: unknown and repeated keys are errors.
-func decode(text []byte, into any) error {
+// errForm is that a file is as a kubelet wrote it, and another one does not start with it.
+var errForm = errors.New("it has the form of Kubernetes 1.36 with the feature gate PodLevelResourceManagers, and a kubelet before 1.37 without that gate does not start with it: drain the node and delete the file")
+
+// reader is a kubelet that starts with a file: what it knows of the forms.
+type reader struct {
+	lenient bool // it passes over keys that it does not know, as is known of its release
+	data    bool // it reads `data`
+	pods    bool // it reads podEntries
+	noSum   bool // its memory manager takes a file without a checksum
+}
+
+// readerOf is the kubelet of the settings; where its release is not known or newer than the
+// forms that are, one that reads all of them.
+// Source: as for the forms; 1.36 and 1.37 were run (test/admission, TestForms).
+func readerOf(s admission.Settings) reader {
+	r := s.Release
+	if r == 0 || r > admission.Newest {
+		return reader{data: true, pods: true}
+	}
+	return reader{lenient: true, data: r >= 37, pods: r >= 37 || s.ManagesPods(), noSum: r >= 36}
+}
+
+// decode reads JSON as the kubelet does. Of a kubelet that is not known, keys that no known
+// one writes and repeated keys are errors.
+func (k reader) decode(text []byte, into any) error {
 	if len(text) > maxSize {
 		return fmt.Errorf("it has %d bytes: more than %d are not read", len(text), maxSize)
+	}
+	if k.lenient {
+		return json.Unmarshal(text, into)
 	}
 	strict, err := kjson.UnmarshalStrict(text, into)
 	if err != nil {
 		return err
 	}
-	return errors.Join(strict...)
+	if err := errors.Join(strict...); err != nil {
+		return fmt.Errorf("it does not have one of the forms that kubelets of Kubernetes 1.18 to %s write: %w", admission.Newest, err)
+	}
+	return nil
 }
 
-// CPU reads the text of cpu_manager_state, in each of the forms that kubelets from
-// Kubernetes 1.18 to 1.37 write.
-func CPU(text []byte) (*admission.CPUState, error) {
-	out, err := readCPU(text)
+// CPU reads the text of cpu_manager_state as a kubelet of the settings' release does, in
+// each of the forms that kubelets from Kubernetes 1.18 to 1.37 write.
+func CPU(text []byte, s admission.Settings) (*admission.CPUState, error) {
+	out, err := readCPU(text, readerOf(s))
 	if err != nil {
 		return nil, fmt.Errorf("cpu_manager_state: %w", err)
 	}
 	return out, nil
 }
 
-func readCPU(text []byte) (*admission.CPUState, error) {
+func readCPU(text []byte, k reader) (*admission.CPUState, error) {
 	c := cpuFile{cpuFields: cpuFields{Entries: map[string]map[string]string{}}}
-	if err := decode(text, &c); err != nil {
+	if err := k.decode(text, &c); err != nil {
 		return nil, err
 	}
-	fields, err := c.verified()
+	fields, err := c.verified(k)
 	if err != nil {
 		return nil, err
 	}
@@ -82,22 +112,22 @@ func cpus(list string) (unit.CPUSet, error) {
 	return unit.ParseCPUList(list)
 }
 
-// Memory reads the text of memory_manager_state, in each of the forms that kubelets from
-// Kubernetes 1.22 to 1.37 write.
-func Memory(text []byte) (*admission.MemoryState, error) {
-	out, err := readMemory(text)
+// Memory reads the text of memory_manager_state as a kubelet of the settings' release does,
+// in each of the forms that kubelets from Kubernetes 1.22 to 1.37 write.
+func Memory(text []byte, s admission.Settings) (*admission.MemoryState, error) {
+	out, err := readMemory(text, readerOf(s))
 	if err != nil {
 		return nil, fmt.Errorf("memory_manager_state: %w", err)
 	}
 	return out, nil
 }
 
-func readMemory(text []byte) (*admission.MemoryState, error) {
+func readMemory(text []byte, k reader) (*admission.MemoryState, error) {
 	c := memoryFile{memoryFields: memoryFields{MachineState: NUMANodeMap{}, Entries: ContainerMemoryAssignments{}}}
-	if err := decode(text, &c); err != nil {
+	if err := k.decode(text, &c); err != nil {
 		return nil, err
 	}
-	fields, err := c.verified()
+	fields, err := c.verified(k)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,11 +27,11 @@ func file(t testing.TB, name string) []byte {
 }
 
 func TestCPUAsWritten(t *testing.T) {
-	s, err := CPU(file(t, "cpu_manager_state"))
+	s, err := CPU(file(t, "cpu_manager_state"), admission.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	newer, err := CPU(file(t, "cpu_manager_state.1.37"))
+	newer, err := CPU(file(t, "cpu_manager_state.1.37"), admission.Settings{})
 	if err != nil || !reflect.DeepEqual(s, newer) {
 		t.Errorf("1.37: %+v, %v; want %+v", newer, err, s)
 	}
@@ -40,11 +41,11 @@ func TestCPUAsWritten(t *testing.T) {
 }
 
 func TestMemoryAsWritten(t *testing.T) {
-	s, err := Memory(file(t, "memory_manager_state"))
+	s, err := Memory(file(t, "memory_manager_state"), admission.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	newer, err := Memory(file(t, "memory_manager_state.1.37"))
+	newer, err := Memory(file(t, "memory_manager_state.1.37"), admission.Settings{})
 	if err != nil || !reflect.DeepEqual(s.Nodes, newer.Nodes) || len(newer.Entries["uid-1"]["c"]) != 2 { // a kubelet writes blocks in any order
 		t.Errorf("1.37: %+v, %v; want %+v", newer, err, s)
 	}
@@ -76,13 +77,68 @@ func TestData(t *testing.T) {
 		if text == good {
 			t.Fatalf("%s: nothing changed in %s", name, good)
 		}
-		if _, err := CPU([]byte(text)); err == nil {
+		if _, err := CPU([]byte(text), admission.Settings{}); err == nil {
 			t.Errorf("%s is read: %s", name, text)
 		}
 	}
 	// The keys around data are for older kubelets.
-	if s, err := CPU([]byte(strings.Replace(good, `"defaultCpuSet":"0,4-7"`, `"defaultCpuSet":"0"`, 1))); err != nil || s.Default.String() != "0,4-7" {
+	if s, err := CPU([]byte(strings.Replace(good, `"defaultCpuSet":"0,4-7"`, `"defaultCpuSet":"0"`, 1)), admission.Settings{}); err != nil || s.Default.String() != "0,4-7" {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// Which kubelets start with which file, and what they hold then: the files are those of the
+// real managers, of 1.34.4, of 1.36.3 with PodLevelResourceManagers and of 1.37.2; test/admission
+// TestForms asks the kubelets of each release.
+func TestByRelease(t *testing.T) {
+	plain := func(name string) string { return string(file(t, name)) }
+	noSum := regexp.MustCompile(`"checksum":\d+`)
+	gate := map[string]bool{"PodLevelResourceManagers": true}
+	for name, c := range map[string]struct {
+		cpu, memory     string
+		s               admission.Settings
+		cpuOK, memoryOK bool
+		shared, pod     string
+	}{
+		"1.37's on 1.31":             {plain("cpu_manager_state.1.37"), plain("memory_manager_state.1.37"), admission.Settings{Release: 31}, true, true, "0,4-7", ""},
+		"1.37's on 1.36":             {plain("cpu_manager_state.1.37"), plain("memory_manager_state.1.37"), admission.Settings{Release: 36}, true, true, "0,4-7", ""},
+		"1.36's with the gate, 1.35": {plain("cpu_manager_state.1.36"), plain("memory_manager_state.1.36"), admission.Settings{Release: 35}, false, false, "", ""},
+		"without it":                 {plain("cpu_manager_state.1.36"), plain("memory_manager_state.1.36"), admission.Settings{Release: 36}, false, false, "", ""},
+		"with it":                    {plain("cpu_manager_state.1.36"), plain("memory_manager_state.1.36"), admission.Settings{Release: 36, FeatureGates: gate}, true, true, "0,4-7", "1-3"},
+		"by AllAlpha":                {plain("cpu_manager_state.1.36"), plain("memory_manager_state.1.36"), admission.Settings{Release: 36, FeatureGates: map[string]bool{"AllAlpha": true}}, true, true, "0,4-7", "1-3"},
+		"on 1.37":                    {plain("cpu_manager_state.1.36"), plain("memory_manager_state.1.36"), admission.Settings{Release: 37}, true, true, "0,4-7", "1-3"},
+		"of a kubelet not known":     {plain("cpu_manager_state.1.36"), plain("memory_manager_state.1.36"), admission.Settings{}, true, true, "0,4-7", "1-3"},
+		"no sum, 1.35":               {noSum.ReplaceAllString(plain("cpu_manager_state"), `"checksum":0`), noSum.ReplaceAllString(plain("memory_manager_state"), `"checksum":0`), admission.Settings{Release: 35}, true, false, "0,4-7", ""},
+		"no sum, 1.36":               {noSum.ReplaceAllString(plain("cpu_manager_state"), `"checksum":0`), noSum.ReplaceAllString(plain("memory_manager_state"), `"checksum":0`), admission.Settings{Release: 36}, true, true, "0,4-7", ""},
+		"a later key, 1.34":          {`{"later":{},` + plain("cpu_manager_state")[1:], `{"later":{},` + plain("memory_manager_state")[1:], admission.Settings{Release: 34}, true, true, "0,4-7", ""},
+		"a later key, 1.38":          {`{"later":{},` + plain("cpu_manager_state")[1:], `{"later":{},` + plain("memory_manager_state")[1:], admission.Settings{Release: 38}, false, false, "", ""},
+	} {
+		cpu, err := CPU([]byte(c.cpu), c.s)
+		if (err == nil) != c.cpuOK || err == nil && (cpu.Default.String() != c.shared || cpu.Pods["uid-1"].String() != c.pod) {
+			t.Errorf("%s: %+v, %v", name, cpu, err)
+		}
+		memory, err := Memory([]byte(c.memory), c.s)
+		if (err == nil) != c.memoryOK || err == nil && len(memory.Pods["uid-1"]) != len(c.pod)/3 {
+			t.Errorf("%s: %+v, %v", name, memory, err)
+		}
+	}
+}
+
+// A kubelet before 1.37 goes by the keys around data: damage in them is found, that in data
+// is not looked at.
+func TestAroundData(t *testing.T) {
+	good := string(file(t, "cpu_manager_state.1.37"))
+	around := strings.Replace(good, `"defaultCpuSet":"0,4-7"`, `"defaultCpuSet":"0"`, 1)
+	within := strings.Replace(good, `1-3\"`, `1-2\"`, 1)
+	if around == good || within == good {
+		t.Fatal(good)
+	}
+	for r, want := range map[admission.Release][2]bool{36: {false, true}, 37: {true, false}} {
+		for i, text := range []string{around, within} {
+			if _, err := CPU([]byte(text), admission.Settings{Release: r}); (err == nil) != want[i] {
+				t.Errorf("%s, %d: %v", r, i, err)
+			}
+		}
 	}
 }
 
@@ -106,10 +162,10 @@ func TestRefused(t *testing.T) {
 		return sealed(t, c, &c.Checksum)
 	}
 	good := cpu("static", "0-3", nil)
-	if _, err := CPU([]byte(good)); err != nil {
+	if _, err := CPU([]byte(good), admission.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := CPU([]byte(`{"policyName":"none","defaultCpuSet":"","checksum":0}`)); err != nil {
+	if _, err := CPU([]byte(`{"policyName":"none","defaultCpuSet":"","checksum":0}`), admission.Settings{}); err != nil {
 		t.Errorf("without a sum: %v", err)
 	}
 	for name, c := range map[string]struct{ text, want string }{
@@ -126,7 +182,7 @@ func TestRefused(t *testing.T) {
 		"of 1.17":       {`{"policyName":"static","defaultCpuSet":"0","entries":{"0123":"1"},"checksum":0}`, "cannot unmarshal"},
 		"too large":     {strings.Repeat(" ", maxSize+1), "are not read"},
 	} {
-		if _, err := CPU([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "cpu_manager_state: ") {
+		if _, err := CPU([]byte(c.text), admission.Settings{}); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "cpu_manager_state: ") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -140,7 +196,7 @@ func TestRefused(t *testing.T) {
 		return sealed(t, &m, &m.Checksum)
 	}
 	good = memory(MemoryManagerCheckpoint{PolicyName: "None"})
-	if _, err := Memory([]byte(good)); err != nil {
+	if _, err := Memory([]byte(good), admission.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ text, want string }{
@@ -151,7 +207,7 @@ func TestRefused(t *testing.T) {
 		"far node":   {memory(MemoryManagerCheckpoint{PolicyName: "Static", MachineState: NUMANodeMap{0: {Cells: []int{64}}}}), "NUMA node 64"},
 		"below zero": {memory(MemoryManagerCheckpoint{PolicyName: "Static", Entries: ContainerMemoryAssignments{"u": {"c": {{NUMAAffinity: []int{-1}}}}}}), "container c of pod u"},
 	} {
-		if _, err := Memory([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "memory_manager_state: ") {
+		if _, err := Memory([]byte(c.text), admission.Settings{}); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "memory_manager_state: ") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -168,7 +224,7 @@ func FuzzCPU(f *testing.F) {
 	f.Add(file(f, "cpu_manager_state"))
 	f.Add([]byte(`{"policyName":"static","defaultCpuSet":"0-1","entries":{"u":{"c":"2","d":"2-3"}},"checksum":0}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := CPU(text)
+		s, err := CPU(text, admission.Settings{})
 		if err != nil {
 			return
 		}
@@ -181,11 +237,11 @@ func FuzzMemory(f *testing.F) {
 	f.Add(file(f, "memory_manager_state"))
 	f.Add([]byte(`{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{"memory":{"total":1}},"cells":[0,1]}},"entries":{"u":{"c":[{"numaAffinity":[0,1],"type":"memory","size":5}]}},"checksum":0}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if _, err := Memory(text); err == nil {
+		if _, err := Memory(text, admission.Settings{}); err == nil {
 			return
 		}
 		c := MemoryManagerCheckpoint{MachineState: NUMANodeMap{}, Entries: ContainerMemoryAssignments{}}
-		if decode(text, &c) != nil {
+		if (reader{}).decode(text, &c) != nil {
 			return
 		}
 		c.Checksum = 0
@@ -194,7 +250,7 @@ func FuzzMemory(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Memory(text)
+		s, err := Memory(text, admission.Settings{})
 		if err != nil {
 			return
 		}
