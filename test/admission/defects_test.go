@@ -47,6 +47,7 @@ func rare(n admission.Node, reserved, held string, options ...string) admission.
 		CPUManagerPolicy: admission.PolicyStatic, CPUManagerPolicyOptions: map[string]string{}, ReservedSystemCPUs: list(reserved),
 		TopologyManagerPolicy: admission.PolicyNone, TopologyManagerScope: admission.ScopeContainer, MemoryManagerPolicy: admission.MemoryPolicyNone,
 		KubeReserved: admission.Resources{admission.Memory: resource.MustParse("1Gi")},
+		FeatureGates: map[string]bool{"CPUManagerPolicyAlphaOptions": true}, // what is beta today was alpha once
 	}}
 	for _, o := range options {
 		in.Settings.CPUManagerPolicyOptions[o] = "true"
@@ -104,6 +105,9 @@ func TestSharedSlices(t *testing.T) {
 // A cache that lies on two NUMA nodes is taken twice, so that the container gets half
 // of what it asks for.
 func TestCacheTwice(t *testing.T) {
+	if upstream.Release < optionsSince["prefer-align-cpus-by-uncorecache"] {
+		t.Skip("the release does not have the option")
+	}
 	n := nodes(2, 4, 2)
 	for i := range n.CPUs {
 		n.CPUs[i].Uncore = n.CPUs[i].Core / 3

@@ -20,6 +20,12 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
+	if code == 0 && *record {
+		if err := thisRun.write(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	for range 100 { // something may be written while it is removed
 		if err = os.RemoveAll(dir); err == nil {
 			break

@@ -64,6 +64,7 @@ func TestAgainstUpstream(t *testing.T) {
 			t.Errorf("%q was seen %d times: the throws do not reach it", want, seen[want])
 		}
 	}
+	compared(t, "machines", machines)
 }
 
 func oneMachine(t *testing.T, seed uint64, seen tally) error {

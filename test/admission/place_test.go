@@ -120,4 +120,5 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%q is in the cases %d times: %v", want, seen[want], seen)
 		}
 	}
+	compared(t, "nodes to belong on or not", 3000)
 }

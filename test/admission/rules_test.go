@@ -94,12 +94,15 @@ func (d dice) wild(name string) *v1.Pod {
 	return p
 }
 
+// pods is how many pods TestRules throws.
+const pods = 30000
+
 // TestRules compares, of pods as people write them, what the API server fills in and
 // refuses, the class, and how volumes of huge pages are mounted.
 func TestRules(t *testing.T) {
 	seen := tally{}
 	node := nodes(1, 2, 1)
-	for seed := range uint64(30000) {
+	for seed := range uint64(pods) {
 		raw := newDice(seed).wild(fmt.Sprintf("p-%d", seed))
 		body, err := yaml.Marshal(raw)
 		if err != nil {
@@ -162,6 +165,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%q was seen %d times", want, seen[want])
 		}
 	}
+	compared(t, "pods", pods)
 }
 
 // sameResources compares the amounts after defaults.
@@ -274,4 +278,5 @@ func TestOutOf(t *testing.T) {
 			t.Errorf("%q was seen %d times", want, seen[want])
 		}
 	}
+	compared(t, "nodes with room or without", 6000)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -15,6 +16,8 @@ type memoryManager struct {
 	nodes memoryAccounts
 	// restart is why the kubelet would not start again.
 	restart error
+	// chance is why the kubelet may not start.
+	chance error
 }
 
 // memoryAccounts are the accounts of the NUMA nodes.
@@ -61,6 +64,9 @@ func startMemoryManager(in *Input, s Settings) (*memoryManager, error) {
 			return nil, err
 		}
 		m.nodes, m.restart = memoryAccounts(in.State.Memory.Nodes).clone(), err
+	}
+	if in.State.Running && m.chance != nil {
+		m.restart, m.chance = m.chance, nil
 	}
 	return m, nil
 }
@@ -176,25 +182,85 @@ func (m *memoryManager) load(st *MemoryState) error {
 		}
 		return nil
 	}
-	expected := m.nodes
-	for _, pod := range sorted(st.Entries) {
-		for _, container := range sorted(st.Entries[pod]) {
-			for _, b := range st.Entries[pod][container] {
+	found := memoryAccounts(st.Nodes).clone()
+	var same, different int
+	var last error
+	for _, order := range st.orders(m.release) {
+		expected := m.nodes.clone()
+		for _, c := range order {
+			for _, b := range st.Entries[c.pod][c.container] {
 				for _, id := range b.Nodes.Nodes() {
 					if n := expected[id]; n == nil || n.Tables[b.Resource] == nil {
-						return fmt.Errorf("memory_manager_state gives container %s of pod %s %s on NUMA node %d, which the machine does not have%s", container, pod, b.Resource, id, remedy)
+						return fmt.Errorf("memory_manager_state gives container %s of pod %s %s on NUMA node %d, which the machine does not have%s", c.container, c.pod, b.Resource, id, remedy)
 					}
 				}
 				expected.assign(b)
 			}
 		}
+		if err := expected.same(found, m.release); err != nil {
+			last = err
+			different++
+		} else {
+			same++
+		}
 	}
-	found := memoryAccounts(st.Nodes).clone()
-	if err := expected.same(found, m.release); err != nil {
-		return fmt.Errorf("memory_manager_state is not what the machine and the settings make of it (%w)%s", err, remedy)
+	switch {
+	case same == 0:
+		return fmt.Errorf("memory_manager_state is not what the machine and the settings make of it (%w)%s", last, remedy)
+	case different > 0:
+		m.chance = fmt.Errorf("a kubelet before %s adds up what containers hold in any order, and with this memory_manager_state, where a NUMA node is in two groups, it starts or does not by chance (%w)%s", groupsChecked, last, remedy)
 	}
 	m.nodes = found
 	return nil
+}
+
+// holder is a container that holds memory.
+type holder struct{ pod, container string }
+
+// orders are the orders in which a kubelet may add up what containers hold: one, as they make
+// no difference, unless its release lets a NUMA node be in two groups. Then they are some of
+// those that Go's maps can have, always the same ones.
+func (st *MemoryState) orders(r Release) [][]holder {
+	var all [][]holder
+	number := 1
+	if r < groupsChecked && st.overlaps() {
+		number = 64
+	}
+	dice := rand.New(rand.NewPCG(1, 32)) //nolint:gosec // the same orders at each call
+	for i := range number {
+		pods := sorted(st.Entries)
+		if i > 0 {
+			dice.Shuffle(len(pods), func(a, b int) { pods[a], pods[b] = pods[b], pods[a] })
+		}
+		var order []holder
+		for _, pod := range pods {
+			containers := sorted(st.Entries[pod])
+			if i > 0 {
+				dice.Shuffle(len(containers), func(a, b int) { containers[a], containers[b] = containers[b], containers[a] })
+			}
+			for _, c := range containers {
+				order = append(order, holder{pod, c})
+			}
+		}
+		all = append(all, order)
+	}
+	return all
+}
+
+// overlaps reports whether a NUMA node is in two groups.
+func (st *MemoryState) overlaps() bool {
+	var groups []Mask
+	for _, containers := range st.Entries {
+		for _, blocks := range containers {
+			for _, b := range blocks {
+				if slices.ContainsFunc(groups, func(g Mask) bool { return g != b.Nodes && g&b.Nodes != 0 }) {
+					return true
+				}
+				groups = append(groups, b.Nodes)
+			}
+		}
+	}
+	return false
 }
 
 // assign gives away a block: every node of it is used once more, in this group, and

@@ -257,6 +257,9 @@ func predict(in *Input) (*Prediction, error) {
 			break
 		}
 	}
+	if err := k.memory.chance; err != nil {
+		p.Verdict = Verdict{Outcome: Undecided, Message: err.Error()}
+	}
 	if v := in.doubtful(); v != nil && p.Verdict.Outcome == Admitted {
 		p.Verdict = *v
 	}

@@ -250,6 +250,55 @@ func TestMemoryStateByRelease(t *testing.T) {
 	}
 }
 
+// Before 1.32 a NUMA node may be in two groups, and then the file is what the kubelet makes
+// of it in some orders of its map only.
+func TestMemoryStartByChance(t *testing.T) {
+	blocks := map[string]MemoryBlock{"a": {Nodes: maskOf(0) | maskOf(1) | maskOf(2), Resource: Memory, SizeBytes: 3 << 30}, "b": {Nodes: maskOf(0) | maskOf(1), Resource: Memory, SizeBytes: 1 << 30}}
+	n := Node{CPUs: []Processor{{}}}
+	for id := range 3 {
+		n.NUMA = append(n.NUMA, NUMANode{ID: id, MemoryBytes: 8 << 30})
+	}
+	gib := Resources{Memory: resource.MustParse("1Gi")}
+	s := Settings{MemoryManagerPolicy: MemoryPolicyStatic, KubeReserved: gib, ReservedMemory: []MemoryReservation{{NUMANode: 0, Limits: gib}}}
+	for _, c := range []struct {
+		release Release
+		order   string // in which the blocks were given
+		given   uint64 // changes what the file says is given away
+		running bool
+		outcome string
+		note    bool
+	}{
+		{31, "ab", 0, false, Undecided, false},
+		{31, "ba", 0, false, Undecided, false},
+		{31, "ab", 0, true, Admitted, true},
+		{31, "ab", 1, false, NodeFails, false},
+		{31, "a", 0, false, Admitted, false},
+		{32, "ab", 0, false, Admitted, false}, // in the order of names, which this one is
+	} {
+		in := Input{Node: n, Settings: s, Pod: Pod{Containers: []Container{{Name: "c"}}}}
+		in.Settings.Release = c.release
+		reserved, err := in.Settings.reservedMemory(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accounts, err := emptyAccounts(&n, reserved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.State = State{Running: c.running, Memory: &MemoryState{Policy: MemoryPolicyStatic, Nodes: accounts, Entries: map[string]map[string][]MemoryBlock{"p": {}}}}
+		for _, name := range strings.Split(c.order, "") {
+			accounts.assign(blocks[name])
+			in.State.Memory.Entries["p"][name] = []MemoryBlock{blocks[name]}
+		}
+		accounts[0].Tables[Memory].ReservedBytes += c.given
+		accounts[0].Tables[Memory].FreeBytes -= c.given
+		p := mustPredict(t, in)
+		if noted := strings.Contains(strings.Join(p.Notes, "\n"), "by chance"); p.Verdict.Outcome != c.outcome || noted != c.note {
+			t.Errorf("%+v: %+v, %q", c, p.Verdict, p.Notes)
+		}
+	}
+}
+
 // An init container asks for a resource that the node does not have.
 func TestInitExtendedByRelease(t *testing.T) {
 	for r, want := range map[Release]string{29: "OutOfexample.com/x", 30: "OutOfexample.com/x", 31: "", 37: ""} {
