@@ -36,7 +36,8 @@ func compared(t *testing.T, what string, n int) {
 	}
 }
 
-// write puts the run into the file in the place of the release's last one.
+// write puts the run into the file in the place of the release's last one; what was compared
+// with the same module on the same day stays.
 func (r run) write() error {
 	mod, err := os.ReadFile(r.Release + ".mod")
 	if os.IsNotExist(err) {
@@ -58,7 +59,16 @@ func (r run) write() error {
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(other run) bool { return other.Release == r.Release })
+	all = slices.DeleteFunc(all, func(other run) bool {
+		if other.Module == r.Module && other.Date == r.Date {
+			for what, n := range other.Compared {
+				if _, again := r.Compared[what]; !again {
+					r.Compared[what] = n
+				}
+			}
+		}
+		return other.Release == r.Release
+	})
 	all = append(all, r)
 	slices.SortFunc(all, func(a, b run) int { return cmp.Compare(a.Release, b.Release) })
 	if text, err = json.MarshalIndent(all, "", "\t"); err != nil {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -95,14 +96,14 @@ func (d dice) wild(name string) *v1.Pod {
 }
 
 // pods is how many pods TestRules throws.
-const pods = 30000
+var pods = flag.Int("pods", 30000, "how many pods to compare")
 
 // TestRules compares, of pods as people write them, what the API server fills in and
 // refuses, the class, and how volumes of huge pages are mounted.
 func TestRules(t *testing.T) {
 	seen := tally{}
 	node := nodes(1, 2, 1)
-	for seed := range uint64(pods) {
+	for seed := range uint64(*pods) {
 		raw := newDice(seed).wild(fmt.Sprintf("p-%d", seed))
 		body, err := yaml.Marshal(raw)
 		if err != nil {
@@ -161,11 +162,11 @@ func TestRules(t *testing.T) {
 	}
 	t.Logf("compared:\n%s", seen)
 	for _, want := range []string{"refused by the API server", "taken by the API server", "repaired", "Guaranteed", "Burstable", "BestEffort", "resources of the pod", "volume mounted", "volume not mounted"} {
-		if seen[want] < 30 && (want != "resources of the pod" || upstream.Release >= 34) {
+		if seen[want] < 30**pods/30000 && (want != "resources of the pod" || upstream.Release >= 34) {
 			t.Errorf("%q was seen %d times", want, seen[want])
 		}
 	}
-	compared(t, "pods", pods)
+	compared(t, "pods", *pods)
 }
 
 // sameResources compares the amounts after defaults.
