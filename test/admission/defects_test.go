@@ -190,6 +190,42 @@ func TestItDependsOnDevices(t *testing.T) {
 	t.Errorf("only one course was seen: %v", map[string]int(seen))
 }
 
+// Two plug-ins may serve one resource, from 1.37 on both at a time: the kubelet has the
+// devices of the one that reported last, and so its service of pod resources answers.
+func TestAnotherPlugin(t *testing.T) {
+	in := rare(nodes(2, 4, 1), "0", "")
+	in.State.CPU = nil
+	in.Settings.TopologyManagerPolicy = admission.PolicySingleNUMANode
+	nic := func(id string, node int) admission.DeviceResource {
+		return admission.DeviceResource{Name: "example.com/nic", Devices: []admission.Device{{ID: id, NUMA: []int{node}}}}
+	}
+	in.Devices = []admission.DeviceResource{nic("a", 0)}
+	k, err := upstream.Start(t.TempDir(), &in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Stop()
+	if err := k.Another(nic("b", 1)); err != nil {
+		t.Fatal(err)
+	}
+	raw := plain(2)
+	for _, list := range []v1.ResourceList{raw.Spec.Containers[0].Resources.Limits, raw.Spec.Containers[0].Resources.Requests} {
+		list["example.com/nic"] = resource.MustParse("1")
+	}
+	pod, err := read(raw, &in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Devices = []admission.DeviceResource{nic("b", 1)}
+	p, err := admission.Predict(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compare(k, &in, p, pod, k.Admit(pod), tally{}); err != nil || p.Verdict.Outcome != admission.Admitted {
+		t.Errorf("%+v: %v", p.Verdict, err)
+	}
+}
+
 // endless is a kubelet that does not come back: whole cores are to be spread over NUMA
 // nodes on which single threads are free.
 func endless() admission.Input {

@@ -209,7 +209,8 @@ type MemoryBlock struct {
 	SizeBytes uint64
 }
 
-// DeviceResource are the devices of one resource of a device plug-in.
+// DeviceResource are the devices of one resource of a device plug-in. Where several plug-ins
+// serve it, the kubelet has those of the one that reported last.
 type DeviceResource struct {
 	// Name is the resource's: example.com/nic.
 	Name    string

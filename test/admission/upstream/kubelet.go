@@ -167,17 +167,9 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 		if err := connect(k.devices, r.Name, p); err != nil {
 			return err
 		}
-		list := &v1beta1.ListAndWatchResponse{}
+		list := listOf(r.Devices)
 		var use []string
 		for _, d := range r.Devices {
-			x := &v1beta1.Device{ID: d.ID, Health: v1beta1.Healthy}
-			if len(d.NUMA) > 0 {
-				x.Topology = &v1beta1.TopologyInfo{}
-				for _, n := range d.NUMA {
-					x.Topology.Nodes = append(x.Topology.Nodes, &v1beta1.NUMANode{ID: int64(n)})
-				}
-			}
-			list.Devices = append(list.Devices, x)
 			if d.Used {
 				use = append(use, d.ID)
 			}
@@ -203,6 +195,31 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 		}
 		receive(k.devices, r.Name, list)
 	}
+	return nil
+}
+
+// listOf are devices as a plug-in reports them, all of them healthy.
+func listOf(devices []admission.Device) *v1beta1.ListAndWatchResponse {
+	list := &v1beta1.ListAndWatchResponse{}
+	for _, d := range devices {
+		x := &v1beta1.Device{ID: d.ID, Health: v1beta1.Healthy}
+		if len(d.NUMA) > 0 {
+			x.Topology = &v1beta1.TopologyInfo{}
+			for _, n := range d.NUMA {
+				x.Topology.Nodes = append(x.Topology.Nodes, &v1beta1.NUMANode{ID: int64(n)})
+			}
+		}
+		list.Devices = append(list.Devices, x)
+	}
+	return list
+}
+
+// Another connects one more plug-in for a resource, with devices of its own.
+func (k *Kubelet) Another(r admission.DeviceResource) error {
+	if err := connect(k.devices, r.Name, &plugin{resource: r.Name, socket: "another"}); err != nil {
+		return err
+	}
+	receive(k.devices, r.Name, listOf(r.Devices))
 	return nil
 }
 

@@ -12,12 +12,13 @@ import (
 // and prefers the devices that it is told to.
 type plugin struct {
 	resource string
+	socket   string
 	prefer   []string
 }
 
 func (p *plugin) API() v1beta1.DevicePluginClient { return p }
 func (p *plugin) Resource() string                { return p.resource }
-func (p *plugin) SocketPath() string              { return "" }
+func (p *plugin) SocketPath() string              { return p.socket }
 
 func (p *plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty, ...grpc.CallOption) (*v1beta1.DevicePluginOptions, error) {
 	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}, nil
