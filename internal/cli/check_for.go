@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/etcd"
 	"fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
@@ -48,7 +49,7 @@ func upgradeTo(text string, ofEtcd bool) (*upgrade, error) {
 		to, rules, err := etcd.Known().Target(text)
 		return &upgrade{program: etcd.Product.Name, platforms: []string{etcd.Product.Name}, to: to.String(), rules: rules.String(), other: etcd.As(to), about: etcd.AsksRelease}, err
 	}
-	to, rules, err := kubelet.Known().Target(text)
+	to, rules, err := kuberelease.Known().Target(text)
 	asks := func(input string) bool { return strings.HasPrefix(input, kubelet.Product.Name+".") }
 	return &upgrade{program: kubelet.Product.Name, platforms: []string{"kubernetes-node", kubelet.Product.Name}, to: to.String(), rules: rules.String(), other: kubelet.As(rules), about: asks}, err
 }

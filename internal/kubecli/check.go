@@ -17,6 +17,7 @@ import (
 	kubeapi "fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/audit"
 	"fettle.dev/fettle/internal/kube/survey"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
@@ -100,10 +101,10 @@ func (o *checkOptions) check(changed func(string) bool) error {
 }
 
 func (a *app) check(ctx context.Context, o checkOptions) error {
-	var to, known kubelet.Release
+	var to, known kuberelease.Release
 	if o.release != "" {
 		var err error
-		if to, known, err = kubelet.Known().Target(o.release); err != nil {
+		if to, known, err = kuberelease.Known().Target(o.release); err != nil {
 			return ui.Exit(ui.Usage, fmt.Errorf("--for %w", err))
 		}
 	}

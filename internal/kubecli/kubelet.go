@@ -28,6 +28,7 @@ import (
 	"fettle.dev/fettle/internal/kube/kubelet/live"
 	"fettle.dev/fettle/internal/kube/kubelet/preview"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -246,6 +247,11 @@ func (a *app) printKubeletPlan(p preview.Plan) {
 		for _, n := range pool.Notes {
 			line("! %s", n)
 		}
+		for _, r := range pool.Releases {
+			for _, text := range releaseWords(r) {
+				line("! %s", text)
+			}
+		}
 		g := report.Grid{Head: []string{"ORDER", "NODE", "TAKES", "SETTINGS", "WHY NOT"}}
 		for _, n := range pool.Nodes {
 			order := "-"
@@ -278,6 +284,36 @@ func (a *app) printKubeletPlan(p preview.Plan) {
 	for _, n := range p.Notes {
 		line("! %s", n)
 	}
+}
+
+// releaseWords say what the kubelets of a release make of the settings, a line each.
+func releaseWords(r preview.ReleasePlan) []string {
+	who := fmt.Sprintf("Kubernetes %s (%s): ", r.Kubernetes, few(r.Nodes))
+	if r.Kubernetes == "" {
+		who = few(r.Nodes) + ": "
+	}
+	var out []string
+	for _, f := range r.Refused {
+		out = append(out, who+"the kubelet would not start: "+f.String())
+	}
+	for _, all := range [][]kuberelease.Finding{r.Ignored, r.Changed, r.Unknown} {
+		for _, f := range all {
+			out = append(out, who+f.String())
+		}
+	}
+	if r.Unjudged != "" {
+		out = append(out, who+"not judged: "+r.Unjudged)
+	}
+	return out
+}
+
+// few are the first of the names, and how many more there are.
+func few(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // poolWords say what a pool gets.

@@ -137,6 +137,7 @@ var table = []place{
 	{path: "internal/evidence", layer: 1, also: []string{"internal/fact"}},
 	{path: "internal/host", layer: 0, also: []string{"internal/lazyregexp", "internal/unit"}},
 	{path: "internal/host/hosttest", layer: testSupport},
+	{path: "internal/kuberelease", layer: 0, also: []string{"internal/spell"}},
 	{path: "internal/lazyregexp", layer: 0},
 	{path: "internal/peak", layer: 0},
 	{path: "internal/plaintext", layer: 0},
@@ -322,11 +323,12 @@ func TestComplaints(t *testing.T) {
 
 // tooHeavy are packages that the static binary must not link, and why.
 var tooHeavy = map[string]string{
-	module + "/internal/kube":  "Kubernetes is kubectl-fettle's", // kubecli too
-	"testing":                  "test support must not reach the user",
-	module + "/internal/test":  "test support must not reach the user",
-	"github.com/google/go-cmp": "it is for tests",
-	"runtime/cgo":              "the binary is static",
+	module + "/internal/kube/":   "Kubernetes is kubectl-fettle's",
+	module + "/internal/kubecli": "Kubernetes is kubectl-fettle's",
+	"testing":                    "test support must not reach the user",
+	module + "/internal/test":    "test support must not reach the user",
+	"github.com/google/go-cmp":   "it is for tests",
+	"runtime/cgo":                "the binary is static",
 }
 
 func TestFettleLinksOnlyWhatItNeeds(t *testing.T) {

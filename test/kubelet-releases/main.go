@@ -1,5 +1,5 @@
 // Command kubelet-releases writes what a kubelet of each release knows into
-// internal/component/kubelet/releases.txt: the fields of KubeletConfiguration, the feature
+// internal/kuberelease/releases.txt: the fields of KubeletConfiguration, the feature
 // gates and the defaults that changed. It downloads the released modules and reads their
 // source; nothing of them is built or run.
 //
@@ -25,7 +25,7 @@ type release struct {
 }
 
 // table is where the host module has what is written.
-const table = "../../internal/component/kubelet/releases.txt"
+const table = "../../internal/kuberelease/releases.txt"
 
 func main() {
 	text, err := generate(true)

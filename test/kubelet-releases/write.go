@@ -17,7 +17,7 @@ func generate(network bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var allFields, allGates, allDefaults []map[string]string // by release
+	var allFields, allGates, allDefaults, allNeeds, allWays []map[string]string // by release
 	for _, r := range releases {
 		names, err := fields(r, dirs)
 		if err != nil {
@@ -35,6 +35,15 @@ func generate(network bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		needed, err := needs(r, dirs)
+		if err != nil {
+			return "", err
+		}
+		ways, err := loader(r, dirs)
+		if err != nil {
+			return "", err
+		}
+		allNeeds, allWays = append(allNeeds, needed), append(allWays, ways)
 		allFields, allDefaults, allGates = append(allFields, known), append(allDefaults, set), append(allGates, open)
 	}
 	var b strings.Builder
@@ -52,6 +61,8 @@ func generate(network bool) (string, error) {
 	write(&b, "field", allFields)
 	write(&b, "default", allDefaults)
 	write(&b, "gate", allGates)
+	write(&b, "needs", allNeeds)
+	write(&b, "loader", allWays)
 	return b.String(), nil
 }
 
@@ -68,6 +79,8 @@ const head = `# What the kubelet of each release of Kubernetes knows. Written by
 # default NAME RELEASES:VALUE ...   those that differ between the releases with that field
 #                                   (kubernetes pkg/kubelet/apis/config/v1beta1/defaults.go)
 # gate NAME RELEASES:STAGE,DEFAULT  (pkg/features and what a kubelet adds to them)
+# needs NAME RELEASES:GATE,GATE     gates without which a gate cannot be on (pkg/features)
+# loader WAY RELEASES               how files are read and merged (cmd/kubelet/app/server.go)
 #
 # 36-37 is 1.36 to 1.37. "locked": another value keeps the kubelet from starting.
 `
@@ -93,7 +106,7 @@ func write(b *strings.Builder, kind string, all []map[string]string) {
 				}
 				to++
 			}
-			if span := fmt.Sprintf("%d-%d", releases[i].minor, releases[to].minor); ok && kind == "field" {
+			if span := fmt.Sprintf("%d-%d", releases[i].minor, releases[to].minor); ok && (kind == "field" || kind == "loader") {
 				spans = append(spans, span)
 			} else if ok {
 				spans = append(spans, span+":"+value)

@@ -11,13 +11,14 @@ import (
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/spell"
 )
 
 // As is the product as if its kubelet were of another release: what its configuration means
 // there.
-func As(r Release) component.Product {
+func As(r kuberelease.Release) component.Product {
 	p := Product
 	p.Find = func(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		all, err := find(ctx, h)
@@ -35,6 +36,7 @@ var releaseInputs = []rule.Input{
 	{Name: "kubelet.unknown_gates", Type: rule.List, Doc: "feature gates that this release does not know; absent on OpenShift, whose kubelet passes over them"},
 	{Name: "kubelet.locked_gates", Type: rule.List, Doc: "feature gates that this release has locked to another value"},
 	{Name: "kubelet.unknown_fields", Type: rule.List, Doc: "fields of the configuration that this release does not have"},
+	{Name: "kubelet.refused_values", Type: rule.List, Doc: "values with which a kubelet of this release does not start, other than feature gates that it does not know or has locked, failCgroupV1 and memoryThrottlingFactor"},
 	{Name: "kubelet.memory_throttling_factor", Type: rule.Number, Doc: "memoryThrottlingFactor as it is written; absent where it is not"},
 	{Name: "kubelet.memory_qos", Type: rule.Truth, Doc: "whether the feature gate MemoryQoS is on"},
 	{Name: "kubelet.hugepage_aware_eviction", Type: rule.Truth, Doc: "whether the feature gate HugepageAwareEviction is on"},
@@ -52,7 +54,7 @@ func (i *installed) byRelease(input string) (a rule.Answer, ok bool) {
 		return rule.Answer{Value: []string{}, At: i.config.at}, true // of any release
 	}
 	version, _ := i.version.Value.(string)
-	r, known := ParseRelease(version)
+	r, known := kuberelease.Parse(version)
 	if !known {
 		return rule.Answer{Unknown: cmp.Or(i.version.Unknown, fmt.Sprintf("%q is not a version of Kubernetes: kubelet --version says it", version))}, true
 	}
@@ -66,8 +68,8 @@ func (i *installed) byRelease(input string) (a rule.Answer, ok bool) {
 	case "hugepage_aware_eviction":
 		return i.gate("HugepageAwareEviction", r), true
 	}
-	if r < Known().Oldest {
-		return rule.Answer{Unknown: fmt.Sprintf("Kubernetes %s is older than the releases that are known here, %s to %s", r, Known().Oldest, Known().Newest)}, true
+	if r < kuberelease.Known().Oldest {
+		return rule.Answer{Unknown: fmt.Sprintf("Kubernetes %s is older than the releases that are known here, %s to %s", r, kuberelease.Known().Oldest, kuberelease.Known().Newest)}, true
 	}
 	switch input {
 	case "unknown_gates":
@@ -77,6 +79,8 @@ func (i *installed) byRelease(input string) (a rule.Answer, ok bool) {
 		return i.unknownGates(r), true
 	case "locked_gates":
 		return i.lockedGates(r), true
+	case "refused_values":
+		return i.refusedValues(r), true
 	}
 	return i.unknownFields(r), true
 }
@@ -114,8 +118,8 @@ func (i *installed) place(v told) told {
 
 // gate is whether a feature gate is on in a release. AllAlpha and AllBeta set those of their
 // stage that are not set themselves.
-func (i *installed) gate(name string, r Release) rule.Answer {
-	known, ok := Known().Gate(name, r)
+func (i *installed) gate(name string, r kuberelease.Release) rule.Answer {
+	known, ok := kuberelease.Known().Gate(name, r)
 	if !ok {
 		return rule.Answer{Value: false, At: "the default of Kubernetes " + r.String()}
 	}
@@ -130,8 +134,8 @@ func (i *installed) gate(name string, r Release) rule.Answer {
 	return rule.Answer{Value: known.Default, At: "the default of Kubernetes " + r.String()}
 }
 
-func (i *installed) unknownGates(r Release) rule.Answer {
-	set, gates := i.gates(), Known().Gates(r)
+func (i *installed) unknownGates(r kuberelease.Release) rule.Answer {
+	set, gates := i.gates(), kuberelease.Known().Gates(r)
 	var out, at []string
 	later := ""
 	for _, name := range slices.Sorted(maps.Keys(set)) {
@@ -139,7 +143,7 @@ func (i *installed) unknownGates(r Release) rule.Answer {
 			continue
 		}
 		why := spell.Suggest(name, gates)
-		if span := Known().GateSpan(name); span != "" {
+		if span := kuberelease.Known().GateSpan(name); span != "" {
 			why = " (" + span + ")"
 		} else if why == "" {
 			later = name
@@ -147,17 +151,17 @@ func (i *installed) unknownGates(r Release) rule.Answer {
 		out = append(out, fmt.Sprintf("%s, %s%s", name, set[name].at, why))
 		at = append(at, set[name].at)
 	}
-	if r > Known().Newest && later != "" {
-		return rule.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the feature gate %s is not known: the newest release known here is %s", r, later, Known().Newest), At: set[later].at}
+	if r > kuberelease.Known().Newest && later != "" {
+		return rule.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the feature gate %s is not known: the newest release known here is %s", r, later, kuberelease.Known().Newest), At: set[later].at}
 	}
 	return listed(out, at, i.config.at)
 }
 
-func (i *installed) lockedGates(r Release) rule.Answer {
+func (i *installed) lockedGates(r kuberelease.Release) rule.Answer {
 	set := i.gates()
 	var out, at []string
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		g, ok := Known().Gate(name, r)
+		g, ok := kuberelease.Known().Gate(name, r)
 		if on, err := strconv.ParseBool(set[name].value); ok && g.Locked && err == nil && on != g.Default {
 			out = append(out, fmt.Sprintf("%s, %s (locked to %t)", name, set[name].at, g.Default))
 			at = append(at, set[name].at)
@@ -166,21 +170,46 @@ func (i *installed) lockedGates(r Release) rule.Answer {
 	return listed(out, at, i.config.at)
 }
 
-func (i *installed) unknownFields(r Release) rule.Answer {
+func (i *installed) unknownFields(r kuberelease.Release) rule.Answer {
 	var out, at []string
 	for _, name := range i.document.names {
-		if Known().HasField(name, r) {
+		if kuberelease.Known().HasField(name, r) {
 			continue
 		}
-		why := spell.Suggest(name, Known().Fields(r))
-		if span := Known().FieldSpan(name); span != "" {
+		why := spell.Suggest(name, kuberelease.Known().Fields(r))
+		if span := kuberelease.Known().FieldSpan(name); span != "" {
 			why = " (" + span + ")"
 		}
 		place := i.place(i.document.members[name].told).at
 		out, at = append(out, fmt.Sprintf("%s, %s%s", name, place, why)), append(at, place)
 	}
-	if r > Known().Newest && len(out) > 0 {
-		return rule.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the field %s is not known: the newest release known here is %s", r, out[0], Known().Newest), At: at[0]}
+	if r > kuberelease.Known().Newest && len(out) > 0 {
+		return rule.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the field %s is not known: the newest release known here is %s", r, out[0], kuberelease.Known().Newest), At: at[0]}
+	}
+	return listed(out, at, i.config.at)
+}
+
+// refusedValues are those that the release does not start with and that no other input has.
+func (i *installed) refusedValues(r kuberelease.Release) rule.Answer {
+	config, set := i.document.plain(), i.gates()
+	gates := map[string]any{}
+	for name, v := range set {
+		gates[name] = v.value
+	}
+	config["featureGates"] = gates
+	var out, at []string
+	for _, f := range kuberelease.Judge(config, kuberelease.Kubelet{Release: r, OpenShift: i.openshift}).Refused {
+		top, rest, _ := strings.Cut(f.Field, ".")
+		place := i.place(i.document.members[top].told).at
+		switch known, ok := kuberelease.Known().Gate(rest, r); {
+		case top == "memoryThrottlingFactor":
+			continue
+		case top == "featureGates" && (!ok || known.Locked):
+			continue
+		case top == "featureGates":
+			place = cmp.Or(set[rest].at, i.config.at)
+		}
+		out, at = append(out, fmt.Sprintf("%s, %s (%s)", f.Field, place, f.Why)), append(at, place)
 	}
 	return listed(out, at, i.config.at)
 }
@@ -191,8 +220,8 @@ func listed(out, at []string, config string) rule.Answer {
 }
 
 // failCgroupV1 is whether the kubelet refuses to start on control groups of version 1.
-func (i *installed) failCgroupV1(r Release) rule.Answer {
-	if !Known().HasField("failCgroupV1", r) {
+func (i *installed) failCgroupV1(r kuberelease.Release) rule.Answer {
+	if !kuberelease.Known().HasField("failCgroupV1", r) {
 		return rule.Answer{}
 	}
 	for _, from := range []map[string]told{i.running, i.flags} {
@@ -215,12 +244,12 @@ func (i *installed) failCgroupV1(r Release) rule.Answer {
 		}
 		return rule.Answer{Value: on, At: v.at}
 	}
-	text, _ := Known().Default("failCgroupV1", r)
+	text, _ := kuberelease.Known().Default("failCgroupV1", r)
 	return rule.Answer{Value: text == "true", At: "the default of Kubernetes " + r.String()}
 }
 
 // throttlingFactor is memoryThrottlingFactor as a file has it.
-func (i *installed) throttlingFactor(r Release) rule.Answer {
+func (i *installed) throttlingFactor(r kuberelease.Release) rule.Answer {
 	v, ok := i.document.members["memoryThrottlingFactor"]
 	if !ok || v.null {
 		return rule.Answer{}
@@ -238,10 +267,10 @@ func (i *installed) throttlingFactor(r Release) rule.Answer {
 
 // perhapsDefault is the answer for a value that a kubelet reports and that is the default of
 // its release, so that it may be written nowhere: absent, and unknown for another release.
-func (i *installed) perhapsDefault(field string, v told, r Release) (rule.Answer, bool) {
+func (i *installed) perhapsDefault(field string, v told, r kuberelease.Release) (rule.Answer, bool) {
 	version, _ := i.own.Value.(string)
-	own, ok := ParseRelease(version)
-	if text, _ := Known().Default(field, own); !i.reported || ok && v.value != text {
+	own, ok := kuberelease.Parse(version)
+	if text, _ := kuberelease.Known().Default(field, own); !i.reported || ok && v.value != text {
 		return rule.Answer{}, false
 	}
 	if own == r {

@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/kuberelease"
 )
 
 const config = "/var/lib/kubelet/config.yaml"
@@ -110,7 +111,7 @@ func TestByRelease(t *testing.T) {
 // TestAs: the kubelet of another release, on the same files.
 func TestAs(t *testing.T) {
 	h := hosttest.Mounted(t, node(t, "1.34.4", "", "featureGates: {MemoryManager: true}\n", nil))
-	for r, want := range map[Release]string{35: "", 36: "MemoryManager, " + config + ":2 (up to 1.35)"} {
+	for r, want := range map[kuberelease.Release]string{35: "", 36: "MemoryManager, " + config + ":2 (up to 1.35)"} {
 		found, err := As(r).Find(t.Context(), h)
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%d found: %v", len(found), err)
@@ -129,7 +130,7 @@ func TestReported(t *testing.T) {
 	const both = `{"kind":"KubeletConfiguration","memoryThrottlingFactor":0.9,"failCgroupV1":false}`
 	for _, tt := range []struct {
 		version, config     string
-		as                  Release
+		as                  kuberelease.Release
 		factor, fail, gates string
 	}{
 		{"1.34.3", both, 0, "absent", "false", ""},
@@ -166,6 +167,30 @@ func TestReported(t *testing.T) {
 		}
 		if got := printed(i, "unknown_gates"); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.version, got, tt.want)
+		}
+	}
+}
+
+// TestRefusedValues: values that a release does not start with, each with its place.
+func TestRefusedValues(t *testing.T) {
+	for _, tt := range []struct{ version, flags, text, want string }{
+		{"1.36.3", "", "defaultPodSysctls: {net.core.somaxconn: '1024'}\n", ""},
+		{"1.37.2", "", "defaultPodSysctls: {net.core.somaxconn: '1024'}\n", "defaultPodSysctls, " + config + ":2"},
+		{"1.37.2", "--feature-gates=DefaultPodSysctls=true", "defaultPodSysctls: {net.core.somaxconn: '1024'}\n", ""},
+		{"1.30.4", "", "maxPods: 9\nmemorySwap:\n  swapBehavior: UnlimitedSwap\n", "memorySwap.swapBehavior, " + config + ":3"},
+		{"1.33.4", "", "shutdownGracePeriod: 5s\nshutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 1}]\n", "shutdownGracePeriodByPodPriority, " + config + ":3"},
+		{"1.33.4", "", "shutdownGracePeriod: 5s\nshutdownGracePeriodByPodPriority: []\nenforceNodeAllocatable: []\ncgroupsPerQOS: false\n", ""},
+		{"1.33.4", "", "cgroupsPerQOS: false\n", "enforceNodeAllocatable, "},
+		{"1.35.4", "", "featureGates: {ProcMountType: true, UserNamespacesSupport: false}\n", "featureGates.ProcMountType, " + config + ":2"},
+		{"1.36.3", "", "featureGates: {MemoryManager: true, KubeletPSI: false}\n", ""},        // O70 and O71 say it
+		{"1.37.2", "", "memoryThrottlingFactor: 0.8\nfeatureGates: {MemoryQoS: false}\n", ""}, // O73.off says it
+	} {
+		found, err := find(t.Context(), hosttest.Mounted(t, node(t, tt.version, tt.flags, tt.text, nil)))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%d found: %v", len(found), err)
+		}
+		if got := printed(found[0], "refused_values"); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s, %s: %q, want %q", tt.version, tt.text, got, tt.want)
 		}
 	}
 }

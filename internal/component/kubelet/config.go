@@ -24,7 +24,8 @@ type document struct {
 type value struct {
 	told
 	null   bool
-	opaque bool      // a list of maps, which no flag has
+	opaque bool      // a list of maps or of nothing, which no flag has
+	items  int       // of an opaque list
 	fields *document // of a map; nil for everything else
 }
 
@@ -118,6 +119,23 @@ func (d document) options() map[string]told {
 		}
 		if !v.opaque && !v.null {
 			out[name] = v.told
+		}
+	}
+	return out
+}
+
+// plain is the document as JSON has it, with scalars and lists as texts.
+func (d document) plain() map[string]any {
+	out := map[string]any{}
+	for _, name := range d.names {
+		switch v := d.members[name]; {
+		case v.null:
+		case v.fields != nil:
+			out[name] = v.fields.plain()
+		case v.opaque:
+			out[name] = make([]any, v.items)
+		default:
+			out[name] = v.value
 		}
 	}
 	return out
@@ -256,7 +274,7 @@ func readValue(n *yaml.Node, name string, left *int, depth int) (v value, err er
 		var parts []string
 		for _, c := range n.Content {
 			if c = conf.Aliased(c); c.Kind != yaml.ScalarNode {
-				return value{opaque: true}, nil
+				return value{opaque: true, items: len(n.Content)}, nil
 			}
 			parts = append(parts, scalar(c))
 		}

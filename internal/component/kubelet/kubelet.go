@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -148,7 +149,7 @@ type Reported struct {
 	Version   string // "" where the node does not say it
 	OpenShift bool
 	// As is the release that the kubelet is taken for; 0 for its own.
-	As Release
+	As kuberelease.Release
 }
 
 // Of is the kubelet of a node that says itself what it runs with.
@@ -157,7 +158,7 @@ func Of(r Reported) (component.Installed, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: doc.options(), config: told{r.At, r.At}, document: doc, reported: true, openshift: r.OpenShift || openshiftBuild(r.Version)}
+	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: doc.options(), config: told{r.At, r.At}, document: doc, reported: true, openshift: r.OpenShift || kuberelease.KubeletOf(r.Version).OpenShift}
 	for name := range i.running {
 		i.running[name] = told{i.running[name].value, r.At} // it is one line
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fettle.dev/fettle/internal/kuberelease"
 )
 
 // Release is a minor version of Kubernetes 1.x: the rules of a kubelet, and of the API
@@ -60,7 +62,7 @@ const (
 )
 
 // String is the release as Kubernetes writes it: 1.36.
-func (r Release) String() string { return "1." + strconv.Itoa(int(r)) }
+func (r Release) String() string { return kuberelease.Release(r).String() }
 
 // orNewest is the release whose rules are applied: for one that is not known or newer than
 // these rules, Newest.
@@ -71,23 +73,10 @@ func (r Release) orNewest() Release {
 	return r
 }
 
-// ParseRelease reads the version of a kubelet: v1.36.3, v1.35.4+k3s1, 1.31. It reports
-// false for a text that does not begin with a major and a minor number, and for majors
-// other than 1.
+// ParseRelease reads the version of a kubelet, as kuberelease.Parse does.
 func ParseRelease(version string) (Release, bool) {
-	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "1.")
-	if !ok {
-		return 0, false
-	}
-	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
-	if after := rest[len(digits):]; after != "" && !strings.ContainsAny(after[:1], ".-+") {
-		return 0, false
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 1 || n > 999 {
-		return 0, false
-	}
-	return Release(n), true
+	r, ok := kuberelease.Parse(version)
+	return Release(r), ok
 }
 
 // unmodeled are the feature gates that change an admission in a way that is not known

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	component "fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -184,7 +184,7 @@ func TestGateStages(t *testing.T) {
 	for name, s := range gateStages {
 		for r := Oldest; r <= Newest; r++ {
 			now, ok := s.at(r)
-			known, exists := component.Known().Gate(name, component.Release(r))
+			known, exists := kuberelease.Known().Gate(name, kuberelease.Release(r))
 			word := map[stage]string{alpha: "alpha", beta: "beta", stable: "ga"}[now]
 			if exists && (!ok || known.Stage != word) || !exists && ok && now != stable {
 				t.Errorf("%s, Kubernetes %s: %q, want %+v (there: %t)", name, r, word, known, exists)

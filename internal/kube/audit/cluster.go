@@ -9,9 +9,9 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/kube/etcd"
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/platform/openshift"
 )
 
@@ -42,7 +42,7 @@ type Cluster struct {
 	Checks      []machine.HealthCheck
 	CoreNodes   []core.Node // what health looks at of them
 
-	as kubelet.Release // that the kubelets are taken for; 0 for their own
+	as kuberelease.Release // that the kubelets are taken for; 0 for their own
 }
 
 // Part is a part of a cluster that can be read or not.

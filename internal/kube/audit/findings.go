@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/component/etcd"
 	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/cluster"
 	"fettle.dev/fettle/internal/platform/openshift"
@@ -136,7 +137,7 @@ func (m *machineOf) Read(name string, _ rule.Type) rule.Answer {
 }
 
 // KubeletsAs are the findings of the nodes' kubelets as if those were of another release.
-func (c *Cluster) KubeletsAs(ctx context.Context, as kubelet.Release, rules *rule.Catalogue, disabled map[string]string) ([]rule.Finding, error) {
+func (c *Cluster) KubeletsAs(ctx context.Context, as kuberelease.Release, rules *rule.Catalogue, disabled map[string]string) ([]rule.Finding, error) {
 	other := *c
 	other.as = as
 	return other.kubelets(ctx, rules, disabled), ctx.Err()
@@ -185,7 +186,7 @@ func (kubeletOf) Read(name string, _ rule.Type) rule.Answer {
 	return rule.Answer{Unknown: name + " is read on the node"}
 }
 
-func (n *Node) machine(ctx context.Context, openshift bool, as kubelet.Release) rule.Machine {
+func (n *Node) machine(ctx context.Context, openshift bool, as kuberelease.Release) rule.Machine {
 	p := kubelet.Product
 	p.Find = func(context.Context, *host.Host) ([]component.Installed, error) {
 		if n.Unread != "" {

@@ -14,6 +14,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/internal/wording"
 )
@@ -21,19 +22,26 @@ import (
 // Machine is what is known of the node's machine; nil where nobody has looked yet.
 type Machine = admission.Node
 
+// On is the kubelet and the machine that a configuration is for.
+type On struct {
+	kuberelease.Kubelet
+	// Machine is nil where it is not known: then only what is wrong on every machine is found.
+	Machine *Machine
+}
+
 // Problems lists what would keep a kubelet from starting with a configuration: the
-// effective one, drop-ins merged. Without a machine only what is wrong on every machine
-// is found.
-func Problems(effective Fields, m *Machine) []string {
-	var problems []string
+// effective one, drop-ins merged. now is what it runs with: it has started with that.
+func Problems(effective, now Fields, on On) []string {
+	problems, unread := notStarting(effective, now, on.Kubelet), false
 	for _, s := range settings {
 		if v, ok := effective[s.name]; ok && v != nil {
 			if err := s.check(v); err != nil && !zero(v) {
 				problems = append(problems, fmt.Sprintf("%s: %v", s.name, err))
+				unread = true
 			}
 		}
 	}
-	if len(problems) > 0 {
+	if unread {
 		return problems // what follows reads these values
 	}
 	if !same("reservedSystemCPUs", effective["reservedSystemCPUs"], nil) {
@@ -47,13 +55,26 @@ func Problems(effective Fields, m *Machine) []string {
 	if err != nil {
 		return append(problems, err.Error())
 	}
-	if m == nil {
+	s.Release = admission.Release(on.Release)
+	if on.Machine == nil {
 		return append(problems, s.Problems()...)
 	}
-	if err := m.Check(); err != nil {
+	if err := on.Machine.Check(); err != nil {
 		return append(problems, err.Error())
 	}
-	return append(problems, admission.StartProblems(*m, s)...)
+	return append(problems, admission.StartProblems(*on.Machine, s)...)
+}
+
+// notStarting is what the kubelet's release does not start with, and what it runs with is not.
+func notStarting(effective, now Fields, k kuberelease.Kubelet) []string {
+	has := kuberelease.Judge(now, k).Refused
+	var out []string
+	for _, f := range kuberelease.Judge(effective, k).Refused {
+		if !slices.Contains(has, f) {
+			out = append(out, f.String())
+		}
+	}
+	return out
 }
 
 // zero says that a value means the kubelet's default.

@@ -195,7 +195,7 @@ func TestProblems(t *testing.T) {
 		{"{maxPods: 50, evictionHard: {memory.available: 5%}}", machine(), ""},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 3, limits: {memory: 100Mi}}]}", machine(), "no NUMA node 3"},
 	} {
-		got := strings.Join(Problems(parse(t, c.text), c.m), "; ")
+		got := strings.Join(Problems(parse(t, c.text), nil, On{Machine: c.m}), "; ")
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.text, got, c.want)
 		}
@@ -288,7 +288,7 @@ func FuzzCheck(f *testing.F) {
 		if err != nil || Check("at", fields) != nil {
 			return
 		}
-		Problems(fields, machine())
+		Problems(fields, nil, On{Machine: machine()})
 		if d := Differences(fields, fields); len(d) > 0 {
 			t.Errorf("%q differs from itself: %v", text, d)
 		}

@@ -74,3 +74,43 @@ func TestKeysByVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedValues: values that are not applied, and those with which the kubelets of the
+// version do not start.
+func TestRefusedValues(t *testing.T) {
+	const config = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: x}\nspec:\n  kubeletConfig:\n    maxPods: 500\n"
+	for _, tt := range []struct {
+		version, text string
+		want          []string // the beginnings
+	}{
+		{"4.22.1", "", nil},
+		{"4.22.1", "    featureGates:\n      MemoryManager: true\n", []string{"featureGates, line 7 (OpenShift applies"}},
+		{"4.22.1", "    featureGates:\n      KubeletTracing: false\n      NoSuchGate: true\n", []string{"featureGates, line 7 (OpenShift", "featureGates.KubeletTracing, line 7 (it is locked", "featureGates.NoSuchGate, line 7 (Kubernetes has no"}},
+		{"", "    featureGates: {NoSuchGate: true}\n", []string{"featureGates, line 7 (OpenShift applies"}},
+		{"4.16.1", "    memorySwap:\n      swapBehavior: LimitedSwap\n", []string{"memorySwap.swapBehavior, line 7 (it needs the feature gate NodeSwap"}},
+		{"4.17.1", "    memorySwap:\n      swapBehavior: UnlimitedSwap\n", []string{"memorySwap.swapBehavior, line 7 (want NoSwap"}},
+		{"4.21.1", "    memoryThrottlingFactor: 1.5\n    clusterDNS: [10.0.0.10]\n", []string{"clusterDNS, line 8 (OpenShift applies", "memoryThrottlingFactor, line 7 (1.5 is not"}},
+		{"4.19.1", "    containerLogMaxFiles: 1\n", nil},
+		{"4.20.1", "    containerLogMaxFiles: 1\n", []string{"containerLogMaxFiles, line 7"}},
+		{"4.12.1", "    containerLogMaxFiles: 1\n", nil},
+	} {
+		files := map[string]string{"k.yaml": config + tt.text}
+		if tt.version != "" {
+			files["v.yaml"] = "apiVersion: config.openshift.io/v1\nkind: ClusterVersion\nmetadata: {name: version}\nstatus: {desired: {version: " + tt.version + "}}\n"
+		}
+		s := directory(t, files)
+		got, ok := s.Answer("openshift.kubelet.k.yaml x.refused_values").Value.([]string)
+		if !ok || len(got) != len(tt.want) {
+			t.Errorf("%s, %q: %q", tt.version, tt.text, got)
+			continue
+		}
+		for i := range got {
+			if !strings.HasPrefix(got[i], tt.want[i]) {
+				t.Errorf("%s, %q: %q, want %q", tt.version, tt.text, got[i], tt.want[i])
+			}
+		}
+		if bad, passed := judge(catalogue(t), s); (bad["O04.values"].State == rule.Failed) != (len(tt.want) > 0) || passed["O04.values"] == (len(tt.want) > 0) {
+			t.Errorf("%s, %q: %+v", tt.version, tt.text, bad["O04.values"])
+		}
+	}
+}

@@ -76,6 +76,7 @@ func Source() platform.Source {
 		{Name: "kubelet.*.reconcile_s", Type: rule.Number, Unit: "s", Doc: "how often the CPU manager looks after its pods"},
 		{Name: "kubelet.*.topology", Type: rule.Text},
 		{Name: "kubelet.*.unknown_keys", Type: rule.List, Doc: "keys of the document, its spec and its kubeletConfig that neither a KubeletConfig nor a kubelet has, with the line and what may be meant"},
+		{Name: "kubelet.*.refused_values", Type: rule.List, Doc: "values of its kubeletConfig that the Machine Config Operator does not apply, or with which the kubelets of the cluster's version do not start"},
 
 		{Name: "health_check.*.max_unhealthy", Type: rule.Text},
 		{Name: "health_check.*.machines", Type: rule.Number, Doc: "machines that it is for, as its status says"},

@@ -112,7 +112,7 @@ func (k *Kubelet) Heartbeat(ctx context.Context) (node.Heartbeat, error) {
 		return h, fmt.Errorf("node %s does not say whether it is Ready", k.Node)
 	}
 	c := n.Status.Conditions[i]
-	h.Ready, h.Status, h.Why = c.Status == core.ConditionTrue, c.LastHeartbeatTime.Time, c.Message
+	h.Ready, h.Status, h.Why, h.Version = c.Status == core.ConditionTrue, c.LastHeartbeatTime.Time, c.Message, n.Status.NodeInfo.KubeletVersion
 	lease, err := k.Client.CoordinationV1().Leases(core.NamespaceNodeLease).Get(ctx, k.Node, meta.GetOptions{})
 	if err != nil {
 		return h, err

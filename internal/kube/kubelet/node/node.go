@@ -65,6 +65,8 @@ type Heartbeat struct {
 	Status time.Time
 	// Why is the message of the condition.
 	Why string
+	// Version is the kubelet's, as the node says it.
+	Version string
 }
 
 // Node is the node on which this runs.

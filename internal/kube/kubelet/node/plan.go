@@ -12,8 +12,10 @@ import (
 	"strings"
 
 	component "fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -151,7 +153,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 	if pending := kubelet.ChangeOf(now, with(files.ours), n.Machine).Settings; len(pending) > 0 {
 		return nil, refuse("%s: the files of the kubelet say something else than it runs with, so that its next start, and its way back, would change that too: restart it first, or put the files in order", strings.Join(pending, ", "))
 	}
-	if problems := kubelet.Problems(then, n.Machine); len(problems) > 0 {
+	if problems := kubelet.Problems(then, now, n.on(ctx)); len(problems) > 0 {
 		all := errors.New(problems[0])
 		for _, text := range problems[1:] {
 			all = fmt.Errorf("%w; %s", all, text)
@@ -183,6 +185,28 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 	}
 	p.Settled, err = p.settled(n)
 	return p, err
+}
+
+// on is the kubelet with its machine. Where the API server does not say its version, the
+// kubelet itself finds what its release does not take.
+func (n *Node) on(ctx context.Context) kubelet.On {
+	on := kubelet.On{Machine: n.Machine}
+	if h, err := n.Kubelet.Heartbeat(ctx); err == nil {
+		on.Kubelet = kuberelease.KubeletOf(h.Version)
+	}
+	on.Cgroup = cgroupVersion(n.Host)
+	return on
+}
+
+// cgroupVersion is that of a machine's control groups; 0 where it cannot be seen.
+func cgroupVersion(h *host.Host) int {
+	if _, err := h.Files.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		return 2
+	}
+	if _, err := h.Files.Stat("/sys/fs/cgroup/cpuset"); err == nil {
+		return 1
+	}
+	return 0
 }
 
 // settled says whether drop-in and kubelet are as wanted.

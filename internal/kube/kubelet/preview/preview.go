@@ -71,10 +71,13 @@ type PoolPlan struct {
 	Settings       kubelet.Fields `json:"settings,omitempty"`
 	Notes          []string       `json:"notes,omitempty"`
 	// Refused says why nothing of it would be done.
-	Refused        string     `json:"refused,omitempty"`
-	MaxUnavailable int        `json:"max_unavailable"`
-	Stopped        string     `json:"stopped,omitempty"`
-	Nodes          []NodePlan `json:"nodes,omitempty"`
+	Refused string `json:"refused,omitempty"`
+	// Releases are what the releases of the nodes' kubelets make of what the objects say,
+	// those that have something to say of it.
+	Releases       []ReleasePlan `json:"releases,omitempty"`
+	MaxUnavailable int           `json:"max_unavailable"`
+	Stopped        string        `json:"stopped,omitempty"`
+	Nodes          []NodePlan    `json:"nodes,omitempty"`
 }
 
 // NodePlan is what would be done to a node.
@@ -126,6 +129,9 @@ func Of(c Cluster) Plan {
 		}
 		if err == nil {
 			err = wrong[pool.Name]
+		}
+		if !pool.Removed {
+			out.byRelease(c, pool, members)
 		}
 		switch {
 		case pool.Removed:
@@ -240,7 +246,7 @@ func (n *Node) plan(pool Pool, want kubelet.Want, s rollout.Node) (p NodePlan, b
 	if c.Class == kubelet.Nothing {
 		return p, back
 	}
-	if problems := kubelet.Problems(then, nil); len(problems) > 0 {
+	if problems := kubelet.Problems(then, n.Runs, kubelet.On{Kubelet: n.kubelet()}); len(problems) > 0 {
 		p.Problem = "the kubelet would not start: " + strings.Join(problems, "; ")
 		return p, back
 	}

@@ -1,12 +1,12 @@
-package kubelet
+package kuberelease
 
 import (
 	"slices"
 	"testing"
 )
 
-// TestReleases: fields and gates by release, and releases outside the table.
-func TestReleases(t *testing.T) {
+// TestTable: fields and gates by release, and releases outside the table.
+func TestTable(t *testing.T) {
 	r := Known()
 	if r.Oldest != 29 || r.Newest != 37 {
 		t.Errorf("the table is of %s to %s", r.Oldest, r.Newest)
@@ -67,12 +67,12 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-func TestParseRelease(t *testing.T) {
+func TestParse(t *testing.T) {
 	for text, want := range map[string]Release{
 		"v1.36.3": 36, "1.36": 36, "1.35.4+k3s1": 35, "1.31.0-rc.1": 31, "1.29.4-1.1": 29, "1.32~rc1": 32,
 		"": 0, "1": 0, "1.": 0, "1.x": 0, "2.36": 0, "1.36x": 0, "1.0": 0, "v": 0, "1.-3": 0, "1.99999": 0, "36": 0,
 	} {
-		if got, ok := ParseRelease(text); got != want || ok != (want != 0) {
+		if got, ok := Parse(text); got != want || ok != (want != 0) {
 			t.Errorf("%q is %d, %t", text, got, ok)
 		}
 	}

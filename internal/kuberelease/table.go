@@ -1,4 +1,7 @@
-package kubelet
+// Package kuberelease says what the kubelets of the releases of Kubernetes know: the fields
+// of their configuration, their feature gates, defaults that changed, and with which
+// configurations they do not start. It reads no machine and links nothing of Kubernetes.
+package kuberelease
 
 import (
 	_ "embed"
@@ -16,10 +19,10 @@ type Release int
 // String is the release as Kubernetes writes it: 1.36.
 func (r Release) String() string { return "1." + strconv.Itoa(int(r)) }
 
-// ParseRelease reads the version of a kubelet: v1.36.3, 1.35.4-1.1, 1.31. It reports false
+// Parse reads the version of a kubelet: v1.36.3, 1.35.4-1.1, 1.31. It reports false
 // for a text that does not begin with a major and a minor number, and for majors other
 // than 1.
-func ParseRelease(version string) (Release, bool) {
+func Parse(version string) (Release, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "1.")
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
 	after := rest[len(digits):]
@@ -43,6 +46,8 @@ type Releases struct {
 	fields         map[string][]span
 	gates          map[string][]span
 	defaults       map[string][]span
+	needs          map[string][]span
+	loaders        map[string][]span
 }
 
 // span is what holds from a release to another, both included.
@@ -58,22 +63,22 @@ var releasesText string
 var Known = sync.OnceValue(func() *Releases {
 	r, err := readReleases(releasesText)
 	if err != nil {
-		panic(err) // it is embedded; TestReleases reads it
+		panic(err) // it is embedded; TestTable reads it
 	}
 	return r
 })
 
 func readReleases(text string) (*Releases, error) {
-	r := &Releases{fields: map[string][]span{}, gates: map[string][]span{}, defaults: map[string][]span{}}
+	r := &Releases{fields: map[string][]span{}, gates: map[string][]span{}, defaults: map[string][]span{}, needs: map[string][]span{}, loaders: map[string][]span{}}
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) < 2 || words[0] == "#" {
 			continue
 		}
-		into := map[string]map[string][]span{"field": r.fields, "gate": r.gates, "default": r.defaults}[words[0]]
+		into := map[string]map[string][]span{"field": r.fields, "gate": r.gates, "default": r.defaults, "needs": r.needs, "loader": r.loaders}[words[0]]
 		switch {
 		case words[0] == "release":
-			of, ok := ParseRelease(words[1])
+			of, ok := Parse(words[1])
 			if !ok || r.Newest != 0 && of != r.Newest+1 {
 				return nil, fmt.Errorf("%q: releases are to follow each other", line)
 			}
@@ -81,7 +86,7 @@ func readReleases(text string) (*Releases, error) {
 				r.Oldest = of
 			}
 		case into == nil:
-			return nil, fmt.Errorf("%q: want release, field, gate or default", line)
+			return nil, fmt.Errorf("%q: want release, field, gate, default, needs or loader", line)
 		}
 		for _, word := range words[2:] {
 			if into == nil {
@@ -116,7 +121,7 @@ func (r *Releases) Nearest(of Release) Release { return min(max(of, r.Oldest), r
 // Target reads a release that a kubelet is to be taken for, and names the known one whose
 // rules are applied: the newest, for one that is newer than is known.
 func (r *Releases) Target(text string) (to, rules Release, err error) {
-	to, ok := ParseRelease(text)
+	to, ok := Parse(text)
 	if !ok || to < r.Oldest {
 		return 0, 0, fmt.Errorf("%q: want a release of Kubernetes from %s to %s", text, r.Oldest, r.Newest)
 	}
@@ -193,3 +198,38 @@ func (r *Releases) said(spans []span) string {
 func (r *Releases) Default(name string, of Release) (string, bool) {
 	return r.at(r.defaults[name], of)
 }
+
+// Needs are the feature gates without which a gate cannot be on: from 1.35 on a kubelet
+// does not start then.
+func (r *Releases) Needs(gate string, of Release) []string {
+	text, ok := r.at(r.needs[gate], of)
+	if !ok {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// Loads reports whether the kubelet of a release reads its files in a way: one of the
+// Loader constants.
+func (r *Releases) Loads(way string, of Release) bool {
+	_, ok := r.at(r.loaders[way], of)
+	return ok
+}
+
+// Ways in which kubelets read their files.
+const (
+	// LoaderGate: with --config-dir the environment needs KUBELET_CONFIG_DROPIN_DIR_ALPHA, or
+	// the kubelet does not start.
+	LoaderGate = "gate"
+	// LoaderVersioned: drop-ins are merged into the configuration as a file has it, and
+	// defaults fill in what is then not set. Without it they are merged into the one in
+	// memory, whose members have other names: null removes nothing, an explicit zero stays.
+	LoaderVersioned = "versioned"
+	// LoaderKinds: a drop-in has to be a KubeletConfiguration of v1beta1.
+	LoaderKinds = "kinds"
+	// LoaderEviction: mergeDefaultEvictionSettings fills evictionHard of the main file with
+	// the thresholds that it does not have.
+	LoaderEviction = "eviction"
+	// LoaderSkipped: files in the directory that are not read are logged.
+	LoaderSkipped = "skipped"
+)

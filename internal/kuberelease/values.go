@@ -1,0 +1,338 @@
+package kuberelease
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// value is a check of a kubelet at its start. It holds from release first to last; 0 is
+// open. check returns why the kubelet does not start, "" where it does.
+type value struct {
+	field       string
+	first, last Release
+	check       func(j *judge, path []string) string
+}
+
+// values are the checks that depend on the release or on a feature gate, and some that go
+// with them.
+// Source: k8s.io/kubernetes v1.29.14 to v1.37.2, pkg/kubelet/apis/config/validation,
+// ValidateKubeletConfiguration (test/admission TestConfigValidation asks it).
+var values = []value{
+	{"containerLogMaxFiles", 33, 0, atLeast(2)},
+	{"containerLogMaxWorkers", 30, 0, atLeast(1)},
+	{"containerLogMonitorInterval", 30, 0, func(j *judge, path []string) string {
+		if d := j.span(path...); d != 0 && d < 3*time.Second {
+			return fmt.Sprintf("%s is less than 3s", d)
+		}
+		return ""
+	}},
+	{"cpuCFSQuotaPeriod", 0, 0, quotaPeriod},
+	{"crashLoopBackOff.maxContainerRestartPeriod", 32, 0, restartPeriod},
+	{"defaultPodSysctls", 37, 0, podSysctls},
+	{"enableSystemLogQuery", 0, 0, func(j *judge, path []string) string {
+		switch {
+		case !j.isTrue(false, path...):
+			return ""
+		case !j.isTrue(true, "enableSystemLogHandler"):
+			return "it needs enableSystemLogHandler"
+		}
+		return j.needs("NodeLogQuery")
+	}},
+	{"enforceNodeAllocatable", 0, 0, enforced},
+	{"failCgroupV1", 31, 0, func(j *judge, path []string) string {
+		standard, _ := j.table.Default("failCgroupV1", j.kubelet.Release)
+		if j.kubelet.Cgroup != 1 || !j.isTrue(standard == "true", path...) {
+			return ""
+		}
+		return "it is true (the default from Kubernetes 1.35 on), and the machine has control groups of version 1: boot it with version 2, or set failCgroupV1 to false"
+	}},
+	{"imageMaximumGCAge", 0, 0, maximumAge},
+	{"imageMinimumGCAge", 36, 0, func(j *judge, path []string) string {
+		if j.span(path...) < 0 {
+			return "it is negative"
+		}
+		return ""
+	}},
+	{"imagePullCredentialsVerificationPolicy", 33, 0, func(j *judge, path []string) string {
+		policies := []string{"NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"}
+		return j.gated("KubeletEnsureSecretPulledImages", policies, path)
+	}},
+	{"maxParallelImagePulls", 0, 0, func(j *judge, path []string) string {
+		n, ok := j.number(path...)
+		switch {
+		case ok && n < 1:
+			return fmt.Sprintf("%v is less than 1", n)
+		case n > 1 && j.isTrue(false, "serializeImagePulls"):
+			return "more than 1 needs serializeImagePulls: false"
+		}
+		return ""
+	}},
+	{"memoryReservationPolicy", 36, 0, func(j *judge, path []string) string {
+		switch text := j.text(path...); text {
+		case "", "None":
+			return ""
+		case "TieredReservation":
+			return j.needs("MemoryQoS")
+		default:
+			return oneOf(text, []string{"None", "TieredReservation"})
+		}
+	}},
+	{"memorySwap.swapBehavior", 0, 29, func(j *judge, path []string) string {
+		return j.gated("NodeSwap", []string{"LimitedSwap", "UnlimitedSwap"}, path)
+	}},
+	{"memorySwap.swapBehavior", 30, 0, func(j *judge, path []string) string {
+		return j.gated("NodeSwap", []string{"NoSwap", "LimitedSwap"}, path)
+	}},
+	{"memoryThrottlingFactor", 0, 0, throttling},
+	{"preloadedImagesVerificationAllowlist", 33, 0, func(j *judge, path []string) string {
+		switch {
+		case j.text(path...) == "":
+			return ""
+		case j.on("KubeletEnsureSecretPulledImages") && j.text("imagePullCredentialsVerificationPolicy") != "NeverVerifyAllowlistedImages":
+			return "it needs imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages"
+		}
+		return j.needs("KubeletEnsureSecretPulledImages")
+	}},
+	{"runOnce", 32, 0, func(j *judge, path []string) string {
+		if j.isTrue(false, path...) {
+			return "kubelets run once no more since Kubernetes 1.32: remove it"
+		}
+		return ""
+	}},
+	{"serverTLSBootstrap", 0, 0, func(j *judge, path []string) string {
+		if !j.isTrue(false, path...) {
+			return ""
+		}
+		return j.needs("RotateKubeletServerCertificate")
+	}},
+	{"shutdownGracePeriod", 0, 0, gracePeriod},
+	{"shutdownGracePeriodCriticalPods", 0, 0, func(j *judge, path []string) string {
+		if why := gracePeriod(j, path); why != "" || j.span(path...) <= j.span("shutdownGracePeriod") {
+			return why
+		}
+		return "it is more than shutdownGracePeriod, of which it is a part"
+	}},
+	{"shutdownGracePeriodByPodPriority", 0, 0, func(j *judge, path []string) string {
+		list, isList := j.at(path...).([]any)
+		switch {
+		case !j.set(path...) || isList && len(list) == 0:
+			return ""
+		case j.on("GracefulNodeShutdownBasedOnPodPriority") && (j.span("shutdownGracePeriod") > 0 || j.span("shutdownGracePeriodCriticalPods") > 0):
+			return "it does not go with shutdownGracePeriod"
+		}
+		return j.needs("GracefulNodeShutdownBasedOnPodPriority")
+	}},
+	{"singleProcessOOMKill", 32, 0, func(j *judge, path []string) string {
+		if j.kubelet.Cgroup == 1 && !j.isTrue(true, path...) {
+			return "false needs control groups of version 2, and the machine has version 1"
+		}
+		return ""
+	}},
+	{"tracing", 0, 33, func(j *judge, path []string) string {
+		if !j.set(path...) {
+			return ""
+		}
+		return j.needs("KubeletTracing")
+	}},
+	{"userNamespaces.idsPerPod", 33, 0, func(j *judge, path []string) string {
+		const unit = 65536
+		if n, ok := j.number(path...); ok && (n < unit || int64(n)%unit != 0 || n > 1<<32-1) {
+			return fmt.Sprintf("want a multiple of %d below 2^32, found %s", unit, j.text(path...))
+		}
+		return ""
+	}},
+}
+
+// atLeast is a check for whole numbers; one that is not set has its default.
+func atLeast(least float64) func(*judge, []string) string {
+	return func(j *judge, path []string) string {
+		if n, ok := j.number(path...); ok && n < least {
+			return fmt.Sprintf("%v is less than %v", n, least)
+		}
+		return ""
+	}
+}
+
+// gated is a choice that needs a feature gate.
+func (j *judge) gated(gate string, choices []string, path []string) string {
+	text := j.text(path...)
+	switch {
+	case text == "":
+		return ""
+	case !j.on(gate):
+		return j.needs(gate)
+	}
+	return oneOf(text, choices)
+}
+
+func oneOf(text string, choices []string) string {
+	if slices.Contains(choices, text) {
+		return ""
+	}
+	return fmt.Sprintf("want %s, found %q", strings.Join(choices, " or "), text)
+}
+
+func quotaPeriod(j *judge, path []string) string {
+	const standard = 100 * time.Millisecond
+	d := j.span(path...)
+	switch {
+	case d == 0 || d == standard:
+		return ""
+	case !j.on("CustomCPUCFSQuotaPeriod"):
+		return j.needs("CustomCPUCFSQuotaPeriod")
+	case d < time.Millisecond || d > time.Second:
+		return fmt.Sprintf("%s is not from 1ms to 1s", d)
+	}
+	return ""
+}
+
+func restartPeriod(j *judge, path []string) string {
+	if !j.set(path...) {
+		return ""
+	}
+	if why := j.needs("KubeletCrashLoopBackOffMax"); why != "" {
+		return why
+	}
+	if d := j.span(path...); d < time.Second || d.Milliseconds() > 300_000 {
+		return fmt.Sprintf("%s is not from 1s to 300s", d)
+	}
+	return ""
+}
+
+func maximumAge(j *judge, path []string) string {
+	const defaultMinimum = 2 * time.Minute
+	age, least := j.span(path...), j.span("imageMinimumGCAge")
+	if least == 0 {
+		least = defaultMinimum
+	}
+	switch {
+	case age == 0:
+		return ""
+	case !j.on("ImageMaximumGCAge"):
+		return j.needs("ImageMaximumGCAge")
+	case age < 0:
+		return "it is negative"
+	case age <= least:
+		return fmt.Sprintf("%s is not more than imageMinimumGCAge, %s", age, least)
+	}
+	return ""
+}
+
+// gracePeriod is a check of the two times of a shutdown.
+func gracePeriod(j *judge, path []string) string {
+	d := j.span(path...)
+	switch {
+	case d == 0, d < 0 && !j.on("GracefulNodeShutdown"):
+		return ""
+	case d > 0 && !j.on("GracefulNodeShutdown"):
+		return j.needs("GracefulNodeShutdown")
+	case d < time.Second:
+		return fmt.Sprintf("%s is less than 1s, and not 0", d)
+	}
+	return ""
+}
+
+func throttling(j *judge, path []string) string {
+	const formerDefault = 0.9
+	factor, ok := j.number(path...)
+	switch {
+	case !ok:
+		return ""
+	case factor <= 0 || factor > 1:
+		return fmt.Sprintf("%v is not above 0 and at most 1", factor)
+	case j.kubelet.Release >= 37 && factor != formerDefault && !j.on("MemoryQoS"):
+		return "with the feature gate MemoryQoS off, Kubernetes 1.37 and later take no other factor than 0.9: remove it"
+	}
+	return ""
+}
+
+// enforced is a check of enforceNodeAllocatable.
+func enforced(j *judge, path []string) string {
+	const none = "none"
+	choices := []string{"pods", "system-reserved", "kube-reserved", none}
+	if j.kubelet.Release >= 32 {
+		choices = append(choices, "system-reserved-compressible", "kube-reserved-compressible")
+	}
+	text := j.text(path...)
+	switch {
+	case !j.set(path...):
+		text = "pods" // the default
+	case text == "":
+		return ""
+	}
+	items := strings.Split(text, ",")
+	for n, item := range items {
+		reserved, isReserved := strings.CutSuffix(strings.TrimSuffix(item, "-compressible"), "-reserved")
+		group := reserved + "ReservedCgroup"
+		switch {
+		case !slices.Contains(choices, item):
+			return oneOf(item, choices)
+		case item == none && len(items) > 1:
+			return "none goes with nothing else"
+		case j.kubelet.Release >= 31 && slices.Contains(items[:n], item):
+			return fmt.Sprintf("%s is there twice", item)
+		case isReserved && j.text(group) == "":
+			return fmt.Sprintf("%s needs %s", item, group)
+		case isReserved && j.kubelet.Release >= 32 && slices.Contains(items, item+"-compressible"):
+			return fmt.Sprintf("%s and %[1]s-compressible exclude each other", item)
+		case (item != none || j.kubelet.Release < 31) && !j.isTrue(true, "cgroupsPerQOS"):
+			return fmt.Sprintf("%s needs cgroupsPerQOS: true", item)
+		}
+	}
+	return ""
+}
+
+// sysctlName is what the name of a sysctl can look like.
+var sysctlName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
+})
+
+func podSysctls(j *judge, path []string) string {
+	set, _ := j.at(path...).(map[string]any)
+	if len(set) == 0 {
+		return ""
+	}
+	if why := j.needs("DefaultPodSysctls"); why != "" {
+		return why
+	}
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		dotted := dots(name)
+		switch {
+		case !sysctlName().MatchString(name) || len(name) > 253:
+			return fmt.Sprintf("%q is not the name of a sysctl", name)
+		case !namespaced(dotted):
+			return fmt.Sprintf("%s is not namespaced: a pod cannot have its own", name)
+		case seen[dotted]:
+			return fmt.Sprintf("%s is there twice", dotted)
+		}
+		seen[dotted] = true
+	}
+	return ""
+}
+
+// dots is the name of a sysctl with dots: of net/ipv4/conf/eth0.100/rp_filter that is
+// net.ipv4.conf.eth0/100.rp_filter.
+func dots(name string) string {
+	if first := strings.IndexAny(name, "./"); first < 0 || name[first] == '.' {
+		return name
+	}
+	return strings.NewReplacer(".", "/", "/", ".").Replace(name)
+}
+
+// namespaced reports whether the kubelet takes a sysctl for one of a namespace.
+// Source: k8s.io/component-helpers v0.37.2, node/util/sysctl/namespace.go.
+func namespaced(name string) bool {
+	switch name {
+	case "kernel.domainname", "kernel.sem", "kernel.shmall", "kernel.shmmax", "kernel.shmmni", "kernel.shm_rmid_forced", "kernel.shm",
+		"kernel.msgmax", "kernel.msgmnb", "kernel.msgmni", "kernel.msg":
+		return true
+	}
+	top, _, _ := strings.Cut(name, ".")
+	return top != name && (top == "net" || top == "user" || strings.HasPrefix(name, "fs.mqueue."))
+}
