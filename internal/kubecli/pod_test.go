@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,6 +46,10 @@ func vm(t *testing.T) string {
 		"/sys/devices/system/node/node0/distance":                                "10\n",
 		"/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages": "0\n",
 		"/var/lib/kubelet/cpu_manager_state":                                     fmt.Sprintf(`{"policyName":"static","defaultCpuSet":"0","entries":{"uid-1":{"cpumanager":"1"}},"checksum":%d}`, c.Checksum),
+	}
+	// One CPU: 39 by the kubelet, 100 by the runtime; 1500m are allocatable.
+	for group, weight := range map[string]int{podGroup: 100, path.Dir(podGroup): 39, "/kubepods.slice": 59, "/system.slice": 100, "/init.scope": 100} {
+		files["/sys/fs/cgroup"+group+"/cpu.weight"] = fmt.Sprintln(weight)
 	}
 	for cpu := range 2 {
 		at := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/", cpu)
@@ -235,6 +240,9 @@ func TestPodVerify(t *testing.T) {
 	code, out, errs = run(t, "--kubeconfig", config, "pod", "verify", "pod/cpumanager-6cqz7", "--root", root, "--output", "json")
 	valid(t, "pod-verify", []byte(out))
 	var d struct {
+		Weights struct {
+			Pod struct{ Formula string }
+		} `json:"cpu_weights"`
 		Result   string
 		Checks   []struct{ Check, Result string }
 		Messages []any
@@ -248,7 +256,7 @@ func TestPodVerify(t *testing.T) {
 			failed++
 		}
 	}
-	if code != ui.GateNotMet || d.Result != "fail" || failed != 2 || !strings.Contains(errs, "has not what it was promised") {
+	if code != ui.GateNotMet || d.Result != "fail" || failed != 2 || d.Weights.Pod.Formula != "linear" || !strings.Contains(errs, "has not what it was promised") {
 		t.Errorf("exit code %d, %+v, said %q", code, d, errs)
 	}
 	for _, c := range []struct {

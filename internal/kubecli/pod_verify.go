@@ -24,8 +24,9 @@ func podVerifyCommand(a *app) *cobra.Command {
 		Use: "verify POD", Short: "On a node: see whether a pod runs on the CPUs that it was promised, and who else may",
 		Long: `Looks at a pod on its node: its class, the CPUs that the kubelet's CPU manager
 holds for its containers, those of their control groups (version 1 or 2), those
-that each of their threads may run on, who else may run there, and what is left
-for other pods. It runs on the pod's node, as root, and sees all processes there;
+that each of their threads may run on, who else may run there, by which formula
+their CPU weights were written and what share of the CPUs that is, and what is
+left for other pods. It runs on the pod's node, as root, and sees all processes there;
 in a pod of that node it needs hostPID and the node's root (--root /host).
 
 Exit code 3 if the pod has not what it was promised.`,
@@ -98,7 +99,7 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 
 // printVerified is the table for people.
 func printVerified(s *ui.Screen, d *pinning.Document) {
-	color := map[string]string{pinning.Pass: ui.Green, pinning.Fail: ui.Red, pinning.Unknown: ui.Yellow}
+	color := map[string]string{pinning.Pass: ui.Green, pinning.Fail: ui.Red, pinning.Unknown: ui.Yellow, pinning.Warn: ui.Yellow}
 	fmt.Fprintf(s.Out, "pod %s/%s on %s: %s\n", ui.Printable(d.Namespace), ui.Printable(d.Pod), ui.Printable(d.Node), s.Paint(color[d.Result], d.Result))
 	heading := func(text string) {
 		if s.Format == ui.Markdown {

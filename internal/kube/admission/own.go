@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -46,4 +47,28 @@ func (in Input) Pool() (Pool, error) {
 		pool.Free = k.cpu.available(k.cpu.shared)
 	}
 	return pool, nil
+}
+
+// CPUShares are the CPU shares of the pod's own control group, by its requests
+// (pkg/kubelet/cm/helpers_linux.go, ResourceConfigForPod).
+func (p *Pod) CPUShares() uint64 {
+	if p.qos().Class == BestEffort {
+		return kuberelease.Shares(0)
+	}
+	q := p.requests()[CPU]
+	return kuberelease.Shares(q.MilliValue())
+}
+
+// ContainerCPUShares are those that the container runtime is told for a container
+// (pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources).
+func (p *Pod) ContainerCPUShares(name string) uint64 {
+	c := p.container(name)
+	if c == nil {
+		return kuberelease.Shares(0)
+	}
+	q, ok := c.Requests[CPU]
+	if !ok {
+		q = c.Limits[CPU]
+	}
+	return kuberelease.Shares(q.MilliValue())
 }

@@ -216,15 +216,9 @@ func hierarchies(text string) []Hierarchy {
 
 // CPUs are those of a control group, and the file that says so.
 func (h *Hierarchy) CPUs(group string) (cpus unit.CPUSet, file string, err error) {
-	inside := group
-	if h.Root != "/" {
-		var ok bool
-		if inside, ok = strings.CutPrefix(group, h.Root); !ok || inside != "" && inside[0] != '/' {
-			return cpus, "", fmt.Errorf("control group %s is not below %s, which is what is mounted at %s", group, h.Root, h.Mount)
-		}
-	}
-	if slices.Contains(strings.Split(inside, "/"), "..") {
-		return cpus, "", fmt.Errorf("control group %s is outside of what is seen here: the process that looks is in a namespace of its own", group)
+	inside, err := h.inside(group)
+	if err != nil {
+		return cpus, "", err
 	}
 	name := "cpuset.cpus"
 	if h.Version == 2 {
@@ -239,4 +233,19 @@ func (h *Hierarchy) CPUs(group string) (cpus unit.CPUSet, file string, err error
 		err = fmt.Errorf("%s: %w", file, err)
 	}
 	return cpus, file, err
+}
+
+// inside is the path of a group below the mount.
+func (h *Hierarchy) inside(group string) (string, error) {
+	inside := group
+	if h.Root != "/" {
+		var ok bool
+		if inside, ok = strings.CutPrefix(group, h.Root); !ok || inside != "" && inside[0] != '/' {
+			return "", fmt.Errorf("control group %s is not below %s, which is what is mounted at %s", group, h.Root, h.Mount)
+		}
+	}
+	if slices.Contains(strings.Split(inside, "/"), "..") {
+		return "", fmt.Errorf("control group %s is outside of what is seen here: the process that looks is in a namespace of its own", group)
+	}
+	return inside, nil
 }

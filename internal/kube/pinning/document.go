@@ -19,6 +19,8 @@ type Document struct {
 	Containers []ContainerDoc `json:"containers"`
 	Company    []CompanyDoc   `json:"company"`
 	Left       LeftDoc        `json:"left"`
+	// Weights are there where control groups are of version 2 and could be read.
+	Weights *WeightsDoc `json:"cpu_weights,omitempty"`
 }
 
 // ContainerDoc is a container of the pod.

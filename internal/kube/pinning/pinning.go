@@ -37,6 +37,7 @@ type Facts struct {
 	Groups  map[string]Group
 	Unread  map[string]string
 	Version int // of control groups
+	Weights Weights
 	// Others are the containers of the other pods on the node.
 	Others []Other
 	// Capacity is the room of the node; nil if it is not known.
@@ -68,6 +69,8 @@ const (
 	Unknown = "unknown"
 	// Note is neither good nor bad.
 	Note = "note"
+	// Warn is worth a look, and breaks no promise.
+	Warn = "warn"
 )
 
 // Check is one thing that was looked at.
@@ -106,6 +109,7 @@ func Verify(f *Facts) *Document {
 	case own == 0:
 		j.say("", "CPUs of its own", Note, "no container has any: %s", j.whyNone())
 	}
+	j.weights()
 	j.left()
 	j.doc.conclude()
 	return j.doc

@@ -71,7 +71,37 @@ func Facts(files host.Files, s *node.Snapshot, pod *core.Pod) (*pinning.Facts, e
 			f.Groups[p.Group] = pinning.Group{CPUs: cpus, File: file}
 		}
 	}
+	f.Weights = weights(tree, f)
 	return f, nil
+}
+
+// weights are the CPU weights of the pod's groups.
+func weights(tree *cgroup.Hierarchy, f *pinning.Facts) pinning.Weights {
+	w := pinning.Weights{Containers: map[string]cgroup.Weight{}}
+	if tree.Version != 2 {
+		return w
+	}
+	for _, c := range f.Containers {
+		group := ""
+		for i := range f.Processes {
+			if group = cgroup.ContainerGroup(f.Processes[i].Group, c.ID); group != "" {
+				break
+			}
+		}
+		if !c.Running || group == "" || !cgroup.Pod(group, f.UID) {
+			continue
+		}
+		all, err := tree.Weights(group)
+		if err == nil && len(all) < 2 {
+			err = fmt.Errorf("control group %s has no group of a pod above it", group)
+		}
+		if err != nil {
+			w.Unread = err.Error()
+			return w
+		}
+		w.Containers[c.Name], w.Pod = all[0], all[1:]
+	}
+	return w
 }
 
 // containersOf are the containers of a pod with what its status says of them.
