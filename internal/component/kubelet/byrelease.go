@@ -20,13 +20,7 @@ import (
 // there.
 func As(r kuberelease.Release) component.Product {
 	p := Product
-	p.Find = func(ctx context.Context, h *host.Host) ([]component.Installed, error) {
-		all, err := find(ctx, h)
-		for _, i := range all {
-			i.(*installed).version = rule.Answer{Value: r.String(), At: "--for " + r.String()}
-		}
-		return all, err
-	}
+	p.Find = func(ctx context.Context, h *host.Host) ([]component.Installed, error) { return findAs(ctx, h, r) }
 	return p
 }
 
@@ -37,6 +31,7 @@ var releaseInputs = []rule.Input{
 	{Name: "kubelet.locked_gates", Type: rule.List, Doc: "feature gates that this release has locked to another value"},
 	{Name: "kubelet.unknown_fields", Type: rule.List, Doc: "fields of the configuration that this release does not have"},
 	{Name: "kubelet.refused_values", Type: rule.List, Doc: "values with which a kubelet of this release does not start, other than feature gates that it does not know or has locked, failCgroupV1 and memoryThrottlingFactor"},
+	{Name: "kubelet.skipped_files", Type: rule.List, Doc: "files in the directory of drop-ins that the kubelet does not read, since their names do not end in .conf; absent without such a directory"},
 	{Name: "kubelet.memory_throttling_factor", Type: rule.Number, Doc: "memoryThrottlingFactor as it is written; absent where it is not"},
 	{Name: "kubelet.memory_qos", Type: rule.Truth, Doc: "whether the feature gate MemoryQoS is on"},
 	{Name: "kubelet.hugepage_aware_eviction", Type: rule.Truth, Doc: "whether the feature gate HugepageAwareEviction is on"},
@@ -52,6 +47,12 @@ func (i *installed) byRelease(input string) (a rule.Answer, ok bool) {
 		return rule.Answer{}, true
 	case strings.HasSuffix(input, "_gates") && len(i.gates()) == 0:
 		return rule.Answer{Value: []string{}, At: i.config.at}, true // of any release
+	}
+	if input == "skipped_files" {
+		if d, ok := i.flag("config-dir"); ok {
+			return rule.Answer{Value: append([]string{}, i.skipped...), At: d.value}, true
+		}
+		return rule.Answer{}, true
 	}
 	version, _ := i.version.Value.(string)
 	r, known := kuberelease.Parse(version)
@@ -198,6 +199,9 @@ func (i *installed) refusedValues(r kuberelease.Release) rule.Answer {
 	}
 	config["featureGates"] = gates
 	var out, at []string
+	if dir, ok := i.flags["--config-dir"]; ok && !i.dropInGate && i.running["--config-dir"].value == "" && kuberelease.Known().Loads(kuberelease.LoaderGate, r) {
+		out, at = append(out, fmt.Sprintf("--config-dir, %s (Kubernetes %s wants %s=on in the kubelet's environment)", dir.at, r, dropInVariable)), append(at, dir.at)
+	}
 	for _, f := range kuberelease.Judge(config, kuberelease.Kubelet{Release: r, OpenShift: i.openshift}).Refused {
 		top, rest, _ := strings.Cut(f.Field, ".")
 		place := i.place(i.document.members[top].told).at

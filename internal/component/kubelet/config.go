@@ -2,7 +2,9 @@ package kubelet
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/host"
 )
 
 // document is a KubeletConfiguration, or a map in one: its members in the order of the
@@ -154,6 +157,61 @@ func (d document) flat() string {
 	return strings.Join(parts, ",")
 }
 
+// loadAll merges the files of a kubelet, the main one first. versioned is how kubelets from
+// 1.32 on do it: each drop-in patches the configuration as a file has it, and defaults
+// fill in what is then not set. Before 1.32 the drop-ins patch each other, and the result
+// goes over the main file's with its defaults: null removes only what a drop-in before has
+// set, and an explicit zero stays (kubelet 1.29.14 and 1.31.14, cmd/kubelet/app/server.go,
+// mergeKubeletConfigurations: their members have other names in memory; test/admission
+// TestConfigMergeBefore32).
+func loadAll(h *host.Host, configs []string, versioned bool) (document, error) {
+	var merged, over document
+	for n, name := range configs {
+		text, err := h.Files.ReadFile(name)
+		switch {
+		case errors.Is(err, host.ErrNotRecorded):
+			return document{}, fmt.Errorf("%s is %w", name, host.ErrNotRecorded)
+		case errors.Is(err, fs.ErrNotExist) && n == 0 && name == standardConfig:
+			continue // everything is on the command line
+		case err != nil:
+			return document{}, err
+		}
+		doc, err := readConfig(string(text), name)
+		if err == nil {
+			err = doc.loads(name, versioned || n == 0)
+		}
+		if err == nil && n == 0 {
+			err = doc.nullTimes()
+		}
+		switch {
+		case err != nil:
+			return document{}, err
+		case n == 0:
+			doc.setDefaults() // the main file has its defaults before the drop-ins come
+			merged = doc
+		case versioned:
+			merged.patch(doc)
+		default:
+			over.patch(doc)
+		}
+	}
+	if !versioned {
+		merged.setDefaults() // where everything is on the command line
+		for _, name := range namesInMemory {
+			over.remove(name)
+		}
+		merged.patch(over)
+		return merged, nil
+	}
+	merged.setDefaults()
+	return merged, nil
+}
+
+// namesInMemory are members that kubelets before 1.32 do not find in a drop-in, since theirs
+// in memory has another name than the file's.
+// Source: k8s.io/kubernetes v1.29.14 and v1.31.14, pkg/kubelet/apis/config/types.go.
+var namesInMemory = []string{"resolvConf"}
+
 // readConfig reads a KubeletConfiguration, YAML or JSON. Nothing is read from an empty file.
 func readConfig(text, name string) (document, error) {
 	var doc yaml.Node
@@ -172,20 +230,47 @@ func readConfig(text, name string) (document, error) {
 	if err != nil {
 		return document{}, err
 	}
-	if kind, ok := out.members["kind"]; ok && kind.value != "KubeletConfiguration" {
-		return document{}, fmt.Errorf("%s: the kind is %q, and not KubeletConfiguration", kind.at, kind.value)
-	}
 	return *out, nil
 }
 
 // loads returns an error for a file that the kubelet's loader refuses, with which it does
 // not start: each file, drop-ins too, names its version and kind, and is not empty (kubelet
 // 1.34.4, pkg/kubelet/kubeletconfig/configfiles; test/admission TestConfigKinds).
-func (d document) loads(name string) error {
+func (d document) loads(name string, kinds bool) error {
+	if !kinds {
+		return d.namesKind(name)
+	}
 	for _, want := range []struct{ member, value string }{{"apiVersion", "kubelet.config.k8s.io/v1beta1"}, {"kind", "KubeletConfiguration"}} {
 		if v, ok := d.members[want.member]; !ok || v.value != want.value {
 			return fmt.Errorf("%s: the kubelet does not start with this file: it wants %s: %s in it", cmp.Or(v.at, name), want.member, want.value)
 		}
+	}
+	return nil
+}
+
+// times are fields that are times and cannot be null in the main file.
+// Source: k8s.io/kubelet v0.29.14 to v0.37.2, config/v1beta1/types.go, those of the type
+// metav1.Duration (others are pointers); in a drop-in null removes them.
+var times = []string{
+	"syncFrequency", "fileCheckFrequency", "httpCheckFrequency", "streamingConnectionIdleTimeout", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency",
+	"imageMinimumGCAge", "imageMaximumGCAge", "volumeStatsAggPeriod", "cpuManagerReconcilePeriod", "runtimeRequestTimeout", "evictionPressureTransitionPeriod",
+	"shutdownGracePeriod", "shutdownGracePeriodCriticalPods",
+}
+
+// nullTimes returns an error for a time that is null, with which the kubelet does not start.
+func (d document) nullTimes() error {
+	for _, name := range times {
+		if v, ok := d.members[name]; ok && v.null {
+			return fmt.Errorf("%s: %s is null where the kubelet wants a time: it does not start", v.at, name)
+		}
+	}
+	return nil
+}
+
+// namesKind returns an error for a drop-in that kubelets before 1.32 refuse.
+func (d document) namesKind(name string) error {
+	if v, ok := d.members["kind"]; !ok || v.value == "" {
+		return fmt.Errorf("%s: the kubelet does not start with this file: it wants apiVersion and kind in it", cmp.Or(v.at, name))
 	}
 	return nil
 }

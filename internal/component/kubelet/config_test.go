@@ -12,58 +12,69 @@ import (
 	"fettle.dev/fettle/internal/host/hosttest"
 )
 
-// TestMergedAsKubelet holds what is read against what the kubelet's own code made of the
-// same files (test/admission, TestConfigMerge, kubelet 1.34.4).
+// TestMergedAsKubelet holds what is read against what the kubelets' own code made of the
+// same files (test/admission TestConfigMerge, kubelets 1.34.4 and 1.37.2, and
+// TestConfigMergeBefore32, kubelet 1.31.14).
 func TestMergedAsKubelet(t *testing.T) {
-	text, err := os.ReadFile("testdata/merges.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []struct {
-		Base    string            `json:"base"`
-		DropIns map[string]string `json:"drop_ins"`
-		Options map[string]string `json:"options"`
-		Starts  bool              `json:"starts"`
-	}
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
-	compared, wrong := 0, 0
-	for _, c := range all {
-		if !c.Starts {
-			continue
+	for _, table := range []struct {
+		file, version string
+	}{{"merges.json", "1.34.4"}, {"merges.json", ""}, {"merges-before-1.32.json", "1.31.14"}, {"merges-before-1.32.json", "1.29.14"}} {
+		text, err := os.ReadFile("testdata/" + table.file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		files := map[string]string{
-			"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d\n", "etc/k.yaml": c.Base,
+		var all []struct {
+			Base    string            `json:"base"`
+			DropIns map[string]string `json:"drop_ins"`
+			Options map[string]string `json:"options"`
+			Starts  bool              `json:"starts"`
 		}
-		for name, text := range c.DropIns {
-			files["etc/k.d/"+name] = text
+		if err := json.Unmarshal(text, &all); err != nil {
+			t.Fatal(err)
 		}
-		found, err := find(t.Context(), hosttest.Mounted(t, files))
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%d found: %v\n%s", len(found), err, c.Base)
-		}
-		for _, p := range Product.Parameters {
-			def := p.Default
-			if more, ok := map[string]string{"kubeAPIQPS": "50", "kubeAPIBurst": "100"}[p.Name]; ok {
-				def = more
+		compared, wrong := 0, 0
+		for _, c := range all {
+			files := map[string]string{
+				"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d\n", "etc/k.yaml": c.Base,
 			}
-			got, want := found[0].Option(p.Name).Effective().Or(def), c.Options[p.Name]
-			if parts := strings.Split(got, ","); strings.Contains(got, "=") {
-				slices.Sort(parts)
-				got = strings.Join(parts, ",")
+			if table.version != "" {
+				files["var/lib/dpkg/status"] = "Package: kubelet\nStatus: install ok installed\nVersion: " + table.version + "-1.1\n"
 			}
-			compared++
-			if got != want {
-				if wrong++; wrong < 5 {
-					t.Errorf("%s is %q, and the kubelet has %q:\n%s%v", p.Name, got, want, c.Base, c.DropIns)
+			for name, text := range c.DropIns {
+				files["etc/k.d/"+name] = text
+			}
+			found, err := find(t.Context(), hosttest.Mounted(t, files))
+			if (err == nil) != c.Starts {
+				t.Errorf("%s starts with %q: %t, and %v", table.version, c.DropIns, c.Starts, err)
+			}
+			if !c.Starts {
+				continue
+			}
+			if err != nil || len(found) != 1 {
+				t.Fatalf("%d found: %v\n%s%q", len(found), err, c.Base, c.DropIns)
+			}
+			for _, p := range Product.Parameters {
+				def := p.Default
+				if more, ok := map[string]string{"kubeAPIQPS": "50", "kubeAPIBurst": "100"}[p.Name]; ok {
+					def = more
+				}
+				got, want := found[0].Option(p.Name).Effective().Or(def), c.Options[p.Name]
+				if parts := strings.Split(got, ","); strings.Contains(got, "=") {
+					slices.Sort(parts)
+					got = strings.Join(parts, ",")
+				}
+				compared++
+				if got != want {
+					if wrong++; wrong < 5 {
+						t.Errorf("%s: %s is %q, and the kubelet has %q:\n%s%v", table.version, p.Name, got, want, c.Base, c.DropIns)
+					}
 				}
 			}
 		}
-	}
-	t.Logf("%d options compared", compared)
-	if compared < 2000 {
-		t.Error("too few were compared")
+		t.Logf("%s: %d options compared", table.version, compared)
+		if compared < 2000 {
+			t.Error("too few were compared")
+		}
 	}
 }
 
@@ -132,6 +143,32 @@ func TestFieldTypes(t *testing.T) {
 		_, err := readConfig("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+text+"\n", "k.yaml")
 		if (err == nil) != ok {
 			t.Errorf("%s: %v; the kubelet takes it: %v", text, err, ok)
+		}
+	}
+}
+
+// TestDropInsByRelease: files that are passed over, and the variable that 1.29 wants.
+func TestDropInsByRelease(t *testing.T) {
+	const whole = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	for _, tt := range []struct{ version, unit, refused string }{
+		{"1.29.14", "", "--config-dir, /etc/systemd/system/kubelet.service:2"},
+		{"1.29.14", "Environment=KUBELET_CONFIG_DROPIN_DIR_ALPHA=on\n", ""},
+		{"1.30.14", "", ""},
+	} {
+		files := map[string]string{
+			"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d\n" + tt.unit,
+			"etc/k.yaml":                         whole, "etc/k.d/10-a.conf": whole + "maxPods: 5\n", "etc/k.d/20-b.yaml": "maxPods: 6\n", "etc/k.d/more/c.conf~": "x",
+			"var/lib/dpkg/status": "Package: kubelet\nStatus: install ok installed\nVersion: " + tt.version + "-1.1\n",
+		}
+		found, err := find(t.Context(), hosttest.Mounted(t, files))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%d found: %v", len(found), err)
+		}
+		if got := printed(found[0], "refused_values"); !strings.HasPrefix(got, tt.refused) || (got == "") != (tt.refused == "") {
+			t.Errorf("%s: %q", tt.version, got)
+		}
+		if got := printed(found[0], "skipped_files"); got != "/etc/k.d/20-b.yaml; /etc/k.d/more/c.conf~" {
+			t.Errorf("%s: %q", tt.version, got)
 		}
 	}
 }

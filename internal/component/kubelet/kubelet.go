@@ -4,10 +4,10 @@ package kubelet
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
 	"strings"
+	"sync"
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/fact"
@@ -47,7 +47,7 @@ var Product = component.Product{
 		{Name: "kubelet.version", Type: rule.Text, Doc: "of Kubernetes: 1.29.4"},
 		{Name: "kubelet.installed", Type: rule.Truth, Doc: "this is a node"},
 		{Name: "kubelet.config", Type: rule.Text, Doc: "the configuration file that is read"},
-	}, releaseInputs...),
+	}, slices.Concat(releaseInputs, weightInputs)...),
 	Find: find,
 }
 
@@ -65,7 +65,15 @@ type installed struct {
 	document  document
 	reported  bool
 	openshift bool
+	tree      func() *podTree // of control groups, read once
+	// dropInGate says that what starts the kubelet sets dropInVariable, and skipped are the
+	// files of --config-dir that it does not read.
+	dropInGate bool
+	skipped    []string
 }
+
+// dropInVariable has to be in the environment of kubelets up to 1.29 with --config-dir.
+const dropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 
 // told is a value and where it was read.
 type told struct{ value, at string }
@@ -75,8 +83,11 @@ type unreadError struct{ err error }
 
 func (e unreadError) Error() string { return e.err.Error() }
 
-func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
-	i := &installed{host: h, flags: map[string]told{}, running: map[string]told{}}
+func find(ctx context.Context, h *host.Host) ([]component.Installed, error) { return findAs(ctx, h, 0) }
+
+// findAs is find as if the kubelet were of a release; of 0, its own.
+func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]component.Installed, error) {
+	i := &installed{host: h, tree: sync.OnceValue(func() *podTree { return readTree(h) }), flags: map[string]told{}, running: map[string]told{}}
 	units, env, err := unitFiles(h)
 	if err != nil {
 		return nil, err
@@ -93,6 +104,7 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 			continue
 		}
 		readFlags(string(text), f, i.flags)
+		i.dropInGate = i.dropInGate || strings.Contains(string(text), dropInVariable)
 	}
 	if pid != "" {
 		flagsOf(args, "the command line of process "+pid, i.running)
@@ -110,35 +122,19 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 			return nil, unreadError{err}
 		}
 		configs = append(configs, more...)
+		i.skipped = skippedBelow(h, d.value, 0)
 	}
 	i.config = told{configs[0], configs[0]}
-	var merged document
-	for n, name := range configs {
-		text, err := h.Files.ReadFile(name)
-		switch {
-		case err == nil:
-			var doc document
-			if doc, err = readConfig(string(text), name); err == nil {
-				err = doc.loads(name)
-			}
-			if err == nil && n == 0 {
-				doc.setDefaults() // the main file has its defaults before the drop-ins come
-				merged = doc
-			} else if err == nil {
-				merged.patch(doc)
-			}
-		case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) && n == 0 && configs[0] == standardConfig:
-			err = nil // everything is on the command line
-		case errors.Is(err, host.ErrNotRecorded):
-			err = fmt.Errorf("%s is %w", name, host.ErrNotRecorded)
-		}
-		if err != nil {
-			return nil, unreadError{err}
-		}
-	}
-	merged.setDefaults()
-	i.files, i.document = merged.options(), merged
 	i.version, i.openshift = version(ctx, h), onOpenShift(h)
+	if as != 0 {
+		i.version = rule.Answer{Value: as.String(), At: "--for " + as.String()}
+	}
+	text, _ := i.version.Value.(string)
+	release, known := kuberelease.Parse(text)
+	if i.document, err = loadAll(h, configs, !known || kuberelease.Known().Loads(kuberelease.LoaderVersioned, release)); err != nil {
+		return nil, unreadError{err}
+	}
+	i.files = i.document.options()
 	return []component.Installed{i}, nil
 }
 
@@ -155,6 +151,9 @@ type Reported struct {
 // Of is the kubelet of a node that says itself what it runs with.
 func Of(r Reported) (component.Installed, error) {
 	doc, err := readConfig(string(r.Config), r.At)
+	if kind, ok := doc.members["kind"]; err == nil && ok && kind.value != "KubeletConfiguration" {
+		err = fmt.Errorf("%s: the kind is %q, and not KubeletConfiguration", kind.at, kind.value)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -231,6 +230,9 @@ func (i *installed) Answer(input string) rule.Answer {
 		return rule.Answer{Value: true, At: i.config.at}
 	case "config":
 		return rule.Answer{Value: i.config.value, At: i.config.at}
+	}
+	if a, ok := i.weightAnswer(input); ok {
+		return a
 	}
 	a, _ := i.byRelease(input)
 	return a

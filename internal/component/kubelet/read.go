@@ -180,6 +180,24 @@ func dropInsBelow(h *host.Host, dir string, depth int) ([]string, error) {
 	return out, nil
 }
 
+// skippedBelow are the files of --config-dir that the kubelet does not read.
+func skippedBelow(h *host.Host, dir string, depth int) []string {
+	entries, err := h.Files.ReadDir(dir)
+	if err != nil || depth > maxDepth {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		switch name := path.Join(dir, e.Name()); {
+		case e.IsDir():
+			out = append(out, skippedBelow(h, name, depth+1)...)
+		case path.Ext(name) != ".conf":
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // kindOf is true where a file is a configuration of the kubelet, and not
 // credentials.
 func kindOf(h *host.Host, name string) bool {

@@ -55,6 +55,14 @@ func Parse(text []byte) (Fields, error) {
 // the place of what was there.
 func Merge(under, over Fields) Fields { return merge(under, over) }
 
+// MergeAll merges drop-ins into what is under them, the first one first.
+func MergeAll(under Fields, dropIns []Fields) Fields {
+	for _, over := range dropIns {
+		under = Merge(under, over)
+	}
+	return under
+}
+
 func merge(under, over map[string]any) map[string]any {
 	out := maps.Clone(under)
 	if out == nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/sizing/hugepages"
 	"fettle.dev/fettle/internal/sizing/manifest"
@@ -15,6 +17,10 @@ func (p *plan) kubelets(context.Context) error {
 	e, err := p.of("openshift-kubelet")
 	if err != nil {
 		return err
+	}
+	if r, ok := kuberelease.OfOpenShift(p.Version); ok {
+		p.Add(sizing.Value{Group: "kubelet", Name: "kubernetes", Value: r.String(), Why: "the release of the kubelets of OpenShift " + p.Version + ": which settings they take goes by it (check openshift, O04.keys and O04.values)",
+			Sources: []rule.Source{{Document: "OpenShift " + p.Version + " release notes", Section: "About this release"}}})
 	}
 	var k manifest.Kubelet
 	pool, name := map[string]string{"custom-kubelet": "large-pods"}, "set-max-pods"

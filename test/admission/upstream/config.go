@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubelet/config/v1beta1"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	conversion "k8s.io/kubernetes/pkg/kubelet/apis/config/v1beta1"
-	"k8s.io/kubernetes/pkg/kubelet/apis/config/validation"
 	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/configfiles"
 	"k8s.io/kubernetes/pkg/util/filesystem"
 )
@@ -67,24 +65,4 @@ func Config(ctx context.Context, file, dropIns string) (*v1beta1.KubeletConfigur
 	conversion.SetDefaults_KubeletConfiguration(out)
 	// What does not convert back does not start.
 	return out, conversion.Convert_v1beta1_KubeletConfiguration_To_config_KubeletConfiguration(out, &kubeletconfig.KubeletConfiguration{}, nil)
-}
-
-// ValidateConfig is what the kubelet's own validation says of a configuration file (cmd/kubelet
-// app.NewKubeletCommand calls it with the gates set, and with the effective configuration).
-func ValidateConfig(ctx context.Context, file string) (err error) {
-	loader, err := configfiles.NewFsLoader(&filesystem.DefaultFs{}, file)
-	if err != nil {
-		return err
-	}
-	// Defaults of a configuration whose gates cannot be set panic.
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%v", r)
-		}
-	}()
-	internal, err := loader.Load(ctx)
-	if err != nil {
-		return err
-	}
-	return validation.ValidateKubeletConfiguration(internal, utilfeature.DefaultFeatureGate)
 }

@@ -142,8 +142,9 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 	if err != nil {
 		return nil, refuse("the kubelet has to run well before its settings are changed: %w", err)
 	}
+	on := n.on(ctx)
 	with := func(ours kubelet.Fields) kubelet.Fields {
-		f := kubelet.Merge(kubelet.Merge(files.under, ours), files.over)
+		f := files.merged(ours, on.Release)
 		for option := range setup.Flags {
 			f[option] = now[option] // a flag is no file's to change
 		}
@@ -153,7 +154,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 	if pending := kubelet.ChangeOf(now, with(files.ours), n.Machine).Settings; len(pending) > 0 {
 		return nil, refuse("%s: the files of the kubelet say something else than it runs with, so that its next start, and its way back, would change that too: restart it first, or put the files in order", strings.Join(pending, ", "))
 	}
-	if problems := kubelet.Problems(then, now, n.on(ctx)); len(problems) > 0 {
+	if problems := kubelet.Problems(then, now, on); len(problems) > 0 {
 		all := errors.New(problems[0])
 		for _, text := range problems[1:] {
 			all = fmt.Errorf("%w; %s", all, text)
@@ -244,7 +245,8 @@ func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 
 // configuration are the files of a kubelet.
 type configuration struct {
-	under, over kubelet.Fields    // read before the drop-in, and after it
+	main        kubelet.Fields    // the one of --config
+	under, over []kubelet.Fields  // drop-ins read before fettle's, and after it
 	ours        kubelet.Fields    // the drop-in as it is now
 	overFrom    map[string]string // file by setting
 }
@@ -267,7 +269,7 @@ func (n *Node) readFiles(s component.Setup, ours string) (*configuration, error)
 		if err != nil {
 			return nil, err
 		}
-		c.under = f
+		c.main = f
 	}
 	if _, err := n.Host.Files.Stat(s.ConfigDir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s, which the kubelet was started with as --config-dir, is not there any more", s.ConfigDir)
@@ -286,15 +288,26 @@ func (n *Node) readFiles(s component.Setup, ours string) (*configuration, error)
 			continue
 		}
 		if name < ours {
-			c.under = kubelet.Merge(c.under, f)
+			c.under = append(c.under, f)
 			continue
 		}
-		c.over = kubelet.Merge(c.over, f)
+		c.over = append(c.over, f)
 		for option := range f {
 			c.overFrom[option] = name
 		}
 	}
 	return c, nil
+}
+
+// merged is what the files say with a drop-in of fettle's, as the kubelet of a release reads
+// them: before 1.32 the drop-ins are merged among themselves, and then into the main file,
+// of which null removes nothing.
+func (c *configuration) merged(ours kubelet.Fields, r kuberelease.Release) kubelet.Fields {
+	dropIns := slices.Concat(c.under, []kubelet.Fields{ours}, c.over)
+	if r == 0 || kuberelease.Known().Loads(kuberelease.LoaderVersioned, r) {
+		return kubelet.MergeAll(c.main, dropIns)
+	}
+	return kubelet.Merge(c.main, kubelet.MergeAll(nil, dropIns))
 }
 
 // overruled says which wanted settings something else decides: a flag, or a drop-in that
@@ -304,7 +317,7 @@ func (c *configuration) overruled(s component.Setup, want kubelet.Fields) error 
 		if f, ok := s.Flags[name]; ok {
 			return fmt.Errorf("%s is on the kubelet's command line (%s: %s), which goes before every file: take the flag away", name, f.At, f.Value)
 		}
-		if file, ok := c.overFrom[name]; ok && len(kubelet.Differences(kubelet.Fields{name: want[name]}, c.over)) > 0 {
+		if file, ok := c.overFrom[name]; ok && len(kubelet.Differences(kubelet.Fields{name: want[name]}, kubelet.MergeAll(nil, c.over))) > 0 {
 			return fmt.Errorf("%s is in %s too, which is read after %s: take it out there", name, file, DropIn)
 		}
 	}
