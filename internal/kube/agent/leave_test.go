@@ -50,14 +50,15 @@ func TestEnd(t *testing.T) {
 				set := func(more string) string {
 					return `{"kind":"DaemonSet","apiVersion":"apps/v1","metadata":{"name":"agents","namespace":"ns","resourceVersion":"1"` + more + `}}`
 				}
-				if r.URL.Path == "/apis/apps/v1/namespaces/ns/daemonsets" && r.URL.Query().Get("watch") == "" {
-					fmt.Fprint(w, `{"kind":"DaemonSetList","apiVersion":"apps/v1","metadata":{"resourceVersion":"1"},"items":[`+set("")+`]}`)
-					return
-				}
 				if r.URL.Path == "/apis/apps/v1/namespaces/ns/daemonsets" {
 					if r.URL.Query().Get("fieldSelector") != "metadata.name=agents" {
 						t.Errorf("it asks for %s", r.URL.RawQuery) // the role allows this name alone
 					}
+					if r.URL.Query().Get("sendInitialEvents") != "true" {
+						t.Errorf("it does not ask for a list in the watch: %s", r.URL.RawQuery)
+					}
+					fmt.Fprintf(w, `{"type":"ADDED","object":%s}`, set(""))
+					fmt.Fprintf(w, `{"type":"BOOKMARK","object":%s}`, set(`,"annotations":{"k8s.io/initial-events-end":"true"}`))
 					fmt.Fprintf(w, `{"type":%q,"object":%s}`, c.watched, set(`,"deletionTimestamp":"2026-01-01T00:00:00Z"`))
 					w.(http.Flusher).Flush()
 					<-r.Context().Done()

@@ -120,6 +120,53 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestFieldsOfNewReleases reads a pod with the fields that Kubernetes 1.35 to 1.37 have added
+// to what its author writes (k8s.io/api v0.34.4 and v0.37.2, core/v1/types.go).
+func TestFieldsOfNewReleases(t *testing.T) {
+	const text = `apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  schedulingGroup: {podGroupName: workers}
+  evictionResponders: [{name: example.com/drain, priority: 10}]
+  containers:
+  - name: c
+    image: i
+    resources: {limits: {cpu: 2, memory: 1Gi}}
+    volumeMounts: [{name: scratch, mountPath: /scratch, bindMountOptions: [noexec]}]
+    readinessProbe: {httpGet: {port: 8080, protocol: HTTP2}}
+    livenessProbe: {grpc: {port: 9090, mode: TLS}}
+  volumes:
+  - name: scratch
+    emptyDir: {mode: 0o1777, sizeLimit: 1Gi}
+  - name: secret
+    secret: {secretName: s, defaultUser: 1000, items: [{key: k, path: p, user: 1001}]}
+  - name: map
+    configMap: {name: m, defaultUser: 1000}
+  - name: words
+    downwardAPI: {defaultUser: 1000, items: [{path: name, user: 1000, fieldRef: {fieldPath: metadata.name}}]}
+  - name: all
+    projected:
+      defaultUser: 1000
+      sources:
+      - serviceAccountToken: {path: token, user: 1000}
+      - podCertificate: {signerName: example.com/s, keyType: ED25519, credentialBundlePath: b, user: 1000, userAnnotations: {example.com/a: b}}
+`
+	f, err := Read("f.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := f.Pods[0].Pod.Containers; len(c) != 1 || len(c[0].Limits) != 2 {
+		t.Errorf("%+v", c)
+	}
+	for _, misspelt := range []string{"schedulingGroup", "podGroupName", "priority: 10", "bindMountOptions", "protocol", "defaultUser"} {
+		wrong := strings.Replace(text, misspelt, "x"+misspelt, 1)
+		if _, err := Read("f.yaml", []byte(wrong)); err == nil || !strings.Contains(err.Error(), "unknown field") {
+			t.Errorf("x%s: %v", misspelt, err)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 	for name, c := range map[string]struct{ text, want string }{
