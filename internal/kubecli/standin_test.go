@@ -23,7 +23,7 @@ type standIn struct {
 	objects  map[string]map[string]map[string]any // by resource and NAMESPACE/NAME
 	watchers map[string][]chan []byte             // by resource
 	told     map[string][]event                   // by resource, all from the beginning on
-	writes   map[string]int                       // by method and resource
+	writes   map[string]int                       // by method and resource; LIST too
 }
 
 // event is what those who watch are told.
@@ -174,6 +174,7 @@ func discovery(parts []string) any {
 func (s *standIn) list(w http.ResponseWriter, resource, namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.writes["LIST "+resource]++
 	items := []any{}
 	for key, o := range s.objects[resource] {
 		if namespace == "" || strings.HasPrefix(key, namespace+"/") {
@@ -190,15 +191,21 @@ func (s *standIn) list(w http.ResponseWriter, resource, namespace string) {
 	refuse(w, http.StatusNotFound, "NotFound")
 }
 
-// watch tells of what has changed since the list that it follows.
+// watch tells of what has changed since the list that it follows, or of all that there is
+// and then of changes (sendInitialEvents).
 func (s *standIn) watch(w http.ResponseWriter, r *http.Request, resource string) {
 	since, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
-	if err != nil {
+	streamed := r.URL.Query().Get("sendInitialEvents") == "true"
+	if err != nil && !streamed {
 		refuse(w, http.StatusBadRequest, "BadRequest") // nobody watches without a list before
 		return
 	}
 	s.mu.Lock()
-	events := make(chan []byte, 10000+len(s.told[resource]))
+	events := make(chan []byte, 10000+len(s.told[resource])+len(s.objects[resource]))
+	if streamed {
+		since = s.version
+		s.stream(resource, events)
+	}
 	for _, e := range s.told[resource] {
 		if e.version > since {
 			events <- e.text
@@ -222,6 +229,27 @@ func (s *standIn) watch(w http.ResponseWriter, r *http.Request, resource string)
 			if len(events) == 0 {
 				w.(http.Flusher).Flush()
 			}
+		}
+	}
+}
+
+// stream tells of all objects, and that these were all.
+func (s *standIn) stream(resource string, events chan<- []byte) {
+	send := func(what string, o any) {
+		text, err := json.Marshal(map[string]any{"type": what, "object": o})
+		if err != nil {
+			panic(err)
+		}
+		events <- text
+	}
+	for _, o := range s.objects[resource] {
+		send("ADDED", o)
+	}
+	for _, k := range served {
+		if k.resource == resource {
+			send("BOOKMARK", map[string]any{"kind": k.kind, "apiVersion": strings.TrimPrefix(k.group+"/"+k.version, "/"), "metadata": map[string]any{
+				"resourceVersion": fmt.Sprint(s.version), "annotations": map[string]any{"k8s.io/initial-events-end": "true"},
+			}})
 		}
 	}
 }
