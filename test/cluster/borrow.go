@@ -14,7 +14,7 @@ import (
 )
 
 // kubeletOwns are the settings of the kernel that a kubelet has its own mind about, and
-// writes when it starts (setupKernelTunables in pkg/kubelet/cm of Kubernetes 1.34). No
+// writes when it starts (setupKernelTunables in pkg/kubelet/cm of Kubernetes 1.34 to 1.37). No
 // namespace holds them: they are this machine's.
 var kubeletOwns = []string{
 	"vm.overcommit_memory=1",

@@ -77,10 +77,6 @@ func (c *Cluster) controlPlane() error {
 		"--requestheader-client-ca-file="+front.certFile, "--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file="+toOthers.certFile, "--proxy-client-key-file="+toOthers.keyFile,
-		// Debian's etcd cannot tell how far it is. With the feature on, a watch from whatever
-		// is in memory that wants bookmarks, which is kwok's, is then refused each time:
-		// kwok sees nothing but what it lists twice a minute.
-		"--feature-gates=WatchList=false",
 		// Without it a stop waits a minute for those who watch.
 		"--shutdown-watch-termination-grace-period=5s")
 	// Its own user would be denied things without credentials of its own for each

@@ -34,7 +34,7 @@ type deployed struct {
 // pages wait for the kubelet's restart, of two operators one is killed, and when all is
 // deleted the node has what it had before.
 func TestDeploy(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Kubectl: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{Node: "node1"})
@@ -341,7 +341,7 @@ func sysctls(t *testing.T) map[string]string {
 // has neither a namespace nor a kind that is not fettle's own.
 func TestKustomize(t *testing.T) {
 	t.Parallel()
-	if !Inside(t, Setup{Kubectl: true}) {
+	if !Inside(t, Setup{}) {
 		return
 	}
 	dir := filepath.Join(t.TempDir(), "deploy")

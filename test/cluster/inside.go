@@ -44,8 +44,6 @@ type Setup struct {
 	Given map[string]string
 	// Within is how long the test may take; 0 is testroot's own, twenty minutes.
 	Within time.Duration
-	// Kubectl says that the test finds kubectl in its PATH.
-	Kubectl bool
 	// Files are files of the repository, which the test finds in FilesDir by their last
 	// element.
 	Files []string
@@ -78,8 +76,8 @@ const (
 	Workload = "fettle.test/workload:1"
 )
 
-// programs are what test/cluster/build makes.
-var programs = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kwok"}
+// programs are what test/cluster/build makes, and what a test finds in its PATH.
+var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet", "kwok"}
 
 // Inside runs the calling test in a root of its own and is true in there, as
 // testroot.Inside. It skips in short mode, and where the programs of Kubernetes have
@@ -91,13 +89,7 @@ func Inside(t *testing.T, s Setup) bool {
 		return testroot.Inside(t, testroot.Options{})
 	}
 	nightly := os.Getenv("FETTLE_TEST_NIGHTLY") == "1"
-	dir, have := built(t, buildScript, "complete")
-	kubectl := ""
-	if s.Kubectl {
-		var too bool
-		kubectl, too = built(t, kubectlScript, "kubectl")
-		have = have && too
-	}
+	dir, have := built(t)
 	if testing.Short() || !nightly && (s.Nightly || !have) {
 		t.Skip("starts a real Kubernetes; FETTLE_TEST_NIGHTLY=1 builds it if need be, or run: test/cluster/build")
 	}
@@ -108,10 +100,7 @@ func Inside(t *testing.T, s Setup) bool {
 		testroot.Disposable(t)
 	}
 	if !have {
-		build(t, buildScript)
-		if s.Kubectl {
-			build(t, kubectlScript)
-		}
+		build(t)
 	}
 
 	o := testroot.Options{Servers: true, Within: s.Within}
@@ -120,9 +109,6 @@ func Inside(t *testing.T, s Setup) bool {
 	}
 	for _, name := range programs {
 		show(filepath.Join(dir, name), name)
-	}
-	if s.Kubectl {
-		show(filepath.Join(kubectl, "kubectl"), "kubectl")
 	}
 	for _, pkg := range s.Programs {
 		show(testroot.Program(t, pkg), filepath.Base(pkg))
@@ -161,35 +147,31 @@ func Inside(t *testing.T, s Setup) bool {
 	return testroot.Inside(t, o)
 }
 
-// What builds the programs of Kubernetes, below the repository's root: each prints where
+// buildScript builds the programs of Kubernetes, below the repository's root, and prints where
 // it puts them.
-const (
-	buildScript   = "test/cluster/build"
-	kubectlScript = "test/cluster/kubectl/build"
-)
+const buildScript = "test/cluster/build"
 
-// built is where a script puts its programs, and whether they are there, which a file
-// shows.
-func built(t *testing.T, script, file string) (dir string, have bool) {
+// built is where the script puts the programs, and whether they are there.
+func built(t *testing.T) (dir string, have bool) {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(testroot.Module(t), script), "--print").Output()
+	out, err := exec.Command(filepath.Join(testroot.Module(t), buildScript), "--print").Output()
 	if err != nil {
-		t.Fatalf("%s --print: %v", script, err)
+		t.Fatalf("%s --print: %v", buildScript, err)
 	}
 	dir = strings.TrimSpace(string(out))
-	_, err = os.Stat(filepath.Join(dir, file))
+	_, err = os.Stat(filepath.Join(dir, "complete"))
 	return dir, err == nil
 }
 
-// build makes the programs of a script that are not there.
-func build(t *testing.T, script string) {
+// build makes the programs, which are not there.
+func build(t *testing.T) {
 	t.Helper()
-	if _, err := exec.Command(filepath.Join(testroot.Module(t), script)).Output(); err != nil {
+	if _, err := exec.Command(filepath.Join(testroot.Module(t), buildScript)).Output(); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
 			os.Stderr.Write(exit.Stderr)
 		}
-		testroot.Missing(t, "Kubernetes cannot be built: %s: %v", script, err)
+		testroot.Missing(t, "Kubernetes cannot be built: %s: %v", buildScript, err)
 	}
 }
 

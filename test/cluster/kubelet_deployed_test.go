@@ -26,7 +26,7 @@ const realPool = "{apiVersion: fettle.dev/v1alpha1, kind: KubeletPool, metadata:
 // change that does not hold is taken back; a container that is killed in the middle is
 // started again by the kubelet, and goes on, also where there is no kubelet at that moment.
 func TestKubeletDeployed(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Kubectl: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
 	d, r := startDeployed(t)

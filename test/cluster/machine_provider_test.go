@@ -220,7 +220,7 @@ func (x *cloud) machine(ctx context.Context, m *unstructured.Unstructured, sets 
 	n.Name = name
 	n.Labels[core.LabelHostname] = name
 	n.Labels["machine"] = "yes"
-	// kwok hears of a new node only after up to a minute, with an etcd as old as Debian's.
+	// The node is Ready at once, whenever kwok comes to say so.
 	now := meta.Now()
 	n.Status.Conditions = []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now, Reason: "Simulated", Message: "said by the simulated provider"}}
 	if m.GetLabels()["machine.openshift.io/cluster-api-machine-role"] == "master" {

@@ -85,8 +85,7 @@ func (b *operatorBench) watchRight() (map[string]time.Time, <-chan struct{}) {
 	began := make(chan struct{})
 	go func() {
 		for first := true; ctx.Err() == nil; first = false {
-			// From whatever state the API server has in memory: for the newest one it would
-			// have to ask etcd how far it is, which Debian's cannot say.
+			// From whatever state the API server has in memory: no watch waits for etcd.
 			w, err := b.profiles().Watch(ctx, meta.ListOptions{ResourceVersion: "0"})
 			if first {
 				close(began)

@@ -18,20 +18,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestPinned: on a real node with a static CPU manager, pod explain says beforehand which
-// CPUs a Guaranteed pod gets, pod verify sees afterwards that it has them, a pod for which
-// there are none is refused with the reason that was predicted, and a container that is
-// let onto CPUs of another is found.
+// TestPinned: on a real node with static managers of CPUs and of memory, pod explain says
+// beforehand, by the rules of the node's own release, which CPUs and whose memory a Guaranteed
+// pod gets, pod verify sees afterwards that it has them, a pod for which there are none is
+// refused with the reason that was predicted, a copy by pod record says the same as the node,
+// and a container that is let onto CPUs of another is found.
 func TestPinned(t *testing.T) {
 	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{Node: "node1"})
-	c.Kubelet.DropIn("90-static", `{"cpuManagerPolicy": "static", "reservedSystemCPUs": "0", "topologyManagerPolicy": "single-numa-node"}`)
+	c.Kubelet.DropIn("90-static", `{"cpuManagerPolicy": "static", "reservedSystemCPUs": "0", "topologyManagerPolicy": "single-numa-node",
+"memoryManagerPolicy": "Static", "kubeReserved": {"memory": "400Mi"}, "reservedMemory": [{"numaNode": 0, "limits": {"memory": "400Mi"}}]}`)
 	c.must(c.Kubelet.Stop())
-	c.must(os.Remove(filepath.Join(c.Kubelet.Dir, "cpu_manager_state")))
+	for _, name := range []string{"cpu_manager_state", "memory_manager_state"} {
+		c.must(os.Remove(filepath.Join(c.Kubelet.Dir, name)))
+	}
 	c.must(c.Kubelet.Start())
-	c.Wait("the node to be Ready with a static CPU manager", time.Minute, c.Kubelet.Ready)
+	c.Wait("the node to be Ready with static managers", time.Minute, c.Kubelet.Ready)
+	server, err := c.Client.Discovery().ServerVersion()
+	c.must(err)
 
 	whole := func(p *core.Pod) {
 		one := core.ResourceList{core.ResourceCPU: resource.MustParse("1"), core.ResourceMemory: resource.MustParse("64Mi")}
@@ -45,12 +51,20 @@ func TestPinned(t *testing.T) {
 	if len(before.Assumed) > 0 {
 		t.Errorf("on the node itself something was assumed: %q", before.Assumed)
 	}
+	if release := server.Major + "." + server.Minor; before.Kubernetes != release || before.Newer != "" {
+		t.Errorf("a node of Kubernetes %s, and the rules are those of %q, newer %q", release, before.Kubernetes, before.Newer)
+	}
 	cpus := before.Courses[0].Containers[0].CPUs
 	if cpus == "" || cpus == "0" {
 		t.Fatalf("predicted: CPUs %q", cpus)
 	}
 
 	pinned := c.pod(t, "pinned", whole)
+	for _, name := range []string{"cpu_manager_state", "memory_manager_state"} {
+		if text := c.kept(t, name); !strings.Contains(text, string(pinned.UID)) {
+			t.Errorf("%s has nothing of the pod: %s", name, text)
+		}
+	}
 	shared := c.pod(t, "shared", nil)
 	type verified struct {
 		Result     string
@@ -113,8 +127,8 @@ func TestPinned(t *testing.T) {
 	}
 	var elsewhere prediction
 	c.fettle(t, 0, &elsewhere, "pod", "explain", manifest, "--state", copied)
-	if elsewhere.Verdict != after.Verdict || elsewhere.Node != "node1" {
-		t.Errorf("on the node %+v, from a copy %+v on %s", after.Verdict, elsewhere.Verdict, elsewhere.Node)
+	if elsewhere.Verdict != after.Verdict || elsewhere.Node != "node1" || elsewhere.Kubernetes != after.Kubernetes || len(elsewhere.Assumed) > 0 {
+		t.Errorf("on the node %+v, from a copy %+v", after, elsewhere)
 	}
 
 	// Somebody lets a container onto the CPUs of the other.
@@ -154,9 +168,13 @@ type prediction struct {
 	Verdict struct{ Outcome, Reason string }
 	// Kubelet is what the kubelet would do with a pod that the scheduler keeps back.
 	Kubelet *struct{ Outcome, Reason string } `json:"kubelet_verdict"`
-	Node    string
-	Assumed []string
-	Courses []struct {
+	// Kubernetes is the release of the rules, Newer that of a node newer than all that are
+	// known.
+	Kubernetes string
+	Newer      string `json:"newer_kubernetes"`
+	Node       string
+	Assumed    []string
+	Courses    []struct {
 		Containers []struct {
 			CPUs    string
 			Devices []struct {

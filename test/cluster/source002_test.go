@@ -24,7 +24,7 @@ const source002 = "internal/kube/recommend/testdata/source002/"
 // Each is made by the command of the source, and when its label is gone the kernel has
 // what it had.
 func TestSource002(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Kubectl: true, Programs: []string{"./cmd/kubectl-fettle"},
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"},
 		Files: []string{source002 + "ingress.yaml", source002 + "elasticsearch.yaml", source002 + "hugepages.yaml"}}) {
 		return
 	}

@@ -22,7 +22,7 @@ import (
 // leaves them, says so, and leaves a note at the node; they are given back by a new
 // installation, or on the node itself.
 func TestUninstall(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Kubectl: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
 	d, r := startDeployed(t)
