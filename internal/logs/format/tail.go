@@ -189,15 +189,25 @@ func firstOf(list []byte) []byte {
 
 // upstreamWithin: a request takes about as long as its upstreams or longer, and is written
 // with a point. nginx rounds each by itself: 1.22 wrote 0.006 for a request and 0.007 for
-// its two upstreams together.
+// its two upstreams together. Where the upstreams take longer than that in more lines than
+// the request does, the two are the other way round.
 func upstreamWithin(rows []row) verdict {
 	d := Field{Kind: Duration, Unit: 1e9, List: true}
+	longer, shorter := 0, 0
 	if most(rows, func(r row) bool {
-		all := r.text(FieldDuration)
+		all, parts := r.text(FieldDuration), r.text("upstream_duration")
 		took, ok := d.Duration(all)
-		upstream, _ := d.Duration(r.text("upstream_duration"))
+		upstream, some := d.Duration(parts)
+		each := int64(1 + bytes.Count(parts, []byte(",")) + bytes.Count(parts, []byte(":")))
+		switch {
+		case !ok || !some:
+		case upstream > took+1e3*each:
+			longer++
+		case took > upstream:
+			shorter++
+		}
 		return ok && bytes.IndexByte(all, '.') > 0 && upstream <= took+10e3
-	}) {
+	}) && longer <= shorter {
 		return neutral
 	}
 	return against
