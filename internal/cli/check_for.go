@@ -50,7 +50,9 @@ func upgradeTo(text string, ofEtcd bool) (*upgrade, error) {
 		return &upgrade{program: etcd.Product.Name, platforms: []string{etcd.Product.Name}, to: to.String(), rules: rules.String(), other: etcd.As(to), about: etcd.AsksRelease}, err
 	}
 	to, rules, err := kuberelease.Known().Target(text)
-	asks := func(input string) bool { return strings.HasPrefix(input, kubelet.Product.Name+".") }
+	asks := func(input string) bool {
+		return strings.HasPrefix(input, kubelet.Product.Name+".") && !kubelet.OfNow(input)
+	}
 	return &upgrade{program: kubelet.Product.Name, platforms: []string{"kubernetes-node", kubelet.Product.Name}, to: to.String(), rules: rules.String(), other: kubelet.As(rules), about: asks}, err
 }
 
@@ -71,8 +73,8 @@ func (u *upgrade) sources() []platform.Source {
 	return all
 }
 
-// only keeps the findings of rules that ask the program; all of them where no other release
-// is asked for.
+// only keeps the findings of rules that ask the program for what goes by its release; all of
+// them where no other release is asked for.
 func (u *upgrade) only(findings []rule.Finding) []rule.Finding {
 	if u == nil {
 		return findings

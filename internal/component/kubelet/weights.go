@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,12 @@ var weightInputs = []rule.Input{
 	{Name: "kubelet.pod_weights", Type: rule.Text, Doc: "formula of cpu.weight in the groups that the kubelet writes, linear or curve; absent on control groups of version 1"},
 	{Name: "kubelet.container_weights", Type: rule.Text, Doc: "formula of cpu.weight in the groups of containers, which the container runtime writes"},
 	{Name: "kubelet.pods_cpu_percent", Type: rule.Number, Unit: "%", Doc: "share of the CPUs that all pods together get if every group at the top wants them"},
+}
+
+// OfNow reports whether an input is about what is on the machine now, whatever release its
+// kubelet is taken for.
+func OfNow(input string) bool {
+	return input == "kubelet.skipped_files" || slices.ContainsFunc(weightInputs, func(in rule.Input) bool { return in.Name == input })
 }
 
 const (
@@ -116,7 +123,8 @@ func (i *installed) runtimeFormula() (kuberelease.Formula, string, error) {
 func readTree(h *host.Host) *podTree {
 	t := &podTree{}
 	if _, err := h.Files.Stat(cgroupRoot + "/cgroup.controllers"); err != nil {
-		if _, err := h.Files.Stat(cgroupRoot + "/cpuset"); err == nil {
+		mounts, _ := h.Files.ReadFile("/proc/1/mountinfo")
+		if _, err := h.Files.Stat(cgroupRoot + "/cpuset"); err == nil || strings.Contains(string(mounts), " - cgroup ") {
 			t.version = 1
 		}
 		return t

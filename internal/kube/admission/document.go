@@ -34,6 +34,9 @@ type Document struct {
 	// Sources are where the node was read, Assumed what nobody knew of it.
 	Sources []Source `json:"sources"`
 	Assumed []string `json:"assumed"`
+	// Weights are the CPU weights of the pod's groups, the pod's own first, on control groups
+	// of version 2; by versions, since nothing of the pod runs yet.
+	Weights []WeightDoc `json:"cpu_weights"`
 }
 
 // PodName says which pod it is.
@@ -137,7 +140,7 @@ func (p *Prediction) Document() Document {
 		},
 		Verdict: p.Answer(), QoS: p.QoS, Complete: p.Complete, Courses: []Course{},
 		Problems: list(p.Problems), Pages: list(p.HugePages), Advice: list(p.Advice), Notes: list(p.Notes), Limits: limits,
-		Sources: list(p.in.Sources), Assumed: list(p.in.Assumed),
+		Sources: list(p.in.Sources), Assumed: list(p.in.Assumed), Weights: p.weights(),
 	}
 	if text := p.in.unlooked(); text != "" {
 		d.Assumed = append(slices.Clip(d.Assumed), text)

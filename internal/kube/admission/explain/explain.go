@@ -24,12 +24,22 @@ func Write(s *ui.Screen, p *admission.Prediction, exitCode int) error {
 	w.containers()
 	w.hints()
 	w.pages()
+	w.weights()
 	w.advice()
 	w.list("Worth knowing", d.Notes)
 	w.list("Assumed, because it is not known", d.Assumed)
 	w.list("What this does not cover", d.Limits)
 	w.sources()
 	return nil
+}
+
+// weights says the CPU weights that the pod's groups will get.
+func (w *writer) weights() {
+	var lines []string
+	for _, x := range w.d.Weights {
+		lines = append(lines, x.Says())
+	}
+	w.list("CPU weights, by versions: nothing of the pod runs yet", lines)
 }
 
 // sources says where the node was read.
