@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	component "fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -34,14 +34,14 @@ func TestRunsPage(t *testing.T) {
 	openshift := map[string]string{}
 	for minor := 16; minor <= 22; minor++ {
 		version := fmt.Sprintf("4.%d", minor)
-		r, ok := component.OfOpenShift(version)
+		r, ok := kuberelease.OfOpenShift(version)
 		if !ok {
 			t.Fatalf("OpenShift %s is not known", version)
 		}
 		openshift[r.String()] = version
 	}
 	types := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^release (\S+) v(\S+) `).FindAllStringSubmatch(string(read("internal/component/kubelet/releases.txt")), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^release (\S+) v(\S+) `).FindAllStringSubmatch(string(read("internal/kuberelease/releases.txt")), -1) {
 		types[m[1]] = m[2]
 	}
 	var table strings.Builder
