@@ -92,7 +92,7 @@ var table = []place{
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},
 	{path: "internal/report", layer: 4, also: []string{"internal/ui"}}, // its tables are for a terminal
 	{path: "internal/report/page", layer: 4, also: []string{"internal/ui"}},
-	{path: "internal/ui", layer: 0},
+	{path: "internal/ui", layer: 0, also: []string{"internal/wording"}},
 	{path: "internal/component", layer: 3, also: []string{"internal/component/program"}},
 	{path: "internal/component/conf/conftest", layer: testSupport},
 	{path: "internal/component/producttest", layer: testSupport, also: []string{"internal/testroot", "internal/host/hosttest", "internal/component/conf/conftest"}},
