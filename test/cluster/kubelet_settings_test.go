@@ -231,7 +231,7 @@ func TestKubeletSettings(t *testing.T) {
 	// What only the kubelet itself finds: more is reserved than the machine has.
 	v.API.Force = true
 	bad := `{maxPods: 50, cpuManagerPolicy: static, kubeReserved: {cpu: 500m}, systemReserved: {memory: 900Ti}}`
-	if problems := kubelet.Problems(settings(t, bad).Fields, nil); len(problems) > 0 {
+	if problems := kubelet.Problems(settings(t, bad).Fields, nil, kubelet.On{}); len(problems) > 0 {
 		t.Errorf("it is found before: %v", problems)
 	}
 	held := c.daemonState(t, daemon)
