@@ -97,10 +97,10 @@ func Code(err error) int {
 
 // carries reports whether an error, or one that it wraps, carries an exit code.
 func carries(err error, code int) bool {
-	if c, ok := err.(coded); ok && c.ProgramExit() == code {
+	if c, ok := err.(coded); ok && c.ProgramExit() == code { //nolint:errorlint // it looks at every one itself
 		return true
 	}
-	switch w := err.(type) {
+	switch w := err.(type) { //nolint:errorlint // as above
 	case interface{ Unwrap() error }:
 		return carries(w.Unwrap(), code)
 	case interface{ Unwrap() []error }:

@@ -135,8 +135,8 @@ func marked(m *machine.Machine, ago time.Duration) {
 	m.Annotations = map[string]string{machine.ExternalAnnotation: ""}
 	at, other := meta.NewTime(now.Add(-ago)), meta.NewTime(now.Add(-1000*time.Hour))
 	m.ManagedFields = []meta.ManagedFieldsEntry{
-		{Manager: "machineset-controller", Time: &other, FieldsV1: &meta.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{".":{},"f:other":{}},"f:labels":{}},"f:spec":{}}`)}},
-		{Manager: "machine-healthcheck", Time: &at, FieldsV1: &meta.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:host.metal3.io/external-remediation":{}}}}`)}},
+		{Manager: "machineset-controller", Time: &other, FieldsV1: meta.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{},"f:other":{}},"f:labels":{}},"f:spec":{}}`)},
+		{Manager: "machine-healthcheck", Time: &at, FieldsV1: meta.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:host.metal3.io/external-remediation":{}}}}`)},
 	}
 }
 

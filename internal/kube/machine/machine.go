@@ -114,7 +114,7 @@ func (m *Machine) ExternalMark() *meta.ManagedFieldsEntry {
 				Annotations map[string]json.RawMessage `json:"f:annotations"`
 			} `json:"f:metadata"`
 		}
-		if json.Unmarshal(f.FieldsV1.Raw, &fields) != nil {
+		if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		if _, ok := fields.Metadata.Annotations["f:"+ExternalAnnotation]; ok {
@@ -124,7 +124,7 @@ func (m *Machine) ExternalMark() *meta.ManagedFieldsEntry {
 	if first == nil {
 		return nil
 	}
-	return &meta.ManagedFieldsEntry{Time: first.Time, FieldsV1: &meta.FieldsV1{Raw: []byte(externalField)}}
+	return &meta.ManagedFieldsEntry{Time: first.Time, FieldsV1: meta.NewFieldsV1(externalField)}
 }
 
 // externalField is the field of ExternalAnnotation as managed fields have it.

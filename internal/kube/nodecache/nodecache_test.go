@@ -20,7 +20,7 @@ func kubelets(i int) *core.Node {
 		Name: fmt.Sprintf("node-%04d", i), UID: "uid", ResourceVersion: fmt.Sprint(i), CreationTimestamp: at,
 		Labels:        map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/hostname": fmt.Sprintf("node-%04d", i)},
 		Annotations:   map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
-		ManagedFields: []meta.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &meta.FieldsV1{Raw: []byte(`{"f:` + strings.Repeat("x", 2000) + `":{}}`)}}},
+		ManagedFields: []meta.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: meta.NewFieldsV1(`{"f:` + strings.Repeat("x", 2000) + `":{}}`)}},
 	}}
 	n.Spec = core.NodeSpec{ProviderID: fmt.Sprintf("aws:///eu-west-1a/i-%017d", i), Unschedulable: i%2 == 1, PodCIDR: "10.0.0.0/24", Taints: []core.Taint{{Key: "a"}}}
 	for _, kind := range []core.NodeConditionType{core.NodeMemoryPressure, core.NodeDiskPressure, core.NodePIDPressure, core.NodeReady, "KernelDeadlock"} {

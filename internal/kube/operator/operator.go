@@ -165,7 +165,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	op := &operator{
 		Options: o, client: m.GetClient(), api: m.GetAPIReader(), cache: m.GetCache(), mapper: m.GetRESTMapper(),
-		events: m.GetEventRecorderFor(Name),
+		events: m.GetEventRecorderFor(Name), //nolint:staticcheck // events of events.k8s.io need other rights
 	}
 	op.tally = newTally(func() []tuned.Profile {
 		var all tuned.ProfileList

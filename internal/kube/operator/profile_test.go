@@ -126,7 +126,7 @@ func TestProviderName(t *testing.T) {
 func TestLean(t *testing.T) {
 	profile := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{
 		Annotations:   map[string]string{RuleAnnotation: "r", tuned.DeferredAnnotation: "always", "fettle.dev/values": "long"},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1("{}")}},
 	}}
 	profile.Spec.Profile = []tuned.TunedProfile{{Name: "p", Data: "text"}}
 	out, err := lean(profile)

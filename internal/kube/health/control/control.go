@@ -107,7 +107,7 @@ func Scheme() *runtime.Scheme {
 // is called when something has been done.
 func Add(m manager.Manager, worked func(), o Options) error {
 	c := &controller{
-		Options: o, client: m.GetClient(), api: m.GetAPIReader(), nodes: m.GetCache(), events: m.GetEventRecorderFor(Name), now: time.Now,
+		Options: o, client: m.GetClient(), api: m.GetAPIReader(), nodes: m.GetCache(), events: m.GetEventRecorderFor(Name), now: time.Now, //nolint:staticcheck // as the operator
 		reader: &around.Reader{API: m.GetAPIReader(), Mapper: m.GetRESTMapper(), Namespaces: o.Namespaces},
 		tally:  newTally(), worked: worked,
 		start: func() (cache.Cache, error) { return startCache(m, o.Namespaces) },

@@ -112,7 +112,7 @@ func TestKeepMark(t *testing.T) {
 		Name: "m", Annotations: map[string]string{machine.ExternalAnnotation: "", "other": "x"},
 		OwnerReferences: []metav1.OwnerReference{{Kind: "ControlPlaneMachineSet", Name: "cluster", Controller: &yes}},
 		ManagedFields: []metav1.ManagedFieldsEntry{
-			{Manager: "kubectl-annotate", Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{".":{},"f:host.metal3.io/external-remediation":{}}}}`)}},
+			{Manager: "kubectl-annotate", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{},"f:host.metal3.io/external-remediation":{}}}}`)},
 		},
 	}}
 	o, err := keep(m)

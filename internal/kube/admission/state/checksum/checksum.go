@@ -30,7 +30,7 @@ var upstream = strings.NewReplacer(
 
 // Of is the sum of a value, in which the sum itself is 0.
 func Of(value any) Checksum {
-	print := dump.ForHash(value)
+	print := dump.ForHash(value) //nolint:govet,staticcheck // test/admission has older modules, without k8s.io/utils/dump
 	if _, text := value.(string); !text {
 		print = upstream.Replace(print)
 	}
