@@ -46,7 +46,7 @@ func TestMistakesInOwnRules(t *testing.T) {
 		{"a set misspelt", "  want:", "  each: disks\n  want:", `ours.yaml:6: OURS1: each: there is no set "disks" (did you mean "disk"?)`},
 		{"an item without each", "memory.total_bytes", "disk.*.scheduler", `ours.yaml:5: OURS1: disk.*.scheduler is of each disk: the rule needs each: disk`},
 		{"a name misspelt", "pass: measured", "pass: totl", `ours.yaml:7: totl >= want: unknown name totl (did you mean "total"?)`},
-		{"an operator", ">=", "=>", `ours.yaml:7: measured => want: unexpected token Operator("="): == compares, and >= and <= are written so`},
+		{"an operator", ">=", "=>", `ours.yaml:7: measured => want: unexpected "=": == compares, and >= and <= are written so`},
 		{"a function misspelt", "gib(16)", "gb(16)", `ours.yaml:6: gb(16): unknown name gb (did you mean "gib"?)`},
 		{"a size", "gib(16)", "16GiB", `: sizes are gib(16), mib(512) and kib(4)`},
 		{"text without quotes", "gib(16)", "performance", `ours.yaml:6: performance: unknown name performance: text is in quotes of its own ('"performance"'), and the names here are instance, measured, total, want`},

@@ -49,14 +49,14 @@ func TestEtcdUnasked(t *testing.T) {
 	for args, want := range map[string]string{
 		"check --etcd-key /dev/zero":                                     "--etcd-key: /dev/zero is a device; want a regular file",
 		"check --etcd-cacert " + large:                                   "--etcd-cacert: " + large + " has more than 1024 KiB: want certificates in PEM",
-		"check --etcd-key /is/not/there":                                 "--etcd-key: open /is/not/there",
+		"check --etcd-key /is/not/there":                                 "--etcd-key: /is/not/there",
 		"check --etcd-cert " + file:                                      "a certificate and its key go together",
 		"check --etcd-cacert " + file:                                    "the authority has no certificate in PEM",
 		"check --etcd-endpoints https://a:1,https://a:1":                 "https://a:1 is named twice",
-		"check --etcd-endpoints http://a:1 --etcd-cert /is/not/there":    "--etcd-cert: open /is/not/there",
+		"check --etcd-endpoints http://a:1 --etcd-cert /is/not/there":    "--etcd-cert: /is/not/there",
 		"load run --etcd-metrics https://a:1 --etcd-cacert " + file:      "--etcd-metrics: the authority has no certificate in PEM",
 		"load run --etcd-metrics http://a:1 --etcd-cert " + file:         "a certificate is shown by https only",
-		"load resume --etcd-metrics https://a:1 --etcd-key /is/not/here": "--etcd-key: open /is/not/here",
+		"load resume --etcd-metrics https://a:1 --etcd-key /is/not/here": "--etcd-key: /is/not/here",
 	} {
 		if code, _, said := run(t, append([]string{"--kubeconfig", kubeconfig}, strings.Fields(args)...)...); code != ui.Usage || !strings.Contains(said, want) {
 			t.Errorf("%s: exit code %d: %s, want %s", args, code, said, want)

@@ -72,7 +72,7 @@ contexts: [{name: here, context: {cluster: c, user: u}}], users: [{name: u, user
 		"status --as-group dev":                                                       "--as-group and --as-uid want --as too",
 		"status --request-timeout soon":                                               "--request-timeout soon: want a time as 30s or 2m, or 0 for none",
 		"status --request-timeout=-1s":                                                "--request-timeout -1s: want a time",
-		"status --certificate-authority " + dir + "/none":                             "--certificate-authority: stat " + dir + "/none: no such file",
+		"status --certificate-authority " + dir + "/none":                             "--certificate-authority: " + dir + "/none: no such file",
 		"status --certificate-authority " + authority + " --insecure-skip-tls-verify": "exclude each other",
 		"status --kubeconfig " + file + " --cluster d":                                `kubeconfig ` + file + `: there is no cluster "d"; it has c, other`,
 		"status --kubeconfig " + file + " --user w":                                   `kubeconfig ` + file + `: there is no user "w"; it has u, v`,

@@ -5,6 +5,7 @@ import (
 
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Report is the JSON form of what logs say.
@@ -142,7 +143,7 @@ func LogOf(l source.Log, f *format.Format, cut error) LogRead {
 		read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
 	}
 	if cut != nil {
-		read.Cut = cut.Error()
+		read.Cut = wording.Plain(cut.Error())
 	}
 	return read
 }

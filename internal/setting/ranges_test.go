@@ -67,7 +67,8 @@ func TestRangesOfTheKernel(t *testing.T) {
 				}
 				tried++
 			}
-			if why, refused := k.Refuses(s, before); refused {
+			// A limit whose other spelling is in force reads 0, and takes no 0.
+			if why, refused := k.Refuses(s, before); refused && before != Text("0") {
 				t.Errorf("%s holds %s and is said to be refused: %s", name, before, why)
 			}
 		}

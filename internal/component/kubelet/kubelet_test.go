@@ -85,9 +85,9 @@ func TestNone(t *testing.T) {
 
 func TestBroken(t *testing.T) {
 	for text, want := range map[string]string{
-		"maxPods: [\n":                   "/var/lib/kubelet/config.yaml",
-		"- a\n":                          "/var/lib/kubelet/config.yaml:1: want the keys",
-		"maxPods: 1\nkind: Deployment\n": `/var/lib/kubelet/config.yaml:2: the kind is "Deployment"`,
+		"maxPods: [\n": "/var/lib/kubelet/config.yaml",
+		"- a\n":        "/var/lib/kubelet/config.yaml:1: want the keys",
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nmaxPods: 1\nkind: Deployment\n": "/var/lib/kubelet/config.yaml:3: the kubelet does not start with this file: it wants kind: KubeletConfiguration",
 	} {
 		_, err := find(t.Context(), hosttest.Mounted(t, map[string]string{"var/lib/kubelet/config.yaml": text}))
 		if err == nil || !strings.Contains(err.Error(), want) {
