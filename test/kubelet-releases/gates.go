@@ -22,10 +22,9 @@ var gatePackages = []string{
 	"k8s.io/component-base/metrics/features",
 	"k8s.io/component-base/zpages/features",
 	"k8s.io/client-go/features",
+	// Through k8s.io/cloud-provider/options, which imports its register.
+	"k8s.io/controller-manager/pkg/features",
 }
-
-// namePackages declare names of gates that others register.
-var namePackages = []string{"k8s.io/controller-manager/pkg/features"}
 
 // special are gates of component-base/featuregate that stand for all of a stage.
 var special = map[string]string{"AllAlpha": "alpha,off", "AllBeta": "beta,off"}
@@ -35,7 +34,7 @@ var special = map[string]string{"AllAlpha": "alpha,off", "AllBeta": "beta,off"}
 func gates(r release, dirs map[string]string) (map[string]string, error) {
 	names := map[string]map[string]string{} // package, constant: text, or true and false
 	files := map[string][]*ast.File{}
-	for _, pkg := range append(gatePackages, namePackages...) {
+	for _, pkg := range gatePackages {
 		dir, err := directory(r, pkg, dirs)
 		if err != nil {
 			return nil, err

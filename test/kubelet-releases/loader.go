@@ -62,7 +62,7 @@ func needs(r release, dirs map[string]string) (map[string]string, error) {
 		return nil, err
 	}
 	names := map[string]map[string]string{pkg: constants(files)}
-	for _, other := range slices.Concat(gatePackages, namePackages) {
+	for _, other := range gatePackages {
 		if dir, err = directory(r, other, dirs); err != nil {
 			return nil, err
 		}
