@@ -86,18 +86,18 @@ man: ## write the manual pages and the shell completions into dist/
 
 # Needs everything, the slow matrix too: each test has to pass and none may skip,
 # or proofs would be lost. Run it on a machine that tests may change.
-PROOFS := internal/plugin/table/testdata/proofs.txt
-PRODUCT_PROOFS := internal/component/table/testdata/proofs.txt
+PROOFS := internal/engine/plugin/table/testdata/proofs.txt
+PRODUCT_PROOFS := internal/product/table/testdata/proofs.txt
 .PHONY: proofs
 proofs: root ## run the tests that prove options, and make the manual's table of proofs anew
 	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
 	FETTLE_PROOF_FILE=$$new FETTLE_TEST_NIGHTLY=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 \
-		$(GO) test -count=1 -timeout 6h -skip '^TestManual$$' ./internal/plugin/... ./internal/daemon ./test/peers; \
+		$(GO) test -count=1 -timeout 6h -skip '^TestManual$$' ./internal/engine/plugin/... ./internal/daemon ./test/peers; \
 	LC_ALL=C sort -u "$$new" >$(PROOFS); : >"$$new"; \
 	FETTLE_PROOF_FILE=$$new FETTLE_TEST_NIGHTLY=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 \
-		$(GO) test -count=1 -timeout 1h -run '^TestServices$$' ./internal/component/table; \
+		$(GO) test -count=1 -timeout 1h -run '^TestServices$$' ./internal/product/table; \
 	LC_ALL=C sort -u "$$new" >$(PRODUCT_PROOFS)
-	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestManual$$' ./internal/plugin/table ./internal/component/table
+	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestManual$$' ./internal/engine/plugin/table ./internal/product/table
 	@git diff --stat
 
 # On a machine that does nothing else: an hour and a half at the most.
@@ -105,7 +105,7 @@ proofs: root ## run the tests that prove options, and make the manual's table of
 experiments: root ## make the experiments of docs/proofs anew, and their pages
 	FETTLE_PROOFS=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 $(GO) test -count=1 -v -timeout 4h ./test/proofs
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run 'Page$$' ./test/proofs
-	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestProofs$$' ./internal/report/page
+	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestProofs$$' ./internal/measure/page
 	@git diff --stat
 
 .PHONY: lint

@@ -15,9 +15,9 @@ import (
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/agent"
-	"fettle.dev/fettle/internal/kube/kubelet/drain"
+	"fettle.dev/fettle/internal/kube/cluster"
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
@@ -149,7 +149,7 @@ func TestAgent(t *testing.T) {
 	}
 	for name, words := range map[string][]string{
 		"fettle-agent":         {agent.ValuesAnnotation, account.Name + "$"},
-		"fettle-agent-kubelet": {drain.Cordoned, account.Name + "$", kubeletconfig.SettingsAnnotation, "CONNECT"},
+		"fettle-agent-kubelet": {cluster.Cordoned, account.Name + "$", kubelet.SettingsAnnotation, "CONNECT"},
 		"fettle-removal":       {node.DropIn, tuned.Namespace, set.Name},
 	} {
 		text, err := yaml.Marshal(policies[name])

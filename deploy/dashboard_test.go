@@ -15,15 +15,13 @@ import (
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/agent"
-	"fettle.dev/fettle/internal/kube/health/control"
-	"fettle.dev/fettle/internal/kube/kubeletoperator"
-	"fettle.dev/fettle/internal/kube/metric"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/operator"
 )
 
 // ours are the metrics of operator and agents.
-func ours() []metric.Metric {
-	return slices.Concat(operator.Metrics, kubeletoperator.Metrics, control.Metrics, agent.Metrics)
+func ours() []cluster.Metric {
+	return slices.Concat(operator.Metrics, operator.KubeletMetrics, operator.HealthMetrics, agent.Metrics)
 }
 
 // exported are the metrics of the programs, each with its labels.

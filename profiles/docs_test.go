@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/profiles"
 )
 
 // TestManual holds the generated tables of the manual against the profiles.
 func TestManual(t *testing.T) {
 	const page = "070-profiles.md"
-	testroot.Manual(t, page, testroot.Generated{Name: "refusals", Text: refusalTable()}, testroot.Generated{Name: "values", Text: valueTables(t)})
+	root.Manual(t, page, root.Generated{Name: "refusals", Text: refusalTable()}, root.Generated{Name: "values", Text: valueTables(t)})
 	text, err := os.ReadFile("../docs/" + page)
 	if err != nil {
 		t.Fatal(err)

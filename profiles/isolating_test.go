@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/profiles"
 )
 
@@ -19,7 +19,7 @@ func TestIsolating(t *testing.T) {
 	load := func(name string, files map[string]string) (*profile.Profile, error) {
 		tree := map[string]string{"/sys/devices/system/cpu/online": "0-7\n", "/sys/devices/system/cpu/present": "0-7\n", "/proc/cpuinfo": "vendor_id\t: AuthenticAMD\n"}
 		maps.Copy(tree, files)
-		return (&profile.Loader{Host: hosttest.Mounted(t, tree), Builtin: profiles.FS}).Load(t.Context(), name)
+		return (&profile.Loader{Host: machine.Mounted(t, tree), Builtin: profiles.FS}).Load(t.Context(), name)
 	}
 	const child = "/etc/tuned/mine/tuned.conf"
 	for name, c := range map[string]struct {
@@ -107,9 +107,9 @@ func TestTunedsOwnIsolating(t *testing.T) {
 	for _, name := range []string{"cpu-partitioning", "realtime"} {
 		t.Run(name, func(t *testing.T) {
 			has := func(own bool) (map[string]string, string) {
-				m := testroot.NewMachine(t)
+				m := root.NewMachine(t)
 				for p, text := range files {
-					hosttest.WriteFile(t, m.Dir, p, text)
+					machine.WriteFile(t, m.Dir, p, text)
 				}
 				over := map[string]string{"/etc/tuned/" + name + "-variables.conf": "isolated_cores=2-3\nnetdev_queue_count=2\n"}
 				if !own {
@@ -117,7 +117,7 @@ func TestTunedsOwnIsolating(t *testing.T) {
 						over["/etc/tuned/"+p+"/tuned.conf"] = read(t, p+"/tuned.conf")
 					}
 				}
-				r := testroot.New(t, testroot.Options{Machine: m, Stubs: testroot.TunerStubs(), Files: over})
+				r := root.New(t, root.Options{Machine: m, Stubs: root.TunerStubs(), Files: over})
 				r.TunedOnce(name)
 				out := map[string]string{}
 				for _, p := range look {

@@ -6,27 +6,27 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestPlugInsTakeOurProfiles plans each profile on the invented machine: no
 // plug-in complains of an option or of a value.
 func TestPlugInsTakeOurProfiles(t *testing.T) {
-	m := testroot.NewMachine(t)
+	m := root.NewMachine(t)
 	unrecorded := map[string]bool{}
-	hosttest.WriteFile(t, m.Dir, "/proc/cpuinfo", isolating["/proc/cpuinfo"])
+	machine.WriteFile(t, m.Dir, "/proc/cpuinfo", isolating["/proc/cpuinfo"])
 	for _, name := range []string{"cpu-partitioning", "realtime"} {
 		// It isolates tasks and queues that a copy does not have.
 		unrecorded[name] = true
 		file := "/etc/tuned/" + name + "-variables.conf"
-		hosttest.WriteFile(t, m.Dir, file, isolating[file])
+		machine.WriteFile(t, m.Dir, file, isolating[file])
 	}
 	h := host.Mounted(m.Dir)
 	e := &tune.Engine{Host: h, Kinds: table.Kinds(h), Plugins: table.All, StateDir: t.TempDir(), Main: profile.DefaultMain(), Holds: true}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/profiles"
 )
 
@@ -97,7 +97,7 @@ var isolating = map[string]string{
 
 func load(t *testing.T, names ...string) *profile.Profile {
 	t.Helper()
-	l := &profile.Loader{Host: hosttest.Mounted(t, isolating), Dirs: []string{}, Builtin: profiles.FS}
+	l := &profile.Loader{Host: machine.Mounted(t, isolating), Dirs: []string{}, Builtin: profiles.FS}
 	p, err := l.Load(context.Background(), names...)
 	if err != nil {
 		t.Fatalf("%q: %v", names, err)
@@ -256,7 +256,7 @@ func TestVariants(t *testing.T) {
 
 // TestHugepagesVariable: a profile of one's own sets the number of pages.
 func TestHugepagesVariable(t *testing.T) {
-	l := &profile.Loader{Host: hosttest.Mounted(t, map[string]string{"/etc/tuned/profiles/db/tuned.conf": "[main]\ninclude=hugepages\n[variables]\nnr_hugepages=8192\n"}), Builtin: profiles.FS}
+	l := &profile.Loader{Host: machine.Mounted(t, map[string]string{"/etc/tuned/profiles/db/tuned.conf": "[main]\ninclude=hugepages\n[variables]\nnr_hugepages=8192\n"}), Builtin: profiles.FS}
 	p, err := l.Load(context.Background(), "db")
 	if err != nil {
 		t.Fatal(err)
@@ -271,7 +271,7 @@ func TestHugepagesVariable(t *testing.T) {
 
 // TestInstalledProfileWins: TuneD's own of the same name counts.
 func TestInstalledProfileWins(t *testing.T) {
-	l := &profile.Loader{Host: hosttest.Mounted(t, map[string]string{"/usr/lib/tuned/default/tuned.conf": "[main]\nsummary=installed\n"}), Builtin: profiles.FS}
+	l := &profile.Loader{Host: machine.Mounted(t, map[string]string{"/usr/lib/tuned/default/tuned.conf": "[main]\nsummary=installed\n"}), Builtin: profiles.FS}
 	p, err := l.Load(context.Background(), "default")
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestRecommendation(t *testing.T) {
 		{"laptop", "LENOVO", "20XW0026GE", "10", "", "balanced"},
 		{"desktop", "HP", "HP EliteDesk 800", "3", "", "balanced"},
 	} {
-		h := hosttest.Mounted(t, map[string]string{
+		h := machine.Mounted(t, map[string]string{
 			"/sys/devices/virtual/dmi/id/sys_vendor":   c.vendor + "\n",
 			"/sys/devices/virtual/dmi/id/product_name": c.product + "\n",
 			"/sys/devices/virtual/dmi/id/chassis_type": c.chassis + "\n",

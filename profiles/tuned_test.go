@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // unknownToOld are what the distribution's TuneD 2.20 complains of and today's
@@ -48,13 +48,13 @@ func TestTunedReadsOurProfiles(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		t.Run(name, func(t *testing.T) {
-			m := testroot.NewMachine(t)
+			m := root.NewMachine(t)
 			for _, dev := range []string{"06.0/net/eth0", "07.0/net/eth1"} { // what dynamic tuning reads
 				for _, counter := range []string{"rx_bytes", "rx_packets", "tx_bytes", "tx_packets"} {
-					hosttest.WriteFile(t, m.Dir, "/sys/devices/pci0000:00/0000:00:"+dev+"/statistics/"+counter, "0\n")
+					machine.WriteFile(t, m.Dir, "/sys/devices/pci0000:00/0000:00:"+dev+"/statistics/"+counter, "0\n")
 				}
 			}
-			r := testroot.New(t, testroot.Options{Machine: m, Stubs: testroot.TunerStubs(), Files: files})
+			r := root.New(t, root.Options{Machine: m, Stubs: root.TunerStubs(), Files: files})
 			r.TunedOnce(name)
 			for p, value := range after[name] {
 				if got := strings.TrimSpace(r.Must("cat", p)); got != value {

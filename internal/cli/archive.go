@@ -4,11 +4,11 @@ import (
 	"context"
 	"io"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 

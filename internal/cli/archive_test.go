@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/testroot"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // output runs a command line in this process and returns what it prints.
@@ -31,16 +31,16 @@ func TestArchivePlansAsTheMachine(t *testing.T) {
 	unpack(t, "../../testdata/hosts/kvm-guest.txt", fixture)
 	// Every device has one, but the recorded machine's disks came without.
 	for _, disk := range []string{"0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sr0", "0000:00:02.2/0000:03:00.0/virtio2/block/vda"} {
-		hosttest.Write(t, fixture, map[string]string{"sys/devices/pci0000:00/" + disk + "/uevent": "DEVTYPE=disk\n"})
+		testkitmachine.Write(t, fixture, map[string]string{"sys/devices/pci0000:00/" + disk + "/uevent": "DEVTYPE=disk\n"})
 	}
-	for name, dir := range map[string]string{"server": testroot.NewMachine(t).Dir, "guest": fixture} {
+	for name, dir := range map[string]string{"server": testkitroot.NewMachine(t).Dir, "guest": fixture} {
 		t.Run(name, func(t *testing.T) {
 			was := live
 			t.Cleanup(func() { live = was })
 			live = func() *host.Host { return host.Mounted(dir) }
 			// What no swept directory holds.
 			const place = "/sys/firmware/qemu/depth"
-			hosttest.Write(t, dir, map[string]string{"etc/tuned/site/tuned.conf": "[main]\ninclude=balanced\n[sysfs]\n" + place + "=7\n", place: "5\n",
+			testkitmachine.Write(t, dir, map[string]string{"etc/tuned/site/tuned.conf": "[main]\ninclude=balanced\n[sysfs]\n" + place + "=7\n", place: "5\n",
 				"etc/tuned/cpu-partitioning-variables.conf": "isolated_cores=1\n", "etc/tuned/realtime-variables.conf": "isolated_cores=1\n"})
 
 			archive, none := filepath.Join(t.TempDir(), "machine.txt"), t.TempDir()
@@ -94,7 +94,7 @@ func planOf(t *testing.T, name string, more ...string) map[string]any {
 func TestArchiveChecksAsTheMachine(t *testing.T) {
 	dir := t.TempDir()
 	unpack(t, "../../testdata/hosts/kvm-guest.txt", dir)
-	hosttest.Write(t, dir, map[string]string{
+	testkitmachine.Write(t, dir, map[string]string{
 		"etc/sysctl.d/90-ours.conf":   "vm.swappiness = 7\nvm.nr_hugepages = 12\n",
 		"var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nmaxPods: 700\ncpuManagerPolicy: static\napiVersion: kubelet.config.k8s.io/v1beta1\n",
 		"var/lib/dpkg/status":         "Package: kubelet\nStatus: install ok installed\nVersion: 1.29.4-1.1\n",
@@ -119,7 +119,7 @@ func TestArchiveChecksAsTheMachine(t *testing.T) {
 
 	states := func(args ...string) map[string]string {
 		text, _ := output(t, append(args, "check", "--output", "json")...)
-		var audit report.Audit
+		var audit findings.Audit
 		if err := json.Unmarshal([]byte(text), &audit); err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"syscall"
 
+	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/ui"
 )
 

@@ -8,15 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
 func benchCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "bench", Short: "Measure this machine's storage, memory and databases", Args: command.KnownVerb,
+	c := &cobra.Command{Use: "bench", Short: "Measure this machine's storage, memory and databases", Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(benchDiskCommand(a), a.writes(benchMemoryCommand(a)), benchPostgresCommand(a), benchEtcdCommand(a))
 	return c

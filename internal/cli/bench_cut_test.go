@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/disk"
 )
 
 // fakeFio is a fio that measures nothing and always prints the same, so many times; then

@@ -11,11 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/bench/disk"
-	"fettle.dev/fettle/internal/bench/fio"
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/measure/disk"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -135,7 +133,7 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	}
 	plan := disk.NewPlan(mode, len(places), o.budget)
 	if o.dryRun {
-		report.DiskPlan(a.screen, plan, places)
+		disk.PrintPlan(a.screen, plan, places)
 		return nil
 	}
 	if err := m.mayMeasure(); err != nil {
@@ -178,7 +176,7 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	if a.data() {
 		return a.result(BenchResult{run}, err)
 	}
-	report.Disk(a.screen, run, e)
+	disk.Print(a.screen, run, e)
 	return err
 }
 
@@ -194,12 +192,12 @@ func fitForRole(e *disk.Evidence) error {
 }
 
 // fio finds the fio to run, at the path that was asked for, if any.
-func (m *machine) fio(ctx context.Context, path string) (*fio.Engine, error) {
-	engine, err := fio.Find(ctx, m.host, path)
+func (m *machine) fio(ctx context.Context, path string) (*disk.Engine, error) {
+	engine, err := disk.FindFio(ctx, m.host, path)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return engine, err
-	case errors.Is(err, fio.ErrNone):
+	case errors.Is(err, disk.ErrNone):
 		return nil, ui.Hinted(ui.Failed, err, installHint(fact.Collect(m.host)))
 	case path == "":
 		return nil, ui.Hinted(ui.Failed, err, "--fio PATH names another one")
@@ -225,12 +223,12 @@ func noRoom(directory string, err error) error {
 	if size := (*disk.SizeError)(nil); errors.As(err, &size) {
 		return ui.Instead(ui.Refused, err, "", fmt.Sprintf("--size=%dMiB", size.Possible>>20))
 	}
-	return ui.Hinted(ui.Refused, err, "no size is small enough; df -h "+rule.Quote(directory)+" shows what is free, and another directory may have more")
+	return ui.Hinted(ui.Refused, err, "no size is small enough; df -h "+internaltext.Quote(directory)+" shows what is free, and another directory may have more")
 }
 
 func installHint(facts *fact.Facts) string {
 	ids := append([]string{facts.OS.ID.Or("")}, facts.OS.IDLike.Or(nil)...)
-	if how := fio.Install(ids...); how != "" {
+	if how := disk.Install(ids...); how != "" {
 		return how + " installs it; --fio PATH names another one"
 	}
 	return "install the package fio, or name one with --fio PATH"

@@ -15,19 +15,19 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/measure/disk"
+	"fettle.dev/fettle/internal/measure/prove"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // benchDir is a directory to be measured, and the command line of fettle for it.
 func benchDir(t *testing.T, args ...string) (dir string, cmd *exec.Cmd) {
 	t.Helper()
 	dir = t.TempDir()
-	args = append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "disk", "--fio", testroot.ServerProgram(t, "fio"), dir}, args...)
+	args = append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "disk", "--fio", testkitroot.ServerProgram(t, "fio"), dir}, args...)
 	return dir, exec.Command(filepath.Join(binDir(t), "fettle"), args...)
 }
 
@@ -127,7 +127,7 @@ func TestBenchDiskRefuses(t *testing.T) {
 // the call, and a disk without room a guard rail, for bench and prove alike.
 func TestBenchDiskUnwritable(t *testing.T) {
 	if os.Getuid() != 0 {
-		testroot.Missing(t, "root's rights: file systems are mounted, and given up for another user")
+		testkitroot.Missing(t, "root's rights: file systems are mounted, and given up for another user")
 	}
 	fettle, dir := filepath.Join(binDir(t), "fettle"), t.TempDir()
 	at := filepath.Join(dir, "at")
@@ -193,14 +193,14 @@ func TestBenchDiskWithoutFIO(t *testing.T) {
 func TestDiskWork(t *testing.T) {
 	a := &app{}
 	m := &machine{app: a, host: host.Live()}
-	fio := testroot.ServerProgram(t, "fio")
+	fio := testkitroot.ServerProgram(t, "fio")
 	dir := t.TempDir()
 	w, err := m.diskWork(t.Context(), "randrw@"+dir, fio, "experiment-work-test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s := w.place.Storage; s.Class == fact.ClassMemory {
-		testroot.Missing(t, "%s is in memory", dir)
+		testkitroot.Missing(t, "%s is in memory", dir)
 	}
 	w.place.SizeBytes = 64 << 20
 	defer w.Close()
@@ -249,7 +249,7 @@ func TestDiskWork(t *testing.T) {
 // Satellite's directories: each that exists, and each file system once.
 func TestBenchDiskOfSatellite(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "mounting needs root")
+		testkitroot.Missing(t, "mounting needs root")
 	}
 	satellite := func(set string) string {
 		t.Helper()

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	bench "fettle.dev/fettle/internal/bench/etcd"
-	"fettle.dev/fettle/internal/component/etcd"
-	"fettle.dev/fettle/internal/component/metrics"
-	"fettle.dev/fettle/internal/report"
+	bench "fettle.dev/fettle/internal/measure/etcd"
+	"fettle.dev/fettle/internal/product/etcd"
+	internalprometheus "fettle.dev/fettle/internal/prometheus"
+	"fettle.dev/fettle/internal/stats"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -121,7 +121,7 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 		return a.result(BenchResult{r}, err)
 	}
 	if recorded == nil {
-		report.BenchEtcd(a.screen, r, result)
+		bench.Print(a.screen, r, result)
 	}
 	return err
 }
@@ -155,13 +155,13 @@ func askEtcd(ctx context.Context, member *etcd.Member) (bench.Page, error) {
 }
 
 // etcdPage picks what the bench wants of a page of metrics.
-func etcdPage(p metrics.Page) bench.Page {
+func etcdPage(p internalprometheus.Page) bench.Page {
 	size := p.Values["etcd_mvcc_db_total_size_in_bytes"]
 	if size == 0 {
 		size = p.Values["etcd_debugging_mvcc_db_total_size_in_bytes"] // before 3.4
 	}
 	return bench.Page{
-		Fsync: bench.Histogram(p.Histograms["etcd_disk_wal_fsync_duration_seconds"][""]), Commit: bench.Histogram(p.Histograms["etcd_disk_backend_commit_duration_seconds"][""]),
+		Fsync: stats.Histogram(p.Histograms["etcd_disk_wal_fsync_duration_seconds"][""]), Commit: stats.Histogram(p.Histograms["etcd_disk_backend_commit_duration_seconds"][""]),
 		FsyncSumS: p.Values["etcd_disk_wal_fsync_duration_seconds_sum"], CommitSumS: p.Values["etcd_disk_backend_commit_duration_seconds_sum"],
 		Leader: p.Values["etcd_server_has_leader"] == 1, LeaderChanges: p.Values["etcd_server_leader_changes_seen_total"],
 		SizeBytes: size, QuotaBytes: p.Values["etcd_server_quota_backend_bytes"], Version: p.Labels["etcd_server_version"]["server_version"],

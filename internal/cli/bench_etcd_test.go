@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/bench/etcd"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/measure/etcd"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 const etcdVariables = "/etc/default/etcd"
@@ -75,7 +75,7 @@ func etcdServer(t *testing.T, variables ...string) (ctl func(args ...string) str
 		out, _ := cmd.CombinedOutput()
 		return string(out)
 	}
-	if !testroot.Eventually(2*time.Minute, func() bool { return strings.Contains(ctl("endpoint", "health"), "is healthy") }) {
+	if !testkitroot.Eventually(2*time.Minute, func() bool { return strings.Contains(ctl("endpoint", "health"), "is healthy") }) {
 		text, _ := os.ReadFile(log.Name())
 		t.Fatalf("etcd is not healthy: %s\n%s", ctl("endpoint", "health"), text)
 	}
@@ -151,7 +151,7 @@ func TestBenchEtcd(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	t.Parallel()
-	if testroot.Inside(t, testroot.Options{Servers: true}) {
+	if testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		benchRealEtcd(t)
 	}
 }
@@ -159,7 +159,7 @@ func TestBenchEtcd(t *testing.T) {
 // TestBenchEtcd37: the same with a real server of 3.7, and one without a quota, which is
 // written to and judged for that.
 func TestBenchEtcd37(t *testing.T) {
-	if !testroot.Inside(t, testroot.Etcd(t, "3.7")) {
+	if !testkitroot.Inside(t, testkitroot.Etcd(t, "3.7")) {
 		return
 	}
 	benchRealEtcd(t)

@@ -10,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/bench/memory"
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/measure/memory"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -130,7 +129,7 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 		return a.result(BenchResult{r}, err)
 	}
 	if recorded == nil {
-		report.BenchMemory(a.screen, r, result)
+		memory.Print(a.screen, r, result)
 	}
 	return err
 }

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"fettle.dev/fettle/internal/bench/memory"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/measure/memory"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 const pool2M = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
@@ -46,7 +46,7 @@ func bodyValid(t *testing.T, r *evidence.Run) {
 // TestBenchMemory: reserved pages are measured and given back, the run is kept as the
 // schemas say, and the verdicts are those of its samples.
 func TestBenchMemory(t *testing.T) {
-	testroot.Disposable(t)
+	testkitroot.Disposable(t)
 	before, state := poolSize(t), filepath.Join(t.TempDir(), "state")
 	cmd := benching(t, state, "--size", "32MiB", "--reads", "20000", "--cells", "4k,hugetlb-2m,4k-remote", "-o", "json")
 	var talk strings.Builder
@@ -93,7 +93,7 @@ func TestBenchMemory(t *testing.T) {
 // TestBenchMemoryCutOff: pages that were reserved are given back after Ctrl-C, and by
 // the watchdog after a kill -9.
 func TestBenchMemoryCutOff(t *testing.T) {
-	testroot.Disposable(t)
+	testkitroot.Disposable(t)
 	before := poolSize(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		cmd := benching(t, filepath.Join(t.TempDir(), "state"), "--size", "32MiB", "--rounds", "1000", "--cells", "hugetlb-2m")

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/postgresql"
 	"fettle.dev/fettle/internal/ui"
 )
 

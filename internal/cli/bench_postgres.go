@@ -12,11 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"fettle.dev/fettle/internal/bench/postgres"
-	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/measure/postgres"
+	"fettle.dev/fettle/internal/product/postgresql"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -156,7 +155,7 @@ func (m *machine) planPostgres(ctx context.Context, o benchPostgresOptions) (_ *
 	}
 	p, err := postgres.Make(room, o.asked)
 	if errors.Is(err, postgres.ErrNoSpace) {
-		return nil, ui.Instead(ui.Refused, err, "df -h "+rule.Quote(server.Dir)+" shows what is free; a smaller --scale needs less", "--scale=1")
+		return nil, ui.Instead(ui.Refused, err, "df -h "+internaltext.Quote(server.Dir)+" shows what is free; a smaller --scale needs less", "--scale=1")
 	}
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
@@ -211,7 +210,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 		return a.result(BenchResult{r}, err)
 	}
 	if recorded == nil {
-		report.BenchPostgres(a.screen, r, result)
+		postgres.Print(a.screen, r, result)
 	}
 	return err
 }
@@ -259,7 +258,7 @@ func (a *app) postgresTables(ctx context.Context, o benchPostgresOptions) error 
 		return a.result(list, nil)
 	}
 	for _, d := range list.Databases {
-		report.PostgresTables(a.screen, d.Name, d.Tables)
+		postgres.PrintTables(a.screen, d.Name, d.Tables)
 	}
 	return nil
 }

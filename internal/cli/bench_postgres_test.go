@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"fettle.dev/fettle/internal/bench/postgres"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/measure/postgres"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // psql asks with the distribution's own client, and waits until the server has let it
@@ -38,7 +38,7 @@ func TestBenchPostgres(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	t.Parallel()
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
 	}
 	state := filepath.Join(t.TempDir(), "state")

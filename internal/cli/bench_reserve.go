@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"time"
 
-	"fettle.dev/fettle/internal/bench/memory"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/bench/memory"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/testvm"
+	"fettle.dev/fettle/internal/measure/memory"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 )
 
 // TestBenchMemoryOnNodes: on a machine with four nodes memory is measured on the CPU's
@@ -19,8 +19,8 @@ func TestBenchMemoryOnNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}
-	program := testroot.Program(t, "./cmd/fettle")
-	vm := testvm.Boot(t, testvm.Options{})
+	program := testkitroot.Program(t, "./cmd/fettle")
+	vm := testkitvm.Boot(t, testkitvm.Options{})
 	vm.Put(program, "/usr/local/bin/fettle")
 	const pools = "cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages"
 	before := vm.Must(pools)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/bench/disk"
-	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/measure/disk"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
 

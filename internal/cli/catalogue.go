@@ -10,14 +10,14 @@ import (
 	"slices"
 	"strings"
 
-	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/rule"
+	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/spell"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/rules"
 )
@@ -98,7 +98,7 @@ func unknownWords(r *rule.Rule) []error {
 	var problems []error
 	for _, p := range r.Platforms {
 		if all := platformNames(); !slices.Contains(all, p) {
-			problems = append(problems, fmt.Errorf("%s: %s: there is no platform %q%s", r.Key("platforms"), r.ID, p, spell.Suggest(p, all)))
+			problems = append(problems, fmt.Errorf("%s: %s: there is no platform %q%s", r.Key("platforms"), r.ID, p, internaltext.Suggest(p, all)))
 		}
 	}
 	kinds := table.Kinds(live())
@@ -110,7 +110,7 @@ func unknownWords(r *rule.Rule) []error {
 		case err != nil:
 			problems = append(problems, fmt.Errorf("%s: %s: %w", at, r.ID, err))
 		case kinds[s.Kind] == nil:
-			problems = append(problems, fmt.Errorf("%s: %s: %q: there is no kind of setting %q%s: there are %s", at, r.ID, name, s.Kind, spell.Suggest(s.Kind, known), strings.Join(known, ", ")))
+			problems = append(problems, fmt.Errorf("%s: %s: %q: there is no kind of setting %q%s: there are %s", at, r.ID, name, s.Kind, internaltext.Suggest(s.Kind, known), strings.Join(known, ", ")))
 		case s.Kind == "sysctl" && strings.ContainsAny(s.Name, "= "):
 			key, value, _ := strings.Cut(s.Name, "=")
 			problems = append(problems, fmt.Errorf("%s: %s: %q is no name of a sysctl: want changes: {\"sysctl:%s\": %q}", at, r.ID, name, strings.TrimSpace(key), strings.TrimSpace(value)))
@@ -189,7 +189,7 @@ func onlyRoots(h *host.Host, name string) error {
 		return nil
 	}
 	if err := profile.Trusted(h, name); err != nil {
-		return ui.Hinted(ui.Refused, fmt.Errorf("rules are not read: %w", err), "once you trust what it says: sudo chown root "+rule.Quote(name)+" && sudo chmod go-w "+rule.Quote(name))
+		return ui.Hinted(ui.Refused, fmt.Errorf("rules are not read: %w", err), "once you trust what it says: sudo chown root "+internaltext.Quote(name)+" && sudo chmod go-w "+internaltext.Quote(name))
 	}
 	return nil
 }

@@ -14,25 +14,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
-	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact"
+	guidefindings "fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/platform/linux"
+	"fettle.dev/fettle/internal/guide/platform/openshift"
+	"fettle.dev/fettle/internal/guide/platform/satellite"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/lazyregexp"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/platform/cluster"
-	"fettle.dev/fettle/internal/platform/linux"
-	"fettle.dev/fettle/internal/platform/measured"
-	"fettle.dev/fettle/internal/platform/openshift"
-	"fettle.dev/fettle/internal/platform/puppet"
-	"fettle.dev/fettle/internal/platform/satellite"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/measure/measured"
+	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/spell"
-	"fettle.dev/fettle/internal/tune"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -71,7 +68,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
   fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 \
     --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com`,
 		ValidArgs:   platformNames(),
-		Annotations: map[string]string{moreFormats: command.AuditFormats},
+		Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := noneEmpty(c); err != nil {
 				return err
@@ -101,7 +98,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), cluster.Source(), measured.Source()})
+	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), platform.PuppetSource(), platform.FrontSource(), openshift.Source(), platform.ClusterSource(), measured.Source()})
 	for _, p := range components.All {
 		all = append(all, platform.Product(p))
 	}
@@ -128,7 +125,7 @@ func platformNames() []string {
 func knownPlatforms(names []string) error {
 	for _, n := range names {
 		if all := platformNames(); !slices.Contains(all, n) {
-			return ui.Hinted(ui.Usage, fmt.Errorf("there is no platform %q%s", n, spell.Suggest(n, all)), "there are "+strings.Join(platformNames(), ", "))
+			return ui.Hinted(ui.Usage, fmt.Errorf("there is no platform %q%s", n, internaltext.Suggest(n, all)), "there are "+strings.Join(platformNames(), ", "))
 		}
 	}
 	return nil
@@ -229,7 +226,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, findings)
+	audit := guidefindings.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, findings)
 	audit.Hostname, audit.For = name, to.audit()
 	audit.FileSystems, _ = fact.FileSystems(subject.Host) // where nobody knows, no later audit can compare
 	a.sayCutLogs(subject, "--logs all")
@@ -257,11 +254,11 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	for _, p := range absent {
 		a.screen.Say("%s not found; checking its rules anyway", p)
 	}
-	return command.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), allUnknown(audit)))
+	return cliutil.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), allUnknown(audit)))
 }
 
 // hasCommand matches reasons that name the command that makes a fact known.
-var hasCommand = lazyregexp.New(`\b(fettle|oc|kubectl) [a-z]`)
+var hasCommand = internaltext.LazyRegexp(`\b(fettle|oc|kubectl) [a-z]`)
 
 // askFor is the command that makes an unknown finding known: a copy lacks what the machine
 // itself has, and who is not root cannot read all of it.
@@ -286,7 +283,7 @@ func noMachine(root string) error {
 
 // undetermined is the error of an audit of which nothing came: nothing that was
 // asked for is there, so there is nothing to pass, and no gate is met.
-func undetermined(a *report.Audit, absent []string) error {
+func undetermined(a *guidefindings.Audit, absent []string) error {
 	if slices.ContainsFunc(a.Findings, func(f rule.Finding) bool { return f.State != rule.NotApplicable && f.State != rule.Reminded }) {
 		return nil
 	}
@@ -297,7 +294,7 @@ func undetermined(a *report.Audit, absent []string) error {
 }
 
 // allUnknown is the error of an audit that decided no rule.
-func allUnknown(a *report.Audit) error {
+func allUnknown(a *guidefindings.Audit) error {
 	decided := func(f rule.Finding) bool {
 		return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
 	}

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"testing"
 
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/rule"
 )
 
 // remindsOf matches the commands of other programs that reminders name.

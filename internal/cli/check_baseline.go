@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/fact"
+	guidefindings "fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -26,7 +26,7 @@ type baseline struct {
 	file string
 	// audit is what an audit said of it then; nil until it is asked, where host is
 	// the archive or the tree that stands for it.
-	audit *report.Audit
+	audit *guidefindings.Audit
 	host  *host.Host
 }
 
@@ -46,7 +46,7 @@ func (a *app) readBaseline(name string) (b *baseline, err error) {
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %w", err))
 	}
-	if b.audit, err = report.ReadBaseline(name, text); err != nil {
+	if b.audit, err = guidefindings.ReadBaseline(name, text); err != nil {
 		return nil, wrong(err)
 	}
 	return b, nil
@@ -81,7 +81,7 @@ func (b *baseline) earlier() *platform.Earlier {
 
 // asked is its audit by the rules of now; names are the platforms of this one, asked
 // those that somebody has named.
-func (b *baseline) asked(ctx context.Context, a *app, c *rule.Catalogue, names, asked []string) (*report.Audit, error) {
+func (b *baseline) asked(ctx context.Context, a *app, c *rule.Catalogue, names, asked []string) (*guidefindings.Audit, error) {
 	if b.host == nil {
 		return b.audit, nil
 	}
@@ -105,7 +105,7 @@ func (b *baseline) asked(ctx context.Context, a *app, c *rule.Catalogue, names, 
 		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %s is no machine of which anything could be determined", b.file))
 	}
 	name := hostname(b.host)
-	audit := report.NewAudit(cmp.Or(name, b.host.Name), b.host.Clock.Now().UTC(), names, findings)
+	audit := guidefindings.NewAudit(cmp.Or(name, b.host.Name), b.host.Clock.Now().UTC(), names, findings)
 	audit.Hostname = name
 	return audit, nil
 }
@@ -127,7 +127,7 @@ func readRegular(name string, most int64) ([]byte, error) {
 // against compares an audit with an earlier one. One of another machine is refused:
 // what differs would be the machines, and a gate would let through what is wrong on
 // both.
-func (a *app) against(audit *report.Audit, file string, old *report.Audit) error {
+func (a *app) against(audit *guidefindings.Audit, file string, old *guidefindings.Audit) error {
 	switch {
 	case old.Hostname == "" || audit.Hostname == "":
 		a.screen.Say("whether %s is of this machine is not known: there is no host name in one of them", file)

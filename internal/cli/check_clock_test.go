@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/rule"
 )
 
 // A copy with some of the CPUs' frequency policies says nothing of the others; one

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -29,7 +29,7 @@ func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subjec
 		return a.rulesShow([]string{id}) // a table, or a measurement
 	}
 	if r == nil {
-		return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, spell.Suggest(id, ruleIDs(c))), "fettle rules list shows them; fettle rules show has tables and evidence too")
+		return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, ruleIDs(c))), "fettle rules list shows them; fettle rules show has tables and evidence too")
 	}
 	x := Explanation{Schema: "fettle/explain/v1", Rule: r, Evidence: []*rule.Evidence{}, Tables: []*rule.Table{}, Findings: []rule.Finding{}}
 	for _, e := range c.Evidence() {
@@ -57,7 +57,7 @@ func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subjec
 	if a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
 		return ui.Exit(ui.Usage, fmt.Errorf("--explain has no form %s: want table, json, yaml or markdown", a.screen.Format))
 	}
-	report.Explained(a.screen, r, x.Evidence, x.Tables, x.Findings)
+	findings.PrintExplained(a.screen, r, x.Evidence, x.Tables, x.Findings)
 	return nil
 }
 

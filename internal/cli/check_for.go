@@ -5,23 +5,23 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/component"
-	"fettle.dev/fettle/internal/component/etcd"
-	"fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/kuberelease"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/etcd"
+	"fettle.dev/fettle/internal/product/kubelet"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // upgrade is an audit of a node as if one of its programs were of another release.
 type upgrade struct {
-	program   string            // kubelet or etcd
-	platforms []string          // whose rules are asked, where they are about the program
-	to, rules string            // the release as asked, and the one whose rules are applied
-	here      string            // version of the program that is here; "" where it is not known
-	other     component.Product // the program, of the other release
+	program   string          // kubelet or etcd
+	platforms []string        // whose rules are asked, where they are about the program
+	to, rules string          // the release as asked, and the one whose rules are applied
+	here      string          // version of the program that is here; "" where it is not known
+	other     product.Product // the program, of the other release
 	about     func(input string) bool
 }
 
@@ -85,9 +85,9 @@ func (u *upgrade) only(findings []rule.Finding) []rule.Finding {
 }
 
 // audit is what the audit says of it.
-func (u *upgrade) audit() *report.OtherRelease {
+func (u *upgrade) audit() *findings.OtherRelease {
 	if u == nil {
 		return nil
 	}
-	return &report.OtherRelease{Program: u.program, Release: u.to, Rules: u.rules, Here: u.here}
+	return &findings.OtherRelease{Program: u.program, Release: u.to, Rules: u.rules, Here: u.here}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // ruleOfCopy is a directory as --root takes it, with a rule of its own that measures
@@ -69,7 +69,7 @@ func TestInterruptedExpression(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		// All else takes a fraction of this time.
-		if !testroot.Eventually(5*time.Minute, func() bool { return cpuTicks(cmd.Process.Pid) > 100 }) {
+		if !testkitroot.Eventually(5*time.Minute, func() bool { return cpuTicks(cmd.Process.Pid) > 100 }) {
 			t.Errorf("%v: the expression was not evaluated for a second", c.args)
 		}
 		if err := cmd.Process.Signal(c.sig); err != nil {

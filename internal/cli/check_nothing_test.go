@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/rule"
 )
 
 // Of a directory with documents of a cluster only their rules are asked; one that has
@@ -27,10 +27,10 @@ func TestNoMachineInDirectory(t *testing.T) {
 		}
 		return dir
 	}
-	run := func(dir string, words ...string) (report.Audit, int) {
+	run := func(dir string, words ...string) (findings.Audit, int) {
 		var out, said strings.Builder
 		code := Main("test", append([]string{"check", "--output", "json", "--root", dir}, words...), &out, &said)
-		var audit report.Audit
+		var audit findings.Audit
 		if err := json.Unmarshal([]byte(out.String()), &audit); err != nil {
 			t.Fatalf("%v: %s", err, out.String())
 		}

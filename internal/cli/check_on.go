@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"fettle.dev/fettle/internal/command"
-	"fettle.dev/fettle/internal/remote"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ssh"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -33,7 +33,7 @@ const (
 func parseHosts(words []string) ([]string, error) {
 	var out []string
 	for _, w := range words {
-		name, ok := remote.Host(w)
+		name, ok := ssh.Host(w)
 		if !ok {
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--on %q: want ssh:HOST or ssh:USER@HOST", w), "a port and a key belong into ~/.ssh/config")
 		}
@@ -64,7 +64,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	if o.logs == "all" { // an older fettle has no --logs, and reads the ends
 		flags = append(flags, "--logs", "all")
 	}
-	asked := make([]report.Asked, len(hosts))
+	asked := make([]findings.Asked, len(hosts))
 	said := make([][]string, len(hosts))
 	var wait sync.WaitGroup
 	turn := make(chan struct{}, atOnce)
@@ -72,7 +72,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 		wait.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			asked[i] = report.Asked{Host: h}
+			asked[i] = findings.Asked{Host: h}
 			audit, messages, err := checkBySSH(ctx, h, append(slices.Clone(flags), names...))
 			if err != nil {
 				asked[i].Error = err.Error()
@@ -91,11 +91,11 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 			a.screen.Say("%s: %s", h, m)
 		}
 	}
-	fleet := report.NewFleet(time.Now().UTC(), asked)
+	fleet := findings.NewFleet(time.Now().UTC(), asked)
 	return a.printFleet(fleet, o)
 }
 
-func (a *app) printFleet(fleet *report.Fleet, o checkOptions) error {
+func (a *app) printFleet(fleet *findings.Fleet, o checkOptions) error {
 	var problems []error
 	missed := 0
 	for _, h := range fleet.Hosts {
@@ -119,23 +119,23 @@ func (a *app) printFleet(fleet *report.Fleet, o checkOptions) error {
 	switch a.screen.Format {
 	case ui.JSON, ui.YAML:
 		return a.result(fleet, err)
-	case command.SARIF:
-		failed = report.SARIF(a.screen.Out, a.version, o.all, fleet.Audits()...)
+	case cliutil.SARIF:
+		failed = findings.SARIF(a.screen.Out, a.version, o.all, fleet.Audits()...)
 	case ui.Markdown:
-		failed = report.FleetMarkdown(a.screen.Out, fleet, o.all)
+		failed = findings.FleetMarkdown(a.screen.Out, fleet, o.all)
 	default:
-		report.PrintFleet(a.screen, fleet, o.all)
+		findings.PrintFleet(a.screen, fleet, o.all)
 	}
 	return errors.Join(failed, err)
 }
 
 // checkBySSH asks one host, and returns what its fettle has said beside. words are
 // our flags and names of platforms, so that the other shell has nothing to expand.
-func checkBySSH(ctx context.Context, host string, words []string) (*report.Audit, []string, error) {
+func checkBySSH(ctx context.Context, host string, words []string) (*findings.Audit, []string, error) {
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
 	defer cancel()
-	call, err := remote.SSH(host, append([]string{"fettle", "check"}, words...)...)
+	call, err := ssh.SSH(host, append([]string{"fettle", "check"}, words...)...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,7 +146,7 @@ func checkBySSH(ctx context.Context, host string, words []string) (*report.Audit
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
 	err = cmd.Run()
-	last := remote.LastLine(said.kept.String())
+	last := ssh.LastLine(said.kept.String())
 	var exit *exec.ExitError
 	switch {
 	case asked.Err() != nil:
@@ -166,7 +166,7 @@ func checkBySSH(ctx context.Context, host string, words []string) (*report.Audit
 	case err != nil && out.kept.Len() == 0:
 		return nil, nil, fmt.Errorf("%w: %s", err, shortened(last))
 	}
-	audit, err := report.ReadBaseline("the answer of "+host, out.kept.Bytes())
+	audit, err := findings.ReadBaseline("the answer of "+host, out.kept.Bytes())
 	if err != nil {
 		if last != "" {
 			err = fmt.Errorf("%w: %s", err, shortened(last))
@@ -180,7 +180,7 @@ func checkBySSH(ctx context.Context, host string, words []string) (*report.Audit
 		}
 		audit.Findings[i].Change = ""
 	}
-	answer := report.NewAudit(host, audit.Time, audit.Platforms, audit.Findings)
+	answer := findings.NewAudit(host, audit.Time, audit.Platforms, audit.Findings)
 	answer.On = host
 	return answer, messagesOf(out.kept.Bytes()), nil
 }
@@ -232,7 +232,7 @@ func shortened(line string) string {
 
 // sshFailure is why ssh(1) has failed.
 func sshFailure(text string) string {
-	if why := remote.Failure(text); why != "" {
+	if why := ssh.Failure(text); why != "" {
 		return why
 	}
 	return "it has failed (exit 255) and does not say why: ssh -v by hand shows it; or fettle check there has ended with 255"

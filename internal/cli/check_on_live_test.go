@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/rule"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // A server of OpenSSH that knows no passwords; its files are below /root/ssh.
@@ -63,13 +63,13 @@ func TestCheckOnServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
-	testroot.Undisturbed(t) // it compares what this machine has now with what it had
+	testkitroot.Undisturbed(t) // it compares what this machine has now with what it had
 	const other = "/srv/other.txt"
-	r := testroot.New(t, testroot.Options{
+	r := testkitroot.New(t, testkitroot.Options{
 		Servers: true,
-		Binds: []testroot.Bind{
-			{Source: testroot.Program(t, "./cmd/fettle"), Target: "/usr/bin/fettle", ReadOnly: true},
-			{Source: filepath.Join(testroot.Module(t), "testdata/hosts/debian-guest.txt"), Target: other, ReadOnly: true},
+		Binds: []testkitroot.Bind{
+			{Source: testkitroot.Program(t, "./cmd/fettle"), Target: "/usr/bin/fettle", ReadOnly: true},
+			{Source: filepath.Join(testkitroot.Module(t), "testdata/hosts/debian-guest.txt"), Target: other, ReadOnly: true},
 		},
 		Files: map[string]string{
 			"/root/.ssh/config": clientConfig,
@@ -98,7 +98,7 @@ echo "[127.0.0.1]:2201 $(cat /root/ssh/two.pub)" >/root/.ssh/changed_hosts`)
 				t.Logf("sshd %s:\n%s", name, d.Output())
 			}
 		})
-		listens := testroot.Eventually(time.Minute, func() bool {
+		listens := testkitroot.Eventually(time.Minute, func() bool {
 			_, err := os.Stat(r.Path("/run/sshd/" + name + ".pid"))
 			return err == nil || !d.Running()
 		})
@@ -110,7 +110,7 @@ echo "[127.0.0.1]:2201 $(cat /root/ssh/two.pub)" >/root/.ssh/changed_hosts`)
 	t.Run("both", func(t *testing.T) {
 		fleet, _ := askHosts(t, r, 0, "ssh:one,ssh:root@two")
 		one, two := answerOf(t, fleet, "one"), answerOf(t, fleet, "root@two")
-		var direct report.Audit
+		var direct findings.Audit
 		text, _ := fettleIn(t, r, 0, "check", "linux", "--root", other, "--output", "json")
 		if err := json.Unmarshal([]byte(text), &direct); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ echo "[127.0.0.1]:2201 $(cat /root/ssh/two.pub)" >/root/.ssh/changed_hosts`)
 		if got, want := ids(one), ids(two); !slices.Equal(got, want) {
 			t.Errorf("one was asked %v, and two %v", got, want)
 		}
-		i := slices.IndexFunc(fleet.Differ, func(d report.Difference) bool { return d.ID == "T19" && d.Instance == "vm.swappiness" })
+		i := slices.IndexFunc(fleet.Differ, func(d findings.Difference) bool { return d.ID == "T19" && d.Instance == "vm.swappiness" })
 		if i < 0 {
 			t.Fatalf("that vm.swappiness differs is not said: %+v", fleet.Differ)
 		}
@@ -168,13 +168,13 @@ echo "[127.0.0.1]:2201 $(cat /root/ssh/two.pub)" >/root/.ssh/changed_hosts`)
 }
 
 // askHosts checks hosts and holds the answer against its schema.
-func askHosts(t *testing.T, r *testroot.Root, code int, on string) (*report.Fleet, string) {
+func askHosts(t *testing.T, r *testkitroot.Root, code int, on string) (*findings.Fleet, string) {
 	t.Helper()
 	text, said := fettleIn(t, r, code, "check", "linux", "--on", on, "--output", "json")
 	if err := validate([]byte(text)); err != nil {
 		t.Error(err)
 	}
-	var fleet report.Fleet
+	var fleet findings.Fleet
 	if err := json.Unmarshal([]byte(text), &fleet); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func askHosts(t *testing.T, r *testroot.Root, code int, on string) (*report.Flee
 }
 
 // fettleIn runs the program in a root.
-func fettleIn(t *testing.T, r *testroot.Root, code int, args ...string) (out, said string) {
+func fettleIn(t *testing.T, r *testkitroot.Root, code int, args ...string) (out, said string) {
 	t.Helper()
 	c := r.Command(append([]string{"/usr/bin/fettle"}, args...)...)
 	var stdout, stderr bytes.Buffer
@@ -201,9 +201,9 @@ func fettleIn(t *testing.T, r *testroot.Root, code int, args ...string) (out, sa
 	return stdout.String(), stderr.String()
 }
 
-func answerOf(t *testing.T, fleet *report.Fleet, host string) *report.Audit {
+func answerOf(t *testing.T, fleet *findings.Fleet, host string) *findings.Audit {
 	t.Helper()
-	i := slices.IndexFunc(fleet.Hosts, func(h report.Asked) bool { return h.Host == host })
+	i := slices.IndexFunc(fleet.Hosts, func(h findings.Asked) bool { return h.Host == host })
 	if i < 0 || fleet.Hosts[i].Audit == nil {
 		t.Fatalf("no audit of %s: %+v", host, fleet.Hosts)
 	}
@@ -215,7 +215,7 @@ func answerOf(t *testing.T, fleet *report.Fleet, host string) *report.Audit {
 }
 
 // findingWords are the findings of an audit in one word each.
-func findingWords(a *report.Audit) []string {
+func findingWords(a *findings.Audit) []string {
 	var out []string
 	for _, f := range a.Findings {
 		out = append(out, fmt.Sprintf("%s %s %s %v", f.ID, f.Instance, f.State, f.Measured))
@@ -224,7 +224,7 @@ func findingWords(a *report.Audit) []string {
 }
 
 // ids are the rules that an audit has asked, each once.
-func ids(a *report.Audit) []string {
+func ids(a *findings.Audit) []string {
 	var out []string
 	for _, f := range a.Findings {
 		out = append(out, f.ID)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/rule"
 )
 
 // One cause gives one finding: no two that nothing explains mend the same setting,

@@ -17,13 +17,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"fettle.dev/fettle/internal/component/puppetserver"
-	"fettle.dev/fettle/internal/component/puppetserver/probe"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/load/identity"
-	"fettle.dev/fettle/internal/load/target"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/product/puppetserver"
+	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -33,7 +31,7 @@ type probeOptions struct {
 	url                           string
 	backEnds, environments, allow []string
 	file, userAgent               string
-	files                         identity.Files
+	files                         engine.Files
 }
 
 // probeTimeout is how long an answer may take: a server that starts an interpreter takes
@@ -97,9 +95,9 @@ func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *
 }
 
 // prober is what asks when a rule wants to know.
-func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(context.Context) map[string]rule.Answer, error) {
+func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(context.Context) map[string]fact.Answer, error) {
 	p, err := o.plan(ctx, h, net.DefaultResolver)
-	var not *target.NotAllowedError
+	var not *engine.NotAllowedError
 	switch {
 	case errors.As(err, &not):
 		is := ""
@@ -111,22 +109,22 @@ func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(co
 	case err != nil:
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	return func(ctx context.Context) map[string]rule.Answer {
+	return func(ctx context.Context) map[string]fact.Answer {
 		a.screen.Say("%s is asked as %s: at most %d requests, all of them GET", o.url, p.Node, p.Requests())
-		return probe.Run(ctx, *p)
+		return puppetserver.Run(ctx, *p)
 	}, nil
 }
 
 // plan is what the options ask for.
-func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver target.Resolver) (*probe.Plan, error) {
-	p := &probe.Plan{
+func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Resolver) (*puppetserver.Plan, error) {
+	p := &puppetserver.Plan{
 		Environments: distinct(o.environments), File: o.file, UserAgent: o.userAgent,
 		Mark: fmt.Sprintf("%016x", rand.Uint64()), Timeout: probeTimeout,
 	}
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	allowed, err := target.ParseAllowed(ctx, o.allow, resolver)
+	allowed, err := engine.ParseAllowed(ctx, o.allow, resolver)
 	if err != nil {
 		return nil, ofOption("--allow", err)
 	}
@@ -151,7 +149,7 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver target.Re
 			return nil, err
 		}
 	}
-	if p.TLS, err = identity.Load(o.files, readCapped, func() (string, error) { return "", nil }); err != nil {
+	if p.TLS, err = engine.Load(o.files, readCapped, func() (string, error) { return "", nil }); err != nil {
 		return nil, err
 	}
 	p.Node, err = nodeOf(p.TLS)
@@ -159,18 +157,18 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver target.Re
 }
 
 // site reads a URL, and finds where it is.
-func site(ctx context.Context, word string, allowed *target.Allowed, resolver target.Resolver) (s probe.Site, err error) {
+func site(ctx context.Context, word string, allowed *engine.Allowed, resolver engine.Resolver) (s puppetserver.Site, err error) {
 	u, err := url.Parse(word)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
 		return s, errors.New("want https://HOST:PORT and nothing behind that")
 	}
 	port := cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme])
 	sockets, err := allowed.Find(ctx, net.JoinHostPort(u.Hostname(), port), resolver)
-	return probe.Site{URL: u, Sockets: sockets}, err
+	return puppetserver.Site{URL: u, Sockets: sockets}, err
 }
 
 // ownBackEnds are the sockets of the Puppet Server of this machine which others reach.
-func ownBackEnds(ctx context.Context, h *host.Host, p *probe.Plan, allowed *target.Allowed, resolver target.Resolver) error {
+func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowed *engine.Allowed, resolver engine.Resolver) error {
 	sockets, err := puppetserver.Sockets(h)
 	if err == nil && len(sockets) == 0 {
 		err = fmt.Errorf("no file in %s says where it listens", puppetserver.LayoutOf(h).Options)

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/component/puppetserver/puppettest"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/load/identity"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/product"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // Where the servers of TestProbe are; the last is not of loopback.
@@ -35,32 +35,32 @@ func TestProbe(t *testing.T) {
 		t.Skip("starts servers")
 	}
 	t.Parallel()
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
 	}
 	sh(t, "ip address add "+beyondLoopback+"/32 dev lo")
-	ssldir := puppettest.SSLDir(t, "localhost", "agent1.test")
-	behind := &puppettest.StandIn{HeaderAuth: true}
+	ssldir := product.SSLDir(t, "localhost", "agent1.test")
+	behind := &product.StandIn{HeaderAuth: true}
 	serveHTTP(t, "127.0.0.1:"+behindPort, behind)
 	for _, server := range []string{"Apache", "nginx"} {
 		for _, c := range []struct {
-			hole  puppettest.Hole // of the front end, or another one
+			hole  product.Hole // of the front end, or another one
 			finds map[string]rule.State
 		}{
 			{"none", nil},
-			{puppettest.Headers, map[string]rule.State{"P31": rule.Failed}},
+			{product.Headers, map[string]rule.State{"P31": rule.Failed}},
 			{"any catalog", map[string]rule.State{"P32": rule.Failed, "P31": rule.Failed}},
-			{puppettest.NoCertificate, map[string]rule.State{"P33": rule.Failed}},
+			{product.NoCertificate, map[string]rule.State{"P33": rule.Failed}},
 			{"stale", map[string]rule.State{"P34": rule.Warned}},
-			{puppettest.AnHour, map[string]rule.State{"P35": rule.Warned}},
-			{puppettest.NoQuery, map[string]rule.State{"P36": rule.Failed, "P34": rule.Unknown}},
+			{product.AnHour, map[string]rule.State{"P35": rule.Warned}},
+			{product.NoQuery, map[string]rule.State{"P36": rule.Failed, "P34": rule.Unknown}},
 			{"back end", map[string]rule.State{"P30": rule.Failed}},
 		} {
 			t.Run(server+" "+string(c.hole), func(t *testing.T) {
 				behind.Put("production", "modules/motd/motd", "as it was")
 				behind.Put("testing", "modules/motd/motd", "of testing")
 				behind.AllowAnyCatalog(c.hole == "any catalog")
-				puppettest.Front{Server: server, Hole: c.hole, SSLDir: ssldir, Port: frontPort, Behind: "127.0.0.1:" + behindPort}.Serve(t)
+				product.Front{Server: server, Hole: c.hole, SSLDir: ssldir, Port: frontPort, Behind: "127.0.0.1:" + behindPort}.Serve(t)
 				switch c.hole {
 				case "stale":
 					probes(t, ssldir) // as an agent would have asked
@@ -94,12 +94,12 @@ func TestProbe(t *testing.T) {
 }
 
 // probes asks as the node agent1.test.
-func probes(t *testing.T, ssldir string) *report.Audit {
+func probes(t *testing.T, ssldir string) *findings.Audit {
 	t.Helper()
 	var out, said bytes.Buffer
 	code := Main("test", []string{"check", "puppet", "--all", "-o", "json", "--probe", "--url", "https://localhost:" + frontPort, "--puppet-ssldir", ssldir, "--certname", "agent1.test",
 		"--backend", "http://" + beyondLoopback + ":" + behindPort, "--allow", beyondLoopback + "/32", "--file", "modules/motd/motd", "--environment", "production", "--environment", "testing", "--user-agent", "Puppet/7.23.0"}, &out, &said)
-	audit := &report.Audit{}
+	audit := &findings.Audit{}
 	if err := json.Unmarshal(out.Bytes(), audit); err != nil || code != 0 {
 		t.Fatalf("exit %d, %v\n%s%s", code, err, &out, &said)
 	}
@@ -126,7 +126,7 @@ func serveHTTP(t *testing.T, address string, h http.Handler) {
 
 // What makes no sense, and who may not be asked, is refused before anybody is.
 func TestProbeRefused(t *testing.T) {
-	ssldir := puppettest.SSLDir(t, "localhost", "agent1.test")
+	ssldir := product.SSLDir(t, "localhost", "agent1.test")
 	as := []string{"--puppet-ssldir", ssldir, "--certname", "agent1.test"}
 	asked := func(words ...string) []string {
 		return append(append([]string{"check", "puppet", "--probe"}, words...), as...)
@@ -164,7 +164,7 @@ func TestProbeRefused(t *testing.T) {
 
 // The sockets of Puppet Server itself are those of its own file, where it is here.
 func TestOwnBackEnds(t *testing.T) {
-	files := identity.Files{PuppetSSLDir: puppettest.SSLDir(t, "agent1.test"), CertName: "agent1.test"}
+	files := engine.Files{PuppetSSLDir: product.SSLDir(t, "agent1.test"), CertName: "agent1.test"}
 	for _, c := range []struct{ conf, want string }{
 		{"ssl-host: 0.0.0.0\n ssl-port: 8140", "https://localhost:8140"},
 		{"port: 8139", ""},
@@ -173,7 +173,7 @@ func TestOwnBackEnds(t *testing.T) {
 		{"host: 0.0.0.0\n ssl-port: 8140", "http://localhost:8080"},
 		{"client-auth: want", "no socket"},
 	} {
-		h := hosttest.Mounted(t, map[string]string{"etc/puppetlabs/puppetserver/conf.d/webserver.conf": "webserver: {\n " + c.conf + "\n}\n"})
+		h := testkitmachine.Mounted(t, map[string]string{"etc/puppetlabs/puppetserver/conf.d/webserver.conf": "webserver: {\n " + c.conf + "\n}\n"})
 		p, err := probeOptions{url: "https://localhost:8140", environments: []string{"production"}, files: files}.plan(t.Context(), h, net.DefaultResolver)
 		if err != nil {
 			t.Errorf("%q: %v", c.conf, err)
@@ -198,18 +198,18 @@ func TestProbeOfPuppetServer(t *testing.T) {
 	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("starts Puppet Server, which takes minutes; set FETTLE_TEST_NIGHTLY=1")
 	}
-	if !testroot.Inside(t, testroot.Options{Puppet: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Puppet: true}) {
 		return
 	}
-	puppettest.Quicken(t)
-	sh(t, "install -D /dev/stdin "+puppettest.Code+"/modules/motd/lib/facter/motd.rb </dev/null")
-	server := puppettest.Start(t)
+	product.Quicken(t)
+	sh(t, "install -D /dev/stdin "+product.Code+"/modules/motd/lib/facter/motd.rb </dev/null")
+	server := product.StartPuppetServer(t)
 	agent := server.Agent(t, "agent1.test")
 	agent.Run(t)
 	states := func() (all []string) {
 		var out, said bytes.Buffer
 		Main("test", []string{"check", "puppet", "--all", "-o", "json", "--probe", "--url", "https://" + server.Address, "--puppet-ssldir", agent.SSLDir, "--certname", agent.Name, "--user-agent", "Puppet/7.23.0"}, &out, &said)
-		audit := &report.Audit{}
+		audit := &findings.Audit{}
 		if err := json.Unmarshal(out.Bytes(), audit); err != nil {
 			t.Fatalf("%v\n%s%s", err, &out, &said)
 		}
@@ -230,7 +230,7 @@ func TestProbeOfPuppetServer(t *testing.T) {
 	put(t, auth, strings.Replace(read(t, auth), "version: 1", "version: 1\n    allow-header-cert-info: true", 1))
 	sh(t, "kill -s HUP $(pgrep -x java)")
 	var got []string
-	if !testroot.Eventually(10*time.Minute, func() bool {
+	if !testkitroot.Eventually(10*time.Minute, func() bool {
 		got = states()
 		return slices.Contains(got, "P30 fail")
 	}) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/testroot"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 const ownRule = `- id: X01
@@ -29,7 +29,7 @@ const ownRule = `- id: X01
 // hide what is wrong, or name what fix writes.
 func TestOwnRulesTrusted(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "files of root's need root")
+		testkitroot.Missing(t, "files of root's need root")
 	}
 	const file = ownRules + "/own.yaml"
 	for _, c := range []struct {

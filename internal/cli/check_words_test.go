@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/rule"
 )
 
 // Why a finding is as it is, is said in words, not in a rule's expressions.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/report"
 )
 
 // What a shell offers when the tab key is pressed. Where the machine or the
@@ -86,7 +86,7 @@ func (a *app) completeSettings(c *cobra.Command, given []string, _ string) ([]st
 	}
 	var out []string
 	for place := range s.Chains() {
-		out = append(out, report.Place(place))
+		out = append(out, tune.SettingWords(place))
 	}
 	slices.Sort(out)
 	return out, cobra.ShellCompDirectiveDefault // files too: /sys/...

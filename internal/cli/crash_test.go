@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // crashProfiles are the profiles of the crash matrix.
@@ -77,12 +77,12 @@ func stateDir(t *testing.T) string {
 // tune, of a switch and of an undo, on the live kernel; each time undo leads
 // back to where the machine was.
 func TestCrashMatrix(t *testing.T) {
-	testroot.Disposable(t)
+	testkitroot.Disposable(t)
 	profiles := crashProfiles
 	if testing.Short() {
 		profiles = profiles[:1]
 	}
-	before := testroot.Settings()
+	before := testkitroot.Settings()
 	if len(before) < 500 {
 		t.Fatalf("only %d writable values found", len(before))
 	}
@@ -104,7 +104,7 @@ func TestCrashMatrix(t *testing.T) {
 				}
 				t.Run(c.name, func(t *testing.T) {
 					points := 0
-					var watch testroot.Tree
+					var watch testkitroot.Tree
 					for n := 1; ; n++ {
 						state := []string{"--state-dir", stateDir(t)}
 						for _, args := range c.setUp {
@@ -113,9 +113,9 @@ func TestCrashMatrix(t *testing.T) {
 						if watch == nil {
 							// What the commands touch at all, found once in full, is
 							// what is compared each time.
-							watch = before.Changed(testroot.Settings())
+							watch = before.Changed(testkitroot.Settings())
 							run(t, 0, append(slices.Clone(c.cut), state...)...)
-							maps.Copy(watch, before.Changed(testroot.Settings()))
+							maps.Copy(watch, before.Changed(testkitroot.Settings()))
 							if len(watch) == 0 {
 								t.Fatal("nothing is changed, so nothing would be tested")
 							}
@@ -133,7 +133,7 @@ func TestCrashMatrix(t *testing.T) {
 						}
 						points++
 					}
-					if d := before.Differences(testroot.Settings()); len(d) > 0 {
+					if d := before.Differences(testkitroot.Settings()); len(d) > 0 {
 						t.Errorf("at the end, not restored:\n%s", strings.Join(d, "\n"))
 					}
 					if points < 8 {
@@ -149,13 +149,13 @@ func TestCrashMatrix(t *testing.T) {
 // A trial is undone by its watchdog when the process that began it is killed,
 // at whatever point, and nobody does anything.
 func TestTrialSurvivesKill(t *testing.T) {
-	testroot.Disposable(t)
-	before := testroot.Settings()
+	testkitroot.Disposable(t)
+	before := testkitroot.Settings()
 	for _, n := range []int{2, 8, 14, 20, 1000} {
 		state := stateDir(t)
 		run(t, n, "tune", "throughput-performance", "--try", "1s", "--state-dir", state)
 		var d []string
-		if !testroot.Eventually(2*time.Minute, func() bool { d = before.Differences(testroot.Settings()); return len(d) == 0 }) {
+		if !testkitroot.Eventually(2*time.Minute, func() bool { d = before.Differences(testkitroot.Settings()); return len(d) == 0 }) {
 			t.Fatalf("killed at point %d: not restored:\n%s", n, strings.Join(d, "\n"))
 		}
 	}

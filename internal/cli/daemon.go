@@ -11,7 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/daemon/schedule"
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/ui"
 )
 

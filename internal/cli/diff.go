@@ -10,12 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/spell"
-	"fettle.dev/fettle/internal/tune"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -87,7 +85,7 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 		plan.By = user()
 		return a.result(plan, err)
 	}
-	report.Plan(a.screen, plan, all)
+	tune.PrintPlan(a.screen, plan, all)
 	return err
 }
 
@@ -113,7 +111,7 @@ func (a *app) sysctlFile(p *tune.Plan) error {
 		fmt.Fprintf(&b, "# %s\n%s = %s\n", st.Reason, st.Setting.Name, strings.Join(strings.Fields(st.Want.Text), " "))
 	}
 	if len(other) > 0 {
-		return ui.Hinted(ui.Refused, fmt.Errorf("a sysctl.d file cannot hold %s", summarise(other)), rule.CommandLine(append([]string{"fettle", "tune"}, p.Profiles...))+" applies all of it")
+		return ui.Hinted(ui.Refused, fmt.Errorf("a sysctl.d file cannot hold %s", summarise(other)), internaltext.CommandLine(append([]string{"fettle", "tune"}, p.Profiles...))+" applies all of it")
 	}
 	_, err := fmt.Fprint(a.screen.Out, b.String())
 	return err
@@ -132,7 +130,7 @@ func (m *machine) asked(text string) (setting.Change, error) {
 	c, err := parseChange(text)
 	if err == nil && m.kinds[c.Setting.Kind] == nil {
 		known := slices.Sorted(maps.Keys(m.kinds))
-		err = fmt.Errorf("%q: %w %q%s: there are %s", text, setting.ErrUnknownKind, c.Setting.Kind, spell.Suggest(c.Setting.Kind, known), strings.Join(known, ", "))
+		err = fmt.Errorf("%q: %w %q%s: there are %s", text, setting.ErrUnknownKind, c.Setting.Kind, internaltext.Suggest(c.Setting.Kind, known), strings.Join(known, ", "))
 	}
 	if err != nil {
 		return c, err

@@ -11,8 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/spell"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -71,7 +70,7 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 	}
 	some, missing := f.Select(names...)
 	if len(missing) > 0 {
-		return ui.Hinted(ui.Failed, fmt.Errorf("no fact begins with %q%s", missing[0], spell.Suggest(missing[0], f.Names())), "fettle facts lists all of them")
+		return ui.Hinted(ui.Failed, fmt.Errorf("no fact begins with %q%s", missing[0], internaltext.Suggest(missing[0], f.Names())), "fettle facts lists all of them")
 	}
 	if archive != "" {
 		if err := writeArchive(archive, rec); err != nil {
@@ -89,9 +88,9 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 	case a.data():
 		return a.result(some, err)
 	case brief:
-		report.Brief(a.screen, fact.Brief(f))
+		fact.PrintBrief(a.screen, fact.Brief(f))
 	default:
-		report.Facts(a.screen, some)
+		fact.PrintSelection(a.screen, some)
 	}
 	return err
 }

@@ -14,18 +14,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/tune"
+	guidefindings "fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/sizing"
-	"fettle.dev/fettle/internal/sizing/repair"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -37,13 +35,13 @@ type FixResult struct {
 	// Applied is what came of it; nil where nothing was asked to be changed.
 	Applied *tune.Applied `json:"applied,omitempty"`
 	// ByHand is what somebody else's tool or a person has to do.
-	ByHand []report.ByHand `json:"by_hand"`
+	ByHand []guidefindings.ByHand `json:"by_hand"`
 	// Findings are what the fixed rules say afterwards.
 	Findings []rule.Finding `json:"findings"`
 	// Written are the files below the directory of --write.
 	Written *sizing.Written `json:"written,omitempty"`
 	// Health is what the platforms' own checks said after the change.
-	Health []report.Health `json:"health,omitempty"`
+	Health []guidefindings.Health `json:"health,omitempty"`
 }
 
 type fixOptions struct {
@@ -127,7 +125,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	for _, said := range agree(findings) {
 		a.screen.Say("%s", said)
 	}
-	res := FixResult{Schema: "fettle/fix/v1", ByHand: []report.ByHand{}, Findings: []rule.Finding{}}
+	res := FixResult{Schema: "fettle/fix/v1", ByHand: []guidefindings.ByHand{}, Findings: []rule.Finding{}}
 	changes, err := sortOut(findings, &res)
 	if err != nil {
 		return err
@@ -170,9 +168,9 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	if a.data() {
 		return a.result(res, err)
 	}
-	report.Fixed(a.screen, res.ByHand, res.Findings)
-	report.Healthy(a.screen, res.Health)
-	report.Written(a.screen, res.Written)
+	guidefindings.PrintFixed(a.screen, res.ByHand, res.Findings)
+	guidefindings.PrintHealth(a.screen, res.Health)
+	guidefindings.PrintWritten(a.screen, res.Written)
 	return err
 }
 
@@ -184,11 +182,11 @@ func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizi
 		return nil, err
 	}
 	files := host.Mounted(path).Files
-	before, err := files.ReadFile("/" + repair.Record)
+	before, err := files.ReadFile("/" + sizing.Record)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(path, repair.Record), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(path, sizing.Record), err)
 	}
-	artefacts, kept, err := repair.Artefacts(findings, string(before), func(name string) bool {
+	artefacts, kept, err := sizing.Artefacts(findings, string(before), func(name string) bool {
 		_, err := files.Lstat("/" + name)
 		return err == nil
 	})
@@ -199,7 +197,7 @@ func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizi
 	if err != nil {
 		return nil, err
 	}
-	out.Files = slices.DeleteFunc(out.Files, func(f sizing.WrittenFile) bool { return f.Name == repair.Record })
+	out.Files = slices.DeleteFunc(out.Files, func(f sizing.WrittenFile) bool { return f.Name == sizing.Record })
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		a.screen.Say("%s keeps the lines of an earlier fettle fix --write: %s; another directory, or taking the file away first, leaves them out", filepath.Join(dir, name), strings.Join(kept[name], ", "))
 	}
@@ -235,14 +233,14 @@ func (a *app) toFix(ctx context.Context) (*patient, error) {
 }
 
 // health runs the checks of the platforms that this machine is, after a change.
-func (t *patient) health(ctx context.Context) (out []report.Health, err error) {
+func (t *patient) health(ctx context.Context) (out []guidefindings.Health, err error) {
 	names, _ := t.subject(ctx, t.host, t.kinds).Of(nil)
 	for _, p := range platform.All {
 		if p.Health == nil || !slices.Contains(names, p.Name) {
 			continue
 		}
-		h := report.Health{Platform: p.Name, Command: strings.Join(p.Health, " ")}
-		if !plugin.Has(t.host, p.Health[0]) {
+		h := guidefindings.Health{Platform: p.Name, Command: strings.Join(p.Health, " ")}
+		if !host.Has(t.host, p.Health[0]) {
 			t.screen.Say("%s is not here, so nobody has asked whether this %s is well", p.Health[0], p.Name)
 			continue
 		}
@@ -315,7 +313,7 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 		return err
 	}
 	if !m.data() {
-		report.Plan(m.screen, res.Plan, false)
+		tune.PrintPlan(m.screen, res.Plan, false)
 	}
 	if res.Plan.Writes() == 0 {
 		return nil
@@ -341,7 +339,7 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 	}
 	err = m.verdict(res.Applied, err)
 	if !m.data() {
-		report.Applied(m.screen, res.Applied, time.Since(began))
+		tune.PrintApplied(m.screen, res.Applied, time.Since(began))
 	}
 	return err
 }

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strconv"
 
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
+	guidefindings "fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // withhold takes out of the findings of a copy what would carry any line of its
@@ -78,7 +78,7 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 	var changes []setting.Change
 	for _, f := range findings {
 		if f.Fix == nil {
-			res.ByHand = append(res.ByHand, report.ByHand{ID: f.ID, Instance: f.Instance, Text: "no program can mend it: " + f.Why})
+			res.ByHand = append(res.ByHand, guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Text: "no program can mend it: " + f.Why})
 			continue
 		}
 		more, err := changesOf(f)
@@ -86,7 +86,7 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 			return nil, err
 		}
 		changes = append(changes, more...)
-		b := report.ByHand{ID: f.ID, Instance: f.Instance, Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text}
+		b := guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text}
 		if len(more) > 0 { // beside changes of fettle's own, words name another way
 			b.Text, b.After = "", f.Fix.Artefact == ""
 		}

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/rule"
+	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
 )
 

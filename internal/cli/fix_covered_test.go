@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/rule"
+	components "fettle.dev/fettle/internal/product/table"
 )
 
-const aLimit = "systemd tells whose process it is, and none runs in the root: TestServices of internal/component/table goes round in a machine with systemd"
+const aLimit = "systemd tells whose process it is, and none runs in the root: TestServices of internal/product/table goes round in a machine with systemd"
 
 // noRound are the rules with a fix of a product that no round tries with the
 // product running, each with the reason.
 var noRound = map[string]string{
 	"E12": aLimit, "M08": aLimit, "R05": aLimit,
-	"Y01": "which of the Sidekiqs is whose is told by the unit, and no systemd runs in the root: internal/component/dynflow has its files alone",
+	"Y01": "which of the Sidekiqs is whose is told by the unit, and no systemd runs in the root: internal/product/foreman has its files alone",
 }
 
 // Each fix that changes a setting of a product, or one of the kernel for it, is

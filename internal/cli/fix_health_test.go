@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/testroot"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // After a change of a Satellite its own health check is asked (source 000, 5.1),
@@ -15,10 +15,10 @@ func TestFixAsksForHealth(t *testing.T) {
 		t.Skip("builds the program")
 	}
 	t.Parallel()
-	program := testroot.Program(t, "./cmd/fettle")
-	r := testroot.New(t, testroot.Options{
-		Machine: testroot.NewMachine(t), Stubs: testroot.TunerStubs(),
-		Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}},
+	program := testkitroot.Program(t, "./cmd/fettle")
+	r := testkitroot.New(t, testkitroot.Options{
+		Machine: testkitroot.NewMachine(t), Stubs: testkitroot.TunerStubs(),
+		Binds: []testkitroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}},
 	})
 	r.Must("sh", "-c", `mkdir -p /etc/fettle/rules.d && cat >/etc/fettle/rules.d/own.yaml <<'RULE'
 - id: L1

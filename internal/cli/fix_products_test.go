@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/guide/rule"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // round is the way round with a real product that runs: what is wrong in a place is
@@ -45,7 +45,7 @@ func TestFixesOfProducts(t *testing.T) {
 		t.Skip("starts servers")
 	}
 	t.Parallel()
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
 	}
 	for _, r := range filesOfProducts {
@@ -58,7 +58,7 @@ func TestFixesOfPuppetServer(t *testing.T) {
 	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("starts Puppet Server three times, which takes minutes; set FETTLE_TEST_NIGHTLY=1")
 	}
-	if !testroot.Inside(t, testroot.Options{Puppet: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Puppet: true}) {
 		return
 	}
 	puppetServer.fixed(t)
@@ -70,7 +70,7 @@ func TestFixesOfTheKernelForProducts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
-	if !testroot.Inside(t, testroot.Options{Servers: true, Live: true, OwnNet: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true, Live: true, OwnNet: true}) {
 		return
 	}
 	for _, r := range kernelForProducts {
@@ -94,7 +94,7 @@ func (r round) fixed(t *testing.T) {
 		r.wrong = slices.DeleteFunc(slices.Clone(r.wrong), func(id string) bool { return slices.Contains(r.parallel, id) })
 	}
 	var before []string
-	testroot.Eventually(time.Minute, func() bool { // it may still be starting
+	testkitroot.Eventually(time.Minute, func() bool { // it may still be starting
 		before = states(t, r.product, r.wrong...)
 		return !slices.Contains(before, "unknown")
 	})

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/component/puma/register"
-	"fettle.dev/fettle/internal/component/puppetserver/puppettest"
+	"fettle.dev/fettle/internal/testkit/product"
 )
 
 // filesOfProducts are the rounds of what is wrong in a product's own files.
@@ -105,22 +104,22 @@ var filesOfProducts = []round{
 	{
 		product: "puma",
 		before: func(t *testing.T) {
-			register.Database(t, 200)
-			register.Write(t, "foreman", register.Numbers(2, 1, 2))
+			product.Database(t, 200)
+			product.Write(t, "foreman", product.Numbers(2, 1, 2))
 		},
-		edits: edits{register.DropIn("foreman"): func(*testing.T, string) string { return register.Numbers(1, 1, 2) }},
-		start: func(t *testing.T) { register.Start(t, "foreman") },
+		edits: edits{product.DropIn("foreman"): func(*testing.T, string) string { return product.Numbers(1, 1, 2) }},
+		start: func(t *testing.T) { product.StartPuma(t, "foreman") },
 		wrong: []string{"U03"},
 	},
 	{
 		product: "puma", kind: " of another",
 		before: func(t *testing.T) {
 			sh(t, "pg_dropcluster 15 main; pg_createcluster 15 main >/dev/null")
-			register.Database(t, 200)
-			register.Write(t, "shop", register.Numbers(2, 1, 2))
+			product.Database(t, 200)
+			product.Write(t, "shop", product.Numbers(2, 1, 2))
 		},
-		edits: edits{register.DropIn("shop"): func(*testing.T, string) string { return register.Numbers(2*runtime.NumCPU()+1, 1, 1) }},
-		start: func(t *testing.T) { register.Start(t, "shop") },
+		edits: edits{product.DropIn("shop"): func(*testing.T, string) string { return product.Numbers(2*runtime.NumCPU()+1, 1, 1) }},
+		start: func(t *testing.T) { product.StartPuma(t, "shop") },
 		wrong: []string{"U04"},
 	},
 }
@@ -130,14 +129,14 @@ var filesOfProducts = []round{
 var puppetServer = round{
 	product: "puppet",
 	edits: edits{
-		puppettest.Options: func(_ *testing.T, s string) string {
+		product.Options: func(_ *testing.T, s string) string {
 			return strings.Replace(s, "#max-active-instances: 1\n", fmt.Sprintf("max-active-instances: %d # of ours\n", interpreters), 1)
 		},
-		puppettest.Java: func(_ *testing.T, s string) string {
-			return strings.Replace(s, "-Xms1g -Xmx1g", fmt.Sprintf("-Xms1g -Xmx%dm -XX:ReservedCodeCacheSize=100m %s", 512*(interpreters+1), puppettest.Quick), 1)
+		product.Java: func(_ *testing.T, s string) string {
+			return strings.Replace(s, "-Xms1g -Xmx1g", fmt.Sprintf("-Xms1g -Xmx%dm -XX:ReservedCodeCacheSize=100m %s", 512*(interpreters+1), product.Quick), 1)
 		},
 	},
-	start: func(t *testing.T) { puppettest.Start(t) },
+	start: func(t *testing.T) { product.StartPuppetServer(t) },
 	runs: "cd /var/lib/puppet/ssl; curl -sf --cacert certs/ca.pem --cert certs/localhost.pem --key private_keys/localhost.pem " +
 		"'https://localhost:8140/status/v1/services/jruby-metrics?level=debug' | grep -o '\"num-jrubies\":[0-9]*'; " +
 		"tr '\\0' '\\n' </proc/$(pgrep -x java)/cmdline | grep CodeCache",

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // heldWithin is how long tune waits for a running daemon to take over what an open

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // promise is a place that reads as wanted from the third look on, as one does

@@ -10,11 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -76,7 +75,7 @@ func (a *app) history(ctx context.Context) error {
 		return m.unread(err)
 	}
 	doc := History{Schema: "fettle/history/v1", Transactions: []HistoryItem{}}
-	g := report.Grid{Head: []string{"", "time", "who", "what", "values", "result"}}
+	g := ui.Grid{Head: []string{"", "time", "who", "what", "values", "result"}}
 	for _, t := range txs {
 		it := historyItem(t, txs)
 		doc.Transactions = append(doc.Transactions, it)
@@ -98,7 +97,7 @@ func (a *app) history(ctx context.Context) error {
 		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format(stamp), it.who(), it.what(), fmt.Sprint(it.Values), result})
 	}
 	if a.data() {
-		return report.Data(a.screen, doc, ui.Done)
+		return ui.Data(a.screen, doc, ui.Done)
 	}
 	if len(g.Rows) == 0 {
 		fmt.Fprintln(a.screen.Out, "no transactions")

@@ -11,11 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/engine/profile/rhel6"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rhel6"
-	"fettle.dev/fettle/internal/rule"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -27,7 +26,7 @@ type ImportResult struct {
 }
 
 func importCommand(a *app) *cobra.Command {
-	parent := &cobra.Command{Use: "import", Short: "Turn the tuning of another tool into a profile", Args: command.KnownVerb,
+	parent := &cobra.Command{Use: "import", Short: "Turn the tuning of another tool into a profile", Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var write string
 	c := &cobra.Command{
@@ -67,7 +66,7 @@ func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
 		a.logFile(h, "import", doc.Written)
 	}
 	if a.data() {
-		return report.Data(a.screen, doc, ui.Done)
+		return ui.Data(a.screen, doc, ui.Done)
 	}
 	if write != "" {
 		fmt.Fprintf(a.screen.Out, "wrote %s: %d lines taken over, %d to look at\n", doc.Written, len(res.Translated), len(res.Warnings))
@@ -99,7 +98,7 @@ func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	for _, p := range append(missing(parent), dir) {
 		if err := files.Mkdir(p, 0o755); err != nil {
 			if errors.Is(err, fs.ErrExist) {
-				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s is there already", p), "name another directory, or move it away: mv "+rule.Quote(p)+" "+rule.Quote(p+".old"))
+				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s is there already", p), "name another directory, or move it away: mv "+internaltext.Quote(p)+" "+internaltext.Quote(p+".old"))
 			}
 			return "", err
 		}

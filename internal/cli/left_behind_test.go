@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/measure/prove"
 )
 
 // TestLeftBehind: what an experiment has left that was killed with its watchdog is

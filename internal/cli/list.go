@@ -6,10 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -61,7 +60,7 @@ func (a *app) list(ctx context.Context) error {
 		}
 	}
 	doc := ProfileList{Schema: "fettle/list/v1", Profiles: []ListProfile{}}
-	g := report.Grid{Head: []string{"", "profile", "summary", "from"}}
+	g := ui.Grid{Head: []string{"", "profile", "summary", "from"}}
 	for _, s := range sums {
 		p := ListProfile{Name: s.Name, Summary: s.Summary, Path: s.Path, Builtin: s.Builtin, Active: active[s.Name]}
 		mark, from := "", "installed"
@@ -79,7 +78,7 @@ func (a *app) list(ctx context.Context) error {
 		g.Rows = append(g.Rows, []string{mark, p.Name, p.Summary, from})
 	}
 	if a.data() {
-		return report.Data(a.screen, doc, ui.Done)
+		return ui.Data(a.screen, doc, ui.Done)
 	}
 	g.Write(a.screen)
 	return nil
@@ -108,7 +107,7 @@ type ListOption struct {
 
 func (a *app) listPlugins() error {
 	doc := PluginList{Schema: "fettle/plugins/v1", Plugins: []ListPlugin{}}
-	g := report.Grid{Head: []string{"plug-in", "option", "default", "what it does"}}
+	g := ui.Grid{Head: []string{"plug-in", "option", "default", "what it does"}}
 	for _, p := range table.All {
 		lp := ListPlugin{Name: p.Name, Doc: p.Doc, Devices: p.Devices != nil, Options: []ListOption{}}
 		g.Rows = append(g.Rows, []string{p.Name, "", "", p.Doc})
@@ -119,7 +118,7 @@ func (a *app) listPlugins() error {
 		doc.Plugins = append(doc.Plugins, lp)
 	}
 	if a.data() {
-		return report.Data(a.screen, doc, ui.Done)
+		return ui.Data(a.screen, doc, ui.Done)
 	}
 	g.Write(a.screen)
 	return nil
@@ -157,10 +156,10 @@ func (a *app) show(ctx context.Context, names []string) error {
 		}
 	}
 	if a.data() {
-		return report.Data(a.screen, ShownProfile{"fettle/profile/v1", p}, ui.Done)
+		return ui.Data(a.screen, ShownProfile{"fettle/profile/v1", p}, ui.Done)
 	}
 	fmt.Fprintf(a.screen.Out, "%s: %s\n", p.Name(), ui.Printable(p.Summary))
-	report.Profile(a.screen, p)
+	profile.Print(a.screen, p)
 	for _, w := range p.Warnings {
 		a.screen.Say("%s", w)
 	}

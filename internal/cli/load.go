@@ -3,11 +3,11 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/cliutil"
 )
 
 func loadCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "load", Short: "Load a server and say how it answers", Args: command.KnownVerb,
+	c := &cobra.Command{Use: "load", Short: "Load a server and say how it answers", Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(loadHTTPCommand(a), loadMQTTCommand(a), loadWorkerCommand(a))
 	return c

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/fleet"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/fleet"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -40,7 +40,7 @@ func answering(t *testing.T, most int64) (url string, answered, waiting *atomic.
 func afterAnswers(answered *atomic.Int64, signal, pidFile string) <-chan error {
 	sent := make(chan error, 1)
 	go func() {
-		if !testroot.Eventually(time.Minute, func() bool { return answered.Load() >= 30 }) {
+		if !testkitroot.Eventually(time.Minute, func() bool { return answered.Load() >= 30 }) {
 			sent <- fmt.Errorf("%d requests were answered in a minute", answered.Load())
 			return
 		}

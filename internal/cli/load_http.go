@@ -11,9 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/target"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -95,7 +94,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	}
 	o.say, o.command = a.sayOnce, a.command
 	plan, job, err := o.plan(ctx, urls, net.DefaultResolver)
-	var not *target.NotAllowedError
+	var not *engine.NotAllowedError
 	var hinted *ui.Error
 	switch {
 	case errors.As(err, &not):
@@ -146,7 +145,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	if a.data() {
 		return a.result(BenchResult{run}, err)
 	}
-	report.LoadHTTP(a.screen, run, result)
+	load.Print(a.screen, run, result)
 	return err
 }
 

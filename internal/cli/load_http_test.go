@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/requests/load"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // loadHTTP runs the verb and wants an exit code. A machine that stands still for a moment
@@ -100,7 +100,7 @@ func TestLoadHTTP(t *testing.T) {
 		t.Skip("starts servers")
 	}
 	t.Parallel()
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
 	}
 	dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
@@ -143,7 +143,7 @@ func TestLoadHTTP(t *testing.T) {
 		if x == nil || x.Whole.Starts != 200 || x.Whole.Statuses["200"] != 200 || x.Whole.Errors != 0 || x.Generator.Opened < 20 || len(x.Gates) != 1 || !x.Gates[0].Met {
 			t.Errorf("%s", out)
 		}
-		if !testroot.Eventually(time.Minute, func() bool { return logged("/ok") == 200 }) {
+		if !testkitroot.Eventually(time.Minute, func() bool { return logged("/ok") == 200 }) {
 			t.Errorf("nginx has seen %d requests", logged("/ok"))
 		}
 	})
@@ -159,7 +159,7 @@ func TestLoadHTTP(t *testing.T) {
 			t.Errorf("%+v %+v", x.Whole, x.Requests)
 		}
 		// nginx writes the line of a request when its answer has been sent.
-		if !testroot.Eventually(time.Minute, func() bool { return int64(logged("/big")) == big.Starts+heads.Starts }) {
+		if !testkitroot.Eventually(time.Minute, func() bool { return int64(logged("/big")) == big.Starts+heads.Starts }) {
 			t.Errorf("nginx has seen %d requests, sent were %d and %d", logged("/big"), big.Starts, heads.Starts)
 		}
 	})
@@ -180,7 +180,7 @@ func TestLoadHTTP(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) {
 		container := filepath.Join(dir, "member.p12")
 		if out, err := exec.Command("openssl", "pkcs12", "-export", "-in", cert, "-inkey", key, "-certfile", ca, "-out", container, "-passout", "pass:sesame").CombinedOutput(); err != nil {
-			testroot.Missing(t, "openssl: %v: %s", err, out)
+			testkitroot.Missing(t, "openssl: %v: %s", err, out)
 		}
 		pem := []string{"--cert", cert, "--key", key, "--cacert", ca}
 		for name, args := range map[string][]string{
@@ -285,7 +285,7 @@ func TestLoadApache(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	t.Parallel()
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
 	}
 	dir := t.TempDir()
@@ -326,7 +326,7 @@ Require all granted
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	if !testroot.Eventually(time.Minute, func() bool {
+	if !testkitroot.Eventually(time.Minute, func() bool {
 		return exec.Command("curl", "-sf", "-o", "/dev/null", "http://127.0.0.1:18081/page").Run() == nil
 	}) {
 		t.Fatalf("Apache does not serve: %s", talk.String())

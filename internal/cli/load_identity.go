@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"fettle.dev/fettle/internal/load/identity"
+	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
 // identityOptions say what is shown to a server under TLS, and whom is trusted.
 type identityOptions struct {
-	files             identity.Files
+	files             engine.Files
 	passFile, passEnv string
 }
 
@@ -42,7 +42,7 @@ func (o identityOptions) checkIdentity() error {
 
 // identity reads the files.
 func (o identityOptions) identity() (*tls.Config, error) {
-	return identity.Load(o.files, readCapped, o.passphrase)
+	return engine.Load(o.files, readCapped, o.passphrase)
 }
 
 // passphrase is that of PKCS#12: from a file or the environment, because a command line is

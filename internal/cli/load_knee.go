@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -23,7 +23,7 @@ func (o loadHTTPOptions) checkKnee() error {
 	case len(o.expect) == 0:
 		return errors.New("--find-knee wants to know what has to hold: --expect 'p99 < 200ms', --expect 'errors < 1%'")
 	}
-	if stage, err := rate.ParseRate(o.rate, o.length); err == nil && stage.To < stage.From {
+	if stage, err := engine.ParseRate(o.rate, o.length); err == nil && stage.To < stage.From {
 		return errors.New("--find-knee: --rate has its lowest end first, as 100/s..5000/s")
 	}
 	return nil
@@ -31,7 +31,7 @@ func (o loadHTTPOptions) checkKnee() error {
 
 // kneeRange is where the knee is searched for.
 func (o loadHTTPOptions) kneeRange(p *load.Plan) load.Range {
-	in := load.Range{Lowest: p.Stages[0].From, Highest: rate.Most, Each: o.length}
+	in := load.Range{Lowest: p.Stages[0].From, Highest: engine.Most, Each: o.length}
 	if strings.Contains(o.rate, "..") {
 		in.Highest = p.Stages[0].To
 	}

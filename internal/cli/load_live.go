@@ -6,9 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/fleet"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/fleet"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -20,7 +19,7 @@ const liveSeconds = 12
 // then.
 type loadView struct {
 	*app
-	report.LiveLoad
+	load.Live
 	live bool
 	said time.Duration
 	mu   sync.Mutex
@@ -29,7 +28,7 @@ type loadView struct {
 }
 
 func (a *app) loadView(title string) *loadView {
-	return &loadView{app: a, LiveLoad: report.LiveLoad{Title: title}, live: a.screen.Width > 0 && a.screen.Format == ui.Table}
+	return &loadView{app: a, Live: load.Live{Title: title}, live: a.screen.Width > 0 && a.screen.Format == ui.Table}
 }
 
 // second tells how it goes.
@@ -81,7 +80,7 @@ func (v *loadView) paint() {
 	var text bytes.Buffer
 	s := *v.screen
 	s.Out, s.Err = &text, &text
-	report.LoadLive(&s, &v.LiveLoad)
+	load.PrintLive(&s, &v.Live)
 	v.screen.Frame(text.String())
 }
 

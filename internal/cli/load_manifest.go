@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"fettle.dev/fettle/internal/lazyregexp"
-	"fettle.dev/fettle/internal/rule"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -81,7 +80,7 @@ const secretBytes = 1 << 20
 
 // secretKey is a name that a secret takes for a file (IsConfigMapKey of
 // k8s.io/apimachinery/pkg/util/validation).
-var secretKey = lazyregexp.New(`^[-._a-zA-Z0-9]{1,253}$`)
+var secretKey = internaltext.LazyRegexp(`^[-._a-zA-Z0-9]{1,253}$`)
 
 // put gives a file its name in the pod.
 func (p *podFilesOf) put(file string) (string, error) {
@@ -168,7 +167,7 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 		for _, name := range files.names {
 			create = append(create, "--from-file="+name+"="+files.from[name])
 		}
-		fmt.Fprintf(a.screen.Out, "# %s\n", ui.Printable(rule.CommandLine(create)))
+		fmt.Fprintf(a.screen.Out, "# %s\n", ui.Printable(internaltext.CommandLine(create)))
 	}
 	spec.Containers = []container{one}
 	j.Spec.Template.Spec = spec

@@ -10,9 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/load/mqtt"
-	"fettle.dev/fettle/internal/load/target"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -57,7 +56,7 @@ func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) er
 		return err
 	}
 	plan, err := o.plan(ctx, broker, net.DefaultResolver)
-	var not *target.NotAllowedError
+	var not *engine.NotAllowedError
 	switch {
 	case errors.As(err, &not):
 		return ui.Retry(ui.Refused, err, "if it is yours, --allow names it, or its network as --allow 192.0.2.0/24", "--allow="+not.Target)
@@ -101,7 +100,7 @@ func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) er
 	if a.data() {
 		return a.result(BenchResult{run}, err)
 	}
-	report.LoadMQTT(a.screen, run, result)
+	mqtt.Print(a.screen, run, result)
 	return err
 }
 

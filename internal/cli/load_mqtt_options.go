@@ -13,14 +13,9 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/load/identity"
-	"fettle.dev/fettle/internal/load/mqtt"
-	"fettle.dev/fettle/internal/load/mqtt/dispatch"
-	"fettle.dev/fettle/internal/load/rate"
-	"fettle.dev/fettle/internal/load/self"
-	"fettle.dev/fettle/internal/load/target"
-	"fettle.dev/fettle/internal/load/threshold"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/mqtt"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 type loadMQTTOptions struct {
@@ -71,20 +66,20 @@ func (o *loadMQTTOptions) check() error {
 
 // plan is the load that the options ask for. What is wrong is an error of usage, but for a
 // target that is not allowed.
-func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver target.Resolver) (*mqtt.Plan, error) {
+func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engine.Resolver) (*mqtt.Plan, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	p := &mqtt.Plan{Timeout: o.timeout, Wait: o.wait}
 	var err error
-	if p.ConnectRate, err = rate.Parse(o.connectRate); err != nil {
+	if p.ConnectRate, err = engine.ParseSchedule(o.connectRate); err != nil {
 		return nil, ofOption("--connect-rate", err)
 	}
-	if p.JobRate, err = rate.Parse(o.jobRate); err != nil {
+	if p.JobRate, err = engine.ParseSchedule(o.jobRate); err != nil {
 		return nil, ofOption("--job-rate", err)
 	}
 	for _, text := range o.expect {
-		g, err := threshold.Parse(text)
+		g, err := engine.ParseThreshold(text)
 		if err != nil {
 			return nil, ofOption("--expect", err)
 		}
@@ -94,26 +89,26 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver targ
 		p.Gates = append(p.Gates, g)
 	}
 	for _, text := range o.settings {
-		s, err := dispatch.Parse(text)
+		s, err := mqtt.Parse(text)
 		if err != nil {
 			return nil, ofOption("--setting", err)
 		}
 		p.Settings = append(p.Settings, s)
 	}
 	if len(p.Settings) == 0 {
-		p.Settings = []dispatch.Settings{dispatch.Defaults}
+		p.Settings = []mqtt.Settings{mqtt.Defaults}
 	}
 	if p.Broker, err = brokerURL(broker); err != nil {
 		return nil, err
 	}
 	secured := p.Broker.Scheme == "mqtts" || strings.HasPrefix(o.pull, "https:")
-	if !secured && (o.files != identity.Files{} || o.hostCerts != "") {
+	if !secured && (o.files != engine.Files{} || o.hostCerts != "") {
 		return nil, errors.New("certificates are for mqtts:// and https://")
 	}
 	if err := o.identities(p, secured); err != nil {
 		return nil, err
 	}
-	allowed, err := target.ParseAllowed(ctx, o.allow, resolver)
+	allowed, err := engine.ParseAllowed(ctx, o.allow, resolver)
 	if err != nil {
 		return nil, ofOption("--allow", err)
 	}
@@ -191,7 +186,7 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 		if strings.ContainsAny(name, "+#\x00") || name == "" {
 			return fmt.Errorf("--host-certs: %s: its name is none that a topic can have", file)
 		}
-		own, err := identity.Load(identity.Files{Cert: file, Key: file}, readCapped, nil)
+		own, err := engine.Load(engine.Files{Cert: file, Key: file}, readCapped, nil)
 		if err != nil {
 			return ofOption("--host-certs", err)
 		}
@@ -202,13 +197,13 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 }
 
 // pulled is where jobs are fetched; nil for nowhere.
-func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *target.Allowed, resolver target.Resolver) (*mqtt.Pull, error) {
+func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *engine.Allowed, resolver engine.Resolver) (*mqtt.Pull, error) {
 	if o.pull == "" {
 		return nil, nil
 	}
-	set, err := target.Make(ctx, []target.Asked{{Weight: 1, Method: "GET", URL: o.pull}}, target.Common{}, allowed, resolver)
+	set, err := engine.Make(ctx, []engine.Asked{{Weight: 1, Method: "GET", URL: o.pull}}, engine.Common{}, allowed, resolver)
 	if err != nil {
-		var not *target.NotAllowedError
+		var not *engine.NotAllowedError
 		if errors.As(err, &not) {
 			return nil, err
 		}
@@ -254,7 +249,7 @@ func (a *app) sayMQTT(p *mqtt.Plan) error {
 		}
 		least += round
 	}
-	limit, err := self.Files()
+	limit, err := engine.OpenFiles()
 	if err != nil {
 		return err
 	}
@@ -262,7 +257,7 @@ func (a *app) sayMQTT(p *mqtt.Plan) error {
 	if len(p.Settings) > 1 {
 		rounds = fmt.Sprintf("%d rounds of a job for each", len(p.Settings))
 	}
-	a.screen.Say("%d hosts, then %s: until %s or later; up to %d of %d open files", len(p.Hosts), rounds, time.Now().Add(least).Local().Format("15:04:05"), connectionsOf(p)+self.OwnFiles, limit)
+	a.screen.Say("%d hosts, then %s: until %s or later; up to %d of %d open files", len(p.Hosts), rounds, time.Now().Add(least).Local().Format("15:04:05"), connectionsOf(p)+engine.OwnFiles, limit)
 	return nil
 }
 
@@ -293,5 +288,5 @@ func (o *loadMQTTOptions) commandLine(broker string) string {
 	}
 	o.identityWords(add)
 	add("host-certs", o.hostCerts)
-	return string(host.Redact("", []byte(rule.CommandLine(append(words, broker)))))
+	return string(host.Redact("", []byte(internaltext.CommandLine(append(words, broker)))))
 }

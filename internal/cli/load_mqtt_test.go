@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/load/mqtt"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/requests/load/mqtt"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // loadMQTT runs the verb and wants an exit code. It may have as many files open as 5,000
@@ -52,7 +52,7 @@ func TestLoadMQTTLimits(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	t.Parallel()
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
 	}
 	state := filepath.Join(t.TempDir(), "state")
@@ -117,7 +117,7 @@ func TestLoadMQTT(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	t.Parallel()
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
 	}
 	dir, certs, state := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "state")

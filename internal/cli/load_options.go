@@ -13,14 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/exchange"
-	"fettle.dev/fettle/internal/load/identity"
-	"fettle.dev/fettle/internal/load/rate"
-	"fettle.dev/fettle/internal/load/replay"
-	"fettle.dev/fettle/internal/load/self"
-	"fettle.dev/fettle/internal/load/target"
-	"fettle.dev/fettle/internal/load/threshold"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -115,7 +109,7 @@ func (o loadHTTPOptions) check() error {
 
 // plan is the load that the options ask for, and the job of it for whoever else drives it.
 // What is wrong is an error of usage, but for a target that is not allowed.
-func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver target.Resolver) (*load.Plan, *load.Job, error) {
+func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engine.Resolver) (*load.Plan, *load.Job, error) {
 	if err := o.check(); err != nil {
 		return nil, nil, err
 	}
@@ -131,7 +125,7 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver targe
 	if err != nil {
 		return nil, nil, err
 	}
-	var replayed *replay.Log
+	var replayed *load.Log
 	if len(o.replay.logs) > 0 {
 		if replayed, job.Asked, err = o.replay.read(ctx, urls, o); err != nil {
 			return nil, nil, err
@@ -145,36 +139,36 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver targe
 	if p.Length() > maxRun {
 		return nil, nil, fmt.Errorf("all steps take %v: want at most %v", p.Length(), maxRun)
 	}
-	secured := slices.ContainsFunc(p.Set.Origins, func(o target.Origin) bool { return o.TLS })
-	if !secured && (o.files != identity.Files{} || o.given("tls-resume")) {
+	secured := slices.ContainsFunc(p.Set.Origins, func(o engine.Origin) bool { return o.TLS })
+	if !secured && (o.files != engine.Files{} || o.given("tls-resume")) {
 		return nil, nil, errors.New("certificates and --tls-resume are for https://, and no URL is of that kind")
 	}
 	return p, job, nil
 }
 
 // stages are those of a rate.
-func (o loadHTTPOptions) stages() ([]rate.Stage, error) {
+func (o loadHTTPOptions) stages() ([]engine.Stage, error) {
 	switch {
 	case o.rate != "":
-		stage, err := rate.ParseRate(o.rate, o.length)
-		return []rate.Stage{stage}, ofOption("--rate", err)
+		stage, err := engine.ParseRate(o.rate, o.length)
+		return []engine.Stage{stage}, ofOption("--rate", err)
 	case o.steps != "":
-		stages, err := rate.ParseSteps(o.steps, o.length)
+		stages, err := engine.ParseSteps(o.steps, o.length)
 		return stages, ofOption("--steps", err)
 	}
 	return nil, nil
 }
 
 // gates are the thresholds.
-func (o loadHTTPOptions) gates() (gates []*threshold.Gate, err error) {
+func (o loadHTTPOptions) gates() (gates []*engine.Gate, err error) {
 	for _, text := range o.expect {
-		g, err := threshold.Parse(text)
+		g, err := engine.ParseThreshold(text)
 		switch {
 		case err != nil:
 			return nil, ofOption("--expect", err)
 		case g.Observed() && len(o.observe) == 0:
 			return nil, fmt.Errorf("--expect: %q: of which machine? --observe local, or ssh:HOST", text)
-		case g.Asks() == threshold.Rate && o.findKnee:
+		case g.Asks() == engine.Rate && o.findKnee:
 			return nil, fmt.Errorf("--expect: %q: --find-knee searches for the rate", text)
 		}
 		gates = append(gates, g)
@@ -204,7 +198,7 @@ func (o loadHTTPOptions) job(urls []string) (*load.Job, error) {
 	if j.Common, err = o.common(); err != nil {
 		return nil, err
 	}
-	_, err = identity.Load(o.files, func(name string) ([]byte, error) {
+	_, err = engine.Load(o.files, func(name string) ([]byte, error) {
 		text, err := readCapped(name)
 		j.Files[name] = text
 		return text, err
@@ -216,7 +210,7 @@ func (o loadHTTPOptions) job(urls []string) (*load.Job, error) {
 }
 
 // asked is the list of what is to be asked.
-func (o loadHTTPOptions) asked(urls []string) (list []target.Asked, err error) {
+func (o loadHTTPOptions) asked(urls []string) (list []engine.Asked, err error) {
 	switch {
 	case o.urls != "" && len(urls) > 0:
 		return nil, errors.New("--urls names the URLs: leave the others out")
@@ -225,7 +219,7 @@ func (o loadHTTPOptions) asked(urls []string) (list []target.Asked, err error) {
 		if err != nil {
 			return nil, ofOption("--urls", err)
 		}
-		return target.ReadList(o.urls, bytes.NewReader(text))
+		return engine.ReadList(o.urls, bytes.NewReader(text))
 	case len(urls) == 0:
 		return nil, errors.New("want a URL, as in: fettle load http --rate 100/s http://localhost:8080/")
 	}
@@ -237,14 +231,14 @@ func (o loadHTTPOptions) asked(urls []string) (list []target.Asked, err error) {
 		}
 	}
 	for _, u := range urls {
-		list = append(list, target.Asked{Weight: 1, Method: method, URL: u})
+		list = append(list, engine.Asked{Weight: 1, Method: method, URL: u})
 	}
 	return list, nil
 }
 
 // common is what all requests have in common.
-func (o loadHTTPOptions) common() (common target.Common, err error) {
-	common = target.Common{Close: o.close, ConnectTo: o.connectTo}
+func (o loadHTTPOptions) common() (common engine.Common, err error) {
+	common = engine.Common{Close: o.close, ConnectTo: o.connectTo}
 	for _, word := range o.headers {
 		text := []byte(word)
 		where := "--header"
@@ -272,13 +266,13 @@ func (o loadHTTPOptions) common() (common target.Common, err error) {
 
 // fieldsOf reads lines of a header. What is wrong is told without them: they may be
 // secret.
-func fieldsOf(where string, text []byte) (out []exchange.Field, err error) {
+func fieldsOf(where string, text []byte) (out []engine.Field, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		f, err := target.ParseField(lines.Text())
+		f, err := engine.ParseField(lines.Text())
 		if err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", where, n, err)
 		}
@@ -313,11 +307,11 @@ func enoughFiles(p *load.Plan) error {
 // mayOpen looks whether this process may have so many connections open beside its own
 // files.
 func mayOpen(connections int, what string) error {
-	limit, err := self.Files()
+	limit, err := engine.OpenFiles()
 	if err != nil {
 		return err
 	}
-	if need := uint64(connections) + self.OwnFiles; need > limit {
+	if need := uint64(connections) + engine.OwnFiles; need > limit {
 		return &ui.Error{Code: ui.Refused, Err: fmt.Errorf("%s want %d open files, and this process may have %d", what, need, limit),
 			Hint: "fewer connections need fewer", Remedy: &ui.Remedy{Before: fmt.Sprintf("sudo prlimit --pid $$ --nofile=%d", need)}}
 	}

@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/fleet"
-	"fettle.dev/fettle/internal/load/observe"
-	"fettle.dev/fettle/internal/remote"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/fleet"
+	"fettle.dev/fettle/internal/ssh"
 )
 
 // localMachine is --observe's name of this machine.
@@ -19,7 +18,7 @@ const localMachine = "local"
 // checkPlaces says what is wrong with the machines that are named.
 func (o loadHTTPOptions) checkPlaces() error {
 	for i, word := range o.observe {
-		if _, ok := remote.Host(word); !ok && word != localMachine {
+		if _, ok := ssh.Host(word); !ok && word != localMachine {
 			return fmt.Errorf("--observe %q: want local, ssh:HOST or ssh:USER@HOST", word)
 		}
 		if slices.Contains(o.observe[:i], word) {
@@ -27,7 +26,7 @@ func (o loadHTTPOptions) checkPlaces() error {
 		}
 	}
 	for i, word := range o.clients {
-		if _, ok := remote.Host(word); !ok {
+		if _, ok := ssh.Host(word); !ok {
 			return fmt.Errorf("--clients %q: want ssh:HOST or ssh:USER@HOST", word)
 		}
 		if slices.Contains(o.clients[:i], word) {
@@ -50,8 +49,8 @@ func (o loadHTTPOptions) checkPlaces() error {
 // places are the workers that the options name.
 func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 	for _, word := range o.clients {
-		host, _ := remote.Host(word)
-		words, err := remote.SSH(host, "fettle", "load", "worker")
+		host, _ := ssh.Host(word)
+		words, err := ssh.SSH(host, "fettle", "load", "worker")
 		if err != nil {
 			return nil, err
 		}
@@ -82,14 +81,14 @@ func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.
 		}
 	}()
 	for _, word := range o.observe {
-		source, name := observe.Local(host.Live()), word
+		source, name := fleet.Local(host.Live()), word
 		if word != localMachine {
-			name, _ = remote.Host(word)
-			if source, err = observe.SSH(name); err != nil {
+			name, _ = ssh.Host(word)
+			if source, err = fleet.SSH(name); err != nil {
 				return nil, err
 			}
 		}
-		one, err := observe.New(ctx, name, source)
+		one, err := fleet.New(ctx, name, source)
 		if err != nil {
 			return nil, err
 		}

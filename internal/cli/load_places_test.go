@@ -12,9 +12,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/knee"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/requests/load"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // limitedConf is nginx with a place that takes 100 requests a second and no more.
@@ -62,7 +61,7 @@ func TestLoadPlaces(t *testing.T) {
 		t.Skip("starts servers")
 	}
 	t.Parallel()
-	if !testroot.Inside(t, testroot.Options{
+	if !testkitroot.Inside(t, testkitroot.Options{
 		Servers: true,
 		Files: map[string]string{
 			"/root/.ssh/config":    placesClient,
@@ -219,7 +218,7 @@ func TestLoadPlaces(t *testing.T) {
 		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "load", "http", "--find-knee", "--rate", "30/s", "--for", "5s", "--observe", "local", "--expect", "errors < 1%", base+"/limited", "-o", "json")
 		text, _ := cmd.Output()
 		x := loadResult(t, text)
-		if x == nil || x.Knee == nil || x.Knee.Rate > 110 || x.Knee.Answer == knee.Found && x.Knee.Rate < 92 {
+		if x == nil || x.Knee == nil || x.Knee.Rate > 110 || x.Knee.Answer == load.Found && x.Knee.Rate < 92 {
 			t.Errorf("exit %d: %s", cmd.ProcessState.ExitCode(), text)
 		}
 		t.Log(x.Text)
@@ -230,7 +229,7 @@ func TestLoadPlaces(t *testing.T) {
 			t.Error(out)
 		}
 		_, x := loadHTTP(t, state, 0, "--find-knee", "--rate", "2/s..2/s", "--for", "2s", "--expect", "errors < 50%", base+"/knee", "-o", "json")
-		if x == nil || x.Knee == nil || x.Knee.Answer != knee.HoldsAtHighest || x.Knee.Rate != 2 || len(x.Knee.Stages) != 2 {
+		if x == nil || x.Knee == nil || x.Knee.Answer != load.HoldsAtHighest || x.Knee.Rate != 2 || len(x.Knee.Stages) != 2 {
 			t.Errorf("%+v", x)
 		}
 	})
@@ -263,7 +262,7 @@ for name in one two; do ssh-keygen -q -t ed25519 -N "" -f /root/ssh/$name; done
 			}
 		})
 		// sshd(8) writes the file once it listens.
-		if !testroot.Eventually(time.Minute, func() bool {
+		if !testkitroot.Eventually(time.Minute, func() bool {
 			_, err := os.Stat("/run/sshd/" + name + ".pid")
 			return err == nil
 		}) {

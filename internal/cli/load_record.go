@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/rate"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // withoutSecrets is the command line for the record: headers and bodies may hold what is
@@ -70,7 +70,7 @@ func (o loadHTTPOptions) withoutSecrets(urls []string) string {
 	}
 	add("speed", fmt.Sprint(o.replay.speed))
 	add("replay-format", o.replay.format)
-	return string(host.Redact("", []byte(rule.CommandLine(append(words, urls...)))))
+	return string(host.Redact("", []byte(internaltext.CommandLine(append(words, urls...)))))
 }
 
 // says is what will be done, and until when.
@@ -83,7 +83,7 @@ func (o loadHTTPOptions) says(p *load.Plan) string {
 	case o.findKnee:
 		in := o.kneeRange(p)
 		stage, before := p.StageLength(in.Lowest, in.Each)
-		text := fmt.Sprintf("searching from %s on; a stage takes %v, and there are about 20", rate.Stage{From: in.Lowest, To: in.Lowest}, stage+before)
+		text := fmt.Sprintf("searching from %s on; a stage takes %v, and there are about 20", engine.Stage{From: in.Lowest, To: in.Lowest}, stage+before)
 		if o.warmUp > 0 {
 			text += fmt.Sprintf("; before, %v of warm-up", o.warmUp)
 		}

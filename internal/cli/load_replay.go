@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/load/replay"
-	"fettle.dev/fettle/internal/load/target"
-	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/source"
 )
 
 // replayOptions are those of --replay.
@@ -47,7 +47,7 @@ func (r replayOptions) check(o loadHTTPOptions) error {
 
 // read makes the schedule of the logs. urls is the server that is asked instead of the one
 // that wrote them.
-func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOptions) (*replay.Log, []target.Asked, error) {
+func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOptions) (*load.Log, []engine.Asked, error) {
 	if len(urls) != 1 {
 		return nil, nil, errors.New("--replay wants one server, as in: fettle load http --replay access.log http://localhost:8080")
 	}
@@ -64,10 +64,10 @@ func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOption
 	if err != nil {
 		return nil, nil, ofOption("--replay", err)
 	}
-	asked := replay.Options{Base: base.Scheme + "://" + base.Host, Methods: slices.Concat(safe, r.methods), Speed: r.speed}
+	asked := load.Options{Base: base.Scheme + "://" + base.Host, Methods: slices.Concat(safe, r.methods), Speed: r.speed}
 	if o.given("for") {
 		asked.Most = o.length
 	}
-	l, list, err := replay.Read(ctx, set, formats, asked)
+	l, list, err := load.Read(ctx, set, formats, asked)
 	return l, list, ofOption("--replay", err)
 }

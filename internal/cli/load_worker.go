@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/fleet"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/fleet"
 	"fettle.dev/fettle/internal/ui"
 )
 

@@ -12,11 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/format"
-	"fettle.dev/fettle/internal/logs/source"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/source"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -74,7 +73,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	}
 	found, err := a.findLogs(h, paths)
 	if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {
-		return ui.Hinted(ui.Usage, err, rule.CommandLine([]string{"fettle", "logs", here.path})+" reads that one")
+		return ui.Hinted(ui.Usage, err, internaltext.CommandLine([]string{"fettle", "logs", here.path})+" reads that one")
 	}
 	if err != nil {
 		return err
@@ -86,7 +85,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	}
 	set := source.NewSet(found)
 	set.WholeLines = o.sinceLast != ""
-	formats, err := awaited(ctx, func() ([]*format.Format, error) { return o.formats(set) })
+	formats, err := awaited(ctx, func() ([]*logformat.Format, error) { return o.formats(set) })
 	begun := o.follow && errors.Is(err, errNoLine)
 	if begun {
 		set, formats, err = a.firstLine(ctx, h, o, paths)
@@ -103,7 +102,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if asked.Workers == 0 {
 		asked.Workers = runtime.GOMAXPROCS(0)
 	}
-	if slices.ContainsFunc(formats, (*format.Format).Joined) {
+	if slices.ContainsFunc(formats, (*logformat.Format).Joined) {
 		asked.Workers = 1 // a request's lines have to be read in their order
 	}
 	res, err := awaited(ctx, func() (*logs.Result, error) { return logs.Read(ctx, set, formats, asked) })
@@ -124,7 +123,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	err = errors.Join(err, o.keep(res))
 	rep := res.Report(o.sort, o.top)
 	if a.screen.Format == csvFormat || a.screen.Format == openMetricsFormat { // which have no place for it
-		for _, l := range report.LogsNoUnit(rep.Logs) {
+		for _, l := range logs.NoUnit(rep.Logs) {
 			a.sayOnce(l)
 		}
 	}
@@ -159,7 +158,7 @@ func awaited[T any](ctx context.Context, f func() (T, error)) (T, error) {
 }
 
 // groupings are those asked for, or what logs are about. learn looks for routes first.
-func groupings(asked logs.Options, learn bool, set *source.Set, formats []*format.Format) ([][]string, error) {
+func groupings(asked logs.Options, learn bool, set *source.Set, formats []*logformat.Format) ([][]string, error) {
 	if learn {
 		if err := logs.Learn(asked.Routes, set, formats); err != nil {
 			return nil, err
@@ -193,7 +192,7 @@ type logsForms[T any] struct {
 }
 
 // reportForms are those of what logs say.
-var reportForms = logsForms[*logs.Report]{report.Logs, report.LogsCSV, report.LogsOpenMetrics, report.LogsHTML}
+var reportForms = logsForms[*logs.Report]{logs.Print, logs.CSV, logs.OpenMetrics, logs.HTML}
 
 // inForm prints a document of logs in the form that is asked for; err is why it may not be all.
 func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {

@@ -9,9 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/source"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -89,4 +88,4 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 }
 
 // comparedForms are those of a comparison.
-var comparedForms = logsForms[*logs.Comparison]{report.LogsCompare, report.LogsCompareCSV, report.LogsCompareOpenMetrics, report.LogsCompareHTML}
+var comparedForms = logsForms[*logs.Comparison]{logs.PrintComparison, logs.ComparisonCSV, logs.ComparisonOpenMetrics, logs.ComparisonHTML}

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"fettle.dev/fettle/internal/component/accesslog"
-	components "fettle.dev/fettle/internal/component/table"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs/format"
-	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/product/accesslog"
+	components "fettle.dev/fettle/internal/product/table"
+	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -65,7 +65,7 @@ func (c *logsConfig) resolved(p string) string {
 }
 
 // format is that of a file: what the configuration says of it.
-func (c *logsConfig) format(file string, head []byte) (*format.Format, error) {
+func (c *logsConfig) format(file string, head []byte) (*logformat.Format, error) {
 	name := file
 	if file != source.Stdin {
 		var err error

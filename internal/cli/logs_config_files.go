@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"slices"
 
-	"fettle.dev/fettle/internal/component/accesslog"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/product/accesslog"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -51,7 +51,7 @@ func (c *logsConfig) files(say func(string)) ([]string, error) {
 		if at < 0 {
 			at = len(found)
 			f, err := l.Compile()
-			found = append(found, configuredLog{path: l.Path, at: l.At, names: names, timed: err == nil && f.Field(format.FieldDuration) >= 0})
+			found = append(found, configuredLog{path: l.Path, at: l.At, names: names, timed: err == nil && f.Field(logformat.FieldDuration) >= 0})
 		}
 		if f := &found[at]; l.Some {
 			f.some = append(f.some, l.Scopes...)

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/format"
-	"fettle.dev/fettle/internal/logs/source"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -22,7 +21,7 @@ const followEvery = time.Second
 // follow reads logs as they grow until it is interrupted, which is how it ends: then it
 // prints what has come. On a terminal it shows that all the time. begun says that the logs
 // had no line, and all that they have counts.
-func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, formats []*format.Format, begun bool) error {
+func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, formats []*logformat.Format, begun bool) error {
 	f, err := logs.Follow(h, paths, set, formats, asked, begun)
 	if errors.As(err, new(logs.Unfit)) {
 		return ui.Exit(ui.Usage, err)
@@ -45,7 +44,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 	for {
 		if live {
 			width, height := a.screen.Size()
-			a.screen.Frame(report.LogsLive(f.Report(o.sort, o.top), time.Since(began), width, height))
+			a.screen.Frame(logs.LiveScreen(f.Report(o.sort, o.top), time.Since(began), width, height))
 		}
 		select {
 		case <-ctx.Done():
@@ -69,7 +68,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 }
 
 // firstLine waits until logs that were just rotated have a line, which says their format.
-func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths []string) (*source.Set, []*format.Format, error) {
+func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths []string) (*source.Set, []*logformat.Format, error) {
 	a.screen.Say("no line yet; waiting for the first until Ctrl-C")
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -89,7 +88,7 @@ func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths 
 		set := source.NewSet(found)
 		some := false
 		for i := range found {
-			head, err := set.Head(i, format.HeadSize)
+			head, err := set.Head(i, logformat.HeadSize)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/component/accesslog"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/format"
-	"fettle.dev/fettle/internal/logs/source"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/product/accesslog"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/source"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -25,7 +25,7 @@ func (o otherLines) Unwrap() error { return o.error }
 // formats finds each log's format: what was said, or what its first lines are. A file
 // that is of another kind and that nobody named is left out: a directory of logs has the
 // errors too. One that is compressed so that it cannot be read is named as that.
-func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
+func (o logsOptions) formats(set *source.Set) ([]*logformat.Format, error) {
 	if err := set.LeaveCopies(); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 		}
 		o.say("left out, as its lines would count twice: " + strings.Join(copies, ", "))
 	}
-	var out []*format.Format
+	var out []*logformat.Format
 	var left, unread []string
 	var refused error // why the first of them was left
 	for i := 0; i < len(set.Logs); {
@@ -64,7 +64,7 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 		out = append(out, f)
 		i++
 	}
-	known := slices.IndexFunc(out, func(f *format.Format) bool { return f != nil })
+	known := slices.IndexFunc(out, func(f *logformat.Format) bool { return f != nil })
 	switch {
 	case known < 0 && refused != nil:
 		return nil, refused
@@ -89,7 +89,7 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 }
 
 // member refuses --duration where no log has the member that it names.
-func (o logsOptions) member(set *source.Set, formats []*format.Format) error {
+func (o logsOptions) member(set *source.Set, formats []*logformat.Format) error {
 	if o.duration == "" {
 		return nil
 	}
@@ -105,10 +105,10 @@ func (o logsOptions) member(set *source.Set, formats []*format.Format) error {
 	if missing < 0 {
 		path, f := set.Logs[0].Path, formats[0]
 		how := noDurationHint
-		if f.Field(format.FieldDuration) >= 0 {
+		if f.Field(logformat.FieldDuration) >= 0 {
 			how = "leave --duration out: its lines say how long requests took"
 			if o.command == "" {
-				how += ":\nfettle logs " + rule.Quote(path)
+				how += ":\nfettle logs " + internaltext.Quote(path)
 			}
 		}
 		return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s names a member of JSON lines or of key=value: %s is %s", o.duration, path, f.Name), how)
@@ -118,7 +118,7 @@ func (o logsOptions) member(set *source.Set, formats []*format.Format) error {
 	if len(f.Numbers) > 0 {
 		how = "one of its numbers, in the unit that the program writes:"
 		for _, n := range f.Numbers {
-			how += "\n" + cmp.Or(o.command, "fettle logs "+rule.Quote(set.Logs[missing].Path)) + " --duration " + rule.Quote(n) + " --unit " + o.unit
+			how += "\n" + cmp.Or(o.command, "fettle logs "+internaltext.Quote(set.Logs[missing].Path)) + " --duration " + internaltext.Quote(n) + " --unit " + o.unit
 		}
 	}
 	return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s: no line at the beginning of %s has it; they have %s", o.duration, set.Logs[missing].Path, strings.Join(f.Members, ", ")), how)
@@ -142,7 +142,7 @@ func noLine(set *source.Set) error {
 
 // said looks at the first lines of a log whose format somebody says. A log that was cut
 // under its server begins with zeros, and tells nothing.
-func said(f *format.Format, path string, head []byte) error {
+func said(f *logformat.Format, path string, head []byte) error {
 	n, all := f.Reads(head)
 	if n == 0 && all > 0 && bytes.IndexByte(head, 0) < 0 {
 		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
@@ -158,14 +158,14 @@ func said(f *format.Format, path string, head []byte) error {
 // withFormat is the command that reads a log with a format, as sh takes it.
 func (o logsOptions) withFormat(path, text string) string {
 	if o.command == "" {
-		return rule.CommandLine([]string{"fettle", "logs", path, "--format", text})
+		return internaltext.CommandLine([]string{"fettle", "logs", path, "--format", text})
 	}
-	return o.command + " " + rule.CommandLine([]string{cmp.Or(o.formatFlag, "--format"), text})
+	return o.command + " " + internaltext.CommandLine([]string{cmp.Or(o.formatFlag, "--format"), text})
 }
 
 // uncertain refuses a log that several formats read, and names the commands of which one
 // is right.
-func (o logsOptions) uncertain(path string, several *format.Ambiguous) error {
+func (o logsOptions) uncertain(path string, several *logformat.Ambiguous) error {
 	hint := "the server's configuration decides (--config), or one of these:"
 	if o.command != "" {
 		hint = "the server's configuration decides, or one of these:"
@@ -178,19 +178,19 @@ func (o logsOptions) uncertain(path string, several *format.Ambiguous) error {
 
 // formatOf is the format of a log; nil: it has no line, having just begun or being damaged
 // there, and its format is that of the others.
-func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
+func (o logsOptions) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 	l := set.Logs[i]
-	head, err := set.Head(i, format.HeadSize)
+	head, err := set.Head(i, logformat.HeadSize)
 	if err != nil {
 		return nil, err
 	}
 	if len(bytes.TrimSpace(head)) == 0 {
 		return nil, nil
 	}
-	var f *format.Format
+	var f *logformat.Format
 	switch {
 	case o.format != "":
-		if f, err = format.Parse(o.format); err != nil {
+		if f, err = logformat.Parse(o.format); err != nil {
 			return nil, ui.Exit(ui.Usage, fmt.Errorf("--format: %w", err))
 		}
 		if err := said(f, l.Path, head); err != nil {
@@ -205,10 +205,10 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 		if o.duration != "" {
 			jsonUnits[o.duration] = durationUnits[o.unit]
 		}
-		f, err = format.Detect(head, jsonUnits)
-		if several := (*format.Ambiguous)(nil); errors.As(err, &several) {
+		f, err = logformat.Detect(head, jsonUnits)
+		if several := (*logformat.Ambiguous)(nil); errors.As(err, &several) {
 			if o.noDurations && several.SameRequests() {
-				f, err = format.Parse(several.Choices[0].Text)
+				f, err = logformat.Parse(several.Choices[0].Text)
 				if err == nil {
 					err = said(f, l.Path, head)
 				}
@@ -218,18 +218,18 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 		}
 		if err != nil {
 			hint := "--format says how its lines are written, as the server's configuration has it"
-			if u := (*format.Unknown)(nil); errors.As(err, &u) && u.Text != "" {
+			if u := (*logformat.Unknown)(nil); errors.As(err, &u) && u.Text != "" {
 				hint += "; put in the names of the unknown values:\n" + o.withFormat(l.Path, u.Text)
 			}
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint)
 		}
 	}
 	if o.unit != "" && f.UnitUnknown != "" {
-		if f, err = format.Detect(head, map[string]int64{f.UnitUnknown: durationUnits[o.unit]}); err != nil {
+		if f, err = logformat.Detect(head, map[string]int64{f.UnitUnknown: durationUnits[o.unit]}); err != nil {
 			return nil, err
 		}
 	}
-	if d := f.Field(format.FieldDuration); o.unit != "" && (o.duration == "" || f.Keyed()) {
+	if d := f.Field(logformat.FieldDuration); o.unit != "" && (o.duration == "" || f.Keyed()) {
 		if d < 0 {
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name), noDurationHint)
 		}
@@ -256,15 +256,15 @@ func (o logsOptions) another(r *logs.Result) string {
 				lines = append(lines, e.Text)
 			}
 		}
-		f, err := format.Detect([]byte(strings.Join(lines, "\n")+"\n"), nil)
+		f, err := logformat.Detect([]byte(strings.Join(lines, "\n")+"\n"), nil)
 		text, name := "", ""
-		switch several := (*format.Ambiguous)(nil); {
+		switch several := (*logformat.Ambiguous)(nil); {
 		case errors.As(err, &several):
 			text, name = several.Choices[0].Text, several.Choices[0].What
 		case err == nil && f.Text != "":
 			text, name = f.Text, f.Name
-		case err == nil && f.Name == format.JSONLines:
-			return fmt.Sprintf("lines of %s that were not read are of %s: grep '{' %s | fettle logs -", first.Path, f.Name, rule.Quote(first.Path))
+		case err == nil && f.Name == logformat.JSONLines:
+			return fmt.Sprintf("lines of %s that were not read are of %s: grep '{' %s | fettle logs -", first.Path, f.Name, internaltext.Quote(first.Path))
 		default:
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/requests/logs"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // TestLogsFormats: a log whose format the lines do not decide is refused with commands that
@@ -56,7 +56,7 @@ func TestLogsFormats(t *testing.T) {
 
 	// The commands are those of the verb that was refused, as sh takes them.
 	odd := write("it's $HOME.log", "", " ", 60)
-	quoted := rule.Quote(odd)
+	quoted := internaltext.Quote(odd)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -88,7 +88,7 @@ func TestLogsFormats(t *testing.T) {
 		}
 		file.Close()
 	}
-	if _, said, code := mainWith(t, t.TempDir(), "load", "http", "--replay", turns, "http://127.0.0.1:1"); code != 4 || !strings.Contains(said, "--replay "+rule.Quote(turns)+" http://127.0.0.1:1 --replay-format 'nginx:") {
+	if _, said, code := mainWith(t, t.TempDir(), "load", "http", "--replay", turns, "http://127.0.0.1:1"); code != 4 || !strings.Contains(said, "--replay "+internaltext.Quote(turns)+" http://127.0.0.1:1 --replay-format 'nginx:") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 

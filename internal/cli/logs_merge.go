@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -49,7 +48,7 @@ func (a *app) logsMerge(o logsOptions, paths []string) error {
 		}
 	}
 	r := all.Report(o.sort, o.top)
-	for _, n := range report.LogsTimes(r) {
+	for _, n := range logs.Times(r) {
 		a.screen.Say("%s", n)
 	}
 	return a.sayLogs(r, o.keep(all))

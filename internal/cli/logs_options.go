@@ -9,8 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/request"
+	"fettle.dev/fettle/internal/requests/logs"
 )
 
 type logsOptions struct {
@@ -80,7 +79,7 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 		return out, err
 	}
 	if len(o.paths) > 0 || o.learn != "" {
-		if out.Routes, err = request.ParseRoutes(o.paths); err != nil {
+		if out.Routes, err = logs.ParseRoutes(o.paths); err != nil {
 			return out, err
 		}
 	}

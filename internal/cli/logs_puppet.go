@@ -10,11 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/format"
-	"fettle.dev/fettle/internal/logs/puppetrun"
-	"fettle.dev/fettle/internal/logs/source"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/puppetrun"
+	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -118,14 +117,14 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	case a.data():
 		return a.result(r, err)
 	case a.screen.Format == csvFormat:
-		return errors.Join(err, report.PuppetRunsCSV(a.screen.Out, r))
+		return errors.Join(err, puppetrun.CSV(a.screen.Out, r))
 	}
-	report.PuppetRuns(a.screen, r)
+	puppetrun.Print(a.screen, r)
 	return err
 }
 
 // find is the logs that paths name, and their formats; nil for none.
-func (o logsOptions) find(h *host.Host, paths []string) (*source.Set, []*format.Format, error) {
+func (o logsOptions) find(h *host.Host, paths []string) (*source.Set, []*logformat.Format, error) {
 	if len(paths) == 0 {
 		return nil, nil, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
 )
 

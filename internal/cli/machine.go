@@ -11,14 +11,14 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/claim"
-	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
+	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/profiles"
 )
@@ -35,11 +35,11 @@ type machine struct {
 	main   *profile.MainConfig
 	loader profile.Loader
 	engine *tune.Engine
-	claims *claim.Claims
+	claims *override.Claims
 	// sysctls are the claims of the sysctl files alone: what tune and verify
 	// ask, and less than half of their time would go into reading the others.
-	sysctls *claim.Claims
-	said    map[claim.Problem]bool
+	sysctls *override.Claims
+	said    map[override.Problem]bool
 	// atWork is the process whose transaction is under way; empty for none.
 	atWork string
 }
@@ -181,7 +181,7 @@ func (m *machine) overridden(ctx context.Context, s setting.Setting) (tune.Overr
 	return tune.Override{Setting: c.Setting, Value: c.Value, File: c.File, Line: c.Line, Text: c.Text}, true
 }
 
-func (m *machine) claimsOf(ctx context.Context) *claim.Claims {
+func (m *machine) claimsOf(ctx context.Context) *override.Claims {
 	if m.claims == nil {
 		m.claims = m.readClaims(ctx)
 		m.sysctls = m.claims
@@ -189,15 +189,15 @@ func (m *machine) claimsOf(ctx context.Context) *claim.Claims {
 	return m.claims
 }
 
-func (m *machine) sysctlClaims(ctx context.Context) *claim.Claims {
+func (m *machine) sysctlClaims(ctx context.Context) *override.Claims {
 	if m.sysctls == nil {
-		m.sysctls = m.readClaims(ctx, claim.Sysctl)
+		m.sysctls = m.readClaims(ctx, override.Sysctl)
 	}
 	return m.sysctls
 }
 
-func (m *machine) readClaims(ctx context.Context, only ...claim.Source) *claim.Claims {
-	c, problems := claim.Read(ctx, m.host, m.kinds, only...)
+func (m *machine) readClaims(ctx context.Context, only ...override.Source) *override.Claims {
+	c, problems := override.Read(ctx, m.host, m.kinds, only...)
 	if ctx.Err() != nil {
 		return c // what was not read any more is no problem of the machine's
 	}
@@ -205,7 +205,7 @@ func (m *machine) readClaims(ctx context.Context, only ...claim.Source) *claim.C
 		if !m.said[p] {
 			m.screen.Say("%s", p)
 			if m.said == nil {
-				m.said = map[claim.Problem]bool{}
+				m.said = map[override.Problem]bool{}
 			}
 			m.said[p] = true
 		}

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // mosquitto is Debian's broker with a configuration.
@@ -42,7 +42,7 @@ func startMosquitto(t *testing.T, files int, port, conf string) *mosquitto {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.stop() })
-	if !testroot.Eventually(time.Minute, func() bool {
+	if !testkitroot.Eventually(time.Minute, func() bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err != nil {
 			return false

@@ -9,12 +9,11 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/packaging"
 )
@@ -39,7 +38,7 @@ func persisted(h *host.Host) bool { return wanted(h, "fettle.service") }
 // systemd to ask.
 func unguarded(h *host.Host) string {
 	const unit = "fettle-recover.service"
-	if !plugin.HasSystemd(h) || wanted(h, unit) {
+	if !host.HasSystemd(h) || wanted(h, unit) {
 		return ""
 	}
 	helps := "fettle tune PROFILE --persist installs and enables it"
@@ -73,7 +72,7 @@ func (m *machine) persist(ctx context.Context) (*tune.Applied, error) {
 
 func (m *machine) persistChanges() ([]setting.Change, error) {
 	h := m.host
-	if !plugin.HasSystemd(h) {
+	if !host.HasSystemd(h) {
 		return nil, ui.Hinted(ui.Failed, errors.New("--persist enables a unit of systemd, and systemd does not run here"), "start \"fettle daemon\" from this machine's own init system")
 	}
 	var changes []setting.Change
@@ -166,7 +165,7 @@ func trustedProgram() (string, error) {
 		sys, ok := st.Sys().(*syscall.Stat_t)
 		sticky := st.IsDir() && st.Mode()&os.ModeSticky != 0
 		if !ok || sys.Uid != 0 || st.Mode().Perm()&0o022 != 0 && !sticky {
-			return "", ui.Hinted(ui.Refused, fmt.Errorf("%s can be changed by others than root, and the unit would run %s as root at each boot", p, self), "sudo install -o root -m 0755 "+rule.Quote(self)+" "+packaging.Program+" puts it where only root may change it; then: sudo "+packaging.Program+" tune --persist")
+			return "", ui.Hinted(ui.Refused, fmt.Errorf("%s can be changed by others than root, and the unit would run %s as root at each boot", p, self), "sudo install -o root -m 0755 "+internaltext.Quote(self)+" "+packaging.Program+" puts it where only root may change it; then: sudo "+packaging.Program+" tune --persist")
 		}
 		if p == "/" {
 			return self, nil

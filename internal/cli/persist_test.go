@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 )
 
 // A bare program brings all that a package would: units, the bus's policy,
@@ -40,7 +40,7 @@ func TestPersistWritesWhatAPackageWouldBring(t *testing.T) {
 			for _, file := range c.files {
 				files[file] = "packaged\n"
 			}
-			changes, err := (&machine{host: hosttest.Mounted(t, files)}).persistChanges()
+			changes, err := (&machine{host: testkitmachine.Mounted(t, files)}).persistChanges()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestUnguarded(t *testing.T) {
 		for _, f := range c.files {
 			files[f] = ""
 		}
-		if got := unguarded(hosttest.Mounted(t, files)); (got == "") != (c.want == "") || !strings.HasSuffix(got, c.want) {
+		if got := unguarded(testkitmachine.Mounted(t, files)); (got == "") != (c.want == "") || !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s: %q; want an end of %q", c.name, got, c.want)
 		}
 	}

@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -237,10 +236,10 @@ func (a *app) prove(ctx context.Context, o proveOptions, work []string) (err err
 	}
 	if a.screen.Format == benchfmtFormat {
 		a.screen.Say("%s", p.body.Text)
-		return errors.Join(err, report.Benchfmt(a.screen.Out, []*evidence.Run{p.underway.Run}))
+		return errors.Join(err, prove.Benchfmt(a.screen.Out, []*evidence.Run{p.underway.Run}))
 	}
 	if len(p.visits) > 0 {
-		report.Proof(a.screen, p.underway.Run, p.body)
+		prove.Print(a.screen, p.underway.Run, p.body)
 	}
 	return err
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"fettle.dev/fettle/internal/bench/memory"
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
 

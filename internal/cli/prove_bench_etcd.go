@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	bench "fettle.dev/fettle/internal/bench/etcd"
-	"fettle.dev/fettle/internal/component/etcd"
-	"fettle.dev/fettle/internal/prove"
+	bench "fettle.dev/fettle/internal/measure/etcd"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/product/etcd"
 )
 
 // etcdWork is so many writes to a running etcd as the work of an experiment. They are

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/bench/postgres"
-	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/measure/postgres"
+	"fettle.dev/fettle/internal/measure/prove"
 )
 
 // postgresWork is pgbench with so many clients as the work of an experiment, in a

@@ -7,16 +7,16 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/testroot"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestProveBench: a cell of a bench is the work, by its name; what it cannot be is said.
 func TestProveBench(t *testing.T) {
 	if os.Getuid() != 0 {
-		testroot.Missing(t, "root's rights: prove needs them")
+		testkitroot.Missing(t, "root's rights: prove needs them")
 	}
 	t.Parallel()
-	fio := testroot.ServerProgram(t, "fio")
+	fio := testkitroot.ServerProgram(t, "fio")
 	dir := t.TempDir()
 	for name, x := range map[string]struct {
 		args []string

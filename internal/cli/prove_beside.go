@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
 

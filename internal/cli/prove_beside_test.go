@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/bench/memory"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/measure/memory"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -279,7 +279,7 @@ func TestProveGoesOn(t *testing.T) {
 // ago, and one that is over does not hold anybody.
 func TestReserveBeside(t *testing.T) {
 	if os.Getuid() != 0 {
-		testroot.Missing(t, "root's rights: huge pages are reserved by root")
+		testkitroot.Missing(t, "root's rights: huge pages are reserved by root")
 	}
 	state := filepath.Join(t.TempDir(), "state")
 	lease, err := tune.Lease(state)

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -31,7 +31,7 @@ func (p *proof) applying(begins bool) error {
 // undoByHand is the line with which a person undoes the change of a pair of commands, as
 // fettle does: in its directory, and all of it or, without that directory, nothing.
 func undoByHand(dir, command string) string {
-	return "(" + rule.CommandLine([]string{"cd", "--", dir}) + " && " + rule.CommandLine([]string{"sh", "-c", command}) + ")"
+	return "(" + internaltext.CommandLine([]string{"cd", "--", dir}) + " && " + internaltext.CommandLine([]string{"sh", "-c", command}) + ")"
 }
 
 // settings prepares a change through the journal.
@@ -168,5 +168,5 @@ func asBegun(recorded []prove.Setting) string {
 	if len(words) == 2 {
 		return "begin it again with fettle prove: what was there before cannot be set"
 	}
-	return "to set them as they were, run: " + rule.CommandLine(words)
+	return "to set them as they were, run: " + internaltext.CommandLine(words)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/unit"
 )
 

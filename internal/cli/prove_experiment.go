@@ -12,13 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/prove/running"
+	"fettle.dev/fettle/internal/measure/prove"
+	provelive "fettle.dev/fettle/internal/measure/prove/live"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -92,7 +92,7 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	switch err := p.work.Check(ctx); {
 	case err != nil && ctx.Err() != nil:
 		return ui.Exit(ui.Interrupted, errors.New("interrupted: nothing was changed"))
-	case errors.Is(err, running.ErrIdle):
+	case errors.Is(err, provelive.ErrIdle):
 		return ui.Retry(ui.Refused, err, "name the log that the work writes; --anyway waits for lines of this one", "--anyway")
 	case err != nil:
 		return orUsage(err)

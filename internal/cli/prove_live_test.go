@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/measure/prove"
 )
 
 // serving is a machine on which requests are served all the time, a millisecond or so

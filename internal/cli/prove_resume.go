@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
 

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/measure/prove"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // proving is a machine that can be tuned, with work on it that prints a number which
@@ -52,7 +52,7 @@ echo "took $((base + n * 7919 %% 41 - 20))"
 // await waits for a condition.
 func await(t *testing.T, what string, ask func() bool) {
 	t.Helper()
-	if !testroot.Eventually(time.Minute, ask) {
+	if !testkitroot.Eventually(time.Minute, ask) {
 		t.Fatalf("waited in vain for %s", what)
 	}
 }

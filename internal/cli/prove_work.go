@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs/format"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/prove/running"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/measure/prove"
+	provelive "fettle.dev/fettle/internal/measure/prove/live"
 )
 
 // work is what an experiment measures.
@@ -77,7 +77,7 @@ func (p *proof) commandRuns(mark string) (err error) {
 // windows is the work that goes on here anyhow, of which each visit is a window of time.
 func (p *proof) windows() (err error) {
 	o := &p.o
-	set := running.Set{Host: p.host, Unit: o.Unit, WindowS: int(o.Window.Seconds())}
+	set := provelive.Set{Host: p.host, Unit: o.Unit, WindowS: int(o.Window.Seconds())}
 	if !o.Anyway {
 		set.Recent = max(4*o.Window, 10*time.Minute)
 	}
@@ -98,7 +98,7 @@ func (p *proof) windows() (err error) {
 	}
 	var deciding prove.Metric
 	p.design, err = o.design(func(text string, decides bool) (m prove.Metric, err error) {
-		if text == running.Rate {
+		if text == provelive.Rate {
 			return set.Covariate(text, deciding)
 		}
 		m, err = set.Metric(text)
@@ -114,19 +114,19 @@ func (p *proof) windows() (err error) {
 		return err
 	}
 	p.design.Live = &prove.Live{WindowS: o.Window.Seconds(), SettleS: o.Settle.Seconds()}
-	p.work = &running.Window{Length: o.Window, Settle: o.Settle, Sources: set.Sources(), Seed: o.Seed, Exceeded: p.design.Exceeded, Clock: p.host.Clock,
+	p.work = &provelive.Window{Length: o.Window, Settle: o.Settle, Sources: set.Sources(), Seed: o.Seed, Exceeded: p.design.Exceeded, Clock: p.host.Clock,
 		Tell: func(why error) { p.screen.Say("waiting: %v", why) }}
 	return nil
 }
 
 // logFormat finds the formats of logs as the options say them; nil: they are found out.
-func (o *proveOptions) logFormat(h *host.Host) (func(path string, text []byte) (*format.Format, error), error) {
+func (o *proveOptions) logFormat(h *host.Host) (func(path string, text []byte) (*logformat.Format, error), error) {
 	switch {
 	case o.LogFormat != "":
-		if _, err := format.Parse(o.LogFormat); err != nil {
+		if _, err := logformat.Parse(o.LogFormat); err != nil {
 			return nil, fmt.Errorf("--log-format: %w", err)
 		}
-		return func(string, []byte) (*format.Format, error) { return format.Parse(o.LogFormat) }, nil
+		return func(string, []byte) (*logformat.Format, error) { return logformat.Parse(o.LogFormat) }, nil
 	case len(o.LogConfig) > 0:
 		c, err := newLogsConfig(h, "--log-config", o.LogConfig)
 		if err != nil {

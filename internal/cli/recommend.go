@@ -7,8 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -42,7 +41,7 @@ func recommendCommand(a *app) *cobra.Command {
 			case quiet:
 				fmt.Fprintln(a.screen.Out, r.Profile)
 			default:
-				report.Recommendation(a.screen, r)
+				profile.PrintRecommendation(a.screen, r)
 			}
 			return err
 		},

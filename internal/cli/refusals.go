@@ -4,7 +4,7 @@ import (
 	"path"
 	"slices"
 
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/profiles"
 )
 

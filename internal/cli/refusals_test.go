@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -33,7 +33,7 @@ var withoutLiteral = map[string]string{
 // one fails here, whether or not a test can provoke it.
 func TestRefusalsInSource(t *testing.T) {
 	files := token.NewFileSet()
-	for _, dir := range []string{".", "../kubecli", "../ui", "../command"} {
+	for _, dir := range []string{".", "../kubecli", "../ui", "../cliutil"} {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/report/page"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/measure/page"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -91,7 +91,7 @@ func replace(name string, text, begins []byte, kind string) (err error) {
 		case !st.Mode().IsRegular():
 			return os.WriteFile(name, text, 0o644)
 		case st.Size() > 0 && !bytes.Equal(begin, begins):
-			return ui.Hinted(ui.Refused, fmt.Errorf("%s is there already, and is not a %s", name, kind), "name another file, or move it away: mv "+rule.Quote(name)+" "+rule.Quote(name+".old"))
+			return ui.Hinted(ui.Refused, fmt.Errorf("%s is there already, and is not a %s", name, kind), "name another file, or move it away: mv "+internaltext.Quote(name)+" "+internaltext.Quote(name+".old"))
 		}
 	}
 	f, err = os.CreateTemp(filepath.Dir(name), ".fettle-*")

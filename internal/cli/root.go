@@ -18,9 +18,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"fettle.dev/fettle/internal/command"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/engine/journal"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -76,10 +76,10 @@ func byAnotherNumber(w io.Writer) io.Writer {
 // runUntil is Main, interrupted when ctx ends.
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
-	screen.Out = &command.Out{Writer: out}
-	a := &app{version: version, once: &sync.Map{}, screen: screen, command: rule.CommandLine(append([]string{"fettle"}, args...))}
-	a.asCommand = rule.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
-	screen.Call = command.Calls("fettle", args)
+	screen.Out = &cliutil.Out{Writer: out}
+	a := &app{version: version, once: &sync.Map{}, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
+	a.asCommand = internaltext.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
+	screen.Call = cliutil.Calls("fettle", args)
 	root := a.rootCommand(args...)
 	root.SetArgs(args)
 	root.SetErr(errw)
@@ -89,7 +89,7 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 			a.screen.Format = f // the words are off, so nothing has read --output yet
 		}
 	}
-	return command.Ended(a.screen, err)
+	return cliutil.Ended(a.screen, err)
 }
 
 // askedFormat is what --output says on a command line that is not understood
@@ -110,7 +110,7 @@ func askedFormat(args []string) ui.Format {
 // sayUnread says on standard error what came of a transaction whose report
 // nobody has read to its end.
 func (a *app) sayUnread(tx int, result string) {
-	if w, ok := a.screen.Out.(*command.Out); ok && w.Unread && tx != 0 {
+	if w, ok := a.screen.Out.(*cliutil.Out); ok && w.Unread && tx != 0 {
 		a.screen.Say("nobody read the output: transaction %d is complete: %s; fettle history lists it", tx, result)
 	}
 }
@@ -139,7 +139,7 @@ even after a crash.`,
 	f.StringVar(&a.root, "root", "", "read another machine: a directory (sosreport, fixture) or an archive made by fettle facts --archive")
 	f.StringVar(&a.stateDir, "state-dir", "", "where journal and selection are (default /var/lib/fettle)")
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "also search DIR for profiles; repeatable, the last one wins; with --root a path inside that tree")
-	command.Root(root, &a.output)
+	cliutil.Root(root, &a.output)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if more := strings.Fields(c.Annotations[moreFormats]); len(more) > 0 {
@@ -152,12 +152,12 @@ even after a crash.`,
 		root.CompletionOptions.DisableDefaultCmd = true
 		root.SetHelpCommand(&cobra.Command{Hidden: true})
 		root.AddCommand(v.command(a))
-		return command.Words(root)
+		return cliutil.Words(root)
 	}
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))
 	}
-	return command.Words(command.Defaults(root))
+	return cliutil.Words(cliutil.Defaults(root))
 }
 
 // verb is one line of the table of verbs.
@@ -226,7 +226,7 @@ func (a *app) setUp(c *cobra.Command) error {
 	if slices.Contains(a.profileDirs, "") {
 		return ui.Exit(ui.Usage, errors.New("--profile-dir is empty"))
 	}
-	format, err := command.Format(c, a.output)
+	format, err := cliutil.Format(c, a.output)
 	if err != nil {
 		return err
 	}
@@ -258,19 +258,19 @@ func noneEmpty(c *cobra.Command) error {
 }
 
 // moreFormats is the annotation of a command that has further formats.
-const moreFormats = command.MoreFormats
+const moreFormats = cliutil.MoreFormats
 
 // Formats of audits that other verbs have too.
 const (
-	openMetricsFormat = command.OpenMetrics
-	htmlFormat        = command.HTML
+	openMetricsFormat = cliutil.OpenMetrics
+	htmlFormat        = cliutil.HTML
 )
 
 // data is true when the output is for programs.
-func (a *app) data() bool { return command.ForPrograms(a.screen) }
+func (a *app) data() bool { return cliutil.ForPrograms(a.screen) }
 
 // result prints what came of a command as data, and returns err.
-func (a *app) result(doc any, err error) error { return command.Result(a.screen, doc, err) }
+func (a *app) result(doc any, err error) error { return cliutil.Result(a.screen, doc, err) }
 
 var errReadOnlyRoot = errors.New("this verb acts on the live machine and takes no --root")
 

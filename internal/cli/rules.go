@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/rule"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -33,7 +33,7 @@ func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rules", Short: "Show and test the rules that check asks",
 		Long: `The rules of fettle, and those of the administrator in ` + ownRules + `.`,
-		Args: command.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: cliutil.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	ids := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
@@ -87,9 +87,9 @@ func (a *app) rulesList(platforms []string) error {
 		list.Tables, list.Evidence = append(list.Tables, c.Tables()...), append(list.Evidence, c.Evidence()...)
 	}
 	if a.data() {
-		return report.Data(a.screen, list, ui.Done)
+		return ui.Data(a.screen, list, ui.Done)
 	}
-	report.Rules(a.screen, list.Rules, list.Tables, list.Evidence)
+	findings.PrintRules(a.screen, list.Rules, list.Tables, list.Evidence)
 	return nil
 }
 
@@ -115,20 +115,20 @@ func (a *app) rulesShow(ids []string) error {
 			}
 		}
 		if !found {
-			return ui.Hinted(ui.Usage, fmt.Errorf("nothing in the catalogue has the id %q%s", id, spell.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
+			return ui.Hinted(ui.Usage, fmt.Errorf("nothing in the catalogue has the id %q%s", id, internaltext.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
 		}
 	}
 	if a.data() {
-		return report.Data(a.screen, list, ui.Done)
+		return ui.Data(a.screen, list, ui.Done)
 	}
 	for _, r := range list.Rules {
-		report.Rule(a.screen, r)
+		findings.PrintRule(a.screen, r)
 	}
 	for _, t := range list.Tables {
-		report.Table(a.screen, t)
+		findings.PrintTable(a.screen, t)
 	}
 	for _, e := range list.Evidence {
-		report.Evidence(a.screen, e)
+		findings.PrintEvidence(a.screen, e)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 
 // noRule is the error of an id that no rule has.
 func noRule(c *rule.Catalogue, id string) error {
-	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, spell.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
+	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
 }
 
 // rulesTest looks at rules, and runs their examples.

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/rule"
 )
 
 // No rule passes a sysctl below zero: none of those that they judge can be, and a
@@ -15,14 +16,14 @@ func TestNothingBelowZeroPasses(t *testing.T) {
 	tried := 0
 	for _, r := range c.Rules() {
 		for _, b := range r.Inputs {
-			if !strings.HasPrefix(b.Input, "sysctl:") || b.As == rule.Text {
+			if !strings.HasPrefix(b.Input, "sysctl:") || b.As == fact.Text {
 				continue
 			}
 			var wrong []any
 			switch b.As {
-			case rule.Number:
+			case fact.Number:
 				wrong = []any{-1.0, -2147483648.0}
-			case rule.List:
+			case fact.List:
 				wrong = []any{[]string{"-1", "-1"}, []string{"-32768", "60999"}, []string{"1024", "-1"}}
 			default:
 				t.Fatalf("%s: %s is read as %s: say here what of it is below zero", r.ID, b.Input, b.As)

@@ -11,18 +11,18 @@ import (
 	"strconv"
 	"strings"
 
-	"fettle.dev/fettle/internal/component/conf"
-	"fettle.dev/fettle/internal/component/hiera"
-	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/platform/satellite"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/platform/satellite"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/product/conf"
+	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // tryFixes goes round with the fix of a rule, on invented machines for each of its
@@ -68,7 +68,7 @@ func invented(r *rule.Rule, e rule.Example, f rule.Finding) []map[string]string 
 			}
 			files[at] = text + "\n"
 		}
-		if key, of := strings.CutPrefix(x.Name, hiera.Name+":"); of && files[hieraFile] == "" {
+		if key, of := strings.CutPrefix(x.Name, conf.Name+":"); of && files[hieraFile] == "" {
 			files[hieraFile] = bare
 			if first, rest, within := strings.Cut(key, "/"); text != "" && within {
 				keys += first + ":\n    # and this\n    " + rest + ": " + text + "\n"
@@ -130,7 +130,7 @@ func openFiles(r *rule.Rule, name string) string {
 
 // decides is the input that a key of Hiera decides; "" for other settings.
 func decides(name string) string {
-	key, ok := strings.CutPrefix(name, hiera.Name+":")
+	key, ok := strings.CutPrefix(name, conf.Name+":")
 	if !ok {
 		return ""
 	}
@@ -172,7 +172,7 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 		return err
 	}
 	changes = slices.DeleteFunc(changes, func(x setting.Change) bool {
-		return placeOf(x.Setting.String()) == "" && x.Setting.Kind != hiera.Name && openFiles(r, x.Setting.String()) == ""
+		return placeOf(x.Setting.String()) == "" && x.Setting.Kind != conf.Name && openFiles(r, x.Setting.String()) == ""
 	})
 	if _, err := engine.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		return engine.PlanAsked(ctx, changes, s)
@@ -184,9 +184,9 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 	if err != nil {
 		return err
 	}
-	after := c.Try(ctx, r, told, func(name string, as rule.Type) (rule.Answer, bool) {
+	after := c.Try(ctx, r, told, func(name string, as fact.Type) (fact.Answer, bool) {
 		if _, ours := files[placeOf(name)]; !ours {
-			return rule.Answer{}, false
+			return fact.Answer{}, false
 		}
 		return subject.Read(name, as), true
 	})
@@ -217,7 +217,7 @@ func started(ctx context.Context, r *rule.Rule, e rule.Example, kinds setting.Ki
 	e.Given = maps.Clone(e.Given)
 	for _, x := range changes {
 		limit := openFiles(r, x.Setting.String())
-		if x.Setting.Kind != hiera.Name && limit == "" {
+		if x.Setting.Kind != conf.Name && limit == "" {
 			continue
 		}
 		at, err := kinds.Resolve(x.Setting)

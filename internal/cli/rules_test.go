@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/rules"
 )
 

@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -43,7 +42,7 @@ type ListedRun struct {
 }
 
 func runsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show and compare them, take them elsewhere, remove them", Args: command.KnownVerb,
+	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show and compare them, take them elsewhere, remove them", Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the runs, oldest first", Args: cobra.NoArgs,
@@ -91,8 +90,8 @@ func (a *app) runsList(c *cobra.Command) error {
 }
 
 // listRuns is a list of runs for eyes.
-func listRuns(runs []ListedRun) *report.Grid {
-	g := &report.Grid{Head: []string{"run", "began", "state", "verdict", "command"}}
+func listRuns(runs []ListedRun) *ui.Grid {
+	g := &ui.Grid{Head: []string{"run", "began", "state", "verdict", "command"}}
 	for _, r := range runs {
 		verdict := r.Verdict
 		if r.VerdictNow != "" {
@@ -181,6 +180,6 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 	if a.data() {
 		return a.result(ProveResult{r}, nil)
 	}
-	report.Proof(a.screen, r, &e)
+	prove.Print(a.screen, r, &e)
 	return nil
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/mqtt"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/measure/disk"
+	"fettle.dev/fettle/internal/measure/etcd"
+	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/measure/postgres"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -19,17 +21,17 @@ func (a *app) showBench(r *evidence.Run) error {
 	}
 	switch r.Kind {
 	case disk.Kind:
-		return shown(a, r, report.Disk)
+		return shown(a, r, disk.Print)
 	case "bench-memory":
-		return shown(a, r, report.BenchMemory)
+		return shown(a, r, memory.Print)
 	case "bench-postgres":
-		return shown(a, r, report.BenchPostgres)
+		return shown(a, r, postgres.Print)
 	case "bench-etcd":
-		return shown(a, r, report.BenchEtcd)
+		return shown(a, r, etcd.Print)
 	case load.Kind:
-		return shown(a, r, report.LoadHTTP)
+		return shown(a, r, load.Print)
 	case mqtt.Kind:
-		return shown(a, r, report.LoadMQTT)
+		return shown(a, r, mqtt.Print)
 	}
 	return a.result(BenchResult{r}, nil)
 }

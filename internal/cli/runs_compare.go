@@ -6,8 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/compare"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -37,8 +36,8 @@ difference. A and B are IDs, their beginnings, or files.`,
 			if len(runs) != 2 {
 				return ui.Exit(ui.Usage, fmt.Errorf("want two runs, and the files hold %d", len(runs)))
 			}
-			found, err := compare.Runs(runs[0], runs[1], limit, force)
-			if errors.Is(err, compare.ErrMachines) {
+			found, err := prove.Runs(runs[0], runs[1], limit, force)
+			if errors.Is(err, prove.ErrMachines) {
 				return ui.Retry(ui.Refused, err, "--force compares them anyway", "--force")
 			}
 			if err != nil {
@@ -47,7 +46,7 @@ difference. A and B are IDs, their beginnings, or files.`,
 			if a.data() {
 				return a.result(found, nil)
 			}
-			report.Compared(a.screen, found)
+			prove.PrintComparison(a.screen, found)
 			return nil
 		},
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -30,7 +30,7 @@ ID or its beginning, or a file.`,
 				return err
 			}
 			if a.screen.Format == benchfmtFormat {
-				return report.Benchfmt(a.screen.Out, runs)
+				return prove.Benchfmt(a.screen.Out, runs)
 			}
 			for _, r := range runs {
 				text, err := r.Text()

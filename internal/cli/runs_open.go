@@ -7,7 +7,7 @@ import (
 	"io/fs"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
 

@@ -9,14 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/bench/disk"
-	"fettle.dev/fettle/internal/bench/etcd"
-	"fettle.dev/fettle/internal/bench/memory"
-	"fettle.dev/fettle/internal/bench/postgres"
-	"fettle.dev/fettle/internal/compare"
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/measure/disk"
+	"fettle.dev/fettle/internal/measure/etcd"
+	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/measure/postgres"
+	"fettle.dev/fettle/internal/measure/prove"
 )
 
 // run runs fettle to its end.
@@ -98,7 +97,7 @@ func TestRunsMethod(t *testing.T) {
 
 	// The effects of both sides are by the method of this version.
 	text, err := p.command("runs", "compare", now.ID, old.ID, "--output", "json").Output()
-	var c compare.Comparison
+	var c prove.Comparison
 	if err != nil || json.Unmarshal(text, &c) != nil || c.Effects == nil {
 		t.Fatalf("%v: %s", err, text)
 	}

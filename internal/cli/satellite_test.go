@@ -10,10 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/rules"
 )
 
@@ -113,12 +114,12 @@ func TestSatelliteCauses(t *testing.T) {
 // values is a machine of a few answers.
 type values map[string]any
 
-func (v values) Answer(input string) rule.Answer           { return rule.Answer{Value: v[input]} }
-func (v values) Read(name string, _ rule.Type) rule.Answer { return rule.Answer{Value: v[name]} }
+func (v values) Answer(input string) fact.Answer           { return fact.Answer{Value: v[input]} }
+func (v values) Read(name string, _ fact.Type) fact.Answer { return fact.Answer{Value: v[name]} }
 func (v values) Items(string) ([]string, string)           { return nil, "" }
 
 // ask is the finding of one rule.
-func ask(t *testing.T, c *rule.Catalogue, id string, m rule.Machine) rule.Finding {
+func ask(t *testing.T, c *rule.Catalogue, id string, m fact.MachineTree) rule.Finding {
 	t.Helper()
 	for _, f := range c.Check(t.Context(), m, c.Rule(id).Platforms, nil) {
 		if f.ID == id {

@@ -13,11 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/daemon/schedule"
+	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -49,7 +48,7 @@ that somebody selects by hand holds until the next entry begins.
 
 Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 "Mon-Fri 08:00", "*-*-01 00:00", "Sat,Sun", "*:0/30", "daily".`,
-		Args: command.KnownVerb,
+		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
 	}
 	c.PersistentFlags().StringVar(&file, "file", schedule.File, "the file of the schedule")
@@ -104,13 +103,13 @@ func (a *app) scheduleList(file string) error {
 		return err
 	}
 	if a.data() {
-		return report.Data(a.screen, doc, ui.Done)
+		return ui.Data(a.screen, doc, ui.Done)
 	}
 	if len(doc.Entries) == 0 {
 		fmt.Fprintf(a.screen.Out, "%s has no entries\n", file)
 		return nil
 	}
-	g := report.Grid{Head: []string{"line", "calendar", "profiles", "began", "next", ""}}
+	g := ui.Grid{Head: []string{"line", "calendar", "profiles", "began", "next", ""}}
 	for _, e := range doc.Entries {
 		holds := ""
 		if e.InForce {
@@ -172,7 +171,7 @@ func (a *app) scheduleNext(file string) error {
 				doc.Entries = append(doc.Entries, e)
 			}
 		}
-		return report.Data(a.screen, doc, ui.Done)
+		return ui.Data(a.screen, doc, ui.Done)
 	}
 	if !ok {
 		fmt.Fprintln(a.screen.Out, "nothing is to come")

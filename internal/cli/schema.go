@@ -6,22 +6,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/bench/disk"
-	"fettle.dev/fettle/internal/bench/etcd"
-	"fettle.dev/fettle/internal/bench/memory"
-	"fettle.dev/fettle/internal/bench/postgres"
-	"fettle.dev/fettle/internal/command"
-	"fettle.dev/fettle/internal/compare"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/mqtt"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/puppetrun"
-	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/sizing"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/measure/disk"
+	"fettle.dev/fettle/internal/measure/etcd"
+	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/measure/postgres"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/mqtt"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/puppetrun"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -31,14 +30,14 @@ var documents = map[string]any{
 	"bench-etcd":      etcd.Result{},
 	"bench-memory":    memory.Result{},
 	"bench-postgres":  postgres.Result{},
-	"check":           report.Audit{},
-	"compare":         compare.Comparison{},
+	"check":           findings.Audit{},
+	"compare":         prove.Comparison{},
 	"confirm":         ConfirmResult{},
-	"error":           command.Failure{},
+	"error":           cliutil.Failure{},
 	"explain":         Explanation{},
 	"facts":           fact.Facts{},
 	"fix":             FixResult{},
-	"fleet":           report.Fleet{},
+	"fleet":           findings.Fleet{},
 	"history":         History{},
 	"import":          ImportResult{},
 	"list":            ProfileList{},
@@ -91,7 +90,7 @@ func schemaCommand(a *app) *cobra.Command {
 			if !ok {
 				return ui.Hinted(ui.Usage, fmt.Errorf("no output is of kind %q", args[0]), "fettle schema lists the kinds")
 			}
-			text, err := report.Schema("fettle/"+args[0]+"/v1", doc)
+			text, err := ui.Schema("fettle/"+args[0]+"/v1", doc)
 			if err != nil {
 				return err
 			}

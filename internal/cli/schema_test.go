@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // valid FILE holds a JSON output against the schema of its kind, as
@@ -35,7 +35,7 @@ func validate(text []byte) error {
 	if !ok {
 		return fmt.Errorf("schema %q is not in the table of documents", id)
 	}
-	schemaText, err := report.Schema(id, typ)
+	schemaText, err := ui.Schema(id, typ)
 	if err != nil {
 		return err
 	}

@@ -7,17 +7,16 @@ import (
 
 	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/daemon/bus"
-	"fettle.dev/fettle/internal/daemon/methods"
 	"fettle.dev/fettle/internal/daemon/socket"
+	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/profile"
 )
 
 // serve begins to answer TuneD's clients on the bus and on the socket, as far as
 // tuned-main.conf asks for them (enable_dbus, enable_unix_socket). Both end with
 // ctx; one that cannot begin does not keep the other away.
 func serve(ctx context.Context, h *host.Host, control daemon.Control, main *profile.MainConfig, log *slog.Logger) error {
-	target := methods.Target{Control: control}
+	target := daemon.Target{Control: control}
 	var failed []error
 	if main.EnableUnixSocket {
 		s, err := socket.Serve(ctx, socket.Options{

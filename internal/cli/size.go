@@ -10,18 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/guide/sizing/openshift"
+	"fettle.dev/fettle/internal/guide/sizing/puppet"
+	"fettle.dev/fettle/internal/guide/sizing/satellite"
+	"fettle.dev/fettle/internal/guide/sizing/server"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/sizing"
-	"fettle.dev/fettle/internal/sizing/frontend"
-	"fettle.dev/fettle/internal/sizing/hugepages"
-	"fettle.dev/fettle/internal/sizing/network"
-	"fettle.dev/fettle/internal/sizing/openshift"
-	"fettle.dev/fettle/internal/sizing/postgresql"
-	"fettle.dev/fettle/internal/sizing/puppet"
-	"fettle.dev/fettle/internal/sizing/satellite"
+	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/rules"
 )
@@ -68,17 +65,17 @@ The table of applications (--apps) is a list:
 		"postgresql", "Size a PostgreSQL server: memory, parallel workers, log, planner",
 		`Says what a PostgreSQL server is told for so many connections. --ram and --cpus are
 those of this machine where they are left out, and the answer says so.`,
-		func() sizing.Wish { return postgresql.New() },
+		func() sizing.Wish { return server.NewPostgreSQL() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, nil,
 	},
 	{
 		"hugepages", "Size huge pages: how many, on which NUMA node, and who may use them", "",
-		func() sizing.Wish { return hugepages.New() },
+		func() sizing.Wish { return server.NewHugePages() },
 		nil, nil,
 	},
 	{
 		"network", "Size the network of a cluster's overlay: the MTU inside it, and what packets cost", "",
-		func() sizing.Wish { return network.New() },
+		func() sizing.Wish { return server.NewNetwork() },
 		nil, nil,
 	},
 	{
@@ -98,14 +95,14 @@ memory. Where none of it pays it says so, with the figures of the log.`,
 		`Says how many processes and requests httpd is to have for what its log has at work at a
 time. Its module, its layout and what it has now are those of this machine, or of the one
 that --root names, where they are left out.`,
-		func() sizing.Wish { return frontend.NewHTTPD() },
+		func() sizing.Wish { return server.NewHTTPD() },
 		nil, gatherHTTPD,
 	},
 	{
 		"router", "Size OpenShift's router or HAProxy from its log: connections, threads, timeouts",
 		`Says how many connections, threads, routers and which timeouts a router is to have for
 what its log has.`,
-		func() sizing.Wish { return frontend.NewRouter() },
+		func() sizing.Wish { return server.NewRouter() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherRouter,
 	},
 }
@@ -127,7 +124,7 @@ func sizeCommand(a *app) *cobra.Command {
 		Long: `Turns a wish into values, each with its reason and source, into the files that
 the platform's own tools read, and into the steps in order. It changes no machine,
 and looks at none but where its answer says so; --write DIR writes the files below a directory.`,
-		Args: command.KnownVerb,
+		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for _, s := range sizes {
@@ -237,7 +234,7 @@ func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machin
 	err = nil
 	if cut != nil { // as fettle logs: what could be read counts, and it is an error
 		err = cut
-		for _, text := range report.LogsNotWhole(cut.logs, nil) {
+		for _, text := range logs.NotWhole(cut.logs, nil) {
 			r.Note("%s", text)
 		}
 	}
@@ -250,6 +247,6 @@ func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machin
 	if a.data() {
 		return a.result(r, err)
 	}
-	report.Size(a.screen, r)
+	sizing.Print(a.screen, r)
 	return err
 }

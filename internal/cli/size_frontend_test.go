@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing/server"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/sizing/frontend"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 )
 
 // sizedFront runs fettle size on a machine and returns the machine with what it wrote, by
@@ -20,7 +20,7 @@ import (
 func sizedFront(t *testing.T, files map[string]string, words ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	hosttest.Write(t, dir, files)
+	testkitmachine.Write(t, dir, files)
 	var out, said strings.Builder
 	if code := Main("test", append([]string{"size", words[0], "--root", dir}, words[1:]...), &out, &said); code != 0 {
 		t.Fatalf("exit code %d: %s", code, said.String())
@@ -48,9 +48,9 @@ func TestSizeHTTPDFromLog(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	machine["etc/apache2/conf-enabled/zz-limits.conf"] = readFile(t, dir+"/"+frontend.DebianFile)
+	machine["etc/apache2/conf-enabled/zz-limits.conf"] = readFile(t, dir+"/"+server.DebianFile)
 	machineDir := t.TempDir()
-	hosttest.Write(t, machineDir, machine)
+	testkitmachine.Write(t, machineDir, machine)
 	h := host.Mounted(machineDir)
 	s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
 	if a := s.Answer("httpd.max_request_workers"); a.Value != 400.0 {
@@ -97,9 +97,9 @@ func TestSizeRouterFromLog(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	machine[main] = readFile(t, dir+"/"+frontend.HAProxyFile) + "listen x\n    bind 127.0.0.1:80\n    server a 127.0.0.1:81\n"
+	machine[main] = readFile(t, dir+"/"+server.HAProxyFile) + "listen x\n    bind 127.0.0.1:80\n    server a 127.0.0.1:81\n"
 	machineDir := t.TempDir()
-	hosttest.Write(t, machineDir, machine)
+	testkitmachine.Write(t, machineDir, machine)
 	h := host.Mounted(machineDir)
 	s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
 	for input, want := range map[string]any{"haproxy.maxconn": 13000.0, "haproxy.nbthread": 4.0, "haproxy.timeout-server": 60.0, "haproxy.timeout-client": 30.0, "haproxy.timeout-connect": 5.0} {

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/unit"
 )
 

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/sizing"
-	"fettle.dev/fettle/internal/sizing/hugepages"
-	"fettle.dev/fettle/internal/sizing/sizingtest"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/guide/sizing/server"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
+	testkitsizing "fettle.dev/fettle/internal/testkit/sizing"
 )
 
 // hugeMachine is a machine that has booted with what size hugepages wrote, by the
@@ -96,7 +96,7 @@ func booted(r *sizing.Result, page string, nodes, group int, service string, buf
 // audit is what check says of it.
 func (m hugeMachine) audit(t *testing.T, c *rule.Catalogue) (bad, passed map[string]string) {
 	t.Helper()
-	h := hosttest.Mounted(t, m)
+	h := testkitmachine.Mounted(t, m)
 	bad, passed = map[string]string{}, map[string]string{}
 	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"linux", "postgresql"}, nil) {
 		switch said := fmt.Sprintf("%s %s: %v, want %v %s", f.Instance, f.State, f.Measured, f.Want, f.Reason); f.State {
@@ -130,11 +130,11 @@ func randomHuge(rnd *rand.Rand) (said []string, page string, nodes, group int, s
 // What size hugepages writes is a machine that check has nothing against, and each
 // line that it writes, broken in each of its ways, is found.
 func TestSizeHugePages(t *testing.T) {
-	c, f, rnd := loadCatalogue(t), sizingtest.Figures(t), rand.New(rand.NewPCG(2, 1024))
+	c, f, rnd := loadCatalogue(t), testkitsizing.Figures(t), rand.New(rand.NewPCG(2, 1024))
 	passedOnce, brokenOnce := map[string]bool{}, map[string]bool{}
 	for range 20 {
 		said, page, nodes, group, service := randomHuge(rnd)
-		r, err := sizingtest.Ask(f, hugepages.New(), said...)
+		r, err := testkitsizing.Ask(f, server.NewHugePages(), said...)
 		if err != nil {
 			t.Fatal(said, err)
 		}

@@ -14,13 +14,12 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/guide/sizing/server"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/format"
-	"fettle.dev/fettle/internal/logs/group"
-	"fettle.dev/fettle/internal/logs/source"
-	"fettle.dev/fettle/internal/sizing"
-	"fettle.dev/fettle/internal/sizing/frontend"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -120,7 +119,7 @@ func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 
 // read reads all of the logs, grouped as by says for their formats. One that is cut off is
 // no error here: whole has it.
-func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string, where string, percentiles bool) (*logs.Result, []*format.Format, error) {
+func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]string, where string, percentiles bool) (*logs.Result, []*logformat.Format, error) {
 	set := source.NewSet(l.found)
 	formats, err := l.options.formats(set)
 	if err != nil {
@@ -136,7 +135,7 @@ func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string
 		}
 	}
 	asked := logs.Options{By: by(formats), Percentiles: percentiles, Groups: sizeGroups, Where: where, Workers: runtime.GOMAXPROCS(0)}
-	if slices.ContainsFunc(formats, (*format.Format).Joined) {
+	if slices.ContainsFunc(formats, (*logformat.Format).Joined) {
 		asked.Workers = 1
 	}
 	res, err := logs.Read(ctx, set, formats, asked)
@@ -170,16 +169,16 @@ func busiest(r *logs.Result, seconds, span float64) (most float64) {
 }
 
 // parts takes a group's key apart.
-func parts(t *group.Table, i int) []string {
+func parts(t *logs.Table, i int) []string {
 	var out []string
-	for _, p := range bytes.Split(t.Text(i), []byte{group.Separator}) {
+	for _, p := range bytes.Split(t.Text(i), []byte{logs.Separator}) {
 		out = append(out, string(p))
 	}
 	return out
 }
 
 // frontendLog is what a front end's size wants of its log; beside a *cutLogs it is there too.
-func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests, error) {
+func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Requests, error) {
 	if len(l.Paths) == 0 {
 		return nil, nil
 	}
@@ -191,11 +190,11 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests
 	if err != nil {
 		return nil, err
 	}
-	res, formats, err := log.read(ctx, func(formats []*format.Format) [][]string {
+	res, formats, err := log.read(ctx, func(formats []*logformat.Format) [][]string {
 		by := [][]string{}
-		for _, names := range [][]string{{"connections"}, {"termination"}, {format.FieldClient, "client_port"}} { // of HAProxy
+		for _, names := range [][]string{{"connections"}, {"termination"}, {logformat.FieldClient, "client_port"}} { // of HAProxy
 			if !slices.ContainsFunc(names, func(name string) bool {
-				return slices.ContainsFunc(formats, func(f *format.Format) bool { return f.Field(name) < 0 })
+				return slices.ContainsFunc(formats, func(f *logformat.Format) bool { return f.Field(name) < 0 })
 			}) {
 				by = append(by, names)
 			}
@@ -206,9 +205,9 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests
 		return nil, err
 	}
 	rep := res.Report("total", 1)
-	out := &frontend.Requests{
+	out := &server.Requests{
 		Logs: strings.Join(l.Paths, ", "), SpanSeconds: rep.SpanS, Count: rep.Requests, Most: rep.Busy.Most, StepSeconds: rep.Busy.StepS,
-		Timed: !slices.ContainsFunc(formats, func(f *format.Format) bool { return f.Field(format.FieldDuration) < 0 }),
+		Timed: !slices.ContainsFunc(formats, func(f *logformat.Format) bool { return f.Field(logformat.FieldDuration) < 0 }),
 		Slow:  rep.All.QuantilesS["p99.9"], Timeouts: map[string]uint64{},
 	}
 	if rep.Busy.MostAt != nil {
@@ -226,7 +225,7 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests
 	}
 	for t, by := range res.By {
 		table := res.Tables[t]
-		if by[0] == format.FieldClient && table.Len() > 0 {
+		if by[0] == logformat.FieldClient && table.Len() > 0 {
 			// Of the connections that are told apart, where there are more than that.
 			out.PerConnection = float64(rep.Requests-table.Other.Count) / float64(table.Len())
 			continue

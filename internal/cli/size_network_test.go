@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing/server"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/sizing/network"
-	"fettle.dev/fettle/internal/sizing/sizingtest"
+	"fettle.dev/fettle/internal/testkit/sizing"
 )
 
 // overlayNode is a node of a cluster as it comes up with an overlay: the device of
@@ -62,7 +62,7 @@ func (n overlayNode) audit(t *testing.T, c *rule.Catalogue) map[string]rule.Find
 // a larger one, a small one among jumbo frames, and a fast device that does not cut
 // the tunnel's packets are found.
 func TestSizeNetwork(t *testing.T) {
-	c, f, rnd := loadCatalogue(t), sizingtest.Figures(t), rand.New(rand.NewPCG(1450, 1400))
+	c, f, rnd := loadCatalogue(t), sizing.Figures(t), rand.New(rand.NewPCG(1450, 1400))
 	seen := map[string]int{}
 	for range 60 {
 		n := overlayNode{overlay: []string{"vxlan", "geneve"}[rnd.IntN(2)], device: []int{1500, 9000, 8951, 9216, 1000 + rnd.IntN(8500)}[rnd.IntN(5)], mbits: []int{1000, 10000, 25000, 400000}[rnd.IntN(4)]}
@@ -72,7 +72,7 @@ func TestSizeNetwork(t *testing.T) {
 		if ipsec {
 			said = append(said, "ipsec", "true")
 		}
-		r, err := sizingtest.Ask(f, network.New(), said...)
+		r, err := sizing.Ask(f, server.NewNetwork(), said...)
 		if err != nil {
 			t.Fatal(said, err)
 		}

@@ -7,19 +7,19 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/rule"
-	sizedpg "fettle.dev/fettle/internal/sizing/postgresql"
-	"fettle.dev/fettle/internal/sizing/sizingtest"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing/server"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/sizing"
 )
 
 // serverWith is a machine with Debian's layout whose PostgreSQL includes the file.
 func serverWith(t *testing.T, version, file string, gib, cpus int) *platform.Subject {
 	t.Helper()
 	base := "etc/postgresql/" + version + "/main/"
-	h := hosttest.Mounted(t, map[string]string{
+	h := testkitmachine.Mounted(t, map[string]string{
 		base + "postgresql.conf":                             "data_directory = '/var/lib/postgresql/" + version + "/main'\ninclude_dir = 'conf.d'\n",
 		base + "conf.d/50-fettle.conf":                       file,
 		"proc/meminfo":                                       fmt.Sprintf("MemTotal:       %d kB\nCommitLimit: 1 kB\nCommitted_AS: 1 kB\nHugepagesize: 2048 kB\n", gib*(1<<20)*98/100),
@@ -50,15 +50,15 @@ func amountOf(t *testing.T, text string) float64 {
 // nothing against it; a server that is too small for its connections is refused.
 func TestSizePostgreSQLIsClean(t *testing.T) {
 	c := loadCatalogue(t)
-	f := sizingtest.Figures(t)
+	f := sizing.Figures(t)
 	rnd := rand.New(rand.NewPCG(5432, 16))
 	clean, refused := 0, 0
 	for range 60 {
 		gib, cpus, connections, version := 1+rnd.IntN(512), 1+rnd.IntN(64), 1+rnd.IntN(4000), strconv.Itoa(10+rnd.IntN(9))
 		said := []string{"ram", fmt.Sprintf("%dGiB", gib), "cpus", strconv.Itoa(cpus), "connections", strconv.Itoa(connections), "version", version,
 			"workload", []string{"oltp", "dw", "mixed"}[rnd.IntN(3)], "disk", []string{"hdd", "ssd", "nvme", "san"}[rnd.IntN(4)]}
-		r, err := sizingtest.Ask(f, sizedpg.New(), said...)
-		if sizingtest.BadInput(err) {
+		r, err := sizing.Ask(f, server.NewPostgreSQL(), said...)
+		if sizing.BadInput(err) {
 			refused++
 			continue
 		}
@@ -66,7 +66,7 @@ func TestSizePostgreSQLIsClean(t *testing.T) {
 			t.Fatalf("%v: %v", said, err)
 		}
 		clean++
-		s := serverWith(t, version, r.Artefact(sizedpg.File).Content, gib, cpus)
+		s := serverWith(t, version, r.Artefact(server.PostgreSQLFile).Content, gib, cpus)
 		for _, name := range []string{"shared_buffers", "work_mem", "effective_cache_size", "maintenance_work_mem", "wal_buffers", "min_wal_size", "max_wal_size", "max_connections", "random_page_cost", "effective_io_concurrency", "checkpoint_completion_target"} {
 			if a := s.Answer("postgresql." + name); a.Value != amountOf(t, fmt.Sprint(r.Value("postgresql", name).Value)) {
 				t.Errorf("%v: %s is written as %v and read as %v (%s)", said, name, r.Value("postgresql", name).Value, a.Value, a.Unknown)
@@ -96,7 +96,7 @@ func TestSizePostgreSQLIsClean(t *testing.T) {
 // A value that is broken is found.
 func TestSizePostgreSQLBroken(t *testing.T) {
 	c := loadCatalogue(t)
-	r, err := sizingtest.Ask(sizingtest.Figures(t), sizedpg.New(), "ram", "16GiB", "cpus", "8", "connections", "200", "version", "16")
+	r, err := sizing.Ask(sizing.Figures(t), server.NewPostgreSQL(), "ram", "16GiB", "cpus", "8", "connections", "200", "version", "16")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestSizePostgreSQLBroken(t *testing.T) {
 		"shared_buffers": {"10GB", "G05"}, "work_mem": {"1GB", "G06"}, "max_connections": {"9000", "G06"}, "effective_cache_size": {"64GB", "G07"},
 		"max_worker_processes": {"2", "G08"}, "max_parallel_workers": {"99", "G08"}, "max_parallel_workers_per_gather": {"99", "G08"},
 	} {
-		file := r.Artefact(sizedpg.File).Content + name + " = " + b.value + "\n" // the last one counts
+		file := r.Artefact(server.PostgreSQLFile).Content + name + " = " + b.value + "\n" // the last one counts
 		found := false
 		for _, g := range c.Check(t.Context(), serverWith(t, "16", file, 16, 8), []string{"postgresql"}, nil) {
 			found = found || g.ID == b.rule && g.State == rule.Warned

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/guide/sizing/puppet"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/sizing"
-	"fettle.dev/fettle/internal/sizing/puppet"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 )
 
 // puppetMachine is a machine with Debian's Puppet Server and both web servers.
@@ -72,7 +72,7 @@ func puppetLog(runs, files, plugins int) string {
 func sizedPuppet(t *testing.T, files map[string]string, words ...string) *sizing.Result {
 	t.Helper()
 	dir := t.TempDir()
-	hosttest.Write(t, dir, files)
+	testkitmachine.Write(t, dir, files)
 	var out, said strings.Builder
 	if code := Main("test", append([]string{"size", "puppet", "--root", dir, "--cpus", "4", "--ram", "16GiB", "-o", "json"}, words...), &out, &said); code != 0 {
 		t.Fatalf("exit code %d: %s%s", code, said.String(), out.String())
@@ -115,7 +115,7 @@ func TestSizePuppetIsClean(t *testing.T) {
 	machine[debianAccess] = puppetLog(2000, 30, 800)
 	states := func(files map[string]string, rules ...string) map[string]rule.State {
 		dir := t.TempDir()
-		hosttest.Write(t, dir, files)
+		testkitmachine.Write(t, dir, files)
 		h := host.Mounted(dir)
 		s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
 		out := map[string]rule.State{}
@@ -217,7 +217,7 @@ func TestSizePuppetLog(t *testing.T) {
 	if err := os.WriteFile(old, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	hosttest.Write(t, filepath.Join(dir, "machine"), machine)
+	testkitmachine.Write(t, filepath.Join(dir, "machine"), machine)
 	// Below --root the log is one of the machine.
 	if err := os.MkdirAll(filepath.Join(dir, "machine/srv"), 0o755); err != nil {
 		t.Fatal(err)

@@ -11,15 +11,15 @@ import (
 	"strconv"
 	"strings"
 
-	"fettle.dev/fettle/internal/component/packages"
-	"fettle.dev/fettle/internal/component/puppetserver"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/guide/sizing/puppet"
+	"fettle.dev/fettle/internal/guide/sizing/server"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs/format"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/sizing"
-	"fettle.dev/fettle/internal/sizing/frontend"
-	"fettle.dev/fettle/internal/sizing/puppet"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
 // gatherPuppet hands in what a Puppet Server's log and configuration say.
@@ -46,7 +46,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) e
 	if err != nil {
 		return err
 	}
-	res, _, err := log.read(ctx, func([]*format.Format) [][]string {
+	res, _, err := log.read(ctx, func([]*logformat.Format) [][]string {
 		return [][]string{{"indirector"}, {"indirector", "environment", "resource"}}
 	}, "", false)
 	if err != nil {
@@ -76,7 +76,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) e
 		}
 	}
 	out.Nodes = len(nodes)
-	rest, _, err := log.read(ctx, func([]*format.Format) [][]string { return nil }, `not (indirector in ["`+strings.Join(puppet.AboutFiles, `", "`)+`"])`, false)
+	rest, _, err := log.read(ctx, func([]*logformat.Format) [][]string { return nil }, `not (indirector in ["`+strings.Join(puppet.AboutFiles, `", "`)+`"])`, false)
 	if err != nil {
 		return err
 	}
@@ -93,17 +93,17 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Wish) error {
 	text := func(input string) string { s, _ := answer(input).(string); return s }
 	layout, place := puppetserver.LayoutOf(h), puppetserver.PlacesOf(h, w.Certname)
 	s := &w.Server
-	s.Version = packages.Upstream(text("puppetserver.version"))
+	s.Version = product.Upstream(text("puppetserver.version"))
 	if s.Version == "" {
 		if a := m.Answer("puppetserver.version"); a.Unknown != "" && !strings.Contains(a.Unknown, "not in this copy") {
 			return errors.New(a.Unknown)
 		}
 	}
-	if list, err := packages.Read(h); err == nil {
+	if list, err := product.Read(h); err == nil {
 		s.Enterprise = list.Versions["pe-puppetserver"] != ""
-		s.RedHat = packages.ByRPM(h) || list.Versions["httpd"] != ""
-		s.Nginx = packages.Upstream(cmp.Or(list.Versions["nginx"], list.Versions["nginx-core"]))
-		s.Apache = packages.Upstream(cmp.Or(list.Versions["httpd"], list.Versions["apache2-bin"], list.Versions["apache2"]))
+		s.RedHat = product.ByRPM(h) || list.Versions["httpd"] != ""
+		s.Nginx = product.Upstream(cmp.Or(list.Versions["nginx"], list.Versions["nginx-core"]))
+		s.Apache = product.Upstream(cmp.Or(list.Versions["httpd"], list.Versions["apache2-bin"], list.Versions["apache2"]))
 	}
 	s.Satellite = answer("satellite.version") != nil
 	static := m.Answer("puppetserver.static_catalogs")
@@ -166,7 +166,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Wish) error {
 
 // gatherHTTPD hands in what a log says, and what the httpd of the machine has.
 func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) (err error) {
-	w := wish.(*frontend.HTTPD)
+	w := wish.(*server.HTTPD)
 	w.Requests, err = a.frontendLog(ctx, w.Log)
 	var cut *cutLogs
 	if err != nil && !errors.As(err, &cut) {
@@ -179,7 +179,7 @@ func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) (e
 }
 
 // httpdHere is what the httpd of a machine has.
-func httpdHere(ctx context.Context, h *host.Host, w *frontend.HTTPD) error {
+func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
 	if n, ok := m.Answer("httpd.requests_limit").Value.(float64); ok {
 		w.Workers = int(n)
@@ -210,7 +210,7 @@ func httpdHere(ctx context.Context, h *host.Host, w *frontend.HTTPD) error {
 
 // gatherRouter hands in what a log says.
 func gatherRouter(ctx context.Context, a *app, _ *host.Host, wish sizing.Wish) (err error) {
-	w := wish.(*frontend.Router)
+	w := wish.(*server.Router)
 	w.Requests, err = a.frontendLog(ctx, w.Log)
 	return err
 }

@@ -10,13 +10,13 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+	sized "fettle.dev/fettle/internal/guide/sizing/satellite"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/sizing"
-	sized "fettle.dev/fettle/internal/sizing/satellite"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 )
 
 // written is what size has written, taken from its files and its command line: a
@@ -270,7 +270,7 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 	files["sos_commands/foreman/foreman_tasks_tasks"] = "id,label,state\n1,Actions::Katello::Host::Update,stopped\n"
 
 	root := t.TempDir()
-	hosttest.Write(t, root, files)
+	testkitmachine.Write(t, root, files)
 	return root
 }
 

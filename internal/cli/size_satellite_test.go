@@ -12,12 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	sized "fettle.dev/fettle/internal/guide/sizing/satellite"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/rule"
-	sized "fettle.dev/fettle/internal/sizing/satellite"
-	"fettle.dev/fettle/internal/sizing/sizingtest"
+	"fettle.dev/fettle/internal/testkit/sizing"
 )
 
 // satelliteWish is what a Satellite is sized for, and the machine below it.
@@ -68,11 +68,11 @@ func randomWish(rnd *rand.Rand) satelliteWish {
 // What size writes for any Satellite is a machine that check has nothing against.
 func TestSizeSatelliteIsClean(t *testing.T) {
 	c := loadCatalogue(t)
-	f := sizingtest.Figures(t)
+	f := sizing.Figures(t)
 	rnd := rand.New(rand.NewPCG(12000, 612))
 	for i := range 60 {
 		w := randomWish(rnd)
-		r, err := sizingtest.Ask(f, sized.New(), w.said()...)
+		r, err := sizing.Ask(f, sized.New(), w.said()...)
 		if err != nil {
 			t.Fatalf("%+v: %v", w, err)
 		}
@@ -152,7 +152,7 @@ var broken = map[string]struct{ value, rule string }{
 // broken has a finding.
 func TestSizeSatelliteBroken(t *testing.T) {
 	c := loadCatalogue(t)
-	f := sizingtest.Figures(t)
+	f := sizing.Figures(t)
 	seen := map[string]bool{}
 	for _, w := range []satelliteWish{
 		{"6.11", 3000, 4, 20, false, nil},
@@ -161,7 +161,7 @@ func TestSizeSatelliteBroken(t *testing.T) {
 		{"6.16", 3000, 4, 20, false, []string{"registrations", "150", "capsule", "a,hosts=10", "mqtt-hosts", "2000"}},
 		{"6.18", 12000, 16, 64, false, nil},
 	} {
-		r, err := sizingtest.Ask(f, sized.New(), w.said()...)
+		r, err := sizing.Ask(f, sized.New(), w.said()...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func TestSizeSatelliteBroken(t *testing.T) {
 func TestSizeSatelliteCapsules(t *testing.T) {
 	c := loadCatalogue(t)
 	for hosts, want := range map[string]string{"2000": "minimal", "2001": "large", "4000": "large"} {
-		r, err := sizingtest.Ask(sizingtest.Figures(t), sized.New(), "hosts", "9000", "capsule", "a,hosts="+hosts+",rex="+hosts)
+		r, err := sizing.Ask(sizing.Figures(t), sized.New(), "hosts", "9000", "capsule", "a,hosts="+hosts+",rex="+hosts)
 		if err != nil {
 			t.Fatal(err)
 		}

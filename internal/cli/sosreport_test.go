@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/testroot"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/packaging"
 )
 
@@ -28,13 +28,13 @@ func TestSosreport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs sos")
 	}
-	testroot.Undisturbed(t) // it compares what this machine has now with what it had
-	program := testroot.Program(t, "./cmd/fettle")
-	r := testroot.New(t, testroot.Options{Servers: true, Binds: []testroot.Bind{{Source: program, Target: "/usr/local/bin/fettle", ReadOnly: true}}})
+	testkitroot.Undisturbed(t) // it compares what this machine has now with what it had
+	program := testkitroot.Program(t, "./cmd/fettle")
+	r := testkitroot.New(t, testkitroot.Options{Servers: true, Binds: []testkitroot.Bind{{Source: program, Target: "/usr/local/bin/fettle", ReadOnly: true}}})
 	r.Must("pg_ctlcluster", "15", "main", "start")
 	r.Must("redis-server", "/etc/redis/redis.conf", "--daemonize", "yes")
 	r.Must("apachectl", "start")
-	up := testroot.Eventually(time.Minute, func() bool {
+	up := testkitroot.Eventually(time.Minute, func() bool {
 		_, pg := r.Run("runuser", "-u", "postgres", "--", "/usr/lib/postgresql/15/bin/pg_isready", "-q")
 		_, kv := r.Run("redis-cli", "ping")
 		_, web := r.Run("curl", "-sf", "-o", "/dev/null", "http://127.0.0.1/")
@@ -45,7 +45,7 @@ func TestSosreport(t *testing.T) {
 	}
 	live := func() map[string]rule.State {
 		out, _ := r.Command(append([]string{"fettle", "check", "--all", "--output", "json"}, platformNames()...)...).Output()
-		var audit report.Audit
+		var audit findings.Audit
 		if err := json.Unmarshal(out, &audit); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

@@ -7,10 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -55,7 +54,7 @@ func (a *app) status(ctx context.Context) error {
 	st.UnderWay = m.atWork
 	m.nameWriters(st.Drifted)
 	if a.data() {
-		return report.Data(a.screen, st, ui.Done)
+		return ui.Data(a.screen, st, ui.Done)
 	}
 	out := a.screen.Out
 	if len(st.Profiles) == 0 {
@@ -73,10 +72,10 @@ func (a *app) status(ctx context.Context) error {
 			fmt.Fprintf(out, "! newer definition: %d values differ; fettle diff --update shows them, fettle tune --update accepts them\n", *st.Newer)
 		}
 	}
-	report.SetAlone(a.screen, st.Asked, maxDrifted)
+	tune.PrintSetAlone(a.screen, st.Asked, maxDrifted)
 	fmt.Fprintln(out, dynamicTuning(st.Dynamic))
 	if len(st.Live) > 0 {
-		fmt.Fprintf(out, "to undo: %s\n", report.Transactions(st.Live))
+		fmt.Fprintf(out, "to undo: %s\n", tune.TransactionWords(st.Live))
 	}
 	if st.ExperimentUndo != "" {
 		fmt.Fprintf(out, "! %s: run %s, or fettle prove --resume last\n", leftBehind, ui.Printable(st.ExperimentUndo))
@@ -106,7 +105,7 @@ func (a *app) status(ctx context.Context) error {
 			fmt.Fprintf(out, "! %d more have drifted: fettle verify shows them\n", len(st.Drifted)-i)
 			break
 		}
-		fmt.Fprintf(out, "! %s is %s, wanted %s: %s\n", report.Place(c.Setting), ui.Printable(c.Now.String()), ui.Printable(c.Want.String()), c.Why)
+		fmt.Fprintf(out, "! %s is %s, wanted %s: %s\n", tune.SettingWords(c.Setting), ui.Printable(c.Now.String()), ui.Printable(c.Want.String()), c.Why)
 	}
 	nothing := "matches nothing that the selection sets"
 	if len(st.Profiles) == 0 {
@@ -117,7 +116,7 @@ func (a *app) status(ctx context.Context) error {
 			fmt.Fprintf(out, "! %d more were rejected: fettle verify shows them\n", len(st.Rejected)-i)
 			break
 		}
-		place := report.Place(c.Setting)
+		place := tune.SettingWords(c.Setting)
 		if c.Setting.Kind == plugin.OptionKind {
 			place = plugin.ShowOption(c.Setting)
 		}

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -96,10 +95,10 @@ func (k tuner) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 		return fmt.Errorf("%s: %w", s, err)
 	}
 	if want.active != "active" {
-		if s.Name == tunedUnit && plugin.Has(k.host, "tuned-adm") {
+		if s.Name == tunedUnit && host.Has(k.host, "tuned-adm") {
 			// With rollback=not_on_exit a stop alone would leave its values. A
 			// TuneD that does not answer is stopped all the same.
-			_, _ = plugin.Run(ctx, k.host, "tuned-adm", "off")
+			_, _ = host.Run(ctx, k.host, "tuned-adm", "off")
 		}
 		return errors.Join(k.set(ctx, s, "active", "inactive"), k.set(ctx, s, "enabled", want.enabled))
 	}
@@ -174,10 +173,10 @@ func (m *machine) oneTuner(ctx context.Context, takeOver bool, writes func() []s
 
 // otherTuners are those in force that conflict with what is to be written. One that sets
 // only a few settings, none of which is written (numad), is only named.
-func (m *machine) otherTuners(ctx context.Context, writes func() []setting.Setting) ([]claim.Tuner, error) {
-	all, err := claim.Tuners(ctx, m.host)
+func (m *machine) otherTuners(ctx context.Context, writes func() []setting.Setting) ([]override.Tuner, error) {
+	all, err := override.Tuners(ctx, m.host)
 	var files []string
-	var out []claim.Tuner
+	var out []override.Tuner
 	for _, t := range all {
 		if !t.Exclusive || !t.InForce() {
 			continue
@@ -237,7 +236,7 @@ func (m *machine) writesOfSelection(ctx context.Context) func() []setting.Settin
 
 // inForce is the refusal to write where another tuner is in force; command is the one
 // that makes it work.
-func inForce(t claim.Tuner, command string) error {
+func inForce(t override.Tuner, command string) error {
 	what := "is in force here (it runs)"
 	if !t.Running {
 		what = "is in force here from the next boot on (it is enabled, not running)"
@@ -264,7 +263,7 @@ func (m *machine) handBack(ctx context.Context, taken []int, err error) error {
 
 // takeOver stops another tuner as a transaction, so that undo gives it back, and
 // returns its number.
-func (m *machine) takeOver(ctx context.Context, t claim.Tuner) (int, error) {
+func (m *machine) takeOver(ctx context.Context, t override.Tuner) (int, error) {
 	s := setting.Setting{Kind: tunerKind, Name: t.Unit}
 	now, err := m.kinds.Read(ctx, s)
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"sync"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // numad is in the way of a plan only where that writes what numad holds.
 func TestNumadInTheWay(t *testing.T) {
-	h := hosttest.Mounted(t, map[string]string{
+	h := testkitmachine.Mounted(t, map[string]string{
 		"proc/1/comm":                          "systemd\n",
 		"usr/lib/systemd/system/numad.service": "[Service]\n",
 		"etc/systemd/system/multi-user.target.wants/numad.service": "-> /usr/lib/systemd/system/numad.service",

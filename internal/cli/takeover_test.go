@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 )
 
 // units stands in for systemd: it keeps what is written and the order.
@@ -34,7 +34,7 @@ func (u *units) Coupled(setting.Setting) []setting.Setting { return nil }
 func (u *units) Lifetime() setting.Lifetime                { return setting.File }
 
 func TestTunerIsGivenBackWithItsProfile(t *testing.T) {
-	h := hosttest.Mounted(t, map[string]string{"etc/tuned/active_profile": "virtual-guest mine\n", "etc/tuned/profile_mode": "manual\n"})
+	h := testkitmachine.Mounted(t, map[string]string{"etc/tuned/active_profile": "virtual-guest mine\n", "etc/tuned/profile_mode": "manual\n"})
 	file := func(name string) string {
 		b, err := h.Files.ReadFile("/etc/tuned/" + name)
 		if err != nil {
@@ -62,7 +62,7 @@ func TestTunerIsGivenBackWithItsProfile(t *testing.T) {
 		t.Errorf("after the take-over: %v", now)
 	}
 	// fettle stands in for it and keeps its files.
-	hosttest.WriteFile(t, h.Name, "etc/tuned/active_profile", "throughput-performance\n")
+	testkitmachine.WriteFile(t, h.Name, "etc/tuned/active_profile", "throughput-performance\n")
 	u.values["fettle.service/active"] = "active"
 	u.wrote = nil
 	if now, _ := k.Read(ctx, s); !k.Equal(now, off) {

@@ -14,8 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -225,7 +224,7 @@ func confirmCommand(a *app) *cobra.Command {
 				return err
 			}
 			if a.data() {
-				return report.Data(a.screen, ConfirmResult{"fettle/confirm/v1", ids}, ui.Done)
+				return ui.Data(a.screen, ConfirmResult{"fettle/confirm/v1", ids}, ui.Done)
 			}
 			for _, id := range ids {
 				fmt.Fprintf(a.screen.Out, "✓ transaction %d stays\n", id)

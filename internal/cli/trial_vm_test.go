@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/testvm"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 )
 
 // A trial over ssh on a machine with systemd: the network goes away under the
@@ -22,8 +22,8 @@ func TestTrialInVM(t *testing.T) {
 		t.Skip("boots a virtual machine")
 	}
 	t.Parallel()
-	program := testroot.Program(t, "./cmd/fettle")
-	vm := testvm.Boot(t, testvm.Options{EveryTier: true})
+	program := testkitroot.Program(t, "./cmd/fettle")
+	vm := testkitvm.Boot(t, testkitvm.Options{EveryTier: true})
 	vm.Put(program, "/usr/local/bin/fettle")
 	vm.Must("systemctl disable --now tuned power-profiles-daemon 2>/dev/null; rm -f /etc/tuned/active_profile; true")
 	swappiness := func() string { return strings.TrimSpace(vm.Read("/proc/sys/vm/swappiness")) }
@@ -55,7 +55,7 @@ func TestTrialInVM(t *testing.T) {
 		}
 		// TCP would notice after minutes; what is left of the session goes now.
 		vm.Run("pkill -9 -f '[s]shd(-session)?: root'; pkill -9 -x sleep")
-		if !testroot.Eventually(5*time.Minute, func() bool { return swappiness() == before }) {
+		if !testkitroot.Eventually(5*time.Minute, func() bool { return swappiness() == before }) {
 			t.Errorf("swappiness is %s, want %s", swappiness(), before)
 		}
 		if out := vm.Must("fettle history"); !strings.Contains(out, "trial not confirmed in time") {
@@ -68,7 +68,7 @@ func TestTrialInVM(t *testing.T) {
 		vm.Must(fmt.Sprintf("fettle tune throughput-performance --try %s && pkill -9 -f '[w]atch-trial'", trial))
 		// By now the deadline is set, so it is over this much later.
 		over := uptime(t, vm) + trial + 3*time.Second
-		if !testroot.Eventually(5*time.Minute, func() bool { return uptime(t, vm) > over }) {
+		if !testkitroot.Eventually(5*time.Minute, func() bool { return uptime(t, vm) > over }) {
 			t.Fatal("the clock of the machine stands still")
 		}
 		if got := swappiness(); got == before {
@@ -100,7 +100,7 @@ func TestTrialInVM(t *testing.T) {
 }
 
 // uptime is how long the machine has been up.
-func uptime(t *testing.T, vm *testvm.VM) time.Duration {
+func uptime(t *testing.T, vm *testkitvm.VM) time.Duration {
 	t.Helper()
 	text, _, _ := strings.Cut(vm.Read("/proc/uptime"), " ")
 	seconds, err := strconv.ParseFloat(text, 64)

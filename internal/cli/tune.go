@@ -12,14 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -169,7 +168,7 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 	if a.data() {
 		err = a.result(TuneResult{"fettle/tune/v1", res, post, time.Since(began).Seconds()}, err)
 	} else {
-		report.Applied(a.screen, res, time.Since(began))
+		tune.PrintApplied(a.screen, res, time.Since(began))
 	}
 	a.sayUnread(res.Tx, res.Result)
 	return err
@@ -201,7 +200,7 @@ func (m *machine) verdict(res *tune.Applied, err error) error {
 		err := errors.New("nothing is changed, and no transaction recorded")
 		for _, s := range res.Plan.Steps {
 			if s.Verdict == plugin.Refused || s.Verdict == plugin.Kept {
-				return ui.Hinted(ui.Refused, err, rule.CommandLine([]string{"fettle", "why", s.Setting.String()})+" shows what decides it")
+				return ui.Hinted(ui.Refused, err, internaltext.CommandLine([]string{"fettle", "why", s.Setting.String()})+" shows what decides it")
 			}
 		}
 		return ui.Exit(ui.Failed, err)
@@ -338,7 +337,7 @@ func (o tuneOptions) stale(p *tune.Plan, err error) error {
 	if o.plan != "-" {
 		file = o.plan
 	}
-	return ui.Hinted(ui.Refused, err, "make a new plan: "+rule.CommandLine(slices.Concat([]string{"sudo", "fettle", "diff"}, p.Profiles, []string{"--output", "json"}))+" > "+rule.Quote(file))
+	return ui.Hinted(ui.Refused, err, "make a new plan: "+internaltext.CommandLine(slices.Concat([]string{"sudo", "fettle", "diff"}, p.Profiles, []string{"--output", "json"}))+" > "+internaltext.Quote(file))
 }
 
 func readPlan(path string) (*tune.Plan, error) {

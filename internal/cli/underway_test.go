@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 

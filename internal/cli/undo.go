@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -78,7 +77,7 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	case a.data():
 		err = a.result(UndoResult{"fettle/undo/v1", u}, err)
 	case u.Tx != 0:
-		report.Undone(a.screen, u)
+		tune.PrintUndone(a.screen, u)
 	}
 	a.sayUnread(u.Tx, u.Result)
 	return err

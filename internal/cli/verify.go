@@ -9,9 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -57,7 +56,7 @@ func (a *app) verify(ctx context.Context, names []string, all bool) error {
 	if a.data() {
 		return a.result(v, err)
 	}
-	report.Verification(a.screen, v, all)
+	tune.PrintVerification(a.screen, v, all)
 	return err
 }
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/claim"
-	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -25,7 +25,7 @@ type Why struct {
 	Now     setting.Value   `json:"now"`
 	// Claims are the wishes of others for this setting, in the order in which
 	// they take effect: the last one wins.
-	Claims []claim.Claim `json:"claims"`
+	Claims []override.Claim `json:"claims"`
 	// Coupled are claims on other settings whose writes change this one too.
 	Coupled []WhyCoupled `json:"coupled,omitempty"`
 	// Explained are reasons of the kernel's own for the value that it has now.
@@ -97,7 +97,7 @@ func (a *app) why(ctx context.Context, name string) error {
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	w := Why{Schema: "fettle/why/v1", Setting: id, Claims: []claim.Claim{}, Changes: []WhyChange{}}
+	w := Why{Schema: "fettle/why/v1", Setting: id, Claims: []override.Claim{}, Changes: []WhyChange{}}
 	state, err := m.state()
 	if errors.Is(err, fs.ErrPermission) {
 		w.Unread = append(w.Unread, "fettle's journal, which belongs to root: run it with sudo")

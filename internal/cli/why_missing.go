@@ -8,12 +8,12 @@ import (
 	"path"
 	"strings"
 
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/spell"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -52,7 +52,7 @@ func (m *machine) asOption(ctx context.Context, name string) string {
 			if o.Name == name && !o.Control {
 				at := ""
 				if s, ok := m.placeOf(ctx, p, o); ok {
-					at = fmt.Sprintf(" and sets %s here", report.Place(s))
+					at = fmt.Sprintf(" and sets %s here", tune.SettingWords(s))
 				}
 				return fmt.Sprintf("; %q is an option of the plug-in %s%s", name, p.Name, at)
 			}
@@ -91,7 +91,7 @@ func (m *machine) placeOf(ctx context.Context, p *plugin.Plugin, o plugin.Option
 func nearSysctl(h *host.Host, name string) string {
 	var names []string
 	walkNames(h, "/proc/sys", func(p string) { names = append(names, setting.SysctlName(p)) })
-	if near := spell.Suggest(name, names); near != "" {
+	if near := internaltext.Suggest(name, names); near != "" {
 		return near
 	}
 	last := name[strings.LastIndexAny(name, "./")+1:]
@@ -126,7 +126,7 @@ func nearAttribute(h *host.Host, p string) string {
 		for i, e := range entries {
 			names[i] = path.Join(dir, e.Name(), more)
 		}
-		return spell.Suggest(path.Join(next, more), names)
+		return internaltext.Suggest(path.Join(next, more), names)
 	}
 }
 

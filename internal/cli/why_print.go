@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/claim"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -19,7 +19,7 @@ func (a *app) printWhy(w Why, someFiles bool) {
 		now = fmt.Sprintf("%s … (%d lines)", first, strings.Count(strings.TrimSuffix(now, "\n"), "\n")+1)
 	}
 	fmt.Fprintf(out, "%s = %s\n", w.Setting, ui.Printable(now))
-	g := report.Grid{Head: []string{"who", "wants", "where", ""}}
+	g := ui.Grid{Head: []string{"who", "wants", "where", ""}}
 	for i, c := range w.Claims {
 		note := claimNote(c)
 		if i == len(w.Claims)-1 && c.Certain() {
@@ -38,7 +38,7 @@ func (a *app) printWhy(w Why, someFiles bool) {
 		if more := claimNote(c.Claim); more != "" {
 			note += "; " + more
 		}
-		g.Rows = append(g.Rows, []string{w.who(c.Claim), report.Place(c.Setting) + " = " + claimWants(c.Claim), c.Place(), note})
+		g.Rows = append(g.Rows, []string{w.who(c.Claim), tune.SettingWords(c.Setting) + " = " + claimWants(c.Claim), c.Place(), note})
 	}
 	w.ownRows(&g)
 	known := !w.tunersUnknown
@@ -76,9 +76,9 @@ func someOf(all []string, most int) string {
 }
 
 // who names the source of a claim, TuneD's with its profile.
-func (w Why) who(c claim.Claim) string {
+func (w Why) who(c override.Claim) string {
 	for _, t := range w.Tuners {
-		if c.Source == claim.TuneD && t.Unit == tunedUnit && t.Profile != "" {
+		if c.Source == override.TuneD && t.Unit == tunedUnit && t.Profile != "" {
 			return t.Name + ", " + t.Profile
 		}
 	}
@@ -86,7 +86,7 @@ func (w Why) who(c claim.Claim) string {
 }
 
 // claimWants is the value of a claim; a line that only keeps others away wants none.
-func claimWants(c claim.Claim) string {
+func claimWants(c override.Claim) string {
 	if c.Value.Absent {
 		return "-"
 	}
@@ -94,7 +94,7 @@ func claimWants(c claim.Claim) string {
 }
 
 // claimNote is why a line has no effect, or what must hold for it.
-func claimNote(c claim.Claim) string {
+func claimNote(c override.Claim) string {
 	switch {
 	case c.Shadowed != "":
 		return "masked: " + c.Void
@@ -109,7 +109,7 @@ func claimNote(c claim.Claim) string {
 }
 
 // ownRows are fettle's own changes, selection and keep.d.
-func (w Why) ownRows(g *report.Grid) {
+func (w Why) ownRows(g *ui.Grid) {
 	for _, c := range w.Changes {
 		wants, note := c.Wanted.String(), ""
 		if c.Within != nil {
@@ -117,7 +117,7 @@ func (w Why) ownRows(g *report.Grid) {
 		}
 		switch {
 		case c.CoupledTo != nil:
-			wants, note = "nothing", "kept because writing "+report.Place(*c.CoupledTo)+" changes it too; "
+			wants, note = "nothing", "kept because writing "+tune.SettingWords(*c.CoupledTo)+" changes it too; "
 		case c.Releases:
 			note = "given back: the new selection does not set it; "
 		}
@@ -133,7 +133,7 @@ func (w Why) ownRows(g *report.Grid) {
 	if w.Kept != nil {
 		why := w.Kept.Reason
 		if w.KeptThrough != nil {
-			why = "writing it would change " + report.Place(*w.KeptThrough) + ": " + why
+			why = "writing it would change " + tune.SettingWords(*w.KeptThrough) + ": " + why
 		}
 		g.Rows = append(g.Rows, []string{"keep.d", "never written", w.Kept.String(), why})
 	}

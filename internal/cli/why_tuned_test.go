@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/engine/override"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testroot"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -31,7 +31,7 @@ func TestWhyIsWhatTuneDWrites(t *testing.T) {
 		"twice":     "kernel.panic = 8\nkernel.panic = 9\n",
 		"commented": "# kernel.panic = 9\n",
 	}
-	root := testroot.New(t, testroot.Options{})
+	root := testkitroot.New(t, testkitroot.Options{})
 	for name, text := range cases {
 		dir := filepath.Join(root.Share(), name)
 		for path, content := range map[string]string{
@@ -40,7 +40,7 @@ func TestWhyIsWhatTuneDWrites(t *testing.T) {
 			"usr/lib/systemd/system/tuned.service": "[Service]\n", "etc/systemd/system/multi-user.target.wants/tuned.service": "-> /usr/lib/systemd/system/tuned.service",
 			"proc/1/comm": "systemd\n", "etc/sysctl.conf": map[bool]string{name == "conf": "kernel.panic = 5\n"}[true],
 		} {
-			hosttest.Write(t, dir, map[string]string{path: content})
+			testkitmachine.Write(t, dir, map[string]string{path: content})
 		}
 	}
 	root.Must("sh", "-euc", `
@@ -76,12 +76,12 @@ done`, "sh", root.Share())
 		}
 		all := claims.For(panicAt)
 		if name == "slashes" { // versions differ, and why says so
-			if c := all[len(all)-1]; c.Source != claim.TuneD || c.Condition == "" {
+			if c := all[len(all)-1]; c.Source != override.TuneD || c.Condition == "" {
 				t.Errorf("slashes: %+v is not conditional", c)
 			}
 			continue
 		}
-		winner, ok := claim.Winner(all)
+		winner, ok := override.Winner(all)
 		if got := strings.TrimSpace(string(b)); !ok || got != winner.Value.Text {
 			t.Errorf("%s: TuneD leaves %s, the winner is %q at %s\n%s", name, got, winner.Value, winner.Place(), log)
 		}

@@ -9,25 +9,24 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/claim"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // WhyTuner is another tuner that is in force, and what it has to do with the
 // setting.
 type WhyTuner struct {
-	claim.Tuner
+	override.Tuner
 	// Effect is sets where a line of its files sets it (one of the claims), may
 	// where the tuner may set it and no file says so, no where it does not.
 	Effect string `json:"effect"`
 	Why    string `json:"why"`
 	// Chosen is the line by which tuned-ppd chose TuneD's profile.
-	Chosen *claim.PowerMapping `json:"chosen,omitempty"`
+	Chosen *override.PowerMapping `json:"chosen,omitempty"`
 }
 
 // The effects of a tuner.
@@ -39,7 +38,7 @@ const (
 
 // WhyCoupled is a claim on another setting whose write changes this one too.
 type WhyCoupled struct {
-	claim.Claim
+	override.Claim
 	// Zeroes is true where the two are spellings of one limit: this one reads 0
 	// while the other is set.
 	Zeroes bool `json:"zeroes,omitempty"`
@@ -57,8 +56,8 @@ type tunedProfile struct {
 
 // tuners finds the other tuners in force and adds what TuneD's profile sets to the
 // claims. It returns an error where it is not known which programs run.
-func (m *machine) tuners(ctx context.Context, claims *claim.Claims) (all []claim.Tuner, tuned *tunedProfile, err error) {
-	all, err = claim.Tuners(ctx, m.host)
+func (m *machine) tuners(ctx context.Context, claims *override.Claims) (all []override.Tuner, tuned *tunedProfile, err error) {
+	all, err = override.Tuners(ctx, m.host)
 	for _, t := range all {
 		if t.Unit == tunedUnit {
 			tuned = m.tunedClaims(ctx, claims)
@@ -69,7 +68,7 @@ func (m *machine) tuners(ctx context.Context, claims *claim.Claims) (all []claim
 
 // tunedClaims reads TuneD's profile through its own search path, includes and
 // variables, without executing anything, and adds a claim for each value.
-func (m *machine) tunedClaims(ctx context.Context, claims *claim.Claims) *tunedProfile {
+func (m *machine) tunedClaims(ctx context.Context, claims *override.Claims) *tunedProfile {
 	state, err := profile.ReadState(m.host)
 	if err != nil {
 		return &tunedProfile{unsure: err.Error()}
@@ -121,8 +120,8 @@ func (m *machine) tunedClaims(ctx context.Context, claims *claim.Claims) *tunedP
 		if st.Verdict == plugin.Unsupported || st.Verdict == plugin.Rejected && !st.Changed {
 			continue
 		}
-		c := claim.Claim{
-			Setting: st.Setting, Value: st.Want, Source: claim.TuneD, File: st.Reason.File, Line: st.Reason.Line, Text: st.Reason.Text,
+		c := override.Claim{
+			Setting: st.Setting, Value: st.Want, Source: override.TuneD, File: st.Reason.File, Line: st.Reason.Line, Text: st.Reason.Text,
 			Administrator: strings.HasPrefix(st.Reason.File, "/etc/"), When: "when TuneD starts and when it changes its profile (" + strings.Join(names, " ") + ")",
 			Condition: condition,
 		}
@@ -141,10 +140,10 @@ func (m *machine) tunedClaims(ctx context.Context, claims *claim.Claims) *tunedP
 		case again && c.Condition == "":
 			c.Condition = "TuneD does not apply " + admin.Place() + " after it, which versions of TuneD do or do not"
 		}
-		winner, certain := claim.Winner(claims.For(admin.Setting))
+		winner, certain := override.Winner(claims.For(admin.Setting))
 		claims.Add(c)
 		if again && sure && admin.Setting == st.Setting && (!certain || winner.Place() != admin.Place()) {
-			admin.Source, admin.Void, admin.When = claim.TuneD, "", "by TuneD after its profile (reapply_sysctl)"
+			admin.Source, admin.Void, admin.When = override.TuneD, "", "by TuneD after its profile (reapply_sysctl)"
 			claims.Add(admin)
 		}
 		t.claimed[st.Setting] = true
@@ -178,27 +177,27 @@ func (m *machine) tunedLoader() *profile.Loader {
 // /etc/sysctl.conf; patterns, lines with a leading - and exclusions mean nothing to it
 // (2.20 and 2.28, run). A key with slashes it writes in 2.20 and passes over in 2.28:
 // then sure is false.
-func (m *machine) reapplied(claims *claim.Claims, s setting.Setting) (last claim.Claim, sure, ok bool) {
+func (m *machine) reapplied(claims *override.Claims, s setting.Setting) (last override.Claim, sure, ok bool) {
 	if s.Kind != "sysctl" || !m.main.ReapplySysctl {
 		return last, false, false
 	}
 	lines := claims.For(s)
 	if twin, has := m.kinds.Twin(s); has {
-		lines = append(lines, slices.DeleteFunc(claims.For(twin), func(c claim.Claim) bool { return setting.Zero(c.Value) })...)
+		lines = append(lines, slices.DeleteFunc(claims.For(twin), func(c override.Claim) bool { return setting.Zero(c.Value) })...)
 	}
-	key := func(c claim.Claim) string { k, _, _ := strings.Cut(c.Text, "="); return strings.TrimSpace(k) }
-	lines = slices.DeleteFunc(lines, func(c claim.Claim) bool {
+	key := func(c override.Claim) string { k, _, _ := strings.Cut(c.Text, "="); return strings.TrimSpace(k) }
+	lines = slices.DeleteFunc(lines, func(c override.Claim) bool {
 		at := cmp.Or(c.Via, c.File)
-		return c.Source != claim.Sysctl || c.Shadowed != "" || c.Value.Absent || strings.HasPrefix(key(c), "-") || strings.ContainsAny(key(c), "*?[") ||
+		return c.Source != override.Sysctl || c.Shadowed != "" || c.Value.Absent || strings.HasPrefix(key(c), "-") || strings.ContainsAny(key(c), "*?[") ||
 			!strings.HasPrefix(at, "/etc/sysctl.") && !strings.HasPrefix(at, "/run/sysctl.d/") ||
 			slices.ContainsFunc(m.main.ReapplySysctlExclude, func(p string) bool { return profile.Fnmatch(p, key(c)) })
 	})
 	if len(lines) == 0 {
 		return last, false, false
 	}
-	slices.SortStableFunc(lines, func(a, b claim.Claim) int {
+	slices.SortStableFunc(lines, func(a, b override.Claim) int {
 		const conf = "/etc/sysctl.conf"
-		rank := func(c claim.Claim) int {
+		rank := func(c override.Claim) int {
 			if c.File == conf {
 				return 1
 			}
@@ -211,7 +210,7 @@ func (m *machine) reapplied(claims *claim.Claims, s setting.Setting) (last claim
 }
 
 // whyTuners reports for each tuner in force how it relates to a setting.
-func (m *machine) whyTuners(id setting.Setting, all []claim.Tuner, tuned *tunedProfile, claims []claim.Claim, coupled []WhyCoupled) []WhyTuner {
+func (m *machine) whyTuners(id setting.Setting, all []override.Tuner, tuned *tunedProfile, claims []override.Claim, coupled []WhyCoupled) []WhyTuner {
 	files := m.kinds.KernelFiles(id)
 	var out []WhyTuner
 	for _, t := range all {
@@ -223,9 +222,9 @@ func (m *machine) whyTuners(id setting.Setting, all []claim.Tuner, tuned *tunedP
 			w.Profile = strings.Join(tuned.names, " ")
 		}
 		switch {
-		case slices.ContainsFunc(claims, func(c claim.Claim) bool { return string(c.Source) == t.Name && c.Void == "" }):
+		case slices.ContainsFunc(claims, func(c override.Claim) bool { return string(c.Source) == t.Name && c.Void == "" }):
 			w.Effect, w.Why = tunerSets, "a line of its files names this"
-		case slices.ContainsFunc(claims, func(c claim.Claim) bool { return string(c.Source) == t.Name }):
+		case slices.ContainsFunc(claims, func(c override.Claim) bool { return string(c.Source) == t.Name }):
 			w.Why = "its line on this has no effect"
 		case slices.ContainsFunc(coupled, func(c WhyCoupled) bool { return string(c.Source) == t.Name }):
 			w.Effect, w.Why = tunerSets, "a line of its files sets another one whose write changes this"
@@ -236,13 +235,13 @@ func (m *machine) whyTuners(id setting.Setting, all []claim.Tuner, tuned *tunedP
 		case t.Unit == tunedUnit:
 			w.Why = "no line of its profile sets this"
 			if st := tuned.unknownFor(id); st != nil {
-				w.Effect, w.Why = tunerMay, fmt.Sprintf("which places %s is for is not known: %s (%s)", report.Place(st.Setting), st.Why, st.Reason)
+				w.Effect, w.Why = tunerMay, fmt.Sprintf("which places %s is for is not known: %s (%s)", tune.SettingWords(st.Setting), st.Why, st.Reason)
 			}
 		case t.MaySet(files):
 			w.Effect, w.Why = tunerMay, "it sets "+t.Sets
 		}
-		if t.Unit == tunedUnit && tuned != nil && len(tuned.names) == 1 && slices.ContainsFunc(all, func(o claim.Tuner) bool { return o.Unit == "tuned-ppd.service" }) {
-			if by, ok := claim.PowerProfile(m.host, tuned.names[0]); ok {
+		if t.Unit == tunedUnit && tuned != nil && len(tuned.names) == 1 && slices.ContainsFunc(all, func(o override.Tuner) bool { return o.Unit == "tuned-ppd.service" }) {
+			if by, ok := override.PowerProfile(m.host, tuned.names[0]); ok {
 				w.Chosen = &by
 			}
 		}
@@ -253,8 +252,8 @@ func (m *machine) whyTuners(id setting.Setting, all []claim.Tuner, tuned *tunedP
 
 // coupledClaims are the claims on other settings whose writes change this one too,
 // and are not followed by a claim on this one.
-func (m *machine) coupledClaims(id setting.Setting, claims *claim.Claims, own []claim.Claim) []WhyCoupled {
-	winner, certain := claim.Winner(own)
+func (m *machine) coupledClaims(id setting.Setting, claims *override.Claims, own []override.Claim) []WhyCoupled {
+	winner, certain := override.Winner(own)
 	twin, hasTwin := m.kinds.Twin(id)
 	candidates := append(claims.Settings(), claims.Sysctls(m.host.Files)...)
 	seen := map[setting.Setting]bool{id: true}
@@ -268,7 +267,7 @@ func (m *machine) coupledClaims(id setting.Setting, claims *claim.Claims, own []
 		if err != nil || !slices.ContainsFunc(k.Coupled(s), func(d setting.Setting) bool { r, err := m.kinds.Resolve(d); return err == nil && r == id }) {
 			continue
 		}
-		theirs := slices.DeleteFunc(claims.For(s), func(c claim.Claim) bool { return c.Void != "" || c.Value.Absent })
+		theirs := slices.DeleteFunc(claims.For(s), func(c override.Claim) bool { return c.Void != "" || c.Value.Absent })
 		if len(theirs) == 0 {
 			continue
 		}
@@ -296,11 +295,11 @@ func (m *machine) coupledClaims(id setting.Setting, claims *claim.Claims, own []
 func (m *machine) kernelReasons(ctx context.Context, w Why) []string {
 	if twin, ok := m.kinds.Twin(w.Setting); ok && setting.Zero(w.Now) && !slices.ContainsFunc(w.Coupled, func(c WhyCoupled) bool { return c.Zeroes }) {
 		if other, err := m.kinds.Read(ctx, twin); err == nil && !other.Absent && !other.Unknown && !setting.Zero(other) {
-			return []string{fmt.Sprintf("%s = %s is the limit in force: the two are one limit, and the one that is not used reads 0", report.Place(twin), other)}
+			return []string{fmt.Sprintf("%s = %s is the limit in force: the two are one limit, and the one that is not used reads 0", tune.SettingWords(twin), other)}
 		}
 	}
 	by := setting.TakenBackBy(w.Setting)
-	if last, certain := claim.Winner(w.Claims); by != "" && certain && m.kinds.Compare(w.Setting, last.Value, w.Now) == setting.Different {
+	if last, certain := override.Winner(w.Claims); by != "" && certain && m.kinds.Compare(w.Setting, last.Value, w.Now) == setting.Different {
 		return []string{fmt.Sprintf("it reads %s, not the %s of %s: %s", w.Now, last.Value, last.Place(), by)}
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -34,9 +34,9 @@ func TestWhyOfCopies(t *testing.T) {
 			"TuneD (profile mine) is running: no line of its profile sets this"},
 	} {
 		dir := t.TempDir()
-		hosttest.Write(t, dir, c.files)
+		testkitmachine.Write(t, dir, c.files)
 		if c.tuned {
-			hosttest.Write(t, dir, tuned)
+			testkitmachine.Write(t, dir, tuned)
 		}
 		var out, errs bytes.Buffer
 		a := &app{root: dir, screen: ui.NewScreen(&out, &errs)}

@@ -8,13 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -22,14 +21,14 @@ import (
 type WhyWriter struct {
 	// LastWriter is the last one beside fettle; null where that is not known,
 	// and LastWriterUnknown says why.
-	LastWriter        *claim.Write `json:"last_writer"`
-	LastWriterUnknown string       `json:"last_writer_unknown,omitempty"`
+	LastWriter        *override.Write `json:"last_writer"`
+	LastWriterUnknown string          `json:"last_writer_unknown,omitempty"`
 	// Through is the setting that was written, where that is another one whose
 	// write changes this one too.
 	Through *setting.Setting `json:"last_writer_through,omitempty"`
 	// LastChange is who changed the value last, where the last writer left it
 	// as it was.
-	LastChange *claim.Write `json:"last_change,omitempty"`
+	LastChange *override.Write `json:"last_change,omitempty"`
 	// Own is fettle's own last write since this boot.
 	Own *WhyOwn `json:"last_own_write,omitempty"`
 	// WatchedSince is from when on fettle's daemon has missed no write, and
@@ -53,21 +52,21 @@ const maxCoupled = 8
 
 // lastWriter finds out who wrote a setting last.
 func (m *machine) lastWriter(ctx context.Context, id setting.Setting, now setting.Value, s *journal.State) WhyWriter {
-	daemon := claim.Daemon{Host: m.host, StateDir: m.engine.StateDir}
+	daemon := override.Daemon{Host: m.host, StateDir: m.engine.StateDir}
 	record := m.settledRecord(daemon, id, now)
-	watchers := []claim.Watcher{daemon, claim.SysctlLogger{Host: m.host}}
+	watchers := []override.Watcher{daemon, override.SysctlLogger{Host: m.host}}
 	w := WhyWriter{Own: m.ownWrite(id, s)}
-	last, err := claim.LastWriter(ctx, id, watchers...)
+	last, err := override.LastWriter(ctx, id, watchers...)
 	switch {
 	case err == nil:
 		w.LastWriter = &last
-	case errors.Is(err, claim.ErrNotWatched) && m.root != "":
+	case errors.Is(err, override.ErrNotWatched) && m.root != "":
 		w.LastWriterUnknown = "this copy does not record who writes"
 	default:
 		w.LastWriterUnknown = err.Error()
 	}
 	for _, c := range m.movers(id, s) {
-		other, err := claim.LastWriter(ctx, c, watchers...)
+		other, err := override.LastWriter(ctx, c, watchers...)
 		if err == nil && other.Old != other.New && (w.LastWriter == nil || other.Time.After(w.LastWriter.Time)) {
 			w.LastWriter, w.Through, w.LastWriterUnknown = &other, &c, ""
 		}
@@ -86,13 +85,13 @@ func (m *machine) lastWriter(ctx context.Context, id setting.Setting, now settin
 
 // asSeen is true where a place reads as it did after the last write that was
 // seen.
-func (m *machine) asSeen(e *claim.Watched, now setting.Value) bool {
-	return m.kinds.Equal(e.Setting, e.Value, claim.Shown(m.kinds, e.Setting, now))
+func (m *machine) asSeen(e *override.Watched, now setting.Value) bool {
+	return m.kinds.Equal(e.Setting, e.Value, override.Shown(m.kinds, e.Setting, now))
 }
 
 // settledRecord reads what the daemon has left; nil where there is nothing. The
 // daemon writes it a moment after the event.
-func (m *machine) settledRecord(d claim.Daemon, id setting.Setting, now setting.Value) *claim.Watch {
+func (m *machine) settledRecord(d override.Daemon, id setting.Setting, now setting.Value) *override.Watch {
 	const moment = 20
 	for i := 0; ; i++ {
 		record, err := d.Read()
@@ -202,7 +201,7 @@ func (w *WhyWriter) describe() string {
 	text += ", " + clock(l.Time)
 	switch {
 	case w.Through != nil:
-		text += fmt.Sprintf(": wrote %s into %s, which changes this one too", l.New, report.Place(*w.Through))
+		text += fmt.Sprintf(": wrote %s into %s, which changes this one too", l.New, tune.SettingWords(*w.Through))
 	case l.Old == l.New:
 		text += ": wrote what was there already"
 	default:
@@ -216,9 +215,9 @@ func clock(t time.Time) string { return t.Local().Format(stamp) }
 // nameWriters says with each value that has drifted who took it away, where the
 // daemon saw that.
 func (m *machine) nameWriters(values []tune.Checked) {
-	record, err := claim.Daemon{Host: m.host, StateDir: m.engine.StateDir}.Read()
+	record, err := override.Daemon{Host: m.host, StateDir: m.engine.StateDir}.Read()
 	if err != nil {
-		if !errors.Is(err, claim.ErrNotWatched) {
+		if !errors.Is(err, override.ErrNotWatched) {
 			m.screen.Say("who wrote values is not known: %v", err)
 		}
 		return

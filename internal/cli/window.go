@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"fettle.dev/fettle/internal/lazyregexp"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -14,7 +14,7 @@ import (
 // beginning to before its end, over midnight where the end is not later.
 type window struct{ from, to int }
 
-var windowForm = lazyregexp.New(`^([01]?[0-9]|2[0-4]):([0-5][0-9])-([01]?[0-9]|2[0-4]):([0-5][0-9])$`)
+var windowForm = internaltext.LazyRegexp(`^([01]?[0-9]|2[0-4]):([0-5][0-9])-([01]?[0-9]|2[0-4]):([0-5][0-9])$`)
 
 // parseWindow reads HH:MM-HH:MM.
 func parseWindow(text string) (window, error) {

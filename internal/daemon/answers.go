@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/plugin/script"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/plugin/service"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 )
 
 var _ Control = (*Daemon)(nil)
@@ -286,7 +286,7 @@ func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 		e.Holds = true
 		asked := ctx
 		if ignoreMissing {
-			asked = script.IgnoreMissing(ctx)
+			asked = service.IgnoreMissing(ctx)
 		}
 		v, err := e.Verify(asked, p, s)
 		if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/profile"
 )
 
 func TestBootAppliesWhatWasAccepted(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"maps"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // looping is one part of the selection that follows the load.

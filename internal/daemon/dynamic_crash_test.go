@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/tune"
 )
 
 // The variables by which TestCrashWhileFollowing runs itself as the process that

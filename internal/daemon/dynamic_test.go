@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
 )
 
 func TestLatencyFollowsTheLoad(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestExperiment: a daemon that puts values back as soon as others change them keeps
@@ -17,10 +17,10 @@ func TestExperiment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the daemon for some thirty seconds; not in short mode")
 	}
-	testroot.Disposable(t)
+	root.Disposable(t)
 	const place = "/proc/sys/vm/swappiness"
 	dir := t.TempDir()
-	p := &process{t: t, program: testroot.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}
+	p := &process{t: t, program: root.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}
 	before, err := os.ReadFile(place)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestExperiment(t *testing.T) {
 	if err := os.WriteFile(place, []byte("33"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if !testroot.Eventually(time.Minute, func() bool { return value() == "10" }) {
+	if !root.Eventually(time.Minute, func() bool { return value() == "10" }) {
 		t.Errorf("after the experiment vm.swappiness stays at %s", value())
 	}
 	if err := p.cmd.Process.Kill(); err != nil {

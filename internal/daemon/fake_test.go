@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 // fakeClock stands still until a test moves it.
@@ -63,7 +63,7 @@ func newFake(t *testing.T, files map[string]string) *fake {
 
 func (f *fake) write(p, text string) {
 	f.t.Helper()
-	hosttest.WriteFile(f.t, f.dir, p, text+"\n")
+	machine.WriteFile(f.t, f.dir, p, text+"\n")
 }
 
 func (f *fake) read(p string) string {
@@ -163,5 +163,5 @@ const swappiness, dirtyRatio, readAhead = "/proc/sys/vm/swappiness", "/proc/sys/
 
 func (f *fake) link(p, target string) {
 	f.t.Helper()
-	hosttest.Write(f.t, f.dir, map[string]string{p: "-> " + target})
+	machine.Write(f.t, f.dir, map[string]string{p: "-> " + target})
 }

@@ -3,10 +3,10 @@ package daemon
 import (
 	"context"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // holding is a value that an open descriptor of this process keeps. The journal

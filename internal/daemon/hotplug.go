@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // plugged gives devices that have come what the selection wants for them, and restores

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/unit"
 )
 

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
+	testkitplugin "fettle.dev/fettle/internal/testkit/plugin"
 )
 
 // lab is a machine with everything that can follow the load: a limit on latency,
@@ -213,6 +213,6 @@ var (
 
 func proved(t *testing.T, plugin string, options ...string) {
 	for _, o := range options {
-		plugintest.Proves(t, plugintest.FakeTree, plugin, o)
+		testkitplugin.Proves(t, testkitplugin.FakeTree, plugin, o)
 	}
 }

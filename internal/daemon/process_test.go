@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // process is a real daemon on this machine with a journal of its own.
@@ -131,18 +131,18 @@ func TestProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the daemon for some twenty seconds; not in short mode")
 	}
-	testroot.Disposable(t)
+	root.Disposable(t)
 	if _, err := os.Stat("/dev/cpu_dma_latency"); err != nil {
-		testroot.Missing(t, "this kernel has no /dev/cpu_dma_latency")
+		root.Missing(t, "this kernel has no /dev/cpu_dma_latency")
 	}
-	p := &process{t: t, program: testroot.Program(t, "./cmd/fettle"), state: filepath.Join(t.TempDir(), "state")}
+	p := &process{t: t, program: root.Program(t, "./cmd/fettle"), state: filepath.Join(t.TempDir(), "state")}
 	none := latency(t)
 	if none < 1000 {
-		testroot.Missing(t, "somebody else holds a latency of %d µs on this machine (see who has /dev/cpu_dma_latency open)", none)
+		root.Missing(t, "somebody else holds a latency of %d µs on this machine (see who has /dev/cpu_dma_latency open)", none)
 	}
 	wait := func(what string, want uint32) {
 		t.Helper()
-		if !testroot.Eventually(time.Minute, func() bool { return latency(t) == want }) {
+		if !root.Eventually(time.Minute, func() bool { return latency(t) == want }) {
 			t.Fatalf("%s: the latency is %d µs, want %d\n%s", what, latency(t), want, p.log)
 		}
 	}
@@ -203,9 +203,9 @@ func TestNewTasksAreFollowed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the daemon; not in short mode")
 	}
-	testroot.Disposable(t)
+	root.Disposable(t)
 	dir := t.TempDir()
-	p := &process{t: t, program: testroot.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}
+	p := &process{t: t, program: root.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}
 	// A program of a name that nobody else has.
 	sleep := filepath.Join(dir, "fettlesleeper")
 	b, err := os.ReadFile("/bin/sleep")
@@ -215,7 +215,7 @@ func TestNewTasksAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosttest.WriteFile(t, dir, "profiles/tasks/tuned.conf", "[scheduler]\ngroup.sleepers=0:b:0:*:fettlesleeper.*\n")
+	machine.WriteFile(t, dir, "profiles/tasks/tuned.conf", "[scheduler]\ngroup.sleepers=0:b:0:*:fettlesleeper.*\n")
 	p.start()
 	t.Cleanup(func() { exec.Command(p.program, "--state-dir", p.state, "undo").Run() })
 	p.fettle("tune", "--profile-dir", filepath.Join(dir, "profiles"), "tasks")
@@ -232,11 +232,11 @@ func TestNewTasksAreFollowed(t *testing.T) {
 		}
 		return int(n)
 	}
-	if !testroot.Eventually(time.Minute, func() bool { return policy() == batch }) {
+	if !root.Eventually(time.Minute, func() bool { return policy() == batch }) {
 		t.Fatalf("policy %d of a new task, want %d\n%s", policy(), batch, p.log)
 	}
 	p.fettle("undo")
-	if !testroot.Eventually(time.Minute, func() bool { return policy() == other }) {
+	if !root.Eventually(time.Minute, func() bool { return policy() == other }) {
 		t.Errorf("policy %d after undo, want %d\n%s", policy(), other, p.log)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"fettle.dev/fettle/internal/plugin/scheduler"
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/plugin/cpu"
+	"fettle.dev/fettle/internal/engine/profile"
 )
 
 // following is one unit whose rules new tasks get.
@@ -20,7 +20,7 @@ func (d *Daemon) followTasks(m *Machine, p *profile.Profile) {
 	wanted := map[string]*profile.Unit{}
 	if p != nil {
 		for _, u := range p.InOrder() {
-			if skip, _, err := m.Engine.Main.Skipped(u, m.Engine.Host); err == nil && !skip && scheduler.Follows(u) {
+			if skip, _, err := m.Engine.Main.Skipped(u, m.Engine.Host); err == nil && !skip && cpu.Follows(u) {
 				wanted[u.Name] = u
 			}
 		}
@@ -38,7 +38,7 @@ func (d *Daemon) followTasks(m *Machine, p *profile.Profile) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			err := scheduler.Follow(ctx, m.Engine.Host, d.kinds, *u, func(err error) { d.log.say(LevelWarning, "new task: %v", err) })
+			err := cpu.Follow(ctx, m.Engine.Host, d.kinds, *u, func(err error) { d.log.say(LevelWarning, "new task: %v", err) })
 			if err != nil {
 				d.log.say(LevelWarning, "[%s]: new tasks are not followed: %v", u.Name, err)
 			}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/daemon/schedule"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 )
 
 // timed is the entry of the schedule that holds now.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 )
 
 // Differences are the places where the daemon behaves otherwise than TuneD's, on

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/testvm"
-	"fettle.dev/fettle/internal/testvm/wire"
+	"fettle.dev/fettle/internal/testkit/root"
+	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 )
 
 // TestMachine follows one machine with systemd through what happens to a tuned
@@ -19,14 +18,14 @@ func TestMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots a virtual machine; not in short mode")
 	}
-	program := testroot.Program(t, "./cmd/fettle")
-	vm := testvm.Boot(t, testvm.Options{})
+	program := root.Program(t, "./cmd/fettle")
+	vm := testkitvm.Boot(t, testkitvm.Options{})
 	vm.Put(program, "/usr/bin/fettle")
 	vm.Must("chmod 755 /usr/bin/fettle")
 	// A busy machine emulates slowly, TuneD's Python above all.
 	const patience = 8 * time.Minute
 	run := func(command string) (string, int) {
-		r, err := vm.Exec(wire.Request{TimeoutS: patience.Seconds(), Argv: []string{"sh", "-c", command + " 2>&1"}})
+		r, err := vm.Exec(testkitvm.Request{TimeoutS: patience.Seconds(), Argv: []string{"sh", "-c", command + " 2>&1"}})
 		if err != nil {
 			t.Fatalf("%s: %v", command, err)
 		}
@@ -39,7 +38,7 @@ func TestMachine(t *testing.T) {
 	eventually := func(t *testing.T, command, want string) {
 		t.Helper()
 		var got string
-		if !testroot.Eventually(patience, func() bool {
+		if !root.Eventually(patience, func() bool {
 			got, _ = vm.Run(command)
 			return strings.TrimSpace(got) == want
 		}) {

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
 )
 
 // writeQueue holds writes until the daemon has time for them. Who wrote is asked

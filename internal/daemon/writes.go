@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // writers keeps who else wrote the values in force. The daemon reports them, and
@@ -23,8 +23,8 @@ import (
 type writers struct {
 	watch  fileWatch // nil: nothing is watched
 	queue  *writeQueue
-	record claim.Watch
-	before []claim.Watched // by an earlier daemon of this boot
+	record override.Watch
+	before []override.Watched // by an earlier daemon of this boot
 	store  watchStore
 
 	files map[string]setting.Setting // by the path that is watched
@@ -57,7 +57,7 @@ func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 	defer d.mu.Unlock()
 	self, _ := e.Host.Sched.Task(os.Getpid())
 	boot, _ := e.Host.BootID()
-	d.writers.record = claim.Watch{Schema: claim.WatchSchema, BootID: boot, PID: os.Getpid(), Start: self.Start, Settings: []claim.Watched{}}
+	d.writers.record = override.Watch{Schema: override.WatchSchema, BootID: boot, PID: os.Getpid(), Start: self.Start, Settings: []override.Watched{}}
 	d.writers.store = watchStore{dir: e.StateDir}
 	if err != nil {
 		d.writers.record.Trouble = err.Error()
@@ -68,11 +68,11 @@ func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 		go d.writers.queue.fill(w)
 	}
 	// What an earlier daemon of this boot saw still holds.
-	old, err := claim.ReadWatch(e.StateDir, boot)
+	old, err := override.ReadWatch(e.StateDir, boot)
 	switch {
 	case err == nil:
 		d.writers.before = old.Settings
-	case !errors.Is(err, claim.ErrNotWatched):
+	case !errors.Is(err, override.ErrNotWatched):
 		d.log.say(LevelWarning, "who wrote values before is not known: %v", err)
 	}
 	if d.writers.watch == nil {
@@ -113,7 +113,7 @@ func (d *Daemon) observe(ctx context.Context, plan *tune.Plan, s *journal.State)
 	var paths []string
 	for _, id := range list {
 		for _, p := range d.kinds.KernelFiles(id) {
-			if _, ok := w.files[p]; !ok && len(w.files) < claim.MaxWatched {
+			if _, ok := w.files[p]; !ok && len(w.files) < override.MaxWatched {
 				w.files[p] = id
 				paths = append(paths, p)
 			}
@@ -137,7 +137,7 @@ func (d *Daemon) readNow(ctx context.Context, id setting.Setting) setting.Value 
 	if err != nil {
 		return setting.Absent
 	}
-	return claim.Shown(d.kinds, id, v)
+	return override.Shown(d.kinds, id, v)
 }
 
 // complain says once what cannot be watched; what the machine does not have is
@@ -160,7 +160,7 @@ func (w *writers) complain(log *messages, paths []string, failed map[string]erro
 // follow makes the record one about these settings. What was watched before goes
 // on without a gap.
 func (w *writers) follow(list []setting.Setting, watched map[setting.Setting]bool, now time.Time, read func(setting.Setting) setting.Value) {
-	old := map[setting.Setting]claim.Watched{}
+	old := map[setting.Setting]override.Watched{}
 	for _, e := range slices.Concat(w.before, w.record.Settings) {
 		old[e.Setting] = e
 	}
@@ -231,8 +231,8 @@ func (d *Daemon) moved(ctx context.Context, id setting.Setting) {
 }
 
 // noteWrite takes note of one write. now is what the place reads after it.
-func (d *Daemon) noteWrite(e *claim.Watched, f host.FileWrite, now setting.Value) {
-	by := claim.Write{
+func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Value) {
+	by := override.Write{
 		Time: f.Time, Process: f.By.Comm, PID: f.By.PID, Command: f.By.Command, Parent: f.By.ParentComm, ParentPID: f.By.Parent,
 		Old: e.Value.String(), New: now.String(), Source: "fettle's daemon",
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // answer is what the test looks at in fettle why.
@@ -35,11 +35,11 @@ func TestLastWriter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the daemon; not in short mode")
 	}
-	testroot.Disposable(t)
+	root.Disposable(t)
 	const variable = "/proc/sys/vm/swappiness"
 	attributes, err := filepath.Glob("/sys/block/*/queue/read_ahead_kb")
 	if err != nil || len(attributes) == 0 {
-		testroot.Missing(t, "this machine has no disk")
+		root.Missing(t, "this machine has no disk")
 	}
 	attribute := attributes[0]
 	for _, p := range []string{variable, attribute} {
@@ -54,8 +54,8 @@ func TestLastWriter(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	hosttest.WriteFile(t, dir, "profiles/two/tuned.conf", fmt.Sprintf("[sysctl]\nvm.swappiness=41\n[sysfs]\n%s=256\n", attribute))
-	p := &process{t: t, program: testroot.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}
+	machine.WriteFile(t, dir, "profiles/two/tuned.conf", fmt.Sprintf("[sysctl]\nvm.swappiness=41\n[sysfs]\n%s=256\n", attribute))
+	p := &process{t: t, program: root.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}
 	why := func(place string) (a answer) {
 		t.Helper()
 		out, err := exec.Command(p.program, "--state-dir", p.state, "why", place, "--output", "json").Output()
@@ -70,7 +70,7 @@ func TestLastWriter(t *testing.T) {
 	until := func(place, what string, want func(answer) bool) answer {
 		t.Helper()
 		var a answer
-		if !testroot.Eventually(time.Minute, func() bool { a = why(place); return want(a) }) {
+		if !root.Eventually(time.Minute, func() bool { a = why(place); return want(a) }) {
 			t.Fatalf("%s: %s: last writer %+v, %q, watching %v\n%s", place, what, a.LastWriter, a.Unknown, a.Watching, p.log)
 		}
 		return a

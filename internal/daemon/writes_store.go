@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/engine/override"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -31,7 +31,7 @@ const pause = 250 * time.Millisecond
 // began says whether this daemon has watched a setting all along.
 func (s *watchStore) began(id setting.Setting) bool { return s.seen[id] }
 
-func (s *watchStore) follow(list []claim.Watched) {
+func (s *watchStore) follow(list []override.Watched) {
 	s.seen = map[setting.Setting]bool{}
 	for _, e := range list {
 		s.seen[e.Setting] = true
@@ -39,7 +39,7 @@ func (s *watchStore) follow(list []claim.Watched) {
 }
 
 // save writes the record, at once or when the pause is over.
-func (s *watchStore) save(w *claim.Watch, fail func(error)) {
+func (s *watchStore) save(w *override.Watch, fail func(error)) {
 	text, err := json.Marshal(w)
 	if err != nil {
 		fail(err)
@@ -67,7 +67,7 @@ func (s *watchStore) save(w *claim.Watch, fail func(error)) {
 }
 
 // flush writes the last record now.
-func (s *watchStore) flush(w *claim.Watch) {
+func (s *watchStore) flush(w *override.Watch) {
 	text, err := json.Marshal(w)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *watchStore) flush(w *claim.Watch) {
 
 func (s *watchStore) write() error {
 	s.saved = time.Now()
-	f, err := os.OpenFile(filepath.Join(s.dir, "."+claim.WatchFile+".new"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(filepath.Join(s.dir, "."+override.WatchFile+".new"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *watchStore) write() error {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(s.dir, claim.WatchFile))
+		err = os.Rename(f.Name(), filepath.Join(s.dir, override.WatchFile))
 	}
 	if err != nil {
 		os.Remove(f.Name())

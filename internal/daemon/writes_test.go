@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/engine/override"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // handedWatch is a watch whose events a test hands in.
@@ -75,12 +75,12 @@ func (f *fake) wrote(d *Daemon, w *handedWatch, list ...host.FileWrite) {
 }
 
 // record is what others can read, once it is what want says.
-func (f *fake) record(want func(*claim.Watch) bool) *claim.Watch {
+func (f *fake) record(want func(*override.Watch) bool) *override.Watch {
 	f.t.Helper()
-	var w *claim.Watch
+	var w *override.Watch
 	var err error
-	if !testroot.Eventually(time.Minute, func() bool {
-		w, err = claim.ReadWatch(f.state, "boot-1")
+	if !root.Eventually(time.Minute, func() bool {
+		w, err = override.ReadWatch(f.state, "boot-1")
 		return err == nil && want(w)
 	}) {
 		f.t.Fatalf("the record does not become as wanted: %+v, %v\n%s", w, err, f.log.String())
@@ -106,8 +106,8 @@ func TestWritesOfOthers(t *testing.T) {
 	if want := "drift: sysctl:vm.swappiness is 44, the selection wants 10 (/etc/tuned/day/tuned.conf:2); written by sysctl (process 70), child of bash (6)"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("the log has no %q:\n%s", want, f.log.String())
 	}
-	last := func(pid int) func(*claim.Watch) bool {
-		return func(w *claim.Watch) bool {
+	last := func(pid int) func(*override.Watch) bool {
+		return func(w *override.Watch) bool {
 			e, ok := w.Find(id)
 			return ok && e.Last != nil && e.Last.PID == pid
 		}
@@ -144,24 +144,24 @@ func TestWritesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.wrote(d, w, host.FileWrite{Path: swappiness, By: by(80, "fettle")}, host.FileWrite{Path: dirtyRatio, Time: at, By: by(81, "sh")})
-	f.record(func(w *claim.Watch) bool {
+	f.record(func(w *override.Watch) bool {
 		e, ok := w.Find(settingOf("vm.dirty_ratio"))
 		return ok && e.Last != nil && e.Last.PID == 81 && last(73)(w)
 	})
 	// But the value that it left is what the next writer finds.
-	if e, _ := f.record(func(*claim.Watch) bool { return true }).Find(id); e.Value.Text != "30" {
+	if e, _ := f.record(func(*override.Watch) bool { return true }).Find(id); e.Value.Text != "30" {
 		t.Errorf("after fettle's own write: %+v", e)
 	}
 	// Where events were lost, nobody can say that nothing was written before.
 	since := time.Now().Add(time.Minute)
 	f.wrote(d, w, host.FileWrite{Time: since})
-	f.record(func(w *claim.Watch) bool { e, ok := w.Find(id); return ok && e.Since.Equal(since) })
+	f.record(func(w *override.Watch) bool { e, ok := w.Find(id); return ok && e.Since.Equal(since) })
 
 	// Another daemon of the same boot goes on with what is known.
 	d.end()
-	ended := f.record(func(w *claim.Watch) bool { return w.Ended != nil })
+	ended := f.record(func(w *override.Watch) bool { return w.Ended != nil })
 	d, _ = f.watched(Config{})
-	e, _ = f.record(func(w *claim.Watch) bool { return w.Ended == nil }).Find(id)
+	e, _ = f.record(func(w *override.Watch) bool { return w.Ended == nil }).Find(id)
 	if was, _ := ended.Find(id); e.Last == nil || e.Last.PID != was.Last.PID || e.Since.Equal(was.Since) {
 		t.Errorf("after another start: %+v", e)
 	}
@@ -170,13 +170,13 @@ func TestWritesOfOthers(t *testing.T) {
 	if err := d.follow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.record(func(w *claim.Watch) bool { return len(w.Settings) == 0 })
+	f.record(func(w *override.Watch) bool { return len(w.Settings) == 0 })
 }
 
 func TestWatchThatIsRefused(t *testing.T) {
 	f := newFake(t, nil)
 	f.tune("day", nil)
-	if err := os.WriteFile(filepath.Join(f.state, claim.WatchFile), []byte("\x00 no record"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(f.state, override.WatchFile), []byte("\x00 no record"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := Config{Open: f.open, Log: &f.log}
@@ -190,7 +190,7 @@ func TestWatchThatIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.want(swappiness, "10")
-	if w := f.record(func(*claim.Watch) bool { return true }); w.Trouble != fs.ErrPermission.Error() {
+	if w := f.record(func(*override.Watch) bool { return true }); w.Trouble != fs.ErrPermission.Error() {
 		t.Errorf("record %+v", w)
 	}
 	if !strings.Contains(f.log.String(), "is not watched: permission denied") || !strings.Contains(f.log.String(), "who wrote values before is not known") {
@@ -210,7 +210,7 @@ func TestWriteQueueIsBounded(t *testing.T) {
 	w.Close()
 	<-q.ready
 	var list []seenWrite
-	if !testroot.Eventually(time.Minute, func() bool {
+	if !root.Eventually(time.Minute, func() bool {
 		more, err := q.take()
 		list = append(list, more...)
 		return err != nil

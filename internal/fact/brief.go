@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/wording"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Line is one line of the brief form.
@@ -21,7 +21,7 @@ func Brief(f *Facts) []Line {
 	return []Line{
 		{"machine", briefMachine(f)},
 		{"runs on", briefVirtualization(f)},
-		{"system", join(text(f.OS.Name), "kernel "+text(f.Kernel.Release), text(f.Kernel.Arch), absentIs(f.Kernel.UptimeS, "", func(s float64) string { return "up " + uptime(s) }))},
+		{"system", join(factText(f.OS.Name), "kernel "+factText(f.Kernel.Release), factText(f.Kernel.Arch), absentIs(f.Kernel.UptimeS, "", func(s float64) string { return "up " + uptime(s) }))},
 		{"cpu", briefCPU(f)},
 		{"frequency", briefFrequency(f)},
 		{"numa", briefNUMA(f)},
@@ -53,8 +53,8 @@ func absentIs[T any](f Fact[T], absent string, show func(T) string) string {
 	return unknownWord
 }
 
-func text(f Fact[string]) string { return absentIs(f, "", func(s string) string { return s }) }
-func size(f Fact[int64]) string  { return absentIs(f, "", bytesText) }
+func factText(f Fact[string]) string { return absentIs(f, "", func(s string) string { return s }) }
+func size(f Fact[int64]) string      { return absentIs(f, "", bytesText) }
 
 func number(f Fact[int64]) string {
 	return absentIs(f, "", func(n int64) string { return fmt.Sprint(n) })
@@ -99,7 +99,7 @@ func briefMachine(f *Facts) string {
 	if m.Vendor.absent && m.Product.absent {
 		return "no vendor named in firmware"
 	}
-	name := strings.Trim(text(m.Vendor)+" "+text(m.Product), " ")
+	name := strings.Trim(factText(m.Vendor)+" "+factText(m.Product), " ")
 	if m.Vendor.unknown != "" && m.Product.unknown != "" {
 		name = unknownWord
 	}
@@ -132,16 +132,16 @@ func briefCPU(f *Facts) string {
 	c := f.CPU
 	shape := unknownWord + " count"
 	if n, ok := c.Count.Get(); ok {
-		shape = wording.Count(n, "CPU")
+		shape = text.Count(n, "CPU")
 		if c.Cores.known() && c.Sockets.known() {
-			shape += fmt.Sprintf(" (%s, %s, %s a core)", wording.Count(c.Sockets.Or(0), "socket"), wording.Count(c.Cores.Or(0), "core"), wording.Count(c.ThreadsPerCore.Or(0), "thread"))
+			shape += fmt.Sprintf(" (%s, %s, %s a core)", text.Count(c.Sockets.Or(0), "socket"), text.Count(c.Cores.Or(0), "core"), text.Count(c.ThreadsPerCore.Or(0), "thread"))
 		}
 	}
 	l3 := ""
 	if cache := c.Cache.Get("l3"); cache != nil {
 		l3 = fmt.Sprintf("L3 %s x %s", number(cache.Instances), size(cache.SizeBytes))
 	}
-	return join(text(c.Model), shape, l3, prefixed("isolated ", c.IsolatedList.Or("")), prefixed("microcode ", c.Microcode.Or("")))
+	return join(factText(c.Model), shape, l3, prefixed("isolated ", c.IsolatedList.Or("")), prefixed("microcode ", c.Microcode.Or("")))
 }
 
 func prefixed(prefix, s string) string {
@@ -194,7 +194,7 @@ func briefNUMA(f *Facts) string {
 	if !ok {
 		return absentIs(n.Count, "one node (no NUMA in this kernel)", func(int64) string { return "" })
 	}
-	parts := []string{wording.Count(count, "node")}
+	parts := []string{text.Count(count, "node")}
 	if count > 1 {
 		for i, name := range n.Node.Names() {
 			node := n.Node.Get(name)
@@ -216,7 +216,7 @@ func cpusText(f Fact[string]) string {
 			return "no CPU"
 		}
 		if len(list) > 20 {
-			return wording.Count(cpuCount(list), "CPU")
+			return text.Count(cpuCount(list), "CPU")
 		}
 		return "CPUs " + list
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 // open reads an archive from its text.
@@ -192,7 +192,7 @@ func BenchmarkCollect(b *testing.B) {
 func TestSweepIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range maxSubdirs + 20 {
-		hosttest.WriteFile(t, dir, fmt.Sprintf("proc/sys/net/ipv4/conf/veth%d/rp_filter", i), "1\n")
+		machine.WriteFile(t, dir, fmt.Sprintf("proc/sys/net/ipv4/conf/veth%d/rp_filter", i), "1\n")
 	}
 	_, recording := Archive(host.Mounted(dir))
 	var text bytes.Buffer

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/text"
 )
 
 // spoiled is a machine with another content of one file; asked are the files that
@@ -30,7 +30,7 @@ func (s *spoiled) ReadFile(p string) ([]byte, error) {
 	return b, nil
 }
 
-var anyNumber = lazyregexp.New(`[0-9]+`)
+var anyNumber = text.LazyRegexp(`[0-9]+`)
 
 // What is there and cannot be understood is unknown: whatever a file holds, no fact
 // becomes absent by it, and no thing goes from a set that is known.
@@ -109,12 +109,12 @@ func TestMeminfoLines(t *testing.T) {
 		"MemTotal: 16 kB\nSwapTotal: 1e3 kB": "",
 		"MemFree: 4 kB\nCommitLimit: 3 kB\nC: 1 kB": "/proc/meminfo is not whole: it has no MemTotal",
 	} {
-		h := hosttest.Mounted(t, map[string]string{"/proc/meminfo": line + "\n"})
+		h := machine.Mounted(t, map[string]string{"/proc/meminfo": line + "\n"})
 		if m := Collect(h).Memory; m.TotalBytes.Unknown() != want || m.TotalBytes.Absent() || m.SwapTotalBytes.Unknown() == "" {
 			t.Errorf("%q: %q, want %q; swap %+v", line, m.TotalBytes.Unknown(), want, m.SwapTotalBytes)
 		}
 	}
-	h := hosttest.Mounted(t, map[string]string{"/proc/uptime": "", "/sys/class/net/eth0/mtu": "abc\n", "/sys/class/net/eth0/speed": "-1\n", "/sys/class/net/eth0/operstate": ""})
+	h := machine.Mounted(t, map[string]string{"/proc/uptime": "", "/sys/class/net/eth0/mtu": "abc\n", "/sys/class/net/eth0/speed": "-1\n", "/sys/class/net/eth0/operstate": ""})
 	f := Collect(h)
 	eth := f.Net.Get("eth0")
 	for _, c := range [][2]string{

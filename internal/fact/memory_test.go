@@ -3,7 +3,7 @@ package fact
 import (
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 // The mode of each size decides since Linux 6.8; the global one counts for sizes that
@@ -27,7 +27,7 @@ func TestModeOfTransparentHugePages(t *testing.T) {
 			tree[thpDir+"hugepages-"+size+"/enabled"] = text
 		}
 		tree[thpDir+"hugepages-8kB/shmem_enabled"] = never // a size for files alone
-		f := Collect(hosttest.Mounted(t, tree))
+		f := Collect(machine.Mounted(t, tree))
 		thp := f.Memory.THP
 		if thp.InUse.Or("") != c.inUse || thp.OwnSize.Or("") != c.ownSize {
 			t.Errorf("%s: in use %q, own size %q, want %q and %q", c.name, thp.InUse.Or(""), thp.OwnSize.Or(""), c.inUse, c.ownSize)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 func TestParseCommandLine(t *testing.T) {
@@ -28,7 +28,7 @@ func TestParseCommandLine(t *testing.T) {
 
 // No kernel has a command line of a megabyte: nobody works through that of a copy.
 func TestCommandLineIsShort(t *testing.T) {
-	h := hosttest.Copy(t, map[string]string{"proc/cmdline": strings.Repeat("password=x ", 100_000)})
+	h := machine.Copy(t, map[string]string{"proc/cmdline": strings.Repeat("password=x ", 100_000)})
 	k := Collect(h).Kernel
 	if _, ok := k.CommandLine.Get(); ok || !strings.Contains(k.CommandLine.Unknown(), "/proc/cmdline cannot be read: it has 1.05 MiB, and a command line has at most 64.0 KiB") {
 		t.Errorf("it is known, or unknown because %q", k.CommandLine.Unknown())
@@ -107,7 +107,7 @@ func TestVirtualization(t *testing.T) {
 		{"podman", map[string]string{"/proc/cpuinfo": intel, "/run/.containerenv": "", "/sys/class/dmi/id/sys_vendor": "HPE"}, "", "podman", "", false},
 		{"pod", map[string]string{"/proc/cpuinfo": intel, "/proc/1/cgroup": "0::/kubepods.slice/x", "/sys/class/dmi/id/sys_vendor": "HPE"}, "", "kubernetes", "", false},
 	} {
-		v := Collect(hosttest.Mounted(t, c.files)).Virtualization
+		v := Collect(machine.Mounted(t, c.files)).Virtualization
 		if v.Hypervisor.Or("") != c.hypervisor || v.Container.Or("") != c.container || v.Cloud.Or("") != c.cloud || v.BareMetal.Or(!c.bare) != c.bare {
 			t.Errorf("%s: hypervisor %q (%s), container %q (%s), cloud %q (%s), bare metal %v (%s)", c.name, v.Hypervisor.Or(""), v.Hypervisor.Unknown(), v.Container.Or(""), v.Container.Unknown(), v.Cloud.Or(""), v.Cloud.Unknown(), v.BareMetal.Or(false), v.BareMetal.Unknown())
 		}
@@ -131,7 +131,7 @@ func TestTransport(t *testing.T) {
 		{"md127", "../devices/virtual/block/md127", "", "md"},
 	} {
 		at := "/sys/" + strings.TrimPrefix(c.link, "../")
-		f := Collect(hosttest.Mounted(t, map[string]string{
+		f := Collect(machine.Mounted(t, map[string]string{
 			"/sys/block/" + c.name: "-> " + c.link, at + "/device": "-> ../..", at + "/size": "8",
 			at[:max(0, strings.LastIndex(at, "/block/"))] + "/vendor": c.vendor,
 		}))

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 // secretWord is in every secret that these tests plant.
@@ -146,7 +146,7 @@ func TestSecretFilesAreHidden(t *testing.T) {
 		if strings.HasSuffix(name, ".conf") {
 			content = "[Service]\nEnvironment=API_TOKEN=" + secretWord + "\n"
 		}
-		hosttest.WriteFile(t, dir, name, content)
+		machine.WriteFile(t, dir, name, content)
 	}
 	_, recording := Archive(host.Mounted(dir))
 	var text bytes.Buffer

@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 // A sosreport has some files at their places and some as the output of
 // commands; what it lacks is unknown with the file's name, never zero.
 func TestSosreport(t *testing.T) {
-	f := Collect(hosttest.Copy(t, map[string]string{
+	f := Collect(machine.Copy(t, map[string]string{
 		"proc/meminfo":                       "MemTotal:       8152064 kB\nMemFree: 1 kB\nHugePages_Total:       4\nHugePages_Free:        3\nHugepagesize:       2048 kB\n",
 		"proc/cpuinfo":                       "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Xeon\nphysical id\t: 0\ncore id\t\t: 0\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\nphysical id\t: 0\ncore id\t\t: 1\nflags\t\t: fpu hypervisor\n",
 		"proc/cmdline":                       "BOOT_IMAGE=/vmlinuz root=/dev/mapper/rhel-root ro quiet\n",

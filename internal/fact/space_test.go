@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 func TestFillable(t *testing.T) {
@@ -78,15 +78,15 @@ func TestFileSystems(t *testing.T) {
 		t.Errorf("the archive has %v, %v; the machine %v", got, err, here)
 	}
 	// One that is seen through a mount.
-	if got, err := FileSystems(hosttest.Mounted(t, map[string]string{"/proc/self/mountinfo": table})); err != nil || len(got) != 1 || got[0].Mount != "/" || got[0].SizeBytes <= 0 {
+	if got, err := FileSystems(machine.Mounted(t, map[string]string{"/proc/self/mountinfo": table})); err != nil || len(got) != 1 || got[0].Mount != "/" || got[0].SizeBytes <= 0 {
 		t.Errorf("%v, %v", got, err)
 	}
 	// Copies: of one nobody has asked df.
-	if got, err := FileSystems(hosttest.Copy(t, map[string]string{"/proc/self/mountinfo": table})); !errors.Is(err, host.ErrNotRecorded) {
+	if got, err := FileSystems(machine.Copy(t, map[string]string{"/proc/self/mountinfo": table})); !errors.Is(err, host.ErrNotRecorded) {
 		t.Errorf("%v, %v", got, err)
 	}
 	df := "Filesystem     1K-blocks     Used Available Use% Mounted on\n/dev/vda1       1000000   400000    600000  40% /\n"
-	if got, err := FileSystems(hosttest.Copy(t, map[string]string{
+	if got, err := FileSystems(machine.Copy(t, map[string]string{
 		"/proc/self/mountinfo": table, "/sos_commands/filesys/df_-al_-x_autofs": df, "/etc/os-release": "ID=rhel\n",
 	})); err != nil || len(got) != 1 || got[0] != (FileSystem{"/", 1000000 << 10, 600000 << 10}) {
 		t.Errorf("%v, %v", got, err)

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // As a helper this test is another process: FETTLE_TEST_HELPER says which.
@@ -83,7 +83,7 @@ func helperIs(t *testing.T, helper string, attr *syscall.SysProcAttr) Caller {
 	text := strings.TrimPrefix(helperSays(t, helper, attr), "@")
 	var c Caller
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		testroot.Missing(t, "the other process cannot: %s", text)
+		root.Missing(t, "the other process cannot: %s", text)
 	}
 	return c
 }
@@ -91,10 +91,10 @@ func helperIs(t *testing.T, helper string, attr *syscall.SysProcAttr) Caller {
 // The login user goes before SUDO_USER, which counts as a claim where there is none.
 func TestSelf(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "only root can change the login uid")
+		root.Missing(t, "only root can change the login uid")
 	}
 	if _, err := os.Stat("/proc/self/loginuid"); err != nil {
-		testroot.Missing(t, "this kernel keeps no login uid (CONFIG_AUDIT)")
+		root.Missing(t, "this kernel keeps no login uid (CONFIG_AUDIT)")
 	}
 	c := helperIs(t, "login 54321", nil)
 	if c.LoginUID == nil || *c.LoginUID != 54321 || c.Claimed != "" || c.String() != "54321 (as root)" {
@@ -114,7 +114,7 @@ func TestSelf(t *testing.T) {
 func TestCallerTerminal(t *testing.T) {
 	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		testroot.Missing(t, "a pseudo terminal: %v", err)
+		root.Missing(t, "a pseudo terminal: %v", err)
 	}
 	defer ptmx.Close()
 	n, err := unix.IoctlGetInt(int(ptmx.Fd()), unix.TIOCGPTN)
@@ -125,7 +125,7 @@ func TestCallerTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if terminalFD, err = unix.Open(fmt.Sprintf("/dev/pts/%d", n), unix.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		testroot.Missing(t, "a pseudo terminal: %v", err)
+		root.Missing(t, "a pseudo terminal: %v", err)
 	}
 	if c := helperIs(t, "self", &syscall.SysProcAttr{Setsid: true, Setctty: true}); c.TTY != fmt.Sprintf("pts/%d", n) {
 		t.Errorf("%+v, want pts/%d", c, n)
@@ -138,7 +138,7 @@ func TestCallerTerminal(t *testing.T) {
 // The ssh client is the other end of the connection that root's sshd above holds.
 func TestCallerSSHClient(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "a sshd of root's needs root")
+		root.Missing(t, "a sshd of root's needs root")
 	}
 	for _, network := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", network)

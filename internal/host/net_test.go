@@ -9,10 +9,11 @@ import (
 	"syscall"
 	"testing"
 
-	"fettle.dev/fettle/internal/testroot"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 func TestArchivedNet(t *testing.T) {
@@ -59,7 +60,7 @@ func TestArchivedNet(t *testing.T) {
 func privateNet(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "a network namespace needs root")
+		root.Missing(t, "a network namespace needs root")
 	}
 	runtime.LockOSThread() // and never unlocked: the thread ends with the test
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

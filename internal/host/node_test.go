@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // where is a program that says in which root it runs.
@@ -33,7 +33,7 @@ func main() {
 // A node's programs are those of its root, and run there; its links lead inside it.
 func TestNodePrograms(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "only root runs programs in another root")
+		root.Missing(t, "only root runs programs in another root")
 	}
 	root, src := t.TempDir(), t.TempDir()
 	bin := filepath.Join(root, "usr/bin")

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // The scheduler's counter is there on every machine on which root may ask, and grows;
@@ -21,7 +21,7 @@ func TestPerf(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, counted := first["cpu_migrations"]; !counted {
-		testroot.Missing(t, "a performance counter: this user may not count (kernel.perf_event_paranoid)")
+		root.Missing(t, "a performance counter: this user may not count (kernel.perf_event_paranoid)")
 	}
 	grown := false
 	for end := time.Now().Add(30 * time.Second); !grown && time.Now().Before(end); {

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // Nothing that a program with a private view does stays, whoever runs it: it writes no file
 // but where it sees empty directories, finds no network, and what it starts ends with it.
 func TestPrivateLeavesNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "only root makes a private view")
+		root.Missing(t, "only root makes a private view")
 	}
 	dir := t.TempDir()
 	for _, d := range []string{dir, filepath.Dir(dir)} {
@@ -75,7 +75,7 @@ sed -n 's/^CapEff:[^0-9a-f]*//p' /proc/self/status
 	if err == nil || !strings.Contains(err.Error(), "ended after") {
 		t.Errorf("one that hangs: %v", err)
 	}
-	if !testroot.Eventually(time.Minute, func() bool { return !anyRuns(t, "sleep\x004242\x00") }) {
+	if !root.Eventually(time.Minute, func() bool { return !anyRuns(t, "sleep\x004242\x00") }) {
 		t.Error("what it has started runs on")
 	}
 	// This process itself has the machine as before.

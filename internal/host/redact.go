@@ -8,7 +8,7 @@ import (
 	"sync"
 	"unicode"
 
-	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Redacted stands where a secret was.
@@ -168,42 +168,42 @@ var redactions = sync.OnceValue(func() []redaction {
 	keyHints := words("pass pwd secret token key psk credential masterauth bindpw userpw _pw pbkdf2")
 	return append([]redaction{
 		// PEM, also cut off before its end, also on one line with "\n" written out.
-		{words("-----begin"), lazyregexp.New(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil},
+		{words("-----begin"), text.LazyRegexp(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil},
 		// scheme://user:password@host
-		{words("://"), lazyregexp.New(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`), nil},
-		{words("authorization"), lazyregexp.New(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`), nil},
-		{words("bearer basic"), lazyregexp.New(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`), nil},
+		{words("://"), text.LazyRegexp(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`), nil},
+		{words("authorization"), text.LazyRegexp(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`), nil},
+		{words("bearer basic"), text.LazyRegexp(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`), nil},
 		// "key": "value", key = value, key: value. At the start of a line an
 		// unquoted value is the rest of the line, as configuration files have it.
-		{keyHints, lazyregexp.New(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`), nil},
-		{keyHints, lazyregexp.New(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value), nil},
+		{keyHints, text.LazyRegexp(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`), nil},
+		{keyHints, text.LazyRegexp(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value), nil},
 		// --password VALUE, requirepass VALUE, <password>VALUE</password>
-		{keyHints, lazyregexp.New(`(?i)(` + secretKey + `[ \t\x00]+)` + word), nil},
-		{keyHints, lazyregexp.New(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`), nil},
+		{keyHints, text.LazyRegexp(`(?i)(` + secretKey + `[ \t\x00]+)` + word), nil},
+		{keyHints, text.LazyRegexp(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`), nil},
 		// auth=VALUE, bearer=VALUE, rd.luks.key=VALUE: the whole last word of the
 		// name, and only where something is assigned, because prose has these words.
-		{words("auth bearer key"), lazyregexp.New(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value), nil},
+		{words("auth bearer key"), text.LazyRegexp(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value), nil},
 		// Options of a module for wireless cards and the like: key=VALUE, key2=VALUE;
 		// wep_key0=VALUE, wireless-key s:VALUE. Prose writes "key = value", and the
 		// kernel's lists of keyboards KEY=BITS.
-		{words("key"), lazyregexp.New(`(?m)((?:^|[\s\x00,;"'])key[0-9]*=)` + value), nil},
-		{words("wirel wep wpa"), lazyregexp.New(`(?i)(\b(?:wireless|wep|wpa)[_\-]?key[0-9]*[ \t]*[= \t][ \t]*)` + word), nil},
-		{words("community"), lazyregexp.New(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value), nil},
+		{words("key"), text.LazyRegexp(`(?m)((?:^|[\s\x00,;"'])key[0-9]*=)` + value), nil},
+		{words("wirel wep wpa"), text.LazyRegexp(`(?i)(\b(?:wireless|wep|wpa)[_\-]?key[0-9]*[ \t]*[= \t][ \t]*)` + word), nil},
+		{words("community"), text.LazyRegexp(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value), nil},
 		// mysql -pSECRET, sshpass -p SECRET, curl -u user:SECRET
-		{words("mysql mariadb"), lazyregexp.New(`(?i)((?:mysql|mariadb)[\w.\-]*(?:[ \t\x00]|=["']?)(?:[^\n]*?[ \t\x00])??-p)[^\s\x00"']+`), nil},
-		{words("-p"), lazyregexp.New(`(?m)((?:^|[\s\x00"'=])-p)[^\s\x00"']+`), passwordLike},
-		{words("sshpass"), lazyregexp.New(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value), nil},
-		{words("-u --user --proxy-user"), lazyregexp.New(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`), nil},
+		{words("mysql mariadb"), text.LazyRegexp(`(?i)((?:mysql|mariadb)[\w.\-]*(?:[ \t\x00]|=["']?)(?:[^\n]*?[ \t\x00])??-p)[^\s\x00"']+`), nil},
+		{words("-p"), text.LazyRegexp(`(?m)((?:^|[\s\x00"'=])-p)[^\s\x00"']+`), passwordLike},
+		{words("sshpass"), text.LazyRegexp(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value), nil},
+		{words("-u --user --proxy-user"), text.LazyRegexp(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`), nil},
 		// GRUB: password_pbkdf2 USER HASH
-		{words("pbkdf2"), lazyregexp.New(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`), nil},
-		{words("pbkdf2"), lazyregexp.New(`grub\.pbkdf2\.\S+`), nil},
+		{words("pbkdf2"), text.LazyRegexp(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`), nil},
+		{words("pbkdf2"), text.LazyRegexp(`grub\.pbkdf2\.\S+`), nil},
 		// Redis ACL: user NAME on >SECRET
-		{words("user"), lazyregexp.New(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`), nil},
+		{words("user"), text.LazyRegexp(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`), nil},
 		// Shapes of well-known tokens, crypt(3) hashes, JWT, signed URLs.
-		{words("akia asia"), lazyregexp.New(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`), nil},
-		{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), lazyregexp.New(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`), nil},
-		{words("eyj"), lazyregexp.New(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`), nil},
-		{words("$"), lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`), nil},
-		{words("sig= signature= code="), lazyregexp.New(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`), nil},
+		{words("akia asia"), text.LazyRegexp(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`), nil},
+		{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), text.LazyRegexp(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`), nil},
+		{words("eyj"), text.LazyRegexp(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`), nil},
+		{words("$"), text.LazyRegexp(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`), nil},
+		{words("sig= signature= code="), text.LazyRegexp(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`), nil},
 	}, commandRedactions()...)
 })

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -97,7 +97,7 @@ func TestAffinityAndPolicy(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "process events are for root")
+		root.Missing(t, "process events are for root")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // watchOn watches files of a machine of plain files; fanotify(7) makes no
@@ -21,7 +21,7 @@ func watchOn(t *testing.T, dir string, paths ...string) *WriteWatch {
 	t.Helper()
 	w, err := Mounted(dir).WatchWrites()
 	if err != nil {
-		testroot.Missing(t, "this test needs fanotify and CAP_SYS_ADMIN: %v", err)
+		root.Missing(t, "this test needs fanotify and CAP_SYS_ADMIN: %v", err)
 	}
 	t.Cleanup(func() { w.Close() })
 	for p, err := range w.Watch(paths) {
@@ -155,7 +155,7 @@ func burstOfWriters(t *testing.T, burst int) (named int, limited error) {
 // the kernel refuses what it writes: only the next writer is seen. The variable's
 // name survives that the kernel drops its caches.
 func TestRefusedWriteIsNone(t *testing.T) {
-	testroot.Disposable(t)
+	root.Disposable(t)
 	const variable = "/proc/sys/vm/swappiness"
 	now, err := os.ReadFile(variable)
 	if err != nil {

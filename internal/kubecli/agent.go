@@ -19,11 +19,9 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/agent"
-	"fettle.dev/fettle/internal/kube/boundary"
-	"fettle.dev/fettle/internal/kube/kubelet/live"
-	"fettle.dev/fettle/internal/kube/kubeletagent"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
-	"fettle.dev/fettle/internal/kube/metric"
+	"fettle.dev/fettle/internal/kube/cluster"
+	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kube/kubelet/node"
 	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -31,7 +29,7 @@ import (
 type agentOptions struct {
 	node, root string
 	set        string
-	metrics    metric.Options
+	metrics    cluster.Options
 	allow      string
 	interval   time.Duration
 	debug      bool
@@ -42,7 +40,7 @@ type agentOptions struct {
 func agentCommand(a *app) *cobra.Command {
 	var o agentOptions
 	var kinds []string
-	for _, k := range boundary.Kinds {
+	for _, k := range tuned.Kinds {
 		kinds = append(kinds, string(k.Kind))
 	}
 	c := &cobra.Command{
@@ -66,7 +64,7 @@ kubelet, when the NodeKubelet object of its node says that it is the node's turn
 	f.StringVar(&o.root, "root", "/host", "where the root of the node is mounted")
 	f.StringVar(&o.allow, "allow", "", "what profiles may do beyond settings: a list of "+strings.Join(kinds, ", "))
 	f.DurationVar(&o.interval, "interval", time.Minute, "how often the values are looked at; they are reported, not put back")
-	f.StringVar(&o.unit, "kubelet-unit", kubeletagent.DefaultUnit, "the unit of systemd that starts the kubelet of the node")
+	f.StringVar(&o.unit, "kubelet-unit", agent.DefaultUnit, "the unit of systemd that starts the kubelet of the node")
 	f.StringVar(&o.set, "daemonset", "", "name of the DaemonSet whose pod this is: when that or its namespace is deleted, the node gets back what it had")
 	metricFlags(f, &o.metrics, "0")
 	f.BoolVar(&o.debug, "debug", false, "log what the client of the API server does")
@@ -75,7 +73,7 @@ kubelet, when the NodeKubelet object of its node says that it is the node's turn
 }
 
 func (a *app) agent(ctx context.Context, o agentOptions) error {
-	allow, err := boundary.ParseAllow(o.allow)
+	allow, err := tuned.ParseAllow(o.allow)
 	if err != nil {
 		return ui.Exit(ui.Usage, fmt.Errorf("--allow: %w", err))
 	}
@@ -116,11 +114,11 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	ended := make(chan error, 1)
 	go func() {
 		defer cancel()
-		ended <- kubeletagent.Run(ctx, kubelet)
+		ended <- agent.RunKubelet(ctx, kubelet)
 	}()
 	go func() {
 		// A node is tuned whether or not somebody can look at the metrics of that.
-		if err := metric.Serve(ctx, config, o.metrics, l); err != nil {
+		if err := cluster.Serve(ctx, config, o.metrics, l); err != nil {
 			log.Error("no metrics are served", "address", o.metrics.Address, "error", err)
 		}
 	}()
@@ -133,26 +131,26 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 
 // kubeletOptions are those of the part that changes the node's kubelet. It waits for
 // nothing of the profile's, nor that for it.
-func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (kubeletagent.Options, error) {
+func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (agent.KubeletOptions, error) {
 	scheme := runtime.NewScheme()
-	if err := kubeletconfig.AddToScheme(scheme); err != nil {
-		return kubeletagent.Options{}, err
+	if err := kubelet.AddToScheme(scheme); err != nil {
+		return agent.KubeletOptions{}, err
 	}
 	objects, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
-		return kubeletagent.Options{}, err
+		return agent.KubeletOptions{}, err
 	}
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return kubeletagent.Options{}, err
+		return agent.KubeletOptions{}, err
 	}
-	direct, err := live.NewDirect(config)
+	direct, err := node.NewDirect(config)
 	if err != nil {
-		return kubeletagent.Options{}, err
+		return agent.KubeletOptions{}, err
 	}
-	m, err := kubeletagent.NewMachine(o.node, o.root, o.unit, api, direct)
+	m, err := agent.NewMachine(o.node, o.root, o.unit, api, direct)
 	if err != nil {
-		return kubeletagent.Options{}, err
+		return agent.KubeletOptions{}, err
 	}
-	return kubeletagent.Options{Node: o.node, Visitor: m, Client: objects, Interval: o.interval, Log: log}, nil
+	return agent.KubeletOptions{Node: o.node, Visitor: m, Client: objects, Interval: o.interval, Log: log}, nil
 }

@@ -8,9 +8,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -51,8 +51,8 @@ func TestAgentOptions(t *testing.T) {
 // TestAgentUninstall: the node has what it had, without any cluster.
 func TestAgentUninstall(t *testing.T) {
 	root := t.TempDir()
-	hosttest.WriteFile(t, root, "/proc/sys/kernel/random/boot_id", "boot-1\n")
-	hosttest.WriteFile(t, root, "/proc/sys/vm/swappiness", "60\n")
+	machine.WriteFile(t, root, "/proc/sys/kernel/random/boot_id", "boot-1\n")
+	machine.WriteFile(t, root, "/proc/sys/vm/swappiness", "60\n")
 	if err := os.MkdirAll(filepath.Join(root, "var/lib"), 0o755); err != nil {
 		t.Fatal(err)
 	}

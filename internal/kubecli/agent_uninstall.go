@@ -10,7 +10,6 @@ import (
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
-	"fettle.dev/fettle/internal/kube/kubeletagent"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -27,7 +26,7 @@ func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions)
 	} else {
 		a.screen.Say("node %s has what it had before: transaction %d", n.Name, out.Tx)
 	}
-	kept, open, err := kubeletagent.Kept(n.Root)
+	kept, open, err := agent.Kept(n.Root)
 	if err != nil || kept == "" && !open {
 		return err
 	}
@@ -44,7 +43,7 @@ func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions)
 	if err != nil {
 		return err
 	}
-	m, err := kubeletagent.NewMachine(n.Name, n.Root, o.unit, api, nil)
+	m, err := agent.NewMachine(n.Name, n.Root, o.unit, api, nil)
 	if err != nil {
 		return err
 	}

@@ -12,18 +12,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
-	"fettle.dev/fettle/internal/component/kubelet"
-	kubeapi "fettle.dev/fettle/internal/kube/api"
+	"fettle.dev/fettle/internal/cliutil"
+	guidefindings "fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/kube/audit"
-	"fettle.dev/fettle/internal/kube/survey"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kuberelease"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/product/kubelet"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/wording"
 	"fettle.dev/fettle/rules"
 )
 
@@ -63,7 +61,7 @@ of them is free. It shows what it would do, and asks.
     --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
   kubectl fettle check --for 1.37 --fail-on fail
   kubectl fettle check --fail-on fail --disable O03.node='Calico hands out the addresses'`,
-		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: command.AuditFormats},
+		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(c.Flags().Changed); err != nil {
 				return ui.Exit(ui.Usage, err)
@@ -129,14 +127,14 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return err
 	}
-	members, unasked, err := a.members(ctx, &o.etcd, func() (*kubeapi.Server, error) { return server, nil })
+	members, unasked, err := a.members(ctx, &o.etcd, func() (*cluster.Server, error) { return server, nil })
 	if err != nil {
 		return checkExit(ctx, err)
 	}
 	for _, m := range members {
 		m.Within(a.patience)
 	}
-	s := survey.Survey{
+	s := audit.Survey{
 		Server: server, Etcd: members, Unasked: unasked, Kubelets: o.kubelets,
 		Tell: func(what string) { a.screen.Status("reading %s", what) },
 	}
@@ -159,23 +157,23 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
 	}
-	result := report.NewAudit(base.Host, cluster.Now.UTC(), platforms, findings)
+	result := guidefindings.NewAudit(base.Host, cluster.Now.UTC(), platforms, findings)
 	result.Cluster = true
 	if to != 0 {
-		result.For = &report.OtherRelease{Program: kubelet.Product.Name, Release: to.String(), Rules: known.String(), Here: strings.Join(cluster.KubeletVersions(), ", ")}
+		result.For = &guidefindings.OtherRelease{Program: kubelet.Product.Name, Release: to.String(), Rules: known.String(), Here: strings.Join(cluster.KubeletVersions(), ", ")}
 		a.screen.Say("control groups and huge pages are read on a node: fettle check --for %s there", to)
 	}
-	return command.Audit(a.screen, a.version, result, o.all, cmp.Or(undetermined(result), result.Gate(o.failOn)))
+	return cliutil.Audit(a.screen, a.version, result, o.all, cmp.Or(undetermined(result), result.Gate(o.failOn)))
 }
 
 // undetermined is the error of an audit in which nothing has passed, nothing failed, and
 // something is unknown: no gate is met by that.
-func undetermined(a *report.Audit) error {
+func undetermined(a *guidefindings.Audit) error {
 	if a.Counts[rule.Passed]+a.Counts[rule.Failed]+a.Counts[rule.Warned] > 0 {
 		return nil
 	}
 	if n := a.RuleCounts[rule.Unknown]; n > 0 {
-		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s asked, and nothing is known of any", wording.Count(n, "rule")+map[bool]string{true: " was", false: " were"}[n == 1]), "each finding says what could not be read")
+		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s asked, and nothing is known of any", text.Count(n, "rule")+map[bool]string{true: " was", false: " were"}[n == 1]), "each finding says what could not be read")
 	}
 	return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to this cluster"))
 }
@@ -214,7 +212,7 @@ func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) 
 			for _, r := range all.Rules() {
 				ids[r.ID] = true
 			}
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--disable: no rule of a cluster has the id %q%s", id, spell.Suggest(id, slices.Sorted(maps.Keys(ids)))), "fettle rules list cluster openshift kubelet lists them")
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--disable: no rule of a cluster has the id %q%s", id, text.Suggest(id, slices.Sorted(maps.Keys(ids)))), "fettle rules list cluster openshift kubelet lists them")
 		}
 		out[id] = rule.Disabled + strings.TrimSpace(reason) + " (--disable)"
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	kubeapi "fettle.dev/fettle/internal/kube/api"
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/etcd"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
-	"github.com/spf13/pflag"
 )
 
 // defragmentOptions are those of check --defragment.
@@ -69,7 +69,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	members, unasked, err := a.members(ctx, &o.etcd, func() (*kubeapi.Server, error) {
+	members, unasked, err := a.members(ctx, &o.etcd, func() (*cluster.Server, error) {
 		s, _, err := a.apiServer()
 		return s, err
 	})
@@ -128,7 +128,7 @@ func size(n uint64) string { return unit.Size(n).Human() }
 // printDefragment shows a plan. Who wants data gets it with what was done.
 func (a *app) printDefragment(p *etcd.Plan) {
 	if !a.data() {
-		g := report.Grid{Head: []string{"ORDER", "MEMBER", "ID", "ROLE", "DATABASE", "IN USE", "FREE", "ABOVE THE LIMITS"}}
+		g := ui.Grid{Head: []string{"ORDER", "MEMBER", "ID", "ROLE", "DATABASE", "IN USE", "FREE", "ABOVE THE LIMITS"}}
 		for i, s := range p.Steps {
 			role, above, free := "follower", "no", s.DatabaseBytes-s.InUseBytes
 			if s.Leader {
@@ -157,7 +157,7 @@ func (a *app) printDefragment(p *etcd.Plan) {
 
 // printDefragmented shows what was done.
 func (a *app) printDefragmented(r *etcd.Result) {
-	g := report.Grid{Head: []string{"MEMBER", "BEFORE", "AFTER", "TOOK", ""}}
+	g := ui.Grid{Head: []string{"MEMBER", "BEFORE", "AFTER", "TOOK", ""}}
 	for _, d := range r.Done {
 		took := fmt.Sprintf("%.2f s", d.DurationS)
 		if d.Skipped != "" {

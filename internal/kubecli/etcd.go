@@ -10,10 +10,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	kubeapi "fettle.dev/fettle/internal/kube/api"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/etcd"
-	"fettle.dev/fettle/internal/kube/etcd/find"
-	"fettle.dev/fettle/internal/kube/load/observe"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -72,11 +71,11 @@ func (o *etcdAccess) open(endpoints []string) ([]*etcd.Member, error) {
 // shown are the members that the cluster shows. Where it shows none, or they want a
 // certificate and none is given, unasked says so and what to do; option is the one by which
 // they can be named.
-func (a *app) shown(ctx context.Context, s *kubeapi.Server, o *etcdAccess, option string) (members []*etcd.Member, unasked string, err error) {
+func (a *app) shown(ctx context.Context, s *cluster.Server, o *etcdAccess, option string) (members []*etcd.Member, unasked string, err error) {
 	if _, err := o.open(nil); err != nil {
 		return nil, "", err // files that cannot be used, whatever there is
 	}
-	found, err := find.Members(ctx, s)
+	found, err := etcd.Members(ctx, s)
 	if err != nil {
 		return nil, "", err
 	}
@@ -105,7 +104,7 @@ func (o *etcdOptions) flags(f *pflag.FlagSet) {
 }
 
 // members are those of etcd that are named, or else those that the cluster shows.
-func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*kubeapi.Server, error)) (members []*etcd.Member, unasked string, err error) {
+func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*cluster.Server, error)) (members []*etcd.Member, unasked string, err error) {
 	if len(o.endpoints) > 0 {
 		members, err = o.open(o.endpoints)
 		return members, "", err
@@ -118,7 +117,7 @@ func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*kubea
 }
 
 // apiServer is the API server for a few requests at a time, and its address.
-func (a *app) apiServer() (*kubeapi.Server, *url.URL, error) {
+func (a *app) apiServer() (*cluster.Server, *url.URL, error) {
 	config, err := a.config()
 	if err != nil {
 		return nil, nil, err
@@ -131,13 +130,13 @@ func (a *app) apiServer() (*kubeapi.Server, *url.URL, error) {
 	if err != nil {
 		return nil, nil, ui.Exit(ui.Usage, err)
 	}
-	return kubeapi.New(base, transport).As(config.UserAgent).Within(config.Timeout), base, nil
+	return cluster.New(base, transport).As(config.UserAgent).Within(config.Timeout), base, nil
 }
 
 // watched are members that the brake of a load watches, by where they tell their metrics:
 // http://127.0.0.1:2381, with or without a path, which is /metrics.
-func (o *etcdAccess) watched(addresses []string) ([]*observe.Member, error) {
-	var out []*observe.Member
+func (o *etcdAccess) watched(addresses []string) ([]*loadrun.Member, error) {
+	var out []*loadrun.Member
 	for _, address := range addresses {
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -156,9 +155,9 @@ func (o *etcdAccess) watched(addresses []string) ([]*observe.Member, error) {
 	return out, nil
 }
 
-func metricsOf(m *etcd.Member, page string) *observe.Member {
-	return observe.MemberOf(m.URL, func(ctx context.Context) (string, error) {
-		text, err := m.Get(ctx, page, observe.Patience)
+func metricsOf(m *etcd.Member, page string) *loadrun.Member {
+	return loadrun.MemberOf(m.URL, func(ctx context.Context) (string, error) {
+		text, err := m.Get(ctx, page, loadrun.Patience)
 		return string(text), err
 	})
 }

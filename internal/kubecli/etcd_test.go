@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 

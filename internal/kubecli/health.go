@@ -10,12 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fettle.dev/fettle/internal/kube/health"
-	"fettle.dev/fettle/internal/kube/health/around"
-	"fettle.dev/fettle/internal/kube/health/control"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/machine"
-	"fettle.dev/fettle/internal/kube/nodecache"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/kube/operator"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -83,12 +80,12 @@ func (a *app) health(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	api, err := client.New(within(ctx, config), client.Options{Scheme: control.Scheme()})
+	api, err := client.New(within(ctx, config), client.Options{Scheme: operator.HealthScheme()})
 	if err != nil {
 		return err
 	}
 	doc := &MachineHealth{Schema: "fettle/machine-health/v1", Namespace: a.namespaceOr(machine.Namespace), Waits: []string{}, Checks: []CheckHealth{}, ClusterAPI: []ClusterCheck{}}
-	found, err := (&around.Reader{API: api, Mapper: api.RESTMapper(), Namespaces: []string{doc.Namespace}, Once: true}).Read(ctx, time.Now())
+	found, err := (&machine.Reader{API: api, Mapper: api.RESTMapper(), Namespaces: []string{doc.Namespace}, Once: true}).Read(ctx, time.Now())
 	if err != nil {
 		return err
 	}
@@ -96,9 +93,9 @@ func (a *app) health(ctx context.Context, names []string) error {
 	for _, c := range found.ClusterAPI {
 		doc.ClusterAPI = append(doc.ClusterAPI, ClusterCheck{c.Namespace, c.Name, c.Words})
 	}
-	served := around.Served(api.RESTMapper())
+	served := machine.Served(api.RESTMapper())
 	switch {
-	case errors.Is(served, around.ErrNotServed) && len(doc.ClusterAPI) > 0 && len(names) == 0:
+	case errors.Is(served, machine.ErrNotServed) && len(doc.ClusterAPI) > 0 && len(names) == 0:
 	case served != nil:
 		return ui.Exit(ui.Failed, served)
 	default:
@@ -107,24 +104,24 @@ func (a *app) health(ctx context.Context, names []string) error {
 		}
 	}
 	if a.data() {
-		return report.Data(a.screen, doc, ui.Done)
+		return ui.Data(a.screen, doc, ui.Done)
 	}
 	a.printHealth(doc)
 	return nil
 }
 
 // look decides about the checks: of all of them one machine is remedied at a time.
-func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *around.Found, names []string) error {
+func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *machine.Found, names []string) error {
 	in := []string{d.Namespace}
-	checks, err := around.Checks(ctx, api, in)
+	checks, err := machine.Checks(ctx, api, in)
 	if err != nil {
 		return err
 	}
-	machines, err := around.Machines(ctx, api, in)
+	machines, err := machine.Machines(ctx, api, in)
 	if err != nil {
 		return err
 	}
-	nodes, err := nodecache.Live(ctx, api)
+	nodes, err := cluster.Live(ctx, api)
 	if err != nil {
 		return err
 	}
@@ -145,7 +142,7 @@ func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *arou
 	return nil
 }
 
-func checkHealth(d *health.Answer) CheckHealth {
+func checkHealth(d *machine.Answer) CheckHealth {
 	out := CheckHealth{Check: d.Check.Name, Words: []string{}, Machines: []MachineState{}}
 	if d.Err != nil {
 		out.Error = d.Err.Error()
@@ -154,7 +151,7 @@ func checkHealth(d *health.Answer) CheckHealth {
 	out.Expected, out.Healthy, out.Unhealthy, out.Allowed = d.Expected, d.Healthy, d.Unhealthy, d.Allowed
 	out.Open, out.Words = d.Limit.Open(d.Unhealthy), d.Words()
 	for _, j := range d.Machines {
-		if j.State != health.Healthy {
+		if j.State != machine.Healthy {
 			out.Machines = append(out.Machines, MachineState{j.Machine.Name, j.Machine.Node(), j.State, j.Why})
 		}
 	}
@@ -175,7 +172,7 @@ func (a *app) printHealth(doc *MachineHealth) {
 		}
 		line("%s: %d of %d healthy; %s", c.Check, c.Healthy, c.Expected, strings.Join(c.Words[:1], ""))
 		if len(c.Machines) > 0 {
-			g := report.Grid{Head: []string{"MACHINE", "NODE", "STATE", "WHY"}}
+			g := ui.Grid{Head: []string{"MACHINE", "NODE", "STATE", "WHY"}}
 			for _, m := range c.Machines {
 				g.Rows = append(g.Rows, []string{m.Machine, dash(m.Node), m.State, m.Why})
 			}

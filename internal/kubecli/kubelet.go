@@ -22,21 +22,18 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/kubelet"
-	"fettle.dev/fettle/internal/kube/kubelet/live"
-	"fettle.dev/fettle/internal/kube/kubelet/preview"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet/node"
 	"fettle.dev/fettle/internal/kuberelease"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
 func kubeletCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "kubelet", Short: "Settings of kubelets: what KubeletConfig objects would do to the nodes",
-		Args: command.KnownVerb,
+		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	plan := &cobra.Command{
@@ -60,7 +57,7 @@ func (a *app) kubeletPlan(ctx context.Context, file string) error {
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	objects, err := kubeletconfig.Read(file, data)
+	objects, err := kubelet.Read(file, data)
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
@@ -68,7 +65,7 @@ func (a *app) kubeletPlan(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	plan := preview.Of(cluster)
+	plan := kubelet.Of(cluster)
 	if openshift {
 		plan.Notes = append(plan.Notes, "this cluster has MachineConfigPools: OpenShift's Machine Config Operator acts on KubeletConfig objects, one node after the other with a reboot, and fettle leaves that to it")
 	}
@@ -82,7 +79,7 @@ func (a *app) kubeletPlan(ctx context.Context, file string) error {
 
 // planned is nil of a plan of which nothing would be refused. Of a node that could not be
 // read that is not known.
-func planned(plan *preview.Plan) error {
+func planned(plan *kubelet.Plan) error {
 	refused, unread, all := false, 0, 0
 	for _, p := range plan.Pools {
 		refused = refused || p.Refused != ""
@@ -108,14 +105,14 @@ func planned(plan *preview.Plan) error {
 }
 
 // readKubelets reads the cluster; openshift says that it has pools of its own.
-func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (c preview.Cluster, openshift bool, err error) {
+func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kubelet.Cluster, openshift bool, err error) {
 	config, err := a.config()
 	if err != nil {
 		return c, false, err
 	}
 	config.QPS, config.Burst = 50, 100
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{kubeletconfig.AddToScheme, core.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{kubelet.AddToScheme, core.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return c, false, err
 		}
@@ -128,11 +125,11 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 	if err != nil {
 		return c, false, err
 	}
-	var configs kubeletconfig.KubeletConfigList
-	var pools kubeletconfig.KubeletPoolList
-	var kubelets kubeletconfig.NodeKubeletList
+	var configs kubelet.KubeletConfigList
+	var pools kubelet.KubeletPoolList
+	var kubelets kubelet.NodeKubeletList
 	theirs := unstructured.UnstructuredList{}
-	theirs.SetGroupVersionKind(kubeletconfig.MachineConfigPools)
+	theirs.SetGroupVersionKind(kubelet.MachineConfigPools)
 	served := map[client.ObjectList]bool{}
 	for _, list := range []client.ObjectList{&configs, &pools, &kubelets, &theirs} {
 		err := api.List(ctx, list)
@@ -142,25 +139,25 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 		served[list] = err == nil
 	}
 	created(configs.Items, objects.Configs, metav1.NewTime(time.Now()))
-	c.Configs = over(configs.Items, objects.Configs, func(k kubeletconfig.KubeletConfig) string { return k.Name })
+	c.Configs = over(configs.Items, objects.Configs, func(k kubelet.KubeletConfig) string { return k.Name })
 	retry := map[string]string{} // a file rarely has the annotation, and applied it does not take it away
 	for _, p := range pools.Items {
-		retry[p.Name] = p.Annotations[kubeletconfig.RetryAnnotation]
+		retry[p.Name] = p.Annotations[kubelet.RetryAnnotation]
 	}
-	for _, p := range over(pools.Items, objects.Pools, func(p kubeletconfig.KubeletPool) string { return p.Name }) {
-		c.Pools = append(c.Pools, preview.Pool{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused, Retry: cmp.Or(p.Annotations[kubeletconfig.RetryAnnotation], retry[p.Name]), Removed: p.Spec.ManagementState == kubeletconfig.Removed})
+	for _, p := range over(pools.Items, objects.Pools, func(p kubelet.KubeletPool) string { return p.Name }) {
+		c.Pools = append(c.Pools, kubelet.PoolPreview{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused, Retry: cmp.Or(p.Annotations[kubelet.RetryAnnotation], retry[p.Name]), Removed: p.Spec.ManagementState == kubelet.Removed})
 	}
 	for _, p := range theirs.Items {
 		// The fields that count have the names of a KubeletPool's.
-		var same kubeletconfig.KubeletPool
+		var same kubelet.KubeletPool
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"metadata": p.Object["metadata"], "spec": p.Object["spec"]}, &same); err != nil {
 			return c, false, fmt.Errorf("MachineConfigPool %s: %w", p.GetName(), err)
 		}
-		c.Pools = append(c.Pools, preview.Pool{Name: p.GetName(), Labels: p.GetLabels(), NodeSelector: same.Spec.NodeSelector, MaxUnavailable: same.Spec.MaxUnavailable, Paused: same.Spec.Paused, Theirs: true})
+		c.Pools = append(c.Pools, kubelet.PoolPreview{Name: p.GetName(), Labels: p.GetLabels(), NodeSelector: same.Spec.NodeSelector, MaxUnavailable: same.Spec.MaxUnavailable, Paused: same.Spec.Paused, Theirs: true})
 	}
 	c.Nodes, err = readNodes(ctx, api, ask)
 	for i := range c.Nodes {
-		if k := slices.IndexFunc(kubelets.Items, func(k kubeletconfig.NodeKubelet) bool { return k.Name == c.Nodes[i].Name }); k >= 0 {
+		if k := slices.IndexFunc(kubelets.Items, func(k kubelet.NodeKubelet) bool { return k.Name == c.Nodes[i].Name }); k >= 0 {
 			c.Nodes[i].Kubelet = &kubelets.Items[k]
 		}
 	}
@@ -170,7 +167,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 // created gives the objects of a file the times that they have in the cluster: of two
 // objects the one that was made later holds. A change leaves an object's time as it is,
 // and one that is not there yet would be made now, whatever the file says of it.
-func created(cluster, file []kubeletconfig.KubeletConfig, now metav1.Time) {
+func created(cluster, file []kubelet.KubeletConfig, now metav1.Time) {
 	for i := range file {
 		file[i].CreationTimestamp = now
 		for _, k := range cluster {
@@ -192,7 +189,7 @@ func over[T any](cluster, file []T, name func(T) string) []T {
 // asked is how many kubelets are asked at once.
 const asked = 16
 
-func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface) ([]preview.Node, error) {
+func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface) ([]kubelet.NodePreview, error) {
 	var nodes core.NodeList
 	var pods core.PodList
 	for _, list := range []client.ObjectList{&nodes, &pods} {
@@ -206,15 +203,15 @@ func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface)
 			on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
 		}
 	}
-	out := make([]preview.Node, len(nodes.Items))
+	out := make([]kubelet.NodePreview, len(nodes.Items))
 	var all sync.WaitGroup
 	slots := make(chan struct{}, asked)
 	for i, n := range nodes.Items {
-		out[i] = preview.Node{Node: n, Pods: on[n.Name]}
+		out[i] = kubelet.NodePreview{Node: n, Pods: on[n.Name]}
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			runs, err := (&live.Kubelet{Client: ask, Node: n.Name}).Configz(ctx)
+			runs, err := (&node.RunningKubelet{Client: ask, Node: n.Name}).Configz(ctx)
 			if err != nil {
 				out[i].Unread = unread(&n, err)
 				return
@@ -239,7 +236,7 @@ func unread(n *core.Node, err error) string {
 	return err.Error()
 }
 
-func (a *app) printKubeletPlan(p preview.Plan) {
+func (a *app) printKubeletPlan(p kubelet.Plan) {
 	s := a.screen
 	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
 	for _, pool := range p.Pools {
@@ -252,7 +249,7 @@ func (a *app) printKubeletPlan(p preview.Plan) {
 				line("! %s", text)
 			}
 		}
-		g := report.Grid{Head: []string{"ORDER", "NODE", "TAKES", "SETTINGS", "WHY NOT"}}
+		g := ui.Grid{Head: []string{"ORDER", "NODE", "TAKES", "SETTINGS", "WHY NOT"}}
 		for _, n := range pool.Nodes {
 			order := "-"
 			if n.Order > 0 {
@@ -287,7 +284,7 @@ func (a *app) printKubeletPlan(p preview.Plan) {
 }
 
 // releaseWords say what the kubelets of a release make of the settings, a line each.
-func releaseWords(r preview.ReleasePlan) []string {
+func releaseWords(r kubelet.ReleasePlan) []string {
 	who := fmt.Sprintf("Kubernetes %s (%s): ", r.Kubernetes, few(r.Nodes))
 	if r.Kubernetes == "" {
 		who = few(r.Nodes) + ": "
@@ -317,11 +314,11 @@ func few(names []string) string {
 }
 
 // poolWords say what a pool gets.
-func poolWords(p preview.PoolPlan) string {
+func poolWords(p kubelet.PoolPlan) string {
 	switch {
 	case p.Refused != "":
 		return "refused: " + strings.ReplaceAll(p.Refused, "\n", "; ")
-	case len(p.Settings) == 0 && !slices.ContainsFunc(p.Nodes, func(n preview.NodePlan) bool { return n.Class != kubelet.Nothing.String() }):
+	case len(p.Settings) == 0 && !slices.ContainsFunc(p.Nodes, func(n kubelet.NodePlan) bool { return n.Class != kubelet.Nothing.String() }):
 		return nothingFrom(p.KubeletConfigs)
 	}
 	var all []string

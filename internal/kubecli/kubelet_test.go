@@ -13,15 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/internal/kube/kubelet"
-	"fettle.dev/fettle/internal/kube/kubelet/preview"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // TestCreated: which of two objects holds does not change when the older one is changed.
 func TestCreated(t *testing.T) {
-	config := func(name, maxPods string) kubeletconfig.KubeletConfig {
-		o, err := kubeletconfig.Read("f", []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: "+name+", creationTimestamp: \"2020-01-01T00:00:00Z\"}\nspec: {machineConfigPoolSelector: {matchLabels: {pool: w}}, kubeletConfig: {maxPods: "+maxPods+"}}\n"))
+	config := func(name, maxPods string) kubelet.KubeletConfig {
+		o, err := kubelet.Read("f", []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: "+name+", creationTimestamp: \"2020-01-01T00:00:00Z\"}\nspec: {machineConfigPoolSelector: {matchLabels: {pool: w}}, kubeletConfig: {maxPods: "+maxPods+"}}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,16 +29,16 @@ func TestCreated(t *testing.T) {
 	old, late := config("old", "100"), config("late", "200")
 	old.CreationTimestamp, late.CreationTimestamp = metav1.NewTime(now.Add(-2*time.Hour)), metav1.NewTime(now.Add(-time.Hour))
 	for _, c := range []struct {
-		file kubeletconfig.KubeletConfig
+		file kubelet.KubeletConfig
 		want int64
 	}{
 		{config("old", "300"), 200}, // as it is there already, it stays the older one
 		{config("late", "300"), 300},
 		{config("another", "300"), 300}, // would be made now, whatever the file says
 	} {
-		in, file := []kubeletconfig.KubeletConfig{old, late}, []kubeletconfig.KubeletConfig{c.file}
+		in, file := []kubelet.KubeletConfig{old, late}, []kubelet.KubeletConfig{c.file}
 		created(in, file, metav1.NewTime(now))
-		w, err := kubeletconfig.WantOf(over(in, file, func(k kubeletconfig.KubeletConfig) string { return k.Name }), map[string]string{"pool": "w"})
+		w, err := kubelet.WantOfConfig(over(in, file, func(k kubelet.KubeletConfig) string { return k.Name }), map[string]string{"pool": "w"})
 		if err != nil || w.Fields["maxPods"] != c.want {
 			t.Errorf("%s: maxPods %v, want %d: %v", c.file.Name, w.Fields["maxPods"], c.want, err)
 		}
@@ -172,17 +170,17 @@ func TestKubeletPlanReads(t *testing.T) {
 
 // TestPoolWords: a pool whose nodes give settings back is said to roll as any other.
 func TestPoolWords(t *testing.T) {
-	back := []preview.NodePlan{{Name: "n1", Class: "restart", Order: 1}}
+	back := []kubelet.NodePlan{{Name: "n1", Class: "restart", Order: 1}}
 	for _, c := range []struct {
-		pool preview.PoolPlan
+		pool kubelet.PoolPlan
 		want string
 	}{
-		{preview.PoolPlan{}, "no KubeletConfig selects it"},
-		{preview.PoolPlan{KubeletConfigs: []string{"k"}}, "no settings from k"},
-		{preview.PoolPlan{MaxUnavailable: 2, Nodes: back, Stopped: "the pool is paused"}, "no KubeletConfig selects it, at most 2 unavailable; the pool is paused"},
-		{preview.PoolPlan{KubeletConfigs: []string{"k", "l"}, MaxUnavailable: 1, Nodes: back}, "no settings from k, l, at most 1 unavailable"},
-		{preview.PoolPlan{KubeletConfigs: []string{"k"}, MaxUnavailable: 1, Settings: kubelet.Fields{"maxPods": 20}}, "maxPods 20 from k, at most 1 unavailable"},
-		{preview.PoolPlan{Refused: "a\nb"}, "refused: a; b"},
+		{kubelet.PoolPlan{}, "no KubeletConfig selects it"},
+		{kubelet.PoolPlan{KubeletConfigs: []string{"k"}}, "no settings from k"},
+		{kubelet.PoolPlan{MaxUnavailable: 2, Nodes: back, Stopped: "the pool is paused"}, "no KubeletConfig selects it, at most 2 unavailable; the pool is paused"},
+		{kubelet.PoolPlan{KubeletConfigs: []string{"k", "l"}, MaxUnavailable: 1, Nodes: back}, "no settings from k, l, at most 1 unavailable"},
+		{kubelet.PoolPlan{KubeletConfigs: []string{"k"}, MaxUnavailable: 1, Settings: kubelet.Fields{"maxPods": 20}}, "maxPods 20 from k, at most 1 unavailable"},
+		{kubelet.PoolPlan{Refused: "a\nb"}, "refused: a; b"},
 	} {
 		if got := poolWords(c.pool); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

@@ -12,21 +12,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"fettle.dev/fettle/internal/command"
-	kubeapi "fettle.dev/fettle/internal/kube/api"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/load"
 	"fettle.dev/fettle/internal/kube/load/connect"
-	"fettle.dev/fettle/internal/kube/load/drive"
-	"fettle.dev/fettle/internal/kube/load/journal"
-	"fettle.dev/fettle/internal/kube/load/measure"
-	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
-	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/store"
-	"fettle.dev/fettle/internal/kube/load/tally"
-	"fettle.dev/fettle/internal/kube/load/undo"
-	"fettle.dev/fettle/internal/load/rate"
-	"fettle.dev/fettle/internal/spell"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -66,7 +59,7 @@ func loadCommand(a *app) *cobra.Command {
 of its own, and makes the objects. Each is written into a journal, so that
 a run that was killed can be gone on with (resume), and be taken back exactly (undo).`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		Args: command.KnownVerb,
+		Args: cliutil.KnownVerb,
 	}
 	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load, ~/.local/state/fettle/load)")
 	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o), a.loadCompareCommand(o), a.loadMirrorCommand(o))
@@ -75,7 +68,7 @@ a run that was killed can be gone on with (resume), and be taken back exactly (u
 
 // drivingFlags are those of run and resume.
 func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
-	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, drive.DefaultInFlight))
+	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
 	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
 	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
 	o.quotaFlag(f)
@@ -99,10 +92,10 @@ func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
 var ignorable = []string{"hooks", "watchers", "waitOptions", "objectWait"}
 
 // fitting refuses options that a file is not read with.
-func (o *loadOptions) fitting(l *spec.Load) error {
+func (o *loadOptions) fitting(l *plan.Load) error {
 	for _, field := range o.ignore {
 		if !slices.Contains(ignorable, field) {
-			return ui.Exit(ui.Usage, fmt.Errorf("--ignore %s: want %s%s", field, strings.Join(ignorable, ", "), spell.Suggest(field, ignorable)))
+			return ui.Exit(ui.Usage, fmt.Errorf("--ignore %s: want %s%s", field, strings.Join(ignorable, ", "), text.Suggest(field, ignorable)))
 		}
 	}
 	r := o.read
@@ -114,8 +107,8 @@ func (o *loadOptions) fitting(l *spec.Load) error {
 
 // unread refuses a load whose file has fields that would change it and are neither read nor
 // named by --ignore.
-func (o *loadOptions) unread(l *spec.Load) error {
-	var first *spec.Unread
+func (o *loadOptions) unread(l *plan.Load) error {
+	var first *plan.Unread
 	fields := o.ignore
 	for i := range l.Unread {
 		u := &l.Unread[i]
@@ -149,22 +142,22 @@ func (o *loadOptions) quotaBytes() (int64, error) {
 		return 0, ui.Exit(ui.Usage, fmt.Errorf("--etcd-quota %s: %w", o.quota, err))
 	}
 	if quota == 0 {
-		return tally.DefaultQuota, nil
+		return plan.DefaultQuota, nil
 	}
 	return int64(quota), nil
 }
 
 // askEtcd finds out how large etcd's database is and may be: its quota by the members
 // themselves, or else by --etcd-quota.
-func (o *loadOptions) askEtcd(ctx context.Context, s *kubeapi.Server, members []*observe.Member, c *tally.Cluster) error {
+func (o *loadOptions) askEtcd(ctx context.Context, s *cluster.Server, members []*loadrun.Member, c *plan.Cluster) error {
 	given, err := o.quotaBytes()
 	if err != nil {
 		return err
 	}
 	if len(members) == 0 {
-		members = observe.Members(ctx, s)
+		members = loadrun.Members(ctx, s)
 	}
-	size, quota := observe.Database(ctx, s, members)
+	size, quota := loadrun.Database(ctx, s, members)
 	c.EtcdBytes, c.EtcdQuotaBytes, c.EtcdQuotaSource = size, quota, "etcd's own metrics"
 	if quota == 0 {
 		c.EtcdQuotaBytes, c.EtcdQuotaSource = given, "--etcd-quota"
@@ -173,7 +166,7 @@ func (o *loadOptions) askEtcd(ctx context.Context, s *kubeapi.Server, members []
 }
 
 // mostInFlight is what one process keeps under way.
-const mostInFlight = spec.MostInFlight
+const mostInFlight = plan.MostInFlight
 
 // checkInFlight refuses a number of requests that was asked for and cannot be: 0 stands for
 // nothing asked.
@@ -194,7 +187,7 @@ func (o *loadOptions) driving() (load.Options, error) {
 		return x, err
 	}
 	if o.rate != "" {
-		if x.Rate, err = rate.Parse(o.rate); err != nil {
+		if x.Rate, err = engine.ParseSchedule(o.rate); err != nil {
 			return x, ui.Exit(ui.Usage, fmt.Errorf("--rate: %w", err))
 		}
 	}
@@ -203,16 +196,16 @@ func (o *loadOptions) driving() (load.Options, error) {
 
 // gates are those of the options and of a file, or else Kubernetes' own, of which asked is
 // false.
-func (o *loadOptions) gates(fromFile []string) (gates []*measure.Gate, asked bool, err error) {
+func (o *loadOptions) gates(fromFile []string) (gates []*load.Gate, asked bool, err error) {
 	for _, text := range append(fromFile, o.slo...) {
-		g, err := measure.ParseGate(text)
+		g, err := load.ParseGate(text)
 		if err != nil {
 			return nil, false, ui.Exit(ui.Usage, fmt.Errorf("--slo: %w", err))
 		}
 		gates = append(gates, g)
 	}
 	if len(gates) == 0 {
-		return measure.Defaults(), false, nil
+		return load.Defaults(), false, nil
 	}
 	return gates, true, nil
 }
@@ -237,12 +230,12 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 // loadEtcd has the brake watch the members of etcd that were named, or that certificates
 // were given for, and tells it the quota of the others. A member that cannot be asked is
 // told before anything is made: the load would be made with less watched than was asked for.
-func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *kubeapi.Server, x *load.Options) error {
+func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *cluster.Server, x *load.Options) error {
 	if x.NoBrake {
 		return nil
 	}
 	if x.QuotaBytes == 0 {
-		var c tally.Cluster
+		var c plan.Cluster
 		c.OpenShift, _ = s.OpenShift(ctx) // who may not see it has the smaller one
 		x.QuotaBytes, _ = c.Quota()
 	}
@@ -270,19 +263,19 @@ func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *kubeapi.Server, x
 	return nil
 }
 
-func (a *app) loadStore(o *loadOptions) (store.Store, error) {
+func (a *app) loadStore(o *loadOptions) (loadrun.Store, error) {
 	if o.stateDir != "" {
-		return store.Store{Dir: o.stateDir}, nil
+		return loadrun.Store{Dir: o.stateDir}, nil
 	}
-	dir, err := store.Default()
+	dir, err := loadrun.Default()
 	if err != nil {
-		return store.Store{}, ui.Exit(ui.Usage, err)
+		return loadrun.Store{}, ui.Exit(ui.Usage, err)
 	}
-	return store.Store{Dir: dir}, nil
+	return loadrun.Store{Dir: dir}, nil
 }
 
 // runNamed is the run that is named, or else the last one.
-func runNamed(s store.Store, args []string) (string, error) {
+func runNamed(s loadrun.Store, args []string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
 	}
@@ -296,20 +289,20 @@ func runNamed(s store.Store, args []string) (string, error) {
 // loadExit gives an error of a load its exit code.
 func loadExit(err error) error {
 	var refused *load.Refused
-	var unknown *undo.Unknown
+	var unknown *loadrun.Unknown
 	var done *ui.Error
 	switch {
 	case err == nil || errors.As(err, &done):
 		return err
 	case errors.As(err, &refused):
 		return ui.Hinted(ui.Refused, err, refused.Hint)
-	case errors.Is(err, observe.ErrBrake):
+	case errors.Is(err, loadrun.ErrBrake):
 		return ui.Retry(ui.Refused, err, "wait until the cluster has recovered: kubectl get --raw /readyz shows it")
-	case errors.Is(err, journal.ErrBusy):
+	case errors.Is(err, loadrun.ErrBusy):
 		return ui.Retry(ui.Busy, err, "kubectl fettle load status shows it; wait until it has ended")
 	case errors.As(err, &unknown):
 		return ui.Hinted(ui.Incomplete, err, unknown.Command()+" deletes all that has the label, whoever has put it there")
-	case errors.Is(err, undo.ErrIncomplete):
+	case errors.Is(err, loadrun.ErrIncomplete):
 		return ui.Exit(ui.Incomplete, err)
 	case errors.Is(err, plan.ErrTooLarge), errors.Is(err, plan.ErrTwice), errors.Is(err, load.ErrNothing):
 		return ui.Exit(ui.Usage, err)

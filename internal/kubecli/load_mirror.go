@@ -10,9 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/mirror"
 	"fettle.dev/fettle/internal/kube/load/plan"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -23,7 +21,7 @@ type LoadMirror struct {
 	Namespaces int           `json:"namespaces"`
 	Objects    int           `json:"objects"`
 	Spaces     []MirrorSpace `json:"spaces"`
-	Left       []mirror.Left `json:"not_mirrored"`
+	Left       []load.Left   `json:"not_mirrored"`
 	Notes      []string      `json:"notes,omitempty"`
 }
 
@@ -50,7 +48,7 @@ is asked for. Nothing is changed in the cluster.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.loadMirror(c.Context(), o, args) },
 	}
 	c.Flags().StringVar(&o.write, "write", "", "directory for the load; no file in it is replaced")
-	c.Flags().StringVar(&o.image, "image", mirror.Pause, "image of the containers, which only wait")
+	c.Flags().StringVar(&o.image, "image", load.Pause, "image of the containers, which only wait")
 	return c
 }
 
@@ -65,13 +63,13 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	if err != nil {
 		return err
 	}
-	m, err := mirror.Read(ctx, cluster.Server, mirror.Options{Namespaces: namespaces, Image: o.image})
+	m, err := load.ReadWorkloads(ctx, cluster.Server, load.MirrorOptions{Namespaces: namespaces, Image: o.image})
 	if err != nil {
 		return loadExit(err)
 	}
 	file, err := m.Write(o.write)
 	switch {
-	case errors.Is(err, mirror.ErrNothing):
+	case errors.Is(err, load.ErrNothingToMirror):
 		return err
 	case errors.Is(err, fs.ErrExist):
 		return ui.Instead(ui.Refused, err, "another directory leaves that one as it is", "--write="+o.write+".new")
@@ -98,8 +96,8 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	return nil
 }
 
-func newLoadMirror(m *mirror.Mirror, file string) *LoadMirror {
-	doc := &LoadMirror{Schema: "fettle/cluster-load-mirror/v1", File: file, Spaces: []MirrorSpace{}, Left: append([]mirror.Left{}, m.Left...), Notes: m.Notes}
+func newLoadMirror(m *load.Mirror, file string) *LoadMirror {
+	doc := &LoadMirror{Schema: "fettle/cluster-load-mirror/v1", File: file, Spaces: []MirrorSpace{}, Left: append([]load.Left{}, m.Left...), Notes: m.Notes}
 	for _, s := range m.Spaces {
 		x := MirrorSpace{Namespaces: s.Count, Kinds: []MirrorCount{}}
 		for _, g := range s.Groups {
@@ -119,7 +117,7 @@ func newLoadMirror(m *mirror.Mirror, file string) *LoadMirror {
 
 func (a *app) printMirror(d *LoadMirror) {
 	fmt.Fprintf(a.screen.Out, "%s with %s in %s\n\n", counted(d.Namespaces, "namespace"), counted(d.Objects, "object"), d.File)
-	g := report.Grid{Head: []string{"namespaces", "each has"}}
+	g := ui.Grid{Head: []string{"namespaces", "each has"}}
 	for _, s := range d.Spaces {
 		var words []string
 		for _, k := range s.Kinds {
@@ -137,7 +135,7 @@ func (a *app) printMirror(d *LoadMirror) {
 	g.Write(a.screen)
 	if len(d.Left) > 0 {
 		fmt.Fprintln(a.screen.Out)
-		g = report.Grid{Head: []string{"not mirrored", "number", "because"}}
+		g = ui.Grid{Head: []string{"not mirrored", "number", "because"}}
 		for _, l := range d.Left {
 			g.Rows = append(g.Rows, []string{l.Kind, fmt.Sprint(l.Count), l.Why})
 		}

@@ -11,13 +11,9 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/drive"
-	"fettle.dev/fettle/internal/kube/load/measure"
-	"fettle.dev/fettle/internal/kube/load/observe"
-	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/undo"
-	"fettle.dev/fettle/internal/load/meter"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
+	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -56,12 +52,12 @@ type LoadRun struct {
 	Late      int64   `json:"late"`      // started late, because all requests were under way
 	Widest    int     `json:"in_flight"` // how many requests were under way at most
 	// NotReady are objects that were not ready when the time to wait was over.
-	NotReady int              `json:"not_ready"`
-	Example  string           `json:"not_ready_example,omitempty"`
-	Times    measure.Times    `json:"times"`
-	Gates    []measure.Result `json:"gates"`
+	NotReady int             `json:"not_ready"`
+	Example  string          `json:"not_ready_example,omitempty"`
+	Times    load.Times      `json:"times"`
+	Gates    []load.Measured `json:"gates"`
 	// Servers is what the API server's metrics say; NotSeen what could not be looked at.
-	Servers *observe.Servers `json:"servers,omitempty"`
+	Servers *loadrun.Servers `json:"servers,omitempty"`
 	NotSeen string           `json:"not_seen,omitempty"`
 	Errors  map[string]int   `json:"errors,omitempty"`
 	Removed int              `json:"removed"`
@@ -92,7 +88,7 @@ type KeptObject struct {
 	Why    string `json:"why"`
 }
 
-func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gates []measure.Result) *LoadRun {
+func newLoadRun(d *driven, l *plan.Load, out *load.Result, m *load.Meter, gates []load.Measured) *LoadRun {
 	x := &LoadRun{
 		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done", Verdict: verdictNone, Began: d.began,
 		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late, Widest: out.Widest,
@@ -102,7 +98,7 @@ func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gat
 	x.Objects.Planned, x.Objects.Before, x.Objects.Created = d.plan.Len(), out.Before+out.Found, out.Created-out.Found
 	if n := d.plan.Actions(); n > 0 {
 		x.Actions = &LoadActions{
-			Planned: n, Before: out.ActedBefore, Patched: out.Acted[spec.Patch], Deleted: out.Acted[spec.Remove], Read: out.Acted[spec.Get],
+			Planned: n, Before: out.ActedBefore, Patched: out.Acted[plan.Patch], Deleted: out.Acted[plan.Remove], Read: out.Acted[plan.Get],
 			Failed: out.ActFailed, Skipped: out.Skipped, Others: out.Others,
 		}
 	}
@@ -111,7 +107,7 @@ func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gat
 }
 
 // undone takes note of an undo.
-func (x *LoadRun) undone(out *undo.Outcome) {
+func (x *LoadRun) undone(out *loadrun.UndoOutcome) {
 	x.Removed, x.Absent = out.Removed, out.Absent
 	for _, k := range out.Kept {
 		x.Kept = append(x.Kept, KeptObject{k.Object, k.Why})
@@ -169,8 +165,8 @@ const shownReasons = 5
 // reasons are why objects could not be made, the commonest first, and last those that were
 // not told apart.
 func (x *LoadRun) reasons() []string {
-	rest := x.Errors[drive.OtherReasons]
-	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(x.Errors)), func(text string) bool { return text == drive.OtherReasons })
+	rest := x.Errors[loadrun.OtherReasons]
+	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(x.Errors)), func(text string) bool { return text == loadrun.OtherReasons })
 	slices.SortStableFunc(texts, func(a, b string) int { return cmp.Compare(x.Errors[b], x.Errors[a]) })
 	var all []string
 	for i, text := range texts {
@@ -217,9 +213,9 @@ func toSecond(n int64) string {
 }
 
 // tables are those with something in them.
-func (x *LoadRun) tables() []report.Titled {
-	times := report.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
-	row := func(what string, t meter.Times) {
+func (x *LoadRun) tables() []ui.Titled {
+	times := ui.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
+	row := func(what string, t engine.Times) {
 		if t.N > 0 {
 			times.Rows = append(times.Rows, []string{what, fmt.Sprint(t.N), unit.FormatSeconds(t.P50S), unit.FormatSeconds(t.P95S), unit.FormatSeconds(t.P99S), unit.FormatSeconds(t.MaxS)})
 		}
@@ -231,7 +227,7 @@ func (x *LoadRun) tables() []report.Titled {
 	row("pod scheduled"+toSecond(x.Times.WholeSeconds.Scheduled), x.Times.Scheduled)
 	row("pod ready"+toSecond(x.Times.WholeSeconds.Ready), x.Times.Ready)
 
-	calls := report.Grid{Head: []string{"by the API server's metrics", "calls", "p50", "p99", "objective", "verdict"}}
+	calls := ui.Grid{Head: []string{"by the API server's metrics", "calls", "p50", "p99", "objective", "verdict"}}
 	if s := x.Servers; s != nil {
 		for i, c := range s.Calls {
 			if i < shownCalls || c.Verdict == "missed" {
@@ -248,7 +244,7 @@ func (x *LoadRun) tables() []report.Titled {
 		}
 	}
 
-	gates := report.Grid{Head: []string{"expected", "verdict", "measured"}}
+	gates := ui.Grid{Head: []string{"expected", "verdict", "measured"}}
 	for _, gate := range x.Gates {
 		word := verdictNotMet
 		switch {
@@ -259,10 +255,10 @@ func (x *LoadRun) tables() []report.Titled {
 		}
 		gates.Rows = append(gates.Rows, []string{gate.Gate, word, gate.Text})
 	}
-	var all []report.Titled
-	for _, g := range []report.Grid{times, calls, gates} {
+	var all []ui.Titled
+	for _, g := range []ui.Grid{times, calls, gates} {
 		if len(g.Rows) > 0 {
-			all = append(all, report.Titled{Grid: g})
+			all = append(all, ui.Titled{Grid: g})
 		}
 	}
 	return all
@@ -318,11 +314,11 @@ func (x *LoadRun) where() string {
 
 // writePage writes the run as a page; err is what the run ends with.
 func (x *LoadRun) writePage(name string, err error) error {
-	page := report.Tables{Title: "Cluster load " + x.Run, Lines: append([]string{x.sum(), x.where()}, x.lines()...), Tables: x.tables()}
+	page := ui.Tables{Title: "Cluster load " + x.Run, Lines: append([]string{x.sum(), x.where()}, x.lines()...), Tables: x.tables()}
 	if page.Mark, page.Verdict = x.expected(); err != nil {
 		page.Verdict = err.Error()
-		if page.Mark == report.MarkGood {
-			page.Mark = report.MarkBad
+		if page.Mark == ui.MarkGood {
+			page.Mark = ui.MarkBad
 		}
 	}
 	f, err := os.Create(name)

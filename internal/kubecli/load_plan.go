@@ -12,16 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/discover"
-	"fettle.dev/fettle/internal/kube/load/measure"
-	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
-	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/tally"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
 	"fettle.dev/fettle/internal/kube/strict"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/rules"
@@ -35,7 +30,7 @@ type LoadPlan struct {
 	Notes  []string `json:"notes,omitempty"`
 	// Actions are how many patches, deletions and reads there are of what is made.
 	Actions map[string]int `json:"actions,omitempty"`
-	*tally.Tally
+	*plan.Tally
 }
 
 // actionsOf counts the actions of a plan by what they do; nil for none.
@@ -54,7 +49,7 @@ func actionsOf(p *plan.Plan) map[string]int {
 // actions are those of a plan in words.
 func (d *LoadPlan) actions() string {
 	text := ""
-	for _, x := range []struct{ do, one, more string }{{spec.Patch, "patch", "patches"}, {spec.Remove, "deletion", "deletions"}, {spec.Get, "read", "reads"}} {
+	for _, x := range []struct{ do, one, more string }{{plan.Patch, "patch", "patches"}, {plan.Remove, "deletion", "deletions"}, {plan.Get, "read", "reads"}} {
 		if n := d.Actions[x.do]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, either(n, x.one, x.more))
 		}
@@ -81,14 +76,14 @@ what the version of the cluster was tested with and what its nodes take. Nothing
 var versionText = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$`)
 
 // readLoad reads the file of a load; "-" is standard input.
-func (o *loadOptions) readLoad(args []string) (*spec.Load, error) {
+func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 	file := ""
 	if len(args) > 0 {
 		if file = args[0]; file == "" { // a variable that is not set, as like as not
 			return nil, ui.Exit(ui.Usage, errors.New("the name of the load's file is empty: want a file, or none at all for the load that is built in"))
 		}
 	}
-	var l *spec.Load
+	var l *plan.Load
 	var err error
 	if file == "-" {
 		var text []byte
@@ -106,7 +101,7 @@ func (o *loadOptions) readLoad(args []string) (*spec.Load, error) {
 		return nil, err
 	}
 	for _, g := range l.Gates {
-		if _, err := measure.ParseGate(g.Text); err != nil {
+		if _, err := load.ParseGate(g.Text); err != nil {
 			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: %w", g.At, err))
 		}
 	}
@@ -129,7 +124,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 		return err
 	}
 	var p *plan.Plan
-	var c *tally.Cluster
+	var c *plan.Cluster
 	if o.offline {
 		if p, err = plan.Compile(ctx, l, "plan", nil); ctx.Err() != nil {
 			return loadExit(ctx.Err())
@@ -137,7 +132,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 			return ui.Exit(ui.Usage, err)
 		}
 		if o.version != "" || quota != 0 {
-			c = &tally.Cluster{OpenShift: o.version, EtcdQuotaBytes: quota, EtcdQuotaSource: "--etcd-quota"}
+			c = &plan.Cluster{OpenShift: o.version, EtcdQuotaBytes: quota, EtcdQuotaSource: "--etcd-quota"}
 		}
 	} else {
 		cluster, err := a.loadCluster(o, 1)
@@ -147,7 +142,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 		if p, _, err = cluster.Plan(ctx, l, "plan"); err != nil {
 			return loadExit(err)
 		}
-		if c, err = discover.Cluster(ctx, cluster.Server); err != nil {
+		if c, err = loadrun.Cluster(ctx, cluster.Server); err != nil {
 			return loadExit(err)
 		}
 		if err := o.askEtcd(ctx, cluster.Server, nil, c); err != nil {
@@ -171,7 +166,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 }
 
 // tallyOf adds a plan up, with the figures of the catalogue.
-func tallyOf(ctx context.Context, p *plan.Plan, c *tally.Cluster) (*tally.Tally, error) {
+func tallyOf(ctx context.Context, p *plan.Plan, c *plan.Cluster) (*plan.Tally, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
 		return nil, err
@@ -180,28 +175,28 @@ func tallyOf(ctx context.Context, p *plan.Plan, c *tally.Cluster) (*tally.Tally,
 	if err != nil {
 		return nil, err
 	}
-	return tally.Of(ctx, p, figures, c)
+	return plan.Of(ctx, p, figures, c)
 }
 
 // brakeNotes say that the brake would end a run whose objects fit into etcd.
-func brakeNotes(t *tally.Tally, off bool) []string {
+func brakeNotes(t *plan.Tally, off bool) []string {
 	for _, l := range t.Limits {
-		if l.What == tally.BytesInEtcd && !off && !l.Over && float64(l.Value) > observe.QuotaShare*float64(l.Maximum) {
-			return []string{fmt.Sprintf("%s in etcd are more than the %.0f %% of its quota of %s at which the brake ends a run: --no-brake goes on", figure(l, l.Value), 100*observe.QuotaShare, figure(l, l.Maximum))}
+		if l.What == plan.BytesInEtcd && !off && !l.Over && float64(l.Value) > loadrun.QuotaShare*float64(l.Maximum) {
+			return []string{fmt.Sprintf("%s in etcd are more than the %.0f %% of its quota of %s at which the brake ends a run: --no-brake goes on", figure(l, l.Value), 100*loadrun.QuotaShare, figure(l, l.Maximum))}
 		}
 	}
 	return nil
 }
 
 // gateNotes say which of a file's gates its objects are too few for.
-func gateNotes(l *spec.Load, p *plan.Plan) []string {
+func gateNotes(l *plan.Load, p *plan.Plan) []string {
 	if len(l.Gates) == 0 {
 		return nil
 	}
-	answers := measure.AnswersOf(p, nil)
+	answers := load.AnswersOf(p, nil)
 	var all []string
 	for _, text := range l.Gates {
-		g, err := measure.ParseGate(text.Text)
+		g, err := load.ParseGate(text.Text)
 		if err != nil {
 			continue // readLoad has refused it
 		}
@@ -214,7 +209,7 @@ func gateNotes(l *spec.Load, p *plan.Plan) []string {
 
 // planVerdict refuses what the cluster cannot hold. Without a cluster it is not known what
 // kinds there are.
-func planVerdict(t *tally.Tally, offline bool) error {
+func planVerdict(t *plan.Tally, offline bool) error {
 	if len(t.Missing) > 0 && !offline {
 		return ui.Retry(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "take them out of the load, or install what has them (kubectl api-resources shows what there is)")
 	}
@@ -230,8 +225,8 @@ func planVerdict(t *tally.Tally, offline bool) error {
 }
 
 // figure is one of a limit for people.
-func figure(l tally.Limit, n int) string {
-	if l.What == tally.BytesInEtcd {
+func figure(l plan.Limit, n int) string {
+	if l.What == plan.BytesInEtcd {
 		return unit.Size(n).Human()
 	}
 	return fmt.Sprint(n)
@@ -249,7 +244,7 @@ func (a *app) printPlan(d *LoadPlan) {
 		pods += fmt.Sprintf(" and %d more on each node", d.PerNode)
 	}
 	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for%s\n\n", counted(d.Objects, "object"), pods, unit.Size(d.EtcdBytes).Human(), counted(d.Steps, "step"), d.actions())
-	g := report.Grid{Head: []string{"kind", "objects", "in etcd"}}
+	g := ui.Grid{Head: []string{"kind", "objects", "in etcd"}}
 	for _, k := range d.Kinds {
 		name := k.Kind + " " + k.APIVersion
 		for _, m := range d.Missing {
@@ -267,7 +262,7 @@ func (a *app) printPlan(d *LoadPlan) {
 		return
 	}
 	fmt.Fprintln(a.screen.Out)
-	g = report.Grid{Head: []string{"there will be", "number", "maximum", "verdict", "source"}}
+	g = ui.Grid{Head: []string{"there will be", "number", "maximum", "verdict", "source"}}
 	for _, l := range d.Limits {
 		word, what := "within", l.What
 		if l.Over {

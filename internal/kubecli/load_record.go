@@ -13,17 +13,15 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/record"
-	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/store"
-	"fettle.dev/fettle/internal/kube/load/tally"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
 // knows takes note of a cluster as it was before the run.
-func (d *driven) knows(c *tally.Cluster) {
+func (d *driven) knows(c *plan.Cluster) {
 	d.facts.Settings["nodes"] = fmt.Sprint(c.Nodes)
 	d.facts.Settings["pods that the nodes take"] = fmt.Sprint(c.Room)
 	d.facts.Settings["pods before"] = fmt.Sprint(c.Have["pods"])
@@ -33,7 +31,7 @@ func (d *driven) knows(c *tally.Cluster) {
 }
 
 // keepRecord keeps what was measured beside the run's journal.
-func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, l *spec.Load, out *load.Result, doc *LoadRun) error {
+func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, doc *LoadRun) error {
 	if out.Created == out.Found {
 		return nil
 	}
@@ -52,15 +50,15 @@ func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, 
 	if err != nil {
 		return err
 	}
-	r := &record.Run{
+	r := &load.Run{
 		Command: "kubectl fettle load run " + l.File, Version: a.version, Began: d.began, Ended: time.Now(), Verdict: doc.sum(), Facts: d.facts,
-		Body: record.Body{Cluster: uid, Run: d.id, Shape: record.ShapeOf(d.plan, d.wide, d.rate), Series: d.meter.Series(), Result: text},
+		Body: load.Body{Cluster: uid, Run: d.id, Shape: load.ShapeOf(d.plan, d.wide, d.rate), Series: d.meter.Series(), Result: text},
 	}
 	if out.Created+out.Reused < d.plan.Len() {
 		r.Body.Cut = &evidence.Cut{Done: out.Created + out.Reused, Planned: d.plan.Len(), Of: "objects"}
 	}
 	r.Body.Servers(out.Servers)
-	e, err := record.Keep(cluster.Store.Records(d.id), r)
+	e, err := load.Keep(cluster.Store.Records(d.id), r)
 	if err != nil {
 		return fmt.Errorf("the record of the run: %w", err)
 	}
@@ -100,8 +98,8 @@ func (a *app) loadCompare(o *loadOptions, first, second string) error {
 			return err
 		}
 	}
-	found, err := record.Compare(runs[0], runs[1], margin, o.force)
-	var refused *record.Refused
+	found, err := load.Compare(runs[0], runs[1], margin, o.force)
+	var refused *load.RecordRefused
 	if errors.As(err, &refused) {
 		return ui.Retry(ui.Refused, err, "--force compares them anyway", "--force")
 	}
@@ -111,12 +109,12 @@ func (a *app) loadCompare(o *loadOptions, first, second string) error {
 	if a.data() {
 		return a.result(found, nil)
 	}
-	report.Compared(a.screen, found)
+	prove.PrintComparison(a.screen, found)
 	return nil
 }
 
 // recordNamed is the record of a run, or the one in a file.
-func recordNamed(s store.Store, name string) (*evidence.Run, error) {
+func recordNamed(s loadrun.Store, name string) (*evidence.Run, error) {
 	if _, err := os.Stat(name); err == nil {
 		runs, err := evidence.ReadFile(name)
 		if err != nil {
@@ -132,7 +130,7 @@ func recordNamed(s store.Store, name string) (*evidence.Run, error) {
 	if _, err := s.Load(name); err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	r, err := record.Last(s.Records(name))
+	r, err := load.Last(s.Records(name))
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", name, err)
 	}

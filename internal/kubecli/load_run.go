@@ -13,16 +13,9 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/discover"
-	"fettle.dev/fettle/internal/kube/load/drive"
-	"fettle.dev/fettle/internal/kube/load/follow"
-	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/lean"
-	"fettle.dev/fettle/internal/kube/load/measure"
-	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
-	"fettle.dev/fettle/internal/kube/load/record"
-	"fettle.dev/fettle/internal/kube/load/spec"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -69,11 +62,11 @@ stays, for the next resume, or for undo. Its gates are those of the run, and --s
 // driven is a run under way, as the verbs see it.
 type driven struct {
 	id     string
-	facts  record.Facts
+	facts  load.Facts
 	wide   int
 	rate   float64
 	plan   *plan.Plan
-	meter  *measure.Meter
+	meter  *load.Meter
 	began  time.Time
 	done   atomic.Int64
 	before int
@@ -81,20 +74,20 @@ type driven struct {
 	// resumed says that a process before this one has begun.
 	resumed bool
 	// gates are those that were asked for.
-	gates []*measure.Gate
+	gates []*load.Gate
 }
 
 // watch sets up what is measured and shown.
 func (d *driven) watch(a *app, x *load.Options) {
-	x.Begun = func(id string, p *plan.Plan, state *journal.State) {
-		d.id, d.plan, d.meter, d.began = id, p, measure.New(p), time.Now()
-		d.before = state.Count(journal.Created) + state.Count(journal.Reused)
+	x.Begun = func(id string, p *plan.Plan, state *loadrun.State) {
+		d.id, d.plan, d.meter, d.began = id, p, load.New(p), time.Now()
+		d.before = state.Count(loadrun.Created) + state.Count(loadrun.Reused)
 		for _, n := range p.Notes {
 			a.screen.Say("%s", n)
 		}
 		a.screen.Say("run %s: %s; its journal is in %s", id, counted(p.Len()-d.before, "object"), filepath.Join(d.store, id))
 		if len(d.gates) > 0 {
-			answers := measure.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == journal.Created || was == journal.Reused })
+			answers := load.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == loadrun.Created || was == loadrun.Reused })
 			for _, g := range d.gates {
 				if why := g.TooFew(answers); why != "" {
 					a.screen.Say("%s", why)
@@ -104,7 +97,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 		lean.GiveBack(host.Live())
 	}
 	var shown atomic.Int64
-	x.On = func(answer drive.Answer) {
+	x.On = func(answer loadrun.Answer) {
 		d.meter.Answer(answer)
 		n := d.done.Add(1)
 		// At most five times a second, by whoever comes first.
@@ -112,8 +105,8 @@ func (d *driven) watch(a *app, x *load.Options) {
 			a.screen.Status("%d of %d objects", n+int64(d.before), d.plan.Len())
 		}
 	}
-	x.Pod = func(s follow.Seen) { d.meter.Pod(s) }
-	x.OnAct = func(acted drive.Acted) { d.meter.Act(acted) }
+	x.Pod = func(s loadrun.Seen) { d.meter.Pod(s) }
+	x.OnAct = func(acted loadrun.Acted) { d.meter.Act(acted) }
 }
 
 func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error {
@@ -146,7 +139,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		a.screen.Say("%s", n)
 	}
 	for _, text := range o.slo { // for who goes on with the run
-		l.Gates = append(l.Gates, spec.Gate{At: "--slo", Text: text})
+		l.Gates = append(l.Gates, plan.Gate{At: "--slo", Text: text})
 	}
 	d := &driven{store: cluster.Store.Dir, wide: inFlightOf(x.InFlight, l), rate: rateOf(x.Rate, l)}
 	d.facts.Settings = map[string]string{}
@@ -158,7 +151,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		if err != nil {
 			return loadExit(err)
 		}
-		c, err := discover.Cluster(ctx, cluster.Server)
+		c, err := loadrun.Cluster(ctx, cluster.Server)
 		if ctx.Err() != nil {
 			return loadExit(ctx.Err())
 		}
@@ -205,24 +198,24 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	return a.loadEnd(ctx, o, cluster, d, l, out, gates, asked, err)
 }
 
-func inFlightOf(asked int, l *spec.Load) int {
+func inFlightOf(asked int, l *plan.Load) int {
 	switch {
 	case asked > 0:
 		return asked
 	case l != nil && l.InFlight > 0:
 		return min(l.InFlight, mostInFlight)
 	}
-	return drive.DefaultInFlight
+	return loadrun.DefaultInFlight
 }
 
-func rateOf(asked float64, l *spec.Load) float64 {
+func rateOf(asked float64, l *plan.Load) float64 {
 	if asked > 0 {
 		return asked
 	}
 	return l.Rate
 }
 
-func gateTexts(l *spec.Load) []string {
+func gateTexts(l *plan.Load) []string {
 	var all []string
 	for _, g := range l.Gates {
 		all = append(all, g.Text)
@@ -279,9 +272,9 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 }
 
 // loadEnd is what comes after a run: the verdict, and the clean-up.
-func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster, d *driven, l *spec.Load, out *load.Result, gates []*measure.Gate, asked bool, err error) error {
+func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, gates []*load.Gate, asked bool, err error) error {
 	a.screen.Status("")
-	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out.Outcome))
+	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out.DriveOutcome))
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
 	switch {
 	case interrupted && (o.keep || d.resumed):
@@ -291,7 +284,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 		doc.State = "interrupted"
 		err = ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	case err != nil:
-		if doc.State = "failed"; errors.Is(err, observe.ErrBrake) {
+		if doc.State = "failed"; errors.Is(err, loadrun.ErrBrake) {
 			doc.State = "stopped by the brake"
 		}
 		code := ui.Code(loadExit(err))

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/store"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -19,7 +19,7 @@ const standingWithin = 20 * time.Second
 // that they made, or whose loads are lost, and says what there is. lost and runs are of those
 // of kept, in their order. Its error
 // is that there are such; that the cluster cannot be asked is said, and is none.
-func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []store.Kept, lost []bool, runs []LoadRunStatus) error {
+func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []loadrun.StoreKept, lost []bool, runs []LoadRunStatus) error {
 	if !slices.ContainsFunc(kept, load.Doubtful) && !slices.Contains(lost, true) {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []store.Kep
 // unloaded is the error of a run whose load cannot be read: of one that there is, with what
 // of it is in the cluster.
 func (a *app) unloaded(ctx context.Context, o *loadOptions, id string, why error) error {
-	var damaged *store.Damaged
+	var damaged *loadrun.Damaged
 	if !errors.As(why, &damaged) {
 		return ui.Exit(ui.Usage, why)
 	}

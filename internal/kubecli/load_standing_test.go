@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/plan"
-	"fettle.dev/fettle/internal/kube/load/store"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -58,12 +57,12 @@ func TestLostJournal(t *testing.T) {
 		"whole, status":         {3, []any{space(0), space(1)}, "status", ui.Done, []string{"stopped"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := store.Store{Dir: t.TempDir()}
-			j, err := s.Create(&store.Run{ID: id, Load: l}, journal.Header{Run: id, Began: time.Unix(1, 0), Cluster: "c1", Objects: p.Len(), Plan: p.Sum()})
+			s := loadrun.Store{Dir: t.TempDir()}
+			j, err := s.Create(&loadrun.StoredRun{ID: id, Load: l}, loadrun.Header{Run: id, Began: time.Unix(1, 0), Cluster: "c1", Objects: p.Len(), Plan: p.Sum()})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := j.Begin(journal.Running); err != nil {
+			if err := j.Begin(loadrun.Running); err != nil {
 				t.Fatal(err)
 			}
 			if err := j.Reserve(p.Len()); err != nil {

@@ -10,10 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/lean"
-	"fettle.dev/fettle/internal/kube/load/store"
-	"fettle.dev/fettle/internal/report"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -71,17 +69,17 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 		} else {
 			h := k.State.Header
 			r.File, r.Server, r.Began, r.Phase, r.Objects = h.File, h.Server, h.Began, phaseOf(k.State), h.Objects
-			r.Created, r.Reused, r.Failed = k.State.Count(journal.Created), k.State.Count(journal.Reused), k.State.Count(journal.Failed)
-			r.Removed, r.Kept = k.State.Count(journal.Gone), k.State.Count(journal.Kept)
+			r.Created, r.Reused, r.Failed = k.State.Count(loadrun.Created), k.State.Count(loadrun.Reused), k.State.Count(loadrun.Failed)
+			r.Removed, r.Kept = k.State.Count(loadrun.Gone), k.State.Count(loadrun.JournalKept)
 		}
 		doc.Runs = append(doc.Runs, r)
 	}
 	lost := make([]bool, len(kept))
 	for i, k := range kept {
-		if k.Err == nil && (k.State.Phase == journal.Undone || k.State.Held) {
+		if k.Err == nil && (k.State.Phase == loadrun.Undone || k.State.Held) {
 			continue // nobody will ask for what it was to make
 		}
-		var damaged *store.Damaged
+		var damaged *loadrun.Damaged
 		if _, err := s.Load(k.ID); errors.As(err, &damaged) {
 			lost[i] = true
 			r := &doc.Runs[i]
@@ -96,10 +94,10 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 		a.screen.Say("there are no runs in %s", s.Dir)
 		return nil
 	}
-	g := report.Grid{Head: []string{"run", "phase", "objects", "there", "failed", "removed", "kept", "file"}}
+	g := ui.Grid{Head: []string{"run", "phase", "objects", "there", "failed", "removed", "kept", "file"}}
 	for _, r := range doc.Runs {
 		there := r.Created + r.Unnoted
-		if r.Phase != string(journal.Undone) {
+		if r.Phase != string(loadrun.Undone) {
 			there += r.Reused // of an undone run they are nothing that is left
 		}
 		g.Rows = append(g.Rows, []string{r.Run, r.Phase, fmt.Sprint(r.Objects), fmt.Sprint(there), fmt.Sprint(r.Failed), fmt.Sprint(r.Removed), fmt.Sprint(r.Kept), r.File})
@@ -113,12 +111,12 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 
 // phaseOf is what a run is at. What was begun, and nobody is at, was stopped: resume or undo
 // goes on with it.
-func phaseOf(s *journal.State) string {
+func phaseOf(s *loadrun.State) string {
 	switch {
 	case s.Held:
-	case s.Phase == journal.Running, s.Phase == "": // no phase: cut off behind its header
+	case s.Phase == loadrun.Running, s.Phase == "": // no phase: cut off behind its header
 		return "stopped"
-	case s.Phase == journal.Undoing:
+	case s.Phase == loadrun.Undoing:
 		return "undo incomplete"
 	}
 	return string(s.Phase)

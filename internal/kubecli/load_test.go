@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	kubeapi "fettle.dev/fettle/internal/kube/api"
-	"fettle.dev/fettle/internal/kube/load/tally"
+	"fettle.dev/fettle/internal/kube/cluster"
+	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -245,7 +245,7 @@ func TestQuotaOfBrake(t *testing.T) {
 		}
 		x, err := c.o.driving()
 		if err == nil {
-			err = (&app{}).loadEtcd(t.Context(), &c.o, kubeapi.New(base, http.DefaultTransport), &x)
+			err = (&app{}).loadEtcd(t.Context(), &c.o, cluster.New(base, http.DefaultTransport), &x)
 		}
 		h.Close()
 		if err != nil || x.QuotaBytes != c.want {
@@ -256,8 +256,8 @@ func TestQuotaOfBrake(t *testing.T) {
 
 // TestBrakeNotes: what fits into etcd, and not under the brake, is said beforehand.
 func TestBrakeNotes(t *testing.T) {
-	of := func(mib int, over bool) *tally.Tally {
-		return &tally.Tally{Limits: []tally.Limit{{What: "pods", Value: 90, Maximum: 100}, {What: tally.BytesInEtcd, Value: mib << 20, Maximum: 100 << 20, Over: over}}}
+	of := func(mib int, over bool) *plan.Tally {
+		return &plan.Tally{Limits: []plan.Limit{{What: "pods", Value: 90, Maximum: 100}, {What: plan.BytesInEtcd, Value: mib << 20, Maximum: 100 << 20, Over: over}}}
 	}
 	if got := brakeNotes(of(81, false), false); len(got) != 1 || got[0] != "81.0 MiB in etcd are more than the 80 % of its quota of 100 MiB at which the brake ends a run: --no-brake goes on" {
 		t.Errorf("%q", got)

@@ -14,8 +14,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/journal"
-	"fettle.dev/fettle/internal/kube/load/store"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -187,7 +186,7 @@ func TestOtherPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	const id = "20990101-000000-000"
-	j, err := store.Store{Dir: "runs"}.Create(&store.Run{ID: id, Load: l}, journal.Header{Run: id, Began: time.Unix(1, 0), Cluster: "c1", Objects: 5, Plan: "of another version"})
+	j, err := loadrun.Store{Dir: "runs"}.Create(&loadrun.StoredRun{ID: id, Load: l}, loadrun.Header{Run: id, Began: time.Unix(1, 0), Cluster: "c1", Objects: 5, Plan: "of another version"})
 	if err != nil {
 		t.Fatal(err)
 	}

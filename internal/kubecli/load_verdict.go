@@ -3,7 +3,6 @@ package kubecli
 import (
 	"fmt"
 
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -60,12 +59,12 @@ func (x *LoadRun) judge(asked bool) error {
 }
 
 // expected is the verdict in words.
-func (x *LoadRun) expected() (report.Mark, string) {
+func (x *LoadRun) expected() (ui.Mark, string) {
 	switch x.Verdict {
 	case verdictMet:
-		return report.MarkGood, "what was expected is met"
+		return ui.MarkGood, "what was expected is met"
 	case verdictNotMet:
-		return report.MarkBad, "what was expected is not met"
+		return ui.MarkBad, "what was expected is not met"
 	case verdictOpen:
 		unknown := 0
 		for _, g := range x.Gates {
@@ -73,7 +72,7 @@ func (x *LoadRun) expected() (report.Mark, string) {
 				unknown++
 			}
 		}
-		return report.MarkOpen, fmt.Sprintf("whether what was expected is met cannot be told: of %s %d had too few answers", counted(len(x.Gates), "gate"), unknown)
+		return ui.MarkOpen, fmt.Sprintf("whether what was expected is met cannot be told: of %s %d had too few answers", counted(len(x.Gates), "gate"), unknown)
 	}
-	return report.MarkBad, "not judged: the run did not come to its end"
+	return ui.MarkBad, "not judged: the run did not come to its end"
 }

@@ -9,16 +9,16 @@ import (
 	"slices"
 
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // loadVisited is the end of a run that is a visit of an experiment: what it has made is
 // removed, nothing is kept of it, and its numbers are printed.
-func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven, l *spec.Load, out *load.Result, err error) error {
+func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, err error) error {
 	a.screen.Status("")
-	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(nil, out.Outcome))
+	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(nil, out.DriveOutcome))
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		doc.State = "interrupted"
@@ -68,7 +68,7 @@ func (x *LoadRun) unmeasured() error {
 // its name, the number, its unit.
 func (x *LoadRun) numbers() []string {
 	var all []string
-	add := func(what string, t meter.Times) {
+	add := func(what string, t engine.Times) {
 		if t.N == 0 {
 			return
 		}

@@ -7,13 +7,9 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/drive"
-	"fettle.dev/fettle/internal/kube/load/measure"
-	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
-	"fettle.dev/fettle/internal/kube/load/spec"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
 	"fettle.dev/fettle/internal/kube/strict"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -52,13 +48,13 @@ func TestLoadStdin(t *testing.T) {
 
 // TestOne: one thing is called one.
 func TestOne(t *testing.T) {
-	p, err := plan.Compile(t.Context(), &spec.Load{Stages: []spec.Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1}}}, "r", nil)
+	p, err := plan.Compile(t.Context(), &plan.Load{Stages: []plan.Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1}}}, "r", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	of := func(n int) *LoadRun {
-		out := &load.Result{Outcome: &drive.Outcome{Created: n, Throttled: int64(n), NotReady: n, Errors: map[string]int{"full": n}}}
-		return newLoadRun(&driven{plan: p}, &spec.Load{}, out, measure.New(p), nil)
+		out := &load.Result{DriveOutcome: &loadrun.DriveOutcome{Created: n, Throttled: int64(n), NotReady: n, Errors: map[string]int{"full": n}}}
+		return newLoadRun(&driven{plan: p}, &plan.Load{}, out, load.New(p), nil)
 	}
 	for n, want := range map[int][]string{
 		1: {"done: 1 object made, 1 not ready; 0/s, throttled 1 time", "1 time: full", "1 object was not ready"},
@@ -77,30 +73,30 @@ func TestOne(t *testing.T) {
 // TestVerdict: what nobody can tell is neither met nor missed, on the page and elsewhere,
 // and what is missed hides behind nothing that cannot be told.
 func TestVerdict(t *testing.T) {
-	met, unknown, missed := measure.Result{Gate: "a", Met: true}, measure.Result{Gate: "b", Unknown: true, Text: "4 answers"}, measure.Result{Gate: "c", Text: "2 s"}
-	slow := &observe.Servers{Calls: []observe.Calls{{Series: observe.Series{Verb: "GET", Resource: "pods", Scope: "resource"}, P99S: 2, LimitS: 1, Verdict: "missed"}}}
+	met, unknown, missed := load.Measured{Gate: "a", Met: true}, load.Measured{Gate: "b", Unknown: true, Text: "4 answers"}, load.Measured{Gate: "c", Text: "2 s"}
+	slow := &loadrun.Servers{Calls: []loadrun.Calls{{Series: loadrun.Series{Verb: "GET", Resource: "pods", Scope: "resource"}, P99S: 2, LimitS: 1, Verdict: "missed"}}}
 	for _, c := range []struct {
-		gates   []measure.Result
+		gates   []load.Measured
 		asked   bool
 		failed  int
-		servers *observe.Servers
+		servers *loadrun.Servers
 		err     string
 		code    int
 		verdict string
-		mark    report.Mark
+		mark    ui.Mark
 		says    string
 	}{
-		{gates: []measure.Result{met, met}, verdict: "met", mark: report.MarkGood, says: "what was expected is met"},
-		{gates: []measure.Result{met, unknown}, verdict: "cannot tell", mark: report.MarkOpen, says: "of 2 gates 1 had too few answers"},
-		{gates: []measure.Result{unknown}, asked: true, err: "whether b is met is not known: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: report.MarkOpen, says: "of 1 gate 1"},
-		{gates: []measure.Result{unknown, missed}, asked: true, err: "c is not met: 2 s", code: ui.GateNotMet, verdict: "not met", mark: report.MarkBad, says: "is not met"},
-		{gates: []measure.Result{unknown}, failed: 1, err: "1 of 3 objects could not be made", code: ui.Partial, verdict: "not met", mark: report.MarkBad, says: "is not met"},
-		{gates: []measure.Result{met}, servers: slow, err: "the API server's own metrics: GET of pods", code: ui.GateNotMet, verdict: "not met", mark: report.MarkBad, says: "is not met"},
-		{gates: []measure.Result{met}, asked: true, servers: slow, verdict: "met", mark: report.MarkGood, says: "is met"},
+		{gates: []load.Measured{met, met}, verdict: "met", mark: ui.MarkGood, says: "what was expected is met"},
+		{gates: []load.Measured{met, unknown}, verdict: "cannot tell", mark: ui.MarkOpen, says: "of 2 gates 1 had too few answers"},
+		{gates: []load.Measured{unknown}, asked: true, err: "whether b is met is not known: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: ui.MarkOpen, says: "of 1 gate 1"},
+		{gates: []load.Measured{unknown, missed}, asked: true, err: "c is not met: 2 s", code: ui.GateNotMet, verdict: "not met", mark: ui.MarkBad, says: "is not met"},
+		{gates: []load.Measured{unknown}, failed: 1, err: "1 of 3 objects could not be made", code: ui.Partial, verdict: "not met", mark: ui.MarkBad, says: "is not met"},
+		{gates: []load.Measured{met}, servers: slow, err: "the API server's own metrics: GET of pods", code: ui.GateNotMet, verdict: "not met", mark: ui.MarkBad, says: "is not met"},
+		{gates: []load.Measured{met}, asked: true, servers: slow, verdict: "met", mark: ui.MarkGood, says: "is met"},
 	} {
 		x := &LoadRun{Verdict: "none", Gates: c.gates, Servers: c.servers}
 		x.Objects.Planned, x.Objects.Created, x.Objects.Failed = 3, 3-c.failed, c.failed
-		if mark, text := x.expected(); mark != report.MarkBad || !strings.HasPrefix(text, "not judged") {
+		if mark, text := x.expected(); mark != ui.MarkBad || !strings.HasPrefix(text, "not judged") {
 			t.Errorf("before its end: %s %s", mark, text)
 		}
 		err := x.judge(c.asked)
@@ -124,7 +120,7 @@ func TestVerdict(t *testing.T) {
 
 // TestReasons: the commonest reason is the first, and those that were not told apart the last.
 func TestReasons(t *testing.T) {
-	x := &LoadRun{Errors: map[string]int{drive.OtherReasons: 30, "a": 1, "b": 7, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1}}
+	x := &LoadRun{Errors: map[string]int{loadrun.OtherReasons: 30, "a": 1, "b": 7, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1}}
 	if got := strings.Join(x.reasons(), "|"); got != "7 times: b|1 time: a|1 time: c|1 time: d|1 time: e|32 times: for other reasons (--output json has more of them)" {
 		t.Error(got)
 	}

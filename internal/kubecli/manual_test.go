@@ -19,8 +19,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/kube/admission/node"
-	"fettle.dev/fettle/internal/kube/admission/podresources"
+	"fettle.dev/fettle/internal/kube/pod/admission/node"
 )
 
 var update = flag.Bool("update", os.Getenv("FETTLE_UPDATE_GOLDEN") == "1", "write the examples' output in the manual anew")
@@ -72,7 +71,7 @@ func worker(t *testing.T, dir string) {
 			Spec:       core.PodSpec{Containers: []core.Container{{Name: "c", Resources: core.ResourceRequirements{Requests: list("cpu", "4", "memory", "8Gi"), Limits: list("cpu", "4", "memory", "8Gi")}}}},
 			Status:     core.PodStatus{Phase: core.PodRunning},
 		}}},
-		Resources: &podresources.Answer{Allocatable: []podresources.Devices{{Resource: "example.com/nic", IDs: []string{"eth0", "eth1"}, NUMA: []int{1}}}, Pods: []podresources.Pod{}},
+		Resources: &node.Answer{Allocatable: []node.Devices{{Resource: "example.com/nic", IDs: []string{"eth0", "eth1"}, NUMA: []int{1}}}, Pods: []node.ListedPod{}},
 	}
 	if err := s.Save(dir); err != nil {
 		t.Fatal(err)

@@ -16,14 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"fettle.dev/fettle/deploy"
-	"fettle.dev/fettle/internal/kube/boundary"
-	"fettle.dev/fettle/internal/kube/health/control"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
-	"fettle.dev/fettle/internal/kube/kubeletoperator"
+	"fettle.dev/fettle/internal/kube/cluster"
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/machine"
-	"fettle.dev/fettle/internal/kube/metric"
 	"fettle.dev/fettle/internal/kube/operator"
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/profiles"
@@ -47,12 +43,12 @@ func (d *deciding) flags(c *cobra.Command) {
 	f.StringVar(&d.allow, "allow", "", "what profiles may do beyond the boundary: some of script,bootloader,service,systemd,modules,exec")
 }
 
-func (d *deciding) options() (recommend.Options, error) {
-	allow, err := boundary.ParseAllow(d.allow)
+func (d *deciding) options() (tuned.Options, error) {
+	allow, err := tuned.ParseAllow(d.allow)
 	if err != nil {
-		return recommend.Options{}, ui.Exit(ui.Usage, fmt.Errorf("--allow: %w", err))
+		return tuned.Options{}, ui.Exit(ui.Usage, fmt.Errorf("--allow: %w", err))
 	}
-	return recommend.Options{PodLabels: d.podLabels, Allow: allow, Builtin: profiles.FS}, nil
+	return tuned.Options{PodLabels: d.podLabels, Allow: allow, Builtin: profiles.FS}, nil
 }
 
 func operatorCommand(a *app) *cobra.Command {
@@ -60,7 +56,7 @@ func operatorCommand(a *app) *cobra.Command {
 	var d deciding
 	var debug bool
 	adopt := adopting{}
-	machines := control.Options{Namespaces: []string{machine.Namespace}}
+	machines := operator.HealthOptions{Namespaces: []string{machine.Namespace}}
 	c := &cobra.Command{
 		Use: "operator", Short: "Keep the nodes as Tuned and KubeletConfig objects want them (runs in the cluster)",
 		Long: `operator decides which profile each node gets, by the Tuned objects of its
@@ -106,13 +102,13 @@ upgrade runs.`,
 			o.Log = logTo(a.screen.Err, debug)
 			o.Adopt, machines.Adopt, machines.Log = adopt[adoptTuned], adopt[adoptMachines], o.Log
 			o.Parts = []operator.Part{{
-				AddToScheme: kubeletconfig.AddToScheme,
+				AddToScheme: kubelet.AddToScheme,
 				Add: func(m manager.Manager, worked func()) error {
-					return kubeletoperator.Add(m, worked, kubeletoperator.Options{Adopt: adopt[adoptKubelets], Log: o.Log})
+					return operator.AddKubelet(m, worked, operator.KubeletOptions{Adopt: adopt[adoptKubelets], Log: o.Log})
 				},
 			}, {
 				AddToScheme: machine.AddToScheme,
-				Add:         func(m manager.Manager, worked func()) error { return control.Add(m, worked, machines) },
+				Add:         func(m manager.Manager, worked func()) error { return operator.AddHealth(m, worked, machines) },
 			}}
 			return a.operate(c.Context(), o)
 		},
@@ -142,7 +138,7 @@ func namespacesOf(list []string) (out []string) {
 }
 
 // metricFlags are the options of a verb that has metrics.
-func metricFlags(f *pflag.FlagSet, o *metric.Options, address string) {
+func metricFlags(f *pflag.FlagSet, o *cluster.Options, address string) {
 	f.StringVar(&o.Address, "metrics-address", address, "where metrics are served, HOST:PORT; 0 for nowhere")
 	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over plain HTTP, to everybody who reaches the address (else HTTPS, to whom the cluster lets get /metrics)")
 	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a certificate that nobody has signed)")

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -64,14 +64,14 @@ func operatorSize(t *testing.T, nodes int, mostRSS, mostCPU float64) {
 		s.put("machines", m)
 	}
 
-	metrics := fmt.Sprint("127.0.0.1:", testroot.Port(t))
+	metrics := fmt.Sprint("127.0.0.1:", root.Port(t))
 	config := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}]}`, s.URL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	c := exec.Command(testroot.Program(t, "./cmd/kubectl-fettle"), "operator", "--kubeconfig="+config, "--leader-elect=false", "--metrics-address="+metrics, "--metrics-open", "--health-address=0")
+	c := exec.Command(root.Program(t, "./cmd/kubectl-fettle"), "operator", "--kubeconfig="+config, "--leader-elect=false", "--metrics-address="+metrics, "--metrics-open", "--health-address=0")
 	c.Stdout, c.Stderr = &log, &log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

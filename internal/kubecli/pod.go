@@ -17,19 +17,18 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
-	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/kube/admission/node"
-	"fettle.dev/fettle/internal/kube/admission/podresources"
 	"fettle.dev/fettle/internal/kube/corestate"
+	"fettle.dev/fettle/internal/kube/pod/admission/node"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/wording"
 )
 
 func podCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "pod", Short: "Say which CPUs, memory and devices a pod will get on a node, and whether it has them",
-		Args: command.KnownVerb,
+		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(podExplainCommand(a), podVerifyCommand(a), podRecordCommand(a))
@@ -113,9 +112,9 @@ func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	}
 	without := ""
 	if silent > 0 {
-		without = fmt.Sprintf("; %s no boot id at all, which its kubelet says when it runs", wording.Count(silent, "node")+map[bool]string{true: " has", false: " have"}[silent == 1])
+		without = fmt.Sprintf("; %s no boot id at all, which its kubelet says when it runs", text.Count(silent, "node")+map[bool]string{true: " has", false: " have"}[silent == 1])
 	}
-	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is no node of this cluster: of its %s none has the boot id %s%s", p.h.Name, wording.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
+	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is no node of this cluster: of its %s none has the boot id %s%s", p.h.Name, text.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
 }
 
 // booted is the node that runs the boot of a kernel, nil for none.
@@ -196,8 +195,8 @@ func (a *app) snapshot(ctx context.Context, name string, o machineOptions) (*nod
 	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {
 		return nil, err
 	}
-	socket := filepath.Join("/", o.root, o.kubeletDir, podresources.Socket)
-	if s.Resources, err = podresources.Ask(ctx, socket); err != nil {
+	socket := filepath.Join("/", o.root, o.kubeletDir, node.Socket)
+	if s.Resources, err = node.Ask(ctx, socket); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

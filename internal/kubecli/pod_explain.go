@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/kube/admission"
-	"fettle.dev/fettle/internal/kube/admission/explain"
-	"fettle.dev/fettle/internal/kube/admission/node"
-	"fettle.dev/fettle/internal/kube/admission/podfile"
+	"fettle.dev/fettle/internal/kube/pod/admission"
+	"fettle.dev/fettle/internal/kube/pod/admission/explain"
+	"fettle.dev/fettle/internal/kube/pod/admission/node"
+	"fettle.dev/fettle/internal/kube/pod/admission/podfile"
 	"fettle.dev/fettle/internal/ui"
 )
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/admission/state"
-	"fettle.dev/fettle/internal/kube/admission/state/checksum"
+	"fettle.dev/fettle/internal/kube/pod/admission/state"
+	"fettle.dev/fettle/internal/kube/pod/admission/state/checksum"
 	"fettle.dev/fettle/internal/ui"
 )
 

@@ -10,11 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/admission/node"
 	"fettle.dev/fettle/internal/kube/corestate"
-	"fettle.dev/fettle/internal/kube/pinning"
-	"fettle.dev/fettle/internal/kube/pinning/live"
-	"fettle.dev/fettle/internal/report"
+	kubepod "fettle.dev/fettle/internal/kube/pod"
+	"fettle.dev/fettle/internal/kube/pod/admission/node"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -42,11 +40,11 @@ func (a *app) podVerify(ctx context.Context, name string, o machineOptions) erro
 	if err != nil {
 		return asRoot(err)
 	}
-	d := pinning.Verify(facts)
+	d := kubepod.Verify(facts)
 	switch d.Result {
-	case pinning.Fail:
+	case kubepod.Fail:
 		err = ui.Exit(ui.GateNotMet, fmt.Errorf("pod %s/%s has not what it was promised", d.Namespace, d.Pod))
-	case pinning.Unknown:
+	case kubepod.Unknown:
 		err = ui.Exit(ui.Failed, fmt.Errorf("not everything about pod %s/%s could be determined", d.Namespace, d.Pod))
 	}
 	if a.data() {
@@ -57,7 +55,7 @@ func (a *app) podVerify(ctx context.Context, name string, o machineOptions) erro
 }
 
 // podFacts reads all that is known of a pod on this machine.
-func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pinning.Facts, error) {
+func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kubepod.PinningFacts, error) {
 	h, err := o.machine()
 	if err != nil {
 		return nil, err
@@ -94,12 +92,12 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {
 		return nil, err
 	}
-	return live.Facts(h.Files, s, pod)
+	return kubepod.ReadPinningFacts(h.Files, s, pod)
 }
 
 // printVerified is the table for people.
-func printVerified(s *ui.Screen, d *pinning.Document) {
-	color := map[string]string{pinning.Pass: ui.Green, pinning.Fail: ui.Red, pinning.Unknown: ui.Yellow, pinning.Warn: ui.Yellow}
+func printVerified(s *ui.Screen, d *kubepod.Document) {
+	color := map[string]string{kubepod.Pass: ui.Green, kubepod.Fail: ui.Red, kubepod.Unknown: ui.Yellow, kubepod.Warn: ui.Yellow}
 	fmt.Fprintf(s.Out, "pod %s/%s on %s: %s\n", ui.Printable(d.Namespace), ui.Printable(d.Pod), ui.Printable(d.Node), s.Paint(color[d.Result], d.Result))
 	heading := func(text string) {
 		if s.Format == ui.Markdown {
@@ -108,7 +106,7 @@ func printVerified(s *ui.Screen, d *pinning.Document) {
 		fmt.Fprintf(s.Out, "\n%s\n", text)
 	}
 	heading("Checks")
-	g := report.Grid{Head: []string{"CONTAINER", "CHECK", "RESULT", "BECAUSE"}, Color: func(row, col int) string {
+	g := ui.Grid{Head: []string{"CONTAINER", "CHECK", "RESULT", "BECAUSE"}, Color: func(row, col int) string {
 		if col != 2 {
 			return ""
 		}
@@ -120,7 +118,7 @@ func printVerified(s *ui.Screen, d *pinning.Document) {
 	g.Write(s)
 
 	heading("Processes")
-	g = report.Grid{Head: []string{"CONTAINER", "PID", "NAME", "THREADS", "ALLOWED CPUS"}}
+	g = ui.Grid{Head: []string{"CONTAINER", "PID", "NAME", "THREADS", "ALLOWED CPUS"}}
 	for _, c := range d.Containers {
 		for _, p := range c.Processes {
 			g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(p.PID), p.Name, fmt.Sprint(p.Threads), p.CPUs})
@@ -130,7 +128,7 @@ func printVerified(s *ui.Screen, d *pinning.Document) {
 
 	if len(d.Left.Resources) > 0 {
 		heading("Left for other pods")
-		g = report.Grid{Head: []string{"RESOURCE", "ALLOCATABLE", "REQUESTED", "LEFT"}}
+		g = ui.Grid{Head: []string{"RESOURCE", "ALLOCATABLE", "REQUESTED", "LEFT"}}
 		for _, r := range d.Left.Resources {
 			g.Rows = append(g.Rows, []string{r.Name, r.Allocatable, r.Requested, r.Left})
 		}

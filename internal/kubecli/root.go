@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -66,14 +66,14 @@ func Main(version string, args []string, out, errw io.Writer) int {
 // runUntil is Main, interrupted when ctx ends.
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
-	screen.Name, screen.Out = "kubectl fettle", &command.Out{Writer: out}
+	screen.Name, screen.Out = "kubectl fettle", &cliutil.Out{Writer: out}
 	a := &app{version: version, screen: screen}
-	screen.Call = command.Calls("kubectl fettle", args)
+	screen.Call = cliutil.Calls("kubectl fettle", args)
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetErr(errw)
 	err := a.unreached(root.ExecuteContext(ctx))
-	return command.Ended(a.screen, err)
+	return cliutil.Ended(a.screen, err)
 }
 
 // rootCommand makes the tree of commands.
@@ -99,20 +99,20 @@ Beside those below there are --as, --as-group, --as-uid,
 	}
 	root.SetVersionTemplate("kubectl-fettle {{.Version}}\n")
 	a.kube.flags(root.PersistentFlags())
-	command.Root(root, &a.output)
+	cliutil.Root(root, &a.output)
 	root.SetOut(a.screen.Out)
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))
 	}
-	return command.Words(command.Defaults(root))
+	return cliutil.Words(cliutil.Defaults(root))
 }
 
 // moreFormats is the annotation of a command that has further formats.
-const moreFormats = command.MoreFormats
+const moreFormats = cliutil.MoreFormats
 
 func (a *app) setUp(c *cobra.Command) error {
 	a.screen.Verb = c.CommandPath()
-	format, err := command.Format(c, a.output)
+	format, err := cliutil.Format(c, a.output)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (a *app) setUp(c *cobra.Command) error {
 }
 
 // data is true when the output is for programs.
-func (a *app) data() bool { return command.ForPrograms(a.screen) }
+func (a *app) data() bool { return cliutil.ForPrograms(a.screen) }
 
 // result prints what came of a command as data, and returns err.
-func (a *app) result(doc any, err error) error { return command.Result(a.screen, doc, err) }
+func (a *app) result(doc any, err error) error { return cliutil.Result(a.screen, doc, err) }

@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -221,7 +220,7 @@ func sentences(t *testing.T, c *cobra.Command) {
 // TestSchemas: each document has a schema, which takes what a failure prints.
 func TestSchemas(t *testing.T) {
 	for kind, doc := range documents {
-		if _, err := report.Schema("fettle/"+kind+"/v1", doc); err != nil {
+		if _, err := ui.Schema("fettle/"+kind+"/v1", doc); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -235,7 +234,7 @@ func TestSchemas(t *testing.T) {
 // valid holds a printed document against its schema.
 func valid(t *testing.T, kind string, text []byte) {
 	t.Helper()
-	schema, err := report.Schema("fettle/"+kind+"/v1", documents[kind])
+	schema, err := ui.Schema("fettle/"+kind+"/v1", documents[kind])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"fettle.dev/fettle/internal/command"
-	"fettle.dev/fettle/internal/kube/scale"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/kube/machine/scale"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/wording"
 )
 
 // ScalePlan is the JSON form of a plan.
@@ -29,7 +28,7 @@ type ScalePlan struct {
 func scaleCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "scale", Short: "Plan how machine sets get more machines, or fewer, and do it",
-		Args: command.KnownVerb,
+		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(scalePlanCommand(a), scaleExecuteCommand(a))
@@ -119,10 +118,10 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) erro
 
 // printScale is the table for people.
 func printScale(s *ui.Screen, p *scale.Plan) {
-	fmt.Fprintf(s.Out, "%s to %d\n", wording.Count(p.From, "machine"), p.To)
+	fmt.Fprintf(s.Out, "%s to %d\n", text.Count(p.From, "machine"), p.To)
 	if len(p.Steps) > 0 {
 		fmt.Fprintln(s.Out)
-		g := report.Grid{Head: []string{"STEP", "MACHINE SET", "ZONE", "MACHINES", "THEN WAIT UNTIL", "AT MOST", "REMEDIATION"}}
+		g := ui.Grid{Head: []string{"STEP", "MACHINE SET", "ZONE", "MACHINES", "THEN WAIT UNTIL", "AT MOST", "REMEDIATION"}}
 		for i, x := range p.Steps {
 			for j, r := range x.Sets {
 				row := []string{"", r.Set, cmp.Or(r.Zone, "not known"), fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}

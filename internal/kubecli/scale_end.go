@@ -7,32 +7,31 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/kube/machine"
-	"fettle.dev/fettle/internal/kube/scale"
-	"fettle.dev/fettle/internal/kube/scale/carry"
+	"fettle.dev/fettle/internal/kube/machine/scale"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/wording"
 )
 
 // scaleExit gives what went wrong before anything was changed its exit code, and says what
 // to do.
 func scaleExit(err error, namespace string, sets []string, o scaleOptions) error {
-	var not *carry.NotCome
+	var not *scale.NotCome
 	switch {
 	case errors.As(err, &not):
 		code := ui.Failed
-		if errors.Is(err, carry.ErrBlocked) {
+		if errors.Is(err, scale.ErrBlocked) {
 			code = ui.Refused
 		}
 		return ui.Hinted(code, err, notCome(not, namespace, sets, o))
-	case errors.Is(err, carry.ErrNotServed):
+	case errors.Is(err, scale.ErrNotServed):
 		return ui.Hinted(ui.Failed, err, "machine sets are OpenShift's; other clusters are scaled by whoever makes their machines")
 	case errors.Is(err, scale.ErrNoMachines):
 		return ui.Hinted(ui.Failed, err, fmt.Sprintf("kubectl -n %s get machines.machine.openshift.io: their controller (the Deployment machine-api-controllers) makes them; without it only the number can be changed: kubectl -n %s scale machinesets.machine.openshift.io", namespace, namespace))
-	case errors.Is(err, carry.ErrNames), errors.Is(err, scale.ErrTooMany):
+	case errors.Is(err, scale.ErrNames), errors.Is(err, scale.ErrTooMany):
 		return ui.Exit(ui.Usage, err)
-	case errors.Is(err, carry.ErrBlocked), errors.Is(err, carry.ErrBegun), errors.Is(err, scale.ErrRecord), errors.Is(err, carry.ErrLease):
+	case errors.Is(err, scale.ErrBlocked), errors.Is(err, scale.ErrBegun), errors.Is(err, scale.ErrRecord), errors.Is(err, scale.ErrLease):
 		return ui.Retry(ui.Refused, err, "kubectl fettle scale plan shows what stands in the way")
-	case errors.Is(err, carry.ErrBusy):
+	case errors.Is(err, scale.ErrBusy):
 		return ui.Retry(ui.Busy, err, "kubectl fettle scale plan shows its state; wait until the other call has ended")
 	}
 	return err
@@ -40,11 +39,11 @@ func scaleExit(err error, namespace string, sets []string, o scaleOptions) error
 
 // scaleEnd gives what went wrong its exit code, by what has been changed, and says what
 // stands and how to go on.
-func scaleEnd(ctx context.Context, err error, run *carry.Run, namespace string, sets []string, o scaleOptions) error {
+func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, sets []string, o scaleOptions) error {
 	const on = "the same call goes on; kubectl fettle scale plan shows what is left"
-	var not *carry.NotCome
+	var not *scale.NotCome
 	switch interrupted := ctx.Err() != nil; {
-	case errors.Is(err, carry.ErrLeft):
+	case errors.Is(err, scale.ErrLeft):
 		code := ui.Incomplete
 		if run.Changed {
 			code = ui.Partial
@@ -64,7 +63,7 @@ func scaleEnd(ctx context.Context, err error, run *carry.Run, namespace string, 
 
 // shut names the nodes that an earlier call has kept from taking pods, and that still do
 // not.
-func shut(run *carry.Run) (text string) {
+func shut(run *scale.Run) (text string) {
 	for _, n := range run.Shut {
 		why := "the next call of its machine set lets it take pods again"
 		if n.Goes {
@@ -76,7 +75,7 @@ func shut(run *carry.Run) (text string) {
 }
 
 // stands says what has been asked for, and stays.
-func stands(run *carry.Run) string {
+func stands(run *scale.Run) string {
 	var order []string
 	from, to := map[string]int{}, map[string]int{}
 	for _, x := range run.Asked {
@@ -87,7 +86,7 @@ func stands(run *carry.Run) string {
 	}
 	var out []string
 	for _, set := range order {
-		out = append(out, fmt.Sprintf("machine set %s was asked for %s (%d before)", set, wording.Count(to[set], "machine"), from[set]))
+		out = append(out, fmt.Sprintf("machine set %s was asked for %s (%d before)", set, text.Count(to[set], "machine"), from[set]))
 	}
 	if len(out) == 0 {
 		return "which machines are to be made anew is noted on the machine sets, and their numbers are as before"
@@ -96,7 +95,7 @@ func stands(run *carry.Run) string {
 }
 
 // notCome says what to do about machines that have not come.
-func notCome(not *carry.NotCome, namespace string, sets []string, o scaleOptions) string {
+func notCome(not *scale.NotCome, namespace string, sets []string, o scaleOptions) string {
 	where := ""
 	if namespace != machine.Namespace {
 		where = " -n " + namespace

@@ -12,10 +12,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"fettle.dev/fettle/internal/kube/machine"
-	"fettle.dev/fettle/internal/kube/scale"
-	"fettle.dev/fettle/internal/kube/scale/carry"
+	"fettle.dev/fettle/internal/kube/machine/scale"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/wording"
 )
 
 // scaleQPS and scaleBurst are the limits of the client that looks and waits.
@@ -28,7 +27,7 @@ type ScaleRun struct {
 	Sets      []string `json:"machine_sets"`
 	// Plan is what was to be done, Done what has been.
 	Plan scale.Plan   `json:"plan"`
-	Done []carry.Done `json:"done"`
+	Done []scale.Done `json:"done"`
 	// State is done, nothing (there was nothing to do), stopped or interrupted.
 	State string `json:"state"`
 }
@@ -72,7 +71,7 @@ done, 75 if somebody else scales, 130 after Ctrl-C if the sets are as before.`,
 }
 
 // scaleRun is a scale of a cluster, which has not begun.
-func (a *app) scaleRun(sets []string, o scaleOptions) (*carry.Run, string, error) {
+func (a *app) scaleRun(sets []string, o scaleOptions) (*scale.Run, string, error) {
 	config, err := a.config()
 	if err != nil {
 		return nil, "", err
@@ -88,8 +87,8 @@ func (a *app) scaleRun(sets []string, o scaleOptions) (*carry.Run, string, error
 		return nil, "", err
 	}
 	namespace := a.namespaceOr(machine.Namespace)
-	return carry.New(&carry.Live{API: api, Evicting: evicting, Namespace: namespace, Sets: sets, Force: o.force}, carry.Options{
-		Goal:  carry.Goal{Machines: o.to, Roll: o.roll, Afresh: o.afresh},
+	return scale.New(&scale.Live{API: api, Evicting: evicting, Namespace: namespace, Sets: sets, Force: o.force}, scale.Options{
+		Goal:  scale.Goal{Machines: o.to, Roll: o.roll, Afresh: o.afresh},
 		Batch: o.batch, QPS: o.qps, Burst: o.burst, Patience: o.patience, JoinTimeout: o.join, Force: o.force,
 		Say: func(format string, args ...any) { a.screen.Progress(format, args...) },
 	}), namespace, nil
@@ -100,7 +99,7 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 	if err != nil {
 		return err
 	}
-	doc := &ScaleRun{Schema: "fettle/scale-run/v1", Namespace: namespace, Sets: sets, Done: []carry.Done{}, State: "stopped"}
+	doc := &ScaleRun{Schema: "fettle/scale-run/v1", Namespace: namespace, Sets: sets, Done: []scale.Done{}, State: "stopped"}
 	p, err := a.scaleAgreed(ctx, run, o)
 	if p != nil {
 		doc.Plan = *p
@@ -124,21 +123,21 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 		return a.result(doc, err)
 	}
 	if err == nil {
-		fmt.Fprintf(a.screen.Out, "%s: %s carried out, %s\n", doc.State, wording.Count(len(doc.Done), "step"), wording.Count(doc.Plan.To, "machine"))
+		fmt.Fprintf(a.screen.Out, "%s: %s carried out, %s\n", doc.State, text.Count(len(doc.Done), "step"), text.Count(doc.Plan.To, "machine"))
 	}
 	return err
 }
 
 // scaleAgreed waits until nothing is on its way, shows the plan and asks. The plan is nil
 // where there is none.
-func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (*scale.Plan, error) {
+func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (*scale.Plan, error) {
 	if !o.yes {
 		if err := ui.Attended(); err != nil { // before the wait
 			return nil, err
 		}
 	}
-	live := run.Cluster.(*carry.Live)
-	if err := carry.Free(ctx, live.API, live.Namespace); err != nil { // before the wait, too
+	live := run.Cluster.(*scale.Live)
+	if err := scale.Free(ctx, live.API, live.Namespace); err != nil { // before the wait, too
 		return nil, err
 	}
 	err := run.Settle(ctx)
@@ -151,7 +150,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (
 		return nil, err
 	}
 	if len(p.Blocked) > 0 {
-		return p, fmt.Errorf("%w: %s", carry.ErrBlocked, strings.Join(p.Blocked, "\n"))
+		return p, fmt.Errorf("%w: %s", scale.ErrBlocked, strings.Join(p.Blocked, "\n"))
 	}
 	if !a.data() {
 		printScale(a.screen, p)
@@ -167,20 +166,20 @@ func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (
 }
 
 // scaleGo carries it out under the lease.
-func (a *app) scaleGo(ctx context.Context, run *carry.Run, namespace string, sets []string, o scaleOptions) error {
-	live := run.Cluster.(*carry.Live)
+func (a *app) scaleGo(ctx context.Context, run *scale.Run, namespace string, sets []string, o scaleOptions) error {
+	live := run.Cluster.(*scale.Live)
 	host, _ := os.Hostname()
-	what := fmt.Sprintf("%s to %s", strings.Join(sets, ", "), wording.Count(o.to, "machine"))
+	what := fmt.Sprintf("%s to %s", strings.Join(sets, ", "), text.Count(o.to, "machine"))
 	if o.roll {
 		what = strings.Join(sets, ", ") + ", all machines anew"
 	}
-	held, release, err := carry.Hold(ctx, live.API, namespace, fmt.Sprintf("%s/%d", host, os.Getpid()), what)
+	held, release, err := scale.Hold(ctx, live.API, namespace, fmt.Sprintf("%s/%d", host, os.Getpid()), what)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	err = run.Go(held)
-	if cause := context.Cause(held); err != nil && errors.Is(cause, carry.ErrLost) {
+	if cause := context.Cause(held); err != nil && errors.Is(cause, scale.ErrLost) {
 		err = cause
 	}
 	a.screen.Status("")

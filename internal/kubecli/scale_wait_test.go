@@ -14,10 +14,9 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	"fettle.dev/fettle/internal/kube/kubelet/drain"
-	"fettle.dev/fettle/internal/kube/scale"
-	"fettle.dev/fettle/internal/kube/scale/carry"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/kube/cluster"
+	"fettle.dev/fettle/internal/kube/machine/scale"
+	"fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -113,7 +112,7 @@ func interruptedAt(t *testing.T, said string, args ...string) (code int, text st
 
 // atOnce is what an interruption takes at most: less than the time until a wait looks again,
 // after which it would be seen anyhow, and as much as a busy machine may need.
-const atOnce = carry.DefaultInterval - time.Second
+const atOnce = scale.DefaultInterval - time.Second
 
 // TestScaleIsInterrupted: Ctrl-C ends a wait, and the question, at once, and says what
 // stands.
@@ -131,7 +130,7 @@ func TestScaleIsInterrupted(t *testing.T) {
 	for i := range nodes.Items {
 		nodes.Items[i].Spec.Unschedulable = true
 		if nodes.Items[i].Name != "workers-b-0" {
-			nodes.Items[i].Annotations = map[string]string{drain.Cordoned: carry.CordonReason + ": its machine goes"}
+			nodes.Items[i].Annotations = map[string]string{cluster.Cordoned: scale.CordonReason + ": its machine goes"}
 		}
 	}
 	nodes.Items[0].Annotations = nil
@@ -140,7 +139,7 @@ func TestScaleIsInterrupted(t *testing.T) {
 		t.Errorf("exit code %d after %s:\n%swant %q", code, took, text, want)
 	}
 	stdin := os.Stdin
-	_, os.Stdin = testroot.Terminal(t)
+	_, os.Stdin = root.Terminal(t)
 	code, text, took = interruptedAt(t, "Do this? [y/N]", "scale", "execute", "workers-a", "--to", "4", "--kubeconfig", apiServer(t, machines()))
 	os.Stdin = stdin
 	if code != ui.Interrupted || took > atOnce || !strings.Contains(text, "interrupted: the machine sets are as they were") {
@@ -152,31 +151,31 @@ func TestScaleIsInterrupted(t *testing.T) {
 func TestScaleEnd(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	asked := func() *carry.Run {
-		r := carry.New(nil, carry.Options{})
+	asked := func() *scale.Run {
+		r := scale.New(nil, scale.Options{})
 		r.Changed, r.Asked = true, []scale.Resize{{Set: "a", From: 3, To: 5}, {Set: "b", From: 1, To: 2}, {Set: "a", From: 5, To: 6}}
 		return r
 	}
-	noted := carry.New(nil, carry.Options{})
+	noted := scale.New(nil, scale.Options{})
 	noted.Changed = true
-	not := &carry.NotCome{Namespace: "fleet", Machines: []carry.Absent{{Name: "a-7", Why: "machine a-7 of machine set a has no node (phase Provisioning)"}}, Back: 5, Late: time.Minute}
+	not := &scale.NotCome{Namespace: "fleet", Machines: []scale.Absent{{Name: "a-7", Why: "machine a-7 of machine set a has no node (phase Provisioning)"}}, Back: 5, Late: time.Minute}
 	for name, c := range map[string]struct {
 		ctx  context.Context
 		err  error
-		run  *carry.Run
+		run  *scale.Run
 		o    scaleOptions
 		code int
 		want string
 		hint string
 	}{
-		"interrupted, nothing changed": {ended, context.Canceled, carry.New(nil, carry.Options{}), scaleOptions{}, ui.Interrupted, "interrupted: the machine sets are as they were", "begins again"},
+		"interrupted, nothing changed": {ended, context.Canceled, scale.New(nil, scale.Options{}), scaleOptions{}, ui.Interrupted, "interrupted: the machine sets are as they were", "begins again"},
 		"interrupted":                  {ended, context.Canceled, asked(), scaleOptions{}, ui.Partial, "interrupted: machine set a was asked for 6 machines (3 before), machine set b was asked for 2 machines (1 before), that stays", "the same call goes on"},
 		"interrupted, a roll":          {ended, context.Canceled, noted, scaleOptions{}, ui.Partial, "interrupted: which machines are to be made anew is noted", "the same call goes on"},
-		"not given back":               {ended, errors.Join(context.Canceled, carry.ErrLeft), carry.New(nil, carry.Options{}), scaleOptions{}, ui.Incomplete, "it could not be given back", "takes it back"},
-		"not given back, and changed":  {t.Context(), carry.ErrLeft, asked(), scaleOptions{}, ui.Partial, "it could not be given back", "takes it back"},
+		"not given back":               {ended, errors.Join(context.Canceled, scale.ErrLeft), scale.New(nil, scale.Options{}), scaleOptions{}, ui.Incomplete, "it could not be given back", "takes it back"},
+		"not given back, and changed":  {t.Context(), scale.ErrLeft, asked(), scaleOptions{}, ui.Partial, "it could not be given back", "takes it back"},
 		"not come":                     {t.Context(), not, asked(), scaleOptions{}, ui.Partial, "after 1m0s: machine a-7 of machine set a has no node (phase Provisioning); machine set a was asked for 6", "kubectl -n fleet describe machines.machine.openshift.io a-7 says why it has not come; kubectl fettle scale execute a b -n fleet --to 5 takes back"},
 		"not come, a roll":             {t.Context(), not, asked(), scaleOptions{roll: true}, ui.Partial, "after 1m0s", "the same call takes it back first, and goes on"},
-		"a lease that is none":         {t.Context(), carry.ErrLease, carry.New(nil, carry.Options{}), scaleOptions{}, ui.Refused, "lease", ""},
+		"a lease that is none":         {t.Context(), scale.ErrLease, scale.New(nil, scale.Options{}), scaleOptions{}, ui.Refused, "lease", ""},
 	} {
 		err := scaleEnd(c.ctx, c.err, c.run, "fleet", []string{"a", "b"}, c.o)
 		var e *ui.Error

@@ -7,41 +7,41 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/command"
-	"fettle.dev/fettle/internal/compare"
-	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/etcd"
-	"fettle.dev/fettle/internal/kube/kubelet/preview"
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/nodestatus"
-	"fettle.dev/fettle/internal/kube/pinning"
-	"fettle.dev/fettle/internal/kube/removal"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/kube/operator"
+	"fettle.dev/fettle/internal/kube/pod"
+	"fettle.dev/fettle/internal/kube/pod/admission"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
-	"check":               report.Audit{},
+	"check":               findings.Audit{},
 	"cluster-load-plan":   LoadPlan{},
 	"cluster-load-run":    LoadRun{},
 	"cluster-load-status": LoadStatus{},
 	"cluster-load-undo":   LoadUndo{},
 	"cluster-load-mirror": LoadMirror{},
-	"compare":             compare.Comparison{},
-	"error":               command.Failure{},
+	"compare":             prove.Comparison{},
+	"error":               cliutil.Failure{},
 	"etcd-defragment":     etcd.Result{},
-	"kubelet-plan":        preview.Plan{},
+	"kubelet-plan":        kubelet.Plan{},
 	"machine-health":      MachineHealth{},
 	"node-history":        agent.History{},
 	"node-status":         nodestatus.Document{},
 	"node-values":         agent.Values{},
 	"pod-admission":       admission.Document{},
-	"pod-verify":          pinning.Document{},
+	"pod-verify":          pod.Document{},
 	"scale-plan":          ScalePlan{},
 	"scale-run":           ScaleRun{},
 	"tuned-preview":       TunedPreview{},
-	"uninstall":           removal.Document{},
+	"uninstall":           operator.Document{},
 }
 
 func schemaCommand(a *app) *cobra.Command {
@@ -60,7 +60,7 @@ func schemaCommand(a *app) *cobra.Command {
 			if !ok {
 				return ui.Hinted(ui.Usage, fmt.Errorf("no output is of kind %q", args[0]), "kubectl fettle schema lists the kinds")
 			}
-			text, err := report.Schema("fettle/"+args[0]+"/v1", doc)
+			text, err := ui.Schema("fettle/"+args[0]+"/v1", doc)
 			if err != nil {
 				return err
 			}

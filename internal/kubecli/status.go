@@ -17,14 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/kube/corestate"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/operator"
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/wording"
 )
 
 // maxValues is how many values of a node, and nodes of one sentence, the table shows.
@@ -82,7 +80,7 @@ func (a *app) status(ctx context.Context, d deciding, names []string) error {
 		}
 	}
 	if a.data() {
-		return report.Data(a.screen, doc, ui.Done)
+		return ui.Data(a.screen, doc, ui.Done)
 	}
 	a.printStatus(doc, len(names) > 0)
 	return nil
@@ -140,10 +138,10 @@ func (a *app) readCluster(ctx context.Context, d deciding, over []tuned.Tuned) (
 		return out, err
 	}
 	for _, n := range nodes.Items {
-		out.Nodes = append(out.Nodes, recommend.Node{Name: n.Name, Labels: n.Labels, Pods: pods[n.Name]})
+		out.Nodes = append(out.Nodes, tuned.RecommendedNode{Name: n.Name, Labels: n.Labels, Pods: pods[n.Name]})
 	}
 	pools := unstructured.UnstructuredList{}
-	pools.SetGroupVersionKind(kubeletconfig.MachineConfigPool)
+	pools.SetGroupVersionKind(kubelet.MachineConfigPool)
 	if err := api.List(ctx, &pools); err != nil && !meta.IsNoMatchError(err) {
 		return out, err
 	}
@@ -182,8 +180,8 @@ func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string)
 }
 
 // pods are those of each node, if rules may ask for their labels.
-func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[string][]recommend.Pod, error) {
-	out := map[string][]recommend.Pod{}
+func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[string][]tuned.Pod, error) {
+	out := map[string][]tuned.Pod{}
 	if !d.podLabels {
 		return out, nil
 	}
@@ -193,7 +191,7 @@ func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[stri
 	}
 	for i := range pods.Items {
 		if p := &pods.Items[i]; !corestate.Ended(p) {
-			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], recommend.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
+			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], tuned.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
 		}
 	}
 	return out, nil
@@ -225,7 +223,7 @@ func only(doc *nodestatus.Document, names []string) error {
 // printStatus prints it for people; of nodes that were named also what was before.
 func (a *app) printStatus(doc nodestatus.Document, named bool) {
 	s := a.screen
-	g := report.Grid{
+	g := ui.Grid{
 		Head: []string{"NODE", "WANTED", "APPLIED", "STANDING", "RULE"},
 		Color: func(row, col int) string {
 			if col != 3 {
@@ -253,7 +251,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 		}
 	}
 	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	line("%s: %s", wording.Count(len(doc.Nodes), "node"), dash(strings.Join(counts, ", ")))
+	line("%s: %s", text.Count(len(doc.Nodes), "node"), dash(strings.Join(counts, ", ")))
 	if doc.Management != tuned.Managed {
 		line("! managementState of Tuned %s is %s", tuned.DefaultName, doc.Management)
 	}
@@ -303,7 +301,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 // ties are the rules of one priority that hold on a node and want different things.
 func ties(n *nodestatus.Node) (texts []string) {
 	for _, note := range n.Decision.Notes {
-		if note.Reason == recommend.Tie {
+		if note.Reason == tuned.Tie {
 			texts = append(texts, note.Text)
 		}
 	}
@@ -342,7 +340,7 @@ func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []s
 
 // printHistory prints the switches of nodes.
 func (a *app) printHistory(nodes []nodestatus.Node) {
-	g := report.Grid{Head: []string{"NODE", "SINCE", "FROM", "TO", "BY", "WHY"}}
+	g := ui.Grid{Head: []string{"NODE", "SINCE", "FROM", "TO", "BY", "WHY"}}
 	for _, n := range nodes {
 		for _, x := range n.History {
 			to := dash(x.To)

@@ -10,11 +10,9 @@ import (
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/nodestatus"
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/wording"
 )
 
 // TunedPreview is which profile each node would get if Tuned objects were applied.
@@ -26,7 +24,7 @@ type TunedPreview struct {
 	Changed    int                   `json:"nodes_changed"`
 	Nodes      []NodePreview         `json:"nodes"`
 	// Objects are those of the file, as the operator would judge them.
-	Objects []recommend.Object `json:"tuned_objects"`
+	Objects []tuned.Object `json:"tuned_objects"`
 }
 
 // NodePreview is what a node has and would get.
@@ -37,8 +35,8 @@ type NodePreview struct {
 	Now   string `json:"now,omitempty"`
 	Would string `json:"would,omitempty"`
 	// Rule explains the decision in a sentence.
-	Rule     string             `json:"rule"`
-	Decision recommend.Decision `json:"decision"`
+	Rule     string         `json:"rule"`
+	Decision tuned.Decision `json:"decision"`
 }
 
 // statusOfFile shows which profile each node would get.
@@ -99,14 +97,14 @@ func laidOver(has, over []tuned.Tuned) ([]tuned.Tuned, error) {
 }
 
 func previewOf(now *nodestatus.Document, over []tuned.Tuned) TunedPreview {
-	doc := TunedPreview{Schema: "fettle/tuned-preview/v1", Namespace: now.Namespace, Management: now.Management, Nodes: []NodePreview{}, Objects: []recommend.Object{}}
+	doc := TunedPreview{Schema: "fettle/tuned-preview/v1", Namespace: now.Namespace, Management: now.Management, Nodes: []NodePreview{}, Objects: []tuned.Object{}}
 	for _, n := range now.Nodes {
 		p := NodePreview{Node: n.Node, Now: n.Wanted, Rule: n.Decision.Why(), Decision: n.Decision}
 		switch {
 		case now.Management == tuned.Removed:
-		case now.Management != tuned.Managed, n.Decision.State == recommend.Held:
+		case now.Management != tuned.Managed, n.Decision.State == tuned.Held:
 			p.Would = p.Now
-		case n.Decision.State == recommend.Decided:
+		case n.Decision.State == tuned.Decided:
 			p.Would = n.Decision.Profile
 		}
 		if p.Would != p.Now {
@@ -129,7 +127,7 @@ func (p *TunedPreview) refused() error {
 			return ui.Retry(ui.Refused, fmt.Errorf("Tuned %s would not be valid: %s", o.Name, o.Condition().Message), "correct the file")
 		}
 	}
-	if slices.ContainsFunc(p.Nodes, func(n NodePreview) bool { return n.Decision.State == recommend.Held }) {
+	if slices.ContainsFunc(p.Nodes, func(n NodePreview) bool { return n.Decision.State == tuned.Held }) {
 		return ui.Retry(ui.Refused, errors.New("nodes would be held without the profile of their rule"), "each node below says why: correct that")
 	}
 	return nil
@@ -139,8 +137,8 @@ func (a *app) printPreview(doc TunedPreview) {
 	line := func(format string, args ...any) {
 		fmt.Fprintln(a.screen.Out, ui.Printable(fmt.Sprintf(format, args...)))
 	}
-	line("%s: %d would get another profile", wording.Count(len(doc.Nodes), "node"), doc.Changed)
-	g := report.Grid{Head: []string{"NODE", "NOW", "WOULD GET", "RULE"}}
+	line("%s: %d would get another profile", text.Count(len(doc.Nodes), "node"), doc.Changed)
+	g := ui.Grid{Head: []string{"NODE", "NOW", "WOULD GET", "RULE"}}
 	for _, n := range doc.Nodes {
 		g.Rows = append(g.Rows, []string{n.Node, dash(n.Now), dash(n.Would), n.Rule})
 	}

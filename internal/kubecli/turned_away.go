@@ -9,7 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	kubeapi "fettle.dev/fettle/internal/kube/api"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -51,7 +51,7 @@ func refused(err error) (code int, said string, known bool) {
 		}
 		return int(s.Code), said, true
 	}
-	if own := (*kubeapi.Error)(nil); errors.As(err, &own) {
+	if own := (*cluster.Error)(nil); errors.As(err, &own) {
 		return own.Status, own.Message, true
 	}
 	return 0, "", false

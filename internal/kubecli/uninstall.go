@@ -10,11 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/operator"
-	"fettle.dev/fettle/internal/kube/removal"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -69,14 +67,14 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 		return err
 	}
 	scheme := operator.Scheme()
-	if err := kubeletconfig.AddToScheme(scheme); err != nil {
+	if err := kubelet.AddToScheme(scheme); err != nil {
 		return err
 	}
 	api, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return err
 	}
-	r := &removal.Removal{
+	r := &operator.Removal{
 		API: api, Namespace: a.namespaceOr(tuned.Namespace), Interval: uninstallEvery, Quiet: uninstallQuiet,
 		Say: func(format string, args ...any) { a.screen.Progress(format, args...) },
 	}
@@ -84,7 +82,7 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	if a.data() && doc != nil {
 		return a.result(doc, err)
 	}
-	if err == nil && doc != nil && doc.State == removal.Done {
+	if err == nil && doc != nil && doc.State == operator.Done {
 		a.screen.Say("%s", uninstallNext)
 	}
 	return err
@@ -92,12 +90,12 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 
 // uninstallAll gives back and waits; the document is what was seen last, nil where nobody
 // has agreed.
-func (a *app) uninstallAll(ctx context.Context, r *removal.Removal, o uninstallOptions) (*removal.Document, error) {
+func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstallOptions) (*operator.Document, error) {
 	doc, err := r.Look(ctx)
-	if err != nil || doc.State == removal.Done {
+	if err != nil || doc.State == operator.Done {
 		return doc, err
 	}
-	if doc.State == removal.Stopped && !doc.Asked {
+	if doc.State == operator.RemovalStopped && !doc.Asked {
 		return doc, ui.Hinted(ui.Refused, fmt.Errorf("nothing is changed: %s", strings.Join(doc.Stopped, "; ")), "kubectl get nodekubelets shows the nodes; kubectl get kubeletpools -o yaml says more")
 	}
 	if !o.yes {
@@ -129,22 +127,22 @@ func (a *app) uninstallAll(ctx context.Context, r *removal.Removal, o uninstallO
 		return doc, ui.Hinted(ui.Failed, fmt.Errorf("after %s nodes still have something of fettle's: %s", o.timeout, doc.Words()), again)
 	case err != nil:
 		return doc, err
-	case doc.State == removal.Stopped:
+	case doc.State == operator.RemovalStopped:
 		return doc, ui.Hinted(ui.Failed, fmt.Errorf("what nodes have is not all given back: %s", strings.Join(doc.Stopped, "; ")), again)
 	}
 	return doc, nil
 }
 
 // printUninstall says what is to be given back.
-func (a *app) printUninstall(d *removal.Document) {
+func (a *app) printUninstall(d *operator.Document) {
 	s := a.screen
 	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	line("profiles of %s, at once", removal.Nodes(len(d.Profiles)))
+	line("profiles of %s, at once", operator.Nodes(len(d.Profiles)))
 	if len(d.Kubelets) == 0 {
 		return
 	}
-	line("kubelet settings of %s: each kubelet is started again, where it is needed after a drain", removal.Nodes(len(d.Kubelets)))
-	g := report.Grid{Head: []string{"POOL", "NODES", "AT ONCE"}}
+	line("kubelet settings of %s: each kubelet is started again, where it is needed after a drain", operator.Nodes(len(d.Kubelets)))
+	g := ui.Grid{Head: []string{"POOL", "NODES", "AT ONCE"}}
 	left := len(d.Kubelets)
 	for _, p := range d.Pools {
 		g.Rows = append(g.Rows, []string{p.Name, fmt.Sprint(p.Nodes), p.MaxUnavailable})

@@ -9,7 +9,7 @@ import (
 )
 
 // TestUninstallSays: what it would give back, whom it asks, and what it says of a cluster
-// that has nothing. What it does is seen in internal/kube/removal and test/cluster.
+// that has nothing. What it does is seen in internal/kube/operator and test/cluster.
 func TestUninstallSays(t *testing.T) {
 	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
 	const fettle = "/apis/fettle.dev/v1alpha1"

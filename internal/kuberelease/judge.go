@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Kubelet is the kubelet that a configuration is judged for.
@@ -100,7 +100,7 @@ func (j *judge) fields() {
 		case span != "":
 			j.out.Ignored = append(j.out.Ignored, Finding{name, fmt.Sprintf("Kubernetes %s does not have this field (%s): the kubelet passes over it", r, span)})
 		default:
-			j.out.Ignored = append(j.out.Ignored, Finding{name, fmt.Sprintf("Kubernetes has no such field: the kubelet passes over it%s", spell.Suggest(name, j.table.Fields(r)))})
+			j.out.Ignored = append(j.out.Ignored, Finding{name, fmt.Sprintf("Kubernetes has no such field: the kubelet passes over it%s", text.Suggest(name, j.table.Fields(r)))})
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (j *judge) featureGates() {
 		case span != "":
 			refuse(name, "Kubernetes %s does not know this feature gate (%s): remove it", r, span)
 		default:
-			refuse(name, "Kubernetes has no such feature gate%s", spell.Suggest(name, j.table.Gates(r)))
+			refuse(name, "Kubernetes has no such feature gate%s", text.Suggest(name, j.table.Gates(r)))
 		}
 	}
 	for _, name := range j.table.Gates(r) {

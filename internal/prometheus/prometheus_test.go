@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // Answers of other kinds than a number are said in words; a number is read.
@@ -96,7 +96,7 @@ func TestUnreached(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	gone := testroot.Unheard(t)
+	gone := root.Unheard(t)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	strange := httptest.NewUnstartedServer(http.NotFoundHandler())

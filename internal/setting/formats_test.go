@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // prints, for each format of the table.
 func TestCompareAsTheKernel(t *testing.T) {
 	const queue = "/sys/devices/x/block/sda/queue/"
-	kinds := setting.Kernel(hosttest.Mounted(t, map[string]string{
+	kinds := setting.Kernel(machine.Mounted(t, map[string]string{
 		"/sys/devices/system/cpu/possible":              "0-3\n",
 		queue + "rotational":                            "1\n",
 		"/sys/devices/x/block/nvme0n1/queue/rotational": "0\n",
@@ -182,7 +182,7 @@ func TestCompareInPages(t *testing.T) {
 	} {
 		for page, read := range c.reads {
 			auxv := binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, 6), uint64(page)) // AT_PAGESZ
-			kinds := setting.Kernel(hosttest.Mounted(t, map[string]string{"/proc/self/auxv": string(auxv)}))
+			kinds := setting.Kernel(machine.Mounted(t, map[string]string{"/proc/self/auxv": string(auxv)}))
 			kind := "sysctl"
 			if strings.HasPrefix(c.name, "/sys/") {
 				kind = "sysfs"

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // Every interface of this package beside Kind is one that a kind may have. All
 // are in one file, and CONTRIBUTING.md names each.
 func TestOptionalInterfacesAreListed(t *testing.T) {
-	manual, err := os.ReadFile(filepath.Join(testroot.Module(t), "CONTRIBUTING.md"))
+	manual, err := os.ReadFile(filepath.Join(root.Module(t), "CONTRIBUTING.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // No name is in the table twice, and each range has numbers in it.
@@ -30,7 +30,7 @@ func TestRangesAreSound(t *testing.T) {
 
 // The running kernel refuses what the table says it does: nothing in force changes.
 func TestRangesOfTheKernel(t *testing.T) {
-	testroot.Disposable(t)
+	root.Disposable(t)
 	ctx := context.Background()
 	h := host.Live()
 	k := Kernel(h)["sysctl"].(sysctl)
@@ -82,7 +82,7 @@ func TestRangesOfTheKernel(t *testing.T) {
 // Both ends of a range are taken by the running kernel; of settings that do no harm for
 // a moment.
 func TestRangesEnds(t *testing.T) {
-	testroot.Disposable(t)
+	root.Disposable(t)
 	ctx := context.Background()
 	k := Kernel(host.Live())["sysctl"].(sysctl)
 	harmless := map[string]bool{
@@ -148,7 +148,7 @@ func TestRefuses(t *testing.T) {
 			files["/proc/sys/kernel/osrelease"] = c.release + "\n"
 		}
 		for p, text := range files {
-			hosttest.WriteFile(t, filepath.Clean(dir), p, text)
+			machine.WriteFile(t, filepath.Clean(dir), p, text)
 		}
 		s, err := Parse(c.setting)
 		if err != nil {

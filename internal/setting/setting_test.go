@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 func TestOneIdentityPerPlace(t *testing.T) {
-	h := hosttest.Mounted(t, map[string]string{
+	h := machine.Mounted(t, map[string]string{
 		"/sys/devices/pci0/block/sda/queue/scheduler":               "[none] mq-deadline\n",
 		"/sys/devices/pci0/block/sda/queue/read_ahead_kb":           "128\n",
 		"/sys/devices/virtual/bdi/8:0/read_ahead_kb":                "128\n",
@@ -65,7 +65,7 @@ func TestOneIdentityPerPlace(t *testing.T) {
 }
 
 func TestEqualAsTheKernelPrints(t *testing.T) {
-	kinds := setting.Kernel(hosttest.Mounted(t, nil))
+	kinds := setting.Kernel(machine.Mounted(t, nil))
 	for _, c := range []struct {
 		kind, a, b string
 		equal      bool
@@ -129,7 +129,7 @@ func TestActiveWord(t *testing.T) {
 }
 
 func TestFileComesBackToTheByte(t *testing.T) {
-	h := hosttest.Mounted(t, map[string]string{"/etc/x.conf": "a\x00b\n", "/etc/link.conf": "-> x.conf"})
+	h := machine.Mounted(t, map[string]string{"/etc/x.conf": "a\x00b\n", "/etc/link.conf": "-> x.conf"})
 	ctx := context.Background()
 	kinds := setting.Kernel(h)
 	s, err := kinds.Resolve(setting.Setting{Kind: "file", Name: "/etc/link.conf"})
@@ -172,7 +172,7 @@ func FuzzParse(f *testing.F) {
 
 // TestFiles: every name of a place is found from the place, and leads back to it.
 func TestFiles(t *testing.T) {
-	kinds := setting.Kernel(hosttest.Mounted(t, map[string]string{
+	kinds := setting.Kernel(machine.Mounted(t, map[string]string{
 		"/proc/meminfo":                                          "Hugepagesize:       2048 kB\n",
 		"/proc/sys/vm/nr_hugepages":                              "0\n",
 		"/sys/devices/x/block/sda/dev":                           "8:0\n",

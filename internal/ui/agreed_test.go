@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -25,7 +25,7 @@ func TestAgreed(t *testing.T) {
 	stdin := os.Stdin
 	defer func() { os.Stdin = stdin }()
 	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "n\n": false, "\n": false, "yours\n": false} {
-		person, side := testroot.Terminal(t)
+		person, side := root.Terminal(t)
 		os.Stdin = side
 		if _, err := person.WriteString(answer); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestAgreed(t *testing.T) {
 			t.Errorf("%q: %t %v", answer, got, err)
 		}
 	}
-	_, os.Stdin = testroot.Terminal(t)
+	_, os.Stdin = root.Terminal(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	w := watched{make(chan string, 10)}
 	ended := make(chan error)

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/term"
 
-	"fettle.dev/fettle/internal/wording"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Format is what --output names.
@@ -79,7 +79,7 @@ func NewScreen(out, errw io.Writer) *Screen {
 
 // Say writes a line of talk.
 func (s *Screen) Say(format string, args ...any) {
-	line := Line(wording.Plain(fmt.Sprintf(format, args...)))
+	line := Line(text.Plain(fmt.Sprintf(format, args...)))
 	s.Messages = append(s.Messages, line)
 	s.talk(line)
 }

@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/test/admission/upstream"
 )
 
-// merges is the table that internal/component/kubelet is held against.
-const merges = "../../internal/component/kubelet/testdata/merges.json"
+// merges is the table that internal/product/kubelet is held against.
+const merges = "../../internal/product/kubelet/testdata/merges.json"
 
 // mergedInternally is why the merge of the oldest releases is not compared: the table is of
 // the kubelets that merge their files as they are written.
@@ -114,7 +114,7 @@ func TestConfigMerge(t *testing.T) {
 	compared(t, "configurations with drop-ins", len(all))
 }
 
-// Which files the kubelet's loader refuses (internal/component/kubelet TestRefusedFiles has
+// Which files the kubelet's loader refuses (internal/product/kubelet TestRefusedFiles has
 // the same table).
 func TestConfigKinds(t *testing.T) {
 	if upstream.Release < 32 {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/kube/pod/admission"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/test/admission/upstream"
 )

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// mergesBefore32 is the table that internal/component/kubelet is held against for kubelets
+// mergesBefore32 is the table that internal/product/kubelet is held against for kubelets
 // before 1.32.
-const mergesBefore32 = "../../internal/component/kubelet/testdata/merges-before-1.32.json"
+const mergesBefore32 = "../../internal/product/kubelet/testdata/merges-before-1.32.json"
 
 // TestConfigMergeBefore32 is TestConfigMerge for the releases that merge drop-ins into their
 // configuration in memory: also with files of other kinds, and members whose names differ.

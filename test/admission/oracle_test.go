@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 
-	"fettle.dev/fettle/internal/kube/admission"
-	"fettle.dev/fettle/internal/kube/admission/podfile"
+	"fettle.dev/fettle/internal/kube/pod/admission"
+	"fettle.dev/fettle/internal/kube/pod/admission/podfile"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/test/admission/upstream"
 )

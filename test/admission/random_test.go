@@ -12,7 +12,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/kube/pod/admission"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/test/admission/upstream"
 )

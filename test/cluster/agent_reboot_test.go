@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"fettle.dev/fettle/deploy"
-	"fettle.dev/fettle/internal/testvm"
+	"fettle.dev/fettle/internal/testkit/vm"
 )
 
 // bootPatience is how long a test waits for what an emulated machine does while this
@@ -49,7 +49,7 @@ type rebooted struct {
 // (status.nodeInfo.bootID), and starts the agent as a kubelet would, with the arguments of
 // deploy/agent and a token of the pod that the DaemonSet has there.
 func TestAgentReboot(t *testing.T) {
-	g := insideWithGuest(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}, Within: 90 * time.Minute}, testvm.Options{MemoryMiB: 1024},
+	g := insideWithGuest(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}, Within: 90 * time.Minute}, vm.Options{MemoryMiB: 1024},
 		map[string]string{"./cmd/kubectl-fettle": "/pod/kubectl-fettle", "./cmd/fettle": "/usr/local/bin/fettle"})
 	if g == nil {
 		return

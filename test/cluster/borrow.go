@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // kubeletOwns are the settings of the kernel that a kubelet has its own mind about, and
@@ -39,7 +39,7 @@ const cgroup = "/fettle-test-cluster"
 // (protectKernelDefaults): so it is the journal alone that answers for what was before.
 func borrow(t *testing.T) {
 	t.Helper()
-	program, state := testroot.Program(t, "./cmd/fettle"), filepath.Join(os.TempDir(), "fettle-test-cluster")
+	program, state := root.Program(t, "./cmd/fettle"), filepath.Join(os.TempDir(), "fettle-test-cluster")
 	fettle := func(args ...string) ([]byte, error) {
 		c := exec.Command(program, append([]string{"--state-dir", state, "--output", "json"}, args...)...)
 		var said strings.Builder
@@ -69,9 +69,9 @@ func borrow(t *testing.T) {
 		t.Fatalf("a test that was killed has left: %v", err)
 	}
 
-	settings, before := testroot.Settings(), look(cgroup)
+	settings, before := root.Settings(), look(cgroup)
 	t.Cleanup(func() {
-		for _, line := range settings.Differences(testroot.Settings()) {
+		for _, line := range settings.Differences(root.Settings()) {
 			t.Errorf("left behind: %s", line)
 		}
 		for _, d := range before.Diff(look(cgroup)) {
@@ -157,8 +157,8 @@ func ofCluster(environ []byte, cgroup string) bool {
 // look lists what a cluster could leave on this machine, settings of the kernel aside:
 // control groups, mounts, network interfaces, its places, and processes that know its
 // control group by their environment.
-func look(cgroup string) testroot.Tree {
-	found := testroot.Tree{}
+func look(cgroup string) root.Tree {
+	found := root.Tree{}
 	for _, dir := range cgroups() {
 		found[controlGroup+dir] = ""
 	}

@@ -16,15 +16,15 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestWhatIsLeftIsSeen: a control group that has been left, with a process in it, is
 // among what a test would fail for, and neither is removed in silence.
 func TestWhatIsLeftIsSeen(t *testing.T) {
-	testroot.Disposable(t)
+	root.Disposable(t)
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "making control groups needs root")
+		root.Missing(t, "making control groups needs root")
 	}
 	group := "/fettle-" + filepath.Base(filepath.Dir(t.TempDir()))
 	before := look(group)
@@ -75,11 +75,11 @@ func TestKilled(t *testing.T) {
 		borrow(t)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	testroot.Disposable(t)
+	root.Disposable(t)
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "making control groups needs root")
+		root.Missing(t, "making control groups needs root")
 	}
-	settings, before := testroot.Settings(), look(cgroup)
+	settings, before := root.Settings(), look(cgroup)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -89,11 +89,11 @@ func TestKilled(t *testing.T) {
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("the one to be killed: %v\n%s", err, out)
 	}
-	if len(settings.Differences(testroot.Settings())) == 0 && len(before.Diff(look(cgroup))) == 0 {
+	if len(settings.Differences(root.Settings())) == 0 && len(before.Diff(look(cgroup))) == 0 {
 		t.Error("the one that was killed has left nothing")
 	}
 	t.Run("next", borrow)
-	for _, line := range settings.Differences(testroot.Settings()) {
+	for _, line := range settings.Differences(root.Settings()) {
 		t.Errorf("left behind: %s", line)
 	}
 	for _, d := range before.Diff(look(cgroup)) {

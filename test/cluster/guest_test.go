@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/testvm"
+	"fettle.dev/fettle/internal/testkit/root"
+	"fettle.dev/fettle/internal/testkit/vm"
 )
 
-// guest is a virtual machine (internal/testvm) beside a test that runs inside a root. The
+// guest is a virtual machine (internal/testkit/vm) beside a test that runs inside a root. The
 // root has neither QEMU nor this machine's network; so the process that has started the
 // root has the machine, and does what the test asks of it through a socket that both see.
 // The machine reaches the test's API server, and nothing else, by a tunnel of ssh from its
@@ -58,7 +58,7 @@ type carriedOut struct {
 // insideWithGuest is Inside with a machine beside the test, which is nil where Inside is
 // false. programs are main packages of the repository and the names that they get in the
 // machine. It is of the slow matrix alone.
-func insideWithGuest(t *testing.T, s Setup, o testvm.Options, programs map[string]string) *guest {
+func insideWithGuest(t *testing.T, s Setup, o vm.Options, programs map[string]string) *guest {
 	t.Helper()
 	if _, inside := os.LookupEnv(cgroupEnv); inside && Inside(t, s) {
 		conn, err := net.Dial("unix", filepath.Join(SharedDir, guestSocket))
@@ -97,10 +97,10 @@ func insideWithGuest(t *testing.T, s Setup, o testvm.Options, programs map[strin
 }
 
 // serveGuest boots the machine and does what it is asked until nobody asks any more.
-func serveGuest(t *testing.T, l net.Listener, api string, o testvm.Options, programs map[string]string) {
-	vm := testvm.Boot(t, o)
+func serveGuest(t *testing.T, l net.Listener, api string, o vm.Options, programs map[string]string) {
+	vm := vm.Boot(t, o)
 	for pkg, name := range programs {
-		vm.Put(testroot.Program(t, pkg), name)
+		vm.Put(root.Program(t, pkg), name)
 	}
 	conn, err := l.Accept()
 	if err != nil {
@@ -139,7 +139,7 @@ func serveGuest(t *testing.T, l net.Listener, api string, o testvm.Options, prog
 
 // tunnel opens the way from the machine's loopback to the socket of the API server, and
 // returns what closes it. A machine that has just booted may be slow to let anybody in.
-func tunnel(t *testing.T, vm *testvm.VM, api string) (away func()) {
+func tunnel(t *testing.T, vm *vm.VM, api string) (away func()) {
 	t.Helper()
 	end := time.Now().Add(10 * time.Minute)
 	for {

@@ -2,7 +2,7 @@
 // kube-controller-manager and kube-scheduler over an etcd, one kubelet with containerd
 // where a test wants a real node, and kwok's nodes where it wants many.
 //
-// A cluster runs in a Debian root of the test's own (internal/testroot), with its own
+// A cluster runs in a Debian root of the test's own (internal/testkit/root), with its own
 // mounts, processes and network: its ports, /var/lib/kubelet, the network of its pods
 // and whatever runs in them are of that root, and end with it. The test itself runs in
 // there as well:
@@ -26,7 +26,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // Setup is what a test's root has to have before a cluster is started in it.
@@ -86,7 +86,7 @@ var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "ku
 func Inside(t *testing.T, s Setup) bool {
 	t.Helper()
 	if _, inside := os.LookupEnv(cgroupEnv); inside {
-		return testroot.Inside(t, testroot.Options{})
+		return root.Inside(t, root.Options{})
 	}
 	nightly := os.Getenv("FETTLE_TEST_NIGHTLY") == "1"
 	dir, have := built(t)
@@ -94,24 +94,24 @@ func Inside(t *testing.T, s Setup) bool {
 		t.Skip("starts a real Kubernetes; FETTLE_TEST_NIGHTLY=1 builds it if need be, or run: test/cluster/build")
 	}
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "a cluster runs in namespaces of its own, which needs root")
+		root.Missing(t, "a cluster runs in namespaces of its own, which needs root")
 	}
 	if s.Node {
-		testroot.Disposable(t)
+		root.Disposable(t)
 	}
 	if !have {
 		build(t)
 	}
 
-	o := testroot.Options{Servers: true, Within: s.Within}
+	o := root.Options{Servers: true, Within: s.Within}
 	show := func(program, as string) {
-		o.Binds = append(o.Binds, testroot.Bind{Source: program, Target: filepath.Join(programDir, as), ReadOnly: true})
+		o.Binds = append(o.Binds, root.Bind{Source: program, Target: filepath.Join(programDir, as), ReadOnly: true})
 	}
 	for _, name := range programs {
 		show(filepath.Join(dir, name), name)
 	}
 	for _, pkg := range s.Programs {
-		show(testroot.Program(t, pkg), filepath.Base(pkg))
+		show(root.Program(t, pkg), filepath.Base(pkg))
 	}
 	for name, program := range s.Given {
 		if program == "" {
@@ -127,10 +127,10 @@ func Inside(t *testing.T, s Setup) bool {
 		show(program, name)
 	}
 	for _, name := range s.Files {
-		o.Binds = append(o.Binds, testroot.Bind{Source: filepath.Join(testroot.Module(t), name), Target: filepath.Join(FilesDir, filepath.Base(name)), ReadOnly: true})
+		o.Binds = append(o.Binds, root.Bind{Source: filepath.Join(root.Module(t), name), Target: filepath.Join(FilesDir, filepath.Base(name)), ReadOnly: true})
 	}
 	if s.Shared != "" {
-		o.Binds = append(o.Binds, testroot.Bind{Source: s.Shared, Target: SharedDir})
+		o.Binds = append(o.Binds, root.Bind{Source: s.Shared, Target: SharedDir})
 	}
 	inCgroup := ""
 	if s.Node {
@@ -139,12 +139,12 @@ func Inside(t *testing.T, s Setup) bool {
 		}
 		o.Containers, o.Live, o.OwnNet, o.OwnProcesses = true, true, true, true
 		// A kubelet reads there which process the kernel has killed for want of memory.
-		o.Binds = append(o.Binds, testroot.Bind{Source: "/dev/kmsg"})
+		o.Binds = append(o.Binds, root.Bind{Source: "/dev/kmsg"})
 		borrow(t)
 		inCgroup = cgroup
 	}
 	o.Env = append(o.Env, cgroupEnv+"="+inCgroup)
-	return testroot.Inside(t, o)
+	return root.Inside(t, o)
 }
 
 // buildScript builds the programs of Kubernetes, below the repository's root, and prints where
@@ -154,7 +154,7 @@ const buildScript = "test/cluster/build"
 // built is where the script puts the programs, and whether they are there.
 func built(t *testing.T) (dir string, have bool) {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(testroot.Module(t), buildScript), "--print").Output()
+	out, err := exec.Command(filepath.Join(root.Module(t), buildScript), "--print").Output()
 	if err != nil {
 		t.Fatalf("%s --print: %v", buildScript, err)
 	}
@@ -166,12 +166,12 @@ func built(t *testing.T) (dir string, have bool) {
 // build makes the programs, which are not there.
 func build(t *testing.T) {
 	t.Helper()
-	if _, err := exec.Command(filepath.Join(testroot.Module(t), buildScript)).Output(); err != nil {
+	if _, err := exec.Command(filepath.Join(root.Module(t), buildScript)).Output(); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
 			os.Stderr.Write(exit.Stderr)
 		}
-		testroot.Missing(t, "Kubernetes cannot be built: %s: %v", buildScript, err)
+		root.Missing(t, "Kubernetes cannot be built: %s: %v", buildScript, err)
 	}
 }
 
@@ -180,7 +180,7 @@ func static(t *testing.T, pkg string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
 	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, pkg)
-	c.Dir = filepath.Join(testroot.Module(t), "test/cluster")
+	c.Dir = filepath.Join(root.Module(t), "test/cluster")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", pkg, err, out)

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/deploy"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet"
 )
 
 const realPool = "{apiVersion: fettle.dev/v1alpha1, kind: KubeletPool, metadata: {name: real, labels: {kubelet: real}}, spec: {nodeSelector: {matchLabels: {pool: real}}}}"
@@ -65,11 +65,11 @@ func TestKubeletDeployed(t *testing.T) {
 	// One that the kubelet refuses.
 	before, has := d.c.state(t), k.Status.Has
 	r.config("bad", "{systemReserved: {memory: 900Ti}}")
-	p, k := r.until("the change to fail", func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
+	p, k := r.until("the change to fail", func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
 		return degraded(p, "NodeFailed") != "" && !k.Changing()
 	})
 	t.Logf("%s; systemd was told %s", degraded(p, "NodeFailed"), r.systemd.orders())
-	if k.Status.Phase != kubeletconfig.Failed || k.Status.Has != has || !strings.Contains(degraded(p, "NodeFailed"), "Node Allocatable") {
+	if k.Status.Phase != kubelet.ConditionFailed || k.Status.Has != has || !strings.Contains(degraded(p, "NodeFailed"), "Node Allocatable") {
 		t.Errorf("%+v", k.Status)
 	}
 	if got := d.c.configz(t, "cpuManagerPolicy"); got != `"static"` || d.c.state(t) != before || d.c.cordoned(t) {
@@ -78,12 +78,12 @@ func TestKubeletDeployed(t *testing.T) {
 	d.sameAgent(agent, own)
 	d.c.untouched(t, daemon, pids)
 	r.config("bad", "")
-	r.until("the pool to be well again", func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
+	r.until("the pool to be well again", func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
 		return p.Status.Digest == has && p.Status.Updated == 1 && degraded(p, "NodeFailed") == ""
 	})
 
 	for i, point := range []string{"stop:after", "start:after"} {
-		var now kubeletconfig.NodeKubelet
+		var now kubelet.NodeKubelet
 		d.c.must(r.get(nodeKubelets+"/node1", &now))
 		kill := d.killer()
 		r.systemd.orders()
@@ -194,5 +194,5 @@ func (d *deployed) mark() string {
 	d.Helper()
 	n, err := d.c.Client.CoreV1().Nodes().Get(d.Context(), "node1", metav1.GetOptions{})
 	d.c.must(err)
-	return n.Annotations[kubeletconfig.SettingsAnnotation]
+	return n.Annotations[kubelet.SettingsAnnotation]
 }

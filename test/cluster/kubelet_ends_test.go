@@ -13,12 +13,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/kube/kubelet/drain"
-	"fettle.dev/fettle/internal/kube/kubelet/live"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
-	"fettle.dev/fettle/internal/kube/kubelet/visit"
 )
 
 // supervised is the kubelet of the node as systemd runs it with Restart=always: one that
@@ -126,12 +124,12 @@ func TestKubeletEnds(t *testing.T) {
 	})
 	evicting, err := kubernetes.NewForConfig(config)
 	c.must(err)
-	v := &visit.Visit{
+	v := &node.Visit{
 		Node: &node.Node{
 			Host: host.Live(), StateDir: node.DefaultStateDir, Patience: 2 * time.Minute,
-			Kubelet: &live.Kubelet{Service: s, Client: c.Client, Node: c.Kubelet.Node},
+			Kubelet: &node.RunningKubelet{Service: s, Client: c.Client, Node: c.Kubelet.Node},
 		},
-		API: &drain.Node{Client: evicting, Name: c.Kubelet.Node, Patience: 2 * time.Minute, Interval: 500 * time.Millisecond},
+		API: &cluster.Node{Client: evicting, Name: c.Kubelet.Node, Patience: 2 * time.Minute, Interval: 500 * time.Millisecond},
 	}
 	// at kills the kubelet when a point is reached for the nth time, or a while after that.
 	// over is called when the change has ended: a kill that has not come by then does not come
@@ -205,7 +203,7 @@ func TestKubeletEnds(t *testing.T) {
 				t.Fatalf("%+v", r)
 			}
 			c.Wait("the kubelet to run", 3*time.Minute, func(ctx context.Context) error {
-				_, err := (&live.Kubelet{Service: s, Client: c.Client, Node: c.Kubelet.Node}).Configz(ctx)
+				_, err := (&node.RunningKubelet{Service: s, Client: c.Client, Node: c.Kubelet.Node}).Configz(ctx)
 				return err
 			})
 			if got := c.configz(t, "maxPods"); got != has {

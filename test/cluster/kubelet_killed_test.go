@@ -15,9 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/kube/kubelet/live"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
 )
 
@@ -164,7 +163,7 @@ func killed(t *testing.T) {
 	}
 	n := &node.Node{
 		Host: host.Live(), StateDir: node.DefaultStateDir,
-		Kubelet: &live.Kubelet{Service: byOrder{os.Getenv("FETTLE_TEST_ORDERS")}, Client: client, Node: os.Getenv("FETTLE_TEST_NODE")},
+		Kubelet: &node.RunningKubelet{Service: byOrder{os.Getenv("FETTLE_TEST_ORDERS")}, Client: client, Node: os.Getenv("FETTLE_TEST_NODE")},
 		At: func(point string) {
 			if strings.HasSuffix(point, os.Getenv(killEnv)) {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet"
 )
 
 // agents play those of kwok's nodes, which have no kubelets: each answers the turns of its
@@ -33,7 +33,7 @@ type agents struct {
 
 	mu sync.Mutex
 	// objects is how each node's object was last seen; away how many others are unavailable.
-	objects map[string]kubeletconfig.NodeKubelet
+	objects map[string]kubelet.NodeKubelet
 	away    int
 	// most is the largest number of nodes that were unavailable at once, turns how many
 	// were given, late those given after a failure was seen.
@@ -42,7 +42,7 @@ type agents struct {
 	// held are answers that wait until as many nodes are unavailable as may be; nil: none do.
 	held []func()
 	// answer says how a node's turn ends, in a phase, and why.
-	answer func(name string, s kubeletconfig.NodeKubeletSpec) (kubeletconfig.NodePhase, string)
+	answer func(name string, s kubelet.NodeKubeletSpec) (kubelet.NodePhase, string)
 }
 
 // follow watches the objects until the test ends.
@@ -58,7 +58,7 @@ func (a *agents) follow(ctx context.Context) {
 			if !ok {
 				break
 			}
-			var k kubeletconfig.NodeKubelet
+			var k kubelet.NodeKubelet
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &k); err != nil {
 				a.Error(err)
 				return
@@ -70,7 +70,7 @@ func (a *agents) follow(ctx context.Context) {
 }
 
 // see counts, and plays the agent.
-func (a *agents) see(ctx context.Context, k kubeletconfig.NodeKubelet) {
+func (a *agents) see(ctx context.Context, k kubelet.NodeKubelet) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was, known := a.objects[k.Name]
@@ -83,14 +83,14 @@ func (a *agents) see(ctx context.Context, k kubeletconfig.NodeKubelet) {
 	}
 	now := a.away
 	for _, o := range a.objects {
-		if o.Changing() || o.Status.Phase == kubeletconfig.Failed && o.Status.Tried == k.Spec.Digest {
+		if o.Changing() || o.Status.Phase == kubelet.ConditionFailed && o.Status.Tried == k.Spec.Digest {
 			now++
 		}
 	}
 	a.most = max(a.most, now)
 	switch {
 	case k.Status.Phase == "" && !k.Changing():
-		go a.say(ctx, k, kubeletconfig.Settled, "")
+		go a.say(ctx, k, kubelet.Settled, "")
 	case k.Changing() && (!known || was.Spec.Turn != k.Spec.Turn):
 		phase, why := a.answer(k.Name, k.Spec)
 		say := func() {
@@ -105,7 +105,7 @@ func (a *agents) see(ctx context.Context, k kubeletconfig.NodeKubelet) {
 	if now >= a.mostAway {
 		a.release()
 	}
-	if k.Status.Phase == kubeletconfig.Failed && was.Status.Phase != kubeletconfig.Failed {
+	if k.Status.Phase == kubelet.ConditionFailed && was.Status.Phase != kubelet.ConditionFailed {
 		a.failedAt = time.Now()
 	}
 }
@@ -119,9 +119,9 @@ func (a *agents) release() {
 }
 
 // say writes a status as an agent does.
-func (a *agents) say(ctx context.Context, k kubeletconfig.NodeKubelet, phase kubeletconfig.NodePhase, why string) {
+func (a *agents) say(ctx context.Context, k kubelet.NodeKubelet, phase kubelet.NodePhase, why string) {
 	has := k.Status.Has
-	if phase == kubeletconfig.Settled {
+	if phase == kubelet.Settled {
 		has = k.Spec.Digest
 	}
 	body, _ := json.Marshal(map[string]any{"status": map[string]any{"turn": k.Spec.Turn, "phase": phase, "has": has, "tried": k.Spec.Digest, "message": why}})
@@ -134,7 +134,7 @@ func (a *agents) say(ctx context.Context, k kubeletconfig.NodeKubelet, phase kub
 }
 
 // reset begins to count anew.
-func (a *agents) reset(answer func(string, kubeletconfig.NodeKubeletSpec) (kubeletconfig.NodePhase, string)) {
+func (a *agents) reset(answer func(string, kubelet.NodeKubeletSpec) (kubelet.NodePhase, string)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.most, a.turns, a.late, a.failedAt, a.answer = 0, 0, 0, time.Time{}, answer
@@ -154,8 +154,8 @@ func (a *agents) counted(what string, since time.Time) (most, turns, late int) {
 	return a.most, a.turns, a.late
 }
 
-func fine(string, kubeletconfig.NodeKubeletSpec) (kubeletconfig.NodePhase, string) {
-	return kubeletconfig.Settled, ""
+func fine(string, kubelet.NodeKubeletSpec) (kubelet.NodePhase, string) {
+	return kubelet.Settled, ""
 }
 
 // TestKubeletPools: the operator with 500 nodes of kwok, whose agents are played: at no
@@ -182,7 +182,7 @@ func rollOutPools(t *testing.T, nodes int) {
 	operator := c.deployKubelets(t)
 	r := &rolled{T: t, c: c}
 	a := &agents{
-		T: t, c: c, mostAway: mostAway, objects: map[string]kubeletconfig.NodeKubelet{}, answer: fine,
+		T: t, c: c, mostAway: mostAway, objects: map[string]kubelet.NodeKubelet{}, answer: fine,
 		kubelets: dynamic.NewForConfigOrDie(c.Config).Resource(schema.GroupVersionResource{Group: "fettle.dev", Version: "v1alpha1", Resource: "nodekubelets"}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -196,10 +196,10 @@ func rollOutPools(t *testing.T, nodes int) {
 		c.must(err)
 	}
 	a.away = 3
-	pool := func(what string, within time.Duration, holds func(kubeletconfig.KubeletPool) bool) (p kubeletconfig.KubeletPool) {
+	pool := func(what string, within time.Duration, holds func(kubelet.KubeletPool) bool) (p kubelet.KubeletPool) {
 		t.Helper()
 		c.Wait(what, within, func(context.Context) error {
-			p = kubeletconfig.KubeletPool{}
+			p = kubelet.KubeletPool{}
 			if err := r.get(kubeletPools+"/real", &p); err != nil {
 				return err
 			}
@@ -213,40 +213,40 @@ func rollOutPools(t *testing.T, nodes int) {
 
 	// All of them, with two that cannot, and the operator killed in the middle.
 	blocked := map[string]bool{nodeName(7): true, nodeName(300): true}
-	a.reset(func(name string, s kubeletconfig.NodeKubeletSpec) (kubeletconfig.NodePhase, string) {
+	a.reset(func(name string, s kubelet.NodeKubeletSpec) (kubelet.NodePhase, string) {
 		if blocked[name] {
-			return kubeletconfig.Blocked, "the kubelet was started without --config-dir"
+			return kubelet.ConditionBlocked, "the kubelet was started without --config-dir"
 		}
 		return fine(name, s)
 	})
 	r.config("limits", "{maxPods: 200}")
 	began := time.Now()
 	c.must(c.post(t.Context(), kubeletPools, "{apiVersion: fettle.dev/v1alpha1, kind: KubeletPool, metadata: {name: real, labels: {kubelet: real}}, spec: {nodeSelector: {matchLabels: {pool: real}}, maxUnavailable: 10%}}"))
-	pool("a quarter to be done", within(6*time.Minute), func(p kubeletconfig.KubeletPool) bool { return int(p.Status.Updated) > nodes/4 })
+	pool("a quarter to be done", within(6*time.Minute), func(p kubelet.KubeletPool) bool { return int(p.Status.Updated) > nodes/4 })
 	operator.Kill()
 	c.must(operator.Start())
-	p := pool("all that can to be done", within(10*time.Minute), func(p kubeletconfig.KubeletPool) bool {
+	p := pool("all that can to be done", within(10*time.Minute), func(p kubelet.KubeletPool) bool {
 		return int(p.Status.Updated) == nodes-5 && len(p.Status.Changing) == 0
 	})
 	most, turns, _ := a.counted(fmt.Sprint(nodes, " nodes, the operator killed"), began)
 	if most > mostAway || most < mostAway*4/5 || turns != nodes-3 {
 		t.Errorf("at most %d, %d turns", most, turns)
 	}
-	if condition := meta.FindStatusCondition(p.Status.Conditions, kubeletconfig.Updating); condition == nil || condition.Reason != "Waiting" || p.Status.Unavailable < 3 {
+	if condition := meta.FindStatusCondition(p.Status.Conditions, kubelet.Updating); condition == nil || condition.Reason != "Waiting" || p.Status.Unavailable < 3 {
 		t.Errorf("%+v", p.Status)
 	}
 
 	// One fails.
 	bad := nodeName(140)
-	a.reset(func(name string, s kubeletconfig.NodeKubeletSpec) (kubeletconfig.NodePhase, string) {
+	a.reset(func(name string, s kubelet.NodeKubeletSpec) (kubelet.NodePhase, string) {
 		if name == bad {
-			return kubeletconfig.Failed, "wait for its health: it has ended"
+			return kubelet.ConditionFailed, "wait for its health: it has ended"
 		}
 		return fine(name, s)
 	})
 	began = time.Now()
 	r.config("limits", "{maxPods: 201}")
-	p = pool("the failure to be said", within(6*time.Minute), func(p kubeletconfig.KubeletPool) bool {
+	p = pool("the failure to be said", within(6*time.Minute), func(p kubelet.KubeletPool) bool {
 		return degraded(p, "NodeFailed") != "" && len(p.Status.Changing) == 0
 	})
 	done := p.Status.Updated
@@ -255,7 +255,7 @@ func rollOutPools(t *testing.T, nodes int) {
 	if most > mostAway || turns > nodes/2 || late > mostAway { // those of the decision that was under way
 		t.Errorf("at most %d, %d turns, %d late", most, turns, late)
 	}
-	var now kubeletconfig.KubeletPool
+	var now kubelet.KubeletPool
 	c.must(r.get(kubeletPools+"/real", &now))
 	if text := degraded(now, "NodeFailed"); now.Status.Updated != done || text != bad+": wait for its health: it has ended. No other node begins until the settings are others, or the pool's annotation fettle.dev/retry has another value" {
 		t.Errorf("%q, %d and then %d are done", text, done, now.Status.Updated)
@@ -265,13 +265,13 @@ func rollOutPools(t *testing.T, nodes int) {
 	a.reset(fine)
 	began = time.Now()
 	c.must(c.Client.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(kubeletPools, "real").Body([]byte(`{"metadata":{"annotations":{"fettle.dev/retry":"1"}}}`)).Do(t.Context()).Error())
-	pool("the rest to be done", within(10*time.Minute), func(p kubeletconfig.KubeletPool) bool {
+	pool("the rest to be done", within(10*time.Minute), func(p kubelet.KubeletPool) bool {
 		return int(p.Status.Updated) == nodes-3 && len(p.Status.Changing) == 0
 	})
 	if most, _, _ := a.counted("the rest", began); most > mostAway {
 		t.Errorf("at most %d", most)
 	}
-	if p := pool("nothing to be wrong", time.Minute, func(p kubeletconfig.KubeletPool) bool { return true }); degraded(p, "NodeFailed") != "" {
+	if p := pool("nothing to be wrong", time.Minute, func(p kubelet.KubeletPool) bool { return true }); degraded(p, "NodeFailed") != "" {
 		t.Errorf("%+v", p.Status)
 	}
 	working := operatorRSSWorking

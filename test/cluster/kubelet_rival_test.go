@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet"
 )
 
 // TestKubeletRival: the operator, with the rights of deploy/, waits for the kinds; beside
@@ -41,11 +41,11 @@ func TestKubeletRival(t *testing.T) {
 	says := func(reason, words string) {
 		t.Helper()
 		c.Wait("the pool to say "+reason, 2*time.Minute, func(context.Context) error {
-			var p kubeletconfig.KubeletPool
+			var p kubelet.KubeletPool
 			if err := r.get(kubeletPools+"/real", &p); err != nil {
 				return err
 			}
-			u := meta.FindStatusCondition(p.Status.Conditions, kubeletconfig.Updating)
+			u := meta.FindStatusCondition(p.Status.Conditions, kubelet.Updating)
 			if u == nil || u.Reason != reason || !strings.Contains(u.Message, words) {
 				return fmt.Errorf("%+v\n%s", p.Status, operator.Log(5))
 			}
@@ -54,7 +54,7 @@ func TestKubeletRival(t *testing.T) {
 	}
 	told := func() int {
 		t.Helper()
-		var all kubeletconfig.NodeKubeletList
+		var all kubelet.NodeKubeletList
 		c.must(r.get(nodeKubelets, &all))
 		return len(all.Items)
 	}
@@ -62,7 +62,7 @@ func TestKubeletRival(t *testing.T) {
 	if told() != 0 {
 		t.Error("nodes are told something")
 	}
-	var k kubeletconfig.KubeletConfig
+	var k kubelet.KubeletConfig
 	c.must(r.get(kubeletConfigs+"/limits", &k))
 	if len(k.Status.Conditions) > 0 {
 		t.Errorf("their object has our status: %+v", k.Status)

@@ -17,7 +17,6 @@ import (
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/kubelet"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
 )
 
 const (
@@ -105,12 +104,12 @@ func (r *rolled) config(name, fields string) {
 }
 
 // until waits until the pool and the node's object say something.
-func (r *rolled) until(what string, holds func(kubeletconfig.KubeletPool, kubeletconfig.NodeKubelet) bool) (kubeletconfig.KubeletPool, kubeletconfig.NodeKubelet) {
+func (r *rolled) until(what string, holds func(kubelet.KubeletPool, kubelet.NodeKubelet) bool) (kubelet.KubeletPool, kubelet.NodeKubelet) {
 	r.Helper()
-	var p kubeletconfig.KubeletPool
-	var k kubeletconfig.NodeKubelet
+	var p kubelet.KubeletPool
+	var k kubelet.NodeKubelet
 	r.c.Wait(what, 4*time.Minute, func(context.Context) error {
-		p, k = kubeletconfig.KubeletPool{}, kubeletconfig.NodeKubelet{}
+		p, k = kubelet.KubeletPool{}, kubelet.NodeKubelet{}
 		if err := r.get(kubeletPools+"/real", &p); err != nil {
 			return err
 		}
@@ -144,11 +143,11 @@ func (r *rolled) agentSays() string {
 
 // updated waits until the node has what is wanted now, by settings that it has not had
 // before: other is the digest of those.
-func (r *rolled) updated(what, other string) kubeletconfig.NodeKubelet {
+func (r *rolled) updated(what, other string) kubelet.NodeKubelet {
 	r.Helper()
 	began := time.Now()
-	_, k := r.until(what, func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
-		return p.Status.Digest != other && p.Status.Updated == 1 && !k.Changing() && k.Status.Has == p.Status.Digest && meta.IsStatusConditionTrue(p.Status.Conditions, kubeletconfig.Updated)
+	_, k := r.until(what, func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
+		return p.Status.Digest != other && p.Status.Updated == 1 && !k.Changing() && k.Status.Has == p.Status.Digest && meta.IsStatusConditionTrue(p.Status.Conditions, kubelet.Updated)
 	})
 	r.Logf("%s: after %.1f s, %.1f s without a kubelet; systemd was told %s", what, time.Since(began).Seconds(), float64(k.Status.DownMilliseconds)/1000, r.systemd.orders())
 	if r.c.cordoned(r.T) {
@@ -157,8 +156,8 @@ func (r *rolled) updated(what, other string) kubeletconfig.NodeKubelet {
 	return k
 }
 
-func degraded(p kubeletconfig.KubeletPool, reason string) string {
-	c := meta.FindStatusCondition(p.Status.Conditions, kubeletconfig.Degraded)
+func degraded(p kubelet.KubeletPool, reason string) string {
+	c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Degraded)
 	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason {
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet"
 )
 
 // TestKubeletRollout: objects in a real API server, the operator and the agent as
@@ -66,7 +66,7 @@ func TestKubeletRollout(t *testing.T) {
 	// And back.
 	c.must(c.Client.CoreV1().RESTClient().Delete().AbsPath(kubeletPools, "real").Do(t.Context()).Error())
 	c.Wait("the node to have its own settings", 2*time.Minute, func(context.Context) error {
-		var k kubeletconfig.NodeKubelet
+		var k kubelet.NodeKubelet
 		if err := r.get(nodeKubelets+"/node1", &k); err == nil {
 			return fmt.Errorf("%+v %+v", k.Spec, k.Status)
 		}
@@ -89,14 +89,14 @@ func (r *rolled) refused(t *testing.T, has string) {
 	r.T = t
 	r.systemd.orders()
 	r.config("bad", "{cgroupDriver: systemd}")
-	p, _ := r.until("the object to be refused", func(p kubeletconfig.KubeletPool, _ kubeletconfig.NodeKubelet) bool {
+	p, _ := r.until("the object to be refused", func(p kubelet.KubeletPool, _ kubelet.NodeKubelet) bool {
 		return strings.Contains(degraded(p, "Refused"), "KubeletConfig bad: spec.kubeletConfig.cgroupDriver: not set from an object")
 	})
-	var config kubeletconfig.KubeletConfig
+	var config kubelet.KubeletConfig
 	// Its own status is written after the pool's.
 	r.c.Wait("the object to say so itself", time.Minute, func(context.Context) error {
 		r.c.must(r.get(kubeletConfigs+"/bad", &config))
-		if s := config.Status.Conditions; len(s) != 2 || s[1].Type != kubeletconfig.Failure || s[1].Status != metav1.ConditionTrue {
+		if s := config.Status.Conditions; len(s) != 2 || s[1].Type != kubelet.Failure || s[1].Status != metav1.ConditionTrue {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil
@@ -105,21 +105,21 @@ func (r *rolled) refused(t *testing.T, has string) {
 
 	// What only the node can see: more pods run than it would take.
 	r.config("bad", "{maxPods: 1}")
-	_, k := r.until("the node to refuse it", func(_ kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
-		return k.Status.Phase == kubeletconfig.Blocked && !k.Changing()
+	_, k := r.until("the node to refuse it", func(_ kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
+		return k.Status.Phase == kubelet.ConditionBlocked && !k.Changing()
 	})
 	if !strings.Contains(k.Status.Message, "pods run on the node, and it would take 1") || k.Status.Has != has {
 		t.Errorf("%+v", k.Status)
 	}
-	p, _ = r.until("the pool to say so", func(p kubeletconfig.KubeletPool, _ kubeletconfig.NodeKubelet) bool {
-		c := meta.FindStatusCondition(p.Status.Conditions, kubeletconfig.Updating)
+	p, _ = r.until("the pool to say so", func(p kubelet.KubeletPool, _ kubelet.NodeKubelet) bool {
+		c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Updating)
 		return c != nil && c.Reason == "Waiting" && strings.Contains(c.Message, "it would take 1")
 	})
 	if got := r.systemd.orders(); got != "[]" || r.c.cordoned(t) || p.Status.Unavailable != 0 {
 		t.Errorf("systemd was told %s, cordoned %v, %+v", got, r.c.cordoned(t), p.Status)
 	}
 	r.config("bad", "")
-	r.until("the pool to be as it was", func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
+	r.until("the pool to be as it was", func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
 		return p.Status.Digest == has && p.Status.Updated == 1 && !k.Changing()
 	})
 }
@@ -131,11 +131,11 @@ func (r *rolled) rolledBack(t *testing.T, has string) {
 	before := r.c.state(t)
 	r.systemd.orders()
 	r.config("bad", "{systemReserved: {memory: 900Ti}}")
-	p, k := r.until("the change to fail", func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
+	p, k := r.until("the change to fail", func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
 		return degraded(p, "NodeFailed") != "" && !k.Changing()
 	})
 	t.Logf("%s; systemd was told %s", degraded(p, "NodeFailed"), r.systemd.orders())
-	if k.Status.Phase != kubeletconfig.Failed || k.Status.Has != has || !strings.Contains(k.Status.LastWords, "Node Allocatable") || !strings.Contains(degraded(p, "NodeFailed"), "Node Allocatable") || !strings.HasPrefix(degraded(p, "NodeFailed"), "node1: ") {
+	if k.Status.Phase != kubelet.ConditionFailed || k.Status.Has != has || !strings.Contains(k.Status.LastWords, "Node Allocatable") || !strings.Contains(degraded(p, "NodeFailed"), "Node Allocatable") || !strings.HasPrefix(degraded(p, "NodeFailed"), "node1: ") {
 		t.Errorf("%+v", k.Status)
 	}
 	if got := r.c.configz(t, "cpuManagerPolicy"); got != `"static"` || r.c.state(t) != before || r.c.cordoned(t) {
@@ -166,15 +166,15 @@ func (r *rolled) rolledBack(t *testing.T, has string) {
 	})
 	r.systemd.on("", nil)
 	r.startAgent()
-	_, k = r.until("the change to fail again", func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
+	_, k = r.until("the change to fail again", func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
 		return degraded(p, "NodeFailed") != "" && k.Status.Tried == p.Status.Digest && !k.Changing()
 	})
-	if k.Status.Phase != kubeletconfig.Failed || k.Status.Has != has || r.c.state(t) != before {
+	if k.Status.Phase != kubelet.ConditionFailed || k.Status.Has != has || r.c.state(t) != before {
 		t.Errorf("%+v", k.Status)
 	}
 	r.config("bad", "")
-	r.until("the pool to be well again", func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
-		return p.Status.Digest == has && p.Status.Updated == 1 && meta.IsStatusConditionFalse(p.Status.Conditions, kubeletconfig.Degraded)
+	r.until("the pool to be well again", func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
+		return p.Status.Digest == has && p.Status.Updated == 1 && meta.IsStatusConditionFalse(p.Status.Conditions, kubelet.Degraded)
 	})
 }
 
@@ -183,7 +183,7 @@ func (r *rolled) rolledBack(t *testing.T, has string) {
 func (r *rolled) killed(t *testing.T) {
 	r.T = t
 	for i, point := range []string{"stop:before", "stop:after", "start:before", "start:after", "verify", "cordoned"} {
-		var now kubeletconfig.NodeKubelet
+		var now kubelet.NodeKubelet
 		r.c.must(r.get(nodeKubelets+"/node1", &now))
 		fields := fmt.Sprintf("{maxPods: %d}", 60+i)
 		if point == "cordoned" { // that takes a drain
@@ -216,7 +216,7 @@ func (r *rolled) killed(t *testing.T) {
 		r.systemd.on("", nil)
 		r.startAgent()
 		k := r.updated("killed at "+point, now.Status.Has)
-		if k.Status.Phase != kubeletconfig.Settled {
+		if k.Status.Phase != kubelet.Settled {
 			t.Errorf("%s: %+v", point, k.Status)
 		}
 		if got := r.c.configz(t, "maxPods"); point != "cordoned" && got != fmt.Sprint(60+i) {
@@ -239,9 +239,9 @@ func (r *rolled) noConfigDir(t *testing.T) {
 	r.c.must(os.Remove(filepath.Join(k.Dir, "cpu_manager_state"))) // it is of the policy static
 	r.c.must(k.Start())
 	r.config("limits", "{maxPods: 70}")
-	p, said := r.until("the node to say that it reads no drop-ins", func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
-		c := meta.FindStatusCondition(p.Status.Conditions, kubeletconfig.Updating)
-		return k.Status.Phase == kubeletconfig.Blocked && !k.Changing() && c != nil && strings.Contains(c.Message, "without --config-dir")
+	p, said := r.until("the node to say that it reads no drop-ins", func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
+		c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Updating)
+		return k.Status.Phase == kubelet.ConditionBlocked && !k.Changing() && c != nil && strings.Contains(c.Message, "without --config-dir")
 	})
 	t.Logf("%s", said.Status.Message)
 	if p.Status.Updated != 0 || said.Status.Has != has || r.c.cordoned(t) {

@@ -20,11 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/kubelet"
-	"fettle.dev/fettle/internal/kube/kubelet/drain"
-	"fettle.dev/fettle/internal/kube/kubelet/live"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
-	"fettle.dev/fettle/internal/kube/kubelet/visit"
 )
 
 // harness starts the kubelet of the node in systemd's place.
@@ -56,13 +54,13 @@ func (h harness) Steady(ctx context.Context) error { return h.Ended(ctx) }
 func (h harness) LastWords(context.Context) string { return h.k.Log(15) }
 
 // theNode is the node of the cluster, for changes of its kubelet.
-func (c *Cluster) theNode() *visit.Visit {
-	return &visit.Visit{
+func (c *Cluster) theNode() *node.Visit {
+	return &node.Visit{
 		Node: &node.Node{
 			Host: host.Live(), StateDir: node.DefaultStateDir, Patience: 2 * time.Minute,
-			Kubelet: &live.Kubelet{Service: harness{c.Kubelet}, Client: c.Client, Node: c.Kubelet.Node},
+			Kubelet: &node.RunningKubelet{Service: harness{c.Kubelet}, Client: c.Client, Node: c.Kubelet.Node},
 		},
-		API: &drain.Node{Client: c.Client, Name: c.Kubelet.Node, Patience: 2 * time.Minute, Interval: 500 * time.Millisecond},
+		API: &cluster.Node{Client: c.Client, Name: c.Kubelet.Node, Patience: 2 * time.Minute, Interval: 500 * time.Millisecond},
 	}
 }
 
@@ -82,7 +80,7 @@ func settings(t *testing.T, text string) kubelet.Want {
 // configz is one setting as the kubelet runs with it.
 func (c *Cluster) configz(t *testing.T, name string) string {
 	t.Helper()
-	f, err := (&live.Kubelet{Service: harness{c.Kubelet}, Client: c.Client, Node: c.Kubelet.Node}).Configz(t.Context())
+	f, err := (&node.RunningKubelet{Service: harness{c.Kubelet}, Client: c.Client, Node: c.Kubelet.Node}).Configz(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +113,7 @@ func (c *Cluster) cordoned(t *testing.T) bool {
 }
 
 // apply has the node take settings, and checks what came of it.
-func (c *Cluster) apply(t *testing.T, v *visit.Visit, text, result string) *node.Report {
+func (c *Cluster) apply(t *testing.T, v *node.Visit, text, result string) *node.Report {
 	t.Helper()
 	began := time.Now()
 	r, err := v.Run(t.Context(), settings(t, text))
@@ -188,7 +186,7 @@ func TestKubeletSettings(t *testing.T) {
 	c.must(err)
 	v.API.Patience = 5 * time.Second
 	kept := run("{maxPods: 50, topologyManagerPolicy: best-effort}", node.RolledBack)
-	if kept.Step != visit.Drained || !strings.Contains(kept.Error, "default/moved-") || !strings.Contains(kept.Error, "disruption budget") {
+	if kept.Step != node.Drained || !strings.Contains(kept.Error, "default/moved-") || !strings.Contains(kept.Error, "disruption budget") {
 		t.Errorf("against a disruption budget: %+v", kept)
 	}
 	c.untouched(t, moved, movedPids)
@@ -223,7 +221,7 @@ func TestKubeletSettings(t *testing.T) {
 
 	// A pod that nothing makes again is in the way of a drain, and is left alone.
 	r := run("{maxPods: 50, cpuManagerPolicy: none}", node.RolledBack)
-	if r.Step != visit.Drained || !strings.Contains(r.Error, "default/pinned: nothing would make them again") {
+	if r.Step != node.Drained || !strings.Contains(r.Error, "default/pinned: nothing would make them again") {
 		t.Errorf("a bare pod: %+v", r)
 	}
 	c.untouched(t, pinned, pinnedPids)

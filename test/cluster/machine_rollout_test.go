@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/deploy"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet"
 )
 
 // TestMachineRollOut: one operator, which takes settings to a real kubelet and remedies
@@ -95,7 +95,7 @@ func TestMachineRollOut(t *testing.T) {
 	// A roll-out that cannot begin is no reason to wait.
 	label(`{"spec":{"unschedulable":true}}`)
 	r.config("limits", "{maxPods: 51}")
-	r.until("the roll-out to wait", func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
+	r.until("the roll-out to wait", func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
 		return p.Status.Digest != k.Status.Has && p.Status.Updated == 0 && !k.Changing() && len(p.Status.Changing) == 0
 	})
 	old = b.ill("rolled", 1, time.Hour)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"fettle.dev/fettle/deploy"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -107,7 +107,7 @@ func TestNulls(t *testing.T) {
 			}
 			return o.Profiles[0].Spec, nil
 		}
-		o, err := kubeletconfig.Read("f", text)
+		o, err := kubelet.Read("f", text)
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // source002 are the examples of source 002, chapters 4 and 13, word for word.
-const source002 = "internal/kube/recommend/testdata/source002/"
+const source002 = "internal/kube/tuned/testdata/source002/"
 
 // TestSource002: source 002's examples from end to end, on a real node with what
 // `kubectl apply -k deploy` runs: the profile of a role, the custom resource for ingress

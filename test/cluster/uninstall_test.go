@@ -13,8 +13,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
 )
 
 // TestUninstall: what becomes of the kubelet's settings when fettle goes. `kubectl fettle
@@ -32,7 +32,7 @@ func TestUninstall(t *testing.T) {
 }
 
 // set has the node's kubelet take other settings.
-func (d *deployed) set(r *rolled, fields string) kubeletconfig.NodeKubelet {
+func (d *deployed) set(r *rolled, fields string) kubelet.NodeKubelet {
 	d.Helper()
 	r.config("settings", fields)
 	if err := d.c.post(d.Context(), kubeletPools, realPool); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -120,7 +120,7 @@ func (d *deployed) installedAgain(r *rolled) {
 	d.Helper()
 	d.install()
 	d.c.Wait("the node to have its own settings", 3*time.Minute, func(context.Context) error {
-		var k kubeletconfig.NodeKubelet
+		var k kubelet.NodeKubelet
 		err := r.get(nodeKubelets+"/node1", &k)
 		if mark := d.mark(); mark != "" || err == nil {
 			return &notYet{fmt.Sprintf("it is noted to have %q; %+v %+v", mark, k.Spec, k.Status), r.agentSays}

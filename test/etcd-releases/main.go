@@ -1,5 +1,5 @@
 // Command etcd-releases writes what etcd of each release knows into
-// internal/component/etcd/releases.txt: its flags with their kinds and defaults, and the keys
+// internal/product/etcd/releases.txt: its flags with their kinds and defaults, and the keys
 // of its configuration file. It downloads the released modules and reads their source;
 // nothing of them is built or run.
 //
@@ -37,7 +37,7 @@ var backported = map[string]flag{
 }
 
 // table is where the host module has what is written.
-const table = "../../internal/component/etcd/releases.txt"
+const table = "../../internal/product/etcd/releases.txt"
 
 func main() {
 	text, err := generate(true)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // rounds is how often each pair is measured, in turn: A B A B ... so that a
@@ -37,22 +37,22 @@ func TestBench(t *testing.T) {
 	if os.Getenv("FETTLE_BENCH") != "1" {
 		t.Skip("measures; make bench runs it")
 	}
-	program := asInstalled(t, testroot.Program(t, "./cmd/fettle"))
-	machine := testroot.NewMachine(t)
-	options := func() testroot.Options {
-		return testroot.Options{
-			Machine: machine, Stubs: testroot.TunerStubs(),
-			Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}},
+	program := asInstalled(t, root.Program(t, "./cmd/fettle"))
+	machine := root.NewMachine(t)
+	options := func() root.Options {
+		return root.Options{
+			Machine: machine, Stubs: root.TunerStubs(),
+			Binds: []root.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}},
 		}
 	}
-	bus := testroot.NewBus(t, options())
+	bus := root.NewBus(t, options())
 	tuned := bus.StartTuned("balanced")
-	alone := testroot.New(t, options()) // fettle's: no other tuner in force
-	once := testroot.New(t, options())
+	alone := root.New(t, options()) // fettle's: no other tuner in force
+	once := root.New(t, options())
 	once.Must("sh", "-c", "sed -i 's/^daemon *=.*/daemon = 0/' /etc/tuned/tuned-main.conf")
 
 	profiles := []string{"throughput-performance", "network-latency"}
-	with := func(r *testroot.Root, argv ...string) func(int) *exec.Cmd {
+	with := func(r *root.Root, argv ...string) func(int) *exec.Cmd {
 		return func(i int) *exec.Cmd {
 			a := slices.Clone(argv)
 			for k := range a {
@@ -99,11 +99,11 @@ func TestBench(t *testing.T) {
 	}
 	alone.Run("fettle", "undo")
 	alone.Must("fettle", "tune", "balanced")
-	daemons := []*testroot.Daemon{tuned, alone.Start("fettle", "daemon")}
+	daemons := []*root.Daemon{tuned, alone.Start("fettle", "daemon")}
 	// Debian's TuneD, and so fettle there, looks at the load every ten seconds:
 	// rest is where neither is to.
-	calm, calmBus := testroot.New(t, options()), testroot.NewBus(t, options())
-	for _, r := range []*testroot.Root{calm, calmBus.Root} {
+	calm, calmBus := root.New(t, options()), root.NewBus(t, options())
+	for _, r := range []*root.Root{calm, calmBus.Root} {
 		r.Must("sed", "-i", "s/^dynamic_tuning *=.*/dynamic_tuning = 0/", "/etc/tuned/tuned-main.conf")
 	}
 	calm.Must("fettle", "tune", "balanced")
@@ -139,7 +139,7 @@ func record(t *testing.T, part, text string, unmet []string) {
 	}
 	t.Log(text)
 	t.Setenv("FETTLE_UPDATE_GOLDEN", "1")
-	testroot.Manual(t, "benchmarks.md", testroot.Generated{Name: part, Text: text})
+	root.Manual(t, "benchmarks.md", root.Generated{Name: part, Text: text})
 	for _, u := range unmet {
 		t.Errorf("not met: %s", u)
 	}
@@ -190,7 +190,7 @@ const theirs, ours = "/usr/sbin/tuned", "fettle daemon"
 // time, and how much it is depends on the pieces in which the file lies in the page
 // cache: one and the same fettle was seen with 9.5 and with 15 MiB. So what is the
 // daemon's own, its anonymous memory, stands beside it.
-func memory(t *testing.T, tuned, fettle *testroot.Root) (rows, unmet string) {
+func memory(t *testing.T, tuned, fettle *root.Root) (rows, unmet string) {
 	t.Helper()
 	x, y := status(t, tuned, theirs), status(t, fettle, ours)
 	resident := x["VmRSS"] / y["VmRSS"]
@@ -204,7 +204,7 @@ func memory(t *testing.T, tuned, fettle *testroot.Root) (rows, unmet string) {
 
 // wakeups is the rows of the table about how often the daemons run: those that
 // follow the load, then those that need not, and what of the promise is not met.
-func wakeups(t *testing.T, tuned, fettle, calmTuned, calmFettle *testroot.Root) (rows, unmet string) {
+func wakeups(t *testing.T, tuned, fettle, calmTuned, calmFettle *root.Root) (rows, unmet string) {
 	t.Helper()
 	count := func() [4]int {
 		return [4]int{switches(t, tuned, theirs), switches(t, fettle, ours), switches(t, calmTuned, theirs), switches(t, calmFettle, ours)}
@@ -227,7 +227,7 @@ func wakeups(t *testing.T, tuned, fettle, calmTuned, calmFettle *testroot.Root) 
 
 // switches counts the context switches of all threads of a process, since they
 // were started.
-func switches(t *testing.T, r *testroot.Root, words string) (n int) {
+func switches(t *testing.T, r *root.Root, words string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(r.Must("sh", "-c", "grep -h ctxt_switches /proc/$(pgrep -o -f '"+words+"$|"+words+" ')/task/*/status")) {
 		_, count, found := strings.Cut(line, "ctxt_switches:")
@@ -247,7 +247,7 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1e6) }
 
 // status is what /proc/PID/status says of the memory of the process whose command
 // line has the given words, in MiB.
-func status(t *testing.T, r *testroot.Root, words string) map[string]float64 {
+func status(t *testing.T, r *root.Root, words string) map[string]float64 {
 	t.Helper()
 	sizes := map[string]float64{}
 	for line := range strings.Lines(r.Must("sh", "-c", "cat /proc/$(pgrep -o -f '"+words+"$|"+words+" ')/status")) {

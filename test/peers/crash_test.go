@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // crashProfile is what TuneD and fettle tune in the comparison.
@@ -18,9 +18,9 @@ const crashProfile = "network-latency"
 // by the kill is no error.
 type subject struct {
 	t       *testing.T
-	machine *testroot.Machine
-	root    *testroot.Root
-	before  testroot.Tree
+	machine *root.Machine
+	root    *root.Root
+	before  root.Tree
 	// tune and undo are the two jobs.
 	tune, undo func()
 	// recover is what an administrator does after a kill: start it again and have
@@ -43,15 +43,15 @@ var (
 	fettle  = tuner{"fettle", newFettle}
 )
 
-func newSubject(t *testing.T, o testroot.Options) *subject {
+func newSubject(t *testing.T, o root.Options) *subject {
 	t.Helper()
-	s := &subject{t: t, machine: testroot.NewMachine(t)}
+	s := &subject{t: t, machine: root.NewMachine(t)}
 	var err error
-	if s.before, err = testroot.ReadTree(s.machine.Dir); err != nil {
+	if s.before, err = root.ReadTree(s.machine.Dir); err != nil {
 		t.Fatal(err)
 	}
-	o.Machine, o.Stubs = s.machine, testroot.TunerStubs()
-	s.root = testroot.New(t, o)
+	o.Machine, o.Stubs = s.machine, root.TunerStubs()
+	s.root = root.New(t, o)
 	return s
 }
 
@@ -66,8 +66,8 @@ func (s *subject) run(argv ...string) {
 }
 
 func newFettle(t *testing.T) *subject {
-	s := newSubject(t, testroot.Options{
-		Binds: []testroot.Bind{{Source: testroot.Program(t, "./cmd/fettle"), Target: "/usr/bin/fettle", ReadOnly: true}},
+	s := newSubject(t, root.Options{
+		Binds: []root.Bind{{Source: root.Program(t, "./cmd/fettle"), Target: "/usr/bin/fettle", ReadOnly: true}},
 	})
 	s.tune = func() { s.run("fettle", "tune", crashProfile) }
 	s.undo = func() { s.run("fettle", "undo") }
@@ -84,12 +84,12 @@ func newFettle(t *testing.T) *subject {
 // newTuned is TuneD as its unit starts it, with the selection in its own file,
 // so that it knows after a kill what it was to do.
 func newTuned(t *testing.T) *subject {
-	s := newSubject(t, testroot.Options{Files: map[string]string{
+	s := newSubject(t, root.Options{Files: map[string]string{
 		"/etc/tuned/active_profile": crashProfile + "\n",
 		"/etc/tuned/profile_mode":   "manual\n",
 	}})
 	bus := s.root.StartBus()
-	var daemon *testroot.Daemon
+	var daemon *root.Daemon
 	applied := 0
 	start := func() {
 		daemon = s.root.Start("/usr/sbin/tuned", "--log")
@@ -100,16 +100,16 @@ func newTuned(t *testing.T) *subject {
 		}
 		ready := func() bool {
 			applied = strings.Count(s.root.TunedLog(), "static tuning from profile")
-			return !daemon.Running() || applied >= wanted && bus.Owned(testroot.TunedName)
+			return !daemon.Running() || applied >= wanted && bus.Owned(root.TunedName)
 		}
-		if !testroot.Eventually(2*time.Minute, ready) {
+		if !root.Eventually(2*time.Minute, ready) {
 			t.Fatalf("tuned does not begin\n%s", s.root.TunedLog())
 		}
 	}
 	off := func() {
 		out, code := s.root.Run("tuned-adm", "off")
 		// A daemon that is killed while it answers ends a little later.
-		if code != 0 && !testroot.Eventually(time.Minute, func() bool { return !daemon.Running() }) {
+		if code != 0 && !root.Eventually(time.Minute, func() bool { return !daemon.Running() }) {
 			t.Fatalf("tuned-adm off: exit %d: %s", code, out)
 		}
 		if daemon.Running() {
@@ -256,14 +256,14 @@ func TestKilledEverywhere(t *testing.T) {
 	}
 	t.Logf("\n%s", rows.String())
 	if programs == 3 && !t.Failed() && os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
-		testroot.Manual(t, "020-tune-and-undo.md", testroot.Generated{Name: "kills", Text: rows.String()})
+		root.Manual(t, "020-tune-and-undo.md", root.Generated{Name: "kills", Text: rows.String()})
 	}
 }
 
 // kernelValues are the differences below /proc and /sys.
-func kernelValues(t *testing.T, m *testroot.Machine, before testroot.Tree) []string {
+func kernelValues(t *testing.T, m *root.Machine, before root.Tree) []string {
 	t.Helper()
-	after, err := testroot.ReadTree(m.Dir)
+	after, err := root.ReadTree(m.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}

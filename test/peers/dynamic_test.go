@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/plugin/plugintest"
-	"fettle.dev/fettle/internal/testroot"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/plugin"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // followLoad is tuned-main.conf with dynamic tuning that looks every second.
@@ -43,7 +43,9 @@ func (l loadFile) set(load string) {
 	}
 }
 
-func (l loadFile) bind() testroot.Bind { return testroot.Bind{Source: l.path, Target: "/proc/loadavg"} }
+func (l loadFile) bind() testkitroot.Bind {
+	return testkitroot.Bind{Source: l.path, Target: "/proc/loadavg"}
+}
 
 // latency is the limit on wake-up latency that this kernel keeps to, in
 // microseconds.
@@ -62,28 +64,28 @@ func TestLatencyFollowsTheLoadAsTuneD(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs TuneD")
 	}
-	testroot.Disposable(t)
+	testkitroot.Disposable(t)
 	if _, err := os.Stat("/dev/cpu_dma_latency"); err != nil {
-		testroot.Missing(t, "this kernel has no /dev/cpu_dma_latency")
+		testkitroot.Missing(t, "this kernel has no /dev/cpu_dma_latency")
 	}
 	none := latency(t)
 	if none <= 1000 {
-		testroot.Missing(t, "somebody else holds a latency of %d µs on this machine", none)
+		testkitroot.Missing(t, "somebody else holds a latency of %d µs on this machine", none)
 	}
-	program := testroot.Program(t, "./cmd/fettle")
+	program := testkitroot.Program(t, "./cmd/fettle")
 	load := newLoad(t)
 	for _, tuner := range []string{"tuned", "fettle"} {
 		t.Run(tuner, func(t *testing.T) {
-			root := testroot.New(t, testroot.Options{
+			root := testkitroot.New(t, testkitroot.Options{
 				Live: true, Stubs: liveStubs(),
-				Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}, load.bind()},
+				Binds: []testkitroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}, load.bind()},
 				Files: map[string]string{
 					"/etc/tuned/tuned-main.conf":       followLoad,
 					"/etc/tuned/follow/tuned.conf":     "[cpu]\n",
 					"/usr/lib/tuned/follow/tuned.conf": "[cpu]\n",
 				},
 			})
-			var d *testroot.Daemon
+			var d *testkitroot.Daemon
 			if tuner == "tuned" {
 				d = root.Start("/usr/sbin/tuned", "--no-dbus", "--log", "--profile", "follow")
 			} else {
@@ -95,7 +97,7 @@ func TestLatencyFollowsTheLoadAsTuneD(t *testing.T) {
 				want uint32
 			}{{"0.50", 100}, {"0.19", 1000}, {"0.20", 100}, {"0.00", 1000}} {
 				load.set(step.load)
-				if !testroot.Eventually(time.Minute, func() bool { return latency(t) == step.want }) {
+				if !testkitroot.Eventually(time.Minute, func() bool { return latency(t) == step.want }) {
 					t.Fatalf("load %s: the latency is %d µs, want %d\n%s\n%s", step.load, latency(t), step.want, d.Output(), root.TunedLog())
 				}
 			}
@@ -108,7 +110,7 @@ func TestLatencyFollowsTheLoadAsTuneD(t *testing.T) {
 				}
 			}
 			d.Signal("KILL")
-			if !testroot.Eventually(time.Minute, func() bool { return latency(t) == none }) {
+			if !testkitroot.Eventually(time.Minute, func() bool { return latency(t) == none }) {
 				t.Errorf("after kill -9 the latency is %d µs, want %d", latency(t), none)
 			}
 			if tuner == "fettle" {
@@ -117,7 +119,7 @@ func TestLatencyFollowsTheLoadAsTuneD(t *testing.T) {
 				}
 				root.Must("fettle", "undo")
 				for _, option := range []string{"load_threshold", "latency_low", "latency_high"} {
-					plugintest.Proves(t, plugintest.Here(), "cpu", option)
+					plugin.Proves(t, plugin.Here(), "cpu", option)
 				}
 			}
 		})
@@ -132,14 +134,14 @@ func TestKilledWhileFollowing(t *testing.T) {
 		t.Skip("runs TuneD")
 	}
 	const clock = "sys/devices/platform/eeepc/cpufv"
-	program := testroot.Program(t, "./cmd/fettle")
+	program := testkitroot.Program(t, "./cmd/fettle")
 	load := newLoad(t)
-	start := func() (*testroot.Root, func() string) {
-		machine := testroot.NewMachine(t)
-		hosttest.WriteFile(t, machine.Dir, clock, "0x300\n")
-		root := testroot.New(t, testroot.Options{
-			Machine: machine, Stubs: testroot.TunerStubs(),
-			Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}, load.bind()},
+	start := func() (*testkitroot.Root, func() string) {
+		machine := testkitroot.NewMachine(t)
+		testkitmachine.WriteFile(t, machine.Dir, clock, "0x300\n")
+		root := testkitroot.New(t, testkitroot.Options{
+			Machine: machine, Stubs: testkitroot.TunerStubs(),
+			Binds: []testkitroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}, load.bind()},
 			Files: map[string]string{
 				"/etc/tuned/tuned-main.conf":   followLoad,
 				"/etc/tuned/follow/tuned.conf": "[eeepc_she]\n",
@@ -153,11 +155,11 @@ func TestKilledWhileFollowing(t *testing.T) {
 			return strings.TrimSpace(string(b))
 		}
 	}
-	levels := func(d *testroot.Daemon, now func() string) {
+	levels := func(d *testkitroot.Daemon, now func() string) {
 		t.Helper()
 		for _, step := range []struct{ load, want string }{{"0.60", "1"}, {"0.40", "2"}, {"0.50", "2"}, {"0.90", "1"}, {"0.10", "2"}} {
 			load.set(step.load)
-			if !testroot.Eventually(time.Minute, func() bool { return now() == step.want }) {
+			if !testkitroot.Eventually(time.Minute, func() bool { return now() == step.want }) {
 				t.Fatalf("load %s: the clock is %q, want %q\n%s", step.load, now(), step.want, d.Output())
 			}
 		}
@@ -168,7 +170,7 @@ func TestKilledWhileFollowing(t *testing.T) {
 	levels(root.Start("/usr/sbin/tuned", "--no-dbus", "--log", "--profile", "follow"), now)
 	again := root.Start("/usr/sbin/tuned", "--no-dbus", "--log", "--profile", "follow")
 	load.set("0.50")
-	testroot.Eventually(time.Minute, func() bool { return strings.Count(root.TunedLog(), "static tuning from profile") > 1 })
+	testkitroot.Eventually(time.Minute, func() bool { return strings.Count(root.TunedLog(), "static tuning from profile") > 1 })
 	again.Signal("TERM")
 	if v := now(); v == "0" || strings.HasPrefix(v, "0x300") {
 		t.Errorf("TuneD gives %q back: this control says nothing any more", v)
@@ -177,7 +179,7 @@ func TestKilledWhileFollowing(t *testing.T) {
 	root, now = start()
 	d := root.Start("fettle", "daemon", "--tuned=false")
 	root.Must("fettle", "tune", "follow")
-	if !testroot.Eventually(time.Minute, func() bool { _, err := os.Stat(root.Path("/var/lib/fettle/journal")); return err == nil }) {
+	if !testkitroot.Eventually(time.Minute, func() bool { _, err := os.Stat(root.Path("/var/lib/fettle/journal")); return err == nil }) {
 		t.Fatal(d.Output())
 	}
 	size := func() int64 {
@@ -188,7 +190,7 @@ func TestKilledWhileFollowing(t *testing.T) {
 		return st.Size()
 	}
 	load.set("0.90")
-	if !testroot.Eventually(time.Minute, func() bool { return now() == "1" }) {
+	if !testkitroot.Eventually(time.Minute, func() bool { return now() == "1" }) {
 		t.Fatalf("the clock is %q\n%s", now(), d.Output())
 	}
 	before := size()
@@ -205,6 +207,6 @@ func TestKilledWhileFollowing(t *testing.T) {
 		t.Errorf("after undo the clock is %q, want 0", v)
 	}
 	for _, option := range []string{"load_threshold_normal", "load_threshold_powersave", "she_normal", "she_powersave"} {
-		plugintest.Proves(t, plugintest.TuneD, "eeepc_she", option)
+		plugin.Proves(t, plugin.TuneD, "eeepc_she", option)
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"sync"
 	"testing"
 
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/plugin/plugintest"
-	"fettle.dev/fettle/internal/plugin/table"
+	engineplugin "fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/testkit/plugin"
+	"fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/profiles"
 )
 
@@ -49,24 +49,24 @@ func TestEffectsAsTuneD(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs TuneD once for every profile")
 	}
-	program := testroot.Program(t, "./cmd/fettle")
+	program := root.Program(t, "./cmd/fettle")
 	var mu sync.Mutex
 	met := make([]int, len(differences))
 	compared, values := 0, 0
 	compare := func(t *testing.T, of, name string, files map[string]string) {
-		theirs := effectOf(t, files, func(r *testroot.Root) {
+		theirs := effectOf(t, files, func(r *root.Root) {
 			r.TunedOnce(name)
 			t.Logf("TuneD's log:\n%s", r.TunedLog())
 		})
 		var plan tune.Plan
-		ours := effectOf(t, files, func(r *testroot.Root) {
+		ours := effectOf(t, files, func(r *root.Root) {
 			plan = planOf(t, r, name)
 			out, code := r.Run("fettle", "tune", name)
 			if code != 0 && code != 7 {
 				t.Errorf("fettle tune %s: exit %d", name, code)
 			}
 			t.Logf("fettle, exit %d:\n%s", code, out)
-		}, testroot.Bind{Source: program, Target: "/usr/bin/fettle", ReadOnly: true})
+		}, root.Bind{Source: program, Target: "/usr/bin/fettle", ReadOnly: true})
 		mu.Lock()
 		defer mu.Unlock()
 		compared, values = compared+1, values+len(theirs)
@@ -75,7 +75,7 @@ func TestEffectsAsTuneD(t *testing.T) {
 		for _, path := range slices.Sorted(maps.Keys(both)) {
 			was, is := theirs.at(path), ours.at(path)
 			if was == is {
-				proves(t, plugintest.TuneD, &plan, path)
+				proves(t, plugin.TuneD, &plan, path)
 				continue
 			}
 			i := slices.IndexFunc(differences, func(d difference) bool { return d.matches(of+name, path, was, is) })
@@ -136,7 +136,7 @@ func nightly(t *testing.T) {
 }
 
 // planOf is what fettle would do.
-func planOf(t *testing.T, r *testroot.Root, name string) (plan tune.Plan) {
+func planOf(t *testing.T, r *root.Root, name string) (plan tune.Plan) {
 	t.Helper()
 	text, err := r.Command("fettle", "diff", name, "--output", "json").Output()
 	if err != nil {
@@ -148,7 +148,7 @@ func planOf(t *testing.T, r *testroot.Root, name string) (plan tune.Plan) {
 }
 
 // proves notes the options of a plan that led to what is at a path.
-func proves(t *testing.T, ground plugintest.Ground, plan *tune.Plan, path string) {
+func proves(t *testing.T, ground plugin.Ground, plan *tune.Plan, path string) {
 	t.Helper()
 	for _, s := range plan.Steps {
 		at := s.Setting.Name
@@ -161,9 +161,9 @@ func proves(t *testing.T, ground plugintest.Ground, plan *tune.Plan, path string
 		// The unit is named after its plug-in, or "sysctl.thunderx".
 		typ, _, _ := strings.Cut(s.Unit, ".")
 		option, _, _ := strings.Cut(s.Reason.Text, "=")
-		if p, ok := plugin.Find(table.All, typ); ok && at == path && s.Action == tune.Write {
+		if p, ok := engineplugin.Find(table.All, typ); ok && at == path && s.Action == tune.Write {
 			if _, ok := p.Option(option); ok {
-				plugintest.Proves(t, ground, typ, option)
+				plugin.Proves(t, ground, typ, option)
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func pendingFor(path string) string {
 		if !regexp.MustCompile(p.path).MatchString(path) {
 			continue
 		}
-		known, there := plugin.Find(table.All, p.plugin)
+		known, there := engineplugin.Find(table.All, p.plugin)
 		if there {
 			_, there = known.Option(p.option)
 		}
@@ -189,7 +189,7 @@ func pendingFor(path string) string {
 // installed lists the profiles that Debian's TuneD brings.
 func installed(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(testroot.Dir(t), "usr/lib/tuned/*/tuned.conf"))
+	found, err := filepath.Glob(filepath.Join(root.Dir(t), "usr/lib/tuned/*/tuned.conf"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,10 +238,10 @@ func ownFiles(t *testing.T) map[string]string {
 }
 
 // effectOf lets a tuner tune a new invented machine and returns what it leaves.
-func effectOf(t *testing.T, files map[string]string, tune func(*testroot.Root), binds ...testroot.Bind) effect {
+func effectOf(t *testing.T, files map[string]string, tune func(*root.Root), binds ...root.Bind) effect {
 	t.Helper()
-	machine := testroot.NewMachine(t)
-	before, err := testroot.ReadTree(machine.Dir)
+	machine := root.NewMachine(t)
+	before, err := root.ReadTree(machine.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,17 +252,17 @@ func effectOf(t *testing.T, files map[string]string, tune func(*testroot.Root), 
 		"/var/lib/tuned/.dir":                    "", // Debian's package forgets it
 	}
 	maps.Copy(all, files)
-	stubs := testroot.TunerStubs()
+	stubs := root.TunerStubs()
 	stubs["grub-mkconfig"] = grubMkconfig
-	r := testroot.New(t, testroot.Options{Machine: machine, Stubs: stubs, Files: all, Binds: binds})
-	etc, err := testroot.ReadTree(r.Path("/etc"))
+	r := root.New(t, root.Options{Machine: machine, Stubs: stubs, Files: all, Binds: binds})
+	etc, err := root.ReadTree(r.Path("/etc"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A machine that systemd has booted: programs ask for this directory.
 	r.Must("mkdir", "-p", "/run/systemd/system")
 	tune(r)
-	after, err := testroot.ReadTree(machine.Dir)
+	after, err := root.ReadTree(machine.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ import (
 	"path"
 	"strings"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // compared is one value of the guest as the two programs left it.
 type compared struct {
 	key                  string
-	before, theirs, ours testroot.Tree
+	before, theirs, ours root.Tree
 	profile              guestProfile
 }
 
@@ -78,7 +78,7 @@ var guestDifferences = []struct {
 }
 
 // listedInGuest names the difference that explains a value, "" for none.
-func listedInGuest(key string, before, theirs, ours testroot.Tree, p guestProfile) string {
+func listedInGuest(key string, before, theirs, ours root.Tree, p guestProfile) string {
 	if why := listedHere(key, before, theirs, ours, p.all[0]+p.all[1]); why != "" {
 		return why
 	}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/testvm"
+	"fettle.dev/fettle/internal/testkit/root"
+	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 )
 
 // guestSeed is the seed of the generated profiles, and guestProfiles are the numbers of
@@ -26,9 +26,9 @@ const guestSeed, guestProfiles = 20261128, "0-199"
 // USB, sound and SELinux, and has TestProfilesOfGuest tune it with 200 generated
 // profiles over all plug-ins and coupled pairs.
 func TestRandomProfilesInGuest(t *testing.T) {
-	vm := testvm.Boot(t, testvm.Options{ATA: true, Peripherals: true, Append: "lsm=selinux selinux=1 enforcing=0"})
-	vm.Put(testroot.Program(t, "./cmd/fettle"), "/usr/bin/fettle")
-	vm.Put(testvm.Tests(t, "."), "/root/peers.test")
+	vm := testkitvm.Boot(t, testkitvm.Options{ATA: true, Peripherals: true, Append: "lsm=selinux selinux=1 enforcing=0"})
+	vm.Put(root.Program(t, "./cmd/fettle"), "/usr/bin/fettle")
+	vm.Put(testkitvm.Tests(t, "."), "/root/peers.test")
 	out, code := vm.RunFor(3*time.Hour, "cd /root && FETTLE_TEST_IN_GUEST="+cmp.Or(os.Getenv("FETTLE_TEST_PROFILES"), guestProfiles)+" ./peers.test -test.v -test.timeout 170m -test.run '^TestProfilesOfGuest$' 2>&1")
 	if code != 0 || !strings.Contains(out, "--- PASS: TestProfilesOfGuest") {
 		t.Errorf("exit code %d", code)
@@ -80,7 +80,7 @@ func TestProfilesOfGuest(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"/usr/lib/python3/dist-packages/perf.py": strings.Replace(noPerf, "8", "4", 1),
-		// TestGuest of internal/plugin/table has the real generator, which takes longer.
+		// TestGuest of internal/engine/plugin/table has the real generator, which takes longer.
 		"/usr/sbin/grub-mkconfig": "#!/bin/sh\n" + grubMkconfig + "\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
@@ -214,7 +214,7 @@ func command(name string, args ...string) (string, int) {
 	return string(out), c.ProcessState.ExitCode()
 }
 
-func lines(at []string, was, is testroot.Tree) string {
+func lines(at []string, was, is root.Tree) string {
 	var b strings.Builder
 	for _, k := range at {
 		fmt.Fprintf(&b, "%s: was %q, is %q\n", k, was[k], is[k])

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -40,7 +40,7 @@ var ofNoProfile = regexp.MustCompile(`/power/async$|/trace/|/byte_queue_limits/|
 func newGuestState(t *testing.T) *guestState {
 	t.Helper()
 	s := &guestState{moves: map[string]bool{}}
-	for _, f := range keys(testroot.Settings()) {
+	for _, f := range keys(root.Settings()) {
 		if !ofNoProfile.MatchString(f) {
 			s.files = append(s.files, f)
 		}
@@ -57,8 +57,8 @@ func newGuestState(t *testing.T) *guestState {
 }
 
 // read takes a snapshot; plugins says which programs need to be asked.
-func (s *guestState) read(plugins map[string]bool) testroot.Tree {
-	m := testroot.Tree{}
+func (s *guestState) read(plugins map[string]bool) root.Tree {
+	m := root.Tree{}
 	files := slices.Clone(s.files)
 	for _, pattern := range guestFiles {
 		found, _ := filepath.Glob(pattern)
@@ -69,7 +69,7 @@ func (s *guestState) read(plugins map[string]bool) testroot.Tree {
 	const parts = 4
 	for k := range parts {
 		wg.Go(func() {
-			part := testroot.Tree{}
+			part := root.Tree{}
 			buf := make([]byte, 4096)
 			for i := k; i < len(files); i += parts {
 				if s.moves[files[i]] {
@@ -147,7 +147,7 @@ func wakeUpLatency() string {
 }
 
 // ethtoolState adds what ethtool says of a device, a line each.
-func ethtoolState(m testroot.Tree, device, flag string) {
+func ethtoolState(m root.Tree, device, flag string) {
 	args := []string{flag, device}
 	if flag == "" {
 		args = args[1:]
@@ -233,9 +233,9 @@ func managerAffinity() (value string) {
 }
 
 // tasksByName are affinity and policy of the tasks that stay, by number and name.
-func tasksByName() testroot.Tree {
-	m := testroot.Tree{}
-	for k, v := range testroot.Tasks() {
+func tasksByName() root.Tree {
+	m := root.Tree{}
+	for k, v := range root.Tasks() {
 		f := strings.Fields(k) // "task N since T"
 		comm, err := os.ReadFile("/proc/" + f[1] + "/comm")
 		if name := strings.TrimSpace(string(comm)); err == nil && !shortLived.MatchString(name) && !strings.HasSuffix(v, " nice -20") {
@@ -251,8 +251,8 @@ var shortLived = regexp.MustCompile(`^(kworker/|peers|python3|tuned|fettle|syste
 
 // differing are the keys whose values differ; what only one of them has counts too, but
 // tasks end, and interrupts come and go with their drivers.
-func differing(a, b testroot.Tree) (out []string) {
-	for _, m := range []testroot.Tree{a, b} {
+func differing(a, b root.Tree) (out []string) {
+	for _, m := range []root.Tree{a, b} {
 		for k := range m {
 			va, ina := a[k]
 			vb, inb := b[k]
@@ -267,7 +267,7 @@ func differing(a, b testroot.Tree) (out []string) {
 }
 
 // giveBack writes what the files had, and returns what could not be given back.
-func (s *guestState) giveBack(before testroot.Tree, plugins map[string]bool) []string {
+func (s *guestState) giveBack(before root.Tree, plugins map[string]bool) []string {
 	left := differing(before, s.read(plugins))
 	for range 3 {
 		for _, k := range left {

@@ -6,14 +6,14 @@ import (
 	"os"
 	"strings"
 
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // verify compares the verdicts with what the kernel shows, and of every fourth profile
 // makes one value another one, which verify has to see.
-func (g *guestRun) verify(p guestProfile, before, ours testroot.Tree, fail func(string, ...any)) {
+func (g *guestRun) verify(p guestProfile, before, ours root.Tree, fail func(string, ...any)) {
 	v, ok := verification(fail)
 	if !ok {
 		return
@@ -76,7 +76,7 @@ func verification(fail func(string, ...any)) (v tune.Verification, ok bool) {
 
 // shownInGuest is what the kernel and the programs of the field show of a value that is
 // not a file's; known is false where nothing but fettle shows it, or it is not set.
-func shownInGuest(c tune.Checked, now testroot.Tree) (shown string, known bool) {
+func shownInGuest(c tune.Checked, now root.Tree) (shown string, known bool) {
 	if c.Verdict != "ok" && c.Verdict != "drifted" {
 		return "", false
 	}
@@ -102,7 +102,7 @@ func shownInGuest(c tune.Checked, now testroot.Tree) (shown string, known bool) 
 }
 
 // shownOfDevice is what ethtool and /sys show of a network device's parameter.
-func shownOfDevice(device, what string, now testroot.Tree) (string, bool) {
+func shownOfDevice(device, what string, now root.Tree) (string, bool) {
 	group, param, _ := strings.Cut(what, "-")
 	switch group {
 	case "mtu", "txqueuelen":

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/plugin"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // safeHere are the profiles that change nothing on a real machine but sysctls
@@ -22,27 +22,27 @@ var safeHere = []string{"throughput-performance", "latency-performance", "virtua
 // everything that can be written is as it was, the affinities of tasks and
 // interrupts included.
 func TestEffectsHere(t *testing.T) {
-	testroot.Disposable(t)
+	testkitroot.Disposable(t)
 	if testing.Short() {
 		t.Skip("runs TuneD once for every profile")
 	}
-	program := testroot.Program(t, "./cmd/fettle")
+	program := testkitroot.Program(t, "./cmd/fettle")
 	for _, name := range safeHere {
 		t.Run(name, func(t *testing.T) {
-			before, tasks := testroot.Settings(), testroot.Tasks()
+			before, tasks := testkitroot.Settings(), testkitroot.Tasks()
 			if len(before) < 500 || len(tasks) < 20 {
 				t.Fatalf("only %d settings and %d tasks found", len(before), len(tasks))
 			}
 			t.Cleanup(func() { restore(t, before) })
 
-			root := func() *testroot.Root {
-				return testroot.New(t, testroot.Options{Live: true, Stubs: liveStubs(),
-					Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}}})
+			root := func() *testkitroot.Root {
+				return testkitroot.New(t, testkitroot.Options{Live: true, Stubs: liveStubs(),
+					Binds: []testkitroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}}})
 			}
 			root().TunedOnce(name)
-			theirs := testroot.Settings()
+			theirs := testkitroot.Settings()
 			restore(t, before)
-			if left := before.Differences(testroot.Settings()); len(left) > 0 {
+			if left := before.Differences(testkitroot.Settings()); len(left) > 0 {
 				t.Fatalf("TuneD's changes could not be taken back:\n%s", strings.Join(left, "\n"))
 			}
 
@@ -52,8 +52,8 @@ func TestEffectsHere(t *testing.T) {
 			if code != 0 && code != 7 {
 				t.Fatalf("fettle tune: exit %d\n%s", code, out)
 			}
-			ours := testroot.Settings()
-			scheduled := testroot.Tasks()
+			ours := testkitroot.Settings()
+			scheduled := testkitroot.Tasks()
 			if changed := tasks.Common(scheduled).Differences(scheduled); len(changed) > 0 {
 				t.Errorf("tasks are scheduled otherwise:\n%s", strings.Join(changed, "\n"))
 			}
@@ -64,7 +64,7 @@ func TestEffectsHere(t *testing.T) {
 			}
 			for _, path := range slices.Sorted(maps.Keys(written)) {
 				if theirs[path] == ours[path] {
-					proves(t, plugintest.Here(), &plan, path)
+					proves(t, plugin.Here(), &plan, path)
 				} else if !differsHere(name, path, theirs[path], ours[path]) {
 					t.Errorf("%s: was %q, TuneD left %q, fettle %q", path, before[path], theirs[path], ours[path])
 				}
@@ -72,10 +72,10 @@ func TestEffectsHere(t *testing.T) {
 			t.Logf("%d values compared", len(written))
 
 			r.Must("fettle", "undo")
-			if left := before.Differences(testroot.Settings()); len(left) > 0 {
+			if left := before.Differences(testkitroot.Settings()); len(left) > 0 {
 				t.Errorf("fettle undo left behind:\n%s", strings.Join(left, "\n"))
 			}
-			now := testroot.Tasks()
+			now := testkitroot.Tasks()
 			if left := tasks.Common(now).Differences(now); len(left) > 0 {
 				t.Errorf("fettle undo left tasks otherwise:\n%s", strings.Join(left, "\n"))
 			}
@@ -94,17 +94,17 @@ func differsHere(name, path, tuned, fettle string) bool {
 func liveStubs() map[string]string {
 	stubs := map[string]string{}
 	for _, name := range []string{"modprobe", "ethtool", "hdparm", "systemctl", "grub-mkconfig", "rpm-ostree"} {
-		stubs[name] = testroot.TunerStubs()[name]
+		stubs[name] = testkitroot.TunerStubs()[name]
 	}
 	return stubs
 }
 
 // restore writes what is otherwise than before: twice, because a write can
 // change a second value (vm.dirty_bytes and vm.dirty_ratio).
-func restore(t *testing.T, before testroot.Tree) {
+func restore(t *testing.T, before testkitroot.Tree) {
 	t.Helper()
 	for range 3 {
-		for path, was := range before.Changed(testroot.Settings()) {
+		for path, was := range before.Changed(testkitroot.Settings()) {
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err != nil {
 				t.Log(err)

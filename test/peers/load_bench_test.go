@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestBenchLoad measures fettle load http beside wrk: the processor time of a request in
@@ -21,8 +21,8 @@ func TestBenchLoad(t *testing.T) {
 	if testing.Short() || os.Getenv("FETTLE_BENCH") != "1" {
 		t.Skip("measures; make bench runs it")
 	}
-	program := asInstalled(t, testroot.Program(t, "./cmd/fettle"))
-	root := testroot.New(t, testroot.Options{Servers: true, Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}}})
+	program := asInstalled(t, testkitroot.Program(t, "./cmd/fettle"))
+	root := testkitroot.New(t, testkitroot.Options{Servers: true, Binds: []testkitroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}}})
 	root.Must("ip", "link", "set", "lo", "up")
 	root.Must("sh", "-c", `printf 'worker_processes 1;\npid /run/nginx.pid;\nevents { worker_connections 1024; }\nhttp { access_log off; keepalive_requests 100000000; server { listen 127.0.0.1:8080; location / { return 200 "hello, world\\n"; } } }\n' >/etc/nginx/nginx.conf && nginx >/dev/null 2>&1`)
 	const url = "http://127.0.0.1:8080/"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // kinds are the requests of the log of source 003, "Top resource types", and of how many
@@ -47,11 +47,11 @@ func TestBenchLogs(t *testing.T) {
 	if testing.Short() || os.Getenv("FETTLE_BENCH") != "1" {
 		t.Skip("measures; make bench runs it")
 	}
-	program := asInstalled(t, testroot.Program(t, "./cmd/fettle"))
+	program := asInstalled(t, testkitroot.Program(t, "./cmd/fettle"))
 	dir := t.TempDir()
 	log := filepath.Join(dir, "access.log")
 	lines, resources := writeLog(t, log)
-	root := testroot.New(t, testroot.Options{Servers: true, Binds: []testroot.Bind{
+	root := testkitroot.New(t, testkitroot.Options{Servers: true, Binds: []testkitroot.Bind{
 		{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}, {Source: dir, Target: "/srv"}},
 		Env: []string{"LC_ALL=C"}})
 	root.Must("sh", "-c", fmt.Sprintf("gzip -k /srv/access.log && head -n %d /srv/access.log >/srv/few.log && head -n %d /srv/access.log >/srv/some.log", few, alpLines))

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/format"
-	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/source"
 )
 
 // TestProfileLogs writes to cmd/fettle/default.pgo where the time goes when the log of
@@ -32,11 +32,11 @@ func TestProfileLogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := format.Detect(head, nil)
+		f, err := logformat.Detect(head, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := logs.Read(t.Context(), set, []*format.Format{f}, logs.Options{Percentiles: percentiles, Groups: 1e6, Workers: 1, Slowest: 10,
+		res, err := logs.Read(t.Context(), set, []*logformat.Format{f}, logs.Options{Percentiles: percentiles, Groups: 1e6, Workers: 1, Slowest: 10,
 			By: [][]string{{"environment"}, {"indirector"}, {"resource"}, {"requestor"}}})
 		if err != nil || int(res.Requests) != lines {
 			t.Fatalf("%d requests of %d, %v", res.Requests, lines, err)

@@ -11,7 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // limits are the pairs of spellings, with harmless values for each.
@@ -56,15 +56,15 @@ func (c pairCase) want() map[string]string {
 // that is not 0, as TuneD, systemd-sysctl and procps do except for what is listed,
 // and undo gives back what was there. All orders are of the slow matrix.
 func TestPairsInEveryOrder(t *testing.T) {
-	testroot.Disposable(t)
+	root.Disposable(t)
 	if testing.Short() {
 		t.Skip("runs TuneD for every order")
 	}
-	program := testroot.Program(t, "./cmd/fettle")
+	program := root.Program(t, "./cmd/fettle")
 	before := pairValues(t)
 	t.Cleanup(func() { setPairs(t, before) })
-	r := testroot.New(t, testroot.Options{Live: true, Stubs: liveStubs(),
-		Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}}})
+	r := root.New(t, root.Options{Live: true, Stubs: liveStubs(),
+		Binds: []root.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}}})
 	profile := func(name string, lines ...string) {
 		r.Must("sh", "-c", `mkdir -p "/etc/tuned/$1" && printf '%s\n' "$2" >"/etc/tuned/$1/tuned.conf"`, "sh", name, strings.Join(lines, "\n"))
 	}

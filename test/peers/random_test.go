@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // choice is one option of a generated profile: the unit and option, the file that it
@@ -112,7 +112,7 @@ func generate(r *rand.Rand) (child, parent string) {
 // agrees with what the kernel shows; undo gives everything back. Eight of them, and
 // 200 in the slow matrix.
 func TestRandomProfilesAsTuneD(t *testing.T) {
-	testroot.Disposable(t)
+	root.Disposable(t)
 	if testing.Short() {
 		t.Skip("runs TuneD for every profile")
 	}
@@ -120,12 +120,12 @@ func TestRandomProfilesAsTuneD(t *testing.T) {
 	if os.Getenv("FETTLE_TEST_NIGHTLY") == "1" {
 		count = 200
 	}
-	program := testroot.Program(t, "./cmd/fettle")
+	program := root.Program(t, "./cmd/fettle")
 	files := readable(t)
 	before := readFiles(files)
 	t.Cleanup(func() { writeFiles(t, before) })
-	r := testroot.New(t, testroot.Options{Live: true, Stubs: liveStubs(),
-		Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}}})
+	r := root.New(t, root.Options{Live: true, Stubs: liveStubs(),
+		Binds: []root.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}}})
 	began, values, moved, listed := time.Now(), 0, 0, map[string]int{}
 	for n := range count {
 		child, parent := generate(rand.New(rand.NewPCG(seed, uint64(n))))

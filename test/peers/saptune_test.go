@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // saptuneVariable names the variable with the path of a static saptune 3 binary.
@@ -69,8 +69,8 @@ func newSaptune(t *testing.T) *subject {
 	for cpu := range 8 {
 		fmt.Fprintf(&note, "devices.system.cpu.cpufreq.policy%d.scaling_governor = performance\ndevices.system.cpu.cpu%d.power.energy_perf_bias = 0\n", cpu, cpu)
 	}
-	s := newSubject(t, testroot.Options{
-		Binds: []testroot.Bind{{Source: os.Getenv(saptuneVariable), Target: "/usr/sbin/saptune", ReadOnly: true}},
+	s := newSubject(t, root.Options{
+		Binds: []root.Bind{{Source: os.Getenv(saptuneVariable), Target: "/usr/sbin/saptune", ReadOnly: true}},
 		Files: map[string]string{
 			"/etc/sysconfig/saptune":                        saptuneConfig,
 			"/usr/share/fillup-templates/sysconfig.saptune": saptuneConfig,

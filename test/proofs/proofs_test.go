@@ -11,23 +11,22 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/component/producttest"
-	"fettle.dev/fettle/internal/component/puma/register"
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/product"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // out is where records go, as a root's inside sees it.
 const out = "/proofs"
 
 // asked skips unless the experiments are asked for: a test of every day keeps the
-// records and their pages together (internal/report/page).
+// records and their pages together (internal/measure/page).
 func asked(t *testing.T) {
 	t.Helper()
 	if testing.Short() || os.Getenv("FETTLE_PROOFS") != "1" {
 		t.Skip("makes real experiments for more than an hour; make experiments")
 	}
-	testroot.Disposable(t)
+	root.Disposable(t)
 }
 
 // records is the directory of the records on this machine: docs/proofs, or for a trial
@@ -47,26 +46,26 @@ func records(t *testing.T) string {
 
 // inside runs the calling test in a root with the products, and is true in there. more
 // adds to what the root has.
-func inside(t *testing.T, live bool, more func(*testroot.Options)) bool {
+func inside(t *testing.T, live bool, more func(*root.Options)) bool {
 	t.Helper()
 	if _, err := os.Stat(out); err == nil {
-		return testroot.Inside(t, testroot.Options{})
+		return root.Inside(t, root.Options{})
 	}
 	dir := records(t)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o := testroot.Options{Servers: true, Live: live, Env: []string{"FETTLE_PROOFS=1"}, Binds: []testroot.Bind{{Source: dir, Target: out}}}
+	o := root.Options{Servers: true, Live: live, Env: []string{"FETTLE_PROOFS=1"}, Binds: []root.Bind{{Source: dir, Target: out}}}
 	for _, name := range []string{"FETTLE_PROOFS_BUDGET", "FETTLE_PROOFS_SECONDS"} {
 		o.Env = append(o.Env, name+"="+os.Getenv(name))
 	}
 	for _, pkg := range []string{"./cmd/fettle", "./test/proofs/access", "./test/proofs/registrations"} {
-		o.Binds = append(o.Binds, testroot.Bind{Source: testroot.Program(t, pkg), Target: "/usr/local/bin/" + filepath.Base(pkg), ReadOnly: true})
+		o.Binds = append(o.Binds, root.Bind{Source: root.Program(t, pkg), Target: "/usr/local/bin/" + filepath.Base(pkg), ReadOnly: true})
 	}
 	if more != nil {
 		more(&o)
 	}
-	return testroot.Inside(t, o)
+	return root.Inside(t, o)
 }
 
 // prove makes an experiment and keeps its record under a name. It goes on where the
@@ -111,9 +110,9 @@ func TestTHP(t *testing.T) {
 // machine has, under a stream of small reads through the page cache.
 func TestReadAhead(t *testing.T) {
 	asked(t)
-	if !inside(t, true, func(o *testroot.Options) {
-		disk := producttest.Command(t, "sh", "-c", "lsblk -ndo PKNAME,KNAME $(findmnt -no SOURCE -T "+t.TempDir()+") | awk '{print $1}'")
-		o.Binds = append(o.Binds, testroot.Bind{Source: t.TempDir(), Target: "/srv"})
+	if !inside(t, true, func(o *root.Options) {
+		disk := product.Command(t, "sh", "-c", "lsblk -ndo PKNAME,KNAME $(findmnt -no SOURCE -T "+t.TempDir()+") | awk '{print $1}'")
+		o.Binds = append(o.Binds, root.Bind{Source: t.TempDir(), Target: "/srv"})
 		o.Env = append(o.Env, "FETTLE_PROOFS_DISK="+strings.TrimSpace(disk))
 	}) {
 		return
@@ -128,7 +127,7 @@ func TestPostgreSQL(t *testing.T) {
 	if !inside(t, false, nil) {
 		return
 	}
-	register.Database(t, 100)
+	product.Database(t, 100)
 	prove(t, "postgresql-buffers", "--set", "postgresql:shared_buffers=1GB", "--set", "postgresql:max_wal_size=8GB", "--set", "postgresql:checkpoint_completion_target=0.9", "--bench", "postgres:clients-4")
 }
 
@@ -139,7 +138,7 @@ func TestPostgreSQLCommit(t *testing.T) {
 	if !inside(t, false, nil) {
 		return
 	}
-	register.Database(t, 100)
+	product.Database(t, 100)
 	prove(t, "postgresql-commit", "--set", "postgresql:synchronous_commit=off", "--bench", "postgres:clients-4")
 }
 
@@ -152,9 +151,9 @@ func puma(t *testing.T, name string, change ...string) {
 	if !inside(t, false, nil) {
 		return
 	}
-	register.Database(t, 200)
-	register.Write(t, "foreman", register.Numbers(2, 16, 16))
-	register.Start(t, "foreman")
+	product.Database(t, 200)
+	product.Write(t, "foreman", product.Numbers(2, 16, 16))
+	product.StartPuma(t, "foreman")
 	var args []string
 	for _, c := range change {
 		args = append(args, "--set", "puma:foreman/"+c)

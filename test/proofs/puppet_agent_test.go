@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/component/producttest"
-	"fettle.dev/fettle/internal/component/puppetserver/puppettest"
-	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/testkit/product"
 )
 
 // The code of both environments: a catalog has files with a source of their own, the file
@@ -61,10 +60,10 @@ func (x *puppetProof) change(environment, file, content string) {
 }
 
 // run is one run of an agent, with what it asked for. What is said of it is filled in.
-func (x *puppetProof) run(agent puppettest.Agent, f *puppetFront, r puppetRun, options ...string) puppetRun {
+func (x *puppetProof) run(agent product.Agent, f *puppetFront, r puppetRun, options ...string) puppetRun {
 	x.Helper()
 	report := "PUT /puppet/v3/report/" + agent.Name
-	behind := x.mark(puppettest.Log)
+	behind := x.mark(product.Log)
 	atFront := marked{}
 	if f != nil {
 		atFront, r.Front = x.mark(f.log), f.Name
@@ -107,8 +106,8 @@ func (x *puppetProof) mark(name string) marked {
 func (m marked) since(x *puppetProof, words string) string {
 	x.Helper()
 	var text string
-	producttest.Eventually(x, m.name+" has "+words, func() bool {
-		all := producttest.Read(x, m.name)
+	product.Eventually(x, m.name+" has "+words, func() bool {
+		all := product.Read(x, m.name)
 		if int64(len(all)) < m.size {
 			x.Fatalf("%s was rotated", m.name)
 		}
@@ -145,7 +144,7 @@ func (x *puppetProof) mix(log string) {
 	x.Helper()
 	weights := map[puppetAsked]int{}
 	x.record.LeftOut = map[string]int{}
-	for _, m := range logged.FindAllStringSubmatch(producttest.Read(x, log), -1) {
+	for _, m := range logged.FindAllStringSubmatch(product.Read(x, log), -1) {
 		a := puppetAsked{Method: m[1], Path: m[2]}
 		switch {
 		case a.Method == "POST" && strings.HasPrefix(a.Path, "/puppet/v3/catalog/"):

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"fettle.dev/fettle/internal/component/producttest"
-	sized "fettle.dev/fettle/internal/sizing/puppet"
+	sized "fettle.dev/fettle/internal/guide/sizing/puppet"
+	"fettle.dev/fettle/internal/testkit/product"
 )
 
 // puppetFront is a web server in front of Puppet Server, as fettle size puppet writes it.
@@ -42,7 +42,7 @@ func (f puppetFront) plan() string { return "/srv/plan/" + f.Name }
 // the cache on. The cache is empty then, and so is the log. It runs until end is called.
 func (x *puppetProof) serve(f puppetFront, cached bool) (end func()) {
 	x.Helper()
-	text := producttest.Read(x, f.plan()+f.file)
+	text := product.Read(x, f.plan()+f.file)
 	if !cached {
 		var lines []string
 		for line := range strings.Lines(text) {
@@ -62,16 +62,16 @@ func (x *puppetProof) serve(f puppetFront, cached bool) (end func()) {
 	if err := os.Remove(f.log); err != nil && !os.IsNotExist(err) {
 		x.Fatal(err)
 	}
-	producttest.Command(x, f.start...)
+	product.Command(x, f.start...)
 	x.Cleanup(func() { _ = exec.Command(f.stop[0], f.stop[1:]...).Run() }) // if it still runs
-	producttest.Eventually(x, f.Title+" serves", func() bool {
+	product.Eventually(x, f.Title+" serves", func() bool {
 		said, err := exec.Command("curl", "-s", "--cacert", x.server.SSLDir+"/certs/ca.pem", "https://"+x.server.Address+"/status/v1/simple").Output()
 		return err == nil && string(said) == "running"
 	})
 	return func() {
 		x.Helper()
-		producttest.Command(x, f.stop...)
-		producttest.Eventually(x, f.Title+" has ended", func() bool {
+		product.Command(x, f.stop...)
+		product.Eventually(x, f.Title+" has ended", func() bool {
 			c, err := net.Dial("tcp", x.server.Address)
 			if err == nil {
 				c.Close()
@@ -92,19 +92,19 @@ func pidsOf(start string) string {
 func (x *puppetProof) install(f puppetFront, files ...string) {
 	x.Helper()
 	for _, name := range files {
-		producttest.Command(x, "cp", "--preserve=mode", f.plan()+name, name)
+		product.Command(x, "cp", "--preserve=mode", f.plan()+name, name)
 	}
 }
 
 // purge empties the cache, as each deployment does.
 func (x *puppetProof) purge() {
 	x.Helper()
-	producttest.Command(x, "sh", "-c", "if [ -d \"$1\" ]; then /"+sized.PurgeScript+"; fi", "purge", x.cacheDir())
+	product.Command(x, "sh", "-c", "if [ -d \"$1\" ]; then /"+sized.PurgeScript+"; fi", "purge", x.cacheDir())
 }
 
 // cacheDir is the directory that the script empties which is in place.
 func (x *puppetProof) cacheDir() string {
-	_, rest, _ := strings.Cut(producttest.Read(x, "/"+sized.PurgeScript), "exec find '")
+	_, rest, _ := strings.Cut(product.Read(x, "/"+sized.PurgeScript), "exec find '")
 	dir, _, ok := strings.Cut(rest, "'")
 	if !ok {
 		x.Fatalf("/%s names no directory", sized.PurgeScript)
@@ -121,5 +121,5 @@ func (f puppetFront) side(cached bool) string {
 // addTo adds what a front end has logged to a side.
 func (x *puppetProof) addTo(side, log string) {
 	x.Helper()
-	producttest.Command(x, "sh", "-c", `mkdir -p "$(dirname "$2")"; cat "$1" >>"$2"`, "add", log, side)
+	product.Command(x, "sh", "-c", `mkdir -p "$(dirname "$2")"; cat "$1" >>"$2"`, "add", log, side)
 }

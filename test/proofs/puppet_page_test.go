@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/guide/sizing"
 )
 
 // TestPuppetPage: docs/proofs/puppet.md is what the record of TestPuppet makes, and what it

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/component/producttest"
-	"fettle.dev/fettle/internal/component/puppetserver/puppettest"
-	"fettle.dev/fettle/internal/report"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/testkit/product"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // beyondLoopback is an address of this root that others than itself could use.
@@ -60,15 +59,15 @@ func (x *puppetProof) probes() {
 	past := "http://" + beyondLoopback + ":8139"
 	for _, c := range []struct {
 		name, configuration string
-		front               puppettest.Front
+		front               product.Front
 	}{
-		{"Apache, the source's cache word for word", sourceCache, puppettest.Front{Server: "Apache", Cache: sourceCache}},
-		{"Apache, the same with mod_cache_disk", todaysCache, puppettest.Front{Server: "Apache", Cache: todaysCache}},
-		{"Apache, the same made to keep something", workingCache, puppettest.Front{Server: "Apache", Cache: workingCache}},
-		{"Apache, headers of clients kept", "RequestHeader setifempty X-Client-Verify, X-Client-DN", puppettest.Front{Server: "Apache", Hole: puppettest.Headers}},
-		{"nginx, the cache asks for no certificate", "no if ($ssl_client_verify != SUCCESS)", puppettest.Front{Server: "nginx", Hole: puppettest.NoCertificate}},
-		{"nginx, the cache without the query", "proxy_cache_key $uri", puppettest.Front{Server: "nginx", Hole: puppettest.NoQuery}},
-		{"nginx, headers of clients kept", "map $http_x_client_dn", puppettest.Front{Server: "nginx", Hole: puppettest.Headers}},
+		{"Apache, the source's cache word for word", sourceCache, product.Front{Server: "Apache", Cache: sourceCache}},
+		{"Apache, the same with mod_cache_disk", todaysCache, product.Front{Server: "Apache", Cache: todaysCache}},
+		{"Apache, the same made to keep something", workingCache, product.Front{Server: "Apache", Cache: workingCache}},
+		{"Apache, headers of clients kept", "RequestHeader setifempty X-Client-Verify, X-Client-DN", product.Front{Server: "Apache", Hole: product.Headers}},
+		{"nginx, the cache asks for no certificate", "no if ($ssl_client_verify != SUCCESS)", product.Front{Server: "nginx", Hole: product.NoCertificate}},
+		{"nginx, the cache without the query", "proxy_cache_key $uri", product.Front{Server: "nginx", Hole: product.NoQuery}},
+		{"nginx, headers of clients kept", "map $http_x_client_dn", product.Front{Server: "nginx", Hole: product.Headers}},
 	} {
 		c.front.SSLDir, c.front.Port, c.front.Behind = x.server.SSLDir, "8140", strings.TrimPrefix(behindURL, "http://")
 		_, end := c.front.Serve(x)
@@ -83,9 +82,9 @@ func (x *puppetProof) probes() {
 	f := puppetFronts[1]
 	defer x.serve(f, true)()
 	const webserver = "/etc/puppet/puppetserver/conf.d/webserver.conf"
-	x.write(map[string]string{webserver: strings.Replace(producttest.Read(x, webserver), "127.0.0.1", "0.0.0.0", 1)})
-	producttest.Command(x, "sh", "-c", "kill -s HUP $(pgrep -x java)")
-	if !testroot.Eventually(10*time.Minute, func() bool {
+	x.write(map[string]string{webserver: strings.Replace(product.Read(x, webserver), "127.0.0.1", "0.0.0.0", 1)})
+	product.Command(x, "sh", "-c", "kill -s HUP $(pgrep -x java)")
+	if !root.Eventually(10*time.Minute, func() bool {
 		return exec.Command("curl", "-sf", past+"/status/v1/simple").Run() == nil && exec.Command("curl", "-sfk", "https://"+x.server.Address+"/status/v1/simple").Run() == nil
 	}) {
 		x.Fatal("Puppet Server does not listen on all addresses")
@@ -110,7 +109,7 @@ func (x *puppetProof) probe(s puppetSite, past string) {
 	x.change("production", file, content("production", "as it was"))
 	x.change("test", file, content("test", "the other one's"))
 
-	from := x.mark(puppettest.Log)
+	from := x.mark(product.Log)
 	for range 3 {
 		if status, _ := x.ask(&x.node, "", path); status != "200" {
 			x.Fatalf("%s: a node gets %s for the metadata of a file", s.Name, status)
@@ -118,9 +117,9 @@ func (x *puppetProof) probe(s puppetSite, past string) {
 	}
 	// A request of another kind is logged after those three.
 	_, _ = x.ask(&x.node, "", "/puppet/v3/node/"+x.node.Name+"?environment=production")
-	s.Kept = strings.Count(producttest.Read(x, from.since(x, "GET /puppet/v3/node/")), "GET "+path+" ") < 3
+	s.Kept = strings.Count(product.Read(x, from.since(x, "GET /puppet/v3/node/")), "GET "+path+" ") < 3
 
-	add := func(question string, as *puppettest.Agent, base, path string, open func(status, said string) bool, headers ...string) {
+	add := func(question string, as *product.Agent, base, path string, open func(status, said string) bool, headers ...string) {
 		x.Helper()
 		status, body := x.ask(as, base, path, headers...)
 		a := puppetAnswer{Question: question, Status: status}
@@ -163,7 +162,7 @@ func (x *puppetProof) probe(s puppetSite, past string) {
 // findings are those of fettle check puppet --probe.
 func (x *puppetProof) findings(past string) map[string]puppetFinding {
 	x.Helper()
-	var audit report.Audit
+	var audit findings.Audit
 	x.decode(x.fettle("check", "puppet", "--all", "--output", "json", "--probe", "--url", "https://"+x.server.Address, "--puppet-ssldir", x.node.SSLDir, "--certname", x.node.Name,
 		"--backend", past, "--allow", beyondLoopback+"/32", "--file", "modules/site/probe", "--environment", "production", "--environment", "test", "--user-agent", userAgent), &audit)
 	out := map[string]puppetFinding{}
@@ -183,7 +182,7 @@ const userAgent = "Puppet/7.23.0"
 
 // ask asks with curl, as a node or as nobody, by what an agent sends in its headers. base
 // is "" for what agents come to.
-func (x *puppetProof) ask(as *puppettest.Agent, base, path string, headers ...string) (status, body string) {
+func (x *puppetProof) ask(as *product.Agent, base, path string, headers ...string) (status, body string) {
 	x.Helper()
 	if base == "" {
 		base = "https://" + x.server.Address
@@ -198,5 +197,5 @@ func (x *puppetProof) ask(as *puppettest.Agent, base, path string, headers ...st
 	}
 	x.write(map[string]string{file: ""})
 	said, _ := exec.Command("curl", append(args, base+path)...).Output() // it fails where nobody answers, and prints 000
-	return string(said), producttest.Read(x, file)
+	return string(said), product.Read(x, file)
 }

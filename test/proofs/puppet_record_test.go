@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/logs"
 )
 
 // The files of the record, below docs/proofs/puppet. What fettle has printed as JSON is

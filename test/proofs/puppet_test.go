@@ -11,14 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/component/producttest"
-	"fettle.dev/fettle/internal/component/puppetserver/puppettest"
-	"fettle.dev/fettle/internal/host/hosttest"
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/sizing"
-	sized "fettle.dev/fettle/internal/sizing/puppet"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/guide/sizing"
+	sized "fettle.dev/fettle/internal/guide/sizing/puppet"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/testkit/product"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // How long each part loads: the whole is to be under 20 minutes on a machine that does
@@ -38,9 +37,9 @@ const agentsLog = "/srv/logs/agents.log"
 // their time goes, a cache in front, and static catalogs.
 type puppetProof struct {
 	*testing.T
-	server puppettest.Server
-	node   puppettest.Agent // of the environment production
-	other  puppettest.Agent // of the environment test
+	server product.Server
+	node   product.Agent // of the environment production
+	other  product.Agent // of the environment test
 	record puppetRecord
 }
 
@@ -48,7 +47,7 @@ type puppetProof struct {
 // Apache and nginx, by the built fettle: about 18 minutes on two cores.
 func TestPuppet(t *testing.T) {
 	asked(t)
-	if !inside(t, false, func(o *testroot.Options) { o.Puppet, o.Within = true, 2*time.Hour }) {
+	if !inside(t, false, func(o *root.Options) { o.Puppet, o.Within = true, 2*time.Hour }) {
 		return
 	}
 	x := &puppetProof{T: t, record: puppetRecord{Sizes: map[string]sizing.Result{}, Compared: map[string]logs.Comparison{}}}
@@ -56,7 +55,7 @@ func TestPuppet(t *testing.T) {
 	x.record.Versions = versions(t)
 	x.record.Files, x.record.Directory = puppetFiles+1, puppetDirectory
 	x.record.WarmUpS, x.record.WindowS, x.record.Rounds = puppetWarmUp.Seconds(), puppetWindow.Seconds(), puppetRounds
-	producttest.Command(t, "ip", "address", "add", beyondLoopback+"/32", "dev", "lo")
+	product.Command(t, "ip", "address", "add", beyondLoopback+"/32", "dev", "lo")
 	x.stage("Puppet Server as its package sets it up", x.direct)
 	x.stage("its log, and what to do about it", x.sized)
 	x.stage("holes of Puppet Server alone", func() {
@@ -81,11 +80,11 @@ func (x *puppetProof) direct() {
 	for _, e := range []string{"production", "test"} {
 		x.write(environment(e))
 	}
-	x.server = puppettest.Start(x)
+	x.server = product.StartPuppetServer(x)
 	x.node, x.other = x.server.Agent(x, "agent1.test"), x.server.Agent(x, "agent2.test")
 	x.run(x.node, nil, puppetRun{What: "the first run of a node, directly", Environment: "production"})
 	x.run(x.other, nil, puppetRun{What: "the first run of a node of another environment, directly", Environment: "test"})
-	steady := x.mark(puppettest.Log)
+	steady := x.mark(product.Log)
 	for i := range 2 {
 		x.change("production", fmt.Sprintf("f%d", i), fmt.Sprintf("changed %d\n", i))
 		x.run(x.node, nil, puppetRun{What: "a run with one file changed, directly", Environment: "production", Changed: 1})
@@ -101,24 +100,24 @@ func (x *puppetProof) sized() {
 		x.Errorf("the log is read as %+v", l)
 	}
 	x.keep(puppetLogFile, text)
-	x.addTo(agentsLog, puppettest.Log) // for the replay
+	x.addTo(agentsLog, product.Log) // for the replay
 	for _, f := range puppetFronts {
 		text := x.fettle("size", "puppet", "--front-end", f.Name, "--parts", "static,cache", "--write", f.plan(), "--output", "json")
 		x.keep(f.sizeFile(), text)
 	}
 	// What is behind a front end is the same for both.
-	producttest.Command(x, "diff", "-r", puppetFronts[0].plan()+"/etc/puppet", puppetFronts[1].plan()+"/etc/puppet")
+	product.Command(x, "diff", "-r", puppetFronts[0].plan()+"/etc/puppet", puppetFronts[1].plan()+"/etc/puppet")
 }
 
 // behind moves the server to the loopback, as the plan has it.
 func (x *puppetProof) behind() {
-	puppettest.Stop(x)
+	product.Stop(x)
 	// All but static catalogs, which come later, and what each front end's turn puts in place.
-	producttest.Command(x, "sh", "-ec", `cd "$1"; find . -type f \( -path './etc/puppet/*' -o -path './etc/default/*' \) ! -name versioned-code.conf -exec cp --parents --preserve=mode {} / \;`, "install", puppetFronts[0].plan())
+	product.Command(x, "sh", "-ec", `cd "$1"; find . -type f \( -path './etc/puppet/*' -o -path './etc/default/*' \) ! -name versioned-code.conf -exec cp --parents --preserve=mode {} / \;`, "install", puppetFronts[0].plan())
 	x.install(puppetFronts[0], puppetFronts[0].file)
-	producttest.Command(x, "a2enmod", "-q", "ssl", "headers", "proxy_http", "cache_disk")
-	producttest.Command(x, "a2ensite", "-q", "puppet")
-	puppettest.StartBehind(x, behindURL)
+	product.Command(x, "a2enmod", "-q", "ssl", "headers", "proxy_http", "cache_disk")
+	product.Command(x, "a2ensite", "-q", "puppet")
+	product.StartBehind(x, behindURL)
 }
 
 // warmUp loads until Java has compiled what the mix uses, and finds the rate.
@@ -218,22 +217,22 @@ func (x *puppetProof) agents() {
 // static puts the rest of the plan in place: catalogs that carry the metadata.
 func (x *puppetProof) static() {
 	f := puppetFronts[1]
-	puppettest.Stop(x)
+	product.Stop(x)
 	x.install(f, "/etc/puppet/puppetserver/conf.d/webserver.conf") // a probe has changed it
 	x.install(f, "/"+sized.IDScript, "/"+sized.ContentScript, "/etc/puppet/puppetserver/conf.d/versioned-code.conf")
-	producttest.Command(x, "install", "-d", "-o", "puppet", "-g", "puppet", "-m", "0750", "/var/lib/puppetserver/code-snapshots")
+	product.Command(x, "install", "-d", "-o", "puppet", "-g", "puppet", "-m", "0750", "/var/lib/puppetserver/code-snapshots")
 	for _, e := range []string{"production", "test"} {
-		if said := producttest.Command(x, "setpriv", "--reuid=puppet", "--regid=puppet", "--clear-groups", "/"+sized.IDScript, e); len(said) != 40 {
+		if said := product.Command(x, "setpriv", "--reuid=puppet", "--regid=puppet", "--clear-groups", "/"+sized.IDScript, e); len(said) != 40 {
 			x.Fatalf("the version of %s is %q", e, said)
 		}
 	}
-	puppettest.StartBehind(x, behindURL)
+	product.StartBehind(x, behindURL)
 	defer x.serve(f, true)()
 	x.run(x.node, &f, puppetRun{What: "the first catalog of the new server", Environment: "production", Cached: true, Static: true})
 	x.run(x.node, &f, puppetRun{What: nothingChanged, Environment: "production", Cached: true, Static: true})
 	x.change("production", "f7", "changed under static catalogs\n")
 	x.run(x.node, &f, puppetRun{What: "a file was changed just before", Environment: "production", Cached: true, Static: true, Changed: 1})
-	producttest.Same(x, "/srv/out-production/f7", "changed under static catalogs\n")
+	product.Same(x, "/srv/out-production/f7", "changed under static catalogs\n")
 }
 
 // fettle runs the program, as it was built, and returns what it prints.
@@ -253,7 +252,7 @@ func (x *puppetProof) fettle(args ...string) []byte {
 func (x *puppetProof) write(files map[string]string) {
 	x.Helper()
 	for name, text := range files {
-		hosttest.WriteFile(x, "/", name, text)
+		machine.WriteFile(x, "/", name, text)
 	}
 }
 
@@ -270,12 +269,12 @@ func versions(t *testing.T) map[string]string {
 	for _, f := range puppetFronts {
 		packages = append(packages, f.pkg)
 	}
-	said := producttest.Command(t, append([]string{"dpkg-query", "-W", "-f", "${Package} ${Version}\n"}, packages...)...)
+	said := product.Command(t, append([]string{"dpkg-query", "-W", "-f", "${Package} ${Version}\n"}, packages...)...)
 	for line := range strings.Lines(said) {
 		name, version, _ := strings.Cut(strings.TrimSpace(line), " ")
 		out[name] = version
 	}
-	java := producttest.Command(t, "sh", "-c", "java -version 2>&1 | head -n 1")
+	java := product.Command(t, "sh", "-c", "java -version 2>&1 | head -n 1")
 	if words := strings.Split(java, `"`); len(words) == 3 {
 		out["java"] = words[1]
 	}

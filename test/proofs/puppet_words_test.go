@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/unit"
 )
 

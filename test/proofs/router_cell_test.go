@@ -14,12 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/load/dial"
-	"fettle.dev/fettle/internal/load/drive"
-	"fettle.dev/fettle/internal/load/exchange"
-	"fettle.dev/fettle/internal/load/http1"
-	"fettle.dev/fettle/internal/load/meter"
-	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
 // routerCell is one way to use the router.
@@ -144,15 +139,15 @@ func (addresses) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, e
 // client asks for the page of one route over one connection at a time, which the engine
 // gives to one goroutine.
 type client struct {
-	*http1.Client
-	request  *exchange.Request
+	*engine.HTTP1Client
+	request  *engine.Request
 	sent, in int64
 	answered *atomic.Int64 // of all clients
 }
 
 // Exchange sends the client's own request, whatever the number.
-func (c *client) Exchange(_ int, until time.Time) exchange.Answer {
-	answer := c.Client.Exchange(c.request, until)
+func (c *client) Exchange(_ int, until time.Time) engine.Answer {
+	answer := c.HTTP1Client.Exchange(c.request, until)
 	c.sent++
 	c.in += answer.In
 	c.answered.Add(1)
@@ -160,24 +155,24 @@ func (c *client) Exchange(_ int, until time.Time) exchange.Answer {
 }
 
 // clients makes one for each route.
-func (b *routerBench) clients(c routerCell, config *tls.Config, counts *dial.Counts, answered *atomic.Int64) []*client {
+func (b *routerBench) clients(c routerCell, config *tls.Config, counts *engine.Counts, answered *atomic.Int64) []*client {
 	b.Helper()
 	scheme := "http"
 	if c.encrypted() {
 		scheme = "https"
 	}
-	var list []target.Asked
+	var list []engine.Asked
 	for n := 1; n <= routes; n++ {
-		list = append(list, target.Asked{Weight: 1, Method: "GET", URL: scheme + "://" + routeHost(n) + "/" + pageName(c.Bytes)})
+		list = append(list, engine.Asked{Weight: 1, Method: "GET", URL: scheme + "://" + routeHost(n) + "/" + pageName(c.Bytes)})
 	}
-	set, err := target.Make(b.Context(), list, target.Common{Close: c.Close}, &target.Allowed{}, addresses{})
+	set, err := engine.Make(b.Context(), list, engine.Common{Close: c.Close}, &engine.Allowed{}, addresses{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	var all []*client
 	for _, r := range set.Requests {
 		origin := set.Origins[r.Origin]
-		d := &dial.Dialer{To: origin.Sockets[0], Counts: counts, Context: b.Context()}
+		d := &engine.Dialer{To: origin.Sockets[0], Counts: counts, Context: b.Context()}
 		if origin.TLS {
 			d.TLS = config.Clone()
 			d.TLS.ServerName = origin.Name
@@ -187,7 +182,7 @@ func (b *routerBench) clients(c routerCell, config *tls.Config, counts *dial.Cou
 				d.TLS.SessionTicketsDisabled = true
 			}
 		}
-		all = append(all, &client{Client: &http1.Client{Dialer: d, OneEach: c.Close}, request: r, answered: answered})
+		all = append(all, &client{HTTP1Client: &engine.HTTP1Client{Dialer: d, OneEach: c.Close}, request: r, answered: answered})
 	}
 	return all
 }
@@ -201,7 +196,7 @@ type reading struct {
 	before, after                     int64 // answers, when nginx was asked and when it had answered
 }
 
-func (b *routerBench) read(haproxy *server, counts *dial.Counts, answered *atomic.Int64) (r reading) {
+func (b *routerBench) read(haproxy *server, counts *engine.Counts, answered *atomic.Int64) (r reading) {
 	b.Helper()
 	r.before = answered.Load()
 	r.connections, r.requests = nginxSaw(b.T, b.counts)
@@ -219,7 +214,7 @@ func (b *routerBench) measure(c routerCell, warmUp, window time.Duration) *route
 	b.Helper()
 	haproxy := serve(b.T, "unix", statsSocket, "haproxy", "-db", "-f", routerDir+"/"+c.Mode+".cfg")
 	defer haproxy.stop()
-	counts, f := &dial.Counts{}, &routerFound{routerSample: routerSample{routerCell: c}}
+	counts, f := &engine.Counts{}, &routerFound{routerSample: routerSample{routerCell: c}}
 	var once sync.Once
 	var answered atomic.Int64
 	all := b.clients(c, &tls.Config{RootCAs: b.roots, MinVersion: tls.VersionTLS12, VerifyConnection: func(s tls.ConnectionState) error {
@@ -228,12 +223,12 @@ func (b *routerBench) measure(c routerCell, warmUp, window time.Duration) *route
 	}}, counts, &answered)
 	// Longer than any answer takes: what is given up would be measured too.
 	const timeout = 20 * time.Second
-	m := meter.New([]meter.Stretch{{For: warmUp + window}}, timeout, 1, func(status int) bool { return status == http.StatusOK })
+	m := engine.NewMeter([]engine.Stretch{{For: warmUp + window}}, timeout, 1, func(status int) bool { return status == http.StatusOK })
 	dialed, before := nginxSaw(b.T, b.counts)
 	begin, ended := time.Now(), make(chan error, 1)
 	go func() {
-		_, err := drive.Run(b.Context(), drive.Plan{For: warmUp + window, Connections: routes, Timeout: timeout, Meter: m,
-			Pick: func(uint64) int { return 0 }, Client: func(i int) drive.Client { return all[i] }})
+		_, err := engine.Run(b.Context(), engine.Plan{For: warmUp + window, Connections: routes, Timeout: timeout, Meter: m,
+			Pick: func(uint64) int { return 0 }, Client: func(i int) engine.Driver { return all[i] }})
 		ended <- err
 	}()
 	time.Sleep(time.Until(begin.Add(warmUp)))
@@ -273,7 +268,7 @@ func (b *routerBench) measure(c routerCell, warmUp, window time.Duration) *route
 }
 
 // failures are answers that were wrong or did not come, in words.
-func failures(m *meter.Meter, length time.Duration) string {
+func failures(m *engine.Meter, length time.Duration) string {
 	whole := m.Sum(0, len(m.Slices(length)))
 	var words []string
 	for status, n := range whole.Statuses {

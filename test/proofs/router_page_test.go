@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fettle.dev/fettle/internal/sizing"
-	"fettle.dev/fettle/internal/sizing/sizingtest"
+	"fettle.dev/fettle/internal/guide/sizing"
+	testkitsizing "fettle.dev/fettle/internal/testkit/sizing"
 )
 
 var routerModes = []string{"none", "edge", "passthrough", "re-encrypt"}
@@ -48,7 +48,7 @@ func newRouterPage(t *testing.T, r *routerRecord) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	source, err := sizing.Of(sizingtest.Figures(t), "openshift-router", "")
+	source, err := sizing.Of(testkitsizing.Figures(t), "openshift-router", "")
 	if err != nil {
 		return "", err
 	}

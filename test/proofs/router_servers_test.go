@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // routes is how many the router has. Route N is asked for as host app-N, at a loopback
@@ -222,7 +222,7 @@ func serve(t *testing.T, network, address string, argv ...string) *server {
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if !testroot.Eventually(time.Minute, func() bool {
+	if !root.Eventually(time.Minute, func() bool {
 		conn, err := net.DialTimeout(network, address, time.Second)
 		if err == nil {
 			conn.Close()

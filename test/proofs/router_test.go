@@ -16,7 +16,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // routerRecord is the record of the experiment: docs/proofs/router/router.json.
@@ -157,7 +157,7 @@ func TestRouterWorks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts HAProxy and nginx")
 	}
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
 	b := newRouterBench(t)

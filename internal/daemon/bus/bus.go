@@ -12,12 +12,11 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"fettle.dev/fettle/internal/daemon"
-	"fettle.dev/fettle/internal/daemon/methods"
 )
 
 // Name is what the daemon owns on the bus, Path its one object.
 const (
-	Name = methods.Namespace
+	Name = daemon.Namespace
 	Path = dbus.ObjectPath("/Tuned")
 )
 
@@ -26,7 +25,7 @@ var ErrOwned = errors.New("another program owns " + Name + " on the bus")
 
 // Options of a service.
 type Options struct {
-	Target methods.Target
+	Target daemon.Target
 	// Address of the bus; empty for the system's ($DBUS_SYSTEM_BUS_ADDRESS, or
 	// its usual place).
 	Address string
@@ -117,7 +116,7 @@ func announce(ctx context.Context, conn *dbus.Conn, changed <-chan daemon.Profil
 				changed = nil
 				continue
 			}
-			if err := conn.Emit(Path, methods.Interface+"."+methods.Signal, valid(c.Profiles), c.OK, valid(c.Message)); err != nil {
+			if err := conn.Emit(Path, daemon.Interface+"."+daemon.Signal, valid(c.Profiles), c.OK, valid(c.Message)); err != nil {
 				log.Warn("cannot announce a switch on the bus", "error", err)
 			}
 		}

@@ -15,9 +15,8 @@ import (
 	"github.com/godbus/dbus/v5/introspect"
 
 	"fettle.dev/fettle/internal/daemon"
-	"fettle.dev/fettle/internal/daemon/methods"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // asked is a daemon for the tests of the bus itself: what it answers shows that
@@ -53,15 +52,15 @@ func (a asked) CreateInstance(_ context.Context, plugin, name string, options ma
 func (a asked) Changed(context.Context) <-chan daemon.ProfileChanged { return a.changed }
 
 // serve starts a bus and a service on it.
-func serve(t *testing.T) (*testroot.Bus, asked) {
+func serve(t *testing.T) (*root.Bus, asked) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a bus in the Debian test root")
 	}
-	b := testroot.NewBus(t, testroot.Options{})
+	b := root.NewBus(t, root.Options{})
 	c := asked{changed: make(chan daemon.ProfileChanged)}
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := Serve(ctx, Options{Target: methods.Target{Control: c}, Address: b.Address, MachineID: "feed\n"})
+	s, err := Serve(ctx, Options{Target: daemon.Target{Control: c}, Address: b.Address, MachineID: "feed\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func serve(t *testing.T) (*testroot.Bus, asked) {
 	return b, c
 }
 
-func connect(t *testing.T, b *testroot.Bus) *dbus.Conn {
+func connect(t *testing.T, b *root.Bus) *dbus.Conn {
 	t.Helper()
 	conn, err := dbus.Connect(b.Address)
 	if err != nil {
@@ -82,7 +81,7 @@ func connect(t *testing.T, b *testroot.Bus) *dbus.Conn {
 func TestCallsOverTheBus(t *testing.T) {
 	b, c := serve(t)
 	conn := connect(t, b)
-	control := methods.Interface + "."
+	control := daemon.Interface + "."
 	for _, c := range []struct {
 		path, method string
 		args         []any
@@ -108,7 +107,7 @@ func TestCallsOverTheBus(t *testing.T) {
 		{"/Tuned", control + "nothing", nil, "org.freedesktop.DBus.Error.UnknownMethod"},
 		{"/Tuned", "org.example.None.active_profile", nil, "org.freedesktop.DBus.Error.UnknownMethod"},
 		{"/Tuned", "org.freedesktop.DBus.Introspectable.active_profile", nil, "org.freedesktop.DBus.Error.UnknownMethod"},
-		{"/Tuned", "org.freedesktop.DBus.Properties.GetAll", []any{methods.Interface}, "org.freedesktop.DBus.Error.UnknownMethod"},
+		{"/Tuned", "org.freedesktop.DBus.Properties.GetAll", []any{daemon.Interface}, "org.freedesktop.DBus.Error.UnknownMethod"},
 		{"/Other", control + "active_profile", nil, "org.freedesktop.DBus.Error.UnknownMethod"},
 		{"/", control + "active_profile", nil, "org.freedesktop.DBus.Error.UnknownMethod"},
 		{"/Tuned", "org.freedesktop.DBus.Peer.GetMachineId", nil, `["feed"]`},
@@ -131,14 +130,14 @@ func TestCallsOverTheBus(t *testing.T) {
 		}
 	}
 
-	if err := conn.AddMatchSignal(dbus.WithMatchInterface(methods.Interface)); err != nil {
+	if err := conn.AddMatchSignal(dbus.WithMatchInterface(daemon.Interface)); err != nil {
 		t.Fatal(err)
 	}
 	signals := make(chan *dbus.Signal, 1)
 	conn.Signal(signals)
 	c.changed <- daemon.ProfileChanged{Profiles: "a \xff", OK: false, Message: "why"}
 	s := <-signals
-	if s.Path != Path || s.Name != control+methods.Signal || fmt.Sprint(s.Body) != "[a \uFFFD false why]" {
+	if s.Path != Path || s.Name != control+daemon.Signal || fmt.Sprint(s.Body) != "[a \uFFFD false why]" {
 		t.Errorf("signal %v", s)
 	}
 }
@@ -170,7 +169,7 @@ func TestNoPolkitOnlyRoot(t *testing.T) {
 	}
 	call := func(user string) string {
 		out, _ := b.Root.Run("setpriv", "--reuid="+user, "--regid="+user, "--clear-groups",
-			"dbus-send", "--bus="+b.Address, "--print-reply=literal", "--dest="+Name, string(Path), methods.Interface+".switch_profile", "string:x")
+			"dbus-send", "--bus="+b.Address, "--print-reply=literal", "--dest="+Name, string(Path), daemon.Interface+".switch_profile", "string:x")
 		return strings.Join(strings.Fields(out), " ")
 	}
 	if got := call("65534"); got != "struct { boolean false Unauthorized }" {
@@ -183,11 +182,11 @@ func TestNoPolkitOnlyRoot(t *testing.T) {
 
 func TestNameOfAnother(t *testing.T) {
 	b, c := serve(t)
-	_, err := Serve(t.Context(), Options{Target: methods.Target{Control: c}, Address: b.Address})
+	_, err := Serve(t.Context(), Options{Target: daemon.Target{Control: c}, Address: b.Address})
 	if !errors.Is(err, ErrOwned) {
 		t.Errorf("a second service: %v", err)
 	}
-	if _, err := Serve(t.Context(), Options{Target: methods.Target{Control: c}, Address: "unix:path=/nonexistent/bus"}); err == nil {
+	if _, err := Serve(t.Context(), Options{Target: daemon.Target{Control: c}, Address: "unix:path=/nonexistent/bus"}); err == nil {
 		t.Error("no bus is not an error")
 	}
 }
@@ -198,12 +197,12 @@ func TestBusRestart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a bus in the Debian test root")
 	}
-	r := testroot.New(t, testroot.Options{})
+	r := root.New(t, root.Options{})
 	b := r.StartBus()
 	c := asked{changed: make(chan daemon.ProfileChanged)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var owned atomic.Int32
-	s, err := Serve(ctx, Options{Target: methods.Target{Control: c}, Address: b.Address, Owned: func() { owned.Add(1) }})
+	s, err := Serve(ctx, Options{Target: daemon.Target{Control: c}, Address: b.Address, Owned: func() { owned.Add(1) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,11 +211,11 @@ func TestBusRestart(t *testing.T) {
 	// A switch while there is no bus is announced to nobody and holds nobody up.
 	c.changed <- daemon.ProfileChanged{Profiles: "lost"}
 	b = r.StartBus()
-	if !testroot.Eventually(time.Minute, func() bool { return owned.Load() == 2 }) {
+	if !root.Eventually(time.Minute, func() bool { return owned.Load() == 2 }) {
 		t.Fatal("the name was not claimed again")
 	}
 	var name string
-	if err := connect(t, b).Object(Name, Path).Call(methods.Interface+".active_profile", 0).Store(&name); err != nil || name != "balanced" {
+	if err := connect(t, b).Object(Name, Path).Call(daemon.Interface+".active_profile", 0).Store(&name); err != nil || name != "balanced" {
 		t.Errorf("after the restart: %q, %v", name, err)
 	}
 	cancel()

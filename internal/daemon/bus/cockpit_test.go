@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testbrowser"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/testvm"
+	"fettle.dev/fettle/internal/testkit/browser"
+	"fettle.dev/fettle/internal/testkit/root"
+	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 	"fettle.dev/fettle/packaging"
 )
 
@@ -20,9 +20,9 @@ func TestCockpit(t *testing.T) {
 	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("boots a virtual machine for a web page; set FETTLE_TEST_NIGHTLY=1")
 	}
-	b := testbrowser.New(t)
+	b := browser.New(t)
 	const port, password = 9090, "open for the test"
-	vm := testvm.Boot(t, testvm.Options{Forward: []int{port}})
+	vm := testkitvm.Boot(t, testkitvm.Options{Forward: []int{port}})
 	installWithoutTuned(t, vm)
 	vm.Write("/etc/cockpit/cockpit.conf", "[WebService]\nAllowUnencrypted = true\n")
 	vm.Must("rm -f /etc/cockpit/disallowed-users; echo 'root:" + password + "' | chpasswd; systemctl restart cockpit.socket")
@@ -78,12 +78,12 @@ func TestCockpit(t *testing.T) {
 // installWithoutTuned makes a machine of fettle's out of one of TuneD's: its
 // daemon, unit and bus files go, ours come as a package installs them. The
 // profiles and tuned-adm stay.
-func installWithoutTuned(t *testing.T, vm *testvm.VM) {
+func installWithoutTuned(t *testing.T, vm *testkitvm.VM) {
 	t.Helper()
 	vm.Must(`systemctl disable --now tuned 2>/dev/null
 rm -f /lib/systemd/system/tuned.service /usr/sbin/tuned /etc/dbus-1/system.d/com.redhat.tuned.conf /etc/tuned/active_profile /etc/tuned/profile_mode
 mkdir -p /usr/share/dbus-1/system.d /etc/fettle`)
-	vm.Put(testroot.Program(t, "./cmd/fettle"), packaging.Program)
+	vm.Put(root.Program(t, "./cmd/fettle"), packaging.Program)
 	for _, name := range packaging.Units {
 		alias := ""
 		if name == "fettle.service" {
@@ -99,7 +99,7 @@ mkdir -p /usr/share/dbus-1/system.d /etc/fettle`)
 		vm.Write(name, text)
 	}
 	vm.Must("systemctl daemon-reload; systemctl reload dbus; systemctl enable fettle.service; systemctl start --no-block fettle.service")
-	if !testroot.Eventually(5*time.Minute, func() bool {
+	if !root.Eventually(5*time.Minute, func() bool {
 		_, code := vm.Run("systemctl is-active tuned.service")
 		return code == 0
 	}) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/daemon"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestManual holds the manual's tables against the differences of the daemon and
@@ -15,7 +15,7 @@ func TestManual(t *testing.T) {
 	var behaviour, answers strings.Builder
 	behaviour.WriteString("| name | TuneD | what TuneD does | what fettle does | why |\n|---|---|---|---|---|\n")
 	for _, d := range daemon.Differences {
-		fmt.Fprintf(&behaviour, "| `%s` | %s | %s | %s | %s |\n", d.ID, d.Versions, testroot.Cell(d.TuneD), testroot.Cell(d.Fettle), testroot.Cell(d.Why))
+		fmt.Fprintf(&behaviour, "| `%s` | %s | %s | %s | %s |\n", d.ID, d.Versions, root.Cell(d.TuneD), root.Cell(d.Fettle), root.Cell(d.Why))
 	}
 	answers.WriteString("| asked | what is different |\n|---|---|\n")
 	for _, d := range differences {
@@ -26,9 +26,9 @@ func TestManual(t *testing.T) {
 			}
 			asked = append(asked, "`"+strings.ReplaceAll(step, "|", `\|`)+"`")
 		}
-		fmt.Fprintf(&answers, "| %s | %s |\n", strings.Join(asked, "<br>"), testroot.Cell(d.why))
+		fmt.Fprintf(&answers, "| %s | %s |\n", strings.Join(asked, "<br>"), root.Cell(d.why))
 	}
-	testroot.Manual(t, "060-daemon.md",
-		testroot.Generated{Name: "differences", Text: behaviour.String()},
-		testroot.Generated{Name: "answers", Text: answers.String()})
+	root.Manual(t, "060-daemon.md",
+		root.Generated{Name: "differences", Text: behaviour.String()},
+		root.Generated{Name: "answers", Text: answers.String()})
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
-	"fettle.dev/fettle/internal/daemon/methods"
+	"fettle.dev/fettle/internal/daemon"
 )
 
 // The interfaces that every object has.
@@ -27,7 +27,7 @@ func routePeer(m *dbus.Message) {
 
 // handler finds the object that a call is for.
 type handler struct {
-	target    methods.Target
+	target    daemon.Target
 	authority authority
 	machineID string
 	ctx       context.Context
@@ -66,8 +66,8 @@ func (i iface) LookupMethod(name string) (dbus.Method, bool) {
 		return answer(func() []any { return []any{strings.TrimSpace(i.machineID)} }), true
 	case name == "Introspect" && of(introspectable) && (i.path == Path || i.path == "/"):
 		return answer(func() []any { return []any{introspection(i.path)} }), true
-	case i.path == Path && of(methods.Interface):
-		if m, ok := methods.Find(name); ok {
+	case i.path == Path && of(daemon.Interface):
+		if m, ok := daemon.Find(name); ok {
 			return method{i.handler, m}, true
 		}
 	}
@@ -86,7 +86,7 @@ func (a answer) ReturnValue(int) any        { return nil }
 // method is one of TuneD's methods.
 type method struct {
 	*handler
-	methods.Method
+	daemon.Method
 }
 
 // DecodeArguments puts the caller before the arguments, whose types are checked
@@ -107,11 +107,11 @@ func (m method) DecodeArguments(_ *dbus.Conn, sender string, msg *dbus.Message, 
 
 func (m method) Call(args ...any) ([]any, error) {
 	sender := args[0].(string)
-	if !m.authority.allows(m.ctx, m.log, sender, methods.Namespace+"."+m.Name) {
+	if !m.authority.allows(m.ctx, m.log, sender, daemon.Namespace+"."+m.Name) {
 		return []any{m.Denied}, nil
 	}
 	ctx := m.ctx
-	if m.Access != methods.Everybody {
+	if m.Access != daemon.Everybody {
 		ctx = m.authority.caller(ctx, sender)
 	}
 	result, err := m.Method.Call(ctx, m.target, args[1:]...)

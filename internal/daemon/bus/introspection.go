@@ -6,7 +6,7 @@ import (
 	"github.com/godbus/dbus/v5"
 	"github.com/godbus/dbus/v5/introspect"
 
-	"fettle.dev/fettle/internal/daemon/methods"
+	"fettle.dev/fettle/internal/daemon"
 )
 
 // signalArguments are the names of the signal's arguments.
@@ -21,10 +21,10 @@ func introspection(path dbus.ObjectPath) string {
 	if path == Path {
 		node.Name = string(Path)
 		control := introspect.Interface{
-			Name:    methods.Interface,
-			Signals: []introspect.Signal{{Name: methods.Signal, Args: signalArguments}},
+			Name:    daemon.Interface,
+			Signals: []introspect.Signal{{Name: daemon.Signal, Args: signalArguments}},
 		}
-		for _, m := range methods.All {
+		for _, m := range daemon.All {
 			described := introspect.Method{Name: m.Name}
 			for _, in := range m.In {
 				described.Args = append(described.Args, introspect.Arg{Name: in.Name, Type: in.Signature, Direction: "in"})

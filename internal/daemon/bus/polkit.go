@@ -7,8 +7,8 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // authority asks polkit whether a caller may do something. Where polkit does not

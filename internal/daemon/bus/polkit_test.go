@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/daemon"
-	"fettle.dev/fettle/internal/daemon/methods"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // installed are our files as a package installs them.
@@ -22,7 +21,7 @@ func installed(t *testing.T) map[string]string {
 		"/usr/share/polkit-1/actions/com.redhat.tuned.policy": "packaging/polkit/com.redhat.tuned.policy",
 		"/usr/share/dbus-1/system.d/com.redhat.tuned.conf":    "packaging/dbus/com.redhat.tuned.conf",
 	} {
-		data, err := os.ReadFile(filepath.Join(testroot.Module(t), source))
+		data, err := os.ReadFile(filepath.Join(root.Module(t), source))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,9 +46,9 @@ func TestPolicyIsTheTable(t *testing.T) {
 	if err := xml.Unmarshal([]byte(text), &policy); err != nil {
 		t.Fatal(err)
 	}
-	defaults := map[methods.Access]string{
-		methods.Everybody: "yes yes yes", methods.ActiveSession: "auth_admin auth_admin yes",
-		methods.Administrator: "auth_admin auth_admin auth_admin",
+	defaults := map[daemon.Access]string{
+		daemon.Everybody: "yes yes yes", daemon.ActiveSession: "auth_admin auth_admin yes",
+		daemon.Administrator: "auth_admin auth_admin auth_admin",
 	}
 	got := map[string]string{}
 	for _, a := range policy.Actions {
@@ -58,8 +57,8 @@ func TestPolicyIsTheTable(t *testing.T) {
 			t.Errorf("%s has no words for a person", a.ID)
 		}
 	}
-	for _, m := range methods.All {
-		id := methods.Namespace + "." + m.Name
+	for _, m := range daemon.All {
+		id := daemon.Namespace + "." + m.Name
 		if got[id] != defaults[m.Access] {
 			t.Errorf("%s: %q, want %q", id, got[id], defaults[m.Access])
 		}
@@ -76,18 +75,18 @@ func TestPolkitJudges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a bus and polkit in the Debian test root")
 	}
-	r := testroot.New(t, testroot.Options{Files: installed(t)})
+	r := root.New(t, root.Options{Files: installed(t)})
 	if err := os.Chmod(r.Share(), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	b := r.StartBus()
 	polkit := r.Start("/usr/lib/polkit-1/polkitd")
-	if !testroot.Eventually(time.Minute, func() bool { return b.Owned("org.freedesktop.PolicyKit1") || !polkit.Running() }) || !polkit.Running() {
+	if !root.Eventually(time.Minute, func() bool { return b.Owned("org.freedesktop.PolicyKit1") || !polkit.Running() }) || !polkit.Running() {
 		t.Fatalf("polkit does not run: %s", polkit.Output())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := asked{changed: make(chan daemon.ProfileChanged)}
-	s, err := Serve(ctx, Options{Target: methods.Target{Control: c}, Address: b.Address})
+	s, err := Serve(ctx, Options{Target: daemon.Target{Control: c}, Address: b.Address})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +102,7 @@ func TestPolkitJudges(t *testing.T) {
 		{"0", "instance_get_devices", "string:x\n", "struct { boolean false Invalid instance_name array [ ] }"},
 	} {
 		argv := []string{"setpriv", "--reuid=" + c.user, "--regid=" + c.user, "--clear-groups",
-			"dbus-send", "--bus=" + b.Address, "--print-reply=literal", "--dest=" + Name, string(Path), methods.Interface + "." + c.method}
+			"dbus-send", "--bus=" + b.Address, "--print-reply=literal", "--dest=" + Name, string(Path), daemon.Interface + "." + c.method}
 		if c.argument != "" {
 			argv = append(argv, c.argument)
 		}

@@ -3,7 +3,7 @@ package bus
 import (
 	"strings"
 
-	"fettle.dev/fettle/internal/daemon/methods"
+	"fettle.dev/fettle/internal/daemon"
 )
 
 // steps are what both daemons are asked, in this order. Names are unique.
@@ -169,13 +169,13 @@ var steps = []step{
 	call("", "active_profile", "argument"),
 	objectCall(Path, "org.example.None.active_profile"),
 	objectCall(Path, "active_profile"),
-	objectCall(Path, "org.freedesktop.DBus.Properties.GetAll", methods.Interface),
-	objectCall(Path, "org.freedesktop.DBus.Properties.Get", methods.Interface, "x"),
+	objectCall(Path, "org.freedesktop.DBus.Properties.GetAll", daemon.Interface),
+	objectCall(Path, "org.freedesktop.DBus.Properties.Get", daemon.Interface, "x"),
 	objectCall(Path, "org.freedesktop.DBus.Peer.Ping"),
 	objectCall(Path, "org.freedesktop.DBus.Peer.GetMachineId"),
-	objectCall("/", methods.Interface+".active_profile"),
+	objectCall("/", daemon.Interface+".active_profile"),
 	objectCall(Path, "org.freedesktop.DBus.Introspectable.active_profile"),
-	objectCall("/Other", methods.Interface+".active_profile"),
+	objectCall("/Other", daemon.Interface+".active_profile"),
 
 	// Over the socket.
 	ask(`{"jsonrpc": "2.0", "method": "active_profile", "id": 1}`),
@@ -224,13 +224,13 @@ func capture(name string, level, timeout int32) step {
 	return step{name, func(c *client) string {
 		var token, text string
 		object := c.conn.Object(Name, Path)
-		if err := object.Call(methods.Interface+".log_capture_start", 0, level, timeout).Store(&token); err != nil {
+		if err := object.Call(daemon.Interface+".log_capture_start", 0, level, timeout).Store(&token); err != nil {
 			c.t.Error(err)
 		}
-		if err := object.Call(methods.Interface+".log_capture_finish", 0, token).Store(&text); err != nil {
+		if err := object.Call(daemon.Interface+".log_capture_finish", 0, token).Store(&text); err != nil {
 			c.t.Error(err)
 		}
-		again := c.call(Path, methods.Interface+".log_capture_finish", token)
+		again := c.call(Path, daemon.Interface+".log_capture_finish", token)
 		if token == "" {
 			return "no token, " + again
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/godbus/dbus/v5"
 	"github.com/godbus/dbus/v5/introspect"
 
-	"fettle.dev/fettle/internal/daemon/methods"
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/daemon"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestProtocol drives the distribution's TuneD and then fettle's daemon with the
@@ -68,10 +68,10 @@ type step struct {
 // client is where the steps are done.
 type client struct {
 	t       *testing.T
-	bus     *testroot.Bus
+	bus     *root.Bus
 	conn    *dbus.Conn
 	signals chan *dbus.Signal
-	daemon  *testroot.Daemon
+	daemon  *root.Daemon
 }
 
 // socketPath is where both daemons have their socket.
@@ -80,7 +80,7 @@ const socketPath = "/run/tuned/tuned.sock"
 // session starts a daemon on an invented machine and does all steps.
 func session(t *testing.T, which string) map[string]string {
 	c := start(t, which)
-	if err := c.conn.AddMatchSignal(dbus.WithMatchInterface(methods.Interface)); err != nil {
+	if err := c.conn.AddMatchSignal(dbus.WithMatchInterface(daemon.Interface)); err != nil {
 		t.Fatal(err)
 	}
 	c.conn.Signal(c.signals)
@@ -104,14 +104,14 @@ func session(t *testing.T, which string) map[string]string {
 // start starts a daemon on an invented machine and waits until it has its name.
 func start(t *testing.T, which string) *client {
 	t.Helper()
-	machine := testroot.NewMachine(t)
+	machine := root.NewMachine(t)
 	// The device answers four bytes, here "no limit" (kernel, PM QoS).
 	if err := os.WriteFile(filepath.Join(machine.Dir, "dev/cpu_dma_latency"), []byte{0x00, 0x94, 0x35, 0x77}, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := testroot.NewBus(t, testroot.Options{
+	b := root.NewBus(t, root.Options{
 		Machine: machine,
-		Stubs:   testroot.TunerStubs(),
+		Stubs:   root.TunerStubs(),
 		Files: map[string]string{
 			"/etc/tuned/tuned-main.conf":     "daemon = 1\ndynamic_tuning = 0\nenable_unix_socket = 1\nsleep_interval = 1\nupdate_interval = 10\n",
 			"/etc/tuned/active_profile":      "balanced\n",
@@ -120,7 +120,7 @@ func start(t *testing.T, which string) *client {
 			"/etc/tuned/broken/tuned.conf":   "[main]\nsummary=Cannot be read\nno equals sign\n",
 			"/etc/tuned/lost/tuned.conf":     "[main]\nsummary=Includes what is not there\ninclude=nowhere\n",
 		},
-		Binds: []testroot.Bind{{Source: testroot.Program(t, "./cmd/fettle"), Target: "/usr/local/bin/fettle", ReadOnly: true}},
+		Binds: []root.Bind{{Source: root.Program(t, "./cmd/fettle"), Target: "/usr/local/bin/fettle", ReadOnly: true}},
 	})
 	c := &client{t: t, bus: b, conn: connect(t, b), signals: make(chan *dbus.Signal, 100)}
 	switch which {
@@ -129,7 +129,7 @@ func start(t *testing.T, which string) *client {
 	case "fettle":
 		c.daemon = b.Root.Start("/usr/local/bin/fettle", "daemon")
 	}
-	if !testroot.Eventually(time.Minute, func() bool { return b.Owned(Name) || !c.daemon.Running() }) || !c.daemon.Running() {
+	if !root.Eventually(time.Minute, func() bool { return b.Owned(Name) || !c.daemon.Running() }) || !c.daemon.Running() {
 		if c.daemon.Running() {
 			c.daemon.Signal("KILL")
 		}
@@ -172,7 +172,7 @@ func withoutLog(text string) string {
 // a method is called several times.
 func call(after, method string, args ...any) step {
 	return step{strings.TrimSpace(fmt.Sprintf("%s%q %s", method, args, after)), func(c *client) string {
-		return c.call(Path, methods.Interface+"."+method, args...)
+		return c.call(Path, daemon.Interface+"."+method, args...)
 	}}
 }
 

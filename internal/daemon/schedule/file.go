@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/profile"
 )
 
 // File is where a machine's schedule is.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"fettle.dev/fettle/internal/daemon/methods"
+	"fettle.dev/fettle/internal/daemon"
 )
 
 // FuzzRequest reads any text as a request: what is accepted has a version, a
@@ -25,7 +25,7 @@ func FuzzRequest(f *testing.F) {
 		if r.Version != "2.0" || r.Method == "" || r.ID != nil && !json.Valid(*r.ID) {
 			t.Errorf("%q was accepted as %+v", data, r)
 		}
-		m, ok := methods.Find(r.Method)
+		m, ok := daemon.Find(r.Method)
 		if !ok {
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"math"
 
-	"fettle.dev/fettle/internal/daemon/methods"
+	"fettle.dev/fettle/internal/daemon"
 )
 
 // Errors (JSON-RPC 2.0, section 5.1); the last one is of the range that it
@@ -111,7 +111,7 @@ func (s *Server) call(ctx context.Context, data []byte) any {
 		}
 		return response
 	}
-	m, ok := methods.Find(r.Method)
+	m, ok := daemon.Find(r.Method)
 	if !ok {
 		return respond(failure(id, codeUnknownMethod, "Method not found", ""))
 	}
@@ -156,7 +156,7 @@ func unmarshalRequest(data []byte, r *request) error {
 var errNotStructured = errors.New("params are neither an array nor an object")
 
 // arguments reads params by position or by name.
-func arguments(m methods.Method, params json.RawMessage) ([]any, error) {
+func arguments(m daemon.Method, params json.RawMessage) ([]any, error) {
 	var given []json.RawMessage
 	switch {
 	case len(params) == 0 || string(params) == "null":
@@ -198,7 +198,7 @@ func arguments(m methods.Method, params json.RawMessage) ([]any, error) {
 }
 
 // argument reads one value as its D-Bus signature wants it.
-func argument(in methods.Argument, data json.RawMessage) (any, error) {
+func argument(in daemon.Argument, data json.RawMessage) (any, error) {
 	switch in.Signature {
 	case "i":
 		var n json.Number

@@ -22,9 +22,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/daemon"
-	"fettle.dev/fettle/internal/daemon/methods"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // Options of a server; the names in parentheses are those of tuned-main.conf.
@@ -58,7 +57,7 @@ type Server struct {
 	done     chan struct{}
 	options  Options
 	listener *net.UnixListener
-	target   methods.Target
+	target   daemon.Target
 	uid, gid int // the socket's owner; the own ids where unchanged
 
 	mu          sync.Mutex
@@ -74,7 +73,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{options: o, signalPaths: slices.Clone(o.SignalPaths), done: make(chan struct{})}
-	s.target = methods.Target{Control: o.Control, AddSignalPath: s.AddSignalPath}
+	s.target = daemon.Target{Control: o.Control, AddSignalPath: s.AddSignalPath}
 	var err error
 	if s.uid, s.gid, err = ownership(o.Ownership); err != nil {
 		return nil, err
@@ -255,7 +254,7 @@ func (s *Server) signal(c daemon.ProfileChanged) {
 	paths := slices.Clone(s.signalPaths)
 	s.mu.Unlock()
 	for _, path := range paths {
-		if err := send(path, notification{"2.0", methods.Signal, []any{c.Profiles, c.OK, c.Message}}); err != nil {
+		if err := send(path, notification{"2.0", daemon.Signal, []any{c.Profiles, c.OK, c.Message}}); err != nil {
 			s.options.Log.Warn("cannot send a signal", "path", path, "error", err)
 		}
 	}

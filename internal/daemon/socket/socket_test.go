@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/daemon"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // asked is a daemon for the tests of the protocol: what it answers shows that
@@ -247,7 +247,7 @@ func TestPeers(t *testing.T) {
 // has opened for everybody.
 func TestRefusedPeer(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testroot.Missing(t, "becoming another user needs root")
+		root.Missing(t, "becoming another user needs root")
 	}
 	path, _ := serve(t, nil)
 	for p := filepath.Dir(path); p != os.TempDir(); p = filepath.Dir(p) {

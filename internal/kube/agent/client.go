@@ -22,9 +22,9 @@ import (
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
-// client asks the API server about one node's Profile object, and writes what there is
+// agentClient asks the API server about one node's Profile object, and writes what there is
 // to say of it. It needs no right to anything else.
-type client struct {
+type agentClient struct {
 	node, namespace string
 	profiles        rest.Interface
 	core, apps      rest.Interface
@@ -36,7 +36,7 @@ type client struct {
 // fieldManager is under which the API server notes what an agent wrote.
 const fieldManager = "kubectl-fettle-agent"
 
-func newClient(config *rest.Config, node, namespace string) (*client, error) {
+func newClient(config *rest.Config, node, namespace string) (*agentClient, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{tuned.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
 		if err := add(s); err != nil {
@@ -50,7 +50,7 @@ func newClient(config *rest.Config, node, namespace string) (*client, error) {
 		c.ContentType = runtime.ContentTypeJSON
 		return rest.RESTClientFor(c)
 	}
-	c := &client{node: node, namespace: namespace}
+	c := &agentClient{node: node, namespace: namespace}
 	var err error
 	if c.profiles, err = of(tuned.GroupVersion, "/apis"); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func newClient(config *rest.Config, node, namespace string) (*client, error) {
 // watchSet follows a DaemonSet until ctx ends. gone reports whether it was there and has
 // been deleted, or is being deleted. A watch that runs goes on after the account has lost
 // its rights, as when all of fettle is deleted at once: no question could be asked then.
-func (c *client) watchSet(ctx context.Context, set string) (gone func() bool) {
+func (c *agentClient) watchSet(ctx context.Context, set string) (gone func() bool) {
 	var deleted atomic.Bool
 	look := func(object any) {
 		if s, ok := object.(*appsv1.DaemonSet); ok {
@@ -86,7 +86,7 @@ func (c *client) watchSet(ctx context.Context, set string) (gone func() bool) {
 // watch follows the node's Profile object until ctx ends, and calls changed each time
 // that what it asks for has become another. The store has the object; synced is true
 // once the API server has answered.
-func (c *client) watch(ctx context.Context, changed func()) (store cache.Store, synced func() bool) {
+func (c *agentClient) watch(ctx context.Context, changed func()) (store cache.Store, synced func() bool) {
 	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(c.profiles, "profiles", c.namespace, fields.OneTermEqualSelector("metadata.name", c.node)),
 		ObjectType:    &tuned.Profile{},
@@ -111,7 +111,7 @@ func (c *client) watch(ctx context.Context, changed func()) (store cache.Store, 
 }
 
 // profile is the node's Profile object; nil for none.
-func (c *client) profile(store cache.Store) *tuned.Profile {
+func (c *agentClient) profile(store cache.Store) *tuned.Profile {
 	found, ok, err := store.GetByKey(c.namespace + "/" + c.node)
 	if err != nil || !ok {
 		return nil
@@ -121,7 +121,7 @@ func (c *client) profile(store cache.Store) *tuned.Profile {
 
 // report writes how the node stands into its Profile object, where it says something
 // else.
-func (c *client) report(ctx context.Context, p *tuned.Profile, out Outcome, now time.Time) error {
+func (c *agentClient) report(ctx context.Context, p *tuned.Profile, out Outcome, now time.Time) error {
 	status := tuned.ProfileStatus{TunedProfile: out.Profile, Conditions: p.Status.Conditions, ObservedGeneration: p.Generation}
 	if c.writtenUID == p.UID {
 		status.Conditions = c.written.Conditions // the watch may not have brought them yet
@@ -155,7 +155,7 @@ func (c *client) report(ctx context.Context, p *tuned.Profile, out Outcome, now 
 	return c.patch(ctx, map[string]any{"metadata": map[string]any{"annotations": changes}})
 }
 
-func (c *client) patch(ctx context.Context, change any, subresource ...string) error {
+func (c *agentClient) patch(ctx context.Context, change any, subresource ...string) error {
 	body, err := json.Marshal(change)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (c *client) patch(ctx context.Context, change any, subresource ...string) e
 }
 
 // capacity is what the node's kubelet says that the node has.
-func (c *client) capacity(ctx context.Context) (corev1.ResourceList, error) {
+func (c *agentClient) capacity(ctx context.Context) (corev1.ResourceList, error) {
 	var node corev1.Node
 	if err := c.core.Get().Resource("nodes").Name(c.node).Do(ctx).Into(&node); err != nil {
 		return nil, fmt.Errorf("Node %s: %w", c.node, err)
@@ -177,7 +177,7 @@ func (c *client) capacity(ctx context.Context) (corev1.ResourceList, error) {
 }
 
 // event makes an event about the node's Profile object.
-func (c *client) event(ctx context.Context, p *tuned.Profile, e Event, now time.Time) error {
+func (c *agentClient) event(ctx context.Context, p *tuned.Profile, e Event, now time.Time) error {
 	kind := corev1.EventTypeNormal
 	if e.Warning {
 		kind = corev1.EventTypeWarning

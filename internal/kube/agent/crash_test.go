@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"testing"
 
-	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // selectOwn is what fettle tune does on the node.
-func selectOwn(t *testing.T, m *machine, name string) {
+func selectOwn(t *testing.T, m *agentMachine, name string) {
 	t.Helper()
 	p, err := m.load(t.Context(), name)
 	if err != nil {

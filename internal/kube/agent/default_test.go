@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/plugin"
 )
 
 // The operator's own profiles are applied on a node with what it has of their values,

@@ -8,10 +8,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 const (
@@ -68,7 +68,7 @@ func (f *fakeNode) boot(id string) {
 
 func (f *fakeNode) write(p, text string) {
 	f.Helper()
-	hosttest.WriteFile(f.T, f.dir, p, text)
+	machine.WriteFile(f.T, f.dir, p, text)
 }
 
 func (f *fakeNode) read(p string) string {

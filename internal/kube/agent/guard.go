@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"fettle.dev/fettle/internal/kube/boundary"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -19,8 +19,8 @@ import (
 // on a node, and what has to be allowed for it; "" for nothing. A function that is not
 // listed may not be called. Those two that run a program without leave run always the
 // same one.
-var functions = map[string]boundary.Kind{
-	"exec": boundary.Exec,
+var functions = map[string]tuned.Kind{
+	"exec": tuned.Exec,
 
 	"assertion": "", "assertion_non_equal": "", "calc_isolated_cores": "", "check_net_queue_count": "",
 	"cpuinfo_check": "", "cpulist2devs": "", "cpulist2hex": "", "cpulist2hex_invert": "", "cpulist_invert": "",
@@ -30,7 +30,7 @@ var functions = map[string]boundary.Kind{
 }
 
 // refuse says which functions may not be called.
-func refuse(allow boundary.Allow) func(string) error {
+func refuse(allow tuned.Allow) func(string) error {
 	return func(name string) error {
 		kind, known := functions[name]
 		switch {
@@ -45,15 +45,15 @@ func refuse(allow boundary.Allow) func(string) error {
 
 // guarded are plug-ins that plan nothing which is not allowed: the sections of one
 // that is refused altogether, and of the others each place that names a program.
-func guarded(all []plugin.Plugin, allow boundary.Allow) []plugin.Plugin {
+func guarded(all []plugin.Plugin, allow tuned.Allow) []plugin.Plugin {
 	out := slices.Clone(all)
 	for i := range out {
 		switch {
 		case isRefusable(out[i].Name):
-			if !allow[boundary.Kind(out[i].Name)] {
+			if !allow[tuned.Kind(out[i].Name)] {
 				out[i] = refused(out[i])
 			}
-		case !allow[boundary.Exec]:
+		case !allow[tuned.Exec]:
 			out[i] = withoutPrograms(out[i])
 		}
 	}
@@ -63,7 +63,7 @@ func guarded(all []plugin.Plugin, allow boundary.Allow) []plugin.Plugin {
 // isRefusable is true for a plug-in that is refused as a whole: those kinds have the
 // names of the plug-ins that they stand for.
 func isRefusable(plugin string) bool {
-	for _, k := range boundary.Kinds {
+	for _, k := range tuned.Kinds {
 		if string(k.Kind) == plugin {
 			return true
 		}
@@ -86,7 +86,7 @@ func withoutPrograms(p plugin.Plugin) plugin.Plugin {
 	guard := func(kinds setting.Kinds, items []plugin.Item) []plugin.Item {
 		for i := range items {
 			id, err := kinds.Resolve(items[i].Change.Setting)
-			if err == nil && items[i].Verdict == "" && boundary.NamesProgram(id, items[i].Change.Want.Text) {
+			if err == nil && items[i].Verdict == "" && tuned.NamesProgram(id, items[i].Change.Want.Text) {
 				items[i].Verdict, items[i].Why = plugin.Refused, "it names a program that the kernel runs: the agent has to allow exec"
 			}
 		}
@@ -122,8 +122,8 @@ func withoutPrograms(p plugin.Plugin) plugin.Plugin {
 
 // withoutScripts takes the scripts of single devices from a profile's sections, which
 // are no options of a plug-in.
-func withoutScripts(p *profile.Profile, allow boundary.Allow) {
-	if allow[boundary.Script] {
+func withoutScripts(p *profile.Profile, allow tuned.Allow) {
+	if allow[tuned.Script] {
 		return
 	}
 	for i := range p.Units {

@@ -3,14 +3,14 @@ package agent
 import (
 	"testing"
 
-	"fettle.dev/fettle/internal/kube/boundary"
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/kube/tuned"
 )
 
 // Each built-in function is allowed, or needs something to be: a new one is refused
 // until somebody has thought about it.
 func TestFunctions(t *testing.T) {
-	none, all := refuse(nil), refuse(boundary.Allow{boundary.Exec: true})
+	none, all := refuse(nil), refuse(tuned.Allow{tuned.Exec: true})
 	for _, f := range profile.Functions {
 		kind, listed := functions[f.Name]
 		if !listed {

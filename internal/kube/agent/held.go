@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // holding is a value that an open descriptor of this process keeps, such as a limit of
@@ -18,7 +18,7 @@ type holding struct{ before, want setting.Value }
 
 // hold holds what a profile wants held, and lets go of the rest. e is an engine of a
 // process that lives on.
-func (m *machine) hold(ctx context.Context, e *tune.Engine, p *profile.Profile, s *journal.State) error {
+func (m *agentMachine) hold(ctx context.Context, e *tune.Engine, p *profile.Profile, s *journal.State) error {
 	plan, err := e.PlanProfile(ctx, p, s)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (m *machine) hold(ctx context.Context, e *tune.Engine, p *profile.Profile, 
 }
 
 // letGo lets go of every held value that is not wanted any more.
-func (m *machine) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step) error {
+func (m *agentMachine) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step) error {
 	var errs []error
 	for s, h := range m.held {
 		if _, ok := wanted[s]; ok {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/tune"
-	"fettle.dev/fettle/internal/wording"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/text"
 )
 
 // HistoryAnnotation is where a Profile object has the switches of its node. They are those
@@ -66,8 +66,8 @@ func switches(txs []*journal.Tx) []Switch {
 		now := inForceOf(stand, gone)
 		if same := t.Kind == journal.Boot && namesOf(now) == namesOf(last); !same && differ(last, now) {
 			out = append(out, Switch{
-				Time: t.Commit.Time.UTC().Truncate(time.Second), From: wording.Clip(namesOf(last), maxText), To: wording.Clip(namesOf(now), maxText), Transaction: t.ID,
-				By: wording.Clip(oneLine(t.User), maxText), Why: wording.Clip(oneLine(t.Reason), maxText),
+				Time: t.Commit.Time.UTC().Truncate(time.Second), From: text.Clip(namesOf(last), maxText), To: text.Clip(namesOf(now), maxText), Transaction: t.ID,
+				By: text.Clip(oneLine(t.User), maxText), Why: text.Clip(oneLine(t.Reason), maxText),
 			})
 		}
 		last = now
@@ -107,7 +107,7 @@ func differ(a, b *tune.Selection) bool {
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // recall reads the switches from the node's journal, if it has changed since.
-func (m *machine) recall(state *journal.State, boot string) ([]Switch, error) {
+func (m *agentMachine) recall(state *journal.State, boot string) ([]Switch, error) {
 	if m.recalled.known && m.recalled.generation == state.Generation {
 		return m.recalled.switches, nil
 	}
@@ -142,7 +142,7 @@ func HistoryText(out Outcome) (string, error) {
 // because adds to the reason of a transaction the rule that the operator names.
 func because(reason, rule string) string {
 	if rule = oneLine(rule); rule != "" {
-		reason += ": " + wording.Clip(rule, maxText)
+		reason += ": " + text.Clip(rule, maxText)
 	}
 	return reason
 }

@@ -82,7 +82,7 @@ func (a *running) restore(ctx context.Context, why string) {
 
 // removed says why the agents of a set are taken from the cluster; empty where they are
 // not.
-func (c *client) removed(ctx context.Context, set string) (why string, err error) {
+func (c *agentClient) removed(ctx context.Context, set string) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	for _, o := range []struct{ what, path string }{

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // Outcome is what a look at the node has found and done.
@@ -98,7 +98,7 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 }
 
 // carryOut does what was decided.
-func (m *machine) carryOut(ctx context.Context, out *Outcome, s Situation, sel *tune.Selection, state *journal.State) error {
+func (m *agentMachine) carryOut(ctx context.Context, out *Outcome, s Situation, sel *tune.Selection, state *journal.State) error {
 	switch out.Decision.Action {
 	case Apply:
 		m.engine.Reason = because("Profile "+m.Name+": "+s.Wanted.Profile, m.rule)
@@ -126,7 +126,7 @@ func (m *machine) carryOut(ctx context.Context, out *Outcome, s Situation, sel *
 }
 
 // transact brings a profile into force as one transaction.
-func (m *machine) transact(ctx context.Context, p *profile.Profile, out *Outcome, o tune.ApplyOptions) error {
+func (m *agentMachine) transact(ctx context.Context, p *profile.Profile, out *Outcome, o tune.ApplyOptions) error {
 	done, err := m.engine.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		return m.engine.PlanProfile(ctx, p, s)
 	}, o)
@@ -152,7 +152,7 @@ func firstRejected(p *tune.Plan) string {
 }
 
 // accepted loads the selection in force as it was accepted.
-func (m *machine) accepted(ctx context.Context, sel *tune.Selection) (*profile.Profile, error) {
+func (m *agentMachine) accepted(ctx context.Context, sel *tune.Selection) (*profile.Profile, error) {
 	p, err := m.engine.LoadAccepted(ctx, sel, m.loader)
 	if err == nil {
 		withoutScripts(p, m.Allow)
@@ -162,7 +162,7 @@ func (m *machine) accepted(ctx context.Context, sel *tune.Selection) (*profile.P
 
 // withdraw takes back what the cluster's selections have set. Values that somebody set
 // one by one stay.
-func (m *machine) withdraw(ctx context.Context, out *Outcome) error {
+func (m *agentMachine) withdraw(ctx context.Context, out *Outcome) error {
 	m.engine.Reason = "the cluster wants no profile on node " + m.Name
 	state, err := m.engine.State()
 	if err != nil {
@@ -197,7 +197,7 @@ func (m *machine) withdraw(ctx context.Context, out *Outcome) error {
 }
 
 // verify gives a verdict for every value of the cluster's selection in force.
-func (m *machine) verify(ctx context.Context, out *Outcome) error {
+func (m *agentMachine) verify(ctx context.Context, out *Outcome) error {
 	state, err := m.engine.State()
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ const memoryFile = Dir + "/agent.json"
 
 // remembered is what is remembered. What cannot be read is nothing: what is deferred
 // waits for one boot more then.
-func (m *machine) remembered() (mem memory) {
+func (m *agentMachine) remembered() (mem memory) {
 	text, err := m.host.Files.ReadFile(memoryFile)
 	if err == nil {
 		err = json.Unmarshal(text, &mem)
@@ -266,7 +266,7 @@ func (m *machine) remembered() (mem memory) {
 	return mem
 }
 
-func (m *machine) remember(mem memory) error {
+func (m *agentMachine) remember(mem memory) error {
 	if m.remembered() == mem {
 		return nil
 	}

@@ -10,15 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/kube/boundary"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/profiles"
 )
 
@@ -41,7 +40,7 @@ type Node struct {
 	// Root is where the node's root is mounted.
 	Root string
 	// Allow is what profiles may do beyond the boundary.
-	Allow boundary.Allow
+	Allow tuned.Allow
 	// Tell is called with what a person should know as it happens; nil: nobody listens.
 	Tell func(text string)
 	// At is the engine's, for tests.
@@ -54,14 +53,14 @@ type Node struct {
 	recalled recalled
 }
 
-// machine is the node opened for one look: configuration, keep.d and the
+// agentMachine is the node opened for one look: configuration, keep.d and the
 // administrator's files are as they are now.
-type machine struct {
+type agentMachine struct {
 	*Node
 	host    *host.Host
 	engine  *tune.Engine
 	loader  profile.Loader
-	sysctls *claim.Claims
+	sysctls *override.Claims
 	rule    string // by which the operator has decided
 }
 
@@ -86,7 +85,7 @@ func (n *Node) tellOnce(text string) {
 }
 
 // open opens the node.
-func (n *Node) open(ctx context.Context) (*machine, error) {
+func (n *Node) open(ctx context.Context) (*agentMachine, error) {
 	h := host.Node(n.Root)
 	if n.kinds == nil {
 		n.kinds = table.Kinds(h)
@@ -105,7 +104,7 @@ func (n *Node) open(ctx context.Context) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{Node: n, host: h}
+	m := &agentMachine{Node: n, host: h}
 	m.loader = profile.Loader{
 		Host: h, Main: main, Dirs: profile.SearchPath(main, profilesDir), Builtin: profiles.FS, Refuse: refuse(n.Allow),
 	}
@@ -127,7 +126,7 @@ func reapplyOf(p *tuned.Profile) string {
 }
 
 // reapply follows that; "" leaves it to the node's own configuration.
-func (m *machine) reapply(word string) {
+func (m *agentMachine) reapply(word string) {
 	if on, err := strconv.ParseBool(word); err == nil {
 		m.engine.Main.ReapplySysctl = on
 	}
@@ -146,10 +145,10 @@ func (n *Node) stateDir(h *host.Host) (string, error) {
 // ofKubelet keeps the sysctls that a kubelet sets each time it starts from being
 // written, also where the profile wants the kubelet's value: what was there before it
 // would come back with an undo.
-func (m *machine) ofKubelet(ctx context.Context) tune.Keep {
-	found, _ := claim.Read(ctx, m.host, m.kinds, claim.Kubelet)
+func (m *agentMachine) ofKubelet(ctx context.Context) tune.Keep {
+	found, _ := override.Read(ctx, m.host, m.kinds, override.Kubelet)
 	var keep tune.Keep
-	for _, name := range claim.KubeletSysctls() {
+	for _, name := range override.KubeletSysctls() {
 		s := setting.Setting{Kind: "sysctl", Name: name}
 		k := tune.KeepEntry{Pattern: s.String(), Reason: kubeletOwns, File: "kubelet"}
 		if all := found.For(s); len(all) > 0 {
@@ -164,7 +163,7 @@ const kubeletOwns = "the kubelet owns it, and sets it each time it starts"
 
 // overridden asks the sysctl files of the node's administrator, read once and only if
 // somebody asks.
-func (m *machine) overridden(ctx context.Context, s setting.Setting) (tune.Override, bool) {
+func (m *agentMachine) overridden(ctx context.Context, s setting.Setting) (tune.Override, bool) {
 	main := m.engine.Main
 	if s.Kind != "sysctl" || !main.ReapplySysctl {
 		return tune.Override{}, false
@@ -175,8 +174,8 @@ func (m *machine) overridden(ctx context.Context, s setting.Setting) (tune.Overr
 		}
 	}
 	if m.sysctls == nil {
-		var problems []claim.Problem
-		m.sysctls, problems = claim.Read(ctx, m.host, m.kinds, claim.Sysctl)
+		var problems []override.Problem
+		m.sysctls, problems = override.Read(ctx, m.host, m.kinds, override.Sysctl)
 		for _, p := range problems {
 			m.tellOnce(p.String())
 		}
@@ -190,7 +189,7 @@ func (m *machine) overridden(ctx context.Context, s setting.Setting) (tune.Overr
 
 // plansFor reports whether a profile sets what a tuner of a few settings holds; a
 // profile that cannot be planned fails by itself.
-func (m *machine) plansFor(ctx context.Context, t claim.Tuner, name string) bool {
+func (m *agentMachine) plansFor(ctx context.Context, t override.Tuner, name string) bool {
 	p, err := m.load(ctx, name)
 	if err != nil {
 		return false
@@ -203,8 +202,8 @@ func (m *machine) plansFor(ctx context.Context, t claim.Tuner, name string) bool
 
 // otherTuner names a program on the node that would overwrite what the profile sets;
 // empty for none.
-func (m *machine) otherTuner(ctx context.Context, profile string) string {
-	all, _ := claim.Tuners(ctx, m.host) // what cannot be listed runs nowhere here
+func (m *agentMachine) otherTuner(ctx context.Context, profile string) string {
+	all, _ := override.Tuners(ctx, m.host) // what cannot be listed runs nowhere here
 	for _, t := range all {
 		if t.Partial() && !m.plansFor(ctx, t, profile) {
 			continue

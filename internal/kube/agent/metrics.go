@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/metric"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/plugin"
 )
 
 // Metrics are those of an agent, beside the ones of the API server's client and of the
 // Go runtime. None says on which node it is: who collects them knows whom he asked.
-var Metrics = []metric.Metric{
+var Metrics = []cluster.Metric{
 	{Name: "fettle_agent_profile_info", Type: "gauge", Labels: []string{"profile"}, Doc: "1 for the cluster's profile that is in force; nothing where there is none"},
 	{Name: "fettle_agent_values", Type: "gauge", Labels: []string{"verdict"}, Doc: "values of the profile in force, by verdict"},
 	{Name: "fettle_agent_condition", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "1 for the status of a condition: condition applied or degraded; status true, false or unknown"},
@@ -57,7 +57,7 @@ type tally struct {
 }
 
 func newTally() *tally {
-	t := &tally{descriptions: metric.Descriptions(Metrics), looks: map[string]int{}, transactions: map[Action]int{}}
+	t := &tally{descriptions: cluster.Descriptions(Metrics), looks: map[string]int{}, transactions: map[Action]int{}}
 	for _, m := range Metrics {
 		if m.Type == "histogram" {
 			t.durations = prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: m.Doc, Buckets: lookBounds})

@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/kube/metric"
-	"fettle.dev/fettle/internal/testroot"
-	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/kube/cluster"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // gather has the metrics as name{label="value"} and their numbers.
@@ -115,5 +115,5 @@ func TestMetrics(t *testing.T) {
 
 // TestManual holds the manual's table of metrics against the agent's.
 func TestManual(t *testing.T) {
-	testroot.Manual(t, "151-kubernetes-agent.md", testroot.Generated{Name: "metrics", Text: metric.Table(Metrics)})
+	root.Manual(t, "151-kubernetes-agent.md", root.Generated{Name: "metrics", Text: cluster.Table(Metrics)})
 }

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/plugin"
 )
 
 // A label comes, changes and goes: the values follow, and in the end the node has what
@@ -166,7 +165,7 @@ func TestRefused(t *testing.T) {
 	})
 	t.Run("a program that the kernel runs, allowed", func(t *testing.T) {
 		f := newNode(t, nil)
-		f.Allow = boundary.Allow{boundary.Exec: true}
+		f.Allow = tuned.Allow{tuned.Exec: true}
 		f.look(f.profile("", "sly", "[sysctl]\nkernel.modprobe=/tmp/mine\n"), Apply)
 		f.want(modprobe, "/tmp/mine")
 	})
@@ -351,7 +350,7 @@ func TestPartitioned(t *testing.T) {
 	const text = "[main]\ninclude=cpu-partitioning\n[variables]\nisolated_cores=2-3\n[irqbalance]\nenabled=false\n[bootloader]\ncmdline_cpu_part=+nohz=on rcu_nocbs=${isolated_cores}\n"
 	const mask = "/sys/devices/virtual/workqueue/cpumask"
 	f := newNode(t, map[string]string{"/sys/devices/system/cpu/online": "0-7\n", "/sys/devices/system/cpu/present": "0-7\n", mask: "ff\n"})
-	f.Node.Allow = boundary.Allow{boundary.BootLoader: true}
+	f.Node.Allow = tuned.Allow{tuned.BootLoader: true}
 	out := f.Look(t.Context(), true, f.profile("", "mine", text))
 	if out.Decision.Action != Apply || out.Err != nil || out.Values == nil || out.Values.Counts[plugin.Refused] != 1 {
 		t.Fatalf("%+v", out)

@@ -8,12 +8,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/tune"
-	"fettle.dev/fettle/internal/wording"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // The reasons of the conditions. Those that begin with Tuned are the Node Tuning
@@ -48,7 +48,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 	default:
 		c.Message = summary(out)
 	}
-	c.Message = wording.Clip(c.Message, maxMessage)
+	c.Message = internaltext.Clip(c.Message, maxMessage)
 	return c
 }
 
@@ -93,7 +93,7 @@ func degraded(out Outcome) tuned.StatusCondition {
 			c.Reason, c.Message = TunedWarning, out.Values.Problems[0].String()
 		}
 	}
-	c.Message = wording.Clip(c.Message, maxMessage)
+	c.Message = internaltext.Clip(c.Message, maxMessage)
 	return c
 }
 
@@ -125,7 +125,7 @@ func group(v *tune.Verification) (g groups) {
 
 // contested is true for a value of the kubelet's that is another one than wanted.
 func contested(c tune.Checked) bool {
-	return c.Verdict == plugin.Kept && c.Setting.Kind == "sysctl" && slices.Contains(claim.KubeletSysctls(), c.Setting.Name) && !same(c)
+	return c.Verdict == plugin.Kept && c.Setting.Kind == "sysctl" && slices.Contains(override.KubeletSysctls(), c.Setting.Name) && !same(c)
 }
 
 func same(c tune.Checked) bool {
@@ -156,7 +156,7 @@ func list(what string, all []tune.Checked) string {
 func describe(c tune.Checked) string {
 	text := fmt.Sprintf("%s: want %s, has %s: %s", showPlace(c.Setting), show(c.Want), show(c.Now), c.Verdict)
 	if c.Why != "" {
-		text += " (" + wording.Clip(c.Why, maxText) + ")"
+		text += " (" + internaltext.Clip(c.Why, maxText) + ")"
 	}
 	return text
 }
@@ -175,7 +175,7 @@ func show(v setting.Value) string {
 	case v.Absent:
 		return "nothing"
 	}
-	return wording.Clip(strings.TrimSpace(v.Text), maxText)
+	return internaltext.Clip(strings.TrimSpace(v.Text), maxText)
 }
 
 // summary counts the verdicts.
@@ -233,7 +233,7 @@ func ValuesText(out Outcome) (string, error) {
 	doc := Values{Schema: ValuesSchema, Profile: out.Profile, Counts: out.Values.Counts, Values: []Value{}}
 	var fine []Value
 	for _, c := range out.Values.Values {
-		v := Value{Setting: showPlace(c.Setting), Verdict: c.Verdict, Want: show(c.Want), Why: wording.Clip(c.Why, maxText)}
+		v := Value{Setting: showPlace(c.Setting), Verdict: c.Verdict, Want: show(c.Want), Why: internaltext.Clip(c.Why, maxText)}
 		if !same(c) {
 			v.Now = show(c.Now)
 		}
@@ -288,7 +288,7 @@ func Deeds(now Outcome) []Event {
 }
 
 func event(warning bool, reason, format string, args ...any) Event {
-	return Event{warning, reason, wording.Clip(fmt.Sprintf(format, args...), maxMessage)}
+	return Event{warning, reason, internaltext.Clip(fmt.Sprintf(format, args...), maxMessage)}
 }
 
 // Events are what is to be told of a look after the one before it.

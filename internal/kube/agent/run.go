@@ -100,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 // running is an agent at work.
 type running struct {
 	Options
-	client *client
+	client *agentClient
 	tally  *tally
 	last   Outcome
 	// setGone reports whether the DaemonSet was seen to be deleted; nil for no DaemonSet.

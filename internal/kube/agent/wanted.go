@@ -14,10 +14,9 @@ import (
 	"strings"
 	"unicode"
 
+	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/kube/boundary"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/profile"
 )
 
 // prepared is the last Profile object that could be loaded, so that the programs
@@ -30,7 +29,7 @@ type prepared struct {
 // wanted finds out what a Profile object asks for; nil for no profile. Its texts are
 // put into the agent's directory. What is wrong with them is a fault of what is
 // wanted, and no error.
-func (m *machine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, error) {
+func (m *agentMachine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, error) {
 	if p == nil || p.Spec.Config.TunedProfile == "" {
 		m.prepared = prepared{}
 		return nil, nil
@@ -77,7 +76,7 @@ func sum(text []byte) string {
 
 // judge tells the texts that may be used from those that may not, by name: those with
 // the reason. The operator has judged them too; but an agent trusts its own eyes.
-func (m *machine) judge(all []tuned.TunedProfile) (texts, bad map[string]string) {
+func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]string) {
 	texts, bad = map[string]string{}, map[string]string{}
 	for _, p := range all {
 		if !validName(p.Name) {
@@ -94,7 +93,7 @@ func (m *machine) judge(all []tuned.TunedProfile) (texts, bad map[string]string)
 			bad[p.Name] = fmt.Sprintf("profile %s cannot be read: %v", p.Name, err)
 			continue
 		}
-		if found := boundary.Check(m.Name, p.Name, sections, m.Allow); len(found) > 0 {
+		if found := tuned.Check(m.Name, p.Name, sections, m.Allow); len(found) > 0 {
 			bad[p.Name] = found[0].Reason("agent")
 		}
 	}
@@ -153,7 +152,7 @@ func originOf(p *profile.Profile, reapply *bool) string {
 }
 
 // load loads a profile with its present content, as it may be applied here.
-func (m *machine) load(ctx context.Context, name string) (*profile.Profile, error) {
+func (m *agentMachine) load(ctx context.Context, name string) (*profile.Profile, error) {
 	l := m.loader
 	l.Execute = true
 	p, err := l.Load(ctx, name)
@@ -164,7 +163,7 @@ func (m *machine) load(ctx context.Context, name string) (*profile.Profile, erro
 }
 
 // put makes the agent's directory hold exactly these texts.
-func (m *machine) put(texts map[string]string) error {
+func (m *agentMachine) put(texts map[string]string) error {
 	for _, dir := range []string{Dir, profilesDir} {
 		if err := m.mkdir(dir); err != nil {
 			return err
@@ -198,7 +197,7 @@ func (m *machine) put(texts map[string]string) error {
 }
 
 // mkdir makes a directory that only root may look into.
-func (m *machine) mkdir(dir string) error {
+func (m *agentMachine) mkdir(dir string) error {
 	st, err := m.host.Files.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -212,7 +211,7 @@ func (m *machine) mkdir(dir string) error {
 }
 
 // remove removes a file, or a directory with all that is in it. It follows no link.
-func (m *machine) remove(p string) error {
+func (m *agentMachine) remove(p string) error {
 	st, err := m.host.Files.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

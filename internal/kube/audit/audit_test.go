@@ -12,11 +12,10 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/platform/openshift"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/kube/machine"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/platform/cluster"
-	"fettle.dev/fettle/internal/platform/openshift"
-	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/rules"
 )
 
@@ -168,7 +167,7 @@ func TestMachines(t *testing.T) {
 func TestFixesAreWords(t *testing.T) {
 	all, _ := catalogue(t)
 	for _, r := range all.Rules() {
-		if slices.Contains(r.Platforms, cluster.Name) && len(r.Platforms) == 1 && r.Fix != nil && len(r.Fix.Changes) > 0 {
+		if slices.Contains(r.Platforms, platform.Name) && len(r.Platforms) == 1 && r.Fix != nil && len(r.Fix.Changes) > 0 {
 			t.Errorf("%s: %s changes a machine", r.At, r.ID)
 		}
 	}

@@ -9,10 +9,10 @@ import (
 
 	core "k8s.io/api/core/v1"
 
+	"fettle.dev/fettle/internal/guide/platform/openshift"
 	"fettle.dev/fettle/internal/kube/etcd"
 	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/kuberelease"
-	"fettle.dev/fettle/internal/platform/openshift"
 )
 
 // Cluster is what was read of one.

@@ -7,20 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/component"
-	"fettle.dev/fettle/internal/component/etcd"
-	"fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/platform/openshift"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kuberelease"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/platform/cluster"
-	"fettle.dev/fettle/internal/platform/openshift"
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/etcd"
+	"fettle.dev/fettle/internal/product/kubelet"
 )
 
 // Sources say what the rules of a cluster may ask. The answers come with the cluster.
 func Sources() []platform.Source {
-	return []platform.Source{cluster.Source(), openshift.Source(), platform.Product(kubelet.Product), platform.Product(etcd.Product)}
+	return []platform.Source{platform.ClusterSource(), openshift.Source(), platform.Product(kubelet.Product), platform.Product(etcd.Product)}
 }
 
 // The platforms whose rules are asked.
@@ -30,11 +30,11 @@ const (
 )
 
 // AllPlatforms are those whose rules are asked of a cluster, if it is OpenShift.
-var AllPlatforms = []string{cluster.Name, ofKubelet, ofOpenShift}
+var AllPlatforms = []string{platform.Name, ofKubelet, ofOpenShift}
 
 // Platforms are those that a cluster is held against.
 func (c *Cluster) Platforms() []string {
-	all := []string{cluster.Name, ofKubelet}
+	all := []string{platform.Name, ofKubelet}
 	if c.OpenShift != "" {
 		all = append(all, ofOpenShift)
 	}
@@ -50,7 +50,7 @@ type Tables interface {
 // somebody does not want.
 func (c *Cluster) Findings(ctx context.Context, rules *rule.Catalogue, tables Tables, disabled map[string]string) ([]rule.Finding, error) {
 	m := c.answers(tables)
-	platforms := []string{cluster.Name}
+	platforms := []string{platform.Name}
 	if c.OpenShift != "" {
 		platforms = append(platforms, ofOpenShift)
 	}
@@ -62,7 +62,7 @@ func (c *Cluster) Findings(ctx context.Context, rules *rule.Catalogue, tables Ta
 // once puts the findings of rules about etcd together where none of it was asked: it is
 // one thing to do.
 func once(all []rule.Finding) []rule.Finding {
-	sets := []string{ofEtcd, cluster.Members, cluster.Peers}
+	sets := []string{ofEtcd, platform.Members, platform.Peers}
 	var out []rule.Finding
 	told := false
 	for _, f := range all {
@@ -93,7 +93,7 @@ func (c *Cluster) answers(tables Tables) *machineOf {
 	}
 	c.etcd(a)
 	c.network(a)
-	c.counts(a, cluster.Objects, "cluster.objects")
+	c.counts(a, platform.Objects, "cluster.objects")
 	c.storage(a, tables)
 	c.machines(a)
 	m := &machineOf{own: a, counted: &platform.Known{}}
@@ -126,14 +126,14 @@ func (m *machineOf) of(name string) platform.Answers {
 }
 
 // Answer implements rule.Machine.
-func (m *machineOf) Answer(input string) rule.Answer { return m.of(input).Answer(input) }
+func (m *machineOf) Answer(input string) fact.Answer { return m.of(input).Answer(input) }
 
 // Items implements rule.Machine.
 func (m *machineOf) Items(set string) (names []string, unknown string) { return m.of(set).Items(set) }
 
 // Read implements rule.Machine: a cluster has no settings of a machine.
-func (m *machineOf) Read(name string, _ rule.Type) rule.Answer {
-	return rule.Answer{Unknown: name + " is a setting of a machine, and this is a cluster"}
+func (m *machineOf) Read(name string, _ fact.Type) fact.Answer {
+	return fact.Answer{Unknown: name + " is a setting of a machine, and this is a cluster"}
 }
 
 // KubeletsAs are the findings of the nodes' kubelets as if those were of another release.
@@ -182,13 +182,13 @@ func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled 
 type kubeletOf struct{ platform.Answers }
 
 // Read implements rule.Machine.
-func (kubeletOf) Read(name string, _ rule.Type) rule.Answer {
-	return rule.Answer{Unknown: name + " is read on the node"}
+func (kubeletOf) Read(name string, _ fact.Type) fact.Answer {
+	return fact.Answer{Unknown: name + " is read on the node"}
 }
 
-func (n *Node) machine(ctx context.Context, openshift bool, as kuberelease.Release) rule.Machine {
+func (n *Node) machine(ctx context.Context, openshift bool, as kuberelease.Release) fact.MachineTree {
 	p := kubelet.Product
-	p.Find = func(context.Context, *host.Host) ([]component.Installed, error) {
+	p.Find = func(context.Context, *host.Host) ([]product.Installed, error) {
 		if n.Unread != "" {
 			return nil, errors.New(n.Unread)
 		}
@@ -198,7 +198,7 @@ func (n *Node) machine(ctx context.Context, openshift bool, as kuberelease.Relea
 		if err != nil {
 			return nil, fmt.Errorf("/configz: %w", err)
 		}
-		return []component.Installed{i}, nil
+		return []product.Installed{i}, nil
 	}
 	return kubeletOf{platform.Product(p).Open(ctx, &platform.Subject{})}
 }

@@ -6,23 +6,21 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"fettle.dev/fettle/internal/kube/health"
+	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/kube/machine"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/platform/cluster"
 )
 
 // machines tells of machine sets and of the checks of their health.
 func (c *Cluster) machines(a *platform.Known) {
 	if why := c.Unread[OfMachines]; why != "" {
-		a.Unlisted(cluster.MachineSets, why)
-		a.Unlisted(cluster.HealthChecks, why)
+		a.Unlisted(platform.MachineSets, why)
+		a.Unlisted(platform.HealthChecks, why)
 		return
 	}
 	for i := range c.MachineSets {
 		s := &c.MachineSets[i]
-		a.Add(cluster.MachineSets, s.Name)
-		in, at := cluster.MachineSets+"."+s.Name, "MachineSet "+s.Name
+		a.Add(platform.MachineSets, s.Name)
+		in, at := platform.MachineSets+"."+s.Name, "MachineSet "+s.Name
 		wanted := 1.0
 		if s.Spec.Replicas != nil {
 			wanted = float64(*s.Spec.Replicas)
@@ -33,9 +31,9 @@ func (c *Cluster) machines(a *platform.Known) {
 	}
 	for i := range c.Checks {
 		check := &c.Checks[i]
-		a.Add(cluster.HealthChecks, check.Name)
-		in, at := cluster.HealthChecks+"."+check.Name, "MachineHealthCheck "+check.Name
-		d, err := health.Decide(health.Input{Now: c.Now, Check: check, Machines: c.Machines, Nodes: c.CoreNodes, Checks: c.Checks})
+		a.Add(platform.HealthChecks, check.Name)
+		in, at := platform.HealthChecks+"."+check.Name, "MachineHealthCheck "+check.Name
+		d, err := machine.Decide(machine.Input{Now: c.Now, Check: check, Machines: c.Machines, Nodes: c.CoreNodes, Checks: c.Checks})
 		if err != nil {
 			for _, input := range []string{"open", "limit", "hindrances"} {
 				a.Unclear(in+"."+input, at, err.Error())

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	bench "fettle.dev/fettle/internal/bench/etcd"
+	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/kube/etcd"
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/platform/cluster"
+	"fettle.dev/fettle/internal/stats"
 )
 
 // ofEtcd is the set of the rules that a member on a machine is held against as well.
@@ -19,23 +18,23 @@ const ofEtcd = "etcd"
 // etcd tells of its members.
 func (c *Cluster) etcd(a *platform.Known) {
 	if why := c.Unread[OfEtcd]; why != "" || len(c.Members) == 0 {
-		for _, set := range []string{ofEtcd, cluster.Members, cluster.Peers} {
+		for _, set := range []string{ofEtcd, platform.Members, platform.Peers} {
 			a.Unlisted(set, cmp.Or(why, "its members were not asked"))
 		}
 		return
 	}
 	for _, m := range c.Members {
 		a.Add(ofEtcd, m.URL)
-		a.Add(cluster.Members, m.URL)
+		a.Add(platform.Members, m.URL)
 		if m.Silent != nil {
 			for _, input := range append(slices.Clone(metered), "healthy", "members") {
 				a.Unclear(ofEtcd+"."+m.URL+"."+input, m.URL, m.Silent.Error())
 			}
 			for _, what := range []string{"fsync", "commit"} {
-				unclear(a, cluster.Members+"."+m.URL+"."+what, "", m.URL, m.Silent.Error())
+				unclear(a, platform.Members+"."+m.URL+"."+what, "", m.URL, m.Silent.Error())
 			}
-			a.Add(cluster.Peers, m.URL)
-			unclear(a, cluster.Peers+"."+m.URL+".round_trip", cluster.Peers+"."+m.URL, m.URL, m.Silent.Error())
+			a.Add(platform.Peers, m.URL)
+			unclear(a, platform.Peers+"."+m.URL+".round_trip", platform.Peers+"."+m.URL, m.URL, m.Silent.Error())
 			continue
 		}
 		c.member(a, &m)
@@ -83,13 +82,13 @@ func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
 // histograms tells of its disk. Of few observations no 99th percentile is judged.
 func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 	for what, name := range map[string]string{"fsync": "etcd_disk_wal_fsync_duration_seconds", "commit": "etcd_disk_backend_commit_duration_seconds"} {
-		in := cluster.Members + "." + m.URL + "." + what
+		in := platform.Members + "." + m.URL + "." + what
 		b, n, err := p99(m.Page.Histograms[name][""])
 		switch {
 		case err != nil:
 			unclear(a, in, "", m.URL, fmt.Sprintf("%s: %v", name, err))
-		case n < bench.Few:
-			unclear(a, in, "", m.URL, fmt.Sprintf("%d since it was started, and %d are asked for", n, bench.Few))
+		case n < stats.Few:
+			unclear(a, in, "", m.URL, fmt.Sprintf("%d since it was started, and %d are asked for", n, stats.Few))
 		default:
 			bucket(a, in, in+"_", m.URL, b, n)
 		}
@@ -101,8 +100,8 @@ func (c *Cluster) peers(a *platform.Known, m *etcd.Look) {
 	const name = "etcd_network_peer_round_trip_time_seconds"
 	for to, buckets := range m.Page.Histograms[name] {
 		item := m.URL + " to " + c.peerName(m, to)
-		a.Add(cluster.Peers, item)
-		in := cluster.Peers + "." + item
+		a.Add(platform.Peers, item)
+		in := platform.Peers + "." + item
 		b, n, err := p99(buckets)
 		switch {
 		case err != nil:
@@ -125,15 +124,15 @@ func (c *Cluster) peerName(m *etcd.Look, id string) string {
 	return id
 }
 
-func p99(buckets map[float64]float64) (bench.Bucket, int64, error) {
+func p99(buckets map[float64]float64) (stats.HistogramBucket, int64, error) {
 	if len(buckets) == 0 {
-		return bench.Bucket{}, 0, fmt.Errorf("it is not among its metrics")
+		return stats.HistogramBucket{}, 0, fmt.Errorf("it is not among its metrics")
 	}
-	return bench.Histogram(buckets).P99()
+	return stats.Histogram(buckets).P99()
 }
 
 // bucket tells of a percentile: words, and the bounds below a prefix.
-func bucket(a *platform.Known, words, prefix, at string, b bench.Bucket, n int64) {
+func bucket(a *platform.Known, words, prefix, at string, b stats.HistogramBucket, n int64) {
 	a.Give(words, fmt.Sprintf("p99 of %d %s", n, b), at+"/metrics")
 	a.Give(prefix+"above_s", b.Low, at+"/metrics")
 	high := b.High

@@ -7,8 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/platform/cluster"
+	"fettle.dev/fettle/internal/guide/platform"
 )
 
 // ownAddresses are those of a node's part that no pod gets: of the network, for
@@ -80,7 +79,7 @@ func parts(args []string) (n float64, known bool, err error) {
 func (c *Cluster) network(a *platform.Known) {
 	const flags = "arguments of the controller manager"
 	if why := c.Unread[OfNodes]; why != "" {
-		a.Unlisted(cluster.Nodes, why)
+		a.Unlisted(platform.Nodes, why)
 		a.Unclear("cluster.node_count", "nodes", why)
 	} else {
 		a.Give("cluster.node_count", float64(len(c.Nodes)), "nodes")
@@ -92,7 +91,7 @@ func (c *Cluster) network(a *platform.Known) {
 		a.Give("cluster.node_parts", n, flags)
 	}
 	for _, n := range c.Nodes {
-		a.Add(cluster.Nodes, n.Name)
+		a.Add(platform.Nodes, n.Name)
 		in, at := "cluster.node."+n.Name, "node "+n.Name
 		a.Give(in+".max_pods", float64(n.MaxPods), at)
 		a.Give(in+".cores", n.Cores, at)
@@ -121,7 +120,7 @@ func (c *Cluster) counts(a *platform.Known, set, in string) {
 			at = "the whole cluster"
 		}
 		a.Give(in+"."+n.What+".count", float64(n.N), at)
-		if n.Where != "" && set == cluster.Objects {
+		if n.Where != "" && set == platform.Objects {
 			a.Give(in+"."+n.What+".where", n.Where, at)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/rule"
 )
 
 func TestAddresses(t *testing.T) {

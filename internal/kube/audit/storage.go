@@ -8,8 +8,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	"fettle.dev/fettle/internal/platform"
-	"fettle.dev/fettle/internal/platform/cluster"
+	"fettle.dev/fettle/internal/guide/platform"
 )
 
 // roles say what an application is by a word of its container's name or image, the first
@@ -112,8 +111,8 @@ func drivers(tables Tables, name string) driver {
 // nodes are to use.
 func (c *Cluster) storage(a *platform.Known, tables Tables) {
 	if why := c.Unread[OfClaims]; why != "" {
-		a.Unlisted(cluster.Claims, why)
-		a.Unlisted(cluster.Shared, why)
+		a.Unlisted(platform.Claims, why)
+		a.Unlisted(platform.Shared, why)
 	}
 	for i := range c.Claims {
 		x := &c.Claims[i]
@@ -133,8 +132,8 @@ func (c *Cluster) storage(a *platform.Known, tables Tables) {
 			}
 		}
 		if role := x.role(); role != "" {
-			a.Add(cluster.Claims, x.id())
-			in := cluster.Claims + "." + x.id()
+			a.Add(platform.Claims, x.id())
+			in := platform.Claims + "." + x.id()
 			technology(in)
 			a.Give(in+".role", role, at)
 			a.Give(in+".modes", slices.Clone(x.Modes), at)
@@ -146,8 +145,8 @@ func (c *Cluster) storage(a *platform.Known, tables Tables) {
 			}
 		}
 		if x.asks(core.ReadOnlyMany) || x.asks(core.ReadWriteMany) {
-			a.Add(cluster.Shared, x.id())
-			in := cluster.Shared + "." + x.id()
+			a.Add(platform.Shared, x.id())
+			in := platform.Shared + "." + x.id()
 			technology(in)
 			a.Give(in+".modes", slices.Clone(x.Modes), at)
 			a.Give(in+".raw", x.Raw, at)

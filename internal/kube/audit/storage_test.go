@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/guide/rule"
 )
 
 func TestRoleOf(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/component/etcd/client"
+	"fettle.dev/fettle/internal/product/etcd"
 )
 
 // number is one of the gateway's: JSON has no 64 bits, so that it writes them as texts,
@@ -178,7 +178,7 @@ func (m *Member) Alarms(ctx context.Context) ([]string, error) {
 // Health asks whether the member is well, and why it is not.
 func (m *Member) Health(ctx context.Context) (well bool, reason string, err error) {
 	text, err := m.Get(ctx, "/health", m.patience)
-	var refused *client.StatusError
+	var refused *etcd.StatusError
 	if err != nil && (!errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable) { // which is how it says no
 		return false, "", err
 	}

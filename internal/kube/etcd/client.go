@@ -9,15 +9,15 @@ import (
 	"slices"
 	"time"
 
-	"fettle.dev/fettle/internal/component/etcd/client"
+	"fettle.dev/fettle/internal/product/etcd"
 )
 
 // Access is what members want to see of who asks them.
-type Access = client.Access
+type Access = etcd.Access
 
 // Member is one, by the address at which it hears clients.
 type Member struct {
-	*client.Client
+	*etcd.Client
 	patience time.Duration // for an answer, but that of a defragmentation
 }
 
@@ -26,17 +26,17 @@ const patience = 10 * time.Second
 
 // advice is what to do where a member does not answer: the options are those of who names
 // its address.
-var advice = client.Advice{
-	client.Unheard:   "name the address that --advertise-client-urls of the member has, or make a tunnel to it",
-	client.Untrusted: "--etcd-cacert names the authority of etcd",
-	client.Stranger:  "--etcd-cert and --etcd-key name a certificate that its authority has signed",
+var advice = etcd.Advice{
+	etcd.Unheard:   "name the address that --advertise-client-urls of the member has, or make a tunnel to it",
+	etcd.Untrusted: "--etcd-cacert names the authority of etcd",
+	etcd.Stranger:  "--etcd-cert and --etcd-key name a certificate that its authority has signed",
 }
 
 // Open checks addresses, https://HOST:PORT, and certificates; nobody is asked yet.
 func Open(urls []string, a Access) ([]*Member, error) {
 	var all []*Member
 	for _, text := range urls {
-		c, err := client.New(text, a, advice)
+		c, err := etcd.New(text, a, advice)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // server is a running member of Debian's etcd.
@@ -85,7 +85,7 @@ func start(t *testing.T, all []*server, members []*Member) {
 			t.Fatal(err)
 		}
 	}
-	if !testroot.Eventually(2*time.Minute, func() bool {
+	if !root.Eventually(2*time.Minute, func() bool {
 		_, err := observe(t.Context(), members)
 		return err == nil
 	}) {
@@ -128,7 +128,7 @@ func fill(t *testing.T, members []*Member) {
 	if _, err := m.Call(t.Context(), "/v3/kv/deleterange", map[string]string{"key": code([]byte("big/")), "range_end": code([]byte("big0"))}, patience); err != nil {
 		t.Fatal(err)
 	}
-	if !testroot.Eventually(time.Minute, func() bool {
+	if !root.Eventually(time.Minute, func() bool {
 		return !slices.ContainsFunc(members, func(m *Member) bool {
 			s, err := m.Status(t.Context())
 			return err != nil || s.DatabaseBytes < 12e6
@@ -172,7 +172,7 @@ func TestThreeMembers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
 	servers := serve(t, 3)
@@ -223,7 +223,7 @@ func TestThreeMembers(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	if !testroot.Eventually(2*time.Minute, func() bool { // a round trip is measured every 30 s
+	if !root.Eventually(2*time.Minute, func() bool { // a round trip is measured every 30 s
 		return slices.ContainsFunc(Looks(t.Context(), members), func(l Look) bool { return len(l.Page.Histograms["etcd_network_peer_round_trip_time_seconds"]) == 2 })
 	}) {
 		t.Error("no member has measured a round trip to both others")
@@ -265,7 +265,7 @@ func TestCertificates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
-	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
 	a := certificate(t)

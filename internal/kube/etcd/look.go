@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"fettle.dev/fettle/internal/component/metrics"
+	"fettle.dev/fettle/internal/prometheus"
 )
 
 // Look is what one member says at a moment.
@@ -13,7 +13,7 @@ type Look struct {
 	URL string
 	// Silent is why it cannot be asked; nil if it can.
 	Silent error
-	Page   metrics.Page
+	Page   prometheus.Page
 	// Healthy and Reason are what it says of its health; Unwell is why it says nothing.
 	Healthy bool
 	Reason  string
@@ -40,7 +40,7 @@ func (m *Member) look(ctx context.Context) Look {
 	l := Look{URL: m.URL}
 	text, err := m.Get(ctx, "/metrics", m.patience)
 	if err == nil {
-		if l.Page = metrics.Read(string(text)); len(l.Page.Histograms) == 0 {
+		if l.Page = prometheus.Read(string(text)); len(l.Page.Histograms) == 0 {
 			err = errors.New(m.URL + "/metrics has no histograms: is it etcd?")
 		}
 	}

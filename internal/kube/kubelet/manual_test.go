@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestManual holds the manual's tables against what may be set and what is refused.
@@ -20,5 +20,5 @@ func TestManual(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		not.WriteString("| `" + name + "` | " + refused[name] + " |\n")
 	}
-	testroot.Manual(t, "152-kubelet.md", testroot.Generated{Name: "settings", Text: set.String()}, testroot.Generated{Name: "refused", Text: not.String()})
+	root.Manual(t, "152-kubelet.md", root.Generated{Name: "settings", Text: set.String()}, root.Generated{Name: "refused", Text: not.String()})
 }

@@ -13,10 +13,10 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
-	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/kube/pod/admission"
 	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
-	"fettle.dev/fettle/internal/wording"
 )
 
 // Machine is what is known of the node's machine; nil where nobody has looked yet.
@@ -87,13 +87,13 @@ const defaultEviction = "100Mi"
 // admissionSettings are those of a configuration that the managers read.
 func admissionSettings(f Fields) (admission.Settings, error) {
 	s := admission.Settings{
-		CPUManagerPolicy: text(f["cpuManagerPolicy"]), CPUManagerPolicyOptions: textsOf(f["cpuManagerPolicyOptions"]),
-		TopologyManagerPolicy: text(f["topologyManagerPolicy"]), TopologyManagerScope: text(f["topologyManagerScope"]),
+		CPUManagerPolicy: kubeletText(f["cpuManagerPolicy"]), CPUManagerPolicyOptions: textsOf(f["cpuManagerPolicyOptions"]),
+		TopologyManagerPolicy: kubeletText(f["topologyManagerPolicy"]), TopologyManagerScope: kubeletText(f["topologyManagerScope"]),
 		TopologyManagerPolicyOptions: textsOf(f["topologyManagerPolicyOptions"]),
-		MemoryManagerPolicy:          text(f["memoryManagerPolicy"]),
+		MemoryManagerPolicy:          kubeletText(f["memoryManagerPolicy"]),
 	}
 	var err error
-	if list := text(f["reservedSystemCPUs"]); list != "" {
+	if list := kubeletText(f["reservedSystemCPUs"]); list != "" {
 		if s.ReservedSystemCPUs, err = unit.ParseCPUList(list); err != nil {
 			return s, fmt.Errorf("reservedSystemCPUs: %w", err)
 		}
@@ -115,7 +115,7 @@ func admissionSettings(f Fields) (admission.Settings, error) {
 	}
 	eviction := defaultEviction
 	if hard, ok := f["evictionHard"].(map[string]any); ok {
-		eviction = text(hard["memory.available"])
+		eviction = kubeletText(hard["memory.available"])
 	}
 	if s.MemoryManagerPolicy == admission.MemoryPolicyStatic { // nothing else asks for it
 		if s.EvictionHardMemoryBytes, err = evictionBytes(eviction); err != nil {
@@ -147,7 +147,7 @@ func evictionBytes(threshold string) (uint64, error) {
 	return uint64(q.Value()), nil
 }
 
-func text(v any) string {
+func kubeletText(v any) string {
 	s, _ := v.(string)
 	return s
 }
@@ -159,7 +159,7 @@ func textsOf(v any) map[string]string {
 	}
 	out := map[string]string{}
 	for name, v := range m {
-		out[name] = text(v)
+		out[name] = kubeletText(v)
 	}
 	return out
 }
@@ -228,7 +228,7 @@ func orUnset(v any) any { return cmp.Or(v, any("unset")) }
 // CPUs of the node, 0 where not known.
 func TooManyPods(effective Fields, cpus, running int) error {
 	if fit := podsThatFit(effective, cpus); int64(running) > fit {
-		return fmt.Errorf("%s on the node, and it would take %d (maxPods %v, podsPerCore %v): move pods away first, or raise it", wording.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))
+		return fmt.Errorf("%s on the node, and it would take %d (maxPods %v, podsPerCore %v): move pods away first, or raise it", text.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))
 	}
 	return nil
 }

@@ -11,8 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"fettle.dev/fettle/internal/lazyregexp"
-	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -109,7 +108,7 @@ func checkField(name string, v any) error {
 	s := find(name)
 	switch {
 	case s == nil:
-		return fmt.Errorf("none of the settings that fettle sets%s: put it into the configuration of the node's kubelet itself", spell.Suggest(name, Names()))
+		return fmt.Errorf("none of the settings that fettle sets%s: put it into the configuration of the node's kubelet itself", text.Suggest(name, Names()))
 	case v == nil:
 		return errors.New("null would take away what the node's own configuration says: give it a value, or leave it out")
 	}
@@ -179,7 +178,7 @@ func amounts(v any) error {
 		switch {
 		case name == "cpu", name == "memory", name == "ephemeral-storage", name == "pid":
 		default:
-			return fmt.Errorf("%s: want cpu, memory, ephemeral-storage or pid%s", name, spell.Suggest(name, []string{"cpu", "memory", "ephemeral-storage", "pid"}))
+			return fmt.Errorf("%s: want cpu, memory, ephemeral-storage or pid%s", name, text.Suggest(name, []string{"cpu", "memory", "ephemeral-storage", "pid"}))
 		}
 		if _, err := parseAmount(m[name].(string)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -190,7 +189,7 @@ func amounts(v any) error {
 
 // amountForm is what an amount of a node can look like. A Quantity of Kubernetes may have
 // any exponent, and one of a few characters takes a machine minutes to reckon with.
-var amountForm = lazyregexp.New(`^[0-9]{1,19}(\.[0-9]{0,9})?(n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][0-9]{1,2})?$`)
+var amountForm = text.LazyRegexp(`^[0-9]{1,19}(\.[0-9]{0,9})?(n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][0-9]{1,2})?$`)
 
 // parseAmount reads an amount that is not below zero.
 func parseAmount(text string) (resource.Quantity, error) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/kube/pod/admission"
 )
 
 func parse(t testing.TB, text string) Fields {

@@ -10,16 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"fettle.dev/fettle/internal/kube/api"
-	"fettle.dev/fettle/internal/kube/load/discover"
-	"fettle.dev/fettle/internal/kube/load/drive"
-	"fettle.dev/fettle/internal/kube/load/follow"
-	"fettle.dev/fettle/internal/kube/load/journal"
-	"fettle.dev/fettle/internal/kube/load/observe"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/load/plan"
-	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/store"
-	"fettle.dev/fettle/internal/kube/load/undo"
+	loadrun "fettle.dev/fettle/internal/kube/load/run"
 )
 
 // Refused says that a guard rail stopped what was asked for, before anything was changed.
@@ -37,8 +30,8 @@ func refuse(hint, format string, args ...any) error {
 
 // Cluster is where loads are run.
 type Cluster struct {
-	Server *api.Server
-	Store  store.Store
+	Server *cluster.Server
+	Store  loadrun.Store
 	// Now is the time by which runs are named; nil for the clock.
 	Now func() time.Time
 }
@@ -50,38 +43,38 @@ type Options struct {
 	// Visit says that the run is one of many of an experiment.
 	Visit bool
 	// On is called with each answer.
-	On func(drive.Answer)
+	On func(loadrun.Answer)
 	// NoBrake lets a run go on whatever becomes of the cluster. QuotaBytes is etcd's quota,
 	// of which the brake keeps some free; 0 is unknown, below 0 is no quota.
 	NoBrake    bool
 	QuotaBytes int64
 	// Etcd are members that tell their metrics; none for those that run as pods and can be
 	// reached.
-	Etcd []*observe.Member
+	Etcd []*loadrun.Member
 	// Begun is called when the run has its name and its plan, before anything is made.
-	Begun func(id string, p *plan.Plan, before *journal.State)
+	Begun func(id string, p *plan.Plan, before *loadrun.State)
 	// Pod is called when a pod is first seen to be scheduled or ready, OnAct with each action
 	// that was done.
-	Pod   func(follow.Seen)
-	OnAct func(drive.Acted)
+	Pod   func(loadrun.Seen)
+	OnAct func(loadrun.Acted)
 }
 
 // Result is what came of a run.
 type Result struct {
-	*drive.Outcome
+	*loadrun.DriveOutcome
 	// Servers is what the API server's metrics say of it; nil where they cannot be read.
-	Servers *observe.Servers
+	Servers *loadrun.Servers
 	// Blind is what of the cluster could not be looked at, and why; "" for nothing.
 	Blind string
 }
 
 // Plan compiles a load against the kinds that the cluster has.
-func (c *Cluster) Plan(ctx context.Context, l *spec.Load, run string) (*plan.Plan, plan.Kinds, error) {
+func (c *Cluster) Plan(ctx context.Context, l *plan.Load, run string) (*plan.Plan, plan.Kinds, error) {
 	versions, err := plan.Versions(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
-	kinds, err := discover.Kinds(ctx, c.Server, versions)
+	kinds, err := loadrun.Kinds(ctx, c.Server, versions)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,19 +87,19 @@ var ErrNothing = errors.New("the load has nothing to make: each of its counts is
 
 // Run makes a load. The outcome is there as soon as something may have been made, with an
 // error too; id is "" as long as nothing was.
-func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, out *Result, err error) {
+func (c *Cluster) Run(ctx context.Context, l *plan.Load, o Options) (id string, out *Result, err error) {
 	now := time.Now
 	if c.Now != nil {
 		now = c.Now
 	}
-	name := store.NewID(now())
+	name := loadrun.NewID(now())
 	p, kinds, err := c.Plan(ctx, l, name)
 	if err != nil {
 		return "", nil, err
 	}
 	switch {
 	case p.Len() > 0:
-	case slices.ContainsFunc(l.Stages, func(s spec.Stage) bool { return len(s.Actions) > 0 }):
+	case slices.ContainsFunc(l.Stages, func(s plan.Stage) bool { return len(s.Actions) > 0 }):
 		return "", nil, refuse("a create job of the same file makes them", "the load makes nothing itself, and its patch, delete and read jobs are for what it makes alone: nothing was done")
 	default:
 		return "", nil, ErrNothing
@@ -121,12 +114,12 @@ func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, 
 	if err := c.preflight(ctx, p, cluster); err != nil {
 		return "", nil, err
 	}
-	r := &store.Run{ID: name, Load: l, Kinds: kinds, InFlight: o.InFlight, Rate: o.Rate, Visit: o.Visit}
-	j, err := c.Store.Create(r, journal.Header{Run: name, Began: now().UTC(), Server: c.Server.Base(), Cluster: cluster, File: l.File, Objects: p.Len(), Plan: p.Sum()})
+	r := &loadrun.StoredRun{ID: name, Load: l, Kinds: kinds, InFlight: o.InFlight, Rate: o.Rate, Visit: o.Visit}
+	j, err := c.Store.Create(r, loadrun.Header{Run: name, Began: now().UTC(), Server: c.Server.Base(), Cluster: cluster, File: l.File, Objects: p.Len(), Plan: p.Sum()})
 	if err != nil {
 		return "", nil, err
 	}
-	out, err = c.drive(ctx, r, p, j, &journal.State{Objects: make([]journal.Object, p.Len())}, o)
+	out, err = c.drive(ctx, r, p, j, &loadrun.State{Objects: make([]loadrun.Object, p.Len())}, o)
 	return name, out, errors.Join(err, j.Close())
 }
 
@@ -136,7 +129,7 @@ func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, er
 	if err != nil {
 		return nil, err
 	}
-	if state.Phase == journal.Undoing || state.Phase == journal.Undone {
+	if state.Phase == loadrun.Undoing || state.Phase == loadrun.Undone {
 		return nil, errors.Join(refuse("run the file anew", "the run %s has been undone, or the undo has begun", id), j.Close())
 	}
 	if o.InFlight == 0 {
@@ -150,16 +143,16 @@ func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, er
 }
 
 // open opens a run of this cluster.
-func (c *Cluster) open(ctx context.Context, id string) (*store.Run, *plan.Plan, *journal.Journal, *journal.State, error) {
+func (c *Cluster) open(ctx context.Context, id string) (*loadrun.StoredRun, *plan.Plan, *loadrun.Journal, *loadrun.State, error) {
 	r, j, state, err := c.Store.Open(id)
-	var damaged *journal.Damaged
+	var damaged *loadrun.JournalDamaged
 	if errors.As(err, &damaged) {
 		err = c.unread(ctx, r, damaged)
 	}
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
-	fail := func(err error) (*store.Run, *plan.Plan, *journal.Journal, *journal.State, error) {
+	fail := func(err error) (*loadrun.StoredRun, *plan.Plan, *loadrun.Journal, *loadrun.State, error) {
 		return nil, nil, nil, nil, errors.Join(err, j.Close())
 	}
 	cluster, err := c.Server.Cluster(ctx)
@@ -179,18 +172,18 @@ func (c *Cluster) open(ctx context.Context, id string) (*store.Run, *plan.Plan, 
 	return r, p, j, state, nil
 }
 
-func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *journal.Journal, state *journal.State, o Options) (*Result, error) {
+func (c *Cluster) drive(ctx context.Context, r *loadrun.StoredRun, p *plan.Plan, j *loadrun.Journal, state *loadrun.State, o Options) (*Result, error) {
 	if o.Begun != nil {
 		o.Begun(r.ID, p, state)
 	}
 	follower, end, err := c.follow(ctx, p, o)
 	if err != nil {
-		return &Result{Outcome: &drive.Outcome{}}, err
+		return &Result{DriveOutcome: &loadrun.DriveOutcome{}}, err
 	}
 	defer end()
-	d := &drive.Run{
+	d := &loadrun.Run{
 		Plan: p, Server: c.Server, Journal: j, State: state, Follower: follower,
-		Options: drive.Options{InFlight: o.InFlight, Rate: o.Rate, On: o.On, OnAct: o.OnAct},
+		DriveOptions: loadrun.DriveOptions{InFlight: o.InFlight, Rate: o.Rate, On: o.On, OnAct: o.OnAct},
 	}
 	if d.InFlight == 0 {
 		d.InFlight = r.Load.InFlight
@@ -198,21 +191,21 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 	if d.Rate == 0 {
 		d.Rate = r.Load.Rate
 	}
-	var before *observe.Sample
+	var before *loadrun.Sample
 	blind := errors.New("nobody asks in a visit of an experiment")
 	if !r.Visit {
-		before, blind = observe.Scrape(ctx, c.Server)
+		before, blind = loadrun.Scrape(ctx, c.Server)
 	}
-	brake := &observe.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes, Members: o.Etcd}
+	brake := &loadrun.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes, Members: o.Etcd}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	if !o.NoBrake {
 		if len(o.Etcd) == 0 {
-			brake.Members = observe.Members(ctx, c.Server)
+			brake.Members = loadrun.Members(ctx, c.Server)
 		}
 		d.Pause = brake.Check
 		d.Throttle = func() { brake.Throttled.Add(1) }
-		d.On = func(a drive.Answer) {
+		d.On = func(a loadrun.Answer) {
 			brake.Answered.Add(1)
 			if o.On != nil {
 				o.On(a)
@@ -226,11 +219,11 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 	}
 	stop()
 	watch.Wait()
-	x := &Result{Outcome: out, Blind: brake.Blind()}
+	x := &Result{DriveOutcome: out, Blind: brake.Blind()}
 	if blind == nil && ctx.Err() == nil {
-		var after *observe.Sample
-		if after, blind = observe.Scrape(ctx, c.Server); blind == nil {
-			x.Servers = observe.Compare(before, after)
+		var after *loadrun.Sample
+		if after, blind = loadrun.Scrape(ctx, c.Server); blind == nil {
+			x.Servers = loadrun.Compare(before, after)
 			x.Servers.Members = brake.Etcd()
 		}
 	}
@@ -242,15 +235,15 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 
 // controllers reports whether controllers make pods of what a plan makes.
 func controllers(p *plan.Plan) bool {
-	return slices.ContainsFunc(p.Kinds, func(k plan.Kind) bool { return k.Kind != "Pod" && follow.Takes(k.Kind) })
+	return slices.ContainsFunc(p.Kinds, func(k plan.Kind) bool { return k.Kind != "Pod" && loadrun.Takes(k.Kind) })
 }
 
 // follow watches what takes a while, where the plan has such.
-func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*follow.Follower, func(), error) {
+func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*loadrun.Follower, func(), error) {
 	var kinds []plan.Kind
 	pods := false
 	for _, k := range p.Kinds {
-		if follow.Takes(k.Kind) {
+		if loadrun.Takes(k.Kind) {
 			kinds = append(kinds, k)
 			pods = true
 		}
@@ -261,7 +254,7 @@ func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*follow.
 	}
 	labels := slices.ContainsFunc(p.Ops, func(op plan.Op) bool { return op.Sync != nil })
 	ctx, cancel := context.WithCancel(ctx)
-	f := follow.New(c.Server, p.Run, follow.Options{Labels: labels, On: o.Pod})
+	f := loadrun.New(c.Server, p.Run, loadrun.FollowOptions{Labels: labels, On: o.Pod})
 	if err := f.Start(ctx, kinds); err != nil {
 		cancel()
 		f.Wait()
@@ -271,16 +264,16 @@ func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*follow.
 }
 
 // Undo takes a run back. on is called with how far it is; it may be nil.
-func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (*undo.Outcome, error) {
+func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (*loadrun.UndoOutcome, error) {
 	_, p, j, state, err := c.open(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if state.Phase == journal.Undone {
-		return &undo.Outcome{}, j.Close()
+	if state.Phase == loadrun.Undone {
+		return &loadrun.UndoOutcome{}, j.Close()
 	}
 	var mu sync.Mutex
-	u := &undo.Undo{Plan: p, Server: c.Server, Journal: j, State: state, On: func(done, all int) {
+	u := &loadrun.Undo{Plan: p, Server: c.Server, Journal: j, State: state, On: func(done, all int) {
 		if mu.Lock(); on != nil {
 			on(done, all)
 		}

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/kube/api"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/load/plan"
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 // Lacks lists missing kinds.
@@ -28,7 +27,7 @@ func Lacks(missing []plan.Missing) string {
 func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) error {
 	want := map[string]string{}
 	for i := range p.Len() {
-		if ifExists, space := p.StageSpace(i); space && ifExists != spec.Reuse {
+		if ifExists, space := p.StageSpace(i); space && ifExists != plan.Reuse {
 			want[p.Name(i)] = ifExists
 		}
 	}
@@ -43,7 +42,7 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 	for _, name := range slices.Sorted(maps.Keys(want)) { // of several the first is told
 		how := want[name]
 		uid, is := there[name]
-		if is && how == spec.Fail {
+		if is && how == plan.Fail {
 			if by, err := c.Store.Owns(cluster, map[string]bool{uid: true}); err == nil && by[uid] != "" {
 				return refuse("kubectl fettle load undo "+by[uid]+" removes what it made; ifexists: delete does that first", "the namespace %s is there already, of the run %s: nothing was made", name, by[uid])
 			}
@@ -63,7 +62,7 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 	runs := map[string]bool{}
 	for name, how := range want {
 		uid, is := there[name]
-		if !is || how != spec.Delete {
+		if !is || how != plan.Delete {
 			continue
 		}
 		run := by[uid]
@@ -86,10 +85,10 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 // namespaces are those that there are, and their uids.
 func (c *Cluster) namespaces(ctx context.Context) (map[string]string, error) {
 	var page struct {
-		Items []struct{ Metadata api.Metadata }
+		Items []struct{ Metadata cluster.Metadata }
 	}
 	if err := c.Server.GetMetadata(ctx, "/api/v1/namespaces", &page); err != nil {
-		var e *api.Error
+		var e *cluster.Error
 		if errors.As(err, &e) && e.Status == http.StatusForbidden {
 			return map[string]string{}, nil // each is told of when it is made
 		}

@@ -8,9 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fettle.dev/fettle/internal/kube/load/burner"
-	"fettle.dev/fettle/internal/kube/load/clusterloader"
-	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/kube/load/format"
+	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/strict"
 )
 
@@ -26,11 +25,11 @@ type ReadOptions struct {
 
 // Read reads the file of a load, Cluster Loader's or kube-burner's; "" is the one that is
 // built in. Errors have file and line.
-func Read(file string, o ReadOptions) (*spec.Load, error) {
+func Read(file string, o ReadOptions) (*plan.Load, error) {
 	if file == "" {
-		return clusterloader.BuiltIn()
+		return format.BuiltIn()
 	}
-	text, err := clusterloader.Here.Read(file)
+	text, err := format.Here.Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -39,13 +38,13 @@ func Read(file string, o ReadOptions) (*spec.Load, error) {
 
 // ReadText is Read for a text, which file names in messages. Files that it names are looked
 // for in the working directory, and beside file.
-func ReadText(file string, text []byte, o ReadOptions) (*spec.Load, error) {
+func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 	if otherLoader(text) {
 		return nil, fmt.Errorf("%s: this is ClusterLoader2 (kubernetes/perf-tests), which is not read: its files are programs for measurements of its own; fettle reads ClusterLoader (with projects) of OpenShift and kube-burner's jobs, and kubectl fettle load mirror --write DIR writes a load that is like a cluster", file)
 	}
-	burning := burner.Options{Read: clusterloader.Here.Read, Env: os.Environ(), UUID: o.UUID, UserData: o.UserData, Set: o.Set, AllowMissing: o.AllowMissing}
+	burning := format.Options{Read: format.Here.Read, Env: os.Environ(), UUID: o.UUID, UserData: o.UserData, Set: o.Set, AllowMissing: o.AllowMissing}
 	if !loaderForm.Match(text) && (jobsForm.Match(text) || bytes.Contains(text, []byte("{{")) && !projectsForm.Match(text)) {
-		return burner.Read(file, text, burning)
+		return format.ReadKubeBurner(file, text, burning)
 	}
 	r := &strict.Reader{File: file}
 	docs := r.Documents(text)
@@ -55,10 +54,10 @@ func ReadText(file string, text []byte, o ReadOptions) (*spec.Load, error) {
 	switch {
 	case len(docs) != 1:
 		return nil, fmt.Errorf("%s: want one document, found %d", file, len(docs))
-	case burner.Ours(docs[0]):
-		return burner.Read(file, text, burning)
-	case clusterloader.Ours(docs[0]):
-		return clusterloader.Read(file, text, clusterloader.Here)
+	case format.BurnerOwn(docs[0]):
+		return format.ReadKubeBurner(file, text, burning)
+	case format.ClusterLoaderOwn(docs[0]):
+		return format.ReadClusterLoader(file, text, format.Here)
 	}
 	found := ""
 	if docs[0].Kind != yaml.MappingNode {

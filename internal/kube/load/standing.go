@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/plan"
-	"fettle.dev/fettle/internal/kube/load/store"
-	"fettle.dev/fettle/internal/kube/load/undo"
+	"fettle.dev/fettle/internal/kube/load/run"
 )
 
 // unread is the error of a run whose journal cannot be read: with what stands in the cluster
 // by the run's label, which is all that is known of it then.
-func (c *Cluster) unread(ctx context.Context, r *store.Run, why *journal.Damaged) error {
+func (c *Cluster) unread(ctx context.Context, r *run.StoredRun, why *run.JournalDamaged) error {
 	seen, err := c.look(ctx, r)
 	if err != nil {
 		return fmt.Errorf("%w; what of the run is in the cluster: %w", why, err)
@@ -31,7 +29,7 @@ func (c *Cluster) unread(ctx context.Context, r *store.Run, why *journal.Damaged
 }
 
 // unplanned says that a run's load, which can be read, does not make the run's plan.
-func unplanned(h journal.Header) error {
+func unplanned(h run.Header) error {
 	why := "another version of this program has made it" // the load is as it was
 	if h.Load == "" {
 		why = "its load.json was changed, or another version of this program has made it"
@@ -42,7 +40,7 @@ func unplanned(h journal.Header) error {
 // Unloaded is the error of a run of which it is not known any more what it was to make, and
 // why: with what stands in the cluster by the run's label.
 func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
-	if h, err := journal.Head(filepath.Join(c.Store.Dir, id)); err == nil {
+	if h, err := run.Head(filepath.Join(c.Store.Dir, id)); err == nil {
 		cluster, err := c.Server.Cluster(ctx)
 		if err != nil {
 			return err
@@ -51,7 +49,7 @@ func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
 			return refuse("name its kubeconfig or context", "%w; it was made on another cluster (%s), not on %s", why, h.Server, c.Server.Base())
 		}
 	}
-	x, unseen, err := undo.Everywhere(ctx, c.Server, id)
+	x, unseen, err := run.Everywhere(ctx, c.Server, id)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; what of the run is in the cluster: %w", why, err)
@@ -65,24 +63,24 @@ func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
 }
 
 // look looks for objects of a run by its label.
-func (c *Cluster) look(ctx context.Context, r *store.Run) (*undo.Labelled, error) {
+func (c *Cluster) look(ctx context.Context, r *run.StoredRun) (*run.Labelled, error) {
 	p, err := plan.Compile(ctx, r.Load, r.ID, r.Kinds)
 	if err != nil {
 		return nil, err
 	}
-	return undo.Look(ctx, c.Server, p)
+	return run.Look(ctx, c.Server, p)
 }
 
 // Doubtful says that a run may have made what its journal does not say: it cannot be read,
 // does not cover all objects of the load, as after a crash, or after it was cut, or does not
 // say of all that it covers what became of them.
-func Doubtful(k store.Kept) bool {
-	var damaged *journal.Damaged
+func Doubtful(k run.StoreKept) bool {
+	var damaged *run.JournalDamaged
 	if k.Err != nil {
 		return errors.As(k.Err, &damaged)
 	}
 	s := k.State
-	if s.Held || s.Phase == journal.Undone {
+	if s.Held || s.Phase == run.Undone {
 		return false
 	}
 	for i := range s.Reserved {
@@ -97,7 +95,7 @@ func Doubtful(k store.Kept) bool {
 type Standing struct {
 	// Unknown are objects that are not in the journal, or, where the load is damaged, all of
 	// the run; nil for none.
-	Unknown *undo.Unknown
+	Unknown *run.Unknown
 	// Unnoted are so many of which the journal does not say what became: undo removes them.
 	Unnoted int
 	// Unseen is why some cannot be seen; "" where all can.
@@ -105,7 +103,7 @@ type Standing struct {
 }
 
 // Standing looks for objects of a run; of one of another cluster there are none here.
-func (c *Cluster) Standing(ctx context.Context, k store.Kept) (x Standing, err error) {
+func (c *Cluster) Standing(ctx context.Context, k run.StoreKept) (x Standing, err error) {
 	covered := 0
 	if k.Err == nil {
 		covered = k.State.Reserved
@@ -115,10 +113,10 @@ func (c *Cluster) Standing(ctx context.Context, k store.Kept) (x Standing, err e
 		}
 	}
 	r, err := c.Store.Load(k.ID)
-	var lost *store.Damaged
+	var lost *run.Damaged
 	switch {
 	case errors.As(err, &lost):
-		if x.Unknown, x.Unseen, err = undo.Everywhere(ctx, c.Server, k.ID); x.Unknown != nil {
+		if x.Unknown, x.Unseen, err = run.Everywhere(ctx, c.Server, k.ID); x.Unknown != nil {
 			x.Unknown.Load = lost
 		}
 		return x, err
@@ -130,7 +128,7 @@ func (c *Cluster) Standing(ctx context.Context, k store.Kept) (x Standing, err e
 		return x, err
 	}
 	x.Unknown, x.Unseen = seen.Beyond(covered, c.Server, nil), seen.Unseen()
-	var damaged *journal.Damaged
+	var damaged *run.JournalDamaged
 	if x.Unknown != nil && errors.As(k.Err, &damaged) {
 		x.Unknown.Journal = damaged
 	}

@@ -5,26 +5,26 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"fettle.dev/fettle/internal/kube/deepcopy"
+	"fettle.dev/fettle/internal/kube/cluster"
 )
 
 // DeepCopyObject makes a Machine a runtime.Object.
-func (m *Machine) DeepCopyObject() runtime.Object { return deepcopy.Object(m) }
+func (m *Machine) DeepCopyObject() runtime.Object { return cluster.Object(m) }
 
 // DeepCopyObject makes a MachineList a runtime.Object.
-func (l *MachineList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
+func (l *MachineList) DeepCopyObject() runtime.Object { return cluster.Object(l) }
 
 // DeepCopyObject makes a Set a runtime.Object.
-func (s *Set) DeepCopyObject() runtime.Object { return deepcopy.Object(s) }
+func (s *Set) DeepCopyObject() runtime.Object { return cluster.Object(s) }
 
 // DeepCopyObject makes a SetList a runtime.Object.
-func (l *SetList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
+func (l *SetList) DeepCopyObject() runtime.Object { return cluster.Object(l) }
 
 // DeepCopyObject makes a HealthCheck a runtime.Object.
-func (c *HealthCheck) DeepCopyObject() runtime.Object { return deepcopy.Object(c) }
+func (c *HealthCheck) DeepCopyObject() runtime.Object { return cluster.Object(c) }
 
 // DeepCopyObject makes a HealthCheckList a runtime.Object.
-func (l *HealthCheckList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
+func (l *HealthCheckList) DeepCopyObject() runtime.Object { return cluster.Object(l) }
 
 // DeepCopy shares nothing with m.
 func (m *Machine) DeepCopy() *Machine {
@@ -35,7 +35,7 @@ func (m *Machine) DeepCopy() *Machine {
 	m.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Status.NodeRef = m.Status.NodeRef.DeepCopy()
 	out.Status.LastUpdated = m.Status.LastUpdated.DeepCopy()
-	out.Status.Phase = deepcopy.Pointer(m.Status.Phase)
+	out.Status.Phase = cluster.Pointer(m.Status.Phase)
 	return &out
 }
 
@@ -46,7 +46,7 @@ func (s *Set) DeepCopy() *Set {
 	}
 	out := *s
 	s.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
-	out.Spec.Replicas = deepcopy.Pointer(s.Spec.Replicas)
+	out.Spec.Replicas = cluster.Pointer(s.Spec.Replicas)
 	s.Spec.Selector.DeepCopyInto(&out.Spec.Selector)
 	s.Spec.Template.ObjectMeta.DeepCopyInto(&out.Spec.Template.ObjectMeta)
 	return &out
@@ -61,8 +61,8 @@ func (c *HealthCheck) DeepCopy() *HealthCheck {
 	c.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	c.Spec.Selector.DeepCopyInto(&out.Spec.Selector)
 	out.Spec.UnhealthyConditions = slices.Clone(c.Spec.UnhealthyConditions)
-	out.Spec.MaxUnhealthy = deepcopy.Pointer(c.Spec.MaxUnhealthy)
-	out.Spec.NodeStartupTimeout = deepcopy.Pointer(c.Spec.NodeStartupTimeout)
+	out.Spec.MaxUnhealthy = cluster.Pointer(c.Spec.MaxUnhealthy)
+	out.Spec.NodeStartupTimeout = cluster.Pointer(c.Spec.NodeStartupTimeout)
 	out.Spec.RemediationTemplate = c.Spec.RemediationTemplate.DeepCopy()
 	out.Status = c.Status.DeepCopy()
 	return &out
@@ -70,7 +70,7 @@ func (c *HealthCheck) DeepCopy() *HealthCheck {
 
 // DeepCopy shares nothing with s.
 func (s HealthCheckStatus) DeepCopy() HealthCheckStatus {
-	s.ExpectedMachines, s.CurrentHealthy, s.RemediationsAllowed = deepcopy.Pointer(s.ExpectedMachines), deepcopy.Pointer(s.CurrentHealthy), deepcopy.Pointer(s.RemediationsAllowed)
+	s.ExpectedMachines, s.CurrentHealthy, s.RemediationsAllowed = cluster.Pointer(s.ExpectedMachines), cluster.Pointer(s.CurrentHealthy), cluster.Pointer(s.RemediationsAllowed)
 	s.Conditions = slices.Clone(s.Conditions)
 	return s
 }
@@ -80,7 +80,7 @@ func (l *MachineList) DeepCopy() *MachineList {
 	if l == nil {
 		return nil
 	}
-	return &MachineList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*Machine).DeepCopy)}
+	return &MachineList{l.TypeMeta, *l.ListMeta.DeepCopy(), cluster.Slice(l.Items, (*Machine).DeepCopy)}
 }
 
 // DeepCopy shares nothing with l.
@@ -88,7 +88,7 @@ func (l *SetList) DeepCopy() *SetList {
 	if l == nil {
 		return nil
 	}
-	return &SetList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*Set).DeepCopy)}
+	return &SetList{l.TypeMeta, *l.ListMeta.DeepCopy(), cluster.Slice(l.Items, (*Set).DeepCopy)}
 }
 
 // DeepCopy shares nothing with l.
@@ -96,5 +96,5 @@ func (l *HealthCheckList) DeepCopy() *HealthCheckList {
 	if l == nil {
 		return nil
 	}
-	return &HealthCheckList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*HealthCheck).DeepCopy)}
+	return &HealthCheckList{l.TypeMeta, *l.ListMeta.DeepCopy(), cluster.Slice(l.Items, (*HealthCheck).DeepCopy)}
 }

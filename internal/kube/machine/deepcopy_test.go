@@ -5,12 +5,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"fettle.dev/fettle/internal/kube/deepcopy/deepcopytest"
+	"fettle.dev/fettle/internal/testkit/kube"
 )
 
 func TestDeepCopy(t *testing.T) {
 	all := []runtime.Object{&Machine{}, &MachineList{}, &Set{}, &SetList{}, &HealthCheck{}, &HealthCheckList{}}
-	deepcopytest.Check(t, all...)
+	kube.Check(t, all...)
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
 		t.Fatal(err)

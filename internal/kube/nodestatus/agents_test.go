@@ -7,7 +7,6 @@ import (
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -84,7 +83,7 @@ func TestAttend(t *testing.T) {
 		{"another program", &other, map[string]Agent{}, OK, ""},
 		{"no Profile", nil, map[string]Agent{}, None, ""},
 	} {
-		in := Cluster{Namespace: "ns", Nodes: []recommend.Node{{Name: "n1"}}, Agents: c.agents}
+		in := Cluster{Namespace: "ns", Nodes: []tuned.RecommendedNode{{Name: "n1"}}, Agents: c.agents}
 		if c.profile != nil {
 			in.Profiles = []tuned.Profile{*c.profile}
 		}

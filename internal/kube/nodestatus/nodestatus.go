@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -29,7 +28,7 @@ type Document struct {
 	Counts        map[Standing]int `json:"counts"`
 	Nodes         []Node           `json:"nodes"`
 	// Objects are the Tuned objects, and what is to be said of them.
-	Objects []recommend.Object `json:"tuned_objects"`
+	Objects []tuned.Object `json:"tuned_objects"`
 	// Stray are Profile objects of which there is no node.
 	Stray []string `json:"profiles_without_node"`
 }
@@ -76,7 +75,7 @@ type Node struct {
 	// them in the journal of the node.
 	History []Switch `json:"history"`
 	// Decision is what the rules say now.
-	Decision recommend.Decision `json:"decision"`
+	Decision tuned.Decision `json:"decision"`
 }
 
 // Condition is one thing that the agent says.
@@ -121,9 +120,9 @@ type Cluster struct {
 	Namespace string
 	Tuneds    []*tuned.Tuned
 	Profiles  []tuned.Profile
-	Nodes     []recommend.Node
-	Pools     []recommend.Pool
-	Options   recommend.Options
+	Nodes     []tuned.RecommendedNode
+	Pools     []tuned.Pool
+	Options   tuned.Options
 	// Agents are those of each node (Agents); nil where they may not be seen, for the
 	// reason AgentsUnknown.
 	Agents        map[string]Agent
@@ -132,7 +131,7 @@ type Cluster struct {
 
 // Look says how the nodes of a cluster stand, in order of their names.
 func Look(c Cluster) Document {
-	rules := recommend.New(c.Tuneds, c.Pools, c.Options)
+	rules := tuned.New(c.Tuneds, c.Pools, c.Options)
 	d := Document{
 		Schema: Schema, Namespace: c.Namespace, Management: rules.Managed(), AgentsUnknown: c.AgentsUnknown, Counts: map[Standing]int{},
 		Nodes: []Node{}, Objects: rules.Objects(), Stray: []string{},
@@ -159,7 +158,7 @@ func Look(c Cluster) Document {
 	return d
 }
 
-func look(decision recommend.Decision, p *tuned.Profile) Node {
+func look(decision tuned.Decision, p *tuned.Profile) Node {
 	n := Node{
 		Node: decision.Node, Standing: None, Rule: decision.Why(), Computed: true,
 		Conditions: []Condition{}, Values: []Value{}, History: []Switch{}, Decision: decision,

@@ -8,7 +8,6 @@ import (
 
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/operator"
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -60,7 +59,7 @@ func TestLook(t *testing.T) {
 	}
 	d := Look(Cluster{
 		Namespace: "ns", Tuneds: []*tuned.Tuned{object},
-		Nodes: []recommend.Node{{Name: "n3"}, {Name: "n2", Labels: map[string]string{"a": ""}}, {Name: "n1", Labels: map[string]string{"a": "x"}}},
+		Nodes: []tuned.RecommendedNode{{Name: "n3"}, {Name: "n2", Labels: map[string]string{"a": ""}}, {Name: "n1", Labels: map[string]string{"a": "x"}}},
 		Profiles: []tuned.Profile{
 			profile("n2", nil), profile("gone", nil),
 			profile("n1", map[string]string{
@@ -92,7 +91,7 @@ func TestLook(t *testing.T) {
 	if d.Counts[Degraded] != 2 || d.Counts[None] != 1 || len(d.Stray) != 1 || d.Stray[0] != "gone" || d.Management != tuned.Managed {
 		t.Errorf("%+v", d)
 	}
-	if d := Look(Cluster{Namespace: "ns", Nodes: []recommend.Node{{Name: "n1"}}}); d.Nodes[0].Rule != "there is no Tuned object in ns" {
+	if d := Look(Cluster{Namespace: "ns", Nodes: []tuned.RecommendedNode{{Name: "n1"}}}); d.Nodes[0].Rule != "there is no Tuned object in ns" {
 		t.Errorf("%+v", d.Nodes)
 	}
 	if got := values("{"); got == nil || len(got) != 0 {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/profiles"
 )
@@ -65,7 +64,7 @@ func BenchmarkFlip(b *testing.B) {
 		t.Spec.Recommend = []tuned.TunedRecommend{{Profile: name, Priority: &p, Match: []tuned.TunedMatch{{Label: label}}}}
 		return t
 	}
-	rules := recommend.New([]*tuned.Tuned{object("even", "even"), object("odd", "odd")}, nil, recommend.Options{Builtin: profiles.FS})
+	rules := tuned.New([]*tuned.Tuned{object("even", "even"), object("odd", "odd")}, nil, tuned.Options{Builtin: profiles.FS})
 	c := &cached{nodes: map[string]*corev1.Node{}, profiles: map[string]*tuned.Profile{}}
 	o := &operator{Options: Options{Namespace: ns, Log: logr.Discard()}, client: c, events: record.NewFakeRecorder(10), tally: newTally(func() []tuned.Profile { return nil })}
 	o.inForce.Store(&situation{rules: rules})

@@ -1,5 +1,5 @@
 // Package operator keeps one Profile object for each node of a cluster as the Tuned
-// objects want it. What is decided is decided by internal/kube/recommend; here are the
+// objects want it. What is decided is decided by internal/kube/tuned; here are the
 // watches, what is written, and when nothing is.
 //
 // Two queues do the work. One has a single item, "the objects": it makes the rules of

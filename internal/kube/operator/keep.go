@@ -12,7 +12,7 @@ import (
 )
 
 // What the caches keep of objects, but for nodes, which are those of
-// internal/kube/nodecache.
+// internal/kube/cluster.
 
 // lean makes an object that comes from the API server into what is kept of it.
 func lean(in any) (any, error) {

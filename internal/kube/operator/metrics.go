@@ -8,8 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/metric"
-	"fettle.dev/fettle/internal/kube/recommend"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -18,7 +17,7 @@ const decisionDuration = "fettle_operator_decision_duration_seconds"
 
 // Metrics are those of the operator, beside the ones of controller-runtime and of the
 // Go runtime.
-var Metrics = []metric.Metric{
+var Metrics = []cluster.Metric{
 	{Name: "fettle_operator_nodes", Type: "gauge", Labels: []string{"state"}, Doc: "nodes by what was decided: decided, held, no-match, not-linux"},
 	{Name: "fettle_operator_profiles", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "Profile objects by what their agents say: condition applied or degraded; status true, false or unknown, which is also that of an agent that has said nothing yet"},
 	{Name: "fettle_operator_profiles_foreign", Type: "gauge", Doc: "Profile objects that somebody else has written, and that are left alone"},
@@ -43,7 +42,7 @@ type tally struct {
 
 	mu         sync.Mutex
 	waiting    map[string]time.Time // nodes that are to be decided, and since when
-	nodes      map[string]recommend.State
+	nodes      map[string]tuned.State
 	objects    map[bool]int
 	managed    tuned.ManagementState
 	reportOnly bool
@@ -53,8 +52,8 @@ type tally struct {
 
 func newTally(profiles func() []tuned.Profile) *tally {
 	t := &tally{
-		descriptions: metric.Descriptions(Metrics), profiles: profiles, waiting: map[string]time.Time{},
-		nodes: map[string]recommend.State{}, writes: map[action]int{}, failures: map[action]int{},
+		descriptions: cluster.Descriptions(Metrics), profiles: profiles, waiting: map[string]time.Time{},
+		nodes: map[string]tuned.State{}, writes: map[action]int{}, failures: map[action]int{},
 	}
 	for _, m := range Metrics {
 		if m.Name == decisionDuration {
@@ -91,7 +90,7 @@ func (t *tally) ended(since, at time.Time) {
 }
 
 // decided notes the state of a node, "" for one that is gone, and returns the last one.
-func (t *tally) decided(node string, s recommend.State) (last recommend.State) {
+func (t *tally) decided(node string, s tuned.State) (last tuned.State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last = t.nodes[node]
@@ -114,7 +113,7 @@ func (t *tally) wrote(do action, err error) {
 }
 
 // ruled notes what holds for all nodes.
-func (t *tally) ruled(s *situation, objects []recommend.Object) {
+func (t *tally) ruled(s *situation, objects []tuned.Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.objects = map[bool]int{}
@@ -156,11 +155,11 @@ func (t *tally) Collect(out chan<- prometheus.Metric) {
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	states := map[recommend.State]int{}
+	states := map[tuned.State]int{}
 	for _, s := range t.nodes {
 		states[s]++
 	}
-	for _, s := range []recommend.State{recommend.Decided, recommend.Held, recommend.NoMatch, recommend.NotLinux} {
+	for _, s := range []tuned.State{tuned.Decided, tuned.Held, tuned.NoMatch, tuned.NotLinux} {
 		gauge("fettle_operator_nodes", states[s], string(s))
 	}
 	gauge("fettle_operator_tuned_objects", t.objects[true], "true")

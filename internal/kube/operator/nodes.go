@@ -10,9 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/kube/corestate"
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/wording"
+	"fettle.dev/fettle/internal/text"
 )
 
 // decideNode decides a node and writes its Profile, if it has to be another one.
@@ -76,12 +75,12 @@ func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, e
 	err := o.client.Get(ctx, client.ObjectKey{Name: name}, &node)
 	if apierrors.IsNotFound(err) {
 		o.tally.decided(name, "")
-		return wish{Decision: recommend.Decision{Node: name}, gone: true}, nil
+		return wish{Decision: tuned.Decision{Node: name}, gone: true}, nil
 	}
 	if err != nil {
 		return wish{}, err
 	}
-	n := recommend.Node{Name: name, Labels: node.Labels}
+	n := tuned.RecommendedNode{Name: name, Labels: node.Labels}
 	if o.Recommend.PodLabels {
 		var pods corev1.PodList
 		if err := o.client.List(ctx, &pods, client.MatchingFields{byNode: name}); err != nil {
@@ -89,7 +88,7 @@ func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, e
 		}
 		for i := range pods.Items {
 			if p := &pods.Items[i]; !corestate.Ended(p) {
-				n.Pods = append(n.Pods, recommend.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
+				n.Pods = append(n.Pods, tuned.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
 			}
 		}
 	}
@@ -106,13 +105,13 @@ func (o *operator) tellHeld(ctx context.Context, w wish) {
 		return
 	}
 	last := o.tally.decided(w.Node, w.State)
-	if w.State != recommend.Held || last == recommend.Held {
+	if w.State != tuned.Held || last == tuned.Held {
 		return
 	}
 	o.Log.Info("a node keeps what it has", "node", w.Node, "why", w.Why())
 	t := &tuned.Tuned{}
 	if err := o.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: w.Rule.Object}, t); err == nil {
-		o.events.Event(t, corev1.EventTypeWarning, "NodeHeld", wording.Clip(fmt.Sprintf("node %s: %s", w.Node, w.Why()), maxEvent))
+		o.events.Event(t, corev1.EventTypeWarning, "NodeHeld", text.Clip(fmt.Sprintf("node %s: %s", w.Node, w.Why()), maxEvent))
 	}
 }
 

@@ -15,9 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
-	"fettle.dev/fettle/internal/wording"
+	"fettle.dev/fettle/internal/text"
 )
 
 // readObjects makes the rules of all objects, and says of each whether it is valid.
@@ -57,7 +56,7 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s.rules = recommend.New(all, pools, o.Recommend)
+	s.rules = tuned.New(all, pools, o.Recommend)
 	s.inputs = inputs(all, pools, s.reportOnly)
 	o.tally.ruled(s, s.rules.Objects())
 	last := o.inForce.Swap(s)
@@ -80,7 +79,7 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 }
 
 // inputs names all that rules are made of.
-func inputs(all []*tuned.Tuned, pools []recommend.Pool, reportOnly string) string {
+func inputs(all []*tuned.Tuned, pools []tuned.Pool, reportOnly string) string {
 	var parts []string
 	for _, t := range all {
 		parts = append(parts, objectInput(t))
@@ -182,8 +181,8 @@ func (o *operator) keepDefault(ctx context.Context, all []*tuned.Tuned) (ready b
 }
 
 // sayValid writes the condition Valid of each object that has another one.
-func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []recommend.Object) error {
-	byName := map[string]recommend.Object{}
+func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []tuned.Object) error {
+	byName := map[string]tuned.Object{}
 	for _, f := range found {
 		byName[f.Name] = f
 	}
@@ -204,7 +203,7 @@ func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []rec
 		}
 		switch {
 		case condition.Status == metav1.ConditionFalse:
-			o.events.Event(t, corev1.EventTypeWarning, condition.Reason, wording.Clip(condition.Message, maxEvent))
+			o.events.Event(t, corev1.EventTypeWarning, condition.Reason, text.Clip(condition.Message, maxEvent))
 		case was == metav1.ConditionFalse:
 			o.events.Event(t, corev1.EventTypeNormal, "Valid", "the object is valid again")
 		}
@@ -216,18 +215,18 @@ func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []rec
 }
 
 // sayNotes says as events what is to be said of an object that is valid.
-func (o *operator) sayNotes(t *tuned.Tuned, notes []recommend.Note) {
-	said := map[recommend.Reason]bool{}
+func (o *operator) sayNotes(t *tuned.Tuned, notes []tuned.Note) {
+	said := map[tuned.Reason]bool{}
 	for _, n := range notes {
 		if said[n.Reason] {
 			continue // the condition has them all
 		}
 		said[n.Reason] = true
 		kind := corev1.EventTypeNormal
-		if n.Reason == recommend.MissingProfile {
+		if n.Reason == tuned.MissingProfile {
 			kind = corev1.EventTypeWarning // a node that lacks it gets nothing of the profile
 		}
-		o.events.Event(t, kind, string(n.Reason), wording.Clip(n.Text, maxEvent))
+		o.events.Event(t, kind, string(n.Reason), text.Clip(n.Text, maxEvent))
 	}
 }
 

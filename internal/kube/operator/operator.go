@@ -25,10 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
-	"fettle.dev/fettle/internal/kube/metric"
-	"fettle.dev/fettle/internal/kube/nodecache"
-	"fettle.dev/fettle/internal/kube/recommend"
+	"fettle.dev/fettle/internal/kube/cluster"
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/internal/resident"
 )
@@ -37,13 +35,13 @@ import (
 type Options struct {
 	// Namespace is that of the Tuned and Profile objects, and of the lease.
 	Namespace string
-	Recommend recommend.Options
+	Recommend tuned.Options
 	// Default is the operator's own Tuned object. It is made where it is not there,
 	// and what others change in it is changed back, except for managementState.
 	Default *tuned.Tuned
 	// Adopt takes over objects that another controller owns.
 	Adopt   bool
-	Metrics metric.Options
+	Metrics cluster.Options
 	// HealthAddress is host:port; "0" for none.
 	HealthAddress string
 	// Elect lets only one of several operators act at a time. Lease is how long the
@@ -56,7 +54,7 @@ type Options struct {
 }
 
 // Part is a controller beside those of the Tuned objects. It shares the lease and the
-// caches, that of the nodes (internal/kube/nodecache) above all.
+// caches, that of the nodes (internal/kube/cluster) above all.
 type Part struct {
 	AddToScheme func(*runtime.Scheme) error
 	// Add adds it to the process. It calls worked whenever it has done something that
@@ -111,7 +109,7 @@ type operator struct {
 
 // situation is what holds for all nodes.
 type situation struct {
-	rules *recommend.Rules
+	rules *tuned.Rules
 	// inputs names all that the rules and reportOnly were made of.
 	inputs string
 	// reportOnly names the controller because of which nothing is written; "" for none.
@@ -142,7 +140,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 			ByObject: map[client.Object]cache.ByObject{
 				&tuned.Tuned{}:   {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&tuned.Profile{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-				&corev1.Node{}:   nodecache.ByObject(kubeletconfig.SettingsAnnotation),
+				&corev1.Node{}:   cluster.ByObject(kubelet.SettingsAnnotation),
 			},
 			DefaultTransform:             lean,
 			DefaultUnsafeDisableDeepCopy: &shared,
@@ -228,9 +226,9 @@ func (o *operator) served() error {
 }
 
 // pools are the MachineConfigPools, from the time on when the cluster has that kind.
-func (o *operator) pools(ctx context.Context) ([]recommend.Pool, error) {
+func (o *operator) pools(ctx context.Context) ([]tuned.Pool, error) {
 	if !o.poolsWatched {
-		_, err := o.mapper.RESTMapping(kubeletconfig.MachineConfigPool.GroupKind(), kubeletconfig.MachineConfigPool.Version)
+		_, err := o.mapper.RESTMapping(kubelet.MachineConfigPool.GroupKind(), kubelet.MachineConfigPool.Version)
 		if meta.IsNoMatchError(err) {
 			return nil, nil
 		}
@@ -243,7 +241,7 @@ func (o *operator) pools(ctx context.Context) ([]recommend.Pool, error) {
 		o.poolsWatched = true
 	}
 	var all unstructured.UnstructuredList
-	all.SetGroupVersionKind(kubeletconfig.MachineConfigPool)
+	all.SetGroupVersionKind(kubelet.MachineConfigPool)
 	if err := o.cache.List(ctx, &all); err != nil {
 		return nil, err
 	}

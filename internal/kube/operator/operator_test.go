@@ -23,8 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"fettle.dev/fettle/internal/kube/metric"
-	"fettle.dev/fettle/internal/kube/recommend"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -331,7 +330,7 @@ func TestReportOnly(t *testing.T) {
 			if b.writes != 0 || b.inForce.Load().reportOnly == "" {
 				t.Errorf("%d writes", b.writes)
 			}
-			if b.tally.nodes["n2"] != recommend.Decided || !b.tally.reportOnly {
+			if b.tally.nodes["n2"] != tuned.Decided || !b.tally.reportOnly {
 				t.Errorf("it is not even decided: %+v", b.tally)
 			}
 			b = newBench(t, Options{Adopt: true}, objects...)
@@ -363,7 +362,7 @@ func TestPodLabels(t *testing.T) {
 	o := object("o", "p", "es")
 	o.Spec.Recommend[0].Match[0].Type = tuned.PodLabel
 	objects := []client.Object{node("n1"), node("n2"), node("n3"), o, pod("a", "n1", corev1.PodRunning), pod("b", "n2", corev1.PodSucceeded)}
-	b := newBench(t, Options{Recommend: recommend.Options{PodLabels: true}}, objects...)
+	b := newBench(t, Options{Recommend: tuned.Options{PodLabels: true}}, objects...)
 	b.settle()
 	b.has("n1=p", "n2=base", "n3=base")
 	b = newBench(t, Options{}, objects...)
@@ -510,7 +509,7 @@ func TestMetrics(t *testing.T) {
 func TestDecisionsByName(t *testing.T) {
 	was := Metrics
 	t.Cleanup(func() { Metrics = was })
-	Metrics = append(slices.Clone(was), metric.Metric{Name: "fettle_operator_other_seconds", Type: "histogram", Doc: "another one"})
+	Metrics = append(slices.Clone(was), cluster.Metric{Name: "fettle_operator_other_seconds", Type: "histogram", Doc: "another one"})
 	tally := newTally(func() []tuned.Profile { return nil })
 	if got := tally.decisions.Desc().String(); !strings.Contains(got, `"fettle_operator_decision_duration_seconds"`) {
 		t.Error(got)

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -30,7 +29,7 @@ var actions = []action{create, update, remove}
 
 // wish is what a node is to have.
 type wish struct {
-	recommend.Decision
+	tuned.Decision
 	texts        []tuned.TunedProfile
 	providerName string
 	// gone says that there is no such node, or that every node is to get back what
@@ -44,7 +43,7 @@ func step(namespace string, present *tuned.Profile, w wish) (do action, profile 
 	var want *tuned.Profile
 	switch {
 	case w.gone:
-	case w.State == recommend.Decided:
+	case w.State == tuned.Decided:
 		want = fresh(namespace, present, w)
 		want.Spec = tuned.ProfileSpec{
 			Config: tuned.ProfileConfig{
@@ -58,7 +57,7 @@ func step(namespace string, present *tuned.Profile, w wish) (do action, profile 
 		} else {
 			delete(want.Annotations, tuned.DeferredAnnotation)
 		}
-	case w.State == recommend.Held && present != nil:
+	case w.State == tuned.Held && present != nil:
 		want = fresh(namespace, present, w) // keeps what it has
 	}
 	switch {

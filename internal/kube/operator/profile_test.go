@@ -9,16 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"fettle.dev/fettle/internal/kube/corestate"
-	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
 func decided(profile string) wish {
 	yes := true
 	return wish{
-		Decision: recommend.Decision{
-			Node: "n", State: recommend.Decided, Profile: profile, Debug: true, Verbosity: 2, ReapplySysctl: &yes, Deferred: tuned.DeferUpdate,
-			Rule: &recommend.Rule{Object: "o", By: recommend.ByCatchAll},
+		Decision: tuned.Decision{
+			Node: "n", State: tuned.Decided, Profile: profile, Debug: true, Verbosity: 2, ReapplySysctl: &yes, Deferred: tuned.DeferUpdate,
+			Rule: &tuned.Rule{Object: "o", By: tuned.ByCatchAll},
 		},
 		texts: []tuned.TunedProfile{{Name: profile, Data: "[vm]\n"}}, providerName: "aws",
 	}
@@ -26,7 +25,7 @@ func decided(profile string) wish {
 
 func held() wish {
 	w := decided("q")
-	w.State, w.Notes, w.texts = recommend.Held, []recommend.Note{{Text: "profile q is refused"}}, nil
+	w.State, w.Notes, w.texts = tuned.Held, []tuned.Note{{Text: "profile q is refused"}}, nil
 	return w
 }
 
@@ -41,10 +40,10 @@ func TestStep(t *testing.T) {
 	first.UID, first.Annotations["else"] = "1", "kept"
 	now := decided("p")
 	now.Deferred = tuned.DeferNever
-	gone := wish{Decision: recommend.Decision{Node: "n"}, gone: true}
+	gone := wish{Decision: tuned.Decision{Node: "n"}, gone: true}
 	removed := decided("p")
 	removed.gone = true
-	nobody := wish{Decision: recommend.Decision{Node: "n", State: recommend.NoMatch}}
+	nobody := wish{Decision: tuned.Decision{Node: "n", State: tuned.NoMatch}}
 	strange := first.DeepCopy()
 	delete(strange.Labels, tuned.ManagedByLabel)
 	for _, c := range []struct {

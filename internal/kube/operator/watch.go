@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"fettle.dev/fettle/internal/kube/corestate"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -107,7 +107,7 @@ func (o *operator) watch(m manager.Manager) error {
 // watchPools begins to watch the MachineConfigPools.
 func (o *operator) watchPools() error {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(kubeletconfig.MachineConfigPool)
+	u.SetGroupVersionKind(kubelet.MachineConfigPool)
 	return o.objectsQueue.Watch(kind(o, u, func(client.Object) string { return theObjects },
 		func(old, now *unstructured.Unstructured) bool { return old.GetGeneration() != now.GetGeneration() }))
 }

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/text"
 )
 
 var (
@@ -56,7 +56,7 @@ func (r *Reader) text(n *yaml.Node, v reflect.Value, path string, tag reflect.St
 		r.Fault(n, "%s is an empty text", path)
 	}
 	if words := tag.Get("oneof"); words != "" && !slices.Contains(strings.Split(words, ","), n.Value) {
-		r.Fault(n, "%s: want %s, found %q%s", path, strings.ReplaceAll(words, ",", " or "), n.Value, spell.Suggest(n.Value, strings.Split(words, ",")))
+		r.Fault(n, "%s: want %s, found %q%s", path, strings.ReplaceAll(words, ",", " or "), n.Value, text.Suggest(n.Value, strings.Split(words, ",")))
 		return
 	}
 	if pattern := tag.Get("pattern"); pattern != "" && !regexp.MustCompile(pattern).MatchString(n.Value) {

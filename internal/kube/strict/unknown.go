@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/text"
 )
 
 // unknown says that there is no such field: what it may have been meant to be, where it
@@ -21,7 +21,7 @@ func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
 	if !r.API {
 		word = strings.ToLower(word)
 	}
-	hint := spell.Suggest(word, names)
+	hint := text.Suggest(word, names)
 	if places := r.places(key); len(places) > 0 {
 		hint += ": it belongs " + strings.Join(places, ", or ")
 	}

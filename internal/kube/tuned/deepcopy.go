@@ -6,20 +6,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"fettle.dev/fettle/internal/kube/deepcopy"
+	"fettle.dev/fettle/internal/kube/cluster"
 )
 
 // DeepCopyObject makes a Tuned a runtime.Object.
-func (t *Tuned) DeepCopyObject() runtime.Object { return deepcopy.Object(t) }
+func (t *Tuned) DeepCopyObject() runtime.Object { return cluster.Object(t) }
 
 // DeepCopyObject makes a TunedList a runtime.Object.
-func (l *TunedList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
+func (l *TunedList) DeepCopyObject() runtime.Object { return cluster.Object(l) }
 
 // DeepCopyObject makes a Profile a runtime.Object.
-func (p *Profile) DeepCopyObject() runtime.Object { return deepcopy.Object(p) }
+func (p *Profile) DeepCopyObject() runtime.Object { return cluster.Object(p) }
 
 // DeepCopyObject makes a ProfileList a runtime.Object.
-func (l *ProfileList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
+func (l *ProfileList) DeepCopyObject() runtime.Object { return cluster.Object(l) }
 
 // DeepCopy shares nothing with t.
 func (t *Tuned) DeepCopy() *Tuned {
@@ -32,7 +32,7 @@ func (t *Tuned) DeepCopy() *Tuned {
 	out.Spec.Recommend = slices.Clone(t.Spec.Recommend)
 	for i := range out.Spec.Recommend {
 		r := &out.Spec.Recommend[i]
-		r.Priority = deepcopy.Pointer(r.Priority)
+		r.Priority = cluster.Pointer(r.Priority)
 		r.Match = copyMatch(r.Match)
 		r.MachineConfigLabels = maps.Clone(r.MachineConfigLabels)
 		r.Operand.TuneDConfig = r.Operand.TuneDConfig.deepCopy()
@@ -46,7 +46,7 @@ func (l *TunedList) DeepCopy() *TunedList {
 	if l == nil {
 		return nil
 	}
-	return &TunedList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*Tuned).DeepCopy)}
+	return &TunedList{l.TypeMeta, *l.ListMeta.DeepCopy(), cluster.Slice(l.Items, (*Tuned).DeepCopy)}
 }
 
 // DeepCopy shares nothing with p.
@@ -67,18 +67,18 @@ func (l *ProfileList) DeepCopy() *ProfileList {
 	if l == nil {
 		return nil
 	}
-	return &ProfileList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*Profile).DeepCopy)}
+	return &ProfileList{l.TypeMeta, *l.ListMeta.DeepCopy(), cluster.Slice(l.Items, (*Profile).DeepCopy)}
 }
 
 func copyMatch(in []TunedMatch) []TunedMatch {
 	out := slices.Clone(in)
 	for i := range out {
-		out[i].Value = deepcopy.Pointer(out[i].Value)
+		out[i].Value = cluster.Pointer(out[i].Value)
 		out[i].Match = copyMatch(out[i].Match)
 	}
 	return out
 }
 
 func (c TuneDConfig) deepCopy() TuneDConfig {
-	return TuneDConfig{ReapplySysctl: deepcopy.Pointer(c.ReapplySysctl), StartupUdevSettleWait: deepcopy.Pointer(c.StartupUdevSettleWait)}
+	return TuneDConfig{ReapplySysctl: cluster.Pointer(c.ReapplySysctl), StartupUdevSettleWait: cluster.Pointer(c.StartupUdevSettleWait)}
 }

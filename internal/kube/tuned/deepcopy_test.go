@@ -6,11 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"fettle.dev/fettle/internal/kube/deepcopy/deepcopytest"
+	"fettle.dev/fettle/internal/testkit/kube"
 )
 
 func TestDeepCopy(t *testing.T) {
-	deepcopytest.Check(t, &Tuned{}, &TunedList{}, &Profile{}, &ProfileList{})
+	kube.Check(t, &Tuned{}, &TunedList{}, &Profile{}, &ProfileList{})
 }
 
 func TestScheme(t *testing.T) {

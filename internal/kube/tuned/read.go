@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/kube/strict"
-	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Objects are those of a file, in its order.
@@ -73,7 +73,7 @@ func (r *reading) document(n *yaml.Node, kind, version string) {
 	case kind == "" || version == "":
 		r.Fault(n, "apiVersion or kind is missing: want %s and Tuned or Profile", ours)
 	default:
-		r.Fault(n, "%s of %s: want Tuned or Profile of %s%s", kind, version, ours, spell.Suggest(kind, []string{"Tuned", "Profile"}))
+		r.Fault(n, "%s of %s: want Tuned or Profile of %s%s", kind, version, ours, text.Suggest(kind, []string{"Tuned", "Profile"}))
 	}
 }
 

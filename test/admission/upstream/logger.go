@@ -7,6 +7,7 @@ import (
 	"time"
 	_ "unsafe" // for go:linkname
 
+	"fettle.dev/fettle/internal/kube/pod/admission"
 	cadvisor "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -28,8 +29,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/cpuset"
-
-	"fettle.dev/fettle/internal/kube/admission"
 )
 
 // newDeviceManager is the constructor beneath devicemanager.NewManagerImpl, which has

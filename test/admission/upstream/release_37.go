@@ -7,6 +7,7 @@ import (
 	"time"
 	_ "unsafe" // for go:linkname
 
+	"fettle.dev/fettle/internal/kube/pod/admission"
 	cadvisor "github.com/google/cadvisor/lib/model"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -31,8 +32,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/cpuset"
-
-	"fettle.dev/fettle/internal/kube/admission"
 )
 
 // Release is the one whose managers run here.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/setting"
 )

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/kuberelease"
 )
 
-// TestMergedByRelease: what null in a drop-in does goes by the release (internal/component/kubelet
+// TestMergedByRelease: what null in a drop-in does goes by the release (internal/product/kubelet
 // TestMergedAsKubelet holds the same against the kubelets' own code).
 func TestMergedByRelease(t *testing.T) {
 	c := &configuration{

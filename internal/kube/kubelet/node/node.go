@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/setting"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/kube/kubelet"
 )
 

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strings"
 
-	component "fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kuberelease"
+	component "fettle.dev/fettle/internal/product/kubelet"
 	"fettle.dev/fettle/internal/setting"
 )
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/setting"
 )
 

@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 // The tests here kill processes at hundreds of points, for which a real kubelet takes
@@ -305,7 +305,7 @@ func newNode(t testing.TB, more map[string]string) (*Node, standing) {
 	}
 	t.Cleanup(func() { os.RemoveAll(sockets) })
 	files["sockets"] = sockets
-	hosttest.Write(t, root, files)
+	machine.Write(t, root, files)
 	k := standing{root}
 	t.Cleanup(func() {
 		if err := k.Stop(context.Background()); err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"fettle.dev/fettle/internal/kube/api"
+	"fettle.dev/fettle/internal/kube/cluster"
 	"fettle.dev/fettle/internal/kube/load/mux"
 )
 
@@ -24,7 +24,7 @@ const keepAlive = 30 * time.Second
 
 // Server is the API server of a configuration, with connections for so many requests at a
 // time. Behind a proxy, and without TLS, they are client-go's own.
-func Server(config *rest.Config, inFlight int) (*api.Server, error) {
+func Server(config *rest.Config, inFlight int) (*cluster.Server, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func Server(config *rest.Config, inFlight int) (*api.Server, error) {
 		return nil, err
 	}
 	var lanes []http.RoundTripper
-	for range api.Lanes(inFlight) {
+	for range cluster.Lanes(inFlight) {
 		var lane http.RoundTripper
 		if base.Scheme != "https" || through || os.Getenv("DISABLE_HTTP2") != "" {
 			lane, err = ordinary(config)
@@ -50,7 +50,7 @@ func Server(config *rest.Config, inFlight int) (*api.Server, error) {
 		}
 		lanes = append(lanes, lane)
 	}
-	return api.New(base, whole, lanes...).As(config.UserAgent).Within(config.Timeout), nil
+	return cluster.New(base, whole, lanes...).As(config.UserAgent).Within(config.Timeout), nil
 }
 
 // ordinary is a transport of client-go's. It shares a connection between transports of one

@@ -9,9 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"fettle.dev/fettle/internal/kube/load/gotext"
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 // action is one thing that is done with one object: an action of a stage, in one iteration.
@@ -23,13 +20,13 @@ type action struct {
 func (p *Plan) Actions() int { return len(p.actions) }
 
 // Action is what is done with which object.
-func (p *Plan) Action(i int) (a *spec.Action, object int) {
+func (p *Plan) Action(i int) (a *Action, object int) {
 	x := p.actions[i]
 	return &p.stages[x.stage].of.Actions[x.number], int(x.object)
 }
 
 // Selector is the query of labels of the run's own objects that an action is for.
-func (p *Plan) Selector(a *spec.Action) string {
+func (p *Plan) Selector(a *Action) string {
 	return RunLabel + "=" + p.Run + "," + Selected(a.Labels)
 }
 
@@ -84,7 +81,7 @@ const (
 
 // patch is the parsed template of an action.
 type patch struct {
-	text      *gotext.Template
+	text      *TextTemplate
 	variables func() map[string]any
 }
 
@@ -97,7 +94,7 @@ func (p *Plan) act(ctx context.Context, number int, st *stage, every time.Durati
 		var x patch
 		var err error
 		if a.Text != "" {
-			if x.text, err = gotext.Parse(a.File, a.Text, Inputs(p.Load, a.MissingZero)); err == nil {
+			if x.text, err = ParseText(a.File, a.Text, Inputs(p.Load, a.MissingZero)); err == nil {
 				x.variables, err = Variables(a.Variables)
 			}
 		}
@@ -169,7 +166,7 @@ func (p *Plan) try(from int) error {
 	for i := from; i < len(p.actions); i++ {
 		if x := p.actions[i]; !tried[x.number] {
 			tried[x.number] = true
-			if a, _ := p.Action(i); a.Do == spec.Patch {
+			if a, _ := p.Action(i); a.Do == Patch {
 				if _, _, err := p.Patch(i, "uid"); err != nil {
 					return fmt.Errorf("%s: %w", a.At, err)
 				}
@@ -181,7 +178,7 @@ func (p *Plan) try(from int) error {
 
 // matching are the objects that are there when a stage begins and have the kind and the
 // labels of an action.
-func (p *Plan) matching(a *spec.Action) ([]int32, error) {
+func (p *Plan) matching(a *Action) ([]int32, error) {
 	var all []int32
 	var text []byte
 	for i := range p.objects {
@@ -201,7 +198,7 @@ func (p *Plan) matching(a *spec.Action) ([]int32, error) {
 		}
 		all = append(all, int32(i))
 	}
-	if a.Do == spec.Remove {
+	if a.Do == Remove {
 		for _, i := range all {
 			p.removed[i] = true
 		}
@@ -237,7 +234,7 @@ func GroupOf(apiVersion string) string {
 }
 
 // KindOf is the kind of the objects of an action as the server has it, as far as it is known.
-func (p *Plan) KindOf(a *spec.Action) (Kind, bool) {
+func (p *Plan) KindOf(a *Action) (Kind, bool) {
 	for k := range p.kinds {
 		if k.Kind == a.Kind && GroupOf(k.APIVersion) == GroupOf(a.APIVersion) {
 			return k, true

@@ -8,21 +8,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 const deploymentText = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d-{{.Iteration}}-{{.Replica}}, labels: {half: '{{mod .Replica 2}}'}}\nspec: {replicas: 2, template: {spec: {}}}\n"
 
 // acting is a job of kube-burner that does something with objects.
-func acting(name string, iterations int, parallel bool, actions ...spec.Action) spec.Stage {
+func acting(name string, iterations int, parallel bool, actions ...Action) Stage {
 	for i := range actions {
 		actions[i].At = fmt.Sprint(name, ":", i+2)
 		if actions[i].APIVersion == "" {
 			actions[i].APIVersion = "apps/v1"
 		}
 	}
-	return spec.Stage{At: name + ":1", Name: name, Burner: true, Iterations: iterations, PerNamespace: 1, IfExists: spec.Reuse, Actions: actions, Parallel: parallel, Rate: 10}
+	return Stage{At: name + ":1", Name: name, Burner: true, Iterations: iterations, PerNamespace: 1, IfExists: Reuse, Actions: actions, Parallel: parallel, Rate: 10}
 }
 
 var ofJob = map[string]string{"kube-burner.io/job": "a"}
@@ -30,14 +28,14 @@ var ofJob = map[string]string{"kube-burner.io/job": "a"}
 // TestActions: the order of patches, deletions and reads, the objects that they are for, and
 // what is said where there are none.
 func TestActions(t *testing.T) {
-	merge := spec.Action{Do: spec.Patch, Kind: "Deployment", Labels: map[string]string{"kube-burner.io/job": "a", "half": "1"}, PatchType: "application/merge-patch+json", Text: "spec: {replicas: {{.Iteration}}, n: {{.n}}}\n", File: "p.yml", Variables: json.RawMessage(`{"n":7}`)}
-	l := &spec.Load{Stages: []spec.Stage{
+	merge := Action{Do: Patch, Kind: "Deployment", Labels: map[string]string{"kube-burner.io/job": "a", "half": "1"}, PatchType: "application/merge-patch+json", Text: "spec: {replicas: {{.Iteration}}, n: {{.n}}}\n", File: "p.yml", Variables: json.RawMessage(`{"n":7}`)}
+	l := &Load{Stages: []Stage{
 		burnerStage("a", "x", 1, 3, deploymentText),
 		burnerStage("b", "x", 1, 1, mapText),
 		acting("p", 2, true, merge),
-		acting("s", 2, false, spec.Action{Do: spec.Get, Kind: "Deployment", Labels: ofJob, After: time.Second}),
-		acting("d", 1, false, spec.Action{Do: spec.Remove, Kind: "Deployment", Labels: ofJob, Gone: time.Minute}, spec.Action{Do: spec.Remove, Kind: "Pod", APIVersion: "v1", Labels: ofJob, Gone: time.Minute}),
-		acting("e", 1, false, spec.Action{Do: spec.Remove, Kind: "Deployment", Labels: ofJob}),
+		acting("s", 2, false, Action{Do: Get, Kind: "Deployment", Labels: ofJob, After: time.Second}),
+		acting("d", 1, false, Action{Do: Remove, Kind: "Deployment", Labels: ofJob, Gone: time.Minute}, Action{Do: Remove, Kind: "Pod", APIVersion: "v1", Labels: ofJob, Gone: time.Minute}),
+		acting("e", 1, false, Action{Do: Remove, Kind: "Deployment", Labels: ofJob}),
 	}}
 	l.Stages[2].Wait, l.Stages[3].Wait, l.Stages[3].Between = time.Hour, time.Hour, 2*time.Second
 	p := compile(t, l)
@@ -91,13 +89,13 @@ func TestPatches(t *testing.T) {
 		"application/strategic-merge-patch+json": {"kind: Deployment\napiVersion: apps/v1\nmetadata: {labels: {a: b}}\n", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"labels":{"a":"b"},"uid":"u"}}`},
 		ApplyPatch:                               {"kind: Deployment\napiVersion: apps/v1\n", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d-0-1","uid":"u"}}`},
 	} {
-		p := compile(t, &spec.Load{Stages: []spec.Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("p", 1, true, spec.Action{Do: spec.Patch, Kind: "Deployment", Labels: ofJob, PatchType: media, Text: x.text, File: "p"})}})
+		p := compile(t, &Load{Stages: []Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("p", 1, true, Action{Do: Patch, Kind: "Deployment", Labels: ofJob, PatchType: media, Text: x.text, File: "p"})}})
 		if body, of, err := p.Patch(0, "u"); err != nil || of != media || string(body) != x.want {
 			t.Errorf("%s: %s %s %v", media, body, of, err)
 		}
 	}
 	for text, want := range map[string]string{"{{.no}}": "put no into the object's inputVars", "a: 1\n---\nb: 2\n": "want one document", "{{noSuch}}": "not defined"} {
-		l := &spec.Load{Stages: []spec.Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("p", 1, true, spec.Action{Do: spec.Patch, Kind: "Deployment", Labels: ofJob, PatchType: "application/merge-patch+json", Text: text, File: "p"})}}
+		l := &Load{Stages: []Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("p", 1, true, Action{Do: Patch, Kind: "Deployment", Labels: ofJob, PatchType: "application/merge-patch+json", Text: text, File: "p"})}}
 		if _, err := Compile(t.Context(), l, "r", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p:2: ") {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -109,7 +107,7 @@ func TestRenamedLabels(t *testing.T) {
 	for label, want := range map[string]string{
 		"kube-burner-job": "; kube-burner-job is a label of kube-burner 1, which version 2 calls kube-burner.io/job", "kube-burner-index": "calls kube-burner.io/index", "app": "",
 	} {
-		p := compile(t, &spec.Load{Stages: []spec.Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("d", 1, false, spec.Action{Do: spec.Remove, Kind: "Deployment", Labels: map[string]string{label: "a"}})}})
+		p := compile(t, &Load{Stages: []Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("d", 1, false, Action{Do: Remove, Kind: "Deployment", Labels: map[string]string{label: "a"}})}})
 		if len(p.Notes) != 1 || !strings.HasSuffix(p.Notes[0], want) || want == "" && strings.Contains(p.Notes[0], "kube-burner") {
 			t.Errorf("%s: %q", label, p.Notes)
 		}

@@ -3,8 +3,6 @@ package plan
 import (
 	"errors"
 	"fmt"
-
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 // MaxObjects is how many objects a plan has at most.
@@ -22,7 +20,7 @@ func tooLarge(at string, n int) error {
 
 // bounded refuses a load of too many objects by its counts alone, of which a group's are
 // taken for one object each: nothing is made, in memory either.
-func bounded(l *spec.Load) error {
+func bounded(l *Load) error {
 	all := 0
 	for i := range l.Stages {
 		s := &l.Stages[i]
@@ -49,7 +47,7 @@ func bounded(l *spec.Load) error {
 }
 
 // objects is how many a compiled group makes in all iterations of its stage.
-func (g *group) objects(s *spec.Stage) int {
+func (g *group) objects(s *Stage) int {
 	if g.each == nil {
 		return s.Times(g.of) * max(0, g.of.Count) * len(g.bodies)
 	}

@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 // burnerStage is a job of kube-burner with some templates.
-func burnerStage(name, namespace string, iterations, replicas int, texts ...string) spec.Stage {
-	s := spec.Stage{At: name + ":1", Name: name, Prefix: namespace, Burner: true, Iterations: iterations, PerNamespace: 1, IfExists: spec.Reuse, Single: !strings.HasSuffix(namespace, "-")}
+func burnerStage(name, namespace string, iterations, replicas int, texts ...string) Stage {
+	s := Stage{At: name + ":1", Name: name, Prefix: namespace, Burner: true, Iterations: iterations, PerNamespace: 1, IfExists: Reuse, Single: !strings.HasSuffix(namespace, "-")}
 	for _, text := range texts {
-		s.Groups = append(s.Groups, spec.Group{At: name + ":2", Name: name, Count: replicas, Text: text, File: "t"})
+		s.Groups = append(s.Groups, Group{At: name + ":2", Name: name, Count: replicas, Text: text, File: "t"})
 	}
 	return s
 }
@@ -34,20 +32,20 @@ const (
 // jobs share those of one name.
 func TestNamespaces(t *testing.T) {
 	for name, x := range map[string]struct {
-		stages []spec.Stage
+		stages []Stage
 		want   []string
 	}{
-		"no namespace needed":           {[]spec.Stage{burnerStage("a", "", 1, 2, roleText)}, []string{"ClusterRole r-0-1", "ClusterRole r-0-2"}},
-		"none needed, one named":        {[]spec.Stage{burnerStage("a", "x-", 2, 1, roleText)}, []string{"ClusterRole r-0-1", "ClusterRole r-1-1"}},
-		"each names its own":            {[]spec.Stage{burnerStage("a", "x-", 1, 1, bothText)}, []string{"ConfigMap default/o-0-1", "ClusterRole r-0-1"}},
-		"one of two needs it":           {[]spec.Stage{burnerStage("a", "x-", 1, 1, ownText, mapText)}, []string{"Namespace x-0", "ConfigMap default/o-0-1", "ConfigMap x-0/m-a-0-1"}},
-		"two jobs, one namespace":       {[]spec.Stage{burnerStage("a", "x", 1, 1, mapText), burnerStage("b", "x", 1, 1, mapText)}, []string{"Namespace x", "ConfigMap x/m-a-0-1", "ConfigMap x/m-b-0-1"}},
-		"two jobs, some namespaces":     {[]spec.Stage{burnerStage("a", "x-", 1, 1, mapText), burnerStage("b", "x-", 2, 1, mapText)}, []string{"Namespace x-0", "ConfigMap x-0/m-a-0-1", "Namespace x-1", "ConfigMap x-0/m-b-0-1", "ConfigMap x-1/m-b-1-1"}},
-		"a namespace of a template":     {[]spec.Stage{burnerStage("a", "", 1, 1, newText), burnerStage("b", "shared", 1, 1, mapText)}, []string{"Namespace shared", "ConfigMap shared/m-b-0-1"}},
-		"a kind that is not known":      {[]spec.Stage{burnerStage("a", "", 1, 1, ownedBy)}, []string{"Thing t-1"}},
-		"and one in a job's namespaces": {[]spec.Stage{burnerStage("a", "x-", 1, 1, ownedBy)}, []string{"Namespace x-0", "Thing x-0/t-1"}},
+		"no namespace needed":           {[]Stage{burnerStage("a", "", 1, 2, roleText)}, []string{"ClusterRole r-0-1", "ClusterRole r-0-2"}},
+		"none needed, one named":        {[]Stage{burnerStage("a", "x-", 2, 1, roleText)}, []string{"ClusterRole r-0-1", "ClusterRole r-1-1"}},
+		"each names its own":            {[]Stage{burnerStage("a", "x-", 1, 1, bothText)}, []string{"ConfigMap default/o-0-1", "ClusterRole r-0-1"}},
+		"one of two needs it":           {[]Stage{burnerStage("a", "x-", 1, 1, ownText, mapText)}, []string{"Namespace x-0", "ConfigMap default/o-0-1", "ConfigMap x-0/m-a-0-1"}},
+		"two jobs, one namespace":       {[]Stage{burnerStage("a", "x", 1, 1, mapText), burnerStage("b", "x", 1, 1, mapText)}, []string{"Namespace x", "ConfigMap x/m-a-0-1", "ConfigMap x/m-b-0-1"}},
+		"two jobs, some namespaces":     {[]Stage{burnerStage("a", "x-", 1, 1, mapText), burnerStage("b", "x-", 2, 1, mapText)}, []string{"Namespace x-0", "ConfigMap x-0/m-a-0-1", "Namespace x-1", "ConfigMap x-0/m-b-0-1", "ConfigMap x-1/m-b-1-1"}},
+		"a namespace of a template":     {[]Stage{burnerStage("a", "", 1, 1, newText), burnerStage("b", "shared", 1, 1, mapText)}, []string{"Namespace shared", "ConfigMap shared/m-b-0-1"}},
+		"a kind that is not known":      {[]Stage{burnerStage("a", "", 1, 1, ownedBy)}, []string{"Thing t-1"}},
+		"and one in a job's namespaces": {[]Stage{burnerStage("a", "x-", 1, 1, ownedBy)}, []string{"Namespace x-0", "Thing x-0/t-1"}},
 	} {
-		p := compile(t, &spec.Load{Stages: x.stages})
+		p := compile(t, &Load{Stages: x.stages})
 		var got []string
 		for i := range p.Len() {
 			got = append(got, p.Describe(i))
@@ -56,12 +54,12 @@ func TestNamespaces(t *testing.T) {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-	if _, err := Compile(t.Context(), &spec.Load{Stages: []spec.Stage{burnerStage("a", "", 1, 1, mapText)}}, "r", nil); err == nil || !strings.Contains(err.Error(), "add namespace: NAME to the job") {
+	if _, err := Compile(t.Context(), &Load{Stages: []Stage{burnerStage("a", "", 1, 1, mapText)}}, "r", nil); err == nil || !strings.Contains(err.Error(), "add namespace: NAME to the job") {
 		t.Errorf("%v", err)
 	}
 	// Cluster Loader's projects share a namespace only where they reuse it.
-	project := spec.Stage{At: "f:1", Prefix: "p", Iterations: 1, PerNamespace: 1, IfExists: spec.Fail}
-	if _, err := Compile(t.Context(), &spec.Load{Stages: []spec.Stage{project, project}}, "r", nil); err == nil || !strings.Contains(err.Error(), "would be made twice") {
+	project := Stage{At: "f:1", Prefix: "p", Iterations: 1, PerNamespace: 1, IfExists: Fail}
+	if _, err := Compile(t.Context(), &Load{Stages: []Stage{project, project}}, "r", nil); err == nil || !strings.Contains(err.Error(), "would be made twice") {
 		t.Errorf("%v", err)
 	}
 }
@@ -75,7 +73,7 @@ func TestBurnerNumbers(t *testing.T) {
 	} {
 		s := burnerStage("a", "x", 4, 2, mapText, text)
 		s.Groups[1].Every = 2
-		p := compile(t, &spec.Load{Stages: []spec.Stage{s}, UUID: "u-1"})
+		p := compile(t, &Load{Stages: []Stage{s}, UUID: "u-1"})
 		var names []string
 		for i := range p.Len() {
 			if p.Kind(i).Kind != "Deployment" {
@@ -111,7 +109,7 @@ func TestBurnerNumbers(t *testing.T) {
 // each object.
 func TestSeeded(t *testing.T) {
 	const text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m-{{.Iteration}}-{{.Replica}}}\ndata: {a: '{{randAlphaNum 12}} {{randInt 0 1000000}} {{uuidv4}} {{randBytes 8}}', k: '{{keys (dict \"b\" 1 \"a\" 2 \"c\" 3)}}'}\n"
-	l := &spec.Load{Stages: []spec.Stage{burnerStage("a", "x", 3, 3, text)}}
+	l := &Load{Stages: []Stage{burnerStage("a", "x", 3, 3, text)}}
 	sum := compile(t, l).Sum()
 	for range 3 {
 		if again := compile(t, l).Sum(); again != sum {
@@ -137,7 +135,7 @@ func TestSeeded(t *testing.T) {
 func TestTyped(t *testing.T) {
 	s := burnerStage("a", "x", 1, 1, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: '{{range until .n}}{{.}}{{end}} {{.f}} {{unset .d \"x\" | len}} {{mul .Replica .n}} {{.l}}'}\n")
 	s.Groups[0].Count, s.Groups[0].Variables = 1, json.RawMessage(`{"n":3,"f":1.5,"d":{"x":1,"y":2},"l":[4,5]}`)
-	p := compile(t, &spec.Load{Stages: []spec.Stage{s}})
+	p := compile(t, &Load{Stages: []Stage{s}})
 	var o struct{ Data map[string]string }
 	if err := json.Unmarshal(p.Body(1, nil), &o); err != nil || o.Data["a"] != "012 1.5 1 3 [4 5]" {
 		t.Errorf("%v %v", o, err)
@@ -166,7 +164,7 @@ func TestWaitEach(t *testing.T) {
 	} {
 		s := burnerStage("a", x.namespace, 5, 1, x.text)
 		s.PerNamespace, s.WaitEach = x.perNamespace, time.Minute
-		p := compile(t, &spec.Load{Stages: []spec.Stage{s}})
+		p := compile(t, &Load{Stages: []Stage{s}})
 		var got []string
 		for _, op := range p.Ops {
 			if op.Do == Settle {

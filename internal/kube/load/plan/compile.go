@@ -9,10 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"fettle.dev/fettle/internal/kube/load/skeleton"
-	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/template"
 )
 
 // The variables of each object; those that are generated come behind them.
@@ -27,15 +23,15 @@ const (
 // body is one of the objects that a group makes for each replica.
 type body struct {
 	kind      Kind
-	name      *skeleton.Skeleton
-	namespace *skeleton.Skeleton // nil for that of the iteration
-	text      *skeleton.Skeleton
+	name      *Skeleton
+	namespace *Skeleton // nil for that of the iteration
+	text      *Skeleton
 	scale     scale
 }
 
 // group is a compiled one.
 type group struct {
-	of *spec.Group
+	of *Group
 	// make are the objects for the values of the variables.
 	make      func(values []string) ([]map[string]any, error)
 	generated []generated
@@ -54,7 +50,7 @@ type generated struct {
 
 // compiler is one call of Compile.
 type compiler struct {
-	load  *spec.Load
+	load  *Load
 	run   string
 	kinds Kinds
 	// missing are kinds that the server has not, with where they are asked for.
@@ -62,7 +58,7 @@ type compiler struct {
 }
 
 // source makes the function that makes the objects of a group.
-func (c *compiler) source(s *spec.Stage, g *spec.Group) (*group, error) {
+func (c *compiler) source(s *Stage, g *Group) (*group, error) {
 	out := &group{of: g}
 	switch {
 	case g.Pod != nil || g.Manifest != nil:
@@ -81,7 +77,7 @@ func (c *compiler) source(s *spec.Stage, g *spec.Group) (*group, error) {
 			return []map[string]any{o}, nil
 		}
 	case g.Template != nil:
-		t, err := template.Parse(g.File, g.Template)
+		t, err := ParseObject(g.File, g.Template)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +136,7 @@ func (g *group) differsInText() bool {
 // compile makes the bodies of a group.
 //
 // index is the number of the first of them among the objects of a job of kube-burner.
-func (c *compiler) compile(s *spec.Stage, g *spec.Group, index int) (*group, error) {
+func (c *compiler) compile(s *Stage, g *Group, index int) (*group, error) {
 	out, err := c.source(s, g)
 	if err != nil {
 		return nil, err
@@ -149,7 +145,7 @@ func (c *compiler) compile(s *spec.Stage, g *spec.Group, index int) (*group, err
 		whole := string(g.Pod) + string(g.Manifest) + string(g.Template) + g.Text + string(g.Variables) + fmt.Sprint(g.Parameters) + c.run
 		marks := make([]string, varFirstGenerated+len(out.generated))
 		for i := range marks {
-			marks[i] = skeleton.Mark(whole, i)
+			marks[i] = Mark(whole, i)
 		}
 		if out.bodies, err = c.bodies(s, out, marks, marks, index); err != nil {
 			return nil, err
@@ -166,7 +162,7 @@ func (c *compiler) compile(s *spec.Stage, g *spec.Group, index int) (*group, err
 				continue
 			}
 			values := out.values(c.load.Seed, s, i, r, 0)
-			values[varObject] = skeleton.Mark("", 0)
+			values[varObject] = Mark("", 0)
 			one, err := c.bodies(s, out, values, []string{varObject: values[varObject]}, index)
 			if err != nil {
 				return nil, err
@@ -181,7 +177,7 @@ func (c *compiler) compile(s *spec.Stage, g *spec.Group, index int) (*group, err
 const maxEach = 20_000
 
 // values are those of the variables for one replica; those of an object have its number.
-func (g *group) values(seed uint64, s *spec.Stage, iteration, replica, object int) []string {
+func (g *group) values(seed uint64, s *Stage, iteration, replica, object int) []string {
 	values := make([]string, varFirstGenerated, varFirstGenerated+len(g.generated))
 	values[varJobIteration] = strconv.Itoa(iteration)
 	if g.of.Every > 1 {
@@ -200,7 +196,7 @@ func (g *group) values(seed uint64, s *spec.Stage, iteration, replica, object in
 }
 
 // bodies makes the objects for values, and cuts them at marks, of which "" is none.
-func (c *compiler) bodies(s *spec.Stage, g *group, values, marks []string, index int) ([]body, error) {
+func (c *compiler) bodies(s *Stage, g *group, values, marks []string, index int) ([]body, error) {
 	objects, err := g.make(values)
 	if err != nil {
 		return nil, err
@@ -245,7 +241,7 @@ func (c *compiler) body(o map[string]any, labels map[string]string, number strin
 	}
 	b := body{kind: c.kind(version, kind)}
 	if space, ok := meta["namespace"].(string); ok && space != "" && b.kind.Namespaced {
-		b.namespace = skeleton.Cut([]byte(space), marksOf(marks))
+		b.namespace = Cut([]byte(space), marksOf(marks))
 	}
 	delete(meta, "namespace")
 	addLabels(meta, labels)
@@ -267,8 +263,8 @@ func (c *compiler) body(o map[string]any, labels map[string]string, number strin
 	if err != nil {
 		return body{}, err
 	}
-	b.name = skeleton.Cut([]byte(name), marksOf(marks))
-	b.text = skeleton.Cut(text, marksOf(marks))
+	b.name = Cut([]byte(name), marksOf(marks))
+	b.text = Cut(text, marksOf(marks))
 	return b, nil
 }
 

@@ -10,9 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"fettle.dev/fettle/internal/kube/load/skeleton"
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 // Missing is a kind that the server has not.
@@ -24,7 +21,7 @@ type Missing struct {
 // Plan is what a run does.
 type Plan struct {
 	Run  string
-	Load *spec.Load
+	Load *Load
 	Ops  []Op
 	// Missing are kinds that the server has not, or of which nobody knows without one.
 	Missing []Missing
@@ -46,10 +43,10 @@ type Plan struct {
 }
 
 type stage struct {
-	of         *spec.Stage
+	of         *Stage
 	groups     []*group
 	namespaces []string
-	spaceBody  *skeleton.Skeleton
+	spaceBody  *Skeleton
 	patches    []patch // of its actions
 }
 
@@ -90,8 +87,8 @@ type Op struct {
 	Every    time.Duration
 	Each     bool
 	Timeout  time.Duration
-	Sync     *spec.Sync
-	Action   *spec.Action
+	Sync     *SyncPoint
+	Action   *Action
 	// Acted says that From and To of Settle are actions, whose objects are meant.
 	Acted bool
 	// At is where in the file it is from.
@@ -101,7 +98,7 @@ type Op struct {
 }
 
 // Versions are the apiVersions of the objects of a load, which a server is asked about.
-func Versions(ctx context.Context, load *spec.Load) ([]string, error) {
+func Versions(ctx context.Context, load *Load) ([]string, error) {
 	p, err := Compile(ctx, load, "run", nil)
 	if err != nil {
 		return nil, err
@@ -119,7 +116,7 @@ func Versions(ctx context.Context, load *spec.Load) ([]string, error) {
 // Compile makes the plan of a load for a run. kinds are those of the server, nil where
 // there is none. One of more than MaxObjects objects is ErrTooLarge, one with two objects of
 // one name ErrTwice; a large one takes seconds, and ends with ctx.
-func Compile(ctx context.Context, load *spec.Load, run string, kinds Kinds) (*Plan, error) {
+func Compile(ctx context.Context, load *Load, run string, kinds Kinds) (*Plan, error) {
 	if err := bounded(load); err != nil {
 		return nil, err
 	}
@@ -201,7 +198,7 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 	}
 	if s.Iterations > 0 {
 		for i, name := range st.namespaces {
-			if p.spaces[name] && s.IfExists == spec.Reuse {
+			if p.spaces[name] && s.IfExists == Reuse {
 				continue // a stage before this one makes it
 			}
 			p.put(object{int32(number), -1, int32(i), 0, 0}, namespaceKind)
@@ -270,7 +267,7 @@ func (g *group) elsewhere() bool {
 }
 
 // pauseAfter adds the pause at the end of a stage.
-func (p *Plan) pauseAfter(s *spec.Stage) {
+func (p *Plan) pauseAfter(s *Stage) {
 	if s.After > 0 {
 		p.add(Op{Do: Drain})
 		p.add(Op{Do: Pause, Timeout: s.After, At: s.At})

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 const webTemplate = `{"kind":"Template","apiVersion":"v1","parameters":[{"name":"IDENTIFIER"},{"name":"REPLICAS","value":"2"},{"name":"PASSWORD","generate":"expression","from":"[\\A]{3}[a-z]{4}"},{"name":"NUMBER","generate":"expression","from":"[1-9]{3}"}],
@@ -20,11 +18,11 @@ const webTemplate = `{"kind":"Template","apiVersion":"v1","parameters":[{"name":
  {"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web-${IDENTIFIER}"},"spec":{"replicas":"${{REPLICAS}}","ordinal":"${{IDENTIFIER}}","template":{"spec":{}}}},
  {"apiVersion":"v1","kind":"Secret","metadata":{"name":"s${IDENTIFIER}"},"stringData":{"p":"${PASSWORD}/${IDENTIFIER}"}}]}`
 
-func load(groups ...spec.Group) *spec.Load {
-	return &spec.Load{Seed: 3, Stages: []spec.Stage{{At: "f:1", Prefix: "p", Iterations: 2, PerNamespace: 1, IfExists: spec.Fail, Groups: groups}}}
+func load(groups ...Group) *Load {
+	return &Load{Seed: 3, Stages: []Stage{{At: "f:1", Prefix: "p", Iterations: 2, PerNamespace: 1, IfExists: Fail, Groups: groups}}}
 }
 
-func compile(t *testing.T, l *spec.Load) *Plan {
+func compile(t *testing.T, l *Load) *Plan {
 	t.Helper()
 	p, err := Compile(t.Context(), l, "run-1", nil)
 	if err != nil {
@@ -45,7 +43,7 @@ func bodyOf(t *testing.T, p *Plan, i int) map[string]any {
 }
 
 func TestTemplate(t *testing.T) {
-	p := compile(t, load(spec.Group{At: "f:2", Count: 3, Template: json.RawMessage(webTemplate), File: "t.json"}))
+	p := compile(t, load(Group{At: "f:2", Count: 3, Template: json.RawMessage(webTemplate), File: "t.json"}))
 	if p.Len() != 2+2*3*2 {
 		t.Fatalf("%d objects", p.Len())
 	}
@@ -84,11 +82,11 @@ func TestTemplate(t *testing.T) {
 		}
 		seen[v] = true
 	}
-	again := compile(t, load(spec.Group{At: "f:2", Count: 3, Template: json.RawMessage(webTemplate), File: "t.json"}))
+	again := compile(t, load(Group{At: "f:2", Count: 3, Template: json.RawMessage(webTemplate), File: "t.json"}))
 	if p.Sum() != again.Sum() {
 		t.Error("the same load has two plans")
 	}
-	other := load(spec.Group{At: "f:2", Count: 3, Template: json.RawMessage(webTemplate), File: "t.json"})
+	other := load(Group{At: "f:2", Count: 3, Template: json.RawMessage(webTemplate), File: "t.json"})
 	other.Seed++
 	if compile(t, other).Sum() == p.Sum() {
 		t.Error("another seed makes the same")
@@ -98,7 +96,7 @@ func TestTemplate(t *testing.T) {
 // TestSkeletonsAreRight: what is put together from pieces is what the template makes by
 // itself, also where replicas differ in more than texts.
 func TestSkeletonsAreRight(t *testing.T) {
-	for name, g := range map[string]spec.Group{
+	for name, g := range map[string]Group{
 		"pod":            {Count: 3, Name: "a", Pod: json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"x":"<&>"}}`)},
 		"template":       {Count: 3, Template: json.RawMessage(webTemplate)},
 		"value":          {Count: 3, Template: json.RawMessage(strings.Replace(webTemplate, "${PASSWORD}/${IDENTIFIER}", "${{NUMBER}}", 1))},
@@ -154,7 +152,7 @@ func TestSkeletonsAreRight(t *testing.T) {
 
 func TestSteps(t *testing.T) {
 	pod := json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)
-	l := load(spec.Group{At: "f:2", Count: 5, Name: "a", Pod: pod, Pace: &spec.Pace{Step: 2, Pause: time.Second, Timeout: time.Minute, Delay: 2 * time.Millisecond}, Sync: &spec.Sync{At: "f:9", Server: true, Timeout: time.Minute}})
+	l := load(Group{At: "f:2", Count: 5, Name: "a", Pod: pod, Pace: &Pace{Step: 2, Pause: time.Second, Timeout: time.Minute, Delay: 2 * time.Millisecond}, Sync: &SyncPoint{At: "f:9", Server: true, Timeout: time.Minute}})
 	l.Stages[0].Iterations = 1
 	l.Wait = time.Hour
 	var got []string
@@ -174,7 +172,7 @@ func TestSteps(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	for want, g := range map[string]spec.Group{
+	for want, g := range map[string]Group{
 		"would be made twice (also by f:2); a name in a template that is made more than once needs ${IDENTIFIER}": {Count: 2, Template: json.RawMessage(`{"kind":"Template","apiVersion":"v1","objects":[{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m"}}]}`)},
 		"has no metadata.name":            {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"m"}}`)},
 		"no apiVersion or no kind":        {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","metadata":{"name":"m"}}`)},
@@ -191,7 +189,7 @@ func TestRefused(t *testing.T) {
 // TestMissing: kinds that a server has not are named, also where they are usual ones, and
 // OpenShift's early names are led to their groups.
 func TestMissing(t *testing.T) {
-	l := load(spec.Group{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"kind":"Route","apiVersion":"v1","metadata":{"name":"r"}}`)})
+	l := load(Group{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"kind":"Route","apiVersion":"v1","metadata":{"name":"r"}}`)})
 	p, err := Compile(t.Context(), l, "r", Kinds{namespaceKind})
 	if err != nil {
 		t.Fatal(err)
@@ -210,28 +208,28 @@ func TestMissing(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	pod := json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)
 	two := json.RawMessage(webTemplate)
-	for name, change := range map[string]func(l *spec.Load){
-		"pods":            func(l *spec.Load) { l.Stages[0].Groups[0].Count = 2_000_000_000 },
-		"most pods":       func(l *spec.Load) { l.Stages[0].Groups[0].Count = math.MaxInt },
-		"projects":        func(l *spec.Load) { l.Stages[0].Iterations = 2_000_000_000 },
-		"empty projects":  func(l *spec.Load) { l.Stages[0].Iterations, l.Stages[0].Groups = 2_000_000_000, nil },
-		"their product":   func(l *spec.Load) { l.Stages[0].Iterations, l.Stages[0].Groups[0].Count = 2000, 1001 },
-		"with namespaces": func(l *spec.Load) { l.Stages[0].Groups[0].Count = 1_000_000 },
-		"with two of each": func(l *spec.Load) {
-			l.Stages[0].Groups[0] = spec.Group{At: "f:2", Count: 600_000, Template: two, File: "t"}
+	for name, change := range map[string]func(l *Load){
+		"pods":            func(l *Load) { l.Stages[0].Groups[0].Count = 2_000_000_000 },
+		"most pods":       func(l *Load) { l.Stages[0].Groups[0].Count = math.MaxInt },
+		"projects":        func(l *Load) { l.Stages[0].Iterations = 2_000_000_000 },
+		"empty projects":  func(l *Load) { l.Stages[0].Iterations, l.Stages[0].Groups = 2_000_000_000, nil },
+		"their product":   func(l *Load) { l.Stages[0].Iterations, l.Stages[0].Groups[0].Count = 2000, 1001 },
+		"with namespaces": func(l *Load) { l.Stages[0].Groups[0].Count = 1_000_000 },
+		"with two of each": func(l *Load) {
+			l.Stages[0].Groups[0] = Group{At: "f:2", Count: 600_000, Template: two, File: "t"}
 		},
-		"of two stages": func(l *spec.Load) {
+		"of two stages": func(l *Load) {
 			l.Stages[0].Iterations, l.Stages[0].Groups[0].Count = 1, 1_500_000
 			l.Stages = append(l.Stages, l.Stages[0])
 		},
 	} {
-		l := load(spec.Group{At: "f:2", Count: 1, Name: "a", Pod: pod})
+		l := load(Group{At: "f:2", Count: 1, Name: "a", Pod: pod})
 		change(l)
 		if _, err := Compile(t.Context(), l, "run", nil); !errors.Is(err, ErrTooLarge) || !strings.HasPrefix(err.Error(), "f:") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	l := load(spec.Group{At: "f:2", Count: 10, Name: "a", Pod: pod, Every: math.MaxInt})
+	l := load(Group{At: "f:2", Count: 10, Name: "a", Pod: pod, Every: math.MaxInt})
 	l.Stages[0].PerNamespace = math.MaxInt
 	if p := compile(t, l); p.Len() != 1+10 {
 		t.Errorf("%d objects", p.Len())
@@ -244,7 +242,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func BenchmarkBody(b *testing.B) {
-	p, err := Compile(b.Context(), load(spec.Group{At: "f:2", Count: 1000, Template: json.RawMessage(webTemplate), File: "t.json"}), "r", nil)
+	p, err := Compile(b.Context(), load(Group{At: "f:2", Count: 1000, Template: json.RawMessage(webTemplate), File: "t.json"}), "r", nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -261,7 +259,7 @@ func TestPodsOfJobs(t *testing.T) {
 	for text, want := range map[string]int{
 		`{}`: 1, `{"parallelism":5}`: 5, `{"parallelism":5,"completions":2}`: 2, `{"parallelism":2,"completions":6}`: 2, `{"completions":6}`: 1, `{"parallelism":5,"completions":null}`: 5, `{"parallelism":0,"completions":3}`: 0,
 	} {
-		p, err := Compile(t.Context(), load(spec.Group{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":"j"},"spec":` + text + `}`)}), "r", nil)
+		p, err := Compile(t.Context(), load(Group{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":"j"},"spec":` + text + `}`)}), "r", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 // scale is what of an object decides how many pods it has. Counts that are not set are -1.
@@ -142,7 +140,7 @@ func (p *Plan) rescale(ctx context.Context, st *stage, from int) error {
 		}
 		x := p.actions[i]
 		a := &st.of.Actions[x.number]
-		if a.Do != spec.Patch || !p.mayScale(a) {
+		if a.Do != Patch || !p.mayScale(a) {
 			continue
 		}
 		fields, known := same[made{x.number, x.iteration}]
@@ -167,7 +165,7 @@ func (p *Plan) rescale(ctx context.Context, st *stage, from int) error {
 }
 
 // mayScale reports whether a patch can change how many pods an object has.
-func (p *Plan) mayScale(a *spec.Action) bool {
+func (p *Plan) mayScale(a *Action) bool {
 	of := podKinds[a.Kind]
 	return (of == byReplicas || of == untilCompleted) &&
 		(len(p.Load.Helpers) > 0 || slices.ContainsFunc([]string{"replicas", "parallelism", "completions", "suspend"}, func(s string) bool { return strings.Contains(a.Text, s) }))

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 // TestPods: how many pods an object has at once, and of a Job, how many have ended in the end.
@@ -49,7 +47,7 @@ func TestPatched(t *testing.T) {
 		"JSON patch, remove": {jsonPatch, `[{"op":"remove","path":"/spec/replicas"}]`, 1, []int{1}, 2},
 		"JSON patch, whole":  {jsonPatch, `[{"op":"replace","path":"/spec","value":{"replicas":3}}]`, 1, []int{3}, 3},
 	} {
-		p := compile(t, &spec.Load{Stages: []spec.Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("p", x.iterations, true, spec.Action{Do: spec.Patch, Kind: "Deployment", Labels: ofJob, PatchType: x.media, Text: x.text, File: "p"})}})
+		p := compile(t, &Load{Stages: []Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("p", x.iterations, true, Action{Do: Patch, Kind: "Deployment", Labels: ofJob, PatchType: x.media, Text: x.text, File: "p"})}})
 		for i, want := range x.pods {
 			n, ok := p.Patched(i)
 			if !ok {

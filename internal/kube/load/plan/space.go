@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"fettle.dev/fettle/internal/kube/load/skeleton"
 )
 
 // documents is how many objects a group makes for a replica, the first that it makes.
@@ -60,8 +58,8 @@ func (st *stage) spaces(c *compiler) error {
 	if s.Burner {
 		labels = c.spaceLabels(s.Name, labels)
 	}
-	mark := skeleton.Mark(s.Prefix+c.run+fmt.Sprint(labels, s.Annotations), 0)
-	nameMark := skeleton.Mark(s.Prefix+c.run+fmt.Sprint(labels, s.Annotations)+mark, 1)
+	mark := Mark(s.Prefix+c.run+fmt.Sprint(labels, s.Annotations), 0)
+	nameMark := Mark(s.Prefix+c.run+fmt.Sprint(labels, s.Annotations)+mark, 1)
 	meta := map[string]any{"name": nameMark}
 	for name, value := range labels {
 		label(meta, "labels", name, value)

@@ -8,14 +8,11 @@ import (
 	"hash/fnv"
 	"maps"
 	"strconv"
-
-	"fettle.dev/fettle/internal/kube/load/gotext"
-	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 // text makes the function that makes the objects of a group of a Text.
-func (c *compiler) text(s *spec.Stage, g *spec.Group, out *group) error {
-	t, err := gotext.Parse(g.File, g.Text, Inputs(c.load, g.MissingZero))
+func (c *compiler) text(s *Stage, g *Group, out *group) error {
+	t, err := ParseText(g.File, g.Text, Inputs(c.load, g.MissingZero))
 	if err != nil {
 		return err
 	}
@@ -35,7 +32,7 @@ func (c *compiler) text(s *spec.Stage, g *spec.Group, out *group) error {
 }
 
 // Inputs are what the texts of a load see, which the load has kept.
-func Inputs(l *spec.Load, missingZero bool) gotext.Inputs {
+func Inputs(l *Load, missingZero bool) TextInputs {
 	kept := func(what string, from map[string]string) func(string) (string, error) {
 		return func(name string) (string, error) {
 			if text, ok := from[name]; ok {
@@ -44,7 +41,7 @@ func Inputs(l *spec.Load, missingZero bool) gotext.Inputs {
 			return "", fmt.Errorf("%s %s was not asked for when the file was read", what, name)
 		}
 	}
-	return gotext.Inputs{Helpers: l.Helpers, MissingZero: missingZero, Env: kept("the variable", l.Env), File: kept("the file", l.Files), Now: l.ReadAt}
+	return TextInputs{Helpers: l.Helpers, MissingZero: missingZero, Env: kept("the variable", l.Env), File: kept("the file", l.Files), Now: l.ReadAt}
 }
 
 // Variables makes the function that gives the variables of a text. Each call gives others,
@@ -94,7 +91,7 @@ func typed(value any) any {
 
 // textValues are those that a text of a job sees. Its own variables override the others,
 // but not its numbers.
-func textValues(l *spec.Load, run, job string, iteration, replica int, variables map[string]any) map[string]any {
+func textValues(l *Load, run, job string, iteration, replica int, variables map[string]any) map[string]any {
 	all := map[string]any{"UUID": cmp.Or(l.UUID, run), "RunID": run, "JobName": job}
 	maps.Copy(all, variables)
 	all["Iteration"], all["Replica"] = iteration, replica
@@ -117,18 +114,18 @@ type Text struct {
 	At, File, Text string
 	MissingZero    bool
 	// Render executes the parsed text for each iteration and replica of the stage.
-	Render func(t *gotext.Template) error
+	Render func(t *TextTemplate) error
 }
 
 // Texts are the templates of a stage of a load.
-func Texts(l *spec.Load, s *spec.Stage) []Text {
+func Texts(l *Load, s *Stage) []Text {
 	var all []Text
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		if g.Text == "" {
 			continue
 		}
-		all = append(all, Text{g.At, g.File, g.Text, g.MissingZero, func(t *gotext.Template) error {
+		all = append(all, Text{g.At, g.File, g.Text, g.MissingZero, func(t *TextTemplate) error {
 			if s.Iterations > maxEach || s.Iterations*g.Count > maxEach {
 				return tooMany(s.Iterations * g.Count)
 			}
@@ -150,7 +147,7 @@ func Texts(l *spec.Load, s *spec.Stage) []Text {
 		if a.Text == "" {
 			continue
 		}
-		all = append(all, Text{a.At, a.File, a.Text, a.MissingZero, func(t *gotext.Template) error {
+		all = append(all, Text{a.At, a.File, a.Text, a.MissingZero, func(t *TextTemplate) error {
 			return render(t, l, s.Name, a.At, s.Name, a.Variables, func(each func(values []string) error) error {
 				for n := range min(s.Iterations, maxEach) {
 					if err := each([]string{varReplica: "0", varIteration: strconv.Itoa(n), varJobIteration: strconv.Itoa(n)}); err != nil {
@@ -165,7 +162,7 @@ func Texts(l *spec.Load, s *spec.Stage) []Text {
 }
 
 // render executes a text for each of some values.
-func render(t *gotext.Template, l *spec.Load, of, at, job string, raw json.RawMessage, all func(each func(values []string) error) error) error {
+func render(t *TextTemplate, l *Load, of, at, job string, raw json.RawMessage, all func(each func(values []string) error) error) error {
 	variables, err := Variables(raw)
 	if err != nil {
 		return err
@@ -181,7 +178,7 @@ func render(t *gotext.Template, l *spec.Load, of, at, job string, raw json.RawMe
 // withoutVariable adds to the error of a text for a variable that there is not where such
 // a variable comes from: as in kube-burner, --user-data is for the configuration alone.
 func withoutVariable(err error) error {
-	if name := gotext.MissingKey(err); name != "" {
+	if name := MissingKey(err); name != "" {
 		return fmt.Errorf("%w: put %s into the object's inputVars (%s: VALUE), or defaultMissingKeysWithZero: true into its job", err, name, name)
 	}
 	return err

@@ -1,0 +1,158 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// ErrRefused says that what is at the place of the journal is not fettle's, or
+// that somebody else could have prepared it.
+var ErrRefused = &ui.Sentinel{
+	Text: "refused", Exits: ui.Refused,
+	Remedy: &ui.Remedy{To: "to keep the state elsewhere", OwnState: true},
+}
+
+// own is true for this user's files, readable for those whose content can be
+// believed: root could put anything there anyway.
+func own(uid uint32) bool      { return int(uid) == os.Geteuid() }
+func readable(uid uint32) bool { return uid == 0 || own(uid) }
+
+// checkDir refuses a state directory that somebody else could have prepared.
+func checkDir(dir string, trusted func(uid uint32) bool) (fs.FileInfo, error) {
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	switch {
+	case st.Mode()&fs.ModeSymlink != 0:
+		return nil, fmt.Errorf("state directory %s is a symbolic link: %w; give the directory itself (--state-dir)", dir, ErrRefused)
+	case !st.IsDir():
+		return nil, fmt.Errorf("state directory %s is not a directory: %w", dir, ErrRefused)
+	case !ok || !trusted(sys.Uid):
+		return nil, fmt.Errorf("state directory %s belongs to user %d, not to you (%d): %w", dir, sys.Uid, os.Geteuid(), ErrRefused)
+	case st.Mode().Perm()&0o022 != 0:
+		return nil, fmt.Errorf("state directory %s can be written by others (mode %s): %w; once you trust its content: chmod 0700 %[1]s", dir, host.Octal(st.Mode()), ErrRefused)
+	}
+	return st, nil
+}
+
+// Prepare makes the state directory, or sees that it can be one: fettle's own, or
+// an empty one. Nothing is done to a directory that holds anything else. The
+// error of one that cannot be is ErrRefused.
+func Prepare(dir string) error {
+	st, err := checkDir(dir, own)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := notKernels(dir); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return err
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if _, err := checkDir(dir, own); err != nil {
+			return err
+		}
+		return syncDir(filepath.Dir(dir))
+	}
+	if err != nil {
+		return err
+	}
+	closed := st.Mode().Perm()&0o077 == 0
+	if hasJournal(dir) {
+		if closed {
+			return nil
+		}
+		return os.Chmod(dir, 0o700)
+	}
+	if err := notKernels(dir); err != nil {
+		return err
+	}
+	if err := onlyOurs(dir); err != nil {
+		return err
+	}
+	if !closed {
+		return fmt.Errorf("state directory %s can be read by others (mode %s), and holds no journal yet: %w; chmod 0700 %[1]s, or name one that is not there yet", dir, host.Octal(st.Mode()), ErrRefused)
+	}
+	return nil
+}
+
+// hasJournal is true where a directory has a journal that fettle has written.
+func hasJournal(dir string) bool {
+	f, err := openOwn(filepath.Join(dir, "journal"), unix.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begin := make([]byte, 10)
+	n, _ := f.Read(begin)
+	_, err = strconv.ParseUint(string(begin[:8]), 16, 32)
+	return n == len(begin) && err == nil && string(begin[8:]) == " {" // as encode makes it
+}
+
+// ourNames are what fettle puts into its state directory, and what is in an
+// empty file system.
+var ourNames = text.LazyRegexp(`^(?:journal(?:\..*)?|lock|accepted|daemon|experiment|runs|\.?writers(?:\.new)?|lost\+found)$`)
+
+// onlyOurs refuses a directory with anything in it that is not fettle's.
+func onlyOurs(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !ourNames().MatchString(e.Name()) {
+			return fmt.Errorf("%s holds %s and no journal: it is not fettle's state directory: %w; name one that is empty or not there yet (--state-dir)", dir, e.Name(), ErrRefused)
+		}
+	}
+	return nil
+}
+
+// kernelTrees are where the kernel shows itself, or devices are.
+var kernelTrees = []string{"/proc", "/sys", "/dev"}
+
+// kernelSystems are file systems in which a directory is an object of the
+// kernel's (linux/magic.h).
+var kernelSystems = []int64{
+	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC,
+	unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC, unix.PSTOREFS_MAGIC, unix.EFIVARFS_MAGIC,
+	unix.DEVPTS_SUPER_MAGIC, unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.HUGETLBFS_MAGIC, unix.BINFMTFS_MAGIC,
+	unix.RDTGROUP_SUPER_MAGIC, 0x62656570, // configfs
+}
+
+// notKernels refuses a place that is the kernel's, whatever links lead there.
+func notKernels(dir string) error {
+	at, err := filepath.EvalSymlinks(dir)
+	for up := dir; err != nil && up != filepath.Dir(up); {
+		up = filepath.Dir(up) // the part of the way that is there
+		at, err = filepath.EvalSymlinks(up)
+	}
+	if err != nil {
+		return err
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(at, &s); err != nil {
+		return &fs.PathError{Op: "statfs", Path: at, Err: err}
+	}
+	in := func(tree string) bool { return at == tree || strings.HasPrefix(at, tree+"/") }
+	if slices.ContainsFunc(kernelTrees, in) && !in("/dev/shm") || // which is there for everybody's files
+		slices.Contains(kernelSystems, int64(s.Type)) { //nolint:unconvert // int32 on some machines
+		return fmt.Errorf("state directory %s is among the kernel's own (%s), which keeps no files: %w; name another one with --state-dir", dir, at, ErrRefused)
+	}
+	return nil
+}

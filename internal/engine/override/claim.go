@@ -1,0 +1,328 @@
+// Package override finds who else sets a setting, in the machine's own order, and
+// who wins: sysctl.d and its relatives, the kernel command line, modprobe.d,
+// udev rules, tmpfiles.d, sysfsutils, cpupower, the kubelet, and the files of
+// other tuners (ktune, saptune, TLP). It reads files only; it never runs what
+// they name.
+package override
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Source is the mechanism by which a claim reaches the kernel.
+type Source string
+
+// The sources, in the order in which they act on a machine that boots.
+const (
+	CommandLine Source = "kernel command line"
+	Modprobe    Source = "modprobe.d"
+	Sysctl      Source = "sysctl.d" // sysctl.conf included
+	Udev        Source = "udev rule"
+	Tmpfiles    Source = "tmpfiles.d"
+	Sysfsutils  Source = "sysfsutils"
+	Cpupower    Source = "cpupower"
+	Ktune       Source = "ktune"
+	TuneD       Source = "TuneD" // added by who can read its profiles: Claims.Add
+	Saptune     Source = "saptune"
+	TLP         Source = "TLP"
+	Kubelet     Source = "kubelet"
+)
+
+// Claim is a value that a program or an administrator's file asks for a setting.
+type Claim struct {
+	Setting setting.Setting `json:"setting"` // resolved identity
+	Value   setting.Value   `json:"value"`   // as written; Absent for a line that only takes others back
+	Source  Source          `json:"source"`
+	File    string          `json:"file"`           // the file to edit
+	Via     string          `json:"via,omitempty"`  // the link by which File was found, if there is one
+	Line    int             `json:"line,omitempty"` // from 1; 0 where the wish is built in (the kubelet's)
+	Text    string          `json:"text,omitempty"` // as written
+	// Administrator is true for a file in /etc, /run or /usr/local and for the
+	// kernel command line, false for what a package brings.
+	Administrator bool `json:"administrator"`
+	// When says in words when the value is written.
+	When string `json:"when"`
+	// Void says why the claim has no effect whatever the order: its file is
+	// shadowed, an explicit line beats its pattern, the kernel ignores it.
+	Void string `json:"void,omitempty"`
+	// Shadowed is the file of the same name that hides this claim's file.
+	Shadowed string `json:"shadowed,omitempty"`
+	// Condition is what could not be decided from files alone and must hold
+	// for the claim to take effect (conditions of a udev rule, as written).
+	Condition string `json:"condition,omitempty"`
+
+	order order
+}
+
+// Place is FILE:LINE, as messages name a claim.
+func (c Claim) Place() string {
+	if c.Line > 0 {
+		return fmt.Sprintf("%s:%d", c.File, c.Line)
+	}
+	return c.File
+}
+
+// Before reports whether the claim acts before another one.
+func (c Claim) Before(d Claim) bool { return c.order.compare(d.order) < 0 }
+
+// Add adds the claim of a source that Read does not know, on a resolved setting.
+// Of several of one source the one added last acts last.
+func (c *Claims) Add(d Claim) {
+	c.added++
+	d.order = order{stages[d.Source], 0, c.added}
+	c.direct[d.Setting] = append(c.direct[d.Setting], d)
+}
+
+// Settings lists the settings that a source claims by their own names, sorted.
+func (c *Claims) Settings() []setting.Setting {
+	return slices.SortedFunc(maps.Keys(c.direct), func(a, b setting.Setting) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+// Certain is true for a claim that takes effect without ifs.
+func (c Claim) Certain() bool { return c.Void == "" && c.Condition == "" }
+
+// order is a claim's place in time: the mechanism, the mechanism's own rank,
+// then the order of reading.
+type order struct{ stage, rank, seq int }
+
+func (a order) compare(b order) int {
+	return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.rank, b.rank), cmp.Compare(a.seq, b.seq))
+}
+
+// Problem is a place that could not be read or understood. The machine's own
+// tools skip such a line too, so the claims found beside it hold.
+type Problem struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"` // 0: the file as a whole
+	What string `json:"what"`
+}
+
+func (p Problem) String() string {
+	if p.Line > 0 {
+		return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.What)
+	}
+	return p.File + ": " + p.What
+}
+
+// Claims are all claims of one machine.
+type Claims struct {
+	kinds  setting.Kinds
+	direct map[setting.Setting][]Claim
+	sysctl sysctlOptions
+	added  int // claims by Add
+	// unknown are places that this copy of a machine does not hold, unread those
+	// that are there and were not read, by the source that they belong to.
+	unknown map[Source][]string
+	unread  map[Source][]Problem
+}
+
+// Unread lists the files and directories of a source, or of all, that are there and
+// could not be read, or are larger than such a file is: what they would claim is not
+// known either.
+func (c *Claims) Unread(only ...Source) []Problem {
+	var out []Problem
+	for _, s := range sources {
+		if len(only) == 0 || slices.Contains(only, s.source) {
+			out = append(out, c.unread[s.source]...)
+		}
+	}
+	return out
+}
+
+// Unknown lists the files and directories that a copied machine does not hold:
+// what they would claim is not known, which is more than "nothing". It is empty
+// for a live machine.
+func (c *Claims) Unknown() []string { return c.UnknownFor("") }
+
+// UnknownFor is Unknown without the places that cannot claim a setting of the kind.
+func (c *Claims) UnknownFor(kind string) []string {
+	var out []string
+	for _, s := range sources {
+		if kind == "" || s.reaches == "" || s.reaches == kind {
+			out = append(out, c.unknown[s.source]...)
+		}
+	}
+	return out
+}
+
+// sources is what is read, in the order in which a booting machine acts:
+// modprobe's options come before the command line's because the kernel takes a
+// module parameter's last value and modprobe appends those of /proc/cmdline.
+// systemd-sysctl, udev and systemd-tmpfiles-setup are not ordered against each
+// other except by their usual time; they share hardly a setting. saptune's unit
+// is ordered after TuneD's (saptune.service, After=).
+var sources = []struct {
+	source  Source
+	read    func(*reader)
+	reaches string // the kind of setting, if it sets only one
+}{
+	{Modprobe, readModprobe, "sysfs"},
+	{CommandLine, readCommandLine, ""},
+	{Sysctl, readSysctl, "sysctl"},
+	{Udev, readUdev, ""},
+	{Tmpfiles, readTmpfiles, ""},
+	{Sysfsutils, readSysfsutils, "sysfs"},
+	{Cpupower, readCpupower, "sysfs"},
+	{Ktune, readKtune, ""},
+	{Saptune, readSaptune, ""},
+	{TLP, readTLP, ""},
+	{Kubelet, readKubelet, "sysctl"},
+}
+
+// stages gives a source its place in time.
+var stages = map[Source]int{
+	Modprobe: 1, CommandLine: 2, Sysctl: 3, Udev: 4, Tmpfiles: 5, Sysfsutils: 6, Cpupower: 7, Ktune: 8, TuneD: 9, Saptune: 10, TLP: 11, Kubelet: 12,
+}
+
+// Read reads every source once, or only those named. Places that cannot be read
+// or understood are returned beside the claims of all others.
+func Read(ctx context.Context, h *host.Host, kinds setting.Kinds, only ...Source) (*Claims, []Problem) {
+	r := &reader{host: h, claims: &Claims{kinds: kinds, direct: map[setting.Setting][]Claim{}, unknown: map[Source][]string{}, unread: map[Source][]Problem{}}}
+	for _, s := range sources {
+		if len(only) > 0 && !slices.Contains(only, s.source) {
+			continue
+		}
+		r.source, r.patterns = s.source, 0
+		if err := ctx.Err(); err != nil {
+			r.problem(string(s.source), 0, "not read: "+err.Error())
+			continue
+		}
+		s.read(r)
+	}
+	return r.claims, fewer(r.problems)
+}
+
+// For returns every claim on a setting in the order in which they take effect:
+// claims without effect first, then those that act, so that the last one wins
+// if it has no condition. A claim that a later one on the twin undoes
+// (vm.dirty_bytes after vm.dirty_ratio) is without effect.
+func (c *Claims) For(s setting.Setting) []Claim {
+	s = c.resolve(s)
+	found := c.on(s)
+	if rival, ok := last(c.twin(s), Claim.Certain); ok {
+		for i := range found {
+			switch {
+			case found[i].Void != "":
+			case setting.Zero(found[i].Value):
+				found[i].Void = "0 says that " + rival.Setting.Name + " is the limit (" + rival.Place() + ")"
+			case found[i].order.compare(rival.order) < 0:
+				found[i].Void = "undone by " + rival.Place() + ", which sets " + rival.Setting.Name
+			}
+		}
+	}
+	if rival, brings, ok := c.deciding(s, Claim.Certain); ok {
+		for i := range found {
+			if found[i].Void == "" && !c.kinds.Equal(s, found[i].Value, brings.Value) && (brings.Stays || found[i].order.compare(rival.order) < 0) {
+				found[i].Void = "undone by " + rival.Place() + ", which sets " + rival.Setting.Name
+			}
+		}
+	}
+	sortByEffect(found)
+	return found
+}
+
+func (c *Claims) resolve(s setting.Setting) setting.Setting {
+	if id, err := c.kinds.Resolve(s); err == nil {
+		return id
+	}
+	return s
+}
+
+// on collects the claims on exactly one place, sorted.
+func (c *Claims) on(s setting.Setting) []Claim {
+	found := slices.Clone(c.direct[s])
+	if s.Kind == "sysctl" {
+		found = append(found, c.sysctl.patternsFor(s)...)
+	}
+	sortByEffect(found)
+	return found
+}
+
+// twin collects the claims on the other spelling of a limit; a zero there sets
+// nothing.
+func (c *Claims) twin(s setting.Setting) []Claim {
+	other, ok := c.kinds.Twin(s)
+	if !ok {
+		return nil
+	}
+	return slices.DeleteFunc(c.on(other), func(c Claim) bool { return setting.Zero(c.Value) })
+}
+
+// deciding is the last claim on a setting that decides what this one holds: a second
+// name of the variable, or a switch above it.
+func (c *Claims) deciding(s setting.Setting, ok func(Claim) bool) (rival Claim, brings setting.Decided, found bool) {
+	for _, d := range c.kinds.DecidedBy(s) {
+		claim, any := last(c.on(d), ok)
+		if !any || found && claim.order.compare(rival.order) < 0 {
+			continue
+		}
+		for _, decided := range c.kinds.Decides(d, claim.Value, func(setting.Setting) setting.Value { return setting.Unknown }) {
+			if decided.Setting == s {
+				rival, brings, found = claim, decided, true
+			}
+		}
+	}
+	return rival, brings, found
+}
+
+func sortByEffect(claims []Claim) {
+	slices.SortStableFunc(claims, func(a, b Claim) int {
+		if (a.Void != "") != (b.Void != "") {
+			if a.Void != "" {
+				return -1
+			}
+			return 1
+		}
+		return a.order.compare(b.order)
+	})
+}
+
+// Winner is the claim that decides the value after a boot: the last that takes
+// effect without ifs. A later claim with a Condition may still change the value.
+func (c *Claims) Winner(s setting.Setting) (Claim, bool) { return Winner(c.For(s)) }
+
+// Winner is that of the claims that For has returned.
+func Winner(claims []Claim) (Claim, bool) { return last(claims, Claim.Certain) }
+
+// Administrator is the winner among the sysctl.d and sysctl.conf lines that the
+// administrator wrote (/etc, /run, /usr/local): what goes before a profile, as
+// TuneD's reapply_sysctl has it. TuneD applies /run/sysctl.d, /etc/sysctl.d and
+// /etc/sysctl.conf one after the other; here systemd-sysctl's order decides
+// among them. A vendor's later line does not count, since the profile is
+// written after it.
+//
+// Where the administrator sets the twin instead (vm.dirty_bytes for
+// vm.dirty_ratio), the claim returned is on the twin: its Setting is not s, and
+// writing s would undo it. So it is with a second name of the variable, and with a
+// switch above it. Of the sources it needs Sysctl alone.
+func (c *Claims) Administrator(s setting.Setting) (Claim, bool) {
+	theirs := func(c Claim) bool { return c.Certain() && c.Administrator && c.Source == Sysctl }
+	s = c.resolve(s)
+	own, ok := last(c.on(s), theirs)
+	if ok && setting.Zero(own.Value) && c.kinds.RefusesZero(s) {
+		ok = false // the kernel refuses it, so the line sets nothing
+	}
+	if rival, found := last(c.twin(s), theirs); found && (!ok || setting.Zero(own.Value) || own.order.compare(rival.order) < 0) {
+		return rival, true
+	}
+	if rival, brings, found := c.deciding(s, theirs); found && (!ok || brings.Stays || own.order.compare(rival.order) < 0) {
+		return rival, true
+	}
+	return own, ok
+}
+
+func last(claims []Claim, ok func(Claim) bool) (Claim, bool) {
+	for _, c := range slices.Backward(claims) {
+		if ok(c) {
+			return c, true
+		}
+	}
+	return Claim{}, false
+}

@@ -1,0 +1,318 @@
+package override
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// cmdlineFile is the running kernel's command line.
+const cmdlineFile = "/proc/cmdline"
+
+const (
+	whenKernelStart  = "when the kernel starts"
+	whenKernelSysctl = "by the kernel just before it starts init"
+)
+
+// place is where a parameter of the command line lands.
+type place struct {
+	name  string            // a path of /sys or /proc/sys; may have wildcards
+	value map[string]string // parameter's value to setting's; nil: as it is
+	// since and gone bound the kernels that obey (major, minor); zero: always.
+	since, gone [2]int
+	cut         func(string) string // takes the value out of a longer one
+}
+
+var onOff = map[string]string{"enable": "1", "disable": "0"}
+
+// cmdlineParameters maps the kernel's own parameters to settings, as
+// Documentation/admin-guide/kernel-parameters.txt and the code behind have it.
+// Parameters that set nothing which can be read back (mitigations, skew_tick,
+// audit, rcu_nocbs) are left out; "module.param=value" is general.
+var cmdlineParameters = map[string]place{
+	"transparent_hugepage":       {name: "/sys/kernel/mm/transparent_hugepage/enabled"},                                                   // mm/huge_memory.c
+	"transparent_hugepage_shmem": {name: "/sys/kernel/mm/transparent_hugepage/shmem_enabled"},                                             // mm/shmem.c
+	"elevator":                   {name: "/sys/block/*/queue/scheduler", gone: [2]int{5, 0}},                                              // block/elevator.c
+	"isolcpus":                   {name: "/sys/devices/system/cpu/isolated", cut: isolatedCPUs},                                           // kernel/sched/isolation.c
+	"nohz_full":                  {name: "/sys/devices/system/cpu/nohz_full"},                                                             // the same
+	"intel_pstate":               {name: "/sys/devices/system/cpu/intel_pstate/status", value: drivers},                                   // drivers/cpufreq/intel_pstate.c
+	"amd_pstate":                 {name: "/sys/devices/system/cpu/amd_pstate/status", value: drivers},                                     // drivers/cpufreq/amd-pstate.c
+	"cpufreq.default_governor":   {name: everyPolicy + "scaling_governor", since: [2]int{5, 9}},                                           // drivers/cpufreq/cpufreq.c
+	"cpuidle.governor":           {name: "/sys/devices/system/cpu/cpuidle/current_governor"},                                              // drivers/cpuidle/cpuidle.c
+	"clocksource":                {name: "/sys/devices/system/clocksource/clocksource0/current_clocksource"},                              // kernel/time/clocksource.c
+	"nosmt":                      {name: "/sys/devices/system/cpu/smt/control", value: map[string]string{"": "off", "force": "forceoff"}}, // kernel/cpu.c
+	"numa_balancing":             {name: "/proc/sys/kernel/numa_balancing", value: onOff},                                                 // mm/mempolicy.c
+	"schedstats":                 {name: "/proc/sys/kernel/sched_schedstats", value: onOff},                                               // kernel/sched/core.c
+	"nmi_watchdog":               {name: "/proc/sys/kernel/nmi_watchdog", cut: firstDigit},                                                // kernel/watchdog.c
+	"nowatchdog":                 {name: "/proc/sys/kernel/watchdog", value: map[string]string{"": "0"}},                                  // the same
+	"nosoftlockup":               {name: "/proc/sys/kernel/soft_watchdog", value: map[string]string{"": "0"}},                             // the same
+	"watchdog_thresh":            {name: "/proc/sys/kernel/watchdog_thresh"},                                                              // the same
+	"panic":                      {name: "/proc/sys/kernel/panic"},                                                                        // kernel/panic.c
+	"oops":                       {name: "/proc/sys/kernel/panic_on_oops", value: map[string]string{"panic": "1"}},
+	"panic_on_warn":              {name: "/proc/sys/kernel/panic_on_warn", value: map[string]string{"": "1", "1": "1", "0": "0"}},
+	"norandmaps":                 {name: "/proc/sys/kernel/randomize_va_space", value: map[string]string{"": "0"}}, // mm/memory.c
+	"printk.devkmsg":             {name: "/proc/sys/kernel/printk_devkmsg"},                                        // kernel/printk/printk.c
+
+	// Old names that the kernel turns into sysctls (fs/proc/proc_sysctl.c).
+	"hardlockup_all_cpu_backtrace": {name: "/proc/sys/kernel/hardlockup_all_cpu_backtrace"},
+	"softlockup_all_cpu_backtrace": {name: "/proc/sys/kernel/softlockup_all_cpu_backtrace"},
+	"hung_task_panic":              {name: "/proc/sys/kernel/hung_task_panic"},
+	"softlockup_panic":             {name: "/proc/sys/kernel/softlockup_panic"},
+}
+
+// drivers are the modes that the P-state drivers' status file shows; "disable"
+// leaves no file, and the other words (no_hwp, hwp_only) change something else.
+var drivers = map[string]string{"active": "active", "passive": "passive", "guided": "guided"}
+
+// notModules are prefixes of user space's own parameters ("systemd.unit=").
+var notModules = map[string]bool{
+	"systemd": true, "rd": true, "luks": true, "udev": true, "fsck": true, "quotacheck": true, "plymouth": true,
+	"locale": true, "vconsole": true, "net": true, "ignition": true, "coreos": true, "ostree": true, "cloud-init": true,
+	"console": true, "bootconfig": true,
+}
+
+// readCommandLine reads the running kernel's parameters. What boot loaders hold
+// for the next boot is no claim yet.
+func readCommandLine(r *reader) {
+	text, ok := r.file(cmdlineFile)
+	if !ok {
+		return
+	}
+	pageSize := "" // hugepagesz= before hugepages=
+	for _, p := range parseCommandLine(text) {
+		c := Claim{
+			Source: CommandLine, File: cmdlineFile, Line: 1, Text: p.text, Administrator: true,
+			Value: setting.Text(p.value), When: whenKernelStart,
+		}
+		switch key := strings.ReplaceAll(p.key, "-", "_"); {
+		case p.init:
+			// The kernel does not look here, libkmod (30) does.
+			c.Condition = "modprobe loads the module, which reads the words behind -- too"
+			if p.assigned {
+				r.moduleParameter(c, p)
+			}
+		case strings.HasPrefix(p.key, "sysctl.") || strings.HasPrefix(p.key, "sysctl/"):
+			r.kernelSysctl(c, p)
+		case key == "hugepagesz":
+			pageSize = p.value
+		case key == "hugepages":
+			r.kernelHugePages(c, pageSize, p.value)
+			pageSize = ""
+		default:
+			if known, ok := cmdlineParameters[key]; ok {
+				r.kernelParameter(c, known, p)
+			}
+			r.moduleParameter(c, p)
+		}
+	}
+}
+
+// kernelSysctl is fs/proc/proc_sysctl.c process_sysctl_arg, since 5.8: every
+// dot becomes a slash, slashes stay.
+func (r *reader) kernelSysctl(c Claim, p parameter) {
+	key := normalizeSysctl(strings.ReplaceAll(p.key[len("sysctl."):], ".", "/"))
+	if key == "" || badPath(key) || !p.assigned {
+		r.problem(cmdlineFile, 1, fmt.Sprintf("%q: want sysctl.KEY=VALUE", clip(p.text)))
+		return
+	}
+	if unit.KernelBefore(r.kernelRelease(), 5, 8) {
+		c.Void = "kernels before 5.8 do not read sysctl parameters"
+	}
+	c.When = whenKernelSysctl
+	c.Setting = setting.Setting{Kind: "sysctl", Name: setting.SysctlName("/proc/sys/" + key)}
+	r.add(c, 1) // after all that is set while the kernel starts
+}
+
+func (r *reader) kernelParameter(c Claim, known place, p parameter) {
+	value := p.value
+	if known.cut != nil {
+		value = known.cut(value)
+		if value == "" {
+			return
+		}
+	}
+	if known.value != nil {
+		v, ok := known.value[value]
+		if !ok {
+			return
+		}
+		value = v
+	} else if !p.assigned {
+		return
+	}
+	c.Value = setting.Text(value)
+	switch {
+	case known.gone != [2]int{} && !unit.KernelBefore(r.kernelRelease(), known.gone[0], known.gone[1]):
+		c.Void = fmt.Sprintf("ignored since Linux %d.%d", known.gone[0], known.gone[1])
+	case known.since != [2]int{} && unit.KernelBefore(r.kernelRelease(), known.since[0], known.since[1]):
+		c.Void = fmt.Sprintf("ignored before Linux %d.%d", known.since[0], known.since[1])
+	}
+	r.addPath(c, known.name, 0)
+}
+
+// kernelHugePages reads hugepages=N, or NODE:N,NODE:N, of one page size; an
+// empty size is the default's (mm/hugetlb.c hugepages_setup).
+func (r *reader) kernelHugePages(c Claim, size, value string) {
+	dir := ""
+	if size != "" {
+		kib, ok := PageKiB(size)
+		if !ok {
+			r.problem(cmdlineFile, 1, fmt.Sprintf("hugepagesz=%s: no page size", clip(size)))
+			return
+		}
+		dir = fmt.Sprintf("hugepages/hugepages-%dkB/nr_hugepages", kib)
+	}
+	if !strings.Contains(value, ":") {
+		if dir == "" {
+			r.addPath(c, "/proc/sys/vm/nr_hugepages", 0)
+		} else {
+			r.addPath(c, "/sys/kernel/mm/"+dir, 0)
+		}
+		return
+	}
+	if dir == "" {
+		return // nodes of the default size: the pool has no single place
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		node, n, ok := strings.Cut(part, ":")
+		if _, err := strconv.ParseUint(node, 10, 16); !ok || err != nil {
+			r.problem(cmdlineFile, 1, fmt.Sprintf("hugepages=%s: want NODE:COUNT", clip(value)))
+			return
+		}
+		c.Value = setting.Text(n)
+		r.addPath(c, "/sys/devices/system/node/node"+node+"/"+dir, 0)
+	}
+}
+
+// PageKiB reads the size of a page, in KiB, with the kernel's suffixes (lib/cmdline.c memparse).
+func PageKiB(s string) (uint64, bool) {
+	if s == "" {
+		return 0, false
+	}
+	shift := 0
+	switch s[len(s)-1] | 0x20 {
+	case 'k':
+		shift = 10
+	case 'm':
+		shift = 20
+	case 'g':
+		shift = 30
+	}
+	if shift > 0 {
+		s = s[:len(s)-1]
+	}
+	n, err := strconv.ParseUint(s, 0, 32)
+	return n << shift >> 10, err == nil && n > 0
+}
+
+// moduleParameter is "module.param=value" for a module that is loaded or built
+// in: the kernel takes it for built-in modules, modprobe for the others.
+func (r *reader) moduleParameter(c Claim, p parameter) {
+	module, param, ok := strings.Cut(p.key, ".")
+	if !ok || notModules[module] || module == "" || param == "" || strings.ContainsAny(p.key, "/*?[") {
+		return
+	}
+	if !p.assigned {
+		c.Value = setting.Text("1") // a boolean; kernel/params.c param_set_bool
+	}
+	c.When = "when the kernel starts, or when the module is loaded"
+	r.addPath(c, modulePath(module, param), 0)
+}
+
+// modulePath is a module parameter's file; the kernel's names have underscores.
+func modulePath(module, param string) string {
+	u := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
+	return "/sys/module/" + u(module) + "/parameters/" + u(param)
+}
+
+// kernelRelease is uname -r; empty if unknown.
+func (r *reader) kernelRelease() string {
+	if r.release == nil {
+		b, _ := r.file("/proc/sys/kernel/osrelease")
+		b = strings.TrimSpace(b)
+		r.release = &b
+	}
+	return *r.release
+}
+
+// isolatedCPUs takes the flags off "isolcpus=nohz,domain,2-7".
+func isolatedCPUs(v string) string {
+	for v != "" && (v[0] < '0' || v[0] > '9') {
+		_, rest, _ := strings.Cut(v, ",")
+		v = rest
+	}
+	return v
+}
+
+// firstDigit takes 0 or 1 from "nopanic,1" and its like.
+func firstDigit(v string) string {
+	for f := range strings.SplitSeq(v, ",") {
+		if f == "0" || f == "1" {
+			return f
+		}
+	}
+	return ""
+}
+
+// parameter is one word of the kernel's command line.
+type parameter struct {
+	key, value string
+	assigned   bool // an equals sign was there
+	init       bool // stands behind "--": for init, not for the kernel
+	text       string
+}
+
+// parseCommandLine splits as lib/cmdline.c next_arg does: words end at white
+// space outside double quotes; quotes around the value or the word go; what
+// follows "--" is marked as init's.
+func parseCommandLine(text string) []parameter {
+	var out []parameter
+	init := false
+	isSpace := func(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0xa0 }
+	for i := 0; i < len(text); {
+		if isSpace(text[i]) || text[i] == 0 {
+			i++
+			continue
+		}
+		start, quoted, equals := i, false, -1
+		for ; i < len(text) && text[i] != 0 && (quoted || !isSpace(text[i])); i++ {
+			switch text[i] {
+			case '"':
+				quoted = !quoted
+			case '=':
+				if equals < 0 && i > start {
+					equals = i
+				}
+			}
+		}
+		word := text[start:i]
+		if word == "--" {
+			init = true
+			continue
+		}
+		p := parameter{text: word, key: word, assigned: equals >= 0, init: init}
+		if p.assigned {
+			p.key, p.value = text[start:equals], unquote(text[equals+1:i])
+			if strings.HasPrefix(p.key, `"`) {
+				p.key, p.value = p.key[1:], strings.TrimSuffix(p.value, `"`)
+			}
+		} else {
+			p.key = unquote(word)
+		}
+		if p.key != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// unquote drops an opening double quote and the closing one.
+func unquote(s string) string {
+	if rest, ok := strings.CutPrefix(s, `"`); ok {
+		return strings.TrimSuffix(rest, `"`)
+	}
+	return s
+}

@@ -1,0 +1,179 @@
+package override
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Files of settings are short, and those of a copy may be a stranger's. What is above
+// these bounds is not read, and said to be unknown.
+const (
+	// maxFile is the size of a file, in bytes; the rules of udev that name every
+	// scanner or music player there is have some hundred KiB.
+	maxFile, maxUdevFile = 256 << 10, 1 << 20
+	// maxPatterns is how many patterns of places the files of one source may have: each
+	// is compared with every place.
+	maxPatterns = 256
+	// maxMatches is how many places one of them stands for.
+	maxMatches = 4096
+	// maxProblems is how many lines of a file are told of one by one.
+	maxProblems = 5
+)
+
+// reader collects the claims of one machine.
+type reader struct {
+	host     *host.Host
+	claims   *Claims
+	problems []Problem
+	seq      int
+	source   Source            // that is being read
+	patterns int               // of places, in its files so far
+	release  *string           // the kernel's release, once read
+	wanted   map[string]string // unit to the link that enables it, once listed
+	unlisted bool              // a copy does not record which units are enabled
+}
+
+func (r *reader) problem(file string, line int, what string) {
+	r.problems = append(r.problems, Problem{file, line, what})
+}
+
+// fewer counts the lines of a file after the first few.
+func fewer(problems []Problem) []Problem {
+	var out []Problem
+	of := map[string]int{}
+	var files []string // with more than are told
+	for _, p := range problems {
+		if p.Line > 0 {
+			if of[p.File]++; of[p.File] > maxProblems {
+				if of[p.File] == maxProblems+1 {
+					files = append(files, p.File)
+				}
+				continue
+			}
+		}
+		out = append(out, p)
+	}
+	for _, f := range files {
+		out = append(out, Problem{File: f, What: fmt.Sprintf("and %d more of its lines are not understood", of[f]-maxProblems)})
+	}
+	return out
+}
+
+// file reads a file that need not be there.
+func (r *reader) file(p string) (string, bool) {
+	b, err := r.host.Files.ReadFile(p)
+	if err != nil {
+		r.unreadable(p, err)
+		return "", false
+	}
+	most := maxFile
+	if r.source == Udev {
+		most = maxUdevFile
+	}
+	if len(b) > most {
+		r.unread(p, fmt.Sprintf("not read: it has %s, and a file of settings has at most %s", unit.Size(len(b)).Human(), unit.Size(most).Human()))
+		return "", false
+	}
+	return string(b), true
+}
+
+// unread notes a place that is there and whose claims are not known.
+func (r *reader) unread(p, what string) {
+	r.problem(p, 0, what)
+	if r.claims.unread != nil {
+		r.claims.unread[r.source] = append(r.claims.unread[r.source], Problem{File: p, What: what})
+	}
+}
+
+// unreadable notes why a file or directory gave nothing. That it is not there
+// is an answer; that a copy does not hold it is not.
+func (r *reader) unreadable(p string, err error) {
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		r.notRecorded(p)
+	case !errors.Is(err, fs.ErrNotExist):
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		r.unread(p, "cannot be read: "+err.Error())
+	}
+}
+
+// notRecorded notes a place that a copy does not hold.
+func (r *reader) notRecorded(p string) {
+	if of := r.claims.unknown; of != nil && !slices.Contains(of[r.source], p) {
+		of[r.source] = append(of[r.source], p)
+	}
+}
+
+// pattern counts n patterns of places in a file of the source; false where it has too
+// many by now, which is said once.
+func (r *reader) pattern(file string, n int) bool {
+	before := r.patterns
+	r.patterns += n
+	if before <= maxPatterns && r.patterns > maxPatterns {
+		r.unread(file, fmt.Sprintf("its further patterns are not read: there are more than %d in %s", maxPatterns, r.source))
+	}
+	return r.patterns <= maxPatterns
+}
+
+func (r *reader) exists(p string) bool {
+	_, err := r.host.Files.Lstat(p)
+	return err == nil
+}
+
+// next stamps a claim with its place in time.
+func (r *reader) next(c Claim, rank int) Claim {
+	r.seq++
+	c.order = order{stages[c.Source], rank, r.seq}
+	return c
+}
+
+// add files a claim under the resolved identity of its setting.
+func (r *reader) add(c Claim, rank int) {
+	id, err := r.claims.kinds.Resolve(c.Setting)
+	if err != nil {
+		r.problem(c.File, c.Line, err.Error())
+		return
+	}
+	c.Setting = id
+	c = r.next(c, rank)
+	r.claims.direct[id] = append(r.claims.direct[id], c)
+}
+
+// addPath adds a claim on each existing file below /proc/sys or /sys that a
+// path or pattern names; what is elsewhere is nobody's setting. A path without
+// wildcards need not exist.
+func (r *reader) addPath(c Claim, pattern string, rank int) {
+	paths := []string{pattern}
+	if strings.ContainsAny(pattern, "*?[") {
+		if !r.pattern(c.File, 1) {
+			return
+		}
+		found, err := host.Glob(r.host.Files, goPattern(pattern))
+		if err != nil {
+			r.problem(c.File, c.Line, fmt.Sprintf("pattern %q: %v", pattern, err))
+			return
+		}
+		paths = found[:min(len(found), maxMatches)]
+	}
+	for _, p := range paths {
+		switch {
+		case strings.HasPrefix(p, "/proc/sys/"):
+			c.Setting = setting.Setting{Kind: "sysctl", Name: setting.SysctlName(p)}
+		case strings.HasPrefix(p, "/sys/"):
+			c.Setting = setting.Setting{Kind: "sysfs", Name: p}
+		default:
+			continue
+		}
+		r.add(c, rank)
+	}
+}

@@ -1,0 +1,245 @@
+package override
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// sysctlOptions is systemd-sysctl's table of options (src/sysctl/sysctl.c): one
+// entry per key as normalised, in the order in which they will be written.
+type sysctlOptions struct {
+	explicit map[string]*option // by key without wildcards
+	patterns []sysctlPattern
+}
+
+// option is one key's entry.
+type option struct {
+	value string
+	// excluded: the last line was "-key" without a value. Nothing is written
+	// for the key, not even what a pattern wants.
+	excluded bool
+	rank     int
+	place    string // FILE:LINE of the last line
+}
+
+// sysctlPattern is a line whose key has wildcards.
+type sysctlPattern struct {
+	globs []string
+	key   string
+	claim Claim
+}
+
+const (
+	whenSysctl = "at boot by systemd-sysctl"
+	// /etc/sysctl.conf without a link to it in sysctl.d.
+	whenSysctlConf = "by sysctl -p and sysctl --system; systemd-sysctl itself does not read this file"
+)
+
+// readSysctl reads sysctl.d(5) as systemd-sysctl does: files sorted by name
+// across the directories, later lines replacing earlier ones of the same key,
+// explicit keys going before patterns wherever they stand. /etc/sysctl.conf
+// counts where a link in sysctl.d stands for it (99-sysctl.conf on Debian and
+// RHEL), and last where there is none.
+//
+// procps's sysctl --system takes the same files in the same order but reads
+// /etc/sysctl.conf once more at the end, so that a file called zz.conf loses
+// against it there and wins at boot.
+func readSysctl(r *reader) {
+	t := sysctlTable{reader: r, options: map[string]*option{}}
+	seen := map[string]bool{}
+	for _, f := range r.confFiles("sysctl.d", ".conf") {
+		if f.shadowed == "" {
+			seen[f.path] = true
+		}
+		t.file(f, whenSysctl)
+	}
+	const conf = "/etc/sysctl.conf"
+	real, err := r.host.Files.Resolve(conf)
+	if err != nil {
+		r.unreadable(conf, err)
+	} else if !seen[real] && real != "/dev/null" {
+		f := confFile{path: conf, admin: true}
+		if real != conf {
+			f = confFile{path: real, via: conf, admin: true}
+		}
+		t.file(f, whenSysctlConf)
+	}
+	t.finish()
+}
+
+// sysctlTable builds the options line by line.
+type sysctlTable struct {
+	*reader
+	options map[string]*option // by key, patterns too
+	lines   []tableLine
+	rank    int
+}
+
+type tableLine struct {
+	sysctlLine
+	claim Claim
+	rank  int
+}
+
+func (t *sysctlTable) file(f confFile, when string) {
+	if f.masked {
+		return
+	}
+	text, ok := t.reader.file(f.path)
+	if !ok {
+		return
+	}
+	lines, problems := parseSysctl(text)
+	for _, p := range problems {
+		t.problem(f.path, p.Line, p.What)
+	}
+	for _, l := range lines {
+		c := f.claim(Sysctl, l.line, l.text)
+		c.When = when
+		c.Value = setting.Text(l.value)
+		if l.exclude {
+			c.Value = setting.Absent
+			if c.Void == "" {
+				c.Void = "sets nothing: keeps the key as it is"
+			}
+		}
+		tl := tableLine{sysctlLine: l, claim: c}
+		if f.shadowed == "" {
+			o := t.options[l.key]
+			// A line that repeats the value keeps the place of the first one.
+			if o == nil || o.value != l.value || o.excluded != l.exclude {
+				t.rank++
+				o = &option{value: l.value, excluded: l.exclude, rank: t.rank}
+				t.options[l.key] = o
+			}
+			o.place = c.Place()
+			tl.rank = o.rank
+		}
+		t.lines = append(t.lines, tl)
+	}
+}
+
+// finish files the lines as claims, now that the last line of each key is known.
+func (t *sysctlTable) finish() {
+	out := &t.claims.sysctl
+	out.explicit = map[string]*option{}
+	for _, l := range t.lines {
+		c := l.claim
+		o := t.options[l.key]
+		if c.Void == "" && o.excluded {
+			c.Void = "taken back by " + o.place
+		}
+		if isPattern(l.key) {
+			if globs := t.globs(c.File, l.key); len(globs) > 0 {
+				out.patterns = append(out.patterns, sysctlPattern{globs, l.key, t.next(c, l.rank)})
+			}
+			continue
+		}
+		if o != nil {
+			out.explicit[l.key] = o
+		}
+		c.Setting = setting.Setting{Kind: "sysctl", Name: setting.SysctlName("/proc/sys/" + l.key)}
+		t.add(c, l.rank)
+	}
+}
+
+// globs are the patterns that a key with wildcards stands for; none where there have
+// been too many.
+func (t *sysctlTable) globs(file, key string) []string {
+	if !t.pattern(file, 0) {
+		return nil
+	}
+	globs := expandBraces(key)
+	if !t.pattern(file, len(globs)) {
+		return nil
+	}
+	return globs
+}
+
+// patternsFor returns the claims that patterns make on one sysctl.
+func (o *sysctlOptions) patternsFor(s setting.Setting) []Claim {
+	if len(o.patterns) == 0 {
+		return nil
+	}
+	p, err := setting.SysctlPath(s.Name)
+	if err != nil {
+		return nil
+	}
+	key := strings.TrimPrefix(p, "/proc/sys/")
+	var out []Claim
+	for _, pat := range o.patterns {
+		if !pat.matches(key) {
+			continue
+		}
+		c := pat.claim
+		c.Setting = s
+		if e := o.explicit[key]; e != nil && c.Void == "" {
+			if e.excluded {
+				c.Void = "kept away from this key by " + e.place
+			} else {
+				c.Void = "a pattern; the key itself is set at " + e.place
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func (p sysctlPattern) matches(key string) bool {
+	for _, g := range p.globs {
+		if ok, _ := path.Match(g, key); ok && !hiddenMismatch(g, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// hiddenMismatch: glob(3)'s wildcards do not match a leading dot.
+func hiddenMismatch(pattern, key string) bool {
+	ps, ks := strings.Split(pattern, "/"), strings.Split(key, "/")
+	for i := range min(len(ps), len(ks)) {
+		if strings.HasPrefix(ks[i], ".") && !strings.HasPrefix(ps[i], ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// maxClaimed bounds the keys that Sysctls lists: the files of a copy are hostile
+// input, and a pattern may stand for thousands.
+const maxClaimed = 4096
+
+// Sysctls lists the sysctls that a source claims with effect, by name. A pattern
+// stands for the keys that the machine has.
+func (c *Claims) Sysctls(files host.Files) []setting.Setting {
+	found := map[setting.Setting]bool{}
+	for s, claims := range c.direct {
+		if _, certain := last(claims, Claim.Certain); s.Kind == "sysctl" && certain {
+			found[s] = true
+		}
+	}
+	for _, p := range c.sysctl.patterns {
+		for _, g := range p.globs {
+			paths, err := host.Glob(files, "/proc/sys/"+g)
+			if err != nil {
+				continue // reported when the files were read
+			}
+			for _, p := range paths[:min(len(paths), maxClaimed)] {
+				id, err := c.kinds.Resolve(setting.Setting{Kind: "sysctl", Name: setting.SysctlName(p)})
+				if err != nil || id.Kind != "sysctl" {
+					continue
+				}
+				if _, ok := c.Winner(id); ok {
+					found[id] = true
+				}
+			}
+		}
+	}
+	out := slices.SortedFunc(maps.Keys(found), func(a, b setting.Setting) int { return strings.Compare(a.Name, b.Name) })
+	return out[:min(len(out), maxClaimed)]
+}

@@ -1,0 +1,117 @@
+package override
+
+import (
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// tlpParameters are the parameters of TLP whose files are a fixed place (TLP 1.9,
+// func.d). What it writes for each device of a bus is in tlpMay.
+var tlpParameters = []struct {
+	name  string
+	paths []string
+	value func(string) string // as TLP writes it; nil for as it is; "" writes nothing
+}{
+	{"CPU_SCALING_GOVERNOR", []string{everyPolicy + "scaling_governor"}, nil},
+	{"CPU_SCALING_MIN_FREQ", []string{everyPolicy + "scaling_min_freq"}, notZero},
+	{"CPU_SCALING_MAX_FREQ", []string{everyPolicy + "scaling_max_freq"}, notZero},
+	{"CPU_ENERGY_PERF_POLICY", []string{everyPolicy + "energy_performance_preference"}, nil},
+	{"CPU_MIN_PERF", []string{"/sys/devices/system/cpu/intel_pstate/min_perf_pct"}, nil},
+	{"CPU_MAX_PERF", []string{"/sys/devices/system/cpu/intel_pstate/max_perf_pct"}, nil},
+	{"CPU_BOOST", []string{"/sys/devices/system/cpu/cpufreq/boost"}, nil},
+	{"CPU_BOOST", []string{"/sys/devices/system/cpu/intel_pstate/no_turbo"}, func(v string) string { return map[string]string{"0": "1", "1": "0"}[v] }},
+	{"CPU_HWP_DYN_BOOST", []string{"/sys/devices/system/cpu/intel_pstate/hwp_dynamic_boost"}, nil},
+	{"PLATFORM_PROFILE", []string{"/sys/firmware/acpi/platform_profile"}, firstWord},
+	{"MEM_SLEEP", []string{"/sys/power/mem_sleep"}, nil},
+	{"NMI_WATCHDOG", []string{"/proc/sys/kernel/nmi_watchdog"}, nil},
+	{"MAX_LOST_WORK_SECS", []string{
+		"/proc/sys/vm/dirty_writeback_centisecs", "/proc/sys/vm/dirty_expire_centisecs",
+		"/proc/sys/fs/xfs/age_buffer_centisecs", "/proc/sys/fs/xfs/xfssyncd_centisecs",
+	}, centiseconds},
+	{"DISK_IDLE_SECS", []string{"/proc/sys/vm/laptop_mode"}, nil},
+	{"PCIE_ASPM", []string{"/sys/module/pcie_aspm/parameters/policy"}, nil},
+	{"SOUND_POWER_SAVE", []string{"/sys/module/snd_hda_intel/parameters/power_save"}, nil},
+	{"SATA_LINKPWR", []string{"/sys/class/scsi_host/host*/link_power_management_policy"}, firstWord},
+}
+
+func notZero(v string) string {
+	if v == "0" {
+		return ""
+	}
+	return v
+}
+
+func firstWord(v string) string {
+	first, _, _ := strings.Cut(v, " ")
+	return first
+}
+
+func centiseconds(v string) string {
+	n, err := strconv.Atoi(v)
+	if err != nil || n <= 0 {
+		return ""
+	}
+	return strconv.Itoa(100 * n)
+}
+
+// tlpWhen are the endings of parameters that hold for one source of power.
+var tlpWhen = []struct{ suffix, condition string }{
+	{"_ON_AC", "the machine is on external power (TLP's performance profile)"},
+	{"_ON_BAT", "the machine is on battery (TLP's balanced profile)"},
+	{"_ON_SAV", "TLP's power-saver profile is chosen"},
+	{"", ""},
+}
+
+// readTLP reads TLP's parameters: its defaults, /etc/tlp.d in the order of names,
+// then /etc/tlp.conf; the last line of a parameter holds (TLP 1.9, tlp-readconfs).
+func readTLP(r *reader) {
+	files := []string{"/usr/share/tlp/defaults.conf"}
+	if found, err := host.Glob(r.host.Files, "/etc/tlp.d/*.conf"); err == nil {
+		files = append(files, found...)
+	}
+	files = append(files, "/etc/tlp.conf")
+	type setAt struct {
+		file string
+		sysctlLine
+	}
+	last := map[string]setAt{}
+	for _, f := range files {
+		text, ok := r.file(f)
+		if !ok {
+			continue
+		}
+		for _, a := range parseShellVars(text) {
+			if name, appends := strings.CutSuffix(a.key, "+"); appends {
+				a.key, a.value = name, strings.TrimSpace(last[name].value+" "+a.value)
+			}
+			last[a.key] = setAt{f, a}
+		}
+	}
+	if len(last) == 0 {
+		return
+	}
+	void, condition := r.needsUnit("tlp.service", "this file")
+	if at := last["TLP_ENABLE"]; at.value == "0" {
+		void = "TLP is switched off: TLP_ENABLE=0 in " + at.file
+	}
+	for _, p := range tlpParameters {
+		for _, w := range tlpWhen {
+			at, ok := last[p.name+w.suffix]
+			value := at.value
+			if ok && p.value != nil {
+				value = p.value(value)
+			}
+			if !ok || value == "" {
+				continue
+			}
+			c := Claim{Source: TLP, File: at.file, Line: at.line, Text: at.text, Administrator: strings.HasPrefix(at.file, "/etc/"),
+				Value: setting.Text(value), Void: void, Condition: both(condition, w.condition), When: "by TLP at boot and when the source of power changes"}
+			for _, path := range p.paths {
+				r.addPath(c, path, 0)
+			}
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package override
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Tuner is another program that tunes this machine.
+type Tuner struct {
+	Name string `json:"name"`
+	// Exclusive: tune and daemon refuse while it is in force (one tuner at a
+	// time); it holds the same settings and writes them again. See Conflicts.
+	Exclusive bool   `json:"exclusive"`
+	Unit      string `json:"unit"`
+	Enabled   bool   `json:"enabled"` // starts at boot
+	Running   bool   `json:"running"`
+	Stays     bool   `json:"-"` // it keeps a process, and Running reports whether that runs
+	PID       int    `json:"pid,omitempty"`
+	Profile   string `json:"profile,omitempty"` // what it has in force by its own files
+	Sets      string `json:"sets"`
+	HandOver  string `json:"hand_over"` // the command that takes it out of force
+}
+
+// InForce is true if it acts now or will act at the next boot.
+func (t Tuner) InForce() bool { return t.Running || t.Enabled }
+
+// tuner is what is known of one program.
+type tuner struct {
+	name, unit string
+	comm       string // of its process, at most 15 bytes (TASK_COMM_LEN); empty: it does not stay
+	exclusive  bool
+	// partly: exclusive only where fettle writes what it may set.
+	partly   bool
+	files    []string // its own state: the first that exists says what is in force
+	init     string   // a System V script of old
+	sets     string
+	handOver string
+	// may are patterns of the kernel's files that it may write, beyond
+	// what its files name, * standing for any characters; nil for anything.
+	may []string
+}
+
+// energy are the files of energy preference, boost and the frequency governor.
+var energy = []string{
+	"/sys/devices/system/cpu/cpu*/scaling_*", "/sys/devices/system/cpu/cpu*/energy_perf*", "/sys/devices/system/cpu/cpufreq/boost",
+	"/sys/devices/system/cpu/*_pstate/*", "/sys/firmware/acpi/platform_profile",
+}
+
+// tlpMay is what TLP may write for each device, or without a line in its files
+// (TLP 1.9, func.d).
+var tlpMay = append([]string{
+	"/proc/sys/vm/laptop_mode", "/proc/sys/vm/dirty_*_centisecs", "/proc/sys/fs/xfs/*", "/proc/sys/kernel/nmi_watchdog",
+	"/sys/power/mem_sleep", "/sys/module/pcie_aspm/parameters/policy", "/sys/module/snd_*/parameters/power_save*",
+	"/sys/*/queue/scheduler", "/sys/*/link_power_management_policy", "/sys/*/power/control", "/sys/*/power/autosuspend*",
+	"/sys/*/power_dpm_*", "/sys/*/gt_*_freq_mhz",
+}, energy...)
+
+var tuners = []tuner{
+	{
+		name: "TuneD", unit: "tuned.service", comm: "tuned", exclusive: true,
+		files: []string{"/etc/tuned/active_profile"}, sets: "sysctl, sysfs, disks, CPUs, network devices, boot parameters: whatever its profile names",
+		handOver: "tuned-adm off; systemctl disable --now tuned",
+	},
+	{
+		name: "power-profiles-daemon", unit: "power-profiles-daemon.service", comm: "power-profiles-daemon", exclusive: true,
+		files: []string{"/var/lib/power-profiles-daemon/state.ini"}, sets: "energy preference, platform profile, boost",
+		handOver: "systemctl disable --now power-profiles-daemon",
+		may:      energy,
+	},
+	{
+		name: "numad", unit: "numad.service", comm: "numad", exclusive: true, partly: true,
+		sets: "NUMA placement of processes, kernel.numa_balancing, transparent huge page scanning", handOver: "systemctl disable --now numad",
+		may: []string{"/proc/sys/kernel/numa_balancing", "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs"},
+	},
+	{
+		name: "tuned-ppd", unit: "tuned-ppd.service", comm: "tuned-ppd",
+		files: []string{"/etc/tuned/ppd_base_profile"}, sets: "switches TuneD's profile for the desktop's power menu", handOver: "systemctl disable --now tuned-ppd",
+		may: []string{},
+	},
+	{
+		name: "TLP", unit: "tlp.service", sets: "governor, energy preference, disk and USB power saving, by power source",
+		handOver: "systemctl disable --now tlp",
+		may:      tlpMay,
+	},
+	{
+		name: "saptune", unit: "saptune.service", sets: "sysctl, limits and block devices by SAP notes", handOver: "saptune service takedown",
+	},
+	{
+		name: "auto-cpufreq", unit: "auto-cpufreq.service", comm: "auto-cpufreq", sets: "governor, energy preference, boost",
+		handOver: "systemctl disable --now auto-cpufreq",
+		may:      energy,
+	},
+	{
+		name: "bpftune", unit: "bpftune.service", comm: "bpftune", sets: "network sysctls, by what it watches", handOver: "systemctl disable --now bpftune",
+		may: []string{"/proc/sys/net/*"},
+	},
+	{
+		name: "cpupower", unit: "cpupower.service", sets: "governor and frequency limits, once at boot", handOver: "systemctl disable --now cpupower",
+		may: []string{},
+	},
+	{
+		name: "irqbalance", unit: "irqbalance.service", comm: "irqbalance", sets: "the CPU affinity of interrupts", handOver: "systemctl disable --now irqbalance",
+		may: []string{"/proc/irq/*/smp_affinity", "/proc/irq/*/smp_affinity_list"},
+	},
+	{
+		name: "ktune", unit: "ktune.service", init: "ktune", sets: "sysctls and I/O schedulers of RHEL 6", handOver: "service ktune stop; chkconfig ktune off",
+	},
+}
+
+// Partial reports whether an exclusive tuner holds a few settings only: it is in the
+// way of a plan that writes one of them.
+func (t Tuner) Partial() bool {
+	return slices.ContainsFunc(tuners, func(k tuner) bool { return k.name == t.Name && k.partly })
+}
+
+// Conflicts reports whether nothing else may write these files of the kernel while the
+// tuner is in force: an exclusive one excludes every write, numad those of what it sets.
+func (t Tuner) Conflicts(files []string) bool {
+	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
+	return t.Exclusive && t.InForce() && (i < 0 || !tuners[i].partly || t.MaySet(files))
+}
+
+// MaySet reports whether the tuner may write one of the kernel's files through
+// which a setting can be written (setting.Kinds.KernelFiles). What the tuner's own files
+// name is not considered: those are claims.
+func (t Tuner) MaySet(files []string) bool {
+	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
+	if i < 0 {
+		return false
+	}
+	if tuners[i].may == nil {
+		return len(files) > 0
+	}
+	return slices.ContainsFunc(files, func(f string) bool {
+		return slices.ContainsFunc(tuners[i].may, func(p string) bool { return wildcard(p, f) })
+	})
+}
+
+// wildcard matches text with a pattern whose only special character is *, which
+// stands for any characters, slashes too.
+func wildcard(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	text, ok := strings.CutPrefix(text, parts[0])
+	for _, part := range parts[1:max(1, len(parts)-1)] {
+		_, after, found := strings.Cut(text, part)
+		ok, text = ok && found, after
+	}
+	if len(parts) == 1 {
+		return ok && text == ""
+	}
+	return ok && strings.HasSuffix(text, parts[len(parts)-1])
+}
+
+// Phase describes whether the tuner runs now, or is enabled and not running.
+// known is false where the processes of the machine are not known.
+func (t Tuner) Phase(known bool) string {
+	switch {
+	case t.Running:
+		return "is running"
+	case known && t.Stays:
+		return "is enabled, not running: it starts at the next boot"
+	}
+	return "is enabled"
+}
+
+// Tuners lists the other tuners that are enabled or running, the exclusive ones
+// first. A process counts if it runs as root among the machine's own processes,
+// not in a container's. The error says that processes could not be listed (a
+// copy holds none): then Running is not known, the rest holds.
+func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
+	r := &reader{host: h, claims: &Claims{}}
+	running, err := r.processes(ctx)
+	var out []Tuner
+	for _, t := range tuners {
+		found := Tuner{Stays: t.comm != "", Name: t.name, Exclusive: t.exclusive, Unit: t.unit, Sets: t.sets, HandOver: t.handOver}
+		found.PID = running[t.comm[:min(15, len(t.comm))]]
+		found.Running = found.PID != 0
+		found.Enabled = r.unitEnabled(t.unit) && !r.ours(t.unit)
+		found.Enabled = found.Enabled || t.init != "" && r.initLinked(t.init)
+		if !found.InForce() {
+			continue
+		}
+		for _, f := range t.files {
+			if text, ok := r.file(f); ok {
+				found.Profile = stateOf(text)
+				break
+			}
+		}
+		out = append(out, found)
+	}
+	return out, err
+}
+
+// ours: the unit's name is only an alias of fettle's own unit, which stands in
+// for TuneD's where the package is absent.
+func (r *reader) ours(unit string) bool {
+	real, err := r.host.Files.Resolve(r.unitFile(unit))
+	return err == nil && strings.HasPrefix(path.Base(real), "fettle")
+}
+
+// stateOf is the profile in a state file: its first line, or Profile= of the
+// power-profiles daemon's.
+func stateOf(text string) string {
+	first := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if v, ok := strings.CutPrefix(line, "Profile="); ok {
+			return v
+		}
+		if first == "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "[") {
+			first = line
+		}
+	}
+	return first
+}
+
+// rootOfMachine says of /proc/PID/status that the process is root's and has one
+// PID only (NSpid, since Linux 4.1): it is not inside a container's namespace.
+func rootOfMachine(status string) bool {
+	for line := range strings.Lines(status) {
+		switch f := strings.Fields(line); {
+		case len(f) > 1 && f[0] == "Uid:" && f[1] != "0":
+			return false
+		case len(f) > 2 && f[0] == "NSpid:":
+			return false
+		}
+	}
+	return true
+}
+
+// processes maps the names of root's processes in the machine's PID namespace
+// to the lowest PID that has each, for the names in the table.
+func (r *reader) processes(ctx context.Context) (map[string]int, error) {
+	wanted := map[string]bool{}
+	for _, t := range tuners {
+		if t.comm != "" {
+			wanted[t.comm[:min(15, len(t.comm))]] = true
+		}
+	}
+	out := map[string]int{}
+	entries, err := r.host.Files.ReadDir("/proc")
+	if err != nil {
+		return out, fmt.Errorf("running tuners: %w", err)
+	}
+	pids := 0
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		pids++
+		dir := "/proc/" + e.Name()
+		name := r.processName(dir, wanted)
+		if name == "" || out[name] != 0 && out[name] < pid {
+			continue
+		}
+		if b, err := r.host.Files.ReadFile(dir + "/status"); err == nil && !rootOfMachine(string(b)) {
+			continue
+		}
+		out[name] = pid
+	}
+	if pids == 0 {
+		return out, fmt.Errorf("running tuners: %w", host.ErrNotRecorded)
+	}
+	return out, nil
+}
+
+// processName is a process's name if it is one of the wanted: by comm, or for a
+// script that its interpreter was called with, by the script's name.
+func (r *reader) processName(dir string, wanted map[string]bool) string {
+	b, err := r.host.Files.ReadFile(dir + "/comm")
+	if err != nil {
+		return "" // gone meanwhile
+	}
+	comm := strings.TrimSuffix(string(b), "\n")
+	if wanted[comm] {
+		return comm
+	}
+	if !strings.HasPrefix(comm, "python") && comm != "platform-python" {
+		return ""
+	}
+	b, err = r.host.Files.ReadFile(dir + "/cmdline")
+	if err != nil {
+		return ""
+	}
+	for _, arg := range strings.Split(string(b), "\x00")[1:] {
+		if strings.HasPrefix(arg, "-") {
+			continue
+		}
+		if base := path.Base(arg); wanted[base] {
+			return base
+		}
+		return ""
+	}
+	return ""
+}

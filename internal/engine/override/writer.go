@@ -1,0 +1,226 @@
+package override
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
+)
+
+// ErrNotWatched says that the setting was not watched, so that the last writer is
+// not known.
+var ErrNotWatched = errors.New("writes were not watched")
+
+// ErrNotWritten says that somebody watched and saw no write.
+var ErrNotWritten = errors.New("not written since watching began")
+
+// Write is one write to a setting while the machine ran.
+type Write struct {
+	Time time.Time `json:"time"`
+	// Process is the program's own name (comm): at most 15 bytes; empty where it
+	// had ended before it could be read.
+	Process string `json:"process"`
+	PID     int    `json:"pid"`
+	// Command is the command line, redacted; empty where only the name is known.
+	Command string `json:"command,omitempty"`
+	// UID is the process's effective user; null where it is not known.
+	UID       *int   `json:"uid,omitempty"`
+	Parent    string `json:"parent,omitempty"` // comm of the parent
+	ParentPID int    `json:"parent_pid,omitempty"`
+	Old       string `json:"old"`
+	New       string `json:"new"`
+	Source    string `json:"source"` // who watched
+	// Cut is true where the watcher could not keep the whole name or value.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// Who names the process that wrote, in words.
+func (w Write) Who() string { w.Command, w.Parent, w.ParentPID = "", "", 0; return w.By() }
+
+// By names the process that wrote, with its command line, and its parent, in
+// words.
+func (w Write) By() string {
+	var by string
+	switch {
+	case w.Process != "" && w.Command != "" && w.Command != w.Process:
+		by = fmt.Sprintf("%s (process %d: %s)", w.Process, w.PID, w.Command)
+	case w.Process != "":
+		by = fmt.Sprintf("%s (process %d)", w.Process, w.PID)
+	case w.PID > 0:
+		by = fmt.Sprintf("process %d, which ended before it could be read", w.PID)
+	default:
+		by = "a process outside of fettle's own namespace of processes"
+	}
+	switch {
+	case w.Parent != "":
+		by += fmt.Sprintf(", child of %s (%d)", w.Parent, w.ParentPID)
+	case w.ParentPID > 0:
+		by += fmt.Sprintf(", child of process %d", w.ParentPID)
+	}
+	return by
+}
+
+// Watcher knows who wrote settings; fettle's daemon is one. It returns
+// ErrNotWatched or ErrNotWritten, wrapped with its reason, where it cannot name a
+// write.
+type Watcher interface {
+	LastWrite(context.Context, setting.Setting) (Write, error)
+}
+
+// LastWriter names the newest write to a setting that any watcher saw since the
+// machine started. s is a resolved setting. Where no one watched it returns
+// ErrNotWatched; where somebody did and saw nothing, ErrNotWritten.
+func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Write, error) {
+	var newest Write
+	var reasons []string
+	result := ErrNotWatched
+	for _, w := range watchers {
+		seen, err := w.LastWrite(ctx, s)
+		switch {
+		case err == nil:
+			if newest.Time.IsZero() || seen.Time.After(newest.Time) {
+				newest = seen
+			}
+			result = nil
+		case errors.Is(err, ErrNotWatched):
+			if _, reason, ok := strings.Cut(err.Error(), ErrNotWatched.Error()+": "); ok {
+				reasons = append(reasons, reason)
+			}
+		case result == nil:
+		case errors.Is(err, ErrNotWritten):
+			if errors.Is(result, ErrNotWatched) {
+				result = err
+			}
+		default:
+			result = err
+		}
+	}
+	if errors.Is(result, ErrNotWatched) && len(reasons) > 0 {
+		result = fmt.Errorf("%w: %s", ErrNotWatched, strings.Join(reasons, "; "))
+	}
+	return newest, result
+}
+
+// SysctlLogger reads what sysctl-logger, a BPF program of SUSE's at
+// cgroup/sysctl, has put into the system journal since this boot. It runs
+// journalctl, which only reads; use it in why alone.
+type SysctlLogger struct{ Host *host.Host }
+
+var errNoLogger = fmt.Errorf("%w: sysctl-logger is not there", ErrNotWatched)
+
+// journalLines caps what is read: the newest entries.
+const journalLines = 20000
+
+// LastWrite implements Watcher. Only sysctls are watched.
+func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, error) {
+	if s.Kind != "sysctl" {
+		return Write{}, fmt.Errorf("%w: sysctl-logger sees sysctls only", ErrNotWatched)
+	}
+	p, err := setting.SysctlPath(s.Name)
+	if err != nil {
+		return Write{}, err
+	}
+	if _, err := l.Host.Exec.LookPath("journalctl"); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+			return Write{}, errNoLogger
+		}
+		return Write{}, err
+	}
+	res, err := l.Host.Exec.Run(ctx, host.Command{Argv: []string{
+		"journalctl", "--quiet", "--no-pager", "--boot", "--identifier=sysctl-logger", "--reverse",
+		"--lines=" + strconv.Itoa(journalLines), "--output=json", "--output-fields=MESSAGE,__REALTIME_TIMESTAMP",
+	}, Timeout: 10 * time.Second})
+	if err != nil {
+		return Write{}, fmt.Errorf("reading the journal: %w", err)
+	}
+	if len(res.Stdout) == 0 {
+		return Write{}, errNoLogger // also where there is no journal
+	}
+	return newestWrite(string(res.Stdout), strings.TrimPrefix(p, "/proc/sys/"))
+}
+
+// newestWrite finds the first entry about a key, newest first.
+func newestWrite(journal, key string) (Write, error) {
+	var oldest time.Time
+	for line := range strings.Lines(journal) {
+		var entry struct {
+			Message  json.RawMessage `json:"MESSAGE"`
+			Realtime string          `json:"__REALTIME_TIMESTAMP"` // microseconds since 1970
+		}
+		if json.Unmarshal([]byte(line), &entry) != nil {
+			continue
+		}
+		usec, err := strconv.ParseInt(entry.Realtime, 10, 64)
+		if err != nil {
+			continue
+		}
+		at := time.UnixMicro(usec)
+		oldest = at
+		w, name, ok := parseLoggerLine(journalText(entry.Message))
+		if ok && (name == key || w.Cut && strings.HasPrefix(key, name)) {
+			w.Time = at
+			return w, nil
+		}
+	}
+	if oldest.IsZero() {
+		return Write{}, errNoLogger
+	}
+	return Write{}, fmt.Errorf("%w at %s (sysctl-logger)", ErrNotWritten, oldest.Local().Format("2006-01-02 15:04:05"))
+}
+
+// journalText is a field: a string, or an array of bytes if it is not UTF-8.
+func journalText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var octets []int
+	if json.Unmarshal(raw, &octets) != nil {
+		return ""
+	}
+	b := make([]byte, 0, len(octets))
+	for _, o := range octets {
+		b = append(b, byte(o))
+	}
+	return string(b)
+}
+
+// loggerLine is the line of sysctl-logger.c, handle_ringbuf_event: older
+// releases print "changed", later ones "initiated change of" with the parent.
+var loggerLine = text.LazyRegexp(`^(.*)\[(\d+)\](?:\((.*)\[(\d+)\]\))? (?:changed|initiated change of) (\S+) from (.*)$`)
+
+// parseLoggerLine returns a write and the path below /proc/sys.
+func parseLoggerLine(text string) (Write, string, bool) {
+	text = strings.TrimSuffix(text, "\n")
+	body, _, cut := strings.Cut(text, " (note: truncation")
+	m := loggerLine().FindStringSubmatch(body)
+	if m == nil {
+		return Write{}, "", false
+	}
+	w := Write{Process: m[1], Parent: m[3], Source: "sysctl-logger", Cut: cut}
+	var err1, err2 error
+	w.PID, err1 = strconv.Atoi(m[2])
+	if m[4] != "" {
+		w.ParentPID, err2 = strconv.Atoi(m[4])
+	}
+	i := strings.LastIndex(m[6], " to ")
+	if i < 0 || err1 != nil || err2 != nil {
+		return Write{}, "", false
+	}
+	empty := func(s string) string {
+		if s == "''" {
+			return ""
+		}
+		return s
+	}
+	w.Old, w.New = empty(m[6][:i]), empty(m[6][i+len(" to "):])
+	return w, m[5], true
+}

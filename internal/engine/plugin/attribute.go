@@ -1,0 +1,148 @@
+package plugin
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Lacks is an item for a place that this machine or kernel does not have. Where
+// a copy of a machine does not say whether it has it, the verdict is unknown.
+func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, args ...any) []Item {
+	if s.Kind == "sysfs" && Unrecorded(h, s.Name) {
+		return []Item{Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)}
+	}
+	return []Item{Refuse(s, o, Unsupported, format, args...)}
+}
+
+// LacksFiles is Lacks for what the absence of files says.
+func LacksFiles(h *host.Host, s setting.Setting, o profile.Option, files []string, format string, args ...any) []Item {
+	if Unrecorded(h, files...) {
+		return []Item{Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)}
+	}
+	return []Item{Refuse(s, o, Unsupported, format, args...)}
+}
+
+// Unrecorded reports whether a copy does not say whether one of the files exists.
+func Unrecorded(h *host.Host, files ...string) bool {
+	return slices.ContainsFunc(files, func(file string) bool {
+		_, err := h.Files.Stat(file)
+		return errors.Is(err, host.ErrNotRecorded)
+	})
+}
+
+// BadValue is an item for a value that the option does not take. want names
+// what it takes, with the unit: "a number of KiB".
+func BadValue(s setting.Setting, o profile.Option, want string) []Item {
+	return []Item{Refuse(s, o, Rejected, "%q is no value for %s: want %s", o.Value, o.Name, want)}
+}
+
+// Exists is true where the machine has the path.
+func Exists(h *host.Host, path string) bool {
+	_, err := h.Files.Stat(path)
+	return err == nil
+}
+
+// Attribute reads a kernel attribute without the line end; ok is false where it
+// is not there or cannot be read.
+func Attribute(h *host.Host, path string) (text string, ok bool) {
+	b, err := h.Files.ReadFile(path)
+	if err != nil {
+		return "", false
+	}
+	return strings.TrimSpace(string(b)), true
+}
+
+// Choices reads an attribute that lists words, the active one in brackets, and
+// returns the words without brackets.
+func Choices(h *host.Host, path string) []string {
+	text, _ := Attribute(h, path)
+	words := strings.Fields(text)
+	for i, w := range words {
+		words[i] = strings.TrimSuffix(strings.TrimPrefix(w, "["), "]")
+	}
+	return words
+}
+
+// Modifier takes a leading ">" (only raise) or "<" (only lower) off a value. A
+// value of one character has none.
+func Modifier(value string) (setting.Op, string) {
+	value = strings.TrimSpace(value)
+	if len(value) > 1 {
+		switch op := setting.Op(value[:1]); op {
+		case setting.Raise, setting.Lower:
+			return op, strings.TrimSpace(value[1:])
+		}
+	}
+	return setting.Set, value
+}
+
+// Number plans a whole number between lo and hi into one attribute, with
+// modifiers. want names the range for a person.
+func Number(s setting.Setting, o profile.Option, lo, hi int64, want string) []Item {
+	op, text := Modifier(o.Value)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < lo || n > hi {
+		return BadValue(s, o, want)
+	}
+	it := Want(s, strconv.FormatInt(n, 10), o)
+	it.Change.Op = op
+	return []Item{it}
+}
+
+// Alternatives splits "a|b|c". An empty alternative makes ok false.
+func Alternatives(value string) (words []string, ok bool) {
+	words = strings.Split(value, "|")
+	for i, w := range words {
+		words[i] = strings.TrimSpace(w)
+		if words[i] == "" {
+			return nil, false
+		}
+	}
+	return words, true
+}
+
+// IsGuest is true where the CPU says that a hypervisor is below.
+func IsGuest(h *host.Host) bool {
+	text, _ := Attribute(h, "/proc/cpuinfo")
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "flags" {
+			return slices.Contains(strings.Fields(v), "hypervisor")
+		}
+	}
+	// Other architectures: a guest is known by its device tree or by what
+	// Xen's and KVM's drivers register.
+	return Exists(h, "/sys/hypervisor/type") || Exists(h, "/proc/device-tree/hypervisor")
+}
+
+// HasModule is true where the running kernel has a module of one of these
+// names, loaded or not (modules.dep of depmod(8)).
+func HasModule(h *host.Host, names ...string) bool {
+	release, ok := Attribute(h, "/proc/sys/kernel/osrelease")
+	if !ok {
+		return false
+	}
+	dep, err := h.Files.ReadFile("/lib/modules/" + release + "/modules.dep")
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return ListsModule(dep, name) })
+}
+
+// ListsModule reports whether a list of module files has a module: modules.dep, with what
+// each needs after a colon, or modules.builtin. "-" and "_" are one letter in a name.
+func ListsModule(files []byte, name string) bool {
+	for line := range strings.Lines(string(files)) {
+		file, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		base, _, _ := strings.Cut(file[strings.LastIndexByte(file, '/')+1:], ".ko")
+		if strings.ReplaceAll(base, "-", "_") == strings.ReplaceAll(name, "-", "_") {
+			return true
+		}
+	}
+	return false
+}

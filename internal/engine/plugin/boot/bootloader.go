@@ -1,0 +1,269 @@
+// Package boot is the plug-in for kernel arguments and initrd overlays:
+// GRUB 2 through the distribution's own generator, GRUB with boot loader
+// entries, rpm-ostree and bootc. Nothing of it acts before the next boot.
+package boot
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Bootloader turns [bootloader] sections into changes.
+var Bootloader = plugin.Plugin{
+	Name: "bootloader",
+	Doc:  "adds kernel arguments and initrd overlays, from the next boot on",
+	Options: []plugin.Option{
+		{Name: "grub2_cfg_file", Control: true, Doc: "GRUB's configuration, where it is not in one of its usual places"},
+		{Name: "initrd_dst_img", Control: true, Doc: "name of the overlay in /boot; by default that of the source"},
+		{Name: "initrd_remove_dir", Control: true, Doc: "y, yes, t, true or 1: remove the directory of initrd_add_dir afterwards; it is not brought back by undo"},
+		{Name: "skip_grub_config", Control: true, Doc: "y, yes, t, true or 1: change nothing, only compare cmdline with the running kernel's"},
+		{Name: "initrd_add_img", Doc: "image to add as an overlay; a relative name starts at the profile", Plan: planImage},
+		{Name: "initrd_add_dir", Doc: "directory to make an overlay of; below /tmp or a profile directory", Plan: planDir},
+		cmdlineOption("cmdline"),
+	},
+	Free: func(name string) (plugin.Option, bool) {
+		if !strings.HasPrefix(name, "cmdline") {
+			return plugin.Option{}, false
+		}
+		return cmdlineOption(name), true
+	},
+}
+
+func cmdlineOption(name string) plugin.Option {
+	return plugin.Option{
+		Name: name,
+		Doc:  "kernel arguments: those of all cmdline options of the unit in turn; +ARGS adds, -ARGS takes out what earlier ones added",
+		Plan: planCmdline,
+	}
+}
+
+func isCmdline(o profile.Option) bool { return strings.HasPrefix(o.Name, "cmdline") }
+
+// cmdline puts all cmdline options of a unit together. The operator is what is
+// written, not what a variable brings.
+func cmdline(options []profile.Option) string {
+	var args []string
+	for _, o := range options {
+		if !isCmdline(o) || o.Value == "" {
+			continue
+		}
+		op, rest := byte(0), o.Value
+		switch written := o.Raw; {
+		case written == "":
+		case written[0] == '+' || written[0] == '-':
+			op = written[0]
+		case len(written) > 1 && written[0] == '\\' && strings.IndexByte(`\+-`, written[1]) >= 0:
+			op = '+'
+		}
+		if op != 0 {
+			rest = rest[1:]
+		}
+		words := strings.Fields(rest)
+		if op != '-' {
+			args = append(args, words...)
+			continue
+		}
+		for _, w := range words {
+			kept := args[:0]
+			for _, a := range args {
+				if a != w {
+					kept = append(kept, a)
+				}
+			}
+			args = kept
+		}
+	}
+	text := strings.Join(args, " ")
+	if len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' {
+		text = strings.TrimSpace(text[1 : len(text)-1])
+	}
+	return text
+}
+
+// truth is TuneD's reading of initrd_remove_dir and skip_grub_config.
+func truth(r *plugin.Request, name string) bool {
+	o, ok := r.Option(name)
+	if !ok {
+		return false
+	}
+	switch strings.ToLower(strings.TrimSpace(o.Value)) {
+	case "y", "yes", "t", "true", "1":
+		return true
+	}
+	return false
+}
+
+// planCmdline plans what the boot loader is to have once, at the unit's first
+// cmdline option: they make one command line together.
+func planCmdline(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+	for _, first := range r.Unit.Options {
+		if isCmdline(first) {
+			if first.Name != o.Name {
+				return nil, nil
+			}
+			break
+		}
+	}
+	return planBoot(ctx, r, o)
+}
+
+func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugin.Item, error) {
+	for _, other := range r.Unit.Options {
+		if isCmdline(other) && len(other.Deferred) > 0 {
+			it := plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "grub"}, other, plugin.Deferred, "known when applied: %s", other.Deferred[0].Text)
+			return []plugin.Item{it}, nil
+		}
+	}
+	want := boot{args: cmdline(r.Unit.Options)}
+	image, err := overlay(r)
+	if err != nil {
+		return nil, err
+	}
+	want.initrd = path.Base(image)
+	if image == "" {
+		want.initrd = ""
+	}
+	if strings.ContainsAny(want.args, "\n\x00") {
+		return nil, plugin.Invalid("%q cannot be kernel arguments", want.args)
+	}
+	if want == (boot{}) {
+		return nil, nil
+	}
+	if truth(r, "skip_grub_config") {
+		it := plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "none"}, o, plugin.OK, "skip_grub_config: the boot loader is left alone; the running kernel has them")
+		it.Change.Want = setting.Text(want.args)
+		missing, err := missingArguments(r.Host, want.args)
+		switch {
+		case err != nil:
+			it.Verdict, it.Why = plugin.Unknown, err.Error()
+		case len(missing) > 0:
+			it.Verdict = plugin.NeedsReboot
+			it.Why = "skip_grub_config: the boot loader is left alone; add them yourself, the running kernel lacks " + strings.Join(missing, " ")
+		}
+		return []plugin.Item{it}, nil
+	}
+	l, err := detect(ctx, r.Host, r)
+	var invalid *plugin.InvalidError
+	switch {
+	case errors.As(err, &invalid):
+		return nil, err
+	case errors.Is(err, errNoLoader):
+		return plugin.LacksFiles(r.Host, setting.Setting{Kind: "bootloader", Name: "none"}, o, configs, "%v", err), nil
+	case err != nil:
+		return []plugin.Item{plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "none"}, o, plugin.Unsupported, "%v", err)}, nil
+	}
+	return l.plan(ctx, r, o, want)
+}
+
+// overlay is the path of the initrd overlay that the unit wants; "" for none.
+func overlay(r *plugin.Request) (string, error) {
+	var source string
+	for _, name := range []string{"initrd_add_img", "initrd_add_dir"} { // of both, TuneD takes the later
+		if o, ok := r.Option(name); ok && !plugin.IsNone(o.Value) {
+			source = o.Value
+		}
+	}
+	if source == "" {
+		return "", nil
+	}
+	name := path.Base(strings.TrimSpace(source))
+	if o, ok := r.Option("initrd_dst_img"); ok && !plugin.IsNone(o.Value) {
+		name = strings.TrimSpace(o.Value)
+	}
+	dst := path.Clean(name)
+	if !path.IsAbs(dst) {
+		dst = path.Join("/boot", name)
+	}
+	// Boot loaders name the overlay by its directory entry beside the kernel.
+	if path.Dir(dst) != "/boot" || strings.ContainsAny(dst, " \t\n'\"\\$") {
+		return "", plugin.Invalid("initrd_dst_img: %q is not a plain file name in /boot", name)
+	}
+	return dst, nil
+}
+
+// bootItems follow an overlay where no cmdline option brings them.
+func bootItems(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugin.Item, error) {
+	if slices.ContainsFunc(r.Unit.Options, isCmdline) {
+		return nil, nil // planned there, after the image
+	}
+	return planBoot(ctx, r, o)
+}
+
+func planImage(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+	if plugin.IsNone(o.Value) {
+		return nil, nil
+	}
+	dst, err := overlay(r)
+	if err != nil {
+		return nil, err
+	}
+	source := strings.TrimSpace(o.Value)
+	if !path.IsAbs(source) {
+		source = path.Join(path.Dir(o.Pos.File), source)
+	}
+	s := setting.Setting{Kind: "initrd", Name: dst}
+	if it, refused := noOverlay(r, s, o); refused {
+		return []plugin.Item{it}, nil
+	}
+	if err := profile.Trusted(r.Host, source); err != nil {
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Unusable(err), "%v", err)}, nil
+	}
+	b, err := r.Host.Files.ReadFile(source)
+	if err != nil {
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "%v", err)}, nil
+	}
+	if dir, ok := r.Option("initrd_add_dir"); ok && !plugin.IsNone(dir.Value) {
+		return nil, nil // both: the directory's image replaces this one
+	}
+	more, err := bootItems(ctx, r, o)
+	return append([]plugin.Item{plugin.Want(s, string(b), o)}, more...), err
+}
+
+func planDir(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+	if plugin.IsNone(o.Value) {
+		return nil, nil
+	}
+	dst, err := overlay(r)
+	if err != nil {
+		return nil, err
+	}
+	s := setting.Setting{Kind: "initrd", Name: dst}
+	if it, refused := noOverlay(r, s, o); refused {
+		return []plugin.Item{it}, nil
+	}
+	dir := path.Clean(strings.TrimSpace(o.Value))
+	if err := usableDir(r.Host, dir, r.ProfileDirs); err != nil {
+		// The directory of an overlay that is in place may be gone: it was to
+		// be removed.
+		if now, rerr := r.Kinds.Read(ctx, s); rerr != nil || sourceOf(now.Text) == "" {
+			return []plugin.Item{plugin.Refuse(s, o, plugin.Unusable(err), "%v", err)}, nil
+		}
+	}
+	it := plugin.Want(s, archiveOf+dir, o)
+	if truth(r, "initrd_remove_dir") {
+		it.Change.Want = setting.Text(archiveOf + dir + thenRemoved)
+		it.Why = dir + " is removed afterwards, and undo does not bring it back"
+	}
+	more, err := bootItems(ctx, r, o)
+	return append([]plugin.Item{it}, more...), err
+}
+
+func noOverlay(r *plugin.Request, s setting.Setting, o profile.Option) (plugin.Item, bool) {
+	switch {
+	case truth(r, "skip_grub_config"):
+		return plugin.Refuse(s, o, plugin.Refused, "skip_grub_config: nothing would load it"), true
+	case isOSTree(r.Host):
+		return plugin.Refuse(s, o, plugin.Unsupported, "rpm-ostree and bootc have no initrd overlays"), true
+	}
+	if _, err := r.Host.Files.Stat("/sys/firmware/opal"); err == nil {
+		return plugin.Refuse(s, o, plugin.Unsupported, "Petitboot does not load initrd overlays"), true
+	}
+	return plugin.Item{}, false
+}

@@ -1,0 +1,194 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Kinds are the kinds of setting that this plug-in adds:
+//
+//	bootloader:grub:CFG    the arguments in fettle's part of GRUB's defaults; CFG is generated
+//	bootloader:grubenv     the arguments in GRUB's environment block, for boot loader entries
+//	bootloader:rpm-ostree  every argument of the default deployment
+//	bootloader:bootc       the arguments of bootc's source "fettle"
+//	bootfile:/PATH         a whole file that is read at boot
+//	initrd:/boot/NAME      an initrd overlay: its bytes, or "archive of DIR"
+func Kinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{
+		"bootloader": kind{h},
+		"bootfile":   setting.NewFile(h, setting.Reboot),
+		"initrd":     initrd{setting.NewFile(h, setting.Reboot), h},
+	}
+}
+
+// boot is what fettle adds to a boot loader.
+type boot struct {
+	args   string
+	initrd string // a name in /boot; "" for none
+}
+
+// text is a boot as a value: the arguments, and the overlay in a second line.
+func (b boot) text() string {
+	if b.initrd == "" {
+		return b.args
+	}
+	return b.args + "\ninitrd=" + b.initrd
+}
+
+func parseBoot(text string) (boot, error) {
+	args, more, two := strings.Cut(text, "\n")
+	if !two {
+		return boot{args: args}, nil
+	}
+	name, ok := strings.CutPrefix(more, "initrd=")
+	if !ok || strings.ContainsAny(name, "\n/ ") {
+		return boot{}, fmt.Errorf("boot loader value %q: want arguments, and initrd=NAME in a second line", text)
+	}
+	return boot{args, name}, nil
+}
+
+// loader is one way to hand arguments to the next boot.
+type loader interface {
+	plan(ctx context.Context, r *plugin.Request, o profile.Option, want boot) ([]plugin.Item, error)
+	read(ctx context.Context) (setting.Value, error)
+	write(ctx context.Context, v setting.Value) error
+}
+
+var errNoLoader = errors.New("no boot loader that fettle knows: GRUB 2, GRUB with boot loader entries, rpm-ostree or bootc")
+
+// detect finds the loader that is in charge. bootc comes first where it keeps
+// arguments by source, because it rewrites what rpm-ostree would have set.
+func detect(ctx context.Context, h *host.Host, r *plugin.Request) (loader, error) {
+	if isOSTree(h) {
+		if b := (bootc{h}); b.keepsSources(ctx) {
+			return b, nil
+		}
+		return rpmOSTree{h}, nil
+	}
+	cfg := ""
+	if o, ok := r.Option("grub2_cfg_file"); ok && !plugin.IsNone(o.Value) {
+		cfg = path.Clean(strings.TrimSpace(o.Value))
+		if !path.IsAbs(cfg) {
+			return nil, plugin.Invalid("grub2_cfg_file: %q is not an absolute path", o.Value)
+		}
+	} else if usesEntries(h) {
+		return grubEnv{h}, nil
+	}
+	g := grub{h, cfg}
+	if cfg == "" {
+		g.cfg = findConfig(h)
+	}
+	if g.cfg == "" {
+		if _, err := h.Files.Stat("/boot/loader/entries"); err == nil {
+			return nil, errors.New("boot loader entries without GRUB (systemd-boot, zipl): fettle does not edit them; add the arguments to /etc/kernel/cmdline")
+		}
+		return nil, errNoLoader
+	}
+	return g, nil
+}
+
+func isOSTree(h *host.Host) bool {
+	_, err := h.Files.Lstat("/run/ostree-booted")
+	return err == nil
+}
+
+type kind struct{ host *host.Host }
+
+func (k kind) loader(s setting.Setting) (loader, error) {
+	switch cfg, isGrub := strings.CutPrefix(s.Name, "grub:"); {
+	case isGrub && path.IsAbs(cfg) && path.Clean(cfg) == cfg:
+		return grub{k.host, cfg}, nil
+	case s.Name == "grubenv":
+		return grubEnv{k.host}, nil
+	case s.Name == "rpm-ostree":
+		return rpmOSTree{k.host}, nil
+	case s.Name == "bootc":
+		return bootc{k.host}, nil
+	}
+	return nil, fmt.Errorf("%s: want bootloader:grub:/PATH, :grubenv, :rpm-ostree or :bootc", s)
+}
+
+// Files are those of GRUB: fettle's part of the defaults and what is generated
+// of it, or the environment block.
+func (k kind) Files(s setting.Setting) []string {
+	l, _ := k.loader(s)
+	switch l := l.(type) {
+	case grub:
+		return []string{l.place(), l.cfg}
+	case grubEnv:
+		if file, err := l.file(); err == nil {
+			return []string{file}
+		}
+	}
+	return nil
+}
+
+func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
+	_, err := k.loader(s)
+	return s, err
+}
+
+func (k kind) Read(ctx context.Context, s setting.Setting) (setting.Value, error) {
+	l, err := k.loader(s)
+	if err != nil {
+		return setting.Value{}, err
+	}
+	return l.read(ctx)
+}
+
+func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
+	l, err := k.loader(s)
+	if err != nil {
+		return err
+	}
+	return l.write(ctx, v)
+}
+
+// Equal takes an overlay that is named but empty, as TuneD leaves it, for none.
+func (kind) Equal(a, b setting.Value) bool {
+	return strings.TrimSuffix(a.Text, "\ninitrd=") == strings.TrimSuffix(b.Text, "\ninitrd=")
+}
+
+func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
+func (kind) Lifetime() setting.Lifetime                { return setting.Reboot }
+
+// Effect compares with the command line of the running kernel.
+func (k kind) Effect(_ context.Context, _ setting.Setting, want setting.Value) (plugin.Verdict, string) {
+	b, err := parseBoot(want.Text)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	missing, err := missingArguments(k.host, b.args)
+	switch {
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	case len(missing) > 0:
+		return plugin.NeedsReboot, "the running kernel was started without " + strings.Join(missing, " ")
+	}
+	return plugin.OK, ""
+}
+
+// missingArguments are those that /proc/cmdline does not have.
+func missingArguments(h *host.Host, args string) ([]string, error) {
+	b, err := h.Files.ReadFile("/proc/cmdline")
+	if err != nil {
+		return nil, err
+	}
+	now := strings.Fields(string(b))
+	var missing []string
+	for _, a := range strings.Fields(args) {
+		if !slices.Contains(now, a) && !slices.Contains(missing, a) {
+			missing = append(missing, a)
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,159 @@
+// Package cpu is the plug-in for frequency scaling, energy preferences and idle
+// latency of the processors.
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+)
+
+const (
+	cpuDir     = "/sys/devices/system/cpu"
+	cpufreqDir = cpuDir + "/cpufreq"
+	pstateDir  = cpuDir + "/intel_pstate"
+)
+
+// CPU is the table entry. The order of the options matters: the kernel
+// accepts an energy preference only under a governor that leaves it free, and
+// no_turbo has the last word over boost.
+var CPU = plugin.Plugin{
+	Name:       "cpu",
+	Doc:        "sets frequency governor, energy preferences and boost per CPU, and the latency that idle states may cost",
+	Devices:    devices,
+	DevicePath: func(device string) string { return cpuDir + "/" + device },
+	Dynamic:    dynamic,
+	Options: []plugin.Option{
+		{Name: "load_threshold", Default: "0.2", Control: true,
+			Doc: "load average of one minute below which dynamic tuning allows latency_high; without effect once force_latency or pm_qos_resume_latency_us is given; only from the first unit of this type"},
+		{Name: "latency_low", Default: "100", Control: true,
+			Doc: "wake-up latency that dynamic tuning allows under load: microseconds, or another form of force_latency; None for no limit"},
+		{Name: "latency_high", Default: "1000", Control: true,
+			Doc: "wake-up latency that dynamic tuning allows at rest: microseconds, or another form of force_latency; None for no limit"},
+		{Name: "force_latency", Plan: planForceLatency,
+			Doc: "longest wake-up latency of an idle state, held while the profile is on: microseconds, cstate.id:N, cstate.name:NAME (both also as _no_zero, which passes over 0), None for no limit, or alternatives a|b; only from the first unit of this type"},
+		{Name: "min_perf_pct", Plan: planPerfPct,
+			Doc: "lower performance limit of intel_pstate, in percent of the highest (0 to 100); only from the first unit of this type"},
+		{Name: "max_perf_pct", Plan: planPerfPct,
+			Doc: "upper performance limit of intel_pstate, in percent of the highest (0 to 100); only from the first unit of this type"},
+		{Name: "no_turbo", Plan: planNoTurbo,
+			Doc: "whether intel_pstate keeps to the nominal frequency: 1 or 0; only from the first unit of this type"},
+		{Name: "governor", PerDevice: true, Plan: planGovernor,
+			Doc: "cpufreq governor such as performance, powersave or schedutil, or alternatives a|b of which the first that the CPU offers is taken"},
+		{Name: "energy_perf_bias", PerDevice: true, Plan: planBias,
+			Doc: "hint of Intel processors: performance, balance-performance, normal, balance-power, power (also powersave), or 0 (speed) to 15 (saving), or alternatives a|b"},
+		{Name: "pm_qos_resume_latency_us", PerDevice: true, Plan: planResumeLatency,
+			Doc: "longest wake-up latency of this CPU's idle states, in microseconds: 0 allows all states, n/a none; the cstate forms of force_latency are taken too"},
+		{Name: "boost", PerDevice: true, Plan: planBoost,
+			Doc: "whether the CPU may go above its nominal frequency: 1 or 0; on intel_pstate this is no_turbo the other way round"},
+		{Name: "energy_performance_preference", PerDevice: true, Plan: planEPP,
+			Doc: "preference of intel_pstate and amd-pstate: a word that the CPU offers (performance, balance_performance, balance_power, power), or 0 (speed) to 255 (saving), or alternatives a|b"},
+		{Name: "sampling_down_factor", PerDevice: true, Plan: planSamplingDown,
+			Doc: "how many sampling periods the ondemand (1 to 100000) or conservative (1 to 10) governor stays at the highest frequency"},
+	},
+}
+
+// devices lists the CPUs of the machine, those that are offline included.
+func devices(_ context.Context, h *host.Host) ([]string, error) {
+	entries, err := h.Files.ReadDir(cpuDir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if n := strings.TrimPrefix(e.Name(), "cpu"); n != e.Name() && n != "" && strings.Trim(n, "0123456789") == "" {
+			out = append(out, e.Name())
+		}
+	}
+	if len(out) == 0 { // each machine has one: this is a copy without its entry
+		return nil, fmt.Errorf("%s lists no CPU: %w", cpuDir, host.ErrNotRecorded)
+	}
+	plugin.SortDevices(out)
+	return out, nil
+}
+
+// offline is true for a CPU that is switched off: it has no settings, and gets
+// them when it comes back.
+func offline(h *host.Host, cpu string) bool {
+	online, ok := plugin.Attribute(h, cpuDir+"/"+cpu+"/online")
+	return ok && online == "0"
+}
+
+// policy is an attribute of the CPU's cpufreq policy. CPUs that share a clock
+// share a policy.
+func policy(h *host.Host, cpu, attribute string) string {
+	own := cpufreqDir + "/policy" + strings.TrimPrefix(cpu, "cpu")
+	shared := cpuDir + "/" + cpu + "/cpufreq"
+	if !plugin.Exists(h, own) && plugin.Exists(h, shared) {
+		return shared + "/" + attribute
+	}
+	return own + "/" + attribute
+}
+
+// lacks is what is said of an option that a CPU does not have: of the first CPU
+// only, where that one lacks it as well, so that a machine without frequency
+// scaling is told so in one sentence and not in one for each CPU. Only then why
+// is asked: what it looks at grows with the number of CPUs.
+func lacks(r *plugin.Request, o profile.Option, device string, place func(h *host.Host, cpu string) string, why func(*host.Host) string) []plugin.Item {
+	for _, first := range r.Devices {
+		if offline(r.Host, first) {
+			continue
+		}
+		if first != device && !plugin.Exists(r.Host, place(r.Host, first)) {
+			return nil
+		}
+		break
+	}
+	return plugin.Lacks(r.Host, plugin.Sysfs(place(r.Host, device)), o, "%s", why(r.Host))
+}
+
+// policyPlace is a place for lacks.
+func policyPlace(attribute string) func(h *host.Host, cpu string) string {
+	return func(h *host.Host, cpu string) string { return policy(h, cpu, attribute) }
+}
+
+// powerPlace is an attribute of the CPU's own device.
+func powerPlace(attribute string) func(h *host.Host, cpu string) string {
+	return func(_ *host.Host, cpu string) string { return cpuDir + "/" + cpu + "/power/" + attribute }
+}
+
+// driver is the frequency driver of the machine, such as "acpi-cpufreq".
+func driver(h *host.Host) string {
+	entries, err := h.Files.ReadDir(cpufreqDir)
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		if name, ok := plugin.Attribute(h, cpufreqDir+"/"+e.Name()+"/scaling_driver"); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// needs says why a machine does not have what only some frequency drivers have.
+func needs(drivers string) func(*host.Host) string {
+	return func(h *host.Host) string {
+		switch name := driver(h); {
+		case name == "intel_pstate":
+			return "these CPUs do not manage their frequency in hardware (HWP)"
+		case name != "":
+			return "only " + drivers + " has it, and the frequency driver of this machine is " + name
+		}
+		return noScaling(h)
+	}
+}
+
+func always(why string) func(*host.Host) string { return func(*host.Host) string { return why } }
+
+// noScaling says why a machine has no frequency scaling.
+func noScaling(h *host.Host) string {
+	if plugin.IsGuest(h) {
+		return "this machine is a guest, and its hypervisor decides on the frequency of the CPUs"
+	}
+	return "the kernel has no frequency driver for these CPUs, or the firmware keeps the frequency to itself"
+}

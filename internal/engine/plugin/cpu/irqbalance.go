@@ -1,0 +1,233 @@
+// irqbalance is the plug-in that keeps irqbalance(1) off some CPUs: one
+// assignment in its environment file, every other byte as it was.
+
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// IRQBalance turns [irqbalance] sections into changes.
+var IRQBalance = plugin.Plugin{
+	Name: "irqbalance",
+	Doc:  "keeps irqbalance off some CPUs and restarts it where it runs",
+	Options: []plugin.Option{{
+		Name: "banned_cpus",
+		Doc:  "CPU list for " + irqbalanceVariable + " (irqbalance(1)); present CPUs only",
+		Plan: planIRQBalance,
+	}},
+}
+
+const irqbalanceVariable = "IRQBALANCE_BANNED_CPULIST"
+
+// files are where distributions keep irqbalance's environment: Red Hat and
+// SUSE, Debian.
+var files = []string{"/etc/sysconfig/irqbalance", "/etc/default/irqbalance"}
+
+func fileOf(h *host.Host) string {
+	for _, f := range files {
+		if st, err := h.Files.Stat(f); err == nil && st.Mode().IsRegular() {
+			return f
+		}
+	}
+	return ""
+}
+
+func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+	text := strings.TrimSpace(o.Value)
+	cpus, err := profile.ParseCPUs(text)
+	if err != nil {
+		return nil, plugin.Invalid("%v", err)
+	}
+	if cpus.IsEmpty() && strings.Trim(text, `"'`) != "" {
+		return nil, plugin.Invalid("%q names no CPU", o.Value)
+	}
+	file := fileOf(r.Host)
+	s := setting.Setting{Kind: "irqbalance", Name: file}
+	if file == "" {
+		s.Name = files[len(files)-1]
+		return plugin.LacksFiles(r.Host, s, o, files, "irqbalance is not installed: neither %s exists", strings.Join(files, " nor ")), nil
+	}
+	if b, err := r.Host.Files.ReadFile("/sys/devices/system/cpu/present"); err == nil {
+		present, err := unit.ParseCPUList(strings.TrimSpace(string(b)))
+		if beyond := cpus.Minus(present); err == nil && !beyond.IsEmpty() {
+			return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "the machine has CPUs %s, not %s", present, beyond)}, nil
+		}
+	}
+	return []plugin.Item{plugin.Want(s, cpus.String(), o)}, nil
+}
+
+// IRQBalanceKinds are the kinds of setting that this plug-in adds:
+//
+//	irqbalance:FILE  the value of IRQBALANCE_BANNED_CPULIST as FILE has it
+func IRQBalanceKinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{"irqbalance": kind{h}}
+}
+
+type kind struct{ host *host.Host }
+
+func (kind) Files(s setting.Setting) []string { return []string{s.Name} }
+
+func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
+	if slices.Contains(files, s.Name) {
+		return s, nil
+	}
+	return setting.Setting{}, fmt.Errorf("%s: want one of %s", s, strings.Join(files, ", "))
+}
+
+func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	b, err := k.host.Files.ReadFile(s.Name)
+	if err != nil {
+		return setting.Value{}, err
+	}
+	v, ok := lastValue(string(b))
+	switch {
+	case !ok:
+		return setting.Absent, nil
+	case strings.HasSuffix(v, `\`):
+		return setting.Value{}, fmt.Errorf("%s: %s goes on in the next line; put it on one", s.Name, irqbalanceVariable)
+	}
+	return setting.Text(v), nil
+}
+
+func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
+	st, err := k.host.Files.Stat(s.Name)
+	if err != nil {
+		return err
+	}
+	b, err := k.host.Files.ReadFile(s.Name)
+	if err != nil {
+		return err
+	}
+	if strings.ContainsAny(v.Text, "\n\\") {
+		return fmt.Errorf("%s: %q is not a CPU list", s, v.Text)
+	}
+	text := dropLast(string(b))
+	if !v.Absent {
+		text = setLast(string(b), v.Text)
+	}
+	if text != string(b) {
+		if err := k.host.Files.Replace(s.Name, []byte(text), host.AttrOf(st)); err != nil {
+			return err
+		}
+	}
+	return restart(ctx, k.host)
+}
+
+// restart makes a running irqbalance read its environment; one that does not
+// run stays so.
+func restart(ctx context.Context, h *host.Host) error {
+	var err error
+	switch {
+	case host.HasSystemd(h):
+		_, err = host.Run(ctx, h, "systemctl", "try-restart", "irqbalance.service")
+	case host.Has(h, "rc-service"):
+		err = ifRunning(ctx, h, "rc-service")
+	case host.Has(h, "service"):
+		err = ifRunning(ctx, h, "service")
+	}
+	if err != nil {
+		return fmt.Errorf("the file is written, but irqbalance could not be restarted: %w", err)
+	}
+	return nil
+}
+
+func ifRunning(ctx context.Context, h *host.Host, program string) error {
+	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{program, "irqbalance", "status"}})
+	if err != nil || res.ExitCode != 0 {
+		return err
+	}
+	_, err = host.Run(ctx, h, program, "irqbalance", "restart")
+	return err
+}
+
+// Equal compares the CPUs, and the text where it is no list.
+func (kind) Equal(a, b setting.Value) bool {
+	if a.Text == b.Text {
+		return true
+	}
+	x, errX := unit.ParseCPUList(unquote(a.Text))
+	y, errY := unit.ParseCPUList(unquote(b.Text))
+	return errX == nil && errY == nil && x.Equal(y)
+}
+
+func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
+func (kind) Lifetime() setting.Lifetime                { return setting.File }
+
+func unquote(s string) string {
+	s = strings.TrimSpace(s)
+	if len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
+
+var errNoAssignment = errors.New("no assignment")
+
+// assignment is where the value of a line stands.
+func assignment(line string) (start int, err error) {
+	trimmed := strings.TrimLeft(line, " \t")
+	if !strings.HasPrefix(trimmed, irqbalanceVariable+"=") {
+		return 0, errNoAssignment
+	}
+	return len(line) - len(trimmed) + len(irqbalanceVariable) + 1, nil
+}
+
+// split finds the last assignment, the one that holds (systemd.exec(5),
+// EnvironmentFile): the text before its value, the value, and what follows.
+func split(text string) (before, value, after string, ok bool) {
+	at, end := -1, -1
+	off := 0
+	for line := range strings.Lines(text) {
+		if i, err := assignment(line); err == nil {
+			at, end = off+i, off+len(strings.TrimSuffix(line, "\n"))
+		}
+		off += len(line)
+	}
+	if at < 0 {
+		return text, "", "", false
+	}
+	return text[:at], text[at:end], text[end:], true
+}
+
+func lastValue(text string) (string, bool) {
+	_, v, _, ok := split(text)
+	return v, ok
+}
+
+// setLast gives the last assignment another value, in its place; without one
+// it adds a line that dropLast takes out again to the byte.
+func setLast(text, value string) string {
+	before, _, after, ok := split(text)
+	switch {
+	case ok:
+		return before + value + after
+	case text == "" || strings.HasSuffix(text, "\n"):
+		return text + irqbalanceVariable + "=" + value + "\n"
+	}
+	return text + "\n" + irqbalanceVariable + "=" + value
+}
+
+// dropLast takes the last assignment's line out. A line without a line feed at
+// the end takes the one before it along.
+func dropLast(text string) string {
+	before, _, after, ok := split(text)
+	if !ok {
+		return text
+	}
+	start := strings.LastIndexByte(before, '\n') + 1
+	if after == "" {
+		return strings.TrimSuffix(before[:start], "\n")
+	}
+	return before[:start] + strings.TrimPrefix(after, "\n")
+}

@@ -1,0 +1,215 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Follows is true where a unit wants tasks followed that start later: it has
+// groups or isolates CPUs, and runtime is not 0.
+func Follows(u *profile.Unit) bool {
+	if u.Type != Scheduler.Name || !u.Enabled {
+		return false
+	}
+	wants := false
+	for _, o := range u.Options {
+		switch {
+		case o.Name == "runtime":
+			o, _ = plugin.NoWords.Read(o)
+			if t, ok := plugin.Truth(o.Value); ok && !t {
+				return false
+			}
+		case strings.HasPrefix(o.Name, groupPrefix):
+			wants = wants || strings.TrimSpace(o.Value) != ""
+		case o.Name == "isolated_cores":
+			wants = wants || !plugin.IsNone(o.Value)
+		}
+	}
+	return wants
+}
+
+// Follow applies a unit's rules to tasks that start after the unit was applied,
+// until ctx ends; then it gives back to those that are still there what they
+// had, and returns nil. It sleeps until the kernel tells of a new task (process
+// connector, linux/cn_proc.h). Nothing of it is in the journal: what a task got
+// here ends with the task, and a daemon that is killed leaves it to those that
+// run.
+//
+// Groups apply to every task that matches. Isolation applies to new kernel
+// threads alone: a new process has the affinity of the one that started it, and
+// one that asks for isolated CPUs is what they are for.
+//
+// kinds is the table of kinds that the machine is tuned with. told, where it is
+// not nil, is called for each value that could not be set.
+func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Unit, told func(error)) error {
+	u = Scheduler.ReadUnit(u, func(profile.Pos, string) {}) // the plan has warned
+	if h.Sched == nil {
+		return host.ErrNotRecorded
+	}
+	rs, err := readRules(u)
+	if err != nil {
+		return err
+	}
+	f := &follower{rules: rs, kinds: kinds, told: told, gaveUp: map[setting.Setting]setting.Value{}}
+	f.request = &plugin.Request{Host: h, Kinds: kinds, Unit: u, Original: func(s setting.Setting) (setting.Value, error) {
+		if v, ok := f.gaveUp[s]; ok {
+			return v, nil
+		}
+		return kinds.Read(ctx, s)
+	}}
+	want := host.EventExec | host.EventComm
+	if flag(f.request, "perf_process_fork", false) {
+		f.forks = true
+	}
+	if o, ok := f.request.Option("isolated_cores"); ok && !plugin.IsNone(o.Value) && rs.kthreads {
+		cpus, why, err := housekeepingCPUs(h, o.Value)
+		if err == nil && why == "" {
+			f.isolated, f.housekeeping = o, cpus
+		}
+	}
+	if f.forks || !f.housekeeping.IsEmpty() {
+		want |= host.EventFork
+	}
+	events, err := h.Sched.Events(ctx, want)
+	if err != nil {
+		return err
+	}
+	f.handle(ctx, host.TaskEvent{Kind: host.EventLost}) // those that started while nobody listened
+	for ev := range events {
+		f.handle(ctx, ev)
+	}
+	f.giveBack()
+	if ctx.Err() == nil {
+		return errors.New("the kernel's process events ended")
+	}
+	return nil
+}
+
+// follower is what Follow knows.
+type follower struct {
+	rules
+	request      *plugin.Request
+	kinds        setting.Kinds
+	told         func(error)
+	forks        bool
+	isolated     profile.Option
+	housekeeping unit.CPUSet // empty: kernel threads are left where they are
+	// gaveUp is what tasks had before.
+	gaveUp map[setting.Setting]setting.Value
+}
+
+// kthreadd begins all kernel threads (kernel/kthread.c).
+const kthreadd = 2
+
+func (f *follower) handle(ctx context.Context, ev host.TaskEvent) {
+	sched := f.request.Host.Sched
+	if ev.Kind == host.EventLost {
+		tasks, err := sched.Tasks()
+		if err != nil {
+			f.tell(err)
+			return
+		}
+		for _, t := range tasks {
+			f.task(ctx, t)
+		}
+		return
+	}
+	kernel := ev.Kind == host.EventFork && ev.Parent == kthreadd
+	if ev.Kind == host.EventFork && !f.forks && !kernel {
+		return
+	}
+	if kernel {
+		// A kernel thread gets its name and its CPUs a moment after it began
+		// (kernel/kthread.c __kthread_create_on_node), and nothing tells of it.
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t, err := sched.Task(ev.TID)
+	if err != nil {
+		return // it has ended already
+	}
+	f.task(ctx, t)
+}
+
+// task applies the rules to one task.
+func (f *follower) task(ctx context.Context, t host.Task) {
+	var items []plugin.Item
+	if g := f.groupOf(t); g != nil {
+		more, err := planTask(f.request, &f.rules, g, t)
+		if err != nil {
+			f.tell(err)
+		}
+		items = append(items, more...)
+	}
+	if t.Kernel && !f.housekeeping.IsEmpty() && f.isolates(f.request.Host, t) {
+		s := taskSetting(t.TaskID, affinityOf)
+		if was, err := f.request.Original(s); err == nil && !was.Absent {
+			if own, err := unit.ParseCPUList(was.Text); err == nil && !own.Minus(f.housekeeping).IsEmpty() {
+				next := own.Intersect(f.housekeeping)
+				if next.IsEmpty() {
+					next = f.housekeeping
+				}
+				items = append(items, plugin.Want(s, next.String(), f.isolated))
+			}
+		}
+	}
+	for _, it := range items {
+		if it.Verdict != "" {
+			continue
+		}
+		s, v := it.Change.Setting, it.Change.Want
+		now, err := f.kinds.Read(ctx, s)
+		if err != nil || now.Absent || f.kinds.Equal(s, now, v) {
+			continue
+		}
+		if err := f.kinds.Write(ctx, s, v); err != nil {
+			if !errors.Is(err, host.ErrEnded) {
+				f.tell(err)
+			}
+			continue
+		}
+		if _, known := f.gaveUp[s]; !known {
+			f.forget(ctx)
+			f.gaveUp[s] = now
+		}
+	}
+}
+
+// forget drops tasks that have ended, each time the number doubles.
+func (f *follower) forget(ctx context.Context) {
+	if n := len(f.gaveUp); n < 1024 || n&(n-1) != 0 {
+		return
+	}
+	for s := range f.gaveUp {
+		if v, err := f.kinds.Read(ctx, s); err == nil && v.Absent {
+			delete(f.gaveUp, s)
+		}
+	}
+}
+
+func (f *follower) giveBack() {
+	ctx := context.Background()
+	for s, v := range f.gaveUp {
+		if now, err := f.kinds.Read(ctx, s); err == nil && !now.Absent {
+			if err := f.kinds.Write(ctx, s, v); err != nil && !errors.Is(err, host.ErrEnded) {
+				f.tell(err)
+			}
+		}
+	}
+}
+
+func (f *follower) tell(err error) {
+	if f.told != nil {
+		f.told(err)
+	}
+}

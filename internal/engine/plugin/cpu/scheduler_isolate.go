@@ -1,0 +1,196 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// planIsolated moves tasks and interrupts off CPUs. Tasks get an affinity of
+// their own, with both versions of control groups: a cpuset would also keep
+// programs from asking for the isolated CPUs later, which is what these are
+// for. cgroup_for_isolated_cores asks for a cpuset: systemd's units get it with
+// version 2, a group of its own with version 1.
+func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+	if plugin.IsNone(strings.Trim(o.Value, `"' `)) {
+		return nil, nil
+	}
+	housekeeping, why, err := housekeepingCPUs(r.Host, o.Value)
+	if err != nil {
+		return plugin.BadValue(newTasks, o, "a CPU list, such as 2-3"), nil
+	}
+	if why != "" {
+		return []plugin.Item{plugin.Refuse(newTasks, o, plugin.Rejected, "%s", why)}, nil
+	}
+	rs, err := readRules(r.Unit)
+	if err != nil {
+		return nil, err
+	}
+	items, err := isolateTasks(ctx, r, o, &rs, housekeeping)
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		items = []plugin.Item{plugin.Refuse(newTasks, o, plugin.Unknown, "%v", host.ErrNotRecorded)}
+	case err != nil:
+		return nil, err
+	}
+	interrupts, err := isolateInterrupts(r, o, housekeeping)
+	return append(items, interrupts...), err
+}
+
+// housekeepingCPUs are the online CPUs that are not isolated, or why that
+// cannot be.
+func housekeepingCPUs(h *host.Host, isolated string) (cpus unit.CPUSet, why string, err error) {
+	cpus, err = profile.ParseCPUs(isolated)
+	if err != nil || cpus.IsEmpty() {
+		return cpus, "", fmt.Errorf("%q: want a CPU list", isolated)
+	}
+	text, _ := plugin.Attribute(h, "/sys/devices/system/cpu/online")
+	online, err := unit.ParseCPUList(text)
+	if err != nil || online.IsEmpty() {
+		return cpus, "this machine does not say which CPUs are online", nil
+	}
+	if missing := cpus.Minus(online); !missing.IsEmpty() {
+		return cpus, fmt.Sprintf("CPU %s is not online: this machine has %s", missing, online), nil
+	}
+	left := online.Minus(cpus)
+	if left.IsEmpty() {
+		return cpus, "no CPU would be left for anything else", nil
+	}
+	return left, "", nil
+}
+
+func listTasks(h *host.Host) ([]host.Task, error) {
+	if h.Sched == nil {
+		return nil, host.ErrNotRecorded
+	}
+	return h.Sched.Tasks()
+}
+
+func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *rules, housekeeping unit.CPUSet) ([]plugin.Item, error) {
+	tasks, err := listTasks(r.Host)
+	if err != nil {
+		return nil, err
+	}
+	var items []plugin.Item
+	if name, ok := r.Option("cgroup_for_isolated_cores"); ok && !plugin.IsNone(name.Value) {
+		v1, why := cpusetV1(r)
+		if v1 {
+			return isolateByGroup(r, o, name, rs, tasks, housekeeping)
+		}
+		if v2, whyNot := confines(r.Host); v2 {
+			items, tasks, err = isolateBySlice(r, name, rs, tasks, housekeeping)
+		} else {
+			s := setting.Setting{Kind: sliceKind, Name: "system.slice"}
+			items = []plugin.Item{plugin.Refuse(s, name, plugin.Unsupported, "%s, and %s: tasks get an affinity", why, whyNot)}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	// Once isolation is in force, a task that runs on isolated CPUs alone was
+	// put there on purpose.
+	inForce := false
+	if one, err := r.Host.Sched.Task(1); err == nil {
+		s := taskSetting(one.TaskID, affinityOf)
+		was, errWas := r.Original(s)
+		now, errNow := r.Kinds.Read(ctx, s)
+		inForce = errWas == nil && errNow == nil && was != now && now.Text == housekeeping.String()
+	}
+	initMoves := false
+	for _, t := range tasks {
+		if !rs.isolates(r.Host, t) {
+			continue
+		}
+		s := taskSetting(t.TaskID, affinityOf)
+		was, err := r.Original(s)
+		if err != nil {
+			return nil, err
+		}
+		own, err := unit.ParseCPUList(was.Text)
+		if was.Absent || err != nil {
+			continue // it has ended
+		}
+		want := own.Intersect(housekeeping)
+		if want.IsEmpty() {
+			if now, err := r.Kinds.Read(ctx, s); inForce && err == nil && now == was {
+				continue
+			}
+			want = housekeeping
+		}
+		if want.Equal(own) {
+			continue
+		}
+		initMoves = initMoves || t.TID == 1
+		it := plugin.Want(s, want.String(), o)
+		it.Why, it.Device = t.Comm, t.String()
+		items = append(items, it)
+	}
+	if initMoves {
+		items = append(items, plugin.Want(newTasks, housekeeping.String(), o))
+	}
+	return items, nil
+}
+
+// isolateInterrupts keeps interrupts off isolated CPUs, those that come later
+// included.
+func isolateInterrupts(r *plugin.Request, o profile.Option, housekeeping unit.CPUSet) ([]plugin.Item, error) {
+	if p, ok := r.Option("irq_process"); ok {
+		if yes, err := truth(p.Value); err != nil {
+			return []plugin.Item{plugin.Refuse(Default, p, plugin.Rejected, "irq_process: %v", err)}, nil
+		} else if !yes {
+			return nil, nil
+		}
+	}
+	numbers, err := Numbers(r.Host)
+	if errors.Is(err, host.ErrNotRecorded) {
+		return []plugin.Item{plugin.Refuse(Default, o, plugin.Unknown, "%v", host.ErrNotRecorded)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var items []plugin.Item
+	for _, n := range numbers {
+		s := Affinity(n)
+		was, err := r.Original(s)
+		if err != nil || was.Absent {
+			continue
+		}
+		want, err := Within(r, s, housekeeping)
+		if err != nil {
+			return nil, err
+		}
+		if want.String() != was.Text {
+			it := plugin.Want(s, want.String(), o)
+			it.Device = "irq" + n
+			items = append(items, it)
+		}
+	}
+	d := profile.Option{Value: "calc"}
+	if given, ok := r.Option("default_irq_smp_affinity"); ok {
+		d = given
+	}
+	switch strings.TrimSpace(d.Value) {
+	case "ignore":
+		return items, nil
+	case "calc", "":
+		cpus, err := Within(r, Default, housekeeping)
+		if err != nil {
+			return nil, err
+		}
+		return append(items, plugin.Want(Default, cpus.String(), o)), nil
+	}
+	cpus, err := profile.ParseCPUs(d.Value)
+	if err != nil || cpus.IsEmpty() {
+		return append(items, plugin.BadValue(Default, d, "calc, ignore, or a CPU list")...), nil
+	}
+	return append(items, plugin.Want(Default, cpus.String(), d)), nil
+}
+
+var _ setting.Transient = (*task)(nil)

@@ -1,0 +1,218 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Control groups of version 2 (Documentation/admin-guide/cgroup-v2.rst, "Cpuset"):
+// a service manager owns the hierarchy, and a process stays in its service's
+// group. What can be confined are the manager's units at the top.
+const (
+	// sliceKind is the CPUs of a unit of systemd's, slice:NAME; allCPUs where
+	// nothing confines it.
+	sliceKind = "slice"
+	allCPUs   = "all"
+
+	unified = "/sys/fs/cgroup"
+)
+
+// topUnits hold the services, the sessions and process 1 (systemd.special(7)).
+// Virtual machines and containers are what CPUs are isolated for: machine.slice
+// is not among them, nor are slices of others, such as kubepods.slice.
+var topUnits = []string{"system.slice", "user.slice", initScope}
+
+const initScope = "init.scope"
+
+// confines is true where systemd can confine its units, and otherwise why not.
+func confines(h *host.Host) (bool, string) {
+	text, ok := plugin.Attribute(h, unified+"/cgroup.controllers")
+	switch {
+	case !ok:
+		return false, "this machine has no control groups version 2 either"
+	case !slices.Contains(strings.Fields(text), "cpuset"):
+		return false, "control groups version 2 have no cpuset controller here"
+	case !host.HasSystemd(h):
+		return false, "no systemd runs here that could confine what control groups version 2 hold"
+	}
+	return true, ""
+}
+
+// isolateBySlice confines systemd's own units to the housekeeping CPUs. It
+// returns the tasks that are in none of them, which still need an affinity. A
+// unit that has a task which is to be left alone is not confined.
+func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host.Task, housekeeping unit.CPUSet) (items []plugin.Item, rest []host.Task, err error) {
+	in := map[string][]host.Task{}
+	for _, t := range tasks {
+		name := ""
+		if !t.Kernel {
+			name = topUnit(r.Host, t)
+		}
+		if name == "" {
+			rest = append(rest, t)
+			continue
+		}
+		in[name] = append(in[name], t)
+	}
+	alone := "" // why a unit, and with it process 1, is not confined
+	for _, name := range topUnits {
+		s := setting.Setting{Kind: sliceKind, Name: name}
+		was, err := r.Original(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if was.Absent {
+			rest = append(rest, in[name]...)
+			continue
+		}
+		why := ""
+		if i := slices.IndexFunc(in[name], func(t host.Task) bool { return !t.Zombie && !rs.isolates(r.Host, t) }); i >= 0 {
+			why = fmt.Sprintf("task %d (%s) in %s is to be left alone", in[name][i].TID, in[name][i].Comm, name)
+			alone = why
+		} else if name == initScope {
+			why = alone // what starts elsewhere has its CPUs from process 1
+		}
+		if why != "" {
+			items = append(items, plugin.Refuse(s, o, plugin.Unsupported, "%s: the others get an affinity", why))
+			rest = append(rest, in[name]...)
+			continue
+		}
+		want := housekeeping
+		if own, err := unit.ParseCPUList(was.Text); err == nil && !own.Intersect(housekeeping).IsEmpty() {
+			want = own.Intersect(housekeeping)
+		}
+		items = append(items, plugin.Want(s, want.String(), o))
+	}
+	return items, rest, nil
+}
+
+// topUnit is the one of topUnits that a task is in, "" where it is in none.
+func topUnit(h *host.Host, t host.Task) string {
+	text, _ := plugin.Attribute(h, fmt.Sprintf("/proc/%d/cgroup", t.TID))
+	for line := range strings.Lines(text) {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/"); ok {
+			name, _, _ := strings.Cut(p, "/")
+			if slices.Contains(topUnits, name) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+type slice struct{ host *host.Host }
+
+func (slice) Resolve(s setting.Setting) (setting.Setting, error) {
+	if !slices.Contains(topUnits, s.Name) {
+		return s, fmt.Errorf("%s: want one of %s", s, strings.Join(topUnits, ", "))
+	}
+	return s, nil
+}
+
+func (k slice) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	group := unified + "/" + s.Name
+	b, err := k.host.Files.ReadFile(group + "/cpuset.cpus")
+	if err != nil && !host.Missing(err) {
+		return setting.Value{}, err
+	}
+	list := strings.TrimSpace(string(b)) // none: nobody has asked for the controller, or for CPUs
+	// A unit with nothing in it, as user.slice before the first login, has what
+	// it will get only in systemd's files.
+	if events, _ := plugin.Attribute(k.host, group+"/cgroup.events"); list == "" && !strings.Contains(events, "populated 1") {
+		text, _ := plugin.Attribute(k.host, controlDir(s.Name)+"/"+controlFile)
+		if i := strings.LastIndex(text, allowedCPUs); i >= 0 {
+			list, _, _ = strings.Cut(text[i+len(allowedCPUs):], "\n")
+			list = strings.TrimSpace(list)
+		}
+	}
+	if list != "" {
+		return setting.Text(list), nil
+	}
+	for _, p := range []string{group, "/etc/systemd/system/" + s.Name, "/usr/lib/systemd/system/" + s.Name, "/lib/systemd/system/" + s.Name} {
+		if plugin.Exists(k.host, p) {
+			return setting.Text(allCPUs), nil
+		}
+	}
+	return setting.Absent, nil
+}
+
+// controlDir is where systemd keeps what set-property --runtime was told.
+func controlDir(unit string) string { return "/run/systemd/system.control/" + unit + ".d" }
+
+const (
+	controlFile = "50-AllowedCPUs.conf"
+	allowedCPUs = "AllowedCPUs="
+)
+
+// Write tells systemd, which would otherwise take the value back with its next
+// change of the hierarchy. What it keeps lasts until the next boot
+// (systemd.resource-control(5), AllowedCPUs=).
+func (k slice) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
+	cpus := v.Text
+	if v.Absent || cpus == allCPUs {
+		v, cpus = setting.Text(allCPUs), ""
+	}
+	if _, err := host.Run(ctx, k.host, "systemctl", "set-property", "--runtime", "--", s.Name, allowedCPUs+cpus); err != nil {
+		return err
+	}
+	if cpus == "" { // nothing asks for CPUs any more, so no file does
+		dir := controlDir(s.Name)
+		if err := k.host.Files.Remove(dir + "/" + controlFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		_ = k.host.Files.Remove(dir) // unless there is more in it
+		if _, err := host.Run(ctx, k.host, "systemctl", "daemon-reload"); err != nil {
+			return err
+		}
+	}
+	// systemd answers first and writes to the group then.
+	for end := time.Now().Add(takesEffect); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if now, err := k.Read(ctx, s); err != nil || now.Absent || k.Equal(now, v) || ctx.Err() != nil {
+			break // whoever reads it says what is wrong
+		}
+	}
+	return nil
+}
+
+// takesEffect is how long systemd may take on a busy machine.
+const takesEffect = 10 * time.Second
+
+func (slice) Equal(a, b setting.Value) bool { return cgroup{}.Equal(a, b) }
+
+// Coupled are the affinities that processes have chosen: before Linux 6.2 the
+// kernel forgets them when the CPUs of their group change (commit 8f9ea86fdf99,
+// "sched: Always preserve the user requested cpumask").
+func (k slice) Coupled(setting.Setting) []setting.Setting {
+	tasks, err := listTasks(k.host)
+	if err != nil {
+		return nil
+	}
+	text, _ := plugin.Attribute(k.host, "/sys/devices/system/cpu/online")
+	online, err := unit.ParseCPUList(text)
+	if err != nil {
+		return nil
+	}
+	var out []setting.Setting
+	for _, t := range tasks {
+		if t.Kernel || t.Zombie {
+			continue
+		}
+		if cpus, err := k.host.Sched.Affinity(t.TaskID); err == nil && !cpus.Equal(online) {
+			out = append(out, taskSetting(t.TaskID, affinityOf))
+		}
+	}
+	return out
+}
+
+func (slice) Lifetime() setting.Lifetime { return setting.Runtime }

@@ -1,0 +1,260 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// SchedulerKindName is the kind of what a task has: task:TID@START/affinity (a CPU
+// list), /policy and /cpuset (its control group of version 1). START is the
+// moment it began, in clock ticks after boot, so that a task which gets the
+// number later is never touched. task:new/affinity is what tasks get that start
+// later.
+const SchedulerKindName = "task"
+
+// The attributes of a task.
+const (
+	affinityOf = "affinity"
+	policyOf   = "policy"
+	cpusetOf   = "cpuset"
+)
+
+// newTasks is what a task gets that starts later: the affinity of PID 1, from
+// which all come. Its value has the moment at which it was read.
+var newTasks = setting.Setting{Kind: SchedulerKindName, Name: "new/" + affinityOf}
+
+func taskSetting(id host.TaskID, attribute string) setting.Setting {
+	return setting.Setting{Kind: SchedulerKindName, Name: id.String() + "/" + attribute}
+}
+
+func parseTask(s setting.Setting) (id host.TaskID, attribute string, err error) {
+	name, attribute, ok := strings.Cut(s.Name, "/")
+	number, start, ok2 := strings.Cut(name, "@")
+	bad := fmt.Errorf("%s: want task:NUMBER@START/affinity, /policy or /cpuset", s)
+	if !ok || !ok2 {
+		return id, "", bad
+	}
+	var errStart error
+	id.TID, err = strconv.Atoi(number)
+	id.Start, errStart = strconv.ParseUint(start, 10, 64)
+	if err != nil || errStart != nil || id.TID < 1 || id.String() != name {
+		return id, "", bad
+	}
+	switch attribute {
+	case affinityOf, policyOf, cpusetOf:
+		return id, attribute, nil
+	}
+	return id, "", bad
+}
+
+// task is the kind of what tasks have.
+type task struct {
+	host *host.Host
+
+	mu sync.Mutex
+	// late is the last value that tasks which started under it were taken
+	// from, for those that were still being started meanwhile.
+	late *inherited
+}
+
+// inherited are the tasks that started after a moment and have an affinity that
+// they can only have from PID 1.
+type inherited struct {
+	since uint64 // clock ticks after boot
+	cpus  unit.CPUSet
+}
+
+// SchedulerKinds is what the plug-in adds to the table of kinds.
+func SchedulerKinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{SchedulerKindName: &task{host: h}, cgroupKind: cgroup{h}, mountKind: cgroupMount{h}, sliceKind: slice{h}}
+}
+
+func (k *task) Resolve(s setting.Setting) (setting.Setting, error) {
+	if s == newTasks {
+		return s, nil
+	}
+	_, _, err := parseTask(s)
+	return s, err
+}
+
+func (k *task) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	if k.host.Sched == nil {
+		return setting.Value{}, host.ErrNotRecorded
+	}
+	if s == newTasks {
+		return k.readNew()
+	}
+	id, attribute, err := parseTask(s)
+	if err != nil {
+		return setting.Value{}, err
+	}
+	var text string
+	switch attribute {
+	case affinityOf:
+		var cpus unit.CPUSet
+		cpus, err = k.host.Sched.Affinity(id)
+		text = cpus.String()
+	case policyOf:
+		var p host.Policy
+		p, err = k.host.Sched.Policy(id)
+		text = policyText(p)
+	case cpusetOf:
+		text, err = cpusetOfTask(k.host, id)
+	}
+	if errors.Is(err, host.ErrEnded) {
+		return setting.Absent, nil
+	}
+	if err != nil {
+		return setting.Value{}, err
+	}
+	return setting.Text(text), nil
+}
+
+func (k *task) Write(_ context.Context, s setting.Setting, v setting.Value) error {
+	if k.host.Sched == nil {
+		return host.ErrNotRecorded
+	}
+	if v.Absent {
+		return fmt.Errorf("%s: a task's attributes cannot be removed", s)
+	}
+	if s == newTasks {
+		return k.writeNew(v.Text)
+	}
+	id, attribute, err := parseTask(s)
+	if err != nil {
+		return err
+	}
+	switch attribute {
+	case affinityOf:
+		cpus, err := unit.ParseCPUList(v.Text)
+		if err != nil {
+			return err
+		}
+		return k.host.Sched.SetAffinity(id, cpus)
+	case policyOf:
+		p, err := parsePolicy(v.Text)
+		if err != nil {
+			return err
+		}
+		return k.host.Sched.SetPolicy(id, p)
+	}
+	return moveTask(k.host, id, v.Text)
+}
+
+// ticksPerSecond is USER_HZ, in which /proc counts (time(7), "Jiffies").
+const ticksPerSecond = 100
+
+const at = " at "
+
+func (k *task) readNew() (setting.Value, error) {
+	if left, err := k.leftovers(); err != nil {
+		return setting.Value{}, err
+	} else if len(left) > 0 {
+		return setting.Text(k.late.cpus.String()), nil
+	}
+	_, cpus, err := k.init()
+	if err != nil {
+		return setting.Value{}, err
+	}
+	up, err := k.host.Clock.SinceBoot()
+	if err != nil {
+		return setting.Value{}, err
+	}
+	return setting.Text(fmt.Sprintf("%s%s%d", cpus, at, up*ticksPerSecond/time.Second)), nil
+}
+
+func (k *task) init() (host.TaskID, unit.CPUSet, error) {
+	one, err := k.host.Sched.Task(1)
+	if err != nil {
+		return host.TaskID{}, unit.CPUSet{}, err
+	}
+	cpus, err := k.host.Sched.Affinity(one.TaskID)
+	return one.TaskID, cpus, err
+}
+
+// writeNew gives tasks the affinity that they would have, had they started when
+// the value was read: those that began since, and have what PID 1 has now.
+func (k *task) writeNew(text string) error {
+	list, moment, ok := strings.Cut(text, at)
+	cpus, err := unit.ParseCPUList(list)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("new tasks get what PID 1 has, and its affinity could not be set to %s", cpus)
+	}
+	since, err := strconv.ParseUint(moment, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q: want a CPU list and a moment", text)
+	}
+	k.mu.Lock()
+	if k.late == nil {
+		_, now, err := k.init()
+		if err != nil || now.Equal(cpus) {
+			k.mu.Unlock()
+			return err
+		}
+		k.late = &inherited{since, now}
+	}
+	k.mu.Unlock()
+	left, err := k.leftovers()
+	for _, id := range left {
+		if e := k.host.Sched.SetAffinity(id, cpus); e != nil && !errors.Is(e, host.ErrEnded) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// leftovers are the tasks that still have what they had from PID 1.
+func (k *task) leftovers() ([]host.TaskID, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.late == nil {
+		return nil, nil
+	}
+	tasks, err := k.host.Sched.Tasks()
+	var out []host.TaskID
+	for _, t := range tasks {
+		if t.Kernel || t.Zombie || t.Start < k.late.since {
+			continue
+		}
+		if cpus, err := k.host.Sched.Affinity(t.TaskID); err == nil && cpus.Equal(k.late.cpus) {
+			out = append(out, t.TaskID)
+		}
+	}
+	if len(out) == 0 {
+		if _, now, err := k.init(); err == nil && !now.Equal(k.late.cpus) {
+			k.late = nil // PID 1 is back as well: no more will come
+		}
+	}
+	return out, err
+}
+
+// Equal compares CPU lists by their CPUs, without the moment, and other values
+// word by word.
+func (k *task) Equal(a, b setting.Value) bool {
+	x, _, _ := strings.Cut(a.Text, at)
+	y, _, _ := strings.Cut(b.Text, at)
+	if x == y {
+		return true
+	}
+	p, err := unit.ParseCPUList(x)
+	q, err2 := unit.ParseCPUList(y)
+	return err == nil && err2 == nil && p.Equal(q)
+}
+
+func (k *task) Coupled(setting.Setting) []setting.Setting { return nil }
+func (k *task) Lifetime() setting.Lifetime                { return setting.Runtime }
+
+// Transient: a task ends by itself.
+func (k *task) Transient() {}

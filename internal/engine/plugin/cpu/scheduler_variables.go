@@ -1,0 +1,209 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+const (
+	debugfs = "/sys/kernel/debug"
+	schedFS = debugfs + "/sched"
+)
+
+// schedulerVariable is one value of the scheduler. Up to Linux 5.12 it is a sysctl;
+// 5.13 moved it to debugfs (commit 8a99b6833c88, "sched: Move SCHED_DEBUG sysctl
+// to debugfs").
+type schedulerVariable struct {
+	option string
+	doc    string
+	// places are its names in the order in which they are looked for, below
+	// /proc/sys/kernel and below /sys/kernel/debug/sched.
+	sysctls, files []string
+	lo, hi         int64
+	// gone is the release without it; zero where Linux 6.18 still has it.
+	gone release
+	// built is the build option that it needs.
+	built string
+}
+
+// The limits are those of kernel/sysctl.c up to 5.12 (min_sched_granularity_ns
+// and its neighbours). debugfs checks nothing, so they are kept here: a slice of
+// 0 ns would be taken.
+const (
+	minGranularity = 100_000       // 100 µs
+	maxGranularity = 1_000_000_000 // 1 s
+)
+
+// release is a kernel version.
+type release struct{ major, minor int }
+
+func (r release) String() string { return fmt.Sprintf("%d.%d", r.major, r.minor) }
+
+func (r release) before(o release) bool {
+	return r.major < o.major || r.major == o.major && r.minor < o.minor
+}
+
+// eevdf replaced the fair scheduler's heuristics: latency and wake-up
+// granularity went, the minimal granularity became the base slice (commits
+// 5e963f2bd465, e4ec3318a17f).
+var eevdf = release{6, 6}
+
+// sliceDoc: the two names are one value, whichever the kernel has.
+const sliceDoc = "the shortest time that a task runs before another gets its turn, in nanoseconds, 100000 to 1000000000; "
+
+var all = []schedulerVariable{
+	{option: "sched_min_granularity_ns", doc: sliceDoc + "sched_base_slice_ns from Linux 6.6 on, which is written instead",
+		sysctls: []string{"sched_min_granularity_ns"}, files: []string{"min_granularity_ns", "base_slice_ns"}, lo: minGranularity, hi: maxGranularity},
+	{option: "sched_base_slice_ns", doc: sliceDoc + "sched_min_granularity_ns before Linux 6.6, which is written instead",
+		sysctls: []string{"sched_min_granularity_ns"}, files: []string{"base_slice_ns", "min_granularity_ns"}, lo: minGranularity, hi: maxGranularity},
+	{option: "sched_latency_ns", doc: "the time in which each runnable task is to run once, in nanoseconds, 100000 to 1000000000; Linux 6.6 removed it",
+		sysctls: []string{"sched_latency_ns"}, files: []string{"latency_ns"}, lo: minGranularity, hi: maxGranularity, gone: eevdf},
+	{option: "sched_wakeup_granularity_ns", doc: "by how much a task that wakes must be behind to preempt, in nanoseconds, 0 to 1000000000; Linux 6.6 removed it",
+		sysctls: []string{"sched_wakeup_granularity_ns"}, files: []string{"wakeup_granularity_ns"}, lo: 0, hi: maxGranularity, gone: eevdf},
+	{option: "sched_tunable_scaling", doc: "how the slice grows with the number of CPUs: 0 not, 1 by the logarithm, 2 in proportion",
+		sysctls: []string{"sched_tunable_scaling"}, files: []string{"tunable_scaling"}, lo: 0, hi: 2},
+	{option: "sched_migration_cost_ns", doc: "how long after it ran a task counts as hot in the cache and is not moved, in nanoseconds, 0 to 2147483647",
+		sysctls: []string{"sched_migration_cost_ns"}, files: []string{"migration_cost_ns"}, lo: 0, hi: math.MaxInt32, built: "CONFIG_SMP"},
+	{option: "sched_nr_migrate", doc: "how many tasks one balancing run moves at most, 0 to 2147483647",
+		sysctls: []string{"sched_nr_migrate"}, files: []string{"nr_migrate"}, lo: 0, hi: math.MaxInt32, built: "CONFIG_SMP"},
+	numa("scan_delay_ms", "how long a task runs before its memory is scanned for NUMA balancing, in milliseconds, 0 to 2147483647", 0),
+	numa("scan_period_min_ms", "the shortest time between two scans of a task's memory, in milliseconds, 1 to 2147483647", 1),
+	numa("scan_period_max_ms", "the longest time between two scans of a task's memory, in milliseconds, 1 to 2147483647", 1),
+	numa("scan_size_mb", "how much of a task's memory one scan looks at, in MiB, 1 to 2147483647", 1),
+}
+
+func numa(name, doc string, lo int64) schedulerVariable {
+	return schedulerVariable{option: "numa_balancing_" + name, doc: doc, sysctls: []string{"numa_balancing_" + name},
+		files: []string{"numa_balancing/" + name}, lo: lo, hi: math.MaxInt32, built: "CONFIG_NUMA_BALANCING"}
+}
+
+// variables are the options of the scheduler's variables.
+func variables() []plugin.Option {
+	out := make([]plugin.Option, len(all))
+	for i, v := range all {
+		out[i] = plugin.Option{Name: v.option, Doc: v.doc, Plan: v.plan}
+	}
+	return out
+}
+
+func (v schedulerVariable) plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+	if plugin.IsNone(o.Value) {
+		return nil, nil
+	}
+	s, why := v.find(r.Host)
+	want := fmt.Sprintf("a whole number from %d to %d", v.lo, v.hi)
+	if why != "" {
+		// What is wrong is told also where the kernel could not take it.
+		if it := plugin.Number(s, o, v.lo, v.hi, want)[0]; it.Verdict != "" {
+			return []plugin.Item{it}, nil
+		}
+		return plugin.Lacks(r.Host, s, o, "%s", why), nil
+	}
+	items := plugin.Number(s, o, v.lo, v.hi, want)
+	if items[0].Verdict == "" && !strings.HasSuffix(s.Name, strings.TrimPrefix(v.option, "sched_")) && !strings.HasSuffix(s.Name, strings.TrimPrefix(v.option, "numa_balancing_")) {
+		items[0].Why = "this kernel calls it " + s.Name[strings.LastIndexByte(s.Name, '/')+1:]
+	}
+	return items, nil
+}
+
+const closed = "it is in debugfs, which the kernel keeps closed"
+
+// find is where this kernel keeps the variable, or why it has none; then the
+// setting is where it would be.
+func (v schedulerVariable) find(h *host.Host) (s setting.Setting, why string) {
+	for _, name := range v.sysctls {
+		if plugin.Exists(h, "/proc/sys/kernel/"+name) {
+			return plugin.Sysctl("kernel." + name), ""
+		}
+	}
+	now, known := kernelRelease(h)
+	if known && v.gone != (release{}) && !now.before(v.gone) {
+		return plugin.Sysfs(schedFS + "/" + v.files[0]), fmt.Sprintf("Linux %s removed it with the scheduler before EEVDF; this is Linux %s", v.gone, now)
+	}
+	for _, name := range v.files {
+		s := plugin.Sysfs(schedFS + "/" + name)
+		_, err := h.Files.ReadFile(s.Name)
+		switch {
+		case err == nil:
+			return s, ""
+		case errors.Is(err, syscall.EPERM): // fs/debugfs/file.c debugfs_locked_down; root gets no EACCES
+			return s, closed + lockdown(h)
+		case errors.Is(err, fs.ErrPermission) && (len(v.files) == 1 || known && now.before(eevdf) != (name == "base_slice_ns")):
+			return s, "" // only root can look: whoever reads it says so
+		}
+	}
+	s = plugin.Sysfs(schedFS + "/" + v.nameSince(now, known))
+	switch {
+	case plugin.Exists(h, schedFS):
+		if v.built != "" {
+			return s, "this kernel is built without " + v.built
+		}
+		return s, "this kernel does not have it"
+	case known && now.before(release{5, 13}):
+		return s, "this kernel is built without CONFIG_SCHED_DEBUG"
+	case !mounted(h):
+		if l := lockdown(h); l != "" {
+			return s, closed + l
+		}
+		return s, "it is in debugfs, which is not mounted: mount -t debugfs debugfs " + debugfs
+	}
+	return s, "debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG"
+}
+
+// nameSince is the name that a kernel of this release has for the variable.
+func (v schedulerVariable) nameSince(now release, known bool) string {
+	for _, name := range v.files {
+		if known && len(v.files) > 1 && now.before(eevdf) != (name == "base_slice_ns") {
+			return name
+		}
+	}
+	return v.files[0]
+}
+
+// lockdown says that lockdown is in force, which closes debugfs
+// (kernel_lockdown(7)); empty where it is not.
+func lockdown(h *host.Host) string {
+	text, ok := plugin.Attribute(h, "/sys/kernel/security/lockdown")
+	if mode := setting.ActiveWord(text); ok && mode != "none" {
+		return " (kernel lockdown: " + mode + ", as with Secure Boot)"
+	}
+	return ""
+}
+
+// mounted is true where debugfs is at its place.
+func mounted(h *host.Host) bool {
+	text, ok := plugin.Attribute(h, "/proc/self/mounts")
+	if !ok {
+		text, _ = plugin.Attribute(h, "/proc/mounts")
+	}
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > 2 && f[1] == debugfs && f[2] == "debugfs" {
+			return true
+		}
+	}
+	return false
+}
+
+// kernelRelease reads the running kernel's version.
+func kernelRelease(h *host.Host) (release, bool) {
+	text, _ := plugin.Attribute(h, "/proc/sys/kernel/osrelease")
+	major, rest, _ := strings.Cut(text, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	if i := strings.IndexFunc(minor, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
+		minor = minor[:i]
+	}
+	a, err := strconv.Atoi(major)
+	b, err2 := strconv.Atoi(minor)
+	return release{a, b}, err == nil && err2 == nil
+}

@@ -1,0 +1,177 @@
+// systemd is the plug-in for the service manager's own CPU affinity,
+// which every service inherits.
+
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Systemd turns [systemd] sections into changes.
+var Systemd = plugin.Plugin{
+	Name: "systemd",
+	Doc:  "sets the CPUs of the service manager and of all that it starts, from the next boot on",
+	Options: []plugin.Option{{
+		Name: "cpu_affinity",
+		Doc:  "CPU list for CPUAffinity= in " + confFile + " (systemd-system.conf(5)); systemd reads it when it starts",
+		Plan: planSystemd,
+	}},
+}
+
+// confFile is fettle's own drop-in; late among its like, because the lists of
+// several files are merged and ours begins with the empty one that resets them.
+const (
+	confDir  = "/etc/systemd/system.conf.d"
+	confFile = confDir + "/90-fettle.conf"
+)
+
+var systemdAffinity = setting.Setting{Kind: "manager", Name: "CPUAffinity"}
+
+func planSystemd(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+	text := strings.Trim(strings.TrimSpace(o.Value), `"`)
+	if text == "" {
+		return nil, nil
+	}
+	cpus, err := profile.ParseCPUs(text)
+	if err != nil {
+		return nil, plugin.Invalid("%v", err)
+	}
+	if cpus.IsEmpty() {
+		return nil, plugin.Invalid("%q names no CPU", o.Value)
+	}
+	if st, err := r.Host.Files.Stat("/etc/systemd"); err != nil || !st.IsDir() {
+		return plugin.LacksFiles(r.Host, systemdAffinity, o, []string{"/etc/systemd"}, "systemd is not used here: /etc/systemd is missing"), nil
+	}
+	if b, err := r.Host.Files.ReadFile("/sys/devices/system/cpu/possible"); err == nil {
+		if possible, err := unit.ParseCPUList(strings.TrimSpace(string(b))); err == nil && cpus.Intersect(possible).IsEmpty() {
+			return []plugin.Item{plugin.Refuse(systemdAffinity, o, plugin.Unsupported, "the machine has CPUs %s and none of these", possible)}, nil
+		}
+	}
+	var items []plugin.Item
+	if st, err := r.Host.Files.Stat(confDir); err != nil || !st.IsDir() {
+		items = append(items, plugin.Want(setting.Setting{Kind: "dir", Name: confDir}, "directory", o))
+	}
+	return append(items, plugin.Want(systemdAffinity, cpus.String(), o)), nil
+}
+
+// SystemdKinds are the kinds of setting that this plug-in adds:
+//
+//	manager:CPUAffinity  a CPU list in fettle's drop-in of system.conf
+func SystemdKinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{"manager": manager{h}}
+}
+
+type manager struct{ host *host.Host }
+
+func (manager) Files(setting.Setting) []string { return []string{confFile} }
+
+func (manager) Resolve(s setting.Setting) (setting.Setting, error) {
+	if s != systemdAffinity {
+		return setting.Setting{}, fmt.Errorf("%s: only manager:CPUAffinity is known", s)
+	}
+	return s, nil
+}
+
+// render is the whole drop-in. The CPUs stand one by one: releases before 229
+// know no ranges.
+func render(cpus unit.CPUSet) string {
+	var list strings.Builder
+	for _, c := range cpus.Numbers() {
+		list.WriteString(" " + strconv.Itoa(c))
+	}
+	return "# From the profile in force; fettle undo removes this file.\n[Manager]\nCPUAffinity=\nCPUAffinity=" + strings.TrimPrefix(list.String(), " ") + "\n"
+}
+
+// parse is the inverse of render; what somebody else wrote is no value of ours.
+func parse(text string) (unit.CPUSet, error) {
+	_, list, _ := strings.Cut(text, "\nCPUAffinity=\nCPUAffinity=")
+	cpus, err := unit.ParseCPUList(strings.ReplaceAll(strings.TrimSuffix(list, "\n"), " ", ","))
+	if err != nil || render(cpus) != text {
+		return unit.CPUSet{}, fmt.Errorf("%s has been edited: move what is yours to a file of another name, or remove it", confFile)
+	}
+	return cpus, nil
+}
+
+func (k manager) Read(context.Context, setting.Setting) (setting.Value, error) {
+	b, err := k.host.Files.ReadFile(confFile)
+	if host.Missing(err) {
+		return setting.Absent, nil
+	}
+	if err != nil {
+		return setting.Value{}, err
+	}
+	cpus, err := parse(string(b))
+	return setting.Text(cpus.String()), err
+}
+
+func (k manager) Write(_ context.Context, _ setting.Setting, v setting.Value) error {
+	b, err := k.host.Files.ReadFile(confFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && v.Absent:
+		return nil
+	case err == nil:
+		if _, err := parse(string(b)); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if v.Absent {
+		return k.host.Files.Remove(confFile)
+	}
+	cpus, err := unit.ParseCPUList(v.Text)
+	if err != nil {
+		return err
+	}
+	return k.host.Files.Replace(confFile, []byte(render(cpus)), host.Attr{Mode: 0o644})
+}
+
+// Effect compares with process 1. systemd sets its affinity only when it is
+// started by the kernel, not on daemon-reload or daemon-reexec (its main.c,
+// update_cpu_affinity).
+func (k manager) Effect(_ context.Context, _ setting.Setting, want setting.Value) (plugin.Verdict, string) {
+	b, err := k.host.Files.ReadFile("/proc/1/status")
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	cpus, err := unit.ParseCPUList(want.Text)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	// Offline CPUs are not in the kernel's answer.
+	if online, err := k.host.Files.ReadFile("/sys/devices/system/cpu/online"); err == nil {
+		if set, err := unit.ParseCPUList(strings.TrimSpace(string(online))); err == nil {
+			cpus = cpus.Intersect(set)
+		}
+	}
+	for line := range strings.Lines(string(b)) {
+		list, ok := strings.CutPrefix(line, "Cpus_allowed_list:")
+		if !ok {
+			continue
+		}
+		now, err := unit.ParseCPUList(strings.TrimSpace(list))
+		switch {
+		case err != nil:
+			return plugin.Unknown, err.Error()
+		case now.Equal(cpus):
+			return plugin.OK, ""
+		}
+		return plugin.NeedsReboot, fmt.Sprintf("process 1 runs on CPUs %s; systemd reads the list when the machine boots", now)
+	}
+	return plugin.Unknown, "/proc/1/status has no Cpus_allowed_list"
+}
+
+func (manager) Equal(a, b setting.Value) bool             { return a.Text == b.Text }
+func (manager) Coupled(setting.Setting) []setting.Setting { return nil }
+func (manager) Lifetime() setting.Lifetime                { return setting.Reboot }

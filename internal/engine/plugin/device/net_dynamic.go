@@ -1,0 +1,131 @@
+package device
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+const advertise = "advertise"
+
+// slow is the speed that a link at rest is left with, in megabits per second.
+const slow = 100
+
+// netLadder is TuneD's: a device rests in an interval that has less than a twentieth
+// of the bytes of its busiest one, both ways, and gives up speed after six.
+var netLadder = plugin.Ladder{Top: 1, Patience: 6, Rest: 0.05}
+
+// beginNet expects at least the load that TuneD expects of a link of so many
+// megabits per second: six tenths of it. TuneD has that in bytes per second and
+// holds the bytes of ten seconds against it.
+func beginNet(megabits int) plugin.Standing {
+	most := float64(int(0.6 * 1024 * 1024 * float64(megabits) / 8))
+	return plugin.Standing{Most: [2]float64{most, most}}
+}
+
+// netDynamic lets the speed of each device of a unit follow its load. A device
+// whose speed somebody has fixed, and one that offers no slow one, stay alone.
+func netDynamic(ctx context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
+	var loops []plugin.Loop
+	var items []plugin.Item
+	on, given := r.Dynamic()
+	if !on {
+		return nil, nil, nil
+	}
+	for _, device := range r.Devices {
+		s := NetSetting(device, host.NetLinkModes, advertise)
+		fastest, some, why := speeds(r, device, s)
+		if why != "" {
+			if o, _ := r.Option("dynamic"); given {
+				items = append(items, plugin.Lacks(r.Host, s, o, "%s", why)...)
+			}
+			continue
+		}
+		loops = append(loops, netLoop(r, device, s, fastest, some))
+	}
+	return loops, items, nil
+}
+
+// speeds are the fastest speed of a device, in megabits per second, and the slow
+// ones of those that it offers without the selection.
+func speeds(r *plugin.Request, device string, s setting.Setting) (fastest int, some string, why string) {
+	params, err := r.Host.Net.Params(device, host.NetLinkModes)
+	if err != nil {
+		return 0, "", fmt.Sprintf("%s has no speed to choose: %v", device, err)
+	}
+	modes, _ := host.FindParam(params, advertise)
+	if modes.Fixed {
+		return 0, "", fmt.Sprintf("the speed of %s is fixed: it does not negotiate", device)
+	}
+	before, err := r.Original(s)
+	if err != nil {
+		return 0, "", err.Error()
+	}
+	for _, m := range strings.Fields(modes.Max) {
+		fastest = max(fastest, megabits(m))
+	}
+	var few, all []string
+	for _, m := range strings.Fields(before.Text) {
+		if all = append(all, m); megabits(m) <= slow {
+			few = append(few, m)
+		}
+	}
+	if len(few) == 0 || len(few) == len(all) {
+		return 0, "", fmt.Sprintf("%s does not offer both more and less than %d Mb/s", device, slow)
+	}
+	return fastest, strings.Join(few, " "), ""
+}
+
+func megabits(mode string) int {
+	n, err := strconv.Atoi(mode[:len(mode)-len(strings.TrimLeft(mode, "0123456789"))])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func netLoop(r *plugin.Request, device string, s setting.Setting, fastest int, some string) plugin.Loop {
+	standing, counters, low := beginNet(fastest), plugin.Counters{}, setting.Text(some)
+	return plugin.Loop{
+		Device: device,
+		Places: []plugin.Varying{{
+			Setting: s, Values: []setting.Value{low}, Reason: plugin.UnitReason(r.Unit, "the speed of "+device+" follows its load"),
+		}},
+		Next: func(_ context.Context, elapsed time.Duration) ([]plugin.Wish, error) {
+			now, err := traffic(r.Host, device)
+			if err != nil {
+				return nil, err
+			}
+			if load, ok := counters.Load(now, elapsed); ok {
+				standing = netLadder.Next(standing, load)
+			}
+			if standing.Level == 0 {
+				return []plugin.Wish{{Setting: s, Back: true}}, nil
+			}
+			return []plugin.Wish{{Setting: s, Want: low}}, nil
+		},
+	}
+}
+
+// traffic is how many bytes a device has received and sent
+// (Documentation/ABI/testing/sysfs-class-net-statistics).
+func traffic(h *host.Host, device string) (n [2]uint64, err error) {
+	for i, name := range []string{"rx_bytes", "tx_bytes"} {
+		file := path.Join(netSysDir(device), "statistics", name)
+		b, err := h.Files.ReadFile(file)
+		if err != nil {
+			return n, err
+		}
+		if n[i], err = strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64); err != nil {
+			return n, fmt.Errorf("%s: %q is no count", file, b)
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,256 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// NetKinds are the kinds of setting that this plug-in brings.
+func NetKinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{NetKindName: kind{h}}
+}
+
+// kind is a parameter of a network device, over netlink. A feature that is
+// wanted and not active, because another that it needs is off, reads as
+// "off [requested on]", as ethtool -k prints it.
+type kind struct{ host *host.Host }
+
+// Resolve leads alternative names of a device and of a feature to the one that
+// the kernel uses now. A device that was renamed without keeping its old name
+// as an alternative one is another device.
+func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
+	p, err := parsePlace(s.Name)
+	if err != nil {
+		return setting.Setting{}, err
+	}
+	if l, err := k.host.Net.Link(p.device); err == nil {
+		p.device = l.Name
+	}
+	return NetSetting(p.device, p.group, p.param), nil
+}
+
+func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	p, err := parsePlace(s.Name)
+	if err != nil {
+		return setting.Value{}, err
+	}
+	params, err := k.host.Net.Params(p.device, p.group)
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return setting.Value{}, err
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EOPNOTSUPP):
+		return setting.Absent, nil
+	case err != nil:
+		return setting.Value{}, err
+	}
+	np, ok := host.FindParam(params, p.param)
+	if !ok {
+		return setting.Absent, nil
+	}
+	return setting.Text(valueOf(np)), nil
+}
+
+func valueOf(p host.NetParam) string {
+	if p.Requested != "" {
+		return p.Value + " [requested " + p.Requested + "]"
+	}
+	return p.Value
+}
+
+// Write sets one parameter. What a feature was requested to be is what is
+// written: whether it then works depends on the others.
+func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error {
+	p, err := parsePlace(s.Name)
+	if err != nil {
+		return err
+	}
+	if v.Absent {
+		return fmt.Errorf("%s: a device's parameter cannot be removed", s)
+	}
+	text := v.Text
+	if _, requested, ok := strings.Cut(text, " [requested "); ok {
+		text = strings.TrimSuffix(requested, "]")
+	}
+	return k.host.Net.SetParam(p.device, p.group, p.param, text)
+}
+
+func (kind) Equal(a, b setting.Value) bool { return a.Text == b.Text }
+
+// leastMTU is the smallest MTU in bytes with which a device has the protocol
+// (RFC 8200, section 5; RFC 791). Below it the kernel drops the device's
+// addresses, their routes and its sysctls (net/ipv6/addrconf.c addrconf_notify,
+// net/ipv4/devinet.c inetdev_event).
+var leastMTU = []struct {
+	family, name string
+	bytes        int
+}{{"ipv6", "IPv6", 1280}, {"ipv4", "IPv4", 68}}
+
+// OneWay implements setting.OneWayer.
+func (k kind) OneWay(s setting.Setting, _, want setting.Value) (why string, ok bool) {
+	p, err := parsePlace(s.Name)
+	if err != nil || p.group != host.NetLink || p.param != "mtu" {
+		return "", false
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(want.Text))
+	if err != nil {
+		return "", false // the kernel refuses it
+	}
+	for _, least := range leastMTU {
+		if n >= least.bytes {
+			continue
+		}
+		for _, d := range k.stack(p.device) {
+			if plugin.Exists(k.host, confDir(least.family, d)) {
+				return fmt.Sprintf("%s needs %d bytes, and below them %s loses its addresses and routes, which do not come back with the MTU", least.name, least.bytes, d), true
+			}
+		}
+	}
+	return "", false
+}
+
+// Alias implements setting.Aliaser: the attributes mtu and tx_queue_len of a
+// device's directory in /sys.
+func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
+	dir, attribute := path.Split(s.Name)
+	param, ok := map[string]string{"mtu": "mtu", "tx_queue_len": "txqueuelen"}[attribute]
+	if s.Kind != "sysfs" || !ok {
+		return setting.Setting{}, false
+	}
+	class, device := path.Split(strings.TrimSuffix(dir, "/"))
+	if class != classDir && !(strings.HasPrefix(class, "/sys/devices/") && strings.HasSuffix(class, "/net/")) {
+		return setting.Setting{}, false
+	}
+	// A copy that has the file, but not what netlink answers, keeps the file's name.
+	if _, err := k.host.Net.Params(device, host.NetLink); errors.Is(err, host.ErrNotRecorded) {
+		return setting.Setting{}, false
+	}
+	return NetSetting(device, host.NetLink, param), true
+}
+
+func (kind) Lifetime() setting.Lifetime { return setting.Runtime }
+
+// Coupled lists what a write changes beside the parameter itself. Not in the
+// list, because no setting stands for it: the device's table of receive hashing
+// (RSS) and its interrupts, which the driver lays out anew for another number
+// of channels.
+func (k kind) Coupled(s setting.Setting) []setting.Setting {
+	p, err := parsePlace(s.Name)
+	if err != nil {
+		return nil
+	}
+	dir := netSysDir(p.device)
+	switch p.group {
+	case host.NetCoalesce, host.NetPause, host.NetRing:
+		// Drivers share interrupt moderation between directions, moderate by
+		// themselves under adaptive-*, agree on pause frames with the other
+		// end, and may size rings together.
+		return k.rest(p)
+	case host.NetChannels:
+		// net/core/dev.c, netif_set_real_num_rx_queues and _tx_queues: queues
+		// that go take what was set for them along; the driver places the
+		// others anew (netif_set_xps_queue).
+		out := k.rest(p)
+		for _, a := range []string{"rx-*/rps_cpus", "rx-*/rps_flow_cnt", "tx-*/xps_cpus", "tx-*/xps_rxqs", "tx-*/tx_maxrate",
+			"tx-*/byte_queue_limits/limit_max", "tx-*/byte_queue_limits/limit_min"} {
+			out = append(out, k.attributes(dir+"/queues/"+a)...)
+		}
+		return out
+	case host.NetFeatures:
+		// What others are requested to be stays; netdev_sync_lower_features
+		// turns LRO off below a bond, bridge or VLAN too.
+		if p.param != "rx-lro" {
+			return nil
+		}
+		return k.neighbours(dir, "lower_", func(d string) setting.Setting { return NetSetting(d, p.group, p.param) })
+	case host.NetWakeOnLAN:
+		// Drivers let the bus device wake the machine along with it
+		// (device_set_wakeup_enable).
+		return k.attributes(dir + "/device/power/wakeup")
+	}
+	if p.param != "mtu" {
+		return nil
+	}
+	// VLANs follow a smaller MTU of the device below (vlan_device_event), a
+	// bond and a bridge follow and set their members', and IPv6 its own copy
+	// (addrconf_notify).
+	var out []setting.Setting
+	for _, d := range k.stack(p.device) {
+		if d != p.device {
+			out = append(out, NetSetting(d, host.NetLink, "mtu"))
+		}
+		if plugin.Exists(k.host, confDir("ipv6", d)+"/mtu") {
+			out = append(out, plugin.Sysctl("net.ipv6.conf."+strings.ReplaceAll(d, ".", "/")+".mtu"))
+		}
+	}
+	return out
+}
+
+func confDir(family, device string) string { return "/proc/sys/net/" + family + "/conf/" + device }
+
+// stack is the device with those on it and below it.
+func (k kind) stack(device string) []string {
+	out := []string{device}
+	name := func(d string) setting.Setting { return setting.Setting{Kind: NetKindName, Name: d} }
+	for _, prefix := range []string{"upper_", "lower_"} {
+		for _, s := range k.neighbours(netSysDir(device), prefix, name) {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// rest are the other parameters that the device has in the group.
+func (k kind) rest(p netPlace) []setting.Setting {
+	params, err := k.host.Net.Params(p.device, p.group)
+	if err != nil {
+		return nil
+	}
+	var out []setting.Setting
+	for _, np := range params {
+		if np.Name != p.param {
+			out = append(out, NetSetting(p.device, p.group, np.Name))
+		}
+	}
+	return out
+}
+
+func (k kind) attributes(pattern string) []setting.Setting {
+	paths, err := host.Glob(k.host.Files, pattern)
+	if err != nil {
+		return nil
+	}
+	var out []setting.Setting
+	for _, p := range paths {
+		if plugin.Exists(k.host, p) {
+			out = append(out, plugin.Sysfs(p))
+		}
+	}
+	return out
+}
+
+// neighbours are the devices that are stacked on this one (upper_) or below it
+// (lower_): sysfs has a link for each (net/core/dev.c,
+// netdev_adjacent_sysfs_add).
+func (k kind) neighbours(dir, prefix string, name func(device string) setting.Setting) []setting.Setting {
+	entries, err := k.host.Files.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []setting.Setting
+	for _, e := range entries {
+		if d, ok := strings.CutPrefix(e.Name(), prefix); ok {
+			out = append(out, name(d))
+		}
+	}
+	return out
+}

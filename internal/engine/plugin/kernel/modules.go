@@ -1,0 +1,219 @@
+// modules is the plug-in for options of kernel modules: a line in
+// /etc/modprobe.d, and the module loaded (again) where the profile wants that.
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
+)
+
+// Modules turns [modules] sections into changes.
+var Modules = plugin.Plugin{
+	Name: "modules",
+	Doc:  "sets options of kernel modules in " + confFile + "; +r loads the module (again) at once",
+	Free: func(name string) (plugin.Option, bool) {
+		return plugin.Option{
+			Name: name,
+			Doc:  "MODULE=[+r[,] ]OPTION=VALUE ...: the module's options (modprobe.d(5)); +r loads it now, again if it is loaded",
+			Plan: planModules,
+		}, true
+	},
+}
+
+// confFile is fettle's own file: TuneD empties its tuned.conf whenever it
+// starts. modprobe joins the options of all files by name, and the last of two
+// values holds: Debian's systemd.conf has "options dummy numdummies=0".
+const confFile = "/etc/modprobe.d/zz-fettle.conf"
+
+var (
+	moduleName = text.LazyRegexp(`^[A-Za-z0-9_-]+$`)
+	reload     = text.LazyRegexp(`^\s*\+r\s*,?\s*`)
+)
+
+func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+	name := o.Name
+	if o.ExpandedName != "" {
+		name = o.ExpandedName
+	}
+	if !moduleName().MatchString(name) {
+		return nil, plugin.Invalid("%q is not the name of a kernel module", name)
+	}
+	name = canonical(name)
+	again := reload().MatchString(o.Value)
+	opts := strings.Join(strings.Fields(reload().ReplaceAllString(o.Value, "")), " ")
+	line := setting.Setting{Kind: "modprobe", Name: name}
+	switch kernelHas(r.Host, name) {
+	case unlisted:
+		return []plugin.Item{plugin.Refuse(line, o, plugin.Unknown, "whether this kernel has the module %s is not known: its lists of modules are not all in this copy", name)}, nil
+	case nowhere:
+		return []plugin.Item{plugin.Refuse(line, o, plugin.Unsupported, "this kernel has no module %s", name)}, nil
+	case builtin:
+		verdict, why := compiledIn(r.Host, name, opts)
+		return []plugin.Item{plugin.Refuse(line, o, verdict, "%s", why)}, nil
+	}
+	var items []plugin.Item
+	if opts != "" {
+		if st, err := r.Host.Files.Stat(path.Dir(confFile)); err != nil || !st.IsDir() {
+			items = append(items, plugin.Want(setting.Setting{Kind: "dir", Name: path.Dir(confFile)}, "directory", o))
+		}
+		text := opts
+		if again {
+			text = "+r " + opts
+		}
+		items = append(items, plugin.Want(line, text, o))
+	}
+	if again {
+		items = append(items, plugin.Want(setting.Setting{Kind: "module", Name: name}, strings.TrimSpace("loaded "+opts), o))
+	}
+	if len(items) == 0 {
+		// TuneD writes nothing here either, but verifies that it is loaded.
+		it := plugin.Refuse(setting.Setting{Kind: "module", Name: name}, o, plugin.OK, "loaded")
+		switch now, err := state(r.Host, name); {
+		case err != nil:
+			it.Verdict, it.Why = plugin.Unknown, host.ErrNotRecorded.Error()
+		case now == "unloaded":
+			it.Verdict, it.Why = plugin.Drifted, "not loaded, and without +r nothing loads it"
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// compiledIn is the verdict on options of a module that is built into the kernel:
+// they come from the kernel command line alone.
+func compiledIn(h *host.Host, name, opts string) (plugin.Verdict, string) {
+	if opts == "" {
+		return plugin.OK, "built into this kernel"
+	}
+	differ, hidden := differing(h, name, opts)
+	line, err := h.Files.ReadFile("/proc/cmdline")
+	for _, opt := range hidden {
+		if err == nil && !onCommandLine(string(line), name, opt) {
+			differ = append(differ, opt)
+		}
+	}
+	switch {
+	case len(differ) > 0:
+		return plugin.Unsupported, fmt.Sprintf("%s is built into this kernel: modprobe.d does not reach it; put %s.%s on the kernel command line",
+			name, name, strings.Join(differ, " "+name+"."))
+	case err != nil && len(hidden) > 0:
+		return plugin.Unknown, fmt.Sprintf("%s is built into this kernel, which does not show %s, and /proc/cmdline cannot be read", name, strings.Join(hidden, " "))
+	case len(hidden) > 0:
+		return plugin.OK, "built into this kernel, with these options on its command line"
+	}
+	return plugin.OK, "built into this kernel, with these options"
+}
+
+// onCommandLine reports whether the last NAME.OPTION of the kernel command line gives
+// an option this value (kernel/params.c parse_args; "-" and "_" are the same).
+func onCommandLine(line, name, opt string) bool {
+	wantKey, want, _ := strings.Cut(opt, "=")
+	found := false
+	for _, word := range strings.Fields(line) {
+		if word == "--" {
+			break // the rest is for init
+		}
+		key, value, _ := strings.Cut(word, "=")
+		if canonical(key) == canonical(name+"."+wantKey) {
+			found = equalParameter(unquote(value), unquote(want))
+		}
+	}
+	return found
+}
+
+// canonical spells a module's name as the kernel does: modprobe takes "-" and
+// "_" for the same.
+func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+type presence int
+
+const (
+	unsure presence = iota // no list of modules to look into
+	nowhere
+	loadable
+	builtin
+	unlisted // the lists of a copy do not have it, and some lists are missing
+)
+
+// kernelHas looks into the lists that depmod(8) makes, and into /sys/module.
+func kernelHas(h *host.Host, name string) presence {
+	dir := "/sys/module/" + name
+	if _, err := h.Files.Stat(dir); err == nil {
+		if _, err := h.Files.Stat(dir + "/initstate"); host.Missing(err) {
+			return builtin
+		}
+		return loadable
+	}
+	if loaded, err := h.Files.ReadFile("/proc/modules"); err == nil && slices.ContainsFunc(strings.Split(string(loaded), "\n"), func(l string) bool { return strings.HasPrefix(l, name+" ") }) {
+		return loadable // a copy of a machine may lack /sys/module
+	}
+	release, err := h.Files.ReadFile("/proc/sys/kernel/osrelease")
+	if errors.Is(err, host.ErrNotRecorded) {
+		return unlisted
+	}
+	if err != nil {
+		return unsure
+	}
+	lib := "/lib/modules/" + strings.TrimSpace(string(release)) + "/"
+	// A built-in module without parameters has no directory below /sys/module.
+	list, missing := h.Files.ReadFile(lib + "modules.builtin")
+	if missing == nil && plugin.ListsModule(list, name) {
+		return builtin
+	}
+	dep, err := h.Files.ReadFile(lib + "modules.dep")
+	if host.Missing(err) {
+		return nowhere // modprobe(8) finds none without it
+	}
+	if errors.Is(err, host.ErrNotRecorded) {
+		return unlisted
+	}
+	if err != nil {
+		return unsure
+	}
+	if plugin.ListsModule(dep, name) {
+		return loadable
+	}
+	alias, err := h.Files.ReadFile(lib + "modules.alias")
+	for line := range strings.Lines(string(alias)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "alias" && canonical(f[1]) == name {
+			return loadable
+		}
+	}
+	if errors.Is(missing, host.ErrNotRecorded) || errors.Is(err, host.ErrNotRecorded) {
+		return unlisted
+	}
+	return nowhere
+}
+
+// differing are the options that the running module shows with other values, and
+// hidden those that it does not show (a parameter with permission 0).
+func differing(h *host.Host, name, opts string) (differ, hidden []string) {
+	for _, opt := range strings.Fields(opts) {
+		key, want, ok := strings.Cut(opt, "=")
+		if !ok {
+			want = "1" // a boolean alone is true (kernel/params.c param_set_bool)
+		}
+		if strings.Contains(key, "/") {
+			hidden = append(hidden, opt)
+			continue
+		}
+		b, err := h.Files.ReadFile("/sys/module/" + name + "/parameters/" + canonical(key))
+		if err != nil {
+			hidden = append(hidden, opt)
+		} else if !equalParameter(strings.TrimSpace(string(b)), unquote(want)) {
+			differ = append(differ, opt)
+		}
+	}
+	return differ, hidden
+}

@@ -1,0 +1,242 @@
+// mounts reads [mounts] sections and refuses what they ask for: write
+// barriers are never switched off.
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Mounts reads [mounts] sections.
+var Mounts = plugin.Plugin{
+	Name: "mounts",
+	Doc:  "names the file systems whose write barriers a profile wants off, and leaves them on",
+	Options: []plugin.Option{{
+		Name:      "disable_barriers",
+		Doc:       "true, or force (also above a write-back cache): read, and refused with the reason",
+		PerDevice: true,
+		Words:     plugin.OnlyTrue,
+		Plan:      planMounts,
+	}},
+	NoDevice: noDevice,
+	Devices: func(_ context.Context, h *host.Host) ([]string, error) {
+		all, err := read(h)
+		var points []string
+		for _, m := range all {
+			if m.disk(h) != "" && !slices.Contains(points, m.point) {
+				points = append(points, m.point)
+			}
+		}
+		slices.Sort(points)
+		return points, err
+	},
+}
+
+// reason is why: the barrier is what makes a journal's order reach the medium
+// (kernel, Documentation/block/writeback_cache_control.rst).
+const reason = "write-barriers-off: write barriers stay on: without them a crash or a loss of power can corrupt the file system, " +
+	"and on storage without a volatile cache they cost nothing"
+
+// asks is true for a value that wants barriers off; force says whatever is below.
+func asks(value string) (off, force bool, err error) {
+	if strings.EqualFold(strings.TrimSpace(value), "force") {
+		return true, true, nil
+	}
+	if plugin.IsNone(value) {
+		return false, false, nil
+	}
+	off, ok := plugin.Truth(value)
+	if !ok {
+		return false, false, plugin.Invalid("%q: want true, false or force", value)
+	}
+	return off, false, nil
+}
+
+// noDevice refuses what a unit asks for that no file system is left for: silence
+// would read as consent.
+func noDevice(r *plugin.Request) []plugin.Item {
+	o, given := r.Option("disable_barriers")
+	if !given || len(o.Deferred) > 0 {
+		return nil
+	}
+	switch off, _, err := asks(o.Value); {
+	case err != nil:
+		return []plugin.Item{plugin.Failed(r.Unit.Name, o, "", err)}
+	case off:
+		return []plugin.Item{plugin.Refuse(plugin.OptionPlace(r.Unit.Name, o.Name, ""), o, plugin.Refused, "%s", reason)}
+	}
+	return nil
+}
+
+func planMounts(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
+	off, force, err := asks(o.Value)
+	if err != nil || !off {
+		return nil, err
+	}
+	all, err := read(r.Host)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range slices.Backward(all) { // of two mounts on one point the later one is seen
+		if m.point != device {
+			continue
+		}
+		// What TuneD would leave alone is refused too: who asks is to know.
+		also := ""
+		switch {
+		case m.fstype == "xfs":
+			also = ", which has had no such option since Linux 4.19"
+		case !strings.HasPrefix(m.fstype, "ext"):
+			also = ", whose barriers no option of this plug-in is for"
+		case !force && m.writeBack(r.Host):
+			also = ", above a write-back cache, which needs them"
+		}
+		it := plugin.Refuse(setting.Setting{Kind: "barrier", Name: m.point}, o, plugin.Refused, "%s (%s on %s%s)", reason, m.fstype, m.source, also)
+		it.Change.Want = setting.Text("off")
+		return []plugin.Item{it}, nil
+	}
+	return nil, nil
+}
+
+// mount is a line of /proc/mounts (fstab(5), fields escaped in octal).
+type mount struct{ source, point, fstype, options string }
+
+func read(h *host.Host) ([]mount, error) {
+	b, err := h.Files.ReadFile("/proc/mounts")
+	if err != nil {
+		return nil, err
+	}
+	var out []mount
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 4 || !strings.HasPrefix(f[0], "/dev/") {
+			continue
+		}
+		out = append(out, mount{unescape(f[0]), unescape(f[1]), f[2], f[3]})
+	}
+	return out, nil
+}
+
+// unescape undoes \040 and its like (kernel, fs/proc_namespace.c mangle).
+func unescape(s string) string {
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				out.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		out.WriteByte(s[i])
+	}
+	return out.String()
+}
+
+// disk is the sysfs directory of the disk below a partition or an LVM volume;
+// "" for what TuneD leaves out: whole disks, removable ones, other kinds.
+func (m mount) disk(h *host.Host) string {
+	dev, err := h.Files.Resolve(m.source)
+	if err != nil {
+		dev = m.source
+	}
+	dir, err := h.Files.Resolve("/sys/class/block/" + path.Base(dev))
+	if err != nil {
+		return ""
+	}
+	if _, err := h.Files.Stat(dir + "/partition"); err == nil {
+		dir = path.Dir(dir)
+	} else {
+		uuid, err := h.Files.ReadFile(dir + "/dm/uuid")
+		if err != nil || !strings.HasPrefix(string(uuid), "LVM-") {
+			return ""
+		}
+	}
+	if b, err := h.Files.ReadFile(dir + "/removable"); err == nil && strings.TrimSpace(string(b)) == "1" {
+		return ""
+	}
+	return dir
+}
+
+// writeBack says whether a SCSI disk below the file system has a volatile cache.
+func (m mount) writeBack(h *host.Host) bool {
+	dir := m.disk(h)
+	disks := []string{dir}
+	if slaves, err := h.Files.ReadDir(dir + "/slaves"); err == nil {
+		for _, s := range slaves {
+			if d, err := h.Files.Resolve(dir + "/slaves/" + s.Name()); err == nil {
+				disks = append(disks, d, path.Dir(d))
+			}
+		}
+	}
+	for _, d := range disks {
+		types, _ := host.Glob(h.Files, d+"/device/scsi_disk/*/cache_type")
+		for _, t := range types {
+			if b, err := h.Files.ReadFile(t); err == nil && strings.TrimSpace(string(b)) == "write back" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// MountsKinds are the kinds of setting that this plug-in adds:
+//
+//	barrier:/MOUNT  "on" or "off": read only
+func MountsKinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{"barrier": barrier{h}}
+}
+
+type barrier struct{ host *host.Host }
+
+func (barrier) Resolve(s setting.Setting) (setting.Setting, error) {
+	if !path.IsAbs(s.Name) {
+		return setting.Setting{}, fmt.Errorf("%s: want the absolute path of a mount point", s)
+	}
+	s.Name = path.Clean(s.Name)
+	return s, nil
+}
+
+// Read knows the ext4 options barrier, barrier=N and nobarrier (kernel,
+// Documentation/admin-guide/ext4.rst); on is the default.
+func (k barrier) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	all, err := read(k.host)
+	if err != nil {
+		return setting.Value{}, err
+	}
+	for _, m := range slices.Backward(all) {
+		if m.point != s.Name {
+			continue
+		}
+		state := "on"
+		for _, o := range strings.Split(m.options, ",") {
+			switch o {
+			case "nobarrier", "barrier=0":
+				state = "off"
+			case "barrier", "barrier=1":
+				state = "on"
+			}
+		}
+		return setting.Text(state), nil
+	}
+	return setting.Absent, nil
+}
+
+func (barrier) Write(context.Context, setting.Setting, setting.Value) error {
+	return errors.New(reason)
+}
+
+func (barrier) Equal(a, b setting.Value) bool             { return a.Text == b.Text }
+func (barrier) Coupled(setting.Setting) []setting.Setting { return nil }
+func (barrier) Lifetime() setting.Lifetime                { return setting.Runtime }

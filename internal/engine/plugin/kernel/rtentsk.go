@@ -1,0 +1,91 @@
+// rtentsk is the plug-in that keeps network timestamps on, so that no
+// program that asks for them interrupts every CPU while the kernel patches its
+// code.
+
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// RTEntsk is the table entry.
+var RTEntsk = plugin.Plugin{
+	Name:   "rtentsk",
+	Doc:    "keeps a socket open that asks for network timestamps, so that the static key behind them is never switched while real-time work runs; it has no options",
+	Always: planRtentsk,
+}
+
+// KindName is the kind of static keys that are held on by an open socket, and
+// Timestamps its one place. Its value is whether this process holds it, open or
+// closed: the kernel tells nobody the state of the key itself.
+const (
+	KindName   = "statickey"
+	Timestamps = "netstamp_needed_key"
+)
+
+func planRtentsk(_ context.Context, r *plugin.Request) ([]plugin.Item, error) {
+	s := setting.Setting{Kind: KindName, Name: Timestamps}
+	return []plugin.Item{{Change: setting.Change{Setting: s, Want: setting.Text("open"), Reason: setting.Reason{
+		File: r.Unit.Pos.File, Line: r.Unit.Pos.Line, Text: "[" + r.Unit.Name + "]",
+	}}}}, nil
+}
+
+// RtentskKinds are the kinds of setting that this plug-in brings. The socket belongs
+// to the table returned, so a process makes one and keeps it.
+func RtentskKinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{KindName: &staticKey{host: h}}
+}
+
+type staticKey struct {
+	host *host.Host
+
+	mu   sync.Mutex
+	held io.Closer
+}
+
+func (k *staticKey) Resolve(s setting.Setting) (setting.Setting, error) {
+	if s.Name != Timestamps {
+		return setting.Setting{}, fmt.Errorf("%s: want %s:%s", s, KindName, Timestamps)
+	}
+	return s, nil
+}
+
+func (k *staticKey) Read(context.Context, setting.Setting) (setting.Value, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.held != nil {
+		return setting.Text("open"), nil
+	}
+	return setting.Text("closed"), nil
+}
+
+func (k *staticKey) Write(_ context.Context, s setting.Setting, v setting.Value) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case v.Text == "open" && k.held == nil:
+		held, err := k.host.Net.HoldTimestamping()
+		if err != nil {
+			return err
+		}
+		k.held = held
+	case (v.Absent || v.Text == "closed") && k.held != nil:
+		err := k.held.Close()
+		k.held = nil
+		return err
+	case v.Text != "open" && v.Text != "closed" && !v.Absent:
+		return fmt.Errorf("%s: %q is neither open nor closed", s, v.Text)
+	}
+	return nil
+}
+
+func (*staticKey) Equal(a, b setting.Value) bool             { return a.Text == b.Text }
+func (*staticKey) Coupled(setting.Setting) []setting.Setting { return nil }
+func (*staticKey) Lifetime() setting.Lifetime                { return setting.Held }

@@ -1,0 +1,257 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// ScriptKinds are the kinds of setting that this plug-in adds:
+//
+//	script:/path            "stopped", "started TUNED_name=value ...", "failed ..."
+//	devscript:/path DEVICE  "unapplied", "applied TUNED_name=value ...", "failed ..."
+//
+// What a script has done cannot be read from the machine, so a record below
+// /run says what has been called; it ends with the boot, as the entry does.
+func ScriptKinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{
+		"script":    kind{h, "script", started, "stopped", "start", "stop"},
+		"devscript": kind{h, "devscript", applied, "unapplied", "apply", "unapply"},
+	}
+}
+
+const (
+	started = "started"
+	applied = "applied"
+	// recordDir is no part of /run/fettle, which a service manager may empty
+	// when the daemon stops.
+	recordDir = "/run/fettle-scripts"
+	// timeout of one call. TuneD has none; a script that hangs would hold the
+	// transaction for ever.
+	timeout = 10 * time.Minute
+)
+
+// libraryDirs are where TuneD's shell library keeps what it has to restore; its
+// daemon makes them, so whoever runs scripts in its place must too.
+var libraryDirs = []string{"/run/tuned", "/var/lib/tuned"}
+
+type kind struct {
+	host        *host.Host
+	name        string
+	on, off     string // the words of the value
+	start, stop string // the words of the call
+}
+
+// MayAsk refuses programs that no profile could name.
+func (k kind) MayAsk(s setting.Setting, _ setting.Value, profileDirs []string) error {
+	file, _ := k.split(s.Name)
+	if err := allowed(k.host, file, profileDirs); err != nil {
+		return fmt.Errorf("%s: %w: %w", s, setting.ErrNoPlace, err)
+	}
+	return nil
+}
+
+// split takes "/path DEVICE" apart; a plain script has no device.
+func (k kind) split(name string) (file, device string) {
+	if k.name == "script" {
+		return name, ""
+	}
+	if i := strings.LastIndexByte(name, ' '); i >= 0 {
+		return name[:i], name[i+1:]
+	}
+	return name, ""
+}
+
+func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
+	file, device := k.split(s.Name)
+	if !path.IsAbs(file) {
+		return setting.Setting{}, fmt.Errorf("%s: want an absolute path", s)
+	}
+	if (k.name == "devscript") != (device != "") {
+		return setting.Setting{}, fmt.Errorf("%s: want devscript:/path DEVICE", s)
+	}
+	file = path.Clean(file)
+	if device != "" {
+		file += " " + device
+	}
+	return setting.Setting{Kind: k.name, Name: file}, nil
+}
+
+// Read says what has been called. It never calls the script: Effect does.
+func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	r, err := k.load(s)
+	switch {
+	case err != nil:
+		return setting.Value{}, err
+	case r == nil:
+		return setting.Text(k.off), nil
+	case r.State == "on":
+		return setting.Text(r.value(k.on)), nil
+	case r.State == "failed":
+		return setting.Text("failed: " + r.Said), nil
+	}
+	return setting.Text("cut off while it was called with " + k.start), nil
+}
+
+// Write calls the script. The record is there before the call, so that a call
+// that is cut off is known, and stopped by undo.
+func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
+	before, err := k.load(s)
+	if err != nil {
+		return err
+	}
+	word, env, err := parseValue(v.Text)
+	switch {
+	case err != nil:
+		return err
+	case v.Absent || word != k.on && word != k.off:
+		return fmt.Errorf("%s: want %q or %q, not %q", s, k.off, k.on, v.Text)
+	}
+	var stopped error
+	if before != nil {
+		stopped = k.end(ctx, s, before)
+	}
+	if word == k.off {
+		return stopped
+	}
+	r := &run{Env: env, State: "starting", Mark: rand.Text(), Made: k.makeLibraryDirs()}
+	if err := k.save(s, r); err != nil {
+		return err
+	}
+	res, err := k.call(ctx, s, r, k.start)
+	if notStarted(err) {
+		// Nothing of it has run, so there is nothing that stop could take back.
+		return errors.Join(err, stopped, k.forget(s, r))
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		r.State, r.Said = "failed", "its "+k.start+" was interrupted"
+	case err != nil:
+		r.State, r.Said = "failed", err.Error()
+	case res.ExitCode != 0:
+		// Scripts in the field end with the exit code of whatever they did
+		// last, so this is told and their own verify decides.
+		r.State, r.Said = "on", exited(k.start, res)
+	default:
+		r.State = "on"
+	}
+	// A call that failed is a state, not an error to be tried again: half of it
+	// may have been done, and only stop takes that back.
+	if err := k.save(s, r); err != nil {
+		return err
+	}
+	var said []string
+	if stopped != nil {
+		said = append(said, stopped.Error())
+	}
+	if r.Said != "" {
+		said = append(said, r.Said)
+	}
+	if len(said) > 0 {
+		return &setting.Complaint{Text: strings.Join(said, "; ")}
+	}
+	return nil
+}
+
+// AfterBoot calls stop for a script that was on when the machine went down. What
+// it had set in the running kernel is gone, the files it wrote are not, and only
+// its stop knows them.
+func (k kind) AfterBoot(ctx context.Context, s setting.Setting, had setting.Value) (bool, error) {
+	word, _, _ := strings.Cut(had.Text, " ")
+	if word == k.off || had.Absent {
+		return false, nil
+	}
+	if now, err := k.load(s); err != nil || now != nil {
+		return false, err // on again: the undo of that start calls stop
+	}
+	r := &run{Made: k.makeLibraryDirs()}
+	if word == k.on { // a start that failed has no variables in its value
+		var err error
+		if _, r.Env, err = parseValue(had.Text); err != nil {
+			return false, err
+		}
+	}
+	return true, k.end(ctx, s, r)
+}
+
+// end calls stop with the variables of the start. Its exit code does not keep
+// the script from counting as stopped, for the same reason as in Write.
+func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
+	if e, ok := k.host.Exec.(host.Ender); ok && r.State == "starting" && r.Mark != "" {
+		// A start that was cut off: what it has begun would go on beside stop.
+		if err := e.EndMarked(r.Mark); err != nil {
+			return err
+		}
+	}
+	res, err := k.call(ctx, s, &run{Env: r.Env}, k.stop, "full_rollback")
+	file, _ := k.split(s.Name)
+	// What the kernel does not start for stop, it did not start before either,
+	// unless its start is known to have come to an end.
+	never := notStarted(err) && (r.State == "starting" || r.State == "failed")
+	if _, gone := k.host.Files.Stat(file); err != nil && !never && !errors.Is(gone, fs.ErrNotExist) {
+		return err
+	}
+	if err := k.forget(s, r); err != nil {
+		return err
+	}
+	if err != nil {
+		return &setting.Complaint{Text: fmt.Sprintf("its %s could not be called: %v", k.stop, err)}
+	}
+	if res.ExitCode != 0 {
+		return &setting.Complaint{Text: exited(k.stop, res)}
+	}
+	return nil
+}
+
+func (k kind) makeLibraryDirs() (made []string) {
+	for _, d := range libraryDirs {
+		if k.host.Files.Mkdir(d, 0o755) == nil {
+			made = append(made, d)
+		}
+	}
+	return made
+}
+
+type ignoreMissing struct{}
+
+// IgnoreMissing makes Effect pass ignore_missing to a script's verify, as
+// `tuned-adm verify --ignore-missing` does.
+func IgnoreMissing(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ignoreMissing{}, true)
+}
+
+// Effect asks the script's own verify; nothing else can know.
+func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
+	r, err := k.load(s)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	if r == nil {
+		return plugin.OK, ""
+	}
+	words := []string{"verify"}
+	if ctx.Value(ignoreMissing{}) != nil {
+		words = append(words, "ignore_missing")
+	}
+	res, err := k.call(ctx, s, &run{Env: r.Env}, words...)
+	switch {
+	case err != nil:
+		return plugin.Unknown, "its verify could not be called: " + err.Error()
+	case res.ExitCode != 0:
+		return plugin.Drifted, exited("verify", res)
+	}
+	return plugin.OK, r.Said
+}
+
+func (kind) Equal(a, b setting.Value) bool             { return a.Text == b.Text }
+func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
+func (kind) Lifetime() setting.Lifetime                { return setting.Runtime }

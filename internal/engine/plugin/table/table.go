@@ -1,0 +1,70 @@
+// Package table lists every plug-in and every kind of setting, once.
+package table
+
+import (
+	"errors"
+	"maps"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/plugin/boot"
+	"fettle.dev/fettle/internal/engine/plugin/cpu"
+	"fettle.dev/fettle/internal/engine/plugin/device"
+	"fettle.dev/fettle/internal/engine/plugin/kernel"
+	"fettle.dev/fettle/internal/engine/plugin/service"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// All lists the plug-ins by name.
+var All = []plugin.Plugin{
+	device.ACPI,
+	device.Audio,
+	boot.Bootloader,
+	cpu.CPU,
+	device.Disk,
+	device.EeePCSHE,
+	cpu.IRQ,
+	cpu.IRQBalance,
+	kernel.Modules,
+	kernel.Mounts,
+	device.Net,
+	kernel.RTEntsk,
+	cpu.Scheduler,
+	service.Script,
+	device.SCSIHost,
+	kernel.SELinux,
+	service.Service,
+	kernel.Sysctl,
+	kernel.Sysfs,
+	cpu.Systemd,
+	device.Uncore,
+	device.USB,
+	device.Video,
+	kernel.VM,
+}
+
+// Kinds is the table of the kinds of setting: the kernel's own and those that
+// plug-ins bring. A process makes one table and keeps it, because some kinds
+// hold descriptors.
+func Kinds(h *host.Host) setting.Kinds {
+	k := setting.Kernel(h)
+	k[cpu.KindName] = cpu.NewPMQoS(h)
+	k[device.DiskKindName] = device.NewHdparm(h)
+	for _, more := range []map[string]setting.Kind{
+		boot.Kinds(h), device.EeePCSHEKinds(h), cpu.IRQKinds(h), cpu.IRQBalanceKinds(h), kernel.ModulesKinds(h), kernel.MountsKinds(h),
+		device.NetKinds(h), kernel.RtentskKinds(h), cpu.SchedulerKinds(h), service.ScriptKinds(h), service.Kinds(h), cpu.SystemdKinds(h),
+	} {
+		maps.Copy(k, more)
+	}
+	return k
+}
+
+// Lookup finds the plug-in of a section type. The error is made for a person
+// and suggests the nearest name; it names no place.
+func Lookup(name string) (*plugin.Plugin, error) {
+	if p, ok := plugin.Find(All, name); ok {
+		return p, nil
+	}
+	return nil, errors.New(plugin.UnknownType(All, &profile.Unit{Type: name}).Text)
+}

@@ -1,0 +1,263 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sort"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
+)
+
+// DefaultDirs is the search path for profiles; later directories win. TuneD
+// 2.20 reads the first and the third, 2.21 and later the other two.
+var DefaultDirs = []string{"/usr/lib/tuned", "/usr/lib/tuned/profiles", "/etc/tuned", "/etc/tuned/profiles"}
+
+// SearchPath returns DefaultDirs, then the directories that profile_dirs of
+// tuned-main.conf names, then extra ones. A directory named twice counts where
+// it is named last.
+func SearchPath(main *MainConfig, extra ...string) []string {
+	all := append(append(append([]string{}, DefaultDirs...), main.ProfileDirs...), extra...)
+	last := map[string]int{}
+	for i, d := range all {
+		all[i] = path.Clean("/" + d)
+		last[all[i]] = i
+	}
+	var dirs []string
+	for i, d := range all {
+		if last[d] == i {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// BuiltinDir is the directory that stands for fettle's own profiles in paths:
+// no machine has it.
+const BuiltinDir = "builtin:"
+
+const profileFile = "tuned.conf"
+
+// IsBuiltin says whether a path names one of fettle's own files.
+func IsBuiltin(p string) bool { return strings.HasPrefix(p, BuiltinDir+"/") }
+
+// ValidName reports whether TuneD accepts a profile name: letters, digits, "_",
+// "." and "-" (profiles/loader.py, safe_name).
+func ValidName(name string) bool {
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '.' || c == '-') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func (l *Loader) dirs() []string {
+	switch {
+	case l.Snapshot != nil:
+		return l.Snapshot.Dirs
+	case l.Dirs != nil:
+		return l.Dirs
+	}
+	return SearchPath(l.main())
+}
+
+// searchDirs are all places in order of precedence, lowest first.
+func (l *Loader) searchDirs() []string {
+	return append([]string{BuiltinDir}, l.dirs()...)
+}
+
+// isFile is os.path.isfile: a regular file, links followed.
+func (l *Loader) isFile(p string) bool {
+	if l.Snapshot != nil {
+		return l.Snapshot.file(p) != nil
+	}
+	st, err := l.stat(p)
+	return err == nil && st.Mode().IsRegular()
+}
+
+func (l *Loader) stat(p string) (fs.FileInfo, error) {
+	if name, ok := builtinName(p); ok {
+		if l.Builtin == nil {
+			return nil, fs.ErrNotExist
+		}
+		return fs.Stat(l.Builtin, name)
+	}
+	return l.Host.Files.Stat(p)
+}
+
+func (l *Loader) readFile(p string) ([]byte, error) {
+	if l.Snapshot != nil {
+		if f := l.Snapshot.file(p); f != nil {
+			return f.Data, nil
+		}
+		return nil, &fs.PathError{Op: "read", Path: p, Err: fs.ErrNotExist}
+	}
+	if name, ok := builtinName(p); ok {
+		if l.Builtin == nil {
+			return nil, fs.ErrNotExist
+		}
+		return fs.ReadFile(l.Builtin, name)
+	}
+	return l.Host.Files.ReadFile(p)
+}
+
+func (l *Loader) readDir(p string) ([]fs.DirEntry, error) {
+	if name, ok := builtinName(p); ok {
+		if l.Builtin == nil {
+			return nil, fs.ErrNotExist
+		}
+		return fs.ReadDir(l.Builtin, name)
+	}
+	return l.Host.Files.ReadDir(p)
+}
+
+func builtinName(p string) (string, bool) {
+	if p == BuiltinDir {
+		return ".", true
+	}
+	return strings.CutPrefix(p, BuiltinDir+"/")
+}
+
+// find returns the tuned.conf of a profile in the last directory that has one,
+// leaving out files that were read already: so /etc/tuned/x that includes x
+// extends the vendor's x. seen says that all there are were read.
+func (l *Loader) find(name string, read map[string]bool) (file string, seen bool) {
+	dirs := l.searchDirs()
+	for i := len(dirs) - 1; i >= 0; i-- {
+		file := path.Join(dirs[i], path.Base("/"+name), profileFile)
+		if read[file] {
+			seen = true
+			continue
+		}
+		if l.isFile(file) {
+			return file, false
+		}
+	}
+	return "", seen
+}
+
+// ErrNoProfile is wrapped where a profile that was asked for is nowhere on the
+// search path.
+var ErrNoProfile = errors.New("no profile")
+
+// ErrName is wrapped where a name cannot be a profile's.
+var ErrName = errors.New("only letters, digits, \"_\", \".\" and \"-\" can be part of it")
+
+func (s *loading) notFound(name string, from Pos) error {
+	where := strings.Join(s.dirs(), ", ")
+	hint := ""
+	if strings.Contains(name, "${") {
+		hint = " (variables are not known in include=, only functions are)"
+	} else {
+		hint = s.nearest(name)
+	}
+	if from.File == "" {
+		return fmt.Errorf("%w %q in %s%s", ErrNoProfile, name, where, hint)
+	}
+	return errAt(from, "include: no profile %q in %s%s", name, where, hint)
+}
+
+// nearest suggests a profile of nearly that name.
+func (s *loading) nearest(name string) string {
+	list, err := s.List()
+	if err != nil {
+		return ""
+	}
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = p.Name
+	}
+	return text.Suggest(name, names)
+}
+
+// Summary is a line of a list of profiles.
+type Summary struct {
+	Name        string `json:"name"`
+	Summary     string `json:"summary,omitempty"`
+	Description string `json:"description,omitempty"`
+	Path        string `json:"path"` // of its tuned.conf
+	Builtin     bool   `json:"builtin"`
+	// Err says why the profile cannot be read; its includes are not followed.
+	Err error `json:"-"`
+}
+
+// List returns every profile on the search path, sorted by name; of several of
+// the same name the one that Load would take. A profile that cannot be read is
+// in the list with its error.
+func (l *Loader) List() ([]Summary, error) {
+	byName := map[string]Summary{}
+	for _, dir := range l.searchDirs() {
+		names, err := l.profileNames(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			file := path.Join(dir, name, profileFile)
+			if l.isFile(file) {
+				byName[name] = Summary{Name: name, Path: file, Builtin: dir == BuiltinDir}
+			}
+		}
+	}
+	list := make([]Summary, 0, len(byName))
+	for _, s := range byName {
+		l.describe(&s)
+		list = append(list, s)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list, nil
+}
+
+func (l *Loader) profileNames(dir string) ([]string, error) {
+	if l.Snapshot != nil {
+		return l.Snapshot.profileNames(dir), nil
+	}
+	entries, err := l.readDir(dir)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("list profiles: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if ValidName(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// describe reads the attributes of [main].
+func (l *Loader) describe(s *Summary) {
+	data, err := l.readFile(s.Path)
+	if err != nil {
+		s.Err = err
+		return
+	}
+	conf, err := parseConfig(s.Path, data, parseSyntax{})
+	if err != nil {
+		s.Err = err
+		// A list shows a profile that misses a "=" with its summary, as TuneD's
+		// does, though it cannot be loaded.
+		if conf, err = parseConfig(s.Path, data, parseSyntax{noValue: true}); err != nil {
+			return
+		}
+	}
+	main := conf.section(mainSection)
+	if main == nil {
+		return
+	}
+	for _, e := range conf.options(main) {
+		switch e.key {
+		case "summary":
+			s.Summary = e.value
+		case "description":
+			s.Description = e.value
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
+)
+
+// MainConfigFile is TuneD's global configuration.
+const MainConfigFile = "/etc/tuned/tuned-main.conf"
+
+// MainConfig is tuned-main.conf, key by key; MainKeys explains them.
+type MainConfig struct {
+	Daemon                  bool
+	DynamicTuning           bool
+	SleepInterval           time.Duration
+	UpdateInterval          time.Duration
+	RecommendCommand        bool
+	ReapplySysctl           bool
+	ReapplySysctlExclude    []string
+	DefaultInstancePriority int
+	UdevBufferSize          int64 // bytes
+	LogFileCount            int
+	LogFileMaxSize          int64   // bytes
+	UnameString             *string // nil: ask the machine
+	CPUInfoString           *string // nil: ask the machine
+	EnableDBus              bool
+	EnableUnixSocket        bool
+	UnixSocketPath          string
+	UnixSocketSignalPaths   []string
+	UnixSocketOwnership     string // "user group", names or ids, -1 for unchanged
+	UnixSocketPermissions   fs.FileMode
+	ConnectionsBacklog      int
+	Rollback                Rollback
+	ProfileDirs             []string
+	StartupUdevSettleWait   time.Duration
+
+	// Where says where each key that the file sets is written.
+	Where    map[string]Pos
+	Warnings []Warning
+}
+
+// Rollback says when TuneD undoes.
+type Rollback string
+
+const (
+	// RollbackAuto undoes on a switch and when the daemon ends.
+	RollbackAuto Rollback = "auto"
+	// RollbackNotOnExit undoes on a switch only.
+	RollbackNotOnExit Rollback = "not_on_exit"
+)
+
+// MainKey is one key of tuned-main.conf, for the manual.
+type MainKey struct {
+	Name    string
+	Default string
+	Unit    string // of the value, or its form
+	Meaning string
+	set     func(c *MainConfig, value string) error
+}
+
+// MainKeys lists the keys of tuned-main.conf (TuneD 2.28, tuned-main.conf and
+// consts.py) with the default when the file does not set them.
+var MainKeys = []MainKey{
+	{"daemon", "1", "boolean", "stay in the background after applying; without it nothing is undone or watched", setBool(func(c *MainConfig) *bool { return &c.Daemon })},
+	{"dynamic_tuning", "0", "boolean", "let values follow the load, in the daemon (TuneD 2.20 ships the file with 1, 2.28 with 0)", setBool(func(c *MainConfig) *bool { return &c.DynamicTuning })},
+	{"sleep_interval", "1", "seconds", "how often TuneD looks for events; fettle waits for them, and uses this only as the unit of update_interval", setSeconds(func(c *MainConfig) *time.Duration { return &c.SleepInterval })},
+	{"update_interval", "10", "seconds", "how often dynamic tuning looks at the load, in whole sleep_intervals; 0 turns it off", setSeconds(func(c *MainConfig) *time.Duration { return &c.UpdateInterval })},
+	{"recommend_command", "1", "boolean", "read the recommend files; without it the recommendation is always balanced", setBool(func(c *MainConfig) *bool { return &c.RecommendCommand })},
+	{"reapply_sysctl", "1", "boolean", "the sysctl files of the administrator win over the profile", setBool(func(c *MainConfig) *bool { return &c.ReapplySysctl })},
+	{"reapply_sysctl_exclude", "", "list of patterns", "sysctls that the administrator's files do not take back", setList(func(c *MainConfig) *[]string { return &c.ReapplySysctlExclude })},
+	{"default_instance_priority", "0", "whole number", "priority of units that name none; lower ones are applied first", setInt(func(c *MainConfig) *int { return &c.DefaultInstancePriority })},
+	{"udev_buffer_size", "1MB", "size", "receive buffer for device events", setSize(func(c *MainConfig) *int64 { return &c.UdevBufferSize })},
+	{"log_file_count", "2", "files", "how many old log files are kept", setInt(func(c *MainConfig) *int { return &c.LogFileCount })},
+	{"log_file_max_size", "1MB", "size", "at what size a log file is changed", setSize(func(c *MainConfig) *int64 { return &c.LogFileMaxSize })},
+	{"uname_string", "", "text", "stands in for uname -a where uname_regex is matched", func(c *MainConfig, v string) error { c.UnameString = &v; return nil }},
+	{"cpuinfo_string", "", "text", "stands in for /proc/cpuinfo where cpuinfo_regex is matched", func(c *MainConfig, v string) error { c.CPUInfoString = &v; return nil }},
+	{"enable_dbus", "1", "boolean", "serve com.redhat.tuned on the system bus", setBool(func(c *MainConfig) *bool { return &c.EnableDBus })},
+	{"enable_unix_socket", "0", "boolean", "serve JSON-RPC on a unix socket", setBool(func(c *MainConfig) *bool { return &c.EnableUnixSocket })},
+	{"unix_socket_path", "/run/tuned/tuned.sock", "path", "where that socket is", func(c *MainConfig, v string) error { c.UnixSocketPath = v; return nil }},
+	{"unix_socket_signal_paths", "", "list of paths", "sockets that signals are sent to", setList(func(c *MainConfig) *[]string { return &c.UnixSocketSignalPaths })},
+	{"unix_socket_ownership", "-1 -1", "user and group", "owner of the socket; -1 leaves it", func(c *MainConfig, v string) error { c.UnixSocketOwnership = v; return nil }},
+	{"unix_socket_permissions", "0o600", "octal mode", "mode of the socket", setMode},
+	{"connections_backlog", "1024", "connections", "how many clients may wait on the socket", setInt(func(c *MainConfig) *int { return &c.ConnectionsBacklog })},
+	{"rollback", "auto", "auto or not_on_exit", "whether the end of the daemon undoes the tuning; a switch always does", setRollback},
+	{"profile_dirs", "", "list of directories", "where profiles are looked for after the default directories; later ones win", setDirs},
+	{"startup_udev_settle_wait", "0", "seconds", "how long to wait at start for device events to settle", setSeconds(func(c *MainConfig) *time.Duration { return &c.StartupUdevSettleWait })},
+}
+
+// DefaultMain is what holds without a tuned-main.conf.
+func DefaultMain() *MainConfig {
+	c := &MainConfig{Where: map[string]Pos{}}
+	for _, k := range MainKeys {
+		if k.Default == "" {
+			continue
+		}
+		if err := k.set(c, k.Default); err != nil {
+			panic("tuned-main.conf table: " + k.Name + ": " + err.Error())
+		}
+	}
+	return c
+}
+
+// ReadMain reads the machine's tuned-main.conf; without one the defaults hold.
+func ReadMain(h *host.Host) (*MainConfig, error) {
+	data, err := h.Files.ReadFile(MainConfigFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrNotRecorded):
+		return DefaultMain(), nil
+	case err != nil:
+		return nil, err
+	}
+	return ParseMain(MainConfigFile, data)
+}
+
+// ParseMain parses tuned-main.conf.
+func ParseMain(file string, data []byte) (*MainConfig, error) {
+	conf, err := parseConfig(file, data, parseSyntax{headerless: true})
+	if err != nil {
+		return nil, err
+	}
+	c := DefaultMain()
+	var errs Errors
+	for _, e := range conf.options(conf.section(headerlessSection)) {
+		key := mainKey(e.key)
+		if key == nil {
+			c.Warnings = append(c.Warnings, Warning{e.pos, fmt.Sprintf("unknown key %q%s", e.key, text.Suggest(e.key, mainKeyNames()))})
+			continue
+		}
+		if err := key.set(c, e.value); err != nil {
+			errs = append(errs, errAt(e.pos, "%s=%s: %w", e.key, e.value, err))
+			continue
+		}
+		c.Where[e.key] = e.pos
+	}
+	if err := errs.orNil(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// DynamicInterval is how often dynamic tuning looks at the load; 0 where it is
+// off. As TuneD has it, it is a whole number of sleep intervals, at least one.
+func (c *MainConfig) DynamicInterval() time.Duration {
+	switch {
+	case !c.DynamicTuning || c.UpdateInterval <= 0:
+		return 0
+	case c.SleepInterval <= 0:
+		return c.UpdateInterval
+	}
+	return max(c.UpdateInterval/c.SleepInterval, 1) * c.SleepInterval
+}
+
+func mainKeyNames() []string {
+	names := make([]string, len(MainKeys))
+	for i, k := range MainKeys {
+		names[i] = k.Name
+	}
+	return names
+}
+
+func mainKey(name string) *MainKey {
+	for i := range MainKeys {
+		if MainKeys[i].Name == name {
+			return &MainKeys[i]
+		}
+	}
+	return nil
+}
+
+func setBool(field func(*MainConfig) *bool) func(*MainConfig, string) error {
+	return func(c *MainConfig, v string) error {
+		switch strings.ToLower(v) { // ConfigParser.BOOLEAN_STATES
+		case "1", "yes", "true", "on":
+			*field(c) = true
+		case "0", "no", "false", "off":
+			*field(c) = false
+		default:
+			return errors.New("expected 1 or 0 (or yes, no, true, false, on, off)")
+		}
+		return nil
+	}
+}
+
+func smallInt(v string) (int, error) {
+	n, ok := parseInt(v)
+	if !ok || !n.IsInt64() || n.Int64() > 1<<31-1 || n.Int64() < -1<<31 {
+		return 0, errors.New("expected a whole number")
+	}
+	return int(n.Int64()), nil
+}
+
+func setInt(field func(*MainConfig) *int) func(*MainConfig, string) error {
+	return func(c *MainConfig, v string) (err error) {
+		*field(c), err = smallInt(v)
+		return err
+	}
+}
+
+func setSeconds(field func(*MainConfig) *time.Duration) func(*MainConfig, string) error {
+	return func(c *MainConfig, v string) error {
+		n, err := smallInt(v)
+		if err != nil || n < 0 {
+			return errors.New("expected a whole number of seconds")
+		}
+		*field(c) = time.Duration(n) * time.Second
+		return nil
+	}
+}
+
+func setSize(field func(*MainConfig) *int64) func(*MainConfig, string) error {
+	return func(c *MainConfig, v string) error {
+		s := strings.ToUpper(strip(v))
+		shift := 0
+		for i, suffix := range []string{"KB", "MB", "GB"} {
+			if number, ok := strings.CutSuffix(s, suffix); ok {
+				s, shift = number, 10*(i+1)
+			}
+		}
+		n, err := smallInt(s)
+		if err != nil || n < 0 {
+			return errors.New("expected a size such as 512KB, 1MB or 1048576")
+		}
+		*field(c) = int64(n) << shift
+		return nil
+	}
+}
+
+func listOf(v string) []string {
+	var out []string
+	for _, item := range splitList(v, false) {
+		if item = strip(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+func setList(field func(*MainConfig) *[]string) func(*MainConfig, string) error {
+	return func(c *MainConfig, v string) error {
+		*field(c) = listOf(v)
+		return nil
+	}
+}
+
+func setDirs(c *MainConfig, v string) error {
+	dirs := listOf(v)
+	for _, d := range dirs {
+		if !strings.HasPrefix(d, "/") {
+			return fmt.Errorf("%q is not an absolute path", d)
+		}
+	}
+	c.ProfileDirs = dirs
+	return nil
+}
+
+func setMode(c *MainConfig, v string) error {
+	n, err := strconv.ParseUint(v, 0, 32)
+	if err != nil || n > 0o777 {
+		return errors.New("expected a mode such as 0o600")
+	}
+	c.UnixSocketPermissions = fs.FileMode(n)
+	return nil
+}
+
+func setRollback(c *MainConfig, v string) error {
+	switch Rollback(v) {
+	case RollbackAuto, RollbackNotOnExit:
+		c.Rollback = Rollback(v)
+		return nil
+	}
+	return errors.New("expected auto or not_on_exit")
+}

@@ -1,0 +1,227 @@
+package rhel6
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+const onlyDynamic = "done while running, and only where tuned-main.conf has dynamic_tuning=1"
+
+// conf reads the daemon's tuned.conf: its plug-ins changed values by load, which
+// is today's dynamic tuning.
+func (im *importer) conf(text string) error {
+	sections, err := parseConf(text)
+	if err != nil {
+		return err
+	}
+	for _, s := range sections {
+		enabled := true // "Default is True. Any other value disables it."
+		at := origin{confFile, s.no, "[" + s.name + "]"}
+		keys := map[string]line{}
+		for _, l := range s.lines {
+			keys[l.name] = l
+			if l.name == "enabled" {
+				enabled = isTrue(l.value)
+				at.line, at.text = l.no, "["+s.name+"] "+l.text
+			}
+		}
+		switch strings.ToLower(s.name) {
+		case "main":
+			for _, l := range s.lines {
+				if l.name == "interval" && l.value == "10" {
+					im.warn(confFile, l.no, l.text, "a setting of the daemon: not imported; 10 seconds is what update_interval of tuned-main.conf has by itself")
+					continue
+				}
+				im.warn(confFile, l.no, l.text, "a setting of the daemon: it belongs into tuned-main.conf (interval is update_interval there)")
+			}
+			continue
+		case "diskmonitor", "netmonitor", "cpumonitor":
+			continue // dynamic tuning starts the monitors that it needs
+		case "disktuning":
+			if enabled {
+				im.diskTuning(keys, at)
+			}
+		case "nettuning":
+			if enabled {
+				im.set("net", "dynamic", "1", at)
+				im.warn(confFile, at.line, at.text, "%s; it lowers the speed of idle links, which some switches answer with a loss of the link", onlyDynamic)
+			}
+		case "cputuning":
+			if enabled {
+				im.out.add("cpu")
+				im.note(at, "[cpu]")
+				im.warn(confFile, at.line, at.text, "%s", onlyDynamic)
+			}
+		default:
+			im.warn(confFile, s.no, "["+s.name+"]", "no section of RHEL 6's tuned: not imported")
+			continue
+		}
+		for _, l := range s.lines {
+			if l.name != "enabled" && l.name != "logging" && !(strings.EqualFold(s.name, "disktuning") && (l.name == "hdparm" || l.name == "alpm")) {
+				im.warn(confFile, l.no, l.text, "no key of this section that has a place today: not imported")
+			}
+		}
+	}
+	return nil
+}
+
+func (im *importer) diskTuning(keys map[string]line, at origin) {
+	if l, ok := keys["alpm"]; ok && isTrue(l.value) {
+		from := origin{confFile, l.no, l.text}
+		im.set("scsi_host", "alpm", "med_power_with_dipm", from)
+		im.warn(confFile, l.no, l.text, "was min_power while the disk was idle: med_power_with_dipm is as good on today's controllers and does not lose data; it holds always")
+	}
+	if l, ok := keys["hdparm"]; !ok || isTrue(l.value) {
+		if ok {
+			at = origin{confFile, l.no, l.text}
+		}
+		im.set("disk", "dynamic", "1", at)
+		im.warn(confFile, at.line, at.text, "%s", onlyDynamic)
+	}
+}
+
+func isTrue(v string) bool {
+	return strings.EqualFold(v, "true") || v == "1" || strings.EqualFold(v, "yes")
+}
+
+// elevators are the names of the multi-queue block layer, the only ones since
+// Linux 5.0.
+var elevators = map[string]string{
+	"deadline": "mq-deadline", "cfq": "bfq", "noop": "none", "as": "bfq", "anticipatory": "bfq",
+	"mq-deadline": "mq-deadline", "bfq": "bfq", "kyber": "kyber", "none": "none",
+}
+
+// ktuneDevices is what ktune took where the profile did not say.
+const ktuneDevices = "/sys/block/{sd,cciss,dm-}*/queue/scheduler"
+
+// sysconfig reads the settings of the ktune service.
+func (im *importer) sysconfig(text string) error {
+	lines, rest, err := parseSysconfig(text)
+	if err != nil {
+		return err
+	}
+	for _, l := range rest {
+		im.warn(sysconfigFile, l.no, l.text, "more than an assignment of a plain text: not imported, because nothing of the old profile is executed")
+	}
+	last := map[string]line{}
+	for _, l := range lines {
+		last[l.name] = l
+	}
+	for _, l := range lines {
+		if last[l.name].no != l.no {
+			im.warn(sysconfigFile, l.no, l.name+"="+l.value, "assigned again in line %d, which holds", last[l.name].no)
+			continue
+		}
+		from := origin{sysconfigFile, l.no, l.name + "=" + l.value}
+		switch l.name {
+		case "ELEVATOR":
+			devices, ok := last["ELEVATOR_TUNE_DEVS"]
+			if !ok || devices.value == "" {
+				devices = line{no: l.no, value: ktuneDevices}
+			}
+			im.elevator(l.value, devices, from)
+		case "ELEVATOR_TUNE_DEVS":
+			if e := last["ELEVATOR"]; e.value == "" {
+				im.warn(sysconfigFile, l.no, from.text, "no ELEVATOR to set there: not imported")
+			}
+		case "USE_KTUNE_D":
+			if !isTrue(l.value) && l.value != "" {
+				im.warn(sysconfigFile, l.no, from.text, "with it ktune left sysctl.ktune and ktune.sh out; they are imported all the same")
+			} else {
+				im.warn(sysconfigFile, l.no, from.text, "further files of /etc/ktune.d are not part of the profile: import them into /etc/sysctl.d where they are still wanted")
+			}
+		case "SYSCTL":
+			if err := im.sysctlPath(l, from); err != nil {
+				return err
+			}
+		case "SYSCTL_POST":
+			if l.value == "" {
+				break
+			}
+			if path.Base(l.value) == "sysctl.conf" {
+				break // the administrator's file after the profile: as it is today
+			}
+			im.warn(sysconfigFile, l.no, from.text, "ktune applied this file after the administrator's; today the administrator's files always win over a profile")
+			if err := im.sysctlPath(l, from); err != nil {
+				return err
+			}
+		default:
+			im.warn(sysconfigFile, l.no, from.text, "no setting of ktune: not imported")
+		}
+	}
+	return nil
+}
+
+// sysctlPath handles the name of a further file with sysctls: the
+// administrator's own is read by the machine anyway, one that lies in the
+// profile's directory is imported, another one is named.
+func (im *importer) sysctlPath(l line, from origin) error {
+	base := path.Base(l.value)
+	if l.value == "" || l.value == "/etc/sysctl.conf" || base == sysctlFile {
+		return nil
+	}
+	if !profileName().MatchString(base) {
+		im.warn(sysconfigFile, l.no, from.text, "no name of a file: not imported")
+		return nil
+	}
+	text, err := im.read(base)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err != nil {
+		im.warn(sysconfigFile, l.no, from.text, "%s is not in the profile's directory: not imported; copy it there, or into /etc/sysctl.d", base)
+		return nil
+	}
+	im.used = append(im.used, base)
+	return im.sysctls(base, text)
+}
+
+var queuePath = text.LazyRegexp(`^/sys/block/([A-Za-z0-9_!*?\[\]-]+)/queue/scheduler$`)
+
+// elevator turns ELEVATOR for the queues of ELEVATOR_TUNE_DEVS into a section of
+// the disk plug-in.
+func (im *importer) elevator(name string, devices line, from origin) {
+	if name == "" {
+		return
+	}
+	today, ok := elevators[name]
+	if !ok {
+		im.warn(from.file, from.line, from.text, "%q is no elevator: not imported", oneLine(name))
+		return
+	}
+	var patterns []string
+	for _, glob := range strings.Fields(devices.value) {
+		words, err := expandBraces(glob)
+		if err != nil {
+			im.warn(from.file, devices.no, devices.value, "%v: not imported", err)
+			return
+		}
+		for _, w := range words {
+			m := queuePath().FindStringSubmatch(w)
+			if m == nil {
+				im.warn(from.file, devices.no, w, "no pattern of the form /sys/block/NAME/queue/scheduler: not imported")
+				continue
+			}
+			patterns = append(patterns, m[1])
+		}
+	}
+	if len(patterns) == 0 {
+		return
+	}
+	im.out.setDisks(patterns, "elevator", today, from)
+	im.note(from, fmt.Sprintf("[disk] devices=%s elevator=%s", strings.Join(patterns, ","), today))
+	if today != name {
+		im.warn(from.file, from.line, from.text, "called %s since Linux 5.0, which has only multi-queue elevators", today)
+	}
+	for _, p := range patterns {
+		if strings.HasPrefix(p, "dm-") {
+			im.warn(from.file, devices.no, p, "most device-mapper disks have no elevator of their own: only request-based multipath has; verify calls the others unsupported")
+			break
+		}
+	}
+}

@@ -1,0 +1,288 @@
+// Package rhel6 turns a profile of RHEL 6's tuned and ktune
+// (/etc/tune-profiles/NAME with tuned.conf, ktune.sysconfig, sysctl.ktune and
+// ktune.sh) into a profile directory in today's language. Nothing of the old
+// profile is executed: shell texts are read as data.
+package rhel6
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
+)
+
+// The files of a RHEL 6 profile (Red Hat Enterprise Linux 6, Performance Tuning
+// Guide and tuned-adm(1)).
+const (
+	confFile      = "tuned.conf"
+	sysconfigFile = "ktune.sysconfig"
+	sysctlFile    = "sysctl.ktune"
+	scriptFile    = "ktune.sh"
+)
+
+// maxFileSize caps one file of a profile, in bytes; real ones have a few
+// kilobytes.
+const maxFileSize = 1 << 20
+
+// Result is the new profile and what there is to say about it.
+type Result struct {
+	// Name is the profile's name: that of the directory.
+	Name string `json:"name"`
+	// Files are the new profile's files, tuned.conf first.
+	Files []File `json:"files"`
+	// Translated lists what became a line of the new profile.
+	Translated []Translation `json:"translated"`
+	// Warnings lists what did not, or not as it was written, in the order of
+	// files and lines.
+	Warnings []Warning `json:"warnings"`
+}
+
+// File is one file of the new profile.
+type File struct {
+	Path string      `json:"path"` // relative to the profile's directory
+	Mode fs.FileMode `json:"mode"`
+	Data string      `json:"data"`
+}
+
+// Translation is an old line and the new one.
+type Translation struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
+	To   string `json:"to"` // "[cpu] governor=performance"
+}
+
+// Warning is something that a person should look at.
+type Warning struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"` // 0: the file as a whole
+	Text string `json:"text,omitempty"`
+	Why  string `json:"why"`
+	// Refused is the id of the refusal (package profiles) where the line is not
+	// followed because it would do harm.
+	Refused string `json:"refused,omitempty"`
+}
+
+// String is the warning as "file:line: why: text", with "refused (ID)" before
+// the reason of a refusal.
+func (w Warning) String() string {
+	s := w.File
+	if w.Line > 0 {
+		s += fmt.Sprintf(":%d", w.Line)
+	}
+	if w.Refused != "" {
+		s += ": refused (" + w.Refused + ")"
+	}
+	s += ": " + w.Why
+	if w.Text != "" {
+		s += ": " + w.Text
+	}
+	return s
+}
+
+var profileName = text.LazyRegexp(`^[A-Za-z0-9_.-]+$`)
+
+// Import reads the RHEL 6 profile in the directory dir of h and returns the
+// profile for the kernel that h has: sysctls that its /proc/sys lacks get a
+// warning. It writes nothing.
+func Import(ctx context.Context, h *host.Host, dir string) (Result, error) {
+	dir = path.Clean(dir)
+	im := &importer{host: h, dir: dir, name: path.Base(dir), out: newBuilder()}
+	if !profileName().MatchString(im.name) || strings.Trim(im.name, ".") == "" {
+		return Result{}, fmt.Errorf("%s: %q is no name for a profile: use letters, digits, underscore, dot and hyphen", dir, im.name)
+	}
+	entries, err := h.Files.ReadDir(dir)
+	if err != nil {
+		return Result{}, err
+	}
+	im.release, _ = kernelRelease(h)
+
+	// In ktune's order: elevators, sysctls, the script; the daemon last.
+	steps := []struct {
+		file string
+		read func(text string) error
+	}{
+		{sysconfigFile, im.sysconfig},
+		{sysctlFile, func(text string) error { return im.sysctls(sysctlFile, text) }},
+		{scriptFile, im.script},
+		{confFile, im.conf},
+	}
+	var known []string
+	for _, s := range steps {
+		known = append(known, s.file)
+		if err := ctx.Err(); err != nil {
+			return Result{}, err
+		}
+		text, err := im.read(s.file)
+		if errors.Is(err, fs.ErrNotExist) {
+			im.missing = append(im.missing, s.file)
+			continue
+		}
+		if err != nil {
+			return Result{}, err
+		}
+		im.there++
+		if err := s.read(text); err != nil {
+			var at *syntaxError
+			if errors.As(err, &at) {
+				return Result{}, fmt.Errorf("%s:%d: %s: correct the line and import again", path.Join(dir, s.file), at.line, at.what)
+			}
+			return Result{}, fmt.Errorf("%s: %w", path.Join(dir, s.file), err)
+		}
+	}
+	if im.there == 0 {
+		return Result{}, fmt.Errorf("%s: no profile of RHEL 6: none of %s, %s, %s and %s is there", dir, confFile, sysconfigFile, sysctlFile, scriptFile)
+	}
+	for _, f := range im.missing {
+		im.warn(f, 0, "", "not there: nothing to import from it")
+	}
+	for _, e := range entries {
+		if !slices.Contains(known, e.Name()) && !slices.Contains(im.used, e.Name()) {
+			im.warn(e.Name(), 0, "", "not one of a profile's four files: not imported")
+		}
+	}
+	im.warnScheduler()
+	return im.result(), nil
+}
+
+type importer struct {
+	host    *host.Host
+	dir     string
+	name    string
+	release string // uname -r of the host, empty where it is not recorded
+	out     *builder
+	there   int
+	missing []string
+	used    []string // further files of the directory that were read
+
+	own         ownScript
+	warnings    []Warning
+	translated  []Translation
+	noProcSys   bool
+	refusedAt   int       // line of ktune.sh where barriers were refused first
+	schedulerAt []Warning // places whose values go to [scheduler], said once at the end
+}
+
+func (im *importer) read(name string) (string, error) {
+	p := path.Join(im.dir, name)
+	at, err := im.inside(p)
+	if err != nil {
+		return "", err
+	}
+	b, err := im.host.Files.ReadFile(at)
+	if err != nil {
+		return "", err
+	}
+	if len(b) > maxFileSize {
+		return "", fmt.Errorf("%s: larger than %d KiB: no file of a profile", p, maxFileSize>>10)
+	}
+	if i := strings.IndexByte(string(b), 0); i >= 0 {
+		return "", fmt.Errorf("%s:%d: a zero byte: no text file", p, 1+strings.Count(string(b[:i]), "\n"))
+	}
+	return strings.ReplaceAll(string(b), "\r\n", "\n"), nil
+}
+
+// inside follows links to p, a file of the profile, and refuses what is no file of
+// it: a link that leads out of the directory would put somebody else's text into
+// a profile that all may read, and a pipe would be read as an empty file.
+func (im *importer) inside(p string) (string, error) {
+	dir, err := im.host.Files.Resolve(im.dir)
+	if err != nil {
+		return "", err
+	}
+	at, err := im.host.Files.Resolve(p)
+	if err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") {
+		return "", fmt.Errorf("%s is a link out of the profile, to %s: put the file itself there if it belongs to the profile", p, at)
+	}
+	st, err := im.host.Files.Lstat(at)
+	if err != nil {
+		return "", err
+	}
+	if !st.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is %s; want a regular file", p, host.Describe(st.Mode()))
+	}
+	return at, nil
+}
+
+func (im *importer) warn(file string, line int, text, format string, args ...any) {
+	im.warnings = append(im.warnings, Warning{File: file, Line: line, Text: oneLine(text), Why: fmt.Sprintf(format, args...)})
+}
+
+func (im *importer) refuse(file string, line int, text, id, format string, args ...any) {
+	im.warnings = append(im.warnings, Warning{File: file, Line: line, Text: oneLine(text), Why: fmt.Sprintf(format, args...), Refused: id})
+}
+
+// origin is the place that a new line comes from.
+type origin struct {
+	file string
+	line int
+	text string
+}
+
+func (o origin) String() string { return fmt.Sprintf("%s:%d: %s", o.file, o.line, oneLine(o.text)) }
+
+// set puts an option into the new profile and records where it is from. A
+// second value for the same option wins, as it did when each was written in
+// turn, and gets a warning.
+func (im *importer) set(section, option, value string, from origin) {
+	if before, ok := im.out.set(section, option, value, from); ok && before.value != value {
+		im.warn(from.file, from.line, from.text, "overrides the value %s of %s:%d", before.value, before.from.file, before.from.line)
+	}
+	im.note(from, "["+section+"] "+option+"="+value)
+}
+
+func (im *importer) note(from origin, to string) {
+	im.translated = append(im.translated, Translation{from.file, from.line, oneLine(from.text), to})
+}
+
+func (im *importer) result() Result {
+	r := Result{Name: im.name, Translated: im.translated, Warnings: im.warnings}
+	order := []string{confFile, sysconfigFile, sysctlFile, scriptFile}
+	place := func(file string) int {
+		if i := slices.Index(order, file); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	sort.SliceStable(r.Warnings, func(i, j int) bool {
+		a, b := r.Warnings[i], r.Warnings[j]
+		if place(a.File) != place(b.File) {
+			return place(a.File) < place(b.File)
+		}
+		if a.File != b.File {
+			return a.File < b.File
+		}
+		return a.Line < b.Line
+	})
+	sort.SliceStable(r.Translated, func(i, j int) bool {
+		a, b := r.Translated[i], r.Translated[j]
+		if place(a.File) != place(b.File) {
+			return place(a.File) < place(b.File)
+		}
+		return a.Line < b.Line
+	})
+	if im.own.needed() {
+		im.out.set("script", "script", "${i:PROFILE_DIR}/script.sh", origin{scriptFile, im.own.line, "what no plug-in does"})
+	}
+	r.Files = append(r.Files, File{"tuned.conf", 0o644, im.out.render(im.name)})
+	if im.own.needed() {
+		r.Files = append(r.Files, File{"script.sh", 0o755, im.own.render(im.name)}, File{"functions.sh", 0o644, functionsText})
+	}
+	return r
+}
+
+// kernelRelease is what uname -r says on the host.
+func kernelRelease(h *host.Host) (string, error) {
+	b, err := h.Files.ReadFile("/proc/sys/kernel/osrelease")
+	return strings.TrimSpace(string(b)), err
+}

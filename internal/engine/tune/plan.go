@@ -1,0 +1,280 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Plan is ordered changes against what the machine has now. It is a plain value:
+// `fettle diff --output json` prints it, `fettle tune --plan FILE` takes it.
+type Plan struct {
+	Schema   string    `json:"schema"` // fettle/plan/v1
+	Created  time.Time `json:"created"`
+	By       string    `json:"by,omitempty"` // who made a plan that is saved
+	Machine  string    `json:"machine"`
+	BootID   string    `json:"boot_id,omitempty"`
+	Profiles []string  `json:"profiles,omitempty"`
+	// Generation is the journal's when the plan was made.
+	Generation int64 `json:"generation"`
+	// Sources are the files of the profiles that the plan was made from.
+	Sources  []profile.Source `json:"sources,omitempty"`
+	Steps    []Step           `json:"steps"`
+	Problems []Problem        `json:"problems,omitempty"`
+	// Skipped are the sections that are not for this machine, or are disabled.
+	Skipped []Skipped `json:"skipped,omitempty"`
+
+	undecided []error // sections of which it is not known whether they apply
+}
+
+// Skipped is a section that is not applied.
+type Skipped struct {
+	Unit string      `json:"unit"`
+	Pos  profile.Pos `json:"pos"`
+	Why  string      `json:"why"`
+}
+
+// Planned is where the plan is from, for the journal of who applies it; nil where it
+// does not say.
+func (p *Plan) Planned() *journal.Planned {
+	if p.By == "" {
+		return nil
+	}
+	return &journal.Planned{By: host.Clipped(p.By, 200), Time: p.Created}
+}
+
+// PlanSchema names the JSON form of a plan.
+const PlanSchema = "fettle/plan/v1"
+
+// Action says what applying a step does.
+type Action string
+
+// The actions.
+const (
+	Write   Action = "write"   // the value differs and will be written
+	Same    Action = "same"    // it has the value already: owned, not written
+	Release Action = "release" // the selection lets go of it: goes back
+	None    Action = "none"    // not written; the verdict says why
+)
+
+// Step is one setting of a plan.
+type Step struct {
+	Setting setting.Setting `json:"setting"` // its one identity
+	// Named is how the profile calls it, where that is not the identity.
+	Named string `json:"named,omitempty"`
+	// Before is what it holds now; left out where that is not known.
+	Before setting.Value `json:"before,omitzero"`
+	// Unknown says why it is not known what it holds now.
+	Unknown string         `json:"unknown,omitempty"`
+	Want    setting.Value  `json:"want"`
+	Op      setting.Op     `json:"op,omitempty"`
+	Action  Action         `json:"action"`
+	Verdict plugin.Verdict `json:"verdict"`
+	Why     string         `json:"why,omitempty"`
+	Reason  setting.Reason `json:"reason"`
+	Unit    string         `json:"unit,omitempty"`
+	Device  string         `json:"device,omitempty"`
+	// Changed is true for a rejected value that has changed the place all the
+	// same: the kernel made another value of it, which is there now.
+	Changed  bool `json:"changed,omitempty"`
+	accepted bool // reads otherwise than written, and as after fettle's own write
+	seq      int  // when it was added to the plan: of two that exclude each other the later holds
+	// Stage groups the steps whose before-images are taken together.
+	Stage    int              `json:"stage"`
+	Lifetime setting.Lifetime `json:"lifetime,omitempty"`
+	// Varies are the values between which a place moves that follows the load.
+	Varies []setting.Value `json:"varies,omitempty"`
+	// Activation is what applying the step tells once all values are written, so
+	// that this one takes effect; zero where nothing has to be told.
+	Activation setting.Activation `json:"activation,omitzero"`
+	// With is, of a step that is not written, the one whose write brings the value.
+	With *setting.Setting `json:"with,omitempty"`
+	// Override is the administrator's claim that wins over this one.
+	Override *Override `json:"override,omitempty"`
+}
+
+// Writes counts the steps that applying the plan would write.
+func (p *Plan) Writes() int {
+	n := 0
+	for _, s := range p.Steps {
+		if s.Action == Write || s.Action == Release {
+			n++
+		}
+	}
+	return n
+}
+
+// Partial reports whether the plan has parts of which it is not known what they set:
+// it would write at least what it says.
+func (p *Plan) Partial() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool {
+		return s.Verdict == plugin.Deferred || s.Verdict == plugin.Unknown && s.Setting.Kind == plugin.OptionKind
+	})
+}
+
+// Determined reports whether a plan with places of a machine could look at one of them.
+func (p *Plan) Determined() bool {
+	places, known := false, false
+	for _, s := range p.Steps {
+		isPlace := s.Setting.Kind != plugin.OptionKind
+		places = places || isPlace
+		known = known || isPlace && s.Verdict != plugin.Unknown && (s.Verdict != plugin.Deferred || !s.Before.Unknown)
+	}
+	return known || !places
+}
+
+// PlanProfile plans a profile against the machine and the selection in force:
+// what differs is written, what the old selection alone had is released.
+func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal.State) (*Plan, error) {
+	b := e.newBuilder(s)
+	b.plan.Profiles, b.plan.Sources = p.Names, p.Sources
+	for _, w := range p.Warnings {
+		b.problem(w.Pos, "%s", w.Text)
+	}
+	for _, o := range p.Unresolved {
+		b.item(ctx, plugin.Later("main", o, "known when applied: "+o.Deferred[0].Text), "main")
+	}
+	possible, assigned, err := b.units(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, u := range possible {
+		if err := b.unit(ctx, u, assigned[u.Name], seen[u.Type]); err != nil {
+			return nil, err
+		}
+		seen[u.Type] = seen[u.Type] || b.undecided[u] == nil
+	}
+	b.sayDynamic()
+	b.pairs(ctx)
+	b.contradictions(ctx)
+	b.releases(ctx)
+	return b.done(), nil
+}
+
+// units are the units of a profile that are for this machine, or may be, and
+// their devices.
+func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*profile.Unit, assigned map[string][]string, err error) {
+	var active []*profile.Unit
+	for _, u := range p.InOrder() {
+		skip, why, err := b.Main.Skipped(u, b.Host)
+		var undecided *profile.UndecidedError
+		if err != nil && !errors.As(err, &undecided) {
+			return nil, nil, err
+		}
+		if skip {
+			b.plan.Skipped = append(b.plan.Skipped, Skipped{u.Name, u.Pos, why})
+			continue
+		}
+		if _, ok := b.plugin(u.Type); !ok {
+			pr := plugin.UnknownType(b.Plugins, u)
+			o := profile.Option{Name: "type", Value: u.Type, Pos: pr.Pos}
+			b.item(ctx, plugin.Failed(u.Name, o, "", plugin.Invalid("%s", pr.Text)), u.Name)
+			continue
+		}
+		if undecided != nil {
+			b.problem(u.Pos, "%v", err)
+			b.undecided[u] = undecided
+			b.plan.undecided = append(b.plan.undecided, undecided)
+			possible = append(possible, u)
+			continue
+		}
+		active, possible = append(active, u), append(possible, u)
+	}
+	assigned, unknown, problems := plugin.AssignKnown(ctx, b.Host, b.Plugins, active)
+	for _, pr := range problems {
+		b.problem(pr.Pos, "%s", pr.Text)
+	}
+	for _, u := range active {
+		b.unlisted(ctx, u, unknown[u.Name])
+	}
+	for u := range b.undecided {
+		// It takes no device away from those that do apply.
+		alone, missing, _ := plugin.AssignKnown(ctx, b.Host, b.Plugins, []*profile.Unit{u})
+		b.unlisted(ctx, u, missing[u.Name])
+		assigned[u.Name] = alone[u.Name]
+	}
+	possible = slices.DeleteFunc(possible, func(u *profile.Unit) bool {
+		pl, _ := b.plugin(u.Type)
+		none := pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
+		if none && pl.NoDevice != nil && unknown[u.Name] == nil && b.undecided[u] == nil {
+			for _, it := range pl.NoDevice(b.request(ctx, u, nil, false)) {
+				b.item(ctx, it, u.Name)
+			}
+		}
+		return none
+	})
+	b.environ = p.Environ()
+	return possible, assigned, nil
+}
+
+// PlanChanges plans single changes beside the selection.
+func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *journal.State) (*Plan, error) {
+	b := e.newBuilder(s)
+	b.single = true
+	for _, c := range changes {
+		if _, err := e.Kinds.For(c.Setting); err != nil {
+			return nil, err
+		}
+		b.item(ctx, plugin.Item{Change: c}, "")
+	}
+	b.pairs(ctx)
+	b.contradictions(ctx)
+	return b.done(), nil
+}
+
+// PlanAsked plans changes that somebody asks for by the names of their settings.
+// A place that nobody may ask for refuses all of them.
+func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *journal.State) (*Plan, error) {
+	for _, c := range changes {
+		id, err := e.Kinds.Resolve(c.Setting)
+		if err != nil {
+			continue // the plan says what is wrong with it
+		}
+		if err := e.Kinds.MayAsk(id, c.Want, e.ProfileDirs); err != nil {
+			return nil, err
+		}
+	}
+	return e.PlanChanges(ctx, changes, s)
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// show is a value in a sentence.
+func show(v setting.Value) string {
+	switch {
+	case v.Unknown:
+		return "unknown"
+	case v.Absent:
+		return "nothing"
+	case v.Text == "":
+		return `""`
+	case len(v.Text) > 80 || strings.Contains(v.Text, "\n"):
+		return fmt.Sprintf("%d bytes", len(v.Text))
+	}
+	return v.Text
+}
+
+// errno is the reason of an error without the path that the step shows anyway.
+func errno(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,240 @@
+package tune
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// ErrStale says that the machine is not any more what the plan was made
+// against.
+var ErrStale = &ui.Sentinel{Text: "the machine has changed since the plan was made", Exits: ui.Refused}
+
+// What the JSON form of a plan always has: what is missing would otherwise be
+// taken for nothing, and silently.
+var (
+	planKeys = []string{"schema", "created", "machine", "generation", "steps"}
+	stepKeys = []string{"setting", "before", "want", "action", "verdict", "reason", "stage"}
+)
+
+// maxStage is more than any plan has stages.
+const maxStage = 1 << 20
+
+// ReadPlan reads the JSON form of a plan, as Plan marshals. An error names the
+// value that is wrong by its path in the document, such as steps[3].before.
+func ReadPlan(text []byte) (*Plan, error) {
+	var doc struct {
+		Plan
+		Steps []json.RawMessage `json:"steps"`
+	}
+	keys, err := object(text)
+	if err != nil {
+		return nil, err
+	}
+	var schema string
+	if err := json.Unmarshal(keys["schema"], &schema); err != nil || schema != PlanSchema {
+		return nil, fmt.Errorf("schema: %s: want %q", or(string(keys["schema"]), "missing"), PlanSchema)
+	}
+	if err := lacks(keys, planKeys); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, wrongType(err)
+	}
+	if doc.Steps == nil {
+		return nil, errors.New("steps: null: want a list")
+	}
+	p := doc.Plan
+	p.Steps = make([]Step, len(doc.Steps))
+	at := map[setting.Setting]int{}
+	for i, raw := range doc.Steps {
+		if err := readStep(raw, &p.Steps[i]); err != nil {
+			return nil, fmt.Errorf("steps[%d]%w", i, err)
+		}
+		s := p.Steps[i].Setting
+		if first, twice := at[s]; twice && p.Steps[i].Action != None && p.Steps[first].Action != None {
+			return nil, fmt.Errorf("steps[%d].setting: %s is set by steps[%d] already", i, s, first)
+		}
+		at[s] = i
+	}
+	return &p, nil
+}
+
+// object reads one JSON object, and nothing behind it, by its keys.
+func object(text []byte) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	var keys map[string]json.RawMessage
+	if err := d.Decode(&keys); err != nil {
+		return nil, err
+	}
+	if keys == nil {
+		return nil, errors.New("null: want an object")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more behind the first object")
+	}
+	return keys, nil
+}
+
+func lacks(keys map[string]json.RawMessage, wanted []string) error {
+	for _, k := range wanted {
+		if _, ok := keys[k]; !ok {
+			return fmt.Errorf("%s: missing", k)
+		}
+	}
+	return nil
+}
+
+// readStep reads a step of a plan. Its errors begin with the path below the
+// step.
+func readStep(raw json.RawMessage, st *Step) error {
+	keys, err := object(raw)
+	if err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	values := []string{"before", "want"}
+	_, known := keys["before"]
+	if _, unknown := keys["unknown"]; unknown && !known {
+		values = []string{"want"}
+		keys["before"] = nil
+	}
+	if err := lacks(keys, stepKeys); err != nil {
+		return fmt.Errorf(".%w", err)
+	}
+	for _, k := range values {
+		var v struct {
+			Text   *string `json:"text"`
+			Base64 *string `json:"base64"`
+		}
+		if b := bytes.TrimSpace(keys[k]); b[0] == '{' && (json.Unmarshal(b, &v) != nil || v.Text == nil && v.Base64 == nil) {
+			return fmt.Errorf(".%s: want text or base64 in it", k)
+		}
+	}
+	if err := json.Unmarshal(raw, st); err != nil {
+		return fmt.Errorf(".%w", wrongType(err))
+	}
+	st.Before.Unknown = len(values) == 1
+	for _, w := range []struct {
+		key, is string
+		known   []string
+	}{
+		{"action", string(st.Action), words(Write, Same, Release, None)},
+		{"op", string(st.Op), words(setting.Set, setting.Raise, setting.Lower)},
+		{"lifetime", string(st.Lifetime), append(words(setting.Lifetimes...), "")},
+		{"verdict", string(st.Verdict), words(plugin.Verdicts...)},
+	} {
+		if !slices.Contains(w.known, w.is) {
+			return fmt.Errorf(".%s: %q: want one of %q", w.key, w.is, w.known)
+		}
+	}
+	switch {
+	case st.Stage < 1 || st.Stage > maxStage:
+		return fmt.Errorf(".stage: %d: want 1 to %d", st.Stage, maxStage)
+	case st.Action != None && st.Before.Unknown:
+		return errors.New(".before: missing: a place that could not be read is not written: want action none")
+	case st.Action != None && len(st.Varies) > 0:
+		return errors.New(".varies: a place that follows the load is not for a saved plan: want action none")
+	}
+	return nil
+}
+
+// wrongType names the key whose value has another type than it must.
+func wrongType(err error) error {
+	var typ *json.UnmarshalTypeError
+	if errors.As(err, &typ) && typ.Field != "" {
+		return fmt.Errorf("%s: a %s: want %s", strings.TrimPrefix(typ.Field, "Plan."), typ.Value, typ.Type)
+	}
+	return err
+}
+
+func words[T ~string](list ...T) []string {
+	out := make([]string, len(list))
+	for i, w := range list {
+		out[i] = string(w)
+	}
+	return out
+}
+
+// ApplySaved is a Planner for a plan that was made earlier: it holds only while
+// every place reads as it did then.
+func (e *Engine) ApplySaved(p *Plan) Planner {
+	return func(ctx context.Context, s *journal.State) (*Plan, error) {
+		// A journal that has just been made is one record older than none.
+		switch {
+		case p.Schema != PlanSchema:
+			return nil, fmt.Errorf("plan of schema %q: want %q", p.Schema, PlanSchema)
+		case p.Machine != e.Host.Name:
+			return nil, fmt.Errorf("%w: machine: it was made on %q, and this is %q", ErrStale, p.Machine, e.Host.Name)
+		case p.BootID != e.bootID():
+			return nil, fmt.Errorf("%w: it was made on another boot", ErrStale)
+		case p.Generation == 0 && s.Generation > 1:
+			return nil, fmt.Errorf("%w: it was made before fettle's first transaction, or by somebody who may not read the journal", ErrStale)
+		case max(p.Generation, 1) != max(s.Generation, 1):
+			return nil, fmt.Errorf("%w: there was another transaction since", ErrStale)
+		}
+		for i := range p.Steps {
+			if err := e.holds(ctx, &p.Steps[i]); err != nil {
+				return nil, fmt.Errorf("steps[%d]: %w", i, err)
+			}
+		}
+		return p, nil
+	}
+}
+
+// holds says what keeps a saved step from being applied: the machine is not any
+// more what it was planned against, or somebody has written what no plan has.
+func (e *Engine) holds(ctx context.Context, st *Step) error {
+	if st.Action == None {
+		return nil
+	}
+	kind, err := e.Kinds.For(st.Setting)
+	if err != nil {
+		return err
+	}
+	id, err := e.Kinds.Resolve(st.Setting)
+	if err != nil {
+		return err
+	}
+	if id != st.Setting {
+		return fmt.Errorf("%w: %s is now %s", ErrStale, st.Setting, id)
+	}
+	if l := kind.Lifetime(); st.Lifetime != l {
+		return fmt.Errorf("lifetime: %s is %q, not %q", st.Setting, l, st.Lifetime)
+	}
+	now, err := kind.Read(ctx, st.Setting)
+	if err != nil {
+		return err
+	}
+	if setting.Ended(kind, now) {
+		st.ended()
+		return nil
+	}
+	if !e.same(st.Setting, st.Want, now) {
+		if err := e.Kinds.MayAsk(st.Setting, st.Want, e.ProfileDirs); err != nil {
+			return err
+		}
+		if why, ok := e.Kinds.OneWay(st.Setting, now, st.Want); ok && st.Action == Write {
+			return fmt.Errorf("%s cannot be taken back: %s", st.Setting, why)
+		}
+	}
+	if !e.same(st.Setting, st.Before, now) {
+		return fmt.Errorf("%w: before: %s was %s and is %s", ErrStale, st.Setting, show(st.Before), show(now))
+	}
+	if st.Action == Same && e.Kinds.Compare(st.Setting, st.Want, now) == setting.Different {
+		return fmt.Errorf("action: same, but %s is %s and not %s: want write", st.Setting, show(now), show(st.Want))
+	}
+	if k, ok := e.Keep.Match(st.Setting); ok && st.Action != Same {
+		return fmt.Errorf("%s is kept by %s (%s)", st.Setting, k, k.Reason)
+	}
+	return nil
+}

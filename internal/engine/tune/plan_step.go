@@ -1,0 +1,252 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// item turns one item of a plug-in into a step.
+func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
+	if it.Fence {
+		defer func() { b.stage++ }()
+	}
+	step := Step{
+		Setting: it.Change.Setting, Want: it.Change.Want, Op: it.Change.Op, Reason: it.Change.Reason,
+		Unit: unit, Device: it.Device, Stage: b.stage, Why: it.Why,
+	}
+	if it.Verdict != "" {
+		step.Action, step.Verdict = None, it.Verdict
+		step.Before = setting.Absent
+		if it.Change.Setting.Kind != plugin.OptionKind {
+			_ = step.read(b.Kinds.Read(ctx, it.Change.Setting)) // the verdict stands
+		}
+		if step.Before.Absent && (it.Verdict == plugin.Unknown || it.Verdict == plugin.Deferred) {
+			step.Before, step.Unknown = setting.Unknown, it.Why
+		}
+		b.add(step)
+		return
+	}
+	id, err := b.Kinds.Resolve(it.Change.Setting)
+	if err != nil {
+		step.unresolved(err)
+		b.add(step)
+		return
+	}
+	if id != it.Change.Setting {
+		step.Named = it.Change.Setting.String()
+	}
+	step.Setting = id
+	kind, err := b.Kinds.For(id)
+	if err != nil {
+		step.unresolved(err)
+		b.add(step)
+		return
+	}
+	step.Lifetime = kind.Lifetime()
+	err = step.read(kind.Read(ctx, id))
+	b.decide(ctx, &step, kind, err)
+	b.add(step)
+}
+
+// decide settles what is done with a step, most final reason first.
+func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, readErr error) {
+	step.Action = None
+	switch {
+	case readErr != nil:
+		step.unreadable(readErr)
+		return
+	case step.Before.Absent && isKernelValue(kind) && !step.Want.Absent:
+		step.Verdict = plugin.Unsupported
+		step.Why = or(step.Why, "this kernel or machine does not have it")
+		return
+	}
+	if k, ok := b.Keep.Match(step.Setting, step.named()); ok {
+		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("%s (%s)", k.Reason, k)
+		return
+	}
+	if (step.Setting.Kind == "sysctl" || step.Setting.Kind == "sysfs") && strings.Contains(step.Want.Text, "${") {
+		step.Verdict, step.Why = plugin.Rejected, "a variable or function in it cannot be expanded: "+step.Want.Text
+		return
+	}
+	if b.Overridden != nil && !b.single {
+		if o, ok := b.override(ctx, step); ok {
+			step.Override = &o
+			step.Verdict, step.Why = plugin.Overridden, fmt.Sprintf("not written: %s sets %s", o, show(o.Value))
+			if o.Setting != step.Setting {
+				step.Why += " as " + o.Setting.String()
+			}
+			return
+		}
+	}
+	from := step.Before
+	if !b.single {
+		if v, ok := b.under.released(step.Setting); ok {
+			from = v
+		}
+	}
+	if step.Op != setting.Set {
+		want, why, err := modify(step.Op, from, step.Want)
+		if err != nil {
+			step.Verdict, step.Why = plugin.Rejected, err.Error()
+			return
+		}
+		step.Want, step.Why = want, or(step.Why, why)
+	}
+	if why, ok := b.Kinds.OneWay(step.Setting, step.Before, step.Want); ok {
+		step.Verdict, step.Why = plugin.Refused, "cannot be taken back: "+why
+		return
+	}
+	if b.varies(step, kind) {
+		return
+	}
+	if step.Lifetime == setting.Held && !b.Holds {
+		// Nothing of it outlives the process that holds it, so it is not
+		// journalled; if it reads as wanted, the daemon holds it.
+		step.Verdict = plugin.OK
+		if !b.same(step.Setting, step.Want, step.Before) {
+			step.Verdict = plugin.NeedsDaemon
+			step.Why = or(step.Why, "held by an open descriptor, which only fettle's daemon can keep")
+		}
+		return
+	}
+	like, ours := b.likeness(b.under.chains[step.Setting], step.Setting, step.Want, step.Before)
+	switch {
+	case ours != nil:
+		step.Action, step.Verdict, step.accepted, step.Why = Same, plugin.OK, true, writtenAndRead(step.Want, step.Before)
+		if like == setting.Unclear {
+			step.Verdict, step.Why = plugin.Unknown, step.Why+" as before"
+		}
+		return
+	case like == setting.Same:
+		step.Action, step.Verdict = Same, plugin.OK
+		return
+	}
+	if k, through, ok := b.Kept(step.Setting); ok {
+		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("writing it would change %s: %s (%s)", through, k.Reason, k)
+		return
+	}
+	if b.readOnly(step.Setting) {
+		step.Verdict, step.Why = plugin.Rejected, "this kernel lets nobody write it: its mode has no w, and that holds for root too"
+		return
+	}
+	// A 0 of one of two spellings may come with the other one: pairs settles it.
+	if why, refused := b.Kinds.Refuses(step.Setting, step.Want); refused && !(setting.Zero(step.Want) && b.Kinds.RefusesZero(step.Setting)) {
+		step.Verdict, step.Why = plugin.Rejected, why
+		return
+	}
+	step.Action, step.Verdict = Write, plugin.Drifted
+	step.Activation, _ = b.Kinds.Activation(ctx, step.Setting)
+}
+
+// readOnly is true for a file of the kernel whose mode lets nobody write. Root may
+// write it no more than others: the mode is asked before any capability is
+// (fs/proc/proc_sysctl.c test_perm; fs/kernfs/file.c kernfs_fop_open). In a copied
+// directory the modes may be those of the copying.
+func (b *builder) readOnly(s setting.Setting) bool {
+	if !b.Host.Live {
+		return false
+	}
+	file := s.Name
+	switch s.Kind {
+	case "sysctl":
+		p, err := setting.SysctlPath(s.Name)
+		if err != nil {
+			return false
+		}
+		file = p
+	case "sysfs":
+	default:
+		return false
+	}
+	st, err := b.Host.Files.Stat(file)
+	return err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o222 == 0
+}
+
+// isKernelValue is true where absence means that the kernel has no such thing,
+// not that a file is still to be made.
+func isKernelValue(k setting.Kind) bool { return !k.Lifetime().SurvivesBoot() }
+
+// modify answers what ">N" and "<N" mean from a present value.
+func modify(op setting.Op, from, want setting.Value) (setting.Value, string, error) {
+	a, errA := strconv.ParseInt(strings.TrimSpace(from.Text), 10, 64)
+	w, errW := strconv.ParseInt(strings.TrimSpace(want.Text), 10, 64)
+	if errW != nil {
+		return want, "", fmt.Errorf("%s%s: want a whole number after %q", op, want.Text, string(op))
+	}
+	if errA != nil {
+		return want, "", fmt.Errorf("%s%s: the present value %q is not a number to compare with", op, want.Text, from.Text)
+	}
+	if op == setting.Raise && a >= w {
+		return from, fmt.Sprintf("already at least %d", w), nil
+	}
+	if op == setting.Lower && a <= w {
+		return from, fmt.Sprintf("already at most %d", w), nil
+	}
+	return want, "", nil
+}
+
+func (s *Step) named() setting.Setting {
+	if s.Named == "" {
+		return s.Setting
+	}
+	n, err := setting.Parse(s.Named)
+	if err != nil {
+		return s.Setting
+	}
+	return n
+}
+
+// read takes what the place holds now; where it could not be read, why.
+func (s *Step) read(now setting.Value, err error) error {
+	s.Before = now
+	switch {
+	case err == nil:
+		s.Unknown = ""
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+		s.Before = setting.Absent
+	default:
+		s.Before, s.Unknown = setting.Unknown, errno(err)
+	}
+	return err
+}
+
+// unresolved settles a setting that names no place: refused is what would lead
+// outside, and any other name is as wrong as a wrong value.
+func (s *Step) unresolved(err error) {
+	s.Action, s.Verdict, s.Why = None, plugin.Rejected, err.Error()
+	_ = s.read(setting.Value{}, err)
+	switch {
+	case errors.Is(err, setting.ErrOutside):
+		s.Verdict = plugin.Refused
+	case errors.Is(err, fs.ErrNotExist):
+		s.Verdict = plugin.Unsupported
+	case errors.Is(err, host.ErrNotRecorded), errors.Is(err, fs.ErrPermission):
+		s.Verdict = plugin.Unknown
+	}
+}
+
+const ended = EndedItself
+
+// ended settles a place that was there only for a time.
+func (s *Step) ended() { s.Action, s.Verdict, s.Why = None, plugin.Unsupported, ended }
+
+// unreadable settles a place whose present value cannot be known: it could not
+// be given back, so it is not written.
+func (s *Step) unreadable(err error) {
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		s.Verdict, s.Why = plugin.Unknown, "not recorded in this copy"
+	case errors.Is(err, fs.ErrPermission):
+		s.Verdict, s.Why = plugin.Unknown, "not readable: "+errno(err)
+	default:
+		s.Verdict, s.Why = plugin.Unsupported, "cannot be read, so it could not be given back: "+errno(err)
+	}
+}

@@ -1,0 +1,156 @@
+package tune_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// faulty lets writes to one path fail.
+type faulty struct {
+	host.Files
+	path string
+	err  error
+}
+
+func (f faulty) Store(p string, data []byte) error {
+	if p == f.path {
+		return &os.PathError{Op: "write", Path: p, Err: f.err}
+	}
+	return f.Files.Store(p, data)
+}
+
+// half takes the beginning of every write to one path and complains of the
+// rest, as the kernel does with "5 ; c"; with last set, it takes nothing after.
+type half struct {
+	host.Files
+	path string
+	last *bool
+}
+
+func (f half) Store(p string, data []byte) error {
+	if p != f.path || !strings.Contains(string(data), ";") {
+		if f.last != nil && *f.last && p == f.path {
+			return &os.PathError{Op: "write", Path: p, Err: syscall.EIO}
+		}
+		return f.Files.Store(p, data)
+	}
+	first, _, _ := strings.Cut(string(data), " ")
+	if err := f.Files.Store(p, []byte(first+"\n")); err != nil {
+		return err
+	}
+	if f.last != nil {
+		*f.last = true
+	}
+	return &os.PathError{Op: "write", Path: p, Err: syscall.EINVAL}
+}
+
+// What a rejected write has changed all the same is given back at once, and
+// where that fails, the value that stays is named.
+func TestRejectedValueThatChangedSomething(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "1"))
+		f := half{Files: h.Files, path: "/proc/sys/a/two"}
+		if stuck {
+			f.last = new(bool)
+		}
+		h.Files = f
+		e := newEngine(t, h)
+		a := apply(t, e, journal.Apply, set("a.one", "1"), set("a.two", "5 ; c"))
+		want, why := "1", "invalid argument"
+		if stuck {
+			want, why = "5", "invalid argument; yet sysctl:a.two is 5 now, and does not go back to 1: input/output error"
+		}
+		wantValue(t, e, "a.one", "1")
+		wantValue(t, e, "a.two", want)
+		if s := a.Plan.Steps[1]; s.Verdict != plugin.Rejected || s.Why != why {
+			t.Errorf("verdict %s (%s), want rejected (%s)", s.Verdict, s.Why, why)
+		}
+		if stuck {
+			*f.last = false
+		}
+		undo(t, e)
+		wantValue(t, e, "a.one", "0")
+		wantValue(t, e, "a.two", "1")
+	}
+}
+
+func TestRejectedValue(t *testing.T) {
+	for _, atomic := range []bool{false, true} {
+		h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "0", "a.three", "0"))
+		h.Files = faulty{h.Files, "/proc/sys/a/two", syscall.EINVAL}
+		e := newEngine(t, h)
+		changes := []setting.Change{set("a.one", "1"), set("a.two", "2"), set("a.three", "3")}
+		a, err := e.Apply(context.Background(), planOf(e, journal.Apply, changes), tune.ApplyOptions{Kind: journal.Apply, Atomic: atomic})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, result := "1 0 3", journal.ResultPartial
+		if atomic {
+			want, result = "0 0 0", journal.ResultRolledBack
+		}
+		got := read(t, e, "a.one") + " " + read(t, e, "a.two") + " " + read(t, e, "a.three")
+		if got != want || a.Result != result {
+			t.Errorf("atomic %v: values %s, result %s; want %s, %s", atomic, got, a.Result, want, result)
+		}
+		if s := a.Plan.Steps[1]; s.Verdict != plugin.Rejected || s.Why != "invalid argument" {
+			t.Errorf("verdict %s (%s), want rejected (invalid argument)", s.Verdict, s.Why)
+		}
+		if _, err := e.Undo(context.Background()); atomic != errors.Is(err, tune.ErrNothing) {
+			t.Errorf("atomic %v: undo: %v", atomic, err)
+		}
+		wantValue(t, e, "a.one", "0")
+	}
+}
+
+func TestUndoThatCannotWriteIsIncompleteAndTriedAgain(t *testing.T) {
+	h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "0"))
+	e := newEngine(t, h)
+	apply(t, e, journal.Apply, set("a.one", "1"), set("a.two", "1"))
+	good := h.Files
+	h.Files = faulty{good, "/proc/sys/a/two", syscall.EIO}
+	_, err := e.Undo(context.Background())
+	var incomplete *tune.IncompleteError
+	if !errors.As(err, &incomplete) || len(incomplete.Left) != 1 {
+		t.Fatalf("undo: %v, want one value left", err)
+	}
+	wantValue(t, e, "a.one", "0")
+	h.Files = good
+	undo(t, e)
+	wantValue(t, e, "a.two", "0")
+}
+
+// A value outside the kernel's known range is rejected in the plan, and not written. Over
+// an earlier line that the kernel takes, it changes nothing, and that is said.
+func TestKnownRangeInPlan(t *testing.T) {
+	files := sysctls("vm.dirty_ratio", "20", "vm.dirty_bytes", "0", "vm.swappiness", "60")
+	files["/proc/sys/kernel/osrelease"] = "6.12.0"
+	h, dir := fakeMachine(t, files)
+	e := newEngine(t, h)
+	a := apply(t, e, journal.Apply, set("vm.dirty_bytes", "4096"), set("vm.dirty_ratio", "40"), set("vm.swappiness", "10"), set("vm.swappiness", "300"))
+	verdicts := map[string]plugin.Verdict{}
+	for _, s := range a.Plan.Steps {
+		verdicts[s.Setting.Name] = s.Verdict
+	}
+	if verdicts["vm.dirty_bytes"] != plugin.Rejected || verdicts["vm.dirty_ratio"] != plugin.OK || verdicts["vm.swappiness"] != plugin.OK {
+		t.Errorf("verdicts %v", verdicts)
+	}
+	if len(a.Plan.Problems) != 1 {
+		t.Errorf("problems %v, want one of swappiness = 300", a.Plan.Problems)
+	}
+	for name, want := range map[string]string{"dirty_bytes": "0", "dirty_ratio": "40", "swappiness": "10"} {
+		if b, err := os.ReadFile(filepath.Join(dir, "proc/sys/vm", name)); err != nil || strings.TrimSpace(string(b)) != want {
+			t.Errorf("%s is %q, want %s", name, b, want)
+		}
+	}
+}

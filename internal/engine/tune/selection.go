@@ -1,0 +1,197 @@
+package tune
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+)
+
+// Selection is which profiles are in force, with the content that was accepted:
+// a boot applies that, whatever a package has put in its place since.
+type Selection struct {
+	Profiles   []string `json:"profiles"`
+	Mode       string   `json:"mode"` // auto, manual
+	PostLoaded string   `json:"post_loaded,omitempty"`
+	// Origin is what the selection was made from, in the words of the program that
+	// made it: the agent of a cluster's node knows its own by it. Empty where a
+	// person selected.
+	Origin string `json:"origin,omitempty"`
+	// Accepted is the SHA-256 of the accepted content, which is a file of its
+	// own in the state directory.
+	Accepted string `json:"accepted"`
+
+	content *accepted
+}
+
+// accepted is what was agreed to: every file that the profiles were made of,
+// and what the functions that ran programs answered.
+type accepted struct {
+	Snapshot *profile.Snapshot         `json:"snapshot"`
+	Answers  map[string]profile.Answer `json:"answers,omitempty"`
+}
+
+// The modes of a selection.
+const (
+	ModeManual = "manual" // somebody named the profiles
+	ModeAuto   = "auto"   // fettle recommended them
+)
+
+// WithPostLoaded are the profiles to load for a selection: those named, and the
+// post-loaded one last, unless it is among them.
+func WithPostLoaded(names []string, post string) []string {
+	if post == "" || slices.Contains(names, post) {
+		return names
+	}
+	return append(slices.Clone(names), post)
+}
+
+// NewSelection selects profiles with their content as loaded. names are those
+// that were asked for; one more that p was loaded with is the post-loaded one.
+func NewSelection(p *profile.Profile, names []string, mode string) (*Selection, error) {
+	snapshot, err := p.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	s := &Selection{Profiles: names, Mode: mode, content: &accepted{Snapshot: snapshot, Answers: p.Answers}}
+	if n := len(p.Names); n == len(names)+1 {
+		s.PostLoaded = p.Names[n-1]
+	}
+	return s, nil
+}
+
+// store makes the content durable before a transaction names it.
+func (s *Selection) store(stateDir string, at func(string)) (json.RawMessage, error) {
+	if s.content != nil {
+		text, err := json.Marshal(s.content)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(text)
+		s.Accepted = hex.EncodeToString(sum[:])
+		at("selection:store")
+		if err := storeOnce(filepath.Join(stateDir, "accepted"), s.Accepted+".json", text); err != nil {
+			return nil, fmt.Errorf("the selection cannot be recorded, so nothing is changed: %w", err)
+		}
+		at("selection:stored")
+	}
+	return json.Marshal(s)
+}
+
+// storeOnce writes a file that is named by its content: if it is there already,
+// it is the same.
+func storeOnce(dir, name string, text []byte) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
+		return errors.Join(err, fmt.Errorf("%s is not a directory of fettle's: refused", dir))
+	}
+	path := filepath.Join(dir, name)
+	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() && st.Size() == int64(len(text)) {
+		return nil
+	}
+	f, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if _, err := f.Write(text); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// SelectionOf reads the selection that a transaction brought; nil where it
+// brought none.
+func SelectionOf(t *journal.Tx) (*Selection, error) {
+	if t == nil || t.Selection == nil {
+		return nil, nil
+	}
+	var s Selection
+	if err := json.Unmarshal(t.Selection, &s); err != nil {
+		return nil, fmt.Errorf("selection of transaction %d: %w", t.ID, err)
+	}
+	return &s, nil
+}
+
+// load reads the accepted content back, refusing one that does not have the sum
+// in its name.
+func (s *Selection) load(stateDir string) error {
+	if s.content != nil {
+		return nil
+	}
+	path := filepath.Join(stateDir, "accepted", s.Accepted+".json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("the accepted content of the selection cannot be read: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	if hex.EncodeToString(sum[:]) != s.Accepted {
+		return fmt.Errorf("%s does not have the content that was accepted; accept the profiles anew with fettle tune --update", path)
+	}
+	var c accepted
+	if err := json.Unmarshal(text, &c); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	s.content = &c
+	return nil
+}
+
+// Names are the profiles to load: those selected, then the post-loaded one.
+func (s *Selection) Names() []string { return WithPostLoaded(s.Profiles, s.PostLoaded) }
+
+// Dirs is a search path and, behind it, the directories that the loaded selection
+// was accepted with beside it (--profile-dir), as far as only root can change them.
+func (s *Selection) Dirs(h *host.Host, path []string) []string {
+	if s.content == nil || s.content.Snapshot == nil {
+		return path
+	}
+	all := slices.Clone(path)
+	for _, d := range s.content.Snapshot.Dirs {
+		if !slices.Contains(all, d) && profile.Trusted(h, d) == nil {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// LoadAccepted loads a selection as it was accepted: from the recorded content,
+// with the recorded answers. base gives host, search path and main
+// configuration. Its scripts may be in the directories that it was accepted with,
+// where these are still trusted.
+func (e *Engine) LoadAccepted(ctx context.Context, s *Selection, base profile.Loader) (*profile.Profile, error) {
+	if err := s.load(e.StateDir); err != nil {
+		return nil, err
+	}
+	e.ProfileDirs = s.Dirs(e.Host, e.ProfileDirs)
+	base.Snapshot, base.Answers = s.content.Snapshot, s.content.Answers
+	base.Execute = false
+	return base.Load(ctx, s.Names()...)
+}

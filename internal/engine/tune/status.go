@@ -1,0 +1,197 @@
+package tune
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+)
+
+// Status is what is in force on a machine, and what a person should know of it.
+type Status struct {
+	Schema   string   `json:"schema"` // fettle/status/v1
+	Machine  string   `json:"machine"`
+	Profiles []string `json:"profiles"` // empty: no selection
+	Mode     string   `json:"mode,omitempty"`
+	// PostLoaded is the profile that is merged over those selected.
+	PostLoaded string     `json:"post_loaded,omitempty"`
+	Since      *time.Time `json:"since,omitempty"`
+	Tx         int        `json:"transaction,omitempty"`
+	// ThisBoot is false for a selection that has not been applied since the
+	// machine was started.
+	ThisBoot bool `json:"this_boot"`
+	// Newer counts the values that the present definition of the profiles
+	// sets otherwise than the accepted one; nil where that cannot be told.
+	Newer *int `json:"newer_definition,omitempty"`
+	// Dynamic says whether values follow the load.
+	Dynamic Dynamic `json:"dynamic_tuning"`
+	// Live are the transactions that undo would take back.
+	Live        []int `json:"live"`
+	Interrupted []int `json:"interrupted,omitempty"`
+	// UnderWay is the process that has one of the interrupted transactions under
+	// way; empty where all of them were cut off.
+	UnderWay string  `json:"under_way,omitempty"`
+	Trials   []Trial `json:"trials,omitempty"`
+	// Asked are the values that were set one by one, beside a selection, and stand.
+	Asked []Checked `json:"asked,omitempty"`
+	// Drifted are the values in force that have been changed since.
+	Drifted []Checked `json:"drifted,omitempty"`
+	// Rejected are values of the selection that are not valid, or that the kernel
+	// did not take.
+	Rejected []Checked `json:"rejected,omitempty"`
+	// KeepUnmatched are entries of keep.d that keep nothing: that name nothing
+	// which the selection sets, or would change by setting another place; without
+	// a selection, that name what this machine does not have.
+	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
+	Damage        []string    `json:"damage,omitempty"`
+	// Experiment is the one under way, or whose watchdog is at work; absent for none.
+	Experiment *Leaseholder `json:"experiment,omitempty"`
+	// ExperimentUndo is the command that takes back the change of an experiment which
+	// has ended without that, as has its watchdog; empty where there is none.
+	ExperimentUndo string `json:"experiment_undo_command,omitempty"`
+}
+
+// Trial is a transaction that undoes itself unless it is confirmed.
+type Trial struct {
+	Tx    int       `json:"transaction"`
+	Until time.Time `json:"until"`
+	// Overdue is true where the time is over, or the boot it began in, and it
+	// still stands: the watchdog is gone. The next transaction, the daemon or
+	// the next boot takes it back.
+	Overdue bool `json:"overdue,omitempty"`
+	// Experiment is true for a visit of an experiment: nobody confirms it. Where the
+	// experiment is not under way any more, it was killed together with its watchdog.
+	Experiment bool `json:"experiment,omitempty"`
+}
+
+// StatusSchema names the JSON form of a status.
+const StatusSchema = "fettle/status/v1"
+
+// Status reads what is in force. accepted is the selection as it was accepted,
+// present the same profiles as they are defined now; nil where there is none.
+func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
+	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
+	st.Experiment, st.ExperimentUndo = Holder(e.StateDir), LeftBehind(e.StateDir)
+	overdue := e.expired(s)
+	for _, t := range s.Live() {
+		st.Live = append(st.Live, t.ID)
+		if t.Try != nil && !t.Confirmed && t.Commit != nil {
+			st.Trials = append(st.Trials, Trial{t.ID, t.Try.Until, slices.Contains(overdue, t.ID), t.Try.Experiment})
+		}
+	}
+	for _, t := range s.Interrupted() {
+		st.Interrupted = append(st.Interrupted, t.ID)
+	}
+	st.Asked = e.Asked(ctx, s)
+	t := s.InForce()
+	sel, err := SelectionOf(t)
+	if err != nil || sel == nil || accepted == nil {
+		st.KeepUnmatched = e.keepMissing(ctx)
+		return st, err
+	}
+	st.Profiles, st.Mode, st.PostLoaded, st.Since, st.Tx = sel.Profiles, sel.Mode, sel.PostLoaded, &t.Time, t.ID
+	st.ThisBoot = t.BootID == e.bootID()
+	old, err := e.PlanProfile(ctx, accepted, s)
+	if err != nil {
+		return st, err
+	}
+	st.Drifted, st.Rejected = e.drifted(old, s)
+	if present != nil {
+		now, err := e.PlanProfile(ctx, present, s)
+		if err != nil {
+			return st, err
+		}
+		n := len(differences(old, now))
+		st.Newer = &n
+	}
+	st.KeepUnmatched = e.keepUnmatched(old)
+	return st, nil
+}
+
+// keepUnmatched are the entries of keep.d that keep nothing of a plan, neither a
+// place of it nor one that a write would change as well.
+func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
+	var out []KeepEntry
+	for _, k := range e.Keep {
+		only := *e
+		only.Keep = Keep{k}
+		keeps := func(step Step) bool {
+			_, _, ok := only.Kept(step.Setting, step.named())
+			return ok
+		}
+		if !slices.ContainsFunc(p.Steps, keeps) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// keepMissing are the entries of keep.d that name one value of the kernel which
+// this machine does not have.
+func (e *Engine) keepMissing(ctx context.Context) []KeepEntry {
+	var out []KeepEntry
+	for _, k := range e.Keep {
+		kind, err := e.Kinds.For(k.id)
+		if err != nil || !isKernelValue(kind) {
+			continue // a pattern, or a file that may be made
+		}
+		if v, err := kind.Read(ctx, k.id); err == nil && v.Absent {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// drifted are the steps whose places do not read any more as fettle left them in
+// this boot, and those that were rejected.
+func (e *Engine) drifted(p *Plan, s *journal.State) (drifted, rejected []Checked) {
+	t := s.InForce()
+	thisBoot := t != nil && t.BootID == e.bootID()
+	chains := s.Chains()
+	for _, step := range p.Steps {
+		v, why := step.Verdict, step.Why
+		if chain := chains[step.Setting]; step.Action == Write && len(chain) > 0 && thisBoot {
+			v, why = e.differs(step, chain[len(chain)-1])
+		} else if v != plugin.Rejected {
+			continue
+		}
+		c := Checked{Setting: step.Setting, Want: step.Want, Now: step.Before, Unknown: step.Unknown, Verdict: v, Why: why, Reason: step.Reason, Unit: step.Unit, Device: step.Device}
+		switch v {
+		case plugin.Drifted:
+			drifted = append(drifted, c)
+		case plugin.Rejected:
+			rejected = append(rejected, c)
+		}
+	}
+	return drifted, rejected
+}
+
+// differences are the places that two plans want otherwise.
+func differences(a, b *Plan) []string {
+	want := func(p *Plan) map[string]string {
+		m := map[string]string{}
+		for _, s := range p.Steps {
+			if s.Action != Release && s.Verdict != plugin.Deferred && len(s.Varies) == 0 {
+				m[s.Setting.String()] = s.Want.String()
+			}
+		}
+		return m
+	}
+	x, y := want(a), want(b)
+	var out []string
+	for s, v := range x {
+		if w, ok := y[s]; !ok || w != v {
+			out = append(out, s)
+		}
+	}
+	for s := range y {
+		if _, ok := x[s]; !ok {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,46 @@
+package tune
+
+import (
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func TestFrom(t *testing.T) {
+	for _, tt := range []struct {
+		reason setting.Reason
+		want   string
+	}{
+		{setting.Reason{File: "/usr/lib/tuned/mine/tuned.conf", Line: 4, Text: "a=/sys/b/c/d"}, "mine/tuned.conf:4"},
+		{setting.Reason{Text: "/sys/kernel/mm/ksm/run=1"}, "/sys/kernel/mm/ksm/run=1"},
+		{setting.Reason{Text: "--persist"}, "--persist"},
+	} {
+		if got := from(tt.reason); got != tt.want {
+			t.Errorf("%+v: got %s, want %s", tt.reason, got, tt.want)
+		}
+	}
+}
+
+// What is kept and has what it had before is nothing to look at; what differs
+// never reads as if it did not.
+func TestUndoneKept(t *testing.T) {
+	sysctl := func(name string) setting.Setting { return setting.Setting{Kind: "sysctl", Name: name} }
+	var out strings.Builder
+	PrintUndone(&ui.Screen{Out: &out, Format: ui.Table}, &Undone{Undoes: []int{1}, Result: journal.ResultDone, Values: []UndoneValue{
+		{Setting: sysctl("vm.dirty_ratio"), Found: setting.Text("30"), To: setting.Text("20"), State: journal.KeptNow, Why: "somebody has changed it since"},
+		{Setting: sysctl("vm.dirty_bytes"), Found: setting.Text("0"), To: setting.Text("0"), State: journal.KeptNow, Why: "belongs to sysctl:vm.dirty_ratio"},
+		{Setting: setting.Setting{Kind: "file", Name: "/etc/x"}, Found: setting.Text("# a\none\n"), To: setting.Text("# a\ntwo\n"), State: journal.KeptNow, Why: "somebody has changed it since"},
+	}})
+	got := out.String()
+	for _, want := range []string{"vm.dirty_ratio  30 ", "# a … (2 lines), not the same  # a … (2 lines)", "2 kept (changed by somebody else)"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "dirty_bytes") {
+		t.Errorf("a value that is as it was is a row:\n%s", got)
+	}
+}

@@ -1,0 +1,274 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func pid() int { return os.Getpid() }
+
+// Undone is what one undo did.
+type Undone struct {
+	Tx     int    `json:"transaction,omitempty"` // of the undo itself; 0: there was nothing to take back
+	Undoes []int  `json:"undoes"`
+	Result string `json:"result"` // done, incomplete
+	// Values are the places that were to go back, in the order of writing.
+	Values []UndoneValue `json:"values"`
+}
+
+// Given counts the values that were given back: those that were there already are
+// none.
+func (u *Undone) Given() int {
+	n := 0
+	for _, v := range u.Values {
+		if v.State == journal.Restored && v.Found.String() != v.To.String() {
+			n++
+		}
+	}
+	return n
+}
+
+// UndoneValue is one place of an undo.
+type UndoneValue struct {
+	Setting setting.Setting    `json:"setting"`
+	Found   setting.Value      `json:"found"`
+	To      setting.Value      `json:"to"`
+	State   journal.EntryState `json:"state"`
+	Why     string             `json:"why,omitempty"`
+	// OtherBoot is true for a closed one whose boot has ended.
+	OtherBoot bool `json:"other_boot,omitempty"`
+}
+
+// EndedItself is the reason of a place that was there only for a time, as a task
+// is.
+const EndedItself = "it has ended"
+
+// IncompleteError names what could not be given back (exit code 6).
+type IncompleteError struct {
+	Left   []Leftover
+	Damage []string // of the journal: what it held there is not known
+	// Journal is the file that is damaged.
+	Journal string
+}
+
+// ProgramExit is the exit code of a program that fails with this error (ExitCode is that of
+// an ended process, exec.ExitError).
+func (e *IncompleteError) ProgramExit() int { return ui.Incomplete }
+
+// Leftover is one value that could not be given back.
+type Leftover struct {
+	Setting setting.Setting
+	Want    setting.Value
+	Err     error
+	// keeps is what the place reads after a write that nobody refused.
+	keeps *setting.Value
+}
+
+func (e *IncompleteError) Error() string {
+	var lines []string
+	for _, l := range e.Left {
+		lines = append(lines, fmt.Sprintf("%s could not go back to %s: %v", l.Setting, show(l.Want), l.Err))
+	}
+	for _, d := range e.Damage {
+		lines = append(lines, "the journal is damaged at "+d+": what that record held cannot be given back")
+	}
+	if e.Journal != "" {
+		lines = append(lines, "once you have looked at the machine's values, move "+e.Journal+" away and fettle begins another")
+	}
+	return "roll-back incomplete: " + strings.Join(lines, "; ")
+}
+
+// ErrNothing says that there is nothing to take back.
+var ErrNothing = errors.New("nothing to undo: fettle has changed nothing here that still stands")
+
+// ErrTakenBack says that a transaction that is to be taken back does not stand any more.
+var ErrTakenBack = errors.New("has been taken back")
+
+// Undo takes back the given transactions, or all of them when none is given:
+// back to the state before fettle's first live transaction.
+//
+// What was cut off is taken back first where single ones are named, so that the
+// order of events is that of the journal. A damaged journal is undone as far as
+// it can be read; the error, an IncompleteError, says that this may not be all.
+func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
+	j, err := e.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	if len(ids) > 0 {
+		recovered, err := e.recoverLocked(ctx, j)
+		if err != nil {
+			return nil, err
+		}
+		ids = slices.DeleteFunc(ids, func(id int) bool { return slices.Contains(recovered, id) })
+		if len(ids) == 0 {
+			return &Undone{Undoes: recovered, Result: journal.ResultDone, Values: []UndoneValue{}}, nil
+		}
+	}
+	u, err := e.undoLocked(ctx, j, ids)
+	if damage := j.State.Damage; len(damage) > 0 && (u != nil || errors.Is(err, ErrNothing)) {
+		if u == nil {
+			u, err = &Undone{Undoes: []int{}, Values: []UndoneValue{}}, nil
+		}
+		u.Result = journal.ResultIncomplete
+		err = errors.Join(&IncompleteError{Damage: damage, Journal: j.Dir() + "/journal"}, err)
+	}
+	return u, err
+}
+
+func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) (*Undone, error) {
+	txs, err := undoSet(j.State, ids)
+	if err != nil {
+		return nil, err
+	}
+	if len(txs) == 0 {
+		return nil, ErrNothing
+	}
+	u := &Undone{Values: []UndoneValue{}}
+	moves := e.moves(ctx, j.State, txs)
+	begin := e.started(ctx, journal.Begin{Kind: journal.Undo})
+	for _, t := range txs {
+		begin.Undoes = append(begin.Undoes, t.ID)
+	}
+	for _, t := range j.State.Interrupted() {
+		if t.Kind == journal.Undo && !slices.ContainsFunc(t.Undoes, func(id int) bool { return !slices.Contains(begin.Undoes, id) }) {
+			begin.Supersedes = append(begin.Supersedes, t.ID) // this one does its work again
+		}
+	}
+	for _, m := range moves {
+		if m.state == journal.Restored {
+			for _, en := range m.entries {
+				begin.Restore = append(begin.Restore, en.Ref())
+			}
+		}
+	}
+	standing := e.bystanders(ctx, j.State, moves)
+	for _, b := range standing {
+		if b.ours {
+			begin.Restore = append(begin.Restore, b.top.Ref())
+		}
+	}
+	t, err := j.Begin(begin)
+	if err != nil {
+		return nil, err
+	}
+	u.Tx, u.Undoes = t.ID, begin.Undoes
+
+	var targets []target
+	for _, m := range moves {
+		switch m.state {
+		case journal.Restored:
+			targets = append(targets, target{setting: m.setting, want: m.to})
+		case journal.KeptNow:
+			// Kept means kept: also where the write of another place would
+			// change it on the way.
+			targets = append(targets, target{setting: m.setting, want: m.found})
+		}
+	}
+	for i := range moves {
+		if moves[i].outlived != nil {
+			e.takeBackAfterBoot(ctx, &moves[i])
+		}
+	}
+	for _, b := range standing {
+		if b.held {
+			targets = append(targets, target{setting: b.top.Setting, want: b.want})
+		}
+	}
+	left, gone := e.restore(ctx, targets)
+	if e.unlock(ctx, standing, left) {
+		left, gone = e.restore(ctx, targets)
+	}
+	left = e.activateMoves(ctx, moves, left)
+	left, derived := follow(moves, left)
+	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone, Standing: append(e.leftStanding(ctx, standing, left), derived...)}
+	for i := range moves {
+		m := &moves[i]
+		for _, l := range left {
+			if l.Setting == m.setting && (m.state == journal.Restored || m.state == journal.Relinked) {
+				m.state, m.why = journal.Failed, errno(l.Err)
+			}
+		}
+		if gone[m.setting] && m.state != journal.Relinked {
+			m.state, m.why = journal.Closed, "it is not there any more: a device or a module has gone"
+		}
+		for _, en := range m.below {
+			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: journal.KeptNow, Found: m.found, Why: "somebody changed it before the next transaction: that value is kept"})
+		}
+		for _, en := range m.entries {
+			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: m.state, Found: m.found, Why: m.why})
+		}
+		u.Values = append(u.Values, m.told())
+	}
+	var incomplete error
+	if left = slices.DeleteFunc(left, func(l Leftover) bool { return !failed(moves, l.Setting) && !holds(standing, l.Setting) }); len(left) > 0 {
+		commit.Result = journal.ResultIncomplete
+		incomplete = &IncompleteError{Left: left}
+	}
+	u.Result = commit.Result
+	commit.Time = e.Host.Clock.Now().UTC()
+	err = j.Commit(commit)
+	e.log(t, u.Result, u.Given(), len(left))
+	if err != nil {
+		return u, errors.Join(err, incomplete)
+	}
+	return u, incomplete
+}
+
+func failed(moves []move, s setting.Setting) bool {
+	return slices.ContainsFunc(moves, func(m move) bool { return m.setting == s && m.state == journal.Failed })
+}
+
+// undoSet are the transactions that an undo takes back, oldest first: the ones
+// asked for and what they stand for.
+func undoSet(s *journal.State, ids []int) ([]*journal.Tx, error) {
+	if len(ids) == 0 {
+		set := s.Live()
+		// An undo that was cut off is done again with the rest.
+		for _, t := range s.Interrupted() {
+			if t.Kind == journal.Undo {
+				for _, id := range t.Undoes {
+					if u := s.Tx(id); u != nil && !slices.Contains(set, u) {
+						set = append(set, u)
+					}
+				}
+			}
+		}
+		slices.SortFunc(set, func(a, b *journal.Tx) int { return a.ID - b.ID })
+		return set, nil
+	}
+	var set []*journal.Tx
+	for _, id := range ids {
+		t := s.Tx(id)
+		switch {
+		case t == nil && s.Ended(id):
+			return nil, fmt.Errorf("transaction %d does not stand by itself any more: it %w, or is part of a later one; fettle history says which", id, ErrTakenBack)
+		case t == nil:
+			return nil, fmt.Errorf("there is no transaction %d here; fettle history lists them", id)
+		case t.Kind == journal.Undo:
+			return nil, fmt.Errorf("transaction %d is itself an undo; tune again instead", id)
+		case !t.IsLive():
+			return nil, fmt.Errorf("transaction %d %w already", id, ErrTakenBack)
+		}
+		set = append(set, t)
+		for {
+			older := slices.IndexFunc(s.Txs, func(o *journal.Tx) bool { return o.Superseded == t.ID && o.Kind != journal.Undo })
+			if older < 0 {
+				break
+			}
+			t = s.Txs[older]
+			set = append(set, t)
+		}
+	}
+	slices.SortFunc(set, func(a, b *journal.Tx) int { return a.ID - b.ID })
+	return slices.Compact(set), nil
+}

@@ -1,0 +1,314 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Audit is what came of asking a machine's rules.
+type Audit struct {
+	Schema string `json:"schema"` // fettle/check/v1
+	// Machine is how a person calls it: its host name, else the path of what stands in
+	// for it. Hostname is that name where it is known.
+	Machine  string `json:"machine"`
+	Hostname string `json:"hostname,omitempty"`
+	// Root is the directory that stands in for the machine, where one does: the
+	// paths of the findings are below it.
+	Root string `json:"root,omitempty"`
+	// Copied is true for a directory or an archive of the machine, and On is the name
+	// of another host that was asked: what is to be done is done there, not here.
+	Copied bool   `json:"-"`
+	On     string `json:"-"`
+	// Cluster is true for a cluster, which kubectl fettle has asked.
+	Cluster   bool      `json:"-"`
+	Time      time.Time `json:"time"`
+	Platforms []string  `json:"platforms"`
+	// Counts is how many findings there are in each state: a rule that is asked of
+	// each disk has one for each.
+	Counts map[rule.State]int `json:"counts"`
+	// RuleCounts is how many rules there are in each state: a rule once, in the worst
+	// state of its findings.
+	RuleCounts map[rule.State]int `json:"rule_counts"`
+	// Findings are in the order of what to do first: the worst first, and a cause
+	// before its consequences.
+	Findings []rule.Finding `json:"findings"`
+	// FileSystems is how full those of the machine were, for a later audit that this
+	// one is the baseline of.
+	FileSystems []fact.FileSystem `json:"file_systems,omitempty"`
+	// For says, of an audit as if a program were of another release, which.
+	For *OtherRelease `json:"for,omitempty"`
+	// Baseline is an earlier audit that this one was compared with.
+	Baseline *Baseline `json:"baseline,omitempty"`
+}
+
+// OtherRelease is a release that a program was audited as.
+type OtherRelease struct {
+	Program string `json:"program"`
+	// Release is the one that was asked for, and Rules the one whose rules were applied:
+	// the newest known, where Release is newer.
+	Release string `json:"release"`
+	Rules   string `json:"rules"`
+	Here    string `json:"here,omitempty"` // the release of the machine; "" where it is not known
+}
+
+// Words names the releases: "kubelet 1.37 (here 1.34.4)".
+func (o *OtherRelease) Words() string {
+	how := "here " + cmp.Or(o.Here, "of an unknown release")
+	if o.Rules != o.Release {
+		how = "newer than is known: rules of " + o.Rules + "; " + how
+	}
+	return o.Program + " " + o.Release + " (" + how + ")"
+}
+
+// NewAudit orders and counts the findings.
+func NewAudit(machine string, when time.Time, platforms []string, findings []rule.Finding) *Audit {
+	a := &Audit{Schema: "fettle/check/v1", Machine: machine, Time: when, Platforms: platforms, Findings: ordered(findings)}
+	a.count()
+	return a
+}
+
+// Bad is true for a state that something is to be done about.
+func Bad(s rule.State) bool { return s == rule.Failed || s == rule.Warned || s == rule.Unknown }
+
+func badness(s rule.State) int { return slices.Index(rule.States, s) }
+
+// ordered puts the worst first, the findings of a rule together, and what another
+// rule explains behind that rule.
+func ordered(findings []rule.Finding) []rule.Finding {
+	worst := map[string]int{} // of each rule and state: where it stands
+	for _, f := range findings {
+		if r, ok := worst[f.ID]; !ok || badness(f.State) < r {
+			worst[f.ID] = badness(f.State)
+		}
+	}
+	out := slices.Clone(findings)
+	// The rules came with those that others depend on first; that order holds
+	// within a state.
+	slices.SortStableFunc(out, func(a, b rule.Finding) int { return cmp.Compare(badness(a.State), badness(b.State)) })
+	var placed []rule.Finding
+	done := map[int]bool{}
+	var place func(i int)
+	place = func(i int) {
+		if done[i] {
+			return
+		}
+		done[i] = true
+		placed = append(placed, out[i])
+		if !Bad(out[i].State) {
+			return
+		}
+		for j, f := range out { // more of the same rule, before its consequences
+			if !done[j] && f.ID == out[i].ID && f.State == out[i].State {
+				done[j] = true
+				placed = append(placed, f)
+			}
+		}
+		for j, f := range out {
+			if !done[j] && f.Because == out[i].ID {
+				place(j)
+			}
+		}
+	}
+	for i, f := range out {
+		// A consequence waits for its cause, however bad it is.
+		if _, there := worst[f.Because]; f.Because == "" || !there {
+			place(i)
+		}
+	}
+	for i := range out {
+		place(i)
+	}
+	return placed
+}
+
+func findingSign(s rule.State) (sign, color string) {
+	switch s {
+	case rule.Passed:
+		return "✓", ui.Green
+	case rule.Failed:
+		return "✗", ui.Red
+	case rule.Warned:
+		return "!", ui.Yellow
+	case rule.Unknown:
+		return "?", ui.Yellow
+	}
+	return "·", ui.Dim
+}
+
+// shown is how many things of a group are listed; the rest is counted.
+const shown = 6
+
+// Print prints an audit: what is wrong in full, the rest only where all is
+// asked for.
+func Print(s *ui.Screen, a *Audit, all bool) {
+	w := &writer{s, width(s), a}
+	if a.For != nil {
+		w.lines("", fmt.Sprintf("With %s: %d fail, %d warn, %d unknown", a.For.Words(), a.RuleCounts[rule.Failed], a.RuleCounts[rule.Warned], a.RuleCounts[rule.Unknown]), "")
+	}
+	var rest []group
+	for _, g := range a.fewer(groups(a.Findings)) {
+		switch {
+		case Bad(g.State) && g.Change != Same:
+			w.group(g)
+		case all || Bad(g.State) && a.Baseline == nil:
+			rest = append(rest, g)
+		}
+	}
+	for _, g := range rest {
+		w.brief(g)
+	}
+	if len(rest) > 0 {
+		fmt.Fprintln(s.Out)
+	}
+	if a.Baseline != nil {
+		w.lines("", a.changeWords()...)
+	}
+	w.lines("", a.countWords())
+	if next := a.next(); next != "" {
+		w.lines("", "next: "+next)
+	}
+}
+
+// width is how wide text is set: a terminal's lines, but no more than reads well.
+func width(s *ui.Screen) int {
+	if s.Width == 0 {
+		return 80
+	}
+	return max(40, min(s.Width, 100))
+}
+
+// next says what to do, the most useful first.
+func (a *Audit) next() string {
+	var mended []string // by what fettle writes
+	bad, unknown := 0, 0
+	for _, f := range a.Findings {
+		switch {
+		case f.Change == Same:
+		case f.State == rule.Unknown:
+			unknown++
+		case Bad(f.State):
+			bad++
+			if f.Fix != nil && len(f.Fix.Changes) > 0 && !slices.Contains(mended, f.ID) {
+				mended = append(mended, f.ID)
+			}
+		}
+	}
+	var steps []string
+	if len(mended) > 0 && a.For == nil {
+		where := ""
+		switch {
+		case a.On != "":
+			where = ", on " + a.On + ","
+		case a.Copied:
+			where = ", on the machine itself,"
+		}
+		steps = append(steps, fmt.Sprintf("fettle fix %s%s shows what it would write, and asks", strings.Join(mended[:min(3, len(mended))], " "), where))
+	}
+	switch {
+	case bad > 0 && a.Cluster:
+		steps = append(steps, "fettle rules show ID says why, and where it is from")
+	case bad > 0 && a.For != nil:
+		steps = append(steps, "fettle check --for "+a.For.Release+" --explain ID says why, and where it is from")
+	case bad > 0:
+		steps = append(steps, "fettle check --explain ID says why, and where it is from")
+	}
+	switch {
+	case unknown > 0 && a.Cluster:
+		steps = append(steps, "what is unknown says who has to be asked, or which right it takes")
+	case unknown > 0 && a.Copied:
+		steps = append(steps, "what is unknown names what the copy lacks; on the machine itself sudo fettle check reads it, or sudo fettle facts --archive FILE records it")
+	case unknown > 0:
+		steps = append(steps, "what is unknown names the file that is missing, or wants root")
+	}
+	return strings.Join(steps, "; ")
+}
+
+// explained is where all things are that a rule has judged, and the reasons.
+func (a *Audit) explained(id string) string {
+	if a.Cluster {
+		return "--all --output json has them"
+	}
+	return "fettle check --explain " + id
+}
+
+// writer sets text for a terminal.
+type writer struct {
+	*ui.Screen
+	width int
+	audit *Audit
+}
+
+// lines writes text, each wrapped; what follows a first line is indented by two
+// more.
+func (w *writer) lines(indent string, lines ...string) {
+	for _, line := range lines {
+		text := ui.Wrap(ui.Printable(line), w.width-len(indent)-2)
+		fmt.Fprintln(w.Out, indent+strings.ReplaceAll(text, "\n", "\n"+indent+"  "))
+	}
+}
+
+func (w *writer) head(g group, more string) {
+	sign, color := findingSign(g.State)
+	label := fmt.Sprintf("%s %s", sign, g.State)
+	if g.Change == New || g.Change == Worse {
+		label += ", " + string(g.Change)
+	}
+	gap := "  "
+	text := ui.Wrap(ui.Printable(gap+g.ID+gap+g.Title+more), w.width-len([]rune(label))-2)
+	fmt.Fprintln(w.Out, w.Paint(color, label)+strings.ReplaceAll(text, "\n", "\n    "))
+}
+
+// group writes a finding in full.
+func (w *writer) group(g group) {
+	w.head(g, "")
+	if g.Because != "" {
+		w.lines("  ", "because of "+g.Because)
+	}
+	switch {
+	case g.Reason != "":
+		w.lines("  ", g.Reasons())
+	default:
+		told := g.Told()
+		for _, i := range told[:min(shown, len(told))] {
+			w.lines("  ", i.says())
+		}
+		if more := len(told) - shown; more > 0 {
+			w.lines("  ", fmt.Sprintf("and %d more (%s)", more, w.audit.explained(g.ID)))
+		}
+	}
+	if g.State != rule.Unknown {
+		w.lines("  ", "why: "+g.Why)
+		for i, f := range g.Fixes() {
+			if i == 0 {
+				w.lines("  ", "fix: "+f)
+				continue
+			}
+			w.lines("       ", f)
+		}
+	}
+	fmt.Fprintln(w.Out)
+}
+
+// brief writes what is not to be worried about on a line.
+func (w *writer) brief(g group) {
+	for _, i := range g.Items {
+		more := ""
+		switch {
+		case g.Reason != "":
+			more = ": " + g.Reason
+		case g.State == rule.Passed && i.Measured != "":
+			more = ": " + i.Measured
+		}
+		if i.Instance != "" {
+			more = " - " + i.Instance + more
+		}
+		w.head(group{Finding: g.Finding}, more)
+	}
+}

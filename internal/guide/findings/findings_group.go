@@ -1,0 +1,230 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+)
+
+// group is what a rule says, of one thing or of several of a kind at once.
+type group struct {
+	rule.Finding
+	Items   []item
+	Changes []string // what fettle fix would write
+}
+
+// Fixes are the ways to mend it, for a person: commands and words.
+func (g group) Fixes() []string {
+	var out []string
+	for _, l := range g.fixLines() {
+		out = append(out, l.String())
+	}
+	return out
+}
+
+// fixLines are the lines of Fixes, with what is typed apart from the words.
+func (g group) fixLines() []fixLine {
+	out := fixLines(g.Finding)
+	if n := len(g.Changes); n > 0 {
+		more := ""
+		if n > shown {
+			more = fmt.Sprintf(" and %d more", n-shown)
+		}
+		out[0].after += " (" + strings.Join(g.Changes[:min(shown, n)], ", ") + more + ")"
+	}
+	return out
+}
+
+// fixLine is a line of a fix: a command, and words before and behind it.
+type fixLine struct{ before, command, after string }
+
+func (l fixLine) String() string { return l.before + l.command + l.after }
+
+// item is one thing that a rule has judged, or several of which it says the same.
+type item struct {
+	Instance, Measured, Want string
+	At                       []string
+	more                     []string // further instances
+}
+
+// Name is the thing, or the first of several and how many there are.
+func (i item) Name() string {
+	all := append([]string{i.Instance}, i.more...)
+	name := strings.Join(all[:min(shown, len(all))], ", ")
+	if n := len(all) - shown; n > 0 {
+		name += fmt.Sprintf(" and %d more", n)
+	}
+	return name
+}
+
+// says is the item in words.
+func (i item) says() string {
+	var b strings.Builder
+	if i.Instance != "" {
+		b.WriteString(i.Name() + ": ")
+	}
+	b.WriteString(cmp.Or(i.Measured, "nothing"))
+	if i.Want != "" {
+		b.WriteString("; wanted " + i.Want)
+	}
+	if at := i.places(); len(at) > 0 {
+		b.WriteString(" (" + strings.Join(at, ", ") + ")")
+	}
+	return b.String()
+}
+
+// alike puts items of which a rule says the same together.
+func alike(items []item) []item {
+	var out []item
+	for _, i := range items {
+		n := slices.IndexFunc(out, func(o item) bool { return i.Instance != "" && o.Measured == i.Measured && o.Want == i.Want })
+		if n < 0 {
+			out = append(out, i)
+			continue
+		}
+		out[n].more = append(out[n].more, i.Instance)
+	}
+	return out
+}
+
+// general is why nothing is known, without the thing that it is about.
+func general(f rule.Finding) string {
+	if f.Instance == "" {
+		return f.Reason
+	}
+	return strings.ReplaceAll(f.Reason, f.Instance, "*")
+}
+
+// Reasons are why nothing is known of the things of a group.
+func (g group) Reasons() string {
+	all := alike(g.Items)
+	switch {
+	case g.Instance == "":
+		return g.Reason
+	case len(g.Items) == 1:
+		return g.Instance + ": " + g.Reason
+	}
+	return all[0].Name() + ": " + general(g.Finding)
+}
+
+// Told are the items of a finding that is to be read in full.
+func (g group) Told() []item { return alike(g.Items) }
+
+// places are where to look first: lines of files, or else two of the places.
+func (i item) places() []string {
+	lines := slices.DeleteFunc(slices.Clone(i.At), func(at string) bool { return !fileLine().MatchString(at) })
+	if len(lines) == 0 {
+		lines = i.At
+	}
+	return lines[:min(2, len(lines))]
+}
+
+// printed is a value to be read: a fraction with four digits that matter.
+func printed(v any, unit string) string {
+	if n, ok := v.(float64); ok && n != math.Trunc(n) && math.Abs(n) < 1e6 && unit != "bytes" {
+		digits := 2
+		if math.Abs(n) < 0.1 {
+			digits = 6
+		}
+		v, _ = strconv.ParseFloat(strconv.FormatFloat(n, 'f', digits, 64), 64)
+	}
+	return rule.Print(v, unit)
+}
+
+// groups puts findings of one rule that say the same together.
+func groups(findings []rule.Finding) []group {
+	var out []group
+	for _, f := range findings {
+		i := item{Instance: f.Instance, Measured: printed(f.Measured, f.Unit), Want: printed(f.Want, f.Unit), At: f.At}
+		n := len(out) - 1
+		if n >= 0 && out[n].ID == f.ID && out[n].State == f.State && general(out[n].Finding) == general(f) && out[n].Because == f.Because && out[n].Change == f.Change {
+			out[n].Items = append(out[n].Items, i)
+			out[n].Changes = append(out[n].Changes, changesIn(f)...)
+			out[n].Inputs = append(slices.Clip(out[n].Inputs), f.Inputs...)
+			continue
+		}
+		out = append(out, group{Finding: f, Items: []item{i}, Changes: changesIn(f)})
+	}
+	return out
+}
+
+// fewer puts the things of which a rule says nothing, each for a reason of its own,
+// together after the first few groups.
+func (a *Audit) fewer(all []group) []group {
+	var out []group
+	seen, rest := map[string]int{}, map[string]int{}
+	for _, g := range all {
+		id := g.ID + " " + string(g.Change)
+		if g.State == rule.Unknown {
+			seen[id]++
+		}
+		switch {
+		case g.State != rule.Unknown || seen[id] <= shown:
+			out = append(out, g)
+		case seen[id] == shown+1:
+			rest[id] = len(out)
+			g.Reason = "reasons of their own (" + a.explained(g.ID) + ")"
+			out = append(out, g)
+		default:
+			of := &out[rest[id]]
+			of.Items = append(of.Items, g.Items...)
+		}
+	}
+	return out
+}
+
+// fixes are the ways to mend a finding, without its values.
+func fixes(f rule.Finding) []string {
+	var out []string
+	for _, l := range fixLines(f) {
+		out = append(out, l.String())
+	}
+	return out
+}
+
+func fixLines(f rule.Finding) []fixLine {
+	if f.Fix == nil {
+		return nil
+	}
+	var out []fixLine
+	if len(f.Fix.Changes) > 0 {
+		out = append(out, fixLine{command: "fettle fix " + f.ID})
+	}
+	if f.Fix.Artefact != rule.Installer { // whose command has them
+		for _, e := range f.Fix.Entries {
+			out = append(out, fixLine{before: f.Fix.Artefact + ": " + e.Name + ": " + e.Value})
+		}
+	}
+	words := f.Fix.Text
+	if len(out) == 0 && words != "" && f.Fix.Artefact != rule.Installer {
+		out, words = append(out, fixLine{before: words}), "" // what is done before the command
+	}
+	switch {
+	case f.Fix.Command == "":
+	case len(out) > 0:
+		out = append(out, fixLine{before: "then ", command: f.Fix.Command})
+	default:
+		out = append(out, fixLine{command: f.Fix.Command})
+	}
+	if words != "" {
+		out = append(out, fixLine{before: words})
+	}
+	return out
+}
+
+// changesIn are the values that fettle fix would write.
+func changesIn(f rule.Finding) []string {
+	if f.Fix == nil {
+		return nil
+	}
+	var out []string
+	for _, c := range f.Fix.Changes {
+		out = append(out, strings.TrimPrefix(strings.TrimPrefix(c.Name, "sysctl:"), "sysfs:")+" = "+c.Value)
+	}
+	return out
+}

@@ -1,0 +1,64 @@
+package findings
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"strings"
+	"sync"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+//go:embed findings.html
+var findingsPage string
+
+// It is parsed when a page is asked for: that takes as long as a short verb does.
+var findingsTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("findings").Funcs(template.FuncMap{
+		"text": func(s string) string { return ui.Line(strings.ToValidUTF8(s, "\ufffd")) },
+		"sign": func(s rule.State) string { sign, _ := findingSign(s); return sign },
+		"sources": func(all []rule.Source) string {
+			return rule.SourceWords(all)
+		},
+		"join": strings.Join,
+	}).Parse(findingsPage))
+})
+
+// HTML writes an audit as one page that needs nothing else: no script, no
+// network, light and dark, and for paper.
+func HTML(w io.Writer, a *Audit) error {
+	type count struct {
+		State rule.State
+		Rules int
+		Items int
+	}
+	page := struct {
+		*Audit
+		Bad, Before, Rest []group
+		States            []count
+		Changes           []string
+		Next, When        string
+		Disabled          []string // by a copy
+		Several           bool     // rules have judged several things each
+	}{Audit: a, Next: a.next(), Disabled: a.disabledByCopy(), When: a.Time.UTC().Format("2006-01-02 15:04 UTC")}
+	for _, s := range rule.States {
+		page.States = append(page.States, count{s, a.RuleCounts[s], a.Counts[s]})
+		page.Several = page.Several || a.RuleCounts[s] != a.Counts[s]
+	}
+	for _, g := range a.fewer(groups(a.Findings)) {
+		switch {
+		case Bad(g.State) && g.Change == Same:
+			page.Before = append(page.Before, g)
+		case Bad(g.State):
+			page.Bad = append(page.Bad, g)
+		default:
+			page.Rest = append(page.Rest, g)
+		}
+	}
+	if a.Baseline != nil {
+		page.Changes = a.changeWords()
+	}
+	return findingsTemplate().Execute(w, page)
+}

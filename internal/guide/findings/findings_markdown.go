@@ -1,0 +1,123 @@
+package findings
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Markdown writes an audit for a ticket: what is wrong in full, the rest
+// counted, and listed where all is asked for.
+func Markdown(out io.Writer, a *Audit, all bool) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "# Audit of %s\n\n%s, %s\n\n", MarkdownText(a.Machine), a.Time.UTC().Format("2006-01-02 15:04 UTC"), MarkdownText(a.countWords()))
+	if a.Baseline != nil {
+		for _, l := range a.changeWords() {
+			fmt.Fprintf(w, "- %s\n", MarkdownText(l))
+		}
+		fmt.Fprintln(w)
+	}
+	var rest []group
+	for _, g := range a.fewer(groups(a.Findings)) {
+		if !Bad(g.State) || g.Change == Same {
+			rest = append(rest, g)
+			continue
+		}
+		sign, _ := findingSign(g.State)
+		change := ""
+		if g.Change != "" {
+			change = " (" + string(g.Change) + ")"
+		}
+		fmt.Fprintf(w, "## %s %s%s: %s %s\n\n", sign, g.State, change, MarkdownText(g.ID), MarkdownText(g.Title))
+		if g.Because != "" {
+			fmt.Fprintf(w, "- because of %s\n", MarkdownText(g.Because))
+		}
+		if g.Reason != "" {
+			fmt.Fprintf(w, "- %s\n", MarkdownText(g.Reasons()))
+		} else {
+			for _, i := range g.Told() {
+				fmt.Fprintf(w, "- %s\n", MarkdownText(i.says()))
+			}
+		}
+		fmt.Fprintf(w, "- why: %s\n", MarkdownText(g.Why))
+		for _, l := range g.fixLines() {
+			fmt.Fprintf(w, "- fix: %s%s%s\n", markdownWords(l.before), markdownCode(l.command), markdownWords(l.after))
+		}
+		fmt.Fprintf(w, "- source: %s\n\n", MarkdownText(rule.SourceWords(g.Sources)))
+	}
+	if all && len(rest) > 0 {
+		fmt.Fprint(w, "## The rest\n\n| finding | rule | what | |\n|---|---|---|---|\n")
+		for _, g := range rest {
+			for _, i := range g.Items {
+				sign, _ := findingSign(g.State)
+				says := g.Reason
+				if says == "" && g.State != rule.Reminded {
+					says = i.says()
+				}
+				fmt.Fprintf(w, "| %s %s | %s | %s | %s |\n", sign, g.State, MarkdownText(g.ID), MarkdownText(g.Title), MarkdownText(says))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	if next := a.next(); next != "" {
+		fmt.Fprintf(w, "Next: %s.\n", MarkdownText(next))
+	}
+	return w.Flush()
+}
+
+// entity is what stands behind the "&" of an entity (CommonMark 2.5).
+const entity = "#abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// markdownWords is MarkdownText with the blanks at its ends.
+func markdownWords(s string) string {
+	text := strings.TrimSpace(s)
+	if text == "" {
+		return s
+	}
+	before, after, _ := strings.Cut(s, text)
+	return before + MarkdownText(text) + after
+}
+
+// markdownCode is a command as code, which can be copied as it is (CommonMark 6.1).
+// What might end the code, or what a ticket system looks for in code too, is text.
+func markdownCode(s string) string {
+	if s == "" || s != ui.Printable(s) || strings.ContainsAny(s, "`<@\n\t") || strings.Contains(s, "://") {
+		return markdownWords(s)
+	}
+	return "`" + s + "`"
+}
+
+// MarkdownText is text in which nothing is markup: neither Markdown's (CommonMark
+// 2.4) nor HTML's, and no mention of a person or another ticket.
+func MarkdownText(s string) string {
+	s = ui.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\ufffd"))
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == '&' && i+1 < len(s) && strings.ContainsRune(entity, rune(s[i+1])):
+			b.WriteString("&amp;") // elsewhere it begins no entity, and "a && b" can be copied
+		case r == '<':
+			b.WriteString("&lt;")
+		case r == '@':
+			b.WriteString("@\u200b") // a ticket system writes to nobody of this name
+		case r == '#' && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9':
+			b.WriteString("#\u200b")
+		case strings.ContainsRune("\\`*_{}[]|>~!#", r):
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	out := b.String()
+	// At the beginning of a line these make lists and headings.
+	if out != "" && strings.ContainsRune("-+=", rune(out[0])) {
+		out = "\\" + out
+	}
+	// A bare address becomes a link in many systems.
+	return strings.NewReplacer("://", ":\u200b//", "www.", "www\u200b.").Replace(out)
+}

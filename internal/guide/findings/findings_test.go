@@ -1,0 +1,222 @@
+package findings
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// hostile is text of a machine that would act on each of the forms, were it not
+// escaped.
+const hostile = "\x1b[2J</td><script>alert(1)</script>\"}\n# HELP x\r`|[x](http://evil.example)@everyone \\ \xff\u202e{{.}}"
+
+// sample is an audit that has everything.
+func sample(text string) *Audit {
+	find := func(id string, state rule.State, more func(*rule.Finding)) rule.Finding {
+		r := &rule.Rule{ID: id, Title: "Rule " + id + " " + text, Platforms: []string{"linux"}, Severity: rule.Warn, Why: "because " + text, Sources: []rule.Source{{Document: "004", Section: text}}}
+		f := rule.Finding{Rule: r, ID: id, Title: r.Title, State: state, Why: r.Why, Sources: r.Sources}
+		if more != nil {
+			more(&f)
+		}
+		return f
+	}
+	return NewAudit("a machine "+text, time.Date(2026, 11, 22, 3, 4, 5, 0, time.UTC), []string{"linux"}, []rule.Finding{
+		find("P1", rule.Passed, func(f *rule.Finding) { f.Measured, f.Want, f.At = 1.0, 1.0, []string{"/proc/x"} }),
+		find("W1", rule.Warned, func(f *rule.Finding) {
+			f.Instance, f.Measured, f.Want, f.At = text, text, "other", []string{"/etc/a file%41" + text + ":7", "ethtool -k"}
+			f.Fix = &rule.Repair{Changes: []rule.Entry{{Name: "sysctl:vm.x", Value: text}}, Text: text}
+		}),
+		find("W1", rule.Warned, func(f *rule.Finding) { f.Instance, f.Measured, f.Want, f.Unit = "b", 12.5, 10.0, "%" }),
+		find("W2", rule.Failed, func(f *rule.Finding) { f.Because, f.Measured, f.At = "F1", []string{text}, []string{"/sys/*/y"} }),
+		find("F1", rule.Failed, func(f *rule.Finding) { f.Measured, f.At = "x", []string{"/etc/sysctl.d/90.conf:12"} }),
+		find("U1", rule.Unknown, func(f *rule.Finding) { f.Reason = "missing " + text }),
+		find("N1", rule.NotApplicable, func(f *rule.Finding) { f.Reason = rule.Disabled + text }),
+		find("R1", rule.Reminded, nil),
+	})
+}
+
+// A rule counts once, in the worst of its states; its items are counted beside.
+func TestCounts(t *testing.T) {
+	f := func(id, instance string, s rule.State) rule.Finding {
+		return rule.Finding{ID: id, Instance: instance, State: s}
+	}
+	a := NewAudit("m", time.Time{}, []string{"linux"}, []rule.Finding{
+		f("A", "1", rule.Passed), f("A", "2", rule.Warned), f("A", "3", rule.Failed), f("B", "", rule.NotApplicable), f("C", "x", rule.Passed), f("C", "y", rule.NotApplicable),
+	})
+	if got, want := a.countWords(), "linux: 1 fail, 0 warn (1 item), 0 unknown, 1 pass (2 items), 1 not-applicable (2 items), 0 reminder, of 3 rules"; got != want {
+		t.Errorf("%q", got)
+	}
+	a = NewAudit("m", time.Time{}, []string{"linux"}, []rule.Finding{f("A", "", rule.Passed), f("B", "", rule.Failed)})
+	if got := a.countWords(); strings.Contains(got, "item") {
+		t.Errorf("each rule has one item, and yet: %q", got)
+	}
+}
+
+// Things of which a rule says the same are in one line, and a fraction has the digits
+// that matter; a path begins where it is read.
+func TestAlike(t *testing.T) {
+	r := &rule.Rule{ID: "A", Title: "t"}
+	var all []rule.Finding
+	for i := range 9 {
+		name := "policy" + string(rune('0'+i))
+		all = append(all, rule.Finding{Rule: r, ID: "A", Instance: name, State: rule.Warned, Measured: "powersave", Want: "performance", At: []string{"/sys/" + name + "/governor"}})
+		all = append(all, rule.Finding{Rule: r, ID: "B", Instance: name, State: rule.Unknown, Reason: "cpu." + name + ".busy: not recorded"})
+	}
+	all = append(all, rule.Finding{Rule: r, ID: "A", Instance: "other", State: rule.Warned, Measured: 126.55699138957812, Want: 0.0000125})
+	all = append(all, rule.Finding{Rule: r, ID: "C", State: rule.Warned, Measured: 1160.0, Want: 1000.0, At: []string{"/etc/systemd/system/foreman.service.d/installer.conf:7", "/etc/foreman/database.yml:10"},
+		Fix: &rule.Repair{Command: "satellite-installer", Text: "take the key out"}})
+	var out bytes.Buffer
+	Print(&ui.Screen{Out: &out, Err: &out}, NewAudit("m", time.Time{}, []string{"linux"}, all), false)
+	for _, want := range []string{
+		"  policy0, policy1, policy2, policy3, policy4, policy5 and 3 more: powersave;\n    wanted performance (/sys/policy0/governor)\n  other: 126.56; wanted 0.000013\n",
+		"  policy0, policy1, policy2, policy3, policy4, policy5 and 3 more: cpu.*.busy:\n    not recorded\n",
+		"installer.conf:7,\n    /etc/foreman/database.yml:10)\n",
+		"  fix: take the key out\n       then satellite-installer\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
+// Things of which a rule says nothing, each for a reason of its own, are counted after
+// the first few.
+func TestFewer(t *testing.T) {
+	var all []rule.Finding
+	for i := range 1000 {
+		name := "key" + strconv.Itoa(i)
+		all = append(all, rule.Finding{Rule: &rule.Rule{ID: "A"}, ID: "A", Instance: name, State: rule.Unknown, Reason: fmt.Sprintf("%d: /proc/sys/%d is not recorded", i, i)})
+	}
+	audit := NewAudit("m", time.Time{}, []string{"linux"}, all)
+	var out, markdown, page bytes.Buffer
+	Print(&ui.Screen{Out: &out, Err: &out}, audit, false)
+	if err := errors.Join(Markdown(&markdown, audit, false), HTML(&page, audit)); err != nil {
+		t.Fatal(err)
+	}
+	for form, text := range map[string]string{"table": out.String(), "markdown": markdown.String(), "html": page.String()} {
+		if n := strings.Count(text, "is not recorded"); n != shown {
+			t.Errorf("%s: %d reasons are told, want %d", form, n, shown)
+		}
+		if text = strings.Join(strings.Fields(text), " "); !strings.Contains(text, "key10, key11 and 988 more: reasons of their own (fettle check --explain A)") && form != "markdown" {
+			t.Errorf("%s: the rest is not counted:\n%s", form, text)
+		}
+	}
+}
+
+func TestOrder(t *testing.T) {
+	f := func(id string, s rule.State, because string) rule.Finding {
+		return rule.Finding{ID: id, State: s, Because: because}
+	}
+	var got []string
+	for _, g := range ordered([]rule.Finding{
+		f("pass", rule.Passed, ""), f("warn", rule.Warned, ""), f("cause", rule.Warned, ""), f("fail", rule.Failed, "cause"),
+		f("far", rule.Failed, "fail"), f("unknown", rule.Unknown, ""), f("alone", rule.Failed, "not here"), f("cause", rule.Warned, ""),
+	}) {
+		got = append(got, g.ID)
+	}
+	if want := []string{"alone", "warn", "cause", "cause", "fail", "far", "unknown", "pass"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestFindingsTable(t *testing.T) {
+	for _, text := range []string{"plain", hostile, strings.Repeat("long ", 40), strings.Repeat("x", 300)} {
+		var out bytes.Buffer
+		Print(&ui.Screen{Out: &out, Err: &out}, sample(text), true)
+		for line := range strings.Lines(out.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			if n := len([]rune(line)); n > 80 {
+				t.Errorf("a line of %d columns: %q", n, line)
+			}
+			if ui.Printable(line) != line {
+				t.Errorf("control characters in %q", line)
+			}
+		}
+		if text != "plain" {
+			continue
+		}
+		for _, want := range []string{"✗ fail  W2", "because of F1", "b: 12.5 %; wanted 10 %", "fix: fettle fix W1 (vm.x = plain)", "linux: 2 fail, 1 warn (2 items), 1 unknown, 1 pass, 1 not-applicable, 1\n  reminder, of 7 rules", "next: fettle fix W1"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in:\n%s", want, &out)
+			}
+		}
+		if strings.Index(out.String(), "F1  Rule") > strings.Index(out.String(), "W2  Rule") {
+			t.Errorf("the cause comes after its consequence:\n%s", &out)
+		}
+	}
+}
+
+func TestBaseline(t *testing.T) {
+	f := func(id, instance string, s rule.State) rule.Finding {
+		return rule.Finding{ID: id, Instance: instance, State: s}
+	}
+	old := NewAudit("m", time.Time{}, nil, []rule.Finding{
+		f("A", "", rule.Warned), f("B", "", rule.Warned), f("C", "x", rule.Failed), f("C", "y", rule.Failed), f("D", "", rule.Passed), f("E", "", rule.Failed), f("F", "", rule.Failed), f("G", "z", rule.Warned), f("H", "", rule.Warned),
+	})
+	a := NewAudit("m", time.Time{}, nil, []rule.Finding{
+		f("A", "", rule.Warned), f("B", "", rule.Failed), f("C", "x", rule.Passed), f("D", "", rule.Warned), f("E", "", rule.Warned), f("G", "", rule.Unknown), f("H", "", rule.NotApplicable), f("I", "", rule.Unknown),
+	})
+	text, err := json.Marshal(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if old, err = ReadBaseline("old.json", text); err != nil {
+		t.Fatal(err)
+	}
+	a.Against("old.json", old)
+	got := map[string]rule.Change{}
+	for _, f := range a.Findings {
+		got[f.ID] = f.Change
+	}
+	for id, want := range map[string]rule.Change{"A": Same, "B": Worse, "C": "", "D": New, "E": Same, "G": New, "H": "", "I": New} {
+		if got[id] != want {
+			t.Errorf("%s is %q, want %q", id, got[id], want)
+		}
+	}
+	var mended []string
+	for _, m := range a.Baseline.Mended {
+		mended = append(mended, m.ID+m.Instance)
+	}
+	// F was not asked, and nobody knows of G's things.
+	if want := []string{"Cx", "Cy", "H"}; !slices.Equal(mended, want) {
+		t.Errorf("mended: %v, want %v", mended, want)
+	}
+	said := a.changeWords()
+	if got := said[len(said)-1]; !strings.HasSuffix(got, ": 3 new, 1 worse, 2 mended (3 items), 2 as before") {
+		t.Errorf("said: %q", got)
+	}
+	if rules, items := a.Counted(rule.Warned); rules != 1 || items != 1 {
+		t.Errorf("%d rules and %d items warn, want 1", rules, items)
+	}
+	if rules, items := old.Counted(rule.Failed); rules != 3 || items != 4 {
+		t.Errorf("%d rules and %d items fail, want 3 and 4", rules, items)
+	}
+	for failOn, want := range map[string]string{
+		"fail":    "1 rule is fail, and --fail-on is fail",
+		"unknown": "1 rule is fail, 1 rule is warn, 2 rules are unknown, and --fail-on is unknown",
+	} {
+		if err := a.Gate(failOn); err == nil || err.Error() != want || ui.Code(err) != ui.GateNotMet {
+			t.Errorf("--fail-on %s: %v, want %q", failOn, err, want)
+		}
+	}
+	if err := old.Gate("warn"); err == nil || err.Error() != "3 rules are fail (4 items), 4 rules are warn, and --fail-on is warn" {
+		t.Errorf("%v", err)
+	}
+	if err := old.Gate(""); err != nil {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{"[": "is no audit", `{"schema": "fettle/facts/v1"}`: `its schema is "fettle/facts/v1"`} {
+		if _, err := ReadBaseline("x.json", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

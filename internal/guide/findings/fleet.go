@@ -1,0 +1,192 @@
+package findings
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Fleet is the audits of several hosts, with where they differ.
+type Fleet struct {
+	Schema string    `json:"schema"` // fettle/fleet/v1
+	Time   time.Time `json:"time"`
+	Hosts  []Asked   `json:"hosts"`
+	// Differ are the findings that are bad on some hosts and otherwise on others.
+	Differ []Difference `json:"differ"`
+}
+
+// Asked is one host: its audit, or why there is none.
+type Asked struct {
+	Host  string `json:"host"`
+	Error string `json:"error,omitempty"`
+	Audit *Audit `json:"audit,omitempty"`
+}
+
+// Difference is one finding on all hosts that were reached.
+type Difference struct {
+	ID       string `json:"id"`
+	Instance string `json:"instance,omitempty"`
+	Title    string `json:"title"`
+	// States is what each host says; a host that has no such thing is not in it.
+	States   map[string]rule.State `json:"states"`
+	Measured map[string]string     `json:"measured"`
+}
+
+// NewFleet finds where the hosts differ.
+func NewFleet(when time.Time, hosts []Asked) *Fleet {
+	f := &Fleet{Schema: "fettle/fleet/v1", Time: when, Hosts: hosts, Differ: []Difference{}}
+	type key struct{ id, instance string }
+	at := map[key]int{}
+	var all []Difference
+	reached := 0
+	for _, h := range hosts {
+		if h.Audit == nil {
+			continue
+		}
+		reached++
+		for _, x := range h.Audit.Findings {
+			k := key{x.ID, x.Instance}
+			i, ok := at[k]
+			if !ok {
+				i = len(all)
+				at[k] = i
+				all = append(all, Difference{x.ID, x.Instance, x.Title, map[string]rule.State{}, map[string]string{}})
+			}
+			all[i].States[h.Host] = x.State
+			if x.Measured != nil {
+				all[i].Measured[h.Host] = rule.Print(x.Measured, x.Unit)
+			}
+		}
+	}
+	for _, d := range all {
+		bad, states := false, map[rule.State]bool{}
+		for _, s := range d.States {
+			bad = bad || Bad(s)
+			states[s] = true
+		}
+		if bad && (len(states) > 1 || len(d.States) < reached) {
+			f.Differ = append(f.Differ, d)
+		}
+	}
+	return f
+}
+
+// Audits are those that there are.
+func (f *Fleet) Audits() []*Audit {
+	var out []*Audit
+	for _, h := range f.Hosts {
+		if h.Audit != nil {
+			out = append(out, h.Audit)
+		}
+	}
+	return out
+}
+
+// says is what a host has to say of a difference.
+func (d Difference) says(host string) string {
+	s, ok := d.States[host]
+	if !ok {
+		return "-"
+	}
+	sign, _ := findingSign(s)
+	text := sign + " " + string(s)
+	if m := d.Measured[host]; m != "" {
+		text += " (" + m + ")"
+	}
+	return text
+}
+
+// differences are the hosts' answers side by side.
+func (f *Fleet) differences() ui.Grid {
+	g := ui.Grid{Head: []string{"rule", "what"}}
+	for _, h := range f.Hosts {
+		if h.Audit != nil {
+			g.Head = append(g.Head, h.Host)
+		}
+	}
+	for _, d := range f.Differ {
+		what := d.Title
+		if d.Instance != "" {
+			what = d.Instance + ": " + what
+		}
+		row := []string{d.ID, what}
+		for _, h := range f.Hosts {
+			if h.Audit != nil {
+				row = append(row, d.says(h.Host))
+			}
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// PrintFleet prints the audits one after the other, then where the hosts differ.
+func PrintFleet(s *ui.Screen, f *Fleet, all bool) {
+	for _, h := range f.Hosts {
+		fmt.Fprintln(s.Out, ui.Printable("== "+h.Host+" =="))
+		if h.Audit == nil {
+			fmt.Fprintln(s.Out, s.Paint(ui.Red, "✗ not asked")+": "+ui.Printable(h.Error)+"\n")
+			continue
+		}
+		Print(s, h.Audit, all)
+		fmt.Fprintln(s.Out)
+	}
+	fmt.Fprintln(s.Out, f.words())
+	if g := f.differences(); len(g.Rows) > 0 {
+		g.Write(s)
+	}
+}
+
+// words say in how much the hosts differ.
+func (f *Fleet) words() string {
+	n := len(f.Audits())
+	switch {
+	case n < 2:
+		return fmt.Sprintf("%d of %d hosts asked: nothing to compare", n, len(f.Hosts))
+	case len(f.Differ) == 0:
+		return fmt.Sprintf("%d of %d hosts asked: no finding differs", n, len(f.Hosts))
+	}
+	return fmt.Sprintf("%d of %d hosts asked, %d findings differ:", n, len(f.Hosts), len(f.Differ))
+}
+
+// FleetMarkdown writes the audits of a fleet for a ticket.
+func FleetMarkdown(out io.Writer, f *Fleet, all bool) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "%s\n\n", MarkdownText(f.words()))
+	if g := f.differences(); len(g.Rows) > 0 {
+		row := func(cells []string) {
+			cells = slices.Clone(cells)
+			for i := range cells {
+				cells[i] = MarkdownText(cells[i])
+			}
+			fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+		}
+		row(g.Head)
+		fmt.Fprintf(w, "|%s\n", strings.Repeat("---|", len(g.Head)))
+		for _, r := range g.Rows {
+			row(r)
+		}
+		fmt.Fprintln(w)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, h := range f.Hosts {
+		if h.Audit == nil {
+			if _, err := fmt.Fprintf(out, "# %s\n\nNot asked: %s\n\n", MarkdownText(h.Host), MarkdownText(h.Error)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := Markdown(out, h.Audit, all); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Gate is the error of check's --fail-on: fail, warn, unknown, or "" for none. It counts
+// as the report does; with a baseline only what is new or worse counts.
+func (a *Audit) Gate(failOn string) error {
+	order := []rule.State{rule.Failed, rule.Warned, rule.Unknown}
+	var found []string
+	for _, s := range order[:slices.Index(order, rule.State(failOn))+1] {
+		if rules, items := a.Counted(s); rules > 0 {
+			text := fmt.Sprintf("%d rules are %s", rules, s)
+			if rules == 1 {
+				text = fmt.Sprintf("1 rule is %s", s)
+			}
+			if items > rules {
+				text += fmt.Sprintf(" (%d items)", items)
+			}
+			found = append(found, text)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("%s, and --fail-on is %s", strings.Join(found, ", "), failOn))
+}

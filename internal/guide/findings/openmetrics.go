@@ -1,0 +1,69 @@
+package findings
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// OpenMetrics writes an audit for Prometheus: the textfile collector of
+// node_exporter reads it, and so does every reader of OpenMetrics 1.0. Labels do
+// not change while a finding lasts, so that a series is one finding.
+func OpenMetrics(out io.Writer, a *Audit) error {
+	w := bufio.NewWriter(out)
+	family := func(name, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name) }
+	for _, of := range []struct {
+		name, help string
+		counts     map[rule.State]int
+	}{
+		{"fettle_check_rules", "Rules of the last audit by state: each once, in the worst of its states.", a.RuleCounts},
+		{"fettle_check_findings", "Findings of the last audit by state: a rule that is asked of each disk has one for each.", a.Counts},
+	} {
+		family(of.name, of.help)
+		for _, s := range rule.States {
+			fmt.Fprintf(w, "%s{state=%s} %d\n", of.name, ui.OpenMetricsLabel(string(s)), of.counts[s])
+		}
+	}
+	family("fettle_check_finding", "What is wrong, or not known: 1 for each finding.")
+	seen := map[string]bool{}
+	var values []rule.Finding
+	for _, f := range a.Findings {
+		if !Bad(f.State) || seen[f.ID+"\x00"+f.Instance] {
+			continue
+		}
+		seen[f.ID+"\x00"+f.Instance] = true
+		fmt.Fprintf(w, "fettle_check_finding{id=%s,item=%s,state=%s,title=%s} 1\n", ui.OpenMetricsLabel(f.ID), ui.OpenMetricsLabel(f.Instance), ui.OpenMetricsLabel(string(f.State)), ui.OpenMetricsLabel(f.Title))
+		if _, ok := f.Measured.(float64); ok {
+			values = append(values, f)
+		}
+	}
+	for _, of := range []struct {
+		name, help string
+		value      func(rule.Finding) any
+	}{
+		{"fettle_check_measured", "The value that was judged, in the unit of its rule.", func(f rule.Finding) any { return f.Measured }},
+		{"fettle_check_wanted", "The value that is wanted.", func(f rule.Finding) any { return f.Want }},
+	} {
+		family(of.name, of.help)
+		for _, f := range values {
+			if v, ok := of.value(f).(float64); ok {
+				fmt.Fprintf(w, "%s{id=%s,item=%s} %s\n", of.name, ui.OpenMetricsLabel(f.ID), ui.OpenMetricsLabel(f.Instance), ui.OpenMetricsValue(v))
+			}
+		}
+	}
+	if b := a.Baseline; b != nil {
+		family("fettle_check_changes", "Findings that are new, worse, the same, or mended since the baseline.")
+		for _, c := range []struct {
+			name string
+			n    int
+		}{{"new", b.New}, {"worse", b.Worse}, {"same", b.Same}, {"mended", len(b.Mended)}} {
+			fmt.Fprintf(w, "fettle_check_changes{change=%s} %d\n", ui.OpenMetricsLabel(c.name), c.n)
+		}
+	}
+	family("fettle_check_time_seconds", "When the audit was made, in seconds since 1970.")
+	fmt.Fprintf(w, "fettle_check_time_seconds %s\n# EOF\n", ui.OpenMetricsValue(float64(a.Time.UnixMilli())/1000))
+	return w.Flush()
+}

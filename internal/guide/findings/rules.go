@@ -1,0 +1,167 @@
+package findings
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// PrintRules prints a catalogue, a line for each of its parts.
+func PrintRules(s *ui.Screen, rules []*rule.Rule, tables []*rule.Table, evidence []*rule.Evidence) {
+	g := ui.Grid{Head: []string{"id", "kind", "platforms", "what", "source"}}
+	for _, r := range rules {
+		kind := string(r.Severity)
+		if r.Reminder {
+			kind = "reminder"
+		}
+		g.Rows = append(g.Rows, []string{r.ID, kind, strings.Join(r.Platforms, " "), r.Title, rule.SourceWords(r.Sources)})
+	}
+	for _, t := range tables {
+		g.Rows = append(g.Rows, []string{strings.Join(t.IDs, " "), "table", "", t.Name + ": " + t.Title, rule.SourceWords(t.Editions[0].Sources)})
+	}
+	for _, e := range evidence {
+		g.Rows = append(g.Rows, []string{e.ID, "evidence", "", e.Title, rule.SourceWords(e.Sources)})
+	}
+	g.Write(s)
+}
+
+// PrintRule prints one rule.
+func PrintRule(s *ui.Screen, r *rule.Rule) {
+	fmt.Fprintf(s.Out, "%s  %s\n", ui.Printable(r.ID), ui.Printable(r.Title))
+	line := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(s.Out, "  %-10s %s\n", label, ui.Printable(text))
+		}
+	}
+	kind := string(r.Severity)
+	if r.Reminder {
+		kind = "reminder: no program can check it"
+	}
+	line("severity", kind)
+	line("platforms", strings.Join(r.Platforms, ", "))
+	for _, v := range r.Versions {
+		line("versions", v.Product+" "+v.Words())
+	}
+	line("each", r.Each)
+	for _, b := range r.Inputs {
+		line("input", b.Name+" = "+b.Input)
+	}
+	for _, e := range []struct {
+		label string
+		expr  *rule.Expr
+	}{{"applies", r.Applies}, {"measured", r.Measured}, {"want", r.Want}, {"pass", r.Pass}, {"nearly", r.Nearly}} {
+		if e.expr != nil {
+			line(e.label, e.expr.Text)
+		}
+	}
+	line("for", r.For)
+	for _, v := range r.Variants {
+		text := "when " + v.When.Text
+		if v.Want != nil {
+			text += ": want " + v.Want.Text
+		}
+		if v.Pass != nil {
+			text += ": pass " + v.Pass.Text
+		}
+		line("variant", text)
+		line("", v.Why)
+		line("", rule.SourceWords(v.Sources))
+	}
+	line("missing", r.Missing)
+	line("why", r.Why)
+	line("source", rule.SourceWords(r.Sources))
+	if r.Fix != nil {
+		from := ""
+		if r.Copied {
+			line("fix", "these are the words of the copy's own rule ("+r.At.String()+"), for the machine that it is of: fettle has run none of them, and whoever made the copy wrote them")
+			from = "the copy says: "
+		}
+		fix := func(text string) {
+			if text != "" {
+				line("fix", from+text)
+			}
+		}
+		for _, w := range r.Fix.Changes {
+			fix(w.Name)
+		}
+		for _, w := range r.Fix.Entries {
+			fix(r.Fix.Artefact + ": " + w.Name)
+		}
+		fix(r.Fix.Command)
+		fix(r.Fix.Text)
+	}
+	line("depends on", strings.Join(r.DependsOn, ", "))
+	line("at", r.At.String())
+}
+
+// PrintTable prints a table, the newest edition first.
+func PrintTable(s *ui.Screen, t *rule.Table) {
+	fmt.Fprintf(s.Out, "%s  %s\n", strings.Join(t.IDs, " "), ui.Printable(t.Title))
+	for _, e := range t.Editions {
+		fmt.Fprintf(s.Out, "\n%s %s (%s)\n", t.Name, e.Words(), rule.SourceWords(e.Sources))
+		if e.Why != "" {
+			fmt.Fprintln(s.Out, ui.Printable(e.Why))
+		}
+		g := ui.Grid{Head: []string{""}}
+		for _, c := range t.Columns {
+			g.Head = append(g.Head, c.Name)
+		}
+		for _, r := range e.Rows {
+			row := []string{r.Key}
+			for _, c := range t.Columns {
+				row = append(row, rule.Print(r.Cells[c.Name], c.Unit))
+			}
+			g.Rows = append(g.Rows, row)
+		}
+		g.Write(s)
+	}
+}
+
+// PrintEvidence prints a measurement of a source.
+func PrintEvidence(s *ui.Screen, e *rule.Evidence) {
+	fmt.Fprintf(s.Out, "%s  %s\n  %s\n  explains %s\n  source %s\n", e.ID, ui.Printable(e.Title), ui.Printable(e.Says), strings.Join(e.Explains, ", "), rule.SourceWords(e.Sources))
+}
+
+// PrintExplained prints a rule with what explains it and what it says of a machine.
+func PrintExplained(s *ui.Screen, r *rule.Rule, evidence []*rule.Evidence, tables []*rule.Table, findings []rule.Finding) {
+	PrintRule(s, r)
+	for _, e := range evidence {
+		fmt.Fprintln(s.Out)
+		PrintEvidence(s, e)
+	}
+	for _, t := range tables {
+		fmt.Fprintln(s.Out)
+		PrintTable(s, t)
+	}
+	fmt.Fprintln(s.Out, "\nhere:")
+	w := &writer{s, width(s), &Audit{}}
+	for _, g := range groups(ordered(findings)) {
+		sign, color := findingSign(g.State)
+		fmt.Fprintln(s.Out, "  "+s.Paint(color, sign+" "+string(g.State)))
+		if g.Because != "" {
+			w.lines("    ", "because of "+g.Because)
+		}
+		for _, i := range g.Items {
+			switch {
+			case g.Reason != "" && i.Instance != "":
+				w.lines("    ", i.Instance+": "+g.Reason)
+			case g.Reason != "":
+				w.lines("    ", g.Reason)
+			case g.State != rule.Reminded:
+				w.lines("    ", i.says())
+			}
+		}
+		for _, in := range g.Inputs {
+			where := in.Name + ": " + in.From
+			if in.At != "" {
+				where += ", " + in.At
+			}
+			w.lines("    ", where)
+		}
+		for _, f := range g.Fixes() {
+			w.lines("    ", "fix: "+f)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package platform
+
+import (
+	"context"
+	"reflect"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+)
+
+// Facts are the sources that answer with facts, one for each part of their tree.
+func Facts() []Source {
+	open := func(_ context.Context, s *Subject) Answers { return facts{s.Facts()} }
+	var out []Source
+	part := func(name string) *Source {
+		prefix, _, _ := strings.Cut(name, ".")
+		if n := len(out); n == 0 || out[n-1].Prefix != prefix {
+			out = append(out, Source{Prefix: prefix, Open: open})
+		}
+		return &out[len(out)-1]
+	}
+	fields, sets := fact.Fields()
+	for _, f := range fields {
+		if t := typeOf(f.Type); t != "" {
+			s := part(f.Name)
+			s.Inputs = append(s.Inputs, fact.Input{Name: f.Name, Type: t, Unit: unitOf(f.Name)})
+		}
+	}
+	for _, set := range sets {
+		prefix, _, _ := strings.Cut(set, ".")
+		for i := range out {
+			if out[i].Prefix == prefix && !strings.Contains(set, "*") {
+				out[i].Sets = append(out[i].Sets, set)
+			}
+		}
+	}
+	return out
+}
+
+// typeOf is the rules' type of a fact; "" for what rules have no type for.
+func typeOf(t reflect.Type) fact.Type {
+	switch reflect.Zero(t).Interface().(type) {
+	case string:
+		return fact.Text
+	case bool:
+		return fact.Truth
+	case int64, float64:
+		return fact.Number
+	case []string:
+		return fact.List
+	case map[string]string:
+		return fact.Map
+	}
+	return ""
+}
+
+// unitOf is the unit that a fact's name ends in. An MTU has none: it is written as a
+// plain number, and no one knows 1500 as 1.46 KiB.
+func unitOf(name string) string {
+	if strings.HasSuffix(name, ".mtu_bytes") {
+		return ""
+	}
+	for suffix, unit := range map[string]string{"_bytes": "bytes", "_s": "s", "_ns": "ns", "_hz": "Hz", "_bits_per_second": "bit/s"} {
+		if strings.HasSuffix(name, suffix) {
+			return unit
+		}
+	}
+	return ""
+}
+
+type facts struct{ index *fact.Index }
+
+func (f facts) Answer(input string) fact.Answer {
+	it, ok := f.index.Lookup(input)
+	switch {
+	case !ok:
+		return fact.Answer{Unknown: "the machine has no fact of this name"}
+	case it.Unknown != "":
+		return fact.Answer{Unknown: it.Unknown, At: it.Source}
+	case it.Absent:
+		return fact.Answer{At: it.Source}
+	}
+	v, ok := fact.Plain(it.Value)
+	if !ok {
+		return fact.Answer{Unknown: "rules cannot read it", At: it.Source}
+	}
+	return fact.Answer{Value: v, At: it.Source, AtLeast: it.More}
+}
+
+func (f facts) Items(set string) (names []string, unknown string) {
+	names, ok := f.index.Members(set)
+	if !ok || names == nil {
+		if it, ok := f.index.Lookup(set); ok {
+			return nil, it.Unknown
+		}
+		return nil, "the machine has no facts of " + set
+	}
+	return names, ""
+}

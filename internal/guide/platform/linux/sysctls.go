@@ -1,0 +1,94 @@
+package linux
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// sysctls has each key that sysctl.d and its relatives claim: what the machine
+// runs with against what its files say in systemd-sysctl's order.
+var sysctls = platform.Source{
+	Prefix: "sysctls",
+	Sets:   []string{"sysctls"},
+	Inputs: inputs("sysctls",
+		fact.Input{Name: "*.claimed", Type: fact.Text, Doc: "the value of the last line that takes effect, which is where it is read"},
+		fact.Input{Name: "*.running", Type: fact.Text, Doc: "the value that the kernel has now"},
+		fact.Input{Name: "*.same", Type: fact.Truth, Doc: "they are equal, as the kernel prints values"},
+		fact.Input{Name: "*.by", Type: fact.Text, Doc: "the mechanism: sysctl.d, kernel command line, kubelet, ..."},
+		fact.Input{Name: "*.administrator", Type: fact.Truth, Doc: "an administrator's file says so, and not a package's"},
+		fact.Input{Name: "*.losers", Type: fact.List, Doc: "FILE:LINE of the lines that say otherwise and lose"},
+	),
+	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
+		t := &platform.Known{}
+		claims := s.Claims()
+		if unread := claims.Unread(override.Sysctl); len(unread) > 0 {
+			// Any line of it may be the last on its key.
+			t.Rest(unread[0].String())
+			return t
+		}
+		missing := first(claims.Unknown(), "sysctl")
+		for _, id := range claims.Sysctls(s.Host.Files) {
+			all := claims.For(id)
+			winner, ok := override.Winner(all)
+			if !ok || winner.Value.Absent {
+				continue
+			}
+			give := func(input string, value any) { t.Give("sysctls."+id.Name+"."+input, value, winner.Place()) }
+			t.Add("sysctls", id.Name)
+			give("claimed", winner.Value.Text)
+			give("by", string(winner.Source))
+			give("administrator", winner.Administrator)
+			losers := []string{}
+			for _, c := range all {
+				if c.Place() != winner.Place() && !s.Kinds.Equal(id, c.Value, winner.Value) {
+					losers = append(losers, c.Place())
+				}
+			}
+			give("losers", losers)
+			compare(s, t, id, winner, missing)
+		}
+		if names, _ := t.Items("sysctls"); len(names) == 0 && missing != "" {
+			t.Rest(missing + " is " + host.ErrNotRecorded.Error())
+		}
+		return t
+	},
+}
+
+// compare gives what runs, and whether it is what the winner wants. What the
+// kernel does not have is absent.
+//
+// A directory that a copy does not hold hardly has the line that happens to be
+// what runs.
+func compare(s *platform.Subject, t *platform.Known, id setting.Setting, winner override.Claim, missing string) {
+	running, same := "sysctls."+id.Name+".running", "sysctls."+id.Name+".same"
+	answer := s.Read(id.String(), fact.Text)
+	t.Put(answer, running)
+	text, ok := answer.Value.(string)
+	switch {
+	case answer.Unknown != "":
+		t.Put(answer, same)
+	case !ok: // this kernel has no such key
+	case s.Kinds.Equal(id, setting.Text(text), setting.Text(winner.Value.Text)):
+		t.Give(same, true, winner.Place())
+	case missing != "":
+		t.Unclear(same, winner.Place(), fmt.Sprintf("%s says %s, but %s is %v", winner.Place(), winner.Value.Text, missing, host.ErrNotRecorded))
+	default:
+		t.Give(same, false, winner.Place())
+	}
+}
+
+// first is the first of some paths that has a word in it; "" for none.
+func first(paths []string, word string) string {
+	if i := slices.IndexFunc(paths, func(p string) bool { return strings.Contains(p, word) }); i >= 0 {
+		return paths[i]
+	}
+	return ""
+}

@@ -1,0 +1,133 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/host"
+)
+
+// tuning is who tunes the machine, and with which profile.
+var tuning = platform.Source{
+	Prefix: "tuning",
+	Inputs: inputs("tuning",
+		fact.Input{Name: "profile", Type: fact.Text, Doc: "the profiles in force, whoever applied them, separated by spaces; absent where nobody tunes"},
+		fact.Input{Name: "profile_basis", Type: fact.Text, Doc: "the same, an administrator's own profiles as the packaged ones that they include"},
+		fact.Input{Name: "local_profile", Type: fact.Text, Doc: "the same by the machine's own files: absent where TuneD has its files in a container"},
+		fact.Input{Name: "by", Type: fact.Text, Doc: "fettle or TuneD; absent where nobody tunes"},
+		fact.Input{Name: "for_satellite", Type: fact.Truth, Doc: "whether the machine is a Satellite or Capsule, as far as that is known"},
+		fact.Input{Name: "tuners", Type: fact.List, Doc: "the programs that hold the same settings and are enabled or running; numad only where the profiles set what it holds"},
+	),
+	Open: func(ctx context.Context, s *platform.Subject) platform.Answers {
+		t := &platform.Known{}
+		t.Give("tuning.for_satellite", s.Answer("satellite.version").Value != nil, "")
+		var holding []string
+		profile, by, at := "", "", ""
+		runs := 0 // the process of TuneD
+		all := others(ctx, s)
+		for _, other := range all {
+			if !other.Exclusive || other.Partial() {
+				continue
+			}
+			holding = append(holding, other.Name)
+			if other.Name == "TuneD" {
+				runs = other.PID
+			}
+			if other.Name == "TuneD" && other.Profile != "" {
+				profile, by, at = other.Profile, other.Name, activeProfile
+			}
+		}
+		ours, why := fettlesOwn(s)
+		if ours != "" {
+			holding = append(holding, "fettle")
+			profile, by, at = ours, "fettle", "the journal of fettle"
+		}
+		unclear := ""
+		for _, other := range all {
+			if !other.Partial() || !other.InForce() {
+				continue
+			}
+			conflicts, err := overlaps(ctx, s, other, profile)
+			if err != nil {
+				unclear = fmt.Sprintf("%s is in force too, and whether %s sets the same (%s) is not known: %v", other.Name, profile, other.Sets, err)
+			}
+			if conflicts {
+				holding = append(holding, other.Name)
+			}
+		}
+		slices.Sort(holding)
+		t.Give("tuning.tuners", append([]string{}, holding...), "")
+		if unclear != "" && len(holding) < 2 {
+			t.Unclear("tuning.tuners", "", unclear)
+		}
+		if _, err := s.Host.Files.ReadDir(unitDir); len(holding) < 2 && errors.Is(err, host.ErrNotRecorded) {
+			t.Unclear("tuning.tuners", "", "which services are enabled: "+unitDir+" is "+host.ErrNotRecorded.Error())
+		}
+		give := func(a fact.Answer) {
+			t.Put(a, "tuning.profile", "tuning.profile_basis", "tuning.local_profile", "tuning.by")
+		}
+		switch _, recorded, there := read(s.Host, activeProfile); {
+		case profile != "":
+			t.Give("tuning.profile", profile, at)
+			t.Give("tuning.profile_basis", basis(s.Host, profile), at)
+			t.Give("tuning.local_profile", profile, at)
+			t.Give("tuning.by", by, at)
+		case why != "":
+			give(fact.Answer{Unknown: why})
+		case !there && recorded.Unknown == "" && runs != 0:
+			// That of OpenShift's operator has the machine's processes and its own files.
+			elsewhere := fact.Answer{Unknown: fmt.Sprintf("TuneD (process %d) has its files in a container; on OpenShift oc get profile -n openshift-cluster-node-tuning-operator names its profile", runs), At: activeProfile}
+			give(elsewhere)
+			t.Put(fact.Answer{At: activeProfile}, "tuning.local_profile")
+		case !there && recorded.Unknown != "":
+			give(recorded)
+		}
+		return t
+	},
+}
+
+// unitDir has the services that an administrator has enabled.
+const unitDir = "/etc/systemd/system"
+
+// activeProfile is TuneD's own record (and that of fettle's daemon where it
+// stands in for TuneD).
+const activeProfile = "/etc/tuned/active_profile"
+
+// overlaps reports whether the profiles in force set what a tuner of a few settings
+// holds.
+func overlaps(ctx context.Context, s *platform.Subject, other override.Tuner, profiles string) (bool, error) {
+	if profiles == "" {
+		return false, nil
+	}
+	if s.Planned == nil {
+		return false, errors.New("its profiles are not at hand")
+	}
+	planned, err := s.Planned(ctx, strings.Fields(profiles))
+	return other.Conflicts(planned), err
+}
+
+// others are the programs that tune as well. That the processes of a copy are
+// not known leaves those that are enabled.
+func others(ctx context.Context, s *platform.Subject) []override.Tuner {
+	all, _ := override.Tuners(ctx, s.Host)
+	return all
+}
+
+// fettlesOwn is the selection in force in fettle's journal. why says why that is
+// not known.
+func fettlesOwn(s *platform.Subject) (profiles, why string) {
+	if s.InForce == nil {
+		return "", ""
+	}
+	names, err := s.InForce()
+	if err != nil {
+		return "", err.Error()
+	}
+	return strings.Join(names, " "), ""
+}

@@ -1,0 +1,114 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strconv"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/systemd"
+)
+
+// units has each limit that the files of a running service ask for, and what its
+// first process runs with: a change needs daemon-reload and a restart. Items are
+// "nginx.service LimitNOFILE".
+var units = platform.Source{
+	Prefix: "units",
+	Sets:   []string{"units"},
+	Inputs: inputs("units",
+		fact.Input{Name: "*.claimed", Type: fact.Text, Doc: "the hard limit of the last line that counts, drop-ins and system.conf included"},
+		fact.Input{Name: "*.running", Type: fact.Text, Doc: "the hard limit of the first process; a process may raise its soft one itself"},
+		fact.Input{Name: "*.same", Type: fact.Truth},
+		fact.Input{Name: "*.service", Type: fact.Text},
+	),
+	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
+		t := &platform.Known{}
+		running := s.Answer("services.running_units")
+		names, ok := running.Value.([]string)
+		if !ok {
+			t.Rest(running.Unknown)
+			return t
+		}
+		reader := systemd.New(s.Host)
+		most := openFilesLimit(s)
+		for _, name := range names[:min(len(names), maxUnits)] {
+			u, err := reader.Load(name)
+			if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+				continue // a transient unit
+			}
+			if err != nil {
+				unclear(t, name, err.Error())
+				continue
+			}
+			if u.Partial {
+				unclear(t, name, "the file of "+name+" is not in this copy")
+			}
+			for _, l := range limits {
+				if claimed, ok := u.Limit(l.unit); ok {
+					addLimit(t, u, l.unit, l.kernel, claimed.Hard, claimed.At, most)
+				}
+			}
+		}
+		t.Sort()
+		return t
+	},
+}
+
+// unclear says why nobody knows what a unit asks for.
+func unclear(t *platform.Known, name, why string) {
+	t.Add("units", name)
+	in := "units." + name + "."
+	t.Put(fact.Answer{Unknown: why}, in+"claimed", in+"running", in+"same")
+}
+
+// maxUnits bounds the services that are looked at.
+const maxUnits = 1024
+
+// limits are those that guidance is about, with the kernel's name for each
+// (proc_pid_limits(5)).
+var limits = []struct{ unit, kernel string }{
+	{"NOFILE", "Max open files"}, {"NPROC", "Max processes"}, {"MEMLOCK", "Max locked memory"}, {"CORE", "Max core file size"},
+}
+
+// openFilesLimit is what the kernel allows at most, which infinity stands for.
+func openFilesLimit(s *platform.Subject) float64 {
+	if v, ok := s.Read("sysctl:fs.nr_open", fact.Number).Value.(float64); ok {
+		return v
+	}
+	return math.Inf(1)
+}
+
+// addLimit adds one limit of one unit.
+func addLimit(t *platform.Known, u *systemd.Unit, name, kernel string, claimed float64, at string, most float64) {
+	if name == "NOFILE" {
+		claimed = min(claimed, most)
+	}
+	l, runs, err := u.Running(kernel)
+	if err == nil && !runs {
+		return // it has no process at the moment
+	}
+	item := u.Name + " Limit" + name
+	in := "units." + item + "."
+	t.Add("units", item)
+	t.Give(in+"service", u.Name, at)
+	t.Give(in+"claimed", limitText(claimed), at)
+	if err != nil {
+		why := fact.Answer{Unknown: fmt.Sprintf("the limits that %s runs with: %v", u.Name, err), At: at}
+		t.Put(why, in+"running", in+"same")
+		return
+	}
+	t.Give(in+"running", limitText(l.Hard), l.At)
+	t.Give(in+"same", l.Hard == claimed, at)
+}
+
+func limitText(v float64) string {
+	if math.IsInf(v, 1) {
+		return "unlimited"
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}

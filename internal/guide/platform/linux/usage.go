@@ -1,0 +1,181 @@
+package linux
+
+import (
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
+)
+
+// usage is what the whole machine uses of what the kernel allows
+// (Documentation/admin-guide/sysctl/fs.rst, file-nr).
+var usage = platform.Source{
+	Prefix: "usage",
+	Inputs: inputs("usage",
+		fact.Input{Name: "files_open", Type: fact.Number, Doc: "file handles in use"},
+		fact.Input{Name: "files_max", Type: fact.Number, Doc: "file handles there may be (fs.file-max)"},
+	),
+	Open: live(func(h *host.Host) *platform.Known {
+		const file = "/proc/sys/fs/file-nr"
+		t := &platform.Known{}
+		text, why, ok := read(h, file)
+		if !ok {
+			t.Put(why, "usage.files_open", "usage.files_max")
+			return t
+		}
+		open, limit, err := parseFileNr(text)
+		if !err {
+			bad := fact.Answer{Unknown: file + " is " + strconv.Quote(clip(text)) + ", which are not three numbers", At: file}
+			t.Put(bad, "usage.files_open", "usage.files_max")
+			return t
+		}
+		t.Give("usage.files_open", open, file)
+		t.Give("usage.files_max", limit, file)
+		return t
+	}),
+}
+
+// parseFileNr reads "allocated free maximum"; since Linux 2.6 the second is 0.
+func parseFileNr(text string) (open, limit float64, ok bool) {
+	w := strings.Fields(text)
+	if len(w) != 3 {
+		return 0, 0, false
+	}
+	allocated, ok1 := number(w[0])
+	free, ok2 := number(w[1])
+	// file-max is an unsigned long whose default is near 2^63.
+	most, err := strconv.ParseUint(w[2], 10, 64)
+	return allocated - free, float64(most), ok1 && ok2 && err == nil && free <= allocated
+}
+
+// clip shortens text of a machine for a message.
+func clip(text string) string { return internaltext.Clip(strings.TrimSpace(text), 60) }
+
+// pressure is how long tasks waited in the last five minutes, in percent of the
+// time (Documentation/accounting/psi.rst).
+var pressure = platform.Source{
+	Prefix: "pressure",
+	Inputs: inputs("pressure",
+		fact.Input{Name: "cpu_some_percent", Type: fact.Number, Unit: "%", Doc: "at least one task waited for a CPU"},
+		fact.Input{Name: "memory_some_percent", Type: fact.Number, Unit: "%", Doc: "at least one task waited for memory"},
+		fact.Input{Name: "memory_full_percent", Type: fact.Number, Unit: "%", Doc: "all tasks waited for memory"},
+		fact.Input{Name: "io_some_percent", Type: fact.Number, Unit: "%", Doc: "at least one task waited for a disk"},
+		fact.Input{Name: "io_full_percent", Type: fact.Number, Unit: "%", Doc: "all tasks waited for a disk"},
+	),
+	Open: live(func(h *host.Host) *platform.Known {
+		t := &platform.Known{}
+		for _, resource := range []string{"cpu", "memory", "io"} {
+			file := "/proc/pressure/" + resource
+			text, why, ok := read(h, file)
+			if !ok {
+				if why.Unknown != "" && strings.Contains(why.Unknown, "operation not supported") {
+					why = fact.Answer{At: file} // built in and switched off: psi=0
+				}
+				t.Put(why, "pressure."+resource+"_some_percent", "pressure."+resource+"_full_percent")
+				continue
+			}
+			percents := parsePressure(text)
+			for _, kind := range []string{"some", "full"} {
+				if percent, ok := percents[kind]; ok {
+					t.Give("pressure."+resource+"_"+kind+"_percent", percent, file)
+				} else if kind == "some" || resource != "cpu" || strings.Contains(text, kind) { // of CPUs kernels before 5.13 have no full
+					t.Unclear("pressure."+resource+"_"+kind+"_percent", file, file+": cannot read "+strconv.Quote(clip(text)))
+				}
+			}
+		}
+		return t
+	}),
+}
+
+// parsePressure reads the average of 300 seconds of each line.
+func parsePressure(text string) map[string]float64 {
+	out := map[string]float64{}
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if len(w) == 0 || w[0] != "some" && w[0] != "full" {
+			continue
+		}
+		for _, field := range w[1:] {
+			value, ok := strings.CutPrefix(field, "avg300=")
+			if p, err := strconv.ParseFloat(value, 64); ok && err == nil && p >= 0 && p <= 100 {
+				out[w[0]] = p
+			}
+		}
+	}
+	return out
+}
+
+// activity is what the kernel has counted since it started (/proc/vmstat).
+var activity = platform.Source{
+	Prefix: "activity",
+	Inputs: inputs("activity",
+		fact.Input{Name: "swap_pages_per_s", Type: fact.Number, Doc: "pages read from and written to swap, the mean since the start"},
+		fact.Input{Name: "swapped_pages", Type: fact.Number, Doc: "pages read from and written to swap since the start"},
+		fact.Input{Name: "oom_kills", Type: fact.Number, Doc: "processes that the kernel has killed for want of memory since the start (counted since Linux 4.13)"},
+		fact.Input{Name: "uptime_s", Type: fact.Number, Unit: "s"},
+	),
+	Open: live(func(h *host.Host) *platform.Known {
+		const file, uptime = "/proc/vmstat", "/proc/uptime"
+		t := &platform.Known{}
+		text, why, ok := read(h, file)
+		if !ok {
+			t.Put(why, "activity.swap_pages_per_s", "activity.swapped_pages", "activity.oom_kills")
+			return t
+		}
+		counted, bad := parseCounters(text)
+		for input, names := range map[string][]string{"oom_kills": {"oom_kill"}, "swapped_pages": {"pswpin", "pswpout"}, "swap_pages_per_s": {"pswpin", "pswpout"}} {
+			for _, name := range names {
+				switch word, isBad := bad[name]; {
+				case isBad:
+					t.Unclear("activity."+input, file, file+": "+name+" is "+strconv.Quote(clip(word))+", which is no number")
+				case counted["nr_free_pages"] == 0 && len(counted) < 2: // every kernel has more
+					t.Unclear("activity."+input, file, file+" is empty or cut off")
+				}
+			}
+		}
+		if n, ok := counted["oom_kill"]; ok {
+			t.Give("activity.oom_kills", n, file)
+		}
+		in, ok1 := counted["pswpin"]
+		out, ok2 := counted["pswpout"]
+		if !ok1 || !ok2 {
+			return t // a kernel without swap
+		}
+		t.Give("activity.swapped_pages", in+out, file)
+		up, why, ok := read(h, uptime)
+		if !ok {
+			t.Put(why, "activity.swap_pages_per_s", "activity.uptime_s")
+			return t
+		}
+		first, _, _ := strings.Cut(up, " ")
+		if s, err := strconv.ParseFloat(strings.TrimSpace(first), 64); err == nil && s > 0 && s <= 1<<53 {
+			t.Give("activity.uptime_s", s, uptime)
+			t.Give("activity.swap_pages_per_s", (in+out)/s, file)
+		} else {
+			bad := fact.Answer{Unknown: uptime + " is " + strconv.Quote(clip(up)) + ", which begins with no time", At: uptime}
+			t.Put(bad, "activity.swap_pages_per_s", "activity.uptime_s")
+		}
+		return t
+	}),
+}
+
+// parseCounters reads lines of "name number"; bad are the words that are no number.
+func parseCounters(text string) (counted map[string]float64, bad map[string]string) {
+	counted, bad = map[string]float64{}, map[string]string{}
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if len(w) == 0 {
+			continue
+		}
+		rest := strings.Join(w[1:], " ")
+		if n, ok := number(rest); ok {
+			counted[w[0]] = n
+		} else {
+			bad[w[0]] = rest
+		}
+	}
+	return counted, bad
+}

@@ -1,0 +1,253 @@
+package openshift
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/engine/override"
+)
+
+// hugepages is what the documents say of huge pages: those that nodes reserve, and
+// what pods ask for.
+type hugepages struct {
+	reserved map[uint64]float64 // bytes of a node, by the size of a page in bytes
+	at       string             // of the last that reserves some
+	unclear  string             // why the reserved ones are not known
+	odd      []string           // kernel arguments that the kernel passes over
+	oddAt    string
+	thp      string // transparent huge pages beside them
+	thpAt    string
+	pods     []hugePod
+}
+
+// hugePod is what one pod asks for of one size.
+type hugePod struct {
+	item string
+	page uint64 // bytes
+	at   string
+}
+
+const hugeResource = "hugepages-"
+
+// reserve notes pages of a node; of several documents the most count, since nobody
+// knows which of them are for one node.
+func (h *hugepages) reserve(page uint64, count, at string) {
+	pages := 0.0
+	for part := range strings.SplitSeq(count, ",") {
+		if _, n, ok := strings.Cut(part, ":"); ok { // NODE:COUNT
+			part = n
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(part), 10, 32)
+		if err != nil {
+			h.unclear = fmt.Sprintf("%s: %q is no number of huge pages", at, count)
+			return
+		}
+		pages += float64(n)
+	}
+	if h.reserved == nil {
+		h.reserved = map[uint64]float64{}
+	}
+	h.reserved[page], h.at = max(h.reserved[page], pages*float64(page)), at
+}
+
+// beside notes what a document says of transparent huge pages; of several the one
+// that is not never counts.
+func (h *hugepages) beside(value, at string) {
+	if h.thp == "" || h.thp == "never" {
+		h.thp, h.thpAt = value, at
+	}
+}
+
+// standard is the size of a page where nobody names one (x86-64).
+const standard = 2 << 20
+
+// arguments are the kernel's, in their order: hugepages= is of the size before it.
+func (h *hugepages) arguments(words []string, at string) {
+	size := uint64(standard)
+	for _, w := range words {
+		name, value, _ := strings.Cut(w, "=")
+		switch name {
+		case "default_hugepagesz", "hugepagesz":
+			kib, ok := override.PageKiB(value)
+			if !ok || !slices.Contains(pageSizes, kib<<10) {
+				h.odd, h.oddAt = append(h.odd, w), at
+			}
+			size = kib << 10
+		case "hugepages":
+			h.reserve(size, value, at)
+		case "transparent_hugepage":
+			h.beside(value, at)
+		case "transparent_hugepages":
+			h.odd, h.oddAt = append(h.odd, w), at
+		}
+	}
+}
+
+// pageSizes are those of huge pages in bytes: of x86-64, and of aarch64 with pages
+// of 4 and 64 KiB (Documentation/arch/arm64/hugetlbpage.rst).
+var pageSizes = []uint64{64 << 10, 2 << 20, 32 << 20, 512 << 20, 1 << 30, 16 << 30}
+
+// profileOf notes what a profile in TuneD's language reserves.
+func (t *told) profileOf(data, at string) {
+	section := ""
+	for line := range strings.Lines(data) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "["); ok && strings.HasSuffix(name, "]") {
+			section = strings.TrimSuffix(name, "]")
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		switch {
+		case !ok || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";"):
+		case section == "sysctl" && key == "vm.nr_hugepages":
+			t.huge.reserve(standard, value, at)
+		case section == "sysctl" && key == "vm.hugetlb_shm_group":
+			t.give("shm_group", value, at)
+		case section == "vm" && (key == "transparent_hugepages" || key == "transparent_hugepage"):
+			t.huge.beside(value, at)
+		case section == "bootloader" && strings.HasPrefix(key, "cmdline"):
+			t.huge.arguments(strings.Fields(strings.Trim(value, `+-"' `)), at)
+		}
+	}
+}
+
+// machineConfig is a MachineConfig's kernel arguments.
+func (t *told) machineConfig(d document) {
+	var words []string
+	where := d.get("spec", "kernelArguments")
+	for _, n := range list(where) {
+		words = append(words, n.Value)
+	}
+	if len(words) > 0 {
+		t.huge.arguments(words, d.at(where))
+	}
+}
+
+// asksForHugePages is true of a pod with a resource hugepages-SIZE.
+func (d document) asksForHugePages() bool {
+	return len(d.hugeResources()) > 0
+}
+
+// hugeResources are the names of such resources, each once.
+func (d document) hugeResources() (out []string) {
+	for _, c := range list(d.get("spec", "containers")) {
+		for _, part := range []string{"requests", "limits"} {
+			for _, k := range keys(get(c, "resources", part)) {
+				if strings.HasPrefix(k, hugeResource) && !slices.Contains(out, k) {
+					out = append(out, k)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// pod is a pod with huge pages.
+func (t *told) pod(d document) {
+	containers := list(d.get("spec", "containers"))
+	alone := true
+	for _, c := range containers {
+		for _, part := range []string{"requests", "limits"} {
+			if get(c, "resources", part, "cpu") != nil || get(c, "resources", part, "memory") != nil {
+				alone = false
+			}
+		}
+	}
+	unknown, volumes := []string{}, d.get("spec", "volumes")
+	var names []string
+	for _, v := range list(volumes) {
+		names = append(names, openshiftText(v, "name"))
+		medium := openshiftText(v, "emptyDir", "medium")
+		if size, ok := strings.CutPrefix(medium, "HugePages-"); ok {
+			if _, err := quantity(size); err == nil {
+				continue
+			}
+		}
+		if !slices.Contains([]string{"", "Memory", "HugePages"}, medium) {
+			unknown = append(unknown, medium)
+		}
+	}
+	missing := []string{}
+	for _, c := range containers {
+		for _, m := range list(get(c, "volumeMounts")) {
+			if name := openshiftText(m, "name"); !slices.Contains(names, name) {
+				missing = append(missing, name)
+			}
+		}
+	}
+	groups, where := []string{}, d.get("spec", "securityContext", "supplementalGroups")
+	for _, g := range list(where) {
+		groups = append(groups, g.Value)
+	}
+	for _, resource := range d.hugeResources() {
+		item := t.item(hugePods, d)
+		request, limit := 0.0, 0.0
+		var at *yaml.Node
+		var bad error
+		for _, c := range containers {
+			r, l := get(c, "resources", "requests", resource), get(c, "resources", "limits", resource)
+			if r == nil {
+				r = l // a limit alone is the request too
+			}
+			for _, part := range []struct {
+				n   *yaml.Node
+				sum *float64
+			}{{r, &request}, {l, &limit}} {
+				if part.n == nil {
+					continue
+				}
+				v, err := quantity(part.n.Value)
+				if err != nil {
+					bad = err
+				}
+				*part.sum, at = *part.sum+v, part.n
+			}
+		}
+		page, err := quantity(strings.TrimPrefix(resource, hugeResource))
+		if err != nil || page < 1 || page > 1<<40 {
+			bad = fmt.Errorf("%s is no size of huge pages", resource)
+		}
+		t.give(item+".resource", resource, d.at(at))
+		t.give(item+".alone", alone, d.at(at))
+		t.give(item+".media", unknown, d.at(volumes))
+		t.give(item+".unmounted", missing, d.at(volumes))
+		t.give(item+".groups", groups, d.at(where))
+		if bad != nil {
+			for _, input := range []string{".request_bytes", ".limit_bytes", ".page_bytes"} {
+				t.unclear(item+input, d.at(at), bad)
+			}
+			continue
+		}
+		t.give(item+".request_bytes", request, d.at(at))
+		t.give(item+".limit_bytes", limit, d.at(at))
+		t.give(item+".page_bytes", page, d.at(at))
+		t.huge.pods = append(t.huge.pods, hugePod{item, uint64(page), d.at(at)})
+	}
+}
+
+// finishHugePages says what nodes have of what the pods ask for; where no document
+// reserves any, that is absent.
+func (t *told) finishHugePages() {
+	h := &t.huge
+	if len(h.odd) > 0 || h.reserved != nil {
+		t.give("odd_arguments", append([]string{}, h.odd...), h.oddAt)
+	}
+	if h.reserved == nil && h.unclear == "" {
+		return
+	}
+	if h.reserved != nil {
+		t.give("thp_beside", h.thp, h.thpAt)
+	}
+	for _, p := range h.pods {
+		if h.unclear != "" {
+			t.unclear(p.item+".node_bytes", p.at, fmt.Errorf("%s", h.unclear))
+			continue
+		}
+		t.give(p.item+".node_bytes", h.reserved[p.page], h.at)
+	}
+}

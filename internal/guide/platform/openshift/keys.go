@@ -1,0 +1,127 @@
+package openshift
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/text"
+)
+
+// The keys of a KubeletConfig (machineconfiguration.openshift.io/v1) and of its spec.
+var (
+	configKeys = []string{"apiVersion", "kind", "metadata", "spec", "status"}
+	specKeys   = []string{"autoSizingReserved", "kubeletConfig", "logLevel", "machineConfigPoolSelector", "tlsSecurityProfile"}
+)
+
+// finishKubelets says of each KubeletConfig which of its keys the cluster's version does not
+// have. It comes when the version is known, which is in another document.
+func (t *told) finishKubelets() {
+	version, _ := t.given("version").Value.(string)
+	release, known := kuberelease.OfOpenShift(version)
+	for _, k := range t.kubelets {
+		if n := k.get("spec", "kubeletConfig"); n != nil && n.Kind != yaml.MappingNode {
+			t.unclear(k.item+".unknown_keys", k.at(n), errors.New("spec.kubeletConfig is not a mapping, and the API server does not take it"))
+			continue
+		}
+		unknown, at := unknownKeys(k.document, version, release)
+		if len(unknown) > 0 && version != "" && !known {
+			t.unclear(k.item+".unknown_keys", at, fmt.Errorf("which keys OpenShift %s has is not known here: %s", version, strings.Join(unknown, ", ")))
+			continue
+		}
+		t.give(k.item+".unknown_keys", unknown, at)
+	}
+	for _, k := range t.kubelets {
+		t.refusedValues(k, release)
+	}
+}
+
+// notApplied are the fields of a kubeletConfig with which the Machine Config Operator
+// applies nothing of the object, and what has the value instead.
+// Source: github.com/openshift/machine-config-operator,
+// pkg/controller/kubelet-config/kubelet_config_controller.go, blacklistKubeletConfigurationFields.
+var notApplied = map[string]string{
+	"featureGates": "the object FeatureGate has them", "cgroupDriver": "it is CRI-O's", "clusterDNS": "it is the cluster's", "clusterDomain": "it is the cluster's",
+	"staticPodPath": "the control plane is started from there", "runtimeRequestTimeout": "remove it",
+}
+
+// refusedValues says which values of a KubeletConfig keep it from being applied, or the
+// kubelets of the cluster's version from starting.
+func (t *told) refusedValues(k kubeletConfig, release kuberelease.Release) {
+	n := follow(k.get("spec", "kubeletConfig"))
+	config := map[string]any{}
+	if n != nil && n.Kind == yaml.MappingNode {
+		if err := n.Decode(&config); err != nil {
+			t.unclear(k.item+".refused_values", k.at(n), err)
+			return
+		}
+	}
+	refused, at := []string{}, k.at(n)
+	add := func(field, why string) {
+		top, _, _ := strings.Cut(field, ".")
+		key := n // of a default there is no key
+		for i := 0; n != nil && i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == top {
+				key = n.Content[i]
+			}
+		}
+		if key == nil {
+			key = k.Node
+		}
+		if len(refused) == 0 {
+			at = k.at(key)
+		}
+		refused = append(refused, fmt.Sprintf("%s, line %d (%s)", field, key.Line, why))
+	}
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		if why, ok := notApplied[name]; ok && config[name] != nil {
+			add(name, "OpenShift applies no KubeletConfig with it: "+why)
+		}
+	}
+	for _, f := range kuberelease.Judge(config, kuberelease.Kubelet{Release: release}).Refused {
+		add(f.Field, f.Why)
+	}
+	t.give(k.item+".refused_values", refused, at)
+}
+
+// kubeletConfig is a KubeletConfig and what it is called.
+type kubeletConfig struct {
+	document
+	item string
+}
+
+// unknownKeys are the keys of a KubeletConfig that it or the kubelet of a version of
+// OpenShift does not have, each with the one that may be meant. release is the version's
+// Kubernetes: 0 where it is not known, and then a key of any release will do.
+func unknownKeys(d document, version string, release kuberelease.Release) (unknown []string, at string) {
+	unknown, at = []string{}, d.at(d.get("spec", "kubeletConfig"))
+	look := func(n *yaml.Node, known []string) {
+		n = follow(n)
+		if n == nil || n.Kind != yaml.MappingNode {
+			return
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if slices.Contains(known, key.Value) {
+				continue
+			}
+			if len(unknown) == 0 {
+				at = d.at(key)
+			}
+			why := text.Suggest(key.Value, known)
+			if span := kuberelease.Known().FieldSpan(key.Value); span != "" && release != 0 {
+				why = fmt.Sprintf(" (of Kubernetes %s; OpenShift %s has %s)", span, version, release)
+			}
+			unknown = append(unknown, fmt.Sprintf("%s, line %d%s", key.Value, key.Line, why))
+		}
+	}
+	look(d.Node, configKeys)
+	look(d.get("spec"), specKeys)
+	look(d.get("spec", "kubeletConfig"), kuberelease.Known().Fields(release))
+	return unknown, at
+}

@@ -1,0 +1,319 @@
+package openshift
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/fact"
+)
+
+// What an installation has where nobody names others (table openshift-networks;
+// the test holds the two together), and OVN-Kubernetes's own.
+const (
+	defaultCluster = "10.128.0.0/14"
+	defaultMachine = "10.0.0.0/16"
+	defaultService = "172.30.0.0/16"
+	joinSwitch     = "100.64.0.0/16"
+	transitSwitch  = "100.88.0.0/16"
+	ovn            = "OVNKubernetes"
+)
+
+// network is one, with the place that says so.
+type network struct {
+	name   string
+	prefix netip.Prefix
+	at     string
+	host   int    // prefix of each node's part of a cluster network
+	hostAt string // where that is
+	err    error
+}
+
+// networks are those of one document.
+type networks struct {
+	cluster, machine, service []network
+	join, transit             []network
+	kind                      fact.Answer // the plug-in
+}
+
+// order says whose networks count: the cluster's own are what runs.
+var order = []string{"config", "operator", "install"}
+
+// one reads a network.
+func (d document) one(name string, n *yaml.Node) network {
+	if n == nil {
+		return network{name: name, at: d.at(nil), err: fmt.Errorf("a %s network without an address", name)}
+	}
+	p, err := netip.ParsePrefix(n.Value)
+	if err != nil {
+		err = fmt.Errorf("%q is no network", n.Value)
+	}
+	return network{name: name, prefix: p, at: d.at(n), err: err}
+}
+
+// clusters reads a list of cluster networks.
+func (d document) clusters(n *yaml.Node) []network {
+	var out []network
+	for _, c := range list(n) {
+		one := d.one("cluster", get(c, "cidr"))
+		prefix := get(c, "hostPrefix")
+		one.host, one.hostAt = 23, one.at
+		if one.err == nil && one.prefix.Addr().Is6() {
+			one.host = 64
+		}
+		if prefix != nil {
+			one.hostAt = d.at(prefix)
+			host, err := strconv.Atoi(prefix.Value)
+			if err != nil {
+				host = -1
+			}
+			one.host = host
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// installConfig is the networks and the numbers of machines that openshift-install
+// is told, with its defaults.
+func (t *told) installConfig(d document) {
+	fixed := func(name, cidr string) []network {
+		return []network{{name: name, prefix: netip.MustParsePrefix(cidr), host: 23, at: d.at(nil), hostAt: d.at(nil)}}
+	}
+	n := networks{cluster: fixed("cluster", defaultCluster), machine: fixed("machine", defaultMachine), service: fixed("service", defaultService)}
+	if c := d.clusters(d.get("networking", "clusterNetwork")); len(c) > 0 {
+		n.cluster = c
+	}
+	if m := d.get("networking", "machineCIDR"); m != nil {
+		n.machine = []network{d.one("machine", m)}
+	}
+	if m := list(d.get("networking", "machineNetwork")); len(m) > 0 {
+		n.machine = nil
+		for _, c := range m {
+			n.machine = append(n.machine, d.one("machine", get(c, "cidr")))
+		}
+	}
+	if s := list(d.get("networking", "serviceNetwork")); len(s) > 0 {
+		n.service = nil
+		for _, c := range s {
+			n.service = append(n.service, d.one("service", c))
+		}
+	}
+	if k := d.get("networking", "networkType"); k != nil {
+		n.kind = fact.Answer{Value: k.Value, At: d.at(k)}
+	}
+	n.join, n.transit = d.switches("networking", "ovnKubernetesConfig")
+	t.networks["install"] = n
+
+	t.controlPlane = d.replicas(d.get("controlPlane"), d.get("controlPlane"))
+	if pools := list(d.get("compute")); len(pools) > 0 {
+		sum := 0.0
+		for _, p := range pools {
+			a := d.replicas(p, d.get("compute"))
+			if a.Unknown != "" {
+				t.workers = a
+				return
+			}
+			sum += a.Value.(float64)
+		}
+		t.workers = fact.Answer{Value: sum, At: d.at(d.get("compute"))}
+		return
+	}
+	t.workers = fact.Answer{Value: 3.0, At: d.at(nil)}
+}
+
+// replicas is the number of machines of a pool; three where it does not say.
+func (d document) replicas(pool, at *yaml.Node) fact.Answer {
+	n := get(pool, "replicas")
+	if n == nil {
+		return fact.Answer{Value: 3.0, At: d.at(at)}
+	}
+	v, err := strconv.ParseUint(n.Value, 10, 31)
+	if err != nil {
+		return fact.Answer{Unknown: d.at(n) + ": replicas is no number", At: d.at(n)}
+	}
+	return fact.Answer{Value: float64(v), At: d.at(n)}
+}
+
+// network is a Network of the cluster's configuration, or of its operator.
+func (t *told) network(d document) {
+	from := "operator"
+	if strings.HasPrefix(d.text("apiVersion"), "config.") {
+		from = "config"
+	}
+	n := networks{cluster: d.clusters(d.get("spec", "clusterNetwork"))}
+	for _, s := range list(d.get("spec", "serviceNetwork")) {
+		n.service = append(n.service, d.one("service", s))
+	}
+	for _, k := range []*yaml.Node{d.get("spec", "networkType"), d.get("spec", "defaultNetwork", "type")} {
+		if k != nil {
+			n.kind = fact.Answer{Value: k.Value, At: d.at(k)}
+		}
+	}
+	n.join, n.transit = d.switches("spec", "defaultNetwork", "ovnKubernetesConfig")
+	t.networks[from] = n
+	t.number(d, "overlay_mtu", "spec", "defaultNetwork", "ovnKubernetesConfig", "mtu")
+	t.number(d, "overlay_mtu", "spec", "defaultNetwork", "openshiftSDNConfig", "mtu")
+	if c := d.get("spec", "defaultNetwork", "ovnKubernetesConfig", "ipsecConfig"); c != nil {
+		t.give("ipsec", "Full", d.at(c)) // that the key is there was the switch before there were modes
+		t.words(d, "ipsec", "spec", "defaultNetwork", "ovnKubernetesConfig", "ipsecConfig", "mode")
+	}
+}
+
+// switches are the networks that OVN-Kubernetes has for itself, where somebody has
+// moved them.
+func (d document) switches(keys ...string) (join, transit []network) {
+	at := func(more ...string) *yaml.Node { return d.get(append(append([]string{}, keys...), more...)...) }
+	for _, n := range []*yaml.Node{at("v4InternalSubnet"), at("ipv4", "internalJoinSubnet")} {
+		if n != nil {
+			join = []network{d.one("OVN-Kubernetes's join switch", n)}
+		}
+	}
+	if n := at("ipv4", "internalTransitSwitchSubnet"); n != nil {
+		transit = []network{d.one("OVN-Kubernetes's transit switch", n)}
+	}
+	return join, transit
+}
+
+// finishNetworks puts the documents' networks together.
+func (t *told) finishNetworks() {
+	if len(t.networks) == 0 {
+		return
+	}
+	var n networks
+	var kinds []string
+	for _, from := range order {
+		more := t.networks[from]
+		for _, l := range []struct{ to, from *[]network }{{&n.cluster, &more.cluster}, {&n.machine, &more.machine}, {&n.service, &more.service}, {&n.join, &more.join}, {&n.transit, &more.transit}} {
+			if len(*l.to) == 0 {
+				*l.to = *l.from
+			}
+		}
+		if n.kind.Value == nil {
+			n.kind = more.kind
+		}
+		if k, ok := more.kind.Value.(string); ok && !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	if len(kinds) > 0 {
+		t.give("network_types", kinds, n.kind.At)
+	}
+	if n.kind.Value != nil {
+		t.give("network_type", n.kind.Value, n.kind.At)
+	}
+	t.parts(n.cluster)
+	t.room("machine_addresses", n.machine)
+	t.room("service_addresses", n.service)
+	every := append(append(append([]network{}, n.cluster...), n.machine...), n.service...)
+	at := ""
+	if len(every) > 0 {
+		at = every[0].at
+	}
+	if len(n.cluster) == 0 {
+		return // an operator's MTU alone
+	}
+	own := func(given []network, name, cidr string) []network {
+		if n.kind.Value != ovn {
+			return nil
+		}
+		if len(given) > 0 {
+			return given
+		}
+		return []network{{name: name, prefix: netip.MustParsePrefix(cidr)}}
+	}
+	transit := own(n.transit, "OVN-Kubernetes's transit switch", transitSwitch)
+	t.overlaps("overlaps", append(every, own(n.join, "OVN-Kubernetes's join switch", joinSwitch)...), at, nil)
+	t.overlaps("overlaps_transit", every, at, transit)
+}
+
+// overlaps lists the pairs that have addresses in common: of all, or of all with
+// the others.
+func (t *told) overlaps(input string, every []network, at string, others []network) {
+	var both []string
+	for i, a := range every {
+		if a.err != nil {
+			t.unclear(input, a.at, a.err)
+			return
+		}
+		with := others
+		if others == nil {
+			with = every[i+1:]
+		}
+		for _, b := range with {
+			switch {
+			case b.err != nil:
+				t.unclear(input, b.at, b.err)
+				return
+			case a.prefix.Overlaps(b.prefix):
+				both = append(both, fmt.Sprintf("%s %s and %s %s", a.name, a.prefix, b.name, b.prefix))
+				if len(both) == 1 {
+					at = a.at
+				}
+			}
+		}
+	}
+	if others == nil && input == "overlaps_transit" {
+		return // no such switch
+	}
+	t.give(input, strings.Join(both, ", "), at)
+}
+
+// parts is how many nodes the cluster networks are for, and the pods of each: of
+// several of one family they add up, and a node has a part of each family.
+func (t *told) parts(all []network) {
+	if len(all) == 0 {
+		return
+	}
+	sum := map[bool]float64{} // by whether it is of IPv4
+	addresses := math.Inf(1)
+	for _, n := range all {
+		if n.err != nil {
+			for _, input := range []string{"cluster_cidr", "host_prefix", "nodes_max", "addresses_per_node"} {
+				t.unclear(input, n.at, n.err)
+			}
+			return
+		}
+		bits := n.prefix.Addr().BitLen()
+		if n.host < n.prefix.Bits() || n.host > bits {
+			for _, input := range []string{"host_prefix", "nodes_max", "addresses_per_node"} {
+				t.unclear(input, n.hostAt, fmt.Errorf("a host prefix between %d and %d is wanted", n.prefix.Bits(), bits))
+			}
+			return
+		}
+		sum[n.prefix.Addr().Is4()] += math.Exp2(float64(n.host - n.prefix.Bits()))
+		// Network, broadcast and the node's own are no pod's.
+		addresses = min(addresses, math.Exp2(float64(bits-n.host))-3)
+	}
+	most := math.Inf(1)
+	for _, n := range sum {
+		most = min(most, n)
+	}
+	first := all[0]
+	t.give("cluster_cidr", first.prefix.String(), first.at)
+	t.give("host_prefix", float64(first.host), first.hostAt)
+	t.give("nodes_max", most, first.hostAt)
+	t.give("addresses_per_node", max(0, addresses), first.hostAt)
+}
+
+// room is how many addresses networks have together.
+func (t *told) room(input string, all []network) {
+	sum, known := 0.0, false
+	for _, n := range all {
+		if n.err != nil {
+			t.unclear(input, n.at, n.err)
+			return
+		}
+		if n.prefix.Addr().Is4() {
+			sum, known = sum+max(0, math.Exp2(float64(32-n.prefix.Bits()))-2), true
+		}
+	}
+	if known {
+		t.give(input, sum, all[0].at)
+	}
+}

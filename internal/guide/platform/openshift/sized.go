@@ -1,0 +1,53 @@
+package openshift
+
+import (
+	"fmt"
+	"strconv"
+
+	"fettle.dev/fettle/internal/fact"
+)
+
+// sized is for how many nodes and pods a document says that it was made.
+type sized struct{ nodes, pods fact.Answer }
+
+// sizedFor reads what size notes of a cluster in the configuration of its monitoring:
+// no other document says it before the cluster runs.
+func (d document) sizedFor(what string) fact.Answer {
+	n := d.get("metadata", "annotations", "fettle.dev/"+what)
+	if n == nil {
+		return fact.Answer{}
+	}
+	v, err := strconv.ParseUint(n.Value, 10, 32)
+	if err != nil {
+		return fact.Answer{Unknown: fmt.Sprintf("%s: %q is no number of %s", d.at(n), n.Value, what), At: d.at(n)}
+	}
+	return fact.Answer{Value: float64(v), At: d.at(n)}
+}
+
+// finishMonitoring answers how many nodes and pods Prometheus watches. Lists of what
+// runs go before what the volumes were sized for; of machines that are still to be
+// installed the larger number counts, as install-config.yaml has only those of the
+// first day.
+func (t *told) finishMonitoring() {
+	nodes := t.sized.nodes
+	running := t.census.role["control-plane"] > 0
+	workers, known := t.known.Given("openshift.workers")
+	if count, ok := workers.Value.(float64); ok {
+		masters, ok := t.given("control_plane").Value.(float64)
+		if !ok {
+			masters = 3
+		}
+		sized, ok := nodes.Value.(float64)
+		if nodes.Unknown == "" && (running || !ok || count+masters > sized) {
+			nodes = fact.Answer{Value: count + masters, At: workers.At}
+		}
+	} else if known && nodes == (fact.Answer{}) {
+		nodes = workers
+	}
+	t.answer("monitoring.nodes", nodes)
+	if all, ok := t.known.Given("openshift.objects.pods.count"); ok {
+		t.answer("monitoring.pods", all)
+		return
+	}
+	t.answer("monitoring.pods", t.sized.pods)
+}

@@ -1,0 +1,198 @@
+package openshift
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+)
+
+// told is what the documents say, document by document.
+type told struct {
+	known      platform.Known
+	networks   map[string]networks // by the kind of document
+	devices    []device
+	census     census
+	profiles   profiles
+	performs   []string // PerformanceProfiles
+	performsAt string
+	huge       hugepages
+	sized      sized
+	// installed are the machines of install-config.yaml.
+	workers, controlPlane fact.Answer
+	limits                float64 // KubeletConfigs with maxPods
+	kubelets              []kubeletConfig
+}
+
+func newTold() *told {
+	return &told{networks: map[string]networks{}, census: newCensus(), profiles: newProfiles()}
+}
+
+func (t *told) give(input string, value any, at string) {
+	t.known.Give("openshift."+input, value, at)
+}
+
+func (t *told) unclear(input, at string, why error) {
+	t.known.Unclear("openshift."+input, at, fmt.Sprintf("%s: %v", at, why))
+}
+
+// answer gives an input what is known of it, if anything is.
+func (t *told) answer(input string, a fact.Answer) {
+	if a.Value != nil || a.Unknown != "" {
+		t.known.Put(a, "openshift."+input)
+	}
+}
+
+// given is what an input was given so far.
+func (t *told) given(input string) fact.Answer {
+	a, _ := t.known.Given("openshift." + input)
+	return a
+}
+
+// take adds what a document says.
+func (t *told) take(d document) {
+	switch kind := d.kind(); kind {
+	case "InstallConfig":
+		t.interfaceOf(d, kind)
+		t.installConfig(d)
+		t.devicesOf(d)
+	case "Network":
+		t.interfaceOf(d, d.text("kind"))
+		t.devicesOf(d)
+		t.network(d)
+	case "KubeletConfig":
+		t.interfaceOf(d, d.text("kind"))
+		t.kubelet(d)
+	case "MachineHealthCheck":
+		t.interfaceOf(d, d.text("kind"))
+		t.healthCheck(d)
+	case "Tuned":
+		t.interfaceOf(d, d.text("kind"))
+		t.tuned(d)
+	case "PerformanceProfile":
+		t.performanceProfile(d)
+	case "MachineConfig":
+		t.interfaceOf(d, d.text("kind"))
+		t.machineConfig(d)
+	case "ClusterVersion":
+		t.version(d)
+	case "FeatureGate":
+		t.interfaceOf(d, kind)
+		t.featureGate(d)
+	case "Node":
+		t.node(d)
+	case "Monitoring":
+		t.interfaceOf(d, d.text("kind"))
+		t.monitoring(d)
+	case "ClusterConfig":
+		if inner, err := d.within("data", "install-config"); err == nil {
+			t.installConfig(inner)
+		}
+	case "Pod":
+		if d.asksForHugePages() {
+			t.interfaceOf(d, kind)
+			t.pod(d)
+		}
+		if d.whole {
+			t.census.count(kind, d)
+		}
+	default:
+		t.census.count(kind, d)
+	}
+}
+
+// finish answers what takes all documents together.
+func (t *told) finish() {
+	t.finishKubelets()
+	t.finishCensus()
+	t.finishMonitoring()
+	t.finishNetworks()
+	t.finishMTU()
+	t.finishProfiles()
+	t.finishHugePages()
+	t.give("kubelet_configs", t.limits, "")
+	t.known.Sort()
+}
+
+// interfaceOf notes a document's kind, its apiVersion and where it belongs.
+func (t *told) interfaceOf(d document, kind string) {
+	item := t.item(all, d)
+	t.give(item+".kind", kind, d.at(d.get("kind")))
+	t.give(item+".api", d.text("apiVersion"), d.at(d.get("apiVersion")))
+	t.words(d, item+".namespace", "metadata", "namespace")
+}
+
+// item is a document as one of a set, by its file and name.
+func (t *told) item(set string, d document) string {
+	name := d.text("metadata", "name")
+	if name == "" {
+		name = "line " + strconv.Itoa(d.Line)
+	}
+	name = strings.TrimPrefix(d.file, "/") + " " + name
+	for taken, n := name, 2; t.known.Has(set, name); n++ {
+		name = fmt.Sprintf("%s (%d)", taken, n)
+	}
+	t.known.Add(set, name)
+	return strings.TrimPrefix(set, "openshift.") + "." + name
+}
+
+// words gives an input the scalar that the keys lead to, if it is there.
+func (t *told) words(d document, input string, keys ...string) {
+	switch n := d.get(keys...); {
+	case n == nil:
+	case n.Kind != yaml.ScalarNode:
+		t.unclear(input, d.at(n), fmt.Errorf("%s is no text", strings.Join(keys, ".")))
+	default:
+		t.give(input, n.Value, d.at(n))
+	}
+}
+
+// number gives an input the number that the keys lead to, if it is there. A
+// number in quotes is a text, which the cluster does not take.
+func (t *told) number(d document, input string, keys ...string) {
+	n := d.get(keys...)
+	if n == nil {
+		return
+	}
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		t.unclear(input, d.at(n), fmt.Errorf("%s is no number", strings.Join(keys, ".")))
+		return
+	}
+	t.give(input, v, d.at(n))
+}
+
+// notText is why the API server does not take a scalar where it wants a text.
+func notText(n *yaml.Node) error {
+	return fmt.Errorf("%s without quotes is not a text, and the API server does not take it: want %q", n.Value, n.Value)
+}
+
+// duration gives an input the time that the keys lead to, if it is there; it has to be a
+// text, also 0.
+func (t *told) duration(d document, input string, keys ...string) {
+	if n := d.get(keys...); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!str" && n.Value == "0" {
+		t.unclear(input, d.at(n), fmt.Errorf("%s: %w", strings.Join(keys, "."), notText(n)))
+		return
+	}
+	t.measure(d, input, goDuration, keys...)
+}
+
+// measure gives an input the amount or time that the keys lead to, if it is
+// there.
+func (t *told) measure(d document, input string, read func(string) (float64, error), keys ...string) {
+	n := d.get(keys...)
+	if n == nil {
+		return
+	}
+	v, err := read(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		t.unclear(input, d.at(n), fmt.Errorf("%s: %w", strings.Join(keys, "."), err))
+		return
+	}
+	t.give(input, v, d.at(n))
+}

@@ -1,0 +1,87 @@
+package platform
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/puppetserver"
+)
+
+// codeCommands says what is wrong with the two commands of static catalogs. The server
+// does not start with one alone, and compiles no catalog where one fails.
+func (p *puppet) codeCommands() fact.Answer {
+	var commands [2]fact.Answer
+	set := 0
+	for i, key := range []string{"code-id-command", "code-content-command"} {
+		commands[i] = p.option("versioned-code."+key, "versioned-code.conf", fact.Text)
+		if commands[i].Unknown != "" {
+			return commands[i]
+		}
+		if commands[i].Value != nil {
+			set++
+		}
+	}
+	faults := []string{}
+	switch set {
+	case 0:
+		return fact.Answer{At: p.files.Options}
+	case 1:
+		faults = append(faults, "one of the two is not set")
+	}
+	at := p.files.Options
+	for _, c := range commands {
+		name, ok := c.Value.(string)
+		if !ok {
+			continue
+		}
+		at = c.At
+		if !path.IsAbs(name) {
+			faults = append(faults, fmt.Sprintf("%s (%s) is no whole path", name, c.At))
+			continue
+		}
+		st, err := p.host.Files.Stat(name)
+		switch {
+		case errors.Is(err, host.ErrNotRecorded):
+			return fact.Answer{Unknown: name + " is not in this copy", At: c.At}
+		case errors.Is(err, fs.ErrNotExist):
+			faults = append(faults, fmt.Sprintf("%s (%s) is not there", name, c.At))
+		case err != nil:
+			return fact.Answer{Unknown: err.Error(), At: c.At}
+		case !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0:
+			faults = append(faults, fmt.Sprintf("%s (%s) is no file that can be executed", name, c.At))
+		}
+	}
+	return fact.Answer{Value: faults, At: at}
+}
+
+// headers says whether clients are known by headers: of the rules of auth.conf, or of
+// the Ruby code before Puppet Server 5.
+func (p *puppet) headers() fact.Answer {
+	for _, o := range []struct{ key, file string }{{"authorization.allow-header-cert-info", "auth.conf"}, {"master.allow-header-cert-info", "master.conf"}} {
+		a := p.option(o.key, o.file, fact.Truth)
+		if a.Unknown != "" || a.Value == true {
+			return a
+		}
+	}
+	return fact.Answer{Value: false, At: "the default of Puppet Server"}
+}
+
+// beyondLoopback are the addresses of Jetty that are not of the machine itself. Where
+// nobody says so it listens on localhost alone.
+func (p *puppet) beyondLoopback() fact.Answer {
+	sockets, err := puppetserver.Sockets(p.host)
+	if err != nil {
+		return p.unknown(p.files.Options, err)
+	}
+	beyond, at := []string{}, p.files.Options
+	for _, s := range sockets {
+		if !s.Loopback() {
+			beyond, at = append(beyond, s.Address()), s.At
+		}
+	}
+	return fact.Answer{Value: beyond, At: at}
+}

@@ -1,0 +1,46 @@
+package platform
+
+import (
+	"context"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product/puppetserver"
+)
+
+const front = "puppet_front"
+
+// FrontSource answers the inputs that begin with "puppet_front.": what a Puppet Server and
+// what stands in front of it have said when they were asked (Subject.Probe).
+func FrontSource() Source {
+	input := func(name string, t fact.Type, doc string) fact.Input {
+		return fact.Input{Name: front + "." + name, Type: t, Doc: doc}
+	}
+	seconds := func(in fact.Input) fact.Input { in.Unit = "s"; return in }
+	return Source{
+		Prefix: front,
+		Inputs: []fact.Input{
+			input("asked", fact.Truth, "Somebody wanted it asked (fettle check puppet --probe)."),
+			input(puppetserver.ForeignCatalog, fact.Text, "Another node's catalog, asked for with a node's certificate: refused, or given."),
+			input(puppetserver.AnonymousCatalog, fact.Text, "A catalog, asked for without a certificate."),
+			input(puppetserver.ForgedAlone, fact.Text, "A catalog, asked for without a certificate and with headers that name its node (X-Client-DN)."),
+			input(puppetserver.ForgedBeside, fact.Text, "Another node's catalog, asked for with a node's certificate and headers that name the other one."),
+			input(puppetserver.BelievingBackEnds, fact.List, "Sockets of Puppet Server itself that others reach, and that give a catalog to such headers."),
+			input(puppetserver.AnonymousMetadata, fact.Text, "The metadata of a file, asked for without a certificate by a query that no cache has."),
+			input(puppetserver.CachedMetadata, fact.Text, "The same by the query of agents, which had just been answered to a certificate."),
+			input(puppetserver.CachedAnswer, fact.Text, "The metadata by the query of agents, against what the server says now: current, or stale."),
+			seconds(input(puppetserver.CachedAge, fact.Number, "Age of that answer, where it says one.")),
+			seconds(input(puppetserver.CacheLifetime, fact.Number, "How long that answer may be kept by what it says itself (Cache-Control, Expires).")),
+			input(puppetserver.CachedEnvironments, fact.Text, "The metadata of one environment, asked for in another one: apart, or mixed."),
+		},
+		Open: func(ctx context.Context, m *Subject) Answers {
+			known := &Known{} // what was not told is not there
+			known.Give(front+".asked", m.Probe != nil, "")
+			if m.Probe != nil {
+				for name, a := range m.Probe(ctx) {
+					known.Put(a, front+"."+name)
+				}
+			}
+			return known
+		},
+	}
+}

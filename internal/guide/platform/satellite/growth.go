@@ -1,0 +1,62 @@
+package satellite
+
+import (
+	"slices"
+
+	"fettle.dev/fettle/internal/fact"
+)
+
+// filesystemSet are the file systems on which directories of Satellite grow, by
+// their mount points.
+const filesystemSet = "satellite.filesystem"
+
+// growingDirs are the directories of which the installation guide says how large
+// they become: the rows of the table satellite-disk.
+var growingDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/log", "/usr", "/opt/puppetlabs"}
+
+// filesystems are the mount points below which the directories are that there are.
+func (s *satellite) filesystems() (points []string, unknown string) {
+	for _, dir := range growingDirs {
+		if _, err := s.host.Files.Stat(dir); err != nil {
+			continue
+		}
+		point, why := s.mounted(dir)
+		if why != "" {
+			return nil, why
+		}
+		if !slices.Contains(points, point) {
+			points = append(points, point)
+		}
+	}
+	return points, ""
+}
+
+// growing are the directories that grow on a file system.
+func (s *satellite) growing(point string) fact.Answer {
+	all := []string{}
+	for _, dir := range growingDirs {
+		if _, err := s.host.Files.Stat(dir); err != nil {
+			continue
+		}
+		at, why := s.mounted(dir)
+		if why != "" {
+			return fact.Answer{Unknown: why}
+		}
+		if at == point {
+			all = append(all, dir)
+		}
+	}
+	return fact.Answer{Value: all, At: s.subject.Answer("mount." + point + ".type").At}
+}
+
+// qpiddBeside are those on the file system of qpidd, where there is one.
+func (s *satellite) qpiddBeside() fact.Answer {
+	if a := s.qpiddSize(); a.Value == nil {
+		return fact.Answer{Unknown: a.Unknown}
+	}
+	point, why := s.mounted("/var/lib/qpidd")
+	if why != "" {
+		return fact.Answer{Unknown: why}
+	}
+	return s.growing(point)
+}

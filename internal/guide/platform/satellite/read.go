@@ -1,0 +1,116 @@
+package satellite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/host"
+)
+
+// file is the content of a file, or why there is none: unknown says why nobody
+// knows; neither means that the machine has no such file.
+type file struct {
+	path    string
+	text    string
+	exists  bool
+	unknown string
+}
+
+// maxFile is the largest configuration file that is read, in bytes.
+const maxFile = 8 << 20
+
+// read reads a file once.
+func (s *satellite) read(p string) file {
+	if f, ok := s.files[p]; ok {
+		return f
+	}
+	f := file{path: p}
+	text, err := s.host.Files.ReadFile(p)
+	switch {
+	case err == nil && len(text) > maxFile:
+		f.unknown = fmt.Sprintf("%s is larger than %d MiB", p, maxFile>>20)
+	case err == nil:
+		f.text, f.exists = string(text), true
+	default:
+		f.unknown = s.why(p, err)
+	}
+	s.files[p] = f
+	return f
+}
+
+// wholly are the directories that a sosreport copies whole: what one that is
+// there does not have, the machine does not have.
+var wholly = []string{"/etc/foreman", "/etc/foreman-installer", "/etc/foreman-proxy", "/etc/foreman-proxy/settings.d", "/etc/httpd/conf.d", "/etc/httpd/conf.modules.d"}
+
+// why is the reason why nobody knows, "" where the machine has no such thing.
+func (s *satellite) why(p string, err error) string {
+	var pe *fs.PathError
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		if to, err := s.host.Files.Readlink(p); err == nil {
+			return p + " leads to " + to + ", which is not in this copy"
+		}
+		if dir := path.Dir(p); slices.Contains(wholly, dir) {
+			if list, err := s.host.Files.ReadDir(dir); err == nil && len(list) > 0 {
+				return ""
+			}
+		}
+		return p + " is not in this copy"
+	case errors.Is(err, fs.ErrNotExist):
+		return ""
+	case errors.Is(err, fs.ErrPermission):
+		return "only root may read " + p
+	case errors.As(err, &pe):
+		err = pe.Err
+	}
+	return fmt.Sprintf("%s cannot be read: %v", p, err)
+}
+
+// answer is that of a file without a value in it: unknown, or absent.
+func (f file) answer() fact.Answer {
+	return fact.Answer{Unknown: f.unknown, At: f.path}
+}
+
+// lineOf is where a line of the file is.
+func (f file) at(n int) string { return f.path + ":" + strconv.Itoa(n) }
+
+// yaml reads a YAML file.
+func (s *satellite) yaml(p string) (map[string]entry, file) {
+	f := s.read(p)
+	if !f.exists {
+		return nil, f
+	}
+	e, err := entries(f.text)
+	if err != nil {
+		f.unknown = fmt.Sprintf("%s: %v", p, err)
+		return nil, f
+	}
+	return e, f
+}
+
+// value is an entry as a type.
+func value(e map[string]entry, f file, key string, as fact.Type) fact.Answer {
+	v, ok := e[key]
+	if !ok {
+		return f.answer()
+	}
+	return platform.Typed(v.text, as, f.at(v.line))
+}
+
+// lines calls a function for each line that is more than a comment.
+func (f file) lines(take func(n int, text string)) {
+	n := 0
+	for text := range strings.Lines(f.text) {
+		n++
+		if text = strings.TrimSpace(text); text != "" && text[0] != '#' {
+			take(n, text)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+// Package satellite answers what rules ask of a Satellite, a Foreman with
+// Katello or a Capsule beyond the options of single products: its version and
+// size, what its installer was told, how its services are set up together, and
+// what its logs say.
+package satellite
+
+import (
+	"context"
+	"path"
+	"strings"
+	"sync"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/redis"
+	"fettle.dev/fettle/internal/systemd"
+)
+
+// Source answers the inputs that begin with "satellite.".
+func Source() platform.Source {
+	s := platform.Source{Prefix: "satellite", Sets: []string{overrideSet, toldSet, storageSet, filesystemSet, workerSet, queueSet}}
+	for _, in := range inputs() {
+		s.Inputs = append(s.Inputs, in.Input)
+	}
+	s.Open = func(ctx context.Context, m *platform.Subject) platform.Answers { return open(ctx, m) }
+	return s
+}
+
+// input is one input and how it is answered; item is that of a set.
+type input struct {
+	fact.Input
+	answer func(s *satellite, item string) fact.Answer
+}
+
+// satellite is one machine. What it reads it reads once, when it is first asked.
+type satellite struct {
+	ctx     context.Context // of the audit
+	host    *host.Host
+	subject *platform.Subject
+	units   *systemd.Reader
+	files   map[string]file
+
+	product   *satelliteProduct
+	installer *installer
+	tasks     *tasks
+	queued    []redis.Queue // nil where nobody has asked yet, or noQueues says why
+	noQueues  string
+	envs      map[string]environment
+	logs      map[string]sign
+}
+
+func open(ctx context.Context, m *platform.Subject) *satellite {
+	return &satellite{ctx: ctx, host: m.Host, subject: m, units: systemd.New(m.Host), files: map[string]file{}, envs: map[string]environment{}, logs: map[string]sign{}}
+}
+
+// Answer implements platform.Answers.
+func (s *satellite) Answer(name string) fact.Answer {
+	for _, in := range inputs() {
+		before, after, set := strings.Cut(in.Name, "*")
+		switch {
+		case in.Name == name && s.none():
+			return fact.Answer{At: s.find().at}
+		case in.Name == name:
+			return in.answer(s, "")
+		case set && len(name) > len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after):
+			return in.answer(s, name[len(before):len(name)-len(after)])
+		}
+	}
+	return fact.Answer{Unknown: "a Satellite has no " + name}
+}
+
+// none is true of a machine that certainly is neither Satellite nor Capsule: nobody
+// asks what it has in the places of one, nor needs a copy of them.
+func (s *satellite) none() bool {
+	p := s.find()
+	return p.role == "" && p.unknown == ""
+}
+
+// Items implements platform.Answers.
+func (s *satellite) Items(set string) (names []string, unknown string) {
+	if p := s.find(); p.role == "" {
+		return nil, p.unknown
+	}
+	switch set {
+	case overrideSet:
+		return s.overrides()
+	case toldSet:
+		return s.toldKeys()
+	case storageSet:
+		return s.directories()
+	case filesystemSet:
+		return s.filesystems()
+	case workerSet:
+		return s.dynflowUnits()
+	case queueSet:
+		return s.queueNames()
+	}
+	return nil, "a Satellite has no set " + set
+}
+
+// one makes an input of the machine.
+func one(name string, t fact.Type, unit, doc string, answer func(*satellite) fact.Answer) input {
+	return input{fact.Input{Name: "satellite." + name, Type: t, Unit: unit, Doc: doc}, func(s *satellite, _ string) fact.Answer { return answer(s) }}
+}
+
+// each makes an input of every item of a set.
+func each(set, name string, t fact.Type, unit, doc string, answer func(s *satellite, item string) fact.Answer) input {
+	return input{fact.Input{Name: set + ".*." + name, Type: t, Unit: unit, Doc: doc}, answer}
+}
+
+// server answers for a server only: a Capsule has no such thing.
+func server(answer func(*satellite) fact.Answer) func(*satellite) fact.Answer {
+	return func(s *satellite) fact.Answer {
+		switch p := s.find(); {
+		case p.unknown != "":
+			return fact.Answer{Unknown: p.unknown}
+		case p.role != "server":
+			return fact.Answer{}
+		}
+		return answer(s)
+	}
+}
+
+const ofDatabase = "An option of PostgreSQL: of the server here; what the installer would give it where none is set up yet."
+
+// inputs is the table of all.
+var inputs = sync.OnceValue(func() []input {
+	all := []input{
+		one("version", fact.Text, "", "The version of Satellite; of an upstream Foreman, of the Satellite that is made from it.", (*satellite).version),
+		one("foreman_version", fact.Text, "", "The version of Foreman: 3.3 is Satellite 6.12.", (*satellite).foremanVersion),
+		one("release", fact.Text, "", "What is installed: Satellite 6.16.1, or where no package says so Foreman 3.12.0.", (*satellite).release),
+		one("judged_as", fact.Text, "", "The Satellite whose tables judge it: the last that fettle knows up to its release, else the first.", (*satellite).judgedAs),
+		one("release_known", fact.Truth, "", "The tables are of the release that is installed.", (*satellite).releaseKnown),
+		one("role", fact.Text, "", "server or capsule.", (*satellite).role),
+		one("hosts", fact.Number, "", "Registered hosts, as the last usage report of satellite-maintain counted them.", (*satellite).hosts),
+		one("capsule_hosts", fact.Number, "", "Registered hosts, on a Capsule only.", (*satellite).capsuleHosts),
+		one("mqtt_hosts", fact.Number, "", "Registered hosts, where jobs are told them over MQTT.", (*satellite).mqttHosts),
+		one("pending_host_tasks", fact.Number, "", "Tasks Actions::Katello::Host::* that have not ended.", server((*satellite).pendingTasks)),
+		one("pending_host_tasks_hour", fact.Number, "", "Of these, those that have begun more than an hour ago.", server((*satellite).oldTasks)),
+		one("oldest_host_task", fact.Number, "s", "Since when the first of them has begun.", server((*satellite).oldestTask)),
+		each(queueSet, "length", fact.Number, "", "Jobs that wait in a queue of Dynflow's Sidekiq.", ofQueue(queueLength)),
+		each(queueSet, "oldest", fact.Number, "s", "Since when the job waits that will be taken next.", ofQueue(queueOldest)),
+
+		one("tuning", fact.Text, "", "The installation size that the installer was told (--tuning).", server((*satellite).tuning)),
+		one("puma_workers_told", fact.Number, "", "The number of Puma workers that the installer was told; absent where it works it out.", server(told("foreman", "foreman_service_puma_workers"))),
+		one("db_pool_told", fact.Number, "", "The database pool that the installer was told.", server(told("foreman", "db_pool"))),
+		one("hiera_keys", fact.List, "", "The keys of custom-hiera.yaml, those of a map after a slash.", (*satellite).hieraKeys),
+		one("checkpoint_segments", fact.Text, "", "What custom-hiera.yaml sets PostgreSQL's checkpoint_segments to; empty where it does not.", (*satellite).checkpointSegments),
+		one("overridden", fact.List, "", "The keys of custom-hiera.yaml that the chosen size sets as well.", server((*satellite).overridden)),
+		each(overrideSet, "value", fact.Text, "", "What custom-hiera.yaml says.", (*satellite).overrideValue),
+		each(overrideSet, "size_value", fact.Text, "", "What the chosen size says.", (*satellite).sizeValue),
+		one("unsuited", fact.List, "", "Those of them that are right: the size's own value does not suit this machine and theirs does, or the guide sets them for any size (5.7).", server((*satellite).unsuited)),
+		each(overrideSet, "suits", fact.Truth, "", "The size's own value suits this machine; shared buffers above a quarter of the memory do not.", (*satellite).sizeSuits),
+		each(overrideSet, "in_guide", fact.Truth, "", "The value is within what the guide sets whatever the size (5.7).", (*satellite).overrideInGuide),
+		each(overrideSet, "value_suits", fact.Truth, "", "The value of custom-hiera.yaml does.", (*satellite).overrideSuits),
+		each(overrideSet, "lower", fact.Truth, "", "Both are amounts, and that of custom-hiera.yaml is the lower one.", (*satellite).overrideLower),
+
+		each(toldSet, "value", fact.Text, "", "What the installer is told of a key: by custom-hiera.yaml, else by the chosen size.", (*satellite).toldValue),
+		each(toldSet, "product", fact.Text, "", "What the product has that the key sets.", (*satellite).toldProduct),
+		each(toldSet, "same", fact.Truth, "", "Both are the same.", (*satellite).toldHas),
+
+		one("puma_workers", fact.Number, "", "Workers of the Puma that runs Foreman.", server(pumaOption("workers"))),
+		one("puma_threads_min", fact.Number, "", "Threads that each of them has at least.", server(pumaOption("threads_min"))),
+		one("puma_threads_max", fact.Number, "", "Threads that each of them has at most.", server(pumaOption("threads_max"))),
+		one("db_pool", fact.Number, "", "The pool of connections of each Puma worker (database.yml; 5 where it has none).", server((*satellite).dbPool)),
+		one("database_local", fact.Truth, "", "The database runs on this machine: Foreman's, on a Capsule Pulp's.", (*satellite).databaseLocal),
+		one("max_connections", fact.Number, "", ofDatabase, server(database("max_connections", fact.Number))),
+		one("shared_buffers", fact.Number, "bytes", ofDatabase, server(database("shared_buffers", fact.Bytes))),
+		one("work_mem", fact.Number, "bytes", ofDatabase, server(database("work_mem", fact.Bytes))),
+		one("effective_cache_size", fact.Number, "bytes", ofDatabase, server(database("effective_cache_size", fact.Bytes))),
+		one("autovacuum_vacuum_cost_limit", fact.Number, "", ofDatabase, server(database("autovacuum_vacuum_cost_limit", fact.Number))),
+		one("log_min_duration_statement", fact.Number, "ms", ofDatabase, server(database("log_min_duration_statement", fact.Number))),
+		one("checkpoint_completion_target", fact.Number, "", ofDatabase, server(database("checkpoint_completion_target", fact.Number))),
+
+		one("dynflow_workers", fact.Number, "", "Units dynflow-sidekiq@worker or worker-N that start at boot.", server((*satellite).dynflowWorkers)),
+		one("dynflow_threads", fact.Number, "", "The concurrency of all Dynflow units together.", server((*satellite).dynflowThreads)),
+		one("dynflow_units", fact.Number, "", "All Dynflow units, the orchestrator and the queue of hosts among them.", server((*satellite).dynflowCount)),
+		each(workerSet, "concurrency", fact.Number, "", "Threads of one Dynflow unit.", (*satellite).concurrency),
+		one("executor_memory_limit", fact.Number, "bytes", "EXECUTOR_MEMORY_LIMIT of the Dynflow executor.", server(executor("EXECUTOR_MEMORY_LIMIT", fact.Bytes))),
+		one("executor_memory_delay", fact.Number, "s", "EXECUTOR_MEMORY_MONITOR_DELAY of the Dynflow executor.", server(executor("EXECUTOR_MEMORY_MONITOR_DELAY", fact.Number))),
+		one("executor_memory_interval", fact.Number, "s", "EXECUTOR_MEMORY_MONITOR_INTERVAL of the Dynflow executor.", server(executor("EXECUTOR_MEMORY_MONITOR_INTERVAL", fact.Number))),
+		one("pulp_workers", fact.Number, "", "Units pulpcore-worker@N that start at boot.", (*satellite).pulpWorkers),
+		one("candlepin_heap", fact.Number, "bytes", "-Xmx of Candlepin's Tomcat.", server((*satellite).candlepinHeap)),
+
+		one("httpd_mpm", fact.Text, "", "How httpd handles requests: event, worker or prefork.", web("mpm")),
+		one("httpd_server_limit", fact.Number, "", "ServerLimit.", web("server_limit")),
+		one("httpd_max_request_workers", fact.Number, "", "MaxRequestWorkers, MaxClients before httpd 2.4.", web("max_request_workers")),
+		one("httpd_threads_per_child", fact.Number, "", "ThreadsPerChild.", web("threads_per_child")),
+		one("httpd_start_servers", fact.Number, "", "StartServers.", web("start_servers")),
+		one("httpd_requests_per_child", fact.Number, "", "MaxConnectionsPerChild, MaxRequestsPerChild before httpd 2.4; 0 is without end.", web("MaxConnectionsPerChild")),
+		one("httpd_keepalive", fact.Text, "", "KeepAlive of Foreman's virtual host.", server(virtualHost("keepalive"))),
+		one("httpd_keepalive_requests", fact.Number, "", "MaxKeepAliveRequests of Foreman's virtual host.", server(virtualHost("maxkeepaliverequests"))),
+		one("httpd_keepalive_timeout", fact.Number, "s", "KeepAliveTimeout of Foreman's virtual host.", server(virtualHost("keepalivetimeout"))),
+		one("proxy_timeout", fact.Number, "s", "ProxyTimeout of httpd, or else its Timeout.", web("proxy_timeout_s")),
+
+		one("httpd_open_files", fact.Number, "", "Open files that httpd may have.", openFiles("httpd.service")),
+		one("qdrouterd_open_files", fact.Number, "", "Open files that qdrouterd may have.", openFiles("qdrouterd.service")),
+		one("qpidd_open_files", fact.Number, "", "Open files that qpidd may have.", openFiles("qpidd.service")),
+		one("mosquitto_open_files", fact.Number, "", "Open files that mosquitto may have.", openFiles("mosquitto.service")),
+		one("dynflow_core_open_files", fact.Number, "", "Open files that smart_proxy_dynflow_core may have.", openFiles("smart_proxy_dynflow_core.service")),
+		one("qpid_mgmt_pub_interval", fact.Number, "s", "mgmt-pub-interval of qpidd.", (*satellite).mgmtPubInterval),
+		one("rex_mode", fact.Text, "", "The transport of remote execution: ssh, ssh-async or pull-mqtt.", remoteExecution(":mode")),
+		one("mqtt_rate_limit", fact.Number, "", "Jobs that may run at the same time over MQTT.", remoteExecution(":mqtt_rate_limit")),
+		one("mqtt_resend_interval", fact.Number, "s", "After which a notification is sent again.", remoteExecution(":mqtt_resend_interval")),
+		one("mqtt_ttl", fact.Number, "s", "In which a host has to pick a job up.", remoteExecution(":mqtt_ttl")),
+
+		one("qpidd_size_bytes", fact.Number, "bytes", "The size of the file system of /var/lib/qpidd.", (*satellite).qpiddSize),
+		one("qpidd_beside", fact.List, "", "The directories that grow on the file system of /var/lib/qpidd.", (*satellite).qpiddBeside),
+		each(filesystemSet, "size_bytes", fact.Number, "bytes", "The size of a file system on which directories of Satellite grow.", (*satellite).spaceSize),
+		each(filesystemSet, "directories", fact.List, "", "Which they are.", func(s *satellite, point string) fact.Answer { return s.growing(point) }),
+		one("pgsql_mount", fact.Text, "", "Where the file system of /var/lib/pgsql is mounted.", mountOf("/var/lib/pgsql")),
+		one("pgsql_data_mount", fact.Text, "", "Where the file system of /var/lib/pgsql/data is mounted.", mountOf("/var/lib/pgsql/data")),
+		each(storageSet, "mount", fact.Text, "", "Where the file system of a directory is mounted.", (*satellite).mount),
+		each(storageSet, "type", fact.Text, "", "The type of the file system of a directory.", (*satellite).mountType),
+		one("root_rotational", fact.Truth, "", "A disk below / turns.", func(s *satellite) fact.Answer { return s.rotational("/") }),
+		each(storageSet, "rotational", fact.Truth, "", "A disk below a directory turns.", (*satellite).rotational),
+		each(storageSet, "size_bytes", fact.Number, "bytes", "The size of the file system of a directory.", (*satellite).spaceSize),
+		each(storageSet, "free_bytes", fact.Number, "bytes", "What is free on it.", (*satellite).spaceFree),
+	}
+	for _, sg := range signs {
+		all = append(all, one("log."+sg.name, fact.Number, "", sg.doc, func(s *satellite) fact.Answer { return s.sign(sg) }))
+	}
+	return all
+})
+
+// within joins a directory and a name that a file gives.
+func within(dir, name string) string {
+	if path.IsAbs(name) {
+		return path.Clean(name)
+	}
+	return path.Join(dir, name)
+}

@@ -1,0 +1,364 @@
+package satellite
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/systemd"
+	"fettle.dev/fettle/internal/text"
+)
+
+// environment is what a unit's processes get.
+type environment struct {
+	values  map[string]systemd.Value
+	unknown string
+	absent  bool // the machine has no such unit
+}
+
+func (s *satellite) environment(name string) environment {
+	if e, ok := s.envs[name]; ok {
+		return e
+	}
+	var e environment
+	u, err := s.units.Load(name)
+	switch {
+	case err == nil:
+		var unread string
+		if e.values, unread = u.Environment(); unread != "" {
+			e.unknown = s.why(unread, host.ErrNotRecorded)
+		}
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+		e.absent = true
+	default:
+		e.unknown = err.Error()
+	}
+	s.envs[name] = e
+	return e
+}
+
+// pumaOption is one of the Puma that runs Foreman.
+func pumaOption(option string) func(*satellite) fact.Answer {
+	return func(s *satellite) fact.Answer {
+		switch all, unknown := s.subject.Items("puma"); {
+		case unknown != "":
+			return fact.Answer{Unknown: unknown}
+		case !slices.Contains(all, "foreman"):
+			return fact.Answer{At: "foreman.service"}
+		}
+		return s.subject.Answer("puma.foreman." + option)
+	}
+}
+
+func (s *satellite) databaseLocal() fact.Answer {
+	p := s.find()
+	switch {
+	case p.unknown != "":
+		return fact.Answer{Unknown: p.unknown}
+	case p.role == "":
+		return fact.Answer{}
+	case p.role == "capsule":
+		f := s.read("/etc/pulp/settings.py")
+		if !f.exists {
+			return f.answer()
+		}
+		host, line := pulpDatabase(f.text)
+		return s.isLocal(entry{host, line}, f, line > 0)
+	}
+	v, ok, f := s.production("host")
+	if !f.exists || f.unknown != "" {
+		return f.answer()
+	}
+	return s.isLocal(v, f, ok)
+}
+
+// pulpDatabase is the database's host in Pulp's settings, which are Python; line
+// is 0 where they name none.
+func pulpDatabase(text string) (host string, line int) {
+	n := 0
+	for row := range strings.Lines(text) {
+		n++
+		if strings.HasPrefix(strings.TrimSpace(row), "#") {
+			continue
+		}
+		if m := pulpHost().FindStringSubmatch(row); m != nil {
+			host, line = m[1], n
+		}
+	}
+	return host, line
+}
+
+var pulpHost = text.LazyRegexp(`["']HOST["']\s*:\s*["']([^"']*)["']`)
+
+// isLocal tells whether a database's host is this machine; one that is not named
+// is reached by its socket.
+func (s *satellite) isLocal(v entry, f file, named bool) fact.Answer {
+	if !named || v.text == "" {
+		return fact.Answer{Value: true, At: f.path}
+	}
+	local := []string{"localhost", "127.0.0.1", "::1", "localhost.localdomain"}
+	if name, ok := s.subject.Facts().Lookup("os.hostname"); ok {
+		if name, ok := name.Value.(string); ok {
+			local = append(local, name)
+		}
+	}
+	return fact.Answer{Value: strings.HasPrefix(v.text, "/") || slices.Contains(local, v.text), At: f.at(v.line)}
+}
+
+// workerSet are the units of Dynflow that start at boot, by instance.
+const workerSet = "satellite.dynflow_unit"
+
+// dynflowUnits are the instances of Dynflow: orchestrator, worker-1,
+// worker-hosts-queue-1.
+func (s *satellite) dynflowUnits() (names []string, unknown string) {
+	names, unknown = s.subject.Items("dynflow")
+	if len(names) == 0 && unknown == "" {
+		// A product says none where a copy has no sign of it; of a Satellite's it is not known.
+		if _, err := s.units.Enabled("dynflow-sidekiq@*.service"); err != nil {
+			unknown = s.why("/etc/systemd/system", err)
+		}
+	}
+	return names, unknown
+}
+
+func (s *satellite) concurrency(name string) fact.Answer {
+	return s.subject.Answer("dynflow." + name + ".concurrency")
+}
+
+// isWorker is true for the units that take any queue: worker, worker-1.
+var isWorker = text.LazyRegexp(`^worker(-\d+)?$`)
+
+func (s *satellite) dynflowWorkers() fact.Answer {
+	names, unknown := s.dynflowUnits()
+	n := 0.0
+	for _, name := range names {
+		if isWorker().MatchString(name) {
+			n++
+		}
+	}
+	return fact.Answer{Value: n, Unknown: unknown, At: "/etc/systemd/system"}
+}
+
+func (s *satellite) dynflowCount() fact.Answer {
+	names, unknown := s.dynflowUnits()
+	return fact.Answer{Value: float64(len(names)), Unknown: unknown, At: "/etc/systemd/system"}
+}
+
+func (s *satellite) dynflowThreads() fact.Answer {
+	names, unknown := s.dynflowUnits()
+	sum := 0.0
+	for _, name := range names {
+		a := s.concurrency(name)
+		n, ok := a.Value.(float64)
+		if !ok {
+			return fact.Answer{Unknown: or(a.Unknown, "/etc/foreman/dynflow/"+name+".yml says no concurrency"), At: a.At}
+		}
+		sum += n
+	}
+	return fact.Answer{Value: sum, Unknown: unknown, At: "/etc/foreman/dynflow"}
+}
+
+func (s *satellite) pulpWorkers() fact.Answer {
+	units, err := s.units.Enabled("pulpcore-worker@*.service")
+	if err != nil {
+		return fact.Answer{Unknown: s.why("/etc/systemd/system", err)}
+	}
+	return fact.Answer{Value: float64(len(units)), At: "/etc/systemd/system"}
+}
+
+// executor is a variable of Dynflow's executor: in its units since Satellite 6.8,
+// in a file of /etc/sysconfig before.
+func executor(name string, kind fact.Type) func(*satellite) fact.Answer {
+	return func(s *satellite) fact.Answer {
+		names, unknown := s.dynflowUnits()
+		for _, w := range names {
+			e := s.environment("dynflow-sidekiq@" + w + ".service")
+			if v, ok := e.values[name]; ok {
+				return platform.Typed(v.Text, kind, v.At)
+			}
+			unknown = or(unknown, e.unknown)
+		}
+		for _, p := range []string{"/etc/sysconfig/dynflowd", "/etc/sysconfig/foreman-tasks"} {
+			f := s.read(p)
+			all := systemd.EnvironmentFile(f.text)
+			for i := len(all) - 1; i >= 0; i-- {
+				if all[i].Name == name {
+					return platform.Typed(all[i].Value, kind, f.at(all[i].Line))
+				}
+			}
+		}
+		return fact.Answer{Unknown: unknown}
+	}
+}
+
+// candlepinHeap is the last -Xmx of Tomcat's JAVA_OPTS.
+func (s *satellite) candlepinHeap() fact.Answer {
+	f := s.read("/etc/tomcat/tomcat.conf")
+	if !f.exists {
+		return f.answer()
+	}
+	all := systemd.EnvironmentFile(f.text)
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Name != "JAVA_OPTS" {
+			continue
+		}
+		words := strings.Fields(all[i].Value)
+		for w := len(words) - 1; w >= 0; w-- { // Java takes the last one
+			if size, ok := strings.CutPrefix(words[w], "-Xmx"); ok {
+				return platform.Typed(size, fact.Bytes, f.at(all[i].Line))
+			}
+		}
+		break
+	}
+	return fact.Answer{At: f.path}
+}
+
+// openFiles is how many files a service may have open: what its process runs
+// with, else what its unit asks for.
+func openFiles(name string) func(*satellite) fact.Answer {
+	return func(s *satellite) fact.Answer {
+		u, err := s.units.Load(name)
+		switch {
+		case errors.Is(err, host.ErrNotRecorded):
+			return s.openFilesOfProcess(name)
+		case errors.Is(err, fs.ErrNotExist):
+			return fact.Answer{}
+		case err != nil:
+			return fact.Answer{Unknown: err.Error()}
+		case u.Masked:
+			return fact.Answer{}
+		}
+		if l, ok, err := u.Running("Max open files"); ok && err == nil {
+			return limit(l)
+		}
+		if l, ok := u.Limit("NOFILE"); ok {
+			return limit(l)
+		}
+		if u.Partial {
+			return fact.Answer{Unknown: "the file of " + name + " is not in this copy"}
+		}
+		// What systemd starts services with since RHEL 7.
+		return fact.Answer{Value: 1024.0, At: "systemd's default for " + name}
+	}
+}
+
+// openFilesOfProcess is for a copy without the unit. What neither starts at boot
+// nor runs the machine does without.
+func (s *satellite) openFilesOfProcess(name string) fact.Answer {
+	program := strings.TrimSuffix(name, ".service")
+	pids, all := s.processes(program)
+	if len(pids) > 0 {
+		l, err := systemd.LimitOf(s.host, pids[0], "Max open files")
+		if err != nil {
+			return fact.Answer{Unknown: "the limits that " + program + " runs with: " + err.Error()}
+		}
+		return limit(l)
+	}
+	if enabled, err := s.units.Enabled(name); all && err == nil && len(enabled) == 0 {
+		return fact.Answer{At: "/etc/systemd/system"}
+	}
+	return fact.Answer{Unknown: name + " is not in this copy"}
+}
+
+// maxName is how many bytes of a program's name the kernel keeps (TASK_COMM_LEN).
+const maxName = 15
+
+// processes are those of a program, the first started first as far as their
+// numbers tell; all is false where nobody recorded the machine's processes.
+func (s *satellite) processes(program string) (pids []string, all bool) {
+	list, err := s.host.Files.ReadDir("/proc")
+	if err != nil {
+		return nil, false
+	}
+	for _, e := range list {
+		if strings.Trim(e.Name(), "0123456789") != "" {
+			continue
+		}
+		comm, err := s.host.Files.ReadFile("/proc/" + e.Name() + "/comm")
+		if err != nil {
+			continue // it has ended, or is a thread of one that was recorded
+		}
+		all = true
+		if strings.TrimSpace(string(comm)) == program[:min(len(program), maxName)] {
+			pids = append(pids, e.Name())
+		}
+	}
+	slices.SortFunc(pids, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return pids, all
+}
+
+func limit(l systemd.Limit) fact.Answer {
+	if math.IsInf(l.Soft, 1) {
+		l.Soft = 1 << 30 // more than the kernel lets a process have (fs.nr_open)
+	}
+	return fact.Answer{Value: l.Soft, At: l.At}
+}
+
+// withoutQpidd is true where no qpidd runs, so that none of its files matters.
+func (s *satellite) withoutQpidd() bool {
+	a := openFiles("qpidd.service")(s)
+	return a.Value == nil && a.Unknown == ""
+}
+
+// mgmtPubInterval reads qpidd.conf: NAME=VALUE, "_" and "-" the same.
+func (s *satellite) mgmtPubInterval() fact.Answer {
+	if s.withoutQpidd() {
+		return fact.Answer{}
+	}
+	f := s.read("/etc/qpid/qpidd.conf")
+	a := f.answer()
+	f.lines(func(n int, text string) {
+		key, v, ok := strings.Cut(text, "=")
+		if ok && strings.ReplaceAll(strings.TrimSpace(key), "_", "-") == "mgmt-pub-interval" {
+			a = platform.Typed(strings.TrimSpace(v), fact.Number, f.at(n))
+		}
+	})
+	if f.exists && a.At == f.path && a.Value == nil {
+		a.Value = 10.0 // qpidd's default, in seconds
+	}
+	return a
+}
+
+// symbol is the name of one of Ruby's symbols in YAML: :ssh, :'pull-mqtt'. Other
+// text is itself.
+func symbol(text string) string {
+	name, ok := strings.CutPrefix(text, ":")
+	if !ok {
+		return text
+	}
+	if q := strings.Trim(name, `"'`); len(q)+2 == len(name) {
+		return q
+	}
+	return name
+}
+
+// remoteExecution is a setting of the proxy's plug-in, whose file has been
+// called by two names.
+func remoteExecution(key string) func(*satellite) fact.Answer {
+	kind := fact.Number
+	if key == ":mode" {
+		kind = fact.Text
+	}
+	return func(s *satellite) fact.Answer {
+		var last fact.Answer
+		for _, name := range []string{"remote_execution_script.yml", "remote_execution_ssh.yml"} {
+			e, f := s.yaml("/etc/foreman-proxy/settings.d/" + name)
+			if v, ok := e[":enabled"]; ok && v.text == "false" {
+				continue
+			}
+			if last = value(e, f, key, kind); last.Value != nil {
+				if text, ok := last.Value.(string); ok {
+					last.Value = symbol(text)
+				}
+				return last
+			}
+		}
+		return last
+	}
+}

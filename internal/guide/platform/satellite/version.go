@@ -1,0 +1,295 @@
+package satellite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+)
+
+// satelliteProduct is what is installed.
+type satelliteProduct struct {
+	role    string // server, capsule; "" where it is neither
+	version string // of Satellite
+	foreman string
+	derived bool // version is worked out from foreman
+	at      string
+	unknown string
+}
+
+// release is a Satellite and the Foreman that it is made from.
+type release struct{ satellite, foreman string }
+
+// releases are which Foreman a Satellite is made from, the newest first.
+var releases = []release{
+	{"6.18", "3.16"}, {"6.17", "3.14"}, {"6.16", "3.12"}, {"6.15", "3.9"}, {"6.14", "3.7"}, {"6.13", "3.5"},
+	{"6.12", "3.3"}, {"6.11", "3.1"}, {"6.10", "2.5"}, {"6.9", "2.3"}, {"6.8", "2.1"}, {"6.7", "1.24"},
+}
+
+// minor is the first two parts of a version as numbers that compare.
+func minor(version string) (n int, ok bool) {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return 0, false
+	}
+	a, err1 := strconv.Atoi(parts[0])
+	b, err2 := strconv.Atoi(strings.TrimRightFunc(parts[1], func(r rune) bool { return r < '0' || r > '9' }))
+	return a*1000 + b, err1 == nil && err2 == nil && a < 1000 && b < 1000 && a >= 0 && b >= 0
+}
+
+// satelliteOf is the Satellite that is made from a Foreman or from the last one
+// before it: from what version on something holds is told by the versions of
+// both.
+func satelliteOf(foreman string) string {
+	n, ok := minor(foreman)
+	for _, r := range releases {
+		if from, _ := minor(r.foreman); ok && n >= from {
+			return r.satellite
+		}
+	}
+	return ""
+}
+
+func foremanOf(satellite string) string {
+	n, ok := minor(satellite)
+	for _, r := range releases {
+		if from, _ := minor(r.satellite); ok && n >= from {
+			return r.foreman
+		}
+	}
+	return ""
+}
+
+// release is what is installed: a Satellite, or where its package is none the Foreman
+// that one would be made from.
+func (s *satellite) release() fact.Answer {
+	return s.ofRelease(func(p *satelliteProduct) any {
+		if p.derived {
+			return "Foreman " + p.foreman
+		}
+		return "Satellite " + p.version
+	})
+}
+
+// judgedAs is the Satellite whose tables judge this machine: the last that is known
+// up to its release, else the first.
+func (s *satellite) judgedAs() fact.Answer {
+	return s.ofRelease(func(p *satelliteProduct) any {
+		n, _ := minor(p.version)
+		for _, r := range releases {
+			if is, _ := minor(r.satellite); is <= n {
+				return "Satellite " + r.satellite
+			}
+		}
+		return "Satellite " + releases[len(releases)-1].satellite
+	})
+}
+
+// releaseKnown is whether these tables are of the release that is installed.
+func (s *satellite) releaseKnown() fact.Answer {
+	return s.ofRelease(func(p *satelliteProduct) any {
+		n, ok := minor(p.version)
+		return ok && !p.later() && slices.ContainsFunc(releases, func(r release) bool { is, _ := minor(r.satellite); return is == n })
+	})
+}
+
+func (s *satellite) ofRelease(of func(*satelliteProduct) any) fact.Answer {
+	a := s.version()
+	if a.Value != nil {
+		a.Value = of(s.find())
+	}
+	return a
+}
+
+// later is true of a Foreman that is newer than that of the newest Satellite here:
+// which Satellite is made from it nobody can know.
+func (p *satelliteProduct) later() bool {
+	n, ok := minor(p.foreman)
+	newest, _ := minor(releases[0].foreman)
+	return ok && p.derived && n > newest
+}
+
+// find tells what this machine is: by the list of its packages, else by the
+// files that Foreman and its installer leave.
+func (s *satellite) find() *satelliteProduct {
+	if s.product != nil {
+		return s.product
+	}
+	p := &satelliteProduct{}
+	s.product = p
+	if product.ByRPM(s.host) && s.signless() {
+		return p
+	}
+	all, err := product.Read(s.host)
+	if err != nil {
+		s.findByFiles(p, err.Error())
+		return p
+	}
+	p.at = all.At
+	switch {
+	case all.Versions["satellite"] != "":
+		p.role, p.version = "server", all.Versions["satellite"]
+	case all.Versions["satellite-capsule"] != "":
+		p.role, p.version = "capsule", all.Versions["satellite-capsule"]
+	case all.Versions["katello"] != "":
+		p.role = "server"
+	case all.Versions["foreman-proxy-content"] != "":
+		p.role = "capsule"
+	case all.Cut:
+		s.findByFiles(p, all.Lacks("satellite"))
+		return p
+	default:
+		return p
+	}
+	p.foreman = all.Versions["foreman"]
+	if p.foreman == "" {
+		p.foreman = all.Versions["foreman-proxy"]
+	}
+	p.complete()
+	return p
+}
+
+// signless is true where the machine has none of the directories that every Foreman
+// and every Capsule has, so that nobody has to ask for its packages.
+func (s *satellite) signless() bool {
+	for _, dir := range []string{"/etc/foreman", "/etc/foreman-proxy", "/etc/foreman-installer", "/usr/share/foreman", "/usr/share/foreman-proxy"} {
+		if _, err := s.host.Files.Stat(dir); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+			return false
+		}
+	}
+	return true
+}
+
+// complete works out one version from the other.
+func (p *satelliteProduct) complete() {
+	if p.foreman == "" {
+		p.foreman = foremanOf(p.version)
+	}
+	if p.version == "" {
+		p.version, p.derived = satelliteOf(p.foreman), true
+	}
+	if p.version == "" || p.foreman == "" {
+		p.unknown = fmt.Sprintf("%s says neither which Satellite nor which Foreman this is that fettle knows", p.at)
+	}
+}
+
+// findByFiles is for machines whose list of packages cannot be read as text.
+func (s *satellite) findByFiles(p *satelliteProduct, unknown string) {
+	version := s.read("/usr/share/foreman/VERSION")
+	scenario, f := s.scenario()
+	switch {
+	case version.exists && scenario != "foreman":
+		p.role, p.foreman, p.at = "server", strings.TrimSpace(version.text), version.path
+		p.complete()
+	case scenario == "satellite" || scenario == "katello":
+		p.role = "server"
+		p.unknown = "which version of Satellite this is: " + or(version.unknown, version.path+" is not there")
+	case scenario == "capsule" || scenario == "foreman-proxy-content":
+		proxy := s.read("/usr/share/foreman-proxy/VERSION")
+		p.role = "capsule"
+		if !proxy.exists {
+			p.unknown = "which version of the Capsule this is: " + or(unknown, or(proxy.unknown, proxy.path+" is not there"))
+			return
+		}
+		p.foreman, p.at = strings.TrimSpace(proxy.text), proxy.path
+		p.complete()
+	case f.unknown != "":
+		p.unknown = f.unknown
+	}
+	if p.unknown == "" && p.role == "" && version.unknown != "" && scenario == "" {
+		p.unknown = version.unknown
+	}
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (s *satellite) version() fact.Answer {
+	p := s.find()
+	switch {
+	case p.unknown != "":
+		return fact.Answer{Unknown: p.unknown, At: p.at}
+	case p.role == "":
+		return fact.Answer{At: p.at}
+	}
+	return fact.Answer{Value: p.version, At: p.at}
+}
+
+func (s *satellite) foremanVersion() fact.Answer {
+	a := s.version()
+	if a.Value != nil {
+		a.Value = s.find().foreman
+	}
+	return a
+}
+
+func (s *satellite) role() fact.Answer {
+	a := s.version()
+	if a.Value != nil {
+		a.Value = s.find().role
+	}
+	return a
+}
+
+// hosts counts the registered hosts, as satellite-maintain did for its report.
+func (s *satellite) hosts() fact.Answer {
+	const report = "/var/lib/foreman-maintain/satellite_metrics.yml"
+	e, f := s.yaml(report)
+	for _, key := range []string{"hosts_by_type_count|Managed", "foreman.hosts_by_type_count|Managed"} {
+		if _, ok := e[key]; ok {
+			return value(e, f, key, fact.Number)
+		}
+	}
+	return fact.Answer{Unknown: or(f.unknown, "no file here says how many hosts are registered (a usage report of satellite-maintain would: "+report+")"), At: report}
+}
+
+func (s *satellite) capsuleHosts() fact.Answer {
+	if a := s.role(); a.Unknown != "" || a.Value != "capsule" {
+		return fact.Answer{Unknown: a.Unknown, At: a.At}
+	}
+	return s.hosts()
+}
+
+func (s *satellite) mqttHosts() fact.Answer {
+	if a := remoteExecution(":mode")(s); a.Unknown != "" || a.Value != "pull-mqtt" {
+		return fact.Answer{Unknown: a.Unknown, At: a.At}
+	}
+	return s.hosts()
+}
+
+// scenario is the installer's last one: "satellite", "capsule", "katello",
+// "foreman-proxy-content", "foreman"; "" where none was run.
+func (s *satellite) scenario() (name string, f file) {
+	const dir = "/etc/foreman-installer/scenarios.d"
+	const last = dir + "/last_scenario.yaml"
+	to, err := s.host.Files.Readlink(last)
+	if err == nil {
+		p := within(dir, to)
+		return strings.TrimSuffix(path.Base(p), ".yaml"), s.read(p)
+	}
+	// Some copies have the link's content instead.
+	if f = s.read(last); f.exists {
+		e, _ := entries(f.text)
+		answers := strings.TrimSuffix(path.Base(e[":answer_file"].text), "-answers.yaml")
+		return answers, f
+	}
+	for _, name := range []string{"satellite", "capsule", "katello", "foreman-proxy-content", "foreman"} {
+		if f := s.read(dir + "/" + name + ".yaml"); f.exists {
+			if _, err := s.host.Files.Stat(dir + "/" + name + "-answers.yaml"); err == nil {
+				return name, f
+			}
+		}
+	}
+	return "", file{path: last, unknown: s.why(last, err)}
+}

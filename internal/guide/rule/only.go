@@ -1,0 +1,119 @@
+package rule
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+// Only takes out of files what the rules of some platforms do not need, before
+// anything is parsed: most of the time of a whole audit would go into rules that
+// nobody asks. What is left has its lines. It is for files of ours, which are
+// known to load as a whole: each entry begins with "- KIND: NAME" and has its
+// platforms and what it depends on in a line each. Evidence is left out: no rule
+// needs it to be judged.
+func Only(files []File, platforms []string) []File {
+	var all []*entry
+	rules := map[string]*entry{}
+	tables := map[string]*entry{}
+	out := make([]File, len(files))
+	for i, f := range files {
+		out[i] = File{Name: f.Name, Text: bytes.Clone(f.Text)}
+		for _, e := range entries(out[i].Text) {
+			all = append(all, e)
+			switch e.kind {
+			case "id":
+				rules[e.name] = e
+			case "table":
+				tables[e.name] = e
+			}
+		}
+	}
+	var keep func(e *entry)
+	keep = func(e *entry) {
+		if e == nil || e.kept {
+			return
+		}
+		e.kept = true
+		for _, id := range listIn(e.text, "depends-on") {
+			keep(rules[id])
+		}
+		for name, t := range tables {
+			if bytes.Contains(e.text, []byte(`"`+name+`"`)) {
+				keep(t)
+			}
+		}
+	}
+	for _, e := range all {
+		switch e.kind {
+		case "id":
+			if of := listIn(e.text, "platforms"); len(of) == 0 || slices.ContainsFunc(of, func(p string) bool { return slices.Contains(platforms, p) }) {
+				keep(e)
+			}
+		case "table", "evidence":
+		default:
+			keep(e)
+		}
+	}
+	for _, e := range all {
+		if !e.kept {
+			for i, c := range e.text {
+				if c != '\n' {
+					e.text[i] = ' '
+				}
+			}
+		}
+	}
+	return out
+}
+
+// entry is one item of a file's list, as text.
+type entry struct {
+	kind, name string
+	text       []byte
+	kept       bool
+}
+
+// entries cuts a file where a line begins with "- ".
+func entries(text []byte) []*entry {
+	var out []*entry
+	begin := -1
+	end := func(at int) {
+		if begin >= 0 {
+			e := &entry{text: text[begin:at]}
+			first, _, _ := strings.Cut(string(e.text), "\n")
+			kind, name, _ := strings.Cut(strings.TrimPrefix(first, "- "), ":")
+			e.kind, e.name = kind, strings.TrimSpace(name)
+			out = append(out, e)
+		}
+		begin = at
+	}
+	at := 0
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(line, []byte("- ")) {
+			end(at)
+		}
+		at += len(line)
+	}
+	end(len(text))
+	return out
+}
+
+var flowList = text.LazyRegexp(`(?m)^  (platforms|depends-on): \[([^\]]*)\]`)
+
+// listIn is the list "KEY: [A, B]" of an entry.
+func listIn(text []byte, key string) []string {
+	var out []string
+	for _, m := range flowList().FindAllSubmatch(text, -1) {
+		if string(m[1]) != key {
+			continue
+		}
+		for _, word := range strings.Split(string(m[2]), ",") {
+			word, _, _ = strings.Cut(strings.Trim(word, ` "'`), " ") // of "ID ITEM" the rule
+			out = append(out, word)
+		}
+	}
+	return out
+}

@@ -1,0 +1,239 @@
+package openshift
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/guide/sizing/server"
+)
+
+// smallestServices is the prefix of the smallest service network that has a tenth
+// address, which the DNS of a cluster takes (cluster-dns-operator, "dns-default").
+const smallestServices = 28
+
+// standardPrefix is the host prefix of a cluster that asks for none.
+const standardPrefix = 23
+
+// subnets are the parts of a cluster network: how many nodes get one, and how many
+// addresses each has. reserved are those of each part that no pod gets.
+func subnets(cluster netip.Prefix, hostPrefix, reserved int) (nodes, addresses float64) {
+	return sizing.Power(hostPrefix - cluster.Bits()), sizing.Power(32-hostPrefix) - float64(reserved)
+}
+
+// prefixFor is the longest host prefix, no longer than the standard one, whose
+// parts have addresses for a number of pods.
+func prefixFor(pods, reserved int) int {
+	prefix := standardPrefix
+	for sizing.Power(32-prefix) < float64(pods+reserved) {
+		prefix--
+	}
+	return prefix
+}
+
+// addresses decides the cluster network and the part of each node, and looks
+// whether the networks lie in each other's way.
+func (p *plan) addresses(context.Context) error {
+	node, err := p.of("openshift-kubelet")
+	if err != nil {
+		return err
+	}
+	reserved := int(node.Number("reserved_addresses", "value"))
+	if err := node.Err(); err != nil {
+		return err
+	}
+	// Where pods are bounded by the cores too, a node with more of them may come
+	// later, and its part of the network cannot grow.
+	wanted := p.userPods + p.systemPods
+	p.hostPrefix = p.w.HostPrefix
+	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.userPods, p.systemPods, reserved)
+	if p.userPods == p.maxPods {
+		// The source's own case (9.1): 500 pods of users want a /22.
+		why = fmt.Sprintf("%d pods, up to %d of the system beside them should all be of users, and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
+	}
+	if p.maxPods > p.podsPerNode {
+		why += fmt.Sprintf("; today's nodes take %d, and a node with more cores may come", p.podsPerNode)
+	}
+	longest := prefixFor(wanted, reserved)
+	if p.hostPrefix == 0 {
+		p.hostPrefix = longest
+	} else if sizing.Power(32-p.hostPrefix) < float64(wanted+reserved) {
+		return sizing.Instead("host-prefix", longest, "%d has %g addresses for the pods of each node, and %d are needed (%s): at most %d", p.hostPrefix, max(0, sizing.Power(32-p.hostPrefix)-float64(reserved)), wanted, why, longest)
+	}
+	sources, err := p.clusterNetwork(reserved)
+	if err != nil {
+		return err
+	}
+	most, each := subnets(p.w.ClusterCIDR, p.hostPrefix, reserved)
+	p.Add(sizing.Value{Group: "network", Name: "cluster_cidr", Value: p.w.ClusterCIDR.String(), Why: fmt.Sprintf("%d nodes; it cannot be changed after the installation", p.nodes), Sources: sources})
+	p.Add(sizing.Value{Group: "network", Name: "host_prefix", Value: p.hostPrefix, Why: why, Sources: node.Sources})
+	p.Add(sizing.Value{Group: "network", Name: "nodes_max", Value: most, Unit: "nodes", Why: fmt.Sprintf("2^(%d - %d) parts of the cluster network", p.hostPrefix, p.w.ClusterCIDR.Bits())})
+	p.Add(sizing.Value{Group: "network", Name: "addresses_per_node", Value: each, Unit: "addresses", Why: fmt.Sprintf("2^(32 - %d) - %d", p.hostPrefix, reserved)})
+	p.Max(sizing.Limit{Name: "nodes of the cluster network", Maximum: most, Wanted: float64(p.nodes), Why: p.w.ClusterCIDR.String() + fmt.Sprintf(", host prefix %d", p.hostPrefix), Sources: sources})
+	p.Max(sizing.Limit{Name: "addresses on a node", Maximum: each, Wanted: float64(wanted), Why: fmt.Sprintf("host prefix %d", p.hostPrefix), Sources: node.Sources})
+	return p.otherNetworks()
+}
+
+// clusterNetwork takes the network that was asked for if it holds the nodes, or the
+// smallest of the catalogue's that does.
+func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
+	e, err := sizing.Of(p.f, "openshift-cluster-network", "")
+	if err != nil {
+		return nil, err
+	}
+	fits := func(c netip.Prefix) bool {
+		if p.hostPrefix <= c.Bits() {
+			return p.nodes <= 1 && p.hostPrefix == c.Bits()
+		}
+		n, _ := subnets(c, p.hostPrefix, reserved)
+		return n >= float64(p.nodes)
+	}
+	if asked := p.w.ClusterCIDR; asked.IsValid() {
+		if fits(asked) {
+			return e.Sources, nil
+		}
+		shortest := p.hostPrefix
+		for sizing.Power(p.hostPrefix-shortest) < float64(p.nodes) {
+			shortest--
+		}
+		p.w.ClusterCIDR = netip.Prefix{}
+		if _, err := p.clusterNetwork(reserved); err != nil {
+			return nil, err
+		}
+		return nil, sizing.Instead("cluster-cidr", p.w.ClusterCIDR, "%s with host prefix %d has parts for %g nodes, and there are %d: it needs a network of /%d or larger", asked, p.hostPrefix, max(0, sizing.Power(p.hostPrefix-asked.Bits())), p.nodes, max(shortest, 0))
+	}
+	var known []string
+	for i, key := range e.Keys() {
+		c, err := netip.ParsePrefix(e.Text(key, "cidr"))
+		known = append(known, e.Text(key, "cidr"))
+		if err != nil {
+			return nil, err
+		}
+		// The source draws its line for the default a little below the arithmetic.
+		if fits(c) && (i > 0 || float64(p.nodes) <= e.Number(key, "nodes_max")) {
+			p.w.ClusterCIDR = c
+			return e.Sources, e.Err()
+		}
+	}
+	return nil, sizing.Bad("cluster-cidr", "none of %s has parts for %d nodes with host prefix %d: name a larger network, or fewer pods on a node", strings.Join(known, ", "), p.nodes, p.hostPrefix)
+}
+
+// namedNet is a network that an option or the table of a version has; input is "" where no
+// option changes it.
+type namedNet struct {
+	name, input string
+	net         netip.Prefix
+}
+
+type namedNets []namedNet
+
+// of is the network of an option, as large as so many addresses need.
+func (all namedNets) of(input string, addresses int) namedNet {
+	i := slices.IndexFunc(all, func(n namedNet) bool { return n.input == input })
+	n := all[i]
+	n.net = netip.PrefixFrom(n.net.Addr(), min(n.net.Bits(), 32-bits.Len(uint(addresses-1)))).Masked()
+	return n
+}
+
+// elsewhere is the error about one of the networks, with a private one of its size that
+// overlaps with none of the others.
+func (all namedNets) elsewhere(n namedNet, format string, args ...any) error {
+	for _, private := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} {
+		space := netip.MustParsePrefix(private)
+		for at := space.Addr(); n.net.Bits() >= space.Bits() && space.Contains(at); {
+			free := netip.PrefixFrom(at, n.net.Bits())
+			if !slices.ContainsFunc(all, func(o namedNet) bool { return o.input != n.input && o.net.Overlaps(free) }) {
+				return sizing.Instead(n.input, free, format, args...)
+			}
+			next := binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(at.AsSlice())+1<<(32-n.net.Bits()))
+			at, _ = netip.AddrFromSlice(next)
+		}
+	}
+	return sizing.Bad(n.input, format, args...)
+}
+
+// otherNetworks checks that no two networks overlap and that they hold what is in
+// them.
+func (p *plan) otherNetworks() error {
+	e, err := p.of("openshift-networks")
+	if err != nil {
+		return err
+	}
+	all := namedNets{{"the cluster network", "cluster-cidr", p.w.ClusterCIDR}}
+	for _, key := range e.Keys() {
+		n := namedNet{"the network of OVN-Kubernetes's " + strings.TrimPrefix(key, "OVNKubernetes "), "", netip.Prefix{}}
+		into := &n.net
+		switch key {
+		case "machine":
+			n.name, n.input, into = "the machine network", "machine-cidr", &p.w.MachineCIDR
+		case "service":
+			n.name, n.input, into = "the service network", "service-cidr", &p.w.ServiceCIDR
+		default:
+			if p.network != "OVNKubernetes" {
+				continue
+			}
+		}
+		if !into.IsValid() {
+			if *into, err = netip.ParsePrefix(e.Text(key, "cidr")); err != nil {
+				return err
+			}
+		}
+		n.net = *into
+		all = append(all, n)
+	}
+	for i, b := range all {
+		for _, a := range all[:i] {
+			if !a.net.Overlaps(b.net) {
+				continue
+			}
+			if a.input == "" || b.input != "" && !p.w.given(a.input) && p.w.given(b.input) {
+				a, b = b, a
+			}
+			return all.elsewhere(a, "%s %s overlaps with %s %s", a.name, a.net, b.name, b.net)
+		}
+	}
+	for _, n := range all[1:] {
+		if n.input != "" {
+			p.Add(sizing.Value{Group: "network", Name: map[string]string{"machine-cidr": "machine_cidr", "service-cidr": "service_cidr"}[n.input], Value: n.net.String(), Why: "it overlaps with none of the others", Sources: e.Sources})
+		}
+	}
+	machines := sizing.Power(32-p.w.MachineCIDR.Bits()) - 2
+	if float64(p.nodes) > machines {
+		return all.elsewhere(all.of("machine-cidr", p.nodes+2), "%s has addresses for %g machines, and there are %d", p.w.MachineCIDR, max(machines, 0), p.nodes)
+	}
+	p.Max(sizing.Limit{Name: "addresses of the machine network", Maximum: machines, Wanted: float64(p.nodes), Why: p.w.MachineCIDR.String()})
+	if p.w.ServiceCIDR.Bits() > smallestServices {
+		return sizing.Instead("service-cidr", netip.PrefixFrom(p.w.ServiceCIDR.Addr(), smallestServices).Masked(), "%s has no tenth address, which is that of the cluster's DNS: want a network of /%d or larger, for the services of the cluster itself too", p.w.ServiceCIDR, smallestServices)
+	}
+	services := sizing.Power(32-p.w.ServiceCIDR.Bits()) - 2
+	if p.w.given("service-cidr") && *p.w.Objects["services"] == 0 {
+		p.Note("%s has addresses for %g services, the cluster's own among them; --services N holds it against those that are to come, as it cannot be changed after the installation", p.w.ServiceCIDR, services)
+	}
+	if n := *p.w.Objects["services"]; float64(n) > services {
+		return all.elsewhere(all.of("service-cidr", n+2), "%s has addresses for %g services, and there are %d", p.w.ServiceCIDR, max(services, 0), n)
+	}
+	p.Max(sizing.Limit{Name: "addresses of the service network", Maximum: services, Wanted: float64(*p.w.Objects["services"]), Why: p.w.ServiceCIDR.String()})
+	return e.Err()
+}
+
+// overlay decides the MTU inside the tunnels.
+func (p *plan) overlay(context.Context) error {
+	kind := "geneve"
+	if p.network == "OpenShiftSDN" {
+		kind = "vxlan"
+	}
+	mtu, why, sources, err := server.MTU(p.f, kind, p.w.IPsec, p.w.MTU)
+	if err != nil {
+		return err
+	}
+	p.Add(sizing.Value{Group: "network", Name: "type", Value: p.network, Why: "with " + kind + " tunnels"})
+	p.Add(sizing.Value{Group: "network", Name: "overlay_mtu", Value: mtu, Unit: "bytes", Why: why, Sources: sources})
+	server.Advise(p.Result, kind, p.w.IPsec, p.w.Rate)
+	return nil
+}

@@ -1,0 +1,187 @@
+package openshift
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/guide/sizing"
+	internaltext "fettle.dev/fettle/internal/text"
+)
+
+// application is a line of the table of applications.
+type application struct {
+	name                 string
+	quantity             int
+	cpu, memory, storage float64 // cores, bytes, bytes
+	overcommit           bool
+	line                 int
+}
+
+// appKeys are what an application has.
+var appKeys = []string{"name", "quantity", "cpu", "memory", "storage", "overcommit"}
+
+// maxApps caps the lines of the table.
+const maxApps = 10000
+
+// lineError is a mistake in a line of a file.
+type lineError struct {
+	line int
+	what string
+}
+
+func (e *lineError) Error() string { return e.what }
+
+// wrong is a mistake where a node stands.
+func wrong(n *yaml.Node, format string, args ...any) error {
+	return &lineError{n.Line, fmt.Sprintf(format, args...)}
+}
+
+var yamlError = internaltext.LazyRegexp(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+
+// parseApps reads the table of applications. Its errors are lineErrors.
+func parseApps(text string) ([]application, error) {
+	dec := yaml.NewDecoder(strings.NewReader(text))
+	var doc, second yaml.Node
+	err := dec.Decode(&doc)
+	if err == nil {
+		if again := dec.Decode(&second); again == nil {
+			return nil, wrong(&second, "a second document begins here: the table is one list")
+		} else if !errors.Is(again, io.EOF) {
+			err = again
+		}
+	}
+	switch m := yamlError().FindStringSubmatch(fmt.Sprint(err)); {
+	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
+		return nil, &lineError{1, "it is empty"}
+	case err == nil:
+	default:
+		if line, what := internaltext.Fault([]byte(text)); line > 0 {
+			return nil, &lineError{line, what}
+		}
+		if m == nil {
+			return nil, &lineError{1, err.Error()}
+		}
+		line, _ := strconv.Atoi(m[1])
+		return nil, &lineError{max(line, 1), m[2]}
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.SequenceNode {
+		return nil, wrong(root, "want a list of applications, such as - {name: web, quantity: 100, cpu: 500m, memory: 1G}")
+	}
+	if n := len(root.Content); n == 0 || n > maxApps {
+		return nil, wrong(root, "%d applications: want 1 to %d", n, maxApps)
+	}
+	var out []application
+	for _, n := range root.Content {
+		app, err := parseApp(follow(n))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, app)
+	}
+	return out, nil
+}
+
+// follow is what an alias stands for.
+func follow(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// parseApp reads one application.
+func parseApp(n *yaml.Node) (application, error) {
+	app := application{overcommit: true, line: n.Line}
+	if n.Kind != yaml.MappingNode {
+		return app, wrong(n, "want an application, such as {name: web, quantity: 100, cpu: 500m, memory: 1G}")
+	}
+	said := map[string]bool{}
+	if err := app.take(n, said, false); err != nil {
+		return app, err
+	}
+	for _, key := range []string{"quantity", "cpu", "memory"} {
+		if !said[key] {
+			return app, wrong(n, "application %q has no %s", app.name, key)
+		}
+	}
+	return app, nil
+}
+
+// take reads the keys of a mapping; those that are said already stay where it is one
+// that "<<" puts in.
+func (app *application) take(n *yaml.Node, said map[string]bool, merged bool) error {
+	var more []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], follow(n.Content[i+1])
+		if key.Tag == "!!merge" && !merged && value.Kind == yaml.MappingNode {
+			more = append(more, value)
+			continue
+		}
+		if said[key.Value] {
+			if merged {
+				continue
+			}
+			return wrong(key, "an application has %q twice", key.Value)
+		}
+		said[key.Value] = true
+		if err := app.set(key, value); err != nil {
+			return err
+		}
+	}
+	for _, m := range more {
+		if err := app.take(m, said, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set takes one value.
+func (app *application) set(key, value *yaml.Node) error {
+	if !slices.Contains(appKeys, key.Value) {
+		meant := internaltext.Suggest(key.Value, appKeys)
+		if meant == "" {
+			meant = ": it has " + strings.Join(appKeys, ", ")
+		}
+		return wrong(key, "an application has no %q%s", key.Value, meant)
+	}
+	if value.Kind != yaml.ScalarNode || value.Tag == "!!null" {
+		return wrong(key, "%s: want one value", key.Value)
+	}
+	amount := func(to *float64) error {
+		v, err := sizing.Quantity(value.Value)
+		if err != nil {
+			return wrong(value, "%s: %v", key.Value, err)
+		}
+		*to = v
+		return nil
+	}
+	switch key.Value {
+	case "name":
+		app.name = value.Value
+	case "quantity":
+		n, err := strconv.Atoi(value.Value)
+		if err != nil || n < 1 || n > mostPods {
+			return wrong(value, "quantity: %q: want a whole number from 1 to %d", value.Value, mostPods)
+		}
+		app.quantity = n
+	case "cpu":
+		return amount(&app.cpu)
+	case "memory":
+		return amount(&app.memory)
+	case "storage":
+		return amount(&app.storage)
+	case "overcommit":
+		if err := value.Decode(&app.overcommit); err != nil {
+			return wrong(value, "overcommit: %q: want true or false", value.Value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package openshift
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"fettle.dev/fettle/internal/guide/sizing"
+)
+
+// leastRouters are those of a new cluster.
+const leastRouters = 2
+
+// ingress decides how many routers there are, and whether one set of them does.
+func (p *plan) ingress(context.Context) error {
+	routes := *p.w.Objects["routes"]
+	if p.w.RequestRate == 0 && p.w.RouteApps == 0 && routes == 0 {
+		return nil
+	}
+	e, err := p.of("openshift-router")
+	if err != nil {
+		return err
+	}
+	bounds, err := p.of("openshift-router-limits")
+	if err != nil {
+		return err
+	}
+	p.routers = leastRouters
+	why := "a new cluster has two"
+	if p.w.RequestRate > 0 {
+		column := map[bool]string{false: "load_balancer", true: "host_network"}[p.w.HostNetwork]
+		if p.w.Close {
+			column += "_close"
+		}
+		each := e.Number(p.w.Route, column)
+		how := fmt.Sprintf("TLS: %s; %s; %s", p.w.Route, map[bool]string{false: "behind a load balancer's service", true: "on the machine's network"}[p.w.HostNetwork], map[bool]string{false: "connections are kept", true: "a connection for each request"}[p.w.Close])
+		if p.w.BareMetal {
+			each *= bounds.Number("bare_metal_factor", "value")
+			how += "; twice that on bare metal"
+		}
+		p.Add(sizing.Value{Group: "routers", Name: "requests", Value: each, Unit: "1/s", Why: "of one router with 4 vCPU and pages of 1 kB; " + how, Sources: e.Sources})
+		// What the device of the router's node carries.
+		pages := p.w.Rate * 1e9 / 8 / float64(p.w.PageSize)
+		bound := "its requests"
+		p.Add(sizing.Value{Group: "routers", Name: "pages_of_link", Value: math.Floor(pages), Unit: "1/s", Why: fmt.Sprintf("%g Gbit/s in pages of %d bytes, without headers", p.w.Rate, uint64(p.w.PageSize)), Sources: bounds.Sources})
+		if pages < each {
+			each, bound = pages, "the network device"
+			p.Note("the network device of a router's node is full before the router is: %.0f pages/s", math.Floor(pages))
+		}
+		if float64(p.w.PageSize) > bounds.Number("page_of_table", "value") {
+			p.Note("the routers were measured with pages of 1 kB: what larger ones cost beside the network is not known")
+		}
+		if n := sizing.Ceil(p.w.RequestRate, each); n > p.routers {
+			p.routers, why = n, fmt.Sprintf("%g requests/s, %.0f by each, bounded by %s", p.w.RequestRate, math.Floor(each), bound)
+		}
+	}
+	if p.w.RouteApps > 0 {
+		few, many := bounds.Number(p.w.RouteAppsKind+"_apps_min", "value"), bounds.Number(p.w.RouteAppsKind+"_apps_max", "value")
+		n := sizing.Ceil(float64(p.w.RouteApps), many)
+		if n > p.routers {
+			p.routers, why = n, fmt.Sprintf("%d %s applications, %g for each at most", p.w.RouteApps, p.w.RouteAppsKind, many)
+		}
+		p.Add(sizing.Value{Group: "routers", Name: "for_applications", Value: n, Unit: "routers", Why: fmt.Sprintf("%d %s applications, %g to %g for each router", p.w.RouteApps, p.w.RouteAppsKind, few, many), Sources: bounds.Sources,
+			Also: []sizing.Figure{{Value: sizing.Ceil(float64(p.w.RouteApps), few), Unit: "routers", What: "with the smaller number for each"}}})
+		p.Max(sizing.Limit{Name: "applications of one set of routers", Maximum: many * leastRouters, Wanted: float64(p.w.RouteApps), Why: p.w.RouteAppsKind + ", two routers", Sources: bounds.Sources})
+	}
+	p.Add(sizing.Value{Group: "routers", Name: "routers", Value: p.routers, Unit: "routers", Why: why, Sources: e.Sources})
+	shard, reason := false, "one set of routers does"
+	switch maximum := p.maximum("routes"); {
+	case p.routers > p.infra:
+		shard, reason = true, fmt.Sprintf("%d routers on %d infrastructure nodes: shards have nodes of their own", p.routers, p.infra)
+	case maximum > 0 && float64(routes) > maximum:
+		shard, reason = true, fmt.Sprintf("%d routes, and two routers were tested with %g", routes, maximum)
+	}
+	p.Add(sizing.Value{Group: "routers", Name: "shard", Value: shard, Why: reason, Sources: bounds.Sources})
+	if p.routers > leastRouters || shard {
+		p.Steps = append(p.Steps, sizing.Step{
+			Do: "Set the number of routers", Command: fmt.Sprintf(`oc patch -n openshift-ingress-operator ingresscontroller/default --type merge -p '{"spec":{"replicas":%d}}'`, p.routers),
+			Check: "oc get -n openshift-ingress deployment/router-default",
+		})
+	}
+	if p.minor() < 9 {
+		p.Note("the number of a router's threads cannot be set with %s (O35)", p.Version)
+	}
+	for _, e := range []*sizing.Edition{e, bounds} {
+		if err := e.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maximum is a tested maximum of the version; 0 where there is none.
+func (p *plan) maximum(name string) float64 {
+	e, err := p.of("openshift-maximums")
+	if err != nil {
+		return 0
+	}
+	if r, err := e.Row(name); err == nil {
+		n, _ := r.Cells["maximum"].(float64)
+		return n
+	}
+	return 0
+}

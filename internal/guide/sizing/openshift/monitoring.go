@@ -1,0 +1,187 @@
+package openshift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+)
+
+// safety is what the source's figures have on top, and a measured one gets too
+// (002, 8.1: about 20 %).
+const safety = 1.2
+
+// demand is what one Prometheus needs: GB a day, GB of memory.
+type demand struct {
+	perDay, ram float64
+	why         string
+	sources     []rule.Source
+}
+
+// byTable is the demand of a cluster by the source's table. Above its last row it
+// goes on in a straight line.
+func byTable(e *sizing.Edition, nodes, pods float64) (d demand, row *rule.Row) {
+	d.sources = e.Sources
+	last := &e.Rows[len(e.Rows)-1]
+	for i := range e.Rows {
+		r := &e.Rows[i]
+		if e.Number(r.Key, "nodes") >= nodes && e.Number(r.Key, "pods") >= pods {
+			d.perDay, d.ram = e.Number(r.Key, "per_day"), e.Number(r.Key, "ram")
+			d.why = fmt.Sprintf("for %g nodes and %g pods", e.Number(r.Key, "nodes"), e.Number(r.Key, "pods"))
+			return d, r
+		}
+	}
+	before := e.Rows[len(e.Rows)-2].Key
+	factor := max(nodes/e.Number(last.Key, "nodes"), pods/e.Number(last.Key, "pods"))
+	slope := e.Number(last.Key, "ram") - e.Number(before, "ram")
+	steps := (factor - 1) * e.Number(last.Key, "nodes") / (e.Number(last.Key, "nodes") - e.Number(before, "nodes"))
+	d.perDay = e.Number(last.Key, "per_day") * factor
+	d.ram = e.Number(last.Key, "ram") + slope*steps
+	d.why = fmt.Sprintf("beyond the table, whose last row is %g nodes and %g pods, in a straight line", e.Number(last.Key, "nodes"), e.Number(last.Key, "pods"))
+	return d, nil
+}
+
+// monitoring decides the volumes and the memory of Prometheus.
+func (p *plan) monitoring(ctx context.Context) error {
+	typical, err := p.of("openshift-monitoring")
+	if err != nil {
+		return err
+	}
+	p.retention = p.w.RetentionDays
+	if p.retention == 0 {
+		text := typical.Text("retention", "value")
+		if p.retention, err = strconv.Atoi(strings.TrimSuffix(text, "d")); err != nil {
+			return fmt.Errorf("%s: retention %q", typical.At, text)
+		}
+		p.w.RetentionDays = p.retention
+	}
+	p.Add(sizing.Value{Group: "prometheus", Name: "retention", Value: p.retention, Unit: "d", Why: "how long samples are kept", Sources: typical.Sources})
+	e, err := p.of("openshift-prometheus")
+	if err != nil {
+		return err
+	}
+	d, row := byTable(e, float64(p.nodes), float64(p.pods))
+	p.storage = d.perDay * float64(p.retention)
+	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: fmt.Sprintf("%d days of %g GB, %s; 20 %% for safety are in it", p.retention, sizing.Round(d.perDay), d.why), Sources: d.sources}
+	if row != nil && p.retention == 15 {
+		v.Also = []sizing.Figure{{Value: e.Number(row.Key, "per_15_days"), Unit: "GB", What: "the source's own for 15 days"}}
+	}
+	p.Add(sizing.Value{Group: "prometheus", Name: "storage_per_day", Value: sizing.Round(d.perDay), Unit: "GB", Why: d.why, Sources: d.sources})
+	p.Add(v)
+	p.Add(sizing.Value{Group: "prometheus", Name: "ram", Value: sizing.Round(d.ram), Unit: "GB", Why: d.why + "; later documents give no memory any more", Sources: d.sources})
+	cores := max(sizing.Ceil(float64(p.nodes), e.Number(e.Rows[0].Key, "nodes")), sizing.Ceil(float64(p.pods), e.Number(e.Rows[0].Key, "pods")))
+	p.Add(sizing.Value{Group: "prometheus", Name: "cores", Value: cores, Unit: "cores", Why: "one of 40 for each 50 nodes and 1800 pods", Sources: d.sources})
+	if err := e.Err(); err != nil {
+		return err
+	}
+	if p.w.Prometheus != "" {
+		if err := p.measured(ctx, d); err != nil {
+			return err
+		}
+	}
+	p.Note("each of the two pods of Prometheus has a volume of its own of that size")
+	return p.monitoringFile(typical)
+}
+
+// measured sizes by a Prometheus that runs, beside the table.
+func (p *plan) measured(ctx context.Context, table demand) error {
+	u, err := p.w.measure(ctx, p.w.Prometheus, p.w.PrometheusToken)
+	var bad *sizing.InputError
+	if errors.As(err, &bad) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("--prometheus: %w", err)
+	}
+	scale, how := p.scale(u)
+	source := []rule.Source{{Document: p.w.Prometheus, Section: "measured"}, {Document: "prometheus.io", Section: "docs, storage: retention x samples/s x bytes per sample"}}
+	add := func(name string, value float64, unit, why string) {
+		p.Add(sizing.Value{Group: "prometheus measured", Name: name, Value: sizing.Round(value), Unit: unit, Why: why, Sources: source})
+	}
+	add("series", u.Series, "series", "in memory now")
+	add("samples_per_second", u.SamplesPerSecond, "1/s", "taken in now")
+	add("bytes_per_sample", u.BytesPerSample, "bytes", u.BytesFrom)
+	add("scale", scale, "", how)
+	keep := time.Duration(p.retention) * 24 * time.Hour
+	storage := u.Disk(keep) * scale * safety / 1e9
+	add("storage", storage, "GB", fmt.Sprintf("%d days x %.4g samples/s x %.3g bytes x %.3g, and 20 %% for safety", p.retention, u.SamplesPerSecond, u.BytesPerSample, scale))
+	if u.Resident > 0 {
+		add("ram", u.Resident*scale*safety/1e9, "GB", fmt.Sprintf("%.4g GB of the process now x %.3g, and 20 %% for safety", u.Resident/1e9, scale))
+	}
+	if u.Retention != "" {
+		p.Note("the Prometheus at %s keeps samples for %s", p.w.Prometheus, u.Retention)
+	}
+	if storage > p.storage {
+		p.Note("the volume is sized by the running Prometheus: the table has %g GB", sizing.Round(p.storage))
+		p.storage = storage
+	} else {
+		p.Note("the volume is sized by the table: the running Prometheus would need %g GB", sizing.Round(storage))
+	}
+	return nil
+}
+
+// scale is how much larger the wish is than the cluster that was measured.
+func (p *plan) scale(u *Usage) (float64, string) {
+	factor, how := 0.0, ""
+	if u.Nodes > 0 {
+		factor, how = float64(p.nodes)/u.Nodes, fmt.Sprintf("%d nodes, and %g there", p.nodes, u.Nodes)
+	}
+	if f := float64(p.pods) / max(u.Pods, 1); u.Pods > 0 && f > factor {
+		factor, how = f, fmt.Sprintf("%d pods, and %g there", p.pods, u.Pods)
+	}
+	if factor == 0 {
+		return 1, "it watches no cluster (neither kube_node_info nor kube_pod_info): as it is"
+	}
+	return factor, how
+}
+
+// monitoringFile is the configuration of cluster monitoring.
+func (p *plan) monitoringFile(typical *sizing.Edition) error {
+	infra := map[string]string{"node-role.kubernetes.io/infra": ""}
+	placed := &sizing.Placed{NodeSelector: infra}
+	volume := func(size string) sizing.VolumeClaim {
+		return sizing.VolumeClaim{Spec: sizing.VolumeClaimSpec{StorageClassName: p.w.StorageClass, Resources: sizing.Resources{Requests: map[string]string{"storage": size}}}}
+	}
+	size := sizing.Gi(p.storage * 1e9)
+	c := sizing.Monitoring{
+		PrometheusOperator: placed, KubeStateMetrics: placed,
+		PrometheusK8s:    &sizing.Storing{Retention: fmt.Sprintf("%dd", p.retention), NodeSelector: infra, VolumeClaimTemplate: volume(size)},
+		AlertmanagerMain: &sizing.Storing{NodeSelector: infra, VolumeClaimTemplate: volume(typical.Text("alertmanager_storage", "value"))},
+	}
+	// Grafana went with 4.11, and metrics-server came for the adapter with 4.16.
+	switch minor := p.minor(); {
+	case minor < 11:
+		c.Grafana, c.K8sPrometheusAdapter = placed, placed
+	case minor < 16:
+		c.K8sPrometheusAdapter = placed
+	default:
+		c.MetricsServer = placed
+	}
+	if err := typical.Err(); err != nil {
+		return err
+	}
+	inner, err := sizing.YAML("", c)
+	if err != nil {
+		return err
+	}
+	text, err := sizing.YAML("Cluster monitoring on the infrastructure nodes, with volumes.", sizing.NewMonitoringConfigMap(inner, p.nodes, p.pods))
+	if err != nil {
+		return err
+	}
+	p.Add(sizing.Value{Group: "prometheus", Name: "volume", Value: size, Why: "of each of the two pods, in the configuration of cluster monitoring", Sources: typical.Sources,
+		Also: []sizing.Figure{{Value: typical.Text("prometheus_storage", "value"), What: "which the source calls typical"}}})
+	p.Files = append(p.Files, sizing.Artefact{Name: "cluster-monitoring-config.yml", What: "retention, volumes and place of Prometheus and Alertmanager", Checked: "structs of our own (the operator's types are in no module of their own), and the types of k8s.io/api for the ConfigMap", Content: text})
+	return nil
+}
+
+// minor is 4 of 4.4: the versions are those of a table.
+func (p *plan) minor() int {
+	_, text, _ := strings.Cut(p.Version, ".")
+	n, _ := strconv.Atoi(text)
+	return n
+}

@@ -1,0 +1,141 @@
+package openshift
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/sizing"
+)
+
+// verdicts are those of the storage table, the best first.
+var verdicts = []string{"recommended", "configurable"}
+
+// storageChoices decides the technology of each component.
+func (p *plan) storageChoices(context.Context) error {
+	e, err := p.of("openshift-storage")
+	if err != nil {
+		return err
+	}
+	registry := "scaled registry"
+	switch {
+	case p.w.RegistryReplicas < 2:
+		registry = "registry"
+	case !p.w.given("registry-replicas") && !slices.ContainsFunc(p.w.Storage, func(technology string) bool {
+		return slices.Contains(verdicts, e.Text(registry, technology))
+	}):
+		registry, p.w.RegistryReplicas = "registry", 1
+		p.Note("the registry has one replica only: more need object or file storage")
+	}
+	var without []string
+	for _, r := range e.Rows {
+		if strings.HasSuffix(r.Key, "registry") && r.Key != registry {
+			continue
+		}
+		c := sizing.Choice{For: r.Key, Sources: e.Sources}
+		best := len(verdicts)
+		for _, technology := range []string{"block", "file", "object"} {
+			o := sizing.Option{Name: technology, Verdict: e.Text(r.Key, technology)}
+			o.Why, _ = r.Cells[technology+"_why"].(string)
+			switch i := slices.Index(verdicts, o.Verdict); {
+			case !slices.Contains(p.w.Storage, technology):
+				o.Why = join("there is none here", o.Why)
+			case i >= 0 && i < best:
+				best, c.Take = i, technology
+				c.Why = join(o.Verdict, o.Why)
+			}
+			c.Options = append(c.Options, o)
+		}
+		switch {
+		case c.Take != "":
+		case strings.HasPrefix(r.Key, "many "): // a way to share a volume, which not every cluster needs
+			c.Why = "none of " + strings.Join(p.w.Storage, ", ") + " will do"
+			p.Note("storage for %s: %s", c.For, c.Why)
+		default:
+			without = append(without, c.For)
+		}
+		p.Choices = append(p.Choices, c)
+	}
+	if err := p.storageTypes(); err != nil {
+		return err
+	}
+	if len(without) > 0 {
+		return sizing.Bad("storage", "with %s alone there is nothing for %s: name another technology too; a disk of the nodes' own is block storage", strings.Join(p.w.Storage, " and "), strings.Join(without, ", "))
+	}
+	return e.Err()
+}
+
+// storageTypes describes the technologies, with what to know before choosing one.
+func (p *plan) storageTypes() error {
+	e, err := p.of("openshift-storage-types")
+	if err != nil {
+		return err
+	}
+	for _, technology := range p.w.Storage {
+		p.Add(sizing.Value{Group: "storage types", Name: technology, Value: e.Text(technology, "examples"), Why: e.Text(technology, "description") + "; " + e.Text(technology, "note"), Sources: e.Sources})
+	}
+	const usual = 250
+	if p.podsPerNode > usual {
+		p.Note("how many pods with persistent volumes a node takes depends on what provides them: with more than %d pods on a node only OpenShift Container Storage 4 kept up in the tests (9.1)", usual)
+	}
+	return e.Err()
+}
+
+func join(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + "; " + b
+}
+
+// directories decides the disks of the nodes.
+func (p *plan) directories(context.Context) error {
+	e, err := p.of("openshift-directories")
+	if err != nil {
+		return err
+	}
+	sizes := []struct {
+		group string
+		ram   float64
+	}{{"disk of a worker", float64(p.w.NodeRAM) / 1e9}}
+	if v := p.Value("control plane", "ram"); v != nil {
+		sizes = append(sizes, struct {
+			group string
+			ram   float64
+		}{"disk of a control plane node", v.Value.(float64)})
+	}
+	for _, s := range sizes {
+		total := 0.0
+		for _, r := range e.Rows {
+			if r.Cells["on"] == "control plane" && s.group == "disk of a worker" {
+				continue
+			}
+			most, sized := r.Cells["base_max"].(float64)
+			if !sized {
+				p.Add(sizing.Value{Group: s.group, Name: r.Key, Value: "varies", Why: e.Text(r.Key, "growth"), Sources: e.Sources})
+				continue
+			}
+			least := e.Number(r.Key, "base_min")
+			why := e.Text(r.Key, "growth")
+			if perMin, ok := r.Cells["per_8_gb_min"].(float64); ok {
+				further := max(0, s.ram-16) / 8
+				least += further * perMin
+				most += further * e.Number(r.Key, "per_8_gb_max")
+				more := fmt.Sprintf("50 GB with 16 GB of memory and 20 to 25 GB for each further 8 of %g", s.ram)
+				if further == 0 {
+					more = "50 GB with up to 16 GB of memory"
+				}
+				why = more + "; " + why
+			}
+			total += most
+			v := sizing.Value{Group: s.group, Name: r.Key, Value: sizing.Round(most), Unit: "GB", Why: why, Sources: e.Sources}
+			if least != most {
+				v.Also = []sizing.Figure{{Value: sizing.Round(least), Unit: "GB", What: "at the least"}}
+			}
+			p.Add(v)
+		}
+		p.Add(sizing.Value{Group: s.group, Name: "all", Value: sizing.Round(total), Unit: "GB", Why: "without /var/lib/kubelet, which holds what pods store without a volume", Sources: e.Sources})
+	}
+	return e.Err()
+}

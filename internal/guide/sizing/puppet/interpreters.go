@@ -1,0 +1,126 @@
+package puppet
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// interpreters is how many JRuby instances the rest of the work takes, and the memory of
+// Java that holds them.
+func (p *plan) interpreters() error {
+	work, of := p.log.Busiest, "the busiest minute"
+	if p.static || p.cached {
+		work, of = p.log.BusiestRest, "the busiest minute of what neither static catalogs nor a cache answer"
+	}
+	most := max(1, p.CPUs-1)
+	busy := p.figure("busy percent") / 100
+	want := max(1, sizing.Ceil(work, busy))
+	why := fmt.Sprintf("%.2f requests at work at a time in %s, each interpreter busy for %.0f %% at most", work, of, 100*busy)
+	if want > most {
+		p.Note("the log has %.2f requests at work at a time in %s, and %d CPUs bear %d interpreters: the rest waits. Further compilers share it, or agents that come less often; the time of a request in the log has its wait for an interpreter in it", work, of, p.CPUs, most)
+		want, why = most, why+fmt.Sprintf("; %d CPUs bear %d (P08)", p.CPUs, most)
+	}
+	// What it has is not taken away where the CPUs bear it: the log may be of a quiet time.
+	if has := p.Server.Interpreters; min(has, most) > want {
+		had := "as it has"
+		if has > most {
+			had = fmt.Sprintf("of the %d that it has %s bear %d (P08)", has, text.Count(p.CPUs, "CPU"), most)
+		}
+		want, why = min(has, most), fmt.Sprintf("%s; %s, so that %d would do", had, why, max(1, sizing.Ceil(work, busy)))
+	}
+	heapEach, codeEach, codeMost := p.figure("heap each"), p.figure("code cache each"), p.figure("code cache most")
+	memory := func(n int) (heap, code, all float64) {
+		heap, code = heapEach*float64(n+1), math.Min(codeMost, codeEach*float64(n))
+		return heap, code, heap + code + p.figure("java beside")
+	}
+	share := p.figure("memory percent") / 100
+	fit := want
+	for _, _, all := memory(fit); all > share*float64(p.RAM) && fit > 1; _, _, all = memory(fit) {
+		fit--
+	}
+	heap, code, all := memory(fit)
+	if all > share*float64(p.RAM) {
+		return sizing.Instead("ram", unit.Size(math.Ceil(all/share/(1<<30)))*unit.GiB, "%s do not hold one interpreter: it takes %s of heap, %s of compiled code and %s beside", p.RAM, unit.Size(heap), unit.Size(code), unit.Size(p.figure("java beside")))
+	}
+	if fit < want {
+		p.Note("%s hold %d interpreters, and %d are wanted: more memory, or a further compiler", p.RAM, fit, want)
+		why += fmt.Sprintf("; %s hold %d", p.RAM, fit)
+	}
+	// What it has is not taken away.
+	whyHeap := fmt.Sprintf("%s for each of %s and as much for the server (P07)", unit.Size(heapEach), text.Count(fit, "interpreter"))
+	if has := float64(p.Server.Heap); has > heap && has+code+p.figure("java beside") <= share*float64(p.RAM) {
+		heap, whyHeap = has, "as it has; "+whyHeap
+	}
+	whyCode := fmt.Sprintf("%s for each of %s, %s at most (P11): when it is full Java compiles no more", unit.Size(codeEach), text.Count(fit, "interpreter"), unit.Size(codeMost))
+	if has := float64(p.codeCache()); has > code && heap+has+p.figure("java beside") <= share*float64(p.RAM) {
+		code, whyCode = has, "as it has; "+whyCode
+	}
+	p.add("jruby", "max-active-instances", fit, "", why, tuningGuide, source003)
+	p.add("jruby", "heap", uint64(heap), "bytes", whyHeap, tuningGuide)
+	p.add("jruby", "code_cache", uint64(code), "bytes", whyCode, codeCache)
+	p.Max(sizing.Limit{Name: "requests at work at a time", Maximum: float64(fit), Wanted: sizing.Round(work), Why: of, Sources: []rule.Source{tuningGuide}})
+	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
+	p.Spend("memory", "MiB", mib(float64(p.RAM)), sizing.Part{Name: "heap", Amount: mib(heap)}, sizing.Part{Name: "compiled code", Amount: mib(code)}, sizing.Part{Name: "Java beside them", Amount: mib(p.figure("java beside"))})
+	return p.javaFiles(fit, heap, code, why, whyHeap, whyCode)
+}
+
+// javaCodeCache is what Java reserves for compiled code where nobody chose: 240 MB with
+// tiered compilation (OpenJDK 11, java, -XX:ReservedCodeCacheSize; P11).
+const javaCodeCache = 240 << 20
+
+// codeCache is what the server has for it, in bytes.
+func (p *plan) codeCache() uint64 { return cmp.Or(p.Server.CodeCache, javaCodeCache) }
+
+// javaFiles writes what is not as it should be; why, whyHeap and whyCode are the reasons
+// for the three figures.
+func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, whyCode string) error {
+	s := p.Server
+	right := s.Interpreters == interpreters && s.Heap >= uint64(heap) && p.codeCache() >= uint64(code)
+	mb := func(n float64) string { return fmt.Sprintf("%.0fm", math.Ceil(n/(1<<20))) }
+	switch {
+	case s.Version == "":
+		return nil
+	case right && !p.forced("jruby"):
+		p.add("jruby", "verdict", "in place", "", fmt.Sprintf("%s, %s of heap", text.Count(s.Interpreters, "interpreter"), unit.Size(s.Heap)), tuningGuide)
+		return nil
+	case s.Satellite:
+		p.add("jruby", "verdict", "third", "", "by the installer, which owns the files", tuningGuide)
+		p.Steps = append(p.Steps, sizing.Step{
+			Do: "Interpreters and memory: tell the installer", Command: fmt.Sprintf("satellite-installer --puppet-server-max-active-instances %d --puppet-server-jvm-min-heap-size %s --puppet-server-jvm-max-heap-size %s --puppet-server-jvm-extra-args=-XX:ReservedCodeCacheSize=%s", interpreters, mb(heap), mb(heap), mb(code)),
+			Restarts: "puppetserver.service", Check: "fettle check puppet",
+		})
+		return nil
+	}
+	options, err := s.OptionSet(s.OptionsText, "jruby-puppet.max-active-instances", fmt.Sprint(interpreters))
+	if err != nil {
+		p.Note("/%s:%v: set max-active-instances to %d by hand", s.OptionsFile, err, interpreters)
+		return nil
+	}
+	java, err := s.JavaSet(s.JavaText, map[string]string{"heap": mb(heap), "heap_min": mb(heap), "code_cache": mb(code)})
+	if err != nil {
+		p.Note("/%s:%v: -Xms%s -Xmx%s -XX:ReservedCodeCacheSize=%s by hand", s.JavaFile, err, mb(heap), mb(heap), mb(code))
+		return nil
+	}
+	p.add("jruby", "verdict", "third", "", fmt.Sprintf("now %s with %s of heap", text.Count(s.Interpreters, "interpreter"), known(s.Heap)), tuningGuide)
+	p.Files = append(p.Files,
+		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: because(options, fmt.Sprintf("max-active-instances is %d: %s", interpreters, why))},
+		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: because(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is there before it is asked for", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})
+	p.Steps = append(p.Steps, sizing.Step{
+		Do: "Interpreters and memory: put both files in place, and restart the server; fettle tune --set puppetserver:max_active_instances=N does the first with a way back", Command: "systemctl restart puppetserver.service",
+		Restarts: "puppetserver.service, about a minute", Check: "fettle check puppet passes P07, P08 and P11",
+	})
+	return nil
+}
+
+func known(n uint64) string {
+	if n == 0 {
+		return "an unknown amount"
+	}
+	return unit.Size(n).String()
+}

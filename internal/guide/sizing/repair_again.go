@@ -1,0 +1,89 @@
+package sizing
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+)
+
+// Record is the file, beside the artefacts of a directory, in which their lines are
+// kept: what another run adds to a file leaves those of an earlier one in it.
+const Record = ".fettle-fix.json"
+
+// record is the content of Record.
+type record struct {
+	Schema string         `json:"schema"` // fettle/fix-ledger/v1
+	Lines  []recordedLine `json:"lines"`
+}
+
+type recordedLine struct {
+	File  string `json:"file"` // as a rule calls it
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Why   string `json:"why"`
+}
+
+// Artefacts are the files that the findings want, each once, for a directory that may
+// have those of earlier runs: each file with their lines before its own, and the
+// record of all. before is the
+// text of the record, "" where there is none; there says whether the directory has a
+// file: the lines of one that somebody has taken away stay away. kept are, by file,
+// the lines of earlier runs that no finding of this one wants.
+func Artefacts(findings []rule.Finding, before string, there func(name string) bool) (out []Artefact, kept map[string][]string, err error) {
+	files, err := collect(findings)
+	if err != nil || len(files) == 0 {
+		return nil, nil, err
+	}
+	r := record{Schema: "fettle/fix-ledger/v1"}
+	if before != "" {
+		if err := json.Unmarshal([]byte(before), &r); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w: move it away, and the files that fettle wrote with it", Record, err)
+		}
+	}
+	earlier := r.Lines
+	r.Lines = nil
+	for _, l := range earlier {
+		i := slices.IndexFunc(files, func(f *file) bool { return f.name == l.File })
+		if i < 0 {
+			r.Lines = append(r.Lines, l) // of a file that this run leaves alone
+		}
+	}
+	kept = map[string][]string{}
+	for _, f := range files {
+		a, err := f.artefact()
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		if there(a.Name) {
+			f.keep(earlier)
+		}
+		for _, l := range f.lines {
+			r.Lines = append(r.Lines, recordedLine{f.name, l.Name, l.Value, l.why})
+			if l.earlier {
+				id, _, _ := strings.Cut(l.why, ":")
+				kept[a.Name] = append(kept[a.Name], id+" ("+l.Name+")")
+			}
+		}
+	}
+	if out, err = repairArtefacts(files); err != nil {
+		return nil, nil, err
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	return append(out, Artefact{Name: Record, What: "the lines of these files", Content: string(text) + "\n"}), kept, err
+}
+
+// keep puts the lines of earlier runs before a file's own, but for those of which the
+// file has the entry anew.
+func (f *file) keep(earlier []recordedLine) {
+	var old []line
+	for _, l := range earlier {
+		if l.File != f.name || slices.ContainsFunc(f.lines, func(x line) bool { return x.Name == l.Name }) {
+			continue
+		}
+		old = append(old, line{Entry: rule.Entry{Name: l.Name, Value: l.Value}, why: l.Why, earlier: true})
+	}
+	f.lines = append(old, f.lines...)
+}

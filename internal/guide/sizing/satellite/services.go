@@ -1,0 +1,293 @@
+package satellite
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// hiera is the part of custom-hiera.yaml that a plan writes: nothing that the size
+// has the same.
+type hiera struct {
+	EventLimit   int         `yaml:"apache::mod::event::serverlimit,omitempty"`
+	EventWorkers int         `yaml:"apache::mod::event::maxrequestworkers,omitempty"`
+	EventEnd     int         `yaml:"apache::mod::event::maxrequestsperchild,omitempty"`
+	ForkLimit    int         `yaml:"apache::mod::prefork::serverlimit,omitempty"`
+	ForkClients  int         `yaml:"apache::mod::prefork::maxclients,omitempty"`
+	ForkStart    int         `yaml:"apache::mod::prefork::startservers,omitempty"`
+	ProxyTimeout int         `yaml:"apache::mod::proxy::proxy_timeout,omitempty"`
+	RouterFiles  int         `yaml:"qpid::router::open_file_limit,omitempty"`
+	BrokerFiles  int         `yaml:"qpid::open_file_limit,omitempty"`
+	PostgreSQL   *postgresql `yaml:"postgresql::server::config_entries,omitempty"`
+}
+
+type postgresql struct {
+	SharedBuffers string `yaml:"shared_buffers,omitempty"`
+	CostLimit     int    `yaml:"autovacuum_vacuum_cost_limit,omitempty"`
+}
+
+// web is httpd: its requests and its files.
+func (p *plan) web(sizing.Figures) error {
+	p.httpd = int(p.services.Number("httpd files", "value"))
+	p.add("httpd", "LimitNOFILE", p.httpd, "", "a connection takes a file on both sides of the proxy", guide("5.3.2"))
+	// A registration is several requests at once: the guide has 582 for 150 of them.
+	each := p.services.Number("registrations", "value") / p.services.Number("registrations", "for")
+	if err := p.services.Err(); err != nil {
+		return err
+	}
+	want := math.Ceil(float64(p.Registrations) * each)
+	row, err := p.tuning.Row(p.size)
+	if err != nil {
+		return err
+	}
+	_, p.event = row.Cells["apache::mod::event::threadsperchild"]
+	had := p.tuned("apache::mod::event::maxrequestworkers")
+	name := "MaxRequestWorkers"
+	if !p.event {
+		name, had = "MaxClients", p.tuned("apache::mod::prefork::maxclients")
+	}
+	workers, why := had, fmt.Sprintf("size %s sets it", p.size)
+	switch {
+	case had == 0 && !p.event:
+		workers = max(want, p.services.Number("registrations", "value"))
+		why = "the guide's for 150 registrations at once; httpd's own 256 turn hosts away"
+		if want > p.services.Number("registrations", "value") {
+			why = fmt.Sprintf("%s at once: %.0f requests (582 for 150); httpd's own 256 turn hosts away", text.Count(p.Registrations, "registration"), want)
+		}
+		p.hiera.ForkLimit, p.hiera.ForkClients, p.hiera.ForkStart = int(workers), int(workers), int(p.services.Number("prefork start", "value"))
+		p.add("hiera", "apache::mod::prefork::startservers", p.hiera.ForkStart, "", fmt.Sprintf("processes that wait for the first requests; the installer has %.0f", p.services.Number("prefork start", "has")), guide("5.3.1"))
+		p.add("hiera", "apache::mod::prefork::serverlimit", int(workers), "", "prefork starts no more than this, whatever MaxClients says", guide("5.3.1"))
+		p.add("hiera", "apache::mod::prefork::maxclients", int(workers), "", why, guide("5.3.1"))
+	case had == 0 && want > p.services.Number("httpd threads", "has"):
+		perChild := p.tuned("apache::mod::event::threadsperchild")
+		limit := math.Ceil(max(want, p.services.Number("httpd threads", "value")) / perChild)
+		workers = limit * perChild
+		why = fmt.Sprintf("%s at once: %.0f requests (582 for 150), and the size leaves httpd at 250", text.Count(p.Registrations, "registration"), want)
+		p.hiera.EventLimit, p.hiera.EventWorkers = int(limit), int(workers)
+		p.add("hiera", "apache::mod::event::serverlimit", int(limit), "", fmt.Sprintf("x %.0f threads each = %.0f", perChild, workers), guide("5.3.3"))
+		p.add("hiera", "apache::mod::event::maxrequestworkers", int(workers), "", why, guide("5.3.3"))
+		if row, err := p.tuning.Row("medium"); err == nil && row.Cells["apache::mod::event::maxrequestsperchild"] != nil {
+			p.hiera.EventEnd = int(p.tuning.Number("medium", "apache::mod::event::maxrequestsperchild"))
+			p.add("hiera", "apache::mod::event::maxrequestsperchild", p.hiera.EventEnd, "", "after so many a process is replaced and gives its memory back, as from size medium up", guide("5.3.3"))
+		}
+	case had == 0:
+		workers, why = p.services.Number("httpd threads", "has"), fmt.Sprintf("httpd's module has it without being told, and size %s tells it nothing", p.size)
+	}
+	p.r.Add(sizing.Value{Group: "httpd", Name: name, Value: int(workers), Why: why, Sources: p.ofSize()})
+	p.r.Max(sizing.Limit{Name: "requests of registrations at once", Maximum: workers, Wanted: want, Why: "582 requests for 150 registrations", Sources: []rule.Source{guide("5.3.1")}})
+	if want > workers {
+		p.r.Note("%s at once may need %.0f requests of httpd, and size %s has %.0f: only then set serverlimit and maxrequestworkers together in custom-hiera.yaml; there they lock out --tuning (S44)", text.Count(p.Registrations, "registration"), want, p.size, workers)
+	}
+	p.r.Spend("open files of httpd", "files", float64(p.httpd), sizing.Part{Name: "two for each request", Amount: workers * p.services.Number("httpd files", "each")})
+	if len(p.Capsules) > 0 && p.Registrations > 0 {
+		p.hiera.ProxyTimeout = int(p.services.Number("proxy timeout", "value"))
+		p.add("hiera", "apache::mod::proxy::proxy_timeout", p.hiera.ProxyTimeout, "s", "registrations through Capsules time out when very many come at once", guide("5.9.1"))
+	}
+	return nil
+}
+
+// messages is what carries jobs and notifications to the hosts: qpid up to 6.14,
+// MQTT where it is asked for.
+func (p *plan) messages(sizing.Figures) error {
+	hosts := float64(p.Hosts)
+	p.qpid = slices.Contains(p.services.Keys(), "qpidd files")
+	if p.qpid {
+		for _, s := range []struct {
+			name, row, key string
+			to             *int
+		}{
+			{"qdrouterd", "qdrouterd files", "qpid::router::open_file_limit", &p.hiera.RouterFiles},
+			{"qpidd", "qpidd files", "qpid::open_file_limit", &p.hiera.BrokerFiles},
+		} {
+			each, own, has := p.services.Number(s.row, "each"), p.services.Number(s.row, "own"), p.services.Number(s.row, "has")
+			need := hosts*each + own
+			why := fmt.Sprintf("%d x %.0f + %.0f = %.0f; the default is %.0f", p.Hosts, each, own, need, has)
+			section := guide("5.4.1")
+			if s.name == "qpidd" {
+				section = guide("5.4.2")
+			}
+			if need > has {
+				*s.to = int(need)
+				p.add("hiera", s.key, int(need), "", why, section)
+			}
+			p.add("qpid", s.name+"_open_files", int(max(need, has)), "", why, section)
+			p.r.Spend("open files of "+s.name, "files", max(need, has), sizing.Part{Name: "hosts with katello-agent", Amount: hosts * each}, sizing.Part{Name: s.name, Amount: own})
+		}
+		each, own, has := p.services.Number("aio requests", "each"), p.services.Number("aio requests", "own"), p.services.Number("aio requests", "has")
+		if need := hosts*each + own; need > has {
+			p.sysctls = append(p.sysctls, fmt.Sprintf("fs.aio-max-nr = %.0f", need))
+			p.add("sysctl", "fs.aio-max-nr", int(need), "", fmt.Sprintf("more than %.0f for each of %s: qpidd's journals; the kernel's default is %.0f", each, text.Count(p.Hosts, "host"), has), guide("5.4.3"))
+		}
+	}
+	if p.MQTTHosts == 0 {
+		if p.RateLimit+p.Resend+p.TTL > 0 {
+			return sizing.Instead("mqtt-hosts", p.Hosts, "how many hosts get their jobs over MQTT? The rate limit, resend interval and ttl are for those")
+		}
+		return nil
+	}
+	p.tell("--foreman-proxy-plugin-remote-execution-script-mode", "pull-mqtt", "a Satellite or a Capsule has one transport: ssh or MQTT", guide("5.6.1"))
+	// Any of the hosts may come over the one transport that there is.
+	own := p.services.Number("mosquitto files", "own")
+	p.mosquitto = max(int(hosts*p.services.Number("mosquitto files", "each")+own), int(p.services.Number("mosquitto files", "has")))
+	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each, and %.0f for the proxy and mosquitto itself; hosts that use MQTT: %d, and as it is the only transport, each of the %d may; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
+	p.r.Spend("open files of mosquitto", "files", float64(p.mosquitto), sizing.Part{Name: "hosts over MQTT", Amount: float64(p.MQTTHosts)}, sizing.Part{Name: "the proxy and mosquitto itself", Amount: own})
+	if err := p.pace(); err != nil {
+		return err
+	}
+	p.r.Note("the installer can keep mosquitto's drop-in itself: systemd::dropin_files in custom-hiera.yaml, with the same lines")
+	p.r.Note("a Capsule that tells its hosts their jobs over MQTT needs mosquitto's drop-in too, with the number of its own hosts")
+	return nil
+}
+
+// pace sets how many hosts are notified of jobs at a time, and how often (5.6.2).
+func (p *plan) pace() error {
+	const option = "--foreman-proxy-plugin-remote-execution-script-mqtt-"
+	resend, ttl := int(p.services.Number("mqtt resend interval", "has")), int(p.services.Number("mqtt ttl", "has"))
+	own := func(asked int, has *int, text string) string {
+		if asked == 0 {
+			return text + "; the proxy's own value"
+		}
+		*has = asked
+		return text
+	}
+	whyResend, whyTTL := own(p.Resend, &resend, "seconds after which a host that has not picked up its job is notified again"), own(p.TTL, &ttl, "seconds that a host has to pick up its job")
+	if resend < 2*ttl {
+		return sizing.Instead("mqtt-resend-interval", max(900, 2*ttl), "%d s are less than twice the ttl of %d s: hosts that are only slow would be notified repeatedly (S75)", resend, ttl)
+	}
+	if p.RateLimit > 0 {
+		p.tell(option+"rate-limit", p.RateLimit, "jobs that may run at the same time; more are more load, and the proxy cannot be made larger", guide("5.6.2"))
+	}
+	p.tell(option+"resend-interval", resend, whyResend, guide("5.6.2"))
+	p.tell(option+"ttl", ttl, whyTTL, guide("5.6.2"))
+	if p.RateLimit == 0 {
+		p.r.Note("MQTT: no rate limit is set, so every host of a job asks the proxy at once, and its memory may grow until it is killed (S32, Bug 2244811). The guide gives no number; what this machine bears, fettle load mqtt --pull measures, and --mqtt-rate-limit N writes it")
+	}
+	return nil
+}
+
+// tasks is Dynflow and Redis.
+func (p *plan) tasks(sizing.Figures) error {
+	workers, threads := p.services.Number("dynflow workers", "value"), p.services.Number("dynflow threads", "value")
+	p.tell("--foreman-dynflow-worker-instances", int(workers), "publishing, promoting and synchronizing wait for each other with the one that is installed", guide("5.5"))
+	p.tell("--foreman-dynflow-worker-concurrency", int(threads), "more in one Ruby process have little effect; another worker has effect", guide("5.5"))
+	p.add("redis", "memory", uint64(p.budget.Number("redis", "memory")), "bytes", "what the budget below keeps for it; the guide has no figure, and says that it should be stable", p.budget.Sources...)
+	return nil
+}
+
+// database is what PostgreSQL gets from the size, and what differs from it.
+func (p *plan) database(sizing.Figures) error {
+	row, err := p.tuning.Row(p.size)
+	if err != nil {
+		return err
+	}
+	for _, o := range []struct{ name, why string }{
+		{"max_connections", "the budget below has who takes them"},
+		{"shared_buffers", fmt.Sprintf("of %s", p.ram) + optimal(p.buffers, float64(p.ram))},
+		{"work_mem", "of each sort; 8 MB are more than enough"},
+		{"effective_cache_size", "what the planner believes to be in memory"},
+		{"autovacuum_vacuum_cost_limit", "so that the cleaning of dead rows keeps up"},
+	} {
+		v, ok := row.Cells[entries+o.name].(float64)
+		if !ok {
+			continue
+		}
+		value := sizing.Value{Group: "postgresql", Name: o.name, Value: int(v), Why: "size " + p.size + " sets it; " + o.why, Sources: p.ofSize()}
+		if o.name == "shared_buffers" && p.buffers != v {
+			value.Why, v = fmt.Sprintf("custom-hiera.yaml sets it, size %s has %s; %s", p.size, unit.Size(v), o.why), p.buffers
+			value.Sources = []rule.Source{guide("5.7")}
+		}
+		if o.name == "shared_buffers" || o.name == "work_mem" || o.name == "effective_cache_size" {
+			value.Value, value.Unit = uint64(v), "bytes"
+		}
+		p.r.Add(value)
+	}
+	if p.tuned(entries+"autovacuum_vacuum_cost_limit") == 0 {
+		limit := int(p.services.Number("autovacuum", "value"))
+		p.postgresql().CostLimit = limit
+		p.add("hiera", entries+"autovacuum_vacuum_cost_limit", limit, "", "the sizes from medium up have it, and this one leaves PostgreSQL at 200", guide("5.7"))
+	}
+	if p.buffers != p.tuned(entries+"shared_buffers") {
+		text := fmt.Sprintf("%.0fGB", p.buffers/(1<<30))
+		p.postgresql().SharedBuffers = text
+		p.add("hiera", entries+"shared_buffers", text, "", "the guide's example, where its optimum of 2 GiB to a quarter of the memory begins, irrespective of the size", guide("5.7"))
+	}
+	heap, why := p.budget.Number("candlepin", "memory"), "Candlepin's module has it without being told"
+	if told := heapOf(p.javaOpts()); told > 0 {
+		heap, why = told*(1<<20), "size "+p.size+" sets "+p.javaOpts()
+	}
+	p.add("candlepin", "heap", uint64(heap), "bytes", why, p.ofSize()...)
+	return nil
+}
+
+// postgresql is the part of custom-hiera.yaml that is PostgreSQL's.
+func (p *plan) postgresql() *postgresql {
+	if p.hiera.PostgreSQL == nil {
+		p.hiera.PostgreSQL = &postgresql{}
+	}
+	return p.hiera.PostgreSQL
+}
+
+// optimal says where the buffers of a size are beside what the guide calls optimal:
+// 2 GiB to a quarter of the memory (5.7).
+func optimal(buffers, ram float64) string {
+	switch {
+	case buffers < 2<<30:
+		return "; less than the 2 GiB with which the guide's optimum begins, as the installer has it"
+	case buffers > ram/4:
+		return "; more than the quarter of the memory with which the guide's optimum ends"
+	}
+	return "; the guide calls 2 GiB to a quarter of the memory optimal"
+}
+
+// largest names the largest part.
+func largest(parts []sizing.Part) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	most := slices.MaxFunc(parts, func(a, b sizing.Part) int { return cmp.Compare(a.Amount, b.Amount) })
+	return fmt.Sprintf(", of which %s has %g", most.Name, most.Amount)
+}
+
+// budgets says whether connections and memory hold all of it.
+func (p *plan) budgets(sizing.Figures) error {
+	parts, _ := p.connections()
+	p.r.Spend("connections of PostgreSQL (S34)", "connections", p.tuned(entries+"max_connections"), parts...)
+	parts, _ = p.memory()
+	p.r.Spend("memory (S35)", "MiB", math.Floor(float64(p.ram)/(1<<20)), parts...)
+	return nil
+}
+
+// disks is the space of the directories.
+func (p *plan) disks(f sizing.Figures) error {
+	e, err := sizing.Of(f, "satellite-disk", p.version)
+	if err != nil {
+		return err
+	}
+	var parts []sizing.Part
+	for _, dir := range e.Keys() {
+		gb := e.Number(dir, "gb")
+		parts = append(parts, sizing.Part{Name: dir, Amount: gb})
+		p.r.Add(sizing.Value{Group: "disk", Name: dir, Value: gb, Unit: "GB", Why: "the installation guide's; it grows with content and hosts", Sources: e.Sources})
+	}
+	if p.qpid {
+		gb := sizing.Round(float64(p.Hosts) * p.services.Number("qpidd disk", "each") / 1e9)
+		parts = append(parts, sizing.Part{Name: "/var/lib/qpidd", Amount: gb})
+		p.add("disk", "/var/lib/qpidd", gb, "GB", fmt.Sprintf("2 MiB for each of %s with katello-agent", text.Count(p.Hosts, "host")), guide("5.4.4"))
+	}
+	need := sizing.Round(sum(parts))
+	total := need
+	if p.Disk != 0 {
+		if total = sizing.GB(float64(p.Disk)); total < need {
+			return sizing.Instead("disk", fmt.Sprintf("%.0fGB", math.Ceil(need)), "%g GB are less than the %g GB that Satellite's directories need%s", total, need, largest(parts))
+		}
+	}
+	p.r.Spend("disk space", "GB", total, parts...)
+	p.r.Note("/var/lib/pgsql/data stays on the file system of /var/lib/pgsql, or upgrades break (S66); a benchmark of PostgreSQL (fettle bench postgres) would need 100 GiB there, and is nothing for a Satellite in use (S36)")
+	return e.Err()
+}

@@ -1,0 +1,292 @@
+// hugepages sizes huge pages: how many, on which node of the memory, and
+// who may use them.
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// HugePages is memory in huge pages.
+type HugePages struct {
+	Bytes   unit.Size
+	Page    string // 2M or 1G
+	For     string // postgresql, pod or program
+	Nodes   int    // NUMA nodes
+	RAM     unit.Size
+	Group   int // gid for shmget; 0 for none
+	Service string
+
+	inputs []*sizing.Input
+}
+
+// NewHugePages is a wish with the defaults.
+func NewHugePages() *HugePages {
+	w := &HugePages{Page: "2M", For: "program", Nodes: 1, Service: "postgresql.service"}
+	w.inputs = []*sizing.Input{
+		sizing.Size(&w.Bytes, "size", "memory in huge pages, such as 16GiB", unit.MiB, 64*unit.TiB).Because("a page is 2 MiB or 1 GiB, and x86-64 has addresses for 64 TiB"),
+		sizing.Word(&w.Page, "page", "size of a page", "2M", "1G"),
+		sizing.Word(&w.For, "for", "who uses them", "program", "postgresql", "pod"),
+		sizing.Count(&w.Nodes, "nodes-numa", "NUMA nodes over which they are spread", 1, 1024).Because("Linux knows no more"),
+		sizing.Size(&w.RAM, "ram", "memory of the machine", unit.MiB, 64*unit.TiB).Because("x86-64 has addresses for 64 TiB"),
+		sizing.Count(&w.Group, "group", "id of the group that may use them by shmget(SHM_HUGETLB); 0 for none", 0, 1<<31-1).Because("ids of groups"),
+		sizing.Text(&w.Service, "service", "unit whose locked memory is raised, with --for postgresql", unitName),
+	}
+	return w
+}
+
+func unitName(s string) error {
+	base, ok := strings.CutSuffix(s, ".service")
+	if !ok || base == "" || strings.Trim(base, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.@:") != "" {
+		return fmt.Errorf("%q is no name of a service: want one such as postgresql.service", s)
+	}
+	return nil
+}
+
+// Inputs implements sizing.Wish.
+func (w *HugePages) Inputs() []*sizing.Input { return w.inputs }
+
+// Plan is how many pages, and where.
+type Plan struct {
+	Page     unit.Size
+	Pages    int
+	Each     []int // of each NUMA node
+	Resource string
+	Sysfs    string // directory below .../hugepages
+	Sources  []rule.Source
+}
+
+// Bytes is the memory that the pages take.
+func (p *Plan) Bytes() unit.Size { return unit.Size(p.Pages) * p.Page }
+
+// CountHugePages says how many pages of a size hold an amount, spread over NUMA nodes: the
+// first nodes get one more where it does not come out even.
+func CountHugePages(f sizing.Figures, bytes unit.Size, page string, nodes int) (*Plan, error) {
+	e, err := sizing.Of(f, "huge-pages", "")
+	if err != nil {
+		return nil, err
+	}
+	size := e.Number(page, "size")
+	p := &Plan{Page: unit.Size(size), Resource: e.Text(page, "resource"), Sysfs: e.Text(page, "sysfs"), Sources: e.Sources}
+	if err := e.Err(); err != nil {
+		return nil, err
+	}
+	if size < 1 || nodes < 1 {
+		return nil, fmt.Errorf("pages of %g bytes on %d nodes cannot be counted", size, nodes)
+	}
+	p.Pages = int((bytes + p.Page - 1) / p.Page)
+	for i := range nodes {
+		n := p.Pages / nodes
+		if i < p.Pages%nodes {
+			n++
+		}
+		p.Each = append(p.Each, n)
+	}
+	return p, nil
+}
+
+// Arguments are the kernel's, by which pages are there before memory is in pieces.
+func (p *Plan) Arguments(page string) []string {
+	count := strconv.Itoa(p.Pages)
+	if len(p.Each) > 1 {
+		var each []string
+		for i, n := range p.Each {
+			each = append(each, fmt.Sprintf("%d:%d", i, n))
+		}
+		count = strings.Join(each, ",")
+	}
+	return []string{"default_hugepagesz=" + page, "hugepagesz=" + page, "hugepages=" + count}
+}
+
+// profile is a TuneD profile for OpenShift's nodes: pages of 2 MiB, none where pages
+// is 0, and the group that may use them by shmget, 0 for none.
+func profile(pages, group int) string {
+	text := "[main]\nsummary=Configuration for hugepages\ninclude=openshift-node\n\n[vm]\ntransparent_hugepages=never\n\n[sysctl]\n"
+	if pages > 0 {
+		text += fmt.Sprintf("vm.nr_hugepages=%d\n", pages)
+	}
+	if group > 0 {
+		text += fmt.Sprintf("vm.hugetlb_shm_group=%d\n", group)
+	}
+	return text
+}
+
+// Size implements sizing.Wish.
+func (w *HugePages) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
+	if w.Bytes == 0 {
+		return nil, sizing.Instead("size", "16GiB", "how much? for example 16GiB")
+	}
+	p, err := CountHugePages(f, w.Bytes, w.Page, w.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	if w.RAM != 0 && p.Bytes() >= w.RAM {
+		return nil, sizing.Instead("ram", p.Bytes()+unit.GiB, "%s of huge pages leave nothing of %s for the rest of the machine", p.Bytes(), w.RAM)
+	}
+	// The kernel, its caches and every program's own memory are in small pages.
+	if least := min(unit.GiB, w.RAM/4); w.RAM != 0 && w.RAM-p.Bytes() < least {
+		return nil, sizing.Instead("ram", p.Bytes()+unit.GiB, "%s of huge pages leave %s of %s for the kernel and the programs' own memory, and they need %s at least", p.Bytes(), w.RAM-p.Bytes(), w.RAM, least)
+	}
+	r := sizing.NewResult("hugepages", "")
+	r.Heard(w.inputs)
+	why := fmt.Sprintf("%s in pages of %s", w.Bytes, p.Page)
+	if p.Bytes() != w.Bytes {
+		why += ", rounded up"
+	}
+	r.Add(sizing.Value{Group: "pages", Name: "pages", Value: p.Pages, Why: why, Sources: p.Sources})
+	r.Add(sizing.Value{Group: "pages", Name: "reserved_bytes", Value: uint64(p.Bytes()), Unit: "bytes", Why: "what nobody else gets: huge pages are neither swapped nor overcommitted", Sources: p.Sources})
+	if len(p.Each) > 1 {
+		for i, n := range p.Each {
+			r.Add(sizing.Value{Group: "pages", Name: fmt.Sprintf("node%d", i), Value: n, Unit: "pages", Why: fmt.Sprintf("/sys/devices/system/node/node%d/hugepages/%s/nr_hugepages", i, p.Sysfs)})
+		}
+	}
+	r.Add(sizing.Value{Group: "kernel", Name: "arguments", Value: strings.Join(p.Arguments(w.Page), " "), Why: "pages that are asked for at boot are there; later the memory may be in pieces, and fewer are obtained", Sources: []rule.Source{{Document: "002", Section: "13.2"}, {Document: "linux", Section: "admin-guide/mm/hugetlbpage.rst"}}})
+	if w.RAM != 0 {
+		r.Spend("memory", "MiB", float64(w.RAM/unit.MiB), sizing.Part{Name: "huge pages", Amount: float64(p.Bytes() / unit.MiB)})
+	}
+	if len(p.Each) > 1 && w.Page == "1G" {
+		r.Note("hugepages=NODE:COUNT is known since kernel 5.16; an older one takes hugepages=%d and spreads them itself", p.Pages)
+	}
+	switch w.For {
+	case "pod":
+		err = w.pod(r, p)
+	default:
+		w.machine(r, p)
+	}
+	return r, err
+}
+
+// machine is for a program of the machine itself.
+func (w *HugePages) machine(r *sizing.Result, p *Plan) {
+	sysctl := "# Huge pages, " + p.Bytes().String() + ". Written by fettle size hugepages.\n"
+	switch {
+	case w.Page == "1G":
+		r.Steps = append(r.Steps, sizing.Step{
+			Do: "Add the kernel arguments", Command: "grubby --update-kernel=ALL --args=\"" + strings.Join(p.Arguments(w.Page), " ") + "\"",
+			Restarts: "the machine", Check: "cat /sys/kernel/mm/hugepages/" + p.Sysfs + "/nr_hugepages shows " + strconv.Itoa(p.Pages),
+		})
+		sysctl = ""
+	case len(p.Each) > 1:
+		var lines strings.Builder
+		lines.WriteString(sysctl)
+		for i, n := range p.Each {
+			fmt.Fprintf(&lines, "w /sys/devices/system/node/node%d/hugepages/%s/nr_hugepages - - - - %d\n", i, p.Sysfs, n)
+		}
+		r.Files = append(r.Files, sizing.Artefact{Name: "etc/tmpfiles.d/hugepages.conf", What: "the pages of each NUMA node, from boot on", Checked: "tmpfiles.d(5)", Content: lines.String()})
+		r.Steps = append(r.Steps, sizing.Step{Do: "Reserve the pages of each node", Command: "systemd-tmpfiles --create /etc/tmpfiles.d/hugepages.conf", Check: fmt.Sprintf("HugePages_Total of /proc/meminfo is %d; where it is less, memory is in pieces: boot with the kernel arguments", p.Pages)})
+		sysctl = ""
+	default:
+		sysctl += fmt.Sprintf("vm.nr_hugepages = %d\n", p.Pages)
+	}
+	if w.Group != 0 {
+		if sysctl == "" {
+			sysctl = "# Written by fettle size hugepages.\n"
+		}
+		sysctl += fmt.Sprintf("vm.hugetlb_shm_group = %d\n", w.Group)
+		w.mayShare(r)
+	}
+	if sysctl != "" {
+		r.Files = append(r.Files, sizing.Artefact{Name: "etc/sysctl.d/60-hugepages.conf", What: "the pages and who may use them", Checked: "sysctl.d(5)", Content: sysctl})
+		step := sizing.Step{Do: "Set the sysctls", Command: "sysctl --load=/etc/sysctl.d/60-hugepages.conf"}
+		if strings.Contains(sysctl, "nr_hugepages") {
+			step.Check = fmt.Sprintf("HugePages_Total of /proc/meminfo is %d; where it is less, memory is in pieces: boot with the kernel arguments", p.Pages)
+		}
+		r.Steps = append(r.Steps, step)
+	}
+	memlock := uint64(p.Bytes())
+	r.Add(sizing.Value{Group: "limits", Name: "memlock", Value: memlock, Unit: "bytes", Why: "a program that locks its memory may lock all of the pages", Sources: []rule.Source{{Document: "postgresql-docs", Section: "Linux Huge Pages"}}})
+	if w.For != "postgresql" {
+		r.Note("a unit gets the limit by LimitMEMLOCK=%d, a login by memlock in /etc/security/limits.d (%d KiB)", memlock, memlock/1024)
+		return
+	}
+	dropIn := "etc/systemd/system/" + w.Service + ".d/hugepages.conf"
+	r.Files = append(r.Files, sizing.Artefact{Name: dropIn, What: "the memory that PostgreSQL may lock", Checked: "systemd.exec(5)", Content: fmt.Sprintf("# Written by fettle size hugepages.\n[Service]\nLimitMEMLOCK=%d\n", memlock)})
+	r.Add(sizing.Value{Group: "postgresql", Name: "huge_pages", Value: "on", Why: "with on PostgreSQL does not start without them, so that nobody runs without knowing it; try is the default", Sources: []rule.Source{{Document: "postgresql-docs", Section: "huge_pages"}}})
+	if w.Page == "1G" {
+		r.Add(sizing.Value{Group: "postgresql", Name: "huge_page_size", Value: "1GB", Why: "not the kernel's default size; PostgreSQL 14 and later", Sources: []rule.Source{{Document: "postgresql-docs", Section: "huge_page_size"}}})
+	}
+	r.Note("PostgreSQL's shared memory is more than shared_buffers: `postgres -D DATA -C shared_memory_size_in_huge_pages` (15 and later) prints the pages that it takes")
+	r.Steps = append(r.Steps,
+		sizing.Step{Do: "Set huge_pages in postgresql.conf, and let the unit lock its memory", Command: "systemctl daemon-reload && systemctl restart " + w.Service, Restarts: w.Service, Check: "HugePages_Free of /proc/meminfo has fallen, and pg_isready answers"})
+}
+
+// mayShare adds the group.
+func (w *HugePages) mayShare(r *sizing.Result) {
+	r.Add(sizing.Value{Group: "kernel", Name: "vm.hugetlb_shm_group", Value: w.Group, Why: "whose members may call shmget with SHM_HUGETLB; mmap needs no group", Sources: []rule.Source{{Document: "002", Section: "13.2"}}})
+}
+
+// pod is for a pod of OpenShift.
+func (w *HugePages) pod(r *sizing.Result, p *Plan) error {
+	if w.Nodes > 1 && w.Page == "2M" {
+		r.Note("vm.nr_hugepages spreads the pages over the NUMA nodes evenly; a Tuned object has no count for each")
+	}
+	if w.Group != 0 {
+		w.mayShare(r)
+	}
+	tuned, files, err := p.Cluster(w.Page, w.Group)
+	if err != nil {
+		return err
+	}
+	r.Files = append(r.Files, files...)
+	amount := fmt.Sprintf("%dMi", p.Bytes()/unit.MiB)
+	if p.Bytes()%unit.GiB == 0 {
+		amount = fmt.Sprintf("%dGi", p.Bytes()/unit.GiB)
+	}
+	resources := map[string]string{p.Resource: amount, "memory": "1Gi", "cpu": "1"}
+	pod := sizing.Pod{
+		APIVersion: "v1", Kind: "Pod", Metadata: sizing.Meta{GenerateName: "hugepages-volume-"},
+		Spec: sizing.PodSpec{
+			Containers: []sizing.Container{{
+				Name: "example", Image: "registry.access.redhat.com/ubi9/ubi-minimal",
+				VolumeMounts: []sizing.VolumeMount{{Name: "hugepage", MountPath: "/dev/hugepages"}},
+				Resources:    sizing.Resources{Requests: resources, Limits: resources},
+			}},
+			Volumes: []sizing.Volume{{Name: "hugepage", EmptyDir: sizing.EmptyDir{Medium: "HugePages"}}},
+		},
+	}
+	if w.Group != 0 {
+		pod.Spec.SecurityContext = &sizing.PodSecurity{SupplementalGroups: []int64{int64(w.Group)}}
+	}
+	text, err := sizing.YAML("A pod with huge pages: put the resources and the volume into your own.\nRequests equal limits, as huge pages are not overcommitted.", pod)
+	if err != nil {
+		return err
+	}
+	r.Files = append(r.Files, sizing.Artefact{Name: "hugepages-pod.yaml", What: "the resources and the volume of a pod", Checked: "the types of k8s.io/api", Content: text})
+	r.Add(sizing.Value{Group: "pod", Name: p.Resource, Value: amount, Why: "the amount of memory, not the number of pages; the volume holds no more than that", Sources: p.Sources})
+	r.Steps = append(r.Steps, tuned...)
+	r.Steps = append(r.Steps, sizing.Step{Do: "Give the pod its pages", Command: "oc create -f hugepages-pod.yaml", Check: "the pod runs; Insufficient " + p.Resource + " means that no node has them"})
+	r.Note("a node has huge pages of one size only; what asks for %s on a node without them waits for ever", p.Resource)
+	return nil
+}
+
+// Cluster is the objects that give the pages to nodes of OpenShift, and the group to
+// their kernels (0 for none), and the steps.
+func (p *Plan) Cluster(page string, group int) (steps []sizing.Step, files []sizing.Artefact, err error) {
+	check := fmt.Sprintf("oc describe node shows %s: %dMi as allocatable", p.Resource, p.Bytes()/unit.MiB)
+	pages, what := p.Pages, "the pages of each node with the label hugepages, and no transparent ones"
+	if page != "2M" {
+		arguments := append(p.Arguments(page), "transparent_hugepage=never")
+		text, err := sizing.YAML("Huge pages of 1 GiB need boot arguments.", sizing.NewMachineConfig("50-worker-hugepages", "worker", arguments))
+		if err != nil {
+			return nil, nil, err
+		}
+		steps = append(steps, sizing.Step{Do: "Boot the workers with the pages", Command: "oc create -f 50-worker-hugepages.yaml", Restarts: "each worker, one at a time", Check: check})
+		files = append(files, sizing.Artefact{Name: "50-worker-hugepages.yaml", What: "kernel arguments of every worker", Checked: "the types of openshift/api", Content: text})
+		if group == 0 {
+			return steps, files, nil
+		}
+		pages, what, check = 0, "the group of each node with the label hugepages", fmt.Sprintf("sysctl vm.hugetlb_shm_group is %d on such a node", group)
+	}
+	text, err := sizing.YAML("Huge pages for the nodes with the label hugepages.", sizing.NewTuned("hugepages", "node-hugepages", "hugepages", 30, profile(pages, group)))
+	steps = append(steps,
+		sizing.Step{Do: "Label the nodes", Command: "oc label node NODE hugepages=true"},
+		sizing.Step{Do: "Tune the nodes with the label", Command: "oc create -f hugepages_tuning.yaml", Check: check})
+	return steps, append(files, sizing.Artefact{Name: "hugepages_tuning.yaml", What: what, Checked: "the schema of tuned.openshift.io/v1", Content: text}), err
+}

@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// Options are where metrics are served, and to whom.
+type Options struct {
+	// Address is host:port; "0" for nowhere.
+	Address string
+	// Open serves them over plain HTTP to everybody who reaches the address. Else it is
+	// HTTPS, and the API server is asked about each who comes.
+	Open bool
+	// CertDir has tls.crt and tls.key, which are read again when they change; "" for a
+	// certificate that the process makes for itself.
+	CertDir string
+}
+
+// The files of Options.CertDir, as cert-manager and the API's TLS secrets call them.
+const certFile, keyFile = "tls.crt", "tls.key"
+
+// Check says what is wrong with the options.
+func (o Options) Check() error {
+	if o.Address == "0" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(o.Address); err != nil {
+		return fmt.Errorf("--metrics-address %s: want HOST:PORT, or 0 for nowhere: %w", o.Address, err)
+	}
+	if o.CertDir == "" {
+		return nil
+	}
+	if o.Open {
+		return fmt.Errorf("--metrics-cert-dir %s is of no use with --metrics-open: plain HTTP has no certificate", o.CertDir)
+	}
+	for _, name := range []string{certFile, keyFile} {
+		if _, err := os.Stat(filepath.Join(o.CertDir, name)); err != nil {
+			return fmt.Errorf("--metrics-cert-dir: %w", err)
+		}
+	}
+	return nil
+}
+
+// Server are the options of controller-runtime's server.
+func (o Options) Server() server.Options {
+	out := server.Options{BindAddress: o.Address, SecureServing: !o.Open, CertDir: o.CertDir}
+	if o.Open {
+		return out
+	}
+	out.FilterProvider = func(config *rest.Config, client *http.Client) (server.Filter, error) {
+		g, err := newGuard(config, client)
+		if err != nil {
+			return nil, err
+		}
+		return func(log logr.Logger, next http.Handler) (http.Handler, error) { return g.around(log, next), nil }, nil
+	}
+	out.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion = tls.VersionTLS12
+		c.NextProtos = []string{"http/1.1"} // one scrape in half a minute gains nothing by more
+		if o.CertDir == "" {
+			c.GetCertificate = ownCertificate()
+		}
+	}}
+	return out
+}
+
+// Serve serves the metrics of controller-runtime's registry until ctx ends.
+func Serve(ctx context.Context, config *rest.Config, o Options, l logr.Logger) error {
+	log.SetLogger(l)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	s, err := server.NewServer(o.Server(), config, client)
+	if err != nil || s == nil { // nil is nowhere
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// ownCertificate makes a certificate that nobody has signed, when the first one asks: it
+// keeps others from listening, and proves nothing.
+func ownCertificate() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	made := make(chan *tls.Certificate, 1)
+	made <- nil
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		c := <-made
+		defer func() { made <- c }()
+		if c != nil {
+			return c, nil
+		}
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "fettle metrics"}, DNSNames: []string{"localhost"},
+			NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			return nil, err
+		}
+		c = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+		return c, nil
+	}
+}

@@ -1,0 +1,111 @@
+// nodecache is the one cache of a cluster's nodes that all controllers of the
+// operator's process read from: one watch, and of each node what one of them looks at.
+// A node has some ten kilobytes, most of them the names of images; kept is about one.
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unique"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ByObject is how the cache of a manager keeps nodes, with the annotations that are named.
+// Its objects are shared: who changes one copies it first.
+func ByObject(annotations ...string) cache.ByObject {
+	shared := true
+	return cache.ByObject{UnsafeDisableDeepCopy: &shared, Transform: func(in any) (any, error) {
+		n, ok := in.(*core.Node)
+		if !ok {
+			return nil, fmt.Errorf("the cache of nodes was given a %T", in)
+		}
+		return Keep(n, annotations...), nil
+	}}
+}
+
+// Keep is what is kept of a node: what it is called, its labels, its provider without
+// the machine's name there, whether it takes pods, of each condition what it is since
+// when, without when that was last heard of, and the annotations that are named. It
+// shares the labels with n.
+func Keep(n *core.Node, annotations ...string) *core.Node {
+	return &core.Node{
+		ObjectMeta: meta.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels, Annotations: only(n.Annotations, annotations)},
+		Spec:       core.NodeSpec{ProviderID: provider(n.Spec.ProviderID), Unschedulable: n.Spec.Unschedulable},
+		Status:     core.NodeStatus{Conditions: conditions(n.Status.Conditions)},
+	}
+}
+
+// only are the annotations that are named, each a string of its own.
+func only(in map[string]string, names []string) (out map[string]string) {
+	for _, name := range names {
+		if in[name] != "" {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[name] = strings.Clone(in[name])
+		}
+	}
+	return out
+}
+
+// conditions keeps all of them: a check of machines may ask for any.
+func conditions(in []core.NodeCondition) []core.NodeCondition {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]core.NodeCondition, len(in))
+	for i, c := range in {
+		out[i] = core.NodeCondition{ // the same few words on all nodes
+			Type:               core.NodeConditionType(unique.Make(string(c.Type)).Value()),
+			Status:             core.ConditionStatus(unique.Make(string(c.Status)).Value()),
+			LastTransitionTime: c.LastTransitionTime,
+		}
+	}
+	return out
+}
+
+// provider cuts a providerID, "aws:///eu-west-1a/i-1", after its scheme: "aws://". What
+// is left is a string of its own, and does not keep the whole one.
+func provider(id string) string {
+	name, _, found := strings.Cut(id, "://")
+	if !found || name == "" {
+		return ""
+	}
+	return unique.Make(name + "://").Value()
+}
+
+// All are the nodes of the cache; the slice is the caller's, what is in it is shared.
+func All(ctx context.Context, cached client.Reader) ([]core.Node, error) {
+	var all core.NodeList
+	if err := cached.List(ctx, &all); err != nil {
+		return nil, err
+	}
+	return all.Items, nil
+}
+
+// page is how many nodes are asked for at once: a hundred are about a megabyte.
+const page = 100
+
+// Live are all nodes as the API server has them now, each as the cache would keep it.
+// api reads from the API server itself.
+func Live(ctx context.Context, api client.Reader) (out []core.Node, err error) {
+	next := ""
+	for {
+		var some core.NodeList
+		if err := api.List(ctx, &some, client.Limit(page), client.Continue(next)); err != nil {
+			return nil, err
+		}
+		for i := range some.Items {
+			out = append(out, *Keep(&some.Items[i]))
+		}
+		if next = some.Continue; next == "" {
+			return out, nil
+		}
+	}
+}

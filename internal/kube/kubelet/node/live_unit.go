@@ -1,0 +1,139 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/systemd"
+	"fettle.dev/fettle/internal/text"
+)
+
+// Unit is a kubelet that systemd starts.
+type Unit struct {
+	Host *host.Host
+	// Name is the unit's: kubelet.service.
+	Name string
+	// GuardAfter is when a kubelet that was stopped is started again if this process has
+	// not done it; 0 is a minute.
+	GuardAfter time.Duration
+
+	uptime func() (time.Duration, error) // CLOCK_MONOTONIC; tests have another
+}
+
+// livePatience is how long systemctl may take: systemd itself ends a unit after 90 s.
+const livePatience = 2 * time.Minute
+
+// guard is a timer that starts the kubelet again where nobody else does. The agent that
+// stops it may be a pod, which nobody starts again while there is no kubelet.
+const guard = "fettle-kubelet-guard"
+
+// steadyAfter is how long a kubelet that has ended by itself has to run until it counts as
+// one that runs well.
+const steadyAfter = time.Minute
+
+// guardAfter is when it acts: a kubelet that is to be started again is within seconds.
+const guardAfter = time.Minute
+
+// Check says why this machine's kubelet is none that the unit starts; nil if it is.
+func (u *Unit) Check(ctx context.Context) error {
+	s, err := systemd.Show(ctx, u.Host, u.Name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("systemd, which is to stop and start the kubelet, cannot be asked: %w", err)
+	case s.Load != "loaded":
+		return fmt.Errorf("systemd has no unit %s (%s), which is to start the kubelet: say which one does", u.Name, s.Load)
+	}
+	return nil
+}
+
+// Stop stops the unit, which systemd then does not start again before guardAfter.
+func (u *Unit) Stop(ctx context.Context) error {
+	u.unguard(ctx) // that of a process that was killed
+	_, err := host.Run(ctx, u.Host, "systemd-run", "--quiet", "--collect", "--unit="+guard, fmt.Sprintf("--on-active=%d", int(cmp.Or(u.GuardAfter, guardAfter).Seconds())),
+		"--timer-property=AccuracySec=1s", "systemctl", "start", "--", u.Name)
+	if err != nil {
+		return fmt.Errorf("nobody would start the kubelet again if this process were killed, so it is not stopped: %w", err)
+	}
+	return systemd.Tell(ctx, u.Host, "stop", u.Name, livePatience, nil)
+}
+
+// Start starts the unit, and waits as long as its type says: a unit that only has to be
+// there is started at once.
+func (u *Unit) Start(ctx context.Context) error {
+	err := systemd.Tell(ctx, u.Host, "start", u.Name, livePatience, nil)
+	if err == nil {
+		u.unguard(ctx)
+	}
+	return err
+}
+
+// unguard ends the timer, if there is one.
+func (u *Unit) unguard(ctx context.Context) {
+	_, _ = host.Run(ctx, u.Host, "systemctl", "stop", "--", guard+".timer")
+}
+
+// Steady asks systemd whether the kubelet runs now, and has not just been started again.
+// What it counts goes back to when somebody last told the unit to start, which may be
+// months ago: that alone says nothing of a kubelet that runs well since.
+func (u *Unit) Steady(ctx context.Context) error {
+	s, err := systemd.Show(ctx, u.Host, u.Name)
+	switch {
+	case err != nil:
+		return err
+	case s.Active == "failed", s.Active == "inactive":
+		return fmt.Errorf("%w: %s is %s", ErrEnded, u.Name, s.Active)
+	case s.Active != "active" && s.Active != "reloading":
+		return fmt.Errorf("%s is %s", u.Name, s.Active)
+	case s.Restarts == 0:
+		return nil
+	}
+	uptime := u.uptime
+	if uptime == nil {
+		uptime = monotonic
+	}
+	now, err := uptime()
+	if err != nil {
+		return err
+	}
+	if since := now - s.Started; since < steadyAfter {
+		return fmt.Errorf("%w: systemd has started %s again %s ago: it has to run for %s first", ErrEnded, u.Name, max(since, 0).Round(time.Second), steadyAfter)
+	}
+	return nil
+}
+
+// monotonic is the clock that systemd gives times of.
+func monotonic() (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return time.Duration(t.Nano()), err
+}
+
+// Ended asks systemd, which starts a kubelet that has ended again and again, and counts
+// that from the last start by somebody on.
+func (u *Unit) Ended(ctx context.Context) error {
+	s, err := systemd.Show(ctx, u.Host, u.Name)
+	switch {
+	case err != nil:
+		return err
+	case s.Restarts > 0:
+		return fmt.Errorf("%w: systemd has started %s again (%s)", ErrEnded, u.Name, text.Count(s.Restarts, "time"))
+	case s.Active == "failed", s.Active == "inactive":
+		return fmt.Errorf("%w: %s is %s", ErrEnded, u.Name, s.Active)
+	}
+	return nil
+}
+
+// LastWords is the end of what the unit has logged.
+func (u *Unit) LastWords(ctx context.Context) string {
+	text, err := host.Run(ctx, u.Host, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", "_SYSTEMD_UNIT="+u.Name)
+	if err != nil {
+		return "its log cannot be read: " + err.Error()
+	}
+	return strings.TrimSpace(text)
+}

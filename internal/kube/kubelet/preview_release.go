@@ -1,0 +1,89 @@
+package kubelet
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"fettle.dev/fettle/internal/kuberelease"
+)
+
+// ReleasePlan is what the kubelets of a release make of what the objects of a pool say.
+type ReleasePlan struct {
+	// Kubernetes is the release, "" where the nodes' version cannot be read.
+	Kubernetes string   `json:"kubernetes,omitempty"`
+	Nodes      []string `json:"nodes"`
+	kuberelease.Judgement
+	// Unjudged says why nothing is said of them.
+	Unjudged string `json:"unjudged,omitempty"`
+}
+
+// kubelet is the node's, by what it says of its version.
+func (n *NodePreview) kubelet() kuberelease.Kubelet {
+	return kuberelease.KubeletOf(n.Status.NodeInfo.KubeletVersion)
+}
+
+// byRelease judges what the objects of the pool say, also what fettle does not set, by the
+// release of each node.
+func (p *PoolPlan) byRelease(c Cluster, pool PoolPreview, members map[string]Member) {
+	selecting, _ := Selecting(c.Configs, pool.Labels)
+	slices.SortFunc(selecting, func(a, b KubeletConfig) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	said := Fields{}
+	for i := range selecting {
+		if k, err := selecting[i].Config(); err == nil {
+			for name, v := range k.Fields {
+				said[name] = v
+			}
+		}
+	}
+	if len(said) == 0 {
+		return
+	}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if m, ok := members[n.Name]; !ok || !slices.Contains(m.Selected, pool.Name) {
+			continue
+		}
+		r := n.judge(said)
+		r.Nodes = nil
+		if reflect.DeepEqual(r, ReleasePlan{Kubernetes: r.Kubernetes}) {
+			continue
+		}
+		same := slices.IndexFunc(p.Releases, func(o ReleasePlan) bool {
+			o.Nodes = nil
+			return reflect.DeepEqual(o, r)
+		})
+		if same < 0 {
+			same, p.Releases = len(p.Releases), append(p.Releases, r)
+		}
+		p.Releases[same].Nodes = append(p.Releases[same].Nodes, n.Name)
+	}
+	slices.SortStableFunc(p.Releases, func(a, b ReleasePlan) int { return cmp.Compare(a.Kubernetes, b.Kubernetes) })
+}
+
+// judge is what the node's kubelet makes of fields over those that it runs with.
+func (n *NodePreview) judge(said Fields) ReleasePlan {
+	k := n.kubelet()
+	table := kuberelease.Known()
+	version := n.Status.NodeInfo.KubeletVersion
+	switch {
+	case k.Release == 0:
+		return ReleasePlan{Unjudged: fmt.Sprintf("the version of its kubelet is %q: what that takes is not known", version)}
+	case k.Release < table.Oldest:
+		return ReleasePlan{Kubernetes: k.Release.String(), Unjudged: fmt.Sprintf("it is older than the releases that are known here, %s to %s", table.Oldest, table.Newest)}
+	}
+	r := ReleasePlan{Kubernetes: k.Release.String(), Judgement: kuberelease.Judge(Merge(n.Runs, said), k)}
+	has := kuberelease.Judge(n.Runs, k)
+	for _, both := range []struct {
+		all *[]kuberelease.Finding
+		has []kuberelease.Finding
+	}{{&r.Refused, has.Refused}, {&r.Ignored, has.Ignored}, {&r.Changed, has.Changed}, {&r.Unknown, has.Unknown}} {
+		if *both.all = slices.DeleteFunc(*both.all, func(f kuberelease.Finding) bool { return slices.Contains(both.has, f) }); len(*both.all) == 0 {
+			*both.all = nil
+		}
+	}
+	return r
+}

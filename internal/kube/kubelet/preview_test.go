@@ -1,0 +1,239 @@
+package kubelet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func node(name, runs string, pods ...core.Pod) NodePreview {
+	n := NodePreview{Pods: pods}
+	n.Name, n.Labels = name, map[string]string{"worker": ""}
+	n.Status.Conditions = []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue}}
+	n.Status.Capacity = core.ResourceList{core.ResourceCPU: resource.MustParse("4")}
+	if runs == "" {
+		n.Unread = "no answer"
+		return n
+	}
+	f, err := Parse([]byte(runs))
+	if err != nil {
+		panic(err)
+	}
+	n.Runs = f
+	return n
+}
+
+func pod(name, controller string) core.Pod {
+	yes := true
+	p := core.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a"}}
+	if controller != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: controller, Controller: &yes}}
+	}
+	return p
+}
+
+func previewCluster(t *testing.T, settings string, nodes ...NodePreview) Cluster {
+	t.Helper()
+	o, err := Read("f", []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: k}\nspec: {machineConfigPoolSelector: {matchLabels: {pool: w}}, kubeletConfig: "+settings+"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := intstr.FromInt32(2)
+	return Cluster{Configs: o.Configs, Nodes: nodes, Pools: []PoolPreview{{
+		Name: "w", Labels: map[string]string{"pool": "w"}, MaxUnavailable: &two,
+		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"worker": ""}},
+	}}}
+}
+
+// lines are the nodes of the only pool, one line each.
+func lines(t *testing.T, p Plan) string {
+	t.Helper()
+	if len(p.Pools) != 1 {
+		t.Fatalf("%+v", p)
+	}
+	var b strings.Builder
+	for _, n := range p.Pools[0].Nodes {
+		fmt.Fprintf(&b, "%d %v %s %s moves %d", n.Order, n.Now, n.Name, n.Class, n.Moves)
+		for _, why := range []string{n.Problem, n.Held} {
+			if why != "" {
+				b.WriteString(": " + why)
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func TestOf(t *testing.T) {
+	cordoned := node("n4", "{maxPods: 110}")
+	cordoned.Spec.Unschedulable = true
+	crowd := make([]core.Pod, 0, 21)
+	for i := range 21 {
+		crowd = append(crowd, pod(fmt.Sprint("p", i), "ReplicaSet"))
+	}
+	for _, c := range []struct {
+		name string
+		in   Cluster
+		want string
+	}{
+		{"restart", previewCluster(t, "{maxPods: 20}", node("n10", "{maxPods: 110}"), node("n2", "{maxPods: 110}"), node("n1", "{maxPods: 20}"), cordoned, node("n5", ""), node("n6", "{}", crowd...)), `1 true n1 restart moves 0
+2 false n2 restart moves 0
+3 false n10 restart moves 0
+0 false n4 restart moves 0: somebody has cordoned it
+0 false n5 unknown moves 0: its kubelet does not say what it runs with: no answer
+0 false n6 restart moves 0: 21 pods run on the node, and it would take 20 (maxPods 20, podsPerCore unset): move pods away first, or raise it
+`},
+		{"drain", previewCluster(t, "{cpuManagerPolicy: static}", node("n1", "{kubeReserved: {cpu: 500m}}", pod("a", "ReplicaSet"), pod("b", "DaemonSet")), node("n2", "{kubeReserved: {cpu: 500m}}", pod("bare", "")), node("n3", "{}")), `1 true n1 drain and restart moves 1
+0 false n2 drain and restart moves 0: nothing would make pods again that stand in the way of a drain: a/bare
+0 false n3 drain and restart moves 0: the kubelet would not start: the static CPU manager needs CPUs that are reserved for the system: set reservedSystemCPUs, or cpu in kubeReserved or systemReserved
+`},
+	} {
+		if got := lines(t, Of(c.in)); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestPreviewRefused(t *testing.T) {
+	in := previewCluster(t, "{cgroupDriver: systemd}", node("n1", "{}"))
+	p := Of(in)
+	if r := p.Pools[0]; !strings.Contains(r.Refused, "cgroupDriver: not set from an object") || len(r.Nodes) > 0 {
+		t.Errorf("%+v", r)
+	}
+	in = previewCluster(t, "{maxPods: 20}", node("n1", "{}"))
+	in.Pools[0].Labels = nil
+	if p := Of(in); len(p.Unselected) != 1 || p.Unselected[0] != "k" || len(p.Pools[0].Settings) > 0 {
+		t.Errorf("%+v", p)
+	}
+	in = previewCluster(t, "{maxPods: 20}", node("n1", "{}"))
+	in.Pools = append(in.Pools, PoolPreview{Name: "x", NodeSelector: in.Pools[0].NodeSelector})
+	if p := Of(in); p.Pools[0].Nodes[0].Order != 0 || p.Pools[0].Nodes[0].Held != "it is in the pools w and x: let one of them select it" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// told is a node that fettle has given settings, and whose agent has said how that ended.
+func told(t *testing.T, name, runs, settings string, phase NodePhase) NodePreview {
+	t.Helper()
+	n := node(name, runs)
+	f, err := Parse([]byte(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := WantOf([]Config{{Name: "k", Fields: f}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Kubelet = &NodeKubelet{
+		Spec:   NodeKubeletSpec{Pool: "w", Turn: 1, Digest: w.Digest, KubeletConfig: &runtime.RawExtension{Raw: []byte(settings)}},
+		Status: NodeKubeletStatus{Turn: 1, Phase: phase, Tried: w.Digest},
+	}
+	if phase == Settled {
+		n.Kubelet.Status.Has = w.Digest
+	} else {
+		n.Kubelet.Status.Message = "the kubelet has ended"
+	}
+	return n
+}
+
+// TestTakenOut: a setting that an object has no more is one that changes, though the
+// kubelet runs with all that is wanted.
+func TestTakenOut(t *testing.T) {
+	const runs = "{maxPods: 20, podsPerCore: 5, kubeReserved: {cpu: 500m, memory: 1Gi}}"
+	same := told(t, "n2", runs, `{"maxPods": 20, "kubeReserved": {"cpu": "500m"}}`, Settled)
+	p := Of(previewCluster(t, "{maxPods: 20, kubeReserved: {cpu: 500m}}", same,
+		told(t, "n1", runs, `{"maxPods": 20, "podsPerCore": 5, "kubeReserved": {"cpu": "500m", "memory": "1Gi"}}`, Settled),
+		node("n3", runs)))
+	byName := map[string]NodePlan{}
+	for _, n := range p.Pools[0].Nodes {
+		byName[n.Name] = n
+	}
+	if n := byName["n1"]; !n.Now || n.Class != "drain and restart" || strings.Join(n.Settings, " ") != "kubeReserved podsPerCore" {
+		t.Errorf("taken out: %+v", n)
+	}
+	if n := byName["n2"]; n.Order != 0 || n.Class != "nothing" || n.Held != "" {
+		t.Errorf("as wanted: %+v", n)
+	}
+	if n := byName["n3"]; n.Order == 0 || n.Class != "restart" || len(n.Settings) != 0 {
+		t.Errorf("the same values, and not from fettle: %+v", n)
+	}
+	if notes := strings.Join(p.Pools[0].Notes, "\n"); !strings.Contains(notes, "podsPerCore is taken out") || strings.Contains(notes, "maxPods is") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
+// TestStopped: a pool in which a node has failed begins nothing, until the settings are
+// others or the pool says so.
+func TestStopped(t *testing.T) {
+	in := previewCluster(t, "{maxPods: 20}", told(t, "n1", "{maxPods: 110}", `{"maxPods": 20}`, ConditionFailed), node("n2", "{maxPods: 110}"))
+	p := Of(in)
+	if got, want := lines(t, p), "1 false n2 restart moves 0\n0 false n1 restart moves 0: the settings failed on it: the kubelet has ended\n"; got != want || !strings.HasPrefix(p.Pools[0].Stopped, "failed on n1") {
+		t.Errorf("%s\nwant\n%s%s", got, want, p.Pools[0].Stopped)
+	}
+	in.Pools[0].Retry = "1"
+	if got, want := lines(t, Of(in)), "1 true n1 restart moves 0\n2 true n2 restart moves 0\n"; got != want {
+		t.Errorf("again: %s", got)
+	}
+	other := previewCluster(t, "{maxPods: 30}", in.Nodes...)
+	if got, want := lines(t, Of(other)), "1 true n1 restart moves 0\n2 true n2 restart moves 0\n"; got != want {
+		t.Errorf("other settings: %s", got)
+	}
+	in = previewCluster(t, "{maxPods: 20}", in.Nodes...)
+	in.Nodes[0].Kubelet.Status.Turn = 0
+	two := Of(in)
+	if got, want := lines(t, two), "1 true n2 restart moves 0\n0 false n1 restart moves 0: it is changing\n"; got != want {
+		t.Errorf("one changes: %s", got)
+	}
+}
+
+// TestTriedOthers: what is in the way of these settings holds also on a node that has
+// tried others, or was told to try again.
+func TestTriedOthers(t *testing.T) {
+	const why = "the kubelet would not start: the static CPU manager needs CPUs"
+	for _, phase := range []NodePhase{ConditionFailed, ConditionBlocked, Settled} {
+		in := previewCluster(t, "{cpuManagerPolicy: static}", told(t, "n1", "{}", `{"maxPods": 20}`, phase))
+		if got := lines(t, Of(in)); !strings.HasPrefix(got, "0 false n1 drain and restart moves 0: "+why) {
+			t.Errorf("%s: %s", phase, got)
+		}
+		in = previewCluster(t, "{cpuManagerPolicy: static}", told(t, "n1", "{}", `{"cpuManagerPolicy": "static"}`, phase))
+		in.Nodes[0].Kubelet.Status.Has, in.Pools[0].Retry = "", "2"
+		if got := lines(t, Of(in)); !strings.HasPrefix(got, "0 false n1 drain and restart moves 0: "+why) {
+			t.Errorf("%s, again: %s", phase, got)
+		}
+	}
+}
+
+// TestUnread: of a node that has what is wanted nothing is asked, and of one that changes
+// nothing is known, so that a kubelet that does not answer is no refusal there.
+func TestUnread(t *testing.T) {
+	changing, broken := told(t, "n2", "", `{"maxPods": 10}`, Settled), told(t, "n3", "", `{"maxPods": 20}`, ConditionBroken)
+	changing.Kubelet.Spec.Turn = 2
+	in := previewCluster(t, "{maxPods: 20}", told(t, "n1", "", `{"maxPods": 20}`, Settled), changing, broken)
+	const want = `0 false n1 nothing moves 0
+0 false n2 unknown moves 0: it is changing
+0 false n3 unknown moves 0: its kubelet does not say what it runs with: no answer
+`
+	if got := lines(t, Of(in)); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	in = previewCluster(t, "{maxPods: 20}", node("n1", ""))
+	in.Pools[0].Labels = nil // nothing is wanted of it
+	if got := lines(t, Of(in)); got != "0 false n1 nothing moves 0\n" {
+		t.Errorf("%s", got)
+	}
+}
+
+// The Machine Config Operator leaves a node as it is that runs with the settings.
+func TestTheirs(t *testing.T) {
+	in := previewCluster(t, "{maxPods: 20}", node("n1", "{maxPods: 20}"), node("n2", "{maxPods: 110}"))
+	in.Pools[0].Theirs = true
+	if got, want := lines(t, Of(in)), "1 true n2 restart moves 0\n0 false n1 nothing moves 0\n"; got != want {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,236 @@
+// rollout decides which nodes of a pool may begin with a change of their kubelet
+// now. It sees plain values and does nothing: the same pool and nodes have the same
+// answer.
+//
+// The rules are those of OpenShift's Machine Config Operator (pkg/controller/node:
+// node_controller.go, layered_node_state.go), and two of our own: nodes that are gone
+// while they change count as unavailable, and after the first failure no other node
+// begins.
+
+package kubelet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Pool is what is wanted of the nodes of a pool.
+type Pool struct {
+	Name string
+	// MaxUnavailable is a number of nodes, or a part of them ("10%"), rounded down. nil
+	// is 1; what comes to 0 is 1 too.
+	MaxUnavailable *intstr.IntOrString
+	Paused         bool
+	// Digest names the settings that are wanted; "" that the nodes keep their own.
+	Digest string
+}
+
+// Phase is where a node is in a change.
+type Phase string
+
+// The phases.
+const (
+	Idle Phase = "" // nothing is going on
+	// Changing: it has been told to begin, and has not said how it ended.
+	Changing Phase = "changing"
+	// Failed: it has tried the settings that Node.Tried names, and has its former ones
+	// again.
+	Failed Phase = "failed"
+	// Broken: it has tried, and does not run with its former settings either.
+	Broken Phase = "broken"
+	// Blocked: it has looked at the settings, and they need what nobody does by himself:
+	// a reboot, or a kubelet that reads drop-ins.
+	Blocked Phase = "blocked"
+)
+
+// Node is a node of the pool.
+type Node struct {
+	Name string
+	// Has names the settings that it runs with.
+	Has   string
+	Phase Phase
+	// Tried names the settings that Phase speaks of.
+	Tried string
+	// Why is what the node says of its phase, for people.
+	Why string
+	// Absent says that there is no such Node object any more, and that it was changing
+	// when it was last seen.
+	Absent bool
+	// What its Node object says.
+	Ready, DiskPressure, NetworkUnavailable, Unschedulable bool
+	// Conflict says why the node is in no pool for certain.
+	Conflict string
+}
+
+// Unavailable is a node that takes a slot, and why.
+type Unavailable struct {
+	Node string `json:"node"`
+	Why  string `json:"why"`
+}
+
+// Decision is what may begin now, and why not more.
+type Decision struct {
+	// Begin are the nodes that may begin now, in order.
+	Begin []string `json:"begin,omitempty"`
+	// Waiting are those that are to change later, in the order in which they will.
+	Waiting []string `json:"waiting,omitempty"`
+	// Unavailable are the nodes that take slots, in order of their names.
+	Unavailable []Unavailable `json:"unavailable,omitempty"`
+	// Held are nodes that are to change and cannot begin as they are.
+	Held []Unavailable `json:"held,omitempty"`
+	// MaxUnavailable is how many nodes may be unavailable at once.
+	MaxUnavailable int `json:"max_unavailable"`
+	Total          int `json:"total"`
+	// Done counts the nodes that have what is wanted.
+	Done int `json:"done"`
+	// Stopped says why nothing more begins; "" where it goes on.
+	Stopped string `json:"stopped,omitempty"`
+}
+
+// Decide says which nodes of a pool may begin.
+func Decide(p Pool, nodes []Node) Decision {
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b Node) int { return natural(a.Name, b.Name) })
+	d := Decision{Total: len(nodes)}
+	limit, wrong := limit(p.MaxUnavailable, len(nodes))
+	d.MaxUnavailable = limit
+	if wrong != nil {
+		d.Stopped = wrong.Error()
+	}
+	var failed []string
+	var ready []string
+	for _, n := range nodes {
+		if why := n.unavailable(p.Digest); why != "" {
+			d.Unavailable = append(d.Unavailable, Unavailable{n.Name, why})
+		}
+		switch {
+		case n.Has == p.Digest && n.Phase != Changing && n.Phase != Broken:
+			d.Done++
+			continue
+		case (n.Phase == Failed || n.Phase == Broken) && n.Tried == p.Digest, n.Phase == Broken:
+			failed = append(failed, n.Name)
+			continue
+		}
+		switch why := n.held(p.Digest); {
+		case n.Phase == Changing:
+		case why != "":
+			d.Held = append(d.Held, Unavailable{n.Name, why})
+		default:
+			ready = append(ready, n.Name)
+		}
+	}
+	switch {
+	case d.Stopped != "":
+	case len(failed) > 0:
+		d.Stopped = fmt.Sprintf("failed on %s: change the settings, or what was in their way", strings.Join(failed, ", "))
+	case p.Paused:
+		d.Stopped = "the pool is paused"
+	}
+	slots := max(0, limit-len(d.Unavailable))
+	if d.Stopped != "" {
+		slots = 0
+	}
+	slots = min(slots, len(ready))
+	d.Begin, d.Waiting = ready[:slots:slots], ready[slots:]
+	return d
+}
+
+// unavailable says why a node takes a slot; "" if it takes none.
+func (n Node) unavailable(digest string) string {
+	switch {
+	case n.Absent:
+		return "it is gone, and was changing"
+	case n.Phase == Changing:
+		return "it is changing"
+	case n.Phase == Broken:
+		return "it runs neither with the new settings nor with its former ones" + because(n.Why)
+	case n.Phase == Failed && n.Tried == digest && n.Has != digest:
+		return "the settings failed on it" + because(n.Why)
+	}
+	return n.condition()
+}
+
+// condition says what of a Node object makes it unavailable.
+func (n Node) condition() string {
+	switch {
+	case !n.Ready:
+		return "it is not Ready"
+	case n.DiskPressure:
+		return "it has DiskPressure"
+	case n.NetworkUnavailable:
+		return "its network is unavailable"
+	case n.Unschedulable:
+		return "somebody has cordoned it"
+	}
+	return ""
+}
+
+// held says why a node that is to change cannot begin.
+func (n Node) held(digest string) string {
+	switch {
+	case n.Absent:
+		return "it is gone"
+	case n.Conflict != "":
+		return n.Conflict
+	case n.Phase == Blocked && n.Tried == digest:
+		return cmp.Or(n.Why, "its agent says that it cannot")
+	}
+	return n.condition()
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// limit is how many of all nodes may be unavailable. What is no number and no percentage
+// is an error, and 1.
+func limit(m *intstr.IntOrString, all int) (int, error) {
+	if m == nil {
+		return 1, nil
+	}
+	n := m.IntValue()
+	if m.Type == intstr.String {
+		text, percent := strings.CutSuffix(m.StrVal, "%")
+		p, err := strconv.Atoi(text)
+		if err != nil || !percent || p < 0 || p > 100 {
+			return 1, fmt.Errorf("maxUnavailable is %q: want a number, or a percentage such as 10%%", m.StrVal)
+		}
+		n = all * p / 100
+	}
+	if n < 0 {
+		return 1, fmt.Errorf("maxUnavailable is %d: want a number from 1", n)
+	}
+	return max(n, 1), nil
+}
+
+// natural orders names with numbers in them as people do: node2 before node10.
+func natural(a, b string) int {
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		x, y := digits(a[i:]), digits(b[j:])
+		if x == "" || y == "" {
+			if a[i] != b[j] {
+				return cmp.Compare(a[i], b[j])
+			}
+			i, j = i+1, j+1
+			continue
+		}
+		m, n := strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+		if c := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n)); c != 0 {
+			return c
+		}
+		i, j = i+len(x), j+len(y)
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+func digits(s string) string {
+	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
+}

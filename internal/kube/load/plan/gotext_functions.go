@@ -1,0 +1,235 @@
+package plan
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/Masterminds/sprig/v3"
+)
+
+// TextInputs are what a template sees in addition to its values, all of it kept with a run, so that
+// resume makes the same again.
+type TextInputs struct {
+	// Helpers are templates that this one may call.
+	Helpers []Helper
+	// MissingZero says that a missing variable is empty, not a mistake.
+	MissingZero bool
+	// Env is a variable of the environment, File the content of a file; nil where a template
+	// has none.
+	Env  func(name string) (string, error)
+	File func(name string) (string, error)
+	// Now is the time that the function now gives.
+	Now time.Time
+}
+
+// Helper is a file of templates.
+type Helper struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// own are kube-burner's functions (its documentation, "Additional functions").
+var own = []string{"Binomial", "GetIPAddress", "GetSubnet24", "IndexToCombination", "ReadFile"}
+
+// random are the functions whose text depends on the seed.
+var random = []string{"randAlpha", "randAlphaNum", "randAscii", "randBytes", "randInt", "randNumeric", "shuffle", "uuidv4"}
+
+// removed are functions of sprig that are not here, with why.
+var removed = func() map[string]string {
+	const again = "its text is another one each time, and resume could not make the same object; write the text into the template"
+	all := map[string]string{"getHostByName": "a plan asks no network; write the address into the template"}
+	for _, name := range []string{
+		"bcrypt", "htpasswd", "encryptAES", "genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert",
+		"genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
+	} {
+		all[name] = again
+	}
+	return all
+}()
+
+// functions are those of one template.
+func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
+	all := template.FuncMap(sprig.GenericFuncMap())
+	for name := range removed {
+		delete(all, name)
+	}
+	maps.Copy(all, capped(all))
+	maps.Copy(all, timed(all, in.Now))
+	draw := func(letters string) func(n int) (string, error) {
+		return func(n int) (string, error) { return t.draw(letters, n) }
+	}
+	maps.Copy(all, template.FuncMap{
+		"randInt": func(from, to int) (int, error) {
+			if to <= from {
+				return 0, fmt.Errorf("randInt %d %d: the second number has to be the larger one", from, to)
+			}
+			return from + t.random.IntN(to-from), nil
+		},
+		"randAlpha":    draw(small + capitals),
+		"randNumeric":  draw(gotextDigits),
+		"randAlphaNum": draw(small + capitals + gotextDigits),
+		"randAscii":    draw(printable()),
+		"randBytes":    t.bytes,
+		"uuidv4":       func() string { return UUID(t.random.Uint64) },
+		"shuffle": func(text string) string {
+			letters := []rune(text)
+			t.random.Shuffle(len(letters), func(i, j int) { letters[i], letters[j] = letters[j], letters[i] })
+			return string(letters)
+		},
+
+		"now":       func() time.Time { return in.Now },
+		"ago":       func(v any) string { return ago(in.Now, v) },
+		"env":       in.env,
+		"expandenv": in.expand,
+
+		// sprig's are in the order of a Go map, which is another one each time.
+		"keys":   keys,
+		"values": values,
+
+		"repeat": repeat, "until": until, "untilStep": untilStep,
+
+		"Binomial":           binomial,
+		"IndexToCombination": combination,
+		"GetSubnet24": func(i int) string {
+			return netip.AddrFrom4([4]byte{byte(i>>16 + 1), byte(i >> 8), byte(i), 0}).String() + "/24"
+		},
+		"GetIPAddress": addresses,
+		"ReadFile": func(name string) (string, error) {
+			if in.File == nil {
+				return "", fmt.Errorf("ReadFile %s: files are read by templates of objects only", name)
+			}
+			return in.File(name)
+		},
+	})
+	return all
+}
+
+const (
+	small        = "abcdefghijklmnopqrstuvwxyz"
+	capitals     = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	gotextDigits = "0123456789"
+)
+
+// printable are the characters of ASCII from the space to the tilde.
+func printable() string {
+	var all strings.Builder
+	for c := byte(' '); c <= '~'; c++ {
+		all.WriteByte(c)
+	}
+	return all.String()
+}
+
+// draw is a text of n random letters.
+func (t *TextTemplate) draw(letters string, n int) (string, error) {
+	if n < 0 || n > maxText {
+		return "", fmt.Errorf("%d random letters: want 0 to %d", n, maxText)
+	}
+	text := make([]byte, n)
+	for i := range text {
+		text[i] = letters[t.random.IntN(len(letters))]
+	}
+	return string(text), nil
+}
+
+func (t *TextTemplate) bytes(n int) (string, error) {
+	if n < 0 || n > maxText {
+		return "", fmt.Errorf("%d random bytes: want 0 to %d", n, maxText)
+	}
+	raw := make([]byte, n)
+	for i := range raw {
+		raw[i] = byte(t.random.Uint64())
+	}
+	return base64.StdEncoding.EncodeToString(raw), nil
+}
+
+// UUID is a random UUID (version 4) of two numbers.
+func UUID(number func() uint64) string {
+	a, b := number(), number()
+	a = a&^0xf000 | 0x4000
+	b = b&^(3<<62) | 2<<62
+	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&(1<<48-1))
+}
+
+// NewUUID is a random UUID.
+func NewUUID() string { return UUID(rand.Uint64) }
+
+func (in *TextInputs) env(name string) (string, error) {
+	if in.Env == nil {
+		return "", fmt.Errorf("env %s: no environment is read here", name)
+	}
+	return in.Env(name)
+}
+
+func (in *TextInputs) expand(text string) (string, error) {
+	var failed error
+	out := os.Expand(text, func(name string) string {
+		value, err := in.env(name)
+		failed = errors.Join(failed, err)
+		return value
+	})
+	return out, failed
+}
+
+// binomial is how many sets of k of n things there are (gonum's combin.Binomial, which
+// kube-burner calls).
+func binomial(n, k int) (int, error) {
+	if n < 0 || k < 0 || k > n {
+		return 0, fmt.Errorf("Binomial %d %d: want 0 <= k <= n", n, k)
+	}
+	all := 1
+	for i := 1; i <= min(k, n-k); i++ {
+		next := all * (n - min(k, n-k) + i)
+		if next/(n-min(k, n-k)+i) != all {
+			return 0, fmt.Errorf("Binomial %d %d: too large", n, k)
+		}
+		all = next / i
+	}
+	return all, nil
+}
+
+// combination is the set of k of the numbers below n with an index among all of them, in
+// their order (gonum's combin.IndexToCombination). dst, which kube-burner's templates give
+// as nil or a list, is not used.
+func combination(_ []int, index, n, k int) ([]int, error) {
+	if n > maxList {
+		return nil, fmt.Errorf("IndexToCombination: %d numbers: want %d at most", n, maxList)
+	}
+	all, err := binomial(n, k)
+	if err != nil {
+		return nil, err
+	}
+	if index < 0 || index >= all {
+		return nil, fmt.Errorf("IndexToCombination: index %d: want 0 to %d", index, all-1)
+	}
+	set := make([]int, 0, k)
+	for next := 0; len(set) < k; next++ {
+		with, err := binomial(n-next-1, k-len(set)-1)
+		if err != nil {
+			return nil, err
+		}
+		if index < with {
+			set = append(set, next)
+		} else {
+			index -= with
+		}
+	}
+	return set, nil
+}
+
+// addresses are those of one iteration, so many of a list with spaces between.
+func addresses(list string, iteration, each int) (string, error) {
+	all := strings.Split(list, " ")
+	from := iteration * each
+	if iteration < 0 || each < 0 || iteration > len(all) || each > len(all) || from+each > len(all) {
+		return "", fmt.Errorf("GetIPAddress: iteration %d wants addresses %d to %d, and there are %d", iteration, from+1, from+each, len(all))
+	}
+	return strings.Join(all[from:from+each], " "), nil
+}

@@ -1,0 +1,286 @@
+// tally adds up what a plan makes, and holds it against what a cluster was tested
+// with.
+
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/sizing"
+)
+
+// Cluster is what is known of a cluster; the zero value is nothing.
+type Cluster struct {
+	Known bool `json:"known"`
+	// OpenShift is its version of OpenShift; "" for another Kubernetes.
+	OpenShift string `json:"openshift,omitempty"`
+	// Nodes take pods; Room is how many pods they take together.
+	Nodes int `json:"nodes"`
+	Room  int `json:"pods_allocatable"`
+	// Have is how many objects of a kind there are: pods, of them finished ones, namespaces,
+	// services.
+	Have map[string]int `json:"have,omitempty"`
+	// EtcdBytes is the size of etcd's database, EtcdQuotaBytes its quota by EtcdQuotaSource;
+	// 0 is unknown, and a quota below 0 is no quota.
+	EtcdBytes       int64  `json:"etcd_bytes,omitempty"`
+	EtcdQuotaBytes  int64  `json:"etcd_quota_bytes,omitempty"`
+	EtcdQuotaSource string `json:"etcd_quota_source,omitempty"`
+	// NotSeen are nodes, pods, namespaces and services that this user may not list. Of
+	// those there are none in the figures above, and what hangs on them is not judged.
+	NotSeen []NotSeen `json:"not_seen,omitempty"`
+	// Notes are what else could not be seen of it.
+	Notes []string `json:"-"`
+}
+
+// NotSeen is what of a cluster cannot be seen.
+type NotSeen struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Sees says that something of the cluster could be looked at.
+func (c *Cluster) Sees(what string) bool {
+	return !slices.ContainsFunc(c.NotSeen, func(n NotSeen) bool { return n.What == what })
+}
+
+// blind are notes on what is not judged, or of the load alone.
+func (c *Cluster) blind() []string {
+	var all []string
+	for _, n := range c.NotSeen {
+		text := "how many " + n.What + " there are cannot be seen, and those of the load alone are judged: "
+		if n.What == "nodes" {
+			text = "the nodes cannot be seen: whether they take the pods, pods_per_node, and pods of daemon sets are not judged: "
+		}
+		all = append(all, text+n.Why)
+	}
+	return all
+}
+
+// DefaultQuota is etcd's own, in bytes (etcd --quota-backend-bytes=0).
+const DefaultQuota = 2 << 30
+
+// Quota is the size at which etcd takes no more writes, in bytes, and its source; below 0 there
+// is no such size. Where it is unknown, it is etcd's
+// own default, and on OpenShift that of the object Etcd (operator.openshift.io/v1), whose
+// spec.backendQuotaGiB is 8 where nothing is said (openshift/api, operator/v1/types_etcd.go).
+// Clusters without the field, behind the feature gate EtcdBackendQuota, have the same 8 GiB
+// from the operator of etcd: ETCD_QUOTA_BACKEND_BYTES=8589934592 in cluster-etcd-operator,
+// pkg/etcdenvvar/etcd_env.go.
+func (c *Cluster) Quota() (bytes int64, source string) {
+	switch {
+	case c != nil && c.EtcdQuotaBytes != 0:
+		return c.EtcdQuotaBytes, c.EtcdQuotaSource
+	case c != nil && c.OpenShift != "":
+		return 8 << 30, "OpenShift Etcd (operator.openshift.io/v1), backendQuotaGiB where nothing is said"
+	}
+	return DefaultQuota, "etcd --quota-backend-bytes where nothing is said"
+}
+
+// Tally is what a plan makes.
+type Tally struct {
+	Objects    int     `json:"objects"`
+	Kinds      []Count `json:"kinds"`
+	Namespaces int     `json:"namespaces"`
+	// Pods are the most that there are at one time, those of controllers too; PodsFinished
+	// those of Jobs that have ended then or later and stay until their Job is deleted.
+	Pods         int       `json:"pods"`
+	PodsFinished int       `json:"pods_finished,omitempty"`
+	PerNode      int       `json:"pods_for_each_node,omitempty"`
+	EtcdBytes    int64     `json:"etcd_bytes"`
+	Missing      []Missing `json:"missing,omitempty"`
+	Steps        int       `json:"steps"`
+	// PodsPerNode is what there will be on each node, with the pods that are there; 0
+	// where no nodes are known.
+	PodsPerNode float64  `json:"pods_per_node,omitempty"`
+	Limits      []Limit  `json:"limits"`
+	Cluster     *Cluster `json:"cluster,omitempty"`
+	// Notes say by what the limits are judged where that is not plain.
+	Notes []string `json:"-"`
+}
+
+// Count is how many objects of a kind.
+type Count struct {
+	APIVersion string `json:"api_version"`
+	Kind       string `json:"kind"`
+	Count      int    `json:"count"`
+	Bytes      int64  `json:"etcd_bytes"`
+}
+
+// Limit is a figure beside its maximum.
+type Limit struct {
+	What    string `json:"what"`
+	Value   int    `json:"value"` // what there will be
+	Of      string `json:"of,omitempty"`
+	Maximum int    `json:"maximum"`
+	Over    bool   `json:"over"`
+	Source  string `json:"source"`
+}
+
+// FinishedPods are the pods of Cluster.Have that have ended.
+const FinishedPods = "pods_finished"
+
+// BytesInEtcd is a limit's What whose figures are bytes.
+const BytesInEtcd = "bytes in etcd"
+
+// overhead is what an object takes of etcd's database beside its JSON, in bytes: its key, what
+// the server adds (uid, time, managed fields), and the room that is left in the pages. With
+// 20,000 ConfigMaps of 1 kB (1,177 bytes of JSON, Kubernetes 1.34.4) the database grew by
+// 2,068 bytes for each.
+const overhead = 900
+
+// Of adds a plan up. A large one takes seconds, and ends with ctx.
+func Of(ctx context.Context, p *Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
+	t := &Tally{Objects: p.Len(), Kinds: []Count{}, Limits: []Limit{}, Missing: p.Missing, Cluster: c}
+	var text []byte
+	at := map[Kind]int{}
+	crons := false
+	for i := range p.Len() {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		k := p.Kind(i)
+		n, ok := at[k]
+		if !ok {
+			n = len(t.Kinds)
+			at[k] = n
+			t.Kinds = append(t.Kinds, Count{APIVersion: k.APIVersion, Kind: k.Kind})
+		}
+		text = p.Body(i, text[:0])
+		bytes := int64(len(text) + overhead)
+		t.Kinds[n].Count++
+		t.Kinds[n].Bytes += bytes
+		t.EtcdBytes += bytes
+		if _, each := p.Pods(i); each {
+			t.PerNode++
+		}
+		if k.Kind == "Namespace" {
+			t.Namespaces++
+		}
+		if n := p.Finished(i); n > 0 && !p.Removes(i) {
+			t.PodsFinished += n
+		}
+		crons = crons || k.Kind == "CronJob"
+	}
+	s, err := standingOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	t.Pods = s.most[counted{"Pod", ""}]
+	for _, op := range p.Ops {
+		if op.Do == Settle && op.Must {
+			t.Steps++
+		}
+	}
+	slices.SortFunc(t.Kinds, func(a, b Count) int { return strings.Compare(a.Kind+a.APIVersion, b.Kind+b.APIVersion) })
+	if c != nil {
+		t.Notes = slices.Concat(c.Notes, c.blind())
+	}
+	if crons {
+		t.Notes = append(slices.Clip(t.Notes), "pods of CronJobs are not counted: how many there are depends on their schedules")
+	}
+	return t, t.limits(figures, c, s)
+}
+
+// limits holds the sums against the maximums.
+func (t *Tally) limits(figures sizing.Figures, c *Cluster, s *standing) error {
+	have := func(string) int { return 0 }
+	pods := t.Pods
+	if c != nil {
+		have = func(resource string) int {
+			if resource == "pods" { // those that have ended take no room
+				return c.Have[resource] - c.Have[FinishedPods]
+			}
+			return c.Have[resource]
+		}
+		pods += t.PerNode * c.Nodes
+	}
+	maximum, source, by, err := maximums(figures, c)
+	if err != nil {
+		return err
+	}
+	if by != "" {
+		t.Notes = append(slices.Clip(t.Notes), by)
+	}
+	add := func(what string, value int, of string) {
+		most, known := maximum(what)
+		if known && value > 0 {
+			t.Limits = append(t.Limits, Limit{what, value, of, most, value > most, source})
+		}
+	}
+	add("pods", pods+have("pods"), "")
+	most := func(kind string) int { return s.most[counted{kind, ""}] }
+	add("namespaces", most("Namespace")+have("namespaces"), "")
+	add("services", most("Service")+have("services"), "")
+	for _, x := range []struct{ what, kind string }{{"routes", "Route"}, {"secrets", "Secret"}, {"config_maps", "ConfigMap"}, {"builds", "Build"}, {"build_configs", "BuildConfig"}} {
+		add(x.what, most(x.kind), "")
+	}
+	for _, x := range []struct{ what, kind string }{{"pods_per_namespace", "Pod"}, {"services_per_namespace", "Service"}, {"deployments_per_namespace", "Deployment"}} {
+		most, in := 0, ""
+		for of, n := range s.most {
+			if of.kind == x.kind && of.space != "" && (n > most || n == most && of.space < in) {
+				most, in = n, of.space
+			}
+		}
+		add(x.what, most, in)
+	}
+	if quota, by := c.Quota(); t.EtcdBytes > 0 && quota < 0 {
+		t.Notes = append(t.Notes, "etcd has no quota ("+by+"): its database grows until the disk is full, and the load's bytes in etcd are not judged")
+	} else if t.EtcdBytes > 0 {
+		there := t.EtcdBytes
+		if c != nil {
+			there += c.EtcdBytes
+		}
+		t.Limits = append(t.Limits, Limit{BytesInEtcd, int(there), "", int(quota), there > quota, by})
+	}
+	if c != nil && c.Known && pods > 0 && c.Sees("nodes") {
+		all := pods + have("pods")
+		if c.Nodes > 0 {
+			t.PodsPerNode = float64(all) / float64(c.Nodes)
+			add("pods_per_node", (all+c.Nodes-1)/c.Nodes, "")
+		}
+		t.Limits = append(t.Limits, Limit{"pods that the nodes take", all, "", c.Room, all > c.Room, "status.allocatable of the nodes"})
+	}
+	return nil
+}
+
+// maximums are those of the version of OpenShift, or Kubernetes' own. by says for which
+// versions they are, where the one is not named in the catalogue.
+func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (int, bool), source, by string, err error) {
+	table, version, of := "kubernetes-maximums", "", "Kubernetes"
+	if c != nil && c.OpenShift != "" {
+		table, version, of = "openshift-maximums", c.OpenShift, "OpenShift "+c.OpenShift
+	}
+	e, err := sizing.Of(figures, table, version)
+	if err != nil {
+		return nil, "", "", fmt.Errorf("the maximums of %s: %w", of, err)
+	}
+	if version != "" && version != e.From && !strings.HasPrefix(version, e.From+".") {
+		by = of + " is judged by the maximums of " + e.Words()
+	}
+	var from []string
+	for _, s := range e.Sources {
+		from = append(from, s.Document+" "+s.Section)
+	}
+	return func(what string) (int, bool) {
+		row, err := e.Row(what)
+		if err != nil {
+			return 0, false
+		}
+		n, ok := row.Cells["maximum"].(float64)
+		return int(n), ok
+	}, strings.Join(from, "; "), by, nil
+}
+
+// Over are the limits that are passed.
+func (t *Tally) Over() []Limit {
+	var over []Limit
+	for _, l := range t.Limits {
+		if l.Over {
+			over = append(over, l)
+		}
+	}
+	return over
+}

@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	letters        = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	templateDigits = "0123456789"
+	symbols        = "~!@#$%^&*()-_+={}[]\\|<,>.?/\"';:`"
+)
+
+// classes are the abbreviations within brackets.
+var classes = map[byte]string{
+	'w': letters + templateDigits + "_", 'd': templateDigits, 'a': letters + templateDigits, 'A': symbols,
+}
+
+// expression is a text with generators in it: admin[0-9]{2}[A-Z]{2}.
+type expression []part
+
+// part is a text, or so many characters out of a set.
+type part struct {
+	text  string
+	set   string
+	count int
+}
+
+// generatorForm is a set of characters and how many of them, 1 to 255.
+var generatorForm = regexp.MustCompile(`\[([a-zA-Z0-9\-\\]+)\]\{([0-9]+)\}`)
+
+func parseExpression(text string) (expression, error) {
+	var e expression
+	for text != "" {
+		at := generatorForm.FindStringSubmatchIndex(text)
+		if at == nil {
+			return append(e, part{text: text}), nil
+		}
+		if at[0] > 0 {
+			e = append(e, part{text: text[:at[0]]})
+		}
+		set, err := characters(text[at[2]:at[3]])
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.Atoi(text[at[4]:at[5]])
+		if err != nil || n < 1 || n > 255 {
+			return nil, fmt.Errorf("%s: want 1 to 255 characters", text[at[0]:at[1]])
+		}
+		e = append(e, part{set: set, count: n})
+		text = text[at[1]:]
+	}
+	return e, nil
+}
+
+// characters are those of a set as a-z0-9 or \w, each once.
+func characters(set string) (string, error) {
+	var all strings.Builder
+	add := func(chars string) {
+		for i := range len(chars) {
+			if !strings.Contains(all.String(), chars[i:i+1]) {
+				all.WriteByte(chars[i])
+			}
+		}
+	}
+	for i := 0; i < len(set); i++ {
+		switch {
+		case set[i] == '\\':
+			if i++; i == len(set) || classes[set[i]] == "" {
+				return "", fmt.Errorf("[%s]: want \\w, \\d, \\a or \\A behind a backslash", set)
+			}
+			add(classes[set[i]])
+		case i+2 < len(set) && set[i+1] == '-':
+			from, to := set[i], set[i+2]
+			if kind(from) == 0 || kind(from) != kind(to) || from > to {
+				return "", fmt.Errorf("[%s]: %s is no range, as a-z, A-Z or 0-9 are", set, set[i:i+3])
+			}
+			for c := from; c <= to; c++ {
+				add(string(c))
+			}
+			i += 2
+		default:
+			add(set[i : i+1])
+		}
+	}
+	return all.String(), nil
+}
+
+// kind is the sort of a character that ranges are of; 0 for others.
+func kind(c byte) byte {
+	switch {
+	case c >= 'a' && c <= 'z':
+		return 'a'
+	case c >= 'A' && c <= 'Z':
+		return 'A'
+	case c >= '0' && c <= '9':
+		return '0'
+	}
+	return 0
+}
+
+// generate makes a text; number gives 64 random bits.
+func (e expression) generate(number func() uint64) string {
+	var out strings.Builder
+	for _, p := range e {
+		out.WriteString(p.text)
+		for range p.count {
+			out.WriteByte(p.set[number()%uint64(len(p.set))])
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,123 @@
+// barrier is the server of Cluster Loader's sync: pods that ask it for /start are
+// answered when as many as are expected have asked, and it is done when as many have asked
+// for /stop.
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Server is one barrier.
+type Server struct {
+	want int
+	http *http.Server
+
+	mu             sync.Mutex
+	starts, stops  int
+	open, finished chan struct{}
+}
+
+// Listen listens on an address ("" for all) and port. Who asks is kept waiting until
+// Expect says for how many to wait, and those have asked: so the server listens before
+// there are pods.
+func Listen(address string, port int) (*Server, error) {
+	s := &Server{want: -1, open: make(chan struct{}), finished: make(chan struct{})}
+	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("the server of sync: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/start", s.start)
+	mux.HandleFunc("/stop", s.stop)
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
+	go func() { _ = s.http.Serve(l) }()
+	return s, nil
+}
+
+// Expect says how many pods there are. It is called once.
+func (s *Server) Expect(pods int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.want = pods
+	s.passed()
+}
+
+// passed opens what enough have asked for.
+func (s *Server) passed() {
+	for _, x := range []struct {
+		have int
+		gate chan struct{}
+	}{{s.starts, s.open}, {s.stops, s.finished}} {
+		if s.want < 0 || x.have < s.want {
+			continue
+		}
+		select {
+		case <-x.gate:
+		default:
+			close(x.gate)
+		}
+	}
+}
+
+func (s *Server) start(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.starts++
+	s.passed()
+	s.mu.Unlock()
+	select {
+	case <-s.open:
+		fmt.Fprintln(w, "start")
+	case <-r.Context().Done():
+		// Who gives up will ask again, and counts once.
+		s.mu.Lock()
+		select {
+		case <-s.open:
+		default:
+			s.starts--
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (s *Server) stop(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	s.stops++
+	s.passed()
+	s.mu.Unlock()
+	fmt.Fprintln(w, "stop")
+}
+
+// Wait waits until all have started and stopped.
+func (s *Server) Wait(ctx context.Context, within time.Duration) error {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-s.finished:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return fmt.Errorf("after %s %d of %d pods have asked for /start, %d for /stop", within, s.starts, s.want, s.stops)
+	}
+}
+
+// Close ends it.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	return err
+}

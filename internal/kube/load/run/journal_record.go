@@ -1,0 +1,148 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A line of the journal is the checksum (CRC-32, IEEE) of what follows in eight hexadecimal
+// digits, a space, one letter, and what belongs to it:
+//
+//	h JSON          the header, on the first line
+//	r N             objects before N may have been asked for
+//	c I UID         object I was made by this run
+//	x I UID         object I was there already, and is used (a namespace)
+//	f I "TEXT"      object I could not be made
+//	n I "TEXT"      object I could not be made, and each request for it was refused
+//	d I             object I, made by this run, has been deleted, or is no longer there
+//	k I "TEXT"      object I, made by this run, is kept by the undo, which says why
+//	a I             action I of the plan has been done
+//	m WORD TIME     a phase has begun
+const (
+	letterHeader   = 'h'
+	letterReserved = 'r'
+	letterCreated  = 'c'
+	letterReused   = 'x'
+	letterFailed   = 'f'
+	letterRefused  = 'n'
+	letterGone     = 'd'
+	letterKept     = 'k'
+	letterActed    = 'a'
+	letterPhase    = 'm'
+)
+
+func appendLine(dst []byte, letter byte, rest string) []byte {
+	at := len(dst)
+	dst = append(dst, "00000000 "...)
+	dst = append(dst, letter, ' ')
+	dst = append(dst, rest...)
+	sum := crc32.ChecksumIEEE(dst[at+9:])
+	copy(dst[at:], fmt.Sprintf("%08x", sum))
+	return append(dst, '\n')
+}
+
+// parse reads a journal. whole is how many bytes of it are whole lines: what a crash has
+// cut off at the end is none, and anything wrong before the last line is an error.
+func parse(text []byte) (s *State, whole int, err error) {
+	s = &State{}
+	for line := 1; len(text) > whole; line++ {
+		rest := text[whole:]
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			return s, whole, nil // the last one, cut off
+		}
+		if err := s.line(rest[:end], line); err != nil {
+			if len(bytes.TrimRight(rest[end+1:], "\x00")) == 0 {
+				return s, whole, nil // after a power cut the end may be anything
+			}
+			return nil, 0, fmt.Errorf("line %d: %w", line, err)
+		}
+		whole += end + 1
+	}
+	return s, whole, nil
+}
+
+func (s *State) line(text []byte, number int) error {
+	if len(text) < 11 || text[8] != ' ' || text[10] != ' ' {
+		return fmt.Errorf("it is no record")
+	}
+	if string(text[:8]) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(text[9:])) {
+		return fmt.Errorf("its checksum is wrong")
+	}
+	letter, rest := text[9], string(text[11:])
+	if letter == letterHeader != (number == 1) {
+		return fmt.Errorf("a header has to be the first line, and nothing else")
+	}
+	word, value, _ := strings.Cut(rest, " ")
+	switch letter {
+	case letterHeader:
+		if err := json.Unmarshal([]byte(rest), &s.Header); err != nil {
+			return err
+		}
+		if s.Header.Version != version {
+			return fmt.Errorf("it is of version %d, and this program writes %d", s.Header.Version, version)
+		}
+		if s.Header.Objects < 0 || s.Header.Objects > maxObjects {
+			return fmt.Errorf("it has %d objects", s.Header.Objects)
+		}
+		s.Objects = make([]Object, s.Header.Objects)
+		return nil
+	case letterPhase:
+		at, err := time.Parse(time.RFC3339Nano, value)
+		if err != nil {
+			return err
+		}
+		if s.Phase, s.PhaseAt = Phase(word), at; s.Phase == Running {
+			// What was refused may be asked for again, and that be cut off.
+			for i := range s.Objects {
+				s.Objects[i].Refused = false
+			}
+		}
+		return nil
+	}
+	n, err := strconv.Atoi(word)
+	if letter == letterActed {
+		if err != nil || n < 0 || n > maxObjects {
+			return fmt.Errorf("%q is not an action of the run", word)
+		}
+		if s.Acted == nil {
+			s.Acted = map[int]bool{}
+		}
+		s.Acted[n] = true
+		return nil
+	}
+	if err != nil || n < 0 || n > len(s.Objects) || letter != letterReserved && n == len(s.Objects) {
+		return fmt.Errorf("%q is no object of the run", word)
+	}
+	if letter == letterReserved {
+		s.Reserved = max(s.Reserved, n)
+		return nil
+	}
+	o := &s.Objects[n]
+	switch letter {
+	case letterCreated:
+		o.Was, o.UID = Created, value
+	case letterReused:
+		o.Was, o.UID = Reused, value
+	case letterGone:
+		o.Was = Gone
+	case letterFailed, letterRefused, letterKept:
+		why, err := strconv.Unquote(value)
+		if err != nil {
+			return err
+		}
+		if o.Why = why; letter == letterKept {
+			o.Was = JournalKept
+		} else {
+			o.Was, o.Refused = Failed, letter == letterRefused
+		}
+	default:
+		return fmt.Errorf("%q is no letter of a record", letter)
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestList: a directory that is no run of fettle's is not listed, a run that cannot be
+// read is, with why.
+func TestList(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	id := NewID(time.Date(2026, 2, 3, 4, 5, 6, 7e6, time.UTC))
+	for _, name := range []string{"1", "4711", "self", "sys", "2026-02-03", "20260203-040506", id} {
+		if err := os.Mkdir(filepath.Join(s.Dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := s.List()
+	if err != nil || len(all) != 1 || all[0].ID != id || all[0].Err == nil {
+		t.Errorf("%v %+v", err, all)
+	}
+}
+
+// TestDamaged: a run whose load cannot be read says why, and by what it is found in the
+// cluster.
+func TestDamaged(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	id := NewID(time.Date(2026, 2, 3, 4, 5, 6, 7e6, time.UTC))
+	if _, err := s.Load(id); err == nil || err.Error() != "there is no run "+id+" in "+s.Dir {
+		t.Errorf("no such run: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(s.Dir, id), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want := func(why string) {
+		t.Helper()
+		_, err := s.Load(id)
+		if err == nil || !strings.HasPrefix(err.Error(), filepath.Join(s.Dir, id, loadFile)+" is damaged: "+why+": ") || !strings.HasSuffix(err.Error(), "fettle.dev/load-run="+id) {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
+	want("it is gone")
+	for text, why := range map[string]string{"": "unexpected end of JSON input", `{"load": `: "unexpected end of JSON input", "{}": "it holds no load"} {
+		if err := os.WriteFile(filepath.Join(s.Dir, id, loadFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want(why)
+	}
+	// One that is too large is not read.
+	if err := os.Truncate(filepath.Join(s.Dir, id, loadFile), maxLoad+1); err != nil {
+		t.Fatal(err)
+	}
+	want("it is larger than 256 MiB")
+}

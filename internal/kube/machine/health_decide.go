@@ -1,0 +1,317 @@
+package machine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+// Input is all that a decision is made of.
+type Input struct {
+	Now      time.Time
+	Check    *HealthCheck
+	Machines []Machine
+	// Nodes are all of the cluster.
+	Nodes []core.Node
+	// Checks are all MachineHealthChecks of the cluster, this one included.
+	Checks []HealthCheck
+	// Others are controllers of another kind that look after nodes.
+	Others []Other
+	// Pauses are what remediation waits for, each as a sentence: a roll-out of the
+	// kubelet's settings, a scale, an upgrade of the cluster.
+	Pauses []string
+	// ReportOnly names the controller that has the checks, so that nothing is done here;
+	// "" for none.
+	ReportOnly string
+	// Adopt acts on machines though Others look after their nodes; they are named all
+	// the same.
+	Adopt bool
+	// ControlPlane allows that machines of the control plane are remediated.
+	ControlPlane bool
+	// External is when machine.ExternalAnnotation was first seen on a machine, by its UID.
+	External map[types.UID]time.Time
+
+	known *known
+}
+
+// Other is a controller that remediates nodes itself.
+type Other struct {
+	// Who is its kind and name: NodeHealthCheck workers.
+	Who string
+	// Selects says which nodes it looks after.
+	Selects func(*core.Node) bool
+}
+
+// Skipped is a machine that is unhealthy and left alone. Reason is one of those of
+// Refused.
+type Skipped struct{ Machine, Reason, Why string }
+
+// Decision is what a check makes of its machines.
+type Decision struct {
+	// Machines are those that the check selects, by name.
+	Machines []Judged
+	// Expected is how many these are, Healthy how many are healthy, and Unhealthy the
+	// rest: pending and leaving ones count too.
+	Expected, Healthy, Unhealthy int
+	// Allowed is how many more may become unhealthy before remediation closes.
+	Allowed int
+	Limit   Limit
+	// Sentence is the arithmetic of the limit.
+	Sentence string
+	// Waits are the reasons for which nothing is remediated, though the limit allows it;
+	// empty if there is none.
+	Waits []string
+	// ReportOnly names the controller because of which nothing is done; "" for none.
+	ReportOnly string
+	// Leaving are machines that are on their way: being deleted, or remediated by the
+	// bare-metal provider.
+	Leaving []Judged
+	// Remediate is the machine to be made anew now, the one that has been ill the
+	// longest; empty if there is none.
+	Remediate []Judged
+	// Queued are those whose turn comes later.
+	Queued []Judged
+	// Skipped are unhealthy ones that are left alone.
+	Skipped []Skipped
+	// Overlaps are machines that other checks select as well, as sentences.
+	Overlaps []string
+	// Next is when the check has to be made again though nothing changes; zero for never.
+	Next time.Time
+
+	// behind says that it waits for a machine of another check, and for nothing else.
+	behind bool
+}
+
+// known is what the decisions about all checks have in common.
+type known struct {
+	nodes map[string]*core.Node
+	// checks are those that can be read.
+	checks []readable
+}
+
+type readable struct {
+	namespace, name string
+	labels.Selector
+}
+
+func knownOf(nodes []core.Node, checks []HealthCheck) *known {
+	k := &known{nodes: make(map[string]*core.Node, len(nodes))}
+	for i := range nodes {
+		k.nodes[nodes[i].Name] = &nodes[i]
+	}
+	for i := range checks {
+		if s, err := meta.LabelSelectorAsSelector(&checks[i].Spec.Selector); err == nil && checks[i].Unread == "" {
+			k.checks = append(k.checks, readable{checks[i].Namespace, checks[i].Name, s})
+		}
+	}
+	return k
+}
+
+// Decide judges the machines of a check and says which one is to be made anew now, as
+// far as this check goes: Cluster decides about several. The error is of a check that
+// cannot be read.
+func Decide(in Input) (*Decision, error) {
+	if in.Check.Unread != "" {
+		return nil, fmt.Errorf("MachineHealthCheck %s: %s", in.Check.Name, in.Check.Unread)
+	}
+	selector, err := meta.LabelSelectorAsSelector(&in.Check.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("MachineHealthCheck %s: spec.selector: %w", in.Check.Name, err)
+	}
+	if in.known == nil {
+		in.known = knownOf(in.Nodes, in.Checks)
+	}
+	d := &Decision{ReportOnly: in.ReportOnly}
+	var ill []Judged
+	for i := range in.Machines {
+		m := &in.Machines[i]
+		if m.Namespace != in.Check.Namespace || !selector.Matches(labels.Set(m.Labels)) {
+			continue
+		}
+		j := Judge(in.Check, m, in.known.nodes[m.Node()], in.External[m.UID], in.Now)
+		d.Machines = append(d.Machines, j)
+		switch j.State {
+		case Healthy:
+			d.Healthy++
+		case Unhealthy:
+			ill = append(ill, j)
+		}
+		if !j.Due.IsZero() && (d.Next.IsZero() || j.Due.Before(d.Next)) {
+			d.Next = j.Due
+		}
+	}
+	slices.SortFunc(d.Machines, func(a, b Judged) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
+	d.Expected = len(d.Machines)
+	d.Unhealthy = d.Expected - d.Healthy
+	d.Limit = LimitOf(in.Check.Spec.MaxUnhealthy, d.Expected)
+	d.Allowed = max(d.Limit.Machines-d.Unhealthy, 0)
+	d.Sentence = d.Limit.Sentence(d.Unhealthy)
+	d.Overlaps = overlaps(in, d.Machines)
+	d.waits(in)
+	d.choose(in, ill)
+	return d, nil
+}
+
+// Stuck is how many machines have been leaving for too long.
+func (d *Decision) Stuck() (n int) {
+	for _, j := range d.Leaving {
+		if j.Stuck {
+			n++
+		}
+	}
+	return n
+}
+
+// waits collects why nothing is remediated for now.
+func (d *Decision) waits(in Input) {
+	if _, ok := in.Check.Annotations[PausedAnnotation]; ok {
+		d.Waits = append(d.Waits, "the check is paused ("+PausedAnnotation+")")
+	}
+	d.Waits = append(d.Waits, in.Pauses...)
+	if t := in.Check.Spec.RemediationTemplate; t != nil {
+		d.Waits = append(d.Waits, fmt.Sprintf("whoever reads %s %s remedies machines, by spec.remediationTemplate", t.Kind, t.Name))
+	}
+}
+
+// choose takes of the unhealthy machines those whose turn it is.
+func (d *Decision) choose(in Input, ill []Judged) {
+	slices.SortFunc(ill, func(a, b Judged) int {
+		// What has no time, such as a phase or a node that is gone, is as old as can be.
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Machine.Name, b.Machine.Name))
+	})
+	holds := 0
+	for _, j := range d.Machines {
+		if j.State == Leaving {
+			d.Leaving = append(d.Leaving, j)
+		}
+		if j.holds() {
+			holds++
+		}
+	}
+	for _, j := range ill {
+		if reason, why := in.leave(&j); why != "" {
+			d.Skipped = append(d.Skipped, Skipped{j.Machine.Name, reason, why})
+			continue
+		}
+		if d.ReportOnly != "" || len(d.Waits) > 0 || !d.Limit.Open(d.Unhealthy) || holds+len(d.Remediate) > 0 {
+			d.Queued = append(d.Queued, j)
+			continue
+		}
+		d.Remediate = append(d.Remediate, j)
+	}
+}
+
+// leave says why an unhealthy machine is left alone, or nothing.
+func (in *Input) leave(j *Judged) (reason, why string) {
+	m := j.Machine
+	if m.ControlPlane(j.Node) && !in.ControlPlane {
+		return ControlPlane, "it is one of the control plane, which is never remediated unless that is allowed"
+	}
+	if in.Check.Annotations[StrategyAnnotation] == StrategyExternal && m.Phase() != PhaseFailed {
+		return ExternalStrategy, fmt.Sprintf("its check has the %s %s, by which the bare-metal provider power-cycles its host; fettle does not ask it to, but kubectl -n %s annotate machines.machine.openshift.io %s %s= does", StrategyAnnotation, StrategyExternal, m.Namespace, m.Name, ExternalAnnotation)
+	}
+	if m.Controller() == "" {
+		return NoController, "no machine set or other controller owns it: nothing would make another one in its place"
+	}
+	if others := in.alsoBy(m); len(others) > 0 {
+		return AnotherCheck, "MachineHealthCheck " + strings.Join(others, ", ") + " selects it as well: the limit of neither would hold"
+	}
+	if j.Node != nil && !in.Adopt {
+		for _, o := range in.Others {
+			if o.Selects(j.Node) {
+				return AnotherRemedy, o.Who + " looks after its node " + j.Node.Name
+			}
+		}
+	}
+	return "", ""
+}
+
+// alsoBy names the other checks that select a machine.
+func (in *Input) alsoBy(m *Machine) (names []string) {
+	for _, c := range in.known.checks {
+		if c.namespace == m.Namespace && (c.name != in.Check.Name || c.namespace != in.Check.Namespace) && c.Matches(labels.Set(m.Labels)) {
+			names = append(names, c.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// overlaps are sentences on machines that others look after as well, healthy ones too.
+func overlaps(in Input, machines []Judged) (out []string) {
+	by := map[string][]string{}
+	add := func(who, machine string) { by[who] = append(by[who], machine) }
+	for _, j := range machines {
+		for _, name := range in.alsoBy(j.Machine) {
+			add("MachineHealthCheck "+name, j.Machine.Name)
+		}
+		if j.Node == nil {
+			continue
+		}
+		for _, o := range in.Others {
+			if o.Selects(j.Node) {
+				add(o.Who, j.Machine.Name)
+			}
+		}
+	}
+	for who, names := range by {
+		text := strings.Join(names[:min(len(names), shown)], ", ")
+		if more := len(names) - shown; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		out = append(out, who+" looks after "+text+" as well")
+	}
+	slices.Sort(out)
+	return out
+}
+
+// shown is how many machines of one sort are named.
+const shown = 5
+
+// Words are the decision in a few sentences, for a status: as long as nothing changes
+// they are the same.
+func (d *Decision) Words() []string {
+	out := []string{d.Sentence}
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if d.ReportOnly != "" {
+		add("nothing is remediated from here: %s", d.ReportOnly)
+	}
+	for _, w := range d.Waits {
+		add("nothing is remediated: %s", w)
+	}
+	some(len(d.Leaving), "on their way", add, func(i int) string {
+		return fmt.Sprintf("machine %s is on its way: %s", d.Leaving[i].Machine.Name, d.Leaving[i].Cause)
+	})
+	if slices.ContainsFunc(d.Leaving, func(j Judged) bool { return j.Stuck && j.holds() }) {
+		add("nothing else is remediated in the cluster before that has come to an end, or no check selects it any more")
+	}
+	for _, j := range d.Remediate {
+		add("machine %s is to be made anew: %s", j.Machine.Name, j.Cause)
+	}
+	if n := len(d.Queued); n > 0 && d.ReportOnly == "" && len(d.Waits) == 0 && d.Limit.Open(d.Unhealthy) {
+		add("%s more after that", text.Count(n, "machine"))
+	}
+	some(len(d.Skipped), "left alone", add, func(i int) string {
+		return fmt.Sprintf("machine %s is left alone: %s", d.Skipped[i].Machine, d.Skipped[i].Why)
+	})
+	return append(out, d.Overlaps...)
+}
+
+// some adds the first few of n sentences, and how many more there are.
+func some(n int, what string, add func(string, ...any), sentence func(int) string) {
+	for i := range min(n, shown) {
+		add("%s", sentence(i))
+	}
+	if n > shown {
+		add("%s more %s %s", text.Count(n-shown, "machine"), ifOne(n-shown, "is", "are"), what)
+	}
+}

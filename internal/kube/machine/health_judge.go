@@ -1,0 +1,192 @@
+// health says what a MachineHealthCheck makes of machines: who is unhealthy, who
+// will be and when, whether remediation is open, and which machines are to be made anew.
+// It sees values and does nothing: who acts is the operator, and by default nobody.
+
+package machine
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	core "k8s.io/api/core/v1"
+)
+
+// States of a machine.
+const (
+	// Healthy has joined, and no condition of the check holds.
+	Healthy = "healthy"
+	// Pending has not joined yet, or a condition holds that has not lasted long enough.
+	// It counts as unhealthy for the limit.
+	Pending = "pending"
+	// Unhealthy is to be made anew.
+	Unhealthy = "unhealthy"
+	// Leaving is being deleted, or the bare-metal provider works on it.
+	Leaving = "leaving"
+)
+
+// startupTimeout is nodeStartupTimeout where nothing is said.
+const startupTimeout = 10 * time.Minute
+
+// StuckAfter is how long the deletion or the external remediation of a machine may take
+// before it counts as stuck: as long as a drain that goes on and a provider that answers
+// take. A stuck deletion is reported, not worked around: what keeps a machine may be the
+// last copy of data. A stuck external remediation is reported too, and holds up no other
+// machine any more: the annotation may be a left-over.
+const StuckAfter = 30 * time.Minute
+
+// Judged is a machine and its state.
+type Judged struct {
+	Machine *Machine
+	Node    *core.Node
+	State   string
+	Why     string
+	// Cause is why, without what changes from one moment to the next.
+	Cause string
+	// Since is when what is wrong with it began; zero if it is not known.
+	Since time.Time
+	// Due is when a pending machine becomes unhealthy, and a leaving one stuck, if nothing
+	// changes; zero for others.
+	Due time.Time
+	// External reports whether the bare-metal provider works on it, by the annotation.
+	External bool
+	// Stuck reports whether it has been leaving for longer than StuckAfter.
+	Stuck bool
+}
+
+// holds reports whether no other machine is remediated before this one has left.
+func (j *Judged) holds() bool { return j.State == Leaving && !(j.External && j.Stuck) }
+
+// Judge applies a check to one machine. node is nil if there is none of the name that the
+// machine has. seen is when ExternalAnnotation was first seen on it; zero if it was not.
+// Source: openshift/machine-api-operator at 9511961, pkg/controller/machinehealthcheck,
+// needsRemediation and healthCheckTargets: healthy is only what has a node, is not being
+// deleted, has no pending condition and no ExternalAnnotation; phase Failed is unhealthy
+// whatever the annotation says.
+func Judge(c *HealthCheck, m *Machine, node *core.Node, seen, now time.Time) Judged {
+	j := judge(c, m, node, seen, now)
+	j.Cause = cmp.Or(j.Cause, j.Why)
+	return j
+}
+
+func judge(c *HealthCheck, m *Machine, node *core.Node, seen, now time.Time) Judged {
+	j := Judged{Machine: m, Node: node, State: Healthy}
+	if m.DeletionTimestamp != nil {
+		j.deleted(now)
+		return j
+	}
+	if m.Phase() == PhaseFailed {
+		j.State, j.Why = Unhealthy, "its phase is Failed"
+		return j
+	}
+	if _, ok := m.Annotations[ExternalAnnotation]; ok {
+		j.external(seen, now)
+		return j
+	}
+	if m.Node() == "" {
+		j.starting(c, now)
+		return j
+	}
+	if node == nil {
+		j.State, j.Why = Unhealthy, "its node "+m.Node()+" is no more"
+		return j
+	}
+	j.conditions(c, node, now)
+	return j
+}
+
+// deleted judges a machine that is being deleted.
+func (j *Judged) deleted(now time.Time) {
+	m := j.Machine
+	j.leaving("it is being deleted", m.DeletionTimestamp.Time, now,
+		fmt.Sprintf("kubectl -n %s describe machines.machine.openshift.io %s says what holds it up", m.Namespace, m.Name))
+}
+
+// external judges a machine on which the bare-metal provider works. seen is when its
+// annotation was first seen; the managed fields may know an earlier time. With neither it
+// is not known for how long, and the machine does not count as stuck.
+func (j *Judged) external(seen, now time.Time) {
+	m := j.Machine
+	if f := m.ExternalMark(); f != nil && (seen.IsZero() || f.Time.Time.Before(seen)) {
+		seen = f.Time.Time
+	}
+	j.External = true
+	j.leaving("the bare-metal provider is to power-cycle its host ("+ExternalAnnotation+")", seen, now,
+		fmt.Sprintf("if the provider is not at work on it, kubectl -n %s annotate machines.machine.openshift.io %s %s- removes the mark", m.Namespace, m.Name, ExternalAnnotation))
+}
+
+// leaving sets since when a machine leaves, and after StuckAfter what to do.
+func (j *Judged) leaving(what string, since, now time.Time, advice string) {
+	j.State, j.Why, j.Since = Leaving, what, since
+	if since.IsZero() {
+		return
+	}
+	j.Cause = what + " since " + since.UTC().Format(time.RFC3339)
+	end := since.Add(StuckAfter)
+	if !end.Before(now) {
+		j.Due = end.Add(time.Second)
+		return
+	}
+	j.Stuck = true
+	more := fmt.Sprintf(", for longer than %s: %s", StuckAfter, advice)
+	j.Why, j.Cause = j.Why+more, j.Cause+more
+}
+
+// starting judges a machine that has not joined.
+func (j *Judged) starting(c *HealthCheck, now time.Time) {
+	timeout := startupTimeout
+	if t := c.Spec.NodeStartupTimeout; t != nil {
+		timeout = t.Duration
+	}
+	// OpenShift's controller waits without end for a machine that has no lastUpdated.
+	j.Since = j.Machine.CreationTimestamp.Time
+	if t := j.Machine.Status.LastUpdated; t != nil {
+		j.Since = t.Time
+	}
+	if timeout == 0 {
+		// Never unhealthy, and not healthy either: it counts against maxUnhealthy.
+		j.State, j.Why = Pending, "it has no node, and no time limit for that (nodeStartupTimeout 0)"
+		return
+	}
+	j.over(timeout, now, "it has no node", "nodeStartupTimeout")
+}
+
+// over makes it unhealthy if what began lasts longer than the timeout, else pending.
+func (j *Judged) over(timeout time.Duration, now time.Time, what, name string) {
+	end := j.Since.Add(timeout)
+	lasts := now.Sub(j.Since).Truncate(time.Second)
+	if end.Before(now) {
+		j.State, j.Why = Unhealthy, fmt.Sprintf("%s for %s, longer than %s %s", what, lasts, name, timeout)
+		j.Cause = fmt.Sprintf("%s for longer than %s %s", what, name, timeout)
+		return
+	}
+	j.State, j.Why = Pending, fmt.Sprintf("%s for %s, of %s %s", what, lasts, name, timeout)
+	j.Due = end.Add(time.Second)
+	j.Cause = fmt.Sprintf("%s; unhealthy at %s", what, end.UTC().Format(time.RFC3339))
+}
+
+// conditions judges a node by the conditions of the check: unhealthy by the first that
+// has lasted too long, else pending until the first that will have.
+func (j *Judged) conditions(c *HealthCheck, node *core.Node, now time.Time) {
+	var soonest *Judged
+	for _, u := range c.Spec.UnhealthyConditions {
+		for _, has := range node.Status.Conditions {
+			if has.Type != u.Type || has.Status != u.Status {
+				continue
+			}
+			x := *j
+			x.Since = has.LastTransitionTime.Time
+			x.over(u.Timeout.Duration, now, fmt.Sprintf("node %s is %s=%s", node.Name, has.Type, has.Status), "the timeout")
+			if x.State == Unhealthy {
+				*j = x
+				return
+			}
+			if soonest == nil || x.Due.Before(soonest.Due) {
+				soonest = &x
+			}
+		}
+	}
+	if soonest != nil {
+		*j = *soonest
+	}
+}

@@ -1,0 +1,106 @@
+package machine
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Conditions of a check. The first is that of OpenShift's controller, with its reason;
+// the second is fettle's own.
+const (
+	// RemediationAllowed says whether maxUnhealthy allows it, with the arithmetic.
+	RemediationAllowed = "RemediationAllowed"
+	// Remediating says whether a machine is being made anew, and if not, why not.
+	Remediating = "Remediating"
+)
+
+// Reasons of these conditions.
+const (
+	TooManyUnhealthy = "TooManyUnhealthy"
+	WithinLimit      = "WithinLimit"
+	OtherController  = "OtherController"
+	Waiting          = "Waiting"
+	InProgress       = "InProgress"
+	Stuck            = "Stuck"
+	LeftAlone        = "LeftAlone"
+	NothingToDo      = "NothingToDo"
+	BadCheck         = "BadCheck"
+)
+
+// maxMessage bounds the message of a condition, in bytes.
+const maxMessage = 4 << 10
+
+// Status is what a check is to say, made of what it says now. Where another controller
+// has the check, only the condition that names it is fettle's to write. As long as the
+// decision is the same, so is the status.
+func (d *Decision) Status(has HealthCheckStatus, now time.Time) HealthCheckStatus {
+	want := has.DeepCopy()
+	c := Condition{Type: Remediating, Status: core.ConditionFalse, Severity: "Info", Message: strings.Join(d.Words()[1:], ". ")}
+	switch {
+	case d.ReportOnly != "":
+		c.Reason = OtherController
+	case d.Limit.Unread():
+		c.Reason, c.Severity = BadCheck, "Error"
+		c.Message = strings.Join(d.Words(), ". ")
+	case !d.Limit.Open(d.Unhealthy):
+		c.Reason, c.Severity = TooManyUnhealthy, "Warning"
+	case len(d.Waits) > 0:
+		c.Reason = Waiting
+	case d.Stuck() > 0 && len(d.Remediate) == 0:
+		c.Reason, c.Severity = Stuck, "Warning"
+	case len(d.Remediate)+len(d.Leaving) > 0:
+		c.Status, c.Reason, c.Severity = core.ConditionTrue, InProgress, ""
+	case len(d.Skipped) > 0:
+		c.Reason, c.Severity = LeftAlone, "Warning"
+	default:
+		c.Reason = NothingToDo
+	}
+	if want.RemediationsAllowed == nil {
+		want.RemediationsAllowed = new(int32) // a status has to have it
+	}
+	if d.ReportOnly == "" {
+		left := int32(d.Allowed)
+		want.ExpectedMachines, want.CurrentHealthy, want.RemediationsAllowed = &d.Expected, &d.Healthy, &left
+		allowed := Condition{Type: RemediationAllowed, Status: core.ConditionTrue, Reason: WithinLimit, Message: d.Sentence}
+		if !d.Limit.Open(d.Unhealthy) {
+			allowed.Status, allowed.Reason, allowed.Severity = core.ConditionFalse, TooManyUnhealthy, "Warning"
+		}
+		if d.Limit.Unread() {
+			allowed.Reason, allowed.Severity = BadCheck, "Error"
+		}
+		want.Conditions = set(want.Conditions, allowed, now)
+	}
+	want.Conditions = set(want.Conditions, c, now)
+	return want
+}
+
+// Unreadable is the status of a check that cannot be read.
+func Unreadable(has HealthCheckStatus, err error, now time.Time) HealthCheckStatus {
+	want := has.DeepCopy()
+	if want.RemediationsAllowed == nil {
+		want.RemediationsAllowed = new(int32)
+	}
+	want.Conditions = set(want.Conditions, Condition{Type: Remediating, Status: core.ConditionFalse, Severity: "Error", Reason: BadCheck, Message: err.Error()}, now)
+	return want
+}
+
+// set puts a condition among others. Its time is that of the last change of its status.
+func set(all []Condition, c Condition, now time.Time) []Condition {
+	if len(c.Message) > maxMessage {
+		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + "..."
+	}
+	c.LastTransitionTime = meta.NewTime(now.Truncate(time.Second))
+	i := slices.IndexFunc(all, func(o Condition) bool { return o.Type == c.Type })
+	if i < 0 {
+		return append(all, c)
+	}
+	if all[i].Status == c.Status {
+		c.LastTransitionTime = all[i].LastTransitionTime
+	}
+	all[i] = c
+	return all
+}

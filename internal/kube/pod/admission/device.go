@@ -1,0 +1,264 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+// deviceManager is the device manager of a kubelet that has started.
+type deviceManager struct {
+	resources map[string]*deviceResource
+	nodes     []int // of the machine
+	// onlyNodes: hints name only the NUMA nodes that have devices of the resource.
+	onlyNodes bool
+}
+
+// deviceResource are the devices of a resource. Devices of one class are on the same
+// NUMA nodes, so that it does not matter which of them a container gets.
+type deviceResource struct {
+	name    string
+	devices []Device
+	class   map[string]Mask // of each device; 0 for those that belong to no node
+	aligned bool            // some device belongs to a NUMA node
+}
+
+func newDeviceManager(in *Input) (*deviceManager, error) {
+	m := &deviceManager{resources: map[string]*deviceResource{}, nodes: in.Node.nodeIDs(), onlyNodes: in.Settings.Release.orNewest() >= nodesWithDevices}
+	for _, r := range in.Devices {
+		if m.resources[r.Name] != nil || !isExtended(r.Name) {
+			return nil, fmt.Errorf("devices: %q is there twice, or is no name such as example.com/nic", r.Name)
+		}
+		d := &deviceResource{name: r.Name, devices: slices.Clone(r.Devices), class: map[string]Mask{}}
+		slices.SortFunc(d.devices, func(a, b Device) int { return strings.Compare(a.ID, b.ID) })
+		for _, dev := range d.devices {
+			if _, twice := d.class[dev.ID]; twice || dev.ID == "" {
+				return nil, fmt.Errorf("devices: %s has no id for a device, or %q twice", r.Name, dev.ID)
+			}
+			var class Mask
+			for _, n := range dev.NUMA {
+				if n < 0 || n > 63 {
+					return nil, fmt.Errorf("devices: %s %s is on NUMA node %d, which no machine has", r.Name, dev.ID, n)
+				}
+				class |= maskOf(n)
+			}
+			d.class[dev.ID] = class
+			d.aligned = d.aligned || class != 0
+		}
+		m.resources[r.Name] = d
+	}
+	return m, nil
+}
+
+// deviceSet are devices by their id.
+type deviceSet map[string]bool
+
+func (s deviceSet) ids() []string { return sorted(s) }
+
+// with and without are sets of their own.
+
+func (s deviceSet) with(ids []string) deviceSet {
+	out := deviceSet{}
+	for id := range s {
+		out[id] = true
+	}
+	for _, id := range ids {
+		out[id] = true
+	}
+	return out
+}
+
+func (s deviceSet) without(ids []string) deviceSet {
+	out := s.with(nil)
+	for _, id := range ids {
+		delete(out, id)
+	}
+	return out
+}
+
+// free are the healthy devices that nobody has.
+func (d *deviceResource) free(taken deviceSet) []string {
+	var out []string
+	for _, dev := range d.devices {
+		if !dev.Unhealthy && !dev.Used && !taken[dev.ID] {
+			out = append(out, dev.ID)
+		}
+	}
+	return out
+}
+
+func (d *deviceResource) healthy() int {
+	n := 0
+	for _, dev := range d.devices {
+		if !dev.Unhealthy {
+			n++
+		}
+	}
+	return n
+}
+
+// wanted is what a list of limits asks of the device plug-ins.
+func (m *deviceManager) wanted(limits Resources) map[string]int {
+	out := map[string]int{}
+	for name, q := range limits {
+		if m.resources[name] != nil {
+			out[name] = int(q.Value())
+		}
+	}
+	return out
+}
+
+// answers are the hints of the device manager. For a pod as a whole, what its init
+// containers leave is not looked at.
+func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]deviceSet) []Answer {
+	var out []Answer
+	for _, name := range sorted(want) {
+		d, number := m.resources[name], want[name]
+		a := Answer{Provider: deviceProvider, Resource: name}
+		free := d.free(taken[name])
+		again := reuse[name].ids()
+		switch {
+		case !d.aligned:
+			a.Any, a.Why = true, "the device plug-in does not say on which NUMA nodes its devices are"
+		case len(free)+len(again) < number:
+			a.None, a.Why = true, fmt.Sprintf("%s wanted, and %d are free", text.Count(number, "device"), len(free)+len(again))
+		default:
+			d.hints(&a, m.nodesOf(d), free, again, number)
+		}
+		out = append(out, a)
+	}
+	if len(out) == 0 {
+		out = append(out, Answer{Provider: deviceProvider, Any: true, Why: "no resource of a device plug-in of the node is asked for"})
+	}
+	return out
+}
+
+// nodesOf lists the NUMA nodes of which the sets of a resource's hints are made.
+func (m *deviceManager) nodesOf(d *deviceResource) []int {
+	if !m.onlyNodes {
+		return m.nodes
+	}
+	var with Mask
+	for _, class := range d.class {
+		with |= class
+	}
+	var out []int
+	for _, n := range m.nodes {
+		if with.Has(n) {
+			out = append(out, n)
+		}
+	}
+	if len(out) == 0 {
+		return m.nodes
+	}
+	return out
+}
+
+// hints are the sets of NUMA nodes near which there are enough devices. Devices that
+// an init container had are to be used again, so that a set has to hold all of them.
+func (d *deviceResource) hints(a *Answer, nodes []int, free, again []string, number int) {
+	least := len(nodes)
+	subsets(nodes, func(set Mask) {
+		all, here := 0, 0
+		for _, dev := range d.devices {
+			if d.class[dev.ID]&set != 0 {
+				all++
+			}
+		}
+		if all >= number {
+			least = min(least, set.Count())
+		}
+		for _, id := range again {
+			switch class := d.class[id]; {
+			case class == 0:
+				continue
+			case class&set == 0:
+				return
+			}
+			here++
+		}
+		for _, id := range free {
+			if d.class[id]&set != 0 {
+				here++
+			}
+		}
+		if here >= number {
+			a.Hints = append(a.Hints, Hint{Nodes: set})
+		}
+	})
+	for i, h := range a.Hints {
+		a.Hints[i].Preferred = h.Nodes.Count() == least
+	}
+	a.None = len(a.Hints) == 0
+	near := map[string]int{}
+	for _, id := range free {
+		near[nodeText(d.class[id])]++
+	}
+	var words []string
+	for _, n := range sorted(near) {
+		words = append(words, fmt.Sprintf("%d on %s", near[n], n))
+	}
+	a.Why = fmt.Sprintf("%s wanted; free: %s", text.Count(number, "device"), strings.Join(words, ", "))
+	if len(again) > 0 {
+		a.Why += fmt.Sprintf("; an init container had %s, which are used again", strings.Join(again, ", "))
+	}
+}
+
+func nodeText(class Mask) string {
+	switch class.Count() {
+	case 0:
+		return "no node"
+	case 1:
+		return "node " + class.String()
+	}
+	return "nodes " + class.String()
+}
+
+// give allocates devices of a resource: first those that init containers had, then
+// those near the NUMA nodes of the hint, then others. Where there is a choice between
+// classes, pick makes it; certain says that it can only be these devices.
+func (m *deviceManager) give(name string, number int, taken, reuse deviceSet, hint Alignment, pick func(of []string, number int, class map[string]Mask) []string) (got []string, certain bool, err error) {
+	d := m.resources[name]
+	refuse := func(format string, args ...any) ([]string, bool, error) {
+		return nil, false, &refusal{ReasonUnexpected, fmt.Sprintf(format, args...)}
+	}
+	if d.healthy() == 0 {
+		return refuse("%s has no healthy devices", name)
+	}
+	if number == 0 {
+		return nil, true, nil
+	}
+	certain = true
+	take := func(of []string) bool {
+		n := min(number-len(got), len(of))
+		got = append(got, pick(of, n, d.class)...)
+		certain = certain && n == len(of)
+		return len(got) == number
+	}
+	if take(reuse.ids()) {
+		return got, certain, nil
+	}
+	free := d.free(taken)
+	if len(free) < number-len(got) {
+		return refuse("%s of %s wanted, and %d are free", text.Count(number-len(got), "device"), name, len(free))
+	}
+	var near, elsewhere, nowhere []string
+	for _, id := range free {
+		switch class := d.class[id]; {
+		case !d.aligned || hint.Any || class == 0:
+			nowhere = append(nowhere, id)
+		case class&hint.Nodes != 0:
+			near = append(near, id)
+		default:
+			elsewhere = append(elsewhere, id)
+		}
+	}
+	for _, list := range [][]string{near, elsewhere, nowhere} {
+		if take(list) {
+			break
+		}
+	}
+	return got, certain, nil
+}

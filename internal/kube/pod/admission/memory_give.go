@@ -1,0 +1,289 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+// memoryRequest is what is asked for in bytes, by resource.
+type memoryRequest map[string]uint64
+
+// memoryOf is what a container asks of the memory manager; an error where an amount is
+// no whole number of bytes.
+func memoryOf(c *Container) (memoryRequest, error) {
+	out := memoryRequest{}
+	for _, name := range c.Requests.names() {
+		if name != Memory && !isHugePages(name) {
+			continue
+		}
+		q := c.Requests[name]
+		bytes, ok := q.AsInt64()
+		if !ok {
+			return nil, fmt.Errorf("%s of container %s is %s, which is no whole number of bytes", name, c.Name, q.String())
+		}
+		out[name] = uint64(bytes)
+	}
+	return out, nil
+}
+
+// memoryOfPod is what a pod asks for at once. Only resources that a container asks for
+// which is no init container count.
+func (p *Pod) memoryOfPod() (memoryRequest, error) {
+	starting, sidecars, running := memoryRequest{}, memoryRequest{}, memoryRequest{}
+	for i := range p.Init {
+		asked, err := memoryOf(&p.Init[i])
+		if err != nil {
+			return nil, err
+		}
+		for name, bytes := range asked {
+			if p.Init[i].Sidecar {
+				sidecars[name] += bytes
+			} else {
+				starting[name] = max(starting[name], sidecars[name]+bytes)
+			}
+		}
+	}
+	for i := range p.Containers {
+		asked, err := memoryOf(&p.Containers[i])
+		if err != nil {
+			return nil, err
+		}
+		for name, bytes := range asked {
+			running[name] += bytes
+		}
+	}
+	for name := range running {
+		running[name] = max(running[name]+sidecars[name], starting[name])
+	}
+	return running, nil
+}
+
+// reusable is memory that init containers of the pod had, by nodes and resource.
+type reusable map[Mask]memoryRequest
+
+// missing is a resource of which some NUMA node has no account. The kubelet does not
+// expect that and falls over it.
+func (a memoryAccounts) missing(want memoryRequest) string {
+	for _, id := range a.ids() {
+		for _, name := range sorted(want) {
+			if a[id].Tables[name] == nil {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// hints are the sets of NUMA nodes that have room for all that is asked for.
+// They are the same for memory and every size of huge pages. A node that is used alone
+// cannot be used together with others, nor the reverse.
+func (a memoryAccounts) hints(want memoryRequest, reuse reusable) (hints []Hint, least int, held []string) {
+	ids, names := a.ids(), sorted(want)
+	least = len(ids)
+	tables := make([]*MemoryTable, 0, len(ids)*len(names)) // of each node, in the order of the names
+	for _, id := range ids {
+		for _, name := range names {
+			tables = append(tables, a[id].Tables[name])
+		}
+	}
+	conflicts := map[string]bool{}
+	// sums says whether what get tells of the nodes of a set is enough of everything.
+	sums := func(set Mask, get func(*MemoryTable) uint64, more memoryRequest) bool {
+		for j, name := range names {
+			var sum uint64
+			for i, id := range ids {
+				if set.Has(id) {
+					sum += get(tables[i*len(names)+j])
+				}
+			}
+			if sum+more[name] < want[name] {
+				return false
+			}
+		}
+		return true
+	}
+	subsets(ids, func(set Mask) {
+		if !sums(set, func(t *MemoryTable) uint64 { return t.AllocatableBytes }, nil) {
+			return
+		}
+		least = min(least, set.Count())
+		for _, id := range ids {
+			if !set.Has(id) || a.agrees(id, set) {
+				continue
+			}
+			if set.Count() <= least {
+				conflicts[a.conflict(id, set)] = true
+			}
+			return
+		}
+		if sums(set, func(t *MemoryTable) uint64 { return t.FreeBytes }, reuse[set]) {
+			hints = append(hints, Hint{Nodes: set})
+		}
+	})
+	for i, h := range hints {
+		hints[i].Preferred = h.Nodes.Count() == least
+	}
+	return hints, least, sorted(conflicts)
+}
+
+// agrees says that a node can be part of a set, as it is used already.
+func (a memoryAccounts) agrees(id int, set Mask) bool {
+	n := a[id]
+	if set.Count() == 1 {
+		return n.Group.Count() == 1
+	}
+	return n.Assignments == 0 || n.Group == set
+}
+
+// conflict says why a node cannot be part of a set.
+func (a memoryAccounts) conflict(id int, set Mask) string {
+	switch n := a[id]; {
+	case set.Count() == 1:
+		return fmt.Sprintf("node %d is used together with %s and not alone", id, n.Group)
+	case n.Group.Count() == 1:
+		return fmt.Sprintf("node %d is used alone and not together with others", id)
+	default:
+		return fmt.Sprintf("node %d is used together with %s and not in another group", id, n.Group)
+	}
+}
+
+// answers are the hints of the memory manager for a request. Where there is no room
+// anywhere it says nothing at all, and the allocation fails later: a quirk of the
+// kubelet that makes the reason an UnexpectedAdmissionError.
+func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
+	hints, least, held := a.hints(want, reuse)
+	words := map[string]string{}
+	for _, name := range sorted(want) {
+		var free []string
+		for _, id := range a.ids() {
+			free = append(free, fmt.Sprintf("%s on node %d", Bytes(a[id].Tables[name].FreeBytes), id))
+		}
+		words[name] = fmt.Sprintf("%s wanted; free: %s", Bytes(want[name]), strings.Join(free, ", "))
+	}
+	conflicts := ""
+	if len(held) > 0 {
+		conflicts = "; " + strings.Join(held, ", ")
+	}
+	var out []Answer
+	if len(hints) == 0 {
+		var all []string
+		for _, name := range sorted(want) {
+			all = append(all, name+": "+words[name])
+		}
+		return []Answer{{Provider: memoryProvider, Any: true, Why: "no set of NUMA nodes has room, of which the memory manager says nothing until it is to allocate: " + strings.Join(all, "; ") + conflicts}}
+	}
+	for _, name := range sorted(want) {
+		out = append(out, Answer{Provider: memoryProvider, Resource: name, Hints: hints,
+			Why: words[name] + conflicts + fmt.Sprintf("; with all that is asked for it would fit on %s of an empty machine", text.Count(least, "NUMA node"))})
+	}
+	return out
+}
+
+// give allocates what a container asks for on the nodes that the topology manager has
+// found, or on more if it does not fit there, by the rules of a release.
+func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment, r Release) ([]MemoryBlock, error) {
+	nodes, preferred := hint.Nodes, hint.Preferred
+	refuse := func(format string, args ...any) ([]MemoryBlock, error) {
+		return nil, &refusal{ReasonUnexpected, fmt.Sprintf(format, args...)}
+	}
+	var hints []Hint
+	var held []string
+	if hint.Any || !a.fits(want, nodes) {
+		hints, _, held = a.hints(want, reuse)
+	}
+	room := func() string {
+		if len(held) > 0 {
+			return " (" + strings.Join(held, ", ") + ")"
+		}
+		return ""
+	}
+	if hint.Any {
+		best, ok := bestHint(hints)
+		if !ok {
+			return refuse("no set of NUMA nodes has room for the memory%s", room())
+		}
+		if !best.Preferred && preferred {
+			return refuse("the memory needs more NUMA nodes (%s) than on an empty machine%s", best.Nodes, room())
+		}
+		nodes, preferred = best.Nodes, best.Preferred
+	}
+	if !a.fits(want, nodes) {
+		if hints == nil {
+			hints, _, held = a.hints(want, reuse)
+		}
+		best, ok := bestHint(slices.DeleteFunc(slices.Clone(hints), func(h Hint) bool { return h.Nodes&nodes != nodes }))
+		if !ok {
+			return refuse("the memory does not fit on NUMA nodes %s, nor on more of them%s", nodes, room())
+		}
+		if !best.Preferred && preferred {
+			return refuse("the memory does not fit on NUMA nodes %s, and needs %s%s", nodes, best.Nodes, room())
+		}
+		nodes = best.Nodes
+	}
+	for _, id := range nodes.Nodes() {
+		n := a[id]
+		if r >= groupsChecked && nodes.Count() > 1 && n.Assignments > 0 && n.Group != nodes {
+			return refuse("the memory would come from NUMA nodes %s, and %s", nodes, a.conflict(id, nodes))
+		}
+	}
+	var blocks []MemoryBlock
+	for _, name := range sorted(want) {
+		bytes := want[name]
+		blocks = append(blocks, MemoryBlock{Nodes: nodes, Resource: name, SizeBytes: bytes})
+		a.assign(MemoryBlock{Nodes: nodes, Resource: name, SizeBytes: bytes - min(bytes, reuse[nodes][name])})
+	}
+	return blocks, nil
+}
+
+// fits says that the free memory of a set of nodes is enough; what an init container
+// had does not count here.
+func (a memoryAccounts) fits(want memoryRequest, nodes Mask) bool {
+	for name, bytes := range want {
+		var free uint64
+		for _, id := range nodes.Nodes() {
+			free += a[id].Tables[name].FreeBytes
+		}
+		if free < bytes {
+			return false
+		}
+	}
+	return true
+}
+
+// bestHint is the preferred or else the narrowest of the hints.
+func bestHint(hints []Hint) (Hint, bool) {
+	if len(hints) == 0 {
+		return Hint{}, false
+	}
+	return slices.MinFunc(hints, func(x, y Hint) int {
+		switch {
+		case x.Preferred != y.Preferred && x.Preferred, x.Preferred == y.Preferred && x.Nodes.narrower(y.Nodes):
+			return -1
+		case x == y:
+			return 0
+		}
+		return 1
+	}), true
+}
+
+// after notes what an init container leaves to those that follow it, or what another
+// container has used of that.
+func (r reusable) after(isInit bool, blocks []MemoryBlock) {
+	for _, b := range blocks {
+		switch had := r[b.Nodes][b.Resource]; {
+		case isInit:
+			if r[b.Nodes] == nil {
+				r[b.Nodes] = memoryRequest{}
+			}
+			r[b.Nodes][b.Resource] = max(had, b.SizeBytes)
+		case had > 0:
+			r[b.Nodes][b.Resource] = had - min(had, b.SizeBytes)
+		}
+	}
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

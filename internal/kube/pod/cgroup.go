@@ -1,0 +1,252 @@
+// cgroup reads the processes of a node: in which control group each is, and on
+// which CPUs its threads may run.
+
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Process is one of them.
+type Process struct {
+	PID  int
+	Name string // its command's (comm)
+	// Kernel says that it is a thread of the kernel.
+	Kernel bool
+	// Group is the path of its control group in the hierarchy that has CPU sets.
+	Group string
+	// Threads are the CPUs that each thread may run on, by thread.
+	Threads map[int]unit.CPUSet
+}
+
+// Allowed are the CPUs that any thread of it may run on.
+func (p *Process) Allowed() unit.CPUSet {
+	var s unit.CPUSet
+	for _, cpus := range p.Threads {
+		s = s.Union(cpus)
+	}
+	return s
+}
+
+// kernelThread is PF_KTHREAD of the flags in /proc/PID/stat (include/linux/sched.h).
+const kernelThread = 0x00200000
+
+// Processes reads all of a node. One that ends meanwhile is left out.
+func Processes(files host.Files) ([]Process, error) {
+	entries, err := files.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var all []Process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid < 1 {
+			continue
+		}
+		p, err := cgroupProcess(files, pid)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Process) int { return a.PID - b.PID })
+	return all, nil
+}
+
+// gone is the error of a process that has ended.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
+
+func cgroupProcess(files host.Files, pid int) (Process, error) {
+	p := Process{PID: pid, Threads: map[int]unit.CPUSet{}}
+	dir := "/proc/" + strconv.Itoa(pid)
+	stat, err := files.ReadFile(dir + "/stat")
+	if err != nil {
+		return p, err
+	}
+	if p.Name, p.Kernel, err = parseStat(string(stat)); err != nil {
+		return p, fmt.Errorf("%s/stat: %w", dir, err)
+	}
+	groups, err := files.ReadFile(dir + "/cgroup")
+	if err != nil {
+		return p, err
+	}
+	p.Group = groupOf(string(groups))
+	tasks, err := files.ReadDir(dir + "/task")
+	if err != nil {
+		return p, err
+	}
+	for _, t := range tasks {
+		tid, err := strconv.Atoi(t.Name())
+		if err != nil {
+			continue
+		}
+		status, err := files.ReadFile(dir + "/task/" + t.Name() + "/status")
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return p, err
+		}
+		if p.Threads[tid], err = allowed(string(status)); err != nil {
+			return p, fmt.Errorf("%s/task/%d/status: %w", dir, tid, err)
+		}
+	}
+	if len(p.Threads) == 0 {
+		return p, &fs.PathError{Op: "read", Path: dir, Err: fs.ErrNotExist}
+	}
+	return p, nil
+}
+
+// parseStat reads the name and the flags of proc_pid_stat(5). The name is in parentheses
+// and may hold any others.
+func parseStat(text string) (name string, kernel bool, err error) {
+	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return "", false, fmt.Errorf("%.60q has no name in parentheses", text)
+	}
+	rest := strings.Fields(text[end+1:])
+	const flags = 6 // the ninth field, and the name is the second
+	if len(rest) <= flags {
+		return "", false, fmt.Errorf("%.60q is cut off", text)
+	}
+	bits, err := strconv.ParseUint(rest[flags], 10, 64)
+	if err != nil {
+		return "", false, fmt.Errorf("flags %.20q are no number", rest[flags])
+	}
+	return text[open+1 : end], bits&kernelThread != 0, nil
+}
+
+// groupOf picks of proc_pid_cgroup(5) the group of the hierarchy with CPU sets: that of
+// version 1, or where there is none the unified one.
+func groupOf(text string) string {
+	unified := ""
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		if slices.Contains(strings.Split(parts[1], ","), "cpuset") {
+			return parts[2]
+		}
+		if parts[0] == "0" && parts[1] == "" {
+			unified = parts[2]
+		}
+	}
+	return unified
+}
+
+// allowed reads Cpus_allowed_list of proc_pid_status(5).
+func allowed(text string) (unit.CPUSet, error) {
+	for line := range strings.Lines(text) {
+		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+			return unit.ParseCPUList(list)
+		}
+	}
+	return unit.CPUSet{}, errors.New("it has no Cpus_allowed_list")
+}
+
+// Hierarchy is where the control groups with CPU sets are mounted.
+type Hierarchy struct {
+	// Version is 1 or 2.
+	Version int
+	// Mount is the mount point, and Root the group that is mounted there.
+	Mount, Root string
+
+	files host.Files
+}
+
+// Find finds the hierarchy with CPU sets among the mounts of the node.
+func Find(files host.Files) (*Hierarchy, error) {
+	var last error
+	// The first process has the node's own mounts; it may be out of sight.
+	for _, table := range []string{"/proc/1/mountinfo", "/proc/self/mountinfo"} {
+		text, err := files.ReadFile(table)
+		if err != nil {
+			last = err
+			continue
+		}
+		for _, h := range hierarchies(string(text)) {
+			if _, err := files.Stat(h.Mount); err != nil {
+				last = err
+				continue
+			}
+			h.files = files
+			return &h, nil
+		}
+	}
+	if last == nil {
+		last = errors.New("no control groups with CPU sets are mounted")
+	}
+	return nil, last
+}
+
+// hierarchies reads proc_pid_mountinfo(5): those of version 1 with CPU sets first.
+func hierarchies(text string) []Hierarchy {
+	var one, two []Hierarchy
+	for line := range strings.Lines(text) {
+		mount, kind, ok := strings.Cut(line, " - ")
+		f, g := strings.Fields(mount), strings.Fields(kind)
+		if !ok || len(f) < 5 || len(g) < 3 {
+			continue
+		}
+		h := Hierarchy{Root: f[3], Mount: f[4]}
+		switch {
+		case g[0] == "cgroup" && slices.Contains(strings.Split(g[2], ","), "cpuset"):
+			h.Version = 1
+			one = append(one, h)
+		case g[0] == "cgroup2":
+			h.Version = 2
+			two = append(two, h)
+		}
+	}
+	return append(one, two...)
+}
+
+// CPUs are those of a control group, and the file that says so.
+func (h *Hierarchy) CPUs(group string) (cpus unit.CPUSet, file string, err error) {
+	inside, err := h.inside(group)
+	if err != nil {
+		return cpus, "", err
+	}
+	name := "cpuset.cpus"
+	if h.Version == 2 {
+		name = "cpuset.cpus.effective"
+	}
+	file = path.Join(h.Mount, inside, name)
+	text, err := h.files.ReadFile(file)
+	if err != nil {
+		return cpus, file, err
+	}
+	if cpus, err = unit.ParseCPUList(string(text)); err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return cpus, file, err
+}
+
+// inside is the path of a group below the mount.
+func (h *Hierarchy) inside(group string) (string, error) {
+	inside := group
+	if h.Root != "/" {
+		var ok bool
+		if inside, ok = strings.CutPrefix(group, h.Root); !ok || inside != "" && inside[0] != '/' {
+			return "", fmt.Errorf("control group %s is not below %s, which is what is mounted at %s", group, h.Root, h.Mount)
+		}
+	}
+	if slices.Contains(strings.Split(inside, "/"), "..") {
+		return "", fmt.Errorf("control group %s is outside of what is seen here: the process that looks is in a namespace of its own", group)
+	}
+	return inside, nil
+}

@@ -1,0 +1,170 @@
+package pod
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/kuberelease"
+)
+
+// Weights are the CPU weights of a pod's control groups.
+type Weights struct {
+	// Pod is that of the pod's own group and of the groups above it.
+	Pod []Weight
+	// Containers are those of its containers, by name.
+	Containers map[string]Weight
+	// Unread says why there are none; "" where there are.
+	Unread string
+}
+
+// WeightsDoc is what the CPU weights of a pod mean.
+type WeightsDoc struct {
+	Pod        WeightDoc   `json:"pod"`
+	Containers []WeightDoc `json:"containers"`
+	// Differ says that the pod's own group was written by another formula than those of its
+	// containers.
+	Differ bool `json:"formulas_differ"`
+	// SharePercent is how much of the node's CPU time the pod gets if every group wants all
+	// of it; Levels are how that comes about, from the pod up.
+	SharePercent float64    `json:"cpu_share_percent"`
+	Levels       []LevelDoc `json:"levels"`
+}
+
+// WeightDoc is the CPU weight of a control group.
+type WeightDoc struct {
+	Container string `json:"container,omitempty"`
+	Group     string `json:"cgroup"`
+	Weight    uint64 `json:"cpu_weight"`
+	// Shares are the CPU shares that its requests make.
+	Shares uint64 `json:"cpu_shares"`
+	// Formula is linear, curve, either (both give this weight) or neither.
+	Formula string `json:"formula"`
+	Linear  uint64 `json:"linear_weight"`
+	Curve   uint64 `json:"curve_weight"`
+	// SharePercent is its part of the CPU time of the group above it.
+	SharePercent float64 `json:"cpu_share_percent"`
+	// AskedPercent is the part by shares.
+	AskedPercent float64 `json:"asked_share_percent,omitempty"`
+}
+
+// LevelDoc is a control group among its siblings.
+type LevelDoc struct {
+	Group        string            `json:"cgroup"`
+	Weight       uint64            `json:"cpu_weight"`
+	Siblings     map[string]uint64 `json:"siblings"`
+	SharePercent float64           `json:"cpu_share_percent"`
+}
+
+// Formulas that are not one.
+const (
+	either  = "either"
+	neither = "neither"
+)
+
+// weights says by which formulas the weights of the pod were written, and what that means.
+func (j *judge) weights() {
+	const what = "CPU weight"
+	w := j.f.Weights
+	switch {
+	case j.f.Version != 2:
+		return
+	case w.Unread != "":
+		j.say("", what, Note, "it cannot be read: %s", w.Unread)
+		return
+	case len(w.Pod) == 0:
+		return
+	}
+	doc := &WeightsDoc{Pod: weightDoc("", w.Pod[0], j.f.Pod.CPUShares()), Containers: []WeightDoc{}, Levels: []LevelDoc{}}
+	share := 1.0
+	for i := range w.Pod {
+		level := &w.Pod[i]
+		share *= level.Share()
+		doc.Levels = append(doc.Levels, LevelDoc{level.Group, level.Weight, level.Siblings, percent(level.Share())})
+	}
+	doc.SharePercent = percent(share)
+	var asked uint64
+	for _, name := range slices.Sorted(maps.Keys(w.Containers)) {
+		c := weightDoc(name, w.Containers[name], j.f.Pod.ContainerCPUShares(name))
+		asked += c.Shares
+		doc.Differ = doc.Differ || differ(c.Formula, doc.Pod.Formula)
+		doc.Containers = append(doc.Containers, c)
+	}
+	j.doc.Weights = doc
+	j.say("", what, Note, "%s; if every group wants the CPUs, the pod gets %.3g %% of them (%s)", doc.Pod.says(), doc.SharePercent, levels(w.Pod))
+	for i := range doc.Containers {
+		c := &doc.Containers[i]
+		c.AskedPercent = percent(float64(c.Shares) / float64(asked))
+		text := c.says() + fmt.Sprintf("; %.3g %% of the pod's CPU time if all of its containers want it", c.SharePercent)
+		result := Note
+		if differ(c.Formula, doc.Pod.Formula) {
+			result = Warn
+			text += fmt.Sprintf(". The pod's own group, which the kubelet writes, is by the other formula (%s)", doc.Pod.Formula)
+			if len(doc.Containers) > 1 {
+				text += fmt.Sprintf(": by its requests the container would have %.3g %%", c.AskedPercent)
+			} else {
+				text += ", which makes no difference to a pod with one container"
+			}
+		}
+		j.say(c.Container, what, result, "%s", text)
+	}
+}
+
+func percent(part float64) float64 { return math.Round(part*1e4) / 100 }
+
+// differ reports whether two formulas are certainly not the same.
+func differ(a, b string) bool {
+	return a != b && a != either && b != either && a != neither && b != neither
+}
+
+func weightDoc(container string, w Weight, shares uint64) WeightDoc {
+	d := WeightDoc{
+		Container: container, Group: w.Group, Weight: w.Weight, Shares: shares, Formula: neither,
+		Linear: kuberelease.Linear.Weight(shares), Curve: kuberelease.Curve.Weight(shares), SharePercent: percent(w.Share()),
+	}
+	switch by := kuberelease.WrittenBy(shares, w.Weight); len(by) {
+	case 1:
+		d.Formula = string(by[0])
+	case 2:
+		d.Formula = either
+	}
+	return d
+}
+
+// says is the weight and its formula in words.
+func (d *WeightDoc) says() string {
+	text := fmt.Sprintf("%d for %d shares", d.Weight, d.Shares)
+	switch d.Formula {
+	case string(kuberelease.Linear):
+		return fmt.Sprintf("%s, by the linear formula (the curve gives %d)", text, d.Curve)
+	case string(kuberelease.Curve):
+		return fmt.Sprintf("%s, by the curve (the linear formula gives %d)", text, d.Linear)
+	case neither:
+		return fmt.Sprintf("%s, by neither formula (%d by the linear one, %d by the curve): the pod was resized, or another program has written it", text, d.Linear, d.Curve)
+	}
+	return text + ", by either formula"
+}
+
+// levels are the groups of a pod from the top, each with its weight among its siblings.
+func levels(all []Weight) string {
+	var out []string
+	for i := len(all) - 1; i >= 0; i-- {
+		w := &all[i]
+		name := w.Group[strings.LastIndexByte(w.Group, '/')+1:]
+		if i == 0 {
+			name = "the pod"
+		}
+		sum := w.Weight
+		for _, n := range w.Siblings {
+			sum += n
+		}
+		text := fmt.Sprintf("%s %d of %d", name, w.Weight, sum)
+		if system, ok := w.Siblings["system.slice"]; ok {
+			text += fmt.Sprintf(", system.slice %d", system)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,173 @@
+// recommend decides which profile each node of a cluster gets, from the
+// Tuned objects, the node's labels, the pods on it and the pools. It computes one
+// plain value for each node and one for each Tuned object, and asks nobody.
+//
+// The rules are those of OpenShift's Node Tuning Operator: recommend lists are
+// taken from the objects in order of their names, put in order by priority, and
+// the first rule that holds decides. What differs is in docs/150-kubernetes-tuned.md;
+// above all, a mistake in one object concerns the nodes that would get it, and no
+// others.
+
+package tuned
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Options are what the operator was told when it was started.
+type Options struct {
+	// PodLabels lets rules ask for labels of pods. Without it an item that does
+	// holds nowhere.
+	PodLabels bool
+	// Allow is what profiles may do beyond the boundary.
+	Allow Allow
+	// Builtin has the profiles that every node has without any object, as
+	// NAME/tuned.conf; nil for none.
+	Builtin fs.FS
+}
+
+// Pool is a set of nodes with a configuration of their own: a MachineConfigPool.
+type Pool struct {
+	Name string
+	// NodeSelector and MachineConfigSelector select nothing where they are nil or
+	// empty.
+	NodeSelector          *metav1.LabelSelector
+	MachineConfigSelector *metav1.LabelSelector
+}
+
+// RecommendedNode is a node of the cluster.
+type RecommendedNode struct {
+	Name   string
+	Labels map[string]string
+	// Pods are those on the node. Nobody looks at them without Options.PodLabels.
+	Pods []Pod
+}
+
+// Pod is a pod on a node; Name is namespace/name.
+type Pod struct {
+	Name   string
+	Labels map[string]string
+}
+
+// State says what became of a node.
+type State string
+
+// The states. None of them is an error.
+const (
+	Decided State = "decided"
+	// Held is a node for which a rule holds whose profile cannot be given. It
+	// keeps what it has: the next rule would be for other nodes.
+	Held State = "held"
+	// NoMatch is a node for which no rule holds. It gets no profile.
+	NoMatch State = "no-match"
+	// NotLinux is a node that says so in its label kubernetes.io/os.
+	NotLinux State = "not-linux"
+)
+
+// Decision is what was decided for a node, and why.
+type Decision struct {
+	Node  string `json:"node"`
+	State State  `json:"state"`
+	// Profile is the name that the rule gives; of a node that is held, the one
+	// that it would get.
+	Profile string `json:"profile,omitempty"`
+	// Rule is the one that decided; nil where none did.
+	Rule *Rule `json:"rule,omitempty"`
+	// Debug, Verbosity, ReapplySysctl and UdevSettleS are the rule's operand
+	// options.
+	Debug         bool      `json:"debug,omitempty"`
+	Verbosity     int       `json:"verbosity,omitempty"`
+	ReapplySysctl *bool     `json:"reapply_sysctl,omitempty"`
+	UdevSettleS   *int64    `json:"udev_settle_s,omitempty"`
+	Deferred      DeferMode `json:"deferred,omitempty"`
+	// Profiles are the names of the objects' profiles that the node needs, sorted:
+	// what Profile includes, and all there are where that is known only there.
+	Profiles []string `json:"profiles,omitempty"`
+	// Notes are what is to be said about the decision.
+	Notes []Note `json:"notes,omitempty"`
+}
+
+// By says what of a rule held.
+type By string
+
+// What of a rule can hold.
+const (
+	ByMatch    By = "match"
+	ByLabels   By = "machine-config-labels"
+	ByCatchAll By = "catch-all" // it asks for nothing
+)
+
+// Rule is a rule that decided.
+type Rule struct {
+	Object string `json:"object"`
+	// Index is its place in the object's recommend list, from 0.
+	Index int `json:"index"`
+	// Priority is nil where the rule has none.
+	Priority *uint64 `json:"priority"`
+	By       By      `json:"by"`
+	// Items are the match items that held, from the outermost to the innermost.
+	Items []Item `json:"items,omitempty"`
+	// Pools are those of the node that take the rule's machineConfigLabels.
+	Pools []string `json:"pools,omitempty"`
+}
+
+// Item is a match item that held.
+type Item struct {
+	Path  string `json:"path"` // "match[0].match[2]"
+	Type  string `json:"type"`
+	Label string `json:"label"`
+	Value string `json:"value"`         // that the node or the pod has
+	Pod   string `json:"pod,omitempty"` // whose label it is
+}
+
+func (i Item) String() string {
+	whose := "node"
+	if i.Type == PodLabel {
+		whose = "pod " + i.Pod
+	}
+	return fmt.Sprintf("%s: %s has %s=%q", i.Path, whose, i.Label, i.Value)
+}
+
+// where names a rule as kubectl would: Tuned ingress, recommend[0].
+func where(object string, index int) string {
+	return fmt.Sprintf("Tuned %s, recommend[%d]", object, index)
+}
+
+func priority(p *uint64) string {
+	if p == nil {
+		return "no priority"
+	}
+	return fmt.Sprintf("priority %d", *p)
+}
+
+func (r *Rule) String() string {
+	s := fmt.Sprintf("%s (%s)", where(r.Object, r.Index), priority(r.Priority))
+	switch r.By {
+	case ByCatchAll:
+		return s + ": holds on every node"
+	case ByLabels:
+		return s + ": machineConfigLabels of pool " + strings.Join(r.Pools, ", ")
+	}
+	var items []string
+	for _, i := range r.Items {
+		items = append(items, i.String())
+	}
+	return s + ": " + strings.Join(items, ", ")
+}
+
+// Why says in a sentence how a decision came about.
+func (d Decision) Why() string {
+	switch d.State {
+	case Decided:
+		return d.Rule.String()
+	case Held:
+		return fmt.Sprintf("the node keeps what it has: %s; by %s", d.Notes[0].Text, d.Rule)
+	case NotLinux:
+		return "the node is not Linux"
+	}
+	return "no rule of any Tuned object holds"
+}

@@ -1,0 +1,189 @@
+package tuned
+
+import (
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/profile"
+)
+
+// include is a name in include=.
+type include struct {
+	name string
+	// optional says that there need be no such profile.
+	optional bool
+	// choice is the entry of include= from which each node takes this name or another;
+	// "" for a name that every node includes.
+	choice string
+}
+
+// maxChoices caps the names that one entry of include= may stand for.
+const maxChoices = 64
+
+// includes are the names that an include= may stand for. Functions that choose
+// among texts stand for all of those; open says that there are others, whose
+// result only the node knows.
+func includes(value string) (names []include, open bool) {
+	add := func(text, choice string) {
+		for _, name := range profile.SplitList(text) {
+			plain, optional := strings.CutPrefix(strings.TrimSpace(name), "-")
+			if plain != "" {
+				names = append(names, include{plain, optional, choice})
+			}
+		}
+	}
+	for _, entry := range entries(value) {
+		texts, ok := choices(entry)
+		if !ok {
+			open = true
+			continue
+		}
+		choice := ""
+		if len(texts) > 1 {
+			choice = entry
+		}
+		for _, text := range texts {
+			add(text, choice)
+		}
+	}
+	return names, open
+}
+
+// certain are the names in an include= that are the same on every node.
+func certain(value string) (names []string) {
+	for _, entry := range entries(value) {
+		texts, ok := choices(entry)
+		if !ok || len(texts) != 1 {
+			continue
+		}
+		for _, name := range profile.SplitList(texts[0]) {
+			if plain := strings.TrimPrefix(strings.TrimSpace(name), "-"); plain != "" {
+				names = append(names, plain)
+			}
+		}
+	}
+	return names
+}
+
+// circle are the profiles by which one includes itself, from the first of them by name
+// back to it; nil if it does not. A profile that names itself means the one below it, and
+// so does a circle that comes to a name which is built in as well.
+func (p *catalogue) circle(name string) []string {
+	seen := map[string]bool{}
+	var follow func(path []string) []string
+	follow = func(path []string) []string {
+		t := p.texts[path[len(path)-1]]
+		if t == nil || t.blocked != nil { // what nobody gets leads nowhere
+			return nil
+		}
+		for _, next := range t.certain {
+			if _, builtin := p.builtin[next]; builtin {
+				continue
+			}
+			if next == name && len(path) > 1 {
+				return path
+			}
+			if seen[next] || next == name {
+				continue
+			}
+			seen[next] = true
+			if found := follow(append(path, next)); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	found := follow([]string{name})
+	if found == nil {
+		return nil
+	}
+	first := slices.Index(found, slices.Min(found))
+	return append(slices.Concat(found[first:], found[:first]), found[first])
+}
+
+// entries splits an include= at the separators that stand outside of references.
+func entries(value string) []string {
+	inside := make([]bool, len(value))
+	for _, r := range profile.References(value).Refs {
+		for i := range r.Text {
+			inside[r.Start+i] = true
+		}
+	}
+	var out []string
+	start := 0
+	for i := range value {
+		if (value[i] == ',' || value[i] == ';') && !inside[i] {
+			out = append(out, value[start:i])
+			start = i + 1
+		}
+	}
+	return append(out, value[start:])
+}
+
+// choices are the texts that a text may expand to; ok is false where that is not
+// known here.
+func choices(text string) (texts []string, ok bool) {
+	found := profile.References(text)
+	if len(found.Loose) > 0 {
+		return nil, false
+	}
+	texts, at := []string{""}, 0
+	for _, r := range found.Refs {
+		if r.Depth > 0 {
+			continue // part of another one
+		}
+		chosen, ok := chosenBy(r)
+		if !ok || len(texts)*len(chosen) > maxChoices {
+			return nil, false
+		}
+		texts = product(product(texts, []string{text[at:r.Start]}), chosen)
+		at = r.Start + len(r.Text)
+	}
+	return product(texts, []string{text[at:]}), true
+}
+
+func product(heads, tails []string) []string {
+	out := make([]string, 0, len(heads)*len(tails))
+	for _, h := range heads {
+		for _, t := range tails {
+			out = append(out, h+t)
+		}
+	}
+	return out
+}
+
+// chosenBy are the results that a call can have, for the functions whose results
+// are among their arguments.
+func chosenBy(r profile.Reference) (texts []string, ok bool) {
+	if !r.Call || r.Escaped {
+		return nil, false
+	}
+	var args []string
+	switch n := len(r.Args); {
+	case r.Name == "virt_check" && n == 2:
+		args = r.Args
+	case r.Name == "regex_search_ternary" && n == 4:
+		args = r.Args[2:]
+	case (r.Name == "cpuinfo_check" || r.Name == "lscpu_check") && n >= 2:
+		for i := 1; i < n; i += 2 {
+			args = append(args, r.Args[i])
+		}
+		if n%2 == 1 {
+			args = append(args, r.Args[n-1])
+		} else {
+			args = append(args, "") // nothing is found
+		}
+	default:
+		return nil, false
+	}
+	for _, arg := range args {
+		more, ok := choices(arg)
+		if !ok || len(texts)+len(more) > maxChoices {
+			return nil, false
+		}
+		for _, text := range more {
+			texts = append(texts, strings.ReplaceAll(text, `\:`, ":"))
+		}
+	}
+	return texts, true
+}

@@ -1,0 +1,273 @@
+package tuned
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/profile"
+)
+
+// recommendText is the one text that a profile's name stands for.
+type recommendText struct {
+	TunedProfile
+	// blocked says why no node can get it; nil if it can be given.
+	blocked  *Note
+	includes []include
+	open     bool
+	// certain are those that it includes on every node.
+	certain  []string
+	sections []profile.Section
+}
+
+// copyOf is a profile in an object.
+type copyOf struct {
+	object *Object
+	index  int
+	TunedProfile
+}
+
+func (c copyOf) note(reason Reason, line int, format string, args ...any) Note {
+	return Note{
+		Reason: reason, Object: c.object.Name, Path: fmt.Sprintf("spec.profile[%d]", c.index),
+		Profile: c.Name, Line: line, Text: fmt.Sprintf(format, args...),
+	}
+}
+
+// catalogue has all names that the objects give, and those that are built in.
+type catalogue struct {
+	texts   map[string]*recommendText
+	builtin map[string][]include
+	allow   Allow
+	read    []readCopy // in order of the profiles' names
+}
+
+// readCopy is a profile with what is in it.
+type readCopy struct {
+	copyOf
+	sections []profile.Section
+}
+
+// newCatalogue gives each name its text. copies are in order of the objects' names.
+func newCatalogue(copies []copyOf, o Options) *catalogue {
+	p := &catalogue{texts: map[string]*recommendText{}, builtin: builtinIncludes(o.Builtin), allow: o.Allow}
+	byName := map[string][]copyOf{}
+	for _, c := range copies {
+		byName[c.Name] = append(byName[c.Name], c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) { // the order of the notes
+		p.texts[name] = p.choose(byName[name])
+	}
+	for _, c := range copies {
+		if circle := p.circle(c.Name); circle != nil && p.texts[c.Name].Data == c.Data {
+			c.add(c.note(IncludeCircle, 0, "profiles include each other in a circle: %s", strings.Join(circle, " includes ")))
+		}
+	}
+	return p
+}
+
+// choose decides between the profiles of one name. That of the object default
+// holds, because the object is the operator's own: nobody takes its profiles away
+// by another object. Of others none is the right one. Whichever were taken, by
+// name or by age, an edit of one object would change nodes that have their
+// profile from another; so the nodes that would get it keep what they have.
+func (p *catalogue) choose(same []copyOf) *recommendText {
+	rivals := slices.DeleteFunc(slices.Clone(same), func(c copyOf) bool { return c.object.Name != DefaultName })
+	owned := len(rivals) > 0
+	if !owned {
+		rivals = same
+	}
+	holds := rivals[0]
+	conflict := slices.ContainsFunc(rivals, func(c copyOf) bool { return c.Data != holds.Data })
+	for _, c := range same {
+		switch rival := !owned || c.object.Name == DefaultName; {
+		case rival && conflict:
+			other := first(rivals, func(o copyOf) bool { return o.Data != c.Data })
+			c.add(c.note(DuplicateProfile, 0, "profile %s is in %s too, with another text: nodes that would get it keep what they have", c.Name, elsewhere(c, other)))
+		case !rival && c.Data != holds.Data:
+			c.add(c.note(DuplicateProfile, 0, "profile %s differs from that of Tuned %s, which holds", c.Name, DefaultName))
+		case !rival || len(rivals) > 1:
+			twin := first(rivals, func(o copyOf) bool { return o.object != c.object || o.index != c.index })
+			c.add(c.note(SameProfile, 0, "profile %s is in %s too, with the same text", c.Name, elsewhere(c, twin)))
+		}
+	}
+	t := &recommendText{TunedProfile: holds.TunedProfile}
+	for _, c := range same {
+		notes, sections := p.look(c)
+		for _, n := range notes {
+			c.add(n)
+		}
+		p.read = append(p.read, readCopy{c, sections})
+		if c.Data != holds.Data {
+			continue
+		}
+		if len(notes) > 0 && t.blocked == nil {
+			t.blocked = &notes[0]
+		}
+		t.sections = sections
+		for _, s := range sections {
+			if i := s.Line("include"); s.Name == "main" && i != nil {
+				t.includes, t.open = includes(i.Value)
+				t.certain = certain(i.Value)
+			}
+		}
+	}
+	if conflict {
+		n := holds.note(DuplicateProfile, 0, "different profiles are named %s, in Tuned %s", holds.Name, owners(rivals))
+		t.blocked = &n
+	}
+	return t
+}
+
+// first is the first of some copies that is so; there has to be one.
+func first(all []copyOf, is func(copyOf) bool) copyOf { return all[slices.IndexFunc(all, is)] }
+
+func (c copyOf) add(n Note) { c.object.Notes = append(c.object.Notes, n) }
+
+func elsewhere(c, other copyOf) string {
+	if c.object == other.object {
+		return fmt.Sprintf("this object (spec.profile[%d])", other.index)
+	}
+	return "Tuned " + other.object.Name
+}
+
+// owners are the objects of profiles, each once.
+func owners(all []copyOf) string {
+	var names []string
+	for _, c := range all {
+		if !slices.Contains(names, c.object.Name) {
+			names = append(names, c.object.Name)
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
+// look says what is wrong with a profile by itself.
+func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
+	if !validName(c.Name) {
+		return []Note{c.note(InvalidProfile, 0, "%q is no name of a profile: %v", c.Name, profile.ErrName)}, nil
+	}
+	sections, err := profile.Sections(c.Name, []byte(c.Data))
+	if err != nil {
+		var first *profile.Error
+		if !errors.As(err, &first) {
+			return []Note{c.note(UnreadableProfile, 0, "profile %s: %v", c.Name, err)}, nil
+		}
+		more := ""
+		if all := (profile.Errors)(nil); errors.As(err, &all) {
+			more = fmt.Sprintf(", and %d mistakes more", len(all)-1)
+		}
+		return []Note{c.note(UnreadableProfile, first.Pos.Line, "profile %s, line %d: %v%s", c.Name, first.Pos.Line, first.Err, more)}, nil
+	}
+	for _, r := range Check(c.object.Name, c.Name, sections, p.allow) {
+		notes = append(notes, c.note(RefusedProfile, r.Line, "%s", r.Reason("operator")))
+	}
+	return notes, sections
+}
+
+// validName is true for a name that a profile can be called by: it becomes a
+// directory on the node, and a "-" before a name means that it may be missing.
+func validName(name string) bool {
+	return profile.ValidName(name) && name[0] != '-' && strings.Trim(name, ".") != "" && len(name) <= 253
+}
+
+// builtinIncludes are the built-in profiles by name, with what they include.
+func builtinIncludes(all fs.FS) map[string][]include {
+	out := map[string][]include{}
+	if all == nil {
+		return out
+	}
+	files, err := fs.Glob(all, "*/tuned.conf")
+	if err != nil {
+		return out
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file, "/tuned.conf")
+		out[name] = nil
+		data, err := fs.ReadFile(all, file)
+		if err != nil {
+			continue
+		}
+		sections, err := profile.Sections(file, data)
+		if err != nil {
+			continue // the node will say so
+		}
+		for _, s := range sections {
+			if i := s.Line("include"); s.Name == "main" && i != nil {
+				out[name], _ = includes(i.Value)
+			}
+		}
+	}
+	return out
+}
+
+// need is what a node needs for a profile.
+type need struct {
+	// names are profiles of the objects, sorted.
+	names []string
+	// blocked are those of them that cannot be given.
+	blocked []Note
+	// missing are names that nobody here has, with who includes them.
+	missing []missing
+	open    bool
+}
+
+type missing struct {
+	name, by string
+	// choice is that of the include; also are other names of it that are missing.
+	choice string
+	also   []string
+}
+
+// miss notes a missing name; of a choice the first, and how many more.
+func (n *need) miss(i include, by string) {
+	for k := range n.missing {
+		switch m := &n.missing[k]; {
+		case m.by != by:
+		case m.name == i.name || slices.Contains(m.also, i.name):
+			return
+		case i.choice != "" && m.choice == i.choice:
+			m.also = append(m.also, i.name)
+			return
+		}
+	}
+	n.missing = append(n.missing, missing{name: i.name, by: by, choice: i.choice})
+}
+
+// needs follows the includes of a profile. A profile that includes its own name
+// means the one below it, as it does for TuneD.
+func (p *catalogue) needs(name string) need {
+	var n need
+	read := map[string]bool{}
+	var follow func(i include, by string)
+	follow = func(i include, by string) {
+		t, builtin := p.texts[i.name], "builtin:"+i.name
+		inside, isBuiltin := p.builtin[i.name]
+		switch {
+		case t != nil && !read[i.name]:
+			read[i.name] = true
+			n.names = append(n.names, i.name)
+			if t.blocked != nil {
+				n.blocked = append(n.blocked, *t.blocked)
+			}
+			n.open = n.open || t.open
+			inside = t.includes
+		case isBuiltin && !read[builtin]:
+			read[builtin] = true
+		case t != nil && i.name != by || isBuiltin || i.optional:
+			return
+		default:
+			n.miss(i, by)
+			return
+		}
+		for _, next := range inside {
+			follow(next, i.name)
+		}
+	}
+	follow(include{name: name}, "")
+	slices.Sort(n.names)
+	return n
+}

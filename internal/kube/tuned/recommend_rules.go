@@ -1,0 +1,212 @@
+package tuned
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Rules are those of all Tuned objects, ready to decide. They hold what they were
+// made of and change nothing: any number of goroutines may ask them.
+type Rules struct {
+	options  Options
+	managed  ManagementState
+	rules    []rule // in the order in which they are asked
+	profiles *catalogue
+	pools    *pools
+	objects  []*Object // in order of their names
+}
+
+// rule is an item of a recommend list.
+type rule struct {
+	*TunedRecommend
+	object   string
+	index    int
+	deferred DeferMode
+	// takers are the pools that take its machineConfigLabels.
+	takers map[string]bool
+	need   need
+}
+
+// New reads the Tuned objects and the pools of a cluster. The objects must not
+// change while the Rules are in use.
+func New(objects []*Tuned, all []Pool, o Options) *Rules {
+	r := &Rules{options: o, managed: Managed, pools: newPools(all)}
+	sorted := slices.Clone(objects)
+	slices.SortFunc(sorted, func(a, b *Tuned) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	var copies []copyOf
+	byObject := make([]*Object, len(sorted))
+	for i, t := range sorted {
+		byObject[i] = &Object{Name: t.Name, Generation: t.Generation}
+		for j, p := range t.Spec.Profile {
+			copies = append(copies, copyOf{byObject[i], j, p})
+		}
+	}
+	r.objects = byObject
+	r.profiles = newCatalogue(copies, o)
+	for i, t := range sorted {
+		r.manage(byObject[i], t)
+		r.add(byObject[i], t)
+	}
+	chosen := map[string]bool{}
+	for _, rule := range r.rules {
+		chosen[rule.Profile] = true
+	}
+	r.profiles.strangers(chosen)
+	slices.SortStableFunc(r.rules, func(a, b rule) int { return cmp.Compare(order(a.Priority), order(b.Priority)) })
+	for _, o := range r.objects {
+		o.finish()
+	}
+	return r
+}
+
+// order is where a priority stands: none comes last. The API has no number above
+// the largest int64.
+func order(p *uint64) uint64 {
+	if p == nil {
+		return math.MaxUint64
+	}
+	return *p
+}
+
+func (r *Rules) manage(o *Object, t *Tuned) {
+	state := t.Spec.ManagementState
+	if state == "" {
+		return
+	}
+	note := func(reason Reason, format string, args ...any) {
+		o.Notes = append(o.Notes, Note{Reason: reason, Object: o.Name, Path: "spec.managementState", Text: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case o.Name != DefaultName:
+		note(ManagementStateIgnored, "managementState counts in Tuned %s only", DefaultName)
+	case state == Managed || state == Force:
+	case state == Unmanaged || state == Removed:
+		r.managed = state
+	default:
+		r.managed = Unmanaged
+		note(UnknownManagementState, "managementState %q is none of Managed, Unmanaged, Removed and Force: nothing is done", state)
+	}
+}
+
+// Managed says what is to be done with the nodes: Managed, Unmanaged or Removed.
+// Decisions are the same in all three.
+func (r *Rules) Managed() ManagementState { return r.managed }
+
+// add takes the rules of an object.
+func (r *Rules) add(o *Object, t *Tuned) {
+	deferred, known := Deferred(t.Annotations)
+	if !known {
+		o.Notes = append(o.Notes, Note{
+			Reason: UnknownDeferred, Object: o.Name, Path: "metadata.annotations",
+			Text: fmt.Sprintf("%s=%q is none of always, update and never: it counts as never", DeferredAnnotation, t.Annotations[DeferredAnnotation]),
+		})
+	}
+	for i := range t.Spec.Recommend {
+		ru := rule{TunedRecommend: &t.Spec.Recommend[i], object: o.Name, index: i, deferred: deferred}
+		note := func(reason Reason, path, format string, args ...any) {
+			o.Notes = append(o.Notes, Note{
+				Reason: reason, Object: o.Name, Path: fmt.Sprintf("spec.recommend[%d]%s", i, path), Profile: ru.Profile,
+				Text: fmt.Sprintf("recommend[%d]%s: ", i, path) + fmt.Sprintf(format, args...),
+			})
+		}
+		if validName(ru.Profile) {
+			ru.need = r.profiles.needs(ru.Profile)
+			for _, m := range ru.need.missing {
+				note(MissingProfile, "", "%s", m)
+			}
+		} else {
+			note(InvalidRule, "", "%q is no name of a profile", ru.Profile)
+			ru.need.blocked = []Note{o.Notes[len(o.Notes)-1]}
+		}
+		r.items(ru.Match, "", note)
+		r.labels(&ru, note)
+		r.rules = append(r.rules, ru)
+	}
+}
+
+// labels finds the pools that take a rule's machineConfigLabels.
+func (r *Rules) labels(ru *rule, note func(Reason, string, string, ...any)) {
+	if ru.MachineConfigLabels == nil {
+		return
+	}
+	const at = ".machineConfigLabels"
+	if _, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchLabels: ru.MachineConfigLabels}); err != nil {
+		note(InvalidRule, at, "hold nowhere: %v", err)
+		return
+	}
+	names := r.pools.taking(ru.MachineConfigLabels)
+	ru.takers = map[string]bool{}
+	for _, name := range names {
+		ru.takers[name] = true
+	}
+	switch {
+	case len(names) > 1 && len(ru.MachineConfigLabels) > 0: // of {} OpenShift says nothing
+		note(LabelsAcrossPools, at, "more than one pool takes them: %s", strings.Join(names, ", "))
+	case len(names) == 0:
+		note(NoPool, at, "no pool takes them")
+	}
+	if ru.Match != nil && len(ru.Match) == 0 {
+		note(EmptyMatch, ".match", "is empty, which holds on every node, whatever machineConfigLabels say")
+	}
+}
+
+func (m missing) String() string {
+	if m.by == "" {
+		return fmt.Sprintf("profile %s is in no Tuned object and not built in: the node has to have it", m.name)
+	}
+	if m.by == m.name {
+		return fmt.Sprintf("profile %s includes itself, which means another one of that name, and none is built in: the node has to have it", m.name)
+	}
+	if len(m.also) > 0 {
+		return fmt.Sprintf("profile %s includes one of several by what the node is; %s and %d more of them are in no Tuned object and not built in: a node that takes one of these has to have it", m.by, m.name, len(m.also))
+	}
+	return fmt.Sprintf("profile %s, which %s includes, is in no Tuned object and not built in: the node has to have it", m.name, m.by)
+}
+
+// items says what is wrong with match items. path is where they are in the rule.
+func (r *Rules) items(all []TunedMatch, path string, note func(Reason, string, string, ...any)) {
+	for i := range all {
+		m := &all[i]
+		at := fmt.Sprintf("%s.match[%d]", path, i)
+		switch {
+		case m.Label == "":
+			note(InvalidRule, at, "has no label: it holds nowhere")
+		case m.Type == PodLabel && !r.options.PodLabels:
+			note(PodLabelsIgnored, at, "asks for the label %s of pods, which the operator was not told to look at: it holds nowhere", m.Label)
+		case m.Type != "" && m.Type != NodeLabel && m.Type != PodLabel:
+			note(InvalidRule, at, "type %q is none of node and pod: it holds nowhere", m.Type)
+		}
+		r.items(m.Match, at, note)
+	}
+}
+
+// Objects are what is to be said of each Tuned object, in order of their names.
+func (r *Rules) Objects() []Object {
+	out := make([]Object, len(r.objects))
+	for i, o := range r.objects {
+		out[i] = *o
+		out[i].Notes = slices.Clone(o.Notes)
+	}
+	return out
+}
+
+// Notes are what is to be said of the pools.
+func (r *Rules) Notes() []Note { return slices.Clone(r.pools.notes) }
+
+// Texts are the profiles of a decision, for the node's Profile object.
+func (r *Rules) Texts(names []string) []TunedProfile {
+	var out []TunedProfile
+	for _, name := range names {
+		if t := r.profiles.texts[name]; t != nil && t.blocked == nil {
+			out = append(out, t.TunedProfile)
+		}
+	}
+	return out
+}

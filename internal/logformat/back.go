@@ -1,0 +1,132 @@
+package logformat
+
+import "bytes"
+
+// scanBack tries every way to cut the line from begin on, the shortest fields first: a
+// client that writes quotes into a log that does not escape them, or an address with
+// colons before a port, ends a field too early for the plain way. What a field cannot be
+// (a number with letters) decides.
+//
+// It takes time and memory in proportion to the line, whatever is in it. Of a text, the
+// ends that can be reached from a place further on are among those from a place before
+// it: where one beginning led nowhere, no later one does. All other fields are short, so
+// few ends are tried for each beginning, and each beginning once.
+func (f *Format) scanBack(line []byte, begin int, spans []Span) Line {
+	b := backtrack{f: f, line: line, spans: spans, dead: make([]dead, len(f.steps))}
+	for i := range b.dead {
+		b.dead[i].from = len(line) + 1
+	}
+	if !b.try(0, begin) {
+		return Bad
+	}
+	return f.settle(line, spans)
+}
+
+// backtrack is one line that is cut.
+type backtrack struct {
+	f     *Format
+	line  []byte
+	spans []Span
+	dead  []dead // by step
+}
+
+// dead are the beginnings of a step's field from which the rest of the line cannot be
+// cut: all of from to to, and those marked.
+type dead struct {
+	from, to int
+	marked   []uint64 // a bit for each byte of the line; nil: none
+}
+
+func (d *dead) is(at int) bool {
+	return at >= d.from && at <= d.to || d.marked != nil && d.marked[at>>6]&(1<<(at&63)) != 0
+}
+
+func (d *dead) mark(at, size int) {
+	if d.marked == nil {
+		d.marked = make([]uint64, size>>6+1)
+	}
+	d.marked[at>>6] |= 1 << (at & 63)
+}
+
+// try cuts the line from at on, beginning with the i-th step.
+func (b *backtrack) try(i, at int) bool {
+	line := b.line
+	if i == len(b.f.steps) {
+		return at == len(line)
+	}
+	s := &b.f.steps[i]
+	if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
+		b.spans[s.field] = span(at, at)
+		at = s.without(line, at)
+		return at >= 0 && b.try(i+1, at)
+	}
+	if s.braced != 0 || s.strict || s.port != nil { // it has one end
+		n := s.end(line[at:])
+		if n < 0 || s.braced == 0 && !b.f.Fields[s.field].Fits(line[at:at+n]) || !b.try(i+1, at+n+s.skip()) {
+			return false
+		}
+		b.spans[s.field] = span(at, at+n)
+		return true
+	}
+	d := &b.dead[i]
+	if d.is(at) {
+		return false
+	}
+	field := &b.f.Fields[s.field]
+	most := field.longest()
+	list := field.List
+	if list {
+		most = field.list(line[at:])
+	}
+	// A number ends before the first byte that is of none.
+	once := s.number && !list && len(s.lit) > 0 && bytes.IndexByte([]byte("0123456789.+-"), s.lit[0]) < 0
+	for from := at; from <= len(line) && from-at <= most; from++ {
+		end := len(line)
+		if len(s.lit) > 0 {
+			k := bytes.Index(line[from:min(len(line), at+most+len(s.lit))], s.lit)
+			if k < 0 {
+				break
+			}
+			end = from + k
+		}
+		if end-at > most {
+			break
+		}
+		from = end
+		if list && end > at && line[end-1] != '-' && line[end-1] != '.' && line[end-1]-'0' > 9 || !list && !field.Fits(line[at:end]) {
+			if once {
+				break
+			}
+			continue
+		}
+		next := end + s.skip()
+		if b.try(i+1, next) {
+			b.spans[s.field] = span(at, end)
+			return true
+		}
+		if once || i+1 < len(b.f.steps) && b.beyond(i+1, next) {
+			break // nor will a later end
+		}
+	}
+	switch {
+	case field.anything():
+		*d = dead{at, len(line), nil}
+	default:
+		d.mark(at, len(line))
+	}
+	return false
+}
+
+// beyond says whether the step's field leads nowhere from all places from at on.
+func (b *backtrack) beyond(i, at int) bool {
+	d := &b.dead[i]
+	return b.f.steps[i].braced == 0 && at >= d.from && d.to == len(b.line)
+}
+
+// skip is how much of what ends the field is behind it.
+func (s *step) skip() int {
+	if s.keep {
+		return 0
+	}
+	return len(s.lit)
+}

@@ -1,0 +1,162 @@
+package logformat
+
+import (
+	"slices"
+	"strings"
+)
+
+// source003 is the LogFormat of "Puppetmaster Performance Tuning with mod_mem_cache"
+// (source 003), with the mistyped headers that its log shows as -.
+const source003 = `%h %l %u %t "%r" %>s %b %D "%{Referer}i" "%{User-Agent}i"`
+
+// candidate is a format that a log may have.
+type candidate struct {
+	name string
+	text string // as --format takes it
+	// reason is printed with how many lines fit.
+	reason string
+	// guess is what of the format the lines do not say; a candidate without one is
+	// preferred to one with it.
+	guess string
+	// evidence judges the candidate by the sampled requests, beyond that they fit; nil for
+	// none.
+	evidence func(rows []row) verdict
+}
+
+// verdict is how the sampled requests support a candidate.
+type verdict int
+
+// The verdicts.
+const (
+	against verdict = iota - 1 // the lines contradict it
+	neutral
+	proven // the lines have what no other format has
+)
+
+// apacheBases are the formats that servers write before what an administrator adds
+// behind, as Debian's and Red Hat's configuration and the documentation of httpd have them.
+var apacheBases = []struct {
+	name, format string
+	evidence     func(rows []row) verdict
+}{
+	{"Apache's vhost_combined log", apacheNames[0].format, nil},
+	{"the combined log", apacheNames[1].format, nil},
+	{"the common log", ApacheCommon, nil},
+	{"the combined log behind the virtual host", `%v ` + apacheNames[1].format, hostNames},
+	{"the common log behind the virtual host", `%v ` + ApacheCommon, hostNames},
+	{"the combined log and X-Forwarded-For (nginx' main)", apacheNames[1].format + ` "%{X-Forwarded-For}i"`, forwarded},
+	{"the combined log and X-Forwarded-For behind the virtual host", `%v ` + apacheNames[1].format + ` "%{X-Forwarded-For}i"`, bothOf(hostNames, forwarded)},
+	{"the combined log of X-Forwarded-For", strings.Replace(apacheNames[1].format, "%h", "%{X-Forwarded-For}i", 1), listed},
+	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), listed},
+}
+
+// combinedIO is what httpd's own combinedio adds; an administrator's %D and %O look alike.
+const combinedIO = " %I %O"
+
+// tails are what is added behind them. Those with one number in the same place are each
+// as likely as the others: a log with such a number is refused.
+var tails = []struct {
+	text, name, reason string
+	evidence           func(rows []row) verdict
+}{
+	{"", "", "", nil},
+	{" %D", " and %D", "a whole number at the end", numbered},
+	{" %{ms}T", " and %{ms}T", "a whole number at the end", numbered},
+	{" %T", " and %T", "a whole number at the end", numbered},
+	{" %I", " and %I", "a whole number at the end", transferred},
+	{" %O", " and %O", "a whole number at the end", transferred},
+	{` "%D"`, " and %D", "a whole number at the end", numbered},
+	{` "%{ms}T"`, " and %{ms}T", "a whole number at the end", numbered},
+	{` "%T"`, " and %T", "a whole number at the end", numbered},
+	{combinedIO, ", %I and %O", "combinedio: what mod_logio counts", transferred},
+	{" %T %D", ", %T and %D", "the seconds of the microseconds behind them", sameDuration},
+	{" %D %T", ", %D and %T", "the microseconds of the seconds behind them", sameDuration},
+	{" %T/%D", ", %T and %D", "the seconds of the microseconds behind them", sameDuration},
+	{" %{ms}T %D", ", %{ms}T and %D", "the milliseconds of the microseconds behind them", sameDuration},
+	{" %D %I %O", ", %D, %I and %O", "three whole numbers at the end", transferred},
+	{" %{ms}T %I %O", ", %{ms}T, %I and %O", "three whole numbers at the end", transferred},
+	{" %T %I %O", ", %T, %I and %O", "three whole numbers at the end", transferred},
+	{" %I %O %D", ", %I, %O and %D", "three whole numbers at the end", transferred},
+	{" %I %O %{ms}T", ", %I, %O and %{ms}T", "three whole numbers at the end", transferred},
+	{" %I %O %T", ", %I, %O and %T", "three whole numbers at the end", transferred},
+	{" %I %O %T %D", ", %I, %O, %T and %D", "four whole numbers at the end", bothOf(transferred, sameDuration)},
+}
+
+// products are the formats of one product each.
+var products = []candidate{
+	{"HAProxy's HTTP log", "haproxy", "option httplog; its times are milliseconds", "", nil},
+	{"HAProxy's HTTP log in CLF", "haproxy-clf", "option httplog clf; its times are milliseconds", "", nil},
+	{"HAProxy's HTTP log in CLF", "haproxy:" + haproxyCLFBare, "option httplog clf; its times are milliseconds", "", nil},
+	{"HAProxy's HTTPS log", "haproxy-https", "option httpslog; its times are milliseconds", "", nil},
+	{"HAProxy's TCP log", "haproxy-tcp", "option tcplog; its times are milliseconds", "", nil},
+	{"Puppet Server's access log", "puppetserver", "as its request-logging.xml has it: %D of logback-access is milliseconds", "", puppetPaths},
+	{"PuppetDB's access log", "puppetdb", "as its request-logging.xml has it: %D of logback-access is milliseconds", "", puppetDBPaths},
+	{"Puppet Server's own log", "puppet-log", "seconds, as the lines say", "", nil},
+	{"Foreman's production.log", "foreman", "ms, as the lines say", "", nil},
+	{"Rails' log", "rails", "ms, as the lines say", "", nil},
+	{"foreman-proxy's proxy.log", "foreman-proxy", "ms, as the lines say", "", nil},
+	{"Puma's access log", "puma", "seconds with four digits at the end, as Rack::CommonLogger writes them", "", fourDigits},
+	{"the log of ingress-nginx", "ingress-nginx", "its log-format-upstream; $request_time in seconds", "", nil},
+	{"Traefik's common log", "traefik", "ms, as the lines say", "", nil},
+	{"Envoy's access log", "envoy", "its default format; %DURATION% in milliseconds", "", nil},
+	{"Istio's access log", "istio", "its default format; %DURATION% in milliseconds", "", nil},
+	{"the access log of an AWS Application Load Balancer", "aws-alb", "the three processing times together, in seconds", "", nil},
+	{"the access log of an AWS Network Load Balancer", "aws-nlb", "connections; milliseconds", "", nil},
+	{"the access log of an AWS Classic Load Balancer", "aws-elb", "the three processing times together, in seconds", "", nil},
+	{"Pulp's access log", "apache:" + pulp, "as Pulp configures gunicorn", "", nil},
+	{"Red Hat's ssl_request_log", "apache:" + sslRequest, "as its ssl.conf has it", "", nil},
+	{"the log of source 003", "source003", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
+}
+
+// sslRequest is the CustomLog of ssl.conf of Red Hat's mod_ssl, and of httpd's own
+// httpd-ssl.conf.
+const sslRequest = `%t %h %{SSL_PROTOCOL}x %{SSL_CIPHER}x "%r" %b`
+
+// pulp is the --access-logformat of gunicorn that Pulp starts (pulpcore,
+// pulpcore/app/entrypoint.py; pulp_installer, pulpcore-api.service), in httpd's words: gunicorn
+// writes each as httpd does.
+var pulp = `pulp [%{correlation-id}o]: ` + apacheNames[1].format
+
+// candidates are the formats that a log may have. Of those that say the same of each
+// line, the first gives the name.
+func candidates() []candidate {
+	list := slices.Clip(products)
+	for _, base := range apacheBases {
+		for _, tail := range tails {
+			guess := ""
+			if tail.text == combinedIO {
+				guess = "that the two numbers are what mod_logio counts, %I and %O"
+			}
+			list = append(list, candidate{base.name + tail.name, "apache:" + base.format + tail.text, tail.reason, guess, bothOf(base.evidence, tail.evidence)})
+		}
+	}
+	return list
+}
+
+// Named are the formats that have a name of their own.
+var Named = map[string]func() (*Format, error){
+	"combined":       func() (*Format, error) { return Apache(apacheNames[1].format) },
+	"common":         func() (*Format, error) { return Apache(apacheNames[2].format) },
+	"vhost_combined": func() (*Format, error) { return Apache(apacheNames[0].format) },
+	"source003":      func() (*Format, error) { return Apache(source003) },
+	"nginx-main":     func() (*Format, error) { return Nginx(nginxMain) },
+	"ingress-nginx":  func() (*Format, error) { return Nginx(ingressNginx) },
+	"haproxy":        func() (*Format, error) { return HAProxy(haproxyHTTP) },
+	"haproxy-clf":    func() (*Format, error) { return HAProxy(haproxyCLF) },
+	"haproxy-https":  func() (*Format, error) { return HAProxy(HAProxyFormats["httpslog"]) },
+	"haproxy-tcp":    func() (*Format, error) { return HAProxy(haproxyTCP) },
+	"puppetserver":   func() (*Format, error) { return Logback(puppetServer) },
+	"puppetdb":       func() (*Format, error) { return Logback(puppetDB) },
+	"puppet-log":     func() (*Format, error) { return puppetLog(), nil },
+	"foreman":        func() (*Format, error) { return foreman(), nil },
+	"rails":          func() (*Format, error) { return rails(), nil },
+	"foreman-proxy":  func() (*Format, error) { return foremanProxy(), nil },
+	"puma":           puma,
+	"traefik":        traefik,
+	"envoy":          func() (*Format, error) { return Envoy(envoyDefault) },
+	"istio":          func() (*Format, error) { return Envoy(istioDefault) },
+	"aws-alb":        alb,
+	"aws-nlb":        nlb,
+	"aws-elb":        elb,
+	"pulp":           func() (*Format, error) { return Apache(pulp) },
+}

@@ -1,0 +1,247 @@
+package logformat
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// HeadSize is how much of the beginning of a log tells its format, in bytes.
+const HeadSize = 64 << 10
+
+// enough is the share of the first lines that a format has to read.
+const enough = 0.5
+
+// Ambiguous is the error of a log that several formats read, of which each says something
+// else of a value, or in another unit.
+type Ambiguous struct {
+	What    string   // which value, and what it may be
+	Choices []Choice // the formats
+}
+
+// Choice is a format that a log may have.
+type Choice struct {
+	Text string // as --format takes it
+	What string // what it says of the values about which they differ
+}
+
+func (a *Ambiguous) Error() string {
+	var texts []string
+	for _, c := range a.Choices {
+		texts = append(texts, "'"+c.Text+"'")
+	}
+	return a.What + "; as a format one of " + strings.Join(texts, ", ")
+}
+
+// SameRequests reports whether the formats differ only in values behind the request, none
+// of which says when it came.
+func (a *Ambiguous) SameRequests() bool {
+	for _, c := range a.Choices {
+		f, err := Parse(c.Text)
+		if err != nil || f.TimeIsEnd || !strings.HasPrefix(c.Text, "apache:"+apacheNames[1].format) && !strings.HasPrefix(c.Text, "apache:"+ApacheCommon) {
+			return false
+		}
+	}
+	return true
+}
+
+// Detect finds the format of a log by its beginning. units are those of JSON.
+func Detect(head []byte, units map[string]int64) (*Format, error) {
+	lines := lines(head)
+	if len(lines) == 0 {
+		return nil, fmt.Errorf("has no line")
+	}
+	var best []fit
+	for w := -1; w < len(wraps); w++ {
+		bare, ok := unwrapped(lines, w)
+		if !ok {
+			continue
+		}
+		for _, keyed := range []*Format{detectJSON(bare, enough, 0, units), detectFronts(bare, units), detectPairs(bare, units)} {
+			if keyed != nil {
+				return keyed.wrappedBy(w), nil
+			}
+		}
+		for _, found := range fits(bare) {
+			if found.wrap = w; len(best) == 0 || found.better(best[0]) {
+				best = best[:0]
+			}
+			if len(best) == 0 || !best[0].better(found) {
+				best = append(best, found)
+			}
+		}
+	}
+	if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)) {
+		if f := behindBanner(head, enough, units); f != nil {
+			return f, nil
+		}
+		if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)-best[0].banner(lines)) {
+			if f := behindBanner(head, some, units); f != nil && len(best) == 0 {
+				return f, nil
+			}
+			return nil, unknown(lines, best)
+		}
+	}
+	if err := conflict(best); err != nil {
+		return nil, err
+	}
+	return best[0].chosen(len(lines)), nil
+}
+
+// unwrapped removes the wrap with index w from lines, -1 for no wrap; ok is false where most
+// lines do not have it.
+func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
+	if w < 0 {
+		return lines, true
+	}
+	var u Unwrapper
+	n := 0
+	for _, line := range lines {
+		out, what := u.line(&wraps[w], line)
+		if what != bareLine {
+			n++
+		}
+		if what != partLine {
+			bare = append(bare, out)
+		}
+	}
+	return bare, len(bare) > 0 && float64(n) >= enough*float64(len(lines))
+}
+
+// wrappedBy sets what is around the lines of a format.
+func (f *Format) wrappedBy(w int) *Format {
+	if w >= 0 {
+		f.wrap = &wraps[w]
+		f.Why += "; behind " + wraps[w].name
+	}
+	return f
+}
+
+// Unknown is the error of a log that no format reads.
+type Unknown struct {
+	What string // which format comes nearest, and what the log begins with
+	// Text is a format that would read it, as --format takes it, with names to put in for
+	// the values that are not known; empty: none is near enough.
+	Text string
+}
+
+func (u *Unknown) Error() string { return u.What }
+
+// unknown is the error of a log that no format reads.
+func unknown(lines [][]byte, nearest []fit) error {
+	what, text := "no known format reads any", ""
+	if len(nearest) > 0 {
+		what = fmt.Sprintf("%s comes nearest, and reads %d", nearest[0].name, nearest[0].read)
+	} else if c, complete := nginxTail(lines[0]); c.text != "" {
+		what, text = "the combined log comes nearest, with more behind it that is not known, and reads none", c.text
+		if complete { // these names were tried, and the lines contradict them
+			text = strings.NewReplacer("$request_time", "$value_1", "$upstream_response_time", "$value_2").Replace(text)
+		}
+	}
+	return &Unknown{fmt.Sprintf("unknown log format: %s of the first %d lines; it begins with %q", what, len(lines), cut(lines[0], 200)), text}
+}
+
+// UnitName is the word for a unit of so many nanoseconds.
+func UnitName(unit int64) string {
+	switch unit {
+	case 0:
+		return "the unit that each value names"
+	case 1:
+		return "nanoseconds"
+	case 1e3:
+		return "microseconds"
+	case 1e6:
+		return "milliseconds"
+	}
+	return "seconds"
+}
+
+func cut(text []byte, n int) string { return string(text[:min(len(text), n)]) }
+
+// most lines of the beginning that are looked at.
+const looked = 200
+
+func lines(head []byte) [][]byte {
+	var out [][]byte
+	for len(head) > 0 && len(out) < looked {
+		line, rest, whole := bytes.Cut(head, []byte("\n"))
+		head = rest
+		if !whole && len(out) > 0 {
+			break // cut off
+		}
+		if line = bytes.TrimSuffix(line, []byte("\r")); len(line) > 0 {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// plausible reports whether each field is what it has to be, the time and the duration too,
+// which Scan leaves to the reader.
+func (f *Format) plausible(line []byte, spans []Span) bool {
+	for i := range f.Fields {
+		if !f.Fields[i].Fits(spans[i].Of(line)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Languages compile formats as the products' configurations have them.
+var Languages = map[string]func(text string) (*Format, error){"apache": Apache, "nginx": Nginx, "haproxy": HAProxy, "envoy": Envoy, "logback": Logback, "puppet-log": PuppetLog}
+
+// Reads is of how many of the first lines that are whole a format reads how many, and what
+// is around them.
+func (f *Format) Reads(head []byte) (n, all int) {
+	lines := lines(head)
+	before := f.wrap
+	found, most := before, -1
+	for w := -1; w < len(wraps); w++ {
+		bare, ok := unwrapped(lines, w)
+		if !ok {
+			continue
+		}
+		read, rows := f.reads(bare)
+		clients := 0 // that are addresses, which names in what is around a line are not
+		for _, r := range rows {
+			if isAddress(r.text(FieldClient)) {
+				clients++
+			}
+		}
+		if read > n || read == n && clients > most {
+			n, most = read, clients
+			if found = before; w >= 0 {
+				found = &wraps[w]
+			}
+		}
+	}
+	f.wrap = found
+	return n, len(lines)
+}
+
+// Parse makes a format of how somebody names it: one of Named, or LANGUAGE:FORMAT as
+// the server's configuration has it.
+func Parse(text string) (*Format, error) {
+	if make, ok := Named[text]; ok {
+		f, err := make()
+		if err == nil {
+			f.Name, f.Why = text, "as it was said"
+		}
+		return f, err
+	}
+	language, rest, _ := strings.Cut(text, ":")
+	compile, ok := Languages[language]
+	if !ok || rest == "" {
+		return nil, fmt.Errorf("%q is not a format: want apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN, puppet-log:PATTERN, or one of %s", text, strings.Join(slices.Sorted(maps.Keys(Named)), ", "))
+	}
+	if language == "apache" {
+		rest = strings.ReplaceAll(rest, `\"`, `"`) // as httpd's configuration has it
+	}
+	f, err := compile(rest)
+	if err == nil {
+		f.Why = "as it was said"
+	}
+	return f, err
+}

@@ -1,0 +1,324 @@
+package logformat
+
+import "bytes"
+
+// Fields of a request that Foreman's production.log has in several lines.
+const (
+	foremanTime = iota
+	foremanClient
+	foremanMethod
+	foremanURL
+	foremanStatus
+	foremanController
+	foremanAction
+	foremanAs
+	foremanDuration
+	foremanViews
+	foremanDatabase
+	foremanID
+	foremanFields
+)
+
+// foreman is production.log of Foreman (config/settings.yaml, :logging; Rails' log
+// subscriber): a request is its lines of one request id, from Started to Completed.
+func foreman() *Format {
+	ms := func(name string) Field { return Field{Name: name, Kind: Duration, Unit: 1e6} }
+	f := &Format{Name: "Foreman's production.log", Source: "Rails' Started, Processing and Completed", joined: true, NoZone: true, Fields: make([]Field, foremanFields)}
+	for i, field := range map[int]Field{
+		foremanTime: {Name: FieldTime, Kind: Time, Layout: ISO}, foremanClient: {Name: FieldClient}, foremanMethod: {Name: FieldMethod}, foremanURL: {Name: FieldURL, Kind: URL},
+		foremanStatus: {Name: FieldStatus, Kind: Number}, foremanController: {Name: "controller"}, foremanAction: {Name: "action"}, foremanAs: {Name: "as"},
+		foremanDuration: {Name: FieldDuration, Asked: "the time of Completed", Kind: Duration, Unit: 1e6}, foremanViews: ms("views"), foremanDatabase: ms("active_record"), foremanID: {Name: "request_id"},
+	} {
+		f.Fields[i] = field
+	}
+	return f
+}
+
+// Joiner puts the lines of requests together.
+type Joiner struct {
+	begun map[string]*started
+	order []string // ids, the oldest first; some of them have ended
+	held  int      // bytes of what has begun
+	// forgotten are those that began so long ago that others took their place.
+	forgotten int
+	lines     []byte // room for lines
+	// zoned says that lines Started name the zone of the server's clock, zone is that of the
+	// last one, as +0200.
+	zoned bool
+	zone  string
+	// Of Rails: how its lines are written, and the requests that have no names.
+	rails, ruby, bare bool
+	processes         map[string][]*inProgress
+	// Lost are requests of which the log has the end and not the beginning: it was
+	// rotated meanwhile. They count, without what the beginning would say.
+	Lost int
+}
+
+// started is a request that has not ended.
+type started struct{ time, client, method, url, controller, action, as string }
+
+// mostBegun is how many requests may be at work at a time; a server that was killed
+// leaves some that never end.
+const mostBegun = 64 << 10
+
+// longestID is how long a request's id can be, in bytes: a UUID has 36.
+const longestID = 128
+
+// mostHeld is how much is kept of them, in bytes, and mostURL of one's URL.
+const (
+	mostHeld = 32 << 20
+	mostURL  = 8 << 10
+)
+
+func (s *started) size() int {
+	return len(s.time) + len(s.client) + len(s.method) + len(s.url) + len(s.controller) + len(s.action) + len(s.as)
+}
+
+// Begun is how many requests have begun and not ended.
+func (j *Joiner) Begun() int {
+	n := len(j.begun) + j.forgotten
+	for _, all := range j.processes {
+		for _, s := range all {
+			if s.controller != "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Join takes a line. Whole says that it ended a request: then out is a line made of all
+// of its lines, and spans are of that.
+func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
+	if j.rails {
+		return j.joinRails(line, spans)
+	}
+	when, id, message, ok := foremanLine(line)
+	if ok && len(id) > longestID {
+		return nil, Bad
+	}
+	if !ok {
+		if len(line) == 0 || line[0] == ' ' || line[0] == '|' || line[0] == '\t' || len(j.begun) > 0 && !looksTimed(line) {
+			return nil, Other // of a message of several lines
+		}
+		return nil, Bad
+	}
+	return j.message(when, id, message, spans)
+}
+
+// message takes a message of the request with an id.
+func (j *Joiner) message(when, id, message []byte, spans []Span) (out []byte, l Line) {
+	switch {
+	case bytes.HasPrefix(message, []byte("Started ")):
+		s := j.of(id)
+		j.held -= s.size()
+		j.begin(s, when, message)
+		j.hold(s)
+	case bytes.HasPrefix(message, []byte("Processing by ")):
+		s := j.of(id)
+		j.held -= s.size()
+		s.processed(message)
+		if s.time == "" {
+			s.time = j.at(when)
+		}
+		j.hold(s)
+	case bytes.HasPrefix(message, []byte("Completed ")):
+		return j.completed(when, id, message[len("Completed "):], spans)
+	}
+	return nil, Other
+}
+
+// begin takes `Started GET "/api" for 10.0.0.1 at 2026-11-20 23:58:28 +0000`.
+func (j *Joiner) begin(s *started, when, message []byte) {
+	if zone := zoneBy(when, message); zone != "" {
+		j.zone = zone
+	}
+	*s = started{time: j.at(when)}
+	rest := message[len("Started "):]
+	if n := bytes.IndexByte(rest, ' '); n > 0 {
+		s.method = string(rest[:n])
+		rest = rest[n+1:]
+	}
+	if len(rest) > 0 && rest[0] == '"' {
+		if n := bytes.IndexByte(rest[1:], '"'); n >= 0 {
+			s.url = string(rest[1 : 1+min(n, mostURL)])
+			rest = rest[2+n:]
+		}
+	}
+	if from, ok := bytes.CutPrefix(rest, []byte(" for ")); ok {
+		from, _, _ = bytes.Cut(from, []byte(" "))
+		s.client = string(from)
+	}
+}
+
+// processed takes "Processing by HostsController#index as JSON".
+func (s *started) processed(message []byte) {
+	what, as, _ := bytes.Cut(message[len("Processing by "):], []byte(" as "))
+	controller, action, _ := bytes.Cut(what, []byte("#"))
+	s.controller, s.action, s.as = string(controller), string(action), string(as)
+}
+
+func (j *Joiner) of(id []byte) *started {
+	if j.begun == nil {
+		j.begun = map[string]*started{}
+	}
+	s := j.begun[string(id)]
+	if s == nil {
+		s = &started{}
+		j.begun[string(id)] = s
+		j.order = append(j.order, string(id))
+		j.held += len(id)
+		if len(j.order) > 2*mostBegun {
+			kept := j.order[:0]
+			for _, id := range j.order {
+				if j.begun[id] != nil {
+					kept = append(kept, id)
+				}
+			}
+			j.order = kept
+		}
+	}
+	return s
+}
+
+// hold counts what is kept of a request, and forgets the oldest where it is too much.
+func (j *Joiner) hold(s *started) {
+	j.held += s.size()
+	for len(j.begun) > 1 && (len(j.begun) > mostBegun || j.held > mostHeld) {
+		id := j.order[0]
+		j.order = j.order[1:]
+		switch old := j.begun[id]; old {
+		case nil: // has ended
+		case s:
+			j.order = append(j.order, id)
+		default:
+			j.forget(id, old)
+			j.forgotten++
+		}
+	}
+}
+
+func (j *Joiner) forget(id string, s *started) {
+	j.held -= len(id) + s.size()
+	delete(j.begun, id)
+}
+
+// completed ends a request: "200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms | Allocations: 1234)".
+func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
+	if !bytes.Contains(rest, []byte("in ")) {
+		return nil, Bad
+	}
+	s := j.begun[string(id)]
+	if s == nil {
+		j.Lost++
+		s = &started{time: j.at(when)}
+	} else {
+		j.forget(string(id), s)
+	}
+	return j.ended(s, id, rest, spans)
+}
+
+// ended makes the line of a request that ended.
+func (j *Joiner) ended(s *started, id, rest []byte, spans []Span) ([]byte, Line) {
+	status, rest, _ := bytes.Cut(rest, []byte(" "))
+	in := bytes.Index(rest, []byte("in "))
+	if in > 0 && rest[in-1] != ' ' {
+		if in = bytes.Index(rest, []byte(" in ")); in >= 0 {
+			in++
+		}
+	}
+	if in < 0 {
+		return nil, Bad
+	}
+	took, rest, _ := bytes.Cut(rest[in+len("in "):], []byte("ms"))
+	line := j.room()
+	put := func(field int, before string, text []byte) {
+		line = append(line, before...)
+		from := len(line)
+		line = append(line, text...)
+		spans[field] = span(from, len(line))
+	}
+	put(foremanTime, "", []byte(s.time))
+	put(foremanID, " [", id)
+	put(foremanClient, "] ", []byte(s.client))
+	put(foremanMethod, ` "`, []byte(s.method))
+	put(foremanURL, " ", []byte(s.url))
+	put(foremanStatus, `" `, status)
+	put(foremanController, " ", []byte(s.controller))
+	put(foremanAction, "#", []byte(s.action))
+	put(foremanAs, " as ", []byte(s.as))
+	put(foremanDuration, " in ", took)
+	put(foremanViews, "ms, views ", part(rest, "Views: "))
+	put(foremanDatabase, "ms, ActiveRecord ", part(rest, "ActiveRecord: "))
+	line = append(line, "ms"...)
+	if len(line) <= len(j.lines) {
+		j.lines = j.lines[len(line):]
+	}
+	return line, Whole
+}
+
+// room is where the next line is made. What was made before stays: several are at work
+// at a time.
+func (j *Joiner) room() []byte {
+	const least, many = 1 << 10, 64 << 10
+	if len(j.lines) < least {
+		j.lines = make([]byte, many)
+	}
+	return j.lines[:0:len(j.lines)]
+}
+
+func part(text []byte, name string) []byte {
+	at := bytes.Index(text, []byte(name))
+	if at < 0 {
+		return []byte("-")
+	}
+	value, _, ok := bytes.Cut(text[at+len(name):], []byte("ms"))
+	if !ok {
+		return []byte("-")
+	}
+	return value
+}
+
+// foremanLine takes a line apart, as Foreman since 1.18 writes it
+// (TIME [LEVEL|LOGGER|ID] MESSAGE) and before (TIME ID [LOGGER] [LEVEL] MESSAGE).
+func foremanLine(line []byte) (when, id, message []byte, ok bool) {
+	if !looksTimed(line) {
+		return nil, nil, nil, false
+	}
+	when, rest := line[:19], line[19:]
+	if n := bytes.IndexByte(rest, ' '); n >= 0 { // a fraction or a zone
+		when, rest = line[:19+n], rest[n:]
+	}
+	rest = bytes.TrimLeft(rest, " ")
+	if len(rest) == 0 {
+		return nil, nil, nil, false
+	}
+	if rest[0] == '[' {
+		end := bytes.IndexByte(rest, ']')
+		if end < 0 {
+			return nil, nil, nil, false
+		}
+		tag := rest[1:end]
+		if bytes.Count(tag, []byte("|")) != 2 {
+			return nil, nil, nil, false
+		}
+		return when, tag[bytes.LastIndexByte(tag, '|')+1:], bytes.TrimLeft(rest[end+1:], " "), true
+	}
+	word, rest, _ := bytes.Cut(rest, []byte(" "))
+	if len(rest) == 0 || rest[0] != '[' {
+		return nil, nil, nil, false
+	}
+	for range 2 {
+		end := bytes.IndexByte(rest, ']')
+		if len(rest) == 0 || rest[0] != '[' || end < 0 {
+			return nil, nil, nil, false
+		}
+		rest = bytes.TrimLeft(rest[end+1:], " ")
+	}
+	return when, word, rest, true
+}
+
+// looksTimed says whether a line begins with a time.
+func looksTimed(line []byte) bool {
+	return len(line) > 20 && line[4] == '-' && line[7] == '-' && (line[10] == 'T' || line[10] == ' ') && line[13] == ':' && line[16] == ':' && line[0] >= '0' && line[0] <= '9'
+}

@@ -1,0 +1,265 @@
+package logformat
+
+import (
+	"bytes"
+	"strings"
+)
+
+// keys cuts one JSON object a line. The members of objects within it have names with
+// points between them: http.response.status_code.
+type keys struct {
+	root   node
+	fields int
+
+	// need are groups of fields: a line that has none of one group is not a request.
+	need   [][]int
+	dashes bool   // a - is as good as none of need
+	logger int    // of a line that has this field, it begins with prefix; -1: none
+	prefix []byte // the loggers of requests
+	clock  int    // the field that is the time of front; -1: none
+	front  *front // an object, or key=value, stands behind what a logger writes; nil: alone
+	pair   int    // the field that is a date and a time of day in two members; -1: none
+
+	client, status, bytes int // fields; -1: none
+}
+
+func newKeys() *keys {
+	return &keys{root: node{field: -1}, logger: -1, clock: -1, pair: -1, client: -1, status: -1, bytes: -1}
+}
+
+// node is an object's members by name.
+type node struct {
+	members map[string]*node
+	field   int // -1: none
+}
+
+// add asks for a member. A point in its name may be between an object and its member or
+// stand in the name of one: loggers that keep to Elastic's schema write both.
+func (k *keys) add(dotted string, field int) {
+	k.root.add(strings.Split(dotted, "."), field)
+	k.fields = max(k.fields, field+1)
+}
+
+// mostWords is the most words of a name that are taken together in every way.
+const mostWords = 6
+
+func (n *node) add(words []string, field int) {
+	if len(words) == 0 {
+		n.field = field
+		return
+	}
+	most := len(words)
+	if most > mostWords {
+		most = 1
+	}
+	for i := 1; i <= most; i++ {
+		name := strings.Join(words[:i], ".")
+		if n.members == nil {
+			n.members = map[string]*node{}
+		}
+		next := n.members[name]
+		if next == nil {
+			next = &node{field: -1}
+			n.members[name] = next
+		}
+		next.add(words[i:], field)
+	}
+}
+
+// depth is how deep an object may lie in others.
+const depth = 32
+
+// byteOrder is the mark that some programs write before the first line.
+var byteOrder = []byte("\ufeff")
+
+func (k *keys) scan(line []byte, spans []Span) Line {
+	clear(spans)
+	at := 0
+	if k.front != nil {
+		var ok bool
+		if at, ok = k.behind(line, spans); !ok || at == len(line) || line[at] != '{' {
+			return Other
+		}
+	}
+	if at == 0 && bytes.HasPrefix(line, byteOrder) {
+		at = len(byteOrder)
+	}
+	if at = space(line, at); at == len(line) || line[at] != '{' {
+		return Bad
+	}
+	if at = k.object(line, at, &k.root, spans, depth); at < 0 || space(line, at) < len(line) {
+		return Bad
+	}
+	return k.request(line, spans)
+}
+
+// object reads one that begins at at, and gives where it ends, or -1. A nil node is one
+// whose members nobody asked for.
+func (k *keys) object(line []byte, at int, n *node, spans []Span, deep int) int {
+	if deep == 0 {
+		return -1
+	}
+	at = space(line, at+1)
+	if at < len(line) && line[at] == '}' {
+		return at + 1
+	}
+	for {
+		if at >= len(line) || line[at] != '"' {
+			return -1
+		}
+		end := stringEnd(line, at)
+		if end < 0 {
+			return -1
+		}
+		var member *node
+		if n != nil {
+			name := line[at+1 : end-1]
+			if member = n.members[string(name)]; member == nil && bytes.IndexByte(name, '\\') >= 0 {
+				member = n.members[string(JSONString.Plain(name))]
+			}
+		}
+		at = space(line, end)
+		if at >= len(line) || line[at] != ':' {
+			return -1
+		}
+		if at = k.value(line, space(line, at+1), member, spans, deep); at < 0 {
+			return -1
+		}
+		at = space(line, at)
+		if at >= len(line) {
+			return -1
+		}
+		switch line[at] {
+		case ',':
+			at = space(line, at+1)
+		case '}':
+			return at + 1
+		default:
+			return -1
+		}
+	}
+}
+
+func (k *keys) value(line []byte, at int, n *node, spans []Span, deep int) int {
+	if at >= len(line) {
+		return -1
+	}
+	from := at
+	var end int
+	switch line[at] {
+	case '"':
+		if end = stringEnd(line, at); end < 0 {
+			return -1
+		}
+		if n != nil && n.field >= 0 {
+			k.put(spans, n.field, from+1, end-1)
+		}
+		return end
+	case '{':
+		if n != nil && n.members == nil {
+			n = nil
+		}
+		return k.object(line, at, n, spans, deep-1)
+	case '[':
+		if end = k.array(line, at, spans, deep-1); end < 0 {
+			return -1
+		}
+	default:
+		if end = literal(line, at); end < 0 {
+			return -1
+		}
+	}
+	if n != nil && n.field >= 0 && line[from] != 'n' { // null
+		k.put(spans, n.field, from, end)
+	}
+	return end
+}
+
+func (k *keys) array(line []byte, at int, spans []Span, deep int) int {
+	if deep == 0 {
+		return -1
+	}
+	at = space(line, at+1)
+	if at < len(line) && line[at] == ']' {
+		return at + 1
+	}
+	for {
+		if at = k.value(line, at, nil, spans, deep); at < 0 {
+			return -1
+		}
+		at = space(line, at)
+		if at >= len(line) {
+			return -1
+		}
+		switch line[at] {
+		case ',':
+			at = space(line, at+1)
+		case ']':
+			return at + 1
+		default:
+			return -1
+		}
+	}
+}
+
+// literal is where a number, true, false or null ends, or -1.
+func literal(line []byte, at int) int {
+	for _, word := range []string{"true", "false", "null"} {
+		if line[at] == word[0] {
+			if len(line)-at < len(word) || string(line[at:at+len(word)]) != word {
+				return -1
+			}
+			return at + len(word)
+		}
+	}
+	digits := func() bool {
+		from := at
+		for at < len(line) && line[at]-'0' <= 9 {
+			at++
+		}
+		return at > from
+	}
+	if line[at] == '-' {
+		at++
+	}
+	if !digits() {
+		return -1
+	}
+	if at < len(line) && line[at] == '.' {
+		if at++; !digits() {
+			return -1
+		}
+	}
+	if at < len(line) && line[at]|0x20 == 'e' {
+		if at++; at < len(line) && (line[at] == '-' || line[at] == '+') {
+			at++
+		}
+		if !digits() {
+			return -1
+		}
+	}
+	return at
+}
+
+func space(line []byte, at int) int {
+	for at < len(line) && (line[at] == ' ' || line[at] == '\t' || line[at] == '\r') {
+		at++
+	}
+	return at
+}
+
+// stringEnd is behind the quote that ends the string which begins at at, or -1.
+func stringEnd(line []byte, at int) int {
+	from := at + 1
+	for {
+		n := bytes.IndexByte(line[from:], '"')
+		if n < 0 {
+			return -1
+		}
+		n += from
+		if !escaped(line[at+1:], n-at-1) {
+			return n + 1
+		}
+		from = n + 1
+	}
+}

@@ -1,0 +1,189 @@
+package logformat
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// JSONLines is the name of the format of lines that are objects.
+const JSONLines = "JSON lines"
+
+// jsonBuilder makes a format of what members are called and of the values that they have.
+type jsonBuilder struct {
+	*sample
+	f       *Format
+	k       *keys
+	product *jsonProduct
+	times   []string // of what is in front of the objects
+	used    map[string]bool
+	guesses []string
+}
+
+// JSON makes a format of lines that are objects, of the log's first lines; nil: none of
+// them is one. A member has a role by its name and its values together; durations beyond
+// those whose unit is known are named by units ("took": 1e6 for milliseconds).
+func JSON(lines [][]byte, units map[string]int64) *Format {
+	s := sampleOf(lines)
+	if len(s.rows) == 0 {
+		return nil
+	}
+	b := newBuilder(s, JSONLines)
+	b.build(units)
+	return b.f
+}
+
+func newBuilder(s *sample, name string) *jsonBuilder {
+	return &jsonBuilder{sample: s, used: map[string]bool{}, product: s.product(), f: &Format{Name: name, Source: "its members' names", backslash: true}, k: newKeys()}
+}
+
+// build makes the format.
+func (b *jsonBuilder) build(units map[string]int64) {
+	b.sample.requests(b.product)
+	b.duration(units)
+	b.time()
+	if b.k.front != nil && b.f.Field(FieldTime) < 0 {
+		b.k.clock = len(b.f.Fields)
+		b.f.Fields = append(b.f.Fields, Field{Name: FieldTime, Kind: Time, Layout: ISO, Asked: "the time of " + b.k.front.name})
+		// Caddy writes UTC without naming it (time_local: the server's zone).
+		utc := b.product != nil && strings.HasPrefix(b.product.name, "Caddy")
+		if b.product == nil && b.f.Field(FieldDuration) >= 0 {
+			b.guess("the time of %s is that of the answer", b.k.front.name)
+		}
+		b.f.NoZone, b.f.TimeIsEnd = !utc && !slices.ContainsFunc(b.times, zoned), true
+	}
+	for i := range roles {
+		b.role(&roles[i])
+	}
+	for _, member := range b.list() {
+		n := name(member)
+		if reserved(n) {
+			n = "member_" + n
+		}
+		if !b.used[member] && b.f.Field(n) < 0 {
+			b.add(Field{Name: n}, member)
+		}
+	}
+	b.requests()
+	b.f.scan = b.k.scan
+	b.why()
+}
+
+// add makes a member a field.
+func (b *jsonBuilder) add(field Field, member string) {
+	b.used[member] = true
+	field.Asked, field.Escape = member, JSONString
+	b.k.add(member, len(b.f.Fields))
+	b.f.Fields = append(b.f.Fields, field)
+}
+
+// taken reports whether a member has a meaning of its own.
+func (b *jsonBuilder) taken(member string) bool {
+	for _, f := range b.f.Fields {
+		if f.Asked == member {
+			return f.Name != name(member) || reserved(f.Name)
+		}
+	}
+	return false
+}
+
+// named are the members whose name is normal's, in order.
+func (b *jsonBuilder) named(n string) (members []string) {
+	for _, member := range b.list() {
+		if normal(member) == n {
+			members = append(members, member)
+		}
+	}
+	return members
+}
+
+// role gives a role to the first member that has its name and its values: the product's
+// own before all others.
+func (b *jsonBuilder) role(r *role) {
+	taken := ""
+	try := func(member string, sure bool) {
+		switch {
+		case b.used[member] || !r.can(b.members[member]):
+		case taken == "":
+			taken = member
+			b.add(r.field, member)
+		case !sure && r.fits != nil && b.differ(taken, member):
+			b.guess("%q is the %s, not %q", taken, r.field.Name, member)
+		}
+	}
+	if b.product != nil {
+		for _, member := range b.product.roles[r.field.Name] {
+			try(member, true)
+		}
+		if taken != "" {
+			return
+		}
+	}
+	for _, n := range r.names {
+		for _, member := range b.named(n) {
+			try(member, false)
+		}
+	}
+}
+
+// requests sets which lines are requests: those of the product, or those with what was
+// asked for, and how it ended or how long it took.
+func (b *jsonBuilder) requests() {
+	field := func(member string) int {
+		return slices.IndexFunc(b.f.Fields, func(f Field) bool { return f.Asked == member })
+	}
+	if b.product != nil && len(b.product.must) > 0 {
+		for _, group := range b.product.musts() {
+			var any []int
+			for _, member := range group {
+				if at := field(member); at >= 0 {
+					any = append(any, at)
+				}
+			}
+			b.k.need, b.k.dashes = append(b.k.need, any), true
+		}
+		if at := field(b.product.logger); at >= 0 {
+			b.k.logger, b.k.prefix = at, []byte(b.product.prefix)
+		}
+	} else {
+		for _, names := range [][]string{{FieldRequest, FieldURL}, {FieldStatus, FieldDuration, FieldMethod, FieldRequest}} {
+			var any []int
+			for _, n := range names {
+				if at := b.f.Field(n); at >= 0 {
+					any = append(any, at)
+				}
+			}
+			if len(any) > 0 {
+				b.k.need = append(b.k.need, any)
+			}
+		}
+	}
+	b.k.client, b.k.status, b.k.bytes = b.f.Field(FieldClient), b.f.Field(FieldStatus), b.f.Field(FieldBytes)
+}
+
+// why appends to the format's Why what identified it.
+func (b *jsonBuilder) why() {
+	if b.product != nil {
+		b.f.Why += "; members of " + b.product.name
+	}
+	if len(b.guesses) > 0 {
+		b.f.Guessed = "that " + strings.Join(b.guesses, ", that ")
+		b.f.Why += "; guessed: " + b.f.Guessed
+	}
+	d := b.f.Field(FieldDuration)
+	switch {
+	case d >= 0 && b.members[b.f.Fields[d].Asked] != nil:
+		b.f.Why += fmt.Sprintf("; %q is the duration, in %s", b.f.Fields[d].Asked, UnitName(b.f.Fields[d].Unit))
+	case d >= 0: // named by the user
+		b.f.NoMember = len(b.members) < mostMembers
+		b.f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", b.f.Fields[d].Asked, strings.Join(b.list(), ", "))
+		for _, member := range b.list() {
+			b.f.Members = append(b.f.Members, member)
+			if !b.taken(member) && share(b.members[member], isDuration) >= nearly {
+				b.f.Numbers = append(b.f.Numbers, member)
+			}
+		}
+	case b.f.UnitUnknown != "":
+		b.f.Why += fmt.Sprintf("; the unit of %q is not known: --duration %s --unit s (or ms, us, ns) says it", b.f.UnitUnknown, b.f.UnitUnknown)
+	}
+}

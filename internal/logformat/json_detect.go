@@ -1,0 +1,92 @@
+package logformat
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+// detectJSON makes the format of lines of which at least a share are objects; nil: they are
+// not. skipped is how many lines stood before them.
+func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int64) *Format {
+	if afterDocker(lines[0]) > 0 { // its messages are within
+		return nil
+	}
+	f := JSON(lines, units)
+	if f == nil || !f.asks() {
+		return nil
+	}
+	objects := 0
+	spans := make([]Span, len(f.Fields))
+	for _, line := range lines {
+		if f.Scan(line, spans) != Bad {
+			objects++
+		}
+	}
+	if float64(objects) < least*float64(len(lines)) {
+		return nil
+	}
+	behind := ""
+	if skipped > 0 {
+		behind = fmt.Sprintf(" behind %d others", skipped)
+	}
+	f.Why = fmt.Sprintf("%d of the first %d lines%s are JSON objects", objects, len(lines), behind) + f.Why
+	return f
+}
+
+// some is the share of objects among other lines that makes a log one of objects if no other
+// format reads it: a container's log has what its programs say, too.
+const some = 0.05
+
+// behindBanner finds JSON lines behind others, as a server's messages at its start, also
+// where another program wrote something around all of them; nil: there are none.
+func behindBanner(head []byte, least float64, units map[string]int64) *Format {
+	all := bytes.Split(head, []byte("\n"))
+	if len(all) > 1 {
+		all = all[:len(all)-1] // the last one may be cut off
+	}
+	all = slices.DeleteFunc(all, func(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 })
+	for w := -1; w < len(wraps); w++ {
+		bare, ok := unwrapped(all, w)
+		if !ok {
+			continue
+		}
+		skipped := 0
+		for len(bare) > 0 && (len(bare[0]) == 0 || bare[0][0] != '{') {
+			skipped, bare = skipped+1, bare[1:]
+		}
+		if len(bare) == 0 {
+			continue
+		}
+		if f := detectJSON(bare[:min(len(bare), looked)], least, skipped, units); f != nil {
+			return f.wrappedBy(w)
+		}
+	}
+	return nil
+}
+
+// banner is how many lines stand before the first that a candidate reads: a server's messages
+// at its start.
+func (a *fit) banner(lines [][]byte) int {
+	bare, ok := unwrapped(lines, a.wrap)
+	if !ok {
+		return 0
+	}
+	for i := range bare {
+		if n, _ := a.f.reads(bare[i : i+1]); n > 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// asks reports whether a format of objects has a member that marks a request: what was asked
+// for, how, or how it ended. The messages of a container's log have none.
+func (f *Format) asks() bool {
+	for _, name := range []string{FieldRequest, FieldURL, FieldMethod, FieldStatus, FieldDuration} {
+		if f.Field(name) >= 0 {
+			return true
+		}
+	}
+	return false
+}

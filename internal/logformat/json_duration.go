@@ -1,0 +1,218 @@
+package logformat
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Words of a member's name that make it a request's duration: one of these, or time with
+// one that says of what. No other words may stand in it: upstream_response_time is another
+// program's, queue_time a part.
+var (
+	durationWords = []string{"duration", "request", "latency", "response", "elapsed", "took", "taken", "runtime", "time"}
+	alone         = []string{"duration", "latency", "elapsed", "took", "taken", "runtime"}
+	ofTime        = []string{"request", "response", "processing", "process", "total", "execution", "handling", "resp"}
+	filler        = []string{"http", "req", "res", "server", "in", "the", "exec"}
+)
+
+// namedDuration reports whether a member's name is that of a request's duration, and the
+// unit that the name says; 0: none. rank orders names, the most telling first.
+func namedDuration(member string) (unit int64, rank int, ok bool) {
+	rank = len(durationWords)
+	single, time, what := false, false, false
+	all := nameWords(member)
+	for i, w := range all {
+		u, isUnit := unitWords[w]
+		switch at := slices.Index(durationWords, w); {
+		case isUnit && i > 0 && i == len(all)-1:
+			unit = u
+		case at >= 0 || slices.Contains(ofTime, w):
+			single = single || slices.Contains(alone, w)
+			time = time || w == "time"
+			what = what || slices.Contains(ofTime, w)
+			if at >= 0 {
+				rank = min(rank, at)
+			}
+		case !slices.Contains(filler, w):
+			return 0, 0, false
+		}
+	}
+	return unit, rank, single || time && what
+}
+
+// isDuration reports whether a value is a number that is not negative, or names its unit.
+func isDuration(value string) bool {
+	if strings.HasPrefix(value, "-") {
+		return true // none, as HAProxy's -1
+	}
+	_, ok := parseDecimal([]byte(value))
+	return ok || hasUnit(value)
+}
+
+func hasUnit(value string) bool {
+	_, ok := ownUnit([]byte(value))
+	return ok
+}
+
+// timed is a member that is a duration.
+type timed struct {
+	member string
+	unit   int64 // 0: each value has its own
+	rank   int
+}
+
+// durations finds the members that are the request's duration, the most telling first, and
+// those that are one in a unit which nothing says.
+func (s *sample) durations(p *jsonProduct) (known, unknown []timed) {
+	for _, member := range s.list() {
+		values := s.members[member]
+		own := p != nil && p.duration == member
+		unit, rank, ok := namedDuration(member)
+		if !own && !ok || share(values, isDuration) < nearly {
+			continue
+		}
+		d := timed{member, unit, rank}
+		switch {
+		case share(values, hasUnit) >= nearly:
+			d.unit = 0
+			known = append(known, d)
+		case own && p.writes(values):
+			d.unit, d.rank = p.unit, -1
+			known = append(known, d)
+		case own || unit == 0:
+			unknown = append(unknown, d)
+		default:
+			known = append(known, d)
+		}
+	}
+	byRank := func(a, b timed) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.member, b.member)) }
+	slices.SortStableFunc(known, byRank)
+	slices.SortStableFunc(unknown, byRank)
+	return known, unknown
+}
+
+// duration gives the format its duration. units names the member that the user says is it.
+func (b *jsonBuilder) duration(units map[string]int64) {
+	for member, unit := range units {
+		b.add(Field{Name: FieldDuration, Kind: Duration, Unit: unit, Lenient: true}, member)
+		return
+	}
+	known, unknown := b.durations(b.product)
+	if len(known) == 0 {
+		if len(unknown) > 0 {
+			b.f.UnitUnknown = unknown[0].member
+		}
+		return
+	}
+	d := known[0]
+	b.add(Field{Name: FieldDuration, Kind: Duration, Unit: d.unit, Lenient: true}, d.member)
+	if b.product == nil || d.rank >= 0 {
+		for _, other := range known[1:] {
+			if b.differ(d.member, other.member) && !(d.unit != other.unit && d.unit != 0 && other.unit != 0) {
+				b.guess("%q is the duration, not %q", d.member, other.member)
+				return
+			}
+		}
+	}
+}
+
+// time gives the format its time: the request's beginning where a member says so, and else
+// the time when the line was written, from which the duration is taken off.
+func (b *jsonBuilder) time() {
+	var begin, end []string
+	if b.product != nil {
+		begin, end = b.product.begin, b.product.end
+	}
+	if slices.ContainsFunc(begin, b.timeIs) {
+		return
+	}
+	if slices.ContainsFunc(end, b.timeIs) {
+		b.f.TimeIsEnd = true
+		return
+	}
+	for _, name := range beginNames {
+		if slices.ContainsFunc(b.named(name), b.timeIs) {
+			return
+		}
+	}
+	var first string
+	for _, name := range timeNames {
+		for _, member := range b.named(name) {
+			switch {
+			case first != "":
+				if _, _, ok := layoutOf(b.members[member]); ok && b.differ(first, member) {
+					b.guess("%q is the time, not %q", first, member)
+					return
+				}
+			case b.timeIs(member):
+				first = member
+				if b.f.Field(FieldDuration) >= 0 {
+					b.f.TimeIsEnd = true
+					b.guess("%q is when the line was written, after the answer", member)
+				}
+			}
+		}
+	}
+	if first == "" {
+		b.dateAndTime()
+	}
+}
+
+// Names of members with a time, as normal has them: when the request came, and when the line
+// was written.
+var (
+	beginNames = []string{"start_time", "started_at", "start_utc", "start_local", "request_start", "start", "start_timestamp", "time_start", "begin", "received_at", "request_time"}
+	timeNames  = []string{"time", "timestamp", "ts", "msec", "time_iso_8601", "time_iso8601", "time_local", "datetime", "date_time", "date", "asctime", "log_time"}
+)
+
+// timeIs makes a member the time, if its values are times.
+func (b *jsonBuilder) timeIs(member string) bool {
+	if b.used[member] {
+		return false
+	}
+	f, noZone, ok := layoutOf(b.members[member])
+	if !ok {
+		return false
+	}
+	b.add(f, member)
+	b.f.NoZone = noZone
+	return true
+}
+
+// dateAndTime makes a date and a time of day in two members the time.
+func (b *jsonBuilder) dateAndTime() {
+	find := func(fits func(string) bool, names ...string) string {
+		for _, name := range names {
+			for _, member := range b.named(name) {
+				if !b.used[member] && share(b.members[member], fits) >= nearly {
+					return member
+				}
+			}
+		}
+		return ""
+	}
+	date, clock := find(isDate, "date", "day", "log_date"), find(isClock, "time", "time_of_day", "log_time")
+	if date == "" || clock == "" {
+		return
+	}
+	b.used[date], b.used[clock] = true, true
+	b.f.Fields = append(b.f.Fields, Field{Name: FieldTime, Kind: Time, Layout: DateAndTime, Asked: date + " and " + clock})
+	at := len(b.f.Fields) - 1
+	b.k.add(date, at)
+	b.k.pair = at
+	b.k.add(clock, at)
+	for _, v := range b.members[clock] {
+		b.f.NoZone = !zoned("2026-01-01T" + v)
+	}
+	if b.f.Field(FieldDuration) >= 0 {
+		b.f.TimeIsEnd = true
+		b.guess("%q is when the line was written, after the answer", clock)
+	}
+}
+
+// guess records an assumption about the format that the lines do not confirm.
+func (b *jsonBuilder) guess(format string, args ...any) {
+	b.guesses = append(b.guesses, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,80 @@
+package logformat
+
+import "bytes"
+
+// put records where a field is. The date and the time of day of a pair are one span, from the
+// one to the other with what stands between.
+func (k *keys) put(spans []Span, field, from, to int) {
+	s := span(from, to)
+	if field == k.pair && spans[field].End > 0 {
+		s.Start, s.End = min(s.Start, spans[field].Start), max(s.End, spans[field].End)
+	}
+	spans[field] = s
+}
+
+// request distinguishes requests from other objects, and trims their values.
+func (k *keys) request(line []byte, spans []Span) Line {
+	for _, any := range k.need {
+		some := false
+		for _, field := range any {
+			some = some || spans[field].End > 0 && !(k.dashes && string(spans[field].Of(line)) == "-")
+		}
+		if !some {
+			return Other
+		}
+	}
+	if k.logger >= 0 && spans[k.logger].End > 0 && !bytes.HasPrefix(spans[k.logger].Of(line), k.prefix) {
+		return Other
+	}
+	if k.client >= 0 {
+		spans[k.client] = withoutPort(line, spans[k.client])
+	}
+	if k.status >= 0 {
+		spans[k.status] = count(line, spans[k.status])
+	}
+	if k.bytes >= 0 {
+		spans[k.bytes] = count(line, spans[k.bytes])
+	}
+	return Whole
+}
+
+// withoutPort is an address without the port and the brackets that may be around it.
+func withoutPort(line []byte, s Span) Span {
+	text := s.Of(line)
+	at := bytes.LastIndexByte(text, ':')
+	if at < 0 {
+		return s
+	}
+	if _, ok := Int(text[at+1:]); !ok {
+		if n := len(text); n > 2 && text[0] == '[' && text[n-1] == ']' {
+			return span(int(s.Start)+1, int(s.End)-1)
+		}
+		return s
+	}
+	switch {
+	case bytes.IndexByte(text, ':') == at: // 192.0.2.1:80
+		return span(int(s.Start), int(s.Start)+at)
+	case text[0] == '[' && text[at-1] == ']':
+		return span(int(s.Start)+1, int(s.Start)+at-1)
+	}
+	return s // 2001:db8::1
+}
+
+// count is a count without the point and the zeros of 200.0; one with an exponent has its
+// number.
+func count(line []byte, s Span) Span {
+	text := s.Of(line)
+	for i, c := range text {
+		if c -= '0'; c <= 9 {
+			continue
+		}
+		if i > 0 && text[i] == '.' && len(bytes.Trim(text[i+1:], "0")) == 0 {
+			return span(int(s.Start), int(s.Start)+i)
+		}
+		if n, ok := lenientInt(text); ok {
+			s.number = n + 1
+		}
+		return s
+	}
+	return s
+}

@@ -1,0 +1,234 @@
+package logformat
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// role is a field that a member of JSON lines may be, by its name and its values together.
+type role struct {
+	field Field
+	// names are those that web servers, frameworks and shippers give to it, as normal has
+	// them, the most telling first.
+	names []string
+	// fits reports whether a value can be the field's; nil: any text can.
+	fits func(value string) bool
+	// strict says that a line whose value does not fit could not be read.
+	strict bool
+}
+
+// roles are those that a name and values give. Times and durations are in json_duration.go.
+var roles = []role{
+	{Field{Name: FieldRequest, Kind: Request}, []string{"request", "request_line", "http_request", "req"}, isRequest, false},
+	{Field{Name: FieldMethod}, []string{"method", "request_method", "http_request_method", "http_method", "req_method", "verb", "http_verb"}, isMethod, false},
+	{Field{Name: FieldURL, Kind: URL}, []string{"request_uri", "uri", "url", "url_original", "original_url", "request_url", "req_url", "http_target", "http_url", "path", "url_path", "request_path", "http_path", "path_info", "request"}, isURL, false},
+	{Field{Name: FieldQuery}, []string{"query_string", "query", "args", "url_query"}, nil, false},
+	{Field{Name: FieldProtocol}, []string{"protocol", "server_protocol", "request_proto", "request_protocol", "http_protocol", "proto", "http_version"}, isProtocol, false},
+	{Field{Name: FieldStatus, Kind: Number}, []string{"status", "status_code", "http_response_status_code", "http_status_code", "http_status", "response_status", "response_status_code", "response_code", "res_status_code", "res_status", "code"}, isStatus, true},
+	{Field{Name: FieldBytes, Kind: Number}, []string{"body_bytes_sent", "bytes_sent", "bytes", "size", "response_size", "http_response_body_bytes", "bytes_out", "response_bytes", "content_length"}, isCount, false},
+	{Field{Name: FieldClient}, []string{"remote_addr", "client_ip", "remote_ip", "source_ip", "request_remote_ip", "client", "ip", "client_addr", "client_address", "remote_host", "remote_address"}, isClient, false},
+	{Field{Name: FieldHost}, []string{"host", "vhost", "http_host", "request_host", "url_domain", "server_name", "authority"}, isHost, false},
+	{Field{Name: FieldUser}, []string{"remote_user", "user", "user_name", "user_id", "username"}, nil, false},
+	{Field{Name: "referer"}, []string{"referer", "http_referer", "referrer", "http_request_referrer"}, nil, false},
+	{Field{Name: "user_agent"}, []string{"user_agent", "http_user_agent", "user_agent_original", "agent"}, nil, false},
+	{Field{Name: "forwarded_for"}, []string{"http_x_forwarded_for", "x_forwarded_for", "forwarded_for"}, nil, false},
+}
+
+func roleOf(field string) *role {
+	return &roles[slices.IndexFunc(roles, func(r role) bool { return r.field.Name == field })]
+}
+
+// reserved are the names of fields and dimensions with a meaning of their own: a member that
+// is called so and has not the role is member_NAME.
+func reserved(name string) bool {
+	switch name {
+	case FieldTime, FieldDuration, FieldPath, "class", "route", "certname":
+		return true
+	}
+	return slices.ContainsFunc(roles, func(r role) bool { return r.field.Name == name })
+}
+
+// wrappers are objects into which loggers put what belongs to a line.
+var wrappers = []string{"fields", "data", "attributes", "attrs", "context", "extra", "event", "payload", "labels", "access", "log", "json"}
+
+// normal is a member's name in lower case with _ between its words: response.statusCode is
+// response_status_code, fields.duration_ms duration_ms, @timestamp timestamp.
+func normal(member string) string { return strings.Join(nameWords(member), "_") }
+
+// nameWords are the words of a member's name, without the objects that hold all of a line.
+func nameWords(member string) []string {
+	var out []string
+	var word []rune
+	end := func() {
+		if len(word) > 0 {
+			out, word = append(out, strings.ToLower(string(word))), nil
+		}
+	}
+	text := []rune(member)
+	for i, r := range text {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			end()
+			continue
+		case i > 0 && unicode.IsUpper(r) && (unicode.IsLower(text[i-1]) || i+1 < len(text) && unicode.IsLower(text[i+1])):
+			end()
+		}
+		word = append(word, r)
+	}
+	end()
+	for len(out) > 1 && slices.Contains(wrappers, out[0]) {
+		out = out[1:]
+	}
+	return out
+}
+
+// nothing reports whether a value stands for one that is not there.
+func nothing(value string) bool { return value == "" || value == "-" }
+
+// isRequest reports whether a text is METHOD TARGET or METHOD TARGET PROTOCOL.
+func isRequest(value string) bool {
+	method, rest, ok := strings.Cut(value, " ")
+	target, _, _ := strings.Cut(rest, " ")
+	return ok && isMethod(method) && (isURL(target) || method == "CONNECT" && isHost(target))
+}
+
+// methods are those of RFC 9110 and 5789, WebDAV's most common ones, and what caches send.
+var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "PURGE", "PRI"}
+
+func isMethod(value string) bool { return slices.Contains(methods, strings.ToUpper(value)) }
+
+func isURL(value string) bool {
+	return strings.HasPrefix(value, "/") || value == "*" || strings.HasPrefix(value, "http://") || strings.HasPrefix(value, "https://")
+}
+
+func isProtocol(value string) bool {
+	v := strings.ToUpper(value)
+	return strings.HasPrefix(v, "HTTP") || strings.HasPrefix(v, "H2") || strings.HasPrefix(v, "H3") || v == "1.0" || v == "1.1" || v == "2" || v == "2.0" || v == "3" || v == "3.0"
+}
+
+// isStatus takes 0 too: no answer was sent.
+func isStatus(value string) bool {
+	n, ok := lenientInt([]byte(value))
+	return ok && (n == 0 || n >= 100 && n <= 599)
+}
+
+func isCount(value string) bool {
+	_, ok := lenientInt([]byte(value))
+	return ok
+}
+
+// isClient reports whether a text is an address, with or without a port, or the name of a
+// host.
+func isClient(value string) bool {
+	value, _, _ = strings.Cut(value, ",") // of each proxy one
+	if _, err := netip.ParseAddr(value); err == nil {
+		return true
+	}
+	if _, err := netip.ParseAddrPort(value); err == nil {
+		return true
+	}
+	return strings.HasPrefix(value, "unix:") || value == "localhost" || strings.Contains(value, ".") && isHost(value)
+}
+
+// isHost reports whether a text is the name or the address of a host, with or without a port.
+func isHost(value string) bool {
+	for _, c := range []byte(value) {
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-._:[]", c) >= 0 || c >= 0x80 {
+			continue
+		}
+		return false
+	}
+	return value != "" && len(value) <= 260
+}
+
+// share is how much of the values that are there can be a role's; 0 without a value.
+func share(values []string, fits func(string) bool) float64 {
+	n, all := 0, 0
+	for _, v := range values {
+		if nothing(v) {
+			continue
+		}
+		all++
+		if fits == nil || fits(v) {
+			n++
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return float64(n) / float64(all)
+}
+
+// can reports whether values make a member a role's. Of a role that is strict nearly all
+// have to fit, as the lines whose values do not could not be read.
+func (r *role) can(values []string) bool {
+	least := enough
+	if r.strict {
+		least = nearly
+	}
+	return r.fits == nil || share(values, r.fits) >= least
+}
+
+// nearly is the share of values of a time, a status or a duration that have to be one.
+const nearly = 0.9
+
+// layoutOf finds how times are written; false: the values are not times.
+func layoutOf(values []string) (f Field, noZone, ok bool) {
+	f = Field{Name: FieldTime, Kind: Time, Lenient: true}
+	i := slices.IndexFunc(values, func(v string) bool { return !nothing(v) })
+	if i < 0 {
+		return f, false, false
+	}
+	example := values[i]
+	switch d, number := parseDecimal([]byte(example)); {
+	case number:
+		n, ok := Int(decimal{d.digits, max(d.point, 0)}.whole())
+		if !ok || n < 3e8 { // the year 1979
+			return f, false, false
+		}
+		f.Layout, f.Unit = Unix, 1e9
+		for limit := int64(1e11); n >= limit && f.Unit > 1; limit *= 1000 {
+			f.Unit /= 1000
+		}
+	case len(example) == 24 && example[2] == '/' && example[20] == '.':
+		f.Layout, noZone = CLFMilli, true
+	case len(example) > 3 && example[2] == '/':
+		f.Layout = CLF
+	default:
+		f.Layout = ISO
+		noZone = !zoned(example)
+	}
+	good := func(v string) bool {
+		us, ok := f.Time([]byte(v), nil)
+		return ok && us > 0 && us < 4102444800e6 // 1970 to 2100
+	}
+	return f, noZone, share(values, good) >= nearly
+}
+
+// zoned reports whether an ISO time says its zone.
+func zoned(text string) bool {
+	clock := text[min(len(text), 11):]
+	return strings.ContainsAny(clock, "Zz+") || strings.Contains(clock, "-")
+}
+
+// whole is the digits in front of the point.
+func (d decimal) whole() []byte {
+	for len(d.digits) < d.point {
+		d.digits = append(d.digits, '0')
+	}
+	return d.digits[:d.point]
+}
+
+// isDate and isClock report whether a text is the one or the other half of a time.
+func isDate(value string) bool {
+	_, err := time.Parse(time.DateOnly, value)
+	return err == nil
+}
+
+func isClock(value string) bool {
+	_, ok := iso(append([]byte("2026-01-01T"), value...))
+	return ok && len(value) <= 20
+}

@@ -1,0 +1,123 @@
+package logformat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// sample is the members of a log's first objects, and the values that they have there.
+type sample struct {
+	rows    []map[string]string // an object each; members of objects within it have points in their names
+	members map[string][]string // the values of each, in the order of the rows that have it
+}
+
+// mostMembers is the most names of members that are looked at.
+const mostMembers = 100
+
+// sampleOf reads the objects among lines.
+func sampleOf(lines [][]byte) *sample {
+	s := &sample{}
+	names := map[string]bool{}
+	for _, line := range lines {
+		if row, ok := membersOf(line, names); ok {
+			s.rows = append(s.rows, row)
+		}
+	}
+	s.index(func(map[string]string) bool { return true })
+	return s
+}
+
+// index collects the values of the rows that are of interest.
+func (s *sample) index(of func(row map[string]string) bool) {
+	s.members = map[string][]string{}
+	for _, row := range s.rows {
+		if of(row) {
+			for member, value := range row {
+				s.members[member] = append(s.members[member], value)
+			}
+		}
+	}
+}
+
+// requests leaves of the values those of rows that are requests: of a product's, or of rows
+// that say what was asked for. Where none does, all rows stay.
+func (s *sample) requests(p *jsonProduct) {
+	asks := func(row map[string]string) bool {
+		if p != nil && len(p.must) > 0 {
+			return p.has(row)
+		}
+		for member, value := range row {
+			switch n := normal(member); {
+			case slices.Contains(roleOf(FieldRequest).names, n) && isRequest(value), slices.Contains(roleOf(FieldURL).names, n) && isURL(value):
+				return true
+			}
+		}
+		return false
+	}
+	if slices.ContainsFunc(s.rows, asks) {
+		s.index(asks)
+	}
+}
+
+// has reports whether an object is a request of the product.
+func (p *jsonProduct) has(row map[string]string) bool {
+	for _, group := range p.musts() {
+		if !slices.ContainsFunc(group, func(member string) bool { value, is := row[member]; return is && value != "-" }) {
+			return false
+		}
+	}
+	logger, is := row[p.logger]
+	return !is || len(logger) >= len(p.prefix) && logger[:len(p.prefix)] == p.prefix
+}
+
+// differ reports whether two members have different values in a row that has both.
+func (s *sample) differ(a, b string) bool {
+	return slices.ContainsFunc(s.rows, func(row map[string]string) bool {
+		x, is1 := row[a]
+		y, is2 := row[b]
+		return is1 && is2 && x != y
+	})
+}
+
+// list is the names of all members.
+func (s *sample) list() []string { return slices.Sorted(maps.Keys(s.members)) }
+
+// membersOf are the names and values of an object's members. names are those of the objects
+// before it, of which there are at most mostMembers.
+func membersOf(line []byte, names map[string]bool) (map[string]string, bool) {
+	line = bytes.TrimLeft(bytes.TrimPrefix(line, byteOrder), " \t")
+	if len(line) == 0 || line[0] != '{' {
+		return nil, false
+	}
+	var object map[string]any
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	if d.Decode(&object) != nil {
+		return nil, false
+	}
+	row := map[string]string{}
+	var walk func(prefix string, o map[string]any, deep int)
+	walk = func(prefix string, o map[string]any, deep int) {
+		for _, name := range slices.Sorted(maps.Keys(o)) {
+			switch v := o[name].(type) {
+			case map[string]any:
+				if deep > 0 {
+					walk(prefix+name+".", v, deep-1)
+				}
+			case nil, []any:
+			default:
+				name = prefix + name
+				if !names[name] && len(names) >= mostMembers {
+					continue
+				}
+				names[name] = true
+				row[name] = fmt.Sprint(v)
+			}
+		}
+	}
+	walk("", object, 4)
+	return row, true
+}

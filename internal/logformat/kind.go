@@ -1,0 +1,274 @@
+package logformat
+
+import "bytes"
+
+// Kind is what a field's text means. Field.Fits is the definition of each kind, and the
+// only one: the detection of a log's format, the reading of its lines and the search for
+// another way to cut a line all use it.
+type Kind uint8
+
+// The kinds of fields.
+const (
+	Text     Kind = iota
+	Time          // when, in the field's Layout
+	Duration      // a number of Unit nanoseconds; - and what is below 0 are absent
+	Number        // a count; - is absent
+	Request       // METHOD URL PROTOCOL, as the client sent it
+	URL           // path and query
+	Address       // an IP address, or a host name where Names allows it; - is absent
+	Ident         // what identd says of the user: a word that is not an IP address; nearly always -
+	Word          // text without a blank or a quote
+	Host          // a name or an address of a server without a port, or a word of the same characters
+)
+
+// Fits reports whether a text can be what the field is.
+func (f *Field) Fits(text []byte) bool {
+	if len(text) > f.longest() || f.strict && bareQuote(text, f.Escape) {
+		return false
+	}
+	switch f.Kind {
+	case Duration:
+		if f.List {
+			return f.list(text) == len(text)
+		}
+		_, ok := f.Duration(text)
+		return ok || Absent(text)
+	case Number:
+		if f.List {
+			return f.list(text) == len(text)
+		}
+		n, ok := Int(bytes.TrimPrefix(text, []byte("+"))) // HAProxy's logasap
+		if f.Name == FieldStatus {
+			return ok && status(n, len(text)) || Absent(text)
+		}
+		return ok || Absent(text)
+	case Time:
+		_, ok := f.Time(text, nil)
+		return ok
+	case Address:
+		return f.address(text)
+	case Ident:
+		return string(text) == "-" || len(text) > 0 && bytes.IndexByte(text, ' ') < 0 && !isAddress(text)
+	case Host:
+		return len(text) > 0 && plainWord(text) || isAddress(text)
+	case Word:
+		return len(text) > 0 && !bytes.ContainsAny(text, " \"")
+	}
+	return true
+}
+
+// list is how much of the beginning of a text is numbers of several attempts, some of which
+// have none: nginx writes ", " between servers and " : " between groups of them; the parts
+// of a Sum have a blank between them.
+func (f *Field) list(text []byte) int {
+	text = text[:min(len(text), mostList)]
+	for at, whole := 0, 0; ; {
+		n, point := at, false
+		for n < len(text) && (text[n]-'0' <= 9 || text[n] == '.' && n > at && !point || text[n] == '-' && n == at) {
+			point = point || text[n] == '.'
+			n++
+		}
+		if n == at {
+			return whole
+		}
+		whole = n
+		switch rest := text[n:]; {
+		case f.Sum && bytes.HasPrefix(rest, []byte(" ")):
+			at = n + 1
+		case bytes.HasPrefix(rest, []byte(", ")):
+			at = n + 2
+		case bytes.HasPrefix(rest, []byte(" : ")):
+			at = n + 3
+		default:
+			return whole
+		}
+	}
+}
+
+// Absent reports whether a text stands for no number: -, nothing, or a number below 0
+// (HAProxy's -1, a phase that was not reached).
+func Absent(text []byte) bool {
+	return len(text) == 0 || text[0] == '-' && number(text[1:])
+}
+
+// status reports whether a number of so many digits is a status: 100 to 999; servers
+// write 0 and nginx 000 and 009 where there was no answer with one.
+func status(n int64, digits int) bool {
+	return n <= 999 && (digits == 3 || n == 0)
+}
+
+// bareQuote reports whether a text has a quote that its server would have escaped.
+func bareQuote(text []byte, e Escape) bool {
+	for at := 0; ; at++ {
+		n := bytes.IndexByte(text[at:], '"')
+		if n < 0 {
+			return false
+		}
+		if at += n; e.mark() != '\\' || !escaped(text, at) {
+			return true
+		}
+	}
+}
+
+// number reports whether a text is digits and points, or nothing.
+func number(text []byte) bool {
+	for _, c := range text {
+		if (c < '0' || c > '9') && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// anything reports whether every text fits.
+func (f *Field) anything() bool {
+	return !f.strict && (f.Kind == Text || f.Kind == Request || f.Kind == URL)
+}
+
+// checked reports whether reading checks the field once its line is cut. The time and
+// the duration are left to the one who needs their values, which fail where Fits does.
+func (f *Field) checked() bool {
+	switch f.Kind {
+	case Text, Request, URL:
+		return false // a strict one ends at its own quote
+	}
+	return f.Name != FieldTime && f.Name != FieldDuration
+}
+
+// check has a field checked once a line is cut.
+func (f *Format) check(i int) {
+	if f.Fields[i].Kind == Address {
+		f.addresses = append(f.addresses, i)
+	}
+	f.checks = append(f.checks, check{i, f.Fields[i].Kind, f.Fields[i].Name == FieldStatus})
+}
+
+// mostAddress is the longest host name, in bytes (RFC 1035, 2.3.4), and mostShort the
+// longest text of the other kinds that have a limit.
+const (
+	mostAddress = 255
+	mostShort   = 40
+	mostList    = 512
+)
+
+// longest is how long a field's text can be, in bytes.
+func (f *Field) longest() int {
+	switch {
+	case f.List:
+		return mostList
+	case f.Kind == Text || f.Kind == Request || f.Kind == URL:
+		return MaxLine
+	case f.Kind == Address || f.Kind == Ident || f.Kind == Host:
+		return mostAddress
+	case f.Kind == Word:
+		return MaxLine
+	case f.Layout == Strftime:
+		return f.pattern.width
+	}
+	return mostShort
+}
+
+// address reports whether a text is an address of a client: of the Internet, the word
+// that nginx (unix:) and HAProxy (unix) write for a Unix socket, or with Names a host name.
+func (f *Field) address(text []byte) bool {
+	if ipv4(text) || string(text) == "-" || ipv6(text) {
+		return true
+	}
+	return f.Names && hostName(text) || string(text) == "unix:" || string(text) == "unix"
+}
+
+// isAddress reports whether a text is an IP address.
+func isAddress(text []byte) bool { return ipv4(text) || ipv6(text) }
+
+// ipv4 reports whether a text is four numbers up to 255 with points between them.
+func ipv4(text []byte) bool {
+	if len(text) < len("0.0.0.0") || len(text) > len("255.255.255.255") {
+		return false
+	}
+	dots, n, digits := 0, uint(0), 0
+	for _, c := range text {
+		if d := c - '0'; d <= 9 {
+			if n, digits = n*10+uint(d), digits+1; n > 255 {
+				return false
+			}
+		} else if c == '.' && digits > 0 {
+			dots, n, digits = dots+1, 0, 0
+		} else {
+			return false
+		}
+	}
+	return dots == 3 && digits > 0
+}
+
+// ipv6 reports whether a text is an address of IPv6 (RFC 4291, 2.2), in brackets or not,
+// also with a zone or with one of IPv4 at its end.
+func ipv6(text []byte) bool {
+	if n := len(text); n > 2 && text[0] == '[' && text[n-1] == ']' {
+		text = text[1 : n-1]
+	}
+	if len(text) < len("::") || len(text) > 100 || bytes.IndexByte(text, ':') < 0 {
+		return false
+	}
+	if n := bytes.IndexByte(text, '%'); n > 0 {
+		if n == len(text)-1 || bytes.ContainsAny(text[n:], " \"") {
+			return false
+		}
+		text = text[:n]
+	}
+	groups, gap := 0, false
+	for i := 0; ; {
+		if i+1 < len(text) && text[i] == ':' && text[i+1] == ':' {
+			if gap {
+				return false
+			}
+			gap = true
+			if i += 2; i == len(text) {
+				break
+			}
+		} else if groups > 0 {
+			if i >= len(text) || text[i] != ':' {
+				return false
+			}
+			i++
+		}
+		from := i
+		for i < len(text) && i-from < 5 {
+			if _, ok := hexDigit(text[i]); !ok {
+				break
+			}
+			i++
+		}
+		if i < len(text) && text[i] == '.' {
+			return ipv4(text[from:]) && (groups == 6 || gap && groups < 6)
+		}
+		if i == from || i-from > 4 {
+			return false
+		}
+		if groups++; i == len(text) || groups > 8 {
+			break
+		}
+	}
+	return groups == 8 && !gap || gap && groups < 8
+}
+
+// hostName reports whether a text is a name that a server may have looked up: letters,
+// digits, - and _ with points between, and not digits alone. One word is not a name but
+// for localhost: what other programs write before a line begins with one.
+func hostName(text []byte) bool {
+	if len(text) == 0 || len(text) > mostAddress || text[0] == '.' || text[0] == '-' {
+		return false
+	}
+	letter, point := false, string(text) == "localhost"
+	for _, c := range text {
+		switch {
+		case c|0x20 >= 'a' && c|0x20 <= 'z':
+			letter = true
+		case c == '.':
+			point = true
+		case c >= '0' && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return letter && point
+}

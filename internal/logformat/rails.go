@@ -1,0 +1,176 @@
+package logformat
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+)
+
+// rails is the log of a Rails application: Foreman's without its own layout, through Ruby's
+// Logger or with the bare messages. Requests are distinguished by the tags before the message
+// (config.log_tags = [:request_id]); without tags by the process, and by when they began.
+func rails() *Format {
+	f := foreman()
+	f.Name, f.rails = "Rails' log", true
+	return f
+}
+
+// Joiner joins the lines of a format's requests.
+func (f *Format) Joiner() Joiner { return Joiner{rails: f.rails, zoned: f.zone != "", zone: f.zone} }
+
+// inProgress is a request of a process whose lines do not name it.
+type inProgress struct {
+	started
+	processing int64 // when its controller began, in microseconds; 0: not yet
+}
+
+// mostInProgress bounds the requests of one process that have begun and not ended: a route
+// that does not exist leaves one.
+const mostInProgress = 256
+
+// rounded is how far the duration of a request, which is rounded to milliseconds, may be from
+// the times of its lines, in microseconds.
+const rounded = 3000
+
+// joinRails is Join of Rails' lines.
+func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, Line) {
+	r, ruby := parseRuby(line)
+	if !ruby {
+		r.tags, r.message = tagged(line, 0)
+	}
+	message := line[r.message:]
+	when := r.when.Of(line)
+	id := r.tags.Of(line)
+	known := slices.ContainsFunc([]string{"Started ", "Processing by ", "Completed "}, func(begin string) bool { return bytes.HasPrefix(message, []byte(begin)) })
+	switch {
+	case !known && (ruby || j.ruby || len(line) == 0 || line[0] == ' ' || line[0] == '#'):
+		j.unrouted(message)
+		return nil, Other
+	case !known && !j.bare:
+		return nil, Bad
+	case !known:
+		j.unrouted(message)
+		return nil, Other
+	case len(id) > longestID:
+		return nil, Bad
+	}
+	j.ruby, j.bare = j.ruby || ruby, j.bare || !ruby
+	if !ruby {
+		if bytes.HasPrefix(message, []byte("Started ")) {
+			when, _ = statedTime(message)
+		}
+	}
+	if names(id) {
+		return j.message(when, bytes.Trim(id, "[] "), message, spans)
+	}
+	return j.untagged(when, r.process.Of(line), message, spans)
+}
+
+// names reports whether the tags before a message have a word that names one request: at
+// least eight hexadecimal digits in a row, one of them a decimal one, as UUIDs, the request IDs
+// of nginx and AWS and Foreman's have. A host name or an address is the same of several.
+func names(tags []byte) bool {
+	hex, decimal := 0, false
+	for _, c := range tags {
+		if _, ok := hexDigit(c); !ok {
+			hex, decimal = 0, false
+			continue
+		}
+		hex, decimal = hex+1, decimal || c <= '9'
+		if hex >= 8 && decimal {
+			return true
+		}
+	}
+	return false
+}
+
+// untagged takes a message of a process whose requests have no names.
+func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, Line) {
+	if j.processes == nil {
+		j.processes = map[string][]*inProgress{}
+	}
+	if len(j.processes) > mostBegun/mostInProgress && j.processes[string(process)] == nil {
+		clear(j.processes)
+	}
+	all := j.processes[string(process)]
+	at, _ := (&Field{Layout: ISO}).Time(when, nil)
+	switch message[0] {
+	case 'S':
+		s := &inProgress{}
+		j.begin(&s.started, when, message)
+		if all = append(all, s); len(all) > mostInProgress {
+			all = all[1:]
+		}
+	case 'P':
+		var waiting []*inProgress
+		for _, s := range all {
+			if s.processing == 0 && s.controller == "" {
+				waiting = append(waiting, s)
+			}
+		}
+		if len(waiting) == 0 {
+			s := &inProgress{started: started{time: j.at(when)}}
+			all, waiting = append(all, s), append(waiting, s)
+		}
+		if len(waiting) > 1 { // any of them may be it
+			for _, s := range waiting {
+				s.method, s.url, s.client = "", "", ""
+			}
+		}
+		waiting[0].processed(message)
+		waiting[0].processing = at
+	case 'C':
+		took := tookOf(message)
+		var ended []*inProgress
+		for _, s := range all {
+			if s.controller != "" && (at == 0 || s.processing > 0 && abs(at-took-s.processing) <= rounded) {
+				ended = append(ended, s)
+			}
+		}
+		all = slices.DeleteFunc(all, func(s *inProgress) bool { return slices.Contains(ended, s) })
+		j.processes[string(process)] = all
+		s := &started{time: j.at(when)}
+		switch {
+		case len(ended) == 1:
+			s = &ended[0].started
+		case len(ended) > 1 && at == 0:
+			s.time = ended[0].time
+			fallthrough
+		default:
+			j.Lost++
+		}
+		return j.ended(s, process, message[len("Completed "):], spans)
+	}
+	j.processes[string(process)] = all
+	return nil, Other
+}
+
+// unrouted ends the request that a message says has no route.
+func (j *Joiner) unrouted(message []byte) {
+	_, rest, ok := bytes.Cut(message, []byte("ActionController::RoutingError (No route matches ["))
+	if !ok {
+		return
+	}
+	method, rest, _ := bytes.Cut(rest, []byte(`] "`))
+	path, _, _ := bytes.Cut(rest, []byte(`"`))
+	for _, process := range slices.Sorted(maps.Keys(j.processes)) { // in order, so that each reading finds the same
+		all := j.processes[process]
+		for i, s := range all {
+			url, _, _ := bytes.Cut([]byte(s.url), []byte("?"))
+			if s.controller == "" && s.method == string(method) && bytes.Equal(url, path) {
+				j.processes[process] = slices.Delete(all, i, i+1)
+				return
+			}
+		}
+	}
+}
+
+// tookOf is the duration of "Completed 200 OK in 251ms (...", in microseconds.
+func tookOf(message []byte) int64 {
+	_, rest, _ := bytes.Cut(message, []byte(" in "))
+	took, _, _ := bytes.Cut(rest, []byte("ms"))
+	us, _ := (&Field{Unit: 1e6}).Duration(took)
+	return us
+}
+
+func abs(n int64) int64 { return max(n, -n) }

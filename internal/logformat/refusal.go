@@ -1,0 +1,31 @@
+package logformat
+
+import "fmt"
+
+// Refusal is why a server's format cannot be used, and what of it is at fault.
+type Refusal struct {
+	What string // LogFormat, log_format, log-format, pattern
+	Text string // the format
+	At   int    // the byte of Text, from 0
+	Why  string
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s %q, column %d (%s): %s", r.What, r.Text, r.At+1, r.Word(), r.Why)
+}
+
+// Word is what stands there, up to the next blank or quote.
+func (r *Refusal) Word() string {
+	rest := r.Text[min(r.At, len(r.Text)):]
+	for i := 1; i < len(rest); i++ {
+		if rest[i] == ' ' || rest[i] == '\t' || rest[i] == '"' || i == 40 {
+			return rest[:i]
+		}
+	}
+	return rest
+}
+
+// refuse is an error about a place in a format.
+func refuse(what, text string, at int, why string) error {
+	return &Refusal{what, text, at, why}
+}

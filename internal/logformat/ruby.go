@@ -1,0 +1,242 @@
+package logformat
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// rubyLine is a line of Ruby's Logger: "I, [2026-11-27T09:38:25.399983 #28853]  INFO -- : MESSAGE"
+// (Logger::Formatter), and in front of the message the tags of Rails' TaggedLogging.
+type rubyLine struct {
+	when    Span
+	process Span // the number of the process
+	tags    Span // [f154f375-...] and a blank, all of them
+	message int  // where it begins
+}
+
+// parseRuby takes a line apart; false: it is the rest of a message, or of another program.
+func parseRuby(line []byte) (r rubyLine, ok bool) {
+	const begin = len("I, [")
+	if len(line) < 40 || line[1] != ',' || line[2] != ' ' || line[3] != '[' || line[0] < 'A' || line[0] > 'Z' {
+		return r, false
+	}
+	end := bytes.IndexByte(line[:min(len(line), 80)], ']')
+	hash := bytes.Index(line[:max(end, 0)], []byte(" #"))
+	if hash < begin {
+		return r, false
+	}
+	r.when, r.process = span(begin, hash), span(hash+2, end)
+	dashes := bytes.Index(line[end:min(len(line), end+32)], []byte(" -- "))
+	if dashes < 0 {
+		return r, false
+	}
+	colon := bytes.Index(line[end+dashes:], []byte(": "))
+	if colon < 0 {
+		return r, false
+	}
+	r.message = end + dashes + colon + len(": ")
+	r.tags, r.message = tagged(line, r.message)
+	return r, true
+}
+
+// tagged is where the tags before a message are, and where it begins.
+func tagged(line []byte, at int) (tags Span, message int) {
+	from := at
+	for at < len(line) && line[at] == '[' {
+		end := bytes.Index(line[at:min(len(line), at+longestID)], []byte("] "))
+		if end < 0 {
+			break
+		}
+		at += end + len("] ")
+	}
+	return span(from, at), at
+}
+
+// front is what a logger writes in front of an object or key=value.
+type front struct {
+	name string
+	// parse gives the time, and where the message begins; false: the line is not one of its own.
+	parse func(line []byte) (when Span, message int, ok bool)
+}
+
+var fronts = []front{
+	{"Ruby's Logger", func(line []byte) (when Span, message int, ok bool) {
+		r, ok := parseRuby(line)
+		return r.when, r.message, ok
+	}},
+	{"zap's console", parseConsole},
+}
+
+// parseConsole takes a line of the console encoder of go.uber.org/zap apart, which is Caddy's
+// format console: TIME, LEVEL, the logger's name, the message and an object, with tabs between
+// them. A line without an object has its message at its end.
+func parseConsole(line []byte) (when Span, message int, ok bool) {
+	tab := bytes.IndexByte(line[:min(len(line), 48)], '\t')
+	if tab < 0 {
+		return when, 0, false
+	}
+	if _, ok := iso(line[:tab]); !ok {
+		return when, 0, false
+	}
+	at := bytes.Index(line, []byte("\t{"))
+	if at < 0 {
+		at = len(line) - 1
+	}
+	return span(0, tab), at + 1, true
+}
+
+// behind gives the keys of a line the time of what is in front of it, and where its message
+// begins; false: the line is not the logger's.
+func (k *keys) behind(line []byte, spans []Span) (message int, ok bool) {
+	when, message, ok := k.front.parse(line)
+	if ok && k.clock >= 0 {
+		spans[k.clock] = when
+	}
+	return message, ok
+}
+
+// detectFronts makes the format of what an application writes through a logger with a front, if
+// that is JSON or key=value; nil: it is not.
+func detectFronts(lines [][]byte, units map[string]int64) *Format {
+	for i := range fronts {
+		var messages [][]byte
+		var times []string
+		for _, line := range lines {
+			if when, at, ok := fronts[i].parse(line); ok {
+				messages, times = append(messages, line[at:]), append(times, string(when.Of(line)))
+			}
+		}
+		if len(messages) == 0 || 4*len(messages) < len(lines) { // others are the rest of messages
+			continue
+		}
+		if f := keyed(messages, units, &fronts[i], times); f != nil {
+			f.Why = fmt.Sprintf("%d of the first %d lines are of %s", len(messages), len(lines), fronts[i].name) + f.Why
+			return f
+		}
+	}
+	return nil
+}
+
+// detectPairs makes the format of lines of key=value that name a request, as lograge writes
+// them; nil: they are not so.
+func detectPairs(lines [][]byte, units map[string]int64) *Format {
+	f := keyed(lines, units, nil, nil)
+	if f != nil {
+		f.Why = fmt.Sprintf("most of the first %d lines are key=value", len(lines)) + f.Why
+	}
+	return f
+}
+
+// keyed makes a format of messages that are objects or key=value, behind a front with times if
+// there is one.
+func keyed(messages [][]byte, units map[string]int64, before *front, times []string) *Format {
+	pairs := false
+	b := newBuilder(sampleOf(messages), JSONLines)
+	if 2*len(b.rows) < len(messages) {
+		pairs = true
+		if b = newBuilder(pairsOf(messages), PairLines); 2*len(b.rows) < len(messages) {
+			return nil
+		}
+	} else if before == nil {
+		return nil // JSON lines
+	}
+	b.k.front, b.times = before, times
+	b.build(units)
+	if !b.f.asks() {
+		return nil
+	}
+	if pairs {
+		b.f.backslash = false
+		for i := range b.f.Fields {
+			b.f.Fields[i].Escape = Verbatim
+		}
+		b.f.scan = b.k.scanPairs
+	}
+	return b.f
+}
+
+// PairLines is the name of the format of lines of key=value.
+const PairLines = "lines of key=value"
+
+// pairsOf reads the lines that name a request by key=value.
+func pairsOf(lines [][]byte) *sample {
+	s := &sample{}
+	names := map[string]bool{}
+	for _, line := range lines {
+		row := map[string]string{}
+		eachPair(line, 0, func(key []byte, value Span) {
+			if n := string(key); names[n] || len(names) < mostMembers {
+				if _, is := row[n]; !is {
+					names[n], row[n] = true, string(value.Of(line))
+				}
+			}
+		})
+		if row["method"] != "" && row["status"] != "" {
+			s.rows = append(s.rows, row)
+		}
+	}
+	s.index(func(map[string]string) bool { return true })
+	return s
+}
+
+// scanPairs cuts a line of key=value. Of two with one key the first counts: what a client
+// sent comes later.
+func (k *keys) scanPairs(line []byte, spans []Span) Line {
+	clear(spans)
+	at := 0
+	if k.front != nil {
+		var ok bool
+		if at, ok = k.behind(line, spans); !ok {
+			return Other
+		}
+	} else {
+		_, at = tagged(line, 0)
+	}
+	n := 0
+	eachPair(line, at, func(key []byte, value Span) {
+		n++
+		if member := k.root.members[string(key)]; member != nil && member.field >= 0 && spans[member.field].End == 0 {
+			spans[member.field] = value
+		}
+	})
+	if n == 0 && k.front == nil {
+		return Bad
+	}
+	return k.request(line, spans)
+}
+
+// eachPair gives the words KEY=VALUE of a line from at on. A value in quotes may have blanks;
+// one that its line does not end goes on in the next.
+func eachPair(line []byte, at int, found func(key []byte, value Span)) {
+	for at < len(line) {
+		if line[at] == ' ' {
+			at++
+			continue
+		}
+		from := at
+		for at < len(line) && line[at] != ' ' && line[at] != '=' {
+			at++
+		}
+		key := line[from:at]
+		if at == len(line) || line[at] == ' ' || len(key) == 0 {
+			at++
+			continue
+		}
+		at++
+		from = at
+		if at < len(line) && (line[at] == '"' || line[at] == '\'') {
+			quote := line[at]
+			end := bytes.IndexByte(line[at+1:], quote)
+			if end < 0 {
+				return
+			}
+			found(key, span(at+1, at+1+end))
+			at += end + 2
+			continue
+		}
+		for at < len(line) && line[at] != ' ' {
+			at++
+		}
+		found(key, span(from, at))
+	}
+}

@@ -1,0 +1,142 @@
+package logformat
+
+import "bytes"
+
+// syslogMost is how much of a line is looked at for what a syslog daemon wrote, in bytes.
+const syslogMost = 512
+
+// afterSyslog is where the message of a line begins that a syslog daemon or a client of one
+// wrote, or -1:
+//
+//	<N>MESSAGE                            HAProxy's formats short and priority, sd-daemon(3)
+//	<N>TIME MESSAGE                       HAProxy's format timed
+//	[<N>]TIME [HOST] PROGRAM[PID]: MESSAGE  RFC 3164, as a file of rsyslog, journalctl
+//	<N>1 TIME HOST APP PID ID DATA MESSAGE  RFC 5424
+//	PROGRAM[PID]: MESSAGE
+func afterSyslog(line []byte) int {
+	at := afterPriority(line)
+	if at > 0 && bytes.HasPrefix(line[at:], []byte("1 ")) {
+		if n := after5424(line, at+2); n > 0 {
+			return n
+		}
+	}
+	if n := afterISO(line[at:]); n > 0 {
+		if tag := afterTag(line[at+n:]); tag > 0 {
+			return at + n + tag
+		}
+		if at > 0 {
+			return at + n
+		}
+		return -1
+	}
+	if n := afterStamp(line[at:]); n > 0 {
+		if tag := afterTag(line[at+n:]); tag > 0 {
+			return at + n + tag
+		}
+		return -1
+	}
+	if at > 0 {
+		return at
+	}
+	head := line[:min(len(line), syslogMost)]
+	if end := bytes.Index(head, []byte("]: ")); end > 0 {
+		if open := bytes.LastIndexByte(head[:end], '['); open > 0 && plainWord(head[:open]) {
+			if _, ok := Int(head[open+1 : end]); ok {
+				return end + 3
+			}
+		}
+	}
+	return -1
+}
+
+// afterStamp is behind "Nov 20 10:00:00 ", with a fraction of a second (journalctl -o
+// short-precise) or not, or 0.
+func afterStamp(line []byte) int {
+	if len(line) < 16 || month(line[:3]) == 0 || line[3] != ' ' || line[6] != ' ' || line[9] != ':' || line[12] != ':' {
+		return 0
+	}
+	n := bytes.IndexByte(line[15:min(len(line), 24)], ' ')
+	if n < 0 {
+		return 0
+	}
+	return 15 + n + 1
+}
+
+// afterTag is behind "[HOST ]PROGRAM[PID]: ", or 0. A program has a colon behind its name.
+func afterTag(line []byte) int {
+	at := 0
+	for range 2 {
+		n := bytes.IndexByte(line[at:min(len(line), at+mostAddress)], ' ')
+		if n <= 0 {
+			return 0
+		}
+		word := line[at : at+n]
+		if at += n + 1; word[n-1] != ':' {
+			continue
+		}
+		if open := bytes.IndexByte(word, '['); open >= 0 {
+			word = word[:open+1]
+		}
+		if word = word[:len(word)-1]; plainWord(word) {
+			return at
+		}
+		return 0
+	}
+	return 0
+}
+
+// afterPriority is behind <N>, or 0.
+func afterPriority(head []byte) int {
+	if len(head) < 3 || head[0] != '<' {
+		return 0
+	}
+	end := bytes.IndexByte(head[:min(len(head), 5)], '>')
+	if end < 0 {
+		return 0
+	}
+	if _, ok := Int(head[1:end]); !ok {
+		return 0
+	}
+	return end + 1
+}
+
+// after5424 is behind the header and the structured data of RFC 5424 (6.2, 6.3), whose
+// version ends at a place: TIMESTAMP HOSTNAME APP-NAME PROCID MSGID [ID NAME="VALUE"...]
+// MESSAGE. A ] in a value is \]. It is 0 for what is none.
+func after5424(line []byte, at int) int {
+	for range 5 {
+		n := bytes.IndexByte(line[at:min(len(line), at+syslogMost)], ' ')
+		if n <= 0 {
+			return 0
+		}
+		at += n + 1
+	}
+	switch {
+	case at < len(line) && line[at] == '-':
+		at++
+	case at < len(line) && line[at] == '[':
+		for at < len(line) && line[at] == '[' {
+			quoted := false
+			for at++; ; at++ {
+				if at >= len(line) {
+					return 0
+				}
+				if c := line[at]; c == '\\' && quoted {
+					at++
+				} else if c == '"' {
+					quoted = !quoted
+				} else if c == ']' && !quoted {
+					break
+				}
+			}
+			at++
+		}
+	default:
+		return 0
+	}
+	if at >= len(line) || line[at] != ' ' {
+		return 0
+	}
+	at++
+	return at + len(line[at:]) - len(bytes.TrimPrefix(line[at:], []byte("\xef\xbb\xbf")))
+}

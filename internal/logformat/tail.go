@@ -1,0 +1,214 @@
+package logformat
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+// nginxKeys are the labels that nginx' documentation and examples give to variables
+// behind the combined log (nginx.com, "Using NGINX Logging for Application Performance
+// Monitoring").
+var nginxKeys = map[string]string{
+	"rt": "request_time", "uct": "upstream_connect_time", "uht": "upstream_header_time", "urt": "upstream_response_time", "ut": "upstream_response_time",
+	"ua": "upstream_addr", "us": "upstream_status", "ul": "upstream_response_length", "cs": "upstream_cache_status", "sn": "server_name", "xff": "http_x_forwarded_for",
+}
+
+var (
+	combinedTail = text.LazyRegexp(`^(?:([\w.:-]+) )?\S+ - .*? \[[^]]*\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-) "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"( .+)$`)
+	tailWord     = text.LazyRegexp(`^ (?:([A-Za-z_][\w-]*)([=:]))?(?:"((?:[^"\\]|\\.)*)"|([^\s",]+(?:(?:, | : )[^\s",]+)*))`)
+	upstreams    = text.LazyRegexp(`^(?:[\d.]+|\[[\da-fA-F:.]+\]):\d+(?:(?:, | : )(?:[\d.]+|\[[\da-fA-F:.]+\]):\d+)*$`)
+	hereLabel    = text.LazyRegexp("\x00[^\x00]*\x00")
+	pointed      = text.LazyRegexp(`^(?:\d+\.\d{3}|-)(?:(?:, | : )(?:\d+\.\d{3}|-))*$`)
+	epoch        = text.LazyRegexp(`^1\d{9}\.\d{3}$`) // $msec
+)
+
+// apacheTails make candidates of a line of the combined log with labels behind it of which one
+// names a duration, a whole number, as httpd writes it: D=106269. Where the label says the unit
+// there is one, else one for each unit that httpd may write.
+func apacheTails(line []byte) (list []candidate) {
+	m := combinedTail().FindSubmatch(line)
+	if m == nil {
+		return nil
+	}
+	base := apacheNames[1].format
+	if m[1] != nil {
+		base = "%v " + base
+	}
+	const here = "\x00" // where the duration stands
+	text, took := "", ""
+	for rest := m[2]; len(rest) > 0; {
+		w := tailWord().FindSubmatch(rest)
+		if w == nil || len(w[1]) == 0 {
+			return nil
+		}
+		rest = rest[len(w[0]):]
+		label, quote, value := string(w[1]), "", w[4]
+		if w[4] == nil {
+			quote, value = `"`, w[3]
+		}
+		if _, is := Int(value); is && labelUnits(label) != nil && (took == "" || label == "D") {
+			took = label
+		}
+		text += " " + label + string(w[2]) + quote + here + label + here + quote
+	}
+	if took == "" {
+		return nil
+	}
+	label := hereLabel()
+	for _, directive := range labelUnits(took) {
+		text := label.ReplaceAllStringFunc(text, func(s string) string {
+			if s = strings.Trim(s, here); s == took {
+				return directive
+			}
+			return "%{" + s + "}n"
+		})
+		c := candidate{name: "the combined log with " + took + " behind it", text: "apache:" + base + text, reason: "labels, and a whole number of a duration", evidence: numbered}
+		if len(labelUnits(took)) == 1 {
+			c.guess = "that " + took + " is a duration as Apache's " + directive + " has it"
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// labelUnits are the directives of httpd whose number may stand behind a label; nil: it does not
+// name a duration. D is httpd's own label of %D (mod_headers), and T that of %T.
+func labelUnits(label string) []string {
+	unit, _, ok := namedDuration(label)
+	switch {
+	case label == "D":
+		return []string{"%D"}
+	case label == "T":
+		return []string{"%T"}
+	case !ok:
+		words := nameWords(label)
+		if n := len(words); n > 1 && unitWords[words[n-1]] > 0 {
+			unit, words = unitWords[words[n-1]], words[:n-1]
+		}
+		if len(words) != 1 || words[0] != "time" && words[0] != "rt" {
+			return nil
+		}
+	}
+	switch unit {
+	case 1e3:
+		return []string{"%D"}
+	case 1e6:
+		return []string{"%{ms}T"}
+	case 1e9:
+		return []string{"%T"}
+	}
+	return []string{"%D", "%{ms}T", "%T"}
+}
+
+// nginxTail makes a candidate of a line of nginx' combined log with more behind it: values
+// with labels, and times with a point, which nginx alone writes. ok is false where a
+// value behind it could be anything; the text of the candidate then calls it value_N, so
+// that its reader can put in what it is.
+func nginxTail(line []byte) (c candidate, ok bool) {
+	m := combinedTail().FindSubmatch(line)
+	if m == nil {
+		return c, false
+	}
+	var text strings.Builder
+	if m[1] != nil {
+		text.WriteString("$host ")
+	}
+	text.WriteString(NginxCombined)
+	times, labels, unknown, first, guess := 0, 0, 0, true, ""
+	for rest := m[2]; len(rest) > 0; first = false {
+		w := tailWord().FindSubmatch(rest)
+		if w == nil {
+			return c, false
+		}
+		rest = rest[len(w[0]):]
+		label, quote, value := string(w[1]), "", w[4]
+		if w[4] == nil {
+			quote, value = `"`, w[3]
+		}
+		variable := ""
+		switch isTime := pointed().Match(value); {
+		case label == "" && epoch().Match(value):
+			variable = "msec"
+			labels++
+		case label != "":
+			if variable = nginxKeys[label]; variable == "" {
+				variable = name(label)
+			}
+			if strings.HasSuffix(variable, "_time") && !isTime {
+				variable = name(label)
+			}
+			if isTime && string(value) != "-" && guess == "" && len(labelUnits(label)) == 3 && nginxKeys[label] == "" && variable != "request_time" {
+				variable, guess = "request_time", "that "+label+" is nginx' $request_time, seconds"
+			}
+			labels++
+		case first && quote != "" && (string(value) == "-" || isAddress(firstOf(value))):
+			variable = "http_x_forwarded_for"
+		case first && quote != "" && upstreams().Match(value): // the log of nginx-proxy
+			variable, guess = "upstream_addr", "that the text behind the user agent is nginx' $upstream_addr"
+			labels++
+		case isTime && string(value) != "-" && times < 2 || isTime && times == 1:
+			variable = []string{"request_time", "upstream_response_time"}[times]
+			times++
+		default:
+			unknown++
+			variable = "value_" + strconv.Itoa(unknown)
+		}
+		text.WriteString(" " + label + string(w[2]) + quote + "$" + variable + quote)
+	}
+	c = candidate{name: "nginx' combined log with more behind it", text: "nginx:" + text.String(), reason: "labels, and times with points"}
+	if guess != "" {
+		c.guess = guess
+		if strings.Contains(text.String(), "$request_time") {
+			c.evidence = upstreamWithin
+		}
+	}
+	switch {
+	case unknown > 0:
+		return c, false
+	case times == 0 && labels == 0:
+		return c, false // nginx' main, which has a name
+	case times == 1:
+		c.guess, c.evidence = "that the number with a point is nginx' $request_time, seconds", upstreamWithin
+	case times == 2:
+		c.guess, c.evidence = "that the numbers with points are nginx' $request_time and $upstream_response_time, seconds", upstreamWithin
+	}
+	if m[1] != nil {
+		c.evidence = bothOf(hostNames, c.evidence)
+	}
+	return c, true
+}
+
+// firstOf is the first of a list of addresses.
+func firstOf(list []byte) []byte {
+	one, _, _ := bytes.Cut(list, []byte(","))
+	return one
+}
+
+// upstreamWithin: a request takes about as long as its upstreams or longer, and is written
+// with a point. nginx rounds each by itself: 1.22 wrote 0.006 for a request and 0.007 for
+// its two upstreams together. Where the upstreams take longer than that in more lines than
+// the request does, the two are the other way round.
+func upstreamWithin(rows []row) verdict {
+	d := Field{Kind: Duration, Unit: 1e9, List: true}
+	longer, shorter := 0, 0
+	if most(rows, func(r row) bool {
+		all, parts := r.text(FieldDuration), r.text("upstream_duration")
+		took, ok := d.Duration(all)
+		upstream, some := d.Duration(parts)
+		each := int64(1 + bytes.Count(parts, []byte(",")) + bytes.Count(parts, []byte(":")))
+		switch {
+		case !ok || !some:
+		case upstream > took+1e3*each:
+			longer++
+		case took > upstream:
+			shorter++
+		}
+		return ok && bytes.IndexByte(all, '.') > 0 && upstream <= took+10e3
+	}) && longer <= shorter {
+		return neutral
+	}
+	return against
+}

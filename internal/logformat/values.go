@@ -1,0 +1,290 @@
+package logformat
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+)
+
+// Int reads a count: digits alone.
+func Int(text []byte) (int64, bool) {
+	if len(text) == 0 || len(text) > 18 {
+		return 0, false
+	}
+	var n int64
+	for _, c := range text {
+		if c -= '0'; c > 9 {
+			return 0, false
+		}
+		n = n*10 + int64(c)
+	}
+	return n, true
+}
+
+// longest is the longest duration that is one, in nanoseconds: a year. The time of day
+// in seconds, which a wrong format gives, is no duration.
+const longest = int64(365 * 24 * time.Hour)
+
+// Duration reads a duration in microseconds, rounded half up. False is none: -, what is
+// below 0 (HAProxy's -1, a phase that was never reached), or no number.
+func (f *Field) Duration(text []byte) (int64, bool) {
+	if f.List {
+		return f.durations(text)
+	}
+	us, ok := f.strictDuration(text)
+	if !ok && f.Lenient {
+		return f.lenientDuration(text)
+	}
+	return us, ok
+}
+
+// strictDuration is Duration of digits with or without a point.
+func (f *Field) strictDuration(text []byte) (int64, bool) {
+	whole, digits := int64(0), 0
+	i := 0
+	if i < len(text) && text[i] == '+' { // HAProxy's logasap: it was still going on
+		i++
+	}
+	for ; i < len(text); i++ {
+		c := text[i] - '0'
+		if c > 9 {
+			break
+		}
+		if digits++; digits > 18 {
+			return 0, false
+		}
+		whole = whole*10 + int64(c)
+	}
+	if digits == 0 || f.Unit <= 0 {
+		return 0, false
+	}
+	if i == len(text) {
+		return f.Whole(whole)
+	}
+	if text[i] != '.' || f.Digits || i+1 == len(text) || whole > longest/f.Unit {
+		return 0, false
+	}
+	part, scale := int64(0), int64(1)
+	for i++; i < len(text); i++ {
+		c := text[i] - '0'
+		if c > 9 {
+			return 0, false
+		}
+		if scale < 1e9 {
+			part, scale = part*10+int64(c), scale*10
+		}
+	}
+	// f.Unit is at most an hour in nanoseconds and part below 1e9: seconds (1e9) fit.
+	return (whole*f.Unit + part*(f.Unit/scale) + part*(f.Unit%scale)/scale + 500) / 1000, true
+}
+
+// Whole is Duration of a text that is the digits of a number.
+func (f *Field) Whole(n int64) (int64, bool) {
+	switch f.Unit { // divisions by what is not known before cost more than the digits
+	case 1e3:
+		return n, n <= longest/1e3
+	case 1e6:
+		return n * 1e3, n <= longest/1e6
+	}
+	if f.Unit <= 0 || n > longest/f.Unit { // without a unit a number says nothing
+		return 0, false
+	}
+	if f.Unit%1000 == 0 {
+		return n * (f.Unit / 1000), true
+	}
+	return (n*f.Unit + 500) / 1000, true
+}
+
+// durations adds the numbers of a list: "0.010, 0.002 : 0.1"; a - among them is nothing, and
+// without one of the parts of a Sum there is none.
+func (f *Field) durations(text []byte) (int64, bool) {
+	one := Field{Unit: f.Unit}
+	sum, some := int64(0), false
+	for len(text) > 0 {
+		n := bytes.IndexAny(text, ",: ")
+		word := text
+		if n >= 0 {
+			word, text = text[:n], text[n+1:]
+		} else {
+			text = nil
+		}
+		if len(word) == 0 || string(word) == "-" && !f.Sum {
+			continue // of two separators, or an attempt without an answer
+		}
+		d, ok := one.Duration(word)
+		if !ok {
+			return 0, false
+		}
+		sum, some = sum+d, true
+	}
+	return sum, some
+}
+
+// Clock remembers the last second that it read, which most lines share with the one
+// before.
+type Clock struct {
+	text  [26]byte
+	micro int64
+	day   [11]byte
+	start int64 // of that day, in seconds since 1970
+}
+
+// Time reads a time in microseconds since 1970, UTC. clock may be nil.
+func (f *Field) Time(text []byte, clock *Clock) (int64, bool) {
+	switch f.Layout {
+	case CLF:
+		if clock == nil {
+			clock = &Clock{}
+		}
+		return clock.clf(text)
+	case CLFMilli:
+		if len(text) != 24 || text[20] != '.' {
+			return 0, false
+		}
+		if clock == nil {
+			clock = &Clock{}
+		}
+		whole, ok := clock.local(text[:20])
+		milli, ok2 := Int(text[21:])
+		return whole*1e6 + milli*1e3, ok && ok2
+	case Unix:
+		us, ok := f.epoch(text)
+		if !ok && f.Lenient {
+			return f.lenientTime(text)
+		}
+		return us, ok
+	case DateAndTime:
+		return pairTime(text)
+	case Strftime:
+		return f.pattern.time(text)
+	}
+	return iso(text)
+}
+
+// clf reads 18/Mar/2012:04:02:25 +0000.
+func (c *Clock) clf(text []byte) (int64, bool) {
+	if len(text) != 26 {
+		return 0, false
+	}
+	if le := binary.LittleEndian; le.Uint64(text) == le.Uint64(c.text[:]) && le.Uint64(text[8:]) == le.Uint64(c.text[8:]) &&
+		le.Uint64(text[16:]) == le.Uint64(c.text[16:]) && text[24] == c.text[24] && text[25] == c.text[25] {
+		return c.micro, true
+	}
+	seconds, ok := c.local(text[:20])
+	if !ok || text[20] != ' ' || text[21] != '+' && text[21] != '-' {
+		return 0, false
+	}
+	h, ok1 := two(text[22:])
+	m, ok2 := two(text[24:])
+	if !ok1 || !ok2 || h > 23 || m > 59 {
+		return 0, false
+	}
+	east := h*3600 + m*60
+	if text[21] == '-' {
+		east = -east
+	}
+	c.text, c.micro = [26]byte(text), (seconds-east)*1e6
+	return c.micro, true
+}
+
+// local reads 18/Mar/2012:04:02:25 as if it were UTC, in seconds.
+func (c *Clock) local(text []byte) (int64, bool) {
+	if text[11] != ':' || text[14] != ':' || text[17] != ':' {
+		return 0, false
+	}
+	if [11]byte(text) != c.day {
+		day, ok1 := two(text)
+		month := month(text[3:6])
+		hundreds, ok2 := two(text[7:])
+		years, ok3 := two(text[9:])
+		if !ok1 || !ok2 || !ok3 || month == 0 || text[2] != '/' || text[6] != '/' || day < 1 || day > 31 {
+			return 0, false
+		}
+		start := time.Date(int(hundreds*100+years), month, int(day), 0, 0, 0, 0, time.UTC)
+		if start.Month() != month { // 31 February
+			return 0, false
+		}
+		c.day, c.start = [11]byte(text), start.Unix()
+	}
+	h, ok1 := two(text[12:])
+	m, ok2 := two(text[15:])
+	s, ok3 := two(text[18:])
+	return c.start + h*3600 + m*60 + s, ok1 && ok2 && ok3 && h < 24 && m < 60 && s < 61
+}
+
+func two(text []byte) (int64, bool) {
+	a, b := text[0]-'0', text[1]-'0'
+	return int64(a)*10 + int64(b), a <= 9 && b <= 9
+}
+
+const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
+func month(text []byte) time.Month {
+	for i := 0; i < len(months); i += 3 {
+		if months[i:i+3] == string(text) {
+			return time.Month(i/3 + 1)
+		}
+	}
+	return 0
+}
+
+// epoch reads a number of Unit nanoseconds since 1970, with or without a fraction.
+func (f *Field) epoch(text []byte) (int64, bool) {
+	whole, part, _ := bytes.Cut(text, []byte("."))
+	n, ok := Int(whole)
+	if !ok || f.Unit <= 0 || n > (1<<62)/f.Unit {
+		return 0, false
+	}
+	micro := n * f.Unit / 1000
+	if len(part) > 0 {
+		for _, c := range part[min(len(part), 9):] { // an exponent is not a fraction
+			if c < '0' || c > '9' {
+				return 0, false
+			}
+		}
+		part = part[:min(len(part), 9)]
+		p, ok := Int(part)
+		if !ok {
+			return 0, false
+		}
+		scale := int64(1)
+		for range part {
+			scale *= 10
+		}
+		micro += p * (f.Unit / 1000) / scale
+	}
+	return micro, true
+}
+
+// iso reads 2012-03-18T04:02:25.123+00:00; T may be a space, the comma of logback a
+// point, and without a zone it is UTC.
+func iso(text []byte) (int64, bool) {
+	if len(text) < 19 || len(text) > 40 {
+		return 0, false
+	}
+	var b [40]byte
+	t := b[:copy(b[:], text)]
+	if t[10] == ' ' {
+		t[10] = 'T'
+	}
+	if t[4] == '/' && t[7] == '/' { // Go's own loggers
+		t[4], t[7] = '-', '-'
+	}
+	if len(t) > 19 && t[19] == ',' {
+		t[19] = '.'
+	}
+	layout := "2006-01-02T15:04:05.999999999"
+	switch last := t[len(t)-1]; {
+	case last == 'Z':
+		layout += "Z07:00"
+	case len(t) > 25 && t[len(t)-3] == ':' && (t[len(t)-6] == '+' || t[len(t)-6] == '-'), len(t) == 25:
+		layout += "Z07:00"
+	case len(t) > 23 && (t[len(t)-5] == '+' || t[len(t)-5] == '-'):
+		layout += "Z0700"
+	}
+	when, err := time.Parse(layout, string(t))
+	if err != nil {
+		return 0, false
+	}
+	return when.UnixMicro(), true
+}

@@ -1,0 +1,328 @@
+package logformat
+
+import "bytes"
+
+// wrap is what another program writes around each line of a log: a syslog daemon, a
+// container runtime, docker compose, a log shipper. It is removed before a line is read as
+// any format.
+type wrap struct {
+	name string
+	// from is where the line begins behind it, or -1 without it.
+	from func(line []byte) int
+	// quoted says that the line is a JSON string from there on.
+	quoted bool
+	// parts says that a line too long for the program is cut into several, which are joined.
+	parts bool
+	// inner says that the line may have what syslog writes, too: HAProxy in a container
+	// with "log stdout format short".
+	inner bool
+}
+
+// wraps are the ways in which lines are wrapped. A line may also stand alone.
+var wraps = []wrap{
+	{name: "what syslog writes", from: afterSyslog},
+	{name: "a time", from: afterISO},
+	{name: "what the container runtime writes (CRI)", from: afterCRI, parts: true, inner: true},
+	{name: "what docker writes (json-file)", from: afterDocker, quoted: true, parts: true, inner: true},
+	{name: "what docker compose writes", from: afterCompose, inner: true},
+	{name: "what docker compose writes and a time", from: func(line []byte) int { return both(line, afterCompose, afterISO) }},
+	{name: "what kubectl logs --prefix writes", from: afterPod, inner: true},
+	{name: "what kubectl logs --prefix --timestamps writes", from: func(line []byte) int { return both(line, afterPod, afterISO) }},
+	{name: "what stern writes", from: afterStern, inner: true},
+	{name: "what stern writes and a time", from: func(line []byte) int { return both(line, afterStern, afterISO) }},
+	{name: "what journalctl writes (-o json)", from: func(line []byte) int { return inMember(line, "MESSAGE") }, quoted: true, inner: true},
+	{name: "what a log shipper writes (message)", from: func(line []byte) int { return inMember(line, "message") }, quoted: true, inner: true},
+	{name: "what a log shipper writes (log)", from: func(line []byte) int { return inMember(line, "log") }, quoted: true, inner: true},
+	{name: "what logcli writes (line)", from: func(line []byte) int { return inMember(line, "line") }, quoted: true, inner: true},
+	{name: "what Google Cloud writes (textPayload)", from: func(line []byte) int { return inMember(line, "textPayload") }, quoted: true, inner: true},
+}
+
+// Unwrapper removes what is around the lines of a format, and joins the parts of a line. One
+// is used by one goroutine; the zero value is ready.
+type Unwrapper struct {
+	room []byte
+	held [2]held // of stdout and stderr
+}
+
+// held is the parts of a line whose last one has not come.
+type held struct {
+	text []byte
+	n    int
+}
+
+// unwrapping is what a line is that may be wrapped.
+type unwrapping uint8
+
+const (
+	bareLine  unwrapping = iota // nothing is around it
+	wholeLine                   // with the parts before it
+	partLine                    // the rest of it comes later
+)
+
+// Line is the line without what is around it, with the parts of it that came before. part says
+// that it goes on in another line. A line with nothing around it is itself.
+func (u *Unwrapper) Line(f *Format, line []byte) (out []byte, part bool) {
+	if f.wrap == nil {
+		return line, false
+	}
+	out, what := u.line(f.wrap, line)
+	return out, what == partLine
+}
+
+// Unjoined is how many parts of lines wait for their last one, and forgets them.
+func (u *Unwrapper) Unjoined() (n int) {
+	for i := range u.held {
+		n += u.held[i].n
+		u.held[i].n, u.held[i].text = 0, u.held[i].text[:0]
+	}
+	return n
+}
+
+// Part says how a part of a line that goes on in another one is known; nil: a format has no
+// parts.
+func (f *Format) Part() func(line []byte) bool {
+	if f.wrap == nil || !f.wrap.parts {
+		return nil
+	}
+	return func(line []byte) bool {
+		_, what := (&Unwrapper{}).line(f.wrap, bytes.TrimSuffix(line, []byte("\r")))
+		return what == partLine
+	}
+}
+
+func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, what unwrapping) {
+	at := w.from(line)
+	if at < 0 {
+		return line, bareLine
+	}
+	out = line[at:]
+	part, stderr := false, false
+	switch {
+	case w.quoted:
+		end := stringEnd(line, at-1)
+		if end < 0 {
+			return line, bareLine
+		}
+		whole := false
+		out, whole = bytes.CutSuffix(line[at:end-1], []byte(`\n`))
+		out = bytes.TrimSuffix(out, []byte(`\r`))
+		if bytes.IndexByte(out, '\\') >= 0 {
+			out = u.keep(JSONString.Plain(out))
+		}
+		part, stderr = !whole, bytes.Contains(line[end:], []byte(`"stderr"`))
+	case w.parts: // behind "stdout F "
+		part, stderr = line[at-2] == 'P', line[at-6] == 'e'
+	}
+	if w.parts {
+		var over bool
+		if out, over = u.join(&u.held[index(stderr)], out, part); !over {
+			return nil, partLine
+		}
+	}
+	if w.inner {
+		if at := afterSyslog(out); at > 0 {
+			out = out[at:]
+		}
+	}
+	return out, wholeLine
+}
+
+func index(second bool) int {
+	if second {
+		return 1
+	}
+	return 0
+}
+
+// join puts a part of a line behind those before it. over says that it is the last.
+func (u *Unwrapper) join(h *held, text []byte, part bool) (whole []byte, over bool) {
+	switch {
+	case part && len(h.text) <= MaxLine: // no line that is longer is read
+		h.text = append(h.text, text...)
+		fallthrough
+	case part:
+		h.n++
+		return nil, false
+	case h.n > 0:
+		text = u.keep(append(h.text, text...))
+		h.n, h.text = 0, h.text[:0]
+	}
+	return text, true
+}
+
+// keep copies a line to where it can be read quickly (see ahead). The copy stays valid, since
+// several lines are in use at a time.
+func (u *Unwrapper) keep(line []byte) []byte {
+	const many = 64 << 10
+	need := len(line) + ahead
+	if need > len(u.room) {
+		u.room = make([]byte, max(many, need))
+	}
+	out := u.room[:len(line):need]
+	copy(out, line)
+	u.room = u.room[need:]
+	return out
+}
+
+func both(line []byte, first, second func([]byte) int) int {
+	at := first(line)
+	if at < 0 {
+		return -1
+	}
+	n := second(line[at:])
+	if n < 0 {
+		return -1
+	}
+	return at + n
+}
+
+// afterISO is behind a time as ISO 8601 has it and a blank: HAProxy's "format iso", docker
+// logs --timestamps.
+func afterISO(line []byte) int {
+	if len(line) < 21 || line[4] != '-' || line[10] != 'T' {
+		return -1
+	}
+	n := bytes.IndexByte(line[:min(len(line), 42)], ' ')
+	if n < 0 {
+		return -1
+	}
+	if _, ok := iso(line[:n]); !ok {
+		return -1
+	}
+	return n + 1
+}
+
+// afterCRI is behind "TIME stdout F " (kubelet, CRI logging), with P for F in front of a part of
+// a line.
+func afterCRI(line []byte) int {
+	at := afterISO(line)
+	if at < 0 {
+		return -1
+	}
+	rest := line[at:]
+	const n = len("stdout F ")
+	if len(rest) < n || string(rest[:6]) != "stdout" && string(rest[:6]) != "stderr" || rest[6] != ' ' || rest[7] != 'F' && rest[7] != 'P' || rest[8] != ' ' {
+		return -1
+	}
+	return at + n
+}
+
+// afterDocker is within the string of {"log":"...
+func afterDocker(line []byte) int {
+	const begins = `{"log":`
+	if !bytes.HasPrefix(line, []byte(begins)) {
+		return -1
+	}
+	at := space(line, len(begins)) // other programs that write it have a blank
+	if at == len(line) || line[at] != '"' {
+		return -1
+	}
+	return at + 1
+}
+
+// afterCompose is behind "NAME  | ".
+func afterCompose(line []byte) int {
+	n := bytes.Index(line[:min(len(line), 128)], []byte(" | "))
+	if n <= 0 {
+		return -1
+	}
+	if name := bytes.TrimRight(line[:n], " "); len(name) == 0 || !plainWord(name) {
+		return -1
+	}
+	return n + len(" | ")
+}
+
+// afterPod is behind "[pod/NAME/CONTAINER] ".
+func afterPod(line []byte) int {
+	if !bytes.HasPrefix(line, []byte("[pod/")) {
+		return -1
+	}
+	n := bytes.Index(line[:min(len(line), syslogMost)], []byte("] "))
+	if n < 0 {
+		return -1
+	}
+	return n + 2
+}
+
+// afterStern is behind "POD CONTAINER ", or "NAMESPACE POD CONTAINER " of stern -A (stern,
+// cmd/cmd.go, generateTemplate). A pod's name has a -, a container's no point: what has one is
+// the virtual host that a line begins with.
+func afterStern(line []byte) int {
+	at := 0
+	var words [3][]byte
+	var ends [3]int
+	n := 0
+	for ; n < len(words); n++ {
+		end := bytes.IndexByte(line[at:min(len(line), at+mostAddress)], ' ')
+		if end <= 0 || !dnsWord(line[at:at+end]) || isAddress(line[at:at+end]) {
+			break
+		}
+		words[n] = line[at : at+end]
+		at += end + 1
+		ends[n] = at
+	}
+	is := func(pod, container int) bool {
+		return container < n && bytes.IndexByte(words[pod], '-') > 0 && bytes.IndexByte(words[container], '.') < 0
+	}
+	switch {
+	case is(1, 2):
+		return ends[2]
+	case is(0, 1):
+		return ends[1]
+	}
+	return -1
+}
+
+// inMember is within the string that a member of an object at its first level is, or -1.
+func inMember(line []byte, name string) int {
+	at := space(line, 0)
+	if at == len(line) || line[at] != '{' {
+		return -1
+	}
+	var k keys
+	for at = space(line, at+1); at < len(line) && line[at] == '"'; at = space(line, at+1) {
+		end := stringEnd(line, at)
+		if end < 0 {
+			return -1
+		}
+		is := string(line[at+1:end-1]) == name
+		if at = space(line, end); at == len(line) || line[at] != ':' {
+			return -1
+		}
+		at = space(line, at+1)
+		if is {
+			if at == len(line) || line[at] != '"' {
+				return -1
+			}
+			return at + 1
+		}
+		if at = k.value(line, at, nil, nil, depth); at < 0 {
+			return -1
+		}
+		if at = space(line, at); at == len(line) || line[at] != ',' {
+			return -1
+		}
+	}
+	return -1
+}
+
+// plainWord reports whether a text is letters, digits, -, _, /, . and @.
+func plainWord(text []byte) bool {
+	for _, c := range text {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && bytes.IndexByte([]byte("-_/.@"), c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// dnsWord reports whether a text is lower-case letters, digits, - and ., as the names of
+// Kubernetes are.
+func dnsWord(text []byte) bool {
+	for _, c := range text {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return len(text) > 0 && text[0] != '-' && text[0] != '.'
+}

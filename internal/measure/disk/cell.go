@@ -1,0 +1,127 @@
+// Package disk measures storage with fio: which ways of use, in which order, whether
+// it was the disk that was measured, and what the figures mean.
+package disk
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Cache is where the data of a cell come from and go to.
+type Cache string
+
+// What a cell asks for.
+const (
+	Direct Cache = "direct" // O_DIRECT: past the page cache
+	Cold   Cache = "cold"   // through the page cache, which has none of it before
+	Warm   Cache = "warm"   // from the page cache
+	Log    Cache = "log"    // through the page cache, each write made durable at once
+)
+
+// Cell is one way to use a disk, measured in repeats.
+type Cell struct {
+	Name        string `json:"name"`
+	RW          string `json:"rw"` // fio's word
+	ReadPercent int    `json:"read_percent,omitempty"`
+	BlockBytes  int64  `json:"block_bytes"`
+	Depth       int    `json:"queue_depth"`
+	Cache       Cache  `json:"cache"`
+	// Unit is that of the cell's value: MB/s of all bytes, 1/s of all requests, or ms:
+	// the 99th percentile of fdatasync.
+	Unit string `json:"unit"`
+	// Once is a cell that goes over the file once, however long that takes.
+	Once bool `json:"once,omitempty"`
+
+	weight int // how much of the time it gets
+}
+
+// More says whether more of the cell's value is better.
+func (c Cell) More() bool { return c.Unit != "ms" }
+
+// reads and writes say what of its I/O a cell is to do.
+func (c Cell) reads() bool  { return c.RW != "write" }
+func (c Cell) writes() bool { return c.RW != "read" && c.RW != "randread" }
+
+// value is what a visit of the cell came to, in its unit.
+func (c Cell) value(f *Figures) float64 {
+	switch c.Unit {
+	case "ms":
+		return 1000 * f.Sync.P99
+	case "1/s":
+		return f.Read.IOPS + f.Write.IOPS
+	}
+	return (f.Read.BytesPS + f.Write.BytesPS) / 1e6
+}
+
+// The block sizes and the depths of the ladders.
+var (
+	blockSizes = []int64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, largestBlock}
+	depths     = []int{1, 2, 4, 8, 16, 32}
+)
+
+// walBytes is the size of a write of etcd's log, as etcd-perf has it.
+const walBytes = 8000
+
+// cells are those of a normal run, in the order of the report.
+func cells() []Cell {
+	all := []Cell{
+		{Name: "stream-read", RW: "read", BlockBytes: 1 << 20, Depth: 8, Cache: Direct, Unit: "MB/s", weight: 3},
+		{Name: "stream-write", RW: "write", BlockBytes: 1 << 20, Depth: 8, Cache: Direct, Unit: "MB/s", weight: 3},
+	}
+	for _, b := range blockSizes {
+		all = append(all, Cell{Name: "block-" + kib(b), RW: "read", BlockBytes: b, Depth: 1, Cache: Direct, Unit: "MB/s", weight: 1})
+	}
+	for _, d := range depths {
+		all = append(all, Cell{Name: fmt.Sprintf("depth-%d", d), RW: "randread", BlockBytes: 4 << 10, Depth: d, Cache: Direct, Unit: "1/s", weight: 1})
+	}
+	return append(all,
+		Cell{Name: "randrw-qd1", RW: "randrw", ReadPercent: 80, BlockBytes: 4 << 10, Depth: 1, Cache: Direct, Unit: "1/s", weight: 3},
+		Cell{Name: "randrw-qd32", RW: "randrw", ReadPercent: 80, BlockBytes: 4 << 10, Depth: 32, Cache: Direct, Unit: "1/s", weight: 3},
+		Cell{Name: "etcd", RW: "write", BlockBytes: walBytes, Depth: 1, Cache: Log, Unit: "ms", weight: 3},
+		Cell{Name: "buffered-read", RW: "read", BlockBytes: 4 << 10, Depth: 1, Cache: Cold, Unit: "MB/s", weight: 2},
+		Cell{Name: "buffered-write", RW: "write", BlockBytes: 4 << 10, Depth: 1, Cache: Cold, Unit: "MB/s", Once: true, weight: 2},
+		Cell{Name: "cached-read", RW: "read", BlockBytes: 4 << 10, Depth: 1, Cache: Warm, Unit: "MB/s", weight: 1},
+	)
+}
+
+// classic are the cells of satellite-support's storage-benchmark: 4 KiB, one at a
+// time, through the page cache, once over the file. Unlike there the cache has none
+// of it before, and what was written is on the disk when the clock stops.
+func classic() []Cell {
+	return []Cell{
+		{Name: "classic-read", RW: "read", BlockBytes: 4 << 10, Depth: 1, Cache: Cold, Unit: "MB/s", Once: true},
+		{Name: "classic-write", RW: "write", BlockBytes: 4 << 10, Depth: 1, Cache: Cold, Unit: "MB/s", Once: true},
+		{Name: "classic-randrw", RW: "randrw", ReadPercent: 80, BlockBytes: 4 << 10, Depth: 1, Cache: Cold, Unit: "MB/s", Once: true},
+	}
+}
+
+// sustained are the cells whose speed a disk's own cache hides at first.
+func sustained() []Cell {
+	return slices.DeleteFunc(cells(), func(c Cell) bool { return c.Name != "stream-write" && c.Name != "randrw-qd32" })
+}
+
+// shorthands are other names of cells.
+var shorthands = map[string]string{"read": "stream-read", "write": "stream-write", "randrw": "randrw-qd32", "randread": "depth-32", "fdatasync": "etcd"}
+
+// Find finds a cell by its name or a shorthand: stream-read, randrw.
+func Find(name string) (Cell, error) {
+	if full, ok := shorthands[name]; ok {
+		name = full
+	}
+	var names []string
+	for _, c := range cells() {
+		if c.Name == name {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	return Cell{}, fmt.Errorf("no cell is called %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+func kib(bytes int64) string {
+	if bytes >= 1<<20 {
+		return fmt.Sprintf("%dm", bytes>>20)
+	}
+	return fmt.Sprintf("%dk", bytes>>10)
+}

@@ -1,0 +1,158 @@
+package disk
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// PrintPlan prints what bench disk would do.
+func PrintPlan(s *ui.Screen, plan Plan, places []*Place) {
+	for _, p := range places {
+		role := ""
+		if p.Role != "" {
+			role = ", judged as one of " + string(p.Role)
+		}
+		fmt.Fprintf(s.Out, "%s: a file of %d MiB%s\n", ui.Printable(p.Directory), p.SizeBytes>>20, role)
+	}
+	fmt.Fprintln(s.Out)
+	g := ui.Grid{Head: []string{"cell", "I/O", "block", "in flight", "cache", "unit", "repeats"}}
+	for _, c := range plan.Cells {
+		g.Rows = append(g.Rows, []string{c.Name, ioOf(c), bytesOf(c.BlockBytes), fmt.Sprint(c.Depth), string(c.Cache), c.Unit, fmt.Sprint(plan.Repeats)})
+	}
+	g.Write(s)
+}
+
+func ioOf(c Cell) string {
+	if c.ReadPercent > 0 {
+		return fmt.Sprintf("%s %d/%d", c.RW, c.ReadPercent, 100-c.ReadPercent)
+	}
+	return c.RW
+}
+
+func bytesOf(n int64) string {
+	switch {
+	case n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// Print prints what bench disk found: the verdicts first.
+func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
+	if e.Cut != nil {
+		fmt.Fprintf(s.Out, "%s\n\n", ui.Printable(e.Cut.String()))
+	}
+	for i, p := range e.Places {
+		if i > 0 {
+			fmt.Fprintln(s.Out)
+		}
+		fmt.Fprintf(s.Out, "%s: %s\n\n", ui.Printable(p.Directory), ui.Printable(p.HeldBy()))
+		diskVerdicts(s, p)
+		diskCells(s, p)
+	}
+	if chart := diskChart(e); len(chart.Rows) > 0 {
+		fmt.Fprintln(s.Out, "\nBeside the devices of Red Hat's solution, 4 KiB at a time through the page cache:")
+		chart.Write(s)
+		for _, d := range References {
+			if d.Note != "" {
+				fmt.Fprintf(s.Out, "  %s: %s\n", d.Device, d.Note)
+			}
+		}
+	}
+	if r.ID != "" {
+		fmt.Fprintf(s.Out, "\nrun %s, %s\n", r.ID, e.FIO)
+	}
+	for _, w := range e.Warnings {
+		s.Say("%s", w)
+	}
+}
+
+func diskVerdicts(s *ui.Screen, p Measured) {
+	g := ui.Grid{Head: []string{"verdict", "what", "value", "why"}}
+	for _, j := range p.Verdict {
+		g.Rows = append(g.Rows, []string{string(j.Verdict), j.Name, j.Figure(), j.Text})
+	}
+	if f := p.Foreman; f != nil {
+		g.Rows = append(g.Rows, []string{"(" + f.Says + ")", "what foreman-maintain would say", f.Figure(), ForemanQuestion})
+	}
+	if len(g.Rows) == 0 {
+		return
+	}
+	g.Color = func(row, col int) string {
+		if col != 0 {
+			return ""
+		}
+		return map[string]string{"pass": ui.Green, "warn": ui.Yellow, "fail": ui.Red}[g.Rows[row][0]]
+	}
+	g.Write(s)
+	fmt.Fprintln(s.Out)
+}
+
+func diskCells(s *ui.Screen, p Measured) {
+	g := ui.Grid{Head: []string{"cell", "median", "spread", "in flight", "mean", "p99", "from disk", "steady", "doubts"}}
+	var notes []string
+	for _, c := range p.Results {
+		from := ""
+		if c.FromStorage != nil {
+			from = fmt.Sprintf("%.0f %%", 100**c.FromStorage)
+		}
+		var doubts []string
+		for _, d := range c.Doubts {
+			doubts = append(doubts, string(d.Kind))
+			if d.Kind != Noisy { // the column of the spread says it
+				notes = append(notes, c.Name+": "+d.Text)
+			}
+		}
+		g.Rows = append(g.Rows, []string{c.Name, c.Text(), c.SpreadText(), fmt.Sprintf("%.1f", c.InFlight), latency(c.MeanS), latency(c.P99S), from, c.Steady.Text(), strings.Join(doubts, ", ")})
+	}
+	g.Write(s)
+	for _, n := range notes {
+		fmt.Fprintf(s.Out, "  %s\n", ui.Printable(n))
+	}
+	if fit := p.FitText(); fit != "" {
+		fmt.Fprintf(s.Out, "\n%s\n", ui.Printable(fit))
+	}
+}
+
+// reportFigure is a number with as many digits as matter.
+func reportFigure(v float64) string {
+	if v >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// latency is a time; nothing for one that was not measured.
+func latency(s float64) string {
+	if s == 0 {
+		return ""
+	}
+	return unit.FormatSeconds(s)
+}
+
+// diskChart puts the directories among the reference devices, fastest first.
+func diskChart(e *Evidence) ui.Grid {
+	const widest = 30
+	g := ui.Grid{Head: []string{"device", "read MiB/s", "write MiB/s", "read"}}
+	rows := e.Chart()
+	for _, r := range rows {
+		name, sign := r.Name, "#"
+		if r.Here {
+			name = "this: " + name
+		}
+		if len(r.Doubts) > 0 {
+			name += " (doubtful: " + strings.Join(r.Doubts, ", ") + ")"
+		}
+		if r.Doubtful {
+			sign = "-"
+		}
+		g.Rows = append(g.Rows, []string{name, reportFigure(r.Read), reportFigure(r.Write), strings.Repeat(sign, max(1, int(widest*r.Read/rows[0].Read+0.5)))})
+	}
+	return g
+}

@@ -1,0 +1,202 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Schema names the JSON form of Result.
+const Schema = "fettle/bench-etcd/v1"
+
+// Limits of the 99th percentile in seconds (etcd, "Metrics", disk; FAQ, "What does the
+// etcd warning ... mean").
+const (
+	FsyncLimitS  = 0.010 // of writing the log down
+	CommitLimitS = 0.025 // of a commit of the database
+)
+
+// Page is what a member tells of itself at a moment.
+type Page struct {
+	Fsync, Commit stats.Histogram
+	// FsyncSumS and CommitSumS are the times of all observations together, in seconds.
+	FsyncSumS, CommitSumS float64
+	Leader                bool
+	LeaderChanges         float64
+	SizeBytes, QuotaBytes float64 // of the database; the quota is 0 where it is not told
+	Version               string
+}
+
+// Clock is what a bench asks for the time and for waiting.
+type Clock interface{ Now() time.Time }
+
+// Bench is what is to be done with a member.
+type Bench struct {
+	Clock Clock
+	// Page asks the member.
+	Page func(context.Context) (Page, error)
+	// Window is how long it is watched, in so many slices.
+	Window time.Duration
+	Slices int
+	// Wait waits for a time.
+	Wait func(context.Context, time.Duration) error
+	// Writer writes meanwhile, if not nil.
+	Writer *Writer
+	// Progress is called before each slice, if not nil.
+	Progress func(done, all int)
+	// Finished is called after each slice but the last with what there is by then, if
+	// not nil; an error ends the bench.
+	Finished func(*Result) error
+}
+
+// Result is what a bench has found.
+type Result struct {
+	Schema  string            `json:"schema"`        // fettle/bench-etcd/v1
+	Cut     *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
+	Series  []evidence.Series `json:"series"`
+	Member  string            `json:"member"`
+	Version string            `json:"version,omitempty"`
+	// Judged are the log and the database, each since the member was started and then
+	// in the window.
+	Judged  []Judgement `json:"judged"`
+	WindowS float64     `json:"window_s"`
+	// Writes are those that the bench made itself.
+	Writes        *Writes `json:"writes,omitempty"`
+	LeaderChanges float64 `json:"leader_changes"` // since it was started
+	SizeBytes     float64 `json:"database_bytes"`
+	Word          Word    `json:"result"`
+	Text          string  `json:"verdict"`
+}
+
+// JSONBody says that it is the body of a run.
+func (Result) JSONBody() {}
+
+// Run watches a member. The slices that were finished until ctx ends are returned with the
+// error.
+func (b *Bench) Run(ctx context.Context) (*Result, error) {
+	first, err := b.page(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Schema: Schema, Version: first.Version}
+	fsync, commit := evidence.Series{Name: "etcd:fsync-mean", Unit: "ms"}, evidence.Series{Name: "etcd:commit-mean", Unit: "ms"}
+	began, last := b.Clock.Now(), first
+	var ended error
+	for slice := range b.Slices {
+		if b.Progress != nil {
+			b.Progress(slice, b.Slices)
+		}
+		if b.Writer != nil {
+			err = b.Writer.slice(ctx, b.Slices)
+		} else {
+			err = b.Wait(ctx, b.Window/time.Duration(b.Slices))
+		}
+		var now Page
+		if err == nil {
+			now, err = b.page(ctx)
+		}
+		if err != nil && slice > 0 && ctx.Err() != nil {
+			ended, r.Cut = ctx.Err(), &evidence.Cut{Done: slice, Planned: b.Slices, Of: "parts of its time"}
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range []struct {
+			to           *evidence.Series
+			n, m         stats.Histogram
+			begin, ended float64
+		}{{&fsync, last.Fsync, now.Fsync, last.FsyncSumS, now.FsyncSumS}, {&commit, last.Commit, now.Commit, last.CommitSumS, now.CommitSumS}} {
+			came, err := s.m.Since(s.n)
+			if err != nil {
+				return nil, err
+			}
+			if n := came.All(); n > 0 {
+				if err := s.to.Add(1000 * (s.ended - s.begin) / n); err != nil {
+					return nil, err
+				}
+			}
+		}
+		last = now
+		r.WindowS = b.Clock.Now().Sub(began).Seconds()
+		if done := slice + 1; b.Finished != nil && done < b.Slices {
+			by := *r
+			by.Cut = &evidence.Cut{Done: done, Planned: b.Slices, Of: "parts of its time"}
+			if err := b.sum(&by, first, last, fsync, commit); err != nil {
+				return nil, err
+			}
+			if ended = b.Finished(&by); ended != nil {
+				return &by, ended
+			}
+		}
+	}
+	if err := b.sum(r, first, last, fsync, commit); err != nil {
+		return nil, err
+	}
+	return r, ended
+}
+
+// sum completes a result of what the member told first and last.
+func (b *Bench) sum(r *Result, first, last Page, fsync, commit evidence.Series) error {
+	r.LeaderChanges, r.SizeBytes = last.LeaderChanges, last.SizeBytes
+	for _, j := range []struct {
+		what         string
+		begin, ended stats.Histogram
+		limit        float64
+	}{{"fsync", first.Fsync, last.Fsync, FsyncLimitS}, {"commit", first.Commit, last.Commit, CommitLimitS}} {
+		window, err := j.ended.Since(j.begin)
+		if err != nil {
+			return err
+		}
+		r.Judged = append(r.Judged, judge(j.what, "since-start", j.ended, j.limit), judge(j.what, "window", window, j.limit))
+	}
+	r.Series = []evidence.Series{fsync, commit}
+	if b.Writer != nil {
+		r.Writes = b.Writer.sum()
+		r.Series = append(r.Series, b.Writer.series)
+	}
+	r.Series = slices.DeleteFunc(r.Series, func(s evidence.Series) bool { return len(s.Samples) == 0 })
+	r.Word, r.Text = r.verdict()
+	r.Text = r.Cut.Text(r.Text)
+	return nil
+}
+
+// page asks, and refuses what cannot be.
+func (b *Bench) page(ctx context.Context) (Page, error) {
+	p, err := b.Page(ctx)
+	if err != nil {
+		return p, err
+	}
+	for name, h := range map[string]stats.Histogram{"etcd_disk_wal_fsync_duration_seconds": p.Fsync, "etcd_disk_backend_commit_duration_seconds": p.Commit} {
+		if len(h) == 0 {
+			return p, fmt.Errorf("its metrics have no %s: is it etcd?", name)
+		}
+		if err := h.Check(); err != nil {
+			return p, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return p, nil
+}
+
+// verdict is that of the worse of log and database. The window decides where it has
+// seen enough; else what was since the start.
+func (r *Result) verdict() (Word, string) {
+	word, begins := Pass, map[Word]string{Pass: "fast enough", CannotTell: "cannot tell", Fail: "too slow"}
+	var said []string
+	for i := 0; i < len(r.Judged); i += 2 {
+		j, when := r.Judged[i+1], "in the window"
+		if j.N < stats.Few {
+			j, when = r.Judged[i], "since it was started"
+		}
+		if j.Word == Fail || j.Word == CannotTell && word == Pass {
+			word = j.Word
+		}
+		said = append(said, fmt.Sprintf("%s %s: %s", j.What, when, j.Text))
+	}
+	return word, begins[word] + ": " + strings.Join(said, "; ")
+}

@@ -1,0 +1,55 @@
+// Package etcd judges how fast a running etcd writes: by the histograms that it keeps
+// of itself, as buckets and without interpolation, and by writes of its own where
+// these are asked for.
+package etcd
+
+import (
+	"fmt"
+	"math"
+
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Word is a verdict in short.
+type Word string
+
+// The verdicts.
+const (
+	Pass       Word = "pass"
+	Fail       Word = "fail"
+	CannotTell Word = "cannot-tell"
+)
+
+// Judgement is what a histogram says of a limit.
+type Judgement struct {
+	What string                `json:"what"` // fsync, commit
+	When string                `json:"when"` // since-start, window
+	N    int64                 `json:"observations"`
+	P50  stats.HistogramBucket `json:"p50"`
+	P99  stats.HistogramBucket `json:"p99"`
+	// LimitS is below what the 99th percentile has to be.
+	LimitS float64 `json:"limit_s"`
+	Word   Word    `json:"verdict"`
+	Text   string  `json:"text"`
+}
+
+// judge holds the 99th percentile against a limit in seconds.
+func judge(what, when string, h stats.Histogram, limit float64) Judgement {
+	j := Judgement{What: what, When: when, N: int64(min(h[math.Inf(1)], 1<<53)), LimitS: limit, Word: CannotTell}
+	if j.N == 0 {
+		j.Text = "it has seen none"
+		return j
+	}
+	j.P50, j.P99 = h.Quantile(0.5), h.Quantile(0.99)
+	switch p := j.P99; {
+	case j.N < stats.Few:
+		j.Text = fmt.Sprintf("p99 %s, but of %d only: %d are asked for", p, j.N, stats.Few)
+	case p.High > 0 && p.High <= limit:
+		j.Word, j.Text = Pass, fmt.Sprintf("p99 %s, below %s", p, stats.Milliseconds(limit))
+	case p.Low >= limit:
+		j.Word, j.Text = Fail, fmt.Sprintf("p99 %s, not below %s", p, stats.Milliseconds(limit))
+	default:
+		j.Text = fmt.Sprintf("p99 %s, and the limit %s lies between", p, stats.Milliseconds(limit))
+	}
+	return j
+}

@@ -1,0 +1,182 @@
+package etcd
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Writer writes keys below a prefix, one after the other, and removes them. They hang
+// on a lease: should this process be killed, etcd removes them by itself.
+type Writer struct {
+	// Prefix is beneath which they are, Writes how many, and Value their size in bytes.
+	Prefix string
+	Writes int
+	Value  int
+	Clock  Clock
+	// Call calls a method of the JSON gateway.
+	Call func(ctx context.Context, method string, asked, answer any) error
+
+	lease  string
+	keys   string // the prefix of this bench's own
+	tookS  []float64
+	series evidence.Series
+}
+
+// leaseS is how long keys may stay after a kill -9, in seconds.
+const leaseS = 3600
+
+// Limits of what may be asked for.
+const (
+	mostWrites = 100_000
+	mostValue  = 64 << 10
+)
+
+// foreign are the keys of others that rely on all that is below.
+var foreign = []string{"/registry", "/kubernetes.io", "/openshift.io"}
+
+// Check refuses what must not be written; p is what the member tells.
+func (w *Writer) Check(p Page) error {
+	switch {
+	case w.Prefix == "" || strings.Trim(w.Prefix, "/") == "" || len(w.Prefix) > 200:
+		return fmt.Errorf("prefix %q: want 1 to 200 characters that are not only slashes", w.Prefix)
+	case strings.ContainsFunc(w.Prefix, func(r rune) bool { return r < 0x21 || r > 0x7e }):
+		return fmt.Errorf("prefix %q: want printable characters without spaces", w.Prefix)
+	case w.Writes < 1 || w.Writes > mostWrites:
+		return fmt.Errorf("%d writes: want 1 to %d", w.Writes, mostWrites)
+	case w.Value < 1 || w.Value > mostValue:
+		return fmt.Errorf("values of %d bytes: want 1 to %d", w.Value, mostValue)
+	}
+	for _, f := range foreign {
+		if w.Prefix == f || strings.HasPrefix(w.Prefix, f+"/") {
+			return fmt.Errorf("prefix %s: below %s are Kubernetes' own keys", w.Prefix, f)
+		}
+	}
+	if !p.Leader {
+		return errors.New("the member knows no leader: nothing can be written")
+	}
+	quota := p.QuotaBytes
+	if quota == 0 {
+		quota = 2 << 30 // the default
+	}
+	if quota < 0 {
+		return nil // it has none
+	}
+	// A page of the database for each revision, at the worst, beside what it holds.
+	if need := p.SizeBytes + float64(w.Writes)*float64(w.Value+4096); need > 0.8*quota {
+		return fmt.Errorf("the database has %.0f MiB, and the writes could bring it to %.0f MiB, above 80 %% of its quota of %.0f MiB, at which the cluster takes no more writes: defragment it, or write less", p.SizeBytes/(1<<20), need/(1<<20), quota/(1<<20))
+	}
+	return nil
+}
+
+// patience is the time that a call has: etcd itself gives a request up after seven
+// seconds and a little (its ReqTimeout with the default election timeout). Only the tests
+// set another one.
+var patience = 30 * time.Second
+
+func (w *Writer) call(ctx context.Context, method string, asked, answer any) error {
+	bounded, late := context.WithTimeout(ctx, patience)
+	defer late()
+	err := w.Call(bounded, method, asked, answer)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%s: etcd did not answer within %v", method, patience)
+	}
+	return err
+}
+
+// Begin gets the lease.
+func (w *Writer) Begin(ctx context.Context) error {
+	var granted struct {
+		ID string `json:"ID"`
+	}
+	if err := w.call(ctx, "/v3/lease/grant", map[string]string{"TTL": strconv.Itoa(leaseS)}, &granted); err != nil {
+		return err
+	}
+	if granted.ID == "" {
+		return errors.New("etcd has granted no lease")
+	}
+	own := make([]byte, 8)
+	_, _ = rand.Read(own) // never fails
+	w.lease, w.keys = granted.ID, strings.TrimSuffix(w.Prefix, "/")+"/fettle-bench-"+hex.EncodeToString(own)+"/"
+	w.series = evidence.Series{Name: "etcd:put", Unit: "ms"}
+	return nil
+}
+
+// End revokes the lease, and with it go all keys.
+func (w *Writer) End(ctx context.Context) error {
+	if w.lease == "" {
+		return nil
+	}
+	var revoked struct{}
+	if err := w.call(ctx, "/v3/lease/revoke", map[string]string{"ID": w.lease}, &revoked); err != nil {
+		return fmt.Errorf("the keys below %s could not be removed; etcd removes them by itself within an hour: %w", w.keys, err)
+	}
+	w.lease = ""
+	return nil
+}
+
+// slice makes a part of the writes: one of so many.
+func (w *Writer) slice(ctx context.Context, of int) error {
+	n := (w.Writes + of - 1) / of
+	took := make([]float64, 0, n)
+	value := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", w.Value)))
+	for range n {
+		key := w.keys + strconv.Itoa(len(w.tookS)+len(took))
+		var put struct{}
+		began := w.Clock.Now()
+		err := w.call(ctx, "/v3/kv/put", map[string]string{"key": base64.StdEncoding.EncodeToString([]byte(key)), "value": value, "lease": w.lease}, &put)
+		if err != nil {
+			return fmt.Errorf("write %d: %w", len(w.tookS)+len(took)+1, err)
+		}
+		took = append(took, w.Clock.Now().Sub(began).Seconds())
+	}
+	w.tookS = append(w.tookS, took...)
+	return w.series.Add(1000 * stats.Median(took))
+}
+
+// Writes are what became of the bench's own writes, as a client sees them.
+type Writes struct {
+	N          int     `json:"writes"`
+	ValueBytes int     `json:"value_bytes"`
+	P50S       float64 `json:"p50_s"`
+	// P99S is absent of fewer than 1000.
+	P99S  *float64 `json:"p99_s,omitempty"`
+	RateS float64  `json:"writes_per_s"`
+}
+
+func (w *Writer) sum() *Writes {
+	s := &Writes{N: len(w.tookS), ValueBytes: w.Value, P50S: stats.Median(w.tookS)}
+	if s.N >= stats.Few {
+		p99 := stats.Quantile(w.tookS, 0.99)
+		s.P99S = &p99
+	}
+	all := 0.0
+	for _, t := range w.tookS {
+		all += t
+	}
+	s.RateS = float64(s.N) / max(all, time.Microsecond.Seconds())
+	return s
+}
+
+// Work writes once so many keys and removes them, and returns the median time of a
+// write in seconds: work that can be repeated.
+func (w *Writer) Work(ctx context.Context) (s float64, err error) {
+	if err := w.Begin(ctx); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, w.End(context.WithoutCancel(ctx))) }()
+	w.tookS = nil
+	if err := w.slice(ctx, 1); err != nil {
+		return 0, err
+	}
+	return stats.Median(w.tookS), nil
+}

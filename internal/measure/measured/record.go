@@ -1,0 +1,179 @@
+package measured
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/disk"
+)
+
+// oldest is the age from which a benchmark does not count.
+const oldest = 90 * 24 * time.Hour
+
+// record is what a run has measured of one directory in one cell.
+type record struct {
+	run    *evidence.Run
+	file   string
+	place  *disk.Place
+	result disk.Result
+}
+
+// text is the run and its age.
+func (r *record) text(now time.Time) string {
+	return fmt.Sprintf("run %s, %s", r.run.ID[:min(12, len(r.run.ID))], days(int(now.Sub(r.run.Began).Hours()/24)))
+}
+
+// benchmark is a run that has measured disks.
+type benchmark struct {
+	run  *evidence.Run
+	file string
+	body disk.Evidence
+}
+
+// runs reads the benchmarks of disks in the state directory, the newest first. unread
+// says why they cannot be read; there may be none.
+func runs(s *platform.Subject) (all []benchmark, unread string) {
+	dir := s.RunsDir
+	entries, err := s.Host.Files.ReadDir(dir)
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return nil, "this copy has no measurements (" + dir + ")"
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, ""
+	case errors.Is(err, fs.ErrPermission):
+		return nil, "only root may read the measurements in " + dir
+	case err != nil:
+		return nil, err.Error()
+	}
+	for _, e := range entries {
+		if path.Ext(e.Name()) != ".json" || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		file := path.Join(dir, e.Name())
+		text, err := s.Host.Files.ReadFile(file)
+		if err != nil || !bytes.Contains(text[:min(len(text), 4096)], []byte(`"`+disk.Kind+`"`)) {
+			continue
+		}
+		b := benchmark{file: file}
+		if b.run, err = evidence.Read(text); err != nil || b.run.Kind != disk.Kind {
+			continue // damaged or changed
+		}
+		if json.Unmarshal(b.run.Body, &b.body) == nil {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b benchmark) int { return b.run.Began.Compare(a.run.Began) })
+	return all, ""
+}
+
+// newest is the newest valid record of a cell on the storage of a place; nil, and why,
+// where there is none.
+func newest(s *platform.Subject, all []benchmark, p *place, cell string) (*record, string) {
+	if p.storage.Mount == "" {
+		return nil, "what holds " + p.dir + " is not known"
+	}
+	why := p.dir + " was not measured"
+	first := true
+	for _, b := range all {
+		for i := range b.body.Places {
+			m := &b.body.Places[i]
+			j := slices.IndexFunc(m.Results, func(r disk.Result) bool { return r.Name == cell })
+			if j < 0 || !same(m.Storage, p.storage) {
+				continue
+			}
+			r := &record{run: b.run, file: b.file, place: &m.Place, result: m.Results[j]}
+			wrong := r.invalid(s, p.storage)
+			if wrong == "" {
+				return r, ""
+			}
+			if first {
+				why, first = r.text(s.Host.Clock.Now())+": "+wrong, false
+			}
+		}
+	}
+	return nil, why
+}
+
+// same reports whether two are one file system on one device.
+func same(a, b fact.Storage) bool {
+	if a.Type != b.Type || a.Source != b.Source || a.Device != b.Device {
+		return false
+	}
+	return a.Device != "" || a.Mount == b.Mount
+}
+
+// invalid is why a record does not describe the machine as it is now; "" where it does.
+func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
+	age := s.Host.Clock.Now().Sub(r.run.Began)
+	switch d := r.result.Doubtful(); {
+	case d != nil:
+		return "marked " + string(d.Kind) + ", " + d.Text
+	case age < 0:
+		return "dated in the future: one of the clocks was wrong"
+	case age > oldest:
+		return fmt.Sprintf("older than %d days", int(oldest.Hours()/24))
+	}
+	kernel, ok := s.Facts().Lookup("kernel.release")
+	if is, _ := kernel.Value.(string); !ok || is == "" || is != r.run.Machine.Kernel {
+		return fmt.Sprintf("made with kernel %s; the running kernel is %s", cmp.Or(r.run.Machine.Kernel, "unknown"), cmp.Or(is, "unknown"))
+	}
+	if what := changed(r.place.Storage, now); what != "" {
+		return "the storage has changed since: " + what
+	}
+	return r.retuned(s, now)
+}
+
+// changed describes how the devices differ; "" where they do not.
+func changed(was, is fact.Storage) string {
+	if len(was.Layers) != len(is.Layers) {
+		return fmt.Sprintf("%d devices, and %d before", len(is.Layers), len(was.Layers))
+	}
+	for i, a := range was.Layers {
+		b := is.Layers[i]
+		switch {
+		case a.Device != b.Device:
+			return b.Device + " in place of " + a.Device
+		case a.Transport != b.Transport || a.Kind != b.Kind || a.Model != b.Model:
+			return a.Device + " was " + strings.Join(strings.Fields(a.Transport+" "+a.Kind+" "+a.Model), " ")
+		case a.SizeBytes != 0 && a.SizeBytes != b.SizeBytes:
+			return a.Device + " had another size"
+		}
+	}
+	return ""
+}
+
+// retuned names a setting of the devices' queues that has changed since, and that makes the
+// record invalid; "" for none.
+func (r *record) retuned(s *platform.Subject, now fact.Storage) string {
+	for _, l := range now.Layers {
+		prefix := "sysfs:/sys/block/" + l.Device + "/queue/"
+		for _, name := range slices.Sorted(maps.Keys(r.run.Machine.Settings)) {
+			if !strings.HasPrefix(name, prefix) {
+				continue
+			}
+			was := r.run.Machine.Settings[name]
+			file := strings.TrimPrefix(name, "sysfs:")
+			text, err := s.Host.Files.ReadFile(file)
+			if err != nil {
+				return file + " cannot be read, so whether it changed is not known"
+			}
+			if is := strings.Join(strings.Fields(string(text)), " "); is != was {
+				return fmt.Sprintf("%s was %s and is %s", file, was, is)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,45 @@
+package memory
+
+import (
+	"fmt"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Print prints what the bench of memory has found.
+func Print(s *ui.Screen, r *evidence.Run, b *Result) {
+	g := ui.Grid{Head: []string{"cell", "random read", "spread", "touch of a GiB", "spread", "page faults", "in such pages"}}
+	for _, c := range b.Cells {
+		g.Rows = append(g.Rows, []string{c.Cell, fmt.Sprintf("%.0f ns", c.Random), text.Percent(c.RandomSpread), fmt.Sprintf("%.3f s", c.Touch), text.Percent(c.TouchSpread),
+			fmt.Sprintf("%.0f", c.Faults), text.Percent(c.Huge)})
+	}
+	g.Write(s)
+	if len(b.Comparisons) > 0 {
+		fmt.Fprintln(s.Out)
+		g = ui.Grid{Head: []string{"cell", "against", "measure", "verdict"}}
+		for _, c := range b.Comparisons {
+			g.Rows = append(g.Rows, []string{c.Cell, c.Against, string(c.Measure), c.Text})
+		}
+		g.Write(s)
+	}
+	fmt.Fprintln(s.Out)
+	g = ui.Grid{Head: []string{"what", "value"}}
+	row := func(name, format string, args ...any) {
+		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
+	}
+	if b.Cut != nil {
+		row("not whole", "%s", b.Cut)
+	}
+	row("measured", "%d rounds of %s, %d random reads each; CPU time, medians", b.Rounds, unit.Size(b.SizeBytes).Human(), b.Reads)
+	for _, l := range b.Left {
+		row("not measured", "%s: %s", l.Cell, l.Why)
+	}
+	if r.ID != "" {
+		row("evidence", "run %s, seed %d", r.ID, b.Seed)
+	}
+	g.Write(s)
+	s.Say("this is about memory alone: PostgreSQL and Redis ask to have transparent huge pages off, whatever it shows")
+}

@@ -1,0 +1,315 @@
+package postgres
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
+)
+
+// Schema names the JSON form of Result.
+const Schema = "fettle/bench-postgres/v1"
+
+// Program runs pgbench with arguments as a user whom the server knows, to its end. log
+// reads, and removes, what it has written with --log.
+type Program interface {
+	Run(ctx context.Context, args ...string) (stdout string, err error)
+	// LogPrefix is what --log-prefix is to be.
+	LogPrefix() string
+	// Log reads what was logged since, and removes it.
+	Log(read func(io.Reader) error) error
+}
+
+// Result is what a bench has found.
+type Result struct {
+	Schema   string            `json:"schema"`        // fettle/bench-postgres/v1
+	Cut      *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
+	Series   []evidence.Series `json:"series"`
+	Curves   []evidence.Curve  `json:"curves"`
+	Server   string            `json:"server"`
+	Room     Room              `json:"room"`
+	Scale    int               `json:"scale"`
+	Bytes    int64             `json:"database_bytes"`
+	ReadOnly bool              `json:"read_only"`
+	StepS    float64           `json:"step_s"`
+	Rounds   int               `json:"rounds"`
+	// InCache says what is not measured, where the database fits into memory.
+	InCache string   `json:"in_cache,omitempty"`
+	Steps   []Step   `json:"steps"`
+	Failed  []Failed `json:"failed,omitempty"`
+	Text    string   `json:"verdict"`
+}
+
+// JSONBody says that it is the body of a run.
+func (Result) JSONBody() {}
+
+// Step is a rung of the ladder: medians over the rounds.
+type Step struct {
+	Clients int     `json:"clients"`
+	TPS     float64 `json:"transactions_per_s"`
+	Spread  float64 `json:"spread_ratio"`
+	P50S    float64 `json:"p50_s"`
+	P99S    float64 `json:"p99_s"`
+	MeanS   float64 `json:"mean_s"`
+}
+
+// Failed is a rung that could not be measured.
+type Failed struct {
+	Clients int    `json:"clients"`
+	Why     string `json:"why"`
+}
+
+// sample is what one step of one round has measured.
+type sample struct{ tps, p50, p99, mean float64 }
+
+// Run fills the database and climbs the ladder: up in the first round, down in the
+// next, so that what grows meanwhile falls on all alike. told is called before each step.
+// What was measured until ctx ends, or pgbench hangs, is returned with the error.
+func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, told func(done, all, clients int)) (*Result, error) {
+	if err := p.Fill(ctx, d, pgbench); err != nil {
+		return nil, err
+	}
+	r := &Result{Schema: Schema, Room: p.Room, Scale: p.Scale, ReadOnly: p.ReadOnly, StepS: p.Step.Seconds(), Rounds: p.Rounds, Series: []evidence.Series{}, Curves: []evidence.Curve{}, Steps: []Step{}}
+	size, err := s.One(ctx, maintenance, "SELECT pg_database_size('"+d.Name+"')")
+	if err != nil {
+		return nil, err
+	}
+	if r.Bytes, err = strconv.ParseInt(size, 10, 64); err != nil {
+		return nil, err
+	}
+	r.InCache = p.Room.InCache(r.Bytes)
+	for _, c := range p.Left {
+		r.Failed = append(r.Failed, Failed{c, "the server has too few connections left (max_connections)"})
+	}
+	samples := map[int][]sample{}
+	order := slices.Clone(p.Clients)
+	done, all := 0, p.Rounds*len(p.Clients)
+	for range p.Rounds {
+		for _, c := range slices.Clone(order) {
+			if told != nil {
+				told(done, all, c)
+			}
+			one, err := p.step(ctx, d, pgbench, c)
+			if ctx.Err() != nil || errors.Is(err, ErrHangs) {
+				r.Cut = &evidence.Cut{Done: done, Planned: all, Of: "steps"}
+				return r.whole(samples, fmt.Errorf("with %d clients: %w", c, cmp.Or(ctx.Err(), err)))
+			}
+			done++
+			if err != nil {
+				r.Failed = append(r.Failed, Failed{c, err.Error()})
+				order = slices.DeleteFunc(order, func(o int) bool { return o == c })
+				delete(samples, c)
+				continue
+			}
+			samples[c] = append(samples[c], one)
+			if p.Finished == nil || done == all {
+				continue
+			}
+			if err := p.finished(*r, samples, done, all); err != nil {
+				r.Cut = &evidence.Cut{Done: done, Planned: all, Of: "steps"}
+				return r.whole(samples, err)
+			}
+		}
+		slices.Reverse(order)
+	}
+	if len(order) == 0 {
+		return nil, fmt.Errorf("no step could be measured: with %d clients: %s", r.Failed[0].Clients, r.Failed[0].Why)
+	}
+	return r.whole(samples, nil)
+}
+
+// finished hands over what so many steps have found.
+func (p *Plan) finished(r Result, samples map[int][]sample, done, all int) error {
+	r.Failed, r.Cut = slices.Clone(r.Failed), &evidence.Cut{Done: done, Planned: all, Of: "steps"}
+	found, err := r.whole(samples, nil)
+	if err != nil {
+		return err
+	}
+	return p.Finished(found)
+}
+
+// whole completes the result, and returns it with the error that has ended the ladder;
+// nil where nothing was measured.
+func (r *Result) whole(samples map[int][]sample, ended error) (*Result, error) {
+	if len(samples) == 0 {
+		return nil, ended
+	}
+	return r, errors.Join(ended, r.sum(slices.Sorted(maps.Keys(samples)), samples))
+}
+
+// Fill makes pgbench's tables.
+func (p *Plan) Fill(ctx context.Context, d *Database, pgbench Program) error {
+	if _, err := within(ctx, time.Duration(p.Scale)*slowestScale+allowance, pgbench, "-i", "-q", "-s", strconv.Itoa(p.Scale), d.Name); err != nil {
+		return fmt.Errorf("the tables cannot be filled: %w", err)
+	}
+	return nil
+}
+
+// ErrHangs is that pgbench does not end.
+var ErrHangs = errors.New("pgbench hangs")
+
+// allowance is what pgbench may take beside its time: its last transactions may wait for
+// a checkpoint on a slow disk. Only the tests set another one.
+var allowance = 3 * time.Minute
+
+// slowestScale is the time that a unit of its scale may take, some 15 MiB with their log.
+const slowestScale = time.Minute
+
+// within runs pgbench for a time at the most.
+func within(ctx context.Context, bound time.Duration, pgbench Program, args ...string) (string, error) {
+	bounded, late := context.WithTimeout(ctx, bound)
+	defer late()
+	out, err := pgbench.Run(bounded, args...)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: it was ended after %v; pg_stat_activity of the server says what it waits for", ErrHangs, bound.Round(time.Second))
+	}
+	return out, err
+}
+
+// Work makes one step with so many clients in a database that was filled, and returns
+// its transactions a second: work that can be repeated.
+func (p *Plan) Work(ctx context.Context, d *Database, pgbench Program, clients int) (float64, error) {
+	s, err := p.step(ctx, d, pgbench, clients)
+	return s.tps, err
+}
+
+func (p *Plan) step(ctx context.Context, d *Database, pgbench Program, clients int) (s sample, err error) {
+	args := []string{"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, max(p.Room.CPUs, 1))), "-T", strconv.Itoa(int(math.Ceil(p.Step.Seconds()))), "--log", "--log-prefix=" + pgbench.LogPrefix()}
+	if p.ReadOnly {
+		args = append(args, "-S")
+	}
+	out, runErr := within(ctx, 2*p.Step+allowance, pgbench, append(args, d.Name)...)
+	var took []float64
+	logErr := pgbench.Log(func(in io.Reader) (err error) {
+		more, err := latencies(in)
+		took = append(took, more...)
+		return err
+	})
+	if err := errors.Join(runErr, logErr); err != nil {
+		return s, err
+	}
+	if s.tps, err = transactions(out); err != nil {
+		return s, err
+	}
+	if len(took) == 0 {
+		return s, errors.New("pgbench has logged no transaction")
+	}
+	s.p50, s.p99, s.mean = stats.Quantile(took, 0.5), stats.Quantile(took, 0.99), stats.Mean(took)
+	return s, nil
+}
+
+var (
+	rate   = text.LazyRegexp(`(?m)^tps = ([0-9.]+) \((without initial connection time|excluding connections establishing)\)`)
+	failed = text.LazyRegexp(`(?m)^number of failed transactions: ([1-9][0-9]*)`)
+)
+
+// transactions is the rate that pgbench prints, without the time of connecting.
+func transactions(out string) (float64, error) {
+	if f := failed().FindStringSubmatch(out); f != nil {
+		return 0, fmt.Errorf("%s transactions have failed", f[1])
+	}
+	m := rate().FindStringSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("pgbench prints no tps: %.200q", out)
+	}
+	tps, err := strconv.ParseFloat(m[1], 64)
+	if err != nil || !(tps > 0) || math.IsInf(tps, 0) {
+		return 0, fmt.Errorf("%s transactions a second are no measurement", m[1])
+	}
+	return tps, nil
+}
+
+// latencies reads the third column of pgbench's log, in microseconds (PostgreSQL,
+// pgbench, "Per-Transaction Logging"); "failed" and "skipped" stand for no time.
+func latencies(log io.Reader) (out []float64, err error) {
+	in := bufio.NewScanner(log)
+	for n := 1; in.Scan(); n++ {
+		f := bytes.Fields(in.Bytes())
+		// Six, with the lag of a schedule and the retries eight. The aggregated log has 15
+		// in PostgreSQL 17 and a sum where this one has a time.
+		if len(f) < 6 || len(f) > 8 {
+			return nil, fmt.Errorf("pgbench's log:%d: %.80q has %d columns, and a transaction has six to eight", n, in.Text(), len(f))
+		}
+		if string(f[2]) == "failed" || string(f[2]) == "skipped" {
+			continue
+		}
+		us, err := strconv.ParseUint(string(f[2]), 10, 53)
+		if err != nil {
+			return nil, fmt.Errorf("pgbench's log:%d: %.20q is no time in microseconds", n, f[2])
+		}
+		out = append(out, float64(us)*1e-6)
+	}
+	return out, in.Err()
+}
+
+// sum makes series, curves and the verdict.
+func (r *Result) sum(order []int, samples map[int][]sample) error {
+	kind := "tpcb"
+	if r.ReadOnly {
+		kind = "select"
+	}
+	tps, p50, p99 := evidence.Line{Name: kind}, evidence.Line{Name: "median"}, evidence.Line{Name: "p99"}
+	best := 0
+	for i, c := range order {
+		of := func(pick func(sample) float64) []float64 {
+			var out []float64
+			for _, s := range samples[c] {
+				out = append(out, pick(s))
+			}
+			return out
+		}
+		name := fmt.Sprintf("postgres:%s-c%d", kind, c)
+		rates, tails := evidence.Series{Name: name, Unit: "1/s", More: true}, evidence.Series{Name: name + "-p99", Unit: "ms"}
+		for _, s := range samples[c] {
+			if err := errors.Join(rates.Add(s.tps), tails.Add(1000*s.p99)); err != nil {
+				return err
+			}
+		}
+		r.Series = append(r.Series, rates, tails)
+		s := Step{Clients: c, TPS: stats.Median(rates.Samples), Spread: stats.Spread(rates.Samples), P50S: stats.Median(of(func(s sample) float64 { return s.p50 })),
+			P99S: stats.Median(of(func(s sample) float64 { return s.p99 })), MeanS: stats.Median(of(func(s sample) float64 { return s.mean }))}
+		r.Steps = append(r.Steps, s)
+		if s.TPS > r.Steps[best].TPS {
+			best = i
+		}
+		x := float64(c)
+		tps.Points = append(tps.Points, [2]float64{x, s.TPS})
+		p50.Points, p99.Points = append(p50.Points, [2]float64{x, 1000 * s.P50S}), append(p99.Points, [2]float64{x, 1000 * s.P99S})
+	}
+	clients := evidence.Axis{Name: "clients", Scale: evidence.Log}
+	r.Curves = []evidence.Curve{
+		{Name: "transactions by clients", X: clients, Y: evidence.Axis{Name: "transactions", Unit: "1/s", Scale: evidence.Linear}, Lines: []evidence.Line{tps}},
+		{Name: "latency by clients", X: clients, Y: evidence.Axis{Name: "latency", Unit: "ms", Scale: evidence.Linear}, Lines: []evidence.Line{p50, p99}},
+	}
+	b := r.Steps[best]
+	r.Text = fmt.Sprintf("%.0f transactions a second with %d clients, p99 %.1f ms", b.TPS, b.Clients, 1000*b.P99S)
+	if b.Spread > noisy {
+		r.Text = fmt.Sprintf("no verdict: the rounds differ by %.0f %% with %d clients", 100*b.Spread, b.Clients)
+	}
+	if r.InCache != "" {
+		r.Text += ", in memory"
+	}
+	r.Text = r.Cut.Text(r.Text)
+	return nil
+}
+
+// noisy is the spread above which there is no verdict.
+const noisy = 0.25
+
+// String names a step in a sentence.
+func (f Failed) String() string {
+	return fmt.Sprintf("%d clients: %s", f.Clients, strings.TrimSpace(f.Why))
+}

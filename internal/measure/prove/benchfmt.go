@@ -1,0 +1,163 @@
+package prove
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"fettle.dev/fettle/internal/evidence"
+)
+
+// Benchfmt writes the samples of runs in the format of Go's benchmarks, which benchstat
+// reads (golang.org/x/perf/benchfmt). Of an experiment these are the runs that count,
+// each a line, with the side as change=without or change=with; of a bench its series.
+func Benchfmt(w io.Writer, runs []*evidence.Run) error {
+	b := bufio.NewWriter(w)
+	better := map[string]string{} // by unit; empty where the series do not agree
+	var lines [][]benchLine
+	for _, r := range runs {
+		l, err := benchLines(r)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, l)
+		for _, x := range l {
+			for _, v := range x.values {
+				if had, seen := better[v.unit]; seen && had != v.better {
+					better[v.unit] = ""
+				} else {
+					better[v.unit] = v.better
+				}
+			}
+		}
+	}
+	told := map[string]bool{}
+	for i, r := range runs {
+		// What differs from run to run is a remark: benchstat makes a table for each
+		// value of a key.
+		for _, remark := range []string{"run " + r.ID + ", began " + r.Began.UTC().Format("2006-01-02T15:04:05Z"), "command: " + r.Command, "verdict: " + r.Verdict,
+			"machine: " + r.Machine.Name + ", kernel " + r.Machine.Kernel} {
+			fmt.Fprintln(b, "# "+oneLine(remark))
+		}
+		fmt.Fprintf(b, "cpu: %s\n", oneLine(r.Machine.CPU))
+		for _, x := range lines[i] {
+			for _, v := range x.values {
+				if !told[v.unit] && better[v.unit] != "" {
+					fmt.Fprintf(b, "Unit %s better=%s\n", v.unit, better[v.unit])
+				}
+				told[v.unit] = true
+			}
+		}
+		for _, x := range lines[i] {
+			fmt.Fprintf(b, "Benchmark%s 1", x.name)
+			for _, v := range x.values {
+				fmt.Fprintf(b, " %s %s", strconv.FormatFloat(v.value, 'g', -1, 64), v.unit)
+			}
+			fmt.Fprintln(b)
+		}
+	}
+	return b.Flush()
+}
+
+// benchLine is one line of results.
+type benchLine struct {
+	name   string
+	values []benchValue
+}
+
+type benchValue struct {
+	value        float64
+	unit, better string
+}
+
+func benchLines(r *evidence.Run) (out []benchLine, err error) {
+	direction := map[bool]string{false: "lower", true: "higher"}
+	if r.Kind != "prove" {
+		series, err := evidence.SeriesOf(r)
+		if err != nil {
+			return nil, err
+		}
+		if len(series) == 0 {
+			return nil, fmt.Errorf("run %s: a run of kind %q has no samples to export", r.ID, r.Kind)
+		}
+		for _, s := range series {
+			scale, unit := benchUnit(s.Unit)
+			for _, v := range s.Samples {
+				out = append(out, benchLine{word(s.Name), []benchValue{{scale * v, unit, direction[s.More]}}})
+			}
+		}
+		return out, nil
+	}
+	var e Evidence
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.ID, err)
+	}
+	metrics := []Metric{e.Design.Metric}
+	for _, g := range e.Design.Guards {
+		metrics = append(metrics, g.Metric)
+	}
+	sides := map[Arm]string{Without: "without", With: "with"}
+	for _, v := range e.Visits {
+		if v.Phase != Quads || v.Dropped {
+			continue
+		}
+		work := strings.ReplaceAll(strings.Join(e.Work, " "), "/", "_")
+		if e.Design.Live != nil {
+			work = "live"
+		}
+		l := benchLine{name: word(work) + "/change=" + sides[v.Arm]}
+		for _, m := range metrics {
+			scale, unit := benchUnit(m.Unit)
+			if m.Name != "time" {
+				unit = strings.TrimSuffix(word(m.Name)+"-"+unit, "-")
+			}
+			l.values = append(l.values, benchValue{scale * v.Values[m.Name], unit, direction[m.More]})
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// benchUnit is a unit as benchstat knows it, and by what a value is multiplied.
+func benchUnit(unit string) (scale float64, name string) {
+	for _, u := range []struct {
+		is, name string
+		scale    float64
+	}{
+		{"s", "sec/op", 1}, {"ms", "sec/op", 1e-3}, {"us", "sec/op", 1e-6}, {"µs", "sec/op", 1e-6}, {"ns", "sec/op", 1e-9},
+		{"bytes", "bytes", 1}, {"1/s", "op/s", 1}, {"MB/s", "B/s", 1e6}, {"KiB/s", "B/s", 1 << 10}, {"MiB/s", "B/s", 1 << 20}, {"GiB/s", "B/s", 1 << 30},
+	} {
+		if unit == u.is {
+			return u.scale, u.name
+		}
+	}
+	return 1, strings.Trim(word(unit), "_")
+}
+
+// word is text as one field: of a benchmark's name, or a unit.
+func word(text string) string {
+	w := strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.IsControl(r) || r == '\ufffd' {
+			return '_'
+		}
+		return r
+	}, text)
+	if w == "" {
+		return "_"
+	}
+	return w
+}
+
+// oneLine is text without what would end the line.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return '\ufffd'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,273 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testkit/root"
+)
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+func command(script string, metrics ...Printed) *Command {
+	return &Command{Args: []string{"/bin/sh", "-c", script}, Metrics: metrics, Clock: wallClock{}}
+}
+
+func printed(name, pattern string, percentile float64) Printed {
+	return Printed{Name: name, Number: regexp.MustCompile("(?m)" + pattern), Percentile: percentile}
+}
+
+func TestCommand(t *testing.T) {
+	for name, x := range map[string]struct {
+		command *Command
+		metric  string
+		want    float64
+		says    string
+	}{
+		"a number":               {command("echo 'tps = 1,234.5 (ok)'", printed("tps", `tps = ([0-9.,]+)`, -1)), "tps", 1234.5, ""},
+		"the last of two":        {command("echo took 3; echo took 4", printed("took", `took (\d+)`, -1)), "took", 4, ""},
+		"on standard error":      {command("echo took 7 >&2", printed("took", `took (\d+)`, -1)), "took", 7, ""},
+		"all of the match":       {command("echo 5e3", printed("n", `^[0-9e]+$`, -1)), "n", 5000, ""},
+		"a percentile":           {command("seq 1 101", printed("p90", `^(\d+)$`, 90)), "p90", 91, ""},
+		"the time":               {command("sleep 0.05"), "time", 0.05, ""},
+		"the time of processors": {command("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"), "cpu-time", 0.02, ""},
+		"a decimal comma":        {command("echo 0,9", printed("n", `([0-9,]+)`, -1)), "", 0, `"0,9", which`},
+		"infinite":               {command("echo inf", printed("n", `(inf)`, -1)), "", 0, "is no number"},
+		"nothing printed":        {command("true", printed("n", `(\d+)`, -1)), "", 0, "n does not appear"},
+		"it fails":               {command("echo no such table >&2; exit 3"), "", 0, "exit status 3: no such table"},
+		"killed":                 {command("kill -9 $$"), "", 0, "signal: killed"},
+		"no such program":        {&Command{Args: []string{"/no/such"}, Clock: wallClock{}}, "", 0, "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := x.command.Visit(t.Context(), Step{})
+			if x.says != "" {
+				if err == nil || !strings.Contains(err.Error(), x.says) {
+					t.Fatalf("%v, want %q", err, x.says)
+				}
+				return
+			}
+			got := m.Values[x.metric]
+			exact := len(x.command.Metrics) > 0
+			if err != nil || exact && got != x.want || !exact && (got < x.want/2 || got > 1000*x.want) {
+				t.Errorf("%s is %v, want %v (%v)", x.metric, got, x.want, err)
+			}
+			if p := x.command.Metrics; len(p) > 0 && p[0].Percentile > 0 {
+				if m.Within == nil || m.Within.N != 101 || m.Within.Mean != 51 || math.Abs(m.Within.SD-29.3) > 0.01 {
+					t.Errorf("within the visit: %+v", m.Within)
+				}
+			} else if m.Within != nil {
+				t.Errorf("within the visit: %+v", m.Within)
+			}
+		})
+	}
+}
+
+// TestCommandWithoutStarter: where there is no starter, what cannot be told is refused.
+func TestCommandWithoutStarter(t *testing.T) {
+	ballast := make([]byte, 64<<20)
+	for i := 0; i < len(ballast); i += 4096 {
+		ballast[i] = 1
+	}
+	defer runtime.KeepAlive(ballast)
+	var self syscall.Rusage // of this process, whatever other tests have taken before
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		t.Fatal(err)
+	}
+	more := (self.Maxrss+self.Maxrss/4)>>10 + 64 // MiB: peakOf's floor is an eighth above this process
+	for script, says := range map[string]string{
+		":": "max-memory cannot be told here of work that takes less than fettle itself",
+		fmt.Sprintf("dd if=/dev/zero of=/dev/null bs=%dM count=1 2>/dev/null; :", more): "",
+	} {
+		cmd := exec.Command("/bin/sh", "-c", script)
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := peakOf(nil, cmd)
+		switch {
+		case says != "" && (err == nil || !strings.Contains(err.Error(), says)):
+			t.Errorf("%d bytes, %v, want %q", got, err, says)
+		case says == "" && (err != nil || int64(got) < more<<20):
+			t.Errorf("%d bytes, %v", got, err)
+		}
+	}
+}
+
+// TestCommandEnds: whatever ends a visit ends all that it has started.
+func TestCommandEnds(t *testing.T) {
+	dir := t.TempDir()
+	child := filepath.Join(dir, "child")
+	for _, memory := range []bool{false, true} {
+		testCommandEnds(t, child, memory)
+	}
+}
+
+// starts is in what work has started what it starts, on a busy machine too.
+const starts = 5 * time.Second
+
+func testCommandEnds(t *testing.T, child string, memory bool) {
+	c := command("sleep 1000 & echo $! >" + child + "; wait")
+	c.Memory = memory
+	gone := func() {
+		t.Helper()
+		pid, err := os.ReadFile(child)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := "/proc/" + strings.TrimSpace(string(pid)) + "/stat"
+		for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			text, err := os.ReadFile(status)
+			if err != nil || strings.Contains(string(text), ") Z ") {
+				return
+			}
+			if time.Since(begin) > time.Minute {
+				t.Fatalf("process %s is left", pid)
+			}
+		}
+	}
+	c.Timeout = starts
+	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not end within 5s") {
+		t.Error(err)
+	}
+	gone()
+	if err := os.Remove(child); err != nil {
+		t.Fatal(err)
+	}
+	c.Timeout = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer cancel()
+		root.Eventually(time.Minute, func() bool { text, _ := os.ReadFile(child); return strings.HasSuffix(string(text), "\n") })
+	}()
+	if _, err := c.Visit(ctx, Step{}); err == nil {
+		t.Error("interrupted, and no error")
+	}
+	gone()
+	c = command("sleep 1000 >/dev/null 2>&1 & echo $! >" + child)
+	c.Memory = memory
+	if _, err := c.Visit(t.Context(), Step{}); err != nil {
+		t.Error(err)
+	}
+	gone()
+}
+
+func TestCommandPrintsTooMuch(t *testing.T) {
+	if _, err := command("yes 1 | head -c 80000000", printed("n", `(\d)`, -1)).Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "let it print less") {
+		t.Error(err)
+	}
+}
+
+func TestCommandsAsChange(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "place")
+	applying := 0
+	c := &Commands{ApplyWith: "echo b >" + place, UndoWith: "echo a >" + place, Timeout: time.Minute,
+		Applying: func(bool) error { applying++; return nil }, End: func(string) error { return nil }}
+	for _, step := range []struct {
+		do   func(context.Context) error
+		want string
+	}{{c.Placebo, "a"}, {c.Apply, "b"}, {c.Undo, "a"}} {
+		if err := step.do(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(place); err != nil || strings.TrimSpace(string(text)) != step.want {
+			t.Errorf("%s, %v, want %s", text, err, step.want)
+		}
+	}
+	if applying != 2 {
+		t.Errorf("told %d times that it applies", applying)
+	}
+	c.UndoWith = "echo there is no way back >&2; exit 9"
+	if err := c.Undo(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 9: there is no way back") {
+		t.Error(err)
+	}
+	// One that hangs is ended, with what it has started, and the experiment with it.
+	c.Timeout, c.ApplyWith = 200*time.Millisecond, "sleep 1000; true"
+	if err := c.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "sleep 1000; true: it did not end within 200ms") {
+		t.Error(err)
+	}
+}
+
+// The machine's counters are there, and none goes backwards.
+func TestCounters(t *testing.T) {
+	m := &Machine{Host: host.Live()}
+	if err := m.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := m.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cpu.user_s", "context_switches", "vmstat.pgfault"} {
+		if _, there := moved[name]; !there {
+			t.Errorf("no %s", name)
+		}
+	}
+	for name, v := range moved {
+		if v < 0 && name != "cpu.iowait_s" { // which proc(5) says may decrease
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+}
+
+func TestUnfit(t *testing.T) {
+	quiet := Values{"cpu.user_s": 10, "cpu.idle_s": 100, "cpu.steal_s": 1, "pressure.cpu.some_s": 5, "vmstat.pswpin": 3, "vmstat.pswpout": 4}
+	for name, x := range map[string]struct {
+		change Values
+		says   string
+	}{
+		"nothing":    {Values{"cpu.idle_s": 105.9}, ""},
+		"steal":      {Values{"cpu.idle_s": 103, "cpu.steal_s": 1.5}, "steal"},
+		"other work": {Values{"cpu.user_s": 15, "pressure.cpu.some_s": 7}, "a task waits for a CPU"},
+		"swap":       {Values{"vmstat.pswpin": 50}, "swaps (47 pages)"},
+	} {
+		ended := Values{}
+		for k, v := range quiet {
+			ended[k] = v
+		}
+		for k, v := range x.change {
+			ended[k] = v
+		}
+		got := strings.Join(Unfit(emptyHost(t), quiet, ended, 3), "; ")
+		if (x.says == "") != (got == "") || !strings.Contains(got, x.says) {
+			t.Errorf("%s: %q, want %q", name, got, x.says)
+		}
+	}
+}
+
+func emptyHost(t *testing.T) *host.Host {
+	h, err := host.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestCommandEndsAll: what the work starts ends with it, also in a session of its own and
+// without its environment.
+func TestCommandEndsAll(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	c := &Command{Args: []string{"sh", "-c", "setsid env -i sh -c 'echo $$ >" + file + "; exec sleep 1000' </dev/null >/dev/null 2>&1 & sleep 1000"}, Timeout: starts, Clock: wallClock{}, Mark: "ends-all"}
+	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "it did not end within") {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(text))); err == nil {
+		t.Errorf("process %s goes on", text)
+	}
+}

@@ -1,0 +1,133 @@
+package prove
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"fettle.dev/fettle/internal/evidence"
+)
+
+// Effects are what two experiments found. Each measured its own change against the
+// machine without it, by turns, so that what changed between the experiments is in
+// neither effect; their difference may be told with an interval.
+type Effects struct {
+	Metric string         `json:"metric"`
+	Word   FiguresVerdict `json:"verdict"` // better: the change of B does more good than that of A
+	A      Effect         `json:"a"`
+	B      Effect         `json:"b"`
+	// Difference is the effect of B's change over that of A's. Interval contains it at
+	// least with probability 1-alpha, where alpha is the sum of the experiments': it is
+	// what the two intervals leave at their worst. Absent while one is unbounded.
+	Difference *float64    `json:"difference_ratio,omitempty"`
+	Interval   *[2]float64 `json:"difference_interval_ratio,omitempty"`
+}
+
+// Effect is that of one experiment, by this version's method.
+type Effect struct {
+	Change   string      `json:"change"`
+	Effect   *float64    `json:"effect_ratio,omitempty"`
+	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
+	// Judged says that the record has another verdict, by another method.
+	Judged string `json:"judged_otherwise,omitempty"`
+}
+
+func (c *Comparison) effects(a, b *evidence.Run) error {
+	var of [2]Evidence
+	for i, r := range []*evidence.Run{a, b} {
+		if err := json.Unmarshal(r.Body, &of[i]); err != nil {
+			return fmt.Errorf("run %s: %w", r.ID, err)
+		}
+	}
+	first, second := &of[0], &of[1]
+	m := first.Design.Metric
+	if m != second.Design.Metric {
+		return fmt.Errorf("the experiments measured different things: %s and %s", metric(m), metric(second.Design.Metric))
+	}
+	add := func(name, a, b string) {
+		if a != b {
+			c.Differing = append(c.Differing, Difference{name, a, b})
+		}
+	}
+	add("work", work(first), work(second))
+	add("change", change(first), change(second))
+	c.Caution = "each effect was measured by turns on its own day; that a change does the same on another day is not said by either"
+	if work(first) != work(second) {
+		c.Caution += ". The works differ: an effect holds for its own work"
+	}
+	e := &Effects{Metric: m.Name, Word: FiguresCannotTell, A: Effect{Change: change(first)}, B: Effect{Change: change(second)}}
+	c.Effects = e
+	c.Alpha = first.Design.Alpha + second.Design.Alpha
+	var seen [2]Verdict
+	for i, side := range []struct {
+		run    *evidence.Run
+		effect *Effect
+	}{{a, &e.A}, {b, &e.B}} {
+		// Both by one method, of the samples, not of what the records say of them.
+		otherwise := (*Otherwise)(nil)
+		if err := of[i].Again(); errors.As(err, &otherwise) && otherwise.Err == nil {
+			side.effect.Judged = otherwise.Error()
+		} else if err != nil {
+			return fmt.Errorf("run %s: %w", side.run.ID, err)
+		}
+		all, err := Looks(of[i].Design, of[i].Visits)
+		if err != nil {
+			return fmt.Errorf("run %s: %w", side.run.ID, err)
+		}
+		if len(all) > 0 { // else nothing is known of it yet
+			seen[i] = all[len(all)-1]
+		}
+		side.effect.Effect, side.effect.Interval = seen[i].Effect, seen[i].Interval
+	}
+	if seen[0].Effect == nil || seen[1].Effect == nil {
+		return nil
+	}
+	d := m.Effect(m.Log(*seen[1].Effect) - m.Log(*seen[0].Effect))
+	if math.IsInf(d, 0) || math.IsNaN(d) {
+		e.Word = NoRatio // the metric became 0, or next to it: no ratio leads from there
+		return nil
+	}
+	e.Difference = &d
+	x, y := seen[0].Interval, seen[1].Interval
+	if x == nil || y == nil {
+		return nil
+	}
+	low, high := m.Effect(m.Log(y[0])-m.Log(x[1])), m.Effect(m.Log(y[1])-m.Log(x[0]))
+	if math.IsInf(low-high, 0) || math.IsNaN(low-high) {
+		return nil
+	}
+	e.Interval = &[2]float64{low, high}
+	e.Word = compareJudge(m.Log(e.Interval[0]), m.Log(e.Interval[1]), *e.Interval, c.Margin)
+	return nil
+}
+
+func metric(m Metric) string {
+	if m.Unit == "" {
+		return m.Name
+	}
+	return m.Name + " in " + m.Unit
+}
+
+func work(e *Evidence) string {
+	if e.Design.Live != nil {
+		return "what runs there"
+	}
+	return strings.Join(e.Work, " ")
+}
+
+// change is what was under test, in a line.
+func change(e *Evidence) string {
+	var words []string
+	for _, s := range e.Change.Settings {
+		words = append(words, fmt.Sprintf("%s: %s -> %s", s.Setting, s.Before, s.With))
+	}
+	if e.Change.Apply != "" {
+		words = append(words, e.Change.Apply)
+	}
+	if len(e.Change.Profile) > 0 {
+		return "profile " + strings.Join(e.Change.Profile, " ")
+	}
+	return strings.Join(words, ", ")
+}

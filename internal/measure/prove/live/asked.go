@@ -1,0 +1,38 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/prometheus"
+)
+
+// asked is an expression that a Prometheus answers.
+type asked struct {
+	server           *prometheus.Server
+	name, expression string
+}
+
+// patience is the time that a question has.
+const patience = 20 * time.Second
+
+func (a *asked) ask(ctx context.Context) (float64, error) {
+	ctx, stop := prometheus.Within(ctx, patience)
+	defer stop()
+	v, known, err := a.server.Query(ctx, a.expression)
+	if err == nil && !known {
+		err = fmt.Errorf("%s has no number for %s: %w", a.server.Host(), a.expression, errNothing)
+	}
+	return v, err
+}
+
+func (a *asked) Check(ctx context.Context) error { _, err := a.ask(ctx); return err }
+
+func (a *asked) Begin() error { return nil }
+
+func (a *asked) Read(ctx context.Context, _ time.Duration) (prove.Measurement, error) {
+	v, err := a.ask(ctx)
+	return prove.Measurement{Values: prove.Values{a.name: v}}, err
+}

@@ -1,0 +1,306 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/source"
+	"fettle.dev/fettle/internal/stats"
+)
+
+// log is a log that grows while work is done.
+type log struct {
+	host    *host.Host
+	path    string
+	named   []*statistic
+	choices []*choice
+	// recent is how long ago its last line may have come; 0: it does not matter.
+	recent time.Duration
+	// Its lines are those that pattern finds a number in, or of a format.
+	pattern *regexp.Regexp
+	detect  func(path string, text []byte) (*logformat.Format, error)
+
+	reader    *logs.Reader
+	request   logs.Request
+	positions []source.Position
+}
+
+// looked is how much of the end of a log tells its format, in bytes.
+const looked = 256 << 10
+
+// errEmpty is that a log has nothing in it yet that tells what it is: it was just
+// rotated, or is new.
+var errEmpty = errors.New("nothing is in it yet")
+
+// ErrIdle is that nobody writes to a log any more.
+var ErrIdle = errors.New("nothing is written to it")
+
+// Check looks whether the log is one of requests, and is written to. Those of before a
+// rotation tell the format as well.
+func (l *log) Check(context.Context) error {
+	text, _, err := l.host.Tail(l.path, looked)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		return err
+	}
+	before, dirErr := source.Beside(l.host, l.path)
+	before = slices.DeleteFunc(before, func(o source.Log) bool { return !slices.Contains(logformat.NamesBeforeRotation(o.Path), l.path) })
+	if missing && (dirErr != nil || len(before) == 0) {
+		return err
+	} // else between the two steps of a rotation
+	f, why := l.recognise(text)
+	if f != nil {
+		if err := l.use(f); err != nil {
+			return err
+		}
+		return l.idle()
+	}
+	small, unknown := len(text) < looked/2, false
+	for _, o := range before {
+		if !small {
+			break
+		}
+		text, err := o.First(looked)
+		if err != nil {
+			unknown = true // compressed in a way that is not read
+			continue
+		}
+		if f, _ := l.recognise(text); f != nil {
+			return l.use(f)
+		}
+	}
+	switch {
+	case bytes.IndexByte(text, '\n') < 0, unknown:
+		return fmt.Errorf("%s: %w", l.path, errEmpty)
+	case l.pattern != nil:
+		return fmt.Errorf("%s: %w", l.path, why)
+	}
+	return fmt.Errorf("%s: %w: --log-format says how its lines are written, or --pattern REGEXP which number of a line is the duration (its first group)", l.path, why)
+}
+
+// byPattern stands for the format of lines that a pattern is for.
+var byPattern = &logformat.Format{Name: "--pattern"}
+
+// recognise finds the format of a text, or why there is none.
+func (l *log) recognise(text []byte) (*logformat.Format, error) {
+	if l.pattern != nil {
+		for line := range bytes.Lines(text) {
+			if l.pattern.Match(bytes.TrimRight(line, "\r\n")) {
+				return byPattern, nil
+			}
+		}
+		return nil, fmt.Errorf("no line of its last %d KiB is like %s", looked>>10, strings.TrimPrefix(l.pattern.String(), "(?m)"))
+	}
+	f, err := l.detect(l.path, text)
+	if err != nil {
+		return nil, err
+	}
+	if n, _ := f.Reads(text); n == 0 {
+		return nil, fmt.Errorf("no line of its last %d KiB is of %s", looked>>10, f.Name)
+	}
+	return f, nil
+}
+
+// use reads the log in a format, which has to have what is asked of it.
+func (l *log) use(f *logformat.Format) (err error) {
+	if f == byPattern {
+		return nil
+	}
+	for _, c := range l.choices {
+		if c.where != "" {
+			if c.fulfils, err = logs.ParseWhere(f, c.where, nil); err != nil {
+				return fmt.Errorf("%s: %s", l.path, strings.TrimPrefix(err.Error(), "--"))
+			}
+		}
+		if c.field == "" {
+			continue
+		}
+		if c.at = f.Field(c.field); c.at < 0 || f.Fields[c.at].Kind != logformat.Duration {
+			return fmt.Errorf("%s: %s is no duration of %s; it has %s", l.path, c.field, f.Name, durations(f))
+		}
+	}
+	for _, s := range l.named {
+		if !s.rate && s.at < 0 && f.Field(logformat.FieldDuration) < 0 {
+			if f.UnitUnknown != "" {
+				return fmt.Errorf("%s: the unit of %q is unknown: --pattern '\"%s\": *([0-9.]+)' --unit ms (or s, us, ns) reads it", l.path, f.UnitUnknown, f.UnitUnknown)
+			}
+			return fmt.Errorf("%s: %s does not say how long requests took; it has %s", l.path, f.Name, durations(f))
+		}
+	}
+	l.reader = logs.NewReader(f)
+	return nil
+}
+
+// durations are the names of a format's durations.
+func durations(f *logformat.Format) string {
+	var names []string
+	for _, field := range f.Fields {
+		if field.Kind == logformat.Duration {
+			names = append(names, field.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "no duration"
+	}
+	return strings.Join(names, ", ")
+}
+
+// idle is an error where the log was not written to for long.
+func (l *log) idle() error {
+	if l.recent == 0 {
+		return nil
+	}
+	f, err := l.host.OpenLog(l.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if age := l.host.Clock.Now().Sub(st.ModTime()); age > l.recent {
+		return fmt.Errorf("%s: %w: its last line came %v ago", l.path, ErrIdle, age.Round(time.Second))
+	}
+	return nil
+}
+
+// Begin goes to the end of the log. What came since the window before is read, because
+// of requests that have their beginning there, and does not count.
+func (l *log) Begin() error {
+	found, err := source.Find(l.host, []string{l.path})
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // between the two steps of a rotation: all of the next one counts
+		l.positions = nil
+	case err != nil:
+		return err
+	case len(l.positions) == 0:
+		l.positions, err = source.Ends(found)
+	default:
+		err = l.follow(context.Background())
+	}
+	for _, c := range l.choices {
+		c.requests, c.found, c.over = 0, nil, false
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Read takes the lines that have come meanwhile.
+func (l *log) Read(ctx context.Context, lasted time.Duration) (m prove.Measurement, err error) {
+	if err := l.follow(ctx); err != nil {
+		return m, err
+	}
+	m.Values = prove.Values{}
+	for _, s := range l.named {
+		some := ""
+		if s.where != "" {
+			some = " where " + s.where
+		}
+		switch {
+		case s.over:
+			return m, fmt.Errorf("%s: more than %d requests in one window: a shorter --window tells as much", l.path, most)
+		case s.requests == 0:
+			return m, fmt.Errorf("%w: no line of a request%s came into %s", errNothing, some, l.path)
+		case len(s.found) == 0 && !s.rate:
+			return m, fmt.Errorf("%w: no line of a request%s with a duration came into %s", errNothing, some, l.path)
+		}
+		m.Values[s.name] = s.of(s.choice, lasted)
+	}
+	if first := l.named[0]; len(first.found) > 1 {
+		s := stats.Summarize(first.found)
+		m.Within = &s
+	}
+	return m, nil
+}
+
+// follow reads on, through rotation: the rest of what was moved away first.
+func (l *log) follow(ctx context.Context) error {
+	found, err := source.Find(l.host, []string{l.path})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // between the two steps of a rotation: the next time finds all of it
+	}
+	if err != nil {
+		return err
+	}
+	next, _, err := source.Continue(found, l.positions)
+	if err != nil {
+		return err
+	}
+	set := source.NewSet(next)
+	set.WholeLines = true
+	err = set.Read(ctx, 1, func(_ int, b *source.Block) {
+		for line := range bytes.Lines(b.Data) {
+			l.line(bytes.TrimRight(line, "\r\n"))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	l.positions, err = set.Positions()
+	return err
+}
+
+// most is how many durations of a window are kept, 8 bytes each.
+const most = 10_000_000
+
+// line takes a whole line.
+func (l *log) line(text []byte) {
+	if l.pattern != nil {
+		if v, ok := l.number(text); ok {
+			for _, c := range l.choices {
+				c.requests++
+				c.take(v)
+			}
+		}
+		return
+	}
+	if l.reader.Read(text, &l.request) != logformat.Whole {
+		return
+	}
+	for _, c := range l.choices {
+		if c.fulfils != nil && !c.fulfils(&l.request) {
+			continue
+		}
+		c.requests++
+		us := l.request.Duration
+		if c.at >= 0 {
+			var ok bool
+			if us, ok = l.reader.Format.Fields[c.at].Duration(l.request.Field(c.at)); !ok {
+				continue
+			}
+		}
+		if us >= 0 {
+			c.take(float64(us) / 1e6)
+		}
+	}
+}
+
+// number is what the pattern finds in a line.
+func (l *log) number(text []byte) (float64, bool) {
+	m := l.pattern.FindSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	word := m[0]
+	if len(m) > 1 {
+		word = m[1]
+	}
+	v, err := strconv.ParseFloat(string(word), 64)
+	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) && v >= 0
+}

@@ -1,0 +1,88 @@
+package prove
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Print prints what an experiment found: the verdict first.
+func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
+	fmt.Fprintln(s.Out, ui.Printable(e.Text))
+	fmt.Fprintln(s.Out)
+	var change []string
+	for _, c := range e.Change.Settings {
+		change = append(change, fmt.Sprintf("%s: %s -> %s", c.Setting, c.Before, c.With))
+	}
+	if e.Change.Apply != "" {
+		change = append(change, e.Change.Apply)
+	}
+	g := ui.Grid{Head: []string{"what", "value"}}
+	row := func(name, format string, args ...any) {
+		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
+	}
+	if l := e.Design.Live; l != nil {
+		row("work", "what runs here: windows of %v, and %v after each switch that do not count", seconds(l.WindowS), seconds(l.SettleS))
+	} else {
+		row("work", "%s", strings.Join(e.Work, " "))
+	}
+	row("change", "%s", strings.Join(change, ", "))
+	if n := len(e.Change.Left); n > 0 {
+		row("not tested", "%d values of the change cannot be in force here", n)
+	}
+	row("metric", "%s", e.Design.Metric.Name)
+	for _, g := range e.Guards {
+		row("guard rail", "%s: %s; %s, and at most %.4g %% worse is allowed", g.Name, g.State, g.Text(), 100*g.Most)
+	}
+	for _, c := range e.Design.Caps {
+		row("cap", "%s: %.4g", c.Name, c.Most)
+	}
+	if c := e.Covariate; c != nil {
+		row("covariate", "%s: the metric follows its power %.2g; its own difference %s %%, p %.2g", c.Name, c.Slope, unit.SignedPercent(math.Expm1(c.Difference)), c.P)
+	}
+	row("placebo", "%d of %d quads", len(e.Placebo), e.Design.Placebo)
+	row("quads", "%d of %d at the most, %d limited", len(e.Quads), e.Design.Most, e.Limited)
+	if e.NoiseKnown() {
+		row("noise of a quad", "%.2g %%", 100*e.Noise)
+	} else {
+		row("noise of a quad", "not known yet")
+	}
+	row(e.Design.Unit()+"s", "%d, of which %d after each switch are dropped", len(e.Visits), e.Washout)
+	ended := string(e.Ending)
+	if e.Error != "" {
+		ended += ": " + e.Error
+	}
+	row("ended by", "%s", ended)
+	if len(e.Quads) > 0 {
+		row("second opinion", "sign flip p %.3g, drift %s %% a %s, autocorrelation %s", e.Second.SignFlip, unit.SignedPercent(e.Second.Drift), e.Design.Unit(), e.Second.Autocorrelation())
+	} else {
+		row("second opinion", "none: no quad is complete")
+	}
+	if b := e.Second.Between; b != nil {
+		row("between runs", "%.0f %% of the variance of single measurements", 100**b)
+	}
+	if r.ID != "" {
+		row("evidence", "run %s, seed %d", r.ID, e.Design.Seed)
+	}
+	g.Write(s)
+	for _, w := range e.Warnings {
+		s.Say("%s", w)
+	}
+	if len(e.Moved) == 0 {
+		return
+	}
+	fmt.Fprintln(s.Out, "\nWhat moved with it (exploratory: of so many counters some move by chance):")
+	m := ui.Grid{Head: []string{"counter", "without", "with", "p"}}
+	for _, x := range e.Moved {
+		m.Rows = append(m.Rows, []string{x.Name, fmt.Sprintf("%.4g", x.Without), fmt.Sprintf("%.4g", x.With), fmt.Sprintf("%.3f", x.P)})
+	}
+	m.Write(s)
+}
+
+// seconds is a number of seconds as a time.
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

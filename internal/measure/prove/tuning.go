@@ -1,0 +1,161 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Tuning is a change of settings through the journal: each Apply is a transaction on
+// trial, and each Undo takes that one back.
+type Tuning struct {
+	Engine  *tune.Engine
+	Planner tune.Planner
+	Options tune.ApplyOptions
+
+	tx     int
+	places []place
+}
+
+// place is a setting under test, as it was when it was first planned.
+type place struct {
+	setting      setting.Setting
+	before, want setting.Value
+}
+
+// ErrNoChange is that the machine is already as the change would make it.
+var ErrNoChange = errors.New("the change changes nothing here: the machine has these values already")
+
+// ErrTakenBack is that somebody else has taken the change back: the machine is without
+// it.
+var ErrTakenBack = errors.New("somebody else took the change back")
+
+// Look plans the change without writing anything, and tells the values that will be
+// under test and those of the plan that cannot be, each with the reason.
+func (t *Tuning) Look(ctx context.Context) (tested, left []tune.Step, err error) {
+	s, err := t.Engine.State()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := t.Planner(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, st := range p.Steps {
+		switch {
+		case st.Action == tune.Write || st.Action == tune.Release:
+			tested = append(tested, st)
+			if !st.Before.Unknown && !st.Want.Unknown {
+				t.places = append(t.places, place{st.Setting, st.Before, st.Want})
+			}
+		case st.Action == tune.None && st.Verdict != plugin.OK:
+			left = append(left, st)
+		}
+	}
+	if len(tested) == 0 {
+		return nil, left, ErrNoChange
+	}
+	return tested, left, nil
+}
+
+// Apply brings the change into force.
+func (t *Tuning) Apply(ctx context.Context) error { return t.apply(ctx, t.Planner) }
+
+func (t *Tuning) apply(ctx context.Context, plan tune.Planner) error {
+	a, err := t.Engine.Apply(ctx, plan, t.Options)
+	if a != nil && a.Tx > 0 && a.Result != journal.ResultRolledBack {
+		t.tx = a.Tx
+	}
+	switch {
+	case err != nil:
+		return err
+	case a.Result == tune.ResultNothing:
+		return ErrNoChange
+	case a.Result != journal.ResultDone:
+		var why []string
+		for _, s := range a.Plan.Steps {
+			if s.Verdict == plugin.Rejected || s.Failing() {
+				why = append(why, fmt.Sprintf("%s = %s: %s: %s", s.Setting, s.Want, s.Verdict, s.Why))
+			}
+		}
+		return fmt.Errorf("%d of %d values could not be set: %s", a.Failed()+a.Failing(), len(a.Plan.Steps), strings.Join(why, "; "))
+	}
+	return nil
+}
+
+// Undo takes the change back.
+func (t *Tuning) Undo(ctx context.Context) error {
+	if t.tx == 0 {
+		return nil // it never came into force
+	}
+	switch _, err := t.Engine.Undo(ctx, t.tx); {
+	case errors.Is(err, tune.ErrTakenBack):
+		err = fmt.Errorf("%w (transaction %d)", ErrTakenBack, t.tx)
+		t.tx = 0
+		return err
+	case err != nil && !errors.Is(err, tune.ErrNothing):
+		return err
+	}
+	t.tx = 0
+	return nil
+}
+
+// Placebo writes the values that are there through the same transaction, and takes
+// that back.
+func (t *Tuning) Placebo(ctx context.Context) error {
+	err := t.apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+		p, err := t.Planner(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		p.Steps = slices.Clone(p.Steps)
+		for i, st := range p.Steps {
+			switch {
+			case st.Action != tune.Write:
+			case st.Before.Absent || st.Before.Unknown:
+				// A file that is not there yet, a script: there is nothing to write again.
+				p.Steps[i].Action = tune.None
+			default:
+				p.Steps[i].Want = st.Before
+			}
+		}
+		return p, nil
+	})
+	if err != nil && !errors.Is(err, ErrNoChange) {
+		return err
+	}
+	if err := t.Undo(ctx); !errors.Is(err, ErrTakenBack) { // it had changed nothing
+		return err
+	}
+	return nil
+}
+
+// Holds looks whether each place still has the value of the arm.
+func (t *Tuning) Holds(ctx context.Context, a Arm) error {
+	var errs []error
+	for _, p := range t.places {
+		kind, known := t.Engine.Kinds[p.setting.Kind]
+		if !known {
+			continue
+		}
+		v, err := kind.Read(ctx, p.setting)
+		if err != nil {
+			continue // not to be read by anybody: a script's doing
+		}
+		want := p.before
+		if a == With {
+			want = p.want
+		}
+		if t.Engine.Kinds.Compare(p.setting, want, v) == setting.Different {
+			errs = append(errs, fmt.Errorf("%s is %s, not %s", p.setting, v, want))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,59 @@
+// hiera writes single keys of the file in which an administrator tells
+// foreman-installer what no option of it says: custom-hiera.yaml.
+
+package conf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Name is the kind of its settings: hiera:KEY, hiera:MAP/KEY.
+const Name = "hiera"
+
+const (
+	dir  = "/etc/foreman-installer"
+	main = dir + "/custom-hiera.yaml"
+	logs = "/var/log/foreman-installer"
+)
+
+// Kind changes one key; comments and all other bytes stay. What the key sets
+// changes when foreman-installer runs, which fettle leaves to the administrator: it
+// restarts everything.
+func Kind(h *host.Host) setting.Kind {
+	return New(h, Product{
+		Name:   Name,
+		Syntax: YAML{},
+		Roots:  func(*host.Host) []string { return []string{dir} },
+		Instances: func(h *host.Host) ([]Instance, error) {
+			real, err := h.Files.Resolve(main)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, nil
+			}
+			return []Instance{{Name: "custom-hiera", Main: real}}, err
+		},
+		Canonical: func(value string) string { return value },
+		Effect:    effect,
+	})
+}
+
+// effect says whether the installer has run since the file was changed.
+func effect(_ context.Context, h *host.Host, main, _, _ string) (plugin.Verdict, string) {
+	changed, err := h.Files.Stat(main)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	for _, scenario := range []string{"satellite", "capsule", "katello", "foreman", "foreman-proxy-content"} {
+		ran, err := h.Files.Stat(fmt.Sprintf("%s/%s.log", logs, scenario))
+		if err == nil && ran.ModTime().After(changed.ModTime()) {
+			return plugin.OK, ""
+		}
+	}
+	return plugin.NeedsRestart, "satellite-installer (foreman-installer) has not run since: it applies the file"
+}

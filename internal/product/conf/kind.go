@@ -1,0 +1,257 @@
+package conf
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Product is what this package has to know of one. The main file of a
+// configuration is what names it everywhere.
+type Product struct {
+	Name   string // the kind of its settings: "postgresql"
+	Syntax Syntax
+	// SyntaxOf is that of one main file, where they differ; nil where all have
+	// Syntax.
+	SyntaxOf func(h *host.Host, main string) Syntax
+	// FileOf is the main file of an instance for an option, where it has several;
+	// nil where it has one.
+	FileOf func(h *host.Host, main, key string) string
+	// Roots are the directories below which its configuration is: nothing else is
+	// read for a setting's sake or written.
+	Roots func(*host.Host) []string
+	// Instances finds the main files that there are.
+	Instances func(*host.Host) ([]Instance, error)
+	// Alias is the name under which an option stands in the files of an instance:
+	// the variable of an environment. Nil where each has only its own.
+	Alias func(h *host.Host, main, key string) string
+	// Winner finds the line from which the product takes an option; ok is false
+	// where no line sets it. Nil for products whose main file is the only one and
+	// whose last assignment wins.
+	Winner func(h *host.Host, main, key string) (p Place, ok bool, err error)
+	// Canonical is one spelling for all values that the product takes for the
+	// same: "8192kB" and "8MB". Nil where each is another one.
+	Canonical func(value string) string
+	// Check refuses values, and options, that nobody may ask for by name; nil
+	// where everything in the main file may be.
+	Check func(key, value string) error
+	// Activation and Activate are setting.Activator's; nil where values take
+	// effect when somebody starts the program.
+	Activation func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool)
+	Activate   func(context.Context, *host.Host, setting.Activation) error
+	// Effect says whether a value that is in the file works; nil for yes.
+	Effect func(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string)
+}
+
+// Instance is one configuration of a product.
+type Instance struct {
+	Name string // tells it from the others: "15/main"
+	Main string // its main file
+}
+
+// Mains are the main files of some instances.
+func Mains(all []Instance, err error) ([]string, error) {
+	out := make([]string, len(all))
+	for i, in := range all {
+		out[i] = in.Main
+	}
+	return out, err
+}
+
+// Place is an assignment and the file that it is in.
+type Place struct {
+	File string
+	Assignment
+}
+
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+// New is the kind of a product's settings:
+//
+//	NAME:/FILE#KEY       its one identity, whatever else is installed
+//	NAME:KEY             where the machine has one instance
+//	NAME:INSTANCE/KEY    where it has several
+//
+// A value is the text of the configuration, with its quotes; a wanted value that
+// is not written as one there is quoted. Absent is an option that no line sets.
+func New(h *host.Host, p Product) setting.Kind { return kind{h, p} }
+
+type kind struct {
+	host *host.Host
+	Product
+}
+
+// syntax is that of a main file.
+func (k kind) syntax(main string) Syntax {
+	if k.SyntaxOf != nil {
+		return k.SyntaxOf(k.host, main)
+	}
+	return k.Syntax
+}
+
+// parts takes an identity apart.
+func (k kind) parts(s setting.Setting) (main, key string, err error) {
+	main, key, ok := strings.Cut(s.Name, "#")
+	if !ok || !strings.HasPrefix(main, "/") {
+		return "", "", fmt.Errorf("%s: want %s:/FILE#OPTION", s, k.Name)
+	}
+	return main, key, nil
+}
+
+// Resolve implements setting.Kind.
+func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
+	if !strings.HasPrefix(s.Name, "/") {
+		main, key, err := k.short(s)
+		if err != nil {
+			return setting.Setting{}, err
+		}
+		s.Name = main + "#" + key
+	}
+	main, key, err := k.parts(s)
+	if err != nil {
+		return setting.Setting{}, err
+	}
+	if key, err = k.syntax(main).Key(key); err != nil {
+		return setting.Setting{}, fmt.Errorf("%s: %w", s, err)
+	}
+	if main, err = k.inside(main); err != nil {
+		return setting.Setting{}, fmt.Errorf("%s: %w", s, err)
+	}
+	if k.Alias != nil {
+		key = k.Alias(k.host, main, key)
+	}
+	return setting.Setting{Kind: s.Kind, Name: main + "#" + key}, nil
+}
+
+// short finds the instance that a short form means.
+func (k kind) short(s setting.Setting) (main, key string, err error) {
+	all, err := k.Instances(k.host)
+	if err != nil {
+		return "", "", fmt.Errorf("%s: %w", s, err)
+	}
+	names := make([]string, len(all))
+	var best Instance // the longest name that fits: "data/pg", not "data"
+	for i, in := range all {
+		if strings.HasPrefix(s.Name, in.Name+"/") && len(in.Name) > len(best.Name) {
+			best = in
+		}
+		names[i] = k.Name + ":" + in.Name + "/" + s.Name
+	}
+	if best.Name != "" {
+		key = s.Name[len(best.Name)+1:]
+		return k.fileOf(best.Main, key), key, nil
+	}
+	switch len(all) {
+	case 0:
+		return "", "", fmt.Errorf("%s: no configuration of %s was found here: %w", s, k.Name, fs.ErrNotExist)
+	case 1:
+		return k.fileOf(all[0].Main, s.Name), s.Name, nil
+	}
+	return "", "", fmt.Errorf("%s: this machine has several: want one of %s", s, strings.Join(names, ", "))
+}
+
+func (k kind) fileOf(main, key string) string {
+	if k.FileOf != nil {
+		return k.FileOf(k.host, main, key)
+	}
+	return main
+}
+
+// inside resolves the links of a file and refuses one that is not below the
+// product's own directories.
+func (k kind) inside(file string) (string, error) {
+	file = path.Clean(file)
+	if strings.ContainsAny(file, "#\x00\n") {
+		return "", fmt.Errorf("%q: %w", file, setting.ErrOutside)
+	}
+	if real, err := k.host.Files.Resolve(file); err == nil {
+		file = real
+	} else if dir, err := k.host.Files.Resolve(path.Dir(file)); err == nil {
+		file = path.Join(dir, path.Base(file))
+	}
+	roots := k.Roots(k.host)
+	if slices.ContainsFunc(roots, func(root string) bool {
+		if real, err := k.host.Files.Resolve(root); err == nil {
+			root = real
+		}
+		return strings.HasPrefix(file, strings.TrimSuffix(root, "/")+"/")
+	}) {
+		return file, nil
+	}
+	return "", fmt.Errorf("%s: %w: %s has its configuration below %s", file, setting.ErrOutside, k.Name, strings.Join(roots, ", "))
+}
+
+// winner is the line that sets an option.
+func (k kind) winner(main, key string) (Place, bool, error) {
+	if k.Winner != nil {
+		return k.Winner(k.host, main, key)
+	}
+	text, err := k.host.Files.ReadFile(main)
+	if err != nil {
+		return Place{}, false, err
+	}
+	all, err := k.syntax(main).Assignments(string(text))
+	if err != nil {
+		return Place{}, false, fmt.Errorf("%s:%w", main, err)
+	}
+	a := last(all, key)
+	if a == nil {
+		return Place{}, false, nil
+	}
+	return Place{main, *a}, true, nil
+}
+
+// Read implements setting.Kind.
+func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	main, key, err := k.parts(s)
+	if err != nil {
+		return setting.Value{}, err
+	}
+	p, ok, err := k.winner(main, key)
+	switch {
+	case err != nil:
+		return setting.Value{}, err
+	case !ok:
+		return setting.Absent, nil
+	}
+	return setting.Text(p.Literal), nil
+}
+
+// Equal implements setting.Kind: as the product compares.
+func (k kind) Equal(a, b setting.Value) bool {
+	if a.Absent || b.Absent {
+		return a.Absent == b.Absent
+	}
+	return a.Text == b.Text || k.canonical(a.Text) == k.canonical(b.Text)
+}
+
+// meaning is the value that a text means: a literal, or what is still to be
+// quoted.
+func (k kind) meaning(text string) string {
+	if literal, err := k.Syntax.Literal(text); err == nil {
+		text = literal
+	}
+	return k.Syntax.Unquote(text)
+}
+
+func (k kind) canonical(text string) string {
+	value := k.meaning(text)
+	if k.Canonical == nil {
+		return value
+	}
+	return k.Canonical(value)
+}
+
+// Coupled implements setting.Kind.
+func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
+
+// Lifetime implements setting.Kind. When the program reads the file is the
+// business of Activate and Effect.
+func (kind) Lifetime() setting.Lifetime { return setting.File }

@@ -1,0 +1,79 @@
+package conf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// OneWay implements setting.OneWayer: a line that fettle has not added does not
+// find its place again.
+func (kind) OneWay(_ setting.Setting, now, want setting.Value) (string, bool) {
+	if want.Absent && !now.Absent {
+		return "the line would not find its place again; comment it out by hand", true
+	}
+	return "", false
+}
+
+// Files implements setting.FileLister.
+func (k kind) Files(s setting.Setting) []string {
+	main, key, err := k.parts(s)
+	if err != nil {
+		return nil
+	}
+	if p, ok, err := k.winner(main, key); ok && err == nil {
+		return []string{p.File}
+	}
+	return []string{main}
+}
+
+// MayAsk implements setting.Guarded.
+func (k kind) MayAsk(s setting.Setting, want setting.Value, _ []string) error {
+	main, key, err := k.parts(s)
+	if err != nil {
+		return err
+	}
+	if k.Check == nil || want.Absent {
+		return nil
+	}
+	literal, err := k.syntax(main).Literal(want.Text)
+	if err == nil {
+		err = k.Check(key, k.syntax(main).Unquote(literal))
+	}
+	if err != nil && !errors.Is(err, setting.ErrNoPlace) {
+		err = fmt.Errorf("%w: %w", setting.ErrNoPlace, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	return nil
+}
+
+// Activation implements setting.Activator.
+func (k kind) Activation(ctx context.Context, s setting.Setting) (setting.Activation, bool) {
+	main, key, err := k.parts(s)
+	if err != nil || k.Product.Activation == nil || !k.host.Live {
+		return setting.Activation{}, false
+	}
+	return k.Product.Activation(ctx, k.host, main, key)
+}
+
+// Activate implements setting.Activator.
+func (k kind) Activate(ctx context.Context, a setting.Activation) error {
+	if k.Product.Activate == nil {
+		return fmt.Errorf("fettle does not know how to tell %s", a.Program)
+	}
+	return k.Product.Activate(ctx, k.host, a)
+}
+
+// Effect implements tune.Effecter.
+func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
+	main, key, err := k.parts(s)
+	if err != nil || k.Product.Effect == nil || want.Absent {
+		return plugin.OK, ""
+	}
+	return k.Product.Effect(ctx, k.host, main, key, k.meaning(want.Text))
+}

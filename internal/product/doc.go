@@ -1,0 +1,3 @@
+// Package product describes a server product whose settings fettle reads and writes, and
+// finds its packages and processes on a machine.
+package product

@@ -1,0 +1,155 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// newControl restarts the member: it reads everything when it starts.
+func newControl() *product.Control {
+	return &product.Control{
+		Name: "etcd",
+		Unit: func(h *host.Host, main string) string {
+			if in, err := of(h, main); err == nil {
+				return in.unit.Name
+			}
+			return ""
+		},
+		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(settable(h)) },
+		Running: func(ctx context.Context, h *host.Host, main string) (product.Process, error) {
+			in, err := of(h, main)
+			if err != nil {
+				return product.Process{}, err
+			}
+			return product.OfService(ctx, h, "etcd", in.unit.Name)
+		},
+		Check: agrees,
+		Ready: ready,
+		Start: start,
+		// It reads its log, and waits for the other members.
+		Patience: 90 * time.Second,
+	}
+}
+
+// agrees refuses to restart a member whose cluster is not well: one fewer, and
+// nobody writes.
+func agrees(ctx context.Context, h *host.Host, main string) error {
+	in, err := of(h, main)
+	if err != nil {
+		return err
+	}
+	a, err := question(ctx, h, in)
+	switch {
+	case errors.Is(err, product.ErrStopped):
+		return nil
+	case err != nil:
+		return err
+	case a.Silent == "" && a.Healthy != "true":
+		return fmt.Errorf("the cluster is not well (/health: %s): a restart of this member would make it worse", a.Healthy)
+	}
+	return nil
+}
+
+// ready asks for its health, as a load balancer does. A member that tells strangers
+// nothing is ready when it takes connections: it does so once it has joined.
+func ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+	in, err := of(h, main)
+	if err != nil {
+		return product.Final(err)
+	}
+	a, err := question(ctx, h, in)
+	switch {
+	case err != nil:
+		return err
+	case a.Guarded:
+		return nil
+	case a.Silent != "":
+		return errors.New(a.Silent)
+	case a.Healthy != "true":
+		return fmt.Errorf("/health: %s", a.Healthy)
+	}
+	return nil
+}
+
+// start is what the unit does, where no systemd runs that could.
+func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
+	in, err := of(h, main)
+	if err != nil {
+		return product.Start{}, err
+	}
+	s, err := product.OfUnit(h, in.unit)
+	if name, err := h.Files.ReadFile("/proc/sys/kernel/hostname"); err == nil {
+		for i, v := range s.Env { // ETCD_NAME=%H is Debian's
+			s.Env[i] = strings.ReplaceAll(v, "%H", strings.TrimSpace(string(name)))
+		}
+	}
+	return s, err
+}
+
+// holds refuses a quota that the database has already: the alarm that it raises
+// stays until somebody disarms it, also when the quota is back.
+func holds(h *host.Host, key, text string) error {
+	if key != "quota-backend-bytes" {
+		return nil
+	}
+	n, err := readInteger(text)
+	if err != nil {
+		return err
+	}
+	quota := n.(float64)
+	if quota == 0 {
+		quota = defaultQuota
+	}
+	all, err := instances(h)
+	if err != nil {
+		return err
+	}
+	for _, in := range all {
+		if in.pod() {
+			continue
+		}
+		a, err := question(context.Background(), h, in)
+		switch {
+		case errors.Is(err, product.ErrStopped), errors.Is(err, host.ErrNotRecorded):
+			continue
+		case err != nil:
+			return err
+		}
+		if size, ok := a.Values["etcd_mvcc_db_total_size_in_bytes"]; ok && size >= quota {
+			return fmt.Errorf("the database has %.0f bytes already: at its quota the cluster takes no more writes, and stays so until somebody disarms the alarm", size)
+		}
+	}
+	return nil
+}
+
+// effect says whether the running member has the value of its files.
+func effect(ctx context.Context, h *host.Host, main, key, text string) (plugin.Verdict, string) {
+	in, err := of(h, main)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	a, err := question(ctx, h, in)
+	switch {
+	case errors.Is(err, product.ErrStopped):
+		return plugin.OK, "in force from the member's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	}
+	i := &installed{instance: in, asked: a}
+	v, unknown := i.runs(key)
+	switch {
+	case unknown != "":
+		return plugin.Unknown, unknown
+	case canonical(v) == canonical(text):
+		return plugin.OK, ""
+	}
+	return plugin.NeedsRestart, "the member runs with " + v + " until it is restarted"
+}

@@ -1,0 +1,130 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/prometheus"
+)
+
+// answer is what a running member says of itself.
+type answer struct {
+	Process product.Process `json:"process"` // PID 0 for one in a container
+	// Env are the ETCD_ variables that it was started with, by option; Whole is
+	// false where they cannot be read.
+	Env   map[string]string `json:"env"`
+	Whole bool              `json:"whole"`
+	// Taken says that it was started since its configuration file was changed.
+	Taken bool `json:"taken"`
+	// Healthy is what it answers to /health; Silent is why it says nothing, and Guarded
+	// that it hears, but takes this client for a stranger.
+	Healthy string             `json:"healthy"`
+	Silent  string             `json:"silent,omitempty"`
+	Guarded bool               `json:"guarded,omitempty"`
+	Version string             `json:"version"`
+	Values  map[string]float64 `json:"values"` // metrics
+	// Percentiles are those of histograms.
+	Percentiles map[string]percentile `json:"p99_buckets"`
+}
+
+// kept are the metrics that are.
+var kept = []string{
+	"etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes", "etcd_mvcc_db_total_size_in_use_in_bytes", "etcd_server_quota_backend_bytes",
+	"etcd_server_has_leader", "etcd_server_leader_changes_seen_total", "etcd_server_proposals_failed_total", "etcd_server_slow_apply_total",
+	"process_start_time_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
+}
+
+// histograms are those whose 99th percentile is.
+var histograms = map[string]string{
+	"etcd_disk_wal_fsync_duration_seconds": "fsync", "etcd_disk_backend_commit_duration_seconds": "commit", "etcd_network_peer_round_trip_time_seconds": round,
+}
+
+// question asks the member of an instance; program.ErrStopped where none runs.
+func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
+	return host.AskFor(ctx, h, "etcd "+in.Name, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
+}
+
+// started is what a running member was started with.
+func started(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
+	a := &answer{Env: map[string]string{}, Values: map[string]float64{}, Percentiles: map[string]percentile{}}
+	if !in.pod() {
+		p, err := product.OfService(ctx, h, "etcd", in.unit.Name)
+		if err != nil {
+			return nil, err
+		}
+		a.Process = p
+		if b, err := h.Files.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID)); err == nil {
+			a.Whole = true
+			for v := range strings.SplitSeq(string(b), "\x00") {
+				if name, value, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, "ETCD_") {
+					a.Env[option(name)] = value
+				}
+			}
+		}
+		changed := product.Changed(ctx, h, in.Main, in.files)
+		a.Taken = product.Group{Main: p, Changed: changed}.TakenAtStart() == product.Yes
+	}
+	return a, nil
+}
+
+func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
+	a, err := started(ctx, h, in)
+	if err != nil {
+		return nil, err
+	}
+	by := newAsker(h, in, a)
+	defer by.close()
+	page, err := by.get(ctx, "/metrics")
+	if err != nil {
+		a.Silent, a.Guarded = err.Error(), guarded(err)
+		return a, nil
+	}
+	m := prometheus.Read(page)
+	for _, name := range kept {
+		if v, ok := m.Values[name]; ok {
+			a.Values[name] = v
+		}
+	}
+	for name, short := range histograms {
+		a.Percentiles[short] = percentileOf(short, m.Histograms[name])
+	}
+	a.Version = m.Labels["etcd_server_version"]["server_version"]
+	health, err := by.get(ctx, "/health")
+	var said struct {
+		Health string `json:"health"`
+		Reason string `json:"reason"`
+	}
+	if json.Unmarshal([]byte(health), &said) == nil && said.Health != "" {
+		a.Healthy = strings.TrimSpace(said.Health + " " + said.Reason)
+	} else if err != nil {
+		a.Healthy = err.Error()
+	}
+	return a, nil
+}
+
+// value is what an option is in the running member, as it was told.
+func (a *answer) value(in *instance, name string) (text, unknown string) {
+	switch {
+	case in.pod():
+		return "", "it runs in a container"
+	case in.config != nil && !a.Taken:
+		return "", "its configuration file was changed since it was started, and it does not say what it runs with"
+	case in.config != nil:
+		if in.unread != "" {
+			return "", in.unread
+		}
+		return in.config.values[name].text, ""
+	}
+	flags, _ := readFlags(a.Process.Argv, "")
+	if t, ok := flags[name]; ok {
+		return t.text, ""
+	}
+	if !a.Whole {
+		return "", "its environment cannot be read"
+	}
+	return a.Env[name], ""
+}

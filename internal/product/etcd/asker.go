@@ -1,0 +1,166 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// How long a page, and the answer to a method, are waited for. Who calls a method has a
+// shorter time of its own.
+const (
+	pageTime = 10 * time.Second
+	callTime = time.Minute
+)
+
+// asker asks a running member. One that wants certificates gets its own:
+// what it shows to other members.
+type asker struct {
+	host   *host.Host
+	in     *instance
+	answer *answer // what is known of it by now
+
+	mu   sync.Mutex
+	open map[string]*Client // by address
+}
+
+func newAsker(h *host.Host, in *instance, a *answer) *asker {
+	return &asker{host: h, in: in, answer: a, open: map[string]*Client{}}
+}
+
+// advice is what to do where the member does not take its own certificates.
+var advice = Advice{
+	Untrusted: "trusted-ca-file of the member names another authority",
+	Stranger:  "its own certificate, cert-file, is none that clients may show; at a listen-metrics-urls of http:// it tells its metrics to everybody of its machine",
+}
+
+func (x *asker) at(address string) (*Client, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if c := x.open[address]; c != nil {
+		return c, nil
+	}
+	c, err := New(address, x.access(), advice)
+	if err == nil {
+		x.open[address] = c
+	}
+	return c, err
+}
+
+// access are the authority and the member's own certificate, as far as they can be read.
+func (x *asker) access() (a Access) {
+	file := func(name string) []byte {
+		t, ok, _ := x.in.option(name)
+		if !ok {
+			return nil
+		}
+		b, err := x.host.Files.ReadFile(t.text)
+		if err != nil {
+			return nil
+		}
+		return b
+	}
+	a.CA = file("trusted-ca-file")
+	if cert, key := file("cert-file"), file("key-file"); cert != nil && key != nil {
+		a.Cert, a.Key = cert, key
+	}
+	return a
+}
+
+// get asks for a page: where it tells metrics, else where it hears clients. An answer that
+// is no success comes with its text.
+func (x *asker) get(ctx context.Context, page string) (text string, err error) {
+	return x.each([]string{"listen-metrics-urls", "listen-client-urls"}, func(c *Client) ([]byte, error) { return c.Get(ctx, page, pageTime) })
+}
+
+// call calls a method of its API.
+func (x *asker) call(ctx context.Context, method string, asked any) (text string, err error) {
+	return x.each([]string{"listen-client-urls"}, func(c *Client) ([]byte, error) { return c.Call(ctx, method, asked, callTime) })
+}
+
+// each asks at one address after the other until there is an answer.
+func (x *asker) each(options []string, ask func(*Client) ([]byte, error)) (string, error) {
+	all, problems := x.reached(options...)
+	for _, address := range all {
+		c, err := x.at(address)
+		if err == nil {
+			var text []byte
+			text, err = ask(c)
+			if status := (*StatusError)(nil); err == nil || errors.As(err, &status) {
+				return string(text), err
+			}
+		}
+		problems = append(problems, err)
+	}
+	return "", errors.Join(problems...)
+}
+
+// guarded says that a member hears, and keeps this client out.
+func guarded(err error) bool {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return slices.ContainsFunc(several.Unwrap(), guarded)
+	}
+	var u *Unreached
+	return errors.As(err, &u) && (u.Why == Untrusted || u.Why == Stranger)
+}
+
+// reached is where it can be asked: by the first of the options that is set.
+func (x *asker) reached(options ...string) (all []string, problems []error) {
+	urls := ""
+	for _, name := range options {
+		if urls != "" {
+			break
+		}
+		t, _, _ := x.in.option(name)
+		if urls = t.text; !x.in.pod() {
+			if text, unknown := x.answer.value(x.in, name); unknown == "" {
+				urls = text
+			}
+		}
+	}
+	if urls == "" {
+		urls = parameters.Named("listen-client-urls").Default
+	}
+	for u := range strings.SplitSeq(urls, ",") {
+		at, err := address(strings.TrimSpace(u))
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		all = append(all, at)
+	}
+	return all, problems
+}
+
+// address is where a URL that is listened on can be reached from here.
+func address(listen string) (string, error) {
+	u, err := url.Parse(listen)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("%q is nothing that can be asked", listen)
+	}
+	name, port := u.Hostname(), u.Port()
+	if ip := net.ParseIP(name); ip != nil && ip.IsUnspecified() {
+		name = "127.0.0.1"
+	}
+	if port == "" {
+		port = "2379"
+	}
+	return u.Scheme + "://" + net.JoinHostPort(name, port), nil
+}
+
+// close ends the connections.
+func (x *asker) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.open {
+		c.Close()
+	}
+}

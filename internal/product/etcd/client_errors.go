@@ -1,0 +1,131 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// StatusError is an answer that is no success.
+type StatusError struct {
+	At   string // what was asked: URL and path
+	Code int    // of HTTP
+}
+
+func (e *StatusError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("%s answers %d %s", e.At, e.Code, http.StatusText(e.Code)))
+}
+
+// inWords is what the gateway says of an answer that is no success: it tells the error
+// twice, by two names.
+func inWords(code int, text []byte) string {
+	var said struct{ Error, Message string }
+	switch err := json.Unmarshal(text, &said); {
+	case err == nil && said.Error+said.Message != "":
+		return ": " + cmp.Or(said.Message, said.Error)
+	case code == http.StatusNotFound:
+		return ": its JSON gateway is off (--enable-grpc-gateway), or it is older than 3.4"
+	}
+	return ""
+}
+
+// Why is the sort of reason for which a member does not answer.
+type Why string
+
+// The reasons.
+const (
+	Late      Why = "late"      // not within the time
+	Unheard   Why = "unheard"   // nothing listens at the address
+	Untrusted Why = "untrusted" // its certificate is of no authority that is believed
+	Stranger  Why = "stranger"  // it does not take this client's certificate, or wants one
+	Plain     Why = "plain"     // it speaks no TLS
+	Other     Why = "other"
+)
+
+// Advice is what to do, by the reason: it differs with who asks, and from where.
+type Advice map[Why]string
+
+// Unreached is a member that does not answer.
+type Unreached struct {
+	URL string
+	Why Why
+	// Wait is how long it was waited for.
+	Wait   time.Duration
+	advice string
+	err    error
+}
+
+func (e *Unreached) Error() string {
+	text := ""
+	switch e.Why {
+	case Late:
+		text = fmt.Sprintf("%s has not answered within %s: it is busy, or something between drops the packets", e.URL, e.Wait)
+	case Unheard:
+		text = "nothing listens at " + e.URL
+	case Untrusted:
+		text = "the certificate of " + e.URL + " is not trusted"
+	case Stranger:
+		text = e.URL + " does not take this client"
+	case Plain:
+		text = e.URL + " speaks no TLS: http:// instead of https://, if that is meant"
+	default:
+		text = fmt.Sprintf("%s cannot be asked: %v", e.URL, e.err)
+		if errors.Is(e.err, io.EOF) && strings.HasPrefix(e.URL, "https:") {
+			text += "; a member that speaks no TLS hangs up so: http:// instead of https://, if that is meant"
+		}
+		return text
+	}
+	if e.advice != "" {
+		text += ": " + e.advice
+	}
+	if e.Why == Untrusted || e.Why == Stranger {
+		text += fmt.Sprintf(" (%v)", e.err)
+	}
+	return text
+}
+
+func (e *Unreached) Unwrap() error { return e.err }
+
+// unreached says why there is no answer. Who has asked may have given up.
+func (c *Client) unreached(asker, bounded context.Context, err error, wait time.Duration) error {
+	if asker.Err() != nil {
+		return asker.Err()
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	why := reason(bounded, err)
+	return &Unreached{URL: c.URL, Why: why, Wait: wait, advice: c.advice[why], err: err}
+}
+
+func reason(bounded context.Context, err error) Why {
+	var (
+		alert *net.OpError
+		noTLS tls.RecordHeaderError
+		cert  *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.Is(bounded.Err(), context.DeadlineExceeded):
+		return Late
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return Unheard
+	case errors.As(err, &cert):
+		return Untrusted
+	case errors.As(err, &alert) && alert.Op == "remote error": // an alert of TLS
+		return Stranger
+	case errors.As(err, &noTLS), errors.Is(err, http.ErrSchemeMismatch):
+		return Plain
+	}
+	return Other
+}

@@ -1,0 +1,94 @@
+package etcd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// sections are the mappings of a configuration file whose keys are flags with a prefix
+// (embed.configYAML, securityConfig).
+var sections = map[string]string{"client-transport-security": "", "peer-transport-security": "peer-"}
+
+// configFile is what a configuration file says.
+type configFile struct {
+	// values are its scalars by the name of the flag, as a command line would have them.
+	values map[string]told
+	// keys are all that it has, in order, "section.key" for one within a section.
+	keys []key
+}
+
+// key is a key of a configuration file, and what stands behind it where that is a scalar.
+type key struct {
+	name string
+	told
+}
+
+// readFile reads a configuration file.
+func readFile(name, text string) (*configFile, error) {
+	out := &configFile{values: map[string]told{}}
+	var root yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
+		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(root.Content) == 0 {
+		return out, nil
+	}
+	m := root.Content[0]
+	if m.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: want keys and values", name, m.Line)
+	}
+	left := conf.MaxYAMLSteps
+	return out, out.add(name, "", "", m, &left)
+}
+
+// add reads a mapping: the file's own, or a section's.
+func (f *configFile) add(file, section, prefix string, m *yaml.Node, left *int) error {
+	all, err := conf.Pairs(m, left)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, p := range all {
+		v, name := conf.Aliased(p.Value), p.Key.Value
+		at := fmt.Sprintf("%s:%d", file, p.Value.Line)
+		scalar := v.Kind == yaml.ScalarNode && v.Tag != "!!null"
+		k := key{name: section + name, told: told{at: at}}
+		if scalar {
+			k.text = v.Value
+			f.values[prefix+name] = told{flagText(Known().kind(prefix+name), v.Value), at}
+		}
+		if p.Value.Anchor == "" { // else it may be there for others to refer to
+			f.keys = append(f.keys, k)
+		}
+		if prefix, ok := sections[name]; ok && section == "" && v.Kind == yaml.MappingNode {
+			if err := f.add(file, name+".", prefix, v, left); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// flagText is a scalar of the file as a command line would have it: a duration is a number
+// of nanoseconds there, and YAML 1.1 has more words for true.
+func flagText(kind, text string) string {
+	switch kind {
+	case "duration":
+		if n, err := strconv.ParseInt(text, 0, 64); err == nil {
+			return time.Duration(n).String()
+		}
+	case "bool":
+		switch strings.ToLower(text) {
+		case "yes", "on", "y":
+			return "true"
+		case "no", "off", "n":
+			return "false"
+		}
+	}
+	return text
+}

@@ -1,0 +1,300 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/systemd"
+)
+
+// told is a value and where it stands.
+type told struct{ text, at string }
+
+// instance is one member as the files of a machine set it up.
+type instance struct {
+	conf.Instance
+	unit   *systemd.Unit   // nil of a static pod
+	flags  map[string]told // of the command line
+	env    map[string]told // ETCD_ variables, by option; an empty one sets nothing
+	config *configFile     // with one, neither flags nor variables count
+	// program is the file that is run, word what stands between its flags and is not one.
+	program string
+	word    told
+	image   told // of a static pod
+	script  bool // of a static pod that starts etcd by a shell's script
+	// files are those of variables, in order, or the configuration file.
+	files []string
+	// unread is why something may be set all the same.
+	unread string
+}
+
+// pod is true for the static pod of a cluster's node.
+func (in *instance) pod() bool { return in.unit == nil }
+
+// option is what the files say of an option.
+func (in *instance) option(name string) (t told, ok bool, unknown string) {
+	if in.config != nil {
+		t, ok = in.config.values[name]
+		return t, ok, in.unread
+	}
+	if t, ok = in.flags[name]; ok {
+		return t, true, ""
+	}
+	if t = in.env[name]; t.text != "" {
+		return t, true, ""
+	}
+	return told{}, false, in.unread
+}
+
+// manifests are the static pods of kubeadm and of OpenShift, which had another
+// name before 4.4.
+var manifests = []string{"/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/manifests/etcd-pod.yaml", "/etc/kubernetes/manifests/etcd-member.yaml"}
+
+// instances are the unit's, and those of static pods.
+func instances(h *host.Host) ([]*instance, error) {
+	var out []*instance
+	switch u, err := systemd.New(h).Load("etcd.service"); {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrNotRecorded):
+	case err != nil:
+		return nil, err
+	case u.Masked:
+	default:
+		in, err := fromUnit(h, u)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, in)
+	}
+	for _, m := range manifests {
+		text, err := h.Files.ReadFile(m)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		in, err := fromManifest(m, string(text))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, in)
+	}
+	return out, nil
+}
+
+// fromUnit reads the unit, its variables, and the configuration file that these
+// name.
+func fromUnit(h *host.Host, u *systemd.Unit) (*instance, error) {
+	in := &instance{Instance: conf.Instance{Name: "etcd"}, unit: u, env: map[string]told{}}
+	all, unread := u.Environment()
+	if unread != "" {
+		in.unread = unread + " is not in this copy, or cannot be read"
+	}
+	argv, at := u.Command()
+	if len(argv) > 0 {
+		in.program = argv[0]
+	}
+	in.flags, in.word = readFlags(argv, at)
+	for name, v := range all {
+		if strings.HasPrefix(name, "ETCD_") {
+			in.env[option(name)] = told{v.Text, v.At}
+			continue
+		}
+		for flag, t := range in.flags { // of a variable with arguments
+			if t.at == at && strings.Contains(v.Text, "-"+flag) {
+				in.flags[flag] = told{t.text, v.At}
+			}
+		}
+	}
+	for _, v := range u.All("Service", "EnvironmentFile") {
+		name := strings.TrimPrefix(v.Text, "-")
+		if name == "/etc/default/%p" { // Debian's
+			name = "/etc/default/etcd"
+		}
+		if _, err := h.Files.Stat(name); err == nil && !slices.Contains(in.files, name) {
+			in.files = append(in.files, path.Clean(name))
+		}
+	}
+	config, ok, _ := in.option("config-file")
+	if !ok {
+		if n := len(in.files); n > 0 {
+			in.Main = in.files[n-1]
+		}
+		return in, nil
+	}
+	in.Main, in.files, in.config = config.text, []string{config.text}, &configFile{}
+	text, err := h.Files.ReadFile(config.text)
+	if err != nil {
+		in.unread = fmt.Sprintf("%s: %v", config.text, err)
+		return in, nil
+	}
+	if in.config, err = readFile(config.text, string(text)); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// readFlags reads a command line as Go's flags do: "-" and "--" are the same, a
+// value stands behind "=" or in the next word, the last one counts. The first word that is not
+// a flag ends them; etcd does not start with one.
+func readFlags(argv []string, at string) (out map[string]told, word told) {
+	out = map[string]told{}
+	for i := 1; i < len(argv); i++ {
+		name, ok := strings.CutPrefix(argv[i], "-")
+		if !ok || name == "" || name == "-" {
+			return out, told{argv[i], at}
+		}
+		name = strings.TrimPrefix(name, "-")
+		name, text, whole := strings.Cut(name, "=")
+		switch {
+		case whole:
+		case Known().needsNoValue(name):
+			text = "true"
+		case i+1 < len(argv):
+			i++
+			text = argv[i]
+		}
+		out[name] = told{text, at}
+	}
+	return out, told{}
+}
+
+// fromManifest reads the container etcd of a static pod.
+func fromManifest(file, text string) (*instance, error) {
+	in := &instance{Instance: conf.Instance{Name: strings.TrimSuffix(path.Base(file), ".yaml") + "-pod", Main: file}, flags: map[string]told{}, env: map[string]told{}, files: []string{file}}
+	if in.Name == "etcd-pod-pod" {
+		in.Name = "etcd-pod"
+	}
+	var pod struct {
+		Spec struct {
+			Containers []struct {
+				Name    string      `yaml:"name"`
+				Image   yaml.Node   `yaml:"image"`
+				Command []yaml.Node `yaml:"command"`
+				Args    []yaml.Node `yaml:"args"`
+				Env     []struct {
+					Name  string    `yaml:"name"`
+					Value yaml.Node `yaml:"value"`
+				} `yaml:"env"`
+			} `yaml:"containers"`
+		} `yaml:"spec"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &pod); err != nil {
+		return nil, fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	for _, c := range pod.Spec.Containers {
+		if c.Name != "etcd" && c.Name != "etcd-member" {
+			continue
+		}
+		for _, e := range c.Env {
+			if strings.HasPrefix(e.Name, "ETCD_") && e.Value.Kind == yaml.ScalarNode {
+				in.env[option(e.Name)] = told{e.Value.Value, fmt.Sprintf("%s:%d", file, e.Value.Line)}
+			}
+		}
+		in.image = told{c.Image.Value, fmt.Sprintf("%s:%d", file, c.Image.Line)}
+		var words []string
+		at := ""
+		for _, n := range append(c.Command, c.Args...) {
+			if at == "" {
+				at = fmt.Sprintf("%s:%d", file, n.Line)
+			}
+			if strings.Contains(n.Value, "\n") || strings.Contains(n.Value, " etcd ") {
+				words, in.script = append(words, script(n.Value)...), true
+				continue
+			}
+			words = append(words, n.Value)
+		}
+		if i := slices.IndexFunc(words, func(w string) bool { return path.Base(w) == "etcd" }); i >= 0 {
+			words = words[i:]
+		}
+		flags, word := readFlags(words, at)
+		in.word = word
+		lines := strings.Split(text, "\n")
+		for name, t := range flags {
+			for n, line := range lines {
+				if strings.Contains(line, "-"+name+"=") {
+					t.at = fmt.Sprintf("%s:%d", file, n+1)
+				}
+			}
+			in.flags[name] = t
+		}
+		return in, nil
+	}
+	return nil, fmt.Errorf("%s: it has no container etcd", file)
+}
+
+// script are the words of the command etcd in a shell's script, as OpenShift's pod
+// has one: variables in them stay as they are.
+func script(text string) []string {
+	words := strings.Fields(strings.ReplaceAll(text, "\\\n", " "))
+	for i := len(words) - 1; i >= 0; i-- {
+		if path.Base(words[i]) != "etcd" {
+			continue
+		}
+		end := i + 1
+		for end < len(words) && strings.HasPrefix(words[end], "-") {
+			end++
+		}
+		if end > i+1 {
+			return words[i:end]
+		}
+	}
+	return nil
+}
+
+// winner is the line from which an option is taken.
+func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
+	in, err := of(h, main)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	t, ok, unknown := in.option(key)
+	switch {
+	case unknown != "" && !ok:
+		return conf.Place{}, false, errors.New(unknown)
+	case !ok:
+		return conf.Place{}, false, nil
+	}
+	if in.config != nil && Known().kind(key) == "duration" {
+		return conf.Place{}, false, fmt.Errorf("%s has %s as a number of nanoseconds: change it by hand", main, key)
+	}
+	if _, flag := in.flags[key]; flag && in.config == nil {
+		return conf.Place{}, false, fmt.Errorf("%s has --%s, and a flag goes before the variable: change it there by hand", t.at, key)
+	}
+	for _, f := range in.files {
+		text, err := h.Files.ReadFile(f)
+		if err != nil {
+			return conf.Place{}, false, err
+		}
+		all, err := syntaxOf(h, main).Assignments(string(text))
+		if err != nil {
+			return conf.Place{}, false, fmt.Errorf("%s:%w", f, err)
+		}
+		for _, a := range slices.Backward(all) {
+			if a.Key == key && t.at == fmt.Sprintf("%s:%d", f, a.Line) {
+				return conf.Place{File: f, Assignment: a}, true, nil
+			}
+		}
+	}
+	if in.config != nil {
+		return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that fettle cannot change: change it by hand", t.at, key)
+	}
+	// The unit's own Environment=: a variable of the file goes before it.
+	return conf.Place{}, false, nil
+}
+
+// syntaxOf is YAML for a configuration file.
+func syntaxOf(h *host.Host, main string) conf.Syntax {
+	if in, err := of(h, main); err == nil && in.config != nil {
+		return conf.YAML{}
+	}
+	return variables{}
+}

@@ -1,0 +1,143 @@
+package etcd
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// parameters are those that rules ask for, with the defaults of the newest release
+// (releases.txt, which Default reads for the member's own).
+var parameters = product.Parameters{
+	{Name: "quota-backend-bytes", Type: fact.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, a negative value is no limit"},
+	milliseconds("heartbeat-interval", "100", "how often the leader tells that it is there"),
+	milliseconds("election-timeout", "1000", "silence after which another leader is elected"),
+	{Name: "snapshot-count", Type: fact.Number, Read: readInteger, Default: "10000", Doc: "changes after which a snapshot is written; 100000 before 3.6"},
+	{Name: "auto-compaction-mode", Type: fact.Text, Read: readMode, Default: "periodic", Doc: "periodic or revision"},
+	{Name: "auto-compaction-retention", Type: fact.Text, Read: readRetention, Default: "0", Doc: "history that compaction keeps: hours or a time, or a number of revisions; 0 never compacts"},
+	{Name: "max-request-bytes", Type: fact.Number, Unit: "bytes", Read: readInteger, Default: "1572864", Doc: "largest request"},
+	count("max-txn-ops", "128", "operations in a transaction at most"),
+	count("max-snapshots", "5", "snapshot files that are kept; 0 keeps all"),
+	count("max-wals", "5", "files of the log that are kept; 0 keeps all"),
+	count("backend-batch-limit", "0", "changes after which the backend writes them; 0 is 10000"),
+	{Name: "backend-batch-interval", Type: fact.Text, Read: readTime, Default: "0s", Doc: "time after which the backend writes changes; 0 is 100ms"},
+	{Name: "pre-vote", Type: fact.Truth, Read: readTruth, Default: "true", Doc: "whether a member that comes back asks before it calls an election; false before 3.5"},
+	{Name: "name", Type: fact.Text, Default: "default", Doc: "name of the member"},
+	{Name: "data-dir", Type: fact.Text, Doc: "directory of the data"},
+	{Name: "wal-dir", Type: fact.Text, Doc: "directory of the log, where it has one of its own"},
+	{Name: "initial-cluster", Type: fact.Text, Doc: "members with which the cluster began"},
+	{Name: "listen-client-urls", Type: fact.Text, Default: "http://localhost:2379", Doc: "where clients are heard"},
+	{Name: "listen-metrics-urls", Type: fact.Text, Doc: "where metrics and health are told beside that"},
+}
+
+// byHand are those that only an administrator writes: they say which member of
+// which cluster it is, where its data is, and who may ask it.
+var byHand = []string{"name", "data-dir", "wal-dir", "initial-cluster", "listen-client-urls", "listen-metrics-urls"}
+
+func milliseconds(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "ms", Read: readInteger, Default: def, Doc: doc}
+}
+
+func count(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Read: readInteger, Default: def, Doc: doc}
+}
+
+// readInteger reads a whole number from 0 on as Go's flags do: 0x10 and 020 are 16, and 1_000
+// is 1000.
+func readInteger(text string) (any, error) {
+	n, err := strconv.ParseInt(text, 0, 64)
+	if err != nil || n < 0 || n > 1<<53 {
+		return nil, fmt.Errorf("%q is not a whole number from 0 on", text)
+	}
+	return float64(n), nil
+}
+
+// defaultQuota is the quota in bytes where quota-backend-bytes is 0 (server/storage/quota.go).
+const defaultQuota = float64(2 << 30)
+
+// readQuota reads a quota: every negative number means no limit (server/storage/quota.go).
+func readQuota(text string) (any, error) {
+	if n, err := strconv.ParseInt(text, 0, 64); err == nil && n < 0 {
+		return -1.0, nil
+	}
+	return readInteger(text)
+}
+
+// readTruth reads what Go's flags take for true and false.
+func readTruth(text string) (any, error) {
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is neither true nor false", text)
+	}
+	return on, nil
+}
+
+func readMode(text string) (any, error) {
+	if text != "periodic" && text != "revision" {
+		return nil, fmt.Errorf("%q is neither periodic nor revision", text)
+	}
+	return text, nil
+}
+
+// readRetention takes a number, or a time as Go writes one.
+func readRetention(text string) (any, error) {
+	if _, err := strconv.ParseUint(text, 10, 62); err == nil {
+		return text, nil
+	}
+	return readTime(text)
+}
+
+func readTime(text string) (any, error) {
+	if d, err := time.ParseDuration(text); err != nil || d < 0 {
+		return nil, fmt.Errorf("%q is not a time such as 100ms or 5m", text)
+	}
+	return text, nil
+}
+
+// canonical is one spelling for what an option takes for the same.
+func canonical(value string) string {
+	value = strings.TrimSpace(value)
+	if n, err := strconv.ParseInt(value, 0, 64); err == nil {
+		return strconv.FormatInt(n, 10)
+	}
+	if d, err := time.ParseDuration(value); err == nil {
+		return d.String()
+	}
+	return value
+}
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	p := parameters.Named(key)
+	if p == nil || slices.Contains(byHand, key) {
+		return fmt.Errorf("%w: it is no tuning parameter of etcd", setting.ErrNoPlace)
+	}
+	v, err := p.Read(value)
+	if err == nil && v == -1.0 {
+		err = fmt.Errorf("%s = %s: without a quota the database grows until the disk is full", key, value)
+	}
+	return err
+}
+
+// compactionHours is the history that compaction keeps, in hours; 0 where it is
+// off, and NaN where it is counted in revisions.
+func compactionHours(mode, retention string) float64 {
+	if retention == "" || canonical(retention) == "0" || canonical(retention) == "0s" {
+		return 0
+	}
+	if mode == "revision" {
+		return math.NaN()
+	}
+	if n, err := strconv.ParseFloat(retention, 64); err == nil {
+		return n
+	}
+	d, _ := time.ParseDuration(retention)
+	return d.Hours()
+}

@@ -1,0 +1,82 @@
+package foreman
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/text"
+	numbers "fettle.dev/fettle/internal/unit"
+)
+
+// eachCPU is a worker for each CPU that the process may run on (WEB_CONCURRENCY=auto, since
+// puma 6.5, lib/puma/configuration.rb). An older Puma does not start with it, also where
+// its file says how many workers (run with 5.6.5).
+func (in *pumaInstance) eachCPU(t told) told {
+	limited := false
+	for _, key := range []string{"CPUAffinity", "AllowedCPUs"} {
+		if in.unit != nil && !limited {
+			_, limited = in.unit.Last("Service", key)
+		}
+	}
+	var version told
+	if in.version != nil {
+		version = in.version()
+	}
+	switch {
+	case before65(version.text):
+		t.unknown = fmt.Sprintf("WEB_CONCURRENCY is auto, with which Puma %s (%s) does not start: 6.5 is the first that knows it", version.text, version.at)
+	case limited:
+		t.unknown = "auto: a worker for each CPU, of which its unit limits the number"
+	case in.cpus == 0:
+		t.unknown = "auto: a worker for each CPU, and their number is not in this copy"
+	default:
+		t.text = strconv.Itoa(in.cpus)
+		t.at += fmt.Sprintf(" (auto: the machine has %d CPUs)", in.cpus)
+	}
+	return t
+}
+
+// before65 reports whether a version is older than 6.5.
+func before65(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	major, err := strconv.Atoi(parts[0])
+	minor := 0
+	if err == nil && len(parts) > 1 {
+		minor, err = strconv.Atoi(parts[1])
+	}
+	return err == nil && (major < 6 || major == 6 && minor < 5)
+}
+
+var lockedPuma = text.LazyRegexp(`(?m)^    puma \(([0-9][0-9.]*)[^)]*\)$`)
+
+// versionOf is the version of Puma that an application in a directory runs with: of its
+// Gemfile.lock, or else of the package, where the command is a package's.
+func versionOf(h *host.Host, dir, command string) told {
+	lock := path.Join(dir, "Gemfile.lock")
+	text, err := h.Files.ReadFile(lock)
+	switch m := lockedPuma().FindSubmatch(text); {
+	case err == nil && m != nil:
+		return told{text: string(m[1]), at: lock}
+	case err == nil || !packaged(command):
+		return told{}
+	}
+	v, at := product.Version(h, "puma", "rubygem-puma")
+	return told{text: v, at: at}
+}
+
+// onlineCPUs is how many CPUs a machine has; 0 where that is not known.
+func onlineCPUs(h *host.Host) int {
+	text, err := h.Files.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return 0
+	}
+	cpus, err := numbers.ParseCPUList(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return cpus.Len()
+}

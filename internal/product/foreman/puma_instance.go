@@ -1,0 +1,331 @@
+package foreman
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/systemd"
+)
+
+// pumaInstance is one Puma as a unit of systemd, and the files that it names, set it up.
+type pumaInstance struct {
+	name    string        // of the unit: "foreman"
+	unit    *systemd.Unit // nil for one that somebody has started by hand
+	dir     string        // working directory
+	args    arguments
+	argsAt  string
+	env     map[string]systemd.Value
+	unread  string // why a variable that is not in env may be set all the same
+	files   []string
+	configs []config // of files
+	unknown string   // why there are no configs
+	cpus    int      // of the machine; 0 where that is not known
+	// version is that of Puma, where a file says it; nil where none is looked for.
+	version func() told
+}
+
+// foremans are what the configuration of Foreman asks its environment for, since
+// Foreman 2.1 (config/puma/production.rb). It is a file of the package, which
+// sosreports leave out.
+var foremans = map[string]string{"workers": "FOREMAN_PUMA_WORKERS", "threads_min": "FOREMAN_PUMA_THREADS_MIN", "threads_max": "FOREMAN_PUMA_THREADS_MAX"}
+
+// defaults are the variables that Puma itself takes where nothing else is said
+// (puma 5.6, lib/puma/configuration.rb), in their order.
+var defaults = map[string][]string{"workers": {"WEB_CONCURRENCY"}, "threads_min": {"PUMA_MIN_THREADS", "MIN_THREADS"}, "threads_max": {"PUMA_MAX_THREADS", "MAX_THREADS"}}
+
+const etcUnits = "/etc/systemd/system"
+
+// unitNames are the services that may run a Puma: Foreman's, those that are called
+// so, and an administrator's own.
+func unitNames(h *host.Host, r *systemd.Reader) []string {
+	names := []string{"foreman.service"}
+	add := func(n string) {
+		if !slices.Contains(names, n) && !strings.HasSuffix(n, "@.service") {
+			names = append(names, n)
+		}
+	}
+	for _, pattern := range []string{"/usr/lib/systemd/system/puma*.service", "/lib/systemd/system/puma*.service", etcUnits + "/*.service"} {
+		found, _ := host.Glob(h.Files, pattern)
+		for _, f := range found {
+			if text, err := h.Files.ReadFile(f); err == nil && strings.Contains(string(text), "puma") || path.Base(f) == "puma.service" {
+				add(path.Base(f))
+			}
+		}
+	}
+	enabled, _ := r.Enabled("puma*@*.service")
+	for _, n := range enabled {
+		add(n)
+	}
+	return names
+}
+
+// pumaInstances reads all that units set up.
+func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
+	r := systemd.New(h)
+	var out []*pumaInstance
+	for _, name := range unitNames(h, r) {
+		u, err := r.Load(name)
+		switch {
+		case errors.Is(err, host.ErrNotRecorded):
+			// Of another machine it is not known either, but then there is no sign of it.
+			if _, err := h.Files.Stat("/etc/foreman"); name == "foreman.service" && err == nil {
+				out = append(out, &pumaInstance{name: "foreman", unknown: name + " is not in this copy"})
+			}
+			continue
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		case u.Masked:
+			continue
+		}
+		if in := fromUnit(h, u); in != nil {
+			out = append(out, in)
+		}
+	}
+	return out, nil
+}
+
+// fromUnit is nil for a unit that runs something else.
+func fromUnit(h *host.Host, u *systemd.Unit) *pumaInstance {
+	in := &pumaInstance{name: strings.TrimSuffix(u.Name, ".service"), unit: u, dir: "/", cpus: onlineCPUs(h)}
+	argv, at := u.Command()
+	foreman := u.Name == "foreman.service"
+	var ok bool
+	if in.args, ok = readCommand(argv); !ok && !foreman {
+		return nil
+	}
+	in.argsAt = at
+	if foreman {
+		in.dir = "/usr/share/foreman"
+	}
+	if v, ok := u.Last("Service", "WorkingDirectory"); ok {
+		in.dir = path.Clean("/" + strings.TrimPrefix(v.Text, "-"))
+	}
+	if dir, err := h.Files.Resolve(in.dir); err == nil {
+		in.dir = dir
+	}
+	if len(argv) > 0 {
+		in.version = func() told { return versionOf(h, in.dir, argv[0]) }
+	}
+	in.env, in.unread = u.Environment()
+	if in.unread != "" {
+		in.unread += " is not in this copy, or cannot be read"
+	}
+	if in.args.environment == "" && foreman {
+		in.args.environment = "production"
+	}
+	in.read(h, in.get)
+	if foreman && len(in.configs) == 0 && in.unknown == "" {
+		in.unknown = path.Join(in.dir, "config/puma/production.rb") + " is not here"
+	}
+	return in
+}
+
+// getter says what a variable of an environment is, and where that is from;
+// unknown is why nobody knows.
+type getter func(name string) (text, at string, ok bool, unknown string)
+
+// get is a variable as the unit sets it.
+func (in *pumaInstance) get(name string) (text, at string, ok bool, unknown string) {
+	v, ok := in.env[name]
+	return v.Text, v.At, ok, in.unread
+}
+
+// read reads the configuration files that Puma would read: those of -C, or one of
+// the directory.
+func (in *pumaInstance) read(h *host.Host, get getter) {
+	names := in.args.files
+	if len(names) == 0 {
+		names = in.defaultFiles(h, get)
+	}
+	for _, name := range names {
+		if name == "-" && len(names) == 1 {
+			return
+		}
+		file := name
+		if !strings.HasPrefix(file, "/") {
+			file = path.Join(in.dir, name)
+		}
+		if real, err := h.Files.Resolve(file); err == nil {
+			file = real
+		}
+		text, err := h.Files.ReadFile(file)
+		if err != nil {
+			in.unknown = fmt.Sprintf("%s: %v", file, pumaReason(err))
+			return
+		}
+		in.files = append(in.files, file)
+		in.configs = append(in.configs, readRuby(string(text)))
+	}
+}
+
+// defaultFiles is config/puma/ENVIRONMENT.rb, else config/puma.rb, else nothing.
+func (in *pumaInstance) defaultFiles(h *host.Host, get getter) []string {
+	environment := in.args.environment
+	for _, v := range []string{"APP_ENV", "RACK_ENV", "RAILS_ENV"} {
+		if text, _, ok, _ := get(v); environment == "" && ok {
+			environment = text
+		}
+	}
+	if environment == "" {
+		environment = "development"
+	}
+	for _, f := range []string{"config/puma/" + environment + ".rb", "config/puma.rb"} {
+		_, err := h.Files.Stat(path.Join(in.dir, f))
+		if err == nil {
+			return []string{f}
+		}
+		if errors.Is(err, host.ErrNotRecorded) {
+			in.unknown = path.Join(in.dir, f) + " is not in this copy"
+			return nil
+		}
+	}
+	return nil
+}
+
+func pumaReason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// told is what an option is told, and where.
+type told struct {
+	text, at string // text is "" where nothing says it
+	unknown  string
+	// variable is that of the environment which decides, or would.
+	variable string
+	// place is the literal that says it, where it can be changed.
+	place *conf.Place
+}
+
+// option is what the command line, the files and an environment together say, the
+// first of them that says it.
+func (in *pumaInstance) option(name string, get getter) told {
+	if text := map[string]string{"workers": in.args.workers, "threads_min": in.args.min, "threads_max": in.args.max}[name]; text != "" {
+		n := leading(text)
+		if n == "" && name != "workers" {
+			return told{at: in.argsAt, unknown: fmt.Sprintf("%q is no number of threads", text)}
+		}
+		if n == "" {
+			n = "0"
+		}
+		return told{text: n, at: in.argsAt}
+	}
+	if in.unknown != "" {
+		if in.unit == nil || in.unit.Name != "foreman.service" {
+			return told{at: in.name, unknown: in.unknown}
+		}
+		n := &number{variable: foremans[name], other: &number{unknown: in.unknown}}
+		text, at, unknown := n.value(get, in.unit.Name, conversions[name])
+		return told{text: text, at: at, unknown: unknown, variable: n.variable}
+	}
+	for i := len(in.configs) - 1; i >= 0; i-- {
+		n := in.configs[i].number(name)
+		if n == nil {
+			continue
+		}
+		var t told
+		t.text, t.at, t.unknown = n.value(get, in.files[i], conversions[name])
+		t.variable = n.variable
+		if n.to > 0 {
+			t.place = &conf.Place{File: in.files[i], Assignment: conf.Assignment{Key: name, Literal: n.literal, Line: n.line, From: n.from, To: n.to}}
+		}
+		return t
+	}
+	for _, v := range defaults[name] {
+		text, at, ok, unknown := get(v)
+		number, isNumber := integer(text)
+		switch {
+		case ok && text == "": // since Puma 6.5; with an older one it does not start
+			return told{variable: v}
+		case ok && text == "auto" && name == "workers":
+			return in.eachCPU(told{at: at, variable: v})
+		case ok && !isNumber:
+			return told{at: at, variable: v, unknown: fmt.Sprintf("%s is %q, which is not a number: Puma does not start", v, text)}
+		case ok:
+			return told{text: number, at: at, variable: v}
+		case unknown != "":
+			return told{at: at, variable: v, unknown: unknown}
+		}
+	}
+	return told{variable: defaults[name][0]}
+}
+
+// conversions are what Puma's calls make of a text that is not a number yet.
+var conversions = map[string]string{"workers": "to_i", "threads_min": "Integer", "threads_max": "Integer"}
+
+func (c config) number(name string) *number {
+	return map[string]*number{"workers": c.workers, "threads_min": c.min, "threads_max": c.max}[name]
+}
+
+// variables are those that the options of the instance ask for.
+func (in *pumaInstance) variables() []string {
+	var out []string
+	for _, p := range parameters {
+		out = append(out, foremans[p.Name])
+		out = append(out, defaults[p.Name]...)
+		for _, c := range in.configs {
+			for n := c.number(p.Name); n != nil; n = n.other {
+				if n.variable != "" {
+					out = append(out, n.variable)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// leading are the digits that a text begins with, as String#to_i reads them.
+func leading(text string) string {
+	end := 0
+	for end < len(text) && end < 9 && text[end] >= '0' && text[end] <= '9' {
+		end++
+	}
+	return text[:end]
+}
+
+// main is the file that names the instance as a setting, and in which new lines
+// go: of an administrator's own files of the unit the last; else the configuration
+// file, if it is no package's. "" where there is none.
+func (in *pumaInstance) main() string {
+	if in.unit != nil {
+		for _, f := range slices.Backward(in.unit.Files) {
+			if in.own(f) {
+				return f
+			}
+		}
+	}
+	for _, f := range slices.Backward(in.files) {
+		if !packaged(f) {
+			return f
+		}
+	}
+	return ""
+}
+
+// own is true for an administrator's file of this unit alone: its own, or a drop-in.
+func (in *pumaInstance) own(file string) bool {
+	return file == path.Join(etcUnits, in.unit.Name) || path.Dir(file) == path.Join(etcUnits, in.unit.Name+".d")
+}
+
+// packaged is true for files that belong to packages, whose next version replaces
+// them.
+func packaged(file string) bool {
+	return strings.HasPrefix(file, "/usr/") && !strings.HasPrefix(file, "/usr/local/") || strings.HasPrefix(file, "/lib/")
+}
+
+// has is true for a file that sets the instance up.
+func (in *pumaInstance) has(file string) bool {
+	return slices.Contains(in.files, file) || in.unit != nil && slices.Contains(in.unit.Files, file)
+}

@@ -1,0 +1,210 @@
+package foreman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// pumaKind writes the numbers where they are: Environment= in a drop-in of the unit,
+// or the call in the configuration file.
+func pumaKind(h *host.Host) setting.Kind {
+	t := newTeller()
+	return conf.New(h, conf.Product{
+		Name:      "puma",
+		Syntax:    syntax{},
+		Roots:     rootsOf,
+		Instances: pumaMains,
+		Alias:     alias,
+		Winner:    winner,
+		Canonical: func(value string) string { return value },
+		Check:     func(key, value string) error { return checkPuma(h, key, value) },
+		Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
+			return t.Activation(ctx, h, main, true)
+		},
+		Activate: t.Activate,
+		Effect:   pumaEffect,
+	})
+}
+
+// rootsOf are /etc and the directories of configuration files that no package
+// has.
+func rootsOf(h *host.Host) []string {
+	out := []string{"/etc"}
+	all, err := pumaInstances(h)
+	if err != nil {
+		return out
+	}
+	for _, in := range all {
+		for _, f := range in.files {
+			if dir := path.Dir(f); !packaged(f) && dir != "/" && !slices.Contains(out, dir) {
+				out = append(out, dir)
+			}
+		}
+	}
+	return out
+}
+
+func pumaMains(h *host.Host) ([]conf.Instance, error) {
+	all, err := pumaInstances(h)
+	var out []conf.Instance
+	for _, in := range all {
+		if m := in.main(); m != "" {
+			out = append(out, conf.Instance{Name: in.name, Main: m})
+		}
+	}
+	return out, err
+}
+
+// alias is the variable that decides an option, where one does.
+func alias(h *host.Host, main, key string) string {
+	in, err := belongs(h, main)
+	if err != nil || !isOption(key) {
+		return key
+	}
+	t := in.option(key, in.get)
+	if t.variable == "" || t.text == "" && slices.Contains(in.files, main) {
+		return key
+	}
+	return t.variable
+}
+
+func isOption(key string) bool {
+	return slices.ContainsFunc(parameters, func(p product.Parameter) bool { return p.Name == key })
+}
+
+// options are those that a key decides: itself, or those that ask for a variable.
+func (in *pumaInstance) decides(key string) []string {
+	if isOption(key) {
+		return []string{key}
+	}
+	var out []string
+	for _, p := range parameters {
+		if in.option(p.Name, in.get).variable == key {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// winner is the line from which an instance takes an option or a variable.
+func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
+	in, err := belongs(h, main)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	if isOption(key) {
+		t := in.option(key, in.get)
+		switch {
+		case t.place != nil:
+			return *t.place, true, nil
+		case t.text == "" && t.unknown == "":
+			return conf.Place{}, false, nil
+		case t.variable != "":
+			return conf.Place{}, false, fmt.Errorf("%s asks the environment for %s: set puma:%s", t.at, t.variable, t.variable)
+		case t.unknown != "":
+			return conf.Place{}, false, fmt.Errorf("%s: %s", t.at, t.unknown)
+		}
+		return conf.Place{}, false, fmt.Errorf("%s sets %s: change it by hand", t.at, key)
+	}
+	_, at, ok, unknown := in.get(key)
+	switch {
+	case !ok && unknown != "":
+		return conf.Place{}, false, errors.New(unknown)
+	case !ok:
+		return conf.Place{}, false, nil
+	}
+	cut := strings.LastIndexByte(at, ':')
+	line, _ := strconv.Atoi(at[cut+1:])
+	file := at[:cut]
+	if slices.Contains(in.unit.Files, file) && !in.own(file) {
+		return conf.Place{}, false, fmt.Errorf("%s sets %s for other units too, or belongs to a package: set it in a drop-in by hand (systemctl edit %s)", at, key, in.unit.Name)
+	}
+	text, err := h.Files.ReadFile(file)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	all, err := syntax{}.Assignments(string(text))
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	for _, a := range slices.Backward(all) {
+		if a.Key == key && a.Line == line {
+			return conf.Place{File: file, Assignment: a}, true, nil
+		}
+	}
+	return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that fettle could not give back: change it by hand", at, key)
+}
+
+// pumaMost is more workers and threads than any machine bears.
+const pumaMost = 1000
+
+// checkPuma says which values may be asked for by name.
+func checkPuma(h *host.Host, key, value string) error {
+	if !isOption(key) {
+		all, err := pumaInstances(h)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(in *pumaInstance) bool { return len(in.decides(key)) > 0 }) {
+			return fmt.Errorf("%w: no Puma takes its workers or threads from %s", setting.ErrNoPlace, key)
+		}
+	}
+	if n, err := strconv.Atoi(value); err != nil || n < 0 || n > pumaMost {
+		return fmt.Errorf("%q: want a number from 0 to %d", value, pumaMost)
+	}
+	return nil
+}
+
+// pumaEffect says whether the running server has the value of its files.
+func pumaEffect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
+	in, err := belongs(h, main)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	i, err := pumaLookAt(ctx, h, in)
+	switch {
+	case errors.Is(err, product.ErrStopped):
+		return plugin.OK, "in force from the server's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	}
+	for _, name := range in.decides(key) {
+		v, unknown := i.runs(name)
+		switch {
+		case unknown != "":
+			return plugin.Unknown, name + ": " + unknown
+		case v != value:
+			return plugin.NeedsRestart, "the server runs with " + v + " until it is restarted"
+		}
+	}
+	return plugin.OK, ""
+}
+
+// pumaLookAt is the running server of an instance; program.ErrStopped where none is.
+func pumaLookAt(ctx context.Context, h *host.Host, in *pumaInstance) (*pumaInstalled, error) {
+	all, err := pumaInstances(h)
+	if err != nil {
+		return nil, err
+	}
+	run, err := pumaQuestion(ctx, h, all)
+	if err != nil {
+		return nil, err
+	}
+	for n := range run {
+		if pumaOf(run[n], []*pumaInstance{in}) == in {
+			return &pumaInstalled{pumaInstance: in, run: &run[n]}, nil
+		}
+	}
+	return nil, product.ErrStopped
+}

@@ -1,0 +1,80 @@
+package haproxy
+
+import (
+	"strings"
+
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// environment has the variables of which the lines read so far say the value: setenv of
+// the section global holds for all lines behind it, of other files too (Configuration
+// Manual, "setenv", "presetenv", "unsetenv", "resetenv").
+type environment map[string]string
+
+// line takes a line of the section global.
+func (e environment) line(l line, counts conf.Truth) {
+	names := l.words[1:]
+	switch l.option {
+	case "setenv", "presetenv":
+		if len(names) != 2 {
+			return
+		}
+		if l.option == "presetenv" {
+			return // the environment of the process goes first; what is set already stays
+		}
+		if e[names[0]] = names[1]; l.variable || counts != conf.Yes {
+			delete(e, names[0])
+		}
+	case "unsetenv":
+		for _, name := range names {
+			delete(e, name)
+		}
+	case "resetenv":
+		clear(e)
+	}
+}
+
+// expand returns a value with its variables replaced and without quotes; nil where one is
+// not known. Variables are in double quotes, as "$NAME" or "${NAME}".
+func (e environment) expand(args string) *string {
+	var b strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(args); i++ {
+		c := args[i]
+		switch {
+		case c == '\\' && quote != '\'' && i+1 < len(args):
+			b.WriteByte(c)
+			i++
+			b.WriteByte(args[i])
+			continue
+		case quote == '"' && c == '$':
+			rest := args[i+1:]
+			braced := strings.HasPrefix(rest, "{")
+			rest = strings.TrimPrefix(rest, "{")
+			end := strings.IndexFunc(rest, func(r rune) bool {
+				return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+			})
+			if end <= 0 || braced && rest[end] != '}' {
+				return nil
+			}
+			value, known := e[rest[:end]]
+			if !known {
+				return nil
+			}
+			for _, r := range []byte(value) {
+				b.WriteString(`\` + string(r))
+			}
+			if i += end; braced {
+				i += 2
+			}
+			continue
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == quote:
+			quote = 0
+		}
+		b.WriteByte(c)
+	}
+	value := syntax{}.Unquote(b.String())
+	return &value
+}

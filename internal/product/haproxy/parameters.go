@@ -1,0 +1,125 @@
+package haproxy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// parameters are those that rules ask for, with the defaults of HAProxy 2.2 to 3.2
+// (Configuration Manual, "Performance tuning" and "Proxies"): of the process, and
+// of the defaults for its proxies.
+var parameters = product.Parameters{
+	count("maxconn", "", "connections of the whole process; as many as its open files allow where nobody says so"),
+	count("maxsslconn", "", "connections with TLS"),
+	count("maxconnrate", "0", "new connections a second; 0 is no limit"),
+	count("ulimit-n", "", "files that it may open; as many as maxconn needs where nobody says so"),
+	count("fd-hard-limit", "", "upper limit of the files that it reckons with"),
+	product.Count("nbthread", "", "threads; one for each CPU that it may run on, since 2.4 of one NUMA node"),
+	size("tune.bufsize", "16384", "one buffer; a connection has two"),
+	product.Count("tune.maxaccept", "", "connections that are accepted at once"),
+	product.Count("tune.ssl.cachesize", "20000", "TLS sessions that are kept to be resumed"),
+	product.Count("tune.h2.max-concurrent-streams", "100", "streams of one connection of HTTP/2"),
+	duration("timeout-connect", "", "wait for a connection to a server"),
+	duration("timeout-client", "", "wait for a silent client"),
+	duration("timeout-server", "", "wait for a silent server"),
+	duration("timeout-http-request", "", "wait for a whole request; timeout client where nobody says so"),
+	duration("timeout-http-keep-alive", "", "wait for the next request on a connection"),
+	duration("timeout-queue", "", "wait for a free server; timeout connect where nobody says so"),
+	duration("timeout-tunnel", "", "silence on both sides of a tunnel: WebSocket, CONNECT"),
+	count("retries", "3", "attempts to reach a server after the first"),
+	count("backlog", "", "connections that wait to be accepted; the frontend's maxconn where nobody says so"),
+	{Name: "http-reuse", Type: fact.Text, Read: oneOf("never", "safe", "aggressive", "always"), Default: "safe", Doc: "whether connections to servers are shared by clients: never, safe, aggressive, always"},
+}
+
+// contexts are the sections that they belong into.
+var contexts = map[string]string{
+	"maxconn": "global", "maxsslconn": "global", "maxconnrate": "global", "ulimit-n": "global", "fd-hard-limit": "global", "nbthread": "global",
+	"tune.bufsize": "global", "tune.maxaccept": "global", "tune.ssl.cachesize": "global", "tune.h2.max-concurrent-streams": "global",
+	"timeout connect": "defaults", "timeout client": "defaults", "timeout server": "defaults", "timeout http-request": "defaults",
+	"timeout http-keep-alive": "defaults", "timeout queue": "defaults", "timeout tunnel": "defaults", "retries": "defaults", "backlog": "defaults",
+	"http-reuse": "defaults",
+}
+
+// fields are what "show info" calls those that it tells.
+var fields = map[string]string{
+	"maxconn": "Maxconn", "maxsslconn": "MaxSslConns", "maxconnrate": "ConnRateLimit", "ulimit-n": "Ulimit-n", "nbthread": "Nbthread",
+}
+
+// count is a number of which HAProxy reads the digits at the front.
+func count(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Read: readAtol, Default: def, Doc: doc}
+}
+
+// readAtol reads a number as atol does (src/cfgparse-global.c and src/cfgparse-listen.c of
+// HAProxy 2.6, for which "maxconn 1k" is 1): what follows the digits is ignored.
+func readAtol(text string) (any, error) {
+	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	switch {
+	case end < 0:
+		return product.ReadCount(text)
+	case end == 0:
+		return nil, fmt.Errorf("%q is not a number: HAProxy reads it as 0, which is as if nothing set it", text)
+	}
+	return product.ReadCount(text[:end])
+}
+
+func size(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: product.ReadCount, Default: def, Doc: doc}
+}
+
+func duration(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
+}
+
+// readDuration is parse_time_err: milliseconds, or a number with its unit.
+func readDuration(text string) (any, error) {
+	digits := strings.TrimRight(text, "usmhd")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	factor, ok := map[string]float64{"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}[text[len(digits):]]
+	if err != nil || !ok {
+		return nil, fmt.Errorf("%q is not a time as HAProxy writes one: 5000, 30s, 1m", text)
+	}
+	if float64(n)*factor > math.MaxInt32/1000.0 {
+		return nil, fmt.Errorf("%q is longer than HAProxy takes: 2147483647 ms, 24.8 days", text)
+	}
+	return float64(n) * factor, nil
+}
+
+func oneOf(words ...string) func(string) (any, error) {
+	return func(text string) (any, error) {
+		if !slices.Contains(words, text) {
+			return nil, fmt.Errorf("%q is none of %s", text, strings.Join(words, ", "))
+		}
+		return text, nil
+	}
+}
+
+// canonical is one spelling for what any option takes for the same.
+func canonical(value string) string {
+	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
+		return strconv.FormatUint(n, 10)
+	}
+	return value
+}
+
+func parameter(key string) *product.Parameter {
+	_, option := split(key)
+	return parameters.Named(strings.Replace(option, "timeout ", "timeout-", 1))
+}
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	p := parameter(key)
+	if p == nil {
+		return fmt.Errorf("%w: it is no tuning option of HAProxy", setting.ErrNoPlace)
+	}
+	_, err := p.Read(value)
+	return err
+}

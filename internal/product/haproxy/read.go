@@ -1,0 +1,343 @@
+package haproxy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// instances finds the main files of distributions and software collections, and
+// the one that OpenShift's router writes.
+func instances(h *host.Host) ([]conf.Instance, error) {
+	var out []conf.Instance
+	for _, p := range []struct{ pattern, name string }{
+		{"/etc/haproxy/haproxy.cfg", "haproxy"}, {"/etc/opt/rh/*/haproxy/haproxy.cfg", ""}, {"/var/lib/haproxy/conf/haproxy.config", "router"},
+	} {
+		found, err := host.Glob(h.Files, p.pattern)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, f := range found {
+			name := p.name
+			if name == "" {
+				name, _, _ = strings.Cut(strings.TrimPrefix(f, "/etc/opt/rh/"), "/")
+			}
+			out = append(out, conf.Instance{Name: name, Main: f})
+		}
+	}
+	return out, nil
+}
+
+// rootsOf are the directories below which files are written. The router's file is
+// not there: its operator writes it.
+func rootsOf(*host.Host) []string { return []string{"/etc"} }
+
+// arguments are what a main file's instance is started with: itself, and Red Hat's
+// directory where its unit names that.
+func arguments(h *host.Host, main string) []string {
+	const more = "/etc/haproxy/conf.d"
+	args := []string{main}
+	if strings.HasPrefix(main, "/etc/haproxy/") {
+		for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"} {
+			text, err := h.Files.ReadFile(dir + "/haproxy.service")
+			if err != nil {
+				continue
+			}
+			if st, err := h.Files.Stat(more); strings.Contains(string(text), more) && err == nil && st.IsDir() {
+				args = append(args, more)
+			}
+			break
+		}
+	}
+	return args
+}
+
+// option is one line of a section.
+type option struct {
+	section  int // of settings.sections
+	maybe    bool
+	expanded *string // the value, of a line with variables that the file itself sets
+	line
+	conf.Place
+}
+
+// value is what it is set to, without quotes and with the variables that the file sets.
+func (o option) value() string {
+	if o.expanded != nil {
+		return *o.expanded
+	}
+	return syntax{}.Unquote(o.args)
+}
+
+// unknown reports whether something of the value is from the environment.
+func (o option) unknown() bool { return o.variable && o.expanded == nil }
+
+// settings is what HAProxy reads of one instance.
+type settings struct {
+	version  string   // of the package; "" where it is not known
+	args     []string // what it is started with
+	files    []string // the main one first
+	sections []section
+	options  []option
+	set      environment
+}
+
+// readSettings reads the files of an instance in the order in which HAProxy does.
+func readSettings(h *host.Host, main string) (settings, error) {
+	s := settings{args: arguments(h, main), set: environment{}}
+	s.version, _ = version(h)
+	includes := conf.Includes{From: h.Files, Depth: 2, Most: maxFiles}
+	read := func(name string) error {
+		return includes.File(name, func(text string) error { return s.text(name, text) })
+	}
+	err := read(main)
+	for _, dir := range s.args[1:] {
+		if err != nil {
+			break
+		}
+		err = includes.Dir(dir, func(paths []string) error {
+			for _, p := range paths {
+				if base := path.Base(p); !strings.HasSuffix(base, ".cfg") || base[0] == '.' {
+					continue
+				}
+				if err := read(p); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	s.files = includes.Read
+	return s, err
+}
+
+func (s *settings) text(name, text string) error {
+	all, err := scan(text)
+	if err == nil {
+		err = walk(all, s.version, func(now section, l *line, counts conf.Truth) error {
+			switch {
+			case l == nil:
+				s.sections = append(s.sections, now)
+			case l.args != "" || l.option == "disabled" || l.option == "enabled":
+				o := option{section: len(s.sections) - 1, maybe: counts != conf.Yes, line: *l, Place: conf.Place{File: name, Assignment: assignment(now, *l)}}
+				if l.variable {
+					o.expanded = s.set.expand(l.args)
+				}
+				if now.kind == "global" {
+					s.set.line(*l, counts)
+				}
+				s.options = append(s.options, o)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("%s:%w", name, err)
+	}
+	return nil
+}
+
+// get is what a key is set to; the last line counts. "defaults/OPTION" is of the
+// only such section, whatever its name.
+func (s settings) get(key string) (option, bool, error) {
+	context, name := split(key)
+	if context == "defaults" {
+		var all []string
+		for _, x := range s.sections {
+			if x.kind == context {
+				all = append(all, x.key())
+			}
+		}
+		if len(all) > 1 {
+			return option{}, false, fmt.Errorf("there are %d sections of defaults (%s): say which", len(all), strings.Join(all, ", "))
+		}
+		if len(all) == 1 {
+			key = all[0] + "/" + name
+		}
+	}
+	return s.last(func(o option) bool { return o.Key == key })
+}
+
+// last is the last of some options. One in a condition may not count, unless a later line
+// replaces it, and what is from the environment is known to HAProxy only.
+func (s settings) last(is func(option) bool) (option, bool, error) {
+	var found *option
+	for n := range s.options {
+		if o := &s.options[n]; is(*o) {
+			found = o
+		}
+	}
+	if found == nil {
+		return option{}, false, nil
+	}
+	if found.maybe {
+		return *found, true, inCondition(*found)
+	}
+	if found.variable {
+		return *found, true, fmt.Errorf("%s: its value is from the environment", found.Place)
+	}
+	return *found, true, nil
+}
+
+// defaultsOf is the section from which a proxy takes what it does not set itself, or -1; a ring
+// takes nothing from any. It returns an error where a condition decides which section that is.
+func (s settings) defaultsOf(proxy int) (int, error) {
+	if s.sections[proxy].kind == "ring" {
+		return -1, nil
+	}
+	from, next := s.sections[proxy].from, -1
+	for n, x := range s.sections[:proxy] {
+		if x.kind == "defaults" && (from == "" && s.sections[proxy].kind != "defaults" || from != "" && x.name == from) {
+			next = n
+		}
+	}
+	if next >= 0 && s.sections[next].counts != conf.Yes {
+		return -1, fmt.Errorf("line %d begins %s in a condition (.if) whose outcome depends on the environment or the build of HAProxy", s.sections[next].number, s.sections[next].key())
+	}
+	return next, nil
+}
+
+// backlog is the longest queue of connections that it asks the kernel for, and
+// where (src/listener.c, listener_backlog): a frontend's backlog or maxconn, or else
+// that of the process, which may not be known (-1); 0 where it listens nowhere.
+func (s settings) backlog(process float64) (longest float64, at string, err error) {
+	for n, x := range s.sections {
+		if x.kind != "frontend" && x.kind != "listen" || s.has(n, "bind") == conf.No {
+			continue
+		}
+		length, where := process, "maxconn of the process"
+		for _, name := range []string{"backlog", "maxconn"} {
+			o, ok, err := s.effective(n, name)
+			if err != nil {
+				return 0, "", err
+			}
+			if v, err := readAtol(o.value()); ok && err == nil && v != 0.0 {
+				length, where = v.(float64), o.Place.String()
+				break
+			}
+		}
+		if length < 0 {
+			return length, where, nil
+		}
+		if length > longest {
+			longest, at = length, where
+		}
+	}
+	return longest, at, nil
+}
+
+// beyond are the frontends that allow more connections than the whole process.
+func (s settings) beyond(limit float64) ([]string, error) {
+	out := []string{}
+	for n, x := range s.sections {
+		if x.kind != "frontend" && x.kind != "listen" {
+			continue
+		}
+		o, ok, err := s.effective(n, "maxconn")
+		if err != nil {
+			return nil, err
+		}
+		if v, err := readAtol(o.value()); ok && err == nil && v.(float64) > limit {
+			out = append(out, fmt.Sprintf("%s: %s", x.key(), o.value()))
+		}
+	}
+	return out, nil
+}
+
+// ports are those that clients come to, of all frontends in the order of the files.
+func (s settings) ports() []string {
+	out := []string{}
+	for _, o := range s.options {
+		if o.option != "bind" {
+			continue
+		}
+		for _, address := range strings.Split(o.words[1], ",") {
+			port := address[strings.LastIndexByte(address, ':')+1:]
+			if _, err := strconv.ParseUint(port, 10, 16); err == nil && !slices.Contains(out, port) {
+				out = append(out, port)
+			}
+		}
+	}
+	return out
+}
+
+// passes says how connections to a port that are passed on as they are (mode tcp)
+// are shared out to servers: "source", "roundrobin"; "" where none are.
+func (s settings) passes(port string) (balance, at string, err error) {
+	text := func(n int, name, def string) (string, string) {
+		o, ok, fault := s.effective(n, name)
+		if fault != nil {
+			err = fault
+		}
+		if !ok || len(o.words) < 2 {
+			return def, s.sections[n].key()
+		}
+		return o.words[1], o.Place.String()
+	}
+	for _, o := range s.options {
+		if o.option != "bind" || !slices.ContainsFunc(strings.Split(o.words[1], ","), func(a string) bool { return strings.HasSuffix(a, ":"+port) }) {
+			continue
+		}
+		if mode, _ := text(o.section, "mode", "tcp"); mode != "tcp" {
+			continue
+		}
+		if s.sections[o.section].kind == "frontend" {
+			to, _ := text(o.section, "default_backend", "")
+			n := slices.IndexFunc(s.sections, func(x section) bool { return x.kind == "backend" && x.name == to })
+			if n < 0 {
+				continue
+			}
+			balance, at = text(n, "balance", "roundrobin")
+			return balance, at, err
+		}
+		balance, at = text(o.section, "balance", "roundrobin")
+		return balance, at, err
+	}
+	return "", "", err
+}
+
+// socket is where a running server can be asked; "" for nowhere.
+func (s settings) socket() (network, address, at string) {
+	for _, o := range s.options {
+		if o.Key != "global/stats" || len(o.words) < 3 || o.words[1] != "socket" || o.variable {
+			continue
+		}
+		if network, address := reach(o.words[2]); network != "" {
+			return network, address, o.Place.String()
+		}
+	}
+	return "", "", ""
+}
+
+// serves is where clients come in that can be reached from here; "" for nowhere.
+func (s settings) serves() (network, address string) {
+	for _, o := range s.options {
+		if kind := s.sections[o.section].kind; o.option != "bind" || kind != "frontend" && kind != "listen" || o.variable || o.maybe || s.sections[o.section].counts != conf.Yes {
+			continue
+		}
+		if network, address := reach(strings.Split(o.words[1], ",")[0]); network != "" {
+			return network, address
+		}
+	}
+	return "", ""
+}
+
+func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
+	s, err := readSettings(h, main)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	o, ok, err := s.get(key)
+	return o.Place, ok, err
+}
+
+// version is that of the package.
+func version(h *host.Host) (string, string) { return product.Version(h, "haproxy") }

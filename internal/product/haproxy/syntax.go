@@ -1,0 +1,301 @@
+package haproxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// syntax is that of haproxy.cfg (scan). A key is an option behind its section:
+// "global/maxconn", "defaults/timeout client", "frontend web/maxconn". Tuning
+// options of the global section and of the only defaults section need none, and
+// "timeout-client" is a timeout too.
+type syntax struct{}
+
+// Key implements conf.Syntax.
+func (syntax) Key(name string) (string, error) {
+	if err := conf.OneLine(name); err != nil || name == "" || strings.ContainsAny(name, "#\"'\\") || strings.Trim(name, blank+"/") != name {
+		return "", fmt.Errorf("%q is not the name of an option", name)
+	}
+	context, option := split(name)
+	if which, ok := strings.CutPrefix(option, "timeout-"); ok {
+		option = "timeout " + which
+	}
+	option = strings.Join(strings.Fields(option), " ")
+	context = strings.Join(strings.Fields(context), " ")
+	if p, ok := contexts[option]; ok && context == "" {
+		context = p
+	}
+	if context == "" {
+		return "", fmt.Errorf("%q is no tuning option: SECTION/OPTION is meant, \"frontend web/maxconn\"", name)
+	}
+	return context + "/" + option, nil
+}
+
+// split takes a key apart into its section and the option.
+func split(key string) (section, option string) {
+	if i := strings.LastIndexByte(key, '/'); i >= 0 {
+		return key[:i], key[i+1:]
+	}
+	return "", key
+}
+
+// line is one statement.
+type line struct {
+	number   int // from 1
+	words    []string
+	option   string // the first word, with the next one of a timeout
+	args     string // what is behind it, as it stands there
+	from, to int    // the bytes of args
+	column   int    // where they begin in their line, from 1
+	end      int    // of the whole line, with its newline
+	// variable says that something of it is from the environment.
+	variable bool
+}
+
+const blank = " \t\r"
+
+// A file tree of a copy may hold anything.
+const (
+	maxFiles = 1000
+	maxLines = 200000
+)
+
+// scan takes a file apart as HAProxy does (Configuration Manual, "Quoting and
+// escaping"): one statement a line, words between blanks, a "#" that is not quoted
+// begins a comment. Errors begin with the line.
+func scan(text string) ([]line, error) {
+	var out []line
+	at := 0
+	for n, raw := range strings.SplitAfter(text, "\n") {
+		if n >= maxLines {
+			return nil, fmt.Errorf("%d: more than %d lines", n, maxLines)
+		}
+		l := line{number: n + 1, end: at + len(raw)}
+		body := strings.TrimSuffix(raw, "\n")
+		key := 1
+		for i := 0; ; {
+			i += len(body[i:]) - len(strings.TrimLeft(body[i:], blank))
+			if i == len(body) || body[i] == '#' {
+				break
+			}
+			w, next, variable, ok := word(body, i)
+			if !ok {
+				return nil, fmt.Errorf("%d: a quote is not closed, or nothing is behind a backslash", n+1)
+			}
+			l.words = append(l.words, w)
+			l.variable = l.variable || variable
+			if len(l.words) == 1 && w == "timeout" {
+				key = 2
+			}
+			switch {
+			case len(l.words) == key+1:
+				l.from, l.to, l.column = at+i, at+next, i+1
+			case len(l.words) > key:
+				l.to = at + next
+			}
+			i = next
+		}
+		at += len(raw)
+		if len(l.words) == 0 {
+			continue
+		}
+		l.option = strings.Join(l.words[:min(key, len(l.words))], " ")
+		if l.to > 0 {
+			l.args = text[l.from:l.to]
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// word reads the one that begins at i.
+func word(body string, i int) (w string, next int, variable, ok bool) {
+	var b strings.Builder
+	quote := byte(0)
+	for ; i < len(body); i++ {
+		c := body[i]
+		switch {
+		case quote == '\'' && c != '\'':
+			b.WriteByte(c)
+		case c == '\\':
+			if i++; i == len(body) {
+				return "", i, false, false
+			}
+			if at := strings.IndexByte("nrt", body[i]); at >= 0 {
+				b.WriteByte("\n\r\t"[at])
+			} else {
+				b.WriteByte(body[i])
+			}
+		case c == quote:
+			quote = 0
+		case quote == '"':
+			variable = variable || c == '$'
+			b.WriteByte(c)
+		case c == '"' || c == '\'':
+			quote = c
+		case strings.IndexByte(blank, c) >= 0 || c == '#':
+			return b.String(), i, variable, true
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), i, variable, quote == 0
+}
+
+// keywords begin a section.
+var keywords = []string{
+	"global", "defaults", "frontend", "backend", "listen", "userlist", "peers", "resolvers", "mailers", "program", "ring", "log-forward",
+	"http-errors", "cache", "fcgi-app", "crt-store", "traces", "log-profile", "acme",
+}
+
+// section is one, as keys have it, and what "from" says where that is given.
+type section struct {
+	kind, name, from string
+	// nth is which it is of the defaults without a name, from 1.
+	nth int
+	// counts reports whether it applies: perhaps under a condition that only HAProxy can decide.
+	counts conf.Truth
+	line
+}
+
+func (s section) key() string {
+	switch {
+	case s.name != "":
+		return s.kind + " " + s.name
+	case s.nth > 1:
+		return fmt.Sprintf("%s:%d", s.kind, s.nth)
+	}
+	return s.kind
+}
+
+// walk calls each for every section as it begins, with a nil option, and for every option in
+// its section, with whether it counts. What stands in a condition that is not fulfilled is
+// skipped; version is HAProxy's, "" where it is not known.
+func walk(all []line, version string, each func(s section, option *line, counts conf.Truth) error) error {
+	var now section
+	nth := 0
+	var open blocks
+	for _, l := range all {
+		first := l.words[0]
+		if strings.HasPrefix(first, ".") {
+			if !open.enter(l, version) {
+				return fmt.Errorf("%d: %s without .if", l.number, first)
+			}
+			continue
+		}
+		counts := open.counts()
+		switch {
+		case counts == conf.No:
+		case slices.Contains(keywords, first):
+			now = section{kind: first, counts: counts, line: l}
+			if len(l.words) > 1 && l.words[1] != "from" {
+				now.name = l.words[1]
+			}
+			if n := slices.Index(l.words, "from"); n > 0 && n+1 < len(l.words) {
+				now.from = l.words[n+1]
+			}
+			if first == "defaults" && now.name == "" {
+				nth++
+				now.nth = nth
+			}
+			if err := each(now, nil, counts); err != nil {
+				return err
+			}
+		case now.kind == "":
+			return fmt.Errorf("%d: %.40q is in no section", l.number, first)
+		default:
+			if err := each(now, &l, counts); err != nil {
+				return err
+			}
+		}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("%d: .if without .endif", all[len(all)-1].number)
+	}
+	return nil
+}
+
+// Assignments implements conf.Syntax. A condition that may be fulfilled counts as
+// fulfilled: what is in force is the reader's business.
+func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
+	all, err := scan(text)
+	if err != nil {
+		return nil, err
+	}
+	var out []conf.Assignment
+	err = walk(all, "", func(s section, option *line, _ conf.Truth) error {
+		if option != nil && option.args != "" {
+			out = append(out, assignment(s, *option))
+		}
+		return nil
+	})
+	return out, err
+}
+
+func assignment(s section, l line) conf.Assignment {
+	return conf.Assignment{Key: s.key() + "/" + l.option, Literal: l.args, Line: l.number, From: l.from, To: l.to}
+}
+
+// Literal implements conf.Syntax. What would need quotes is no value of a tuning
+// option.
+func (syntax) Literal(value string) (string, error) {
+	if err := conf.OneLine(value); err != nil {
+		return "", err
+	}
+	if value == "" || strings.TrimSpace(value) != value || strings.ContainsAny(value, "#\"'\\$") {
+		return "", fmt.Errorf("%q: %w: it would need quotes", value, conf.ErrValue)
+	}
+	return value, nil
+}
+
+// Unquote implements conf.Syntax: the words with a blank between them.
+func (syntax) Unquote(literal string) string {
+	all, err := scan("x " + literal)
+	if err != nil || len(all) != 1 {
+		return literal
+	}
+	return strings.Join(all[0].words[1:], " ")
+}
+
+// Line implements conf.Syntax.
+func (syntax) Line(key, literal string) string {
+	_, option := split(key)
+	return "\t" + option + " " + literal
+}
+
+// Place implements conf.Placer: behind the line that begins the section.
+func (syntax) Place(text, key string) (int, error) {
+	context, option := split(key)
+	kind := contexts[option]
+	if kind == "" || context != kind && !strings.HasPrefix(context, kind+" ") {
+		return 0, fmt.Errorf("no line sets %s, and fettle adds lines to the global section and to defaults: add it by hand", key)
+	}
+	all, err := scan(text)
+	if err != nil {
+		return 0, err
+	}
+	at := -1
+	err = walk(all, "", func(s section, option *line, counts conf.Truth) error {
+		switch {
+		case option != nil || s.kind != kind:
+		case context == "defaults" && s.key() != context:
+			return fmt.Errorf("line %d: there is a section %s: say which of the defaults is meant", s.number, s.key())
+		case s.key() != context || at >= 0:
+		case counts != conf.Yes:
+			return fmt.Errorf("line %d begins the section %s in a condition: add %s by hand", s.number, context, key)
+		default:
+			at = s.end
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if at < 0 || !strings.HasSuffix(text[:at], "\n") {
+		return 0, fmt.Errorf("the main file has no section %s with a line of its own: add %s by hand", context, key)
+	}
+	return at, nil
+}

@@ -1,0 +1,140 @@
+package httpd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// clientHeaders are those by which a back end is told who a client is (Puppet Server's
+// external SSL termination).
+var clientHeaders = []string{"X-Client-Verify", "X-Client-DN", "X-Client-Cert"}
+
+// effective are the lines of a directive in a section or in those around it, the
+// innermost section that has one first.
+func (s settings) effective(scope, directive string) []int {
+	for {
+		var found []int
+		for n, p := range s.all {
+			if p.Key == scope+directive {
+				found = append(found, n)
+			}
+		}
+		if len(found) > 0 || scope == "" {
+			return found
+		}
+		scope = around(scope)
+	}
+}
+
+// sections are those that may stand in a virtual host or in each other.
+var sections = append([]string{"/location ", "/locationmatch ", "/proxy ", "/directory "}, perRequest...)
+
+// perRequest are the sections whose condition each request answers.
+var perRequest = []string{"/if ", "/elseif ", "/else "}
+
+// around is the scope outside of a virtual host, or what is around a section in it.
+func around(scope string) string {
+	last := -1
+	for _, section := range sections {
+		last = max(last, strings.LastIndex(scope, section))
+	}
+	return scope[:last+1]
+}
+
+// certificateDirectives are those that certificateFaults looks at.
+var certificateDirectives = []string{"sslverifyclient", "requestheader", "cacheenable", "cacheignorequerystring", "cachequickhandler", "require"}
+
+// certificatesDecided returns as an error what certificateFaults depends on, where any client
+// is asked for a certificate.
+func (s settings) certificatesDecided() error {
+	var doubt error
+	verifies := false
+	for n, p := range s.all {
+		at := strings.LastIndexByte(p.Key, '/')
+		scope, directive := p.Key[:at+1], p.Key[at+1:]
+		if !slices.Contains(certificateDirectives, directive) {
+			continue
+		}
+		verifies = verifies || directive == "sslverifyclient" && !strings.EqualFold(s.values[n], "none")
+		inIf := slices.ContainsFunc(perRequest, func(section string) bool { return strings.Contains("/"+scope, section) })
+		switch {
+		case doubt != nil:
+		case s.unsure[n] != "":
+			doubt = errors.New(s.unsure[n])
+		case inIf && directive != "require":
+			doubt = fmt.Errorf("%s: it stands in <If>, whose condition each request answers", p)
+		}
+	}
+	if !verifies {
+		return nil
+	}
+	return doubt
+}
+
+// certificateFaults are what is wrong with virtual hosts that ask clients for a
+// certificate and keep answers, or tell a back end who the client is: an answer that
+// somebody without a certificate gets, or who asked for another thing, and a header that
+// the client may forge. It returns an error where they are not known: a request decides
+// (<If>), or a condition whose outcome is not known.
+func (s settings) certificateFaults() ([]string, error) {
+	faults := []string{}
+	if err := s.certificatesDecided(); err != nil {
+		return nil, err
+	}
+	last := func(scope, directive, unless string) string {
+		if n := s.effective(scope, directive); len(n) > 0 {
+			return strings.ToLower(s.values[n[len(n)-1]])
+		}
+		return unless
+	}
+	fault := func(p conf.Place, format string, args ...any) {
+		faults = append(faults, p.String()+": "+fmt.Sprintf(format, args...))
+	}
+	for n, p := range s.all {
+		scope, directive := p.Key[:strings.LastIndexByte(p.Key, '/')+1], p.Key[strings.LastIndexByte(p.Key, '/')+1:]
+		verify := last(scope, "sslverifyclient", "none")
+		if verify == "none" {
+			continue
+		}
+		switch directive {
+		case "sslverifyclient":
+			// mod_headers takes all lines of a virtual host and of its sections together.
+			set := func(name string) bool {
+				for n, q := range s.all {
+					w := words(s.values[n])
+					if q.Key == scope+"requestheader" && len(w) > 1 && (w[0] == "set" || w[0] == "unset") && strings.EqualFold(w[1], name) {
+						return true
+					}
+				}
+				return false
+			}
+			if !slices.ContainsFunc(clientHeaders, set) {
+				continue
+			}
+			for _, name := range clientHeaders {
+				if !set(name) {
+					fault(p, "%s of the client is passed on as it is", name)
+				}
+			}
+		case "cacheenable":
+			if last(scope, "cacheignorequerystring", "off") == "on" {
+				fault(p, "the cache ignores the query string")
+			}
+			if last(scope, "cachequickhandler", "on") == "on" {
+				fault(p, "what is kept is given without a look at who asks (CacheQuickHandler)")
+			}
+			asked := slices.ContainsFunc(s.effective(scope, "require"), func(n int) bool {
+				v := strings.ToLower(s.values[n])
+				return strings.Contains(v, "ssl_client_verify") || strings.Contains(v, "ssl-verify-client")
+			})
+			if verify != "require" && !asked {
+				fault(p, "what is kept is given to clients without a certificate (%s)", s.values[n])
+			}
+		}
+	}
+	return faults, nil
+}

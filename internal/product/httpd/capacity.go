@@ -1,0 +1,127 @@
+package httpd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+)
+
+// limits are the numbers of a multi-processing module.
+type limits struct {
+	serverLimit, threadLimit, threads, start int
+	// asked is MaxRequestWorkers as it is asked for, serves what it becomes.
+	asked, serves int
+}
+
+// defaultsOf are those of a module. MaxRequestWorkers of event and worker is 400 whatever
+// ThreadsPerChild and ServerLimit say (server/mpm/*: DEFAULT_*, NAME_pre_config).
+func defaultsOf(mpm string) limits {
+	if mpm == "prefork" {
+		return limits{serverLimit: 256, threadLimit: 1, threads: 1, start: 5, asked: 256}
+	}
+	return limits{serverLimit: 16, threadLimit: 64, threads: 25, start: 3, asked: 400}
+}
+
+// checked is what a module makes of the numbers when it starts (NAME_check_config of httpd
+// 2.4.71; each case has a message there, AH00174 to AH00183, AH00305 to AH00323, AH00497
+// to AH00520).
+func (l limits) checked(mpm string) limits {
+	mostServers, mostThreads := 20000, 100000 // MAX_SERVER_LIMIT, MAX_THREAD_LIMIT; worker has 20000 of both
+	switch mpm {
+	case "prefork":
+		mostServers, mostThreads = 200000, 1
+	case "worker":
+		mostThreads = 20000
+	}
+	within := func(n, most int) int { return max(1, min(n, most)) }
+	l.serverLimit, l.threadLimit = within(l.serverLimit, mostServers), within(l.threadLimit, mostThreads)
+	l.threads = within(l.threads, l.threadLimit)
+	l.start = max(1, l.start)
+	l.serves = max(l.asked, l.threads)
+	l.serves = min(l.serves/l.threads, l.serverLimit) * l.threads
+	return l
+}
+
+// limits are those of the files, and the places of those that have one. unknown is why they
+// are not known.
+func (i *installed) limits() (l limits, at map[string]string, unknown fact.Answer) {
+	l, at = defaultsOf(i.files.mpm), map[string]string{}
+	for _, of := range []struct {
+		key string
+		to  *int
+	}{
+		{"serverlimit", &l.serverLimit}, {"threadlimit", &l.threadLimit}, {"threadsperchild", &l.threads},
+		{"startservers", &l.start}, {"maxrequestworkers", &l.asked},
+	} {
+		t, ok := i.files.value(of.key)
+		if !ok || i.files.mpm == "prefork" && (of.key == "threadsperchild" || of.key == "threadlimit") {
+			continue
+		}
+		n, isNumber := leading(t.value)
+		switch {
+		case t.unknown != "":
+			return l, at, fact.Answer{Unknown: t.unknown, At: t.at.String()}
+		case !isNumber:
+			return l, at, fact.Answer{Unknown: fmt.Sprintf("%s: %q is not a number", name(of.key), t.value), At: t.at.String()}
+		}
+		*of.to, at[of.key] = n, t.at.String()
+	}
+	return l.checked(i.files.mpm), at, fact.Answer{}
+}
+
+// capacity answers one of the inputs that limits have.
+func (i *installed) capacity(input string) fact.Answer {
+	l, at, unknown := i.limits()
+	if unknown.Unknown != "" {
+		return unknown
+	}
+	of := map[string]struct {
+		value int
+		keys  []string
+	}{
+		"server_limit": {l.serverLimit, []string{"serverlimit"}}, "start_servers": {l.start, []string{"startservers"}},
+		"threads_per_child":   {l.threads, []string{"threadsperchild", "threadlimit"}},
+		"max_request_workers": {l.asked, []string{"maxrequestworkers"}},
+		"requests_limit":      {l.serves, []string{"maxrequestworkers", "threadsperchild", "threadlimit", "serverlimit"}},
+	}[input]
+	var places []string
+	for _, key := range of.keys {
+		if p := at[key]; p != "" {
+			places = append(places, p)
+		}
+	}
+	if len(places) == 0 {
+		places = []string{"the default of the " + i.files.mpm + " module"}
+	}
+	return fact.Answer{Value: float64(of.value), At: places[0]}
+}
+
+// number is the value of a directive in the files.
+func (i *installed) number(t told, key string) fact.Answer {
+	if t.unknown != "" {
+		return fact.Answer{Unknown: t.unknown, At: t.at.String()}
+	}
+	p := parameter(key)
+	n, err := p.Read(t.value)
+	if err != nil {
+		return fact.Answer{Unknown: p.Name + ": " + err.Error(), At: t.at.String()}
+	}
+	return fact.Answer{Value: n, At: t.at.String()}
+}
+
+// leading is the whole number that a text begins with, as atoi reads it, which httpd uses
+// for these directives. A variable that was not resolved is rejected.
+func leading(text string) (int, bool) {
+	digits := strings.TrimLeft(text, "+-")
+	end := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
+	if end < 0 {
+		end = len(digits)
+	}
+	if end == 0 || len(text)-len(digits) > 1 {
+		return 0, !strings.Contains(text, "$")
+	}
+	n, err := strconv.ParseInt(text[:len(text)-len(digits)]+digits[:end], 10, 32)
+	return int(n), err == nil
+}

@@ -1,0 +1,151 @@
+package httpd
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/systemd"
+)
+
+// holds reports whether a conditional section is read, and where that is not known, what it
+// depends on (each compared with httpd 2.4.71).
+func (r *reader) holds(kind, args string) (is conf.Truth, unknown string) {
+	name, not := condition(args)
+	found := false
+	switch kind {
+	case "ifversion":
+		return ifVersion(args, r.version)
+	case "ifdefine":
+		_, found = r.defines[name]
+	case "ifmodule":
+		_, found = r.modules[name]
+	case "iffile":
+		_, err := r.host.Files.Stat(r.path(name))
+		found = err == nil
+	default:
+		return conf.Perhaps, "it depends on the directives that this httpd and its modules have"
+	}
+	if found != not {
+		return conf.Yes, ""
+	}
+	return conf.No, ""
+}
+
+// condition is the name that a section asks for: its first word, behind a "!" for not,
+// which does not count within quotes.
+func condition(args string) (name string, not bool) {
+	args, not = strings.CutPrefix(strings.TrimLeft(args, blank+"\n"), "!")
+	if w := words(args); len(w) > 0 {
+		name = w[0]
+	}
+	return name, not
+}
+
+// ifVersion is the condition of <IfVersion [OPERATOR] VERSION> (mod_version): what VERSION
+// does not say is 0, so that "= 2.4" holds for 2.4.0 alone; /.../ is a regular expression
+// for = and ==, and what follows ~ is one without slashes. One that httpd would refuse is
+// perhaps.
+func ifVersion(args, version string) (is conf.Truth, unknown string) {
+	w := words(args)
+	if len(w) == 0 || len(w) > 2 {
+		return conf.Perhaps, fmt.Sprintf("%q is not a condition of IfVersion", args)
+	}
+	operator, against := "=", w[len(w)-1]
+	if len(w) == 2 {
+		operator = w[0]
+	}
+	running, ok := release(version)
+	if !ok {
+		return conf.Perhaps, "no list of packages says which version of httpd this is"
+	}
+	operator, not := strings.CutPrefix(operator, "!")
+	pattern := ""
+	if len(against) > 1 && against[0] == '/' && against[len(against)-1] == '/' && (operator == "=" || operator == "==") {
+		pattern = against[1 : len(against)-1]
+	} else if operator == "~" {
+		pattern = against
+	}
+	var holds bool
+	if pattern != "" {
+		re, err := regexp.Compile(pattern)
+		if err != nil {
+			return conf.Perhaps, fmt.Sprintf("%q cannot be compared with the version", against)
+		}
+		holds = re.MatchString(version)
+	} else {
+		asked, ok := release(against)
+		order := 0
+		for i := range running {
+			order = cmp.Or(order, cmp.Compare(running[i], asked[i]))
+		}
+		compare, known := map[string]bool{"=": order == 0, "==": order == 0, ">": order > 0, ">=": order >= 0, "<": order < 0, "<=": order <= 0}[operator]
+		if !ok || !known {
+			return conf.Perhaps, fmt.Sprintf("%q is not a condition of IfVersion", args)
+		}
+		holds = compare
+	}
+	if holds != not {
+		return conf.Yes, ""
+	}
+	return conf.No, ""
+}
+
+// release takes major[.minor[.patch]] apart.
+func release(version string) (out [3]int, ok bool) {
+	parts := strings.Split(version, ".")
+	if len(parts) > 3 {
+		return out, false
+	}
+	for i, p := range parts {
+		n, err := strconv.ParseUint(p, 10, 31)
+		if err != nil {
+			return out, false
+		}
+		out[i] = int(n)
+	}
+	return out, true
+}
+
+// defined are the names that a command line defines: -D NAME and -DNAME.
+func defined(argv []string) []string {
+	var out []string
+	for i, a := range argv {
+		if a == "-D" && i+1 < len(argv) {
+			out = append(out, argv[i+1])
+		} else if d, ok := strings.CutPrefix(a, "-D"); ok && d != "" {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// commandDefines are the names that the command line of an instance defines: that of its
+// unit, or else of the process that runs, or else of Red Hat's sysconfig file.
+// Debian's apachectl adds APACHE_ARGUMENTS of envvars, or of the unit's environment.
+func commandDefines(h *host.Host, in instance, env map[string]string) []string {
+	var out []string
+	if in.envvars != "" {
+		out = defined(strings.Fields(env["APACHE_ARGUMENTS"]))
+	}
+	if u, err := systemd.New(h).Load(in.unit); in.unit != "" && err == nil {
+		if argv, _ := u.Command(); len(argv) > 0 {
+			return append(out, defined(argv)...)
+		}
+	}
+	if len(in.argv) > 0 {
+		return defined(in.argv)
+	}
+	return append(out, in.defines...)
+}
+
+// versionNumber is the version without the distribution's suffix.
+func versionNumber(h *host.Host) string {
+	v, _ := version(h)
+	return product.Upstream(v)
+}

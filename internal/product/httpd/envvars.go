@@ -1,0 +1,207 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/systemd"
+	"fettle.dev/fettle/internal/text"
+)
+
+// ulimitVariable holds the command with which Debian's apache2ctl sets the limit of
+// open files before it starts httpd, whatever the unit says; "ulimit -n 8192" where
+// envvars does not set it (apache2ctl, ULIMIT_MAX_FILES).
+const ulimitVariable = "APACHE_ULIMIT_MAX_FILES"
+
+// envvarsFile is the script of an instance that apache2ctl reads; "" for none.
+func envvarsFile(h *host.Host, main string) string {
+	in := instanceOf(h, main)
+	if _, err := h.Files.Stat(in.envvars); in.envvars == "" || err != nil {
+		return ""
+	}
+	return in.envvars
+}
+
+// fileOf is the main file for a directive, and envvars for its variable.
+func fileOf(h *host.Host, main, key string) string {
+	if file := envvarsFile(h, main); file != "" && strings.EqualFold(key, ulimitVariable) {
+		return file
+	}
+	return main
+}
+
+// isEnvvars tells the script from files of directives.
+func isEnvvars(file string) bool { return path.Base(file) == "envvars" }
+
+func syntaxOf(_ *host.Host, file string) conf.Syntax {
+	if isEnvvars(file) {
+		return envvars{}
+	}
+	return syntax{}
+}
+
+// mainOf is the main file of the instance that a file sets something of.
+func mainOf(h *host.Host, file string) string {
+	all, _ := instances(h)
+	for _, in := range all {
+		if real, err := h.Files.Resolve(in.envvars); in.envvars != "" && err == nil && real == file {
+			if main, err := h.Files.Resolve(in.Main); err == nil {
+				return main
+			}
+			return in.Main
+		}
+	}
+	return file
+}
+
+// envvars is the syntax of the one variable in that script. It is a shell's: only a
+// line that begins with the assignment can be understood without one.
+type envvars struct{}
+
+// Key implements conf.Syntax.
+func (envvars) Key(name string) (string, error) {
+	if !strings.EqualFold(name, ulimitVariable) {
+		return "", fmt.Errorf("%q: of envvars only %s can be set", name, ulimitVariable)
+	}
+	return ulimitVariable, nil
+}
+
+var assigned = text.LazyRegexp(`^(?:export[ \t]+)?` + ulimitVariable + `=("[^"'\\$` + "`" + `]*"|'[^'\\]*'|[A-Za-z0-9_./-]*)[ \t]*(?:#.*)?$`)
+
+// Assignments implements conf.Syntax.
+func (envvars) Assignments(text string) ([]conf.Assignment, error) {
+	var out []conf.Assignment
+	at, number := 0, 0
+	for raw := range strings.Lines(text) {
+		number++
+		line := strings.TrimRight(raw, "\n")
+		begin := at
+		at += len(raw)
+		if before, _, set := strings.Cut(line, ulimitVariable); !set || strings.Contains(before, "#") {
+			continue
+		}
+		m := assigned().FindStringSubmatchIndex(line)
+		if m == nil {
+			return nil, fmt.Errorf("%d: only a shell understands how %s is set here: change it by hand", number, ulimitVariable)
+		}
+		out = append(out, conf.Assignment{Key: ulimitVariable, Literal: line[m[2]:m[3]], Line: number, From: begin + m[2], To: begin + m[3]})
+	}
+	return out, nil
+}
+
+// Literal implements conf.Syntax.
+func (envvars) Literal(value string) (string, error) {
+	if err := conf.OneLine(value); err != nil {
+		return "", err
+	}
+	if m := assigned().FindStringSubmatch(ulimitVariable + "=" + value); m != nil && m[1] == value {
+		return value, nil
+	}
+	if strings.ContainsAny(value, `'"\`) || strings.Join(strings.Fields(value), " ") != value {
+		return "", fmt.Errorf("%q: %w: a quote, a backslash, or more blanks than one in it", value, conf.ErrValue)
+	}
+	return "'" + value + "'", nil
+}
+
+// Unquote implements conf.Syntax.
+func (envvars) Unquote(literal string) string {
+	if n := len(literal); n >= 2 && (literal[0] == '"' || literal[0] == '\'') && literal[n-1] == literal[0] {
+		return literal[1 : n-1]
+	}
+	return literal
+}
+
+// Line implements conf.Syntax.
+func (envvars) Line(key, literal string) string { return key + "=" + literal }
+
+// winner is the line of the script that counts: the last one.
+func (e envvars) winner(h *host.Host, file, key string) (conf.Place, bool, error) {
+	text, err := h.Files.ReadFile(file)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	all, err := e.Assignments(string(text))
+	if err != nil {
+		return conf.Place{}, false, fmt.Errorf("%s:%w", file, err)
+	}
+	for _, a := range slices.Backward(all) {
+		if a.Key == key {
+			return conf.Place{File: file, Assignment: a}, true, nil
+		}
+	}
+	return conf.Place{}, false, nil
+}
+
+var ulimitCall = text.LazyRegexp(`^ulimit -n ([1-9][0-9]{0,9})$`)
+
+// ulimitFiles is how many files a value of the variable allows.
+func ulimitFiles(value string) (files int64, ok bool) {
+	if m := ulimitCall().FindStringSubmatch(value); m != nil {
+		files, err := strconv.ParseInt(m[1], 10, 64)
+		return files, err == nil
+	}
+	return 0, false
+}
+
+// checkUlimit refuses every other command: apache2ctl runs what the variable holds,
+// as root.
+func checkUlimit(value string) error {
+	if _, ok := ulimitFiles(value); !ok {
+		return fmt.Errorf("%w: %q: want ulimit -n NUMBER", setting.ErrNoPlace, value)
+	}
+	return nil
+}
+
+// ulimitEffect says whether the running server has the limit that its script sets.
+func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plugin.Verdict, string) {
+	want, ok := ulimitFiles(envvars{}.Unquote(literal))
+	if !ok {
+		return plugin.Unknown, fmt.Sprintf("what %s=%s allows is not known", ulimitVariable, literal)
+	}
+	g, err := processes(ctx, h, mainOf(h, file))
+	switch {
+	case errors.Is(err, product.ErrStopped):
+		return plugin.OK, "in force from the server's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	case g.Main.OpenFiles == want:
+		return plugin.OK, ""
+	}
+	changed := product.Changed(ctx, h, file, []string{file})
+	if product.Since(changed, g.Main, nil) == product.Yes {
+		return plugin.Overridden, fmt.Sprintf("httpd was started after %s was written, and may open %d files: it was not apache2ctl that started it, or the kernel gives no more (fs.nr_open)", file, g.Main.OpenFiles)
+	}
+	return plugin.NeedsRestart, fmt.Sprintf("the server may open %d files until it is restarted", g.Main.OpenFiles)
+}
+
+// limitScript is the script from which the limit of open files comes, because
+// Debian's apache2ctl starts httpd; absent where the unit's own counts.
+func (i *installed) limitScript() fact.Answer {
+	file := envvarsFile(i.host, i.Main)
+	if file == "" || i.runErr == nil && i.run.Main.Unit != "" && !i.startedByScript() {
+		return fact.Answer{}
+	}
+	return fact.Answer{Value: file, At: file}
+}
+
+// startedByScript says whether the unit of the running server calls apache2ctl. A
+// unit that cannot be read is taken for the distribution's.
+func (i *installed) startedByScript() bool {
+	u, err := systemd.New(i.host).Load(i.run.Main.Unit)
+	if err != nil {
+		return true
+	}
+	argv, _ := u.Command()
+	return len(argv) == 0 || slices.Contains([]string{"apache2ctl", "apachectl"}, path.Base(argv[0]))
+}

@@ -1,0 +1,143 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/text"
+)
+
+// errNoInfo is that no file has the running server say its configuration.
+var errNoInfo = errors.New("no Location has the handler server-info")
+
+// infoMost is the longest answer of server-info that is read, in bytes.
+const infoMost = 16 << 20
+
+// askInfo asks the running server for the directives that it has read (mod_info,
+// server-info?config), where a Location of its files serves that: over loopback, without
+// TLS and without credentials.
+func (i *installed) askInfo(ctx context.Context) (settings, error) {
+	if i.runErr != nil || i.fileErr != nil {
+		return settings{}, errNoInfo
+	}
+	at := i.files.infoPath()
+	var sockets []string
+	for _, l := range i.files.listen {
+		name, port, err := net.SplitHostPort(address(l))
+		if ip, bad := netip.ParseAddr(name); err == nil && bad == nil && ip.IsLoopback() && len(sockets) < 4 {
+			sockets = append(sockets, net.JoinHostPort(name, port))
+		}
+	}
+	if at == "" || len(sockets) == 0 {
+		return settings{}, errNoInfo
+	}
+	page, err := host.AskFor(ctx, i.host, "httpd "+i.Main+": "+at, func(ctx context.Context, _ *host.Host) (page string, err error) {
+		for _, socket := range sockets {
+			if page, err = get(ctx, "http://"+socket+at); err == nil {
+				return page, nil
+			}
+		}
+		return "", err
+	})
+	if err != nil {
+		return settings{}, err
+	}
+	s := i.files
+	return s, s.replace(infoText(page))
+}
+
+// infoPath is where the server says its configuration; "" for nowhere.
+func (s settings) infoPath() string {
+	for n, p := range s.all {
+		scope, ok := strings.CutSuffix(p.Key, "/sethandler")
+		if at := strings.LastIndex(scope, "location /"); ok && s.values[n] == "server-info" && at >= 0 {
+			return scope[at+len("location "):] + "?config"
+		}
+	}
+	return ""
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	req.Host = "localhost"
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, infoMost))
+	return string(text), err
+}
+
+var (
+	infoLine = text.LazyRegexp(`<dd><tt>(.*?)</tt></dd>`)
+	infoTags = strings.NewReplacer("<i>", "", "</i>", "", "<strong>", "", "</strong>", "")
+)
+
+// infoText is a page of server-info?config as DUMP_CONFIG prints the same.
+func infoText(page string) string {
+	var out strings.Builder
+	for _, m := range infoLine().FindAllStringSubmatch(page, -1) {
+		text := strings.ReplaceAll(html.UnescapeString(infoTags.Replace(m[1])), "\u00a0", " ")
+		if strings.HasPrefix(text, "In file: ") {
+			out.WriteString("# " + text + "\n")
+			continue
+		}
+		number, line, _ := strings.Cut(text, ":")
+		if number = strings.TrimSpace(number); number != "" {
+			out.WriteString("# " + number + ":\n")
+		}
+		out.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return out.String()
+}
+
+// now is the installation as its server has read its files, where that says so; start is
+// whether something is asked for that the server keeps from its start on: its page shows
+// what a reload has read.
+func (i *installed) now(start bool) *installed {
+	if i.infoErr != nil || start && i.run.TakenAtStart() != product.Yes {
+		return i
+	}
+	c := *i
+	c.files = i.info
+	return &c
+}
+
+// running is what the server says that a directive is, and where it has that from; ok is
+// false where it does not say it.
+func (i *installed) running(key string) (value, at string, ok bool) {
+	if i.infoErr != nil || slices.Contains(atStart, key) {
+		return "", "", false
+	}
+	if t, ok := i.info.value(key); ok {
+		return t.value, "server-info, " + t.at.String(), true
+	}
+	p := parameter(key)
+	if _, inFile := i.files.value(key); !inFile || p == nil || p.Default == "" {
+		return "", "", false
+	}
+	return p.Default, "the default of httpd (server-info)", true // the file's is not yet in force
+}
+
+var _ product.Prober = (*installed)(nil)

@@ -1,0 +1,117 @@
+package httpd
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// parameters are those that rules ask for, of the whole server (httpd 2.4,
+// mpm_common, event, worker, prefork, core). Defaults that depend on the
+// multi-processing module are among the inputs.
+var parameters = product.Parameters{
+	product.Count("ServerLimit", "", "upper limit of processes, for as long as it runs; 16, of prefork 256"),
+	product.Count("ThreadLimit", "64", "upper limit of ThreadsPerChild, for as long as it runs"),
+	product.Count("ThreadsPerChild", "25", "threads of one process"),
+	product.Count("MaxRequestWorkers", "", "requests at a time; 400, of prefork 256, and at most ServerLimit x ThreadsPerChild"),
+	product.Count("StartServers", "", "processes at the start; 3, of prefork 5"),
+	product.Count("MinSpareThreads", "", "idle threads below which a process is started"),
+	product.Count("MaxSpareThreads", "", "idle threads above which a process is ended"),
+	product.Count("MinSpareServers", "5", "idle processes of prefork below which one is started"),
+	product.Count("MaxSpareServers", "10", "idle processes of prefork above which one is ended"),
+	product.Count("MaxConnectionsPerChild", "0", "connections after which a process is replaced; 0 is never"),
+	product.Count("AsyncRequestWorkerFactor", "2", "idle connections of event for each idle thread"),
+	truth("KeepAlive", "On", "whether a connection stays open for further requests"),
+	product.Count("MaxKeepAliveRequests", "100", "requests on one connection; 0 is no limit"),
+	duration("KeepAliveTimeout", "5", "wait for the next request on a connection"),
+	{Name: "Timeout", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "60", Doc: "wait for a client or a back end in the middle of a request"},
+	duration("ProxyTimeout", "", "wait for a proxied back end; Timeout where nobody says so"),
+	product.Count("ListenBacklog", "511", "connections that wait to be accepted; net.core.somaxconn limits it"),
+	truth("HostnameLookups", "Off", "whether each client's name is looked up for the log"),
+	truth("EnableSendfile", "Off", "whether the kernel sends files"),
+	truth("ExtendedStatus", "On", "whether details of each request are kept for mod_status"),
+}
+
+func duration(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
+}
+
+var truth = product.Switch("on", "off")
+
+// readSeconds is atoi, with which httpd reads Timeout: a unit behind the number is ignored,
+// so that "500ms" are 500 s (httpd 2.4.71, server/core.c, set_timeout; as server-info shows).
+func readSeconds(text string) (any, error) {
+	n, ok := leading(text)
+	if !ok {
+		return nil, fmt.Errorf("%q is not a number of seconds", text)
+	}
+	return float64(n), nil
+}
+
+// readDuration is ap_timeout_parameter_parse: seconds, or a number and a unit of which only
+// the first letters count: h, mi, ms, s.
+func readDuration(text string) (any, error) {
+	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	unit := strings.ToLower(text[len(digits):])
+	factor := 0.0
+	for _, u := range []struct {
+		begin string
+		s     float64
+	}{{"h", 3600}, {"mi", 60}, {"ms", 1e-3}, {"s", 1}} {
+		if strings.HasPrefix(unit, u.begin) {
+			factor = u.s
+		}
+	}
+	if unit == "" {
+		factor = 1
+	}
+	if err != nil || factor == 0 {
+		return nil, fmt.Errorf("%q is not a time as httpd writes one: 60, 500ms", text)
+	}
+	return float64(n) * factor, nil
+}
+
+// canonical is one spelling for what any directive takes for the same.
+func canonical(value string) string {
+	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
+		return strconv.FormatUint(n, 10)
+	}
+	if v := strings.ToLower(value); v == "on" || v == "off" {
+		return v
+	}
+	return value
+}
+
+// atStart are directives that a graceful restart does not take: the scoreboard
+// has its size for as long as the main process runs.
+var atStart = []string{"serverlimit", "threadlimit"}
+
+func parameter(key string) *product.Parameter {
+	key = key[strings.LastIndexByte(key, '/')+1:]
+	if a, ok := aliases[strings.ToLower(key)]; ok {
+		key = a
+	}
+	if i := slices.IndexFunc(parameters, func(p product.Parameter) bool { return strings.EqualFold(p.Name, key) }); i >= 0 {
+		return &parameters[i]
+	}
+	return nil
+}
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	if key == ulimitVariable {
+		return checkUlimit(value)
+	}
+	p := parameter(key)
+	if p == nil {
+		return fmt.Errorf("%w: it is no tuning directive of httpd", setting.ErrNoPlace)
+	}
+	_, err := p.Read(value)
+	return err
+}

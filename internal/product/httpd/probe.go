@@ -1,0 +1,174 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/systemd"
+	"fettle.dev/fettle/internal/text"
+)
+
+// Probe implements component.Prober: httpd -t -D DUMP_CONFIG prints the directives that it
+// has read, without conditions, with variables and macros replaced (mod_info).
+func (i *installed) Probe(ctx context.Context) { i.Take(i.dryRun(ctx)) }
+
+func (i *installed) dryRun(ctx context.Context) (product.Checked, error) {
+	if errors.Is(i.fileErr, host.ErrNotRecorded) {
+		return product.Checked{}, i.fileErr
+	}
+	d := product.DryRun{Unit: i.unit, Otherwise: "nobody", Running: i.run, Files: i.files.files, Complaint: complaint}
+	if i.runErr == nil && i.run.Main.Unit != "" {
+		d.Unit = i.run.Main.Unit
+	}
+	if t, ok := i.files.value("user"); ok && t.unknown == "" {
+		d.User = strings.TrimPrefix(t.value, "#")
+	}
+	ask := func(dump ...string) (product.Checked, error) {
+		d.Argv, d.Env = i.testCall(dump...)
+		return d.Run(ctx, i.host)
+	}
+	c, err := ask("-D", "DUMP_MODULES")
+	if err != nil || c.Refused != "" {
+		return c, err
+	}
+	i.files.take(c.Output)
+	if _, loaded := i.files.modules["info_module"]; !loaded {
+		if i.asksForInfo() {
+			return c, nil // with the module, other directives would be read
+		}
+		file := i.infoModule()
+		if file == "" {
+			return c, nil
+		}
+		c, err = ask("-C", "LoadModule info_module "+file, "-D", "DUMP_CONFIG")
+	} else {
+		c, err = ask("-D", "DUMP_CONFIG")
+	}
+	if err != nil || c.Refused != "" {
+		return c, err
+	}
+	return c, i.files.replace(c.Output)
+}
+
+// envvarsCall calls Debian's httpd with the variables of its envvars, as apache2ctl does,
+// which also makes the directory in which the server runs.
+const envvarsCall = `if test -f "$APACHE_ENVVARS"; then . "$APACHE_ENVVARS"; fi; mkdir -p "${APACHE_RUN_DIR:-/var/run/apache2}" && exec "${APACHE_HTTPD:-/usr/sbin/apache2}" -d "$APACHE_CONFDIR" $APACHE_ARGUMENTS "$@"`
+
+// testCall is httpd -t with the options and the environment of the service.
+func (i *installed) testCall(dump ...string) (argv, env []string) {
+	c := tool(i.host, i.Main, append([]string{"-t"}, dump...)...)
+	if i.envvars == "" {
+		return c.Argv, c.Env
+	}
+	env = append(c.Env, "APACHE_ENVVARS="+i.envvars, "APACHE_CONFDIR="+path.Dir(i.Main))
+	return append([]string{"/bin/sh", "-c", envvarsCall, "sh"}, c.Argv[1:]...), env
+}
+
+var asksForInfo = text.LazyRegexp(`(?i)<IfModule[ \t]+["']?!?(?:mod_info\.c|info_module)`)
+
+// asksForInfo reports whether a file has a condition that depends on mod_info.
+func (i *installed) asksForInfo() bool {
+	return slices.ContainsFunc(i.files.files, func(f string) bool {
+		text, err := i.host.Files.ReadFile(f)
+		return err != nil || asksForInfo().Match(text)
+	})
+}
+
+// infoModule is the file of mod_info, in the directory of another module; "" for none.
+func (i *installed) infoModule() string {
+	for _, dir := range []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules"} {
+		if _, err := i.host.Files.Stat(dir + "/mod_info.so"); err == nil {
+			return dir + "/mod_info.so"
+		}
+	}
+	return ""
+}
+
+var (
+	dumpedModule = text.LazyRegexp(`^ ([A-Za-z0-9_]+_module) \((?:static|shared)\)$`)
+	dumpedLine   = text.LazyRegexp(`^# +([0-9]+):$`)
+	usedAt       = text.LazyRegexp(`used on line ([0-9]+) of "([^"]+)"$`)
+)
+
+// take takes the modules of DUMP_MODULES: also those that are compiled in.
+func (s *settings) take(dump string) {
+	for text := range strings.Lines(dump) {
+		m := dumpedModule().FindStringSubmatch(strings.TrimRight(text, "\n"))
+		if m == nil {
+			continue
+		}
+		name := m[1]
+		if _, known := s.modules[name]; !known {
+			s.modules[name] = "httpd -M"
+		}
+		if mpm, ok := strings.CutPrefix(name, "mpm_"); ok && s.mpm == "" {
+			s.mpm, s.mpmAt = strings.TrimSuffix(mpm, "_module"), "httpd -M"
+		}
+	}
+}
+
+// replace puts the directives of DUMP_CONFIG in the place of those that fettle has read.
+func (s *settings) replace(dump string) error {
+	var context []string
+	file, number := "", 0
+	s.all, s.values, s.unsure = nil, nil, nil
+	for text := range strings.Lines(dump) {
+		text = strings.TrimSpace(text)
+		switch m := dumpedLine().FindStringSubmatch(text); {
+		case text == "":
+		case m != nil:
+			number, _ = strconv.Atoi(m[1])
+		case strings.HasPrefix(text, "# In file: "):
+			file = strings.TrimPrefix(text, "# In file: ")
+		case strings.HasPrefix(text, "</"):
+			if len(context) == 0 {
+				return fmt.Errorf("httpd -D DUMP_CONFIG ends a section that has not begun: %q", text)
+			}
+			context = context[:len(context)-1]
+		case strings.HasPrefix(text, "<"):
+			kind, args, _ := strings.Cut(strings.TrimSuffix(text[1:], ">"), " ")
+			context = append(context, scope(strings.ToLower(kind), args))
+		case file != "":
+			directive, args, _ := strings.Cut(text, " ")
+			key, err := syntax{}.Key(strings.Join(append(slices.Clone(context), directive), "/"))
+			if err != nil {
+				continue // nothing that a rule asks for
+			}
+			at := conf.Place{File: file, Assignment: conf.Assignment{Key: key, Literal: args, Line: number}}
+			if m := usedAt().FindStringSubmatch(file); m != nil { // a macro
+				at.File = m[2]
+				at.Line, _ = strconv.Atoi(m[1])
+			}
+			s.all, s.values, s.unsure = append(s.all, at), append(s.values, strings.Join(words(args), " ")), append(s.unsure, "")
+		}
+	}
+	if file == "" || len(context) > 0 {
+		return errors.New("httpd -D DUMP_CONFIG printed no configuration")
+	}
+	return nil
+}
+
+// unitEnvironment is that of a service, as NAME=VALUE.
+func unitEnvironment(h *host.Host, service string) (env []string) {
+	if service == "" {
+		return nil
+	}
+	u, err := systemd.New(h).Load(service)
+	if err != nil {
+		return nil
+	}
+	all, _ := u.Environment()
+	for name, v := range all {
+		env = append(env, name+"="+v.Text)
+	}
+	slices.Sort(env)
+	return env
+}

@@ -1,0 +1,244 @@
+package httpd
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// syntax is that of httpd's files (httpd 2.4, "Configuration Files", and
+// server/config.c): one directive a line, a backslash at the end of a line
+// continues it, sections nest. A key is the directive in lower case behind the
+// sections that it is in: "virtualhost *:443/proxytimeout". Sections that only
+// decide whether a directive is read (IfModule and its relatives) are not in it.
+type syntax struct{}
+
+// aliases are old names of directives.
+var aliases = map[string]string{"maxclients": "maxrequestworkers", "maxrequestsperchild": "maxconnectionsperchild"}
+
+// Key implements conf.Syntax.
+func (syntax) Key(name string) (string, error) {
+	if err := conf.OneLine(name); err != nil || strings.ContainsAny(name, "#<>") {
+		return "", fmt.Errorf("%q is not the name of a directive", name)
+	}
+	context, directive := "", name
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		context, directive = name[:i+1], name[i+1:]
+		section, args, _ := strings.Cut(context, " ")
+		context = strings.ToLower(section) + " " + args
+	}
+	directive = strings.ToLower(directive)
+	if !isDirective(directive) {
+		return "", fmt.Errorf("%q is not the name of a directive", name)
+	}
+	if a, ok := aliases[directive]; ok {
+		directive = a
+	}
+	return context + directive, nil
+}
+
+// line is one directive as it stands in a file.
+type line struct {
+	name     string // lower case; "/ifmodule" ends a section, "<ifmodule" begins one
+	args     string // as they stand there
+	number   int    // from 1
+	from, to int    // the bytes of args
+}
+
+const blank = " \t\v\f\r"
+
+// maxLines caps one file.
+const maxLines = 200000
+
+// scan takes a file apart into its directives.
+func scan(text string) ([]line, error) {
+	var out []line
+	at, number := 0, 0
+	for at < len(text) {
+		begin, first := at, number+1
+		for { // with the lines that continue it
+			number++
+			end := strings.IndexByte(text[at:], '\n')
+			if end < 0 {
+				at = len(text)
+				break
+			}
+			continued := strings.HasSuffix(strings.TrimSuffix(text[at:at+end], "\r"), `\`)
+			at += end + 1
+			if !continued || at == len(text) {
+				break
+			}
+		}
+		if number > maxLines {
+			return nil, fmt.Errorf("%d: more than %d lines", number, maxLines)
+		}
+		body := strings.TrimLeft(text[begin:at], blank+"\n")
+		from := at - len(body)
+		body = strings.TrimRight(body, blank+"\n")
+		if body == "" || body[0] == '#' {
+			continue
+		}
+		l := line{number: first}
+		end := strings.IndexAny(body, blank+"\n")
+		if body[0] == '<' {
+			closing := strings.TrimSuffix(body, ">")
+			if closing == body {
+				return out, fmt.Errorf("%d: %.60q has no > at its end", first, body)
+			}
+			body = closing
+			end = strings.IndexAny(body, blank+"\n")
+		}
+		if end < 0 {
+			end = len(body)
+		}
+		l.name = strings.ToLower(body[:end])
+		rest := strings.TrimLeft(body[end:], blank+"\n")
+		l.to = from + len(body)
+		l.from = l.to - len(rest)
+		l.args = rest
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// isDirective is true for what may be the name of a directive or of a section, in
+// lower case: httpd starts with no other.
+func isDirective(name string) bool {
+	return name != "" && strings.Trim(name, "_0123456789abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// sectionNames are the sections that scope nothing, as the documentation writes them.
+var sectionNames = map[string]string{
+	"ifmodule": "<IfModule", "ifdefine": "<IfDefine", "ifversion": "<IfVersion", "iffile": "<IfFile", "ifdirective": "<IfDirective", "ifsection": "<IfSection",
+}
+
+func conditional(section string) bool { return sectionNames[section] != "" }
+
+// Assignments implements conf.Syntax. It takes every condition for fulfilled:
+// what counts on a machine is the reader's business.
+func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
+	lines, err := scan(text)
+	if err != nil {
+		return nil, err
+	}
+	var out []conf.Assignment
+	var open []line
+	for _, l := range lines {
+		switch {
+		case strings.HasPrefix(l.name, "</"):
+			if len(open) == 0 || open[len(open)-1].name != "<"+l.name[2:] {
+				return nil, fmt.Errorf("%d: %s> ends what has not begun", l.number, l.name)
+			}
+			open = open[:len(open)-1]
+		case strings.HasPrefix(l.name, "<"):
+			if len(open) >= maxDepth {
+				return nil, fmt.Errorf("%d: sections nest more than %d deep", l.number, maxDepth)
+			}
+			open = append(open, l)
+		default:
+			context := ""
+			for _, o := range open {
+				if !conditional(o.name[1:]) {
+					context += scope(o.name[1:], o.args) + "/"
+				}
+			}
+			if key, err := s.Key(context + l.name); err == nil {
+				out = append(out, conf.Assignment{Key: key, Literal: l.args, Line: l.number, From: l.from, To: l.to})
+			}
+		}
+	}
+	if len(open) > 0 {
+		o := open[len(open)-1]
+		return nil, fmt.Errorf("%d: %s> is not closed", o.number, o.name)
+	}
+	return out, nil
+}
+
+// scope is a section as keys have it.
+func scope(section, args string) string {
+	if section == "if" || section == "elseif" { // an expression has what no key has
+		args = strings.NewReplacer("<", "", ">", "", "#", "").Replace(args)
+	}
+	return section + " " + strings.Join(words(args), " ")
+}
+
+// words takes arguments apart as httpd does (ap_getword_conf): blanks between
+// them, quotes around them.
+func words(args string) []string {
+	var out []string
+	args = strings.ReplaceAll(strings.ReplaceAll(args, "\\\r\n", ""), "\\\n", "")
+	for {
+		args = strings.TrimLeft(args, blank+"\n")
+		if args == "" {
+			return out
+		}
+		end := strings.IndexAny(args, blank+"\n")
+		if q := args[0]; q == '"' || q == '\'' {
+			word := strings.Builder{}
+			i := 1
+			for ; i < len(args) && args[i] != q; i++ {
+				if args[i] == '\\' && i+1 < len(args) && (args[i+1] == q || args[i+1] == '\\') {
+					i++
+				}
+				word.WriteByte(args[i])
+			}
+			out = append(out, word.String())
+			args = args[min(i+1, len(args)):]
+			continue
+		}
+		if end < 0 {
+			end = len(args)
+		}
+		out = append(out, args[:end])
+		args = args[end:]
+	}
+}
+
+// Literal implements conf.Syntax.
+func (syntax) Literal(value string) (string, error) {
+	if err := conf.OneLine(value); err != nil {
+		return "", err
+	}
+	if value == "" {
+		return `""`, nil
+	}
+	if strings.Trim(value, blank) != value || strings.HasSuffix(value, `\`) {
+		return "", fmt.Errorf("%q: %w: a blank at an end, or a backslash behind it", value, conf.ErrValue)
+	}
+	return value, nil
+}
+
+// Unquote implements conf.Syntax: the arguments with a blank between them.
+func (syntax) Unquote(literal string) string { return strings.Join(words(literal), " ") }
+
+// Line implements conf.Syntax: with the capitals of httpd's documentation.
+func (syntax) Line(key, literal string) string {
+	for _, p := range parameters {
+		if strings.EqualFold(p.Name, key) {
+			key = p.Name
+		}
+	}
+	return key + " " + literal
+}
+
+// Place implements conf.Placer: what httpd reads last wins, so a new line goes to
+// the end of the main file.
+func (s syntax) Place(text, key string) (int, error) {
+	all, err := s.Assignments(text)
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range all {
+		if a.Key == key {
+			return 0, fmt.Errorf("line %d has it in a section that does not apply here: change it by hand", a.Line)
+		}
+	}
+	if strings.Contains(key, "/") {
+		return 0, fmt.Errorf("%s is not set, and fettle adds lines for the whole server only: add it by hand", key)
+	}
+	if last := strings.TrimRight(text, "\n\r"); strings.HasSuffix(last, `\`) {
+		return 0, fmt.Errorf("the last line ends with a backslash")
+	}
+	return len(text), nil
+}

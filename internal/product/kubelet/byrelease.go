@@ -1,0 +1,284 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/text"
+)
+
+// As is the product as if its kubelet were of another release: what its configuration means
+// there.
+func As(r kuberelease.Release) product.Product {
+	p := Product
+	p.Find = func(ctx context.Context, h *host.Host) ([]product.Installed, error) { return findAs(ctx, h, r) }
+	return p
+}
+
+// releaseInputs are answered by the kubelet's release.
+var releaseInputs = []fact.Input{
+	{Name: "kubelet.fail_cgroup_v1", Type: fact.Truth, Doc: "failCgroupV1, or its default in this release; absent before 1.31"},
+	{Name: "kubelet.unknown_gates", Type: fact.List, Doc: "feature gates that this release does not know; absent on OpenShift, whose kubelet passes over them"},
+	{Name: "kubelet.locked_gates", Type: fact.List, Doc: "feature gates that this release has locked to another value"},
+	{Name: "kubelet.unknown_fields", Type: fact.List, Doc: "fields of the configuration that this release does not have"},
+	{Name: "kubelet.refused_values", Type: fact.List, Doc: "values with which a kubelet of this release does not start, other than feature gates that it does not know or has locked, failCgroupV1 and memoryThrottlingFactor"},
+	{Name: "kubelet.skipped_files", Type: fact.List, Doc: "files in the directory of drop-ins that the kubelet does not read, since their names do not end in .conf; absent without such a directory"},
+	{Name: "kubelet.memory_throttling_factor", Type: fact.Number, Doc: "memoryThrottlingFactor as it is written; absent where it is not"},
+	{Name: "kubelet.memory_qos", Type: fact.Truth, Doc: "whether the feature gate MemoryQoS is on"},
+	{Name: "kubelet.hugepage_aware_eviction", Type: fact.Truth, Doc: "whether the feature gate HugepageAwareEviction is on"},
+}
+
+// byRelease answers a releaseInput; ok is false for other inputs.
+func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
+	if !slices.ContainsFunc(releaseInputs, func(in fact.Input) bool { return in.Name == "kubelet."+input }) {
+		return fact.Answer{}, false
+	}
+	switch _, factor := i.document.members["memoryThrottlingFactor"]; {
+	case input == "memory_throttling_factor" && !factor:
+		return fact.Answer{}, true
+	case strings.HasSuffix(input, "_gates") && len(i.gates()) == 0:
+		return fact.Answer{Value: []string{}, At: i.config.at}, true // of any release
+	}
+	if input == "skipped_files" {
+		if d, ok := i.flag("config-dir"); ok {
+			return fact.Answer{Value: append([]string{}, i.skipped...), At: d.value}, true
+		}
+		return fact.Answer{}, true
+	}
+	version, _ := i.version.Value.(string)
+	r, known := kuberelease.Parse(version)
+	if !known {
+		return fact.Answer{Unknown: cmp.Or(i.version.Unknown, fmt.Sprintf("%q is not a version of Kubernetes: kubelet --version says it", version))}, true
+	}
+	switch input {
+	case "fail_cgroup_v1":
+		return i.failCgroupV1(r), true
+	case "memory_throttling_factor":
+		return i.throttlingFactor(r), true
+	case "memory_qos":
+		return i.gate("MemoryQoS", r), true
+	case "hugepage_aware_eviction":
+		return i.gate("HugepageAwareEviction", r), true
+	}
+	if r < kuberelease.Known().Oldest {
+		return fact.Answer{Unknown: fmt.Sprintf("Kubernetes %s is older than the releases that are known here, %s to %s", r, kuberelease.Known().Oldest, kuberelease.Known().Newest)}, true
+	}
+	switch input {
+	case "unknown_gates":
+		if i.openshift {
+			return fact.Answer{}, true
+		}
+		return i.unknownGates(r), true
+	case "locked_gates":
+		return i.lockedGates(r), true
+	case "refused_values":
+		return i.refusedValues(r), true
+	}
+	return i.unknownFields(r), true
+}
+
+// gates are the feature gates that are set, each with its value and place: those of the
+// configuration, and over them those of the command line.
+func (i *installed) gates() map[string]told {
+	out := map[string]told{}
+	if set := i.document.members["featureGates"].fields; set != nil {
+		for _, name := range set.names {
+			if v := set.members[name]; !v.null {
+				out[name] = i.place(v.told)
+			}
+		}
+	}
+	for _, from := range []map[string]told{i.flags, i.running} {
+		flag, ok := from["--feature-gates"]
+		for pair := range strings.SplitSeq(flag.value, ",") {
+			if name, value, assigned := strings.Cut(strings.TrimSpace(pair), "="); ok && assigned {
+				out[name] = told{value, flag.at}
+			}
+		}
+	}
+	return out
+}
+
+// place is a value of the document with where it is from: a file and line, or the node that
+// reports it, whose JSON has one line.
+func (i *installed) place(v told) told {
+	if i.reported {
+		v.at = i.config.at
+	}
+	return v
+}
+
+// gate is whether a feature gate is on in a release. AllAlpha and AllBeta set those of their
+// stage that are not set themselves.
+func (i *installed) gate(name string, r kuberelease.Release) fact.Answer {
+	known, ok := kuberelease.Known().Gate(name, r)
+	if !ok {
+		return fact.Answer{Value: false, At: "the default of Kubernetes " + r.String()}
+	}
+	set := i.gates()
+	of, ok := set[name]
+	if all := map[string]string{"alpha": "AllAlpha", "beta": "AllBeta"}[known.Stage]; !ok && all != "" {
+		of, ok = set[all]
+	}
+	if on, err := strconv.ParseBool(of.value); ok && err == nil && !known.Locked {
+		return fact.Answer{Value: on, At: of.at}
+	}
+	return fact.Answer{Value: known.Default, At: "the default of Kubernetes " + r.String()}
+}
+
+func (i *installed) unknownGates(r kuberelease.Release) fact.Answer {
+	set, gates := i.gates(), kuberelease.Known().Gates(r)
+	var out, at []string
+	later := ""
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if slices.Contains(gates, name) {
+			continue
+		}
+		why := text.Suggest(name, gates)
+		if span := kuberelease.Known().GateSpan(name); span != "" {
+			why = " (" + span + ")"
+		} else if why == "" {
+			later = name
+		}
+		out = append(out, fmt.Sprintf("%s, %s%s", name, set[name].at, why))
+		at = append(at, set[name].at)
+	}
+	if r > kuberelease.Known().Newest && later != "" {
+		return fact.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the feature gate %s is not known: the newest release known here is %s", r, later, kuberelease.Known().Newest), At: set[later].at}
+	}
+	return listed(out, at, i.config.at)
+}
+
+func (i *installed) lockedGates(r kuberelease.Release) fact.Answer {
+	set := i.gates()
+	var out, at []string
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		g, ok := kuberelease.Known().Gate(name, r)
+		if on, err := strconv.ParseBool(set[name].value); ok && g.Locked && err == nil && on != g.Default {
+			out = append(out, fmt.Sprintf("%s, %s (locked to %t)", name, set[name].at, g.Default))
+			at = append(at, set[name].at)
+		}
+	}
+	return listed(out, at, i.config.at)
+}
+
+func (i *installed) unknownFields(r kuberelease.Release) fact.Answer {
+	var out, at []string
+	for _, name := range i.document.names {
+		if kuberelease.Known().HasField(name, r) {
+			continue
+		}
+		why := text.Suggest(name, kuberelease.Known().Fields(r))
+		if span := kuberelease.Known().FieldSpan(name); span != "" {
+			why = " (" + span + ")"
+		}
+		place := i.place(i.document.members[name].told).at
+		out, at = append(out, fmt.Sprintf("%s, %s%s", name, place, why)), append(at, place)
+	}
+	if r > kuberelease.Known().Newest && len(out) > 0 {
+		return fact.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the field %s is not known: the newest release known here is %s", r, out[0], kuberelease.Known().Newest), At: at[0]}
+	}
+	return listed(out, at, i.config.at)
+}
+
+// refusedValues are those that the release does not start with and that no other input has.
+func (i *installed) refusedValues(r kuberelease.Release) fact.Answer {
+	config, set := i.document.plain(), i.gates()
+	gates := map[string]any{}
+	for name, v := range set {
+		gates[name] = v.value
+	}
+	config["featureGates"] = gates
+	var out, at []string
+	if dir, ok := i.flags["--config-dir"]; ok && !i.dropInGate && i.running["--config-dir"].value == "" && kuberelease.Known().Loads(kuberelease.LoaderGate, r) {
+		out, at = append(out, fmt.Sprintf("--config-dir, %s (Kubernetes %s wants %s=on in the kubelet's environment)", dir.at, r, dropInVariable)), append(at, dir.at)
+	}
+	for _, f := range kuberelease.Judge(config, kuberelease.Kubelet{Release: r, OpenShift: i.openshift}).Refused {
+		top, rest, _ := strings.Cut(f.Field, ".")
+		place := i.place(i.document.members[top].told).at
+		switch known, ok := kuberelease.Known().Gate(rest, r); {
+		case top == "memoryThrottlingFactor":
+			continue
+		case top == "featureGates" && (!ok || known.Locked):
+			continue
+		case top == "featureGates":
+			place = cmp.Or(set[rest].at, i.config.at)
+		}
+		out, at = append(out, fmt.Sprintf("%s, %s (%s)", f.Field, place, f.Why)), append(at, place)
+	}
+	return listed(out, at, i.config.at)
+}
+
+// listed is the answer of a list, at the place of its first item.
+func listed(out, at []string, config string) fact.Answer {
+	return fact.Answer{Value: append([]string{}, out...), At: append(at, config)[0]}
+}
+
+// failCgroupV1 is whether the kubelet refuses to start on control groups of version 1.
+func (i *installed) failCgroupV1(r kuberelease.Release) fact.Answer {
+	if !kuberelease.Known().HasField("failCgroupV1", r) {
+		return fact.Answer{}
+	}
+	for _, from := range []map[string]told{i.running, i.flags} {
+		if flag, ok := from["--fail-cgroupv1"]; ok {
+			on, err := strconv.ParseBool(flag.value)
+			if err != nil {
+				return fact.Answer{Unknown: "--fail-cgroupv1 is neither true nor false", At: flag.at}
+			}
+			return fact.Answer{Value: on, At: flag.at}
+		}
+	}
+	if v, ok := i.document.members["failCgroupV1"]; ok && !v.null {
+		v.told = i.place(v.told)
+		if a, perhaps := i.perhapsDefault("failCgroupV1", v.told, r); perhaps && a.Unknown != "" {
+			return a
+		}
+		on, err := strconv.ParseBool(v.value)
+		if err != nil {
+			return fact.Answer{Unknown: "failCgroupV1 is neither true nor false", At: v.at}
+		}
+		return fact.Answer{Value: on, At: v.at}
+	}
+	text, _ := kuberelease.Known().Default("failCgroupV1", r)
+	return fact.Answer{Value: text == "true", At: "the default of Kubernetes " + r.String()}
+}
+
+// throttlingFactor is memoryThrottlingFactor as a file has it.
+func (i *installed) throttlingFactor(r kuberelease.Release) fact.Answer {
+	v, ok := i.document.members["memoryThrottlingFactor"]
+	if !ok || v.null {
+		return fact.Answer{}
+	}
+	v.told = i.place(v.told)
+	if a, perhaps := i.perhapsDefault("memoryThrottlingFactor", v.told, r); perhaps {
+		return a
+	}
+	n, err := strconv.ParseFloat(v.value, 64)
+	if err != nil {
+		return fact.Answer{Unknown: fmt.Sprintf("memoryThrottlingFactor: %q is not a number", v.value), At: v.at}
+	}
+	return fact.Answer{Value: n, At: v.at}
+}
+
+// perhapsDefault is the answer for a value that a kubelet reports and that is the default of
+// its release, so that it may be written nowhere: absent, and unknown for another release.
+func (i *installed) perhapsDefault(field string, v told, r kuberelease.Release) (fact.Answer, bool) {
+	version, _ := i.own.Value.(string)
+	own, ok := kuberelease.Parse(version)
+	if text, _ := kuberelease.Known().Default(field, own); !i.reported || ok && v.value != text {
+		return fact.Answer{}, false
+	}
+	if own == r {
+		return fact.Answer{}, true
+	}
+	return fact.Answer{Unknown: fmt.Sprintf("%s of %s may be the kubelet's default, which is reported as if it were written: fettle check --for %s on the node reads its files", field, v.value, r), At: v.at}, true
+}

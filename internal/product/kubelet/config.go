@@ -1,0 +1,391 @@
+package kubelet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// document is a KubeletConfiguration, or a map in one: its members in the order of the
+// files.
+type document struct {
+	names   []string
+	members map[string]value
+}
+
+// value is a member of a document: a scalar or a list as text, a map, or null.
+type value struct {
+	told
+	null   bool
+	opaque bool      // a list of maps or of nothing, which no flag has
+	items  int       // of an opaque list
+	fields *document // of a map; nil for everything else
+}
+
+func (d *document) set(name string, v value) {
+	if d.members == nil {
+		d.members = map[string]value{}
+	}
+	if _, ok := d.members[name]; !ok {
+		d.names = append(d.names, name)
+	}
+	d.members[name] = v
+}
+
+func (d *document) remove(name string) {
+	delete(d.members, name)
+	d.names = slices.DeleteFunc(d.names, func(n string) bool { return n == name })
+}
+
+// patch merges a drop-in into the document as JSON merge patch does (RFC 7396; kubelet
+// 1.28 to 1.37, cmd/kubelet/app/server.go, mergeKubeletConfigurations): null removes a
+// member, a map is merged member by member, everything else replaces what was there.
+func (d *document) patch(by document) {
+	for _, name := range by.names {
+		v, old := by.members[name], d.members[name]
+		switch {
+		case v.null:
+			d.remove(name)
+		case v.fields == nil:
+			d.set(name, v)
+		default:
+			merged := value{told: told{at: v.at}, fields: &document{}}
+			if old.fields != nil {
+				merged.fields = old.fields
+				if len(v.fields.names) == 0 {
+					merged.at = old.at // nothing of it is from there
+				}
+			}
+			merged.fields.patch(*v.fields)
+			d.set(name, merged)
+		}
+	}
+}
+
+// setDefaults removes what the kubelet's defaults replace: null, and the zero of options
+// that cannot hold one (kubelet 1.34 and 1.37, pkg/kubelet/apis/config/v1beta1/defaults.go,
+// SetDefaults_KubeletConfiguration). An explicit kubeAPIQPS of 0 stays.
+func (d *document) setDefaults() {
+	for _, name := range slices.Clone(d.names) {
+		unset, ok := replacedByDefault[name]
+		if v := d.members[name]; v.null || ok && v.fields == nil && !v.opaque && unset(v.value) {
+			d.remove(name)
+		}
+	}
+	// serializeImagePulls is off by default where images are pulled in parallel.
+	if _, ok := d.members["serializeImagePulls"]; ok {
+		return
+	}
+	serial := told{"true", "the kubelet's default"}
+	if v, ok := d.members["maxParallelImagePulls"]; ok {
+		if n, err := strconv.Atoi(v.value); err == nil && n > 1 {
+			serial = told{"false", v.at}
+		}
+	}
+	d.set("serializeImagePulls", value{told: serial})
+}
+
+// replacedByDefault reports of each option whether its default replaces a value.
+var replacedByDefault = map[string]func(text string) bool{
+	"maxPods": isZero, "kubeAPIBurst": isZero,
+	"cpuManagerPolicy": isEmpty, "memoryManagerPolicy": isEmpty, "topologyManagerPolicy": isEmpty, "topologyManagerScope": isEmpty,
+	"containerLogMaxSize": isEmpty, "cgroupDriver": isEmpty, "cpuManagerReconcilePeriod": isZeroTime,
+	"podPidsLimit": func(text string) bool { n, err := strconv.ParseInt(text, 10, 64); return err == nil && n < 0 },
+}
+
+func isZero(text string) bool  { return text == "0" }
+func isEmpty(text string) bool { return text == "" }
+func isZeroTime(text string) bool {
+	d, err := time.ParseDuration(text)
+	return err == nil && d == 0
+}
+
+// options are the members as flags would have them, with the place of each. What a flag
+// cannot have, and what is empty, is not there.
+func (d document) options() map[string]told {
+	out := map[string]told{}
+	for _, name := range d.names {
+		v := d.members[name]
+		if v.fields != nil {
+			v.value = v.fields.flat()
+			v.opaque = v.value == ""
+		}
+		if !v.opaque && !v.null {
+			out[name] = v.told
+		}
+	}
+	return out
+}
+
+// plain is the document as JSON has it, with scalars and lists as texts.
+func (d document) plain() map[string]any {
+	out := map[string]any{}
+	for _, name := range d.names {
+		switch v := d.members[name]; {
+		case v.null:
+		case v.fields != nil:
+			out[name] = v.fields.plain()
+		case v.opaque:
+			out[name] = make([]any, v.items)
+		default:
+			out[name] = v.value
+		}
+	}
+	return out
+}
+
+// flat is a map as "a=b,c=d"; "" where a flag could not have it.
+func (d document) flat() string {
+	var parts []string
+	for _, name := range d.names {
+		v := d.members[name]
+		if v.fields != nil || v.opaque {
+			return ""
+		}
+		parts = append(parts, name+"="+v.value)
+	}
+	return strings.Join(parts, ",")
+}
+
+// loadAll merges the files of a kubelet, the main one first. versioned is how kubelets from
+// 1.32 on do it: each drop-in patches the configuration as a file has it, and defaults
+// fill in what is then not set. Before 1.32 the drop-ins patch each other, and the result
+// goes over the main file's with its defaults: null removes only what a drop-in before has
+// set, and an explicit zero stays (kubelet 1.29.14 and 1.31.14, cmd/kubelet/app/server.go,
+// mergeKubeletConfigurations: their members have other names in memory; test/admission
+// TestConfigMergeBefore32).
+func loadAll(h *host.Host, configs []string, versioned bool) (document, error) {
+	var merged, over document
+	for n, name := range configs {
+		text, err := h.Files.ReadFile(name)
+		switch {
+		case errors.Is(err, host.ErrNotRecorded):
+			return document{}, fmt.Errorf("%s is %w", name, host.ErrNotRecorded)
+		case errors.Is(err, fs.ErrNotExist) && n == 0 && name == standardConfig:
+			continue // everything is on the command line
+		case err != nil:
+			return document{}, err
+		}
+		doc, err := readConfig(string(text), name)
+		if err == nil {
+			err = doc.loads(name, versioned || n == 0)
+		}
+		if err == nil && n == 0 {
+			err = doc.nullTimes()
+		}
+		switch {
+		case err != nil:
+			return document{}, err
+		case n == 0:
+			doc.setDefaults() // the main file has its defaults before the drop-ins come
+			merged = doc
+		case versioned:
+			merged.patch(doc)
+		default:
+			over.patch(doc)
+		}
+	}
+	if !versioned {
+		merged.setDefaults() // where everything is on the command line
+		for _, name := range namesInMemory {
+			over.remove(name)
+		}
+		merged.patch(over)
+		return merged, nil
+	}
+	merged.setDefaults()
+	return merged, nil
+}
+
+// namesInMemory are members that kubelets before 1.32 do not find in a drop-in, since theirs
+// in memory has another name than the file's.
+// Source: k8s.io/kubernetes v1.29.14 and v1.31.14, pkg/kubelet/apis/config/types.go.
+var namesInMemory = []string{"resolvConf"}
+
+// readConfig reads a KubeletConfiguration, YAML or JSON. Nothing is read from an empty file.
+func readConfig(text, name string) (document, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return document{}, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) == 0 {
+		return document{}, nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return document{}, fmt.Errorf("%s:%d: want the keys of a KubeletConfiguration", name, root.Line)
+	}
+	left := conf.MaxYAMLSteps
+	out, err := readMap(root, name, &left, 0)
+	if err != nil {
+		return document{}, err
+	}
+	return *out, nil
+}
+
+// loads returns an error for a file that the kubelet's loader refuses, with which it does
+// not start: each file, drop-ins too, names its version and kind, and is not empty (kubelet
+// 1.34.4, pkg/kubelet/kubeletconfig/configfiles; test/admission TestConfigKinds).
+func (d document) loads(name string, kinds bool) error {
+	if !kinds {
+		return d.namesKind(name)
+	}
+	for _, want := range []struct{ member, value string }{{"apiVersion", "kubelet.config.k8s.io/v1beta1"}, {"kind", "KubeletConfiguration"}} {
+		if v, ok := d.members[want.member]; !ok || v.value != want.value {
+			return fmt.Errorf("%s: the kubelet does not start with this file: it wants %s: %s in it", cmp.Or(v.at, name), want.member, want.value)
+		}
+	}
+	return nil
+}
+
+// times are fields that are times and cannot be null in the main file.
+// Source: k8s.io/kubelet v0.29.14 to v0.37.2, config/v1beta1/types.go, those of the type
+// metav1.Duration (others are pointers); in a drop-in null removes them.
+var times = []string{
+	"syncFrequency", "fileCheckFrequency", "httpCheckFrequency", "streamingConnectionIdleTimeout", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency",
+	"imageMinimumGCAge", "imageMaximumGCAge", "volumeStatsAggPeriod", "cpuManagerReconcilePeriod", "runtimeRequestTimeout", "evictionPressureTransitionPeriod",
+	"shutdownGracePeriod", "shutdownGracePeriodCriticalPods",
+}
+
+// nullTimes returns an error for a time that is null, with which the kubelet does not start.
+func (d document) nullTimes() error {
+	for _, name := range times {
+		if v, ok := d.members[name]; ok && v.null {
+			return fmt.Errorf("%s: %s is null where the kubelet wants a time: it does not start", v.at, name)
+		}
+	}
+	return nil
+}
+
+// namesKind returns an error for a drop-in that kubelets before 1.32 refuse.
+func (d document) namesKind(name string) error {
+	if v, ok := d.members["kind"]; !ok || v.value == "" {
+		return fmt.Errorf("%s: the kubelet does not start with this file: it wants apiVersion and kind in it", cmp.Or(v.at, name))
+	}
+	return nil
+}
+
+func readMap(n *yaml.Node, name string, left *int, depth int) (*document, error) {
+	all, err := conf.Pairs(n, left)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case depth > maxDepth:
+		return nil, fmt.Errorf("%s:%d: maps are nested more than %d deep", name, n.Line, maxDepth)
+	}
+	out := &document{}
+	for _, p := range all {
+		v, err := readValue(conf.Aliased(p.Value), name, left, depth)
+		if err != nil {
+			return nil, err
+		}
+		v.at = name + ":" + strconv.Itoa(p.Key.Line)
+		if depth == 0 {
+			if is := otherType(fieldTypes[p.Key.Value], conf.Aliased(p.Value)); is != "" {
+				return nil, fmt.Errorf("%s: %s has %s where the kubelet wants %s: it does not start", v.at, p.Key.Value, is, fieldTypes[p.Key.Value])
+			}
+		}
+		out.set(p.Key.Value, v)
+	}
+	return out, nil
+}
+
+// What a field of a KubeletConfiguration takes, and the values of one that is a map.
+const (
+	aNumber  = "a number"
+	aBoolean = "true or false"
+	aText    = "a text (in quotes)"
+)
+
+// fieldTypes are the types of fields (k8s.io/kubelet 0.34, config/v1beta1). The kubelet's decoder
+// changes none into another, and the kubelet does not start: systemReserved: {cpu: 1} is a number.
+var fieldTypes = map[string]string{
+	"maxPods": aNumber, "podsPerCore": aNumber, "kubeAPIQPS": aNumber, "kubeAPIBurst": aNumber, "podPidsLimit": aNumber, "containerLogMaxFiles": aNumber,
+	"protectKernelDefaults": aBoolean, "failSwapOn": aBoolean, "serializeImagePulls": aBoolean,
+	"cpuManagerPolicy": aText, "topologyManagerPolicy": aText, "topologyManagerScope": aText, "memoryManagerPolicy": aText,
+	"cpuManagerReconcilePeriod": aText, "containerLogMaxSize": aText, "cgroupDriver": aText, "reservedSystemCPUs": aText,
+	"systemReserved": aText, "kubeReserved": aText, "evictionHard": aText, "cpuManagerPolicyOptions": aText, "topologyManagerPolicyOptions": aText,
+}
+
+// otherType is the type of a value, or of one in a map, that is certainly not the wanted one.
+func otherType(want string, n *yaml.Node) string {
+	if want == "" {
+		return ""
+	}
+	if n.Kind == yaml.MappingNode {
+		for i := 1; i < len(n.Content); i += 2 {
+			if v := conf.Aliased(n.Content[i]); v.Kind == yaml.ScalarNode {
+				if is := otherType(want, v); is != "" {
+					return is
+				}
+			}
+		}
+		return ""
+	}
+	is := ""
+	switch text := scalar(n); {
+	case n.Kind != yaml.ScalarNode:
+		return ""
+	case n.Tag == "!!int" || n.Tag == "!!float":
+		is = aNumber
+	case n.Tag == "!!bool" || n.Style == 0 && (text == "true" || text == "false"):
+		is = aBoolean
+	case n.Tag == "!!str" && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		is = aText
+	}
+	if is == want {
+		return ""
+	}
+	return is
+}
+
+func readValue(n *yaml.Node, name string, left *int, depth int) (v value, err error) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		v.value, v.null = scalar(n), n.Tag == "!!null"
+	case yaml.MappingNode:
+		v.fields, err = readMap(n, name, left, depth+1)
+	case yaml.SequenceNode:
+		var parts []string
+		for _, c := range n.Content {
+			if c = conf.Aliased(c); c.Kind != yaml.ScalarNode {
+				return value{opaque: true, items: len(n.Content)}, nil
+			}
+			parts = append(parts, scalar(c))
+		}
+		v.value, v.opaque = strings.Join(parts, ","), len(parts) == 0
+	}
+	return v, err
+}
+
+// scalar is the text of a scalar as JSON would have it: 0x6e is 110, and "yes" without
+// quotes is true, since the kubelet's YAML is 1.1.
+func scalar(n *yaml.Node) string {
+	var number int64
+	switch {
+	case n.Tag == "!!null":
+		return ""
+	case n.Tag == "!!int" && n.Decode(&number) == nil:
+		return strconv.FormatInt(number, 10)
+	case n.Tag == "!!bool":
+		return strings.ToLower(n.Value)
+	case n.Style == 0:
+		switch strings.ToLower(n.Value) {
+		case "yes", "on":
+			return "true"
+		case "no", "off":
+			return "false"
+		}
+	}
+	return n.Value
+}

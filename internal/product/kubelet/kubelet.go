@@ -1,0 +1,264 @@
+// Package kubelet reads how the kubelet of a node is set up: its configuration
+// file with the drop-ins, and the command line, which goes before both.
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Product is the kubelet. Its options have the names of KubeletConfiguration
+// (kubelet.config.k8s.io/v1beta1).
+var Product = product.Product{
+	Name: "kubelet",
+	Doc:  "the agent of Kubernetes on a node",
+	Parameters: []product.Parameter{
+		{Name: "maxPods", Type: fact.Number, Default: "110", Doc: "pods that the node takes"},
+		{Name: "podsPerCore", Type: fact.Number, Default: "0", Doc: "pods for each CPU; 0 is no limit"},
+		{Name: "cpuManagerPolicy", Type: fact.Text, Default: "none"},
+		{Name: "cpuManagerReconcilePeriod", Type: fact.Text, Default: "10s"},
+		{Name: "topologyManagerPolicy", Type: fact.Text, Default: "none"},
+		{Name: "memoryManagerPolicy", Type: fact.Text, Default: "None"},
+		{Name: "kubeAPIQPS", Type: fact.Number, Doc: "requests to the API server in a second; 50 by default since 1.27, 5 before; with 0 the client's own limit of 5"},
+		{Name: "kubeAPIBurst", Type: fact.Number, Doc: "100 by default since 1.27, 10 before"},
+		{Name: "podPidsLimit", Type: fact.Number, Default: "-1", Doc: "processes of a pod; -1 is no limit"},
+		{Name: "containerLogMaxSize", Type: fact.Number, Unit: "bytes", Default: "10Mi", Read: readSize},
+		{Name: "containerLogMaxFiles", Type: fact.Number, Default: "5"},
+		{Name: "protectKernelDefaults", Type: fact.Truth, Default: "false"},
+		{Name: "failSwapOn", Type: fact.Truth, Default: "true"},
+		{Name: "cgroupDriver", Type: fact.Text, Default: "cgroupfs"},
+		{Name: "serializeImagePulls", Type: fact.Truth, Default: "true"},
+		{Name: "reservedSystemCPUs", Type: fact.Text},
+		{Name: "systemReserved", Type: fact.Map, Read: readPairs, Doc: "cpu, memory, ... that pods do not get"},
+		{Name: "kubeReserved", Type: fact.Map, Read: readPairs},
+		{Name: "evictionHard", Type: fact.Map, Read: readPairs},
+	},
+	Inputs: append([]fact.Input{
+		{Name: "kubelet.version", Type: fact.Text, Doc: "of Kubernetes: 1.29.4"},
+		{Name: "kubelet.installed", Type: fact.Truth, Doc: "this is a node"},
+		{Name: "kubelet.config", Type: fact.Text, Doc: "the configuration file that is read"},
+	}, slices.Concat(releaseInputs, weightInputs)...),
+	Find: find,
+}
+
+// installed is the one kubelet of a machine.
+type installed struct {
+	host    *host.Host
+	files   map[string]told // by option; of the configuration
+	flags   map[string]told // of unit files: intended, and in force where nothing runs
+	running map[string]told // of the command line of the process
+	config  told
+	version fact.Answer
+	own     fact.Answer // the version that a reported kubelet has, whatever it is taken for
+	// document is the configuration, and reported says that it is what the kubelet itself
+	// reports, its defaults included.
+	document  document
+	reported  bool
+	openshift bool
+	tree      func() *podTree // of control groups, read once
+	// dropInGate says that what starts the kubelet sets dropInVariable, and skipped are the
+	// files of --config-dir that it does not read.
+	dropInGate bool
+	skipped    []string
+}
+
+// dropInVariable has to be in the environment of kubelets up to 1.29 with --config-dir.
+const dropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
+
+// told is a value and where it was read.
+type told struct{ value, at string }
+
+// unreadError says that a kubelet is here and something of it cannot be read.
+type unreadError struct{ err error }
+
+func (e unreadError) Error() string { return e.err.Error() }
+
+func find(ctx context.Context, h *host.Host) ([]product.Installed, error) { return findAs(ctx, h, 0) }
+
+// findAs is find as if the kubelet were of a release; of 0, its own.
+func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]product.Installed, error) {
+	i := &installed{host: h, tree: sync.OnceValue(func() *podTree { return readTree(h) }), flags: map[string]told{}, running: map[string]told{}}
+	units, env, err := unitFiles(h)
+	if err != nil {
+		return nil, err
+	}
+	args, pid := process(h)
+	_, standard := h.Files.Stat(standardConfig)
+	openshift := kindOf(h, openshiftConfig)
+	if len(units) == 0 && pid == "" && standard != nil && !openshift {
+		return nil, nil
+	}
+	for _, f := range append(units, env...) {
+		text, err := h.Files.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		readFlags(string(text), f, i.flags)
+		i.dropInGate = i.dropInGate || strings.Contains(string(text), dropInVariable)
+	}
+	if pid != "" {
+		flagsOf(args, "the command line of process "+pid, i.running)
+	}
+	configs := []string{standardConfig}
+	if openshift && standard != nil {
+		configs = []string{openshiftConfig}
+	}
+	if c, ok := i.flag("config"); ok {
+		configs = []string{c.value}
+	}
+	if d, ok := i.flag("config-dir"); ok {
+		more, err := DropIns(h, d.value)
+		if err != nil {
+			return nil, unreadError{err}
+		}
+		configs = append(configs, more...)
+		i.skipped = skippedBelow(h, d.value, 0)
+	}
+	i.config = told{configs[0], configs[0]}
+	i.version, i.openshift = version(ctx, h), onOpenShift(h)
+	if as != 0 {
+		i.version = fact.Answer{Value: as.String(), At: "--for " + as.String()}
+	}
+	text, _ := i.version.Value.(string)
+	release, known := kuberelease.Parse(text)
+	if i.document, err = loadAll(h, configs, !known || kuberelease.Known().Loads(kuberelease.LoaderVersioned, release)); err != nil {
+		return nil, unreadError{err}
+	}
+	i.files = i.document.options()
+	return []product.Installed{i}, nil
+}
+
+// Reported is what a node says of its kubelet.
+type Reported struct {
+	Config    []byte // the KubeletConfiguration of its /configz, as JSON
+	At        string // where that is from
+	Version   string // "" where the node does not say it
+	OpenShift bool
+	// As is the release that the kubelet is taken for; 0 for its own.
+	As kuberelease.Release
+}
+
+// Of is the kubelet of a node that says itself what it runs with.
+func Of(r Reported) (product.Installed, error) {
+	doc, err := readConfig(string(r.Config), r.At)
+	if kind, ok := doc.members["kind"]; err == nil && ok && kind.value != "KubeletConfiguration" {
+		err = fmt.Errorf("%s: the kind is %q, and not KubeletConfiguration", kind.at, kind.value)
+	}
+	if err != nil {
+		return nil, err
+	}
+	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: doc.options(), config: told{r.At, r.At}, document: doc, reported: true, openshift: r.OpenShift || kuberelease.KubeletOf(r.Version).OpenShift}
+	for name := range i.running {
+		i.running[name] = told{i.running[name].value, r.At} // it is one line
+	}
+	i.version = fact.Answer{Value: r.Version, At: r.At}
+	if r.Version == "" {
+		i.version = fact.Answer{Unknown: "the node does not say which version it is"}
+	}
+	i.own = i.version
+	if r.As != 0 {
+		i.version = fact.Answer{Value: r.As.String(), At: "--for " + r.As.String()}
+	}
+	return i, nil
+}
+
+// flag is a flag of the process, or else of the unit's files.
+func (i *installed) flag(name string) (told, bool) {
+	if t, ok := i.running["--"+name]; ok {
+		return t, true
+	}
+	t, ok := i.flags["--"+name]
+	return t, ok
+}
+
+// Name implements component.Installed.
+func (*installed) Name() string { return "" }
+
+// Option implements component.Installed: a flag goes before the file.
+func (i *installed) Option(name string) product.Option {
+	o := product.Option{Intended: fact.Absent[string](i.config.at), File: fact.Absent[string](i.config.at), Running: fact.Absent[string](i.config.at)}
+	for _, from := range []map[string]told{i.files, i.flags} {
+		t, ok := from[name]
+		switch {
+		case ok && notNegative[name] && strings.HasPrefix(t.value, "-"):
+			o.File = fact.Unknown[string](t.at, fmt.Sprintf("%s of %s must not be negative: the kubelet does not start", name, t.value))
+		case ok:
+			o.File = fact.Known(t.value, t.at)
+		}
+	}
+	if t, ok := i.running[name]; ok {
+		o.Running = fact.Known(t.value, t.at)
+	}
+	return o
+}
+
+// notNegative are options of which a negative value keeps the kubelet from starting
+// (kubelet 1.34, pkg/kubelet/apis/config/validation/validation.go).
+var notNegative = map[string]bool{"maxPods": true, "podsPerCore": true, "kubeAPIQPS": true, "kubeAPIBurst": true}
+
+// Options implements component.Installed.
+func (i *installed) Options() []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, from := range []map[string]told{i.files, i.flags, i.running} {
+		for name := range from {
+			if !strings.HasPrefix(name, "--") && !seen[name] {
+				seen[name] = true
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// Answer implements component.Installed.
+func (i *installed) Answer(input string) fact.Answer {
+	switch input {
+	case "version":
+		return i.version
+	case "installed":
+		return fact.Answer{Value: true, At: i.config.at}
+	case "config":
+		return fact.Answer{Value: i.config.value, At: i.config.at}
+	}
+	if a, ok := i.weightAnswer(input); ok {
+		return a
+	}
+	a, _ := i.byRelease(input)
+	return a
+}
+
+// readSize reads a quantity of Kubernetes: 10Mi, 50M, 1048576.
+func readSize(text string) (any, error) {
+	text = strings.TrimSpace(text)
+	if strings.HasSuffix(text, "i") {
+		text += "B"
+	}
+	n, err := unit.ParseSize(text)
+	return float64(n), err
+}
+
+// readPairs reads "cpu=500m,memory=1Gi"; thresholds have "<" in place of "=".
+func readPairs(text string) (any, error) {
+	out := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		at := strings.IndexAny(part, "=<")
+		if at < 1 {
+			return nil, fmt.Errorf("%q is not NAME=VALUE", part)
+		}
+		out[strings.TrimSpace(part[:at])] = strings.TrimSpace(part[at+1:])
+	}
+	return out, nil
+}

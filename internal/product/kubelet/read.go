@@ -1,0 +1,234 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+)
+
+// standardConfig is kubeadm's place for the configuration; OpenShift's machines
+// have it in the other, where kubeadm keeps its credentials.
+const (
+	standardConfig  = "/var/lib/kubelet/config.yaml"
+	openshiftConfig = "/etc/kubernetes/kubelet.conf"
+)
+
+// unitDirs are those of systemd, the one that goes before the others last.
+var unitDirs = []string{"/lib/systemd/system", "/usr/lib/systemd/system", "/usr/local/lib/systemd/system", "/run/systemd/system", "/etc/systemd/system"}
+
+// environmentFiles hold further arguments (kubeadm, the packages).
+var environmentFiles = []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
+
+// maxDropIns bounds the drop-ins of the unit. Nobody has so many: with more of them what
+// the kubelet is told is unknown.
+const maxDropIns = 500
+
+// unitFiles are the kubelet's unit with its drop-ins, and the files of arguments
+// that there are.
+func unitFiles(h *host.Host) (units, env []string, err error) {
+	for _, d := range unitDirs {
+		if _, err := h.Files.Stat(d + "/kubelet.service"); err == nil {
+			units = append(units, d+"/kubelet.service")
+		}
+	}
+	if len(units) == 0 {
+		return nil, nil, nil
+	}
+	dropIns := 0
+	for _, d := range unitDirs {
+		more, err := host.Glob(h.Files, d+"/kubelet.service.d/*.conf")
+		if err != nil {
+			continue
+		}
+		if dropIns += len(more); dropIns > maxDropIns {
+			return nil, nil, fmt.Errorf("kubelet.service: %d drop-ins, and at most %d are read: what they say together is unknown", dropIns, maxDropIns)
+		}
+		units = append(units, more...)
+	}
+	for _, f := range environmentFiles {
+		if _, err := h.Files.Stat(f); err == nil {
+			env = append(env, f)
+		}
+	}
+	return units, env, nil
+}
+
+// process is the command line of the kubelet that runs; "" where none does, or
+// where nobody recorded it.
+func process(h *host.Host) (args []string, pid string) {
+	entries, err := h.Files.ReadDir("/proc")
+	if err != nil {
+		return nil, ""
+	}
+	for _, e := range entries {
+		if strings.Trim(e.Name(), "0123456789") != "" {
+			continue
+		}
+		comm, err := h.Files.ReadFile("/proc/" + e.Name() + "/comm")
+		if err != nil || strings.TrimSpace(string(comm)) != "kubelet" {
+			continue
+		}
+		if line, err := h.Files.ReadFile("/proc/" + e.Name() + "/cmdline"); err == nil && len(line) > 0 {
+			return strings.Split(strings.TrimRight(string(line), "\x00"), "\x00"), e.Name()
+		}
+	}
+	return nil, ""
+}
+
+// flagOptions are the options that have a flag, which goes before the file
+// (cmd/kubelet/app/options).
+var flagOptions = map[string]string{
+	"max-pods": "maxPods", "pods-per-core": "podsPerCore", "cpu-manager-policy": "cpuManagerPolicy",
+	"cpu-manager-reconcile-period": "cpuManagerReconcilePeriod", "topology-manager-policy": "topologyManagerPolicy",
+	"memory-manager-policy": "memoryManagerPolicy", "kube-api-qps": "kubeAPIQPS", "kube-api-burst": "kubeAPIBurst",
+	"pod-max-pids": "podPidsLimit", "container-log-max-size": "containerLogMaxSize", "container-log-max-files": "containerLogMaxFiles",
+	"protect-kernel-defaults": "protectKernelDefaults", "fail-swap-on": "failSwapOn", "cgroup-driver": "cgroupDriver",
+	"serialize-image-pulls": "serializeImagePulls", "reserved-cpus": "reservedSystemCPUs", "system-reserved": "systemReserved",
+	"kube-reserved": "kubeReserved", "eviction-hard": "evictionHard", "reserved-memory": "reservedMemory",
+	"cpu-manager-policy-options": "cpuManagerPolicyOptions", "topology-manager-scope": "topologyManagerScope",
+	"topology-manager-policy-options": "topologyManagerPolicyOptions",
+}
+
+// readFlags takes the flags from the lines of a unit or of a file of arguments.
+func readFlags(text, name string, into map[string]told) {
+	for n, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		words := strings.FieldsFunc(line, func(c rune) bool { return unicode.IsSpace(c) || c == '"' || c == '\'' })
+		// KEY=--flag=value: the flag begins behind the name of a variable.
+		for i, w := range words {
+			if at := strings.Index(w, "=--"); at >= 0 && !strings.HasPrefix(w, "-") {
+				words[i] = w[at+1:]
+			}
+		}
+		flagsOf(words, name+":"+strconv.Itoa(n+1), into)
+	}
+}
+
+// flagsOf takes the flags from words: --name=value, --name value, or --name for
+// true.
+func flagsOf(words []string, at string, into map[string]told) {
+	for i, w := range words {
+		name, value, assigned := strings.Cut(w, "=")
+		if !strings.HasPrefix(name, "-") || strings.Trim(name, "-") == "" {
+			continue
+		}
+		name = strings.TrimLeft(name, "-")
+		if !assigned {
+			value = "true"
+			if i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") && !strings.HasPrefix(words[i+1], "$") && words[i+1] != `\` {
+				value = words[i+1]
+			}
+		}
+		value = strings.Trim(value, `"'\`)
+		into["--"+name] = told{value, at}
+		if option, ok := flagOptions[name]; ok {
+			into[option] = told{value, at}
+		}
+	}
+}
+
+// maxDepth bounds how deep directories of drop-ins lie in each other.
+const maxDepth = 8
+
+// DropIns are the files of --config-dir in the order in which they are read: by name,
+// ".conf" only, directories in it too (cmd/kubelet/app/server.go,
+// mergeKubeletConfigurations). A directory that is not there has none.
+func DropIns(h *host.Host, dir string) ([]string, error) { return dropInsBelow(h, dir, 0) }
+
+func dropInsBelow(h *host.Host, dir string, depth int) ([]string, error) {
+	entries, err := h.Files.ReadDir(dir)
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return nil, fmt.Errorf("%s is %w", dir, host.ErrNotRecorded)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case depth > maxDepth:
+		return nil, fmt.Errorf("%s: directories lie more than %d deep in each other", dir, maxDepth)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	var out []string
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case e.IsDir():
+			more, err := dropInsBelow(h, name, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+		case path.Ext(name) == ".conf":
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// skippedBelow are the files of --config-dir that the kubelet does not read.
+func skippedBelow(h *host.Host, dir string, depth int) []string {
+	entries, err := h.Files.ReadDir(dir)
+	if err != nil || depth > maxDepth {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		switch name := path.Join(dir, e.Name()); {
+		case e.IsDir():
+			out = append(out, skippedBelow(h, name, depth+1)...)
+		case path.Ext(name) != ".conf":
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// kindOf is true where a file is a configuration of the kubelet, and not
+// credentials.
+func kindOf(h *host.Host, name string) bool {
+	text, err := h.Files.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	var doc struct {
+		Kind string `yaml:"kind"`
+	}
+	// One that cannot be read is taken for it, so that what is wrong is said.
+	return yaml.Unmarshal(text, &doc) != nil || doc.Kind == "KubeletConfiguration"
+}
+
+// version finds the version of Kubernetes: in the package's record, in that of
+// OpenShift's operating system, or from the program itself.
+func version(ctx context.Context, h *host.Host) fact.Answer {
+	if text, err := h.Files.ReadFile("/etc/os-release"); err == nil {
+		if v := openshiftRelease(string(text)); v != "" {
+			return fact.Answer{Value: v, At: "/etc/os-release"}
+		}
+	}
+	if v, at := product.Version(h, "kubelet"); v != "" {
+		return fact.Answer{Value: v, At: at}
+	}
+	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"kubelet", "--version"}})
+	if err == nil {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(string(res.Stdout)), "Kubernetes v"); ok && v != "" {
+			return fact.Answer{Value: v, At: "kubelet --version"}
+		}
+		err = errors.New("kubelet --version says no version")
+	}
+	return fact.Answer{Unknown: fmt.Sprintf("no package says which version of the kubelet this is: %v", err)}
+}

@@ -1,0 +1,84 @@
+package mosquitto
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// parameters are those that rules ask for, with the defaults of mosquitto 1.6 to
+// 2.0 (mosquitto.conf(5)). max_connections is that of the default listener.
+var parameters = product.Parameters{
+	product.Count("max_queued_messages", "1000", "messages that are kept for one client beyond those in flight; 0 is no limit"),
+	size("max_queued_bytes", "0", "bytes that are kept for one client beyond those in flight; 0 is no limit"),
+	product.Count("max_inflight_messages", "20", "messages of quality 1 and 2 that are on their way to one client; 0 is no limit"),
+	size("max_inflight_bytes", "0", "bytes that are on their way to one client; 0 is no limit"),
+	size("max_packet_size", "0", "largest packet that a client may send; 0 is no limit"),
+	size("memory_limit", "0", "memory from which on messages are refused; 0 is no limit"),
+	{Name: "max_keepalive", Type: fact.Number, Unit: "s", Read: product.ReadCount, Default: "65535", Doc: "longest silence that a client may ask for (MQTT 5)"},
+	{Name: "max_connections", Type: fact.Number, Read: readLimit, Default: "-1", Doc: "clients of the default listener; -1 is no limit"},
+	{Name: "persistent_client_expiration", Type: fact.Text, Read: readExpiration, Doc: "after how long a client that stays away is forgotten: 14d; never where nobody says so"},
+	truth("persistence", "false", "whether messages and subscriptions survive a restart"),
+	{Name: "autosave_interval", Type: fact.Number, Unit: "s", Read: product.ReadCount, Default: "1800", Doc: "time between two savings; 0 saves at the end only"},
+	truth("queue_qos0_messages", "false", "whether messages of quality 0 are kept for clients that are away"),
+	truth("set_tcp_nodelay", "false", "whether small packets are sent at once"),
+	{Name: "sys_interval", Type: fact.Number, Unit: "s", Read: product.ReadCount, Default: "10", Doc: "time between two updates of $SYS; 0 is never"},
+}
+
+var truth = product.Switch("true", "false")
+
+func size(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: product.ReadCount, Default: def, Doc: doc}
+}
+
+// readLimit is a number, or -1 for none.
+func readLimit(text string) (any, error) {
+	if text == "-1" {
+		return -1.0, nil
+	}
+	return product.ReadCount(text)
+}
+
+// readExpiration is a number of hours, days, weeks, months or years.
+func readExpiration(text string) (any, error) {
+	if len(text) > 1 {
+		if n, err := strconv.ParseUint(text[:len(text)-1], 10, 20); err == nil && n > 0 && slices.Contains([]byte("hdwmy"), text[len(text)-1]) {
+			return text, nil
+		}
+	}
+	return nil, fmt.Errorf("%q is not a time as mosquitto writes one: 12h, 14d, 2w, 6m, 1y", text)
+}
+
+// atStart are those that a reload does not take. The manual says so of
+// max_connections only; the others are read and not copied (src/conf.c of 2.0,
+// config__copy), and memory_limit never goes away again.
+var atStart = []string{
+	"max_connections", "max_queued_messages", "max_queued_bytes", "max_inflight_messages", "max_inflight_bytes", "max_packet_size", "max_keepalive",
+	"memory_limit", "set_tcp_nodelay",
+}
+
+// canonical is one spelling for what any option takes for the same.
+func canonical(value string) string {
+	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
+		return strconv.FormatUint(n, 10)
+	}
+	return value
+}
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	_, option := split(key)
+	p := parameters.Named(option)
+	if p == nil {
+		return fmt.Errorf("%w: it is no tuning option of mosquitto", setting.ErrNoPlace)
+	}
+	v, err := p.Read(value)
+	if n, ok := v.(float64); ok && option == "max_packet_size" && n > 0 && n < 20 {
+		return fmt.Errorf("max_packet_size %s: mosquitto wants 20 or more", value)
+	}
+	return err
+}

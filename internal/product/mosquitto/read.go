@@ -1,0 +1,199 @@
+package mosquitto
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// instances finds the main file.
+func instances(h *host.Host) ([]conf.Instance, error) {
+	const main = "/etc/mosquitto/mosquitto.conf"
+	switch _, err := h.Files.Stat(main); {
+	case err == nil:
+		return []conf.Instance{{Name: "mosquitto", Main: main}}, nil
+	case errors.Is(err, fs.ErrPermission):
+		return nil, err
+	}
+	return nil, nil
+}
+
+func rootsOf(*host.Host) []string { return []string{"/etc"} }
+
+// maxFiles is more than anybody has: a directory of a copy may hold anything.
+const maxFiles = 1000
+
+// settings is what mosquitto reads of one instance.
+type settings struct {
+	all   []conf.Place // in the order in which it reads them
+	files []string     // the main one first
+}
+
+// get is the line that counts: the last.
+func (s settings) get(key string) (conf.Place, bool) {
+	for _, p := range slices.Backward(s.all) {
+		if p.Key == key {
+			return p, true
+		}
+	}
+	return conf.Place{}, false
+}
+
+func (s settings) text(key, def string) string {
+	if p, ok := s.get(key); ok {
+		return p.Literal
+	}
+	return def
+}
+
+// readSettings reads the main file and, in place, the directories that it includes;
+// those that are named elsewhere mosquitto passes over.
+func readSettings(h *host.Host, main string) (settings, error) {
+	var s settings
+	includes := conf.Includes{From: h.Files, Depth: 3, Most: maxFiles}
+	var read func(name string) error
+	read = func(name string) error {
+		return includes.File(name, func(text string) error {
+			all, err := syntax{}.Assignments(text)
+			if err != nil {
+				return fmt.Errorf("%s:%w", name, err)
+			}
+			for _, a := range all {
+				at := conf.Place{File: name, Assignment: a}
+				switch {
+				case a.Key != "include_dir":
+					s.all = append(s.all, at)
+					continue
+				case name != main:
+					continue
+				case !strings.HasPrefix(a.Literal, "/"):
+					return fmt.Errorf("%s: include_dir %s is relative to where mosquitto was started, which cannot be known", at, a.Literal)
+				}
+				err := includes.Dir(path.Clean(a.Literal), func(paths []string) error {
+					paths = slices.DeleteFunc(paths, func(p string) bool { return !strings.HasSuffix(p, ".conf") || len(path.Base(p)) <= len(".conf") })
+					slices.SortFunc(paths, inOrder)
+					for _, p := range paths {
+						if err := read(p); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					return fmt.Errorf("%s: %w", at, err)
+				}
+			}
+			return nil
+		})
+	}
+	err := read(main)
+	s.files = includes.Read
+	return s, err
+}
+
+// inOrder compares names as mosquitto sorts them: by letters, of which the upper
+// case comes before the lower (src/conf.c, scmp_p).
+func inOrder(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		x, y := fold(a[i]), fold(b[i])
+		if c := cmp.Or(cmp.Compare(x, y), cmp.Compare(a[i], b[i])); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+func fold(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// listener is a place where clients come in.
+type listener struct {
+	key              string // "" for the default one
+	network, address string
+	// plain says that it speaks MQTT at once: neither TLS nor WebSocket.
+	plain bool
+}
+
+// listeners are all that it opens. Where nobody names any, it is the loopback's
+// port 1883 (since 2.0).
+func (s settings) listeners() []listener {
+	var out []listener
+	add := func(key, port, at string) {
+		l := listener{key: key, network: "tcp", plain: true}
+		prefix := ""
+		if key != "" {
+			prefix = key + "/"
+		}
+		for _, option := range []string{"cafile", "capath", "certfile", "keyfile", "psk_hint"} {
+			if _, ok := s.get(prefix + option); ok {
+				l.plain = false
+			}
+		}
+		l.plain = l.plain && s.text(prefix+"protocol", "mqtt") == "mqtt"
+		switch at {
+		case "", "0.0.0.0":
+			at = "127.0.0.1"
+		case "::":
+			at = "::1"
+		}
+		l.address = net.JoinHostPort(at, port)
+		if port == "0" && strings.HasPrefix(at, "/") {
+			l.network, l.address = "unix", at
+		}
+		out = append(out, l)
+	}
+	if p, ok := s.get("port"); ok {
+		add("", p.Literal, s.text("bind_address", ""))
+	}
+	for _, p := range s.all {
+		if p.Key == "listener" {
+			fields := strings.Fields(p.Literal)
+			add("listener "+strings.Join(fields, " "), fields[0], strings.Join(fields[1:], " "))
+		}
+	}
+	if len(out) == 0 {
+		add("", "1883", s.text("bind_address", ""))
+	}
+	return out
+}
+
+// connections is how many clients the listeners take together, and where the first
+// limit is; -1 where one of them has no limit.
+func (s settings) connections() (sum float64, at string) {
+	for _, l := range s.listeners() {
+		key := "max_connections"
+		if l.key != "" {
+			key = l.key + "/" + key
+		}
+		p, ok := s.get(key)
+		n, err := strconv.ParseInt(p.Literal, 10, 32)
+		if !ok || err != nil || n < 0 {
+			return -1, ""
+		}
+		sum += float64(n)
+		at = cmp.Or(at, p.String())
+	}
+	return sum, at
+}
+
+func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
+	s, err := readSettings(h, main)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	p, ok := s.get(key)
+	return p, ok, nil
+}

@@ -1,0 +1,114 @@
+package mosquitto
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// syntax is that of mosquitto.conf (mosquitto.conf(5), src/conf.c): a name, blanks,
+// a value, in each line. What is said of a listener stands behind its line and has
+// it in its key: "listener 1883/max_connections"; before the first one it is of the
+// default listener. Each file begins with that one.
+type syntax struct{}
+
+var words = conf.Words{}
+
+// ofListener are the options that are each listener's own.
+var ofListener = []string{
+	"bind_interface", "cafile", "capath", "certfile", "ciphers", "ciphers_tls1.3", "crlfile", "dhparamfile", "http_dir", "keyfile", "max_connections",
+	"max_qos", "max_topic_alias", "max_topic_alias_broker", "mount_point", "protocol", "psk_hint", "require_certificate", "socket_domain", "tls_engine",
+	"tls_engine_kpass_sha1", "tls_keyform", "tls_version", "use_identity_as_username", "use_subject_as_username", "use_username_as_clientid",
+	"websockets_headers_size", "websockets_origin",
+}
+
+// split takes a key apart into its listener, "" for none, and the option.
+func split(key string) (listener, option string) {
+	if i := strings.LastIndexByte(key, '/'); i >= 0 {
+		return key[:i], key[i+1:]
+	}
+	return "", key
+}
+
+// Key implements conf.Syntax.
+func (syntax) Key(name string) (string, error) {
+	listener, option := split(name)
+	option, err := words.Key(option)
+	if err != nil {
+		return "", err
+	}
+	if listener == "" {
+		return option, nil
+	}
+	if err := conf.OneLine(listener); err != nil || !strings.HasPrefix(listener, "listener ") || strings.ContainsAny(listener, "#") || !slices.Contains(ofListener, option) {
+		return "", fmt.Errorf("%q is no option of a listener: \"listener 1883/max_connections\" is one", name)
+	}
+	return strings.Join(strings.Fields(listener), " ") + "/" + option, nil
+}
+
+// maxAssignments caps one file of a copy.
+const maxAssignments = 200000
+
+// Assignments implements conf.Syntax; include_dir and the listeners are among them.
+func (syntax) Assignments(text string) ([]conf.Assignment, error) {
+	all, err := words.Assignments(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > maxAssignments {
+		return nil, fmt.Errorf("%d: more than %d options", all[maxAssignments].Line, maxAssignments)
+	}
+	listener := ""
+	for n, a := range all {
+		switch {
+		case a.Key == "listener":
+			listener = "listener " + strings.Join(strings.Fields(a.Literal), " ")
+		case listener != "" && slices.Contains(ofListener, a.Key):
+			all[n].Key = listener + "/" + a.Key
+		}
+	}
+	return all, nil
+}
+
+// Literal implements conf.Syntax.
+func (syntax) Literal(value string) (string, error) { return words.Literal(value) }
+
+// Unquote implements conf.Syntax: nothing is quoted.
+func (syntax) Unquote(literal string) string { return literal }
+
+// Line implements conf.Syntax.
+func (syntax) Line(key, literal string) string {
+	_, option := split(key)
+	return option + " " + literal
+}
+
+// Place implements conf.Placer: at the end, behind what is included; for what is of
+// the default listener at the beginning, and for another one behind its line.
+func (s syntax) Place(text, key string) (int, error) {
+	listener, option := split(key)
+	if listener == "" {
+		if parameters.Named(option) == nil {
+			return 0, fmt.Errorf("no line sets %s: add it by hand", key)
+		}
+		if slices.Contains(ofListener, option) {
+			return 0, nil
+		}
+		return len(text), nil
+	}
+	all, err := s.Assignments(text)
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range all {
+		if a.Key == "listener" && "listener "+strings.Join(strings.Fields(a.Literal), " ") == listener {
+			end := strings.IndexByte(text[a.To:], '\n')
+			if end < 0 {
+				break
+			}
+			return a.To + end + 1, nil
+		}
+	}
+	return 0, fmt.Errorf("the main file has no %s in a line of its own: add %s by hand", listener, option)
+}

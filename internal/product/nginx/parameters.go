@@ -1,0 +1,130 @@
+package nginx
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// parameters are those that rules ask for, with the defaults of nginx 1.10 to
+// 1.28 (nginx.org, core and http core modules). keepalive_requests was 100 before
+// 1.19.10.
+var parameters = product.Parameters{
+	{Name: "worker_processes", Type: fact.Text, Read: readWorkers, Default: "1", Doc: "processes that serve; auto is one for each CPU"},
+	product.Count("worker_rlimit_nofile", "", "files that a worker may open; what it was started with where nobody says so"),
+	product.Count("worker_connections", "512", "connections of one worker, those to back ends included"),
+	truth("multi_accept", "off", "whether a worker accepts all new connections at once"),
+	duration("keepalive_timeout", "75s", "wait for the next request on a connection; 0 is none"),
+	product.Count("keepalive_requests", "1000", "requests on one connection"),
+	truth("sendfile", "off", "whether the kernel sends files"),
+	truth("tcp_nopush", "off", "whether sendfile waits for full packets"),
+	duration("proxy_read_timeout", "60s", "wait for a proxied back end"),
+	duration("proxy_connect_timeout", "60s", "wait for a connection to a back end"),
+	size("client_max_body_size", "1m", "largest body of a request; 0 is no limit"),
+	truth("gzip", "off", "whether answers are compressed"),
+}
+
+// contexts are the blocks that they belong into; "" is the file itself.
+var contexts = map[string]string{
+	"worker_processes": "", "worker_rlimit_nofile": "", "worker_connections": "events", "multi_accept": "events", "keepalive_timeout": "http",
+	"keepalive_requests": "http", "sendfile": "http", "tcp_nopush": "http", "proxy_read_timeout": "http", "proxy_connect_timeout": "http",
+	"client_max_body_size": "http", "gzip": "http",
+}
+
+func size(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: readSize, Default: def, Doc: doc}
+}
+
+func duration(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
+}
+
+var truth = product.Switch("on", "off")
+
+func readWorkers(text string) (any, error) {
+	if text == "auto" {
+		return text, nil
+	}
+	if n, err := product.ReadCount(text); err != nil || n == 0.0 || n.(float64) > 1024 { // NGX_MAX_PROCESSES
+		return nil, fmt.Errorf("%q is neither auto nor a number of processes, 1 to 1024", text)
+	}
+	return text, nil
+}
+
+// readSize is ngx_parse_offset: bytes, or a number with k, m or g.
+func readSize(text string) (any, error) {
+	digits := strings.TrimRight(text, "kKmMgG")
+	n, err := strconv.ParseUint(digits, 10, 40)
+	factor, ok := map[string]float64{"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[strings.ToLower(text[len(digits):])]
+	if err != nil || !ok {
+		return nil, fmt.Errorf("%q is not a size as nginx writes one: 8k, 10m", text)
+	}
+	return float64(n) * factor, nil
+}
+
+// readDuration is ngx_parse_time: seconds, or numbers with units from the largest
+// to the smallest, "1h 30m". The first word of several is the one that counts:
+// keepalive_timeout has a second one for a header.
+func readDuration(text string) (any, error) {
+	bad := fmt.Errorf("%q is not a time as nginx writes one: 60s, 1h30m, 500ms", text)
+	first, _, _ := strings.Cut(text, " ")
+	total, rest, last := 0.0, first, len(timeUnits)
+	for rest != "" {
+		end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+		if end < 0 {
+			end = len(rest)
+		}
+		n, err := strconv.ParseUint(rest[:end], 10, 31)
+		if err != nil {
+			return nil, bad
+		}
+		if rest = rest[end:]; rest == "" {
+			return total + float64(n), nil // seconds
+		}
+		unit := slices.IndexFunc(timeUnits, func(u timeUnit) bool { return strings.HasPrefix(rest, u.name) })
+		if unit < 0 || unit >= last {
+			return nil, bad
+		}
+		last = unit
+		total += float64(n) * timeUnits[unit].s
+		rest = rest[len(timeUnits[unit].name):]
+	}
+	if first == "" {
+		return nil, bad
+	}
+	return total, nil
+}
+
+type timeUnit struct {
+	name string
+	s    float64
+}
+
+// timeUnits from the smallest; "ms" before "m".
+var timeUnits = []timeUnit{{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"w", 7 * 86400}, {"M", 30 * 86400}, {"y", 365 * 86400}}
+
+// canonical is one spelling for what any directive takes for the same.
+func canonical(value string) string {
+	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
+		return strconv.FormatUint(n, 10)
+	}
+	return value
+}
+
+// bare is the name of a directive without the blocks that it stands in.
+func bare(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	p := parameters.Named(bare(key))
+	if p == nil {
+		return fmt.Errorf("%w: it is no tuning directive of nginx", setting.ErrNoPlace)
+	}
+	_, err := p.Read(value)
+	return err
+}

@@ -1,0 +1,113 @@
+package nginx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/systemd"
+	"fettle.dev/fettle/internal/text"
+)
+
+// makes are directives whose file or directory nginx makes when it reads its files, also
+// with -T (nginx 1.22.1).
+var makes = []string{
+	"error_log", "access_log", "pid", "lock_file", "client_body_temp_path", "proxy_temp_path", "fastcgi_temp_path", "uwsgi_temp_path", "scgi_temp_path",
+	"proxy_cache_path", "fastcgi_cache_path", "uwsgi_cache_path", "scgi_cache_path",
+}
+
+// maxNames is how many host names nginx is given that it does not find.
+const maxNames = 100
+
+var unknownName = text.LazyRegexp(`host not found in [^"]*"(?:[a-z]+://)?([A-Za-z0-9._-]+)`)
+
+// Probe implements component.Prober: nginx -T prints the files that it has read.
+func (i *installed) Probe(ctx context.Context) {
+	i.Take(i.dryRun(ctx))
+}
+
+func (i *installed) dryRun(ctx context.Context) (product.Checked, error) {
+	if i.fileErr != nil && errors.Is(i.fileErr, host.ErrNotRecorded) {
+		return product.Checked{}, i.fileErr
+	}
+	d := product.DryRun{Argv: []string{"nginx"}, Unit: i.unit(), Otherwise: "nobody", Running: i.run, Files: i.files.files, Empty: i.written(), Complaint: complaint}
+	if u, err := systemd.New(i.host).Load(d.Unit); d.Unit != "" && err == nil {
+		if argv, _ := u.Command(); len(argv) > 0 && path.Base(argv[0]) == "nginx" {
+			d.Argv = argv // with its -g, and -p
+		}
+		env, _ := u.Environment()
+		for name, v := range env {
+			d.Env = append(d.Env, name+"="+v.Text)
+		}
+	}
+	d.Argv = append(slices.Clone(d.Argv), "-T", "-c", i.Main)
+	if f, ok := i.files.get("user"); ok && len(f.words) > 0 {
+		d.User = f.words[0]
+	}
+	for {
+		c, err := d.Run(ctx, i.host)
+		if m := unknownName().FindStringSubmatch(c.Refused); err == nil && m != nil && len(d.Names) < maxNames && !slices.Contains(d.Names, m[1]) {
+			d.Names = append(d.Names, m[1]) // it has no network to ask who that is
+			continue
+		}
+		if err == nil && c.Refused == "" {
+			err = i.compare(c.Output)
+		}
+		return c, err
+	}
+}
+
+// unit is the service that runs it; "" for none.
+func (i *installed) unit() string {
+	if i.runErr == nil && i.run.Main.Unit != "" {
+		return i.run.Main.Unit
+	}
+	return product.Unit(i.host, i.Main, "nginx.service")
+}
+
+// written are the directories that nginx writes in, but for those in which it reads.
+func (i *installed) written() []string {
+	out := []string{"/var/lib/nginx", "/var/cache/nginx"}
+	for _, f := range i.files.all {
+		if slices.Contains(makes, bare(f.key)) && strings.HasPrefix(f.words[0], "/") {
+			out = append(out, path.Dir(path.Clean(f.words[0])))
+		}
+	}
+	return slices.DeleteFunc(out, func(dir string) bool {
+		return slices.ContainsFunc(i.files.files, func(f string) bool { return strings.HasPrefix(f, dir+"/") }) ||
+			slices.ContainsFunc(i.files.all, func(f found) bool {
+				return !slices.Contains(makes, bare(f.key)) && slices.ContainsFunc(f.words, func(w string) bool { return strings.HasPrefix(w, dir+"/") })
+			})
+	})
+}
+
+var dumpedFile = text.LazyRegexp(`^# configuration file [^\n]*:\n`)
+
+// compare returns an error where nginx has read other files, or another text of them, than
+// fettle: it prints each once, in the order in which it reads them.
+func (i *installed) compare(dump string) error {
+	for n, f := range i.files.files {
+		if slices.Contains(i.files.files[:n], f) {
+			continue
+		}
+		text, err := i.host.Files.ReadFile(f)
+		if err != nil {
+			return err
+		}
+		head := dumpedFile().FindString(dump)
+		rest, ok := strings.CutPrefix(dump[len(head):], string(text)+"\n")
+		if head == "" || !ok {
+			return fmt.Errorf("nginx -T has read other files than fettle, or they are being changed: where it has %q, fettle has %s", strings.TrimSpace(head), f)
+		}
+		dump = rest
+	}
+	if dump != "" {
+		return fmt.Errorf("nginx -T has read a file that fettle has not: %q", strings.TrimSpace(dumpedFile().FindString(dump)))
+	}
+	return nil
+}

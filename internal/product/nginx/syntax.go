@@ -1,0 +1,145 @@
+package nginx
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// syntax is that of nginx's files (scan). A key is the directive behind the blocks
+// that it is in: "events/worker_connections"; a block with arguments has them:
+// "http/server/location //proxy_pass". Tuning directives need no block: fettle
+// knows where they belong. Of an included file's keys the blocks around the include
+// are no part.
+type syntax struct{}
+
+// Key implements conf.Syntax.
+func (syntax) Key(name string) (string, error) {
+	if err := conf.OneLine(name); err != nil || name == "" || strings.ContainsAny(name, "#{};\"'\\") || strings.HasSuffix(name, "/") {
+		return "", fmt.Errorf("%q is not the name of a directive", name)
+	}
+	if p, ok := contexts[name]; ok && p != "" {
+		return p + "/" + name, nil
+	}
+	return name, nil
+}
+
+// scope is a block as keys have it.
+func (d directive) scope() string { return strings.Join(append([]string{d.name}, d.words...), " ") }
+
+// walk hands out each directive that opens no block, with the blocks that it is in
+// as its key begins, and how many these are: depth counts those around the text.
+// Errors begin with the line.
+func walk(all []directive, depth int, each func(scope string, depth int, d directive) error) error {
+	var open []directive
+	for _, d := range all {
+		switch {
+		case d.name == "}" && len(open) == 0:
+			return fmt.Errorf("%d: unexpected \"}\"", d.number)
+		case d.name == "}":
+			open = open[:len(open)-1]
+		case d.block && depth+len(open) >= maxDepth:
+			return fmt.Errorf("%d: blocks nest more than %d deep", d.number, maxDepth)
+		case d.block:
+			open = append(open, d)
+		default:
+			scope := ""
+			for _, o := range open {
+				scope += o.scope() + "/"
+			}
+			if err := each(scope, depth+len(open), d); err != nil {
+				return err
+			}
+		}
+	}
+	if len(open) > 0 {
+		last := open[len(open)-1]
+		return fmt.Errorf("%d: the block %s is not closed", last.number, last.name)
+	}
+	return nil
+}
+
+// Assignments implements conf.Syntax.
+func (syntax) Assignments(text string) ([]conf.Assignment, error) {
+	all, err := scan(text)
+	if err != nil {
+		return nil, err
+	}
+	var out []conf.Assignment
+	err = walk(all, 0, func(scope string, _ int, d directive) error {
+		if len(d.words) > 0 {
+			out = append(out, conf.Assignment{Key: scope + d.name, Literal: d.args, Line: d.number, From: d.from, To: d.to})
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Literal implements conf.Syntax. What would need quotes is no value of a tuning
+// directive.
+func (syntax) Literal(value string) (string, error) {
+	if err := conf.OneLine(value); err != nil {
+		return "", err
+	}
+	if value == "" || strings.TrimSpace(value) != value || strings.ContainsAny(value, "#{};\"'\\$") {
+		return "", fmt.Errorf("%q: %w: it would need quotes", value, conf.ErrValue)
+	}
+	return value, nil
+}
+
+// Unquote implements conf.Syntax.
+func (syntax) Unquote(literal string) string {
+	all, err := scan("x " + literal + ";")
+	if err != nil || len(all) != 1 {
+		return literal
+	}
+	return strings.Join(all[0].words, " ")
+}
+
+// split takes a key apart into its blocks and the directive.
+func split(key string) (context, name string) {
+	if i := strings.LastIndexByte(key, '/'); i >= 0 {
+		return key[:i+1], key[i+1:]
+	}
+	return "", key
+}
+
+// Line implements conf.Syntax.
+func (syntax) Line(key, literal string) string {
+	context, name := split(key)
+	return strings.Repeat("\t", strings.Count(context, "/")) + name + " " + literal + ";"
+}
+
+// Place implements conf.Placer: behind the line that opens the block, or at the
+// end for what is in none.
+func (syntax) Place(text, key string) (int, error) {
+	context, name := split(key)
+	block, known := contexts[name]
+	switch {
+	case !known || context != "" && context != block+"/" || context == "" && block != "":
+		return 0, fmt.Errorf("no line sets %s, and where one would belong is not known: add it by hand", key)
+	case block == "":
+		return len(text), nil
+	}
+	all, err := scan(text)
+	if err != nil {
+		return 0, err
+	}
+	depth := 0
+	for _, d := range all {
+		switch {
+		case d.name == "}":
+			depth--
+		case d.block && depth == 0 && d.name == block && len(d.words) == 0:
+			rest, _, more := strings.Cut(text[d.end:], "\n")
+			if !more || strings.ContainsAny(rest, "{}") {
+				return 0, fmt.Errorf("line %d: the block %s has more in the line that opens it: add %s by hand", d.number, block, name)
+			}
+			return d.end + len(rest) + 1, nil
+		case d.block:
+			depth++
+		}
+	}
+	return 0, fmt.Errorf("the main file has no block %s", block)
+}

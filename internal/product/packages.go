@@ -1,0 +1,133 @@
+// packages tells which packages a machine has: by dpkg's list, which is
+// text, by what rpm says of its data base, which is not, and in a copy by the list
+// that a sosreport or a foreman-debug has.
+
+package product
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// List is what is installed.
+type List struct {
+	Versions map[string]string // by name; without release, revision and epoch
+	At       string            // the file that says so
+	// Cut is true where the list is too short for a whole machine: what it has not
+	// may have been lost with its end.
+	Cut bool
+}
+
+// Lacks says why nobody knows whether a package is installed that the list has
+// not; "" where it is not.
+func (l List) Lacks(name string) (unknown string) {
+	if l.Versions[name] == "" && l.Cut {
+		return l.At + " is no list of a whole machine's packages"
+	}
+	return ""
+}
+
+// lists are those of a sosreport (sos/report/plugins/rpm.py, dpkg.py; the names in
+// the top directory are links) and of a foreman-debug (script/foreman-debug).
+var lists = []struct {
+	pattern string // of host.Glob
+	read    func(text string) map[string]string
+}{
+	{"/installed-rpms", ofLines(rpmLine)},
+	{"/sos_commands/rpm/sh_-c_rpm*_-qa*", ofLines(rpmLine)},
+	{"/sos_commands/rpm/package-data", ofLines(rpmLine)},
+	{"/installed-debs", ofLines(dpkgLine)},
+	{"/sos_commands/dpkg/dpkg_-l", ofLines(dpkgLine)},
+	{"/installed_packages", debugged},
+}
+
+const dpkg = "/var/lib/dpkg/status"
+
+// few is how many packages no whole machine has: a list that is as short was cut
+// off as it was made, as is one that ends within a line.
+const few = 20
+
+// Version is that of the first of some packages that is installed, as far as it
+// consists of numbers and dots, and where it says so; "" where no list names one.
+func Version(h *host.Host, names ...string) (version, at string) {
+	list, err := Read(h)
+	if err != nil {
+		return "", ""
+	}
+	for _, name := range names {
+		if v := Upstream(list.Versions[name]); v != "" {
+			return v, list.At
+		}
+	}
+	return "", ""
+}
+
+// Upstream is the part of a version that consists of numbers and dots.
+func Upstream(v string) string {
+	for i, c := range v {
+		if c != '.' && (c < '0' || c > '9') {
+			return strings.TrimRight(v[:i], ".")
+		}
+	}
+	return v
+}
+
+// Read reads the first list that there is. The error says why there is none. On a
+// machine that has a data base of rpm's and none of dpkg's it runs rpm, which may
+// take seconds: it is for what nothing else tells.
+func Read(h *host.Host) (List, error) {
+	cut, found := List{}, false
+	if !h.Live {
+		if cut, found = readLists(h.Files); found {
+			return cut, nil
+		}
+	}
+	text, err := h.Files.ReadFile(dpkg)
+	if err == nil {
+		if versions := dpkgStatus(string(text)); len(versions) > 0 {
+			return List{Versions: versions, At: dpkg}, nil
+		}
+	}
+	switch {
+	case len(cut.Versions) > 0:
+		return cut, nil
+	case cut.At != "":
+		return List{}, fmt.Errorf("%s is no list of a whole machine's packages", cut.At)
+	}
+	if db := rpmDatabase(h.Files); db != "" {
+		return askRPM(h, db)
+	}
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return List{}, errors.New("the list of its packages (/installed-rpms, " + dpkg + ") is not in this copy")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return List{}, err
+	}
+	return List{}, errors.New("neither dpkg nor rpm has a data base of its packages")
+}
+
+// readLists reads the first list of a copy that is whole; else the longest, if
+// there is any.
+func readLists(f host.Files) (list List, whole bool) {
+	for _, l := range lists {
+		names, _ := host.Glob(f, l.pattern)
+		for _, name := range names {
+			text, err := f.ReadFile(name)
+			if err != nil {
+				continue
+			}
+			versions := l.read(string(text))
+			if len(versions) > few && strings.HasSuffix(string(text), "\n") {
+				return List{Versions: versions, At: name}, true
+			}
+			if len(versions) > len(list.Versions) || list.At == "" {
+				list = List{versions, name, true}
+			}
+		}
+	}
+	return list, false
+}

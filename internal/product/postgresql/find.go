@@ -1,0 +1,159 @@
+package postgresql
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/text"
+)
+
+// roots are where distributions keep configuration and data; the data
+// directories of units come to them.
+var roots = []string{"/etc/postgresql", "/var/lib/postgresql", "/var/lib/pgsql", "/var/opt/rh"}
+
+// cluster is one instance of the server.
+type cluster struct {
+	conf.Instance
+	// Unit is the service that runs it.
+	Unit string
+	// debian is "15 main" where postgresql-common manages it.
+	debian []string
+}
+
+// clusters finds what is set up: Debian's /etc/postgresql/VERSION/NAME, and the
+// data directories that Red Hat's packages and units use.
+func clusters(h *host.Host) ([]cluster, error) {
+	var out []cluster
+	mains, err := host.Glob(h.Files, "/etc/postgresql/*/*/postgresql.conf")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, main := range mains {
+		name := path.Base(path.Dir(main))
+		version := path.Base(path.Dir(path.Dir(main)))
+		out = append(out, cluster{
+			Instance: conf.Instance{Name: version + "/" + name, Main: main},
+			Unit:     "postgresql@" + version + "-" + name + ".service",
+			debian:   []string{version, name},
+		})
+	}
+	units := dataUnits(h)
+	dirs := []string{"/var/lib/pgsql/data"}
+	for _, pattern := range []string{"/var/lib/pgsql/*/data", "/var/opt/rh/*/lib/pgsql/data"} {
+		found, err := host.Glob(h.Files, pattern)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		dirs = append(dirs, found...)
+	}
+	for _, u := range units {
+		dirs = append(dirs, u.dir)
+	}
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		main := path.Join(dir, "postgresql.conf")
+		if seen[main] {
+			continue
+		}
+		seen[main] = true
+		if _, err := h.Files.Stat(main); err != nil {
+			if errors.Is(err, fs.ErrPermission) {
+				return nil, err
+			}
+			if !hasData(h, dir) {
+				continue
+			}
+		}
+		c := cluster{Instance: conf.Instance{Name: nameOf(dir), Main: main}, Unit: "postgresql.service"}
+		for _, u := range units {
+			if u.dir == dir {
+				c.Unit = u.unit
+			}
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// hasData is true for a data directory whose main file cannot be reached: it was
+// made, and a server of it is not known, which is more than that there is none.
+func hasData(h *host.Host, dir string) bool {
+	for _, name := range []string{"postgresql.conf", "PG_VERSION"} { // the first one as a link that leads nowhere
+		if _, err := h.Files.Lstat(path.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// nameOf tells a data directory from others: "data", "15/data",
+// "rh-postgresql12", or the directory itself.
+func nameOf(dir string) string {
+	if rest, ok := strings.CutPrefix(dir, "/var/lib/pgsql/"); ok {
+		return rest
+	}
+	if rest, ok := strings.CutPrefix(dir, "/var/opt/rh/"); ok {
+		name, _, _ := strings.Cut(rest, "/")
+		return name
+	}
+	return strings.TrimPrefix(dir, "/")
+}
+
+type dataUnit struct{ unit, dir string }
+
+// pgData is a line of a unit that says where the data is.
+var pgData = text.LazyRegexp(`(?m)^[ \t]*Environment=.*?\bPGDATA=["']?(/[^"'\s]+)`)
+
+// dataUnits are the services whose unit, or a drop-in of it, names a PGDATA. What
+// an administrator's file says counts more than the package's.
+func dataUnits(h *host.Host) []dataUnit {
+	var out []dataUnit
+	for _, dir := range []string{"/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system"} {
+		for _, pattern := range []string{"/*postgresql*.service", "/*postgresql*.service.d/*.conf"} {
+			files, err := host.Glob(h.Files, dir+pattern)
+			if err != nil {
+				continue
+			}
+			for _, f := range files {
+				text, err := h.Files.ReadFile(f)
+				if err != nil {
+					continue
+				}
+				unit := path.Base(f)
+				if strings.HasSuffix(f, ".conf") {
+					unit = strings.TrimSuffix(path.Base(path.Dir(f)), ".d")
+				}
+				for _, m := range pgData().FindAllStringSubmatch(string(text), -1) {
+					out = slices.DeleteFunc(out, func(u dataUnit) bool { return u.unit == unit })
+					out = append(out, dataUnit{unit, path.Clean(m[1])})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// clusterOf is the cluster of a main file; one that nobody has found has no
+// unit.
+func clusterOf(h *host.Host, main string) cluster {
+	all, _ := clusters(h)
+	for _, c := range all {
+		if real, err := h.Files.Resolve(c.Main); c.Main == main || err == nil && real == main {
+			return c
+		}
+	}
+	return cluster{Instance: conf.Instance{Main: main}}
+}
+
+func rootsOf(h *host.Host) []string {
+	out := slices.Clone(roots)
+	for _, u := range dataUnits(h) {
+		out = append(out, u.dir)
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package postgresql
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/setting"
+)
+
+const (
+	kB     = 1 << 10
+	mB     = 1 << 20
+	blocks = 8 * kB // of a build with the usual BLCKSZ
+	second = 1_000_000
+)
+
+// parameters are those that rules ask for (PostgreSQL 15, chapter 20; the
+// defaults are the server's own, src/backend/utils/misc/guc_tables.c).
+var parameters = bounded([]product.Parameter{
+	number("max_connections", "100", "concurrent connections"),
+	memory("shared_buffers", blocks, "128MB", "memory that all processes share for pages"),
+	memory("work_mem", kB, "4MB", "memory of one sort or hash of one query"),
+	memory("effective_cache_size", blocks, "4GB", "what the planner takes to be cached, by the kernel too"),
+	memory("maintenance_work_mem", kB, "64MB", "memory of VACUUM and of building an index"),
+	number("autovacuum_vacuum_cost_limit", "-1", "cost after which autovacuum pauses; -1 takes vacuum_cost_limit"),
+	fraction("checkpoint_completion_target", "", "part of the time between checkpoints in which one is written; 0.9, before version 14 0.5"),
+	memory("max_wal_size", mB, "1GB", "log after which a checkpoint begins"),
+	memory("min_wal_size", mB, "80MB", "log that is kept to be used again"),
+	duration("checkpoint_timeout", second, "5min", "longest time between checkpoints"),
+	memory("wal_buffers", blocks, "-1", "memory for log not yet written; -1 takes 1/32 of shared_buffers, at most 16 MiB"),
+	{Name: "wal_compression", Type: fact.Text, Read: readWord, Default: "off", Doc: "whether full pages in the log are compressed, and how"},
+	fraction("random_page_cost", "4", "what the planner takes a random read to cost, a sequential one being 1"),
+	number("effective_io_concurrency", "", "reads ahead of a bitmap scan; 1, since version 18 16"),
+	{Name: "huge_pages", Type: fact.Text, Read: readWord, Default: "try", Doc: "whether shared memory is in huge pages: on, off, try"},
+	memory("huge_page_size", kB, "0", "size of a huge page; 0 is the kernel's standard one"),
+	number("max_worker_processes", "8", "background workers"),
+	number("max_parallel_workers", "8", "workers of parallel queries"),
+	number("max_parallel_workers_per_gather", "2", "workers of one step of a parallel query"),
+	duration("log_min_duration_statement", second/1000, "-1", "time from which a statement is logged; -1 logs none"),
+	{Name: "synchronous_commit", Type: fact.Text, Read: readWord, Default: "on", Doc: "what a commit waits for"},
+	truth("fsync", "on", "whether writes are forced to the disk; off loses the database in a power cut"),
+	truth("full_page_writes", "on", "whether whole pages are logged after a checkpoint; off corrupts torn pages"),
+	{Name: "shared_preload_libraries", Type: fact.List, Read: readList, Doc: "libraries loaded at the start"},
+	memory("temp_file_limit", kB, "-1", "disk space of one process's temporary files; -1 is no limit"),
+	duration("idle_in_transaction_session_timeout", second/1000, "0", "time after which an idle transaction is ended; 0 is never"),
+	number("port", "5432", "TCP port, and part of the socket's name"),
+	{Name: "listen_addresses", Type: fact.List, Read: readList, Default: "localhost", Doc: "addresses that it listens on"},
+	{Name: "data_directory", Type: fact.Text, Read: readText, Doc: "where the data is"},
+})
+
+// least are the smallest values that PostgreSQL takes, in bytes, seconds or as they are:
+// the least of the versions 10 to 18 (postgres --describe-config; maintenance_work_mem is
+// 1 MB before 17). It does not start with a smaller one.
+var least = map[string]float64{
+	"max_connections": 1, "shared_buffers": 16 * blocks, "work_mem": 64 * kB, "effective_cache_size": blocks, "maintenance_work_mem": 64 * kB,
+	"autovacuum_vacuum_cost_limit": -1, "checkpoint_completion_target": 0, "max_wal_size": 2 * mB, "min_wal_size": 2 * mB, "checkpoint_timeout": 30,
+	"wal_buffers": -1, "random_page_cost": 0, "effective_io_concurrency": 0, "huge_page_size": 0, "max_worker_processes": 0, "max_parallel_workers": 0,
+	"max_parallel_workers_per_gather": 0, "log_min_duration_statement": -1, "temp_file_limit": -1, "idle_in_transaction_session_timeout": 0, "port": 1,
+}
+
+// bounded makes a smaller value than the least one of a parameter an error.
+func bounded(all []product.Parameter) []product.Parameter {
+	for i, p := range all {
+		low, ok := least[p.Name]
+		if !ok {
+			continue
+		}
+		all[i].Read = func(text string) (any, error) {
+			v, err := p.Read(text)
+			if n, isNumber := v.(float64); err == nil && isNumber && n < low {
+				return nil, fmt.Errorf("%q: PostgreSQL takes %s at least, and does not start with less", text, strings.TrimSpace(strconv.FormatFloat(low, 'f', -1, 64)+" "+p.Unit))
+			}
+			return v, err
+		}
+	}
+	return all
+}
+
+func number(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Read: readCount, Default: def, Doc: doc}
+}
+
+func fraction(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Read: readReal, Default: def, Doc: doc}
+}
+
+func truth(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Truth, Read: readTruth, Default: def, Doc: doc}
+}
+
+// memory is a size, kept in units of base bytes.
+func memory(name string, base int64, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: in(memoryUnits, base), Default: def, Doc: doc}
+}
+
+// duration is a time, kept in units of base microseconds.
+func duration(name string, base int64, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: in(timeUnits, base), Default: def, Doc: doc}
+}
+
+// atStart are the parameters that a running server cannot take over (context
+// postmaster), for where it cannot be asked.
+var atStart = []string{
+	"autovacuum_freeze_max_age", "autovacuum_max_workers", "huge_page_size", "huge_pages", "listen_addresses", "max_connections",
+	"max_files_per_process", "max_locks_per_transaction", "max_prepared_transactions", "max_wal_senders", "max_worker_processes",
+	"port", "shared_buffers", "shared_memory_type", "shared_preload_libraries", "superuser_reserved_connections",
+	"unix_socket_directories", "wal_buffers", "wal_level", "data_directory",
+}
+
+// byHand are parameters that only an administrator writes: they run code, move
+// the data, or decide who may connect.
+var byHand = []string{"data_directory", "listen_addresses", "port", "shared_preload_libraries"}
+
+// onlyOn lose data when they are off.
+var onlyOn = []string{"fsync", "full_page_writes"}
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	i := slices.IndexFunc(parameters, func(p product.Parameter) bool { return p.Name == key })
+	if i < 0 || slices.Contains(byHand, key) {
+		return fmt.Errorf("%w: it is no tuning parameter of PostgreSQL", setting.ErrNoPlace)
+	}
+	v, err := parameters[i].Read(value)
+	if err == nil && slices.Contains(onlyOn, key) && v != true {
+		err = fmt.Errorf("%s = %s loses data in a crash", key, value)
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package postgresql
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sort"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// A file tree of a copy may hold anything. Files may include each other ten times
+// below the main one (CONF_FILE_MAX_DEPTH).
+const (
+	maxDepth = 11
+	maxFiles = 1000
+)
+
+// autoConf is what ALTER SYSTEM writes; the server reads it last.
+const autoConf = "postgresql.auto.conf"
+
+// settings is what the files of one cluster say.
+type settings struct {
+	// all are the assignments in the order in which the server reads them.
+	all []conf.Place
+	// dir is the data directory, as the files or the place of the main one say.
+	dir string
+}
+
+// winner is the assignment that counts: the last.
+func (s settings) winner(key string) (conf.Place, bool) {
+	for i := len(s.all) - 1; i >= 0; i-- {
+		if s.all[i].Key == key {
+			return s.all[i], true
+		}
+	}
+	return conf.Place{}, false
+}
+
+// readSettings reads a cluster's main file, what it includes, and what ALTER
+// SYSTEM has left in the data directory.
+func readSettings(h *host.Host, main string) (settings, error) {
+	r := reader{host: h, includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
+	if err := r.file(main, true); err != nil {
+		return settings{}, err
+	}
+	s := settings{all: r.all, dir: path.Dir(main)}
+	if p, ok := s.winner("data_directory"); ok {
+		if dir := (syntax{}).Unquote(p.Literal); strings.HasPrefix(dir, "/") {
+			s.dir = path.Clean(dir)
+		}
+	}
+	err := r.file(path.Join(s.dir, autoConf), false)
+	s.all = r.all
+	return s, err
+}
+
+type reader struct {
+	host     *host.Host
+	includes conf.Includes
+	all      []conf.Place
+}
+
+// file reads one file; must says that it has to be there.
+func (r *reader) file(name string, must bool) error {
+	there := false
+	err := r.includes.File(name, func(text string) error {
+		there = true
+		return r.text(name, text)
+	})
+	if !there && !must && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		return nil // of one that nobody has recorded, what it says may win
+	}
+	return err
+}
+
+func (r *reader) text(name, text string) error {
+	all, err := syntax{}.Assignments(text)
+	if err != nil {
+		return fmt.Errorf("%s:%w", name, err)
+	}
+	for _, a := range all {
+		at := conf.Place{File: name, Assignment: a}
+		value := syntax{}.Unquote(a.Literal)
+		switch a.Key {
+		case "include", "include_if_exists":
+			err = r.file(beside(name, value), a.Key == "include")
+		case "include_dir":
+			err = r.dir(beside(name, value))
+		default:
+			r.all = append(r.all, at)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+	}
+	return nil
+}
+
+func beside(file, name string) string {
+	if strings.HasPrefix(name, "/") {
+		return path.Clean(name)
+	}
+	return path.Join(path.Dir(file), name)
+}
+
+// dir reads the *.conf of a directory in the order of their bytes, without
+// hidden ones (GetConfFilesInDir).
+func (r *reader) dir(name string) error {
+	entries, err := r.host.Files.ReadDir(name)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, e := range entries {
+		if n := e.Name(); strings.HasSuffix(n, ".conf") && len(n) > len(".conf") && n[0] != '.' {
+			if st, err := r.host.Files.Stat(path.Join(name, n)); err == nil && !st.IsDir() {
+				names = append(names, n)
+			}
+		}
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		if err := r.file(path.Join(name, n), true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,355 @@
+package product
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/systemd"
+)
+
+// Control tells the programs of one product. Its functions get the main file of
+// the instance, which is what names it.
+type Control struct {
+	// Name is how a program is called that no unit runs: "redis-server".
+	Name string
+	// Unit is the service that would run an instance; "" where none does.
+	Unit func(h *host.Host, main string) string
+	// UnitFiles is true where settings are in the unit's own files, which systemd has
+	// to read before it restarts it.
+	UnitFiles bool
+	// Mains lists the main files of all instances.
+	Mains func(h *host.Host) ([]string, error)
+	// Running finds the main process; ErrStopped where there is none.
+	Running func(ctx context.Context, h *host.Host, main string) (Process, error)
+	// Check refuses a configuration with which the program would not start, before
+	// it is told anything; nil where it cannot be checked.
+	Check func(ctx context.Context, h *host.Host, main string) error
+	// Reads lists the files of an instance; nil where nobody tells by their times
+	// what a program has read.
+	Reads func(h *host.Host, main string) []string
+	// Reload makes a running program read its files again.
+	Reload func(ctx context.Context, h *host.Host, main string, p Process) error
+	// Ready is nil once the program answers as a healthy one that has taken its
+	// files. before is the process as it was when it was told.
+	Ready func(ctx context.Context, h *host.Host, main string, before Process) error
+	// Stop ends it; nil sends SIGTERM.
+	Stop func(ctx context.Context, h *host.Host, main string, p Process) error
+	// Start is how it is started where no unit does that.
+	Start func(h *host.Host, main string, before Process) (Start, error)
+	// Complaint finds in what a service has logged why it did not start; nil takes
+	// the last line.
+	Complaint func(log string) string
+	// Patience bounds the wait for Ready; half a minute where it is 0.
+	Patience time.Duration
+
+	mu sync.Mutex
+	// mains is the instance of each program, by its name, that was told of here;
+	// refused are those that were to be told and could not be.
+	mains   map[string]string
+	refused map[string]bool
+}
+
+// Start is a program call that leaves a server behind.
+type Start struct {
+	Argv []string
+	Env  []string
+	Dir  string // in which it is started; "/" where empty
+	// Background is set for a program that stays in the foreground.
+	Background bool
+	// UID and GID are whom it runs as; 0 is root.
+	UID, GID int
+	// Within is how long the call may take; a minute where it is 0.
+	Within time.Duration
+	// Complaint finds in what it prints why it has failed; nil takes the last line.
+	Complaint func(text string) string
+}
+
+// Activation is setting.Activator's, for the kind of one product.
+func (c *Control) Activation(ctx context.Context, h *host.Host, main string, restart bool) (setting.Activation, bool) {
+	p, err := c.Running(ctx, h, main)
+	if err != nil || beingStopped(ctx, h, p.Unit) {
+		return setting.Activation{}, false
+	}
+	name := c.name(h, main, p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mains == nil {
+		c.mains, c.refused = map[string]string{}, map[string]bool{}
+	}
+	c.mains[name] = main
+	return setting.Activation{Program: name, Restart: restart}, true
+}
+
+// Restarts is Activation for a product that reads all of its options when it starts.
+func (c *Control) Restarts(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
+	return c.Activation(ctx, h, main, true)
+}
+
+// Reloads is Activation for a product that reads all of them when it is told.
+func (c *Control) Reloads(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
+	return c.Activation(ctx, h, main, false)
+}
+
+// name is how the program of an instance is called.
+func (c *Control) name(h *host.Host, main string, p Process) string {
+	if host.HasSystemd(h) {
+		if p.Unit != "" {
+			return p.Unit
+		}
+		if p.PID == 0 && c.Unit != nil {
+			if u := c.Unit(h, main); u != "" {
+				return u
+			}
+		}
+	}
+	return c.Name + " " + main
+}
+
+// Of is the main file of a program that may have been told of before a crash.
+func (c *Control) Of(ctx context.Context, h *host.Host, name string) (string, error) {
+	c.mu.Lock()
+	main, ok := c.mains[name]
+	c.mu.Unlock()
+	if ok {
+		return main, nil
+	}
+	if main, ok := strings.CutPrefix(name, c.Name+" "); ok {
+		return main, nil
+	}
+	mains, err := c.Mains(h)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range mains {
+		p, err := c.Running(ctx, h, m)
+		if err != nil {
+			p = Process{}
+		}
+		if c.name(h, m, p) == name {
+			return m, nil
+		}
+	}
+	return "", fmt.Errorf("no instance of %s here belongs to it any more", name)
+}
+
+// Activate is setting.Activator's: it checks the configuration, tells the program
+// and waits until it is healthy. A program that was told nothing, because Check or
+// its unit did not let, is not told of the way back either.
+func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activation) error {
+	main, err := c.Of(ctx, h, a.Program)
+	if err != nil {
+		return err
+	}
+	patience := c.Patience
+	if patience == 0 {
+		patience = 30 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if c.refuse(a.Program, false) {
+		return nil // on the way back it is as it was
+	}
+	if c.Check != nil {
+		if err := c.Check(ctx, h, main); err != nil {
+			return c.untold(a.Program, err)
+		}
+	}
+	if c.Reads != nil {
+		if err := settle(ctx, h, c.Reads(h, main)); err != nil {
+			return err
+		}
+	}
+	before, err := c.Running(ctx, h, main)
+	switch {
+	case errors.Is(err, ErrStopped) && !a.Restart:
+		return nil // somebody has stopped it; it will read its files when it starts
+	case err != nil && !errors.Is(err, ErrStopped):
+		return err
+	}
+	unit := ""
+	if host.HasSystemd(h) && (before.Unit != "" || before.PID == 0) && !strings.HasPrefix(a.Program, c.Name+" ") {
+		unit = a.Program
+		if idle, err := tellable(ctx, h, unit, before, a.Restart); err != nil {
+			return c.untold(a.Program, err)
+		} else if idle {
+			return nil
+		}
+	}
+	began := h.Clock.Now()
+	switch {
+	case !a.Restart:
+		err = c.Reload(ctx, h, main, before)
+	case unit != "":
+		if c.UnitFiles {
+			if _, err := host.Run(ctx, h, "systemctl", "daemon-reload"); err != nil {
+				return err
+			}
+		}
+		err = systemd.Tell(ctx, h, "restart", unit, patience, c.Complaint)
+	default:
+		err = c.restart(ctx, h, main, before)
+	}
+	if err != nil {
+		return err
+	}
+	return c.wait(ctx, h, main, before, a.Restart, func() error {
+		if unit == "" {
+			return nil
+		}
+		return systemd.Failed(ctx, h, unit, began, c.Complaint)
+	})
+}
+
+// untold notes that a program was told nothing, and why.
+func (c *Control) untold(program string, why error) error {
+	c.refuse(program, true)
+	return fmt.Errorf("%w (it was told nothing)", why)
+}
+
+// refuse notes whether a program could not be told, and says whether it could not
+// be before.
+func (c *Control) refuse(program string, now bool) (before bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused == nil {
+		c.mains, c.refused = map[string]string{}, map[string]bool{}
+	}
+	before = c.refused[program]
+	c.refused[program] = now
+	return before
+}
+
+// restart ends a program and starts it by itself.
+func (c *Control) restart(ctx context.Context, h *host.Host, main string, before Process) error {
+	if c.Start == nil {
+		return fmt.Errorf("no systemd runs here that could restart %s", c.Name)
+	}
+	start, err := c.Start(h, main, before) // while it can still be looked at
+	start.Complaint = c.Complaint
+	if err != nil {
+		return err
+	}
+	if before.PID != 0 {
+		stop := c.Stop
+		if stop == nil {
+			stop = func(ctx context.Context, h *host.Host, _ string, p Process) error {
+				return Signal(ctx, h, "TERM", p.PID)
+			}
+		}
+		if err := stop(ctx, h, main, before); err != nil {
+			return err
+		}
+		if err := Until(ctx, func() error {
+			if p, ok := one(h, "/proc/"+strconv.Itoa(before.PID), before.PID, 0); ok {
+				return fmt.Errorf("process %d has not ended", p.PID)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return Run(ctx, h, start)
+}
+
+// wait waits for Ready. A program that has ended will not become ready; failed
+// says whether systemd has given it up.
+func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Process, restarted bool, failed func() error) error {
+	gone, asked := 0, h.Clock.Now()
+	return Until(ctx, func() error {
+		p, err := c.Running(ctx, h, main)
+		switch {
+		case errors.Is(err, ErrStopped):
+			// A server that goes to the background is gone for a moment, and on a busy
+			// machine it takes seconds until one is there: about five.
+			if gone++; gone > 50 {
+				err = final{fmt.Errorf("%s has ended again", c.Name)}
+			}
+		case err != nil:
+		case restarted && p.Same(before):
+			err = fmt.Errorf("process %d has not been replaced", p.PID)
+		default:
+			gone = 0
+			err = c.Ready(ctx, h, main, before)
+		}
+		if now := h.Clock.Now(); err != nil && (gone > 50 || now.Sub(asked) > time.Second) {
+			if f := failed(); f != nil {
+				return final{f}
+			}
+			asked = h.Clock.Now()
+		}
+		return err
+	})
+}
+
+// final is an error that waiting does not cure.
+type final struct{ error }
+
+// Final makes an error end Until.
+func Final(err error) error { return final{err} }
+
+// Until tries until it works, an error is final, or the context ends.
+func Until(ctx context.Context, try func() error) error {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		err := try()
+		var f final
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &f):
+			return f.error
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it has waited long enough: %w", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// background starts a program that stays, without a terminal, and lets it go.
+const background = `setsid "$@" </dev/null >/dev/null 2>&1 &`
+
+// Run starts a server.
+func Run(ctx context.Context, h *host.Host, s Start) error {
+	argv := s.Argv
+	if s.UID != 0 || s.GID != 0 {
+		argv = append([]string{"setpriv", "--reuid=" + strconv.Itoa(s.UID), "--regid=" + strconv.Itoa(s.GID), "--init-groups", "--"}, argv...)
+	}
+	if s.Background {
+		argv = append([]string{"/bin/sh", "-c", background, "sh"}, argv...)
+	}
+	res, err := h.Exec.Run(ctx, host.Command{Argv: argv, Env: s.Env, Dir: s.Dir, Timeout: s.Within})
+	if err != nil || res.ExitCode == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), res.ExitCode, systemd.Said(string(res.Stdout)+string(res.Stderr), s.Complaint))
+}
+
+// collections is where Red Hat's software collections have their configuration;
+// the name of a collection is the first part of those of its units.
+const collections = "/etc/opt/rh/"
+
+// Unit is the first of some services that is installed, for the instance of a main
+// file.
+func Unit(h *host.Host, main string, names ...string) string {
+	prefix := ""
+	if rest, ok := strings.CutPrefix(main, collections); ok {
+		prefix, _, _ = strings.Cut(rest, "/")
+		prefix += "-"
+	}
+	for _, n := range names {
+		for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"} {
+			if _, err := h.Files.Stat(dir + "/" + prefix + n); err == nil {
+				return prefix + n
+			}
+		}
+	}
+	return ""
+}

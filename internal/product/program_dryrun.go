@@ -1,0 +1,140 @@
+package product
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/systemd"
+	"fettle.dev/fettle/internal/text"
+)
+
+// DryRun is a product's own check of its files. It runs as the user of the service, with a
+// private view of the machine (host.Private), because it may make files and run code that
+// the files name.
+type DryRun struct {
+	Argv, Env []string
+	// Unit is the service; its User= comes first, then User, which the files name, then who
+	// serves now, then Otherwise.
+	Unit, User, Otherwise string
+	Running               Group
+	// Files are the files of the configuration.
+	Files []string
+	// Empty are directories that the program writes in.
+	Empty []string
+	// Names are host names that it has to find.
+	Names []string
+	// Complaint is what of its messages says what is wrong.
+	Complaint func(messages string) string
+}
+
+// Checked is the outcome of a dry run.
+type Checked struct {
+	As       string // the user
+	Output   string
+	Messages string
+	Refused  string // why the program would not start with the files; "" where it would
+}
+
+// dryRunWithin is how long a dry run may take.
+const dryRunWithin = 20 * time.Second
+
+// Run asks the program. An error says why it could not be asked: also where it may not read
+// what it reads when it is started as root.
+func (d DryRun) Run(ctx context.Context, h *host.Host) (Checked, error) {
+	user, name, err := d.user(h)
+	if err != nil {
+		return Checked{}, err
+	}
+	c := host.Command{Argv: d.Argv, Env: d.Env, As: &user, Private: &host.Private{Empty: d.Empty, Names: d.Names}, Timeout: dryRunWithin, EndsWithCaller: true}
+	res, err := h.Exec.Run(ctx, c)
+	if err != nil {
+		return Checked{}, err
+	}
+	out := Checked{As: name, Output: string(res.Stdout), Messages: string(res.Stderr)}
+	if res.ExitCode == 0 {
+		return out, nil
+	}
+	out.Refused = cmp.Or(d.Complaint(string(res.Stderr)+string(res.Stdout)), "exit code "+strconv.Itoa(res.ExitCode))
+	if why := d.hidden(ctx, h, c, out.Refused); why != "" {
+		return Checked{}, fmt.Errorf("as %s, without a network and with read-only files, it cannot be asked: %s (%s)", name, why, out.Refused)
+	}
+	return out, nil
+}
+
+// outOfView are messages about what the private view or the user lacks.
+var outOfView = []string{"Permission denied", "Read-only file system", "Operation not permitted", "Cannot assign requested address", "Network is unreachable"}
+
+var pathInText = text.LazyRegexp(`/[^\s'"<>:;,()\[\]]+`)
+
+// hidden is what of the machine a complaint is about that the program does not see in its
+// view; "" where it is about the files themselves.
+func (d DryRun) hidden(ctx context.Context, h *host.Host, c host.Command, complaint string) string {
+	for _, p := range pathInText().FindAllString(complaint, -1) {
+		if slices.Contains(d.Files, p) {
+			continue
+		}
+		if _, err := h.Files.Stat(p); err != nil {
+			continue // it is not there for root either
+		}
+		c.Argv, c.Env = []string{"test", "-r", p}, nil
+		if res, err := h.Exec.Run(ctx, c); err == nil && res.ExitCode != 0 {
+			return "it cannot read " + p
+		}
+	}
+	for _, m := range outOfView {
+		if strings.Contains(complaint, m) {
+			return strings.ToLower(m)
+		}
+	}
+	return ""
+}
+
+// user is who the program runs as.
+func (d DryRun) user(h *host.Host) (host.User, string, error) {
+	name := ""
+	if d.Unit != "" {
+		if u, err := systemd.New(h).Load(d.Unit); err == nil {
+			if v, ok := u.Last("Service", "User"); ok {
+				name = v.Text
+			}
+		}
+	}
+	if name = cmp.Or(name, d.User); name == "" {
+		for _, p := range append(slices.Clone(d.Running.Children), d.Running.Main) {
+			if p.PID != 0 {
+				return host.User{UID: uint32(p.UID), GID: uint32(p.GID)}, "user " + strconv.Itoa(p.UID), nil //nolint:gosec // ids of the kernel
+			}
+		}
+	}
+	name = cmp.Or(name, d.Otherwise)
+	user, err := userNamed(h, name)
+	return user, name, err
+}
+
+// userNamed finds a user of /etc/passwd by name or number.
+func userNamed(h *host.Host, name string) (host.User, error) {
+	text, err := h.Files.ReadFile("/etc/passwd")
+	if err != nil {
+		return host.User{}, err
+	}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(line, ":")
+		if len(f) < 4 || f[0] != name && f[2] != name {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(f[2], 10, 32)
+		gid, err2 := strconv.ParseUint(f[3], 10, 32)
+		if err := errors.Join(err1, err2); err != nil {
+			return host.User{}, fmt.Errorf("/etc/passwd: %s: %w", name, err)
+		}
+		return host.User{UID: uint32(uid), GID: uint32(gid)}, nil
+	}
+	return host.User{}, fmt.Errorf("there is no user %s", name)
+}

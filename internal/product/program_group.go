@@ -1,0 +1,58 @@
+package product
+
+import (
+	"errors"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+)
+
+// Group is the processes of one instance of a product.
+type Group struct {
+	Main Process
+	// Children are those that serve: not those that only finish what they began.
+	Children []Process
+	// Changed is the last change of the instance's files, in seconds since the
+	// epoch; 0 where nobody has looked.
+	Changed float64
+}
+
+// Taken says whether the group has read its files since they were changed.
+func (g Group) Taken() Taken { return Since(g.Changed, g.Main, g.Children) }
+
+// TakenAtStart is Taken of what the main process reads when it starts, and never
+// again: of that a later change of the same files may have been another line.
+func (g Group) TakenAtStart() Taken {
+	if g.Main.StartedS > g.Changed && g.Changed > 0 {
+		return Yes
+	}
+	return Unclear
+}
+
+// Unknown is why it is not known what a program runs with; "" where it has read
+// its files.
+func (t Taken) Unknown() string {
+	switch t {
+	case Yes:
+		return ""
+	case No:
+		return "its files were changed after it has read them"
+	case Unclear:
+	}
+	return "whether it has read its files since they were changed cannot be told"
+}
+
+// Effect is the verdict of a value in the files of a program that does not say
+// what it runs with; err is why its processes are not known.
+func Effect(t Taken, err error) (plugin.Verdict, string) {
+	switch {
+	case errors.Is(err, ErrStopped):
+		return plugin.OK, "in force from the server's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	case t == Yes:
+		return plugin.OK, ""
+	case t == No:
+		return plugin.Drifted, t.Unknown() + ": reload it"
+	}
+	return plugin.Unknown, t.Unknown()
+}

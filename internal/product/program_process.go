@@ -1,0 +1,294 @@
+// program finds the processes of a product, what they may use and since
+// when they run, and tells them to read their configuration again or to start
+// anew: through systemd where a unit runs them, by their own means elsewhere.
+
+package product
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Process is a running process.
+type Process struct {
+	PID    int      `json:"pid"`
+	Parent int      `json:"parent"`
+	Argv   []string `json:"argv"`
+	UID    int      `json:"uid"` // effective
+	GID    int      `json:"gid"`
+	// StartedS is when it began, in seconds since the epoch; 0 where that is not
+	// known. It may have begun WithinS later.
+	StartedS float64 `json:"started_s"`
+	WithinS  float64 `json:"within_s,omitempty"`
+	// Ticks is the same in the kernel's own count since the boot, which no reading
+	// of a clock moves.
+	Ticks int64 `json:"ticks,omitempty"`
+	// Unit is the service of systemd that runs it; "" for none.
+	Unit string `json:"unit,omitempty"`
+	// OpenFiles is how many files it may have open (RLIMIT_NOFILE, soft); -1 where
+	// that is not known, or has no limit.
+	OpenFiles int64 `json:"open_files"`
+}
+
+// Same says whether two readings are of the same process.
+func (p Process) Same(q Process) bool { return p.PID == q.PID && p.Ticks == q.Ticks }
+
+// ErrStopped says that a product is set up and does not run.
+var ErrStopped = errors.New("it does not run")
+
+// maxProcesses is more than any product starts.
+const maxProcesses = 10000
+
+// Find lists the processes of some names (as in /proc/PID/comm, at most 15 bytes)
+// that see the files of this machine, or of a directory of it that they have made
+// their root: those of containers have others. The error
+// wraps host.ErrNotRecorded where nobody has noted any process.
+func Find(ctx context.Context, h *host.Host, names ...string) ([]Process, error) {
+	return host.AskFor(ctx, h, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]Process, error) { return read(live, names) })
+}
+
+func read(h *host.Host, names []string) ([]Process, error) {
+	entries, err := h.Files.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	boot := bootTime(h)
+	root := fileID(h, "/")
+	all := []Process{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		dir := path.Join("/proc", e.Name())
+		comm, err := h.Files.ReadFile(dir + "/comm")
+		if err != nil || !slices.Contains(names, strings.TrimSuffix(string(comm), "\n")) {
+			continue
+		}
+		if !inside(h, dir, root) {
+			continue
+		}
+		if !h.Live && inContainer(h, dir) {
+			continue
+		}
+		if p, ok := one(h, dir, pid, boot); ok && len(all) < maxProcesses {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b Process) int { return a.PID - b.PID })
+	return all, nil
+}
+
+// one reads a process; ok is false where it has ended, also as a zombie that
+// nobody has buried.
+func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
+	p = Process{PID: pid, OpenFiles: -1}
+	stat, err := h.Files.ReadFile(dir + "/stat")
+	began, noted := h.Began(pid)
+	switch {
+	case err == nil:
+		fields := host.StatFields(string(stat))
+		if len(fields) < 20 || ended(string(stat)) {
+			return p, false
+		}
+		p.Parent, _ = strconv.Atoi(fields[1])
+		if ticks, err := strconv.ParseInt(fields[19], 10, 64); err == nil {
+			p.Ticks = ticks
+			if boot > 0 {
+				p.StartedS = boot + float64(ticks)/100 // USER_HZ is 100 everywhere but on Alpha
+			}
+		}
+	case h.Live:
+		return p, false
+	default:
+		status, _ := h.Files.ReadFile(dir + "/status")
+		p.Parent = statusID(string(status), "PPid:", 1)
+	}
+	if !h.Live && noted {
+		p.StartedS, p.WithinS = float64(began.Unix()), 1
+	}
+	if b, err := arguments(h, dir); err == nil {
+		p.Argv = strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
+	}
+	if b, err := h.Files.ReadFile(dir + "/status"); err == nil {
+		p.UID, p.GID = statusID(string(b), "Uid:", 2), statusID(string(b), "Gid:", 2)
+	}
+	if b, err := h.Files.ReadFile(dir + "/cgroup"); err == nil {
+		p.Unit = unitOf(string(b))
+	}
+	if b, err := h.Files.ReadFile(dir + "/limits"); err == nil {
+		p.OpenFiles = openFiles(string(b))
+	}
+	return p, true
+}
+
+// starting is how long a program that is about to start is waited for until it has
+// its arguments.
+const starting = 5 * time.Second
+
+// arguments reads those of a process, each with a zero byte at its end. A program
+// that starts itself anew has none for a moment (between exec_mmap and
+// create_elf_tables of the kernel's fs/exec.c and fs/binfmt_elf.c), nor has one that
+// ends.
+func arguments(h *host.Host, dir string) ([]byte, error) {
+	for end := time.Now().Add(starting); ; time.Sleep(time.Millisecond) {
+		b, err := h.Files.ReadFile(dir + "/cmdline")
+		if err != nil || len(b) > 0 || !h.Live || time.Now().After(end) {
+			return b, err
+		}
+		if stat, err := h.Files.ReadFile(dir + "/stat"); err != nil || ended(string(stat)) {
+			return b, err
+		}
+	}
+}
+
+// ended says whether a process is a zombie, or less (proc_pid_stat(5)).
+func ended(stat string) bool {
+	f := host.StatFields(stat)
+	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
+}
+
+// Numbered is the process of a number that a program has written down itself;
+// ErrStopped where there is none.
+func Numbered(h *host.Host, pid int) (Process, error) {
+	p, ok := one(h, "/proc/"+strconv.Itoa(pid), pid, bootTime(h))
+	if !ok {
+		return Process{}, ErrStopped
+	}
+	return p, nil
+}
+
+// bootTime is when the kernel started, in seconds since the epoch; 0 where that is
+// not known. The clocks are read one after the other, so the closest of some.
+func bootTime(h *host.Host) float64 {
+	best, boot := time.Hour, 0.0
+	for range 3 {
+		before := h.Clock.Now()
+		since, err := h.Clock.SinceBoot()
+		if took := h.Clock.Now().Sub(before); err == nil && took < best {
+			best, boot = took, float64(before.UnixNano())/1e9-since.Seconds()
+		}
+	}
+	return boot
+}
+
+// inside says whether a process has its root on this machine: the machine's own,
+// which root names, or a directory of it (chroot). What cannot be seen is taken for
+// it.
+func inside(h *host.Host, dir, root string) bool {
+	id := fileID(h, dir+"/root/")
+	if id == "" || root == "" || id == root {
+		return true
+	}
+	changed, err := h.Files.Readlink(dir + "/root")
+	return err == nil && changed != "/" && fileID(h, changed) == id
+}
+
+// fileID tells directories of different machines apart: "" where it cannot be
+// seen.
+func fileID(h *host.Host, name string) string {
+	st, err := h.Files.Stat(name)
+	if err != nil {
+		return ""
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return fmt.Sprintf("%d:%d", sys.Dev, sys.Ino)
+	}
+	return ""
+}
+
+// containers are what the control groups of container engines have in their names.
+var containers = []string{"/docker", "docker-", "libpod-", "crio-", "/kubepods", "kubepods.slice", "/lxc", "machine.slice/"}
+
+// inContainer is for copies, which do not have a process's root.
+func inContainer(h *host.Host, dir string) bool {
+	b, err := h.Files.ReadFile(dir + "/cgroup")
+	return err == nil && slices.ContainsFunc(containers, func(c string) bool { return strings.Contains(string(b), c) })
+}
+
+// statusID is a number of a line: of users and groups the second is the effective
+// one.
+func statusID(status, name string, number int) int {
+	for line := range strings.Lines(status) {
+		if f := strings.Fields(line); len(f) > number && f[0] == name {
+			n, _ := strconv.Atoi(f[number])
+			return n
+		}
+	}
+	return 0
+}
+
+// unitOf is the service in a process's control groups: systemd's own hierarchy,
+// or the only one. Within a service of the system there may be those of a user.
+func unitOf(cgroup string) string {
+	for line := range strings.Lines(cgroup) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, dir, _ := strings.Cut(rest, ":")
+		if controllers != "" && controllers != "name=systemd" {
+			continue
+		}
+		for _, name := range strings.Split(dir, "/") {
+			if strings.HasSuffix(name, ".service") {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func openFiles(limits string) int64 {
+	for line := range strings.Lines(limits) {
+		if rest, ok := strings.CutPrefix(line, "Max open files"); ok {
+			if f := strings.Fields(rest); len(f) > 0 {
+				if n, err := strconv.ParseInt(f[0], 10, 64); err == nil {
+					return n
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// Main lists the processes whose parent is none of them: the main one of each
+// instance.
+func Main(all []Process) []Process {
+	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool {
+		return slices.ContainsFunc(all, func(q Process) bool { return q.PID == p.Parent })
+	})
+}
+
+// Children lists the processes that a main one has started.
+func Children(all []Process, main int) []Process {
+	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Parent != main })
+}
+
+// OfService finds the main process of a program that a service runs, or the only
+// one that there is; ErrStopped where there is none.
+func OfService(ctx context.Context, h *host.Host, program, service string) (Process, error) {
+	all, err := Find(ctx, h, program)
+	if err != nil {
+		return Process{}, err
+	}
+	all = Main(all)
+	for _, p := range all {
+		if p.Unit == service {
+			return p, nil
+		}
+	}
+	switch len(all) {
+	case 0:
+		return Process{}, ErrStopped
+	case 1:
+		return all[0], nil
+	}
+	return Process{}, fmt.Errorf("%d of %s run here, and %s runs none of them", len(all), program, service)
+}

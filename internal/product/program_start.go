@@ -1,0 +1,39 @@
+package product
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/systemd"
+)
+
+// OfUnit is the call that a service's unit makes: its command line, environment,
+// directory and user, for where no systemd runs that could.
+func OfUnit(h *host.Host, u *systemd.Unit) (Start, error) {
+	argv, _ := u.Command()
+	if len(argv) == 0 {
+		return Start{}, fmt.Errorf("%s does not say how it is started", u.Name)
+	}
+	s := Start{Argv: argv, Background: true}
+	env, _ := u.Environment()
+	for name, v := range env {
+		s.Env = append(s.Env, name+"="+v.Text)
+	}
+	slices.Sort(s.Env)
+	if v, ok := u.Last("Service", "WorkingDirectory"); ok {
+		s.Dir = path.Clean("/" + strings.TrimPrefix(v.Text, "-"))
+	}
+	user, ok := u.Last("Service", "User")
+	if !ok {
+		return s, nil
+	}
+	as, err := userNamed(h, user.Text)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", user.At, err)
+	}
+	s.UID, s.GID = int(as.UID), int(as.GID)
+	return s, nil
+}

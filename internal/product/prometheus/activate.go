@@ -1,0 +1,175 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// newControl reloads it for what prometheus.yml says, and restarts it for flags.
+func newControl() *product.Control {
+	return &product.Control{
+		Name: "prometheus",
+		Unit: func(h *host.Host, main string) string {
+			if in, err := of(h, main); err == nil {
+				return in.unit.Name
+			}
+			return ""
+		},
+		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(settable(h)) },
+		Running: func(ctx context.Context, h *host.Host, main string) (product.Process, error) {
+			in, err := of(h, main)
+			if err != nil {
+				return product.Process{}, err
+			}
+			return product.OfService(ctx, h, "prometheus", in.unit.Name)
+		},
+		Check:  configTest,
+		Reload: reload,
+		Ready:  ready,
+		Start: func(h *host.Host, main string, _ product.Process) (product.Start, error) {
+			in, err := of(h, main)
+			if err != nil {
+				return product.Start{}, err
+			}
+			return product.OfUnit(h, in.unit)
+		},
+		Patience: 5 * time.Minute, // it reads its log when it starts
+	}
+}
+
+// configTest is promtool check config: it refuses what the server would not take.
+func configTest(ctx context.Context, h *host.Host, main string) error {
+	if !host.Has(h, "promtool") {
+		return nil // it is in the package, and the server refuses by itself
+	}
+	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"promtool", "check", "config", main}})
+	if err != nil || res.ExitCode == 0 {
+		return err
+	}
+	for line := range strings.Lines(string(res.Stderr) + string(res.Stdout)) {
+		if _, what, ok := strings.Cut(line, "FAILED:"); ok {
+			return fmt.Errorf("promtool check config: %s", strings.TrimSpace(what))
+		}
+	}
+	return fmt.Errorf("promtool check config: %s", strings.TrimSpace(string(res.Stderr)))
+}
+
+// reload makes it read its configuration again.
+func reload(ctx context.Context, h *host.Host, _ string, p product.Process) error {
+	return product.Reload(ctx, h, p, "HUP")
+}
+
+// ready waits until it answers queries and has taken what its files say.
+func ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+	in, err := of(h, main)
+	if err != nil {
+		return product.Final(err)
+	}
+	a, err := question(ctx, h, in)
+	switch {
+	case err != nil:
+		return err
+	case a.Silent != "":
+		return errors.New(a.Silent)
+	case a.Ready != "200 OK":
+		return fmt.Errorf("/-/ready: %s", a.Ready)
+	}
+	i := &installed{instance: in, asked: a}
+	if left := i.pending(); len(left) > 0 {
+		return fmt.Errorf("it has not taken %s", strings.Join(left, ", "))
+	}
+	return nil
+}
+
+// keepsSamples refuses what would delete samples that no undo brings back.
+func keepsSamples(h *host.Host, key, value string) error {
+	if key != "storage.tsdb.retention.time" && key != "storage.tsdb.retention.size" {
+		return nil
+	}
+	p := parameters.Named(key)
+	want, err := p.Read(value)
+	if err != nil {
+		return err
+	}
+	if key == retentionTime && want == 0.0 {
+		want, _ = p.Read(p.Default) // which it then is, or no limit where there is one of size
+	}
+	all, err := instances(h)
+	if err != nil {
+		return err
+	}
+	for _, in := range all {
+		t, ok, _ := in.option(key)
+		now := t.text
+		a, err := question(context.Background(), h, in)
+		switch {
+		case errors.Is(err, product.ErrStopped), errors.Is(err, host.ErrNotRecorded):
+		case err != nil:
+			return err
+		case key == "storage.tsdb.retention.size":
+			// With a size of 0, or a larger one than there is, nothing goes.
+			i := &installed{instance: in, asked: a}
+			disk := i.Answer("disk_bytes")
+			used, known := disk.Value.(float64)
+			if want.(float64) == 0 || known && want.(float64) > used {
+				continue
+			}
+			return fmt.Errorf("%s is below the %.0f bytes that there are: the oldest samples would be deleted, and no undo would bring them back", value, used)
+		default:
+			if text, unknown := a.value(key); unknown == "" {
+				now, ok = text, text != ""
+			}
+		}
+		if !ok {
+			now = p.Default
+		}
+		have, err := p.Read(now)
+		if err != nil {
+			continue
+		}
+		less := want.(float64) < have.(float64) || have.(float64) == 0 // which is no limit
+		if key == retentionSize {
+			less = want.(float64) > 0 && less
+		}
+		if less {
+			if have.(float64) == 0 {
+				now = "0, no limit,"
+			}
+			return fmt.Errorf("%s is less than the %s of now: the oldest samples would be deleted, and no undo would bring them back", value, now)
+		}
+	}
+	return nil
+}
+
+// effect says whether the running server has the value of its files.
+func effect(ctx context.Context, h *host.Host, file, key, text string) (plugin.Verdict, string) {
+	in, err := of(h, file)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	a, err := question(ctx, h, in)
+	switch {
+	case errors.Is(err, product.ErrStopped):
+		return plugin.OK, "in force from the server's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	}
+	v, unknown := a.value(key)
+	switch {
+	case unknown != "":
+		return plugin.Unknown, unknown
+	case same(key, v, text):
+		return plugin.OK, ""
+	case isFlag(key):
+		return plugin.NeedsRestart, "the server runs with " + v + " until it is restarted"
+	}
+	return plugin.Drifted, "the server runs with " + v + ": reload it"
+}

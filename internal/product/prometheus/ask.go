@@ -1,0 +1,182 @@
+package prometheus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/prometheus"
+)
+
+// answer is what a running Prometheus says of itself.
+type answer struct {
+	Process product.Process    `json:"process"`
+	Silent  string             `json:"silent,omitempty"` // why it says nothing
+	Ready   string             `json:"ready"`            // what /-/ready answers: 200 OK
+	Version string             `json:"version"`
+	Flags   map[string]string  `json:"flags"`  // all of them, with their defaults
+	Global  map[string]string  `json:"global"` // of its configuration, with defaults
+	Runtime runtime            `json:"runtime"`
+	Values  map[string]float64 `json:"values"` // metrics
+	// Free is what is free on the disk of its samples, in bytes; nil where that is
+	// not known.
+	Free *float64 `json:"free,omitempty"`
+}
+
+// runtime is /api/v1/status/runtimeinfo.
+type runtime struct {
+	Start     time.Time `json:"startTime"`
+	ReloadOK  bool      `json:"reloadConfigSuccess"`
+	LastRead  time.Time `json:"lastConfigTime"`
+	Corrupted float64   `json:"corruptionCount"`
+	Retention string    `json:"storageRetention"` // "15d", "15d or 512MiB"
+}
+
+// kept are the metrics that are.
+var kept = []string{
+	"prometheus_tsdb_head_series", "prometheus_tsdb_head_samples_appended_total", "prometheus_tsdb_storage_blocks_bytes", "prometheus_tsdb_wal_storage_size_bytes",
+	"prometheus_tsdb_compactions_failed_total", "prometheus_tsdb_compaction_chunk_size_bytes_sum", "prometheus_tsdb_compaction_chunk_samples_sum",
+	"prometheus_rule_group_iterations_missed_total", "prometheus_target_scrapes_exceeded_sample_limit_total",
+	"process_start_time_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
+}
+
+// question asks the server of an instance; program.ErrStopped where none runs.
+func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
+	return host.AskFor(ctx, h, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
+}
+
+func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
+	p, err := product.OfService(ctx, h, "prometheus", in.unit.Name)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{Process: p, Flags: map[string]string{}, Global: map[string]string{}, Values: map[string]float64{}}
+	base := address(readFlags(p.Argv))
+	if a.Ready, _, err = fetch(ctx, base+"/-/ready"); err != nil {
+		a.Silent = err.Error()
+		return a, nil
+	}
+	var config struct {
+		YAML string `json:"yaml"`
+	}
+	var build struct {
+		Version string `json:"version"`
+	}
+	for name, into := range map[string]any{"flags": &a.Flags, "config": &config, "runtimeinfo": &a.Runtime, "buildinfo": &build} {
+		if err := status(ctx, base, name, into); err != nil {
+			a.Silent = err.Error()
+			return a, nil
+		}
+	}
+	a.Version = build.Version
+	all, err := readGlobal("its configuration", config.YAML)
+	if err != nil {
+		a.Silent = err.Error()
+		return a, nil
+	}
+	for key, t := range all {
+		a.Global[key] = t.text
+	}
+	_, page, err := fetch(ctx, base+"/metrics")
+	if err != nil {
+		a.Silent = err.Error()
+		return a, nil
+	}
+	m := prometheus.Read(page)
+	for _, name := range kept {
+		if v, ok := m.Values[name]; ok {
+			a.Values[name] = v
+		}
+	}
+	if dir := a.Flags["storage.tsdb.path"]; path.IsAbs(dir) {
+		if _, free, err := h.Space(dir); err == nil {
+			bytes := float64(free)
+			a.Free = &bytes
+		}
+	}
+	return a, nil
+}
+
+// address is where a server with these flags can be reached from here.
+func address(flags map[string]string) string {
+	listen := flags["web.listen-address"]
+	if listen == "" {
+		listen = parameters.Named("web.listen-address").Default
+	}
+	name, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		name, port = listen, "9090"
+	}
+	if ip := net.ParseIP(name); name == "" || ip != nil && ip.IsUnspecified() {
+		name = "127.0.0.1"
+	}
+	prefix := flags["web.route-prefix"]
+	if u, err := url.Parse(flags["web.external-url"]); prefix == "" && err == nil {
+		prefix = u.Path
+	}
+	return "http://" + net.JoinHostPort(name, port) + strings.TrimSuffix(path.Clean("/"+prefix), "/")
+}
+
+// status reads one of its API's documents of itself.
+func status(ctx context.Context, base, name string, into any) error {
+	code, text, err := fetch(ctx, base+"/api/v1/status/"+name)
+	if err != nil {
+		return err
+	}
+	var doc struct {
+		Status string          `json:"status"`
+		Error  string          `json:"error"`
+		Data   json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil || doc.Status != "success" {
+		return fmt.Errorf("/api/v1/status/%s: %s %s", name, code, doc.Error)
+	}
+	return json.Unmarshal(doc.Data, into)
+}
+
+// maxPage caps what a server may answer.
+const maxPage = 16 << 20
+
+// fetch reads a page, whatever its status is.
+func fetch(ctx context.Context, page string) (status, text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+	if err != nil {
+		return "", "", err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		return "", "", err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
+		return "", "", errors.New("it wants a password (web.config.file)")
+	}
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxPage))
+	return res.Status, string(b), err
+}
+
+// value is what an option is in the running server; "" for none.
+func (a *answer) value(name string) (text, unknown string) {
+	switch {
+	case a.Silent != "":
+		return "", a.Silent
+	case !isFlag(name):
+		return a.Global[name], ""
+	case isRetention(name):
+		return running(name, a.Runtime.Retention), ""
+	}
+	return a.Flags[name], ""
+}

@@ -1,0 +1,208 @@
+package prometheus
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/systemd"
+	"fettle.dev/fettle/internal/text"
+)
+
+// told is a value and where it stands.
+type told struct{ text, at string }
+
+// instance is the Prometheus that a machine's unit runs.
+type instance struct {
+	conf.Instance // its main file is prometheus.yml
+	unit          *systemd.Unit
+	flags         map[string]told
+	file          map[string]told // the keys below global:
+	retention     map[string]told // the section storage.tsdb.retention; nil for none
+	fileErr       error
+	// args is the file of variables with the flags, and the variable that holds
+	// them; "" where the unit has all of them itself.
+	args, variable string
+	unread         string // why there may be other flags
+}
+
+// standard is the configuration of the packages.
+const standard = "/etc/prometheus/prometheus.yml"
+
+var variableUsed = text.LazyRegexp(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)
+
+// instances is the unit's, or none.
+func instances(h *host.Host) ([]*instance, error) {
+	u, err := systemd.New(h).Load("prometheus.service")
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrNotRecorded):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case u.Masked:
+		return nil, nil
+	}
+	in := &instance{Instance: conf.Instance{Name: "prometheus", Main: standard}, unit: u, flags: map[string]told{}}
+	env, unread := u.Environment()
+	if unread != "" {
+		in.unread = unread + " is not in this copy, or cannot be read"
+	}
+	argv, at := u.Command()
+	for name, text := range readFlags(argv) {
+		in.flags[name] = told{text, at}
+		for _, v := range env {
+			if strings.Contains(v.Text, "--"+name) {
+				in.flags[name] = told{text, v.At}
+			}
+		}
+	}
+	if all := u.All("Service", "ExecStart"); len(all) > 0 {
+		for _, m := range variableUsed().FindAllStringSubmatch(all[len(all)-1].Text, -1) {
+			file, _, _ := strings.Cut(env[m[1]].At, ":")
+			if file != "" && !slices.Contains(u.Files, file) {
+				in.variable, in.args = m[1], path.Clean(file)
+			}
+		}
+	}
+	if f, ok := in.flags["config.file"]; ok {
+		in.Main = f.text
+	}
+	text, err := h.Files.ReadFile(in.Main)
+	if err == nil {
+		in.file, err = readGlobal(in.Main, string(text))
+	}
+	if err == nil {
+		in.retention, err = readRetention(in.Main, string(text))
+	}
+	in.fileErr = err
+	return []*instance{in}, nil
+}
+
+// readGlobal reads the scalars below global:.
+func readGlobal(name, text string) (map[string]told, error) {
+	var doc struct {
+		Global map[string]yaml.Node `yaml:"global"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	out := map[string]told{}
+	for key, n := range doc.Global {
+		if v := conf.Aliased(&n); v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
+			out[key] = told{v.Value, name + ":" + strconv.Itoa(n.Line)}
+		}
+	}
+	return out, nil
+}
+
+// option is what the files say of an option.
+func (in *instance) option(name string) (t told, ok bool, unknown string) {
+	if isRetention(name) {
+		return in.retained(name)
+	}
+	if isFlag(name) {
+		t, ok = in.flags[name]
+		return t, ok, in.unread
+	}
+	if in.fileErr != nil {
+		return told{}, false, in.fileErr.Error()
+	}
+	t, ok = in.file[name]
+	return t, ok, ""
+}
+
+// settable are the instances as settings name them.
+func settable(h *host.Host) ([]conf.Instance, error) {
+	all, err := instances(h)
+	var out []conf.Instance
+	for _, in := range all {
+		out = append(out, in.Instance)
+	}
+	return out, err
+}
+
+// of is the instance that a file is one of.
+func of(h *host.Host, file string) (*instance, error) {
+	all, err := instances(h)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range all {
+		for _, own := range []string{in.Main, in.args} {
+			if own == "" {
+				continue
+			}
+			if real, err := h.Files.Resolve(own); own == file || err == nil && real == file {
+				return in, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s is no file of Prometheus's unit", file)
+}
+
+// fileOf is the file for a key: flags are in another.
+func fileOf(h *host.Host, main, key string) string {
+	if in, err := of(h, main); err == nil && isFlag(key) && in.args != "" {
+		return in.args
+	}
+	return main
+}
+
+// syntaxOf is that of a file.
+func syntaxOf(h *host.Host, file string) conf.Syntax {
+	if in, err := of(h, file); err == nil && in.args != "" {
+		if real, err := h.Files.Resolve(in.args); in.args == file || err == nil && real == file {
+			return flags{in.variable}
+		}
+	}
+	return global{}
+}
+
+// winner is the line from which an option is taken.
+func winner(h *host.Host, file, key string) (conf.Place, bool, error) {
+	in, err := of(h, file)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	syntax := syntaxOf(h, file)
+	if _, args := syntax.(flags); args != isFlag(key) {
+		if args {
+			return conf.Place{}, false, fmt.Errorf("%s is a key of %s", key, in.Main)
+		}
+		return conf.Place{}, false, fmt.Errorf("--%s is a flag, and the unit takes none from a file of variables: change it there by hand (systemctl edit %s)", key, in.unit.Name)
+	}
+	if isRetention(key) && in.retention != nil {
+		return conf.Place{}, false, fmt.Errorf("%s sets %s, and the flag has no effect next to it: change it there by hand", in.retention[key].at, key)
+	}
+	t, ok, unknown := in.option(key)
+	switch {
+	case isRetention(key) && in.flags[key].at == "":
+		return conf.Place{}, false, nil // the flag is not there yet
+	case !ok && unknown != "":
+		return conf.Place{}, false, errors.New(unknown)
+	case !ok:
+		return conf.Place{}, false, nil
+	}
+	text, err := h.Files.ReadFile(file)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	all, err := syntax.Assignments(string(text))
+	if err != nil {
+		return conf.Place{}, false, fmt.Errorf("%s:%w", file, err)
+	}
+	for _, a := range slices.Backward(all) {
+		if a.Key == key && syntax.Unquote(a.Literal) == t.text {
+			return conf.Place{File: file, Assignment: a}, true, nil
+		}
+	}
+	return conf.Place{}, false, fmt.Errorf("%s sets %s where, or in a way that, fettle does not change it: change it by hand", t.at, key)
+}

@@ -1,0 +1,121 @@
+package prometheus
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
+)
+
+// parameters are those that rules ask for: keys below global: of prometheus.yml,
+// which have no dot, and flags. The defaults are those of Prometheus 2 and 3 (config and
+// cmd/prometheus of 2.42.0 and 3.16.0).
+var parameters = product.Parameters{
+	seconds("scrape_interval", "1m", "how often targets are asked"),
+	seconds("scrape_timeout", "10s", "time in which a target has to answer"),
+	seconds("evaluation_interval", "1m", "how often rules are evaluated"),
+	seconds(retentionTime, "15d", "how long samples are kept; in force too where retention.size is not reached; 0 is no limit"),
+	{Name: retentionPercentage, Type: fact.Number, Unit: "%", Read: readPercentage, Default: "0", Doc: "share of the disk at which the oldest samples are deleted, by the configuration file of Prometheus 3; 0 is no limit"},
+	{Name: retentionSize, Type: fact.Number, Unit: "bytes", Read: readSize, Default: "0B", Doc: "size at which the oldest samples are deleted; 0 is no limit"},
+	seconds("query.timeout", "2m", "time after which a query is ended"),
+	seconds("query.lookback-delta", "5m", "age up to which a sample counts as the present one"),
+	product.Count("query.max-concurrency", "20", "queries at a time"),
+	product.Count("query.max-samples", "50000000", "samples that a query may hold in memory"),
+	product.Count("web.max-connections", "512", "connections at a time"),
+	seconds("web.read-timeout", "5m", "time after which an idle connection is closed"),
+	{Name: "config.file", Type: fact.Text, Doc: "configuration file"},
+	{Name: "storage.tsdb.path", Type: fact.Text, Doc: "directory of the samples"},
+	{Name: "web.listen-address", Type: fact.Text, Default: "0.0.0.0:9090", Doc: "where it is heard"},
+}
+
+// byHand are those that only an administrator writes.
+var byHand = []string{retentionPercentage, "config.file", "storage.tsdb.path", "web.listen-address"}
+
+// isFlag is true for a flag: the keys of the file have no dot.
+func isFlag(key string) bool { return strings.Contains(key, ".") }
+
+func seconds(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readTime, Default: def, Doc: doc}
+}
+
+var (
+	timeForm = text.LazyRegexp(`^(?:(\d{1,9})y)?(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?$`)
+	sizeForm = text.LazyRegexp(`^(?:(\d{1,9})([KMGTPE]?)i?B)+$`)
+	sizePart = text.LazyRegexp(`(\d{1,9})([KMGTPE]?)i?B`)
+)
+
+// readTime reads a time as Prometheus writes it, in seconds: 15d, 1h30m; 0 without a
+// unit.
+func readTime(text string) (any, error) {
+	m := timeForm().FindStringSubmatch(text)
+	if text == "0" {
+		return 0.0, nil
+	}
+	if m == nil || text == "" {
+		return nil, fmt.Errorf("%q is not a time such as 15d or 1h30m", text)
+	}
+	sum := 0.0
+	for i, unit := range []float64{365 * 86400, 7 * 86400, 86400, 3600, 60, 1, 1e-3} {
+		n, _ := strconv.ParseFloat("0"+m[i+1], 64)
+		sum += n * unit
+	}
+	return sum, nil
+}
+
+// readSize reads a size: 512MB, of powers of two as 512MiB is, and 1GiB512MiB as a running
+// server has it.
+func readSize(text string) (any, error) {
+	if text == "0" {
+		return 0.0, nil
+	}
+	if !sizeForm().MatchString(text) {
+		return nil, fmt.Errorf("%q is not a size such as 512MB", text)
+	}
+	sum := 0.0
+	for _, m := range sizePart().FindAllStringSubmatch(text, -1) {
+		n, _ := strconv.ParseFloat(m[1], 64)
+		if m[2] != "" {
+			n *= math.Pow(1024, float64(1+strings.Index("KMGTPE", m[2])))
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// canonical is one spelling for what an option takes for the same.
+func canonical(value string) string {
+	for _, read := range []func(string) (any, error){product.ReadCount, readTime, readSize} {
+		if v, err := read(value); err == nil {
+			return fmt.Sprint(v)
+		}
+	}
+	return value
+}
+
+// same compares two values of an option as Prometheus does.
+func same(key, a, b string) bool {
+	if p := parameters.Named(key); p != nil && p.Read != nil {
+		x, errX := p.Read(a)
+		y, errY := p.Read(b)
+		if errX == nil && errY == nil {
+			return x == y
+		}
+	}
+	return a == b
+}
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	p := parameters.Named(key)
+	if p == nil || slices.Contains(byHand, key) {
+		return fmt.Errorf("%w: it is no tuning parameter of Prometheus", setting.ErrNoPlace)
+	}
+	_, err := p.Read(value)
+	return err
+}

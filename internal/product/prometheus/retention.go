@@ -1,0 +1,103 @@
+package prometheus
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// What ends the life of a sample: flags, or since Prometheus 3 the section
+// storage.tsdb.retention of the configuration file. Where the file has that section, the
+// flags do not count, not even for what the section leaves out (config, TSDBRetentionConfig).
+const (
+	retentionTime       = "storage.tsdb.retention.time"
+	retentionSize       = "storage.tsdb.retention.size"
+	retentionPercentage = "storage.tsdb.retention.percentage" // of the file alone
+)
+
+// noRetention are the values that stand for no limit.
+var noRetention = map[string]string{retentionTime: "0", retentionSize: "0B", retentionPercentage: "0"}
+
+func isRetention(name string) bool { return noRetention[name] != "" }
+
+// readRetention reads the section of a configuration file; nil where the file has none.
+func readRetention(name, text string) (map[string]told, error) {
+	var doc struct {
+		Storage struct {
+			TSDB struct {
+				Retention yaml.Node `yaml:"retention"`
+			} `yaml:"tsdb"`
+		} `yaml:"storage"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	section := conf.Aliased(&doc.Storage.TSDB.Retention)
+	if section.Kind != yaml.MappingNode {
+		return nil, nil
+	}
+	left := conf.MaxYAMLSteps
+	all, err := conf.Pairs(section, &left)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	at := func(n *yaml.Node) string { return name + ":" + strconv.Itoa(n.Line) }
+	out := map[string]told{}
+	for key, none := range noRetention {
+		out[key] = told{none, at(section)}
+	}
+	for _, p := range all {
+		if v := conf.Aliased(p.Value); v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
+			out["storage.tsdb.retention."+p.Key.Value] = told{v.Value, at(p.Value)}
+		}
+	}
+	return out, nil
+}
+
+// retained is an option of retention by the file's section, or by the flags: with a size
+// and without a time there is no limit of time.
+func (in *instance) retained(name string) (t told, ok bool, unknown string) {
+	switch {
+	case in.fileErr != nil:
+		return told{}, false, in.fileErr.Error()
+	case in.retention != nil:
+		return in.retention[name], true, ""
+	}
+	t, ok = in.flags[name]
+	if size, limited := in.flags[retentionSize]; !ok && limited && name == retentionTime && canonical(size.text) != "0" {
+		return told{noRetention[name], size.at}, true, ""
+	}
+	return t, ok, in.unread
+}
+
+// running is an option of retention in storageRetention of a running server, "15d",
+// "15d or 512MiB or 80%"; "" where it does not say it.
+func running(name, text string) string {
+	if text == "" {
+		return ""
+	}
+	for part := range strings.SplitSeq(text, " or ") {
+		_, noTime := readTime(part)
+		_, noSize := readSize(part)
+		percentage, isPercentage := strings.CutSuffix(part, "%")
+		switch {
+		case noTime == nil && name == retentionTime, noSize == nil && name == retentionSize:
+			return part
+		case isPercentage && name == retentionPercentage:
+			return percentage
+		}
+	}
+	return noRetention[name]
+}
+
+func readPercentage(text string) (any, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= 100) {
+		return nil, fmt.Errorf("%q is not a percentage from 0 to 100", text)
+	}
+	return v, nil
+}

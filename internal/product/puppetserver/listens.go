@@ -1,0 +1,107 @@
+package puppetserver
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// Socket is one at which the server's Jetty listens.
+type Socket struct {
+	TLS  bool
+	Host string // as its file has it, or Jetty's default
+	Port string
+	At   string // FILE:LINE
+}
+
+// Address is its host with the port.
+func (s Socket) Address() string { return net.JoinHostPort(s.Host, s.Port) }
+
+// Loopback says that nobody but its own machine reaches it.
+func (s Socket) Loopback() bool {
+	if s.Host == "localhost" || strings.HasPrefix(s.Host, "localhost.") {
+		return true
+	}
+	ip := net.ParseIP(s.Host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Sockets are those that the server's files set. One without a host is on localhost
+// alone, and one without a port on 8080, or on 8081 with TLS (trapperkeeper-webserver-jetty9,
+// Configuring The Webserver Service).
+func Sockets(h *host.Host) ([]Socket, error) {
+	all, err := options(h, LayoutOf(h).Options)
+	if err != nil {
+		return nil, err
+	}
+	var objects []string
+	found := map[string]*Socket{}
+	for _, p := range all {
+		object, port := strings.CutSuffix(p.Key, "port")
+		if !port {
+			var name bool
+			if object, name = strings.CutSuffix(p.Key, "host"); !name {
+				continue
+			}
+		}
+		if !of(object) {
+			continue
+		}
+		s := found[object]
+		if s == nil {
+			s = &Socket{Host: "localhost", Port: "8080"}
+			if s.TLS = strings.HasSuffix(object, "ssl-"); s.TLS {
+				s.Port = "8081"
+			}
+			found[object] = s
+			objects = append(objects, object)
+		}
+		if s.At = p.String(); port {
+			s.Port = Value(p)
+		} else {
+			s.Host = Value(p)
+		}
+	}
+	var out []Socket
+	for _, object := range objects {
+		out = append(out, *found[object])
+	}
+	return out, nil
+}
+
+// of says whether a path of the configuration, without the "host" or "port" at its end,
+// is of one of Jetty's listeners: "webserver.", "webserver.NAME.ssl-".
+func of(object string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimSuffix(object, "ssl-"), "webserver.")
+	return ok && (rest == "" || strings.HasSuffix(rest, ".") && strings.Count(rest, ".") == 1)
+}
+
+// options are all that the files of a directory set, in their order.
+func options(h *host.Host, dir string) ([]conf.Place, error) {
+	list, err := h.Files.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range list {
+		if strings.HasSuffix(e.Name(), ".conf") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	var out []conf.Place
+	for _, name := range names {
+		file := dir + "/" + name
+		all, err := assignments(h, file)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range all {
+			out = append(out, conf.Place{File: file, Assignment: a})
+		}
+	}
+	return out, nil
+}

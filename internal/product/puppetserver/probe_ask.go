@@ -1,0 +1,173 @@
+package puppetserver
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The most that is read of an answer, in bytes.
+const (
+	maxBody   = 16 << 20
+	maxHeader = 64 << 10
+)
+
+// toConnect is how long a connection may take: a firewall that drops what comes is as
+// good as nobody there.
+const toConnect = 10 * time.Second
+
+// question is one request.
+type question struct {
+	path, query string
+	node        bool // with the certificate of the node
+	unverified  bool // whoever answers: nothing is sent that is not known to all
+	header      map[string]string
+}
+
+func (q question) String() string { return "GET " + q.path }
+
+// reply is what came of it.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+	// away is why nobody could be connected to, and closed how the other side has ended
+	// the connection in place of an answer.
+	away, closed error
+	err          error // any other
+}
+
+// awayError is that of a connection that there is none of.
+type awayError struct{ error }
+
+func (e awayError) Unwrap() error { return e.error }
+
+// ask makes one request on a connection of its own: which certificate it shows is the
+// connection's.
+func (r *run) ask(s Site, q question) reply {
+	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
+	defer cancel()
+	config := r.TLS.Clone()
+	config.InsecureSkipVerify = q.unverified
+	if !q.node {
+		config.Certificates = nil
+	}
+	t := &http.Transport{
+		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx, s.Sockets) },
+		TLSClientConfig: config, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
+	}
+	defer t.CloseIdleConnections()
+	u := &url.URL{Scheme: s.URL.Scheme, Host: s.URL.Host, Path: q.path, RawQuery: q.query}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return reply{err: err}
+	}
+	// As an agent asks: a cache may keep an answer for each of these.
+	request.Header.Set("Accept", "application/json, text/pson")
+	if major, _, ok := strings.Cut(strings.TrimPrefix(r.UserAgent, "Puppet/"), "."); ok && len(major) == 1 && major >= "8" {
+		request.Header.Set("Accept", "application/json") // PSON went with Puppet 8
+	}
+	request.Header.Set("Accept-Encoding", "gzip;q=1.0,deflate;q=0.6,identity;q=0.3")
+	request.Header.Set("User-Agent", "fettle")
+	if r.UserAgent != "" {
+		request.Header.Set("User-Agent", r.UserAgent)
+	}
+	for name, value := range q.header {
+		request.Header.Set(name, value)
+	}
+	answer, err := t.RoundTrip(request) // where it is led to elsewhere, that is its answer
+	if err != nil {
+		return failed(err)
+	}
+	defer answer.Body.Close()
+	body, err := probeText(answer)
+	if err != nil {
+		return failed(err)
+	}
+	return reply{status: answer.StatusCode, header: answer.Header, body: body}
+}
+
+// connect opens a connection to the first of some sockets that takes one.
+func connect(ctx context.Context, sockets []netip.AddrPort) (net.Conn, error) {
+	var errs []error
+	dialer := net.Dialer{Timeout: toConnect}
+	for _, s := range sockets {
+		conn, err := dialer.DialContext(ctx, "tcp", s.String())
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, awayError{errors.Join(errs...)}
+}
+
+// failed sorts an error. A server that wants a certificate says so by an alert, or ends
+// the connection (RFC 8446, 4.4.2.4 and 6).
+func failed(err error) reply {
+	var away awayError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &away):
+		return reply{away: away.error}
+	case errors.As(err, &op) && op.Op == "remote error":
+		return reply{closed: op.Err}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return reply{closed: errors.New("it ends the connection")}
+	}
+	return reply{err: err}
+}
+
+// probeText is the body of an answer.
+func probeText(a *http.Response) ([]byte, error) {
+	var from io.Reader = a.Body
+	var err error
+	switch a.Header.Get("Content-Encoding") {
+	case "gzip":
+		from, err = gzip.NewReader(a.Body)
+	case "deflate":
+		from, err = zlib.NewReader(a.Body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its answer is not %s, as it says: %w", a.Header.Get("Content-Encoding"), err)
+	}
+	body, err := io.ReadAll(io.LimitReader(from, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		err = fmt.Errorf("its answer is longer than %d MiB", maxBody>>20)
+	}
+	return body, err
+}
+
+// says is the reply in words, for a reason.
+func (a reply) says() string {
+	var unknown *tls.CertificateVerificationError
+	switch {
+	case a.away != nil:
+		return "nobody answers: " + a.away.Error()
+	case a.closed != nil:
+		return "no answer: " + a.closed.Error()
+	case errors.As(a.err, &unknown):
+		return "its certificate is not from the authority: " + unknown.Err.Error()
+	case a.err != nil:
+		return a.err.Error()
+	}
+	return fmt.Sprintf("status %d", a.status)
+}
+
+// refused says whether the reply is that of somebody who wants another certificate, or
+// one at all. nginx has a page with 400 for that (ngx_http_special_response.c, 495 and 496).
+func (a reply) refused() bool {
+	return a.closed != nil || a.status == http.StatusUnauthorized || a.status == http.StatusForbidden ||
+		a.status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(a.body), []byte("certificate"))
+}

@@ -1,0 +1,226 @@
+package puppetserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const metadataPath = "/puppet/v3/file_metadata/"
+
+// metadata is what Puppet says of a file (file_serving/metadata.rb).
+type metadata struct {
+	RelativePath string `json:"relative_path"`
+	Type         string `json:"type"`
+	Links        string `json:"links"`
+	Checksum     struct {
+		Type, Value string
+	} `json:"checksum"`
+}
+
+// sum is the checksum; "" of what has none.
+func (m metadata) sum() string {
+	if m.Type != "file" {
+		return ""
+	}
+	return m.Checksum.Value
+}
+
+// asAgents is the query that agents send, in their order: a cache takes it as a text.
+func asAgents(environment string) string {
+	return "links=manage&checksum_type=sha256&source_permissions=ignore&environment=" + environment
+}
+
+// asNobody is a query for the same file that is in no cache. That links are followed is
+// in the answer, so that a cache which leaves the query out gives itself away.
+func (r *run) asNobody(environment string) string {
+	return "links=follow&checksum_type=sha256&source_permissions=ignore&environment=" + environment + "&fettle=" + r.Mark
+}
+
+// seen is an answer about the file.
+type seen struct {
+	reply
+	metadata
+}
+
+// look asks for the metadata of a file; why is what keeps it from being known.
+func (r *run) look(path, query string, node bool) (s seen, why string) {
+	q := question{path: path, query: query, node: node}
+	s.reply = r.ask(r.Front, q)
+	if s.status != http.StatusOK {
+		return s, q.String() + ": " + s.says()
+	}
+	if err := json.Unmarshal(s.body, &s.metadata); err != nil || s.Type == "" {
+		return s, q.String() + ": its answer is no metadata of a file"
+	}
+	return s, ""
+}
+
+// cache asks for the metadata of one file again and again.
+func (r *run) cache() {
+	file, why := r.file()
+	path, at := metadataPath+file, origin(r.Front)+metadataPath+file
+	var kept seen
+	if why == "" {
+		_, why = r.look(path, asAgents(r.Environments[0]), true) // from now on it is in the cache
+	}
+	if why == "" {
+		kept, why = r.look(path, asAgents(r.Environments[0]), true)
+	}
+	if why == "" && kept.sum() == "" {
+		why = fmt.Sprintf("%s is a %s, and not a file with a checksum: --file names another one", file, kept.Type)
+	}
+	if why != "" {
+		for _, name := range []string{CachedMetadata, AnonymousMetadata, CachedAnswer, CachedAge, CacheLifetime, CachedEnvironments} {
+			r.tell(name, nil, at, why)
+		}
+		return
+	}
+	r.withoutCertificate(CachedMetadata, path, asAgents(r.Environments[0]), at)
+	r.withoutCertificate(AnonymousMetadata, path, r.asNobody(r.Environments[0]), at)
+	r.settle(CachedMetadata, AnonymousMetadata)
+	now := r.stale(path, at, kept)
+	r.environments(path, at, kept, now)
+	if age, err := strconv.ParseUint(kept.header.Get("Age"), 10, 31); err == nil {
+		r.tell(CachedAge, float64(age), at, "")
+	}
+	if s, ok := lifetime(kept.header); ok {
+		r.tell(CacheLifetime, s, at, "")
+	}
+}
+
+// file is the one that is asked for.
+func (r *run) file() (name, why string) {
+	if r.File != "" {
+		return r.File, ""
+	}
+	q := question{path: "/puppet/v3/file_metadatas/plugins", query: "recurse=true&" + asAgents(r.Environments[0]), node: true}
+	a := r.ask(r.Front, q)
+	if a.status != http.StatusOK {
+		return "", q.String() + ": " + a.says()
+	}
+	var list []metadata
+	if err := json.Unmarshal(a.body, &list); err != nil {
+		return "", q.String() + ": its answer is no list of files"
+	}
+	names := []string{}
+	for _, m := range list {
+		if m.Type == "file" {
+			names = append(names, m.RelativePath)
+		}
+	}
+	if len(names) == 0 {
+		return "", fmt.Sprintf("the environment %s has no plug-ins, and no other file is known here: --file MOUNT/PATH names one, as an access log has it behind %s", r.Environments[0], metadataPath)
+	}
+	return "plugins/" + slices.Min(names), ""
+}
+
+// withoutCertificate tells whether metadata is given to nobody's certificate.
+func (r *run) withoutCertificate(name, path, query, at string) {
+	a, why := r.look(path, query, false)
+	switch {
+	case why == "":
+		r.tell(name, Given, at, "")
+	case a.refused():
+		r.tell(name, Refused, at, "")
+	default:
+		r.tell(name, nil, at, why)
+	}
+}
+
+// stale tells whether what the cache has kept is what the server says now. Where both
+// differ they are asked again: the file may have been changed in between.
+func (r *run) stale(path, at string, kept seen) (now seen) {
+	environment := r.Environments[0]
+	now, why := r.look(path, r.asNobody(environment), true)
+	same := why == "" && kept.sum() == now.sum()
+	if why == "" && !same && now.Links == "follow" {
+		if kept, why = r.look(path, asAgents(environment), true); why == "" {
+			now, why = r.look(path, r.asNobody(environment)+"2", true)
+		}
+		same = why == "" && kept.sum() == now.sum()
+	}
+	switch {
+	case why == "" && now.Links != "follow":
+		why = "an answer to another query was given: the cache leaves queries out, so the server could not be asked past it"
+	case same && r.UserAgent == "" && slices.ContainsFunc(varying(kept.header), func(f string) bool { return f == "user-agent" || f == "accept" }):
+		why = "a cache keeps an answer for each sort of agent (Vary: " + strings.Join(kept.header.Values("Vary"), ", ") + "), and that of fettle is current: --user-agent, as the access log has it of the agents, asks for theirs"
+	}
+	word := Stale
+	if same {
+		word = Current
+	}
+	r.tell(CachedAnswer, word, at, why)
+	return now
+}
+
+// varying are the fields of requests that an answer is only for.
+func varying(h http.Header) (out []string) {
+	for _, line := range h.Values("Vary") {
+		for _, field := range strings.Split(line, ",") {
+			out = append(out, strings.ToLower(strings.TrimSpace(field)))
+		}
+	}
+	return out
+}
+
+// environments tells whether an answer of one environment is given to another: to one
+// that there is not, and to the others that were named.
+func (r *run) environments(path, at string, kept, now seen) {
+	none, why := r.look(path, asAgents("fettle_"+r.Mark), true)
+	word := Apart
+	switch {
+	case why == "":
+		word = Mixed // whatever it is, it is of no environment
+	case none.status == http.StatusNotFound || none.status == http.StatusBadRequest:
+		why = ""
+	}
+	for _, e := range r.Environments[1:] {
+		theirs, not := r.look(path, asAgents(e), true)
+		if not == "" {
+			var fresh seen
+			if fresh, not = r.look(path, r.asNobody(e), true); not == "" && theirs.sum() == kept.sum() && fresh.sum() != theirs.sum() && fresh.sum() != now.sum() {
+				word = Mixed
+			}
+		}
+		if theirs.status != http.StatusNotFound && why == "" { // that one may not have the file
+			why = not
+		}
+	}
+	if word == Mixed {
+		why = ""
+	}
+	r.tell(CachedEnvironments, word, at, why)
+}
+
+// lifetime is how long an answer may be kept by what it says itself (RFC 9111, 4.2.1), in
+// seconds.
+func lifetime(h http.Header) (seconds float64, ok bool) {
+	found := map[string]float64{}
+	for _, line := range h.Values("Cache-Control") {
+		for _, word := range strings.Split(line, ",") {
+			name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(word)), "=")
+			switch n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); { // at most 2^31 (RFC 9111, 1.2.2)
+			case name == "no-store", name == "no-cache", name == "private":
+				return 0, true
+			case err == nil:
+				found[name] = float64(n)
+			}
+		}
+	}
+	if s, is := found["s-maxage"]; is {
+		return s, true
+	}
+	if s, is := found["max-age"]; is {
+		return s, true
+	}
+	expires, err := http.ParseTime(h.Get("Expires"))
+	if err != nil {
+		return 0, false
+	}
+	date, err := http.ParseTime(h.Get("Date"))
+	return max(0, expires.Sub(date).Seconds()), err == nil
+}

@@ -1,0 +1,174 @@
+// Package puppetserver knows the files of Puppet Server: the options in HOCON below
+// conf.d and Java's memory in JAVA_ARGS, how the server takes a new value, and what
+// it runs with.
+package puppetserver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// Name is the kind of its settings: puppetserver:max_active_instances.
+const Name = "puppetserver"
+
+// Layout is where the files of a server are.
+type Layout struct {
+	Options string // the directory of its options in HOCON
+	Puppet  string // puppet.conf
+	Access  string // the log of requests
+}
+
+// layouts are those of Puppet's and OpenVox's own packages, and of Debian's.
+var layouts = []Layout{
+	{"/etc/puppetlabs/puppetserver/conf.d", "/etc/puppetlabs/puppet/puppet.conf", "/var/log/puppetlabs/puppetserver/puppetserver-access.log"},
+	{"/etc/puppet/puppetserver/conf.d", "/etc/puppet/puppet.conf", "/var/log/puppetserver/puppetserver-access.log"},
+}
+
+// LayoutOf is the layout of a machine: the first where there is none.
+func LayoutOf(h *host.Host) Layout {
+	for _, l := range layouts {
+		if _, err := h.Files.Stat(l.Options); err == nil {
+			return l
+		}
+	}
+	return layouts[0]
+}
+
+// own is the file that the packages have most options in.
+const own = "puppetserver.conf"
+
+// javaFiles have the variables of Red Hat's unit and of Debian's.
+var javaFiles = []string{"/etc/sysconfig/puppetserver", "/etc/default/puppetserver"}
+
+// paths are the options that may be asked for, by how rules call them.
+var paths = map[string]string{
+	"max_active_instances":      "jruby-puppet.max-active-instances",
+	"max_requests_per_instance": "jruby-puppet.max-requests-per-instance",
+	"multithreaded":             "jruby-puppet.multithreaded",
+}
+
+// Option is where a path of its configuration is set; ok is false where it is not.
+// Trapperkeeper reads all files of the directory, and refuses a path that two of
+// them set. file is the one that the packages have the path in: a copy may have
+// that one alone.
+func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
+	dir := LayoutOf(h).Options
+	list, err := h.Files.ReadDir(dir)
+	names := []string{}
+	for _, e := range list {
+		if strings.HasSuffix(e.Name(), ".conf") {
+			names = append(names, e.Name())
+		}
+	}
+	if errors.Is(err, host.ErrNotRecorded) {
+		if p, ok, fileErr := in(h, path.Join(dir, file), key); fileErr == nil && ok {
+			return p, true, nil
+		}
+	}
+	if err != nil {
+		return p, false, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		q, found, err := in(h, path.Join(dir, name), key)
+		if err != nil {
+			return p, false, err
+		}
+		if found {
+			p, ok = q, true
+		}
+	}
+	return p, ok, nil
+}
+
+// in finds the assignment of a file that counts: the last.
+func in(h *host.Host, file, key string) (conf.Place, bool, error) {
+	all, err := assignments(h, file)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	for _, a := range slices.Backward(all) {
+		if a.Key == key {
+			return conf.Place{File: file, Assignment: a}, true, nil
+		}
+	}
+	return conf.Place{File: file}, false, nil
+}
+
+// assignments are those of a file.
+func assignments(h *host.Host, file string) ([]conf.Assignment, error) {
+	text, err := h.Files.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	all, err := syntax{}.Assignments(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", file, err)
+	}
+	return all, nil
+}
+
+// Java is one of the sizes in JAVA_ARGS: heap, heap_min or code_cache. at is the
+// file that would have it.
+func Java(h *host.Host, name string) (p conf.Place, ok bool, err error) {
+	for _, f := range javaFiles {
+		p, ok, err = in(h, f, name)
+		if err == nil {
+			return p, ok, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+			return p, false, err
+		}
+		p.File = f
+	}
+	return p, false, err
+}
+
+// Value is what a place means.
+func Value(p conf.Place) string { return syntax{}.Unquote(p.Literal) }
+
+func winner(h *host.Host, _, key string) (conf.Place, bool, error) {
+	if javaArguments[key] != "" {
+		p, ok, err := Java(h, key)
+		if err == nil && !ok {
+			_, err = syntax{}.Place("", key)
+		}
+		return p, ok, err
+	}
+	return Option(h, key, own)
+}
+
+// check says which options and values may be asked for.
+func check(key, value string) error {
+	number := func(least, most int) error {
+		if n, err := strconv.Atoi(value); err != nil || n < least || n > most {
+			return fmt.Errorf("%q: want a number from %d to %d", value, least, most)
+		}
+		return nil
+	}
+	switch key {
+	case paths["max_active_instances"]:
+		return number(1, 1000)
+	case paths["max_requests_per_instance"]:
+		return number(0, 1e9)
+	case paths["multithreaded"]:
+		if value != "true" && value != "false" {
+			return fmt.Errorf("%q: want true or false", value)
+		}
+		return nil
+	case "heap", "heap_min", "code_cache":
+		if !javaSize().MatchString(value) {
+			return fmt.Errorf("%q: want a size as Java has it: 2g, 512m", value)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s is no option that fettle sets", key)
+}

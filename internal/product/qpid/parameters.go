@@ -1,0 +1,88 @@
+package qpid
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// parameters are those that rules ask for, with the defaults of qpid-cpp 1.39
+// (src/qpid/broker/Broker.cpp, src/qpid/acl/AclPlugin.cpp,
+// src/qpid/linearstore/MessageStoreImpl.cpp).
+var parameters = product.Parameters{
+	product.Count("max-connections", "500", "connections at most, by the plug-in of access control; 0 is no limit"),
+	product.Count("connection-backlog", "10", "connections that wait for being accepted"),
+	product.Count("worker-threads", "", "threads; one more than CPUs where nobody says it"),
+	{Name: "mgmt-pub-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "10", Doc: "how often management objects are published, and those of what is gone purged"},
+	{Name: "queue-purge-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "600", Doc: "how often expired messages are purged"},
+	{Name: "wcache-page-size", Type: fact.Number, Unit: "KiB", Read: readPage, Default: "32", Doc: "page of the write cache of a durable queue's journal: 4 to 128, a power of two"},
+	{Name: "wcache-num-pages", Type: fact.Number, Read: readPages, Default: "16", Doc: "pages of that cache, 4 or more"},
+	{Name: "tpl-wcache-page-size", Type: fact.Number, Unit: "KiB", Read: readPage, Default: "4", Doc: "the same of the journal of prepared transactions"},
+	product.Count("port", "5672", "TCP port"),
+	product.Count("ssl-port", "5671", "port of TLS"),
+	{Name: "data-dir", Type: fact.Text, Doc: "directory of what it keeps"},
+	product.Switch("yes", "no")("auth", "yes", "whether clients say who they are"),
+}
+
+// byHand are those that only an administrator writes: who may come, by which way,
+// and where the data is.
+var byHand = []string{"port", "ssl-port", "data-dir", "auth"}
+
+// readSeconds reads a time as sys::Duration does: seconds, or with s, ms, us or ns
+// behind them.
+func readSeconds(text string) (any, error) {
+	for _, u := range []struct {
+		name string
+		s    float64
+	}{{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"s", 1}, {"", 1}} {
+		if number, ok := strings.CutSuffix(strings.ToLower(text), u.name); ok {
+			n, err := strconv.ParseFloat(number, 64)
+			if err != nil || !(n >= 0 && n <= 1e9) {
+				break
+			}
+			return n * u.s, nil
+		}
+	}
+	return nil, fmt.Errorf("%q is not a number of seconds", text)
+}
+
+// readPage reads what qpidd takes as it is; it warns of another size and takes the
+// nearest.
+func readPage(text string) (any, error) {
+	n, err := strconv.ParseUint(text, 10, 8)
+	if err != nil || n < 4 || n > 128 || n&(n-1) != 0 {
+		return nil, fmt.Errorf("%q is not 4, 8, 16, 32, 64 or 128 (KiB)", text)
+	}
+	return float64(n), nil
+}
+
+func readPages(text string) (any, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n < 4 {
+		return nil, fmt.Errorf("%q is not a whole number from 4 to 65535", text)
+	}
+	return float64(n), nil
+}
+
+// check refuses what nobody may ask for by name.
+func check(key, value string) error {
+	p := parameters.Named(key)
+	if p == nil || slices.Contains(byHand, key) {
+		return fmt.Errorf("%w: %s is no tuning: change it by hand", setting.ErrNoPlace, key)
+	}
+	_, err := p.Read(value)
+	return err
+}
+
+// canonical is one spelling of numbers.
+func canonical(value string) string {
+	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
+		return strconv.FormatUint(n, 10)
+	}
+	return value
+}

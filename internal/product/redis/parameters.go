@@ -1,0 +1,108 @@
+package redis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// parameters are those that rules ask for, with the defaults of Redis 5 to 8
+// (src/config.c). The default of save has changed with version 7.
+var parameters = product.Parameters{
+	memory("maxmemory", "0", "memory for data from which on keys are evicted or writes refused; 0 is no limit"),
+	word("maxmemory-policy", "noeviction", "which keys are evicted at maxmemory"),
+	number("maxmemory-samples", "5", "keys that are looked at to find one to evict"),
+	truth("appendonly", "no", "whether each write goes to a log that survives a crash"),
+	word("appendfsync", "everysec", "when the log is forced to the disk: always, everysec, no"),
+	truth("no-appendfsync-on-rewrite", "no", "whether the log is not forced to the disk while it, or a snapshot, is written anew"),
+	number("auto-aof-rewrite-percentage", "100", "growth in percent from which on the log is written anew"),
+	memory("auto-aof-rewrite-min-size", "64mb", "size from which on the log is written anew"),
+	{Name: "save", Type: fact.Text, Read: func(t string) (any, error) { return t, nil }, Doc: "seconds and changes after which a snapshot is written, in pairs; empty for none"},
+	truth("stop-writes-on-bgsave-error", "yes", "whether writes are refused after a snapshot that failed"),
+	truth("rdbcompression", "yes", "whether snapshots are compressed"),
+	truth("disable-thp", "yes", "whether it turns transparent huge pages off for itself"),
+	number("maxclients", "10000", "connections at a time; it takes less where it may not open so many files"),
+	number("timeout", "0", "seconds after which an idle client is disconnected; 0 is never"),
+	number("tcp-keepalive", "300", "seconds between probes of a silent connection"),
+	number("tcp-backlog", "511", "connections that wait to be accepted; net.core.somaxconn limits it"),
+	number("databases", "16", "numbered databases"),
+	number("io-threads", "1", "threads that write to connections"),
+	number("hz", "10", "background work a second"),
+	truth("activedefrag", "no", "whether memory is defragmented while it runs"),
+	truth("lazyfree-lazy-eviction", "no", "whether evicted keys are freed by another thread"),
+	truth("lazyfree-lazy-expire", "no", "whether expired keys are freed by another thread"),
+	memory("repl-backlog-size", "1mb", "changes kept for a replica that was away"),
+	number("slowlog-log-slower-than", "10000", "microseconds from which on a command is logged; -1 logs none"),
+	number("latency-monitor-threshold", "0", "milliseconds from which on a delay is noted; 0 notes none"),
+	number("port", "6379", "TCP port; 0 for none"),
+	{Name: "unixsocket", Type: fact.Text, Doc: "path of its socket"},
+	{Name: "bind", Type: fact.List, Doc: "addresses that it listens on"},
+	{Name: "dir", Type: fact.Text, Doc: "where snapshots and logs are"},
+}
+
+func number(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Read: readNumber, Default: def, Doc: doc}
+}
+
+func memory(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: readMemory, Default: def, Doc: doc}
+}
+
+var truth = product.Switch("yes", "no")
+
+func word(name, def, doc string) product.Parameter {
+	return product.Parameter{Name: name, Type: fact.Text, Read: func(t string) (any, error) { return strings.ToLower(t), nil }, Default: def, Doc: doc}
+}
+
+func readNumber(text string) (any, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a number", text)
+	}
+	return float64(n), nil
+}
+
+// units are those of src/util.c, memtoull; case does not count.
+var units = map[string]float64{"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1e6, "mb": 1 << 20, "g": 1e9, "gb": 1 << 30}
+
+func readMemory(text string) (any, error) {
+	digits := strings.TrimRight(strings.ToLower(text), "bkmg")
+	n, err := strconv.ParseUint(digits, 10, 63)
+	unit, ok := units[strings.ToLower(text)[len(digits):]]
+	if err != nil || !ok || float64(n)*unit > math.MaxInt64 {
+		return nil, fmt.Errorf("%q is not a size as Redis writes one: 100mb", text)
+	}
+	return float64(n) * unit, nil
+}
+
+// canonical is one spelling for what any option takes for the same.
+func canonical(value string) string {
+	if n, err := readMemory(value); err == nil {
+		return strconv.FormatFloat(n.(float64), 'f', -1, 64)
+	}
+	return strings.Join(strings.Fields(value), " ")
+}
+
+// atStart are the tuning parameters that a running server does not take
+// (src/config.c, IMMUTABLE_CONFIG).
+var atStart = []string{"tcp-backlog", "databases", "io-threads", "disable-thp"}
+
+// byHand are those that only an administrator writes: they say who may connect,
+// and move the data.
+var byHand = []string{"port", "unixsocket", "bind", "dir"}
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	p := parameters.Named(key)
+	if p == nil || slices.Contains(byHand, key) {
+		return fmt.Errorf("%w: it is no tuning parameter of Redis", setting.ErrNoPlace)
+	}
+	_, err := p.Read(value)
+	return err
+}

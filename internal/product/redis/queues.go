@@ -1,0 +1,125 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+)
+
+// Queue is one list of jobs of Sidekiq.
+type Queue struct {
+	Name   string `json:"name"`
+	Length int    `json:"length"`
+	// OldestS is since when the job waits that will be taken next, in seconds; 0
+	// where none does, -1 where it does not say.
+	OldestS float64 `json:"oldest_s"`
+}
+
+// ErrElsewhere says that a Redis is not on this machine.
+var ErrElsewhere = errors.New("it is on another machine")
+
+// Queues asks the Redis of an address (redis://HOST:PORT/DATABASE) for the queues
+// of Sidekiq, as Sidekiq keeps them (lib/sidekiq/api.rb, Queue): their names in the
+// set "queues", each a list "queue:NAME" whose end is taken first. It logs in with
+// what the server's own file says, and asks only instances of this machine.
+func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "redis" {
+		return nil, errors.New("the address of its Redis is not one that fettle can ask")
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("the Redis of its queues: %w", ErrElsewhere)
+	}
+	port, database := u.Port(), strings.Trim(u.Path, "/")
+	if port == "" {
+		port = "6379"
+	}
+	if n, err := strconv.Atoi(database); database != "" && (err != nil || n < 0) {
+		return nil, fmt.Errorf("database %.20q of Redis is no number", database)
+	}
+	return host.AskFor(ctx, h, "queues of Sidekiq in Redis at "+port+"/"+database, func(ctx context.Context, live *host.Host) ([]Queue, error) {
+		s, err := listening(live, port)
+		if err != nil {
+			return nil, err
+		}
+		c, err := dial(ctx, s)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", product.ErrStopped, err)
+		}
+		defer c.close()
+		return c.queues(database, live.Clock.Now())
+	})
+}
+
+// listening is the configuration of the instance at a port.
+func listening(h *host.Host, port string) (settings, error) {
+	all, err := instances(h)
+	if err != nil {
+		return settings{}, err
+	}
+	for _, in := range all {
+		if s, err := readSettings(h, in.Main); err == nil && s.text("port", "6379") == port {
+			return s, nil
+		}
+	}
+	return settings{}, fmt.Errorf("no Redis here is set up for port %s", port)
+}
+
+func (c *client) queues(database string, now time.Time) ([]Queue, error) {
+	if database != "" {
+		if _, err := c.do("SELECT", database); err != nil {
+			return nil, fmt.Errorf("SELECT %s: %w", database, err)
+		}
+	}
+	names, err := c.do("SMEMBERS", "queues")
+	if err != nil {
+		return nil, fmt.Errorf("SMEMBERS queues: %w", err)
+	}
+	slices.Sort(names)
+	out := []Queue{}
+	for _, name := range names {
+		length, err := c.do("LLEN", "queue:"+name)
+		if err != nil {
+			return nil, fmt.Errorf("LLEN queue:%s: %w", name, err)
+		}
+		q := Queue{Name: name}
+		q.Length, _ = strconv.Atoi(strings.Join(length, ""))
+		if q.Length > 0 {
+			job, err := c.do("LINDEX", "queue:"+name, "-1")
+			if err != nil {
+				return nil, fmt.Errorf("LINDEX queue:%s: %w", name, err)
+			}
+			q.OldestS = waits(strings.Join(job, ""), now)
+		}
+		out = append(out, q)
+	}
+	return out, nil
+}
+
+// waits is since when a job is in its queue. Sidekiq 8 counts milliseconds, those
+// before seconds.
+func waits(job string, now time.Time) float64 {
+	if job == "" {
+		return 0 // it has just been taken
+	}
+	var j struct {
+		At float64 `json:"enqueued_at"`
+	}
+	if json.Unmarshal([]byte(job), &j) != nil || j.At <= 0 {
+		return -1
+	}
+	if j.At > 1e11 {
+		j.At /= 1000
+	}
+	return max(0, float64(now.UnixNano())/1e9-j.At)
+}

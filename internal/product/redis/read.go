@@ -1,0 +1,168 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// patterns find the main files.
+var patterns = []string{"/etc/redis.conf", "/etc/redis/*.conf", "/etc/opt/rh/*/redis.conf", "/etc/opt/rh/*/redis/redis.conf"}
+
+// rootsOf are the directories below which files are read and written.
+func rootsOf(*host.Host) []string { return []string{"/etc"} }
+
+// instances finds the main files: those that no other one includes and that are
+// not a sentinel's.
+func instances(h *host.Host) ([]conf.Instance, error) {
+	var mains []string
+	included := map[string]bool{}
+	for _, p := range patterns {
+		found, err := host.Glob(h.Files, p)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, f := range found {
+			real, err := h.Files.Resolve(f)
+			if err != nil || slices.Contains(mains, real) || strings.HasPrefix(path.Base(f), "sentinel") {
+				continue
+			}
+			s, err := readSettings(h, real)
+			if err == nil && slices.ContainsFunc(s.all, func(p conf.Place) bool { return p.Key == "sentinel" }) {
+				continue
+			}
+			for _, name := range s.files[min(1, len(s.files)):] {
+				included[name] = true
+			}
+			mains = append(mains, real)
+		}
+	}
+	var out []conf.Instance
+	for _, m := range mains {
+		if !included[m] {
+			out = append(out, conf.Instance{Name: strings.TrimSuffix(path.Base(m), ".conf"), Main: m})
+		}
+	}
+	return out, nil
+}
+
+// settings is what the files of one instance say.
+type settings struct {
+	all   []conf.Place // in the order in which Redis reads them
+	files []string     // that it reads, the main one first
+}
+
+// winner is the line that counts: the last.
+func (s settings) winner(key string) (conf.Place, bool) {
+	for _, p := range slices.Backward(s.all) {
+		if p.Key == key {
+			return p, true
+		}
+	}
+	return conf.Place{}, false
+}
+
+// value is what the files give an option. The lines of save add up.
+func (s settings) value(key string) (value string, at conf.Place, ok bool) {
+	at, ok = s.winner(key)
+	if !ok || key != "save" {
+		return syntax{}.Unquote(at.Literal), at, ok
+	}
+	var points []string
+	for _, p := range s.all {
+		if p.Key != key {
+			continue
+		}
+		if v := (syntax{}).Unquote(p.Literal); v == "" {
+			points = nil
+		} else {
+			points = append(points, v)
+		}
+	}
+	return strings.Join(points, " "), at, true
+}
+
+func (s settings) text(key, def string) string {
+	if v, _, ok := s.value(key); ok {
+		return v
+	}
+	return def
+}
+
+// A file tree of a copy may hold anything.
+const (
+	maxDepth = 16
+	maxFiles = 1000
+)
+
+// readSettings reads a main file and what it includes, in place, as Redis does.
+func readSettings(h *host.Host, main string) (settings, error) {
+	r := reader{host: h, includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
+	err := r.file(main)
+	return settings{r.all, r.includes.Read}, err
+}
+
+type reader struct {
+	host     *host.Host
+	includes conf.Includes
+	all      []conf.Place
+}
+
+func (r *reader) file(name string) error {
+	return r.includes.File(name, func(text string) error { return r.text(name, text) })
+}
+
+func (r *reader) text(name, text string) error {
+	all, err := syntax{}.Assignments(text)
+	if err != nil {
+		return fmt.Errorf("%s:%w", name, err)
+	}
+	for _, a := range all {
+		at := conf.Place{File: name, Assignment: a}
+		if a.Key != "include" {
+			r.all = append(r.all, at)
+			continue
+		}
+		pattern := syntax{}.Unquote(a.Literal)
+		if !strings.HasPrefix(pattern, "/") {
+			return fmt.Errorf("%s: include %s is relative to where Redis was started, which cannot be known", at, pattern)
+		}
+		found := []string{path.Clean(pattern)}
+		if strings.ContainsAny(pattern, "*?[") {
+			if found, err = host.Glob(r.host.Files, pattern); err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
+		}
+		for _, f := range found {
+			if err := r.file(f); err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
+		}
+	}
+	return nil
+}
+
+func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
+	s, err := readSettings(h, main)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	p, ok := s.winner(key)
+	if n := 0; key == "save" {
+		for _, q := range s.all {
+			if q.Key == key {
+				n++
+			}
+		}
+		if n > 1 {
+			return p, ok, fmt.Errorf("%s: %d lines set save, and they add up: put them into one, save \"900 1 300 10\"", p, n)
+		}
+	}
+	return p, ok, nil
+}

@@ -1,0 +1,86 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/accesslog"
+	"fettle.dev/fettle/internal/product/haproxy"
+	"fettle.dev/fettle/internal/product/httpd"
+	"fettle.dev/fettle/internal/product/nginx"
+	"fettle.dev/fettle/internal/product/puppetserver"
+	"fettle.dev/fettle/internal/text"
+)
+
+// logReader reads the logs that a main file names.
+type logReader func(h *host.Host, main string) ([]accesslog.Log, error)
+
+// logMains are the main files of a directory of configuration, by their names in it.
+var logMains = []struct {
+	name string
+	read logReader
+}{
+	{"apache2.conf", httpd.Logs}, {"conf/httpd.conf", httpd.Logs}, {"httpd.conf", httpd.Logs}, {"nginx.conf", nginx.Logs},
+	{"haproxy.cfg", haproxy.Logs}, {"haproxy.config", haproxy.Logs}, {"conf.d/webserver.conf", ofDirectory(2, puppetserver.Logs)}, {"request-logging.xml", puppetserver.Logs}, {"logback.xml", puppetserver.Logs},
+}
+
+// ofDirectory reads the directory that a file is in, so many levels up.
+func ofDirectory(up int, read logReader) logReader {
+	return func(h *host.Host, main string) ([]accesslog.Log, error) {
+		for range up {
+			main = path.Dir(main)
+		}
+		return read(h, main)
+	}
+}
+
+// A file of another name is told by what is in it.
+var (
+	ofNginx   = text.LazyRegexp(`(?m)^\s*(http|events|server|upstream\s+\S+)\s*\{|^\s*(log_format|access_log)\s`)
+	ofLogback = text.LazyRegexp(`(?s)^\s*(<\?xml.*?\?>)?\s*(<!--.*?-->\s*)*<configuration`)
+	ofHAProxy = text.LazyRegexp(`(?m)^(global|defaults|frontend|listen|backend)\b[^<{]*$`)
+	ofHTTPD   = text.LazyRegexp(`(?mi)^\s*(LogFormat|CustomLog|TransferLog|GlobalLog|ServerRoot|ServerName|LoadModule|Include(Optional)?)\s|^\s*<(VirtualHost|IfModule|Directory)\b`)
+)
+
+// Logs are the logs of requests that a configuration names: its main file, or the
+// directory that has it.
+func Logs(h *host.Host, name string) ([]accesslog.Log, error) {
+	st, err := h.Files.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if st.IsDir() {
+		for _, m := range logMains {
+			main := path.Join(name, m.name)
+			if _, err := h.Files.Stat(main); err == nil {
+				return m.read(h, main)
+			} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+				return nil, err
+			}
+		}
+		return nil, fmt.Errorf("%s: has none of apache2.conf, conf/httpd.conf, nginx.conf, haproxy.cfg, conf.d/webserver.conf and request-logging.xml: name the server's main file", name)
+	}
+	for _, m := range logMains {
+		if path.Base(m.name) == path.Base(name) {
+			return m.read(h, name)
+		}
+	}
+	text, err := h.Files.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	switch t := string(text); {
+	case ofLogback().MatchString(t):
+		return puppetserver.Logs(h, name)
+	case ofNginx().MatchString(t):
+		return nginx.Logs(h, name)
+	case ofHTTPD().MatchString(t):
+		return httpd.Logs(h, name)
+	case ofHAProxy().MatchString(t):
+		return haproxy.Logs(h, name)
+	}
+	return nil, fmt.Errorf("%s: is no configuration of Apache httpd, nginx, HAProxy or logback-access", name)
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// HTTP1Client sends requests to one origin, over one connection at a time, which it opens when
+// it is needed and keeps as long as the server does.
+type HTTP1Client struct {
+	Dialer *Dialer
+	// OneEach ends each connection after one request.
+	OneEach bool
+
+	parser   parser
+	deadline time.Time // of conn
+	mu       sync.Mutex
+	conn     net.Conn
+	closed   bool
+}
+
+// Exchange sends a request and reads its answer to the end.
+func (c *HTTP1Client) Exchange(r *Request, until time.Time) Answer {
+	conn, kept := c.conn, true
+	for {
+		if conn == nil {
+			kept = false
+			var err error
+			if conn, err = c.open(until); err != nil {
+				return Failed(err, true)
+			}
+		}
+		before := c.parser.in
+		status, closing, err := c.once(conn, r, until)
+		if err == nil {
+			if closing || c.OneEach {
+				c.drop()
+			}
+			return Answer{Status: status, In: c.parser.in - before}
+		}
+		c.drop()
+		if !kept && c.parser.in == before && ended(err) {
+			err = c.Dialer.Ended(err)
+		}
+		if !kept || c.parser.in != before || !r.Repeatable() || !ended(err) {
+			return Failed(err, false)
+		}
+		// The server has closed it while it was idle, as it may: once more over a new one.
+		c.Dialer.Counts.Reopened.Add(1)
+		conn = nil
+	}
+}
+
+// ended says of an error that the other side had ended the connection.
+func ended(err error) bool {
+	return errors.Is(err, ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// once sends and reads. A server that answers and closes before it has read all was
+// heard nevertheless.
+func (c *HTTP1Client) once(conn net.Conn, r *Request, until time.Time) (status int, closing bool, err error) {
+	// To set a deadline for each request costs as much as to count its answer. So it is
+	// set a little later than it should be, and then it does for the next requests too.
+	if until.After(c.deadline) {
+		c.deadline = until.Add(time.Until(until) / 16)
+		if err := conn.SetDeadline(c.deadline); err != nil {
+			return 0, true, err
+		}
+	}
+	_, unsent := conn.Write(r.Wire)
+	if unsent != nil && (len(r.Body) == 0 || errors.Is(unsent, net.ErrClosed)) {
+		return 0, true, unsent
+	}
+	status, closing, err = c.parser.answer(r.Method == "HEAD")
+	if unsent != nil {
+		if err != nil {
+			err = unsent
+		}
+		closing = true
+	}
+	return status, closing, err
+}
+
+// open opens a connection.
+func (c *HTTP1Client) open(until time.Time) (net.Conn, error) {
+	conn, err := c.Dialer.Dial(until)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errors.Join(net.ErrClosed, conn.Close())
+	}
+	c.conn, c.deadline = conn, time.Time{}
+	c.parser.reset(conn)
+	return conn, nil
+}
+
+// drop closes the connection.
+func (c *HTTP1Client) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// Close ends what is under way.
+func (c *HTTP1Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+}
+
+var _ Client = (*HTTP1Client)(nil)

@@ -1,0 +1,155 @@
+// identity makes of files what a client shows and trusts under TLS: its
+// certificate with the key, and the authorities that a server's certificate has to come
+// from. What is secret in them is in none of its errors.
+
+package engine
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"software.sslmate.com/src/go-pkcs12"
+)
+
+// Files are where the certificates are. Empty ones are not given.
+type Files struct {
+	Cert, Key string // PEM
+	CA        string // PEM; else those of the system
+	PKCS12    string
+	// PuppetSSLDir is an agent's ssldir, and CertName its name in it.
+	PuppetSSLDir, CertName string
+}
+
+// Check says what does not go together.
+func (f Files) Check() error {
+	switch {
+	case (f.Cert == "") != (f.Key == ""):
+		return errors.New("--cert and --key belong together")
+	case f.Cert != "" && f.PKCS12 != "", f.Cert != "" && f.PuppetSSLDir != "", f.PKCS12 != "" && f.PuppetSSLDir != "":
+		return errors.New("want one of --cert, --pkcs12 and --puppet-ssldir")
+	case (f.PuppetSSLDir == "") != (f.CertName == ""):
+		return errors.New("--puppet-ssldir and --certname belong together")
+	case strings.ContainsAny(f.CertName, "/\x00") || strings.HasPrefix(f.CertName, "."):
+		return fmt.Errorf("--certname %q is no name of a certificate", f.CertName)
+	}
+	return nil
+}
+
+// Load reads the files. passphrase gives that of PKCS#12 when it is needed.
+func Load(f Files, read func(string) ([]byte, error), passphrase func() (string, error)) (*tls.Config, error) {
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	// What the certificate proves is what is measured; nothing older than TLS 1.2 is
+	// spoken to, which is the standard library's own limit.
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.PuppetSSLDir != "" {
+		f.Cert = filepath.Join(f.PuppetSSLDir, "certs", f.CertName+".pem")
+		f.Key = filepath.Join(f.PuppetSSLDir, "private_keys", f.CertName+".pem")
+		if f.CA == "" {
+			f.CA = filepath.Join(f.PuppetSSLDir, "certs", "ca.pem")
+		}
+	}
+	var certificate *tls.Certificate
+	var err error
+	switch {
+	case f.Cert != "":
+		certificate, err = pair(f, read)
+	case f.PKCS12 != "":
+		certificate, c.RootCAs, err = container(f.PKCS12, read, passphrase)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if certificate != nil {
+		c.Certificates = []tls.Certificate{*certificate}
+	}
+	if f.CA != "" {
+		if c.RootCAs, err = authorities(f.CA, read); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// pair reads a certificate and its key.
+func pair(f Files, read func(string) ([]byte, error)) (*tls.Certificate, error) {
+	cert, err := read(f.Cert)
+	if err != nil {
+		return nil, err
+	}
+	key, err := read(f.Key)
+	if err != nil {
+		return nil, err
+	}
+	for rest := key; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if strings.Contains(block.Type, "ENCRYPTED") || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
+			return nil, fmt.Errorf("%s: the key has a passphrase: put it with its certificate into PKCS#12 (openssl pkcs12 -export) and give that as --pkcs12", f.Key)
+		}
+	}
+	certificate, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s with %s: %s", f.Cert, f.Key, strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	return &certificate, nil
+}
+
+// container reads PKCS#12, with the authorities that are in it, if there are any.
+func container(file string, read func(string) ([]byte, error), passphrase func() (string, error)) (*tls.Certificate, *x509.CertPool, error) {
+	data, err := read(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := passphrase()
+	if err != nil {
+		return nil, nil, err
+	}
+	key, leaf, others, err := pkcs12.DecodeChain(data, secret)
+	switch {
+	case errors.Is(err, pkcs12.ErrIncorrectPassword) && secret == "":
+		return nil, nil, fmt.Errorf("%s: it has a passphrase, and none was given: --pass-file FILE or --pass-env NAME", file)
+	case errors.Is(err, pkcs12.ErrIncorrectPassword):
+		return nil, nil, fmt.Errorf("%s: the passphrase is wrong", file)
+	case err != nil:
+		return nil, nil, fmt.Errorf("%s: no PKCS#12 with a key and its certificate: %s", file, strings.TrimPrefix(err.Error(), "pkcs12: "))
+	}
+	certificate := &tls.Certificate{PrivateKey: key, Leaf: leaf, Certificate: [][]byte{leaf.Raw}}
+	var pool *x509.CertPool
+	for _, other := range others {
+		if bytes.Equal(other.RawIssuer, other.RawSubject) { // a root is trusted, and not sent
+			if pool == nil {
+				// Beside the system's: the server may have its certificate from elsewhere.
+				if pool, err = x509.SystemCertPool(); err != nil {
+					pool = x509.NewCertPool()
+				}
+			}
+			pool.AddCert(other)
+			continue
+		}
+		certificate.Certificate = append(certificate.Certificate, other.Raw)
+	}
+	return certificate, pool, nil
+}
+
+// authorities reads certificates of authorities.
+func authorities(file string, read func(string) ([]byte, error)) (*x509.CertPool, error) {
+	text, err := read(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s: no certificate in PEM is in it", file)
+	}
+	return pool, nil
+}

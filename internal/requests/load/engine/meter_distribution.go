@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Distribution is times that are counted one by one, from any goroutine.
+type Distribution struct {
+	most int64
+
+	mu    sync.Mutex
+	times *hdrhistogram.Histogram
+}
+
+// NewDistribution takes times up to most; a longer one counts as that.
+func NewDistribution(most time.Duration) *Distribution {
+	return &Distribution{most: int64(most), times: hdrhistogram.New(int64(Resolution), int64(most), Digits)}
+}
+
+// Add counts a time.
+func (d *Distribution) Add(t time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_ = d.times.RecordValue(min(max(0, int64(t)), d.most))
+}
+
+// Times sums it up.
+func (d *Distribution) Times() Times {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return times(d.times)
+}
+
+// Percentile is one of the times, in seconds; 0 where there is none.
+func (d *Distribution) Percentile(p float64) float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.times.TotalCount() == 0 {
+		return 0
+	}
+	return seconds(d.times.ValueAtPercentile(p))
+}
+
+// Encoded is the distribution in nanoseconds, as Total.Encoded gives it.
+func (d *Distribution) Encoded() (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	text, err := d.times.EncodeV2()
+	return string(text), err
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Part is what a meter has counted, for another process that puts several together:
+// counts, and histograms in HdrHistogram's V2 encoding, so nothing is lost.
+type Part struct {
+	Slices   []PartSlice        `json:"slices"`
+	Delay    string             `json:"delay"`
+	Requests []MeteredRequest   `json:"requests"`
+	Examples map[Failure]string `json:"examples"`
+}
+
+// PartSlice is a slice with its histograms; empty ones are left out.
+type PartSlice struct {
+	Slice
+	Latency string `json:"latency,omitempty"`
+	Service string `json:"service,omitempty"`
+}
+
+// Part is all that was counted.
+func (m *Meter) Part() (*Part, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := &Part{Requests: m.requests, Examples: m.examples}
+	for _, s := range m.slices {
+		one := PartSlice{Slice: *s}
+		if s.latency != nil {
+			latency, err := s.latency.EncodeV2()
+			if err != nil {
+				return nil, err
+			}
+			service, err := s.service.EncodeV2()
+			if err != nil {
+				return nil, err
+			}
+			one.Latency, one.Service = string(latency), string(service)
+		}
+		p.Slices = append(p.Slices, one)
+	}
+	delay, err := m.delay.EncodeV2()
+	p.Delay = string(delay)
+	return p, err
+}
+
+// errOther is a part of a run that was cut otherwise.
+var errOther = errors.New("it is no part of this run: its slices or its requests are others")
+
+// Merge adds what another meter of the same run has counted.
+func (m *Meter) Merge(p *Part) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(p.Slices) != len(m.slices) || len(p.Requests) != len(m.requests) {
+		return errOther
+	}
+	for i := range p.Slices {
+		if err := m.merge(m.slices[i], &p.Slices[i]); err != nil {
+			return fmt.Errorf("slice %d: %w", i+1, err)
+		}
+	}
+	for i, r := range p.Requests {
+		to := &m.requests[i]
+		to.Starts += r.Starts
+		to.Wrong += r.Wrong
+		to.Failed += r.Failed
+		to.In += r.In
+	}
+	examples := maps.Clone(p.Examples)
+	maps.Copy(examples, m.examples) // the first one stays
+	if m.examples = examples; m.examples == nil {
+		m.examples = map[Failure]string{}
+	}
+	return into(m.delay.Merge, p.Delay)
+}
+
+func (m *Meter) merge(to *Slice, from *PartSlice) error {
+	if from.From != to.From || from.To != to.To || from.Stage != to.Stage {
+		return errOther
+	}
+	to.Starts += from.Starts
+	to.Good += from.Good
+	to.Wrong += from.Wrong
+	to.Failed += from.Failed
+	to.Answered += from.Answered
+	to.In += from.In
+	to.Late += from.Late
+	to.Waited += from.Waited
+	to.CPU, to.Wanted = max(to.CPU, from.CPU), max(to.Wanted, from.Wanted)
+	for status, n := range from.Statuses {
+		to.Statuses[status] += n
+	}
+	for f, n := range from.Failures {
+		to.Failures[f] += n
+	}
+	if from.Latency == "" {
+		return nil
+	}
+	if to.latency == nil {
+		to.latency, to.service = m.packed(), m.packed()
+	}
+	return errors.Join(into(to.latency.MergeFrom, from.Latency), into(to.service.MergeFrom, from.Service))
+}
+
+// into adds an encoded histogram, all of it or with an error.
+func into(merge func(*hdrhistogram.Histogram) int64, encoded string) error {
+	h, err := hdrhistogram.Decode([]byte(encoded))
+	if err != nil {
+		return err
+	}
+	if h.LowestTrackableValue() != int64(Resolution) || h.SignificantFigures() != Digits {
+		return errOther
+	}
+	if dropped := merge(h); dropped > 0 {
+		return fmt.Errorf("%d values are beyond what this run can have", dropped)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+// rate says when each request of an open model is meant to start: at a steady
+// rate, along ramps, in steps. It knows nothing of what is sent, and its answers do not
+// depend on how long anything takes.
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Most is the highest rate that is taken, in requests a second: above what one machine
+// can send.
+const Most = 10_000_000
+
+// Stage is a stretch of a schedule in which the rate goes evenly from one value to
+// another.
+type Stage struct {
+	From, To float64 // requests a second
+	For      time.Duration
+}
+
+func (s Stage) String() string {
+	if s.From == s.To {
+		return text(s.From)
+	}
+	return text(s.From) + ".." + text(s.To)
+}
+
+func text(perSecond float64) string { return strconv.FormatFloat(perSecond, 'g', 6, 64) + "/s" }
+
+// starts is the number of starts in the first d of the stage, not rounded.
+func (s Stage) starts(d time.Duration) float64 {
+	t := d.Seconds()
+	return s.From*t + (s.To-s.From)*t*t/(2*s.For.Seconds())
+}
+
+// when is the inverse of starts: when the n-th start of the stage is.
+func (s Stage) when(n float64) time.Duration {
+	t := 0.0
+	// a t² + b t = n, in the form that does not lose digits where a is small.
+	if a, b := (s.To-s.From)/(2*s.For.Seconds()), s.From; n > 0 {
+		t = 2 * n / (b + math.Sqrt(max(0, b*b+4*a*n)))
+	}
+	return time.Duration(t * float64(time.Second))
+}
+
+// RateSchedule is a sequence of stages.
+type RateSchedule struct {
+	Stages []Stage
+	// begins and before are when each stage begins, and how many starts come before it.
+	begins []time.Duration
+	before []float64
+	count  int64
+}
+
+// NewRate makes a schedule of stages.
+func NewRate(stages ...Stage) (*RateSchedule, error) {
+	s := &RateSchedule{Stages: stages}
+	begins, before := time.Duration(0), 0.0
+	for _, stage := range stages {
+		switch {
+		case stage.For <= 0:
+			return nil, errors.New("a stage wants more than no time")
+		case stage.From < 0 || stage.To < 0 || stage.From+stage.To <= 0:
+			return nil, fmt.Errorf("%v is no rate", stage)
+		}
+		s.begins, s.before = append(s.begins, begins), append(s.before, before)
+		begins += stage.For
+		before += stage.starts(stage.For)
+	}
+	if before > 1<<52 {
+		return nil, errors.New("so many starts cannot be counted")
+	}
+	// The first start is at once; what is left of a start at the end is none. The
+	// billionth is what sums of fractions lose.
+	s.count = int64(math.Ceil(before - 1e-9*max(1, before)))
+	return s, nil
+}
+
+// Count is the number of starts.
+func (s *RateSchedule) Count() int64 { return s.count }
+
+// Length is how long the schedule goes on.
+func (s *RateSchedule) Length() time.Duration {
+	last := len(s.Stages) - 1
+	return s.begins[last] + s.Stages[last].For
+}
+
+// At is when the i-th start is meant to be, from 0, since the beginning.
+func (s *RateSchedule) At(i int64) time.Duration {
+	stage := len(s.Stages) - 1
+	for stage > 0 && s.before[stage] > float64(i) {
+		stage--
+	}
+	at := s.begins[stage] + s.Stages[stage].when(float64(i)-s.before[stage])
+	return min(at, s.Length()-1)
+}
+
+// ParseSchedule reads a rate: 500/s, 30/min, 100/h.
+func ParseSchedule(word string) (float64, error) {
+	number, per, ok := strings.Cut(strings.TrimSpace(word), "/")
+	seconds, known := map[string]float64{"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}[strings.TrimSpace(per)]
+	if !ok || !known {
+		return 0, fmt.Errorf("%q: want a rate with its time, as 500/s or 30/min", word)
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return 0, fmt.Errorf("%q: %q is no number", word, number)
+	}
+	if n /= seconds; n <= 0 || n > Most {
+		return 0, fmt.Errorf("%q: want more than 0 and at most %d/s", word, Most)
+	}
+	return n, nil
+}
+
+// ParseRate reads a steady rate, or a ramp as 100/s..1000/s, that goes on for a time.
+func ParseRate(word string, length time.Duration) (Stage, error) {
+	from, to, ramp := strings.Cut(word, "..")
+	a, err := ParseSchedule(from)
+	if err != nil {
+		return Stage{}, err
+	}
+	b := a
+	if ramp {
+		if b, err = ParseSchedule(to); err != nil {
+			return Stage{}, err
+		}
+	}
+	return Stage{From: a, To: b, For: length}, nil
+}
+
+// ParseSteps reads steps as 100/s,200/s,400/s, each of which goes on for a time.
+func ParseSteps(words string, each time.Duration) (stages []Stage, err error) {
+	for word := range strings.SplitSeq(words, ",") {
+		stage, err := ParseRate(word, each)
+		if err != nil {
+			return nil, err
+		}
+		stages = append(stages, stage)
+	}
+	return stages, nil
+}
+
+// Every is each n-th start of a schedule, from the first-th on, from 0: the share of one of n
+// that keep it together.
+type Every struct {
+	*RateSchedule
+	First, N int64
+}
+
+// Count is the number of starts of the share.
+func (e Every) Count() int64 { return max(0, (e.RateSchedule.Count()-e.First+e.N-1)/e.N) }
+
+// At is when the i-th start of the share is meant to be.
+func (e Every) At(i int64) time.Duration { return e.RateSchedule.At(e.First + i*e.N) }

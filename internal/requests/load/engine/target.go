@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Limits of a list of URLs.
+const (
+	maxURLs    = 100_000
+	maxOrigins = 1000
+	maxWeight  = 1_000_000
+	maxURL     = 8 << 10 // bytes, as most servers take
+)
+
+// Asked is one line of what is to be asked.
+type Asked struct {
+	Weight int
+	Method string
+	URL    string
+	Where  string // file and line, or empty
+}
+
+// ReadList reads lines as 3 GET http://web1/path; blank ones and those that begin with #
+// say nothing. name is the file's, for messages.
+func ReadList(name string, text io.Reader) (list []Asked, err error) {
+	lines := bufio.NewScanner(text)
+	lines.Buffer(make([]byte, 0, 4096), maxURL+64)
+	for n := 1; lines.Scan(); n++ {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		where := fmt.Sprintf("%s:%d", name, n)
+		if len(words) != 3 {
+			return nil, fmt.Errorf("%s: %d words: want WEIGHT METHOD URL, as 3 GET http://localhost/", where, len(words))
+		}
+		weight, err := strconv.Atoi(words[0])
+		if err != nil || weight < 1 || weight > maxWeight {
+			return nil, fmt.Errorf("%s: weight %q: want a whole number from 1 to %d", where, words[0], maxWeight)
+		}
+		if len(list) == maxURLs {
+			return nil, fmt.Errorf("%s: more than %d URLs", where, maxURLs)
+		}
+		list = append(list, Asked{weight, words[1], words[2], where})
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("%s: a line of more than %d bytes", name, maxURL)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s names no URL", name)
+	}
+	return list, nil
+}
+
+// Common is what all requests of a run have in common.
+type Common struct {
+	Header    []Field
+	Body      []byte
+	Close     bool   // each connection carries one request
+	ConnectTo string // HOST:PORT that is connected to, whatever the URLs say; or empty
+}
+
+// Origin is a scheme with a host and port, and where it is.
+type Origin struct {
+	TLS      bool
+	Name     string // of the host, as the URLs have it
+	HostPort string // as the URLs have it
+	Sockets  []netip.AddrPort
+}
+
+// Set are the requests of a run.
+type Set struct {
+	Requests []*Request
+	Asked    []Asked // of each request
+	Origins  []Origin
+	// until are the sums of the weights.
+	until []uint64
+	// Seed makes the order of the requests.
+	Seed uint64
+}
+
+// Pick is the request of a number: the same for the same number and seed, and in the long
+// run as often as its weight says.
+func (s *Set) Pick(n uint64) int {
+	if len(s.Requests) == 1 {
+		return 0
+	}
+	// SplitMix64 (Steele, Lea and Flood 2014): neighbours have nothing in common.
+	z := s.Seed + (n+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	x := z % s.until[len(s.until)-1]
+	return sort.Search(len(s.until), func(i int) bool { return s.until[i] > x })
+}
+
+// Make makes the requests, and finds their origins.
+func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolver Resolver) (*Set, error) {
+	s := &Set{}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	numbers, sum := map[string]int{}, uint64(0)
+	for _, a := range list {
+		at := func(err error) error {
+			if a.Where != "" {
+				return fmt.Errorf("%s: %w", a.Where, err)
+			}
+			return err
+		}
+		u, err := parse(a)
+		if err != nil {
+			return nil, at(err)
+		}
+		key := u.Scheme + "://" + u.Host
+		if _, known := numbers[key]; !known {
+			if len(s.Origins) == maxOrigins {
+				return nil, at(fmt.Errorf("more than %d servers", maxOrigins))
+			}
+			to := c.ConnectTo
+			if to == "" {
+				to = withPort(u)
+			}
+			sockets, err := allowed.Find(ctx, to, resolver)
+			if err != nil {
+				return nil, at(err)
+			}
+			numbers[key] = len(s.Origins)
+			s.Origins = append(s.Origins, Origin{u.Scheme == "https", u.Hostname(), u.Host, sockets})
+		}
+		r := &Request{Method: a.Method, URL: u, Origin: numbers[key], Body: c.Body}
+		r.Header = c.header(u)
+		r.Wire = Wire(r, c.Close)
+		sum += uint64(a.Weight)
+		s.Requests, s.Asked, s.until = append(s.Requests, r), append(s.Asked, a), append(s.until, sum)
+	}
+	return s, nil
+}
+
+// parse reads a URL and a method.
+func parse(a Asked) (*url.URL, error) {
+	u, err := url.Parse(a.URL)
+	switch {
+	case len(a.URL) > maxURL:
+		return nil, fmt.Errorf("a URL of more than %d bytes", maxURL)
+	case err != nil:
+		return nil, err
+	case u.User != nil: // before anything says the URL again
+		return nil, errors.New("a URL with a password: give it as --header @FILE, with a line Authorization: ...")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q: want a URL that begins with http:// or https://", a.URL)
+	case u.Hostname() == "" || !httpguts.ValidHostHeader(u.Host) || strings.ContainsFunc(u.Host, func(r rune) bool { return r > 126 }):
+		return nil, fmt.Errorf("%q: its host is none", a.URL)
+	case !httpguts.ValidHeaderFieldName(a.Method) || a.Method != strings.ToUpper(a.Method):
+		return nil, fmt.Errorf("method %q: want one as GET, HEAD or POST", a.Method)
+	case a.Method == "CONNECT":
+		return nil, errors.New("method CONNECT: a tunnel is no request with an answer")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+func withPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// ours are the fields that the program writes itself.
+var ours = []string{"Connection", "Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Keep-Alive", "Te", "Trailer", "Proxy-Connection"}
+
+func (c Common) check() error {
+	for _, f := range c.Header {
+		switch {
+		case !httpguts.ValidHeaderFieldName(f.Name):
+			return fmt.Errorf("header %q: want NAME: VALUE", f.Name)
+		case !httpguts.ValidHeaderFieldValue(f.Value):
+			return fmt.Errorf("header %s: its value has bytes that a header cannot have", f.Name)
+		case slices.Contains(ours, http.CanonicalHeaderKey(f.Name)):
+			return fmt.Errorf("header %s: fettle writes that itself", f.Name)
+		}
+	}
+	return nil
+}
+
+// header are the fields of a request for a URL: the caller's, and what he has not given.
+func (c Common) header(u *url.URL) []Field {
+	out := []Field{{Name: "Host", Value: u.Host}, {Name: "User-Agent", Value: "fettle"}, {Name: "Accept", Value: "*/*"}}
+	for _, f := range c.Header {
+		name := http.CanonicalHeaderKey(f.Name)
+		out = slices.DeleteFunc(out, func(o Field) bool {
+			return o.Name == name && slices.Contains([]string{"Host", "User-Agent", "Accept"}, name)
+		})
+		out = append(out, Field{Name: name, Value: f.Value})
+	}
+	return out
+}
+
+// Wire is a request as HTTP/1.1 sends it.
+func Wire(r *Request, closing bool) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", r.Method, r.URL.RequestURI())
+	for _, f := range r.Header {
+		fmt.Fprintf(&b, "%s: %s\r\n", f.Name, f.Value)
+	}
+	if closing {
+		b.WriteString("Connection: close\r\n")
+	}
+	if len(r.Body) > 0 || r.Method == "POST" || r.Method == "PUT" || r.Method == "PATCH" {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(r.Body))
+	}
+	b.WriteString("\r\n")
+	b.Write(r.Body)
+	return b.Bytes()
+}
+
+// ParseField reads NAME: VALUE.
+func ParseField(line string) (Field, error) {
+	name, value, ok := strings.Cut(line, ":")
+	if !ok || strings.TrimSpace(name) == "" {
+		return Field{}, errors.New("want NAME: VALUE") // the line may be a secret
+	}
+	return Field{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}, nil
+}

@@ -1,0 +1,213 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/fleet"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Knee is how the highest rate was searched for at which the thresholds are met.
+type Knee struct {
+	Answer Answer `json:"answer"`
+	// Rate is that which held in a fresh stage, 0 where there is none.
+	Rate float64 `json:"rate_per_s"`
+	// Failed is the lowest rate above it that did not hold.
+	Failed float64     `json:"failed_per_s,omitempty"`
+	Stages []KneeStage `json:"stages"`
+}
+
+// KneeStage is one stage of the search.
+type KneeStage struct {
+	Purpose    Purpose         `json:"purpose"`
+	Rate       float64         `json:"rate_per_s"`
+	ForS       float64         `json:"for_s"`
+	Verdict    Verdict         `json:"verdict"`
+	Why        string          `json:"why"`
+	AnswerRate float64         `json:"answers_per_s"`
+	P50S       float64         `json:"p50_s"`
+	P99S       float64         `json:"p99_s"`
+	ErrorShare float64         `json:"error_share"`
+	Observed   []fleet.Figures `json:"observed,omitempty"`
+}
+
+// Range is where the knee is searched for, and how long a stage takes at least.
+type Range struct {
+	Lowest, Highest float64
+	Each            time.Duration
+}
+
+// leadIn is the share of a stage that comes before it and is left out: what a stage before
+// has left waiting is none of its own.
+const leadIn = 5
+
+// StageLength is how long a stage at a rate is: as long as asked for, or as it takes to
+// tell the thresholds.
+func (p *Plan) StageLength(perSecond float64, each time.Duration) (stage, before time.Duration) {
+	wants := int64(0)
+	for _, g := range p.Gates {
+		wants = max(wants, g.Wants())
+	}
+	// A fifth more: errors are no latencies.
+	seconds := math.Ceil(1.2 * float64(wants) / perSecond)
+	stage = max(each, time.Duration(seconds)*time.Second)
+	return stage, max(time.Second, stage/leadIn)
+}
+
+// FindKnee searches the highest rate at which the thresholds are met. told is called after
+// each stage.
+func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, told func(KneeStage)) (*Result, error) {
+	found := &Knee{Stages: []KneeStage{}}
+	at := map[float64]*Result{} // the last of each rate
+	if warm := g.plan.WarmUp; warm > 0 {
+		r := g.with([]engine.Stage{{From: in.Lowest, To: in.Lowest, For: warm}}, warm, 0)
+		if x, err := g.measure(ctx, r, seed, tell); err != nil || x.Cut != nil {
+			return nil, cut(ctx, x, err)
+		}
+	}
+	search := Search{Lowest: in.Lowest, Highest: in.Highest, Stage: func(perSecond float64, for_ Purpose) (Verdict, error) {
+		length, before := g.plan.StageLength(perSecond, in.Each)
+		r := g.with([]engine.Stage{{From: perSecond, To: perSecond, For: length}}, length, before)
+		x, err := g.measure(ctx, r, seed+uint64(len(found.Stages)), tell)
+		if err != nil || x.Cut != nil {
+			return "", cut(ctx, x, err)
+		}
+		at[perSecond] = x
+		s := KneeStage{Purpose: for_, Rate: perSecond, ForS: length.Seconds(), AnswerRate: x.Whole.AnswerRate, P50S: x.Whole.Latency.P50S, P99S: x.Whole.Latency.P99S, ErrorShare: x.Whole.ErrorShare, Observed: x.Whole.Observed}
+		if s.Verdict, s.Why, err = g.holds(x); err != nil {
+			return "", err
+		}
+		found.Stages = append(found.Stages, s)
+		told(s)
+		if s.Verdict != Holds {
+			err = pause(ctx, min(5*time.Second, before))
+		}
+		return s.Verdict, err
+	}}
+	result, err := search.Run()
+	if err != nil {
+		return nil, err
+	}
+	found.Answer, found.Rate, found.Failed = result.Answer, result.Rate, result.Failed
+	x := at[result.Rate]
+	if x == nil {
+		x = at[result.Failed]
+	}
+	x.Knee = found
+	x.Word, x.Text = x.kneeVerdict(result)
+	return x, nil
+}
+
+// cut is the error of a stage that did not come to its end.
+func cut(ctx context.Context, x *Result, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return x.Early()
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// holds says whether a stage has held. One that met all thresholds has, also where the
+// generator was at its limit: its delays are in the latency. A generator that is late makes
+// up for it in bursts, which a server may refuse; but how busy the server is is no matter of
+// that, nor that it answers nothing as wanted.
+func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
+	var missed *Gate // the first
+	server := x.Whole.Starts > 0 && x.Whole.Wrong == x.Whole.Starts
+	for i := range x.Gates {
+		gate, asked := &x.Gates[i], g.plan.Gates[i]
+		if gate.Unknown && asked.Observed() {
+			return "", "", fmt.Errorf("%s: %s%s", gate.Gate, gate.Text, x.blind())
+		}
+		if !gate.Met {
+			server = server || asked.Observed()
+			if missed == nil {
+				missed = gate
+			}
+		}
+	}
+	kept := len(x.Stages) == 1 && x.Stages[0].KeptUp
+	switch {
+	case x.Word != Silent && kept && missed == nil:
+		return Holds, x.Whole.said(), nil
+	case x.Generator.Limited && !server:
+		return KneeLimited, x.Generator.Texts[0], nil
+	case x.Word == Silent:
+		return Fails, x.Text, nil
+	case missed != nil:
+		return Fails, fmt.Sprintf("expected %s, and it was %s", missed.Gate, missed.Text), nil
+	}
+	return Fails, fmt.Sprintf("%.4g answers a second did not keep up", x.Whole.AnswerRate), nil
+}
+
+// blind is why a server was not looked at.
+func (x *Result) blind() string {
+	for _, o := range x.Observed {
+		if o.Ended != "" {
+			return ": " + o.Machine + ": " + o.Ended
+		}
+	}
+	return ""
+}
+
+// kneeVerdict says what the search has found.
+func (x *Result) kneeVerdict(r KneeResult) (Word, string) {
+	// last is what the last stage at a rate has to say, of one of these verdicts, the first
+	// of them if there is one.
+	last := func(perSecond float64, verdicts ...Verdict) string {
+		for _, v := range verdicts {
+			for i := len(x.Knee.Stages) - 1; i >= 0; i-- {
+				if s := x.Knee.Stages[i]; s.Rate == perSecond && s.Verdict == v {
+					return s.Why
+				}
+			}
+		}
+		return ""
+	}
+	failed := func(perSecond float64) string { return last(perSecond, Fails, KneeLimited) }
+	name := func(perSecond float64) string { return engine.Stage{From: perSecond, To: perSecond}.String() }
+	held := fmt.Sprintf("%s held (%s)", name(r.Rate), last(r.Rate, Holds))
+	switch r.Answer {
+	case FailsAtLowest:
+		return TooSlow, fmt.Sprintf("fails already at the lowest rate, %s: %s", name(r.Failed), failed(r.Failed))
+	case HoldsAtHighest:
+		return Held, fmt.Sprintf("%s, the highest rate that was asked for", held)
+	case GeneratorFirst:
+		if r.Rate == 0 {
+			return Limited, fmt.Sprintf("the generator's limit came first, already at %s: %s", name(r.Failed), last(r.Failed, KneeLimited, Fails))
+		}
+		return Limited, fmt.Sprintf("the generator's limit came first: %s; at %s: %s", held, name(r.Failed), last(r.Failed, KneeLimited, Fails))
+	case NotMonotone:
+		if r.Odd == r.Failed {
+			return Wavers, fmt.Sprintf("not monotone: %s held in the search, and did not when it was confirmed: %s", name(r.Odd), failed(r.Odd))
+		}
+		return Wavers, fmt.Sprintf("not monotone: %s failed (%s), yet %s held twice (%s)", name(r.Failed), failed(r.Failed), name(r.Odd), last(r.Odd, Holds))
+	}
+	return Held, fmt.Sprintf("%s is the knee: it held (%s), and %s did not: %s", name(r.Rate), last(r.Rate, Holds), name(r.Failed), failed(r.Failed))
+}
+
+// String is a stage in words.
+func (s KneeStage) String() string {
+	text := fmt.Sprintf("%s %s: p50 %s, p99 %s", engine.Stage{From: s.Rate, To: s.Rate}, s.Verdict, unit.FormatSeconds(s.P50S), unit.FormatSeconds(s.P99S))
+	if s.Verdict != Holds {
+		text = fmt.Sprintf("%s %s: %s", engine.Stage{From: s.Rate, To: s.Rate}, s.Verdict, s.Why)
+	}
+	return text
+}

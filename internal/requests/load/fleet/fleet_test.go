@@ -1,0 +1,282 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+)
+
+// TestMain makes the test's own program a worker, as a shell command starts it.
+func TestMain(m *testing.M) {
+	if os.Getenv("FETTLE_TEST_WORKER") != "" {
+		if err := Serve(context.Background(), os.Stdin, os.Stdout, invented{}); err != nil {
+			_, _ = io.WriteString(os.Stderr, err.Error()+"\n")
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// invented counts one answer for each connection that it was given.
+type invented struct{}
+
+func empty() *engine.Meter {
+	return engine.NewMeter([]engine.Stretch{{For: 2 * time.Second}}, time.Second, 1, func(int) bool { return true })
+}
+
+func (invented) Prepare(_ context.Context, job []byte) (*Ready, error) {
+	if strings.Contains(string(job), "refuse") {
+		return nil, errors.New("that is refused")
+	}
+	return &Ready{}, nil
+}
+
+func (invented) Run(ctx context.Context, s Share, now func(Now)) (*Part, error) {
+	m := empty()
+	for i := range s.Connections {
+		m.Add([]engine.Sample{{End: time.Duration(i) * time.Millisecond, Answer: engine.Answer{Status: 200}}})
+	}
+	switch {
+	case s.Seed == 666:
+		os.Exit(3) // a worker that is killed
+	case s.Seed == 667:
+		now(Now{At: 3 * time.Second})
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		select {} // until all of its threads have stopped
+	case s.For > time.Minute:
+		for ctx.Err() == nil {
+			now(Now{AnswerRate: 7})
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	part, err := m.Part()
+	return &Part{Counts: Counts{Until: s.For, Connections: s.Connections}, Meter: part}, err
+}
+
+func places(t *testing.T, n int) (out []Place) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		out = append(out, Place{Name: string(rune('a' + len(out))), Words: []string{"sh", "-c", "export FETTLE_TEST_WORKER=1; exec " + self}})
+	}
+	return out
+}
+
+func started(t *testing.T, n int) *Fleet {
+	t.Helper()
+	f, err := Start(t.Context(), places(t, n), "job", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+// TestUnionOfParts: what several processes have counted comes out together, from as many
+// runs as are asked for.
+func TestUnionOfParts(t *testing.T) {
+	f := started(t, 3)
+	for _, c := range f.Clients {
+		if c.Off <= 0 || c.Off > 10*time.Second || c.ahead < -c.Off-time.Millisecond || c.ahead > c.Off+time.Millisecond {
+			t.Errorf("of the same clock it says %v, off by %v", c.ahead, c.Off)
+		}
+	}
+	for range 2 {
+		begin := f.Begin()
+		parts, lost := f.Run(t.Context(), begin, time.Second, []Share{{Connections: 1}, {Connections: 20}, {Connections: 300}}, func(int, Now) {})
+		if !slices.Equal(lost, []*Lost{nil, nil, nil}) {
+			t.Fatal(lost)
+		}
+		if early := time.Until(begin); early > 20*time.Millisecond {
+			t.Errorf("the last one has begun %v early", early)
+		}
+		whole := empty()
+		for i, part := range parts {
+			if part.Connections != []int{1, 20, 300}[i] {
+				t.Errorf("%+v", part.Counts)
+			}
+			if err := whole.Merge(part.Meter); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := whole.Sum(0, 2); got.Starts != 321 || got.Latency().N != 321 {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestStopped: a load that is interrupted gives what it has.
+func TestStopped(t *testing.T) {
+	f := started(t, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	heard := map[int]bool{}
+	parts, lost := f.Run(ctx, f.Begin(), time.Hour, []Share{{For: time.Hour, Connections: 4}, {For: time.Hour, Connections: 4}}, func(client int, n Now) {
+		mu.Lock()
+		defer mu.Unlock()
+		if heard[client] = n.AnswerRate == 7; len(heard) == 2 {
+			cancel()
+		}
+	})
+	if !slices.Equal(lost, []*Lost{nil, nil}) || len(parts) != 2 || parts[0] == nil || parts[1] == nil || parts[1].Connections != 4 {
+		t.Errorf("%v %v", parts, lost)
+	}
+}
+
+// TestLost: one that is gone is named, the others are stopped, and what they have counted is
+// there.
+func TestLost(t *testing.T) {
+	f := started(t, 2)
+	parts, lost := f.Run(t.Context(), f.Begin(), time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 666}}, func(int, Now) {})
+	if lost[0] != nil || lost[1] == nil || lost[1].Silent != 0 || !strings.HasPrefix(lost[1].Error(), "client b: it has ended: exit status 3 (it was last heard of at ") {
+		t.Error(lost)
+	}
+	if parts[0] == nil || parts[0].Connections != 1 || parts[1] != nil {
+		t.Error(parts)
+	}
+}
+
+// TestFallsSilent: one whose connection stands and that says nothing any more is told of, and
+// is given up after some time, whatever its load would take; the others are stopped, and what
+// they have counted is there.
+func TestFallsSilent(t *testing.T) {
+	t.Parallel()
+	f := started(t, 2)
+	f.Patience = 10 * time.Second // that the other is heard of in, on a busy machine too
+	quiet := make(chan string, 10)
+	f.Quiet = func(client string, _ time.Time) { quiet <- client }
+	begin := f.Begin()
+	parts, lost := f.Run(t.Context(), begin, time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 667, For: time.Hour}}, func(int, Now) {})
+	if took := time.Since(begin); took > 2*time.Minute {
+		t.Errorf("it took %v", took)
+	}
+	if len(quiet) == 0 || <-quiet != "b" {
+		t.Error("nobody was told of it")
+	}
+	l := lost[1]
+	if l == nil || l.At != 3*time.Second || l.Silent < f.Patience || l.Silent > time.Minute || l.Heard.Before(begin) ||
+		!strings.HasPrefix(l.Error(), "client b: it has said nothing since "+l.Heard.Format(time.TimeOnly)+", 3 s into the load, and was given up after ") {
+		t.Errorf("%v", l)
+	}
+	if lost[0] != nil || parts[0] == nil || parts[0].Connections != 1 || parts[1] != nil {
+		t.Errorf("%v, %v", parts, lost)
+	}
+}
+
+func TestNotStarted(t *testing.T) {
+	for want, c := range map[string]struct {
+		command string
+		job     any
+	}{
+		"that is refused": {"", "refuse"},
+		"client b: it does not speak fettle/load-worker/v2, but says": {"echo hello; cat >/dev/null", 1},
+		"client b: it does not speak fettle/load-worker/v2: is its":   {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
+		"client b: the program is not installed there":                {"exec /no/such/fettle", 1},
+		"client b: it has ended: away (exit status 9)":                {"echo away >&2; exit 9", 1},
+	} {
+		all := places(t, 2)
+		if c.command != "" {
+			all[1].Words[2] = c.command
+		}
+		f, err := Start(t.Context(), all, c.job, time.Minute)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// TestSilent: one that never speaks, or stops before it is ready, is not waited for longer
+// than it may take, whatever it has started and whoever holds its output.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"sleep 100", "setsid sleep 60", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 100`} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			all := places(t, 2)
+			all[1].Words[2] = command
+			begin := time.Now()
+			// The other one has that time to be ready. The job is more than a pipe takes.
+			_, err := Start(t.Context(), all, strings.Repeat("x", 1<<20), 10*time.Second)
+			if err == nil || !strings.Contains(err.Error(), "client b: it was not ready within 10s: does that start fettle load worker") || strings.Contains(err.Error(), "client a") {
+				t.Error(err)
+			}
+			if took := time.Since(begin); took > 45*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// TestServe: a worker does what it is told in turn, and ends with its input.
+func TestServe(t *testing.T) {
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(t.Context(), in, out, invented{}); out.Close() }()
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 1<<20)
+	ask := func(m any) (answer fromWorker) {
+		text, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := to.Write(append(text, '\n')); err != nil {
+			t.Fatal(err)
+		}
+		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &answer) != nil {
+			t.Fatalf("%q", lines.Text())
+		}
+		return answer
+	}
+	if m := ask(toWorker{Job: []byte(`"refuse"`)}); m.Error != "that is refused" {
+		t.Errorf("%+v", m)
+	}
+	if m := ask(toWorker{Job: []byte(`1`)}); m.Ready == nil || m.Ready.Schema != Schema {
+		t.Errorf("%+v", m)
+	}
+	if m := ask(toWorker{Ping: true}); m.Pong < time.Now().Add(-time.Minute).UnixNano() {
+		t.Errorf("%+v", m)
+	}
+	if m := ask(toWorker{Run: &Share{Connections: 2, Stages: []engine.Stage{{From: 1, To: 1, For: time.Second}}}}); m.Part == nil || m.Part.Connections != 2 || m.Part.Late <= 0 {
+		t.Errorf("%+v", m)
+	}
+	// What is under way when the input ends is stopped.
+	if m := ask(toWorker{Run: &Share{For: time.Hour}}); m.Now == nil {
+		t.Errorf("%+v", m)
+	}
+	go func() { _, _ = io.Copy(io.Discard, from) }()
+	to.Close()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it does not end")
+	}
+	if err := Serve(t.Context(), strings.NewReader("hello\n"), io.Discard, invented{}); err == nil || !strings.Contains(err.Error(), "no message of "+Schema) {
+		t.Error(err)
+	}
+}

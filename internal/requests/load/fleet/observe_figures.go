@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"time"
+)
+
+// Figures are those of a machine over a stretch of time.
+type Figures struct {
+	Machine string  `json:"machine"`
+	FromS   float64 `json:"from_s"`
+	ToS     float64 `json:"to_s"`
+	CPUs    int     `json:"cpus"`
+	// CPUShare is the share of the time of all processors in which they were not idle; the
+	// hypervisor's share of it is StolenShare. Waiting for a disk is idle.
+	CPUShare    float64 `json:"cpu_share"`
+	StolenShare float64 `json:"stolen_share"`
+	// BusiestCPUShare is that of the processor that was busy longest.
+	BusiestCPUShare float64 `json:"busiest_cpu_share"`
+	// RunQueue is how many tasks ran or waited for a processor, for each processor;
+	// LongestRunQueue that of the one that had most, where the kernel tells it.
+	RunQueue        float64  `json:"run_queue_per_cpu"`
+	LongestRunQueue *float64 `json:"longest_run_queue,omitempty"`
+	// MemoryShare is the share of the memory that could not be had without swapping, the
+	// highest of the time.
+	MemoryShare float64            `json:"memory_share"`
+	MemoryBytes int64              `json:"memory_bytes"`
+	Networks    map[string]Network `json:"networks"` // by interface
+}
+
+// Network is what went over an interface.
+type Network struct {
+	InBytesPerS  float64 `json:"in_bytes_per_s"`
+	OutBytesPerS float64 `json:"out_bytes_per_s"`
+}
+
+// figures are those between two samples; the caller holds the lock. false says that they
+// are not of one time.
+func (c *Course) figures(first, last int) (Figures, bool) {
+	a, b := c.seen[first], c.seen[last]
+	length := b.uptime - a.uptime
+	if length < 0 || len(a.cpus) != len(b.cpus) || len(a.queued) != len(b.queued) {
+		if c.ended == nil {
+			c.ended = errRestarted
+		}
+		return Figures{}, false
+	}
+	if length == 0 || b.cpu.all <= a.cpu.all { // nearer than a tick
+		return Figures{}, false
+	}
+	f := Figures{Machine: c.Name, FromS: seconds(c.at[first]), ToS: seconds(c.at[last]), CPUs: len(b.cpus), Networks: map[string]Network{}}
+	f.CPUShare = share(a.cpu, b.cpu)
+	f.StolenShare = float64(b.cpu.stolen-min(a.cpu.stolen, b.cpu.stolen)) / float64(b.cpu.all-a.cpu.all)
+	for i := range b.cpus {
+		f.BusiestCPUShare = max(f.BusiestCPUShare, share(a.cpus[i], b.cpus[i]))
+	}
+	if n := len(b.queued); n > 0 {
+		longest := 0.0
+		for i := range b.queued {
+			queue := float64(b.queued[i]-min(a.queued[i], b.queued[i])) / 1e9 / length
+			f.RunQueue += queue / float64(n)
+			longest = max(longest, queue)
+		}
+		f.LongestRunQueue = &longest
+	} else {
+		for _, s := range c.seen[first+1 : last+1] {
+			f.RunQueue += float64(max(0, s.runnable-1)) / float64(len(b.cpus)) / float64(last-first)
+		}
+	}
+	for _, s := range c.seen[first+1 : last+1] {
+		used := s.memory - s.free
+		f.MemoryBytes = max(f.MemoryBytes, used)
+		f.MemoryShare = max(f.MemoryShare, float64(used)/float64(s.memory))
+	}
+	for name, in := range b.received {
+		was, known := a.received[name]
+		if !known || in < was || b.posted[name] < a.posted[name] {
+			continue // an interface that came meanwhile
+		}
+		f.Networks[name] = Network{float64(in-was) / length, float64(b.posted[name]-a.posted[name]) / length}
+	}
+	return f, true
+}
+
+// share is that of the time between two moments in which a processor was not idle. The
+// kernel's idle time can go back by a tick.
+func share(a, b ticks) float64 {
+	all := float64(b.all) - float64(a.all)
+	idle := float64(b.idle) - float64(a.idle)
+	if all <= 0 {
+		return 0
+	}
+	return min(1, max(0, 1-idle/all))
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }
+
+// BusiestNetwork is that of the busiest interface in its busier direction, in bytes a
+// second.
+func (f *Figures) BusiestNetwork() float64 {
+	most := 0.0
+	for _, n := range f.Networks {
+		most = max(most, n.InBytesPerS, n.OutBytesPerS)
+	}
+	return most
+}

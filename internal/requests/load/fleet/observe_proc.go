@@ -1,0 +1,174 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Files are what is read of /proc, in this order; those of a kernel that lacks one are
+// left out. Each begins with words of its own, so they can be read behind each other.
+var Files = []string{"/proc/uptime", "/proc/stat", "/proc/schedstat", "/proc/meminfo", "/proc/net/dev"}
+
+// snapshot is what a machine has told at a moment: counters since its boot.
+type snapshot struct {
+	uptime float64 // s
+	cpu    ticks   // of all processors
+	cpus   []ticks
+	// runnable are the processes that ran or waited for a processor at that moment,
+	// whoever reads this included.
+	runnable int
+	// queued is the time in which tasks ran or waited on each processor, in ns, where the
+	// kernel keeps it.
+	queued           []uint64
+	memory, free     int64 // bytes; free is what can be had without swapping
+	received, posted map[string]uint64
+}
+
+// ticks are times of a processor, in the kernel's ticks.
+type ticks struct{ all, idle, stolen uint64 }
+
+// parse reads the files behind each other.
+func parse(text []byte) (*snapshot, error) {
+	s := &snapshot{memory: -1, free: -1, received: map[string]uint64{}, posted: map[string]uint64{}}
+	part := ""
+	for line := range bytes.Lines(text) {
+		words := strings.Fields(string(line))
+		if len(words) == 0 {
+			continue
+		}
+		switch {
+		case part == "":
+			part = "uptime"
+			var err error
+			if s.uptime, err = strconv.ParseFloat(words[0], 64); err != nil || len(words) != 2 {
+				return nil, fmt.Errorf("%q is not how /proc/uptime begins", short(line))
+			}
+			continue
+		case words[0] == "cpu":
+			part = "stat"
+		case words[0] == "version":
+			part = "schedstat"
+		case words[0] == "MemTotal:":
+			part = "meminfo"
+		case words[0] == "Inter-|":
+			part = "net"
+			continue
+		}
+		var err error
+		switch part {
+		case "stat":
+			err = s.stat(words)
+		case "schedstat":
+			err = s.schedstat(words)
+		case "meminfo":
+			err = s.meminfo(words)
+		case "net":
+			err = s.net(string(line))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("/proc: %q: %w", short(line), err)
+		}
+	}
+	switch {
+	case len(s.cpus) == 0:
+		return nil, errors.New("/proc/stat says nothing of processors")
+	case s.memory <= 0 || s.free < 0:
+		return nil, errors.New("/proc/meminfo has no MemTotal, or no MemAvailable")
+	}
+	return s, nil
+}
+
+func short(line []byte) string { return string(bytes.TrimSpace(line[:min(len(line), 60)])) }
+
+// stat reads a line of /proc/stat: proc_stat(5).
+func (s *snapshot) stat(words []string) error {
+	if words[0] == "procs_running" && len(words) == 2 {
+		n, err := strconv.Atoi(words[1])
+		s.runnable = n
+		return err
+	}
+	if !strings.HasPrefix(words[0], "cpu") {
+		return nil
+	}
+	if len(words) < 9 {
+		return errors.New("want user, nice, system, idle, iowait, irq, softirq and steal")
+	}
+	var t ticks
+	for i, word := range words[1:9] { // what guests use is in user
+		n, err := strconv.ParseUint(word, 10, 64)
+		if err != nil {
+			return err
+		}
+		t.all += n
+		switch i {
+		case 3, 4: // waiting for a disk is idle: another task could run
+			t.idle += n
+		case 7:
+			t.stolen = n
+		}
+	}
+	if words[0] == "cpu" {
+		s.cpu = t
+	} else {
+		s.cpus = append(s.cpus, t)
+	}
+	return nil
+}
+
+// schedstat reads a line of /proc/schedstat: the seventh and the eighth number of a
+// processor are the time in which tasks ran and waited on it, in ns (the kernel's
+// Documentation/scheduler/sched-stats.rst).
+func (s *snapshot) schedstat(words []string) error {
+	if !strings.HasPrefix(words[0], "cpu") {
+		return nil
+	}
+	if len(words) < 10 {
+		return errors.New("want nine numbers")
+	}
+	ran, err := strconv.ParseUint(words[7], 10, 64)
+	if err != nil {
+		return err
+	}
+	waited, err := strconv.ParseUint(words[8], 10, 64)
+	s.queued = append(s.queued, ran+waited)
+	return err
+}
+
+func (s *snapshot) meminfo(words []string) error {
+	var to *int64
+	switch words[0] {
+	case "MemTotal:":
+		to = &s.memory
+	case "MemAvailable:":
+		to = &s.free
+	default:
+		return nil
+	}
+	if len(words) != 3 || words[2] != "kB" {
+		return errors.New("want a number of kB")
+	}
+	n, err := strconv.ParseInt(words[1], 10, 50)
+	*to = n << 10
+	return err
+}
+
+// net reads a line of /proc/net/dev: received bytes are the first number, sent ones the
+// ninth.
+func (s *snapshot) net(line string) error {
+	name, numbers, ok := strings.Cut(line, ":")
+	words := strings.Fields(numbers)
+	if !ok || len(words) < 16 {
+		return nil // the second line of the head
+	}
+	in, err := strconv.ParseUint(words[0], 10, 64)
+	if err != nil {
+		return err
+	}
+	out, err := strconv.ParseUint(words[8], 10, 64)
+	name = strings.TrimSpace(name)
+	s.received[name], s.posted[name] = in, out
+	return err
+}

@@ -1,0 +1,131 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/fleet"
+)
+
+// Job says what is asked of whom, with all that it takes: another machine needs no file and
+// no resolver to do the same. It may hold keys and passwords.
+type Job struct {
+	Asked  []engine.Asked `json:"asked"`
+	Common engine.Common  `json:"common"`
+	// Allow are the servers beside loopback, and Names what the names of all were resolved
+	// to, once.
+	Allow []string                `json:"allow"`
+	Names map[string][]netip.Addr `json:"names"`
+	// Files are the contents of those that Identity names.
+	Identity   engine.Files      `json:"identity"`
+	Files      map[string][]byte `json:"files"`
+	Passphrase string            `json:"passphrase"`
+
+	Connections int           `json:"connections"`
+	HTTP2       bool          `json:"http2"`
+	Streams     int           `json:"streams"`
+	Close       bool          `json:"close"`
+	Resume      bool          `json:"resume"`
+	Timeout     time.Duration `json:"timeout_ns"`
+	Wanted      []int         `json:"wanted"`
+}
+
+// Plan is the load of a job, but for how it goes over time.
+func (j *Job) Plan(ctx context.Context, resolver engine.Resolver) (*Plan, error) {
+	p := &Plan{Connections: j.Connections, HTTP2: j.HTTP2, Streams: j.Streams, Close: j.Close, Timeout: j.Timeout, Resume: j.Resume, Wanted: j.Wanted}
+	var err error
+	if p.TLS, err = engine.Load(j.Identity, j.read, func() (string, error) { return j.Passphrase, nil }); err != nil {
+		return nil, err
+	}
+	allowed, err := engine.ParseAllowed(ctx, j.Allow, resolver)
+	if err != nil {
+		return nil, fmt.Errorf("--allow: %w", err)
+	}
+	p.Set, err = engine.Make(ctx, j.Asked, j.Common, allowed, resolver)
+	return p, err
+}
+
+func (j *Job) read(name string) ([]byte, error) {
+	text, ok := j.Files[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return text, nil
+}
+
+// Resolver asks another one, and keeps its answers in the job.
+func (j *Job) Resolver(ask engine.Resolver) engine.Resolver { return keeping{ask, j} }
+
+type keeping struct {
+	engine.Resolver
+	job *Job
+}
+
+func (k keeping) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if found, ok := k.job.Names[host]; ok {
+		return found, nil
+	}
+	found, err := k.Resolver.LookupNetIP(ctx, network, host)
+	if err != nil {
+		return nil, err
+	}
+	if k.job.Names == nil {
+		k.job.Names = map[string][]netip.Addr{}
+	}
+	k.job.Names[host] = found
+	return found, nil
+}
+
+// unasked knows no name: a worker is told all of them.
+type unasked struct{}
+
+func (unasked) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	return nil, fmt.Errorf("%s: nobody has told what it is resolved to", host)
+}
+
+// Worker does jobs for a fleet.
+type Worker struct {
+	// Able says whether this process can do a load.
+	Able func(*Plan) error
+
+	prepared *Prepared
+}
+
+// Prepare reaches the servers of a job.
+func (w *Worker) Prepare(ctx context.Context, text []byte) (*fleet.Ready, error) {
+	j := &Job{}
+	if err := json.Unmarshal(text, j); err != nil {
+		return nil, err
+	}
+	plan, err := j.Plan(ctx, j.Resolver(unasked{}))
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Able(plan); err != nil {
+		return nil, err
+	}
+	if w.prepared, err = Prepare(ctx, *plan); err != nil {
+		return nil, err
+	}
+	return &fleet.Ready{Probes: w.prepared.probes}, nil
+}
+
+// Run drives a share.
+func (w *Worker) Run(ctx context.Context, s fleet.Share, now func(fleet.Now)) (*fleet.Part, error) {
+	if w.prepared == nil {
+		return nil, fmt.Errorf("a share without a job")
+	}
+	r := w.prepared.with(s.Stages, s.For, s.WarmUp)
+	r.plan.Connections, r.plan.of = s.Connections, s
+	one, err := r.drive(ctx, s.Seed, now)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := one.meter.Part()
+	return &fleet.Part{Counts: one.Counts, Meter: counted}, err
+}

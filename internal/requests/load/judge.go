@@ -1,0 +1,318 @@
+package load
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/fleet"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// mostReplayed are kept of the requests of a log: those that came most often.
+const mostReplayed = 1000
+
+// keptUp is how many of the starts of the second half have to be answered in it.
+const keptUp = 0.95
+
+// course is a run as slices, and which of them count.
+type course struct {
+	*Prepared
+	meter  *engine.Meter
+	parts  []*part
+	seen   []*fleet.Course
+	slices []*engine.Slice
+	// from is the first slice that counts.
+	from int
+}
+
+// result judges a run of one generator or several, whose counts together are m's.
+func (r *Prepared) result(m *engine.Meter, parts []*part, seen []*fleet.Course, all time.Duration) (*Result, error) {
+	p := r.plan
+	until, connections := all, 0
+	for _, one := range parts {
+		until = min(until, one.Until)
+		connections += one.Connections
+	}
+	asked, made := p.asked(), m.Sum(0, len(m.Slices(all))).Starts
+	if asked > 0 && made >= asked {
+		all = until
+	}
+	c := &course{Prepared: r, meter: m, parts: parts, seen: seen, slices: m.Slices(until)}
+	// What a generator has counted that went on when another did not is only whole in whole
+	// slices.
+	if n := len(c.slices); n > 1 && c.slices[n-1].To > until && slices.ContainsFunc(parts, func(one *part) bool { return one.Until > until }) {
+		c.slices = c.slices[:n-1]
+	}
+	if n := len(c.slices); n > 0 {
+		c.slices[n-1].To = min(c.slices[n-1].To, until)
+	}
+	x := &Result{Schema: Schema, Model: "closed", Protocol: p.protocol(), Connections: connections, MaxConnections: p.Connections, TimeoutS: p.Timeout.Seconds(), Seed: p.Set.Seed,
+		ErrorShare: 0.001, ResolutionS: engine.Resolution.Seconds(), Series: []evidence.Series{}, Curves: []evidence.Curve{}, Stages: []Stage{}, Gates: []Gate{}, Requests: []Request{}, Slices: []Slice{}}
+	if p.open() {
+		x.Model = "open"
+	}
+	if p.HTTP2 {
+		x.Streams = p.Streams
+		x.Connections = min(connections, p.Connections)
+	}
+	x.RequestsEach, x.RequestsAsked = p.Each, asked
+	switch {
+	case asked > 0 && made < asked:
+		x.Cut = &evidence.Cut{Done: int(made), Planned: int(asked), Of: "requests"}
+	case until < all || len(c.lost()) > 0:
+		x.Cut = &evidence.Cut{Done: int(until.Seconds()), Planned: int((all + time.Second - 1).Seconds()), Of: "seconds"}
+	}
+	r.servers(x, parts)
+	x.WarmUp = c.warm()
+	if err := c.figures(x); err != nil {
+		return nil, err
+	}
+	c.generator(x)
+	if err := c.series(x); err != nil {
+		return nil, err
+	}
+	c.observed(x)
+	c.curves(x)
+	if p.Replay != nil {
+		x.Replay = p.Replay.Told()
+	}
+	for i, q := range m.Requests() {
+		a := p.Set.Asked[i]
+		x.Requests = append(x.Requests, Request{a.Weight, a.Method, string(host.Redact("", []byte(a.URL))), q.Starts, q.Wrong + q.Failed, q.In})
+	}
+	if p.Replay != nil && len(x.Requests) > mostReplayed {
+		slices.SortStableFunc(x.Requests, func(a, b Request) int { return cmp.Compare(b.Starts, a.Starts) })
+		x.Requests = x.Requests[:mostReplayed]
+	}
+	x.Word, x.Text = x.verdict(c.lost())
+	x.Text = x.Cut.Text(x.Text)
+	return x, nil
+}
+
+func (p *Plan) protocol() string {
+	switch {
+	case p.HTTP2:
+		return "HTTP/2"
+	case p.Close:
+		return "HTTP/1.1, a connection for each request"
+	}
+	return "HTTP/1.1"
+}
+
+// servers says who was asked.
+func (r *Prepared) servers(x *Result, parts []*part) {
+	for i, probe := range r.probes {
+		o := r.plan.Set.Origins[i]
+		scheme := "http://"
+		if o.TLS {
+			scheme = "https://"
+			x.TLS = &TLS{Resume: r.plan.Resume}
+			for _, one := range parts {
+				x.TLS.Handshakes += one.Handshakes
+				x.TLS.Resumed += one.Resumed
+			}
+			if x.TLS.Handshakes > 0 {
+				x.TLS.ResumedShare = float64(x.TLS.Resumed) / float64(x.TLS.Handshakes)
+			}
+		}
+		x.Servers = append(x.Servers, Server{scheme + o.HostPort, probe.Address, probe.TLS, probe.Cipher, probe.ClientCertificate})
+	}
+}
+
+// warm finds from when on the slices count.
+func (c *course) warm() WarmUp {
+	w := WarmUp{AskedS: c.plan.WarmUp.Seconds(), State: Unknown}
+	if c.plan.Each > 0 {
+		w.Text = "nothing is left out: with --requests every request counts"
+		return w
+	}
+	for c.from < len(c.slices) && c.slices[c.from].Stage == warmUp {
+		c.from++
+	}
+	// The first stage, if its rate is steady: what changes with the rate is no warm-up.
+	first, end := c.from, c.from
+	for end < len(c.slices) && c.slices[end].Stage == 0 {
+		end++
+	}
+	if stages := c.plan.Stages; len(stages) > 0 && stages[0].From != stages[0].To || c.plan.Replay != nil {
+		end = first
+	}
+	var medians []float64
+	var at []int // the slices that have one
+	for i := first; i < end; i++ {
+		if v, ok := c.slices[i].Median(); ok {
+			medians, at = append(medians, v), append(at, i)
+		}
+	}
+	cut, state := settle(medians)
+	w.State = state
+	if state == Unsettled {
+		// A mean over a warm-up is the mean of nothing: the end is nearest to what comes.
+		cut = max(cut, len(at)*3/4)
+	}
+	if cut > 0 {
+		c.from = at[cut]
+		before, after := c.meter.Sum(first, c.from), c.meter.Sum(c.from, end)
+		w.LeftOutS = (c.slices[c.from].From - c.slices[first].From).Seconds()
+		w.BeforeS, w.AfterS = before.Percentile(50), after.Percentile(50)
+	}
+	counts := 0.0
+	if end > c.from {
+		counts = (c.slices[end-1].To - c.slices[c.from].From).Seconds()
+	}
+	w.Text = w.text(counts)
+	return w
+}
+
+// figures fills in the stages, the whole, the slices and the gates.
+func (c *course) figures(x *Result) (err error) {
+	whole := c.meter.Sum(c.from, len(c.slices))
+	x.Whole = c.figuresOf(whole)
+	x.Whole.AskedRate = c.asked(whole, x.Whole.ToS-x.Whole.FromS)
+	if x.Histogram, err = whole.Encoded(); err != nil {
+		return err
+	}
+	for i, s := range c.slices {
+		x.Slices = append(x.Slices, Slice{s.From.Seconds(), s.To.Seconds(), i >= c.from, s.Starts, s.Wrong + s.Failed, perSecond(s.Answered, s.To-s.From), s.Percentile(50), s.Percentile(99), s.CPU})
+	}
+	for from := c.from; from < len(c.slices); {
+		to := from
+		for to < len(c.slices) && c.slices[to].Stage == c.slices[from].Stage {
+			to++
+		}
+		t := c.meter.Sum(from, to)
+		stage := Stage{Figures: c.figuresOf(t), KeptUp: c.keptUp(from, to), Rate: c.plan.stageName(c.slices[from].Stage)}
+		stage.AskedRate = c.asked(t, stage.ToS-stage.FromS)
+		x.Stages = append(x.Stages, stage)
+		for _, g := range c.plan.Gates {
+			judged := Gate{Result: g.Judge(measured{t, stage.AnswerRate, stage.Observed, len(c.seen)})}
+			if lost := c.lost(); len(lost) > 0 {
+				judged.Result = engine.Result{Gate: g.Text, Text: "cannot tell: nothing is known of the requests of client " + strings.Join(lost, ", client "), Unknown: true}
+			}
+			if len(c.plan.Stages) > 1 {
+				judged.Stage = stage.Rate
+			}
+			x.Gates = append(x.Gates, judged)
+		}
+		from = to
+	}
+	if len(x.Stages) == 0 { // nothing counts
+		for _, g := range c.plan.Gates {
+			x.Gates = append(x.Gates, Gate{Result: engine.Result{Gate: g.Text, Text: "cannot tell: nothing was measured", Unknown: true}})
+		}
+	}
+	return nil
+}
+
+// asked is the rate that was asked for, in the open model.
+func (c *course) asked(t *engine.Total, length float64) float64 {
+	if !c.plan.open() || length <= 0 {
+		return 0
+	}
+	return float64(t.Starts) / length
+}
+
+func perSecond(n int64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// keptUp says whether the answers kept up with the starts: what was started in the second
+// half of a stage is answered as fast as it comes, whatever an answer takes, unless the
+// work piles up.
+func (c *course) keptUp(from, to int) bool {
+	t := c.meter.Sum(from, to)
+	if t.Starts > 0 && float64(waitedInVain(t))/float64(t.Starts) > 1-keptUp {
+		return false
+	}
+	if !c.plan.open() {
+		return true
+	}
+	half := c.meter.Sum(from+(to-from)/2, to)
+	missing := float64(half.Starts - half.Failed - half.Answered)
+	// Of few starts, one or two at the edge are no sign.
+	return missing <= max(3, (1-keptUp)*float64(half.Starts))
+}
+
+// verdict says it in one line. lost are the generators of which nothing is known.
+func (x *Result) verdict(lost []string) (Word, string) {
+	f := &x.Whole
+	rate := fmt.Sprintf("%.4g answers a second", f.AnswerRate)
+	switch {
+	case f.Latency.N == 0 || f.Starts == f.Errors+f.Failures[string(engine.Interrupted)].N:
+		return Silent, "no request was answered as wanted" + f.why()
+	case len(lost) > 0:
+		return Partial, fmt.Sprintf("without client %s, of which nothing is known: %s of the other clients, %s", strings.Join(lost, ", client "), rate, f.said())
+	case x.Generator.Limited:
+		return Limited, fmt.Sprintf("the generator was the limit, not the server: %s; %s, %s", x.Generator.Texts[0], rate, f.said())
+	}
+	if x.Model == "open" {
+		var failed []string
+		for _, s := range x.Stages {
+			if !s.KeptUp {
+				failed = append(failed, fmt.Sprintf("%s was not held: %.4g answers a second, %s", s.Rate, s.AnswerRate, s.said()))
+			}
+		}
+		if len(failed) > 0 {
+			if len(x.Stages) > 1 && x.Stages[0].KeptUp {
+				last := x.Stages[0]
+				for _, s := range x.Stages {
+					if !s.KeptUp {
+						break
+					}
+					last = s
+				}
+				return NotHeld, fmt.Sprintf("%s was held (%s); %s", last.Rate, last.said(), failed[0])
+			}
+			return NotHeld, failed[0]
+		}
+	}
+	if x.WarmUp.State == Unsettled {
+		return Warming, fmt.Sprintf("not settled: %s; %s, %s", x.WarmUp.Text, rate, f.said())
+	}
+	if x.Model == "closed" {
+		return Measured, fmt.Sprintf("%s with %d connections, %s", rate, x.Connections, f.said())
+	}
+	if len(x.Stages) == 1 {
+		return Held, fmt.Sprintf("%s held: %s", x.Stages[0].Rate, f.said())
+	}
+	var each []string
+	for _, s := range x.Stages {
+		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, unit.FormatSecondsOf(s.Latency.N, s.Latency.P99S)))
+	}
+	return Held, fmt.Sprintf("all held: %s; %s", strings.Join(each, ", "), f.errors())
+}
+
+// why says what came most often in place of an answer that was wanted.
+func (f *Figures) why() string {
+	why, most := "", int64(0)
+	for _, status := range slices.Sorted(maps.Keys(f.Statuses)) {
+		if n := f.Statuses[status]; n > most {
+			why, most = fmt.Sprintf(": status %s %d times", status, n), n
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(f.Failures)) {
+		if n := f.Failures[kind].N; n > most {
+			why, most = fmt.Sprintf(": %s %d times", kind, n), n
+			if example := f.Failures[kind].Example; example != "" {
+				why += ", as " + example
+			}
+		}
+	}
+	return why
+}
+
+// errors says how many there were.
+func (f *Figures) errors() string {
+	said := strings.Split(f.said(), ", ")
+	return said[len(said)-1]
+}

@@ -1,0 +1,208 @@
+package load
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Print prints what a load has found, the verdict first.
+func Print(s *ui.Screen, r *evidence.Run, x *Result) {
+	color := map[Word]string{Held: ui.Green, Measured: ui.Green, NotHeld: ui.Red, Silent: ui.Red, TooSlow: ui.Red}[x.Word]
+	if color == "" {
+		color = ui.Yellow
+	}
+	fmt.Fprintf(s.Out, "%s\n\n", s.Paint(color, ui.Printable(r.Verdict)))
+	if x.Knee != nil {
+		loadKnee(s, x.Knee)
+		fmt.Fprintln(s.Out)
+	}
+	loadStages(s, x)
+	if len(x.Whole.Observed) > 0 {
+		fmt.Fprintln(s.Out)
+		loadObserved(s, x)
+	}
+	if len(x.Generator.Clients) > 0 {
+		fmt.Fprintln(s.Out)
+		loadClients(s, x)
+	}
+	if len(x.Gates) > 0 {
+		fmt.Fprintln(s.Out)
+		g := ui.Grid{Head: []string{"expected", "verdict", "measured"}}
+		for _, e := range x.Gates {
+			word, name := "not met", e.Gate
+			if e.Met {
+				word = "met"
+			}
+			if e.Stage != "" {
+				name += " at " + e.Stage
+			}
+			g.Rows = append(g.Rows, []string{name, word, e.Text})
+		}
+		g.Write(s)
+	}
+	if len(x.Requests) > 1 {
+		fmt.Fprintln(s.Out)
+		loadRequests(s, x)
+	}
+	fmt.Fprintln(s.Out)
+	loadFacts(r, x).Write(s)
+}
+
+// loadKnee is the table of a search: its stages in their order.
+func loadKnee(s *ui.Screen, k *Knee) {
+	g := ui.Grid{Head: []string{"stage", "rate", "verdict", "why"}}
+	for i, stage := range k.Stages {
+		purpose := string(stage.Purpose)
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("%d %s", i+1, purpose), fmt.Sprintf("%.6g/s for %.3g s", stage.Rate, stage.ForS), string(stage.Verdict), stage.Why})
+	}
+	g.Write(s)
+}
+
+// loadObserved is the table of the servers that were looked at, over the time that counts.
+func loadObserved(s *ui.Screen, x *Result) {
+	g := ui.Grid{Head: []string{"machine", "CPU", "busiest CPU", "stolen", "run queue a CPU", "memory", "network, in and out"}}
+	for _, o := range x.Whole.Observed {
+		queue := fmt.Sprintf("%.2f", o.RunQueue)
+		if o.LongestRunQueue != nil {
+			queue += fmt.Sprintf(" (most %.2f)", *o.LongestRunQueue)
+		}
+		var networks []string
+		for _, name := range slices.Sorted(maps.Keys(o.Networks)) {
+			if n := o.Networks[name]; n.InBytesPerS > 0 || n.OutBytesPerS > 0 {
+				networks = append(networks, fmt.Sprintf("%s %s/s, %s/s", name, unit.Size(n.InBytesPerS).Human(), unit.Size(n.OutBytesPerS).Human()))
+			}
+		}
+		share := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+		g.Rows = append(g.Rows, []string{o.Machine, fmt.Sprintf("%s of %d", share(o.CPUShare), o.CPUs), share(o.BusiestCPUShare), share(o.StolenShare), queue, share(o.MemoryShare), strings.Join(networks, "; ")})
+	}
+	g.Write(s)
+}
+
+// loadClients is the table of the generators.
+func loadClients(s *ui.Screen, x *Result) {
+	g := ui.Grid{Head: []string{"client", "starts", "connections", "CPU", "start delay p99", "clock off by at most"}}
+	for _, c := range x.Generator.Clients {
+		if c.Lost != "" {
+			g.Rows = append(g.Rows, []string{c.Name, "lost", "-", "-", "-", unit.FormatSeconds(c.ClockErrorS)})
+			continue
+		}
+		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), fmt.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), unit.FormatSecondsMeasured(c.StartDelayP99S), unit.FormatSeconds(c.ClockErrorS)})
+	}
+	g.Write(s)
+}
+
+// loadStages is the table of the latencies.
+func loadStages(s *ui.Screen, x *Result) {
+	g := ui.Grid{Head: []string{"rate", "answers", "errors", "p50", "p90", "p99", "p99.9", "max"}}
+	for _, stage := range x.Stages {
+		l := stage.Latency
+		rate := stage.Rate
+		if rate == "" {
+			rate = fmt.Sprintf("%d connections", x.Connections)
+		}
+		g.Rows = append(g.Rows, []string{rate, fmt.Sprintf("%.4g/s", stage.AnswerRate), fmt.Sprintf("%.3g %%", 100*stage.ErrorShare),
+			unit.FormatSecondsOf(l.N, l.P50S), unit.FormatSecondsOf(l.N, l.P90S), unit.FormatSecondsOf(l.N, l.P99S), unit.FormatSecondsOf(l.N, l.P99_9S), unit.FormatSecondsOf(l.N, l.MaxS)})
+	}
+	g.Write(s)
+}
+
+// mostRequests are listed of a long list.
+const mostRequests = 20
+
+func loadRequests(s *ui.Screen, x *Result) {
+	g := ui.Grid{Head: []string{"weight", "request", "starts", "errors"}}
+	all := slices.Clone(x.Requests)
+	slices.SortStableFunc(all, func(a, b Request) int { return int(b.Starts - a.Starts) })
+	for _, q := range all[:min(len(all), mostRequests)] {
+		g.Rows = append(g.Rows, []string{fmt.Sprint(q.Weight), q.Method + " " + q.URL, fmt.Sprint(q.Starts), fmt.Sprint(q.Errors)})
+	}
+	g.Write(s)
+	if n := len(all) - mostRequests; n > 0 {
+		s.Say("%d further requests are in the record", n)
+	}
+}
+
+// loadFacts are what else there is to say.
+func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
+	g := &ui.Grid{Head: []string{"what", "value"}}
+	row := func(name, format string, args ...any) {
+		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
+	}
+	if x.Cut != nil {
+		row("not whole", "%s", x.Cut)
+	}
+	for _, server := range x.Servers {
+		text := server.Origin + " at " + server.Address
+		if server.TLS != "" {
+			text += ", " + server.TLS
+		}
+		if server.ClientCertificate {
+			text += ", client certificate shown"
+		}
+		row("server", "%s", text)
+	}
+	if t := x.Replay; t != nil {
+		row("replay", "%d requests of %s (%s), %s, times as exact as %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.When(), unit.FormatSeconds(t.ResolutionS), t.Left())
+	}
+	for _, o := range x.Observed {
+		text := "run queue from " + o.RunQueueSource
+		if o.Ended != "" {
+			text += "; it was not seen to the end: " + o.Ended
+		}
+		row("observed "+o.Machine, "%s", text)
+	}
+	model := "open model: latency is from the intended start"
+	if x.Model == "closed" {
+		model = "closed model: each connection waits for its answer, so a stall delays few requests"
+	}
+	row("measured", "%s, %d connections; %s", x.Protocol, x.Connections, model)
+	if l := x.Whole.Latency; l.N > 0 {
+		row("latency", "mean %s, standard deviation %s, of %d", unit.FormatSeconds(l.MeanS), unit.FormatSeconds(l.SDS), l.N)
+	}
+	row("warm-up", "%s", x.WarmUp.Text)
+	if x.Model == "open" && x.Whole.Service.N > 0 {
+		row("from sending", "p50 %s, p99 %s", unit.FormatSeconds(x.Whole.Service.P50S), unit.FormatSeconds(x.Whole.Service.P99S))
+	}
+	if statuses := statusCounts(x.Whole.Statuses); statuses != "" {
+		row("statuses", "%s", statuses)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(x.Whole.Failures)) {
+		f := x.Whole.Failures[kind]
+		text := fmt.Sprint(f.N)
+		if f.Example != "" {
+			text += ", as " + f.Example
+		}
+		row(kind, "%s", text)
+	}
+	row("received", "%s", unit.Size(x.Whole.BytesIn).Human())
+	if t := x.TLS; t != nil {
+		how := "resumption off"
+		if t.Resume {
+			how = fmt.Sprintf("%.3g %% resumed", 100*t.ResumedShare)
+		}
+		row("TLS", "%d handshakes, %s", t.Handshakes, how)
+	}
+	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, unit.FormatSecondsMeasured(x.Generator.CPUPerAnswerS), unit.FormatSecondsOf(x.Generator.StartDelay.N, x.Generator.StartDelay.P99S))
+	for _, text := range x.Generator.Texts {
+		row("", "%s", text)
+	}
+	if r.ID != "" {
+		row("evidence", "run %s, seed %d", r.ID, x.Seed)
+	}
+	return g
+}
+
+// statusCounts is 200: 5, 404: 1.
+func statusCounts(of map[string]int64) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, fmt.Sprintf("%s: %d", name, of[name]))
+	}
+	return strings.Join(out, ", ")
+}

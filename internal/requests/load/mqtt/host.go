@@ -1,0 +1,204 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/requests/load/engine"
+)
+
+// host is what is known of one.
+type host struct {
+	name       string
+	mqtt, http *engine.Dialer
+	// latency is from when it was meant to connect until the broker had granted its
+	// topics; -1 where it did not.
+	latency time.Duration
+	session *Session // nil while it is not connected
+}
+
+// failures are counts of failures by kind, with the first of each.
+type failures map[string]Failure
+
+func (f failures) add(kind string, err error) {
+	x := f[kind]
+	if x.N++; x.Example == "" && err != nil {
+		x.Example = evidence.Readable(err.Error())
+	}
+	f[kind] = x
+}
+
+// kinds are the kinds, the most frequent first.
+func (f failures) kinds() []string {
+	kinds := slices.Sorted(maps.Keys(f))
+	slices.SortStableFunc(kinds, func(a, b string) int { return int(f[b].N - f[a].N) })
+	return kinds
+}
+
+// Kinds of failure beside those of package exchange.
+const (
+	notLetIn  = "connack-refused"
+	notHeard  = "subscription-denied"
+	closedOff = string(engine.Closed)
+)
+
+// kindOf is the kind of a failure of a session.
+func kindOf(err error) string {
+	var refused *RefusedError
+	var unreached *ConnectError
+	connecting := errors.As(err, &unreached)
+	switch {
+	case errors.As(err, &refused):
+		return notLetIn
+	case errors.Is(err, ErrDenied):
+		return notHeard
+	// A broker that has no place closes the connection before TLS is spoken, too.
+	case connecting && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+		return closedOff
+	}
+	return string(engine.Failed(err, connecting).Failure)
+}
+
+func (r *Prepared) session(i int) *Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hosts[i].session
+}
+
+// connectAll starts each host when it is meant to connect, whatever became of those before,
+// and returns when all are connected or given up.
+func (r *Prepared) connectAll(ctx context.Context) {
+	var opening sync.WaitGroup
+	for i := range r.hosts {
+		at := r.due(i)
+		if ctx.Err() != nil || r.now() < at && !r.alarm.Until(r.begin.Add(at)) {
+			break
+		}
+		opening.Add(1)
+		r.wait.Go(func() { r.live(ctx, i, at, &opening) })
+	}
+	opening.Wait()
+}
+
+// due is when a host is meant to connect.
+func (r *Prepared) due(i int) time.Duration { return perSecond(i, r.plan.ConnectRate) }
+
+// perSecond is when the i-th of so many a second is due.
+func perSecond(i int, rate float64) time.Duration {
+	return time.Duration(float64(i) / rate * float64(time.Second))
+}
+
+// live is the life of a host: it connects, and listens until the end.
+func (r *Prepared) live(ctx context.Context, i int, at time.Duration, opening *sync.WaitGroup) {
+	s := r.connect(ctx, i, at)
+	opening.Done()
+	if s == nil {
+		return
+	}
+	defer s.Close()
+	for {
+		m, err := s.Next()
+		if err == nil {
+			r.receive(i, m)
+			err = s.Acknowledge(m, r.begin.Add(r.now()))
+		}
+		if err != nil {
+			r.gone(ctx, i, err)
+			return
+		}
+	}
+}
+
+// connect connects a host; nil where the broker does not take it.
+func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *Session {
+	h := &r.hosts[i]
+	until := r.until()
+	s, err := Open(h.mqtt, h.name, keepAlive, until)
+	if err == nil {
+		if err = s.Subscribe(until, topics(h.name)...); err != nil {
+			s.Close()
+		}
+	}
+	end := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // it was cut off
+		}
+		r.refused++
+		if r.firstRefused < 0 {
+			r.firstRefused = r.taken
+		}
+		r.why.add(kindOf(err), err)
+		return nil
+	}
+	r.taken++
+	h.session, h.latency = s, end-at
+	return s
+}
+
+// receive takes a message that has come to a host.
+func (r *Prepared) receive(i int, m *Message) {
+	r.mu.Lock()
+	o := r.round
+	if o == nil || m.Topic != jobTopic(r.hosts[i].name) {
+		r.foreign++
+		o = nil
+	}
+	r.mu.Unlock()
+	if o == nil {
+		return
+	}
+	job, attempt, ok := o.id.read(m.Payload)
+	if !ok || job != i {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.foreign++
+		return
+	}
+	o.arrived(job, attempt)
+}
+
+// gone notes that a connection has ended.
+func (r *Prepared) gone(ctx context.Context, i int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hosts[i].session = nil
+	if r.leaving || ctx.Err() != nil {
+		return
+	}
+	r.lost++
+	r.whyLost.add(kindOf(err), err)
+}
+
+// leave disconnects all hosts, and waits until the broker has closed their connections.
+func (r *Prepared) leave(ctx context.Context) {
+	r.mu.Lock()
+	r.leaving = true
+	r.mu.Unlock()
+	for i := range r.hosts {
+		if s := r.session(i); s != nil && ctx.Err() == nil {
+			_ = s.Disconnect(r.begin.Add(r.now())) // it is closed below
+		}
+	}
+	all := make(chan struct{})
+	go func() { r.wait.Wait(); close(all) }()
+	select {
+	case <-all:
+	case <-ctx.Done():
+	case <-time.After(r.plan.Timeout):
+	}
+	for i := range r.hosts {
+		if s := r.session(i); s != nil {
+			s.Close()
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package mqtt
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// cpuShare is how much of its processors the generator may take before it is the limit.
+const cpuShare = 0.9
+
+// judge says what came of it all.
+func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (*Result, error) {
+	r.mu.Lock()
+	x.Connect.Lost, x.Connect.LostFailures = r.lost, r.whyLost
+	x.Generator.Foreign = r.foreign
+	r.mu.Unlock()
+	g := &x.Generator
+	g.Processors, g.CPUS, g.BusiestS, g.Texts = engine.Processors(), cpu.Seconds(), busy.most, []string{}
+	if busy.n > 0 {
+		g.CPUShare = busy.sum / busy.n
+	}
+	g.SharesMachine = r.proxy.To.Addr().IsLoopback()
+	x.limits()
+	if cut {
+		done := 0
+		for _, o := range x.Rounds {
+			done += o.Jobs - o.lost()
+		}
+		if done < x.Hosts*len(r.plan.Settings) {
+			x.Cut = &evidence.Cut{Done: done, Planned: x.Hosts * len(r.plan.Settings), Of: "jobs"}
+		}
+	}
+	if len(x.Rounds) == 0 {
+		for _, gate := range r.plan.Gates {
+			x.Gates = append(x.Gates, Gate{Result: engine.Result{Gate: gate.Text, Text: "cannot tell: there was no job", Unknown: true}})
+		}
+	}
+	r.curves(x)
+	x.Word, x.Text = x.verdict()
+	x.Text = x.Cut.Text(x.Text)
+	return x, r.series(x)
+}
+
+// limits finds what is to be put down to this side.
+func (x *Result) limits() {
+	g := &x.Generator
+	say := func(format string, args ...any) { g.Texts = append(g.Texts, fmt.Sprintf(format, args...)) }
+	own := x.Connect.Failures[string(engine.Local)]
+	for _, o := range x.Rounds {
+		all := []map[string]Failure{o.PublishFailures}
+		if o.Pull != nil {
+			all = append(all, o.Pull.FetchFailures, o.Pull.ReportFailures)
+		}
+		for _, failures := range all {
+			if f := failures[string(engine.Local)]; f.N > 0 {
+				own.N += f.N
+				if own.Example == "" {
+					own.Example = f.Example
+				}
+			}
+		}
+	}
+	if own.N > 0 {
+		g.Limited = true
+		say("this machine had no port or file left %d times: %s", own.N, own.Example)
+	}
+	if g.CPUShare > cpuShare {
+		g.Limited = true
+		say("the generator took %.0f %% of its %d processors", 100*g.CPUShare, g.Processors)
+	}
+	if g.SharesMachine {
+		say("generator and broker share this machine")
+	}
+}
+
+// blocks is into how many samples a phase is cut, so that runs can be compared.
+const blocks = 10
+
+// sampled makes series of the median and the 99th percentile of times in blocks of the
+// same number; none where there are too few times for that.
+func sampled(x *Result, name string, all []float64) error {
+	p50, p99 := evidence.Series{Name: name + ":p50", Unit: "ms"}, evidence.Series{Name: name + ":p99", Unit: "ms"}
+	n := min(blocks, len(all)/3)
+	for i := range n {
+		part := all[len(all)*i/n : len(all)*(i+1)/n]
+		for _, err := range []error{p50.Add(1000 * stats.Quantile(part, 0.5)), p99.Add(1000 * stats.Quantile(part, 0.99))} {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if n > 0 {
+		x.Series = append(x.Series, p50, p99)
+	}
+	return nil
+}
+
+// series are the latencies of the notifications, in the order in which the jobs were due.
+// The caller has the lock.
+func (o *round) series(x *Result) error {
+	name := "mqtt:notify"
+	if len(o.plan.Settings) > 1 {
+		name = fmt.Sprintf("%s@%d:%s", name, o.id.round+1, o.settings) // the same may come twice
+	}
+	var all []float64
+	for i := range o.jobs {
+		if h := o.jobs[i].heard; h >= 0 {
+			all = append(all, h.Seconds())
+		}
+	}
+	return sampled(x, name, all)
+}
+
+// series are the times that hosts took to connect.
+func (r *Prepared) series(x *Result) error {
+	var all []float64
+	for _, h := range r.hosts {
+		if h.latency >= 0 {
+			all = append(all, h.latency.Seconds())
+		}
+	}
+	return sampled(x, "mqtt:connect", all)
+}
+
+// steps are at how many moments it is shown how many hosts were connected.
+const steps = 60
+
+// curves are the latency of the notifications by percentile, and how the hosts came.
+func (r *Prepared) curves(x *Result) {
+	by := evidence.Curve{Name: "notification latency by percentile", X: evidence.Axis{Name: "percentile", Scale: evidence.Percentile}, Y: evidence.Axis{Name: "latency", Unit: "ms", Scale: evidence.Log}}
+	for i, o := range x.Rounds {
+		name := "from the intended publish"
+		if len(x.Rounds) > 1 {
+			name = fmt.Sprintf("%d: %s", i+1, o.Settings)
+		}
+		line, l := evidence.Line{Name: name}, o.Latency
+		for _, p := range []struct{ at, s float64 }{{50, l.P50S}, {90, l.P90S}, {95, l.P95S}, {99, l.P99S}, {99.9, l.P99_9S}} {
+			// The rule of three: of fewer it is the maximum under another name.
+			if p.s > 0 && float64(l.N)*(100-p.at)/100 >= 3 {
+				line.Points = append(line.Points, [2]float64{p.at, 1000 * p.s})
+			}
+		}
+		if len(line.Points) > 0 {
+			by.Lines = append(by.Lines, line)
+		}
+	}
+	if len(by.Lines) > 0 {
+		x.Curves = append(x.Curves, by)
+	}
+	if x.Connect.Connected == 0 {
+		return
+	}
+	came := evidence.Line{Name: "connected"}
+	asked := evidence.Line{Name: "meant to be"}
+	for i := 1; i <= steps; i++ {
+		at := time.Duration(x.Connect.DurationS * float64(time.Second) * float64(i) / steps)
+		n, due := 0, 0
+		for j, h := range r.hosts {
+			if h.latency >= 0 && r.due(j)+h.latency <= at {
+				n++
+			}
+			if r.due(j) <= at {
+				due++
+			}
+		}
+		came.Points = append(came.Points, [2]float64{at.Seconds(), float64(n)})
+		asked.Points = append(asked.Points, [2]float64{at.Seconds(), float64(due)})
+	}
+	x.Curves = append(x.Curves, evidence.Curve{Name: "hosts over time", X: evidence.Axis{Name: "time", Unit: "s", Scale: evidence.Linear}, Y: evidence.Axis{Name: "hosts", Scale: evidence.Linear}, Lines: []evidence.Line{came, asked}})
+}
+
+// verdict says it in one line.
+func (x *Result) verdict() (Word, string) {
+	c := &x.Connect
+	if c.Connected == 0 {
+		return Silent, "no host was connected" + often(c.Failures)
+	}
+	wrong := x.wrong()
+	switch {
+	case x.Generator.Limited:
+		text := fmt.Sprintf("the generator was the limit, not the broker: %s", x.Generator.Texts[0])
+		return Limited, strings.Join(append([]string{text}, wrong...), "; ")
+	case len(wrong) > 0:
+		return NotHeld, strings.Join(wrong, "; ")
+	}
+	text := fmt.Sprintf("%d hosts connected (p99 %s)", c.Connected, unit.FormatSeconds(c.Latency.P99S))
+	for _, o := range x.whole() {
+		about := ""
+		if len(x.Rounds) > 1 {
+			about = o.Settings + ": "
+		}
+		did := "notified"
+		if o.Pull != nil {
+			did = "done"
+		}
+		text += fmt.Sprintf("; %sall %d jobs %s, notifications p50 %s, p99 %s", about, o.Jobs, did, unit.FormatSeconds(o.Latency.P50S), unit.FormatSeconds(o.Latency.P99S))
+	}
+	return Held, text
+}
+
+// whole are the rounds that were not cut off.
+func (x *Result) whole() []Round {
+	if n := len(x.Rounds); x.Cut != nil && n > 0 {
+		return x.Rounds[:n-1]
+	}
+	return x.Rounds
+}
+
+// wrong is what did not go as it was meant to, the first cause first.
+func (x *Result) wrong() (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	c := &x.Connect
+	if c.Refused > 0 {
+		first := ""
+		if *c.FirstRefused > 0 {
+			first = fmt.Sprintf(", the first of the others refused with %d connected", *c.FirstRefused)
+		}
+		say("%d of %d hosts were connected%s%s", c.Connected, x.Hosts, first, often(c.Failures))
+	}
+	if c.Lost > 0 {
+		say("the broker ended %d connections later%s", c.Lost, often(c.LostFailures))
+	}
+	for _, o := range x.whole() {
+		about := ""
+		if len(x.Rounds) > 1 {
+			about = o.Settings + ": "
+		}
+		if o.Undelivered > 0 {
+			why := ""
+			switch {
+			case o.NotPublished > 0:
+				why = fmt.Sprintf(" (the proxy, which tries one job again before the next, could not publish in %d attempts%s)", o.NotPublished, often(o.PublishFailures))
+			case o.Pull != nil && len(o.Pull.FetchFailures) > 0:
+				why = fmt.Sprintf(" (fetching failed%s)", often(o.Pull.FetchFailures))
+			case o.NotConnected > 0:
+				why = fmt.Sprintf(" (%d hosts were not connected)", o.NotConnected)
+			}
+			say("%s%d of %d jobs were not delivered%s", about, o.Undelivered, o.Jobs, why)
+		}
+		if o.Pull == nil {
+			continue
+		}
+		if o.Pull.Unresponsive > 0 {
+			say("%s%d jobs hang: the report of their end was not taken%s", about, o.Pull.Unresponsive, often(o.Pull.ReportFailures))
+		}
+		if o.Pull.OutputLost > 0 {
+			say("%s%d jobs lack output%s", about, o.Pull.OutputLost, often(o.Pull.ReportFailures))
+		}
+	}
+	return out
+}
+
+// often says what came most often.
+func often(all map[string]Failure) string {
+	kinds := failures(all).kinds()
+	if len(kinds) == 0 {
+		return ""
+	}
+	f := all[kinds[0]]
+	text := fmt.Sprintf(": %s %d times", kinds[0], f.N)
+	if f.Example != "" {
+		text += ", as " + f.Example
+	}
+	return text
+}

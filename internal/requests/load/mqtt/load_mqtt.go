@@ -1,0 +1,119 @@
+package mqtt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Print prints what came of hosts at a broker, the verdict first.
+func Print(s *ui.Screen, r *evidence.Run, x *Result) {
+	color := map[Word]string{Held: ui.Green, NotHeld: ui.Red, Silent: ui.Red}[x.Word]
+	if color == "" {
+		color = ui.Yellow
+	}
+	fmt.Fprintf(s.Out, "%s\n\n", s.Paint(color, ui.Printable(r.Verdict)))
+	if len(x.Rounds) > 0 {
+		mqttRounds(s, x)
+		fmt.Fprintln(s.Out)
+	}
+	if len(x.Gates) > 0 {
+		g := ui.Grid{Head: []string{"expected", "verdict", "measured"}}
+		for _, e := range x.Gates {
+			word, name := "not met", e.Gate
+			if e.Met {
+				word = "met"
+			}
+			if e.Round != "" {
+				name += " with " + e.Round
+			}
+			g.Rows = append(g.Rows, []string{name, word, e.Text})
+		}
+		g.Write(s)
+		fmt.Fprintln(s.Out)
+	}
+	mqttFacts(r, x).Write(s)
+}
+
+// mqttRounds is the table of the rounds.
+func mqttRounds(s *ui.Screen, x *Result) {
+	pull := x.Pull != nil
+	g := ui.Grid{Head: []string{"settings of the proxy", "jobs", "notified", "undelivered", "p50", "p99", "max", "sent again"}}
+	if pull {
+		g.Head = append(g.Head, "fetched", "failed", "started twice", "all took")
+	}
+	for _, o := range x.Rounds {
+		l := o.Latency
+		row := []string{o.Settings, fmt.Sprint(o.Jobs), fmt.Sprint(o.Notified), fmt.Sprint(o.Undelivered), unit.FormatSecondsOf(l.N, l.P50S), unit.FormatSecondsOf(l.N, l.P99S), unit.FormatSecondsOf(l.N, l.MaxS), fmt.Sprint(o.SentAgain)}
+		if q := o.Pull; pull && q != nil {
+			row = append(row, fmt.Sprint(q.Fetched), fmt.Sprint(q.Failed), fmt.Sprint(q.StartedTwice), unit.FormatSeconds(o.DurationS))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	g.Write(s)
+}
+
+// mqttFacts are what else there is to say.
+func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
+	g := &ui.Grid{Head: []string{"what", "value"}}
+	row := func(name, format string, args ...any) {
+		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
+	}
+	failed := func(name string, all map[string]Failure) {
+		for _, kind := range slices.Sorted(maps.Keys(all)) {
+			text := fmt.Sprintf("%s: %d", kind, all[kind].N)
+			if example := all[kind].Example; example != "" {
+				text += ", as " + example
+			}
+			row(name, "%s", text)
+		}
+	}
+	if x.Cut != nil {
+		row("not whole", "%s", x.Cut)
+	}
+	broker := x.Broker.URL + " at " + x.Broker.Address
+	if x.Broker.TLS != "" {
+		broker += ", " + x.Broker.TLS
+	}
+	if x.Broker.ClientCertificate {
+		broker += ", client certificate shown"
+	}
+	row("broker", "%s", broker)
+	c := &x.Connect
+	row("connected", "%d of %d hosts, at %.4g/s of %.4g/s; p50 %s, p99 %s, max %s", c.Connected, x.Hosts, c.Rate, c.AskedRate, unit.FormatSecondsOf(c.Latency.N, c.Latency.P50S), unit.FormatSecondsOf(c.Latency.N, c.Latency.P99S), unit.FormatSecondsOf(c.Latency.N, c.Latency.MaxS))
+	if c.FirstRefused != nil {
+		row("refused", "%d hosts, the first with %d connected", c.Refused, *c.FirstRefused)
+	}
+	failed("not connected", c.Failures)
+	if c.Failures["closed-early"].N > 0 {
+		row("", "a broker without a place closes new connections and says nothing: mosquitto at max_connections of a listener, and at its limit of open files (LimitNOFILE of its unit)")
+	}
+	failed("lost", c.LostFailures)
+	for i, o := range x.Rounds {
+		at := ""
+		if len(x.Rounds) > 1 {
+			at = fmt.Sprintf(" (round %d)", i+1)
+		}
+		if o.Notified > 0 {
+			row("notified"+at, "%d jobs at %.4g/s of %.4g/s, one after the other, as the proxy does it", o.Notified, o.NotifiedRate, x.JobRate)
+		}
+		failed("not published"+at, o.PublishFailures)
+		if q := o.Pull; q != nil {
+			failed("not fetched"+at, q.FetchFailures)
+			failed("report not taken"+at, q.ReportFailures)
+			row("jobs"+at, "picked up after p50 %s, p99 %s; a report taken in p50 %s, p99 %s; at most %d under way", unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P50S), unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P99S), unit.FormatSecondsOf(q.Report.N, q.Report.P50S), unit.FormatSecondsOf(q.Report.N, q.Report.P99S), q.MostUnderWay)
+		}
+	}
+	row("generator", "%.0f %% of %d processors, %s of memory a host", 100*x.Generator.CPUShare, x.Generator.Processors, unit.Size(x.Generator.MemoryPerHostBytes).Human())
+	for _, text := range x.Generator.Texts {
+		row("", "%s", text)
+	}
+	if r.ID != "" {
+		row("evidence", "run %s", r.ID)
+	}
+	return g
+}

@@ -1,0 +1,196 @@
+package mqtt
+
+import (
+	"sync"
+	"time"
+)
+
+// event is something that the proxy is told, or that its clock tells it.
+type event struct {
+	at   time.Duration
+	what what
+	job  int
+}
+
+type what int
+
+// What can happen.
+const (
+	add     what = iota // a job is there
+	again               // a notification is to be sent again
+	fetched             // a host has fetched its job
+	done                // the last report of a job was taken
+	tick
+)
+
+// never is later than anything.
+const never = time.Duration(1<<63 - 1)
+
+// proxy is the dispatcher of the smart proxy: it takes one thing after the other in the
+// order in which they happened, and publishes each notification over a connection of its
+// own. While it publishes, what happens meanwhile waits.
+type proxy struct {
+	*round
+	tracker *Tracker
+	next    int     // the first job that it was not told of
+	resends []event // those that will be due, by time
+	tick    time.Duration
+	again   []bool         // of each job: to publish it was tried in vain
+	leaving sync.WaitGroup // of connections that are being closed
+}
+
+// run goes on until all jobs are settled, or nothing new has come for a time.
+func (p *proxy) run() {
+	for p.working.Err() == nil {
+		e, now, over := p.first(), p.now(), p.over()
+		switch {
+		case now >= over:
+			return
+		case e.at > now:
+			p.sleep(min(e.at, over))
+			continue
+		}
+		p.take(e)
+		p.handle(e)
+	}
+}
+
+// over is when the round is, if nothing happens before.
+func (p *proxy) over() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.settled == len(p.jobs) && len(p.mail) == 0 {
+		return 0
+	}
+	last := p.jobs[len(p.jobs)-1].due
+	return max(last, p.news) + p.plan.Wait
+}
+
+// first is what happened, or will happen, first.
+func (p *proxy) first() event {
+	e := event{at: p.tick, what: tick}
+	if p.next < len(p.jobs) && p.jobs[p.next].due <= e.at {
+		e = event{at: p.jobs[p.next].due, what: add, job: p.next}
+	}
+	if len(p.resends) > 0 && p.resends[0].at < e.at {
+		e = p.resends[0]
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.mail) > 0 && p.mail[0].at <= e.at {
+		e = p.mail[0]
+	}
+	return e
+}
+
+// take takes an event away from where it is.
+func (p *proxy) take(e event) {
+	switch e.what {
+	case add:
+		p.next++
+	case again:
+		p.resends = p.resends[1:]
+	case fetched, done:
+		p.mu.Lock()
+		p.mail = p.mail[1:]
+		p.mu.Unlock()
+	}
+}
+
+// sleep waits until a moment, or until there is mail. Only what is near is waited for to
+// the microsecond, because that wait cannot be ended by mail.
+func (p *proxy) sleep(until time.Duration) {
+	const near = 2 * time.Millisecond
+	left := until - p.now()
+	if left <= near {
+		p.alarm.Until(p.begin.Add(until))
+		return
+	}
+	timer := time.NewTimer(left - near)
+	defer timer.Stop()
+	select {
+	case <-p.working.Done():
+	case <-p.wake:
+	case <-timer.C:
+	}
+}
+
+// handle does what the proxy does about an event.
+func (p *proxy) handle(e event) {
+	if p.tick == never {
+		p.tick = p.now() + p.settings.TTL
+	}
+	switch e.what {
+	case add, again:
+		p.tracker.Add(e.job)
+	case fetched:
+		p.tracker.Fetched(e.job)
+	case done:
+		p.tracker.Done(e.job)
+	case tick:
+		p.tick = e.at + p.settings.TTL
+		for _, job := range p.tracker.Tick() {
+			p.resends = append(p.resends, event{at: p.now() + p.settings.Resend, what: again, job: job})
+		}
+	}
+	if e.what != fetched && !p.send(e.at) {
+		return // its clock runs on, and it tries again with the next thing that happens
+	}
+	if !p.tracker.Ticks() {
+		p.tick = never
+	}
+}
+
+// send publishes what may be published. at is when that became so.
+func (p *proxy) send(at time.Duration) bool {
+	for p.working.Err() == nil {
+		job, ok := p.tracker.Next()
+		if !ok {
+			break
+		}
+		if !p.publish(job, at) {
+			return false
+		}
+		p.tracker.Sent(job)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mostUnderWay = max(p.mostUnderWay, p.tracker.UnderWay())
+	return true
+}
+
+// publish sends the notification of a job.
+func (p *proxy) publish(number int, at time.Duration) bool {
+	p.mu.Lock()
+	j := &p.jobs[number]
+	if !p.again[number] { // else it is still that one
+		j.intended = append(j.intended, at)
+	}
+	attempt := len(j.intended)
+	p.mu.Unlock()
+	base := ""
+	if p.plan.Pull != nil {
+		base = p.plan.Pull.Base.URL.String()
+	}
+	until := p.until()
+	s, err := Open(p.proxy, p.proxyID(), keepAlive, until)
+	if err == nil {
+		now := p.now()
+		err = s.Publish(until, jobTopic(p.hosts[number].name), p.id.notify(number, attempt, base, p.begin.Add(now)))
+		p.leaving.Go(func() { s.Leave(p.begin.Add(p.now())) })
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.again[number] = err != nil
+	if err != nil {
+		if p.working.Err() == nil {
+			p.notPublished.add(kindOf(err), err)
+		}
+		return false
+	}
+	p.published++
+	if attempt > 1 {
+		p.sentAgain++
+	}
+	return true
+}

@@ -1,0 +1,133 @@
+package mqtt
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+)
+
+// round is a job for each host, with settings of the proxy.
+type round struct {
+	*Prepared
+	id       numbering
+	settings Settings
+	began    time.Duration
+
+	mu   sync.Mutex
+	jobs []job
+	mail []event // what the proxy has not looked at yet
+	// news is when something came or was done last.
+	news time.Duration
+	counts
+	// notPublished, notFetched and notReported are what failed, by kind.
+	notPublished, notFetched, notReported failures
+	fetches, reports                      *engine.Distribution
+	// workers are the hosts that work at a job, until working ends.
+	workers sync.WaitGroup
+	working context.Context
+	end     context.CancelFunc
+
+	wake chan struct{} // there is mail
+}
+
+// counts are numbers of jobs, but for the last ones.
+type counts struct {
+	heardOf, fetched, finished, settled int
+	published, sentAgain, reported      int // messages
+	mostUnderWay                        int
+}
+
+// job is one for the host of the same number.
+type job struct {
+	due       time.Duration
+	connected bool // its host was, when the round began
+	// intended is when each of its notifications was meant to be sent.
+	intended []time.Duration
+	// heard is the time from the first that came being meant to be sent until it was
+	// there, fetched that from the job being due until the host had it, both -1 for never.
+	heard, fetched time.Duration
+	heardAt        time.Duration
+	// over says that its end was reported, finished that the report was taken.
+	over, finished bool
+	starts, lost   int // how often it was started, reports of it that were not taken
+}
+
+// longest is the longest time that is told apart.
+const longest = 24 * time.Hour
+
+func newRound(ctx context.Context, r *Prepared, id numbering, s Settings) *round {
+	o := &round{Prepared: r, id: id, settings: s, began: r.now(), jobs: make([]job, len(r.hosts)), wake: make(chan struct{}, 1),
+		notPublished: failures{}, notFetched: failures{}, notReported: failures{}, fetches: engine.NewDistribution(longest), reports: engine.NewDistribution(longest)}
+	for i := range o.jobs {
+		o.jobs[i] = job{due: o.began + perSecond(i, r.plan.JobRate), connected: r.session(i) != nil, heard: -1, fetched: -1}
+	}
+	o.news = o.began
+	o.working, o.end = context.WithCancel(ctx)
+	return o
+}
+
+// run does the round.
+func (o *round) run() {
+	proxy := &proxy{round: o, tracker: New(len(o.jobs), o.settings.Limit), tick: never, again: make([]bool, len(o.jobs))}
+	proxy.run()
+	o.mu.Lock() // no host begins to work once it is over
+	o.end()
+	o.mu.Unlock()
+	o.workers.Wait()
+	proxy.leaving.Wait()
+}
+
+// postLocked tells the proxy something. The caller has the lock.
+func (o *round) postLocked(e event) {
+	o.mail = append(o.mail, e)
+	o.news = e.at
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// arrived takes a notification at its host.
+func (o *round) arrived(number, attempt int) {
+	at := o.now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if number >= len(o.jobs) || attempt < 1 || attempt > len(o.jobs[number].intended) {
+		return
+	}
+	o.news = at
+	j := &o.jobs[number]
+	if j.heard < 0 {
+		j.heard, j.heardAt = at-j.intended[attempt-1], at
+		o.heardOf++
+	}
+	if o.plan.Pull == nil {
+		if !j.finished {
+			j.over, j.finished = true, true
+			o.finished++
+			o.settled++
+			o.postLocked(event{at: at, what: done, job: number})
+		}
+		return
+	}
+	if o.working.Err() == nil { // else the round is over
+		o.workers.Go(func() { o.work(o.working, number, at) })
+	}
+}
+
+// said is how far the round is, in words.
+func (o *round) said() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := fmt.Sprintf("%d of %d jobs are notified", o.heardOf, len(o.jobs))
+	if o.plan.Pull != nil {
+		text += fmt.Sprintf(", %d fetched, %d done", o.fetched, o.finished)
+	}
+	if len(o.plan.Settings) > 1 {
+		text = o.settings.String() + ": " + text
+	}
+	return text
+}

@@ -1,0 +1,305 @@
+// replay makes of request logs the starts of a load: the requests that they tell
+// of, with the times between them. What a log does not tell (bodies, headers) or what may
+// not be sent again is left out, and counted.
+
+package load
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/source"
+)
+
+// Limits of what is kept of logs.
+const (
+	maxRequests = 5_000_000
+	maxURLs     = 100_000
+	maxURL      = 8 << 10 // bytes
+)
+
+// Options say what of logs is replayed.
+type Options struct {
+	Base    string   // scheme and host that the paths are asked of
+	Methods []string // that are sent; the others are left out
+	Speed   float64  // 2 is twice as fast
+	// Most is how long the load may take; what comes later in the logs is left out. 0 is
+	// all.
+	Most time.Duration
+}
+
+// Told is what was made of logs.
+type Told struct {
+	Logs     []string  `json:"logs"`
+	Formats  []string  `json:"formats"`
+	Speed    float64   `json:"speed"`
+	Requests int64     `json:"requests"`
+	From     time.Time `json:"from"` // of the log's time
+	To       time.Time `json:"to"`
+	// NoZone are the logs whose times have no zone: they are what the server's clock showed,
+	// and are taken as UTC.
+	NoZone []string `json:"no_zone,omitempty"`
+	// ResolutionS is how exactly the logs tell the time, in seconds; requests of one moment
+	// are spread evenly over it.
+	ResolutionS float64 `json:"resolution_s"`
+	// LeftOut are the requests and lines that are not sent, by reason.
+	LeftOut map[string]int64 `json:"left_out"`
+}
+
+// Log is a schedule of requests.
+type Log struct {
+	at   []time.Duration
+	pick []uint32
+	told Told
+}
+
+// Count is how many starts there are.
+func (l *Log) Count() int64 { return int64(len(l.at)) }
+
+// At is when the i-th start is, from 0, since the beginning.
+func (l *Log) At(i int64) time.Duration { return l.at[i] }
+
+// Length is the whole second after the last start.
+func (l *Log) Length() time.Duration {
+	return (l.at[len(l.at)-1]/time.Second + 1) * time.Second
+}
+
+// Pick is the request of a start, by its place in what Read gave.
+func (l *Log) Pick(n uint64) int { return int(l.pick[n]) }
+
+// Told is what was made of the logs.
+func (l *Log) Told() *Told { return &l.told }
+
+func (l *Log) String() string {
+	return fmt.Sprintf("%s at %gx", strings.Join(l.told.Logs, ", "), l.told.Speed)
+}
+
+// entry is one request of a log, in microseconds since 1970.
+type entry struct {
+	logged int64 // as the line has it
+	back   int64 // how long before that the request came
+	pick   uint32
+}
+
+// reading is a log that is being read.
+type reading struct {
+	Options
+	told    *Told
+	numbers map[string]uint32
+	list    []engine.Asked
+	kept    int
+}
+
+// Read reads logs, each of which has a format, and gives the requests that are asked of
+// Base and when.
+func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o Options) (*Log, []engine.Asked, error) {
+	r := &reading{Options: o, numbers: map[string]uint32{}, told: &Told{Speed: o.Speed, LeftOut: map[string]int64{}}}
+	all := make([][]entry, len(set.Logs))
+	var readers []*logs.Reader
+	for i, f := range formats {
+		if f.Field(logformat.FieldTime) < 0 {
+			return nil, nil, fmt.Errorf("%s: %s does not say when a request came", set.Logs[i].Path, f.Name)
+		}
+		readers = append(readers, logs.NewReader(f))
+		name := filepath.Base(set.Logs[i].Path)
+		r.told.Logs = append(r.told.Logs, name)
+		if f.NoZone {
+			r.told.NoZone = append(r.told.NoZone, name)
+		}
+		if !slices.Contains(r.told.Formats, f.Name) {
+			r.told.Formats = append(r.told.Formats, f.Name)
+		}
+	}
+	var one logs.Request
+	err := set.Read(ctx, 1, func(_ int, b *source.Block) {
+		r.told.LeftOut[unreadable] += int64(b.Skipped) // too long
+		for line := range bytes.Lines(b.Data) {
+			line = bytes.TrimRight(line, "\r\n")
+			switch readers[b.Log].Read(line, &one) {
+			case logformat.Whole:
+				if e, ok := r.take(&one, formats[b.Log]); ok {
+					all[b.Log] = append(all[b.Log], e)
+				}
+			case logformat.Bad:
+				r.told.LeftOut[unreadable]++
+			}
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := r.schedule(all)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, r.list, nil
+}
+
+// The reasons for which something is left out, beside methods.
+const (
+	unreadable = "lines that cannot be read"
+	noPath     = "no path, or none that can be sent again"
+	tooLate    = "after the time of --for"
+	tooMany    = "beyond 5000000 requests"
+	tooManyURL = "beyond 100000 URLs"
+)
+
+// take takes a request of a line, if it is to be sent.
+func (r *reading) take(one *logs.Request, f *logformat.Format) (e entry, ok bool) {
+	method, what := string(one.Method), what(one)
+	switch {
+	case method == "": // a client that spoke something else
+		r.told.LeftOut[noPath]++
+		return e, false
+	case !slices.Contains(r.Methods, method):
+		r.told.LeftOut["method "+method]++
+		return e, false
+	case r.kept == maxRequests:
+		r.told.LeftOut[tooMany]++
+		return e, false
+	case len(what) == 0 || what[0] != '/' || len(what) > maxURL:
+		r.told.LeftOut[noPath]++
+		return e, false
+	}
+	key := method + " " + string(what)
+	n, known := r.numbers[key]
+	if !known {
+		if len(r.list) == maxURLs {
+			r.told.LeftOut[tooManyURL]++
+			return e, false
+		}
+		full := r.Base + string(what)
+		if _, err := url.Parse(full); err != nil || bytes.ContainsAny(what, "\x00#") {
+			r.told.LeftOut[noPath]++
+			return e, false
+		}
+		n = uint32(len(r.list))
+		r.numbers[key] = n
+		r.list = append(r.list, engine.Asked{Weight: 1, Method: method, URL: full})
+	}
+	r.kept++
+	e = entry{logged: one.Time, pick: n}
+	if f.TimeIsEnd && one.Duration > 0 {
+		e.back = one.Duration
+		e.logged += e.back
+	}
+	return e, true
+}
+
+// what is the path and the query of a request: of a whole URL, as load balancers write it, what
+// is behind its host, and the query also where the log has it in a field of its own.
+func what(one *logs.Request) []byte {
+	if len(one.URL) > 0 && one.URL[0] == '/' && (len(one.Query) == 0 || bytes.IndexByte(one.URL, '?') >= 0) {
+		return one.URL
+	}
+	path := one.Path
+	if len(path) == 0 && len(one.Query) > 0 { // https://host?query
+		path = []byte("/")
+	}
+	if len(one.Query) == 0 || string(one.Query) == "-" {
+		return path
+	}
+	return slices.Concat(path, []byte("?"), one.Query)
+}
+
+// schedule puts the requests of all logs in the order in which they came.
+func (r *reading) schedule(logs [][]entry) (*Log, error) {
+	var all []entry
+	for _, entries := range logs {
+		unit := resolution(entries)
+		r.told.ResolutionS = max(r.told.ResolutionS, float64(unit)/1e6)
+		spread(entries, unit)
+		all = append(all, entries...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("nothing to replay: %s", r.told.Left())
+	}
+	came := func(e entry) int64 { return e.logged - e.back }
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(came(a), came(b)) })
+	l := &Log{}
+	first := came(all[0])
+	for i, e := range all {
+		at := time.Duration(float64(came(e)-first) * 1000 / r.Speed)
+		if r.Most > 0 && at >= r.Most {
+			r.told.LeftOut[tooLate] += int64(len(all) - i)
+			break
+		}
+		l.at, l.pick = append(l.at, at), append(l.pick, e.pick)
+		r.told.To = time.UnixMicro(came(e)).UTC()
+	}
+	r.told.From, r.told.Requests = time.UnixMicro(first).UTC(), int64(len(l.at))
+	l.told = *r.told
+	if l.Length() > maxLength {
+		return nil, errors.New("the log goes on for more than 7 days at this speed: --for takes less of it, or --speed is higher")
+	}
+	return l, nil
+}
+
+// maxLength is the longest replay.
+const maxLength = 7 * 24 * time.Hour
+
+// resolution is how exactly a log tells the time, in microseconds.
+func resolution(entries []entry) int64 {
+	unit := int64(1e6)
+	for _, e := range entries {
+		for e.logged%unit != 0 {
+			unit /= 1000
+		}
+	}
+	return unit
+}
+
+// spread puts the requests of one moment evenly over it, in their order: a second that the
+// log does not divide is no burst at its beginning. The entries are then in the order of
+// their times, as a server that answers at once would have written them.
+func spread(entries []entry, unit int64) {
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.logged, b.logged) })
+	for from := 0; from < len(entries); {
+		to := from
+		for to < len(entries) && entries[to].logged == entries[from].logged {
+			to++
+		}
+		for i := from; i < to; i++ {
+			entries[i].logged += unit * int64(i-from) / int64(to-from)
+		}
+		from = to
+	}
+}
+
+// When says of which time the requests are, with its zone.
+func (t *Told) When() string {
+	from, to := t.From.UTC().Format(time.DateTime), t.To.UTC().Format(time.DateTime)
+	switch {
+	case len(t.NoZone) == 0:
+		return fmt.Sprintf("%sZ to %sZ", from, to)
+	case len(t.NoZone) == len(t.Logs):
+		return fmt.Sprintf("%s to %s by the server's clock, whose zone the log does not say", from, to)
+	}
+	return fmt.Sprintf("%sZ to %sZ; the times of %s have no zone, and are taken as UTC", from, to, strings.Join(t.NoZone, ", "))
+}
+
+// Left says what was left out, in words.
+func (t *Told) Left() string {
+	var out []string
+	for reason, n := range t.LeftOut {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d: %s", n, reason))
+		}
+	}
+	slices.Sort(out)
+	if len(out) == 0 {
+		return "nothing was left out"
+	}
+	return "left out " + strings.Join(out, ", ")
+}

@@ -1,0 +1,94 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/fleet"
+)
+
+// Rig is what a load is measured with: who generates it, and who looks at the servers.
+type Rig struct {
+	*Prepared
+	// Fleet drives it from other machines; nil: this process does.
+	Fleet *fleet.Fleet
+	// Observers look at servers meanwhile.
+	Observers []*fleet.Observer
+}
+
+// Close ends the connections to other machines.
+func (g *Rig) Close() {
+	if g.Fleet != nil {
+		g.Fleet.Close()
+	}
+	for _, o := range g.Observers {
+		o.Close()
+	}
+}
+
+// Led is a load that other machines drive, which have reached the servers.
+func Led(p Plan, f *fleet.Fleet) *Prepared {
+	return &Prepared{plan: p, probes: f.Clients[0].Ready.Probes}
+}
+
+// Tell is told each second how far a load is, and how it goes.
+type Tell func(at, all time.Duration, now fleet.Now)
+
+// Run drives the load once. When ctx ends, what was measured until then is the result.
+func (g *Rig) Run(ctx context.Context, seed uint64, tell Tell) (*Result, error) {
+	return g.measure(ctx, g.Prepared, seed, tell)
+}
+
+// measure drives a load, watches, and judges.
+func (g *Rig) measure(ctx context.Context, r *Prepared, seed uint64, tell Tell) (*Result, error) {
+	r.plan.Set.Seed = seed
+	all, begin := r.plan.Length(), time.Now()
+	if g.Fleet != nil {
+		begin = g.Fleet.Begin()
+	}
+	var seen []*fleet.Course
+	for _, o := range g.Observers {
+		seen = append(seen, o.Watch(ctx, begin, max(time.Second, all/engine.MaxSlices)))
+	}
+	whole, parts, err := g.generate(ctx, r, seed, begin, func(now fleet.Now) { tell(now.At, all, now) })
+	for _, c := range seen {
+		c.Stop()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.result(whole, parts, seen, all)
+}
+
+// generate lets this process or the fleet drive.
+func (g *Rig) generate(ctx context.Context, r *Prepared, seed uint64, begin time.Time, tell func(fleet.Now)) (*engine.Meter, []*part, error) {
+	if g.Fleet == nil {
+		one, err := r.drive(ctx, seed, tell)
+		if err != nil {
+			return nil, nil, err
+		}
+		return one.meter, []*part{one}, nil
+	}
+	clients := g.Fleet.Clients
+	var shares []fleet.Share
+	var idle []bool
+	for i := range clients {
+		shares = append(shares, r.plan.share(i, len(clients), seed))
+		idle = append(idle, r.plan.idle(shares[i]))
+	}
+	sum := &sum{last: make([]fleet.Now, len(clients)), told: slices.Clone(idle), idle: idle, tell: tell}
+	said, lost := g.Fleet.Run(ctx, begin, r.plan.Length()+r.plan.Timeout, shares, sum.add)
+	if !slices.ContainsFunc(said, func(one *fleet.Part) bool { return one != nil }) {
+		var all []error
+		for _, l := range lost {
+			if l != nil {
+				all = append(all, l)
+			}
+		}
+		return nil, nil, errors.Join(all...)
+	}
+	return r.plan.together(clients, said, lost)
+}

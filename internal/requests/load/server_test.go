@@ -1,0 +1,253 @@
+package load
+
+import (
+	"context"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/fleet"
+)
+
+// loaded loads a server and wants a result.
+func loaded(ctx context.Context, t *testing.T, p Plan, common engine.Common, urls ...string) *Result {
+	t.Helper()
+	r, err := prepared(ctx, t, p, common, urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := (&Rig{Prepared: r}).Run(ctx, 1, func(time.Duration, time.Duration, fleet.Now) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func prepared(ctx context.Context, t *testing.T, p Plan, common engine.Common, urls ...string) (*Prepared, error) {
+	t.Helper()
+	var list []engine.Asked
+	for _, u := range urls {
+		list = append(list, engine.Asked{Weight: 1, Method: "GET", URL: u})
+	}
+	common.Close = p.Close
+	var err error
+	if p.Set, err = engine.Make(ctx, list, common, &engine.Allowed{}, net.DefaultResolver); err != nil {
+		t.Fatal(err)
+	}
+	if p.Connections == 0 {
+		p.Connections = 100
+	}
+	p.Streams, p.Timeout = max(1, p.Streams), time.Minute
+	return Prepare(ctx, p)
+}
+
+func perSecondFor(n float64, length time.Duration) Plan {
+	return Plan{For: length, Stages: []engine.Stage{{From: n, To: n, For: length}}}
+}
+
+// TestKnownServiceTimes: of a server that notes what each request took, the percentiles of
+// the service time are not below its own, and not above them by more than the way there
+// and back once in some tries: a busy machine only adds.
+func TestKnownServiceTimes(t *testing.T) {
+	var mu sync.Mutex
+	var took []float64
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		begin := time.Now()
+		mu.Lock()
+		d := 5 * time.Millisecond
+		if n++; n%20 == 0 {
+			d = 80 * time.Millisecond
+		}
+		mu.Unlock()
+		time.Sleep(d)
+		mu.Lock()
+		took = append(took, time.Since(begin).Seconds())
+		mu.Unlock()
+		_, _ = io.WriteString(w, "done")
+	}))
+	defer server.Close()
+	near := false
+	for try := 0; try < 20 && !near; try++ {
+		took, n = nil, 0
+		x := loaded(t.Context(), t, perSecondFor(100, 3*time.Second), engine.Common{}, server.URL)
+		if x.Whole.Starts != 300 || x.Whole.Errors != 0 || x.Whole.Statuses["200"] != 300 || len(took) != 300 {
+			t.Fatalf("%+v, %d requests came", x.Whole, len(took))
+		}
+		slices.Sort(took)
+		near = true
+		for p, got := range map[float64]float64{50: x.Whole.Service.P50S, 90: x.Whole.Service.P90S, 99: x.Whole.Service.P99S} {
+			want := took[int(math.Ceil(p/100*300))-1]
+			if got < want*0.999 {
+				t.Errorf("p%v is %v, and the server's own %v", p, got, want)
+			}
+			near = near && got < want+0.010
+		}
+		if x.Whole.Latency.P50S < x.Whole.Service.P50S*0.999 {
+			t.Errorf("the latency is below the service time: %+v", x.Whole)
+		}
+	}
+	if !near {
+		t.Error("in 20 tries the percentiles were never within 10 ms of the server's own")
+	}
+}
+
+// TestInjectedStall: the server stands still for a second; a rate shows it in the 90th
+// percentile, the service time over one connection does not.
+func TestInjectedStall(t *testing.T) {
+	var once sync.Once
+	begin := time.Now()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if time.Since(begin) > time.Second {
+			once.Do(func() { time.Sleep(time.Second) })
+		}
+	}))
+	defer server.Close()
+	p := perSecondFor(100, 4*time.Second)
+	p.Connections = 1
+	begin = time.Now()
+	x := loaded(t.Context(), t, p, engine.Common{}, server.URL)
+	if x.Whole.Latency.P90S < 0.59 || x.Whole.Latency.MaxS < 0.999 {
+		t.Errorf("the latency does not show it: %+v", x.Whole.Latency)
+	}
+	if x.Whole.Service.MaxS < 0.999 || x.Whole.Service.N != 400 {
+		t.Errorf("%+v", x.Whole.Service)
+	}
+	if x.Generator.WaitedShare < 0.2 {
+		t.Errorf("%.2f of the starts waited for the connection", x.Generator.WaitedShare)
+	}
+}
+
+// TestInterrupted: what was measured until then is whole.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n, mu := 0, sync.Mutex{}
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if n++; n == 150 {
+			cancel()
+		}
+	}))
+	defer server.Close()
+	p := perSecondFor(100, time.Hour)
+	p.Connections = 5 // so that few are under way, however far it has fallen behind
+	x := loaded(ctx, t, p, engine.Common{}, server.URL)
+	if x.Cut == nil || x.Whole.Starts < 150 || x.Whole.Statuses["200"] < 140 || !strings.HasPrefix(x.Text, "interrupted after ") {
+		t.Errorf("%q %+v", x.Text, x.Whole)
+	}
+}
+
+// TestHostileServer: a server that says nonsense is counted as one, by kind.
+func TestHostileServer(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for n := 0; ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = c.Read(make([]byte, 4096))
+				switch n % 3 {
+				case 0:
+					_, _ = io.WriteString(c, "\x1b]0;owned\x07\r\n\r\n")
+				case 1:
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
+				default:
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20_000)+"\r\n")
+				}
+			}()
+		}
+	}()
+	x := loaded(t.Context(), t, perSecondFor(60, time.Second), engine.Common{}, "http://"+l.Addr().String()+"/")
+	f := x.Whole.Failures
+	if x.Word != Silent || f[string(engine.Protocol)].N+f[string(engine.Closed)].N != 60 || f[string(engine.Closed)].N < 20 || strings.Contains(f[string(engine.Protocol)].Example, "\x1b") {
+		t.Errorf("%s %+v", x.Word, f)
+	}
+}
+
+// TestHTTP2: streams share connections; a server without HTTP/2 is refused before.
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	url, dir, _ := secured(t, true)
+	config, err := engine.Load(engine.Files{PuppetSSLDir: dir, CertName: "agent1"}, os.ReadFile, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := loaded(t.Context(), t, Plan{For: time.Second, Connections: 2, Streams: 5, HTTP2: true, TLS: config}, engine.Common{}, url)
+	if x.Whole.Statuses["200"] == 0 || x.Whole.Errors != 0 || x.Generator.Opened != 2 || x.Protocol != "HTTP/2" {
+		t.Errorf("%+v, %d connections", x.Whole, x.Generator.Opened)
+	}
+	x = loaded(t.Context(), t, Plan{For: time.Second, Stages: []engine.Stage{{From: 50, To: 50, For: time.Second}}, Connections: 3, Streams: 5, HTTP2: true, TLS: config}, engine.Common{}, url)
+	if x.Whole.Statuses["200"] != 50 || x.Generator.Opened > 3 {
+		t.Errorf("%+v, %d connections", x.Whole, x.Generator.Opened)
+	}
+	url, dir, _ = secured(t, false)
+	if config, err = engine.Load(engine.Files{PuppetSSLDir: dir, CertName: "agent1"}, os.ReadFile, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prepared(t.Context(), t, Plan{For: time.Second, HTTP2: true, TLS: config}, engine.Common{}, url); err == nil || !strings.Contains(err.Error(), "HTTP/2") {
+		t.Errorf("a server of HTTP/1.1: %v", err)
+	}
+}
+
+// TestHTTP2OfOlderServer: without TLS a server that speaks HTTP/1 alone is found out by its
+// first answer, and that is what is said.
+func TestHTTP2OfOlderServer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	p := perSecondFor(20, time.Second)
+	p.HTTP2 = true
+	x := loaded(t.Context(), t, p, engine.Common{}, server.URL)
+	if f := x.Whole.Failures["protocol"]; x.Word != Silent || f.N < 15 || !strings.Contains(x.Text, "the server answers in HTTP/1, and not in HTTP/2") {
+		t.Errorf("%s: %+v", x.Text, x.Whole.Failures)
+	}
+}
+
+// TestConnectTo: the URL names the server that is meant, and the connection goes elsewhere.
+func TestConnectTo(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	hosts := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		hosts[r.Host+r.URL.Path]++
+	}))
+	defer server.Close()
+	x := loaded(t.Context(), t, perSecondFor(20, time.Second), engine.Common{ConnectTo: server.Listener.Addr().String()}, "http://web1.invalid/a", "http://web2.invalid/b")
+	if hosts["web1.invalid/a"]+hosts["web2.invalid/b"] != 20 || len(hosts) != 2 || x.Requests[0].Starts+x.Requests[1].Starts != 20 || len(x.Servers) != 2 {
+		t.Errorf("%v %+v", hosts, x.Requests)
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	if _, err := prepared(t.Context(), t, perSecondFor(1, time.Second), engine.Common{}, "http://"+address+"/"); err == nil || !strings.Contains(err.Error(), address+" cannot be connected to (connection-refused)") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,336 @@
+package logs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/source"
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Comparison is the JSON form of what changed from logs before to logs after.
+type Comparison struct {
+	Schema string `json:"schema"` // fettle/logs-compare/v1
+	Before Side   `json:"before"`
+	After  Side   `json:"after"`
+	// Change of the mean duration of all requests.
+	All Change `json:"all"`
+	// The change of the mean of all requests, in seconds, is what their mix changed
+	// (which groups they are of) and what the groups' own durations changed. By Groups'
+	// dimensions.
+	MixS     *float64 `json:"mix_s,omitempty"`
+	LatencyS *float64 `json:"latency_s,omitempty"`
+	By       []string `json:"by"`
+	Groups   []Change `json:"groups"`
+	More     int      `json:"more"` // groups beyond these
+	// Slices is into how many slices of time each side was cut: what differs between
+	// them is how sure a mean is. A side with fewer than 4 of them has no interval.
+	Slices int `json:"slices"`
+}
+
+// Side is the logs before or after.
+type Side struct {
+	Logs     []LogRead        `json:"logs"`
+	NotRead  []source.NotRead `json:"not_read,omitempty"` // as of Report
+	Copies   []source.NotRead `json:"copies,omitempty"`   // as of Report
+	Requests uint64           `json:"requests"`
+	SpanS    float64          `json:"span_s"`
+	Unread   UnreadLines      `json:"unread"`
+	// LeftOut and OtherLines are as those of Report.
+	LeftOut    uint64 `json:"left_out"`
+	OtherLines uint64 `json:"other_lines"`
+}
+
+// Change is that of one group.
+type Change struct {
+	Key     []string `json:"key"`
+	Verdict string   `json:"verdict"` // slower, faster, not seen, only before, only after, cannot tell
+	Text    string   `json:"text"`
+	// Ratio is the mean after as a multiple of the mean before, with an interval of 95 %.
+	Ratio *float64 `json:"ratio,omitempty"`
+	Low   *float64 `json:"low,omitempty"`
+	High  *float64 `json:"high,omitempty"`
+	// Before and After are what is known of the group on each side; absent without one.
+	Before *Group `json:"before,omitempty"`
+	After  *Group `json:"after,omitempty"`
+}
+
+// sliceCount is into how many slices each side is cut: enough for a variance, and each
+// long enough that what one busy minute does stays within one.
+const sliceCount = 24
+
+// leastSlices is the fewest slices with requests in them that give an interval.
+const leastSlices = 4
+
+// sliced is a side: what is known of it, also by slice of time.
+type sliced struct {
+	whole  *Result
+	slices *Result // grouped further by slice
+}
+
+// readSliced reads logs twice: how long they are has to be known before they are cut. Of logs
+// that could not be read to their ends there is what came before, and the error names them.
+func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*source.Set) ([]*logformat.Format, error), o Options) (*sliced, error) {
+	read := func(o Options) (*Result, error) {
+		found, err := source.Find(h, paths)
+		if err != nil {
+			return nil, err
+		}
+		set := source.NewSet(found)
+		formats, err := open(set)
+		if err != nil {
+			return nil, err
+		}
+		return Read(ctx, set, formats, o)
+	}
+	whole, cut := read(o)
+	if whole == nil || ctx.Err() != nil {
+		return nil, cut
+	}
+	slice := Slice(whole.first, whole.last, sliceCount)
+	o.slice, o.Percentiles, o.Slowest = &slice, false, 0
+	o.By = [][]string{o.By[0], {}}
+	o.Groups *= sliceCount
+	whole.all = whole.Hours.Sum()
+	parts, err := read(o)
+	if parts == nil || ctx.Err() != nil {
+		return nil, err
+	}
+	return &sliced{whole, parts}, cut
+}
+
+// Compare compares logs before and after. The unit is a slice of time, not a request:
+// the requests of a busy minute are slow together, and as samples they would make an
+// interval several times too narrow. An error beside a comparison names logs that could not
+// be read to their ends.
+func Compare(ctx context.Context, h *host.Host, before, after []string, open func(*source.Set) ([]*logformat.Format, error), o Options, sort string, top int) (*Comparison, error) {
+	if slices.Contains(slices.Concat(before, after), source.Stdin) {
+		return nil, errors.New("logs are read twice to be compared, and the standard input can be read once")
+	}
+	o.Percentiles = true
+	b, cut := readSliced(ctx, h, before, open, o)
+	if b == nil {
+		return nil, cut
+	}
+	a, err := readSliced(ctx, h, after, open, o)
+	if a == nil {
+		return nil, err
+	}
+	cut = errors.Join(cut, err)
+	c := &Comparison{Schema: "fettle/logs-compare/v1", Before: b.side(), After: a.side(), By: o.By[0], Groups: []Change{}, Slices: sliceCount}
+	bAll, aAll := b.sums(1)[""], a.sums(1)[""]
+	c.All = change([]string{}, b.all(), a.all(), bAll, aAll)
+	bSums, aSums := b.sums(0), a.sums(0)
+	for text, g := range pairs(b, a) {
+		c.Groups = append(c.Groups, change(key([]byte(text)), g[0], g[1], bSums[text], aSums[text]))
+	}
+	if c.All.Ratio != nil {
+		c.mix(c.Groups)
+	}
+	slices.SortFunc(c.Groups, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(y.weight(sort), x.weight(sort)), slices.Compare(x.Key, y.Key))
+	})
+	if top > 0 && len(c.Groups) > top {
+		c.More = len(c.Groups) - top
+		c.Groups = c.Groups[:top]
+	}
+	return c, cut
+}
+
+// pairs are the groups of the first grouping, by key, before and after; nil where one
+// side has none.
+func pairs(before, after *sliced) map[string][2]*Group {
+	all := map[string][2]*Group{}
+	for side, s := range []*sliced{before, after} {
+		t := s.whole.Tables[0]
+		for i := range t.Len() {
+			text := string(t.Text(i))
+			pair := all[text]
+			g := s.whole.group(t, i, key(t.Text(i)), s.whole.span())
+			pair[side] = &g
+			all[text] = pair
+		}
+	}
+	return all
+}
+
+func (s *sliced) side() Side {
+	r := s.whole
+	return Side{Logs: r.Logs, NotRead: r.NotRead, Copies: r.Copies, Requests: r.Requests, SpanS: r.span(), Unread: r.Unread, LeftOut: r.Left, OtherLines: r.Others}
+}
+
+func (s *sliced) all() *Group {
+	g := s.whole.group(s.whole.all, 0, []string{}, s.whole.span())
+	return &g
+}
+
+// sums are what the slices of a group have: how many requests with a duration, and how
+// long in all, in seconds.
+type sums struct{ count, total [sliceCount]float64 }
+
+// sums are those of a grouping, by the groups' keys.
+func (s *sliced) sums(grouping int) map[string]*sums {
+	out := map[string]*sums{}
+	t := s.slices.Tables[grouping]
+	for i := range t.Len() {
+		text := t.Text(i)
+		cut := bytes.LastIndexByte(text, Separator)
+		n, err := strconv.Atoi(string(text[cut+1:]))
+		if err != nil || n < 0 || n >= sliceCount {
+			continue
+		}
+		name := string(text[:max(cut, 0)])
+		one := out[name]
+		if one == nil {
+			one = &sums{}
+			out[name] = one
+		}
+		one.count[n], one.total[n] = float64(t.At(i).Timed()), float64(t.At(i).Sum)/1e6
+	}
+	return out
+}
+
+// mean is the mean duration and the variance of its logarithm, from what the slices
+// differ by (the ratio estimator of survey sampling: W. G. Cochran, Sampling Techniques,
+// 3rd edition, 6.3), and how many slices there were; fewer than leastSlices tell nothing.
+func (s *sums) mean() (mean, variance float64, used int) {
+	var count, total float64
+	for i := range s.count {
+		count, total = count+s.count[i], total+s.total[i]
+		if s.count[i] > 0 {
+			used++
+		}
+	}
+	if count == 0 || total == 0 {
+		return 0, math.NaN(), used
+	}
+	mean = total / count
+	for i := range s.count {
+		d := s.total[i] - mean*s.count[i]
+		variance += d * d
+	}
+	n := float64(used)
+	return mean, variance * n / (n - 1) / (total * total), used
+}
+
+// change is that of a group; before or after is nil where the group is not there.
+func change(key []string, before, after *Group, b, a *sums) Change {
+	c := Change{Key: key, Before: before, After: after}
+	switch {
+	case before == nil:
+		c.Verdict, c.Text = "only after", "only after"
+		return c
+	case after == nil:
+		c.Verdict, c.Text = "only before", "only before"
+		return c
+	case b == nil || a == nil || before.MeanS == nil || after.MeanS == nil:
+		c.Verdict, c.Text = "cannot tell", "cannot tell: no durations"
+		return c
+	}
+	bm, bv, bn := b.mean()
+	am, av, an := a.mean()
+	if bm == 0 || am == 0 {
+		c.Verdict, c.Text = "cannot tell", "cannot tell: durations of 0"
+		return c
+	}
+	ratio := am / bm
+	c.Ratio = &ratio
+	if bn < leastSlices || an < leastSlices {
+		c.Verdict, c.Text = "cannot tell", fmt.Sprintf("cannot tell: %+.1f %%, from too short a time", 100*(ratio-1))
+		return c
+	}
+	// Welch's degrees of freedom.
+	df := (bv + av) * (bv + av) / (bv*bv/float64(bn-1) + av*av/float64(an-1))
+	half := 0.0
+	if bv+av > 0 {
+		half = stats.StudentQuantile(0.975, df) * math.Sqrt(bv+av)
+	}
+	low, high := ratio*math.Exp(-half), ratio*math.Exp(half)
+	c.Low, c.High = &low, &high
+	interval := fmt.Sprintf("[%+.1f, %+.1f]", 100*(low-1), 100*(high-1))
+	switch {
+	case low > 1:
+		c.Verdict, c.Text = "slower", fmt.Sprintf("slower: %+.1f %% %s", 100*(ratio-1), interval)
+	case high < 1:
+		c.Verdict, c.Text = "faster", fmt.Sprintf("faster: %+.1f %% %s", 100*(ratio-1), interval)
+	default:
+		c.Verdict, c.Text = "not seen", fmt.Sprintf("no change seen: %+.1f %% %s", 100*(ratio-1), interval)
+	}
+	return c
+}
+
+// weight is by what changes are ordered: a word of Sorts, of the side that has more.
+func (c *Change) weight(sort string) float64 {
+	most := math.Inf(-1)
+	for _, g := range []*Group{c.Before, c.After} {
+		if g == nil {
+			continue
+		}
+		v := 0.0
+		switch sort {
+		case "count":
+			v = float64(g.Count)
+		case "errors":
+			v = float64(g.Errors)
+		case "mean":
+			v = value(g.MeanS)
+		case "max":
+			v = value(g.MaxS)
+		case "total":
+			v = g.TotalS
+		default:
+			v = g.QuantilesS[sort]
+		}
+		most = max(most, v)
+	}
+	return most
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return -1
+	}
+	return *v
+}
+
+// mix divides the change of the mean of all requests: into what it would be if every
+// group took as long as before (a group that is new takes what it takes), and the rest.
+func (c *Comparison) mix(groups []Change) {
+	timed := func(g *Group) float64 {
+		if g == nil {
+			return 0
+		}
+		return float64(g.Count - uint64(g.Untimed))
+	}
+	var before, after, was, now float64
+	for i := range groups {
+		before += timed(groups[i].Before)
+		after += timed(groups[i].After)
+	}
+	if before == 0 || after == 0 {
+		return
+	}
+	for i := range groups {
+		b, a := timed(groups[i].Before), timed(groups[i].After)
+		mean := 0.0
+		switch {
+		case b > 0:
+			mean = *groups[i].Before.MeanS
+		case a > 0:
+			mean = *groups[i].After.MeanS
+		}
+		was += b / before * mean
+		now += a / after * mean
+	}
+	mix := now - was
+	latency := *c.All.After.MeanS - *c.All.Before.MeanS - mix
+	c.MixS, c.LatencyS = &mix, &latency
+}

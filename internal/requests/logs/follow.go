@@ -1,0 +1,135 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/source"
+)
+
+// Follower reads what is written into logs from now on, through rotation.
+type Follower struct {
+	host      *host.Host
+	paths     []string
+	positions []source.Position
+	shard     *shard
+	byPath    map[string]int // of the shard's readers
+	begin     map[string]int // those by the names under which the logs may have begun
+	// Lost counts rotated logs whose old part was gone before it was read.
+	Lost int
+	// Packed are logs that are compressed, and not followed: nothing more comes into them.
+	// Why is what is wrong with one that is damaged at its beginning, or nothing.
+	Packed []source.NotRead
+}
+
+// Follow begins at the end of logs, each of which has a format, or at their beginning where
+// they have just begun. Of the set those are left that are followed.
+func Follow(h *host.Host, paths []string, set *source.Set, formats []*logformat.Format, o Options, begun bool) (*Follower, error) {
+	f := &Follower{host: h, paths: paths, byPath: map[string]int{}, begin: map[string]int{}}
+	formats, err := f.leavePacked(set, formats)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newShard(&o, set, formats)
+	if err != nil {
+		return nil, err
+	}
+	f.shard = s
+	for i, l := range set.Logs {
+		f.byPath[l.Path] = i
+		for _, name := range logformat.NamesBeforeRotation(l.Path) {
+			f.begin[name] = i
+		}
+		s.res.Logs = append(s.res.Logs, LogOf(l, formats[i], nil))
+	}
+	if !begun {
+		f.positions, err = source.Ends(set.Logs)
+	}
+	// An open file that is rotated away and removed would keep its room on the disk.
+	return f, errors.Join(err, set.Close())
+}
+
+// leavePacked leaves out the logs that are compressed.
+func (f *Follower) leavePacked(set *source.Set, formats []*logformat.Format) ([]*logformat.Format, error) {
+	formats = slices.Clone(formats)
+	for i := 0; i < len(set.Logs); {
+		packed, err := set.Packed(i)
+		if err != nil {
+			return nil, err
+		}
+		if !packed {
+			i++
+			continue
+		}
+		one := source.NotRead{Path: set.Logs[i].Path}
+		if cut := set.Cut(i); cut != nil {
+			one.Why = cut.Error()
+		}
+		f.Packed = append(f.Packed, one)
+		if err := set.Leave(i); err != nil {
+			return nil, err
+		}
+		formats = slices.Delete(formats, i, i+1)
+	}
+	if len(set.Logs) == 0 {
+		return nil, Unfit{fmt.Errorf("%s is compressed, and nothing more comes into it: without --follow it is read", f.Packed[0].Path)}
+	}
+	return formats, nil
+}
+
+// Poll reads what has come since.
+func (f *Follower) Poll(ctx context.Context) error {
+	found, err := source.Find(f.host, f.paths)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // between the two steps of a rotation: the next poll finds all of it
+	}
+	if err != nil {
+		return err
+	}
+	known := found[:0]
+	for _, l := range found {
+		if f.knows(l.Path) { // a rotated part that has come into a directory is read as its log
+			known = append(known, l)
+		}
+	}
+	logs, lost, err := source.Continue(known, f.positions)
+	if err != nil {
+		return err
+	}
+	f.Lost += len(lost)
+	set := source.NewSet(logs)
+	set.WholeLines = true
+	if err := set.Read(ctx, 1, func(_ int, b *source.Block) {
+		b.Log = f.byPath[logs[b.Log].Of()]
+		f.shard.block(b)
+	}); err != nil {
+		return err
+	}
+	for i, l := range logs {
+		f.shard.res.Logs[f.byPath[l.Of()]].ZeroBytes += set.Zeros(i)
+	}
+	f.positions, err = set.Positions()
+	f.shard.follow()
+	return err
+}
+
+// knows says whether a log is one that is followed. One that was empty in its directory, just
+// rotated, is known by its old part.
+func (f *Follower) knows(path string) bool {
+	if _, ok := f.byPath[path]; ok {
+		return true
+	}
+	i, ok := f.begin[path]
+	if ok {
+		f.byPath[path] = i
+	}
+	return ok
+}
+
+// Report is what has come so far, as of Result.
+func (f *Follower) Report(sort string, top int) *Report { return f.shard.res.Report(sort, top) }

@@ -1,0 +1,163 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/source"
+)
+
+// TestFollow: what comes after the beginning, and only that, through half lines, rotation
+// and a log that is not there for a moment.
+func TestFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	line := func(n int) string {
+		return fmt.Sprintf("::1 - - [18/Mar/2012:04:00:%02d +0000] \"GET /%d HTTP/1.1\" 200 1 5 \"-\" \"-\"\n", n%60, n)
+	}
+	add := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(text); err != nil || f.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	add(line(1) + line(2) + line(3)[:20])
+	found, err := source.Find(host.Live(), []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := source.NewSet(found)
+	head, err := set.Head(0, 1<<16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	detected, err := logformat.Detect(head, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Follow(host.Live(), []string{path}, set, []*logformat.Format{detected}, Options{By: [][]string{{"path"}}, Groups: 1000, Percentiles: true, Slowest: 3}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := func(want string, unread uint64) {
+		t.Helper()
+		if err := f.Poll(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		r := f.Report("count", 0)
+		var paths []string
+		for _, g := range r.By[0].Top {
+			paths = append(paths, strings.Join(g.Key, " "))
+		}
+		if got := strings.Join(paths, " "); got != want || r.Unread.Lines != unread {
+			t.Fatalf("%q and %d unread, want %q and %d", got, r.Unread.Lines, want, unread)
+		}
+	}
+	came("", 0)
+	add(line(3)[20:] + line(4))
+	came("/3 /4", 0)
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	came("/3 /4", 0) // between the two steps of a rotation
+	old := path
+	path += ".1"
+	add(line(5)) // by a server that has not opened its new log yet
+	path = old
+	add(line(6) + "what is no request\n")
+	came("/3 /4 /5 /6", 1)
+	add(line(7))
+	came("/3 /4 /5 /6 /7", 1)
+	if e := f.Report("count", 0).Unread.Examples; len(e) != 1 || e[0].Path != path || e[0].Text != "what is no request" {
+		t.Errorf("examples %+v", e)
+	}
+}
+
+// TestFollowDirectory: of a directory what comes is read once, through rotation, also where
+// its logs have old parts beside them; what is compressed is left out.
+func TestFollowDirectory(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	line := func(n int) string {
+		return fmt.Sprintf("::1 - - [18/Mar/2012:04:00:%02d +0000] \"GET /%d HTTP/1.1\" 200 1 5 \"-\" \"-\"\n", n%60, n)
+	}
+	add := func(name, text string) {
+		t.Helper()
+		f, err := os.OpenFile(at(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(text); err != nil || f.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(at(from), at(to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("access.log", line(2))
+	add("access.log.1", line(1))
+	add("other.log.1", line(100))
+	add("other.log", "")
+	add("access.log.2.gz", "\x1f\x8b\x08")
+	found, err := source.Find(host.Live(), []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := source.NewSet(found)
+	var formats []*logformat.Format
+	for i := range set.Logs {
+		if _, err := set.Head(i, 1<<16); err != nil {
+			t.Fatal(err)
+		}
+		f, err := logformat.Parse("source003")
+		if err != nil {
+			t.Fatal(err)
+		}
+		formats = append(formats, f)
+	}
+	f, err := Follow(host.Live(), []string{dir}, set, formats, Options{By: [][]string{{"path"}}, Groups: 1000}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Packed) != 1 || f.Packed[0].Path != at("access.log.2.gz") || f.Packed[0].Why == "" || len(set.Logs) != 3 {
+		t.Errorf("%+v; followed: %+v", f.Packed, set.Logs)
+	}
+	came := func(want string) {
+		t.Helper()
+		if err := f.Poll(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		r := f.Report("count", 0)
+		var paths []string
+		for _, g := range r.By[0].Top {
+			paths = append(paths, fmt.Sprintf("%s:%d", strings.Join(g.Key, " "), g.Count))
+		}
+		if got := strings.Join(paths, " "); got != want || f.Lost > 0 {
+			t.Fatalf("%q and %d lost, want %q", got, f.Lost, want)
+		}
+	}
+	came("")
+	add("access.log", line(3))
+	add("other.log", line(101))
+	came("/101:1 /3:1")
+	move("access.log.1", "access.log.3")
+	add("access.log", line(4))
+	move("access.log", "access.log.1")
+	came("/101:1 /3:1 /4:1") // between the two steps of a rotation
+	add("access.log", line(5))
+	add("access.log.1", line(6))
+	came("/101:1 /3:1 /4:1 /5:1 /6:1")
+	came("/101:1 /3:1 /4:1 /5:1 /6:1")
+}

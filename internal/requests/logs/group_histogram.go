@@ -1,0 +1,258 @@
+package logs
+
+import (
+	"math"
+	"math/bits"
+)
+
+// A bucket is 1/64 of an octave: below 64 each value has its own, above it a bucket's
+// middle is at most 0.8 % from what is in it.
+const (
+	subBits = 6
+	sub     = 1 << subBits
+	octaves = 64 - subBits + 1
+	buckets = octaves * sub
+)
+
+// bucket is where a value belongs.
+func bucket(v uint64) uint16 {
+	if v < sub {
+		return uint16(v)
+	}
+	e := bits.Len64(v) - subBits - 1
+	return uint16(e<<subBits + int(v>>e))
+}
+
+// middle is the value in the middle of a bucket.
+func middle(b int) float64 {
+	if b < sub {
+		return float64(b)
+	}
+	e := b>>subBits - 1
+	low := uint64(sub+b&(sub-1)) << e
+	return float64(low) + (float64(uint64(1)<<e)-1)/2
+}
+
+// histograms are those of a table's groups. A group has a head of one line of the cache,
+// where its buckets stand as they came; so whatever the group is, a request writes to that
+// line alone. A head that is full is emptied into what the group has behind it: at first a
+// list of 32, 64, ... 1024 places, then counts, in blocks of one octave.
+//
+// Of a group with n durations n modulo headRoom are in the head, whichever way they came
+// there, and the others behind it: nothing else says how many.
+type histograms struct {
+	pages  [][]uint16 // of lists
+	used   int        // of the last page
+	free   [groupClasses + 1][]histogram
+	counts []counts
+}
+
+// groupRecord is a group with a histogram. The head stands beside the rest, so that one page of
+// memory has both.
+type groupRecord struct {
+	Stats
+	head [headRoom]uint16
+}
+
+const (
+	headRoom     = 32
+	groupClasses = 6 // lists of headRoom<<(class-1) places
+	counted      = 15
+	pageBits     = 16
+	mostList     = 1 << 28 // where places end, in fours
+)
+
+// histogram is what a group has behind its head: in the lower 4 bits the class, 0 for
+// nothing, and above them the place of the list, in fours, or which of the counts.
+type histogram uint32
+
+// room is how many buckets a list can have.
+func (g histogram) room() uint64 { return headRoom << (g & 15) >> 1 &^ (headRoom - 1) }
+
+// counts are those of a group with many requests.
+type counts [octaves]*[sub]uint64
+
+// add adds a request's bucket to the histogram of a group, before the request is added to
+// the group.
+func (h *histograms) add(r *groupRecord, b uint16) {
+	n := r.Timed()
+	r.head[n&(headRoom-1)] = b
+	if n&(headRoom-1) == headRoom-1 {
+		h.empty(r, n&^(headRoom-1))
+	}
+}
+
+// addMany adds a bucket k times to the histogram of a group, which has n.
+func (h *histograms) addMany(r *groupRecord, n uint64, b uint16, k uint64) {
+	for ; k > 0; k-- {
+		if r.hist&15 == counted && k >= headRoom { // as many as are whole heads
+			h.counts[r.hist>>4].add(b, k&^(headRoom-1))
+			if k &= headRoom - 1; k == 0 {
+				return
+			}
+		}
+		r.head[n&(headRoom-1)] = b
+		if n&(headRoom-1) == headRoom-1 {
+			h.empty(r, n&^(headRoom-1))
+		}
+		n++
+	}
+}
+
+// empty empties the full head of a group, which has n buckets behind it.
+func (h *histograms) empty(r *groupRecord, n uint64) {
+	if r.hist&15 != counted {
+		if n == r.hist.room() {
+			h.grow(&r.Stats)
+		}
+		if r.hist&15 != counted {
+			copy(h.list(r.hist)[n:], r.head[:])
+			return
+		}
+	}
+	c := &h.counts[r.hist>>4]
+	for _, b := range r.head {
+		c.add(b, 1)
+	}
+}
+
+func (c *counts) add(b uint16, n uint64) {
+	block := c[b>>subBits]
+	if block == nil {
+		block = new([sub]uint64)
+		c[b>>subBits] = block
+	}
+	block[b&(sub-1)] += n
+}
+
+// list is the room of a list.
+func (h *histograms) list(g histogram) []uint16 {
+	if g == 0 {
+		return nil
+	}
+	at := uint64(g>>4) << 2
+	page := h.pages[at>>pageBits]
+	at &= 1<<pageBits - 1
+	return page[at : at+g.room()]
+}
+
+// place finds room for a list.
+func (h *histograms) place(class histogram) (g histogram, ok bool) {
+	if f := h.free[class]; len(f) > 0 {
+		h.free[class] = f[:len(f)-1]
+		return f[len(f)-1], true
+	}
+	size := int(class.room())
+	if len(h.pages) == 0 || h.used+size > 1<<pageBits {
+		if (len(h.pages)+1)<<pageBits>>2 > mostList {
+			return 0, false
+		}
+		h.pages = append(h.pages, make([]uint16, 1<<pageBits))
+		h.used = 0
+	}
+	at := (len(h.pages)-1)<<pageBits + h.used
+	h.used += size
+	return histogram(at>>2)<<4 | class, true
+}
+
+// grow moves a full list to one of twice the room, or to counts.
+func (h *histograms) grow(s *Stats) {
+	was := s.hist
+	old := h.list(was)
+	if was != 0 {
+		h.free[was&15] = append(h.free[was&15], was)
+	}
+	if class := was&15 + 1; class <= groupClasses {
+		if g, ok := h.place(class); ok {
+			copy(h.list(g), old)
+			s.hist = g
+			return
+		}
+	}
+	h.count(s)
+	for _, b := range old {
+		h.counts[s.hist>>4].add(b, 1)
+	}
+}
+
+// count gives a group counts.
+func (h *histograms) count(s *Stats) {
+	s.hist = histogram(len(h.counts))<<4 | counted
+	h.counts = append(h.counts, counts{})
+}
+
+// each calls f with each bucket of a group that has something in it, in no order,
+// and how many.
+func (h *histograms) each(r *groupRecord, f func(b uint16, n uint64)) {
+	n := r.Timed()
+	for _, b := range r.head[:n&(headRoom-1)] {
+		f(b, 1)
+	}
+	if r.hist&15 != counted {
+		for _, b := range h.list(r.hist)[:n&^(headRoom-1)] {
+			f(b, 1)
+		}
+		return
+	}
+	for o, block := range h.counts[r.hist>>4] {
+		if block == nil {
+			continue
+		}
+		for j, n := range block {
+			if n > 0 {
+				f(uint16(o<<subBits+j), n)
+			}
+		}
+	}
+}
+
+// merge adds the histogram of a group of another table to that of one, before the group is
+// added.
+func (h *histograms) merge(r *groupRecord, o *histograms, of *groupRecord) {
+	n := r.Timed()
+	o.each(of, func(b uint16, k uint64) {
+		h.addMany(r, n, b, k)
+		n += k
+	})
+}
+
+// Quantiles are the durations, in microseconds, at or below which so many (0 to 1) of a
+// group's requests are; NaN without any. qs have to be in ascending order.
+func (t *Table) Quantiles(i int, qs []float64) []float64 {
+	var c counts
+	if t.Percentiles {
+		t.hists.each(t.record(i), c.add)
+	}
+	return c.quantiles(t.At(i), qs)
+}
+
+func (c *counts) quantiles(s *Stats, qs []float64) []float64 {
+	out := make([]float64, len(qs))
+	for k := range out {
+		out[k] = math.NaN()
+	}
+	all, seen, k := uint64(0), uint64(0), 0
+	for _, block := range c {
+		if block != nil {
+			for _, n := range block {
+				all += n
+			}
+		}
+	}
+	for o, block := range c {
+		if block == nil {
+			continue
+		}
+		for j, n := range block {
+			if n == 0 {
+				continue
+			}
+			seen += n
+			for k < len(qs) && float64(seen) >= qs[k]*float64(all) {
+				out[k] = min(max(middle(o<<subBits+j), float64(s.Min)), float64(s.Max))
+				k++
+			}
+		}
+	}
+	return out
+}

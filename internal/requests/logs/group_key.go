@@ -1,0 +1,111 @@
+package logs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// Key is a key's hash. 128 bits make a collision of even a thousand million keys less
+// likely than a fault of the memory they lie in (2^-69), so texts are not compared.
+type Key struct{ slot, tag uint64 }
+
+// What hashes depend on besides the text: other numbers in each process, so that nobody
+// can write a log whose keys collide.
+var (
+	seeds   = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	secrets = [4]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()}
+	lengths = func() (all [17]uint64) {
+		for i := range all {
+			all[i] = rand.Uint64()
+		}
+		return all
+	}()
+)
+
+// Hash is a text's. Most are short: those are two numbers, which are multiplied to 128
+// bits, twice (as wyhash does); two calls for a longer text would cost three times that.
+func Hash(text []byte) Key {
+	var a, b uint64
+	n := len(text)
+	switch {
+	case n > 16:
+		return Key{maphash.Bytes(seeds[0], text), maphash.Bytes(seeds[1], text)}
+	case n >= 8:
+		a, b = binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[n-8:])
+	case n >= 4:
+		a, b = uint64(binary.LittleEndian.Uint32(text)), uint64(binary.LittleEndian.Uint32(text[n-4:]))
+	case n > 0:
+		a = uint64(text[0]) | uint64(text[n>>1])<<8 | uint64(text[n-1])<<16
+	}
+	b ^= lengths[n]
+	hi, lo := bits.Mul64(a^secrets[0], b^secrets[1])
+	high, low := bits.Mul64(a^secrets[2], b^secrets[3])
+	return Key{hi ^ lo, high ^ low}
+}
+
+// Then is the key of a part and another behind it.
+func (k Key) Then(next Key) Key {
+	// The multipliers are odd, so that no part is lost, and differ, so that the order
+	// counts.
+	return Key{bits.RotateLeft64(k.slot, 23)*0x9e3779b97f4a7c15 ^ next.slot, bits.RotateLeft64(k.tag, 29)*0xc2b2ae3d27d4eb4f ^ next.tag}
+}
+
+// Separator stands between the parts of a key of several.
+const Separator = 0
+
+// HashParts is the key of a text whose parts have Separator between them.
+func HashParts(text []byte) Key {
+	part, rest, more := bytes.Cut(text, []byte{Separator})
+	k := Hash(part)
+	for more {
+		part, rest, more = bytes.Cut(rest, []byte{Separator})
+		k = k.Then(Hash(part))
+	}
+	return k
+}
+
+// keys are the texts of a table's keys, one behind the other.
+type keys struct {
+	pages [][]byte
+	where [][]uint64 // page<<40 | begin<<20 | length, in chunks as the groups' records
+	n     int
+}
+
+const (
+	keyPage  = 1 << 18
+	mostText = 256 << 20 // of all keys, in bytes
+)
+
+// full says whether a text would be too much: a client decides how long the URLs are that
+// it asks for, and every one may be another.
+func (k *keys) full(text []byte) bool {
+	last := len(k.pages) - 1
+	return len(text) > keyPage || last >= mostText/keyPage-1 && len(k.pages[last])+len(text) > keyPage
+}
+
+func (k *keys) add(text []byte) {
+	last := len(k.pages) - 1
+	if last < 0 || len(k.pages[last])+len(text) > keyPage {
+		k.pages = append(k.pages, make([]byte, 0, keyPage))
+		last++
+	}
+	begin := len(k.pages[last])
+	k.pages[last] = append(k.pages[last], text...)
+	if k.n&(chunk-1) == 0 {
+		k.where = append(k.where, make([]uint64, chunk))
+	}
+	k.where[k.n>>chunkBits][k.n&(chunk-1)] = uint64(last)<<40 | uint64(begin)<<20 | uint64(len(text))
+	k.n++
+}
+
+func (k *keys) at(i int) []byte {
+	w := k.where[i>>chunkBits][i&(chunk-1)]
+	page := k.pages[w>>40]
+	begin := w >> 20 & (1<<20 - 1)
+	return page[begin : begin+w&(1<<20-1) : begin+w&(1<<20-1)]
+}
+
+func (k *keys) hash(i int) Key { return HashParts(k.at(i)) }

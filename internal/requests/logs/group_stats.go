@@ -1,0 +1,95 @@
+package logs
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Stats are of one group. Durations are in microseconds. They are as long as a line of
+// the cache: of hundreds of thousands of groups each request waits for one line.
+type Stats struct {
+	tag     uint32 // the last quarter of the key's hash
+	hist    histogram
+	Count   uint64 // requests
+	Sum     uint64
+	squares uint64 // the lower half of the sum of squares
+	Min     uint64
+	Max     uint64
+	upper   uint64 // the upper half of it
+	Errors  uint32 // answers of 500 and above
+	Untimed uint32 // requests without a duration
+}
+
+// Timed is how many requests had a duration.
+func (s *Stats) Timed() uint64 { return s.Count - uint64(s.Untimed) }
+
+// Mean is their mean, in microseconds.
+func (s *Stats) Mean() float64 {
+	if s.Timed() == 0 {
+		return math.NaN()
+	}
+	return float64(s.Sum) / float64(s.Timed())
+}
+
+// Deviation is the standard deviation of the requests' durations, in microseconds: of
+// all of them, not of a sample (source 003's STD.DEV).
+func (s *Stats) Deviation() float64 {
+	n := s.Timed()
+	if n == 0 {
+		return math.NaN()
+	}
+	// n*squares - sum^2 in 192 bits would be exact; a double of the mean of squares
+	// loses what cancels, so the difference is made in integers first.
+	hi, lo := bits.Mul64(s.Sum, s.Sum)
+	ahi, alo := bits.Mul64(s.squares, n)
+	ahi += s.upper * n
+	dlo, borrow := bits.Sub64(alo, lo, 0)
+	dhi, _ := bits.Sub64(ahi, hi, borrow)
+	return math.Sqrt(float64(dhi)*0x1p64+float64(dlo)) / float64(n)
+}
+
+// Sample is what a request adds to each of its groups.
+type Sample struct {
+	took   int64 // microseconds; below 0: it has no duration
+	bucket uint16
+	failed bool
+}
+
+// Sample is of a request that took so many microseconds; below 0 is a request without
+// a duration. Tables that are made with percentiles, or without them, as t take it.
+func (t *Table) Sample(took int64, failed bool) Sample {
+	x := Sample{took: took, failed: failed}
+	if t.wide {
+		x.bucket = bucket(uint64(max(took, 0)))
+	}
+	return x
+}
+
+func (s *Stats) add(x Sample) {
+	s.Count++
+	if x.failed {
+		s.Errors++
+	}
+	if x.took < 0 {
+		s.Untimed++
+		return
+	}
+	d := uint64(x.took)
+	s.Sum += d
+	hi, lo := bits.Mul64(d, d)
+	var carry uint64
+	s.squares, carry = bits.Add64(s.squares, lo, 0)
+	s.upper += hi + carry
+	s.Min, s.Max = min(s.Min, d), max(s.Max, d)
+}
+
+func (s *Stats) merge(o *Stats) {
+	s.Count += o.Count
+	s.Sum += o.Sum
+	s.Errors += o.Errors
+	s.Untimed += o.Untimed
+	var carry uint64
+	s.squares, carry = bits.Add64(s.squares, o.squares, 0)
+	s.upper += o.upper + carry
+	s.Min, s.Max = min(s.Min, o.Min), max(s.Max, o.Max)
+}

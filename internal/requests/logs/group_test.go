@@ -1,0 +1,268 @@
+package logs
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// naive is what a table should know, from all the requests themselves.
+type naive map[string][]int64
+
+func (n naive) check(t *testing.T, table *Table) {
+	t.Helper()
+	if table.Len() != len(n) {
+		t.Fatalf("%d groups, want %d", table.Len(), len(n))
+	}
+	for i := range table.Len() {
+		key := string(table.Text(i))
+		all, ok := n[key]
+		if !ok {
+			t.Fatalf("a group %q that there is not", key)
+		}
+		var took []int64
+		for _, d := range all {
+			if d >= 0 {
+				took = append(took, d)
+			}
+		}
+		slices.Sort(took)
+		s := table.At(i)
+		if s.Count != uint64(len(all)) || s.Timed() != uint64(len(took)) {
+			t.Fatalf("%q: %d requests, %d of them timed, want %d and %d", key, s.Count, s.Timed(), len(all), len(took))
+		}
+		if len(took) == 0 {
+			continue
+		}
+		var sum uint64
+		for _, d := range took {
+			sum += uint64(d)
+		}
+		mean := float64(sum) / float64(len(took))
+		squares := 0.0
+		for _, d := range took {
+			squares += (float64(d) - mean) * (float64(d) - mean)
+		}
+		deviation := math.Sqrt(squares / float64(len(took)))
+		if s.Sum != sum || s.Min != uint64(took[0]) || s.Max != uint64(took[len(took)-1]) {
+			t.Fatalf("%q: sum %d, extremes %d and %d; want %d, %d, %d", key, s.Sum, s.Min, s.Max, sum, took[0], took[len(took)-1])
+		}
+		if math.Abs(s.Deviation()-deviation) > 1e-9*deviation+1e-6 {
+			t.Fatalf("%q: standard deviation %g, want %g", key, s.Deviation(), deviation)
+		}
+		qs := []float64{0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 1}
+		for k, got := range table.Quantiles(i, qs) {
+			want := float64(took[max(int(math.Ceil(qs[k]*float64(len(took))))-1, 0)])
+			if math.Abs(got-want) > want/127 {
+				t.Fatalf("%q: quantile %g of %d is %g, want %g", key, qs[k], len(took), got, want)
+			}
+		}
+	}
+}
+
+// requests are of a log: a few large groups and many small ones, durations over nine
+// powers of ten.
+func requests(r *rand.Rand, n int, f func(key string, took int64)) {
+	for range n {
+		key := fmt.Sprint(int(math.Exp(r.Float64() * 9)))
+		if r.IntN(50) == 0 {
+			key = ""
+		}
+		took := int64(math.Exp(r.Float64() * 21))
+		if r.IntN(20) == 0 {
+			took = -1
+		}
+		f(key, took)
+	}
+}
+
+func TestTable(t *testing.T) {
+	for seed := range uint64(3) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		want, one := naive{}, New(true, 1e6)
+		parts := []*Table{New(true, 1e6), New(true, 1e6), New(true, 1e6)}
+		adder := NewAdder(one)
+		requests(r, 30_000, func(key string, took int64) {
+			want[key] = append(want[key], took)
+			p := parts[r.IntN(3)]
+			p.Add(p.Find(Hash([]byte(key)), []byte(key)), p.Sample(took, false))
+			adder.Add(Hash([]byte(key)), []byte(key), one.Sample(took, false))
+		})
+		adder.Flush()
+		want.check(t, one)
+		merged := New(true, 1e6)
+		for _, p := range parts {
+			merged.Merge(p)
+		}
+		want.check(t, merged)
+		// Exactly the same, not only as close: the buckets too.
+		for i := range one.Len() {
+			j := merged.Find(HashParts(one.Text(i)), nil)
+			a, b := map[uint16]uint64{}, map[uint16]uint64{}
+			one.hists.each(one.record(i), func(k uint16, n uint64) { a[k] += n })
+			merged.hists.each(merged.record(j), func(k uint16, n uint64) { b[k] += n })
+			x, y := *one.At(i), *merged.At(j)
+			x.hist, y.hist = 0, 0 // where a histogram lies may differ
+			if fmt.Sprint(a) != fmt.Sprint(b) || x != y {
+				t.Fatalf("%q: merged %+v %v, want %+v %v", one.Text(i), merged.At(j), b, one.At(i), a)
+			}
+		}
+	}
+}
+
+// TestHash: texts that are alike have hashes that are not, in each of the two numbers.
+func TestHash(t *testing.T) {
+	texts := map[string]bool{}
+	for n := range 40 {
+		zero := make([]byte, n)
+		texts[string(zero)] = true
+		for i := range n {
+			for bit := range 8 {
+				zero[i] ^= 1 << bit
+				texts[string(zero)] = true
+				zero[i] = 0
+			}
+		}
+	}
+	for i := range 200_000 {
+		texts[fmt.Sprint("host", i)], texts[fmt.Sprint(i)] = true, true
+	}
+	slots, tags := map[uint64]string{}, map[uint64]string{}
+	ones := [128]int{}
+	for text := range texts {
+		k := Hash([]byte(text))
+		if other, ok := slots[k.slot]; ok {
+			t.Fatalf("%q and %q have one slot", text, other)
+		}
+		if other, ok := tags[k.tag]; ok {
+			t.Fatalf("%q and %q have one tag", text, other)
+		}
+		slots[k.slot], tags[k.tag] = text, text
+		for i := range 64 {
+			ones[i] += int(k.slot >> i & 1)
+			ones[64+i] += int(k.tag >> i & 1)
+		}
+	}
+	for i, n := range ones { // each bit is set in about half of them
+		if want := float64(len(texts)) / 2; math.Abs(float64(n)-want) > want/25 {
+			t.Errorf("bit %d is set in %d of %d hashes", i, n, len(texts))
+		}
+	}
+}
+
+// TestLongKeys: long keys are no way to more memory than the bound.
+func TestLongKeys(t *testing.T) {
+	table := New(false, 1e6)
+	key := bytes.Repeat([]byte("x"), keyPage-100)
+	for i := range 2000 {
+		copy(key, fmt.Sprintf("%08d", i))
+		table.Add(table.Find(Hash(key), key), table.Sample(1, false))
+	}
+	if n := table.Len(); n != mostText/keyPage || len(table.keys.pages) != n || table.Other.Count != uint64(2000-n) {
+		t.Errorf("%d groups, %d pages, %d beyond", n, len(table.keys.pages), table.Other.Count)
+	}
+}
+
+// TestLimit: what comes beyond the most groups is added up, and nothing is lost.
+func TestLimit(t *testing.T) {
+	table := New(true, 10)
+	for i := range 1000 {
+		key := []byte(fmt.Sprint(i % 50))
+		table.Add(table.Find(Hash(key), key), table.Sample(int64(i), i%2 == 0))
+	}
+	sum, count, errors := table.Other.Sum, table.Other.Count, table.Other.Errors
+	for i := range table.Len() {
+		sum, count, errors = sum+table.At(i).Sum, count+table.At(i).Count, errors+table.At(i).Errors
+	}
+	if table.Len() != 10 || table.Other.Count != 800 || sum != 499500 || count != 1000 || errors != 500 {
+		t.Errorf("%d groups and %d beyond; in all %d of %d us, %d errors", table.Len(), table.Other.Count, count, sum, errors)
+	}
+	small := New(true, 5)
+	small.Merge(table)
+	if small.Len() != 5 || small.Other.Count != 900 {
+		t.Errorf("merged into fewer: %d groups and %d beyond", small.Len(), small.Other.Count)
+	}
+}
+
+// TestParts: keys of several parts, of which no two are the same.
+func TestGroupParts(t *testing.T) {
+	seen := map[Key]string{}
+	for _, text := range []string{"a\x00b", "ab\x00", "\x00ab", "b\x00a", "a\x00b\x00", "a\x00\x00b", "\x00a\x00b", "ab", "a", "", "\x00", "\x00\x00"} {
+		k := HashParts([]byte(text))
+		if other, ok := seen[k]; ok {
+			t.Errorf("%q and %q are one", text, other)
+		}
+		seen[k] = text
+	}
+	k := Hash([]byte("GET")).Then(Hash([]byte("catalog"))).Then(Hash(nil))
+	if k != HashParts([]byte("GET\x00catalog\x00")) {
+		t.Error("a key of parts is not that of its text")
+	}
+}
+
+// TestBuckets: the middle of a bucket is as near as it is said.
+func TestBuckets(t *testing.T) {
+	last := -1
+	for v := uint64(0); v < 1<<52; v += 1 + v/1000 {
+		b := int(bucket(v))
+		if b < last || b >= buckets {
+			t.Fatalf("%d is in bucket %d behind %d", v, b, last)
+		}
+		last = b
+		if d := math.Abs(middle(b) - float64(v)); d > float64(v)/127 {
+			t.Fatalf("%d is in a bucket with the middle %g", v, middle(b))
+		}
+	}
+	if b := bucket(math.MaxUint64); int(b) != buckets-1 {
+		t.Errorf("the largest is in bucket %d of %d", b, buckets)
+	}
+}
+
+// TestEncode: what is written is read again exactly, and what is damaged is refused.
+func TestEncode(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	for _, percentiles := range []bool{true, false} {
+		table := New(percentiles, 500)
+		requests(r, 5000, func(key string, took int64) {
+			table.Add(table.Find(Hash([]byte(key)), []byte(key)), table.Sample(took, took%7 == 0))
+		})
+		var text bytes.Buffer
+		w := bufio.NewWriter(&text)
+		if err := table.Encode(w); err != nil || w.Flush() != nil {
+			t.Fatal(err)
+		}
+		back, err := Decode(bufio.NewReader(bytes.NewReader(text.Bytes())), 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again bytes.Buffer
+		w = bufio.NewWriter(&again)
+		if err := back.Encode(w); err != nil || w.Flush() != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(text.Bytes(), again.Bytes()) {
+			t.Error("what was read writes itself otherwise")
+		}
+		for n := range min(text.Len(), 300) {
+			if _, err := Decode(bufio.NewReader(bytes.NewReader(text.Bytes()[:n])), 500); err == nil {
+				t.Fatalf("%d bytes of %d are a table", n, text.Len())
+			}
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01a\x01\x05\x19\x00\x05\x05\x00\x00\x01\x05\x01"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		table, err := Decode(bufio.NewReader(bytes.NewReader(text)), 1000)
+		if err == nil {
+			for i := range table.Len() {
+				table.Quantiles(i, []float64{.5, 1})
+			}
+		}
+	})
+}

@@ -1,0 +1,35 @@
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// key takes a group's key apart.
+func key(text []byte) []string {
+	var out []string
+	for _, part := range bytes.Split(text, []byte{Separator}) {
+		out = append(out, shown(part))
+	}
+	return out
+}
+
+// shown is a text for people and JSON: bytes that are of no character are \xhh.
+func shown(text []byte) string {
+	if utf8.Valid(text) {
+		return string(text)
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		} else {
+			b.Write(text[:n])
+		}
+		text = text[n:]
+	}
+	return b.String()
+}

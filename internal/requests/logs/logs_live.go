@@ -1,0 +1,127 @@
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// LiveScreen is what logs that are followed say, in so many columns and lines: where the
+// time went, what came last, and of each grouping as many groups as there is room for.
+func LiveScreen(r *Report, followed time.Duration, width, height int) string {
+	var b bytes.Buffer
+	say := func(format string, args ...any) { fmt.Fprintln(&b, ui.Printable(fmt.Sprintf(format, args...))) }
+	say("following %s for %s; Ctrl-C ends it and prints the whole", followedLogs(r), unit.FormatSeconds(followed.Round(time.Second).Seconds()))
+	for _, l := range wentTo(r) {
+		say("%s", l)
+	}
+	lines := 1 + len(wentTo(r))
+	if n := len(r.Busy.Minutes); n > 0 {
+		m := r.Busy.Minutes[n-1]
+		say("since %s: %s requests, %s errors, %.1f at work at a time", m.Start.UTC().Format(time.TimeOnly)+zone(r), text.Thousands(m.Requests), text.Thousands(m.Errors), m.Busy)
+		lines++
+	}
+	notes := notes(r)
+	if len(notes) > 0 {
+		lines++
+	}
+	room := height - lines
+	// A grouping has an empty line and a head. The slowest requests have what is left, and
+	// three lines of a terminal that is not small.
+	slowest := 0
+	if room >= 6*len(r.By)+5 && len(r.Slowest) > 0 {
+		slowest = 5
+	}
+	for i := range r.By {
+		if room-slowest < 3 {
+			break
+		}
+		rows := max(1, (room-slowest)/(len(r.By)-i)-2)
+		g := liveGrouping(r, &r.By[i], min(rows, room-2), width)
+		fmt.Fprintln(&b)
+		g.Write(&ui.Screen{Out: &b, Format: ui.Table})
+		room -= 2 + len(g.Rows)
+	}
+	if len(r.Slowest) > 0 && room >= 3 {
+		fmt.Fprintln(&b)
+		g := ui.Grid{Head: []string{"slowest", "came", "line"}}
+		for _, l := range r.Slowest[:min(len(r.Slowest), room-2)] {
+			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), l.Time.UTC().Format(time.TimeOnly) + zone(r), l.Line})
+		}
+		g.Write(&ui.Screen{Out: &b, Format: ui.Table})
+		room -= 2 + len(g.Rows)
+	}
+	if len(notes) > 0 {
+		b.WriteString(strings.Repeat("\n", max(0, room)))
+		say("%s", notes[0])
+	}
+	return b.String()
+}
+
+func followedLogs(r *Report) string {
+	if len(r.Logs) == 1 {
+		return r.Logs[0].Path
+	}
+	return fmt.Sprintf("%d logs", len(r.Logs))
+}
+
+// leastKey is how much of a group's key is shown at the least, in columns.
+const leastKey = 16
+
+// liveGrouping is the table of the first groups of a grouping, with the statistics that
+// change the most.
+func liveGrouping(r *Report, by *Grouping, rows, width int) ui.Grid {
+	g := ui.Grid{Head: []string{strings.Join(by.By, ", "), "requests", "per second", "errors"}}
+	timed := r.All.MeanS != nil
+	if timed {
+		g.Head = append(g.Head, "share", "mean")
+		if r.All.QuantilesS != nil {
+			g.Head = append(g.Head, "p50", "p99")
+		}
+		g.Head = append(g.Head, "max")
+	}
+	for i := range by.Top[:min(len(by.Top), rows)] {
+		x := &by.Top[i]
+		row := []string{ui.Printable(keyed(x.Key)), fmt.Sprint(x.Count), rate(x), fmt.Sprint(x.Errors)}
+		if timed {
+			share := "-"
+			if x.Share != nil {
+				share = fmt.Sprintf("%.1f %%", 100**x.Share)
+			}
+			row = append(row, share, text.SecondsOrDash(x.MeanS))
+			if r.All.QuantilesS != nil {
+				for _, q := range []string{"p50", "p99"} {
+					if v, ok := x.QuantilesS[q]; ok {
+						row = append(row, unit.FormatSeconds(v))
+					} else {
+						row = append(row, "-")
+					}
+				}
+			}
+			row = append(row, text.SecondsOrDash(x.MaxS))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	room := width
+	for c := 1; c < len(g.Head); c++ {
+		widest := len(g.Head[c])
+		for _, row := range g.Rows {
+			widest = max(widest, len(row[c]))
+		}
+		room -= 2 + widest
+	}
+	for _, row := range g.Rows {
+		if name := []rune(row[0]); len(name) > max(leastKey, room) {
+			row[0] = string(name[:max(leastKey, room)-1]) + "…"
+		}
+	}
+	if more := by.Groups - len(g.Rows); more > 0 && len(g.Rows) > 1 {
+		g.Rows[len(g.Rows)-1] = append([]string{fmt.Sprintf("(%d more)", more+1)}, make([]string, len(g.Head)-1)...)
+	}
+	return g
+}

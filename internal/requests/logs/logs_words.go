@@ -1,0 +1,202 @@
+package logs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/source"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// NotWhole names what of logs could not be read, for whom that is to know before any figure.
+func NotWhole(read []LogRead, left []source.NotRead) []string {
+	var out []string
+	for _, l := range read {
+		if l.Cut != "" {
+			out = append(out, fmt.Sprintf("not whole: %s could not be read to its end (%s): its requests before that count, those behind it do not", l.Path, l.Cut))
+		}
+	}
+	for _, l := range left {
+		out = append(out, fmt.Sprintf("not whole: %s is not read (%s): if it has requests, they do not count", l.Path, l.Why))
+	}
+	return out
+}
+
+// mostTimes is of how many logs LogsTimes says the times.
+const mostTimes = 5
+
+// Times says of which times logs are, where not all are of the same: who merges parts
+// has to know which of them lack what others have.
+func Times(r *Report) []string {
+	limits := func(l *LogRead) string {
+		var out []string
+		for _, x := range []struct {
+			word string
+			at   time.Time
+		}{{"since ", l.Since}, {"until ", l.Until}} {
+			if !x.at.IsZero() {
+				out = append(out, x.word+x.at.UTC().Format(time.DateTime)+"Z")
+			}
+		}
+		if len(out) == 0 {
+			return "of all times"
+		}
+		return strings.Join(out, " ")
+	}
+	var each []string
+	for i := range r.Logs {
+		if text := limits(&r.Logs[i]); !slices.Contains(each, text) {
+			each = append(each, text)
+		}
+	}
+	if len(each) < 2 {
+		return nil
+	}
+	each = each[:0]
+	for i := range r.Logs {
+		if text := r.Logs[i].Path + " " + limits(&r.Logs[i]); !slices.Contains(each, text) {
+			each = append(each, text)
+		}
+	}
+	if n := len(each) - mostTimes; n > 0 {
+		each = append(each[:mostTimes], fmt.Sprintf("and %d more", n))
+	}
+	return []string{"the logs were read for different times: " + strings.Join(each, ", ") + "; what one lacks is in no figure, and rates are over the time of all"}
+}
+
+// wentTo says in words where the time went: the grouping whose first group has most.
+func wentTo(r *Report) []string {
+	var out []string
+	if r.Requests == 0 {
+		return []string{"no request" + doubts(r)}
+	}
+	span := ""
+	if r.First == nil {
+		span = " (the logs do not say when)"
+	} else {
+		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
+	}
+	if g := r.WentTo; g != nil && g.Share != nil {
+		timed := text.Several(g.Count, "request", "requests")
+		if g.Untimed > 0 {
+			timed = fmt.Sprintf("%s requests, the %s with a duration", text.Thousands(g.Count), text.Thousands(g.Count-uint64(g.Untimed)))
+		}
+		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s of %s each on average",
+			100**g.Share, unit.FormatSeconds(g.TotalS), keyed(g.Key), timed, unit.FormatSeconds(*g.MeanS)))
+	}
+	if g := r.MostAsked; g != nil && g.MeanS != nil {
+		length := ""
+		if r.First != nil {
+			length = " in " + unit.FormatSeconds(r.SpanS)
+		}
+		out = append(out, fmt.Sprintf("%.0f %% of the requests, %s, were for %s: %s of work%s, %s each on average",
+			100*float64(g.Count)/float64(r.Requests), text.Thousands(g.Count), keyed(g.Key), unit.FormatSeconds(g.TotalS), length, unit.FormatSeconds(*g.MeanS)))
+	}
+	all := text.Several(r.Requests, "request", "requests") + span
+	if r.All.MeanS != nil {
+		all += fmt.Sprintf(", %s of work in all", unit.FormatSeconds(r.All.TotalS))
+		if n := uint64(r.All.Untimed); n > 0 {
+			all += fmt.Sprintf("; %s of them without a duration", text.Thousands(n))
+		}
+	}
+	return append(out, all+doubts(r))
+}
+
+// doubts are what of the lines was not read, and what of their format is a guess: they
+// belong to the figures.
+func doubts(r *Report) string {
+	out := ""
+	if n := r.Unread.Lines; n > 0 {
+		all := r.Requests + r.LeftOut + r.OtherLines + n
+		out += fmt.Sprintf("; %s of %s lines (%s %%) not read", text.Thousands(n), text.Thousands(all), unreadShare(n, all))
+	}
+	return out + guesses(r.Logs)
+}
+
+// guesses are those of the formats of logs.
+func guesses(read []LogRead) string {
+	out := ""
+	for _, l := range read {
+		if text := "; guessed: " + l.Guessed; l.Guessed != "" && !strings.Contains(out, text) {
+			out += text
+		}
+	}
+	return out
+}
+
+// unreadShare is a share in percent that is neither 0 nor 100 unless it is that.
+func unreadShare(n, all uint64) string {
+	switch p := 100 * float64(n) / float64(all); {
+	case p < 0.1 && n > 0:
+		return "< 0.1"
+	case p < 1 || p > 99 && n < all:
+		return fmt.Sprintf("%.1f", min(p, 99.9))
+	default:
+		return fmt.Sprintf("%.0f", p)
+	}
+}
+
+// notes are what was not read, and why figures may be other than they seem.
+func notes(r *Report) (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if n := r.Unread.Lines; n > 0 {
+		say("%s could not be read", text.Several(n, "line", "lines"))
+		for _, e := range r.Unread.Examples {
+			where := e.Path
+			if e.Line > 0 {
+				where += fmt.Sprintf(":%d", e.Line)
+			}
+			say("  %s: %s", where, e.Text)
+		}
+		if r.Unread.TooLong > 0 {
+			say("  %d of them are longer than 1 MiB", r.Unread.TooLong)
+		}
+	}
+	for _, l := range r.Logs {
+		if l.ZeroBytes > 0 {
+			say("%s: %s zero bytes were skipped: a log that was truncated while its server wrote on, or a padded file", l.Path, text.Thousands(uint64(l.ZeroBytes)))
+		}
+	}
+	if r.OtherLines > 0 {
+		say("%s not requests", text.Several(r.OtherLines, "line is", "lines are"))
+	}
+	if r.LeftOut > 0 {
+		say("%s left out, as asked", text.Several(r.LeftOut, "request was", "requests were"))
+	}
+	if r.Unended > 0 {
+		say("%s and did not end", text.Several(uint64(r.Unended), "request began", "requests began"))
+	}
+	if r.Unbegun > 0 {
+		say("%s whose beginning is in no log", text.Several(uint64(r.Unbegun), "request ended", "requests ended"))
+	}
+	if zone(r) != "" {
+		for _, l := range r.Logs {
+			if l.NoZone {
+				say("%s: its times have no zone, and stand among the others' as if they were UTC", l.Path)
+			}
+		}
+	}
+	if m := r.All.MeanS; m != nil && r.First != nil && r.Requests >= enoughToDoubt && *m > r.SpanS {
+		say("requests took %s on average, and all of them came within %s: is the unit right? --unit says it", unit.FormatSeconds(*m), unit.FormatSeconds(r.SpanS))
+	}
+	for _, by := range r.By {
+		if by.Folded != nil {
+			say("%s: more than %d groups: %s requests of further ones are added up as one; --groups allows more", strings.Join(by.By, ", "), by.Groups, text.Thousands(by.Folded.Count))
+		}
+	}
+	if r.All.MeanS == nil && r.Requests > 0 && len(NoUnit(r.Logs)) == 0 {
+		how := "Apache's %D, nginx' $request_time would"
+		if slices.ContainsFunc(r.Logs, func(l LogRead) bool { return l.Format == logformat.JSONLines }) {
+			how = "--duration MEMBER --unit ms names the member of JSON lines that would"
+		}
+		say("the logs do not say how long requests took: %s", how)
+	}
+	return out
+}
+
+// enoughToDoubt is of how many requests it is odd that they took longer than their log.
+const enoughToDoubt = 100

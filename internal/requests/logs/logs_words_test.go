@@ -1,0 +1,32 @@
+package logs
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLogsHeadline: a mean is said of the requests that have a duration, and requests that
+// came at one time have no rate.
+func TestLogsHeadline(t *testing.T) {
+	share, mean, at := 0.5, 0.6, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	g := Group{Key: []string{"GET", "/"}, Count: 45, Untimed: 27, TotalS: 10.8, Share: &share, MeanS: &mean}
+	r := &Report{Requests: 500, First: &at, Last: &at, WentTo: &g, All: Group{Count: 500, Untimed: 300, TotalS: 21.6, MeanS: &mean}}
+	text := strings.Join(wentTo(r), "\n")
+	for _, want := range []string{"45 requests, the 18 with a duration of 600 ms each", "300 of them without a duration"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q: want %q", text, want)
+		}
+	}
+	if got := values(&g, r)[1]; got != "-" {
+		t.Errorf("the rate of requests at one time is %s", got)
+	}
+}
+
+// TestLogsNoUnit: the command that reads durations is as sh takes it, to the end of the line.
+func TestLogsNoUnit(t *testing.T) {
+	said := NoUnit([]LogRead{{Path: "it's one.log", UnitUnknown: "took"}, {Path: "b.log"}})
+	if len(said) != 1 || !strings.HasSuffix(said[0], `fettle logs 'it'\''s one.log' --duration took --unit s`) {
+		t.Errorf("%q", said)
+	}
+}

@@ -1,0 +1,181 @@
+package logs
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"fettle.dev/fettle/internal/requests/source"
+)
+
+// partSchema begins a part: what logs say, to be merged elsewhere with what others say.
+const partSchema = "fettle/logs-part/v1"
+
+// PartBegins is how the file of a part does: it is compressed by zstd.
+var PartBegins = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+// part is the beginning of one, as a line of JSON; the tables follow.
+type part struct {
+	Schema   string      `json:"schema"`
+	IDs      []string    `json:"ids"` // of the readings that it is made of
+	Logs     []LogRead   `json:"logs"`
+	By       [][]string  `json:"by"`
+	Groups   int         `json:"groups"`
+	Slowest  []SlowLine  `json:"slowest"`
+	Most     int         `json:"most_slowest"`
+	Requests uint64      `json:"requests"`
+	Left     uint64      `json:"left_out"`
+	Others   uint64      `json:"other_lines"`
+	Unread   UnreadLines `json:"unread"`
+	Unended  int         `json:"unended"`
+	Unbegun  int         `json:"unbegun"`
+	First    int64       `json:"first_us"`
+	Last     int64       `json:"last_us"`
+	Step     int         `json:"step"`
+	Chunks   int         `json:"chunks"`
+	Where    string      `json:"where,omitempty"` // only these requests, of all that were read
+
+	NotRead []source.NotRead `json:"not_read,omitempty"`
+	Copies  []source.NotRead `json:"copies,omitempty"`
+}
+
+// Save writes a result so that Load makes the same of it. It is compressed by zstd, whose
+// checksum tells what was damaged.
+func (r *Result) Save(to io.Writer) error {
+	z, err := zstd.NewWriter(to)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(z)
+	groups := 0
+	for _, t := range r.Tables {
+		groups = t.Limit
+	}
+	head, err := json.Marshal(part{partSchema, r.readings(), r.Logs, r.By, groups, r.Slowest, r.slowest, r.Requests, r.Left, r.Others, r.Unread, r.Unended, r.Unbegun, r.first, r.last, r.timeline.step, len(r.timeline.chunks), r.where, r.NotRead, r.Copies})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(head, '\n'))
+	for _, t := range append([]*Table{r.Hours}, r.Tables...) {
+		err = errors.Join(err, t.Encode(w))
+	}
+	return errors.Join(err, r.timeline.encode(w), w.Flush(), z.Close())
+}
+
+// readings are the readings that a result is made of. Each has a name of its own, so that
+// none is counted twice.
+func (r *Result) readings() []string {
+	if len(r.ids) == 0 {
+		r.ids = []string{rand.Text()}
+	}
+	return r.ids
+}
+
+// partMemory is the most memory that reading a part may take for its compression.
+const partMemory = 256 << 20
+
+// Load reads what Save wrote.
+func Load(from io.Reader) (*Result, error) {
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(partMemory))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	in := bufio.NewReader(z)
+	line, err := bounded(in, 16<<20)
+	if err != nil {
+		return nil, fmt.Errorf("no part of fettle logs --save: %w", err)
+	}
+	var p part
+	if err := json.Unmarshal(line, &p); err != nil || p.Schema != partSchema {
+		return nil, fmt.Errorf("no part of fettle logs --save: its first line is not %s", partSchema)
+	}
+	if p.Groups < 1 && len(p.By) > 0 || len(p.By) > 1000 || p.Step < 0 || p.Step >= len(steps) || p.Chunks < 0 || p.Chunks > 4*mostChunks {
+		return nil, errors.New("a part of fettle logs --save that says what cannot be")
+	}
+	if len(p.IDs) == 0 || slices.Contains(p.IDs, "") {
+		return nil, errors.New("a part of fettle logs --save that does not say which reading it is of: save it again")
+	}
+	r := &Result{ids: p.IDs, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where, NotRead: p.NotRead, Copies: p.Copies}
+	tables := make([]*Table, 1+len(p.By))
+	for i := range tables {
+		limit := p.Groups
+		if i == 0 {
+			limit = mostHours
+		}
+		if tables[i], err = Decode(in, limit); err != nil {
+			return nil, err
+		}
+	}
+	r.Hours, r.Tables = tables[0], tables[1:]
+	r.timeline.step = p.Step
+	if err := r.timeline.decode(in, p.Chunks); err != nil {
+		return nil, err
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		return nil, errors.Join(errors.New("a part of fettle logs --save with something behind its end"), err)
+	}
+	return r, nil
+}
+
+// bounded reads a line of at most n bytes.
+func bounded(in *bufio.Reader, n int) (line []byte, err error) {
+	for {
+		some, err := in.ReadSlice('\n')
+		line = append(line, some...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+		if len(line) > n {
+			return nil, fmt.Errorf("its first line is longer than %d bytes", n)
+		}
+	}
+}
+
+func (t *timeline) encode(w io.Writer) error {
+	for _, n := range slices.Sorted(maps.Keys(t.chunks)) {
+		if err := binary.Write(w, binary.LittleEndian, n); err != nil {
+			return err
+		}
+		for _, c := range t.chunks[n] {
+			if err := binary.Write(w, binary.LittleEndian, cellRecord{c.count, c.errors, c.busy, c.through}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cellRecord is a cell as it is written.
+type cellRecord struct {
+	Count, Errors uint32
+	Busy          uint64
+	Through       int64
+}
+
+func (t *timeline) decode(r io.Reader, chunks int) error {
+	for range chunks {
+		var n int64
+		if err := binary.Read(r, binary.LittleEndian, &n); err != nil {
+			return fmt.Errorf("a part of fettle logs --save that is cut off: %w", err)
+		}
+		for i := range int64(chunkCells) {
+			var c cellRecord
+			if err := binary.Read(r, binary.LittleEndian, &c); err != nil {
+				return fmt.Errorf("a part of fettle logs --save that is cut off: %w", err)
+			}
+			if c != (cellRecord{}) {
+				*t.at(n<<6 + i) = cell{c.Count, c.Errors, c.Busy, c.Through}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package logs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Print prints what request logs say: where the time went first.
+func Print(s *ui.Screen, r *Report) {
+	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	for _, l := range append(NotWhole(r.Logs, r.NotRead), wentTo(r)...) {
+		say("%s", l)
+	}
+	for _, l := range NoUnit(r.Logs) {
+		say("%s", l)
+	}
+	for i := range r.By {
+		fmt.Fprintln(s.Out)
+		g := grouping(r, &r.By[i])
+		g.Write(s)
+	}
+	if b := r.Busy; b.Minute != nil && r.All.MeanS != nil {
+		fmt.Fprintln(s.Out)
+		g := ui.Grid{Head: []string{"at work at a time", "requests", "when"}}
+		g.Rows = append(g.Rows, []string{"mean, over " + unit.FormatSeconds(max(r.SpanS, b.StepS)), fmt.Sprintf("%.1f", b.Mean), ""})
+		if b.MostAt != nil {
+			g.Rows = append(g.Rows, []string{"most, over " + unit.FormatSeconds(b.StepS), fmt.Sprintf("%.1f", b.Most), clock(r, b.MostAt)})
+		}
+		g.Rows = append(g.Rows, []string{"busiest " + unit.FormatSeconds(b.MinuteS), fmt.Sprintf("%.1f, %d came", b.Minute.Busy, b.Minute.Requests), clock(r, &b.Minute.Start)})
+		g.Write(s)
+	}
+	if len(r.Hours) > 1 && r.All.MeanS != nil {
+		fmt.Fprintln(s.Out)
+		g := hours(r)
+		if n := len(g.Rows); n > reportMostHours {
+			left := make([]string, len(g.Head))
+			left[0] = fmt.Sprintf("(%d more hours)", n-reportMostHours)
+			g.Rows = append(append(g.Rows[:reportMostHours/2:reportMostHours/2], left), g.Rows[n-reportMostHours/2:]...)
+		}
+		g.Write(s)
+	}
+	if len(r.Slowest) > 0 {
+		fmt.Fprintln(s.Out)
+		g := ui.Grid{Head: []string{"slowest", "came", "line"}}
+		for _, l := range r.Slowest {
+			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), clock(r, &l.Time), l.Line})
+		}
+		g.Write(s)
+	}
+	fmt.Fprintln(s.Out)
+	g := ui.Grid{Head: []string{"log", "format", "why"}, Rows: logRows(r.Logs)}
+	g.Write(s)
+	for _, n := range notes(r) {
+		s.Say("%s", n)
+	}
+}
+
+// zone stands behind the times of logs: Z, which is UTC, unless no log says its zone and
+// the times are what the server's clock showed. --since takes both as they are printed.
+func zone(r *Report) string {
+	for _, l := range r.Logs {
+		if !l.NoZone {
+			return "Z"
+		}
+	}
+	return ""
+}
+
+// clock is a time of logs with its zone.
+func clock(r *Report, t *time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.DateTime) + zone(r)
+}
+
+// reportMostHours is how many hours are shown one by one: of a long log the first and the last.
+const reportMostHours = 26
+
+// hours is the table of hours.
+func hours(r *Report) ui.Grid {
+	g := ui.Grid{Head: append([]string{"hour"}, columns(r)...)}
+	for i := range r.Hours {
+		g.Rows = append(g.Rows, append([]string{r.Hours[i].Key[0] + zone(r)}, values(&r.Hours[i], r)...))
+	}
+	return g
+}
+
+// logRows say of each log as what it was read, and why.
+func logRows(read []LogRead) (rows [][]string) {
+	for _, l := range read {
+		f := l.Format
+		if l.DurationUnit != "" {
+			f += "; " + l.Duration + " in " + l.DurationUnit
+		}
+		rows = append(rows, []string{l.Path, f, l.Why})
+	}
+	return rows
+}
+
+// keyed is a group's key for a person; a part that has blanks is in quotes beside others.
+func keyed(key []string) string {
+	var words []string
+	for _, k := range key {
+		switch {
+		case k == "":
+			k = "-"
+		case len(key) > 1 && strings.ContainsAny(k, ` "`):
+			k = strconv.Quote(k)
+		default:
+			k = text.Legible(k)
+		}
+		words = append(words, k)
+	}
+	return strings.Join(words, " ")
+}
+
+// exactly is a group's key so that no two are the same: in quotes are parts that begin with
+// one or have what cannot be printed, and of several those that are empty or have blanks.
+func exactly(key []string) string {
+	var words []string
+	for _, k := range key {
+		odd := func(r rune) bool { return !strconv.IsPrint(r) }
+		if strings.HasPrefix(k, `"`) || strings.ContainsFunc(k, odd) || len(key) > 1 && (k == "" || strings.ContainsAny(k, ` "`)) {
+			k = strconv.Quote(k)
+		}
+		words = append(words, k)
+	}
+	return strings.Join(words, " ")
+}
+
+// columns are the heads of a group's statistics.
+func columns(r *Report) []string {
+	if r.All.MeanS == nil {
+		return []string{"requests", "per second", "errors"}
+	}
+	out := []string{"requests", "per second", "errors", "total", "share", "mean", "std.dev", "min", "max"}
+	if r.All.QuantilesS != nil {
+		out = append(out, "p50", "p90", "p95", "p99", "p99.9")
+	}
+	return out
+}
+
+// rate is how many requests of a group came in a second; all at one time have none.
+func rate(g *Group) string {
+	if g.RatePerS == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g", *g.RatePerS)
+}
+
+func values(g *Group, r *Report) []string {
+	out := []string{fmt.Sprint(g.Count), rate(g), fmt.Sprint(g.Errors)}
+	if r.All.MeanS == nil {
+		return out
+	}
+	out = append(out, unit.FormatSeconds(g.TotalS))
+	if g.Share == nil {
+		out = append(out, "-")
+	} else {
+		out = append(out, fmt.Sprintf("%.1f %%", 100**g.Share))
+	}
+	for _, v := range []*float64{g.MeanS, g.DeviationS, g.MinS, g.MaxS} {
+		if v == nil {
+			out = append(out, "-")
+		} else {
+			out = append(out, unit.FormatSeconds(*v))
+		}
+	}
+	if r.All.QuantilesS != nil {
+		for _, q := range []string{"p50", "p90", "p95", "p99", "p99.9"} {
+			if v, ok := g.QuantilesS[q]; ok {
+				out = append(out, unit.FormatSeconds(v))
+			} else {
+				out = append(out, "-")
+			}
+		}
+	}
+	return out
+}
+
+// grouping is the table of a grouping.
+func grouping(r *Report, by *Grouping) ui.Grid {
+	g := ui.Grid{Head: append([]string{strings.Join(by.By, ", ")}, columns(r)...)}
+	for i := range by.Top {
+		g.Rows = append(g.Rows, append([]string{keyed(by.Top[i].Key)}, values(&by.Top[i], r)...))
+	}
+	if n := by.Groups - len(by.Top); n > 0 {
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("(%d more)", n)})
+	}
+	if by.Folded != nil {
+		g.Rows = append(g.Rows, append([]string{fmt.Sprintf("(beyond the first %d)", by.Groups)}, values(by.Folded, r)...))
+	}
+	for i := range g.Rows {
+		for len(g.Rows[i]) < len(g.Head) {
+			g.Rows[i] = append(g.Rows[i], "")
+		}
+	}
+	return g
+}

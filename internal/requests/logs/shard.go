@@ -1,0 +1,258 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/source"
+)
+
+// shard is what one worker knows: of the blocks that it was given.
+type shard struct {
+	logs []reading
+
+	r      Request
+	adders []*Adder // to each grouping's table
+	parts  []byte   // texts of several parts, until the adders are flushed
+
+	res       Result
+	hour      int64 // when that of the request before began
+	hourGroup int
+	slow      int64 // longer than this is among the slowest, in microseconds
+	lines     map[blockID]int
+	examples  []example
+}
+
+// reading is how one log is read.
+type reading struct {
+	reader       *Reader
+	by           [][]Dimension // of each grouping
+	where        Where         // nil: all
+	since, until int64         // as the log's own times are read
+}
+
+// blockID is a block of a log. Workers take blocks as they come, so which number a line
+// has is known only when all blocks have been counted.
+type blockID struct{ log, seq int }
+
+// example is a line that could not be read: which one of its block, from 1.
+type example struct {
+	blockID
+	line int
+	text string
+}
+
+func newShard(o *Options, set *source.Set, formats []*logformat.Format) (*shard, error) {
+	s := &shard{res: *newResult(o), hour: math.MinInt64 / 2, slow: -1, lines: map[blockID]int{}}
+	for _, t := range s.res.Tables {
+		s.adders = append(s.adders, NewAdder(t))
+	}
+	for i, f := range formats {
+		if (f.Field(logformat.FieldTime) < 0) != (formats[0].Field(logformat.FieldTime) < 0) {
+			return nil, fmt.Errorf("%s has times, and %s has none: read them apart", timed(set, formats, true), timed(set, formats, false))
+		}
+		l, err := newReading(o, f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
+		}
+		s.logs = append(s.logs, l)
+		set.Hold(i, f.Part())
+	}
+	return s, nil
+}
+
+// timed is the first log that has times, or has none.
+func timed(set *source.Set, formats []*logformat.Format, has bool) string {
+	return set.Logs[slices.IndexFunc(formats, func(f *logformat.Format) bool { return (f.Field(logformat.FieldTime) >= 0) == has })].Path
+}
+
+func newReading(o *Options, f *logformat.Format) (reading, error) {
+	l := reading{reader: NewReader(f), since: micro(o.Since, f.NoZone, math.MinInt64), until: micro(o.Until, f.NoZone, math.MaxInt64)}
+	if f.Field(logformat.FieldTime) < 0 && (!o.Since.IsZero() || !o.Until.IsZero() || o.slice != nil) {
+		return l, errNoTime
+	}
+	for _, names := range o.By {
+		d, err := dimensions(f, names, o.Routes)
+		if err != nil {
+			return l, err
+		}
+		if o.slice != nil {
+			d = append(d, *o.slice)
+		}
+		l.by = append(l.by, d)
+	}
+	if o.Where != "" {
+		var err error
+		if l.where, err = ParseWhere(f, o.Where, o.Routes); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// errNoTime is of a log of which a time is asked for and that has none.
+var errNoTime = errors.New("its lines do not say when requests came: neither a time nor slices of it can be asked for")
+
+// micro is a time in microseconds since 1970 as a log has it: one without zones has
+// what the clock on the wall shows, here as there, and that is read as UTC.
+func micro(t time.Time, noZone bool, otherwise int64) int64 {
+	if t.IsZero() {
+		return otherwise
+	}
+	if noZone {
+		_, east := t.Local().Zone()
+		t = t.Add(time.Duration(east) * time.Second)
+	}
+	return t.UnixMicro()
+}
+
+// block reads the lines of a block.
+func (s *shard) block(b *source.Block) {
+	l := &s.logs[b.Log]
+	rest, line := b.Data, 0
+	// No server writes a zero byte; a log that was cut under one that goes on writing
+	// has many. One would end a part of a key (group.Separator).
+	zeros := b.Zeros
+	l.reader.Block(rest)
+	for len(rest) > 0 {
+		var text []byte
+		if n := bytes.IndexByte(rest, '\n'); n >= 0 {
+			text, rest = rest[:n], rest[n+1:]
+		} else {
+			text, rest = rest, nil
+		}
+		line++
+		if n := len(text); n > 0 && text[n-1] == '\r' {
+			text = text[:n-1]
+		}
+		if zeros && bytes.IndexByte(text, 0) >= 0 {
+			s.unread(b, line, text)
+			continue
+		}
+		switch l.reader.Read(text, &s.r) {
+		case logformat.Whole:
+			if s.r.Time < l.since || s.r.Time >= l.until || l.where != nil && !l.where(&s.r) {
+				s.res.Left++
+				continue
+			}
+			s.take(&s.r, l.by)
+		case logformat.Other:
+			s.res.Others++
+		default:
+			s.unread(b, line, text)
+		}
+	}
+	for range l.reader.Unjoined() {
+		s.res.Others--
+		s.unread(b, line, []byte("a part of a line whose end does not follow"))
+	}
+	s.flush() // the texts are parts of the block
+	s.lines[blockID{b.Log, b.Seq}] += line + b.Skipped
+	s.res.Unread.Lines += uint64(b.Skipped)
+	s.res.Unread.TooLong += uint64(b.Skipped)
+}
+
+func (s *shard) take(r *Request, by [][]Dimension) {
+	x := s.res.Hours.Sample(r.Duration, r.Status >= 500)
+	s.res.Requests++
+	s.res.first, s.res.last = min(s.res.first, r.Time), max(s.res.last, r.Time)
+	s.res.timeline.add(r.Time, r.Duration, r.Status >= 500)
+	if r.Time < s.hour || r.Time >= s.hour+3600e6 { // a division for each line would show
+		s.hour = floor(r.Time, 3600e6) * 3600e6
+		text := time.UnixMicro(s.hour).UTC().AppendFormat(nil, "2006-01-02 15:00")
+		s.hourGroup = s.res.Hours.Find(Hash(text), text)
+	}
+	s.res.Hours.Add(s.hourGroup, x)
+	if r.Duration > s.slow && s.res.slowest > 0 {
+		s.res.slow(SlowLine{time.UnixMicro(r.Time).UTC(), float64(r.Duration) / 1e6, string(bytes.ToValidUTF8(r.Raw[:min(len(r.Raw), lineShown)], []byte("\ufffd")))})
+		if k := s.res.slowest; len(s.res.Slowest) == k {
+			s.slow = int64(math.Round(s.res.Slowest[k-1].TookS * 1e6))
+		}
+	}
+	for t := range by {
+		d := by[t]
+		text := grouped(d[0].Of(r))
+		key := Hash(text)
+		if len(d) > 1 {
+			from := len(s.parts)
+			s.parts = append(s.parts, text...)
+			for j := range d[1:] {
+				next := grouped(d[1+j].Of(r))
+				key = key.Then(Hash(next))
+				s.parts = append(append(s.parts, Separator), next...)
+			}
+			text = s.parts[from:]
+		}
+		s.adders[t].Add(key, text, x)
+	}
+	if len(s.parts) > mostParts {
+		s.flush()
+	}
+}
+
+// grouped is a dimension's text as it groups: the - that servers write for a missing value is empty.
+func grouped(text []byte) []byte {
+	if len(text) == 1 && text[0] == '-' {
+		return nil
+	}
+	return text
+}
+
+// mostParts is how many bytes of texts of several parts are kept before they are added.
+const mostParts = 64 << 10
+
+// flush adds to the tables what waits in the adders.
+func (s *shard) flush() {
+	for _, a := range s.adders {
+		a.Flush()
+	}
+	s.parts = s.parts[:0]
+}
+
+// mostExamples is how many lines that could not be read are shown, lineShown how much of
+// a line, in bytes.
+const (
+	mostExamples = 5
+	lineShown    = 500
+)
+
+func (s *shard) unread(b *source.Block, line int, text []byte) {
+	s.res.Unread.Lines++
+	if len(s.examples) < mostExamples {
+		s.examples = append(s.examples, example{blockID{b.Log, b.Seq}, line + b.Skipped, string(text[:min(len(text), lineShown)])})
+	}
+}
+
+// finish gives the examples their lines' numbers. lines are of all blocks.
+func (s *shard) finish(set *source.Set, lines map[blockID]int) {
+	for _, e := range s.examples {
+		for seq := range e.seq {
+			e.line += lines[blockID{e.log, seq}]
+		}
+		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{set.Logs[e.log].Path, e.line, strings.ToValidUTF8(e.text, "\ufffd")})
+	}
+	for i := range s.logs {
+		s.res.Unended += s.logs[i].reader.Unended()
+		s.res.Unbegun += s.logs[i].reader.Unbegun()
+	}
+}
+
+// follow takes over what a poll has found. The numbers of lines are not known: what came
+// before them was not read.
+func (s *shard) follow() {
+	for _, e := range s.examples[len(s.res.Unread.Examples):] {
+		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{s.res.Logs[e.log].Path, 0, strings.ToValidUTF8(e.text, "\ufffd")})
+	}
+	s.res.Unended, s.res.Unbegun = 0, 0
+	for i := range s.logs {
+		s.res.Unended += s.logs[i].reader.Unended()
+		s.res.Unbegun += s.logs[i].reader.Unbegun()
+	}
+	clear(s.lines)
+}

@@ -1,0 +1,94 @@
+package logs
+
+import (
+	"bytes"
+
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/source"
+)
+
+// Learn learns routes from the beginnings of logs.
+func Learn(rs *Routes, set *source.Set, formats []*logformat.Format) error {
+	var paths [][]byte
+	for i, f := range formats {
+		head, err := set.Head(i, learned)
+		if err != nil {
+			return err
+		}
+		reader := NewReader(f)
+		var r Request
+		for line := range bytes.Lines(head) {
+			if reader.Read(bytes.TrimRight(line, "\r\n"), &r) == logformat.Whole {
+				paths = append(paths, bytes.Clone(r.Path))
+			}
+		}
+	}
+	rs.Learn(paths)
+	return nil
+}
+
+// learned is how much of the beginning of each log routes are learned from, in bytes.
+const learned = 2 << 20
+
+// Usual is what logs are grouped by unless somebody says it: the tables of source 003
+// where most requests are Puppet's, controllers of Foreman, back ends of HAProxy, and
+// otherwise what was asked for, by whom, and how it ended.
+func Usual(set *source.Set, formats []*logformat.Format) ([][]string, error) {
+	f := formats[0]
+	has := func(names ...string) bool {
+		for _, other := range formats {
+			for _, n := range names {
+				if other.Field(n) < 0 {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	switch {
+	case has("controller", "action"):
+		return [][]string{{"controller", "action"}, {"requestor"}, {"status"}}, nil
+	case has("requestor", "environment", "indirector"):
+		return [][]string{{"indirector"}, {"environment"}, {"requestor"}}, nil
+	}
+	head, err := set.Head(0, logformat.HeadSize)
+	if err != nil {
+		return nil, err
+	}
+	if ofPuppet(f, head) {
+		return [][]string{{"method", "indirector"}, {"environment"}, {"requestor"}, {"resource"}}, nil
+	}
+	by := [][]string{}
+	if has("backend", "server") {
+		by = append(by, []string{"backend", "server"})
+	}
+	for _, names := range [][]string{{"method", "path"}, {"requestor"}, {"status"}} {
+		ok := true
+		for _, other := range formats {
+			if _, err := dimensions(other, names, nil); err != nil {
+				ok = false
+			}
+		}
+		if ok {
+			by = append(by, names)
+		}
+	}
+	return by, nil
+}
+
+// ofPuppet says whether most requests at the beginning of a log are Puppet's.
+func ofPuppet(f *logformat.Format, head []byte) bool {
+	reader := NewReader(f)
+	var r Request
+	of, all := 0, 0
+	for line := range bytes.Lines(head) {
+		if reader.Read(bytes.TrimRight(line, "\r\n"), &r) != logformat.Whole {
+			continue
+		}
+		all++
+		if len(r.Puppet().Indirector) > 0 {
+			of++
+		}
+	}
+	return of*2 > all
+}

@@ -1,0 +1,217 @@
+package puppetrun
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Runs is the JSON form of what reports of Puppet's agents say.
+type Runs struct {
+	Schema    string     `json:"schema"` // fettle/logs-puppet/v1
+	Path      string     `json:"path"`
+	Runs      int        `json:"runs"`
+	Nodes     int        `json:"nodes"`
+	First     *time.Time `json:"first,omitempty"` // when the first run began, and the last, by the nodes' clocks
+	Last      *time.Time `json:"last,omitempty"`
+	Failed    int        `json:"failed"`
+	Changed   int        `json:"changed"`
+	Unchanged int        `json:"unchanged"`
+	// Cached are runs with a catalog that the node had from before.
+	Cached  int       `json:"cached_catalog"`
+	LeftOut int       `json:"left_out"` // reports that --since or --until left out
+	Unread  Unread    `json:"unread"`
+	WentTo  *Measured `json:"went_to,omitempty"` // the stage or the type of resources that took most time
+	Total   *Measured `json:"total,omitempty"`   // of whole runs
+	// Stages of a run; catalog_application has transaction_evaluation in it, and that all
+	// the types.
+	Stages []Measured `json:"stages"`
+	Types  []Measured `json:"types"`
+	// Resources are those that took most time; of how many.
+	Resources     []Measured `json:"resources"`
+	ResourceNames int        `json:"resource_names"`
+	Folded        uint64     `json:"folded,omitempty"` // resources beyond the first million names
+	ByNode        []Node     `json:"by_node"`          // those that took most time first
+	Server        *Server    `json:"server,omitempty"`
+}
+
+// Node is what is known of a node. What is absent neither its reports nor a log say.
+type Node struct {
+	Name           string   `json:"name"`
+	Runs           int      `json:"runs"`
+	Failed         int      `json:"failed"`
+	Changed        int      `json:"changed"`
+	MeanS          *float64 `json:"mean_s,omitempty"` // of a run
+	MeanRetrievalS *float64 `json:"mean_config_retrieval_s,omitempty"`
+	MeanCatalogS   *float64 `json:"mean_catalog_s,omitempty"` // of the same runs on the server
+}
+
+// Server is how long the nodes waited for their catalogs, and how much of that the server
+// took.
+type Server struct {
+	Logs   []logs.LogRead `json:"logs"`
+	Unread uint64         `json:"unread_lines"`
+	// Joined are runs whose catalog a log has, Unjoined those with one from the server that
+	// no log has.
+	Joined   int `json:"joined"`
+	Unjoined int `json:"unjoined"`
+	// Repeated are joined runs that asked for more than one catalog: the environment was
+	// another than the node thought, or a request failed.
+	Repeated  int       `json:"repeated"`
+	Retrieval *Measured `json:"config_retrieval,omitempty"` // of the joined runs, by the nodes
+	Catalog   *Measured `json:"catalog,omitempty"`          // of the same, by the server's log
+	Share     *float64  `json:"share,omitempty"`            // of the first that the second is
+	// Rest is the first less the second: the network, TLS, what waits before the server's
+	// log begins to count, and the node's own reading of the catalog.
+	RestMeanS *float64 `json:"rest_mean_s,omitempty"`
+	RestP50S  *float64 `json:"rest_p50_s,omitempty"`
+	RestP99S  *float64 `json:"rest_p99_s,omitempty"`
+}
+
+// Report makes the document, with the top of each list; top 0 is all. served and its logs
+// may be nil.
+func (c *Collected) Report(path string, served *Served, of []logs.LogRead, top int) *Runs {
+	all := c.spent()
+	r := &Runs{Schema: "fettle/logs-puppet/v1", Path: path, Runs: len(c.runs), Failed: c.failed, Changed: c.changed, Unchanged: c.settled, Cached: c.cached,
+		LeftOut: c.leftOut, Unread: c.unread, Stages: c.stages.measured(all, 0), Types: c.types.measured(all, top),
+		Resources: c.resources.measured(all, top), ResourceNames: c.resources.table.Len(), Folded: c.resources.table.Other.Count, ByNode: []Node{}}
+	if len(c.runs) > 0 {
+		r.First, r.Last = &c.first, &c.last
+	}
+	if c.totals.table.Len() > 0 {
+		whole := c.totals.one(0, all)
+		r.Total = &whole
+	}
+	for _, list := range [][]Measured{r.Stages, r.Types} {
+		for i := range list {
+			if m := &list[i]; !stages[m.Name].whole && (r.WentTo == nil || m.TotalS > r.WentTo.TotalS) {
+				most := *m
+				r.WentTo = &most
+			}
+		}
+	}
+	var j *joined
+	if served != nil {
+		j = c.join(served)
+		r.Server = j.server(served, of)
+	}
+	r.ByNode = c.byNode(j)
+	r.Nodes = len(r.ByNode)
+	if top > 0 && len(r.ByNode) > top {
+		r.ByNode = r.ByNode[:top]
+	}
+	return r
+}
+
+// joined is what runs took on both sides, by the run.
+type joined struct {
+	catalog            []float64 // seconds; below 0 for none
+	retrievals, served *tally
+	rest               []float64
+	unjoined, repeated int
+}
+
+// join finds each run's request for its catalog.
+func (c *Collected) join(s *Served) *joined {
+	j := &joined{catalog: make([]float64, len(c.runs)), retrievals: newTally(1), served: newTally(1)}
+	used := map[int]bool{}
+	for i := range c.runs {
+		one := &c.runs[i]
+		if i == 0 || c.runs[i-1].node != one.node {
+			clear(used)
+		}
+		j.catalog[i] = -1
+		if one.retrieval < 0 {
+			continue
+		}
+		of := s.nodes[one.node]
+		if of == nil || one.stored.IsZero() {
+			j.unjoined++
+			continue
+		}
+		took, asked, ok := of.catalog(one, used)
+		if !ok {
+			j.unjoined++
+			continue
+		}
+		if asked > 1 {
+			j.repeated++
+		}
+		j.catalog[i] = float64(took) / 1e6
+		j.retrievals.add(retrieval, one.retrieval, false, false, one.node)
+		j.served.add("catalog", j.catalog[i], false, false, one.node)
+		j.rest = append(j.rest, one.retrieval-j.catalog[i])
+	}
+	return j
+}
+
+func (j *joined) server(s *Served, of []logs.LogRead) *Server {
+	out := &Server{Logs: of, Unread: s.unread, Joined: len(j.rest), Unjoined: j.unjoined, Repeated: j.repeated}
+	if len(j.rest) == 0 {
+		return out
+	}
+	number := func(v float64) *float64 { return &v }
+	a, b := j.retrievals.one(0, 0), j.served.one(0, 0)
+	out.Retrieval, out.Catalog = &a, &b
+	if a.TotalS > 0 {
+		out.Share = number(b.TotalS / a.TotalS)
+	}
+	out.RestMeanS, out.RestP50S, out.RestP99S = number(stats.Mean(j.rest)), number(stats.Quantile(j.rest, .5)), number(stats.Quantile(j.rest, .99))
+	return out
+}
+
+// byNode are the nodes, those whose runs took most time first. The runs are in their
+// order.
+func (c *Collected) byNode(j *joined) []Node {
+	type spent struct {
+		Node
+		sum float64
+	}
+	var all []spent
+	for i := 0; i < len(c.runs); {
+		n := spent{Node: Node{Name: c.runs[i].node}}
+		var whole, retrievals, catalogs []float64
+		for ; i < len(c.runs) && c.runs[i].node == n.Name; i++ {
+			one := &c.runs[i]
+			n.Runs++
+			switch one.status {
+			case "failed":
+				n.Failed++
+			case "changed":
+				n.Changed++
+			}
+			if one.total >= 0 {
+				whole = append(whole, one.total)
+				n.sum += one.total
+			}
+			if one.retrieval >= 0 {
+				retrievals = append(retrievals, one.retrieval)
+			}
+			if j != nil && j.catalog[i] >= 0 {
+				catalogs = append(catalogs, j.catalog[i])
+			}
+		}
+		n.MeanS, n.MeanRetrievalS, n.MeanCatalogS = mean(whole), mean(retrievals), mean(catalogs)
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b spent) int {
+		return cmp.Or(cmp.Compare(b.sum, a.sum), strings.Compare(a.Name, b.Name))
+	})
+	out := []Node{}
+	for i := range all {
+		out = append(out, all[i].Node)
+	}
+	return out
+}
+
+func mean(x []float64) *float64 {
+	if len(x) == 0 {
+		return nil
+	}
+	v := stats.Mean(x)
+	return &v
+}

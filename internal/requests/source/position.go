@@ -1,0 +1,279 @@
+package source
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"syscall"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logformat"
+)
+
+// Position is how far a log was read, so that a later reader goes on from there, also
+// when the log was rotated meanwhile.
+type Position struct {
+	Path   string `json:"path"`
+	Offset int64  `json:"offset_bytes"` // of what the log holds, decompressed
+	// The log is known again by its beginning, of so many bytes: an inode is given to
+	// another file, and a rotated log is compressed into another.
+	HeadBytes  int64  `json:"head_bytes"`
+	HeadSHA256 string `json:"head_sha256"`
+	// Inode tells apart logs of which nothing was read that could.
+	Inode uint64 `json:"inode,omitempty"`
+}
+
+// headMost is how much of a log's beginning tells it from others, in bytes.
+const headMost = 4096
+
+// Positions are how far Read has come, whole lines only.
+func (s *Set) Positions() ([]Position, error) {
+	var out []Position
+	for i, l := range s.Logs {
+		if l.Path == Stdin || l.of != "" {
+			continue
+		}
+		p := s.heads[i]
+		if p == nil { // compressed
+			var err error
+			if p, err = l.head(min(s.ends[i], headMost)); err != nil && s.cuts[i] != nil {
+				if l.was != nil {
+					out = append(out, *l.was)
+				}
+				continue // damaged to its beginning: it is read again
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, Position{l.Path, s.ends[i], p.HeadBytes, p.HeadSHA256, p.Inode})
+	}
+	return out, nil
+}
+
+// Ends are the positions at the ends of logs: behind the last whole line.
+func Ends(logs []Log) ([]Position, error) {
+	var out []Position
+	for _, l := range logs {
+		if l.Path == Stdin {
+			return nil, errors.New("the standard input cannot be followed: it is read as it comes")
+		}
+		p, err := l.end()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", l.Path, err)
+		}
+		out = append(out, *p)
+	}
+	return out, nil
+}
+
+// end is the position behind the last whole line of a log.
+func (l Log) end() (*Position, error) {
+	r, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	from := int64(0)
+	file, _ := r.(*os.File)
+	if file != nil {
+		st, err := file.Stat()
+		if err != nil {
+			return nil, err
+		}
+		from = max(0, st.Size()-Size)
+		if _, err := file.Seek(from, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	end := from
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		if at := bytes.LastIndexByte(buf[:n], '\n'); at >= 0 {
+			end = from + int64(at) + 1
+		}
+		from += int64(n)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var p *Position
+	if file != nil {
+		p, err = headOf(file, min(end, headMost))
+	} else {
+		p, err = l.head(min(end, headMost))
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Path, p.Offset = l.Path, end
+	return p, nil
+}
+
+// First is the beginning of a log: up to n bytes, decompressed.
+func (l Log) First(n int64) ([]byte, error) {
+	r, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	text, err := first(r, n)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Path, err)
+	}
+	return text, nil
+}
+
+func first(r io.Reader, n int64) ([]byte, error) {
+	text := make([]byte, n)
+	k, err := io.ReadFull(r, text)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return text[:k], err
+}
+
+// head is a position with how the log begins, by up to n bytes.
+func (l Log) head(n int64) (*Position, error) {
+	r, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if f, ok := r.(*os.File); ok {
+		return headOf(f, n)
+	}
+	text, err := first(r, n)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Path, err)
+	}
+	sum := sha256.Sum256(text)
+	return &Position{HeadBytes: int64(len(text)), HeadSHA256: hex.EncodeToString(sum[:])}, nil
+}
+
+// headOf is a position with how an open file begins, by up to n bytes.
+func headOf(f *os.File, n int64) (*Position, error) {
+	text := make([]byte, n)
+	k, err := f.ReadAt(text, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	sum := sha256.Sum256(text[:k])
+	p := &Position{HeadBytes: int64(k), HeadSHA256: hex.EncodeToString(sum[:])}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		p.Inode = sys.Ino
+	}
+	return p, nil
+}
+
+// begins says whether a log that begins so is the one that was read.
+func (p *Position) begins(now *Position) bool {
+	if p.HeadBytes == 0 && p.Inode != 0 {
+		return now.Inode == p.Inode
+	}
+	return now.HeadBytes == p.HeadBytes && now.HeadSHA256 == p.HeadSHA256
+}
+
+// of says whether an open file is the log that was read.
+func (p *Position) of(f *os.File) bool {
+	now, err := headOf(f, p.HeadBytes)
+	return err == nil && p.begins(now)
+}
+
+// is says whether a log is the one that was read.
+func (p *Position) is(l Log) bool {
+	now, err := l.head(p.HeadBytes)
+	return err == nil && p.begins(now)
+}
+
+// Continue is what is to be read of logs since positions: of a log that was rotated, the
+// rest of its old part first, which may be one of the logs itself. A log without a position
+// is read whole. lost names logs that were rotated and whose old part is not there any more.
+func Continue(logs []Log, positions []Position) (next []Log, lost []string, err error) {
+	was := found(logs, positions)
+	for i, l := range logs {
+		p := positionOf(positions, l)
+		switch {
+		case was[i] != nil:
+			if l.skip, l.was = was[i].Offset, was[i]; was[i].Path == l.Path && l.Size > 0 && l.Size < l.skip && logformat.Uncompressed(l.Path) == l.Path {
+				l.skip = 0 // truncated, and begun with the same lines
+			}
+		case p == nil, slices.Contains(was, p): // new, or its old part is another of the logs
+		default:
+			old, err := p.rotated(l.host)
+			if err != nil {
+				return nil, nil, err
+			}
+			if old == nil {
+				lost = append(lost, l.Path)
+				break
+			}
+			old.skip, old.was, old.of = p.Offset, p, l.Path
+			next = append(next, *old)
+		}
+		next = append(next, l)
+	}
+	return next, lost, nil
+}
+
+// positionOf is that of a log by its name; nil: it has none.
+func positionOf(positions []Position, l Log) *Position {
+	at := slices.IndexFunc(positions, func(p Position) bool { return p.Path == l.Path })
+	if at < 0 || l.Path == Stdin {
+		return nil
+	}
+	return &positions[at]
+}
+
+// found are the positions at which the logs were read before, nil for those that were not:
+// a log is where it was, or has the name now that another had before it was rotated.
+func found(logs []Log, positions []Position) []*Position {
+	was := make([]*Position, len(logs))
+	taken := map[*Position]bool{}
+	for i, l := range logs {
+		if p := positionOf(positions, l); p != nil && p.is(l) {
+			was[i], taken[p] = p, true
+		}
+	}
+	for i, l := range logs {
+		if was[i] != nil || l.Path == Stdin {
+			continue
+		}
+		for k := range positions {
+			p := &positions[k]
+			if told := p.HeadBytes > 0 || p.Inode != 0; told && !taken[p] && p.is(l) {
+				was[i], taken[p] = p, true
+				break
+			}
+		}
+	}
+	return was
+}
+
+// rotated finds the file that a log was rotated into.
+func (p *Position) rotated(h *host.Host) (*Log, error) {
+	found, err := Beside(h, p.Path)
+	if err != nil {
+		return nil, err
+	}
+	// The newest first: it is nearly always that one.
+	for i := range found {
+		if p.is(found[i]) {
+			return &found[i], nil
+		}
+	}
+	return nil, nil
+}

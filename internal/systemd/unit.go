@@ -1,0 +1,383 @@
+// unit reads systemd's units as systemd does: the unit's file, the
+// drop-ins over it, which of their lines counts, and the limits that its
+// processes run with. It knows no product.
+
+package systemd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// dirs are where system units are, those before others in systemd's order
+// (systemd.unit(5), "Unit File Load Path").
+var dirs = []string{
+	"/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/generator.early",
+	"/etc/systemd/system", "/etc/systemd/system.attached", "/run/systemd/system", "/run/systemd/system.attached",
+	"/run/systemd/generator", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
+	"/run/systemd/generator.late",
+}
+
+// Reader reads the units of one machine, each directory once.
+type Reader struct {
+	host  *host.Host
+	lists map[string]listing
+	alias map[string][]string // other names by the name of the file that they link to
+}
+
+type listing struct {
+	entries []fs.DirEntry
+	err     error
+}
+
+// New makes a reader of a machine's units.
+func New(h *host.Host) *Reader { return &Reader{host: h, lists: map[string]listing{}} }
+
+// Value is what one line says, and where: FILE:LINE.
+type Value struct {
+	Text string
+	At   string
+}
+
+// Unit is a unit as its files make it.
+type Unit struct {
+	Name string
+	// Files are those that were read, in order.
+	Files []string
+	// Masked is true where nothing can start it.
+	Masked bool
+	// Partial is true where a copy has not the unit's own file: of what its
+	// drop-ins do not say, nobody knows what it is.
+	Partial bool
+
+	lines  []line
+	reader *Reader
+}
+
+// Load reads a unit. The error is fs.ErrNotExist where the machine has none of
+// the name, and host.ErrNotRecorded where a copy does not say. A copy without the
+// unit's own file may have its drop-ins or its process: that is a unit in part.
+func (r *Reader) Load(name string) (*Unit, error) {
+	u := &Unit{Name: name, reader: r}
+	fragment, err := r.fragment(name)
+	if errors.Is(err, host.ErrNotRecorded) {
+		u.Partial = true
+		if err := u.addDropIns([]string{name}); err != nil {
+			return nil, err
+		}
+		if pids, _ := u.Processes(); len(u.Files) == 0 && len(pids) == 0 {
+			return nil, fmt.Errorf("unit %s: %w", name, host.ErrNotRecorded)
+		}
+		return u, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	target, err := r.host.Files.Resolve(fragment)
+	if target == "/dev/null" || err != nil && r.readlink(fragment) == "/dev/null" {
+		u.Masked = true
+		return u, nil
+	}
+	text, err := r.host.Files.ReadFile(fragment)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) == 0 {
+		u.Masked = true
+		return u, nil
+	}
+	u.add(fragment, text)
+	if err := u.addDropIns(r.names(name, fragment)); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// addDropIns reads the drop-ins of all names of the unit.
+func (u *Unit) addDropIns(names []string) error {
+	dropIns, err := u.reader.dropIns(names)
+	if err != nil {
+		return fmt.Errorf("%s: %w", u.Name, err)
+	}
+	for _, p := range dropIns {
+		text, err := u.reader.host.Files.ReadFile(p)
+		if u.reader.readlink(p) == "/dev/null" {
+			continue // hides one of the same name
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", u.Name, err)
+		}
+		u.add(p, text)
+	}
+	return nil
+}
+
+func (u *Unit) add(file string, text []byte) {
+	u.Files = append(u.Files, file)
+	u.lines = append(u.lines, parse(file, text)...)
+}
+
+func (r *Reader) readlink(p string) string {
+	to, err := r.host.Files.Readlink(p)
+	if err != nil {
+		return ""
+	}
+	return to
+}
+
+func (r *Reader) list(dir string) listing {
+	l, ok := r.lists[dir]
+	if !ok {
+		l.entries, l.err = r.host.Files.ReadDir(dir)
+		r.lists[dir] = l
+	}
+	return l
+}
+
+// has finds a name in a directory. A copy may have files of a directory without
+// the list of them.
+func (r *Reader) has(dir, name string) (bool, error) {
+	l := r.list(dir)
+	if errors.Is(l.err, fs.ErrPermission) {
+		return false, l.err
+	}
+	if errors.Is(l.err, host.ErrNotRecorded) {
+		_, err := r.host.Files.Lstat(path.Join(dir, name))
+		return err == nil, nil
+	}
+	return slices.ContainsFunc(l.entries, func(e fs.DirEntry) bool { return e.Name() == name }), nil
+}
+
+// vendorDirs are where packages put their units: whether a machine has a unit is
+// only known where one of them was listed, or where there is none.
+var vendorDirs = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}
+
+func (r *Reader) vendorKnown() bool {
+	unrecorded := false
+	for _, d := range vendorDirs {
+		switch err := r.list(d).err; {
+		case err == nil:
+			return true
+		case errors.Is(err, host.ErrNotRecorded):
+			unrecorded = true
+		}
+	}
+	return !unrecorded
+}
+
+// fragment finds a unit's file: of its own name, else of its template's.
+func (r *Reader) fragment(name string) (string, error) {
+	for _, n := range []string{name, template(name)} {
+		if n == "" {
+			continue
+		}
+		for _, d := range dirs {
+			ok, err := r.has(d, n)
+			if err != nil {
+				return "", err
+			}
+			if ok {
+				return path.Join(d, n), nil
+			}
+		}
+	}
+	if !r.vendorKnown() {
+		return "", fmt.Errorf("unit %s: %w", name, host.ErrNotRecorded)
+	}
+	return "", fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)
+}
+
+// template is the name of the template of an instance, "" of any other unit.
+func template(name string) string {
+	at := strings.Index(name, "@")
+	dot := strings.LastIndex(name, ".")
+	if at < 1 || dot <= at+1 {
+		return ""
+	}
+	return name[:at+1] + name[dot:]
+}
+
+// names are those of a unit: the one that it was asked for by, that of its file,
+// and the links to that.
+func (r *Reader) names(name, fragment string) []string {
+	all := []string{name}
+	add := func(n string) {
+		if !slices.Contains(all, n) && path.Ext(n) == path.Ext(name) {
+			all = append(all, n)
+		}
+	}
+	if at, err := r.host.Files.Resolve(fragment); err == nil && slices.Contains(dirs, path.Dir(at)) {
+		add(instantiate(path.Base(at), name))
+	}
+	if r.alias == nil {
+		r.alias = map[string][]string{}
+		for _, d := range dirs {
+			for _, e := range r.list(d).entries {
+				if e.Type()&fs.ModeSymlink != 0 {
+					to := path.Base(r.readlink(path.Join(d, e.Name())))
+					r.alias[to] = append(r.alias[to], e.Name())
+				}
+			}
+		}
+	}
+	for i := 0; i < len(all) && i < 32; i++ {
+		for _, a := range r.alias[all[i]] {
+			add(instantiate(a, name))
+		}
+	}
+	return all
+}
+
+// instantiate gives a template's name the instance of another.
+func instantiate(name, like string) string {
+	before, after, ok := strings.Cut(name, "@.")
+	if !ok || template(like) == "" {
+		return name
+	}
+	return before + "@" + Instance(like) + "." + after
+}
+
+// Instance is what stands between "@" and the suffix; "" where there is none.
+func Instance(name string) string {
+	at, dot := strings.Index(name, "@"), strings.LastIndex(name, ".")
+	if at < 0 || dot < at {
+		return ""
+	}
+	return name[at+1 : dot]
+}
+
+// maxDropIns bounds the drop-ins of one unit. Nobody has so many: a unit with more is
+// unknown as a whole, as the last of them decide.
+const maxDropIns = 500
+
+// dropIns lists the files of the drop-in directories in the order in which they
+// are read: by name, and of several with one name only the first in the order of
+// the directories. Those of a unit's whole type come last in that order.
+func (r *Reader) dropIns(names []string) ([]string, error) {
+	var order []string
+	for _, n := range names {
+		for _, d := range dirs {
+			for _, variant := range variants(n) {
+				order = append(order, path.Join(d, variant+".d"))
+			}
+		}
+	}
+	for _, d := range dirs {
+		order = append(order, path.Join(d, strings.TrimPrefix(path.Ext(names[0]), ".")+".d"))
+	}
+	found := map[string]string{} // path by name
+	for _, dir := range order {
+		ok, err := r.has(path.Dir(dir), path.Base(dir))
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		l := r.list(dir)
+		if l.err != nil {
+			return nil, l.err
+		}
+		for _, e := range l.entries {
+			if _, hidden := found[e.Name()]; !hidden && strings.HasSuffix(e.Name(), ".conf") {
+				found[e.Name()] = path.Join(dir, e.Name())
+			}
+		}
+	}
+	if len(found) > maxDropIns {
+		return nil, fmt.Errorf("%d drop-ins, and at most %d are read: what they say together is unknown", len(found), maxDropIns)
+	}
+	var out []string
+	for _, p := range found {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) })
+	return out, nil
+}
+
+// variants are the names whose drop-ins are a unit's, the most specific first:
+// a-b@c.service, a-b@.service, a-.service, a-@c.service, a-@.service.
+func variants(name string) []string {
+	out := []string{name}
+	instance := template(name) != ""
+	if instance {
+		out = append(out, variants(template(name))...)
+	}
+	ext := path.Ext(name)
+	prefix, rest, _ := strings.Cut(strings.TrimSuffix(name, ext), "@")
+	cut := strings.LastIndex(strings.TrimSuffix(prefix, "-"), "-")
+	if cut < 1 {
+		return out
+	}
+	shorter := prefix[:cut+1]
+	if instance {
+		shorter += "@" + rest
+	}
+	return append(out, variants(shorter+ext)...)
+}
+
+// Last is what the last line of a key says; ok is false where there is none, or
+// where an empty one took it back.
+func (u *Unit) Last(section, key string) (v Value, ok bool) {
+	for _, l := range u.lines {
+		if l.section == section && l.key == key {
+			v, ok = Value{l.value, l.at()}, l.value != ""
+		}
+	}
+	return v, ok
+}
+
+// All are the lines of a key that is a list; an empty one takes back those
+// before it.
+func (u *Unit) All(section, key string) []Value {
+	var out []Value
+	for _, l := range u.lines {
+		switch {
+		case l.section != section || l.key != key:
+		case l.value == "":
+			out = nil
+		default:
+			out = append(out, Value{l.value, l.at()})
+		}
+	}
+	return out
+}
+
+// Enabled lists the units that start at boot and match a pattern, as the links
+// below *.wants and *.requires say.
+func (r *Reader) Enabled(pattern string) ([]string, error) {
+	var out []string
+	known := false
+	for _, d := range dirs {
+		l := r.list(d)
+		if l.err != nil {
+			continue
+		}
+		known = known || d == "/etc/systemd/system"
+		for _, e := range l.entries {
+			if !strings.HasSuffix(e.Name(), ".wants") && !strings.HasSuffix(e.Name(), ".requires") {
+				continue
+			}
+			for _, link := range r.list(path.Join(d, e.Name())).entries {
+				if ok, _ := path.Match(pattern, link.Name()); ok && !slices.Contains(out, link.Name()) {
+					out = append(out, link.Name())
+				}
+			}
+		}
+	}
+	if !known {
+		err := r.list("/etc/systemd/system").err
+		if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+			return nil, nil // a machine without systemd
+		}
+		return nil, fmt.Errorf("/etc/systemd/system: %w", err)
+	}
+	slices.Sort(out)
+	return out, nil
+}

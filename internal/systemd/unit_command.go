@@ -1,0 +1,52 @@
+package systemd
+
+import (
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+// Command is the program call of a service's last ExecStart=, with specifiers and
+// variables replaced as systemd does (systemd.service(5), "Command lines"); nil
+// where it has none. at is FILE:LINE.
+func (u *Unit) Command() (argv []string, at string) {
+	all := u.All("Service", "ExecStart")
+	if len(all) == 0 {
+		return nil, ""
+	}
+	last := all[len(all)-1]
+	words, _ := split(last.Text)
+	if len(words) == 0 {
+		return nil, last.At
+	}
+	name := strings.TrimLeft(words[0], "-@:+!|")
+	prefix := words[0][:len(words[0])-len(name)]
+	words[0] = name
+	if strings.Contains(prefix, "@") && len(words) > 1 { // the second word is what the program is told as its name
+		words = append(words[:1], words[2:]...)
+	}
+	env, _ := u.Environment()
+	for _, w := range words {
+		w = u.expand(w)
+		if strings.Contains(prefix, ":") {
+			argv = append(argv, w)
+			continue
+		}
+		if m := wholeVariable().FindStringSubmatch(w); m != nil {
+			argv = append(argv, strings.Fields(env[m[1]].Text)...)
+			continue
+		}
+		argv = append(argv, variable().ReplaceAllStringFunc(w, func(s string) string {
+			if s == "$$" {
+				return "$"
+			}
+			return env[s[2:len(s)-1]].Text
+		}))
+	}
+	return argv, last.At
+}
+
+var (
+	wholeVariable = text.LazyRegexp(`^\$([A-Za-z_][A-Za-z0-9_]*)$`)
+	variable      = text.LazyRegexp(`\$\$|\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+)

@@ -1,0 +1,147 @@
+package systemd
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Assigned is one assignment of a file of EnvironmentFile=.
+type Assigned struct {
+	Name, Value string
+	Line        int
+}
+
+// EnvironmentFile reads such a file (systemd.exec(5)), which /etc/sysconfig and
+// /etc/default are full of: a shell's quotes and escapes without its
+// expansions. A later assignment of a name counts; all are returned.
+func EnvironmentFile(text string) []Assigned {
+	var out []Assigned
+	p := envParser{rest: text, line: 1}
+	for p.rest != "" {
+		p.skip(" \t\r\n")
+		if p.rest == "" {
+			break
+		}
+		if p.rest[0] == '#' || p.rest[0] == ';' {
+			p.comment()
+			continue
+		}
+		at := p.line
+		name, ok := p.name()
+		if !ok {
+			continue
+		}
+		value := p.value()
+		if assignment().MatchString(name+"=") && utf8.ValidString(value) {
+			out = append(out, Assigned{name, value, at})
+		}
+	}
+	return out
+}
+
+type envParser struct {
+	rest string
+	line int
+}
+
+func (p *envParser) next() byte {
+	c := p.rest[0]
+	p.rest = p.rest[1:]
+	if c == '\n' {
+		p.line++
+	}
+	return c
+}
+
+func (p *envParser) skip(set string) {
+	for p.rest != "" && strings.IndexByte(set, p.rest[0]) >= 0 {
+		p.next()
+	}
+}
+
+// comment goes to the end of the line; a backslash before it takes the next
+// line along.
+func (p *envParser) comment() {
+	for p.rest != "" {
+		switch c := p.next(); {
+		case c == '\\' && p.rest != "":
+			p.next()
+		case c == '\n':
+			return
+		}
+	}
+}
+
+// name reads up to "="; a line without one is none.
+func (p *envParser) name() (string, bool) {
+	end := strings.IndexAny(p.rest, "=\n")
+	if end < 0 {
+		p.rest = ""
+		return "", false
+	}
+	name := strings.TrimRight(p.rest[:end], blanks)
+	isName := p.rest[end] == '='
+	p.rest = p.rest[end:]
+	p.next()
+	return name, isName
+}
+
+func (p *envParser) value() string {
+	var b strings.Builder
+	keep := 0 // the length without blanks at the end that stand outside of quotes
+	p.skip(blanks)
+	for p.rest != "" {
+		switch c := p.next(); c {
+		case '\n':
+			return b.String()[:keep]
+		case '\\':
+			if p.rest != "" {
+				if c := p.next(); c != '\n' {
+					b.WriteByte(c)
+				}
+			}
+			keep = b.Len()
+		case '\'':
+			for p.rest != "" {
+				c := p.next()
+				if c == '\'' {
+					break
+				}
+				b.WriteByte(c)
+			}
+			keep = b.Len()
+		case '"':
+			p.double(&b)
+			keep = b.Len()
+		default:
+			b.WriteByte(c)
+			if strings.IndexByte(blanks, c) < 0 {
+				keep = b.Len()
+			}
+		}
+	}
+	return b.String()[:keep]
+}
+
+// double reads to the end of "...", in which a backslash escapes what a shell
+// lets it.
+func (p *envParser) double(b *strings.Builder) {
+	for p.rest != "" {
+		c := p.next()
+		switch {
+		case c == '"':
+			return
+		case c == '\\' && p.rest != "":
+			e := p.next()
+			if e == '\n' {
+				continue
+			}
+			if strings.IndexByte("\"\\`$", e) < 0 {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(e)
+		default:
+			b.WriteByte(c)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+// Package browser drives a real browser in tests: Chromium without a window, over
+// its debugging pipe (Chrome DevTools Protocol).
+package browser
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/testkit/root"
+)
+
+// Browser is a Chromium with one page. It ends with the test.
+type Browser struct {
+	t       *testing.T
+	in      *os.File
+	out     *bufio.Reader
+	next    int
+	session string
+	// complaints are what the page has said or asked for since Watch.
+	complaints []string
+	opened     string
+}
+
+// New starts a browser; the test skips where there is none.
+func New(t *testing.T) *Browser {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		root.Missing(t, "chromium is not installed; run: sudo apt-get install --no-install-recommends chromium")
+	}
+	commands, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--remote-debugging-pipe", "--window-size=1280,1000", "--user-data-dir="+t.TempDir(), "about:blank")
+	c.ExtraFiles = []*os.File{commands, out} // 3 and 4, as the option wants them
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	commands.Close()
+	out.Close()
+	b := &Browser{t: t, in: in, out: bufio.NewReader(answers)}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+		_ = c.Wait()
+		in.Close()
+		answers.Close()
+	})
+	var targets struct {
+		TargetInfos []struct{ TargetID, Type string }
+	}
+	b.call("Target.getTargets", nil, &targets)
+	for _, target := range targets.TargetInfos {
+		if target.Type == "page" {
+			var attached struct{ SessionID string }
+			b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+			b.session = attached.SessionID
+		}
+	}
+	if b.session == "" {
+		t.Fatalf("chromium has no page: %+v", targets)
+	}
+	return b
+}
+
+// call sends a command and waits for its answer.
+func (b *Browser) call(method string, params any, result any) {
+	b.t.Helper()
+	b.next++
+	command := map[string]any{"id": b.next, "method": method}
+	if params != nil {
+		command["params"] = params
+	}
+	if b.session != "" {
+		command["sessionId"] = b.session
+	}
+	data, err := json.Marshal(command)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.in.Write(append(data, 0)); err != nil {
+		b.t.Fatalf("chromium: %v", err)
+	}
+	for {
+		data, err := b.out.ReadBytes(0)
+		if err != nil {
+			b.t.Fatalf("chromium: %s: %v", method, err)
+		}
+		var answer struct {
+			ID     int
+			Method string
+			Params json.RawMessage
+			Result json.RawMessage
+			Error  *struct{ Message string }
+		}
+		if err := json.Unmarshal(data[:len(data)-1], &answer); err != nil {
+			b.t.Fatal(err)
+		}
+		if answer.Method != "" {
+			b.event(answer.Method, answer.Params)
+		}
+		if answer.ID != b.next {
+			continue
+		}
+		if answer.Error != nil {
+			b.t.Fatalf("chromium: %s: %s", method, answer.Error.Message)
+		}
+		if result != nil {
+			if err := json.Unmarshal(answer.Result, result); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		return
+	}
+}
+
+// event remembers what a page that needs nothing and has no fault does not do.
+func (b *Browser) event(method string, params json.RawMessage) {
+	var p struct {
+		Request struct{ URL string }
+		Type    string
+	}
+	_ = json.Unmarshal(params, &p) // another event's
+	switch method {
+	case "Network.requestWillBeSent":
+		if p.Request.URL == b.opened || strings.HasPrefix(p.Request.URL, "data:") {
+			return
+		}
+	case "Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled", "Page.javascriptDialogOpening":
+	default:
+		return
+	}
+	b.complaints = append(b.complaints, fmt.Sprintf("%s %.400s", method, params))
+}
+
+// Watch begins to take down what the page says to the console, what it throws and
+// what it asks the network for.
+func (b *Browser) Watch() {
+	b.t.Helper()
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+		b.call(domain+".enable", nil, nil)
+	}
+}
+
+// Complaints are what was taken down since Watch: nothing is right for a page that
+// needs no network.
+func (b *Browser) Complaints() []string { return b.complaints }
+
+// Open goes to a page.
+func (b *Browser) Open(url string) {
+	b.t.Helper()
+	var r struct{ ErrorText string }
+	b.opened = url
+	b.call("Page.navigate", map[string]any{"url": url}, &r)
+	if r.ErrorText != "" {
+		b.t.Fatalf("%s: %s", url, r.ErrorText)
+	}
+}
+
+// Screen gives the page another size, in CSS pixels, and light or dark colours.
+func (b *Browser) Screen(width, height int, dark bool) {
+	b.t.Helper()
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+}
+
+// Screenshot is the whole page as PNG.
+func (b *Browser) Screenshot() []byte {
+	b.t.Helper()
+	var r struct{ Data []byte }
+	b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "format": "png"}, &r)
+	return r.Data
+}
+
+// Eval runs JavaScript in the page and returns its value as JSON; what it throws
+// is returned as text.
+func (b *Browser) Eval(script string) string {
+	b.t.Helper()
+	var r struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *struct{ Exception struct{ Description string } }
+	}
+	b.call("Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true, "awaitPromise": true}, &r)
+	if r.ExceptionDetails != nil {
+		return r.ExceptionDetails.Exception.Description
+	}
+	return string(r.Result.Value)
+}
+
+// Wait asks the page until the expression is true, once a second: it may click.
+func (b *Browser) Wait(what, expression string) {
+	b.t.Helper()
+	last := ""
+	if root.Eventually(3*time.Minute, func() bool {
+		if last = b.Eval(expression); last != "true" {
+			time.Sleep(time.Second)
+		}
+		return last == "true"
+	}) {
+		return
+	}
+	b.t.Fatalf("the page does not show %s: %s\n%.3000s", what, last, b.Eval(`document.body.innerText + "\n" +
+		[...document.querySelectorAll("iframe")].map(f => f.contentDocument ? f.contentDocument.body.innerText : "").join("\n")`))
+}

@@ -1,0 +1,106 @@
+// Package kube holds the copies of Kubernetes objects against the objects.
+package kube
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Check fills each field of the objects, which are zero, and copies them: a copy is equal,
+// and no place of it is one of the object's. The copy of a zero object is zero, that of a
+// nil pointer nil.
+func Check(t *testing.T, objects ...runtime.Object) {
+	t.Helper()
+	for _, o := range objects {
+		typ := reflect.TypeOf(o)
+		zero := reflect.New(typ.Elem()).Interface().(runtime.Object)
+		if d := cmp.Diff(zero, zero.DeepCopyObject()); d != "" {
+			t.Errorf("%T: the copy of nothing differs\n%s", o, d)
+		}
+		if c := reflect.Zero(typ).Interface().(runtime.Object).DeepCopyObject(); c != nil {
+			t.Errorf("%T: a copy of nil is %#v", o, c)
+		}
+		n := 0
+		fill(reflect.ValueOf(o).Elem(), &n, 0)
+		if n < 40 {
+			t.Errorf("%T: only %d values", o, n)
+		}
+		c := o.DeepCopyObject()
+		if d := cmp.Diff(o, c); d != "" {
+			t.Errorf("%T: the copy differs\n%s", o, d)
+		}
+		if s := shared(reflect.ValueOf(o).Elem(), reflect.ValueOf(c).Elem(), ""); len(s) > 0 {
+			t.Errorf("%T: shared: %v", o, s)
+		}
+	}
+}
+
+// fill gives every field of a value something of its own, to a depth at which
+// types that hold themselves end.
+func fill(v reflect.Value, n *int, depth int) {
+	*n++
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n, depth)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i), n, depth)
+			}
+		}
+	case reflect.Slice:
+		if depth > 4 {
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), n, depth+1)
+		fill(v.Index(1), n, depth+1)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, n, depth)
+		fill(value, n, depth)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString(string(rune('a'+*n%26)) + string(rune('a'+*n/26%26)))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Uint8, reflect.Uint64:
+		v.SetUint(uint64(*n % 200))
+	}
+}
+
+// shared are the places that two values have in common. Those of a time are never written.
+func shared(a, b reflect.Value, path string) (out []string) {
+	switch a.Kind() {
+	case reflect.Pointer:
+		if a.IsNil() {
+			return nil
+		}
+		if a.Pointer() == b.Pointer() {
+			return []string{path}
+		}
+		return shared(a.Elem(), b.Elem(), path)
+	case reflect.Struct:
+		if a.Type().PkgPath() == "time" {
+			return nil
+		}
+		for i := range a.NumField() {
+			out = append(out, shared(a.Field(i), b.Field(i), path+"."+a.Type().Field(i).Name)...)
+		}
+	case reflect.Slice, reflect.Map:
+		if a.Len() > 0 && a.Pointer() == b.Pointer() {
+			return []string{path}
+		}
+		for i := 0; a.Kind() == reflect.Slice && i < a.Len(); i++ {
+			out = append(out, shared(a.Index(i), b.Index(i), path+"[]")...)
+		}
+	}
+	return out
+}

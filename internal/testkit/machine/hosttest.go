@@ -1,0 +1,87 @@
+// Package machine makes small machines of a few files for tests. Only tests
+// import it.
+package machine
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Mounted is a machine that can be written, seen through a mount: what is not in
+// files is absent. Its Name is the directory with the files, which Write makes.
+func Mounted(t testing.TB, files map[string]string) *host.Host {
+	t.Helper()
+	dir := t.TempDir()
+	Write(t, dir, files)
+	return host.Mounted(dir)
+}
+
+// Copy is a copied machine, such as a sosreport: it cannot be written, and what is
+// not in files is not recorded. Its Name is the directory with the files, which
+// Write makes.
+func Copy(t testing.TB, files map[string]string) *host.Host {
+	t.Helper()
+	dir := t.TempDir()
+	Write(t, dir, files)
+	h, err := host.Copy(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// Write makes the files, path to content, below the directory root. The content
+// "-> TARGET" is a symbolic link, a content that begins with "#!" is executable,
+// and a path that ends in a slash is an empty directory.
+func Write(t testing.TB, root string, files map[string]string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(files)) { // the same order in each run
+		p, content := filepath.Join(root, name), files[name]
+		target, link := strings.CutPrefix(content, "-> ")
+		switch {
+		case strings.HasSuffix(name, "/"):
+			if err := os.MkdirAll(p, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		case link:
+			parent(t, p)
+			if err := os.Symlink(target, p); err != nil {
+				t.Fatal(err)
+			}
+		case strings.HasPrefix(content, "#!"):
+			write(t, p, content, 0o755)
+		default:
+			write(t, p, content, 0o644)
+		}
+	}
+}
+
+// WriteFile makes one regular file below the directory root, whatever its content
+// begins with, and the directories on its way; a file that is there is
+// overwritten.
+func WriteFile(t testing.TB, root, name, content string) {
+	t.Helper()
+	write(t, filepath.Join(root, name), content, 0o644)
+}
+
+func write(t testing.TB, p, content string, mode fs.FileMode) {
+	t.Helper()
+	parent(t, p)
+	if err := os.WriteFile(p, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func parent(t testing.TB, p string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}

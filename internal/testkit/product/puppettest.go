@@ -1,0 +1,124 @@
+// puppettest runs Debian's Puppet Server in the test root that has it
+// (testroot.Options.Puppet), and agents against it. Only tests import it.
+
+package product
+
+import (
+	_ "embed"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fettle.dev/fettle/internal/testkit/machine"
+)
+
+// Where Debian's package has its files.
+const (
+	Java    = "/etc/default/puppetserver"
+	Options = "/etc/puppet/puppetserver/conf.d/puppetserver.conf"
+	Log     = "/var/log/puppetserver/puppetserver-access.log"
+	Code    = "/etc/puppet/code/environments/production"
+)
+
+// AccessLog is Log as two runs of an agent on localhost have left it, by the
+// request-logging.xml of the package: TestAgent holds it against a new one.
+//
+//go:embed testdata/access.log
+var AccessLog string
+
+// Quick are arguments for Java, of JAVA_ARGS in its file, with which it starts sooner
+// and then is slower, as JRuby's --dev does: for tests that measure nothing.
+const Quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djruby.compile.mode=OFF"
+
+// Quicken has the server start with Quick.
+func Quicken(t testing.TB) {
+	t.Helper()
+	machine.WriteFile(t, "/", Java, strings.Replace(Read(t, Java), "-Xms1g", Quick+" -Xms1g", 1))
+}
+
+// Server is a Puppet Server that runs, with an authority of certificates of its own.
+type Server struct {
+	Address string // host and port, of TLS
+	SSLDir  string // of the server: certs, private_keys, ca
+}
+
+// name is what its certificate is of.
+const name = "localhost"
+
+// starts is what its unit runs, without the paths that are the defaults.
+const starts = `. ` + Java + `
+install -d -o puppet -g puppet /run/puppetserver
+cd /run/puppetserver
+printf 0 >restart; chown puppet restart
+setsid setpriv --reuid=puppet --regid=puppet --init-groups java $JAVA_ARGS -Djruby.lib=/usr/share/jruby/lib \
+	-jar /usr/share/puppetserver/puppetserver.jar --config "$CONFIG" --bootstrap-config "$BOOTSTRAP_CONFIG" \
+	--restart-file /run/puppetserver/restart </dev/null >/run/puppetserver/said 2>&1 &
+java=$!
+for second in $(seq 900); do
+	if [ "$(curl -sk --max-time 5 "$1/status/v1/simple")" = running ]; then exit; fi
+	if ! kill -0 $java; then break; fi
+	sleep 1
+done
+tail -n 30 /run/puppetserver/said /var/log/puppetserver/puppetserver.log >&2
+exit 1
+`
+
+// StartPuppetServer starts the server as its unit does, and waits until it answers: half a minute
+// on a machine that does nothing else, minutes on a busy one. Its authority signs whoever asks.
+// It ends with the test.
+func StartPuppetServer(t testing.TB) Server { return StartBehind(t, "https://"+name+":8140") }
+
+// StartBehind is Start for a server that answers elsewhere, behind a front end that may not
+// run yet: url is its scheme, host and port.
+func StartBehind(t testing.TB, url string) Server {
+	t.Helper()
+	machine.Write(t, "/", map[string]string{
+		"/etc/puppet/puppet.conf": "[main]\ncertname = " + name + "\nserver = " + name + "\n[server]\ndns_alt_names = " + name + "\nautosign = true\n",
+		Code + "/manifests/.keep": "",
+	})
+	Command(t, "chown", "-R", "puppet", "/etc/puppet/code")
+	t.Cleanup(func() { Stop(t) }) // by then fettle may have started another one
+	// Java would never hear a SIGHUP, by which the server reads its settings anew, where the
+	// tests run below nohup.
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, syscall.SIGHUP)
+	defer signal.Stop(ignored)
+	Command(t, "sh", "-c", starts, "start", url)
+	return Server{Address: name + ":8140", SSLDir: "/var/lib/puppet/ssl"}
+}
+
+// Stop ends the server of this root, if there is one, and waits until it has ended.
+func Stop(t testing.TB) {
+	t.Helper()
+	Command(t, "sh", "-c", `for p in $(pgrep -x java); do
+	if [ /proc/$p/root/ -ef / ]; then kill -s KILL "$p"; while kill -0 "$p" 2>/dev/null; do sleep 0.1; done; fi
+done`)
+}
+
+// Agent is a node of the server.
+type Agent struct {
+	Name   string // of its certificate
+	SSLDir string // certs/NAME.pem, private_keys/NAME.pem, certs/ca.pem
+	dir    string
+}
+
+// Agent makes a node, which gets its certificate with its first run.
+func (s Server) Agent(t testing.TB, name string) Agent {
+	dir := filepath.Join("/srv", name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return Agent{Name: name, SSLDir: dir + "/ssl", dir: dir}
+}
+
+// Run is one run of the agent in the foreground, with further options, and what it prints:
+// it changes this machine as its catalog says.
+func (a Agent) Run(t testing.TB, options ...string) string {
+	t.Helper()
+	// 2 is that something was changed.
+	return Command(t, append([]string{"sh", "-c", `puppet agent --test --color=false "$@" 2>&1 || { code=$?; [ $code = 2 ] || exit $code; }`, "agent",
+		"--certname", a.Name, "--ssldir", a.SSLDir, "--vardir", a.dir, "--statedir", a.dir + "/state"}, options...)...)
+}

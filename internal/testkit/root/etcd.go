@@ -1,0 +1,30 @@
+package root
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Etcd returns the options of a root with the servers in which etcd is of another release,
+// "3.7", than Debian's. test/etcd-releases/build builds it, which takes a minute the first
+// time, so tests with it are of the slow matrix.
+func Etcd(t *testing.T, release string) Options {
+	t.Helper()
+	o := Options{Servers: true}
+	if IsInside(t) {
+		return o
+	}
+	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+		t.Skip("builds etcd " + release + "; set FETTLE_TEST_NIGHTLY=1")
+	}
+	out, err := exec.Command(filepath.Join(Module(t), "test/etcd-releases/build")).Output()
+	if err != nil {
+		Missing(t, "test/etcd-releases/build: %v", err)
+	}
+	program := filepath.Join(strings.TrimSpace(string(out)), "etcd-"+release)
+	o.Binds = []Bind{{Source: program, Target: "/usr/bin/etcd", ReadOnly: true}}
+	return o
+}

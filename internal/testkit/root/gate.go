@@ -1,0 +1,60 @@
+package root
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// Missing ends the test because a component is not there: it fails where every
+// component is required (FETTLE_TEST_REQUIRE=1, as CI sets it) and skips
+// elsewhere. The sentence should say how to get the component.
+func Missing(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("FETTLE_TEST_REQUIRE") == "1" {
+		t.Fatalf("required component is missing: "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// Disposable skips the test unless FETTLE_TEST_DISPOSABLE=1 says that this
+// machine may be changed: kernel settings, services, installed packages. Until
+// the test ends it has the machine to itself, as Undisturbed says.
+func Disposable(t testing.TB) {
+	t.Helper()
+	if os.Getenv("FETTLE_TEST_DISPOSABLE") != "1" {
+		Missing(t, "changes this machine's kernel settings; set FETTLE_TEST_DISPOSABLE=1 where that is harmless")
+	}
+	Undisturbed(t)
+}
+
+// Undisturbed lets no other test that changes the machine run until this one ends,
+// in this process or another: go test runs packages side by side. Called again in
+// the same test or its subtests it changes nothing.
+func Undisturbed(t testing.TB) {
+	t.Helper()
+	test, _, _ := strings.Cut(t.Name(), "/")
+	if holder := disposing.Load(); holder != nil && *holder == test {
+		return
+	}
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "fettle-test-machine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrPermission) {
+		return // root's: without its rights a test can neither change the machine nor make a root
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	disposing.Store(&test)
+	t.Cleanup(func() { disposing.Store(nil); lock.Close() })
+}
+
+// disposing is the test of this process that may change the machine.
+var disposing atomic.Pointer[string]

@@ -1,0 +1,49 @@
+package root
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// puppet returns the layer with Puppet Server and the tree with the servers, over
+// which it is laid.
+func puppet(t testing.TB) []string {
+	t.Helper()
+	return layer(t, "Puppet Server", "puppet")
+}
+
+// containers returns the layer with containerd and the tree with the servers.
+func containers(t testing.TB) []string {
+	t.Helper()
+	return layer(t, "containerd", "layer", "containers")
+}
+
+// layer runs a script of test/root that prints a layer and the tree over which it is
+// laid. Layers are of the slow matrix alone, so one is built by the first test that
+// wants it: that takes two minutes and the network.
+func layer(t testing.TB, what, script string, args ...string) []string {
+	t.Helper()
+	Servers(t)
+	module, err := moduleDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script = filepath.Join("test/root", script)
+	out, err := exec.Command(filepath.Join(module, script), args...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			os.Stderr.Write(exit.Stderr)
+		}
+		Missing(t, "the root with %s cannot be built: %s: %v", what, script, err)
+	}
+	trees := strings.Fields(string(out))
+	if len(trees) != 2 {
+		t.Fatalf("%s prints %q: want a layer and a tree", script, out)
+	}
+	return trees
+}

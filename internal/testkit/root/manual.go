@@ -1,0 +1,49 @@
+package root
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Generated is a part of a page of the manual that is made from the program's
+// own tables, between the marks "<!-- begin Name -->" and "<!-- end Name -->".
+type Generated struct{ Name, Text string }
+
+// Manual compares generated parts with the page (docs/NAME.md), or writes them
+// into it where FETTLE_UPDATE_GOLDEN=1 says so.
+func Manual(t testing.TB, page string, parts ...Generated) {
+	t.Helper()
+	file := filepath.Join(Module(t), "docs", page)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, part := range parts {
+		begin, end := "<!-- begin "+part.Name+" -->\n", "<!-- end "+part.Name+" -->"
+		head, rest, ok := strings.Cut(text, begin)
+		_, tail, ok2 := strings.Cut(rest, end)
+		if !ok || !ok2 {
+			t.Fatalf("docs/%s has no marks for %s", page, part.Name)
+		}
+		text = head + begin + "\n" + strings.Trim(part.Text, "\n") + "\n\n" + end + tail
+	}
+	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(text, string(b)); diff != "" {
+		t.Errorf("docs/%s is not what the tables say; run make golden (-want +got):\n%s", page, diff)
+	}
+}
+
+// Cell keeps a text in its cell of a table of the manual, and as it is.
+func Cell(text string) string { return cell.Replace(text) }
+
+var cell = strings.NewReplacer("|", `\|`, "*", `\*`, "<", `\<`, ">", `\>`, "[", `\[`, "_", `\_`)

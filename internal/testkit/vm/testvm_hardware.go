@@ -1,0 +1,182 @@
+package vm
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/testkit/root"
+)
+
+// build makes a machine that is switched off.
+func build(t testing.TB, o Options) *VM {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("boots a virtual machine; not in short mode")
+	}
+	if !o.EveryTier && os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+		t.Skip("boots a virtual machine: part of the slow matrix, make test-nightly runs it")
+	}
+	for _, program := range []string{"qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			root.Missing(t, "%s is not installed; run: sudo test/root/build --install", program)
+		}
+	}
+	cache := root.Cache(t)
+	agent := root.Program(t, "./internal/testkit/vm/agent")
+	if o.MemoryMiB == 0 {
+		o.MemoryMiB = 2048
+	}
+	if o.Ready == "" {
+		o.Ready = "multi-user.target"
+	}
+	dir, err := os.MkdirTemp("/tmp", "fettle-vm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm := &VM{t: t, o: o, dir: dir, share: filepath.Join(dir, "share"), ports: map[int]int{}}
+	t.Cleanup(func() {
+		vm.Kill()
+		if t.Failed() {
+			t.Logf("console of the virtual machine:\n%s", vm.Console())
+		}
+		os.RemoveAll(dir)
+	})
+	if err := os.Mkdir(vm.share, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, agent, filepath.Join(vm.share, "agent.bin"))
+	// Run from memory: the shared directory serves a program page by page.
+	start := "#!/bin/sh\ncp /run/test/agent.bin /run/agent && exec /run/agent\n"
+	if err := os.WriteFile(filepath.Join(vm.share, "agent"), []byte(start), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	image, err := initrd(root.Dir(t), root.Program(t, "./internal/testkit/vm/init"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(vm.file("initrd"), image, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	vm.command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, "key"))
+	copyFile(t, filepath.Join(dir, "key.pub"), filepath.Join(vm.share, "authorized_keys"))
+	disk := filepath.Join(cache, "disk.ext4")
+	if o.Servers {
+		vm.makeServersDisk(t)
+		disk = vm.file("servers.ext4")
+	}
+	vm.command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", disk, vm.file("root.qcow2"))
+	for _, name := range []string{"ata.raw", "nvme.raw", "scsi.raw", "virtio.raw"} {
+		vm.makeDisk(name, 64)
+	}
+	for _, port := range append([]int{22}, o.Forward...) {
+		vm.ports[port] = root.Port(t)
+	}
+	return vm
+}
+
+// makeDisk makes an empty disk of some MiB.
+func (vm *VM) makeDisk(name string, mib int64) {
+	vm.t.Helper()
+	f, err := os.Create(vm.file(name))
+	if err != nil {
+		vm.t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(mib << 20); err != nil {
+		vm.t.Fatal(err)
+	}
+}
+
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, info.Mode().Perm()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// arguments of QEMU. Everything is named, so that Monitor can speak of it:
+// network devices net0 (control, ssh) and net1, PCI slots hot0 to hot3, SCSI
+// bus scsi0.0.
+func (vm *VM) arguments() []string {
+	cache := root.Cache(vm.t)
+	args := []string{
+		"-nodefaults", "-no-user-config", "-display", "none",
+		// A reset ends QEMU, and Reboot starts another: a warm reset takes
+		// twice as long, because of what the emulator has translated before.
+		"-no-reboot",
+		// Four CPUs on four nodes; no KVM, so that it is the same everywhere.
+		// A plain CPU: the guest's libraries and ciphers use no instructions
+		// that are slow to emulate, which saves a third of the boot.
+		"-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "Nehalem", "-smp", "4,sockets=4",
+		"-m", fmt.Sprint(vm.o.MemoryMiB),
+		"-kernel", filepath.Join(cache, "vmlinuz"), "-initrd", vm.file("initrd"),
+		"-append", strings.TrimSpace("console=ttyS0 quiet mitigations=off nokaslr " +
+			"random.trust_cpu=on audit=0 udev.event_timeout=600 rcupdate.rcu_cpu_stall_suppress=1 systemd.show_status=0 " +
+			// For state, when the machine does not come up.
+			"sysrq_always_enabled=1 systemd.journald.forward_to_console=1 systemd.journald.max_level_console=err " + vm.o.Append),
+		"-chardev", "file,id=console,append=on,path=" + vm.file("console"), "-serial", "chardev:console",
+		"-qmp", "unix:" + vm.file("qmp") + ",server=on,wait=off",
+		"-device", "virtio-rng-pci",
+	}
+	for n := range 4 {
+		args = append(args,
+			"-object", fmt.Sprintf("memory-backend-ram,id=mem%d,size=%dM", n, vm.o.MemoryMiB/4),
+			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d,memdev=mem%d", n, n, n),
+			"-device", fmt.Sprintf("pcie-root-port,id=hot%d,chassis=%d,slot=%d", n, n+1, n+1))
+	}
+	forward := ""
+	for guest, host := range vm.ports {
+		forward += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-:%d", host, guest)
+	}
+	args = append(args,
+		// Flushed data must be in the file when Kill cuts the power, all else
+		// may be lost: that is what writeback with qcow2 does.
+		"-drive", "if=none,id=root,format=qcow2,cache=writeback,file="+vm.file("root.qcow2"),
+		"-device", "virtio-blk-pci,drive=root",
+		"-drive", "if=none,id=virtio,format=raw,file="+vm.file("virtio.raw"),
+		"-device", "virtio-blk-pci,drive=virtio,serial=virtio0",
+		"-drive", "if=none,id=nvme,format=raw,file="+vm.file("nvme.raw"),
+		"-device", "nvme,drive=nvme,serial=nvme0",
+		"-device", "virtio-scsi-pci,id=scsi0",
+		"-drive", "if=none,id=scsi,format=raw,file="+vm.file("scsi.raw"),
+		"-device", "scsi-hd,drive=scsi,bus=scsi0.0,serial=scsi0",
+		// restrict: the guest reaches nobody; only the forwarded ports reach it.
+		"-netdev", "user,id=user0,restrict=on"+forward,
+		"-device", "virtio-net-pci,id=net0,netdev=user0,mac=52:54:00:00:00:01",
+		"-netdev", "user,id=user1,restrict=on,net=192.168.77.0/24",
+		"-device", "e1000e,id=net1,netdev=user1,mac=52:54:00:00:00:02",
+		"-fsdev", "local,id=share,security_model=none,path="+vm.share,
+		"-device", "virtio-9p-pci,fsdev=share,mount_tag=test",
+		"-device", "virtio-serial-pci",
+		"-chardev", "socket,id=agent,server=on,wait=off,path="+vm.file("agent"),
+		"-device", "virtserialport,chardev=agent,name="+Port,
+	)
+	if vm.o.ATA {
+		args = append(args,
+			"-drive", "if=none,id=ata,format=raw,file="+vm.file("ata.raw"),
+			"-device", "ide-hd,drive=ata,bus=ide.0,serial=ata0")
+	}
+	if vm.o.Peripherals {
+		args = append(args,
+			"-device", "qemu-xhci,id=usb0", "-device", "usb-tablet,bus=usb0.0",
+			"-audiodev", "none,id=sound0", "-device", "intel-hda", "-device", "hda-output,audiodev=sound0")
+	}
+	for _, d := range vm.added {
+		args = append(args,
+			"-blockdev", fmt.Sprintf("driver=raw,node-name=%s,file.driver=file,file.filename=%s", d.name, vm.file(d.name+".raw")),
+			"-device", fmt.Sprintf("%s,id=%s-dev,drive=%s,serial=%s,bus=%s", d.driver, d.name, d.name, d.name, d.bus))
+	}
+	return args
+}

@@ -1,0 +1,21 @@
+package vm
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Tests builds the tests of a package, "." for the caller's, as one program that needs no
+// libraries of the machine that it is Put on, and returns where it is.
+func Tests(t testing.TB, pkg string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "tests")
+	build := exec.Command("go", "test", "-c", "-o", program, pkg)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}

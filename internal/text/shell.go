@@ -1,0 +1,47 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+)
+
+// CommandLine is a command with its arguments for sh.
+func CommandLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = Quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// Quote is a word for sh, on one line: a line break, and what a terminal would not show,
+// goes through printf (POSIX). One that ends with a line break stays as it is, because a
+// command substitution would lose that.
+func Quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,+%", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	control := func(r rune) bool { return r < 0x20 || r == 0x7f }
+	if strings.IndexFunc(word, control) < 0 || strings.HasSuffix(word, "\n") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	for _, c := range []byte(word) {
+		switch {
+		case c == '\\':
+			b.WriteString(`\\`)
+		case c == '%':
+			b.WriteString("%%")
+		case c == '\n':
+			b.WriteString(`\n`)
+		case control(rune(c)) || c == '\'':
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return `"$(printf -- '` + b.String() + `')"`
+}

@@ -1,0 +1,12 @@
+package ui
+
+import "fmt"
+
+// Heading writes the heading of a section.
+func Heading(s *Screen, text string) {
+	if s.Format == Markdown {
+		fmt.Fprintf(s.Out, "\n## %s\n\n", text)
+		return
+	}
+	fmt.Fprintf(s.Out, "\n%s\n", text)
+}

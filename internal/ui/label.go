@@ -1,0 +1,27 @@
+package ui
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// OpenMetricsLabel is the value of a label in quotes. Control characters, which the format
+// allows and terminals obey, are replaced.
+func OpenMetricsLabel(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 && r != '\n' || r == 0x7f || r == 0x202e {
+			return '\ufffd'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
+
+// OpenMetricsValue is a value as Prometheus reads it.
+func OpenMetricsValue(v float64) string {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return "NaN"
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}

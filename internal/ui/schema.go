@@ -1,0 +1,163 @@
+package ui
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Schema generates the JSON Schema (draft 2020-12) of a document type from its
+// Go type: what `fettle schema KIND` prints and the tests hold every JSON
+// output against. Fields without omitempty are required; further properties are
+// allowed, because an output only grows.
+func Schema(id string, doc any) ([]byte, error) {
+	_, partial := doc.(ReportPartial)
+	g := generator{defs: map[string]any{}, names: map[reflect.Type]string{}, partial: partial}
+	root := g.object(reflect.TypeOf(doc))
+	props := root["properties"].(map[string]any)
+	props["schema"] = map[string]any{"const": id}
+	if _, body := doc.(Body); !body {
+		props["exit_code"] = map[string]any{"type": "integer"}
+		props["messages"] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
+		root["required"] = append(root["required"].([]string), "exit_code", "messages")
+	}
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = id
+	if len(g.defs) > 0 {
+		root["$defs"] = g.defs
+	}
+	return json.MarshalIndent(root, "", "  ")
+}
+
+// Typed is a type whose JSON form is that of another type.
+type Typed interface{ JSONType() reflect.Type }
+
+// ReportPartial is a document of which branches can be left out: neither a part of the
+// tree nor a value with a state of its own (Typed) is required.
+type ReportPartial interface{ JSONPartial() }
+
+// Shaped is a type that says its own JSON Schema.
+type Shaped interface{ JSONShape() map[string]any }
+
+// Body is a document that is a part of another, as the body of a run: it has neither
+// exit code nor messages of its own.
+type Body interface{ JSONBody() }
+
+type generator struct {
+	defs  map[string]any
+	names map[reflect.Type]string
+	// partial is of a Partial document.
+	partial bool
+}
+
+func (g *generator) of(t reflect.Type) map[string]any {
+	zero := reflect.New(t)
+	if s, ok := zero.Interface().(Shaped); ok {
+		return s.JSONShape()
+	}
+	if j, ok := zero.Interface().(Typed); ok {
+		return nullable(g.of(j.JSONType()))
+	}
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}
+	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface:
+		return map[string]any{}
+	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()), zero.Type().Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		return map[string]any{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return nullable(g.of(t.Elem()))
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return map[string]any{"type": "integer"}
+	case reflect.Float32, reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return map[string]any{"type": "string"}
+		}
+		return nullable(map[string]any{"type": "array", "items": g.of(t.Elem())})
+	case reflect.Map:
+		return nullable(map[string]any{"type": "object", "additionalProperties": g.of(t.Elem())})
+	case reflect.Struct:
+		return g.ref(t)
+	}
+	return map[string]any{}
+}
+
+func nullable(s map[string]any) map[string]any {
+	if typ, ok := s["type"].(string); ok {
+		s["type"] = []string{typ, "null"}
+		return s
+	}
+	if len(s) == 0 || s["anyOf"] != nil {
+		return s
+	}
+	return map[string]any{"anyOf": []any{s, map[string]any{"type": "null"}}}
+}
+
+func (g *generator) ref(t reflect.Type) map[string]any {
+	name, ok := g.names[t]
+	if !ok {
+		name = t.Name()
+		if _, taken := g.defs[name]; taken || name == "" {
+			name = strings.NewReplacer("/", "_", ".", "_", "[", "_", "]", "").Replace(t.String())
+		}
+		g.names[t] = name
+		g.defs[name] = map[string]any{} // holds the place while it refers to itself
+		g.defs[name] = g.object(t)
+	}
+	return map[string]any{"$ref": "#/$defs/" + name}
+}
+
+func (g *generator) object(t reflect.Type) map[string]any {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	props, required := map[string]any{}, []string{}
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.IsExported() || f.Anonymous || len(f.Index) > 1 && hidden(t, f) {
+			continue
+		}
+		tag, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == "-" {
+			continue
+		}
+		if tag == "" {
+			tag = f.Name
+		}
+		props[tag] = g.of(f.Type)
+		if !strings.Contains(opts, "omit") && !(g.partial && isBranch(f.Type)) {
+			required = append(required, tag)
+		}
+	}
+	return map[string]any{"type": "object", "properties": props, "required": required}
+}
+
+func isBranch(t reflect.Type) bool {
+	_, typed := reflect.New(t).Interface().(Typed)
+	return typed || t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
+}
+
+// hidden is true for a promoted field that an embedded field with a name of its
+// own keeps to itself.
+func hidden(t reflect.Type, f reflect.StructField) bool {
+	for _, i := range f.Index[:len(f.Index)-1] {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		e := t.Field(i)
+		if tag, _, _ := strings.Cut(e.Tag.Get("json"), ","); tag != "" {
+			return true
+		}
+		t = e.Type
+	}
+	return false
+}

@@ -1,0 +1,330 @@
+// Package house holds no code: its tests keep the order and the size of the districts.
+package house
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "fettle.dev/fettle"
+
+// district is a folder at the top of the house with the packages below it. Its packages
+// may import each other, districts of lower layers, and of the same layer those that stand
+// before it in the table.
+type district struct {
+	path   string
+	layer  int
+	budget budget
+}
+
+// budget is what a district may be: packages, lines of its Go files without tests, and
+// exported names at their top level. Whoever adds code raises the budget of the district
+// in the same commit, and says why.
+type budget struct{ packages, lines, exported int }
+
+// testSupport is the layer of packages that only tests import.
+const testSupport = 100
+
+// districts are the house, from the ground up.
+var districts = []district{
+	{path: "internal/unit", layer: 0, budget: budget{1, 700, 27}},
+	{path: "internal/stats", layer: 0, budget: budget{1, 700, 25}},
+	{path: "internal/text", layer: 0, budget: budget{1, 400, 18}},
+	{path: "internal/host", layer: 0, budget: budget{1, 8000, 91}},
+	{path: "internal/ui", layer: 0, budget: budget{1, 1000, 52}},
+	{path: "internal/peak", layer: 0, budget: budget{1, 200, 3}},
+	{path: "internal/resident", layer: 0, budget: budget{1, 200, 2}},
+	{path: "profiles", layer: 0, budget: budget{1, 100, 3}},
+	{path: "rules", layer: 0, budget: budget{1, 100, 1}},
+	{path: "deploy", layer: 0, budget: budget{1, 100, 1}},
+	{path: "packaging", layer: 0, budget: budget{1, 100, 4}},
+	{path: "internal/kuberelease", layer: 1, budget: budget{1, 1100, 27}},
+	{path: "internal/prometheus", layer: 1, budget: budget{1, 400, 6}},
+	{path: "internal/ssh", layer: 1, budget: budget{1, 200, 7}},
+	{path: "internal/setting", layer: 1, budget: budget{1, 2600, 57}},
+	{path: "internal/systemd", layer: 1, budget: budget{1, 1300, 15}},
+	{path: "internal/fact", layer: 1, budget: budget{1, 4200, 77}},
+	{path: "internal/evidence", layer: 1, budget: budget{1, 1000, 23}},
+	{path: "internal/logformat", layer: 1, budget: budget{1, 7000, 79}},
+	{path: "internal/engine", layer: 2, budget: budget{12, 29400, 366}},
+	{path: "internal/product", layer: 2, budget: budget{16, 23700, 176}},
+	{path: "internal/requests", layer: 3, budget: budget{7, 16400, 305}},
+	{path: "internal/guide", layer: 3, budget: budget{11, 19500, 266}},
+	{path: "internal/measure", layer: 3, budget: budget{8, 9600, 246}},
+	{path: "internal/daemon", layer: 4, budget: budget{4, 5700, 60}},
+	{path: "internal/cliutil", layer: 4, budget: budget{1, 400, 17}},
+	{path: "internal/kube", layer: 4, budget: budget{27, 44000, 900}},
+	{path: "internal/cli", layer: 5, budget: budget{1, 15500, 35}},
+	{path: "internal/kubecli", layer: 5, budget: budget{1, 5900, 19}},
+	{path: "packaging/man", layer: 6, budget: budget{1, 100, 0}},
+	{path: "cmd", layer: 6, budget: budget{2, 100, 0}},
+	{path: "internal/testkit", layer: testSupport, budget: budget{11, 5900, 127}},
+	{path: "test", layer: testSupport, budget: budget{2, 100, 0}},
+}
+
+// noMachine are packages that must not see a machine, and why.
+var noMachine = map[string]string{
+	"internal/guide/rule":         "rules are pure: they see facts, not the machine",
+	"internal/kube/pod/admission": "a prediction is made of values: it sees no machine",
+}
+
+// find returns the district of a package, or -1.
+func find(pkg string) int {
+	at, longest := -1, -1
+	for i, d := range districts {
+		if (pkg == d.path || strings.HasPrefix(pkg, d.path+"/")) && len(d.path) > longest {
+			at, longest = i, len(d.path)
+		}
+	}
+	return at
+}
+
+// complaint says what is wrong with pkg importing imported, or nothing.
+func complaint(pkg, imported string) string {
+	i, j := find(pkg), find(imported)
+	if i < 0 {
+		return pkg + " is in no district: move it into one, or add a line to districts in test/house/house_test.go"
+	}
+	if j < 0 {
+		return "" // said for that package itself
+	}
+	from, to := districts[i], districts[j]
+	switch {
+	case imported == "internal/host" && noMachine[pkg] != "":
+		return pkg + " must not import " + imported + ": " + noMachine[pkg]
+	case to.layer == testSupport && from.layer != testSupport:
+		return pkg + " must not import " + imported + ": only tests may"
+	case i == j, to.layer < from.layer, to.layer == from.layer && j < i:
+		return ""
+	}
+	return fmt.Sprintf("%s (%s, layer %d) must not import %s (%s, layer %d): imports go down", pkg, from.path, from.layer, imported, to.path, to.layer)
+}
+
+// source is one Go file of the repository that is not a test.
+type source struct {
+	pkg     string
+	imports []string
+	lines   int
+	// exported are the names at the top level that begin with a capital letter.
+	exported int
+}
+
+// sources reads the Go files of the tree below root, without tests and nested modules.
+func sources(t *testing.T, root string) []source {
+	t.Helper()
+	var all []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "dist") {
+				return fs.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != root {
+				return fs.SkipDir // a nested module has its own order
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		s, err := parse(root, path)
+		if err == nil {
+			all = append(all, s)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func parse(root, path string) (source, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return source{}, err
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
+	if err != nil {
+		return source{}, err
+	}
+	dir, err := filepath.Rel(root, filepath.Dir(path))
+	if err != nil {
+		return source{}, err
+	}
+	s := source{pkg: filepath.ToSlash(dir), lines: bytes.Count(text, []byte("\n"))}
+	for _, spec := range file.Imports {
+		target, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return source{}, err
+		}
+		s.imports = append(s.imports, target)
+	}
+	for _, d := range file.Decls {
+		s.exported += exported(d)
+	}
+	return s, nil
+}
+
+// exported counts the exported names of a declaration; methods do not count.
+func exported(d ast.Decl) (n int) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil && d.Name.IsExported() {
+			return 1
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				if s.Name.IsExported() {
+					n++
+				}
+			case *ast.ValueSpec:
+				for _, name := range s.Names {
+					if name.IsExported() {
+						n++
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
+func TestImportsGoDown(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range sources(t, "../..") {
+		if find(s.pkg) < 0 && !seen[s.pkg] {
+			t.Error(complaint(s.pkg, s.pkg))
+		}
+		seen[s.pkg] = true
+		for _, target := range s.imports {
+			if inside, ok := strings.CutPrefix(target, module+"/"); ok {
+				if c := complaint(s.pkg, inside); c != "" && find(s.pkg) >= 0 {
+					t.Error(c)
+				}
+			}
+		}
+	}
+	if !seen["internal/host"] {
+		t.Fatal("internal/host was not found: this test looks at the wrong directory")
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	is := make([]budget, len(districts))
+	seen := map[string]bool{}
+	for _, s := range sources(t, "../..") {
+		i := find(s.pkg)
+		if i < 0 {
+			continue
+		}
+		if !seen[s.pkg] {
+			is[i].packages++
+		}
+		seen[s.pkg] = true
+		is[i].lines += s.lines
+		is[i].exported += s.exported
+	}
+	for i, d := range districts {
+		if got, may := is[i], d.budget; got.packages > may.packages || got.lines > may.lines || got.exported > may.exported {
+			t.Errorf("%s has %d packages, %d lines and %d exported names, and may have %d, %d and %d: take something out, or raise its budget in this commit and say why",
+				d.path, got.packages, got.lines, got.exported, may.packages, may.lines, may.exported)
+		}
+		if testing.Verbose() {
+			t.Logf("%-24s %3d packages %6d lines %4d exported", d.path, is[i].packages, is[i].lines, is[i].exported)
+		}
+	}
+}
+
+// kubernetes are the libraries that only kubectl-fettle links, and who may import them.
+var (
+	kubernetes = []string{"k8s.io/", "sigs.k8s.io/", "github.com/openshift/", "github.com/Masterminds/"}
+	ofKube     = []string{"internal/kube", "internal/kubecli", "internal/testkit/kube", "cmd/kubectl-fettle"}
+)
+
+func isKubernetes(imported string) bool {
+	return slices.ContainsFunc(kubernetes, func(prefix string) bool { return strings.HasPrefix(imported, prefix) })
+}
+
+func TestKubernetesIsImportedByKubeOnly(t *testing.T) {
+	found := 0
+	for _, s := range sources(t, "../..") {
+		for _, target := range s.imports {
+			switch {
+			case !isKubernetes(target):
+			case slices.ContainsFunc(ofKube, func(dir string) bool { return s.pkg == dir || strings.HasPrefix(s.pkg, dir+"/") }):
+				found++
+			default:
+				t.Errorf("%s must not import %s: fettle links no Kubernetes library; only %s may", s.pkg, target, strings.Join(ofKube, ", "))
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no package imports Kubernetes: this test looks at the wrong places")
+	}
+}
+
+func TestComplaints(t *testing.T) {
+	for _, c := range []struct{ pkg, imported, want string }{
+		{"internal/engine/tune", "internal/engine/journal", ""},
+		{"internal/engine/override", "internal/setting", ""},
+		{"internal/engine/plugin/cpu", "internal/engine/plugin/device", ""},
+		{"internal/guide/rule", "internal/fact", ""},
+		{"internal/guide/rule", "internal/host", "internal/guide/rule must not import internal/host: rules are pure: they see facts, not the machine"},
+		{"internal/product/etcd", "internal/engine/tune", ""},
+		{"internal/engine/tune", "internal/product/etcd", "internal/engine/tune (internal/engine, layer 2) must not import internal/product/etcd (internal/product, layer 2): imports go down"},
+		{"internal/fact", "internal/engine/tune", "internal/fact (internal/fact, layer 1) must not import internal/engine/tune (internal/engine, layer 2): imports go down"},
+		{"internal/cli", "internal/testkit/root", "internal/cli must not import internal/testkit/root: only tests may"},
+		{"internal/new", "internal/host", "internal/new is in no district: move it into one, or add a line to districts in test/house/house_test.go"},
+	} {
+		if got := complaint(c.pkg, c.imported); got != c.want {
+			t.Errorf("%s -> %s:\n got %q\nwant %q", c.pkg, c.imported, got, c.want)
+		}
+	}
+}
+
+// tooHeavy are packages that the static binary must not link, and why.
+var tooHeavy = map[string]string{
+	module + "/internal/kube":    "Kubernetes is kubectl-fettle's",
+	module + "/internal/kubecli": "Kubernetes is kubectl-fettle's",
+	"testing":                    "test support must not reach the user",
+	module + "/internal/testkit": "test support must not reach the user",
+	"github.com/google/go-cmp":   "it is for tests",
+	"runtime/cgo":                "the binary is static",
+}
+
+func TestFettleLinksOnlyWhatItNeeds(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "./cmd/fettle")
+	list.Dir = "../.."
+	list.Env = append(list.Environ(), "CGO_ENABLED=0")
+	out, err := list.CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for _, pkg := range strings.Fields(string(out)) {
+		if isKubernetes(pkg) {
+			t.Errorf("fettle links %s: Kubernetes is kubectl-fettle's (go list -deps shows through which package)", pkg)
+		}
+		for heavy, why := range tooHeavy {
+			if pkg == heavy || strings.HasPrefix(pkg, heavy+"/") && heavy != "testing" {
+				t.Errorf("fettle links %s: %s (go list -deps shows through which package)", pkg, why)
+			}
+		}
+	}
+}
