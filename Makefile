@@ -3,15 +3,19 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 GO ?= go
-# How long each fuzz target runs in `make test`; CI sets 30s.
+# How long each fuzz target runs in `make test-real`; CI sets 30s.
 FUZZTIME ?= 5s
 TIMEOUT ?= 40m
-# More flags of go test in `make test`.
+# More flags of go test.
 TESTFLAGS ?=
 export CGO_ENABLED := 0
+# The host module is built by itself, so that nothing of Kubernetes is fetched for it. The
+# module kube/ is built with go.work, so that it shares what is compiled of the host module.
+export GOWORK := off
+KUBE := GOWORK= $(GO)
 # Tests are built as the programs that they run, and without the profile that releases
 # are built with, so that no package is compiled twice.
-check test test-nightly: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -pgo=off
+run check test test-kube test-real test-nightly: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -pgo=off
 # Many tests wait: for servers, clocks, the turn to change the machine. So more packages, and
 # more tests of one, run side by side than there are processors.
 SIDE_BY_SIDE := -p $(shell echo $$(($$(nproc) + 1))) -parallel $(shell echo $$((2 * $$(nproc))))
@@ -23,18 +27,18 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build the static programs into bin/
+build: ## build the static programs into bin/, as they are released
 	@mkdir -p bin
-	@for main in cmd/*/; do \
-		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "bin/$$(basename "$$main")" "./$$main"; \
-		echo "bin/$$(basename "$$main") $(VERSION)"; \
-	done
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/fettle ./cmd/fettle
+	$(KUBE) build -trimpath -ldflags '$(LDFLAGS)' -o bin/kubectl-fettle ./kube/cmd/kubectl-fettle
 
 # The main job, read only: what the machine is, what it should be tuned to, what
 # that would change, and how what is in force now compares with it. `verify` may
 # answer "not met" (3): that is an answer, not a failure of this target.
 .PHONY: run
-run: build ## run the main job on this machine, read only
+run: ## build fettle and run its main job on this machine, read only
+	@mkdir -p bin
+	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/fettle ./cmd/fettle
 	@answer() { printf '\n$$ fettle %s\n' "$$*"; local code=0; bin/fettle "$$@" || code=$$?; \
 		[[ $$code == 0 || $$code == 3 ]] || exit $$code; }; \
 	profile=$$(bin/fettle recommend); profile=$${profile%%$$'\n'*}; \
@@ -46,22 +50,31 @@ run: build ## run the main job on this machine, read only
 	else answer verify; fi
 
 .PHONY: check
-check: lint ## lint and the short tests: go test -short
-	$(GO) test -short ./...
+check: lint test test-kube ## lint, and the tests of minutes
+
+.PHONY: test
+test: ## the tests of the host module: any user, no other programs, minutes
+	$(GO) test -short $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./...
+
+.PHONY: test-kube
+test-kube: ## the same of the module kube/
+	$(KUBE) test -short $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./kube/...
 
 # The modules below test/ wait more than they work, and the fuzz targets only work: they run
 # side by side, and what the latter say comes last.
-.PHONY: test
-test: root chromium ## every test but the slow matrix, and the fuzz targets of readers for FUZZTIME each
+.PHONY: test-real
+test-real: root chromium ## with the real products, browser, guest and cluster; fuzzing for FUZZTIME a target
 	$(GO) test $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./...
+	$(KUBE) test $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./kube/...
 	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; \
 	nice -n 5 test/fuzz $(FUZZTIME) >"$$said" 2>&1 & fuzz=$$!; \
 	status=0; test/nested || status=$$?; wait "$$fuzz" || status=$$?; cat "$$said"; exit "$$status"
 
 # How long it takes, and what of it: CONTRIBUTING, "The slow matrix".
 .PHONY: test-nightly
-test-nightly: root chromium ## make test and the slow matrix
+test-nightly: root chromium ## test-real and the slow matrix
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
+	FETTLE_TEST_NIGHTLY=1 $(KUBE) test -timeout 6h ./kube/...
 	@FETTLE_TEST_NIGHTLY=1 test/nested
 	@test/fuzz $(FUZZTIME) all
 
@@ -69,6 +82,7 @@ test-nightly: root chromium ## make test and the slow matrix
 bench: root build ## measure fettle and its peers, side by side
 	FETTLE_BENCH=1 $(GO) test -run TestBench -v -count 1 -timeout $(TIMEOUT) ./test/peers
 	$(GO) test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./internal/...
+	$(KUBE) test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./kube/...
 
 .PHONY: profile
 profile: ## write what the compiler is told of where time goes, cmd/fettle/default.pgo, anew
@@ -77,6 +91,7 @@ profile: ## write what the compiler is told of where time goes, cmd/fettle/defau
 .PHONY: golden
 golden: ## write expected outputs anew (look at the diff before you commit)
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -short ./...
+	FETTLE_UPDATE_GOLDEN=1 $(KUBE) test -short ./kube/...
 	@git diff --stat
 
 .PHONY: man
@@ -113,7 +128,8 @@ lint: ## vet, format, and golangci-lint where it is installed
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
 	if [[ -n $$unformatted ]]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
+	$(KUBE) vet ./kube/...
+	@if command -v golangci-lint >/dev/null; then golangci-lint run ./... && cd kube && GOWORK= golangci-lint run ./...; \
 	else echo "golangci-lint is not installed, so .golangci.yml was not checked; to have it: $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"; fi
 
 .PHONY: root

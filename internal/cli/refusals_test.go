@@ -23,7 +23,7 @@ var aCommand = regexp.MustCompile(`\bfettle [a-z]|\b(kubectl|etcdctl|systemctl|s
 // withoutLiteral are the hints that a function or a variable has, and what it holds.
 var withoutLiteral = map[string]string{
 	"hint":              "the commands of logs --format, one for each choice",
-	"refused.Hint":      "internal/kube/load",
+	"refused.Hint":      "kube/load",
 	"kindsHint":         "kubectl apply",
 	"asBegun(recorded)": "fettle tune --set",
 	"p.advice(":         "kubectl debug node",

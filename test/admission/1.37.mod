@@ -6,6 +6,7 @@ go 1.26.0
 
 require (
 	fettle.dev/fettle v0.0.0
+	fettle.dev/fettle/kube v0.0.0
 	github.com/go-logr/logr v1.4.3
 	github.com/google/cadvisor/lib v0.60.5
 	google.golang.org/grpc v1.82.1
@@ -146,6 +147,8 @@ require (
 )
 
 replace fettle.dev/fettle => ../..
+
+replace fettle.dev/fettle/kube => ../../kube
 
 // k8s.io/kubernetes names the modules of its own tree v0.0.0.
 replace (

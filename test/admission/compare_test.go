@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/test/admission/upstream"
 )
 

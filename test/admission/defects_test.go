@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/test/admission/upstream"
 )
 

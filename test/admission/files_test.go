@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
-	"fettle.dev/fettle/internal/kube/pod/admission/podfile"
-	"fettle.dev/fettle/internal/kube/pod/admission/state"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission/podfile"
+	"fettle.dev/fettle/kube/pod/admission/state"
 	"fettle.dev/fettle/test/admission/upstream"
 )
 
-var update = flag.Bool("update", false, "write the state files that internal/kube/pod/admission/state is tested with anew")
+var update = flag.Bool("update", false, "write the state files that kube/pod/admission/state is tested with anew")
 
 // stateIn reads the files of a kubelet's directory.
 func stateIn(dir string, of admission.Settings) (admission.State, error) {
@@ -311,7 +311,7 @@ func TestForms(t *testing.T) {
 					if name == changed {
 						from += form
 					}
-					text, err := os.ReadFile(filepath.Join("../../internal/kube/pod/admission/state/testdata", from))
+					text, err := os.ReadFile(filepath.Join("../../kube/pod/admission/state/testdata", from))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -381,7 +381,7 @@ func TestExampleFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("../../internal/kube/pod/admission/state/testdata", name+upstream.Suffix)
+		path := filepath.Join("../../kube/pod/admission/state/testdata", name+upstream.Suffix)
 		if *update {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)

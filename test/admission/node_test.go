@@ -10,8 +10,8 @@ import (
 	"github.com/google/cadvisor/utils/sysinfo"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/kube/pod/admission"
-	"fettle.dev/fettle/internal/kube/pod/admission/node"
+	"fettle.dev/fettle/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission/node"
 )
 
 // TestThisMachine: the topology of this machine is what cAdvisor tells a kubelet.

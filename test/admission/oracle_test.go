@@ -15,9 +15,9 @@ import (
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
-	"fettle.dev/fettle/internal/kube/pod/admission/podfile"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission/podfile"
 	"fettle.dev/fettle/test/admission/upstream"
 )
 

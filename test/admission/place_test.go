@@ -10,8 +10,8 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
-	"fettle.dev/fettle/internal/kube/pod/admission/podfile"
+	"fettle.dev/fettle/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission/podfile"
 	"fettle.dev/fettle/test/admission/upstream"
 )
 

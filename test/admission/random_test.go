@@ -12,8 +12,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/test/admission/upstream"
 )
 

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
-	"fettle.dev/fettle/internal/kube/pod/admission/podfile"
+	"fettle.dev/fettle/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission/podfile"
 	"fettle.dev/fettle/test/admission/upstream"
 )
 

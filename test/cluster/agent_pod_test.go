@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// TestAgentPod: the agents of deploy/, as a real kubelet runs them, set this kernel's
+// TestAgentPod: the agents of kube/deploy/, as a real kubelet runs them, set this kernel's
 // values: those of the machine, of the network and of IPC. They stay while the agent is
 // killed and its pod replaced, and are back when the Profile object is gone.
 func TestAgentPod(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	ctx := t.Context()

@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	api "k8s.io/client-go/tools/clientcmd/api"
 
-	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/kube/deploy"
 )
 
 const (
@@ -40,7 +40,7 @@ const (
 
 var profileKind = schema.GroupVersionResource{Group: "tuned.openshift.io", Version: "v1", Resource: "profiles"}
 
-// deployAgents gives the cluster what deploy/ has for agents.
+// deployAgents gives the cluster what kube/deploy/ has for agents.
 func (c *Cluster) deployAgents(t *testing.T) {
 	t.Helper()
 	a := c.applier(t)

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/testkit/vm"
+	"fettle.dev/fettle/kube/deploy"
 )
 
 // bootPatience is how long a test waits for what an emulated machine does while this
@@ -47,10 +47,10 @@ type rebooted struct {
 // The node's kernel, disk and reboot are real, and so are API server and operator. There is
 // no kubelet: the test makes the Node object, with the machine's boot id as each boot has it
 // (status.nodeInfo.bootID), and starts the agent as a kubelet would, with the arguments of
-// deploy/agent and a token of the pod that the DaemonSet has there.
+// kube/deploy/agent and a token of the pod that the DaemonSet has there.
 func TestAgentReboot(t *testing.T) {
-	g := insideWithGuest(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}, Within: 90 * time.Minute}, vm.Options{MemoryMiB: 1024},
-		map[string]string{"./cmd/kubectl-fettle": "/pod/kubectl-fettle", "./cmd/fettle": "/usr/local/bin/fettle"})
+	g := insideWithGuest(t, Setup{Programs: []string{"./kube/cmd/kubectl-fettle"}, Within: 90 * time.Minute}, vm.Options{MemoryMiB: 1024},
+		map[string]string{"./kube/cmd/kubectl-fettle": "/pod/kubectl-fettle", "./cmd/fettle": "/usr/local/bin/fettle"})
 	if g == nil {
 		return
 	}

@@ -20,12 +20,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestAgent: an agent with the rights of deploy/ and no more tunes its node as the
+// TestAgent: an agent with the rights of kube/deploy/ and no more tunes its node as the
 // Profile object says, through kills, deferral and mistakes, against a real API server;
 // and writes about no other node. The node is a tree of files.
 func TestAgent(t *testing.T) {
 	t.Parallel()
-	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	ctx := t.Context()

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/kube/deploy"
 )
 
 // applier makes the objects of YAML files.
@@ -39,7 +39,7 @@ func (c *Cluster) applier(t *testing.T) *applier {
 // before is what a cluster without OpenShift needs before deploy, but KubeletConfig.
 var before = []string{"crds/plain/namespace.yaml", "crds/plain/tuned.openshift.io_tuneds.yaml", "crds/plain/tuned.openshift.io_profiles.yaml"}
 
-// deploy makes what deploy/kustomization.yaml lists, but for the image, what has to be
+// deploy makes what kube/deploy/kustomization.yaml lists, but for the image, what has to be
 // there before it, and what agents need to change kubelets. The API server has to take each object, with all its fields. dir is
 // a directory of deploy.
 func (a *applier) deploy(dir string) {

@@ -54,7 +54,7 @@ func wantStates(t *testing.T, a audited, want map[string]string) {
 // is what there is, whoever may read nothing gets nothing passed, and etcd is smaller
 // after it was defragmented, while the API server goes on.
 func TestCheck(t *testing.T) {
-	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	ctx := t.Context()
@@ -212,7 +212,7 @@ func parallel(t *testing.T, n int, do func(i int) error) {
 // TestCheckKubelet: what a real kubelet runs with is read through the API server, and held
 // against the rules of kubelets.
 func TestCheckKubelet(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{Node: "node1"})

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/kube/deploy"
 )
 
-// readDeployed has the Containerfile of deploy/.
+// readDeployed has the Containerfile of kube/deploy/.
 func readDeployed(t *testing.T) string {
 	t.Helper()
 	text, err := deploy.FS.ReadFile("Containerfile")

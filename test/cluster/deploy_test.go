@@ -18,23 +18,23 @@ import (
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/kube/deploy"
 )
 
-// deployed is a cluster in which deploy/ is applied as its manual says, by kubectl.
+// deployed is a cluster in which kube/deploy/ is applied as its manual says, by kubectl.
 type deployed struct {
 	*testing.T
 	c   *Cluster
-	dir string // a copy of deploy/
+	dir string // a copy of kube/deploy/
 }
 
-// TestDeploy: the image of deploy/Containerfile and `kubectl apply -k deploy` on a real
+// TestDeploy: the image of kube/deploy/Containerfile and `kubectl apply -k kube/deploy` on a real
 // node, and all that is said of it: operator and agent are Ready, kubectl finds its
 // plug-in, Prometheus collects the metrics and the dashboard's panels show some, huge
 // pages wait for the kubelet's restart, of two operators one is killed, and when all is
 // deleted the node has what it had before.
 func TestDeploy(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{Node: "node1"})
@@ -92,7 +92,7 @@ func TestDeploy(t *testing.T) {
 	}
 }
 
-// deployed has the image of deploy/Containerfile on the node, and a copy of deploy/ for
+// deployed has the image of kube/deploy/Containerfile on the node, and a copy of kube/deploy/ for
 // kubectl, which finds the cluster by itself.
 func (c *Cluster) deployed(t *testing.T) *deployed {
 	t.Helper()
@@ -351,7 +351,7 @@ func TestKustomize(t *testing.T) {
 	for _, name := range []string{".", "agent", "operator", "metrics", "kubelet", "machines", "openshift"} {
 		text := run(t, "kubectl", "kustomize", filepath.Join(dir, name))
 		if strings.Contains(text, "kind: Namespace\n") || strings.Contains(text, "kind: CustomResourceDefinition") && strings.Contains(text, "group: tuned.openshift.io") {
-			t.Errorf("deploy/%s has what is not fettle's own", name)
+			t.Errorf("kube/deploy/%s has what is not fettle's own", name)
 		}
 		if name == "." && (strings.Count(text, "kind: CustomResourceDefinition\n") != 2 || !strings.Contains(text, "kind: DaemonSet") || !strings.Contains(text, "kind: Deployment")) {
 			t.Errorf("deploy has:\n%s", text)

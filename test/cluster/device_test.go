@@ -82,7 +82,7 @@ func (d devices) serve(t *testing.T, c *Cluster) {
 // TestDevices: pod explain knows the devices of a real kubelet, where they are and who has
 // them; a pod for which there are too few is refused with the reason that was predicted.
 func TestDevices(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{Node: "node1"})

@@ -69,7 +69,7 @@ func (c *Cluster) static(t *testing.T, component, urls string, command ...string
 // certificates that are given and no others: by check, by its defragmentation, and by the
 // brake of a load.
 func TestEtcdShown(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	flags, files, foreign := guarded(t)

@@ -7,8 +7,11 @@ go 1.26.0
 
 replace fettle.dev/fettle => ../..
 
+replace fettle.dev/fettle/kube => ../../kube
+
 require (
 	fettle.dev/fettle v0.0.0
+	fettle.dev/fettle/kube v0.0.0
 	google.golang.org/grpc v1.82.1
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

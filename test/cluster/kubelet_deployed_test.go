@@ -14,19 +14,19 @@ import (
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/deploy"
-	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/kube/deploy"
+	"fettle.dev/fettle/kube/kubelet"
 )
 
 const realPool = "{apiVersion: fettle.dev/v1alpha1, kind: KubeletPool, metadata: {name: real, labels: {kubelet: real}}, spec: {nodeSelector: {matchLabels: {pool: real}}}}"
 
-// TestKubeletDeployed: what `kubectl apply -k deploy` brings changes the settings of the
+// TestKubeletDeployed: what `kubectl apply -k kube/deploy` brings changes the settings of the
 // kubelet under which it runs itself: the agent's container outlives the kubelet that it
 // starts again, and the operator's pod is drained from the only node and comes back. A
 // change that does not hold is taken back; a container that is killed in the middle is
 // started again by the kubelet, and goes on, also where there is no kubelet at that moment.
 func TestKubeletDeployed(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	d, r := startDeployed(t)
@@ -99,7 +99,7 @@ func TestKubeletDeployed(t *testing.T) {
 	}
 }
 
-// startDeployed starts a cluster in which deploy/ is applied without tuning anything, as
+// startDeployed starts a cluster in which kube/deploy/ is applied without tuning anything, as
 // its manual says, and a systemd that starts the node's kubelet.
 func startDeployed(t *testing.T) (*deployed, *rolled) {
 	t.Helper()
@@ -114,7 +114,7 @@ func startDeployed(t *testing.T) (*deployed, *rolled) {
 	return d, r
 }
 
-// install applies deploy/ so that nothing is tuned.
+// install applies kube/deploy/ so that nothing is tuned.
 func (d *deployed) install() {
 	d.Helper()
 	d.kubectl("apply", "-f", d.dir+"/crds")

@@ -15,8 +15,8 @@ import (
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/kube/cluster"
-	"fettle.dev/fettle/internal/kube/kubelet/node"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/kubelet/node"
 )
 
 // supervised is the kubelet of the node as systemd runs it with Restart=always: one that

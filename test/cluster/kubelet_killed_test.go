@@ -17,7 +17,7 @@ import (
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/kube/kubelet/node"
+	"fettle.dev/fettle/kube/kubelet/node"
 )
 
 // killEnv is the number of the point at which a process of TestKubeletKilled kills

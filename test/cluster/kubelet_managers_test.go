@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/kube/kubelet/node"
+	"fettle.dev/fettle/kube/kubelet/node"
 )
 
 // TestKubeletManagers: a real kubelet takes all of its managers at once - CPUs with

@@ -15,7 +15,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/kube/deploy"
 )
 
 const planned = `
@@ -31,7 +31,7 @@ spec:
 // `kubectl fettle kubelet plan` says what a file would do to a real node, and changes
 // nothing.
 func TestKubeletPlan(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{Node: "node1", Kwok: 3})

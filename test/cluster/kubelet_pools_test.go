@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/kube/kubelet"
 )
 
 // agents play those of kwok's nodes, which have no kubelets: each answers the turns of its
@@ -168,7 +168,7 @@ func TestKubeletPools(t *testing.T) { rollOutPools(t, operatorNodes) }
 func TestKubeletPoolsMany(t *testing.T) { rollOutPools(t, manyOperatorNodes) }
 
 func rollOutPools(t *testing.T, nodes int) {
-	if !Inside(t, Setup{Nightly: true, Within: time.Hour, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Within: time.Hour, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	mostAway := nodes / 10 // maxUnavailable: 10%

@@ -12,14 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/kube/kubelet"
 )
 
-// TestKubeletRival: the operator, with the rights of deploy/, waits for the kinds; beside
+// TestKubeletRival: the operator, with the rights of kube/deploy/, waits for the kinds; beside
 // MachineConfigPools, and beside another controller's status, it tells no node anything
 // and names the other one; --adopt takes over.
 func TestKubeletRival(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{})

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"fettle.dev/fettle/deploy"
-	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/kube/deploy"
+	"fettle.dev/fettle/kube/kubelet"
 )
 
 const (
@@ -34,8 +34,8 @@ metadata: {name: default, namespace: openshift-cluster-node-tuning-operator}
 spec: {managementState: Unmanaged}
 `
 
-// deployKubelets gives the cluster what deploy/ has, KubeletConfig objects, and an operator
-// with the rights of deploy/.
+// deployKubelets gives the cluster what kube/deploy/ has, KubeletConfig objects, and an operator
+// with the rights of kube/deploy/.
 func (c *Cluster) deployKubelets(t *testing.T, options ...string) (operator *Program) {
 	t.Helper()
 	a := c.applier(t)

@@ -14,16 +14,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/kube/kubelet"
 )
 
 // TestKubeletRollout: objects in a real API server, the operator and the agent as
-// programs with the rights of deploy/, and a real kubelet under running pods: from CPU
+// programs with the rights of kube/deploy/, and a real kubelet under running pods: from CPU
 // manager none to static; objects that are refused before, on the node, and by the
 // kubelet itself; the agent killed at each step; a kubelet that reads no drop-ins; and
 // back to what the node had.
 func TestKubeletRollout(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{Node: "node1"})

@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/kube/cluster"
-	"fettle.dev/fettle/internal/kube/kubelet"
-	"fettle.dev/fettle/internal/kube/kubelet/node"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/kubelet/node"
 )
 
 // harness starts the kubelet of the node in systemd's place.

@@ -86,7 +86,7 @@ spec:
 // on nothing else, on a real API server and with real controllers; pods of controllers have
 // times; whenever it is killed, resume finishes it, and undo leaves what was there before.
 func TestLoadActions(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	ctx := t.Context()

@@ -9,7 +9,7 @@ import (
 // TestLoadManyKilled: a run of 20,000 objects is killed at random moments, and so are its
 // resumes and its undo: resume makes exactly what is missing, and undo leaves nothing.
 func TestLoadManyKilled(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	ctx := t.Context()

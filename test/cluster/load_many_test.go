@@ -72,7 +72,7 @@ const mostMiB = 64
 // client takes for each, beside a loop over client-go and beside kube-burner where there is
 // one, and that nothing stalls.
 func TestLoadMany(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}, Given: map[string]string{"kube-burner": os.Getenv(burnerEnv)}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}, Given: map[string]string{"kube-burner": os.Getenv(burnerEnv)}}) {
 		return
 	}
 	c := Start(t, Options{})
@@ -126,7 +126,7 @@ func TestLoadMany(t *testing.T) {
 // cannot do so many is told by how many requests are under way, and is no reason to fail;
 // where some wait for it, and not all that may, the client has to keep its rate all the same.
 func TestLoadRate(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{})

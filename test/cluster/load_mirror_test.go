@@ -21,7 +21,7 @@ import (
 // makes as many of each kind. Two runs of it are compared, and others are refused.
 func TestLoadMirror(t *testing.T) {
 	t.Parallel()
-	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	ctx := t.Context()

@@ -28,7 +28,7 @@ const quickstart = `{"kind": "Template", "apiVersion": "v1", "metadata": {"name"
 // TestLoadPods: source 002's example, pods in steps, and the built-in load, on nodes of
 // kwok: all of it runs, is measured, and is gone afterwards.
 func TestLoadPods(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}, Files: []string{"internal/kube/load/format/testdata/source002.yaml"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}, Files: []string{"kube/load/format/testdata/source002.yaml"}}) {
 		return
 	}
 	ctx := t.Context()

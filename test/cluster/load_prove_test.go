@@ -72,7 +72,7 @@ func (c *Cluster) slower(t *testing.T, namespace string, by time.Duration, flag 
 // makes it slower, and by how much: it is a webhook that takes 40 ms more. Nothing of a
 // hundred visits is left.
 func TestLoadProve(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle", "./cmd/fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle", "./cmd/fettle"}}) {
 		return
 	}
 	ctx := t.Context()

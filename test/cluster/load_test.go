@@ -52,7 +52,7 @@ stringData: {number: "${IDENTIFIER}"}
 // stays, and so does what somebody puts into a namespace of the run.
 func TestLoadKilled(t *testing.T) {
 	t.Parallel()
-	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	ctx := t.Context()

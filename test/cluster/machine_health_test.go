@@ -18,7 +18,7 @@ import (
 )
 
 // healthBench is a cluster with simulated machines and an operator with the rights of
-// deploy/.
+// kube/deploy/.
 type healthBench struct {
 	*cloud
 	operator *operatorBench
@@ -30,7 +30,7 @@ type healthBench struct {
 // source 002's tables (3.4.1). The machines are simulated (see cloud), their nodes are
 // kwok's.
 func TestMachineHealth(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	b := newHealthBench(t, Options{})

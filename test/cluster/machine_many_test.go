@@ -15,7 +15,7 @@ import (
 // images as a kubelet does; 2 % of them may be unhealthy. What the operator takes, at work
 // and at rest: machine health, Profiles and all else together.
 func TestMachineHealthMany(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	b := newHealthBench(t, Options{})

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"fettle.dev/fettle/deploy"
-	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/kube/deploy"
+	"fettle.dev/fettle/kube/kubelet"
 )
 
 // TestMachineRollOut: one operator, which takes settings to a real kubelet and remedies
@@ -20,7 +20,7 @@ import (
 // check names the pool; when that is done the machine is made anew. A roll-out that waits
 // itself, for a node that is cordoned, holds nothing up.
 func TestMachineRollOut(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	b := newHealthBench(t, Options{Node: "node1"})

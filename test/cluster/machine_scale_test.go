@@ -23,7 +23,7 @@ import (
 // by drains that keep a disruption budget, all machines anew, killed and gone on with,
 // refused and stopped. The machines are simulated (see cloud), their nodes are kwok's.
 func TestScale(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	b := newHealthBench(t, Options{})

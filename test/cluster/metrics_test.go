@@ -17,13 +17,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/kube/deploy"
 )
 
 const prometheusAddress = "127.0.0.1:19090"
 
 // metrics: who may not is shown none; Prometheus collects them with the job of
-// deploy/metrics/prometheus.yaml, and each panel of the dashboard has something to show.
+// kube/deploy/metrics/prometheus.yaml, and each panel of the dashboard has something to show.
 func (d *deployed) metrics() {
 	d.Helper()
 	for _, args := range [][]string{
@@ -79,7 +79,7 @@ func (d *deployed) metrics() {
 	d.c.must(p.Stop())
 }
 
-// prometheusConfig is deploy/metrics/prometheus.yaml for a Prometheus that is in a hurry.
+// prometheusConfig is kube/deploy/metrics/prometheus.yaml for a Prometheus that is in a hurry.
 // Debian builds it without the discovery of Kubernetes: what that would find, an address
 // for each port of each pod with its labels (Prometheus, configuration,
 // kubernetes_sd_config, role pod), the test has found.

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	"fettle.dev/fettle/deploy"
-	"fettle.dev/fettle/internal/kube/kubelet"
-	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/kube/deploy"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/tuned"
 )
 
 // full are objects with every sort of field, of the kinds that fettle reads from files.

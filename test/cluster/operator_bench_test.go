@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// operatorBench is a cluster with an operator that runs with the rights of deploy/.
+// operatorBench is a cluster with an operator that runs with the rights of kube/deploy/.
 type operatorBench struct {
 	t *testing.T
 	*Cluster
@@ -29,7 +29,7 @@ func (b *operatorBench) within(d time.Duration) time.Duration {
 	return d * time.Duration(max(1, b.nodes/operatorNodes))
 }
 
-// newOperatorBench is a cluster with so many nodes of kwok, by the objects of deploy/.
+// newOperatorBench is a cluster with so many nodes of kwok, by the objects of kube/deploy/.
 // start starts an operator in it.
 func newOperatorBench(t *testing.T, nodes int) (b *operatorBench, a *applier, start func(options ...string) *Program) {
 	t.Helper()

@@ -19,7 +19,7 @@ const (
 // labels change and nodes go; what kubectl fettle status says of all of them. Figures are
 // printed.
 func TestOperatorMany(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Within: time.Hour, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Within: time.Hour, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	b, a, start := newOperatorBench(t, manyOperatorNodes)

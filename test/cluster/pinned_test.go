@@ -24,7 +24,7 @@ import (
 // refused with the reason that was predicted, a copy by pod record says the same as the node,
 // and a container that is let onto CPUs of another is found.
 func TestPinned(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{Node: "node1"})

@@ -15,7 +15,7 @@ import (
 // There is no systemd in the root of a cluster. An agent that stops and starts the
 // kubelet by it finds programs of its names here, which ask the test by files: whatever
 // becomes of the agent, the kubelet is the test's child. What systemd itself does with a
-// unit is seen in internal/kube/kubelet/node, with the real one.
+// unit is seen in kube/kubelet/node, with the real one.
 
 const systemdDir = "/run/fettle-test-systemd"
 

@@ -56,11 +56,11 @@ func (c *Cluster) operator(t *testing.T) *Program {
 }
 
 // TestTuning: operator and agent together, by the objects and with the rights of
-// deploy/. The label of a node comes and goes, and with it the values; a mistake in one
+// kube/deploy/. The label of a node comes and goes, and with it the values; a mistake in one
 // object, and a name with two texts, leave the node as it is; all is taken back.
 func TestTuning(t *testing.T) {
 	t.Parallel()
-	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	ctx := t.Context()

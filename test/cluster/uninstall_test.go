@@ -13,8 +13,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"fettle.dev/fettle/internal/kube/kubelet"
-	"fettle.dev/fettle/internal/kube/kubelet/node"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/kubelet/node"
 )
 
 // TestUninstall: what becomes of the kubelet's settings when fettle goes. `kubectl fettle
@@ -22,7 +22,7 @@ import (
 // leaves them, says so, and leaves a note at the node; they are given back by a new
 // installation, or on the node itself.
 func TestUninstall(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
 	d, r := startDeployed(t)

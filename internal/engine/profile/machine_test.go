@@ -122,7 +122,7 @@ func TestWriteState(t *testing.T) {
 	if st, err := os.Stat(filepath.Join(root, ActiveProfileFile)); err != nil || st.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v %v", st.Mode(), err)
 	}
-	for _, bad := range []State{{Active: []string{"a b"}, Mode: Auto}, {Active: []string{"../../x"}, Mode: Auto}, {Mode: "x"}, {Mode: Auto, PostLoaded: "\n"}} {
+	for _, bad := range []State{{Active: []string{"a b"}, Mode: Auto}, {Active: []string{"../x"}, Mode: Auto}, {Mode: "x"}, {Mode: Auto, PostLoaded: "\n"}} {
 		if err := WriteState(h, bad); err == nil {
 			t.Errorf("%+v was written", bad)
 		}

@@ -151,7 +151,7 @@ func TestCertificates(t *testing.T) {
 		"--cert and --key belong":    {Cert: cert},
 		"want one of":                {Cert: cert, Key: key, PKCS12: container},
 		"--puppet-ssldir and":        {PuppetSSLDir: dir},
-		"is no name of a":            {PuppetSSLDir: dir, CertName: "../../agent1"},
+		"is no name of a":            {PuppetSSLDir: dir, CertName: "../agent1"},
 		"certs/other.pem: no such f": {PuppetSSLDir: dir, CertName: "other"},
 	} {
 		_, err := load(f, "another")

@@ -25,7 +25,7 @@ func TestFixtures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rel, _ := filepath.Rel("format/testdata", file)
+		rel, _ := filepath.Rel("../../logformat/testdata", file)
 		fmt.Fprintf(&got, "# %s\n", rel)
 		describe(&got, text)
 	}

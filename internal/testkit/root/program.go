@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -17,7 +18,7 @@ var (
 	programs   = map[string]string{}
 )
 
-// Program builds a main package of this module ("./cmd/fettle") without cgo, as
+// Program builds a main package of this repository ("./cmd/fettle") without cgo, as
 // it is shipped, and returns the path of the binary. It is built once per test
 // process and kept in the cache beside the test root, one per work tree. Only where
 // programs are measured (FETTLE_BENCH=1) is the profile used that releases are built
@@ -53,7 +54,12 @@ func Program(t testing.TB, pkg string) string {
 	}
 	c := exec.Command("go", append(args, "-o", partial, pkg)...)
 	c.Dir = module
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	// Without go.work nothing of Kubernetes is fetched; with it kubectl-fettle shares what
+	// is compiled of the host module.
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if strings.HasPrefix(pkg, "./kube/") {
+		c.Env = append(c.Env, "GOWORK=")
+	}
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
 	}

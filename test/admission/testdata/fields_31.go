@@ -1,4 +1,4 @@
-// In the place of internal/kube/pod/admission/podfile/fields.go (overlay.json), with the API of
+// In the place of kube/pod/admission/podfile/fields.go (overlay.json), with the API of
 // Kubernetes 1.29 to 1.33, in which these fields are not there or count for nothing.
 
 package podfile
@@ -6,7 +6,7 @@ package podfile
 import (
 	core "k8s.io/api/core/v1"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission"
 )
 
 func ofPod(*core.PodSpec) *core.ResourceRequirements { return nil }

@@ -25,7 +25,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/config"
 	"k8s.io/utils/cpuset"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission"
 )
 
 // Kubelet are the managers of one that has started.

@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission"
 )
 
 // reserved is what the container manager takes from the node (GetNodeAllocatableReservation).

@@ -2,7 +2,7 @@
 
 package upstream
 
-import "fettle.dev/fettle/internal/kube/pod/admission"
+import "fettle.dev/fettle/kube/pod/admission"
 
 // Release is the one whose managers run here.
 const Release admission.Release = 33

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/configfiles"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 
-	"fettle.dev/fettle/internal/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission"
 )
 
 // Release is the one whose managers run here.

@@ -166,7 +166,7 @@ func TestOneIdentityEachOnAMachineWithAll(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(m.Dir, "sys/dev/block"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("../../.."+strings.TrimPrefix(sda, "/sys"), filepath.Join(m.Dir, "sys/dev/block/8:0")); err != nil && !os.IsExist(err) {
+	if err := os.Symlink("../.."+strings.TrimPrefix(sda, "/sys"), filepath.Join(m.Dir, "sys/dev/block/8:0")); err != nil && !os.IsExist(err) {
 		t.Fatal(err)
 	}
 	h := host.Mounted(m.Dir)

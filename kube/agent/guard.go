@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// The texts that come through the cluster are judged as they are written (package
+// boundary). What they amount to on a node is judged once more here, as it is applied:
+// they include the node's own profiles and fettle's, and give these their variables.
+
+// functions are the built-in functions of the profile language that a profile may call
+// on a node, and what has to be allowed for it; "" for nothing. A function that is not
+// listed may not be called. Those two that run a program without leave run always the
+// same one.
+var functions = map[string]tuned.Kind{
+	"exec": tuned.Exec,
+
+	"assertion": "", "assertion_non_equal": "", "calc_isolated_cores": "", "check_net_queue_count": "",
+	"cpuinfo_check": "", "cpulist2devs": "", "cpulist2hex": "", "cpulist2hex_invert": "", "cpulist_invert": "",
+	"cpulist_online": "", "cpulist_pack": "", "cpulist_present": "", "cpulist_unpack": "", "hex2cpulist": "",
+	"intel_recommended_pstate": "", "kb2s": "", "log": "", "lscpu_check": "", "package2cpus": "",
+	"package2uncores": "", "regex_search_ternary": "", "s2kb": "", "strip": "", "virt_check": "",
+}
+
+// refuse says which functions may not be called.
+func refuse(allow tuned.Allow) func(string) error {
+	return func(name string) error {
+		kind, known := functions[name]
+		switch {
+		case !known:
+			return fmt.Errorf("function %s is not allowed on the nodes of a cluster", name)
+		case kind != "" && !allow[kind]:
+			return fmt.Errorf("function %s is not allowed on this node: the agent has to allow %s", name, kind)
+		}
+		return nil
+	}
+}
+
+// guarded are plug-ins that plan nothing which is not allowed: the sections of one
+// that is refused altogether, and of the others each place that names a program.
+func guarded(all []plugin.Plugin, allow tuned.Allow) []plugin.Plugin {
+	out := slices.Clone(all)
+	for i := range out {
+		switch {
+		case isRefusable(out[i].Name):
+			if !allow[tuned.Kind(out[i].Name)] {
+				out[i] = refused(out[i])
+			}
+		case !allow[tuned.Exec]:
+			out[i] = withoutPrograms(out[i])
+		}
+	}
+	return out
+}
+
+// isRefusable is true for a plug-in that is refused as a whole: those kinds have the
+// names of the plug-ins that they stand for.
+func isRefusable(plugin string) bool {
+	for _, k := range tuned.Kinds {
+		if string(k.Kind) == plugin {
+			return true
+		}
+	}
+	return false
+}
+
+// refused is a plug-in of which nothing is applied: each option says so.
+func refused(p plugin.Plugin) plugin.Plugin {
+	plan := func(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+		return []plugin.Item{plugin.Refuse(plugin.OptionPlace(r.Unit.Name, o.Name, ""), o, plugin.Refused, "the agent has to allow %s", p.Name)}, nil
+	}
+	return plugin.Plugin{Name: p.Name, Doc: p.Doc, Free: func(name string) (plugin.Option, bool) {
+		return plugin.Option{Name: name, Plan: plan}, true
+	}}
+}
+
+// withoutPrograms is a plug-in that names no program for the kernel to run.
+func withoutPrograms(p plugin.Plugin) plugin.Plugin {
+	guard := func(kinds setting.Kinds, items []plugin.Item) []plugin.Item {
+		for i := range items {
+			id, err := kinds.Resolve(items[i].Change.Setting)
+			if err == nil && items[i].Verdict == "" && tuned.NamesProgram(id, items[i].Change.Want.Text) {
+				items[i].Verdict, items[i].Why = plugin.Refused, "it names a program that the kernel runs: the agent has to allow exec"
+			}
+		}
+		return items
+	}
+	option := func(o plugin.Option) plugin.Option {
+		if plan := o.Plan; plan != nil {
+			o.Plan = func(ctx context.Context, r *plugin.Request, v profile.Option, device string) ([]plugin.Item, error) {
+				items, err := plan(ctx, r, v, device)
+				return guard(r.Kinds, items), err
+			}
+		}
+		return o
+	}
+	p.Options = slices.Clone(p.Options)
+	for i := range p.Options {
+		p.Options[i] = option(p.Options[i])
+	}
+	if free := p.Free; free != nil {
+		p.Free = func(name string) (plugin.Option, bool) {
+			o, ok := free(name)
+			return option(o), ok
+		}
+	}
+	if always := p.Always; always != nil {
+		p.Always = func(ctx context.Context, r *plugin.Request) ([]plugin.Item, error) {
+			items, err := always(ctx, r)
+			return guard(r.Kinds, items), err
+		}
+	}
+	return p
+}
+
+// withoutScripts takes the scripts of single devices from a profile's sections, which
+// are no options of a plug-in.
+func withoutScripts(p *profile.Profile, allow tuned.Allow) {
+	if allow[tuned.Script] {
+		return
+	}
+	for i := range p.Units {
+		u := &p.Units[i]
+		for _, s := range []struct {
+			option string
+			script *string
+		}{{"script_pre", &u.ScriptPre}, {"script_post", &u.ScriptPost}} {
+			if *s.script != "" {
+				p.Warnings = append(p.Warnings, profile.Warning{Pos: u.At(s.option), Text: fmt.Sprintf("%s=%s is refused: the agent has to allow script", s.option, *s.script)})
+				*s.script = ""
+			}
+		}
+	}
+}

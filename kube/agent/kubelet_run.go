@@ -1,0 +1,249 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/kubelet/node"
+)
+
+// Visitor changes the kubelet of a node: visit.Visit, whose methods these are.
+type Visitor interface {
+	Recover(context.Context) (*node.Report, error)
+	Check(context.Context, kubelet.Want) error
+	Run(context.Context, kubelet.Want) (*node.Report, error)
+	Uncordon(context.Context) error
+	Has() (string, error)
+	// Mark notes at the node which settings it has; "" for none.
+	Mark(ctx context.Context, has string) error
+}
+
+// KubeletOptions are those of an agent.
+type KubeletOptions struct {
+	// Node is the node's name.
+	Node    string
+	Visitor Visitor
+	// Client asks the API server; nothing of it is cached.
+	Client client.WithWatch
+	// Interval is how often is looked without being asked.
+	Interval time.Duration
+	Log      *slog.Logger
+}
+
+// FieldManager is under which the API server notes what an agent wrote.
+const FieldManager = "kubectl-fettle-agent"
+
+// kubeletFirstRetry is how soon something that failed is tried again; then twice that, until it
+// is as rare as any look.
+const kubeletFirstRetry = time.Second
+
+// RunKubelet does what the node's object says until ctx ends. A change that is under way then
+// is taken back; its turn is the next process's.
+func RunKubelet(ctx context.Context, o KubeletOptions) error {
+	a := &agent{KubeletOptions: o, began: true, cordoned: true}
+	changed := make(chan struct{}, 1)
+	go a.follow(ctx, func() {
+		select {
+		case changed <- struct{}{}:
+		default: // a look is due already
+		}
+	})
+	said, retry := "", kubeletFirstRetry
+	for {
+		wait := o.Interval
+		if err := a.look(ctx); err != nil && ctx.Err() == nil {
+			if text := err.Error(); text != said {
+				said = text
+				o.Log.Warn("the kubelet's settings: tried again", "error", err)
+			}
+			wait, retry = retry, min(2*retry, o.Interval)
+		} else {
+			said, retry = "", kubeletFirstRetry
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// agent is one at work.
+type agent struct {
+	KubeletOptions
+	// began says that a process before this one may have begun what it has not ended.
+	began bool
+	// ended is what became of that, until it has been said.
+	ended *node.Report
+	// cordoned says that it may have left the node cordoned.
+	cordoned bool
+	// marked is what was noted at the node last; nil before the first time.
+	marked *string
+}
+
+// mark notes at the node which settings of fettle's it has.
+func (a *agent) mark(ctx context.Context) error {
+	has, err := a.Visitor.Has()
+	if err != nil || a.marked != nil && *a.marked == has {
+		return err
+	}
+	if err := a.Visitor.Mark(ctx, has); err != nil {
+		return fmt.Errorf("the node's annotation %s: %w", kubelet.SettingsAnnotation, err)
+	}
+	a.marked = &has
+	return nil
+}
+
+// look looks at the node and its object once, and does what is to be done.
+func (a *agent) look(ctx context.Context) error {
+	left := a.recover(ctx)
+	unmarked := a.mark(ctx)
+	err := a.follows(ctx, left)
+	return errors.Join(err, unmarked)
+}
+
+// follows does what the node's object says. left is why what a process before this one
+// has begun is not ended.
+func (a *agent) follows(ctx context.Context, left error) error {
+	var k kubelet.NodeKubelet
+	switch err := a.Client.Get(ctx, client.ObjectKey{Name: a.Node}, &k); {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return left // nobody wants anything
+	case err != nil:
+		return errors.Join(left, err)
+	case left != nil:
+		return a.waits(ctx, &k, left)
+	}
+	if k.Changing() {
+		return a.turn(ctx, &k)
+	}
+	has, err := a.Visitor.Has()
+	if err != nil {
+		return err
+	}
+	status := k.Status
+	status.Waiting = ""
+	switch {
+	case a.ended != nil:
+		status = recovered(k.Status, a.ended, has)
+	case status.Phase == kubelet.ConditionBlocked && a.free(ctx, k.Spec):
+		status.Phase, status.Message = kubelet.Settled, ""
+	case status.Phase == "":
+		status.Phase = kubelet.Settled
+	}
+	status.Has = has // of a machine that was set up anew under the name of another: nothing
+	if err := a.report(ctx, &k, status); err != nil {
+		return err
+	}
+	a.ended = nil
+	if a.cordoned && status.Phase != kubelet.ConditionBroken {
+		if err := a.Visitor.Uncordon(ctx); err != nil {
+			return err
+		}
+		a.cordoned = false
+	}
+	return nil
+}
+
+// recover finishes or takes back what was begun, until it is one or the other.
+func (a *agent) recover(ctx context.Context) error {
+	if !a.began {
+		return nil
+	}
+	r, err := a.Visitor.Recover(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		a.Log.Info("a change of the kubelet that had been cut off", "result", r.Result, "settings", r.Digest, "error", r.Error)
+		a.ended, a.cordoned = r, true
+	}
+	a.began = r != nil && r.Result == node.Incomplete // tried again with each look
+	return nil
+}
+
+// free says whether nothing is in the way any more of a node that was blocked.
+func (a *agent) free(ctx context.Context, s kubelet.NodeKubeletSpec) bool {
+	want, err := wantOf(s)
+	return err == nil && a.Visitor.Check(ctx, want) == nil
+}
+
+// turn takes the node's turn, and answers.
+func (a *agent) turn(ctx context.Context, k *kubelet.NodeKubelet) error {
+	want, err := wantOf(k.Spec)
+	var r *node.Report
+	if err == nil {
+		a.Log.Info("the kubelet is to have other settings", "settings", want.Digest, "of", want.Configs)
+		r, err = a.Visitor.Run(ctx, want)
+	}
+	switch {
+	case ctx.Err() != nil && (r == nil || r.Result == node.RolledBack):
+		return ctx.Err() // it was this agent's end that took it back: the next one takes the turn
+	case err != nil && !final(err):
+		return a.waits(ctx, k, err)
+	}
+	a.ended, a.began = nil, r != nil && r.Result == node.Incomplete
+	a.cordoned = a.began || err != nil
+	has, e := a.Visitor.Has()
+	if e != nil {
+		return e
+	}
+	status := answer(k.Spec, r, err, has)
+	// First the mark: whoever sees that the node has nothing any more finds none.
+	unmarked := a.mark(context.WithoutCancel(ctx))
+	a.Log.Info("the kubelet's settings", "phase", status.Phase, "has", has, "step", status.Step, "message", status.Message)
+	return errors.Join(a.report(context.WithoutCancel(ctx), k, status), unmarked)
+}
+
+// waits says what keeps the node from going on, which is tried again.
+func (a *agent) waits(ctx context.Context, k *kubelet.NodeKubelet, why error) error {
+	status := k.Status
+	status.Waiting = text.Clip(why.Error(), kubeletMaxMessage)
+	return errors.Join(why, a.report(ctx, k, status))
+}
+
+// report writes the status, where it says something else.
+func (a *agent) report(ctx context.Context, k *kubelet.NodeKubelet, status kubelet.NodeKubeletStatus) error {
+	if equality.Semantic.DeepEqual(k.Status, status) {
+		return nil
+	}
+	to := k.DeepCopy()
+	to.Status = status
+	return client.IgnoreNotFound(a.Client.Status().Patch(ctx, to, sameObject{client.MergeFrom(k), k.UID}, client.FieldOwner(FieldManager)))
+}
+
+// sameObject is a patch that is refused where the object is another one by now, of the
+// same name: its turns are other turns.
+type sameObject struct {
+	client.Patch
+	uid types.UID
+}
+
+func (s sameObject) Data(o client.Object) ([]byte, error) {
+	text, err := s.Patch.Data(o)
+	if err != nil {
+		return nil, err
+	}
+	var body map[string]any
+	if err := json.Unmarshal(text, &body); err != nil {
+		return nil, err
+	}
+	body["metadata"] = map[string]any{"uid": s.uid}
+	return json.Marshal(body)
+}

@@ -1,0 +1,226 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/kube/tuned"
+	"fettle.dev/fettle/profiles"
+)
+
+// Dir is the agent's own directory on a node: the profiles that came through the
+// cluster, and what it remembers. The journal is fettle's, in journal.DefaultDir: so
+// fettle on the node itself shows what is in force, and can take it back.
+const Dir = "/var/lib/fettle-agent"
+
+// profilesDir has the texts of the Profile object, as NAME/tuned.conf.
+const profilesDir = Dir + "/profiles"
+
+// patience is how long a transaction of somebody else's is waited for.
+var patience = 10 * time.Second
+
+// Node is the machine that an agent tunes. Its methods are not for several goroutines
+// at once.
+type Node struct {
+	// Name is that of the Node object, and of the Profile object.
+	Name string
+	// Root is where the node's root is mounted.
+	Root string
+	// Allow is what profiles may do beyond the boundary.
+	Allow tuned.Allow
+	// Tell is called with what a person should know as it happens; nil: nobody listens.
+	Tell func(text string)
+	// At is the engine's, for tests.
+	At func(point string)
+
+	kinds    setting.Kinds // they hold descriptors: one table for the life of the agent
+	held     map[setting.Setting]holding
+	prepared prepared
+	told     map[string]bool
+	recalled recalled
+}
+
+// agentMachine is the node opened for one look: configuration, keep.d and the
+// administrator's files are as they are now.
+type agentMachine struct {
+	*Node
+	host    *host.Host
+	engine  *tune.Engine
+	loader  profile.Loader
+	sysctls *override.Claims
+	rule    string // by which the operator has decided
+}
+
+// ruleAnnotation of a Profile object is the operator's sentence about its decision.
+const ruleAnnotation = "fettle.dev/rule"
+
+func (n *Node) tell(format string, args ...any) {
+	if n.Tell != nil {
+		n.Tell(fmt.Sprintf(format, args...))
+	}
+}
+
+// tellOnce tells what every look at the node would tell again.
+func (n *Node) tellOnce(text string) {
+	if n.told == nil {
+		n.told = map[string]bool{}
+	}
+	if !n.told[text] {
+		n.told[text] = true
+		n.tell("%s", text)
+	}
+}
+
+// open opens the node.
+func (n *Node) open(ctx context.Context) (*agentMachine, error) {
+	h := host.Node(n.Root)
+	if n.kinds == nil {
+		n.kinds = table.Kinds(h)
+	}
+	main, err := profile.ReadMain(h)
+	if err != nil {
+		return nil, err
+	}
+	// Nothing follows the load here: the daemon of a machine does that.
+	main.DynamicTuning = false
+	keep, err := tune.ReadKeep(h, n.kinds)
+	if err != nil {
+		return nil, err
+	}
+	state, err := n.stateDir(h)
+	if err != nil {
+		return nil, err
+	}
+	m := &agentMachine{Node: n, host: h}
+	m.loader = profile.Loader{
+		Host: h, Main: main, Dirs: profile.SearchPath(main, profilesDir), Builtin: profiles.FS, Refuse: refuse(n.Allow),
+	}
+	m.engine = &tune.Engine{
+		Host: h, Kinds: n.kinds, Plugins: guarded(table.All, n.Allow), StateDir: state, Main: main, ProfileDirs: m.loader.Dirs,
+		Keep: append(keep, m.ofKubelet(ctx)...), Overridden: func(s setting.Setting) (tune.Override, bool) { return m.overridden(ctx, s) },
+		User: "agent of node " + n.Name, Wait: patience, At: n.At, Tell: n.Tell,
+	}
+	return m, nil
+}
+
+// reapplyOf is what a Profile object says of the sysctl files of the node's
+// administrator, whether they go before the profile: "true", "false", or "".
+func reapplyOf(p *tuned.Profile) string {
+	if p == nil || p.Spec.Config.TuneDConfig.ReapplySysctl == nil {
+		return ""
+	}
+	return strconv.FormatBool(*p.Spec.Config.TuneDConfig.ReapplySysctl)
+}
+
+// reapply follows that; "" leaves it to the node's own configuration.
+func (m *agentMachine) reapply(word string) {
+	if on, err := strconv.ParseBool(word); err == nil {
+		m.engine.Main.ReapplySysctl = on
+	}
+}
+
+// stateDir is where this process finds the node's journal: links on the way are the
+// node's, and lead where they lead there.
+func (n *Node) stateDir(h *host.Host) (string, error) {
+	above, err := h.Files.Resolve(path.Dir(journal.DefaultDir))
+	if err != nil {
+		return "", fmt.Errorf("the node's root at %s: %w", n.Root, err)
+	}
+	return filepath.Join(n.Root, above, path.Base(journal.DefaultDir)), nil
+}
+
+// ofKubelet keeps the sysctls that a kubelet sets each time it starts from being
+// written, also where the profile wants the kubelet's value: what was there before it
+// would come back with an undo.
+func (m *agentMachine) ofKubelet(ctx context.Context) tune.Keep {
+	found, _ := override.Read(ctx, m.host, m.kinds, override.Kubelet)
+	var keep tune.Keep
+	for _, name := range override.KubeletSysctls() {
+		s := setting.Setting{Kind: "sysctl", Name: name}
+		k := tune.KeepEntry{Pattern: s.String(), Reason: kubeletOwns, File: "kubelet"}
+		if all := found.For(s); len(all) > 0 {
+			k.File, k.Line = all[len(all)-1].File, all[len(all)-1].Line
+		}
+		keep = append(keep, k)
+	}
+	return keep
+}
+
+const kubeletOwns = "the kubelet owns it, and sets it each time it starts"
+
+// overridden asks the sysctl files of the node's administrator, read once and only if
+// somebody asks.
+func (m *agentMachine) overridden(ctx context.Context, s setting.Setting) (tune.Override, bool) {
+	main := m.engine.Main
+	if s.Kind != "sysctl" || !main.ReapplySysctl {
+		return tune.Override{}, false
+	}
+	for _, pattern := range main.ReapplySysctlExclude {
+		if profile.Fnmatch(pattern, s.Name) {
+			return tune.Override{}, false
+		}
+	}
+	if m.sysctls == nil {
+		var problems []override.Problem
+		m.sysctls, problems = override.Read(ctx, m.host, m.kinds, override.Sysctl)
+		for _, p := range problems {
+			m.tellOnce(p.String())
+		}
+	}
+	c, ok := m.sysctls.Administrator(s)
+	if !ok {
+		return tune.Override{}, false
+	}
+	return tune.Override{Setting: c.Setting, Value: c.Value, File: c.File, Line: c.Line, Text: c.Text}, true
+}
+
+// plansFor reports whether a profile sets what a tuner of a few settings holds; a
+// profile that cannot be planned fails by itself.
+func (m *agentMachine) plansFor(ctx context.Context, t override.Tuner, name string) bool {
+	p, err := m.load(ctx, name)
+	if err != nil {
+		return false
+	}
+	plan, err := m.engine.PlanProfile(ctx, p, &journal.State{})
+	return err == nil && slices.ContainsFunc(plan.Steps, func(st tune.Step) bool {
+		return st.Action != tune.None && t.Conflicts(m.kinds.KernelFiles(st.Setting))
+	})
+}
+
+// otherTuner names a program on the node that would overwrite what the profile sets;
+// empty for none.
+func (m *agentMachine) otherTuner(ctx context.Context, profile string) string {
+	all, _ := override.Tuners(ctx, m.host) // what cannot be listed runs nowhere here
+	for _, t := range all {
+		if t.Partial() && !m.plansFor(ctx, t, profile) {
+			continue
+		}
+		if t.Exclusive && t.InForce() {
+			return fmt.Sprintf("%s is in force on the node, and one tuner at a time is enough: %s", t.Name, t.HandOver)
+		}
+	}
+	return ""
+}
+
+// inForce is the selection that the journal has.
+func inForce(s *journal.State) (*InForce, *tune.Selection, error) {
+	t := s.InForce()
+	sel, err := tune.SelectionOf(t)
+	if err != nil || sel == nil {
+		return nil, nil, err
+	}
+	return &InForce{Profile: strings.Join(sel.Names(), " "), Origin: sel.Origin, Boot: t.BootID}, sel, nil
+}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// Metrics are those of an agent, beside the ones of the API server's client and of the
+// Go runtime. None says on which node it is: who collects them knows whom he asked.
+var Metrics = []cluster.Metric{
+	{Name: "fettle_agent_profile_info", Type: "gauge", Labels: []string{"profile"}, Doc: "1 for the cluster's profile that is in force; nothing where there is none"},
+	{Name: "fettle_agent_values", Type: "gauge", Labels: []string{"verdict"}, Doc: "values of the profile in force, by verdict"},
+	{Name: "fettle_agent_condition", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "1 for the status of a condition: condition applied or degraded; status true, false or unknown"},
+	{Name: "fettle_agent_change_waits", Type: "gauge", Doc: "1 while a change waits for the next boot of the node"},
+	{Name: "fettle_agent_heard", Type: "gauge", Doc: "1 once the API server has said which profile the node is to have"},
+	{Name: "fettle_agent_last_look_timestamp_seconds", Type: "gauge", Doc: "when the node was last looked at, in seconds since 1970"},
+	{Name: "fettle_agent_look_duration_seconds", Type: "histogram", Doc: "how long a look at the node takes, with what it changes"},
+	{Name: "fettle_agent_looks_total", Type: "counter", Labels: []string{"result"}, Doc: "looks at the node: done, failed, or busy where somebody else was at work on it"},
+	{Name: "fettle_agent_transactions_total", Type: "counter", Labels: []string{"action"}, Doc: "transactions on the node: apply, again (after a boot) or restore"},
+	{Name: "fettle_agent_recovered_transactions_total", Type: "counter", Doc: "transactions that had been cut off, and were taken back"},
+	{Name: "fettle_agent_report_failures_total", Type: "counter", Doc: "reports to the API server that failed: status, values or an event; they are tried again"},
+}
+
+// The results of a look.
+const (
+	lookDone   = "done"
+	lookFailed = "failed"
+	lookBusy   = "busy"
+)
+
+// lookBounds are the bounds of the histogram's buckets, in seconds: a look that changes
+// nothing takes milliseconds, one that asks for devices and restarts programs longer.
+var lookBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+
+// tally is what the metrics say, collected when somebody asks.
+type tally struct {
+	descriptions map[string]*prometheus.Desc
+	durations    prometheus.Histogram
+
+	mu           sync.Mutex
+	heard        bool
+	wanted       string
+	last         Outcome
+	at           time.Time // zero before the first look
+	looks        map[string]int
+	transactions map[Action]int
+	recovered    int
+	unreported   int
+}
+
+func newTally() *tally {
+	t := &tally{descriptions: cluster.Descriptions(Metrics), looks: map[string]int{}, transactions: map[Action]int{}}
+	for _, m := range Metrics {
+		if m.Type == "histogram" {
+			t.durations = prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: m.Doc, Buckets: lookBounds})
+		}
+	}
+	return t
+}
+
+// looked notes a look that has ended, and what was wanted then.
+func (t *tally) looked(out Outcome, heard bool, wanted string, began, ended time.Time) {
+	t.durations.Observe(ended.Sub(began).Seconds())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heard, t.wanted, t.at = heard, wanted, ended
+	switch {
+	case out.Busy:
+		t.looks[lookBusy]++
+	case out.Err != nil:
+		t.looks[lookFailed]++
+	default:
+		t.looks[lookDone]++
+	}
+	if out.Tx != 0 {
+		t.transactions[out.Decision.Action]++
+	}
+	t.recovered += len(out.Recovered)
+	t.last = out
+}
+
+func (t *tally) notReported() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unreported++
+}
+
+// Describe is part of prometheus.Collector.
+func (t *tally) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range t.descriptions {
+		out <- d
+	}
+}
+
+// Collect is part of prometheus.Collector.
+func (t *tally) Collect(out chan<- prometheus.Metric) {
+	t.durations.Collect(out)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	put := func(kind prometheus.ValueType, name string, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(t.descriptions[name], kind, v, labels...)
+	}
+	gauge := func(name string, v float64, labels ...string) { put(prometheus.GaugeValue, name, v, labels...) }
+	counter := func(name string, n int, labels ...string) {
+		put(prometheus.CounterValue, name, float64(n), labels...)
+	}
+	gauge("fettle_agent_heard", one(t.heard))
+	gauge("fettle_agent_change_waits", one(t.last.Decision.Waits))
+	if t.last.Profile != "" {
+		gauge("fettle_agent_profile_info", 1, t.last.Profile)
+	}
+	for _, v := range plugin.Verdicts {
+		n := 0
+		if t.last.Values != nil {
+			n = t.last.Values.Counts[v]
+		}
+		gauge("fettle_agent_values", float64(n), string(v))
+	}
+	if !t.at.IsZero() {
+		gauge("fettle_agent_last_look_timestamp_seconds", float64(t.at.UnixMilli())/1000)
+		for _, c := range Conditions(t.last, t.wanted) {
+			for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
+				gauge("fettle_agent_condition", one(c.Status == s), strings.ToLower(string(c.Type)), strings.ToLower(string(s)))
+			}
+		}
+	}
+	for _, result := range []string{lookDone, lookFailed, lookBusy} {
+		counter("fettle_agent_looks_total", t.looks[result], result)
+	}
+	for _, a := range []Action{Apply, Again, Restore} {
+		counter("fettle_agent_transactions_total", t.transactions[a], string(a))
+	}
+	counter("fettle_agent_recovered_transactions_total", t.recovered)
+	counter("fettle_agent_report_failures_total", t.unreported)
+}
+
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// wantedBy is the profile that a Profile object names; empty for none.
+func wantedBy(p *tuned.Profile) string {
+	if p == nil {
+		return ""
+	}
+	return p.Spec.Config.TunedProfile
+}

@@ -1,0 +1,335 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/setting"
+	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// The reasons of the conditions. Those that begin with Tuned are the Node Tuning
+// Operator's; of the condition Degraded the first that is so is told.
+const (
+	Failed              = "Failed"              // Applied is False
+	Deferred            = "Deferred"            // Applied is False: waits for a boot
+	NoProfile           = "NoProfile"           // Applied is Unknown
+	TunedError          = "TunedError"          // Degraded is True
+	TunedDeferredUpdate = "TunedDeferredUpdate" // Degraded is True
+	TunedSysctlOverride = "TunedSysctlOverride" // Degraded is True
+	ValuesDrifted       = "ValuesDrifted"       // Degraded is True
+	TunedWarning        = "TunedWarning"        // Degraded is False
+)
+
+// Conditions says how a node stands. Times are not set.
+func Conditions(out Outcome, wanted string) []tuned.StatusCondition {
+	return []tuned.StatusCondition{applied(out, wanted), degraded(out)}
+}
+
+func applied(out Outcome, wanted string) tuned.StatusCondition {
+	c := tuned.StatusCondition{Type: tuned.Applied, Status: metav1.ConditionTrue, Reason: tuned.AsExpected}
+	switch fault := out.fault(); {
+	case out.Decision.Waits:
+		c.Status, c.Reason = metav1.ConditionFalse, Deferred
+		c.Message = fmt.Sprintf("profile %s waits for the next boot of the node; %s", wanted, stays(out))
+	case fault != "" && (out.Decision.Why != "" || out.Values == nil || out.Profile != wanted):
+		c.Status, c.Reason = metav1.ConditionFalse, Failed
+		c.Message = fault + "; " + stays(out)
+	case out.Profile == "":
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, NoProfile, "no profile is in force"
+	default:
+		c.Message = summary(out)
+	}
+	c.Message = internaltext.Clip(c.Message, maxMessage)
+	return c
+}
+
+// stays says what is in force instead of what is wanted.
+func stays(out Outcome) string {
+	if out.Profile == "" {
+		return "no profile is in force"
+	}
+	return "profile " + out.Profile + " stays in force"
+}
+
+// fault is why what is wanted is not in force, or what is in force is not known.
+func (o Outcome) fault() string {
+	switch {
+	case o.Decision.Why != "":
+		return o.Decision.Why
+	case o.Err != nil:
+		return o.Err.Error()
+	}
+	return ""
+}
+
+func degraded(out Outcome) tuned.StatusCondition {
+	c := tuned.StatusCondition{Type: tuned.Degraded, Status: metav1.ConditionTrue}
+	g := group(out.Values)
+	switch fault := out.fault(); {
+	case fault != "":
+		c.Reason, c.Message = TunedError, fault
+	case len(g.rejected) > 0:
+		c.Reason, c.Message = TunedError, list("not taken", g.rejected)
+	case out.Decision.Waits:
+		c.Reason, c.Message = TunedDeferredUpdate, "a change waits for the next boot of the node"
+	case len(g.overridden) > 0:
+		c.Reason, c.Message = TunedSysctlOverride, list("set by somebody else who goes first", g.overridden)
+	case len(g.drifted) > 0:
+		c.Reason, c.Message = ValuesDrifted, list("changed since, and not put back", g.drifted)
+	default:
+		c.Status, c.Reason = metav1.ConditionFalse, tuned.AsExpected
+		if len(g.open) > 0 {
+			c.Reason, c.Message = TunedWarning, list("not in force", g.open)
+		} else if out.Values != nil && len(out.Values.Problems) > 0 {
+			c.Reason, c.Message = TunedWarning, out.Values.Problems[0].String()
+		}
+	}
+	c.Message = internaltext.Clip(c.Message, maxMessage)
+	return c
+}
+
+// groups are the values that are not as the profile wants them.
+type groups struct {
+	rejected, overridden, drifted, open []tune.Checked
+}
+
+func group(v *tune.Verification) (g groups) {
+	if v == nil {
+		return g
+	}
+	for _, c := range v.Values {
+		switch {
+		case c.Verdict == plugin.OK, c.Verdict == plugin.Dynamic:
+		case c.Verdict == plugin.Rejected:
+			g.rejected = append(g.rejected, c)
+		case c.Verdict == plugin.Overridden, contested(c):
+			g.overridden = append(g.overridden, c)
+		case c.Verdict == plugin.Drifted:
+			g.drifted = append(g.drifted, c)
+		case c.Verdict == plugin.Kept && same(c):
+		default:
+			g.open = append(g.open, c)
+		}
+	}
+	return g
+}
+
+// contested is true for a value of the kubelet's that is another one than wanted.
+func contested(c tune.Checked) bool {
+	return c.Verdict == plugin.Kept && c.Setting.Kind == "sysctl" && slices.Contains(override.KubeletSysctls(), c.Setting.Name) && !same(c)
+}
+
+func same(c tune.Checked) bool {
+	return strings.TrimSpace(c.Now.Text) == strings.TrimSpace(c.Want.Text)
+}
+
+// The bounds of what is written to the API server.
+const (
+	maxMessage = 1000     // bytes of a condition's message
+	maxListed  = 5        // values in it
+	maxValues  = 32 << 10 // bytes of the annotation
+	maxText    = 200      // bytes of a value, or of a reason, in it
+)
+
+// list is a sentence about values.
+func list(what string, all []tune.Checked) string {
+	var texts []string
+	for _, c := range all[:min(len(all), maxListed)] {
+		texts = append(texts, describe(c))
+	}
+	if more := len(all) - maxListed; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return what + ": " + strings.Join(texts, "; ")
+}
+
+// describe says what is to be said of a value.
+func describe(c tune.Checked) string {
+	text := fmt.Sprintf("%s: want %s, has %s: %s", showPlace(c.Setting), show(c.Want), show(c.Now), c.Verdict)
+	if c.Why != "" {
+		text += " (" + internaltext.Clip(c.Why, maxText) + ")"
+	}
+	return text
+}
+
+func showPlace(s setting.Setting) string {
+	if s.Kind == plugin.OptionKind {
+		return plugin.ShowOption(s)
+	}
+	return s.String()
+}
+
+func show(v setting.Value) string {
+	switch {
+	case v.Unknown:
+		return "unknown"
+	case v.Absent:
+		return "nothing"
+	}
+	return internaltext.Clip(strings.TrimSpace(v.Text), maxText)
+}
+
+// summary counts the verdicts.
+func summary(out Outcome) string {
+	text := "profile " + out.Profile + " is in force"
+	if out.Values == nil || len(out.Values.Values) == 0 {
+		return text
+	}
+	var counts []string
+	for _, v := range plugin.Verdicts {
+		if n := out.Values.Counts[v]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	return fmt.Sprintf("%s: %d values: %s", text, len(out.Values.Values), strings.Join(counts, ", "))
+}
+
+// ValuesAnnotation is where a Profile object has the verdict of each value: nothing in
+// its definition has room for them, and annotations are kept by every API server.
+const ValuesAnnotation = "fettle.dev/values"
+
+// ValuesSchema names the form of the annotation.
+const ValuesSchema = "fettle/node-values/v1"
+
+// Values is the annotation ValuesAnnotation.
+type Values struct {
+	Schema  string                 `json:"schema"` // fettle/node-values/v1
+	Profile string                 `json:"profile"`
+	Counts  map[plugin.Verdict]int `json:"counts"`
+	Values  []Value                `json:"values"`
+	// Omitted counts the values for which there was no room: the annotation has 32 KiB
+	// at most. Those that are in force are left out first.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// JSONBody marks it as what is kept in something else.
+func (Values) JSONBody() {}
+
+// Value is one value of a node.
+type Value struct {
+	Setting string         `json:"setting"` // sysctl:vm.swappiness
+	Verdict plugin.Verdict `json:"verdict"`
+	// Want is what the profile wants, Now what the node has; left out where that is
+	// the same, or nothing.
+	Want string `json:"want,omitempty"`
+	Now  string `json:"now,omitempty"`
+	Why  string `json:"why,omitempty"`
+}
+
+// ValuesText is the annotation's text; empty where no profile is in force.
+func ValuesText(out Outcome) (string, error) {
+	if out.Values == nil {
+		return "", nil
+	}
+	doc := Values{Schema: ValuesSchema, Profile: out.Profile, Counts: out.Values.Counts, Values: []Value{}}
+	var fine []Value
+	for _, c := range out.Values.Values {
+		v := Value{Setting: showPlace(c.Setting), Verdict: c.Verdict, Want: show(c.Want), Why: internaltext.Clip(c.Why, maxText)}
+		if !same(c) {
+			v.Now = show(c.Now)
+		}
+		if c.Verdict == plugin.OK {
+			fine = append(fine, v)
+		} else {
+			doc.Values = append(doc.Values, v)
+		}
+	}
+	doc.Values = append(doc.Values, fine...)
+	room := maxValues - 300 // of the frame, counts included
+	for i, v := range doc.Values {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return "", err
+		}
+		if room -= len(text) + 1; room < 0 {
+			doc.Omitted = len(doc.Values) - i
+			doc.Values = doc.Values[:i]
+			break
+		}
+	}
+	text, err := json.Marshal(doc)
+	return string(text), err
+}
+
+// Event is something that has happened on the node.
+type Event struct {
+	Warning bool
+	Reason  string
+	Text    string
+}
+
+// maxEvents caps the events of one look about single values.
+const maxEvents = 10
+
+// Deeds are what is to be told of what a look has done, whatever was before it.
+func Deeds(now Outcome) []Event {
+	var all []Event
+	if len(now.Recovered) > 0 {
+		all = append(all, event(true, "Recovered", "transactions %v had been cut off, and were taken back", now.Recovered))
+	}
+	if now.Tx != 0 {
+		switch now.Decision.Action {
+		case Apply, Again:
+			all = append(all, event(false, "Applied", "transaction %d: %s", now.Tx, summary(now)))
+		case Restore:
+			all = append(all, event(false, "Restored", "transaction %d: the node has what it had before", now.Tx))
+		}
+	}
+	return all
+}
+
+func event(warning bool, reason, format string, args ...any) Event {
+	return Event{warning, reason, internaltext.Clip(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// Events are what is to be told of a look after the one before it.
+func Events(before, now Outcome, wanted string) []Event {
+	all := Deeds(now)
+	tell := func(warning bool, reason, format string, args ...any) {
+		all = append(all, event(warning, reason, format, args...))
+	}
+	if now.Decision.Waits && !before.Decision.Waits {
+		tell(false, Deferred, "profile %s waits for the next boot of the node", wanted)
+	}
+	if f := now.fault(); f != "" && f != before.fault() && !now.Busy {
+		tell(true, Failed, "%s", f)
+	}
+	known := map[string]plugin.Verdict{}
+	if before.Values != nil {
+		for _, c := range before.Values.Values {
+			known[c.Setting.String()] = c.Verdict
+		}
+	}
+	told := 0
+	g := group(now.Values)
+	for _, c := range slices.Concat(g.rejected, g.overridden, g.drifted) {
+		if known[c.Setting.String()] == c.Verdict {
+			continue
+		}
+		if told++; told <= maxEvents {
+			tell(true, "Value"+camel(string(c.Verdict)), "%s", describe(c))
+		}
+	}
+	if more := told - maxEvents; more > 0 {
+		tell(true, "ValuesNotInForce", "%d more values are not as profile %s wants them", more, now.Profile)
+	}
+	return all
+}
+
+// camel turns needs-reboot into NeedsReboot.
+func camel(word string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(word, "-") {
+		b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	}
+	return b.String()
+}

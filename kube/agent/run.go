@@ -1,0 +1,173 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"fettle.dev/fettle/internal/resident"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// Options of an agent.
+type Options struct {
+	Node *Node
+	// Config says how to reach the API server.
+	Config    *rest.Config
+	Namespace string
+	// Set is the name of the DaemonSet whose pod the agent is: where that is deleted, the
+	// node gets back what it had. "" for none: values always stay.
+	Set string
+	// Interval is how often the values are looked at without being asked.
+	Interval time.Duration
+	Log      *slog.Logger
+	// Metrics is where the agent's metrics are registered; nil for nowhere.
+	Metrics prometheus.Registerer
+}
+
+// firstRetry is how soon something that failed is tried again; then twice that, until
+// it is as rare as any look.
+const firstRetry = time.Second
+
+// An agent rests when it has done nothing for the time quiet, and has not rested for the
+// time seldom.
+const quiet, seldom = 5 * time.Second, 2 * time.Minute
+
+// Run brings the node's profile into force and keeps an eye on it until ctx ends. All
+// values stay then, but those that only an open descriptor holds; unless the agents are
+// taken from the cluster (Options.Set).
+func Run(ctx context.Context, o Options) error {
+	c, err := newClient(o.Config, o.Node.Name, o.Namespace)
+	if err != nil {
+		return err
+	}
+	changed := make(chan struct{}, 1)
+	// The watch goes on while the agent ends.
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	store, synced := c.watch(watching, func() {
+		select {
+		case changed <- struct{}{}:
+		default: // a look is due already
+		}
+	})
+	o.Node.Tell = func(text string) { o.Log.Warn(text) }
+	a := &running{Options: o, client: c, tally: newTally()}
+	if o.Set != "" {
+		a.setGone = c.watchSet(watching, o.Set)
+	}
+	if o.Metrics != nil {
+		if err := o.Metrics.Register(a.tally); err != nil {
+			return err
+		}
+	}
+	wanted := func() (heard bool, p *tuned.Profile) {
+		if !synced() {
+			return false, nil
+		}
+		return true, c.profile(store)
+	}
+	var sleeper resident.Sleeper
+	go sleeper.Run(watching, quiet, seldom)
+	retry := firstRetry
+	for {
+		heard, p := wanted()
+		wait := o.Interval
+		if a.look(ctx, heard, p) {
+			retry = firstRetry
+		} else {
+			wait, retry = retry, min(2*retry, o.Interval)
+		}
+		sleeper.Worked()
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			a.end(changed, wanted)
+			return nil
+		case <-changed:
+			timer.Stop()
+			retry = firstRetry
+		case <-timer.C:
+		}
+	}
+}
+
+// running is an agent at work.
+type running struct {
+	Options
+	client *agentClient
+	tally  *tally
+	last   Outcome
+	// setGone reports whether the DaemonSet was seen to be deleted; nil for no DaemonSet.
+	setGone func() bool
+	told    bool   // something has been reported since the start
+	owed    []owed // the oldest first
+}
+
+// said is true where conditions say all that now is to be said.
+func said(conditions, now []tuned.StatusCondition) bool {
+	for _, c := range now {
+		if _, changed := tuned.SetCondition(conditions, c, metav1.Time{}); changed {
+			return false
+		}
+	}
+	return true
+}
+
+// look looks at the node once and tells; false where it has to be tried again soon.
+func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine bool) {
+	// A transaction that has begun goes to its end: it is short.
+	began := time.Now()
+	out := a.Node.Look(context.WithoutCancel(ctx), heard, p)
+	a.kubeletCounts(ctx, &out)
+	a.tally.looked(out, heard, wantedBy(p), began, time.Now())
+	fine = out.Err == nil
+	log := a.Log.With("action", out.Decision.Action, "profile", out.Profile)
+	switch {
+	case out.Busy:
+		log.Info("somebody else is at work on the node", "error", out.Err)
+		a.owe(Deeds(out), time.Now())
+		return false
+	case out.Err != nil && out.fault() != a.last.fault():
+		log.Error("not done", "error", out.Err)
+	case out.Tx != 0:
+		log.Info(summary(out), "transaction", out.Tx)
+	}
+	last := a.last
+	a.last = out
+	switch {
+	case !heard:
+		a.owe(Deeds(out), time.Now())
+		return fine
+	case p == nil:
+		a.owed = nil // there is nothing any more that they would be about
+		return fine
+	case p.NodeTuningOwner() != "":
+		if out.fault() != last.fault() {
+			log.Warn("nothing is applied or written", "why", theOperands(p.NodeTuningOwner()))
+		}
+		a.owed = nil
+		return fine
+	}
+	// Events go first: an agent that is killed between the two tells them again, and
+	// leaves none out.
+	if !a.told && said(p.Status.Conditions, Conditions(out, p.Spec.Config.TunedProfile)) {
+		last = out // an agent before this one has told it
+	}
+	a.told = true
+	a.owe(Events(last, out, p.Spec.Config.TunedProfile), time.Now())
+	if !a.pay(ctx, p, log) {
+		fine = false
+	}
+	if err := a.client.report(ctx, p, out, time.Now()); err != nil {
+		a.tally.notReported()
+		log.Error("report", "error", err)
+		fine = false
+	}
+	return fine
+}

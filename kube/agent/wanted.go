@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// prepared is the last Profile object that could be loaded, so that the programs
+// which its functions run do not run at every look.
+type prepared struct {
+	sum    string
+	wanted Wanted
+}
+
+// wanted finds out what a Profile object asks for; nil for no profile. Its texts are
+// put into the agent's directory. What is wrong with them is a fault of what is
+// wanted, and no error.
+func (m *agentMachine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, error) {
+	if p == nil || p.Spec.Config.TunedProfile == "" {
+		m.prepared = prepared{}
+		return nil, nil
+	}
+	if owner := p.NodeTuningOwner(); owner != "" {
+		m.prepared = prepared{}
+		return &Wanted{Profile: p.Spec.Config.TunedProfile, Fault: theOperands(owner)}, nil
+	}
+	text, err := json.Marshal(p.Spec)
+	if err != nil {
+		return nil, err
+	}
+	mode, _ := tuned.Deferred(p.Annotations)
+	sum := sum(text)
+	if m.prepared.sum == sum {
+		w := m.prepared.wanted
+		w.Deferred = mode
+		return &w, nil
+	}
+	w := Wanted{Profile: p.Spec.Config.TunedProfile, Deferred: mode}
+	texts, bad := m.judge(p.Spec.Profile)
+	if err := m.put(texts); err != nil {
+		return nil, err
+	}
+	loaded, err := m.load(ctx, w.Profile)
+	if fault := faultOf(loaded, err, bad); fault != "" {
+		w.Fault = fault // the node may heal it: it is looked at again
+		return &w, nil
+	}
+	w.Origin = originOf(loaded, p.Spec.Config.TuneDConfig.ReapplySysctl)
+	m.prepared = prepared{sum, w}
+	return &w, nil
+}
+
+// theOperands explains why a Profile of the Node Tuning Operator is left to its operand.
+func theOperands(owner string) string {
+	return "the Profile object is the Node Tuning Operator's (owner " + owner + "), whose operand tunes the node and writes its status: fettle's agent does neither. To have fettle tune it, stop that operator and start fettle's with --adopt=tuned"
+}
+
+func sum(text []byte) string {
+	s := sha256.Sum256(text)
+	return hex.EncodeToString(s[:])
+}
+
+// judge tells the texts that may be used from those that may not, by name: those with
+// the reason. The operator has judged them too; but an agent trusts its own eyes.
+func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]string) {
+	texts, bad = map[string]string{}, map[string]string{}
+	for _, p := range all {
+		if !validName(p.Name) {
+			bad[p.Name] = fmt.Sprintf("%q is no name of a profile: %v", p.Name, profile.ErrName)
+			continue
+		}
+		if other, twice := texts[p.Name]; twice && other != p.Data {
+			bad[p.Name] = fmt.Sprintf("profile %s is there twice, with different texts", p.Name)
+			continue
+		}
+		texts[p.Name] = p.Data
+		sections, err := profile.Sections(p.Name, []byte(p.Data))
+		if err != nil {
+			bad[p.Name] = fmt.Sprintf("profile %s cannot be read: %v", p.Name, err)
+			continue
+		}
+		if found := tuned.Check(m.Name, p.Name, sections, m.Allow); len(found) > 0 {
+			bad[p.Name] = found[0].Reason("agent")
+		}
+	}
+	for name := range bad {
+		delete(texts, name)
+	}
+	return texts, bad
+}
+
+// validName is true for a name that becomes a directory on the node, and means no
+// other one. A "-" before a name in include= means that it may be missing.
+func validName(name string) bool {
+	return profile.ValidName(name) && name[0] != '-' && strings.Trim(name, ".") != "" && len(name) <= 253
+}
+
+// faultOf says why a profile cannot be applied: a text that may not be used is missed,
+// or a profile of the node's with its name has been taken instead.
+func faultOf(p *profile.Profile, err error, bad map[string]string) string {
+	names := slices.Sorted(maps.Keys(bad))
+	if err != nil {
+		for _, name := range names {
+			if slices.Contains(strings.FieldsFunc(err.Error(), func(r rune) bool { return !isOfName(r) }), name) {
+				return bad[name]
+			}
+		}
+		return err.Error()
+	}
+	for _, s := range p.Sources {
+		if name := path.Base(path.Dir(s.Path)); bad[name] != "" && s.Kind == "profile" {
+			return bad[name]
+		}
+	}
+	return ""
+}
+
+// isOfName is true for the letters of which names are made.
+func isOfName(r rune) bool {
+	return r == '_' || r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// originOf stands for what a profile was made of: its texts that came through the
+// cluster, and fettle's own. Those of the node's own directories are the node's: they
+// count when the profile is applied the next time.
+func originOf(p *profile.Profile, reapply *bool) string {
+	h := sha256.New()
+	fmt.Fprintln(h, p.Names)
+	if reapply != nil {
+		fmt.Fprintln(h, "reapply_sysctl", *reapply)
+	}
+	for _, s := range p.Sources {
+		if profile.IsBuiltin(s.Path) || strings.HasPrefix(s.Path, profilesDir+"/") {
+			fmt.Fprintln(h, s.Path, s.SHA256)
+		}
+	}
+	return "profile:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// load loads a profile with its present content, as it may be applied here.
+func (m *agentMachine) load(ctx context.Context, name string) (*profile.Profile, error) {
+	l := m.loader
+	l.Execute = true
+	p, err := l.Load(ctx, name)
+	if err == nil {
+		withoutScripts(p, m.Allow)
+	}
+	return p, err
+}
+
+// put makes the agent's directory hold exactly these texts.
+func (m *agentMachine) put(texts map[string]string) error {
+	for _, dir := range []string{Dir, profilesDir} {
+		if err := m.mkdir(dir); err != nil {
+			return err
+		}
+	}
+	there, err := m.host.Files.ReadDir(profilesDir)
+	if err != nil {
+		return err
+	}
+	for _, d := range there {
+		if _, ok := texts[d.Name()]; !ok {
+			if err := m.remove(profilesDir + "/" + d.Name()); err != nil {
+				return err
+			}
+		}
+	}
+	for name, text := range texts {
+		dir := profilesDir + "/" + name
+		if err := m.mkdir(dir); err != nil {
+			return err
+		}
+		file := dir + "/tuned.conf"
+		if old, err := m.host.Files.ReadFile(file); err == nil && string(old) == text {
+			continue
+		}
+		if err := m.host.Files.Replace(file, []byte(text), host.Attr{Mode: 0o600}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mkdir makes a directory that only root may look into.
+func (m *agentMachine) mkdir(dir string) error {
+	st, err := m.host.Files.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return m.host.Files.Mkdir(dir, 0o700)
+	case err != nil:
+		return err
+	case !st.IsDir():
+		return fmt.Errorf("%s on the node is no directory: remove it", dir)
+	}
+	return nil
+}
+
+// remove removes a file, or a directory with all that is in it. It follows no link.
+func (m *agentMachine) remove(p string) error {
+	st, err := m.host.Files.Lstat(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st.IsDir() {
+		all, err := m.host.Files.ReadDir(p)
+		if err != nil {
+			return err
+		}
+		for _, d := range all {
+			if err := m.remove(p + "/" + d.Name()); err != nil {
+				return err
+			}
+		}
+	}
+	return m.host.Files.Remove(p)
+}

@@ -1,0 +1,155 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/kube/etcd"
+)
+
+// ofEtcd is the set of the rules that a member on a machine is held against as well.
+const ofEtcd = "etcd"
+
+// etcd tells of its members.
+func (c *Cluster) etcd(a *platform.Known) {
+	if why := c.Unread[OfEtcd]; why != "" || len(c.Members) == 0 {
+		for _, set := range []string{ofEtcd, platform.Members, platform.Peers} {
+			a.Unlisted(set, cmp.Or(why, "its members were not asked"))
+		}
+		return
+	}
+	for _, m := range c.Members {
+		a.Add(ofEtcd, m.URL)
+		a.Add(platform.Members, m.URL)
+		if m.Silent != nil {
+			for _, input := range append(slices.Clone(metered), "healthy", "members") {
+				a.Unclear(ofEtcd+"."+m.URL+"."+input, m.URL, m.Silent.Error())
+			}
+			for _, what := range []string{"fsync", "commit"} {
+				unclear(a, platform.Members+"."+m.URL+"."+what, "", m.URL, m.Silent.Error())
+			}
+			a.Add(platform.Peers, m.URL)
+			unclear(a, platform.Peers+"."+m.URL+".round_trip", platform.Peers+"."+m.URL, m.URL, m.Silent.Error())
+			continue
+		}
+		c.member(a, &m)
+		c.histograms(a, &m)
+		c.peers(a, &m)
+	}
+}
+
+// metered are the inputs of etcd's rules that metrics answer.
+var metered = []string{"db_bytes", "db_in_use_bytes", "quota_bytes", "leader_changes", "uptime_s", "has_leader", "open_files", "open_files_limit"}
+
+// member tells what the rules of a member on a machine ask for too.
+func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
+	in, at := ofEtcd+"."+m.URL, m.URL+"/metrics"
+	give := func(input string, read func(float64) any, names ...string) {
+		for _, name := range names {
+			if v, ok := m.Page.Values[name]; ok {
+				a.Give(in+"."+input, read(v), at)
+				return
+			}
+		}
+		a.Unclear(in+"."+input, at, names[0]+" is not among its metrics")
+	}
+	plain := func(v float64) any { return v }
+	give("db_bytes", plain, "etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes") // the second until 3.3
+	give("db_in_use_bytes", plain, "etcd_mvcc_db_total_size_in_use_in_bytes")
+	give("quota_bytes", plain, "etcd_server_quota_backend_bytes")
+	give("has_leader", func(v float64) any { return v == 1 }, "etcd_server_has_leader")
+	give("leader_changes", func(v float64) any { return max(0, v-1) }, "etcd_server_leader_changes_seen_total") // the first is that it has found one
+	give("uptime_s", func(v float64) any { return max(0, float64(c.Now.UnixNano())/float64(time.Second)-v) }, "process_start_time_seconds")
+	give("open_files", plain, "process_open_fds")
+	give("open_files_limit", plain, "process_max_fds")
+	if m.Unwell != nil {
+		a.Unclear(in+".healthy", m.URL+"/health", m.Unwell.Error())
+	} else {
+		a.Give(in+".healthy", m.Healthy, m.URL+"/health")
+	}
+	if len(m.Peers) > 0 {
+		a.Give(in+".members", float64(len(m.Peers)), m.URL)
+	} else {
+		a.Unclear(in+".members", m.URL, "it does not list its members at this address")
+	}
+}
+
+// histograms tells of its disk. Of few observations no 99th percentile is judged.
+func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
+	for what, name := range map[string]string{"fsync": "etcd_disk_wal_fsync_duration_seconds", "commit": "etcd_disk_backend_commit_duration_seconds"} {
+		in := platform.Members + "." + m.URL + "." + what
+		b, n, err := p99(m.Page.Histograms[name][""])
+		switch {
+		case err != nil:
+			unclear(a, in, "", m.URL, fmt.Sprintf("%s: %v", name, err))
+		case n < stats.Few:
+			unclear(a, in, "", m.URL, fmt.Sprintf("%d since it was started, and %d are asked for", n, stats.Few))
+		default:
+			bucket(a, in, in+"_", m.URL, b, n)
+		}
+	}
+}
+
+// peers tells of its round trips to the others, however few: they are counted.
+func (c *Cluster) peers(a *platform.Known, m *etcd.Look) {
+	const name = "etcd_network_peer_round_trip_time_seconds"
+	for to, buckets := range m.Page.Histograms[name] {
+		item := m.URL + " to " + c.peerName(m, to)
+		a.Add(platform.Peers, item)
+		in := platform.Peers + "." + item
+		b, n, err := p99(buckets)
+		switch {
+		case err != nil:
+			unclear(a, in+".round_trip", in, m.URL, fmt.Sprintf("%s: %v", name, err))
+		case n == 0:
+			unclear(a, in+".round_trip", in, m.URL, "it has measured none since it was started")
+		default:
+			bucket(a, in+".round_trip", in+".", m.URL, b, n)
+		}
+	}
+}
+
+// peerName is what a person calls a member that a metric names by its id.
+func (c *Cluster) peerName(m *etcd.Look, id string) string {
+	for _, p := range m.Peers {
+		if fmt.Sprintf("%x", p.ID) == id {
+			return cmp.Or(p.Name, id)
+		}
+	}
+	return id
+}
+
+func p99(buckets map[float64]float64) (stats.HistogramBucket, int64, error) {
+	if len(buckets) == 0 {
+		return stats.HistogramBucket{}, 0, fmt.Errorf("it is not among its metrics")
+	}
+	return stats.Histogram(buckets).P99()
+}
+
+// bucket tells of a percentile: words, and the bounds below a prefix.
+func bucket(a *platform.Known, words, prefix, at string, b stats.HistogramBucket, n int64) {
+	a.Give(words, fmt.Sprintf("p99 of %d %s", n, b), at+"/metrics")
+	a.Give(prefix+"above_s", b.Low, at+"/metrics")
+	high := b.High
+	if math.IsInf(high, 0) {
+		high = 0
+	}
+	a.Give(prefix+"at_most_s", high, at+"/metrics")
+}
+
+// unclear says why nothing is known of a percentile.
+func unclear(a *platform.Known, words, prefix, at, why string) {
+	if prefix == "" {
+		prefix = words + "_"
+	} else {
+		prefix += "."
+	}
+	for _, input := range []string{words, prefix + "above_s", prefix + "at_most_s"} {
+		a.Unclear(input, at, why)
+	}
+}

@@ -1,0 +1,183 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"fettle.dev/fettle/internal/guide/platform/openshift"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/machine"
+)
+
+// count adds a number, or why it is not known, to what is counted.
+func (s *Survey) count(what string, n int, where string, err error) {
+	x := Count{What: what, N: n, Where: where}
+	if err != nil {
+		x.Unread = err.Error()
+	}
+	s.cluster.Counts = append(s.cluster.Counts, x)
+}
+
+// most is the name that has most of something, and how much; of equals the first.
+func most(counts map[string]int) (n int, where string) {
+	for name, c := range counts {
+		if c > n || c == n && (where == "" || name < where) {
+			n, where = c, name
+		}
+	}
+	return n, where
+}
+
+// object is one of which only the metadata counts.
+type object struct{ Metadata surveyMeta }
+
+// objects counts what there are maximums of.
+func (s *Survey) objects(ctx context.Context) {
+	for _, x := range []struct{ what, path string }{
+		{"namespaces", "/api/v1/namespaces"}, {"secrets", "/api/v1/secrets"}, {"config_maps", "/api/v1/configmaps"},
+		{"crds", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"},
+		{"builds", "/apis/build.openshift.io/v1/builds"}, {"build_configs", "/apis/build.openshift.io/v1/buildconfigs"}, {"routes", "/apis/route.openshift.io/v1/routes"},
+	} {
+		n, err := s.total(ctx, x.path)
+		if !absent(err) {
+			s.count(x.what, n, "", err)
+		}
+	}
+	for _, x := range []struct{ all, each, path string }{
+		{"services", "services_per_namespace", "/api/v1/services"}, {"", "deployments_per_namespace", "/apis/apps/v1/deployments"},
+	} {
+		per, n := map[string]int{}, 0
+		err := list(ctx, s, x.path, true, func(o *object) {
+			per[o.Metadata.Namespace]++
+			n++
+		})
+		if x.all != "" {
+			s.count(x.all, n, "", err)
+		}
+		largest, where := most(per)
+		s.count(x.each, largest, where, err)
+	}
+	s.backends(ctx)
+}
+
+// total is how many objects a list has, without reading it: its first object, and how
+// many the server says remain.
+func (s *Survey) total(ctx context.Context, path string) (int, error) {
+	var p page[object]
+	if err := s.getMetadata(ctx, path+"?limit=1", &p); err != nil {
+		return 0, err
+	}
+	return len(p.Items) + p.Metadata.RemainingItemCount, nil
+}
+
+// backends counts the addresses behind each service. Those of two families are told in
+// slices of their own, and are the same pods.
+func (s *Survey) backends(ctx context.Context) {
+	type slice struct {
+		Metadata    surveyMeta
+		AddressType string
+		Endpoints   []struct{}
+	}
+	type key struct{ service, family string }
+	each := map[key]int{}
+	err := list(ctx, s, "/apis/discovery.k8s.io/v1/endpointslices", false, func(e *slice) {
+		if name := e.Metadata.Labels["kubernetes.io/service-name"]; name != "" {
+			each[key{e.Metadata.Namespace + "/" + name, e.AddressType}] += len(e.Endpoints)
+		}
+	})
+	if absent(err) {
+		return
+	}
+	services := map[string]int{}
+	for k, n := range each {
+		services[k.service] = max(services[k.service], n)
+	}
+	n, where := most(services)
+	s.count("backends_per_service", n, where, err)
+}
+
+// machines reads machine sets, machines and checks, where there are such kinds.
+func (s *Survey) machines(ctx context.Context) {
+	c := s.cluster
+	base := "/apis/" + machine.APIVersion + "/"
+	for kind, read := range map[string]func() error{
+		"machinesets": func() error {
+			return list(ctx, s, base+"machinesets", false, func(x *machine.Set) { c.MachineSets = append(c.MachineSets, *x) })
+		},
+		"machines": func() error {
+			return list(ctx, s, base+"machines", false, func(x *machine.Machine) { c.Machines = append(c.Machines, *x) })
+		},
+		"machinehealthchecks": func() error {
+			return list(ctx, s, base+"machinehealthchecks", false, func(x *machine.HealthCheck) { c.Checks = append(c.Checks, *x) })
+		},
+	} {
+		if err := read(); err != nil && !absent(err) {
+			c.Miss(OfMachines, "%s: %v", kind, err)
+		}
+	}
+}
+
+// documents reads what rules of OpenShift's documents are about.
+func (s *Survey) documents(ctx context.Context) {
+	if s.cluster.OpenShift == "" {
+		return
+	}
+	for _, x := range []struct{ api, resource, kind, only string }{
+		{"config.openshift.io/v1", "clusterversions", "ClusterVersion", ""},
+		{"config.openshift.io/v1", "networks", "Network", ""},
+		{"config.openshift.io/v1", "featuregates", "FeatureGate", ""},
+		{"operator.openshift.io/v1", "networks", "Network", ""},
+		{"machineconfiguration.openshift.io/v1", "kubeletconfigs", "KubeletConfig", ""},
+		{machine.APIVersion, "machinehealthchecks", "MachineHealthCheck", ""},
+		{"tuned.openshift.io/v1", "tuneds", "Tuned", ""},
+		{"performance.openshift.io/v2", "performanceprofiles", "PerformanceProfile", ""},
+		{"v1", "namespaces/openshift-monitoring/configmaps", "ConfigMap", "cluster-monitoring-config"},
+	} {
+		base := "/apis/" + x.api
+		if x.api == "v1" {
+			base = "/api/v1"
+		}
+		path := base + "/" + x.resource
+		if x.only != "" {
+			path += "?fieldSelector=" + url.QueryEscape("metadata.name="+x.only)
+		}
+		var all page[map[string]any]
+		err := s.get(ctx, path, &all)
+		if absent(err) {
+			continue
+		}
+		if err != nil {
+			s.cluster.Miss(OfObjects, "%s: %v", x.resource, err)
+			continue
+		}
+		for _, o := range all.Items {
+			s.add(o, x.api, x.kind, x.only == "")
+		}
+	}
+}
+
+// add adds an object to the documents. Items of a list need not say what they are.
+func (s *Survey) add(o map[string]any, api, kind string, listed bool) {
+	o["apiVersion"], o["kind"] = api, kind
+	metadata, _ := o["metadata"].(map[string]any)
+	delete(metadata, "managedFields")
+	name, _ := metadata["name"].(string)
+	text, err := json.Marshal(o)
+	if err != nil {
+		s.cluster.Miss(OfObjects, "%s %s: %v", kind, name, err)
+		return
+	}
+	s.cluster.Objects = append(s.cluster.Objects, openshift.Object{Kind: kind, Name: cmp.Or(name, "without a name"), Text: text, Listed: listed})
+}
+
+// refused says of an error what it takes, where it is a right.
+func refused(what string, err error) string {
+	if cluster.IsStatus(err, http.StatusForbidden) {
+		return fmt.Sprintf("%s may not be listed: %v", what, err)
+	}
+	return fmt.Sprintf("%s: %v", what, err)
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/agent"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/kubelet/node"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+type agentOptions struct {
+	node, root string
+	set        string
+	metrics    cluster.Options
+	allow      string
+	interval   time.Duration
+	debug      bool
+	uninstall  bool
+	unit       string
+}
+
+func agentCommand(a *app) *cobra.Command {
+	var o agentOptions
+	var kinds []string
+	for _, k := range tuned.Kinds {
+		kinds = append(kinds, string(k.Kind))
+	}
+	c := &cobra.Command{
+		Use: "agent", Short: "Run the agent of one node: apply its profile, report each value", Args: cobra.NoArgs,
+		Long: `Runs in the cluster, in a pod on each node that has the node's root mounted and
+shares its network, processes and IPC. It applies what the Profile object of its
+node names, through the journal of fettle on the node, and says in the object's
+status what came of it. Values stay when it ends; they go back when the node is to
+have no profile any more, when the agent's DaemonSet is deleted (--daemonset), or
+with --uninstall, which is run on the node once no agent runs there. Where the
+kubelet has settings of the cluster's still it gives these back too, with a drain
+where one is needed: for that it has to reach the cluster, as an administrator
+(--kubeconfig). Exit code 7 if only the values could be given back.
+
+Where the cluster has KubeletPools it also changes the settings of the node's
+kubelet, when the NodeKubelet object of its node says that it is the node's turn.`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.agent(c.Context(), o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of the node (default $NODE_NAME)")
+	f.StringVar(&o.root, "root", "/host", "where the root of the node is mounted")
+	f.StringVar(&o.allow, "allow", "", "what profiles may do beyond settings: a list of "+strings.Join(kinds, ", "))
+	f.DurationVar(&o.interval, "interval", time.Minute, "how often the values are looked at; they are reported, not put back")
+	f.StringVar(&o.unit, "kubelet-unit", agent.DefaultUnit, "the unit of systemd that starts the kubelet of the node")
+	f.StringVar(&o.set, "daemonset", "", "name of the DaemonSet whose pod this is: when that or its namespace is deleted, the node gets back what it had")
+	metricFlags(f, &o.metrics, "0")
+	f.BoolVar(&o.debug, "debug", false, "log what the client of the API server does")
+	f.BoolVar(&o.uninstall, "uninstall", false, "give the node back what it had before the agent came, its kubelet's settings too, remove what the agent keeps there, and end")
+	return c
+}
+
+func (a *app) agent(ctx context.Context, o agentOptions) error {
+	allow, err := tuned.ParseAllow(o.allow)
+	if err != nil {
+		return ui.Exit(ui.Usage, fmt.Errorf("--allow: %w", err))
+	}
+	switch {
+	case o.node == "":
+		return ui.Hinted(ui.Usage, errors.New("which node this is has to be said"), "name it with --node, or set NODE_NAME from spec.nodeName")
+	case o.metrics.Check() != nil:
+		return ui.Exit(ui.Usage, o.metrics.Check())
+	case o.interval < time.Second:
+		return ui.Exit(ui.Usage, fmt.Errorf("--interval %v: want at least 1s", o.interval))
+	}
+	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
+		return ui.Hinted(ui.Usage, fmt.Errorf("--root %s is no directory", o.root), "mount the node's root there")
+	}
+	apart, err := host.Apart(o.root)
+	if err != nil {
+		return err
+	}
+	if len(apart) > 0 {
+		return ui.Hinted(ui.Refused, fmt.Errorf("this process is in other namespaces than the node (%s): what it set would not be the node's", strings.Join(apart, ", ")),
+			"kubectl apply -k kube/deploy runs it with hostNetwork, hostPID and hostIPC")
+	}
+	n := &agent.Node{Name: o.node, Root: o.root, Allow: allow}
+	if o.uninstall {
+		return a.uninstallAgent(ctx, n, o)
+	}
+	config, err := a.config()
+	if err != nil {
+		return err
+	}
+	l := logTo(a.screen.Err, o.debug)
+	log := slog.New(logr.ToSlogHandler(l))
+	kubelet, err := kubeletOptions(o, config, log)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		ended <- agent.RunKubelet(ctx, kubelet)
+	}()
+	go func() {
+		// A node is tuned whether or not somebody can look at the metrics of that.
+		if err := cluster.Serve(ctx, config, o.metrics, l); err != nil {
+			log.Error("no metrics are served", "address", o.metrics.Address, "error", err)
+		}
+	}()
+	err = agent.Run(ctx, agent.Options{
+		Node: n, Config: config, Namespace: a.namespaceOr(tuned.Namespace), Set: o.set, Interval: o.interval, Log: log, Metrics: metrics.Registry,
+	})
+	cancel()
+	return errors.Join(err, <-ended)
+}
+
+// kubeletOptions are those of the part that changes the node's kubelet. It waits for
+// nothing of the profile's, nor that for it.
+func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (agent.KubeletOptions, error) {
+	scheme := runtime.NewScheme()
+	if err := kubelet.AddToScheme(scheme); err != nil {
+		return agent.KubeletOptions{}, err
+	}
+	objects, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return agent.KubeletOptions{}, err
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return agent.KubeletOptions{}, err
+	}
+	direct, err := node.NewDirect(config)
+	if err != nil {
+		return agent.KubeletOptions{}, err
+	}
+	m, err := agent.NewMachine(o.node, o.root, o.unit, api, direct)
+	if err != nil {
+		return agent.KubeletOptions{}, err
+	}
+	return agent.KubeletOptions{Node: o.node, Visitor: m, Client: objects, Interval: o.interval, Log: log}, nil
+}

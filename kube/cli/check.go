@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/cliutil"
+	guidefindings "fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/product/kubelet"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/audit"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/rules"
+)
+
+type checkOptions struct {
+	all      bool
+	failOn   string
+	disable  []string
+	release  string // --for
+	kubelets time.Duration
+	etcd     etcdOptions
+	defrag   defragmentOptions
+}
+
+func checkCommand(a *app) *cobra.Command {
+	var o checkOptions
+	c := &cobra.Command{
+		Use: "check", Short: "Audit a running cluster with the rules of the field, each with its source",
+		Long: `Reads a running cluster and holds it against the rules of the catalogue: etcd
+(quota, fragments, leader, and by their buckets its disk and the round trips between
+its members), the number of objects against their maximums, the size of its network,
+the settings of each kubelet, the volumes of registry, monitoring, logging, etcd and
+databases, machine sets and the checks of their health; on OpenShift also its
+configuration. It writes nothing. What cannot be read is unknown, and never passed.
+
+etcd is asked where the cluster shows its members: in the pods of kubeadm, k3s, RKE2 and
+OpenShift, or the API server's own options; elsewhere --etcd-endpoints names all of them.
+It tells only those with a certificate of its authority, which is never looked for in
+secrets: --etcd-cacert, --etcd-cert and --etcd-key name files, as those that the API
+server itself is started with.
+
+With --defragment it does not audit, but compacts etcd's history and writes the
+databases of its members anew, one after the other and the leader last, where enough
+of them is free. It shows what it would do, and asks.
+
+--output has, beside the usual, html (one page), sarif (2.1.0) and openmetrics.`,
+		Example: `  kubectl fettle check --etcd-cacert /etc/kubernetes/pki/etcd/ca.crt \
+    --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
+  kubectl fettle check --for 1.37 --fail-on fail
+  kubectl fettle check --fail-on fail --disable O03.node='Calico hands out the addresses'`,
+		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(c.Flags().Changed); err != nil {
+				return ui.Exit(ui.Usage, err)
+			}
+			if o.defrag.asked {
+				if !a.data() && a.screen.Format != ui.Table {
+					return ui.Exit(ui.Usage, fmt.Errorf("--defragment has no form %s: want table, json or yaml", a.screen.Format))
+				}
+				return a.defragment(c.Context(), o)
+			}
+			return a.check(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed or is not applicable")
+	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
+	f.StringArrayVar(&o.disable, "disable", nil, "do not ask a rule: ID=REASON; repeatable")
+	f.StringVar(&o.release, "for", "", "ask only the rules about kubelets, as if those were of this release of Kubernetes, 1.37: what breaks when the nodes go there")
+	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "how long all kubelets together may take to say what they run with")
+	o.etcd.flags(f)
+	o.defrag.flags(f)
+	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"fail", "warn", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// check refuses what does not go together.
+func (o *checkOptions) check(changed func(string) bool) error {
+	if o.failOn != "" && !slices.Contains([]string{"fail", "warn", "unknown"}, o.failOn) {
+		return fmt.Errorf("--fail-on %q: want fail, warn or unknown", o.failOn)
+	}
+	if o.kubelets <= 0 {
+		return fmt.Errorf("--kubelet-time %v: want a time above 0", o.kubelets)
+	}
+	return o.defrag.check(changed)
+}
+
+func (a *app) check(ctx context.Context, o checkOptions) error {
+	var to, known kuberelease.Release
+	if o.release != "" {
+		var err error
+		if to, known, err = kuberelease.Known().Target(o.release); err != nil {
+			return ui.Exit(ui.Usage, fmt.Errorf("--for %w", err))
+		}
+	}
+	server, base, err := a.apiServer()
+	if err != nil {
+		return err
+	}
+	files, err := rule.Embedded(rules.FS)
+	if err != nil {
+		return err
+	}
+	tables, err := rule.Tables(files)
+	if err != nil {
+		return err
+	}
+	inputs, sets := platform.Inputs(slices.Concat(platform.Facts(), audit.Sources()))
+	all, err := rule.Load(inputs, sets, rule.Only(files, audit.AllPlatforms))
+	if err != nil {
+		return err
+	}
+	disabled, err := disabledBy(all, o.disable)
+	if err != nil {
+		return err
+	}
+	members, unasked, err := a.members(ctx, &o.etcd, func() (*cluster.Server, error) { return server, nil })
+	if err != nil {
+		return checkExit(ctx, err)
+	}
+	for _, m := range members {
+		m.Within(a.patience)
+	}
+	s := audit.Survey{
+		Server: server, Etcd: members, Unasked: unasked, Kubelets: o.kubelets,
+		Tell: func(what string) { a.screen.Status("reading %s", what) },
+	}
+	cluster, err := s.Read(ctx)
+	a.screen.Status("")
+	for _, m := range members {
+		m.Close()
+	}
+	if err != nil {
+		return checkExit(ctx, err)
+	}
+	var findings []rule.Finding
+	platforms := cluster.Platforms()
+	if to != 0 {
+		platforms = []string{kubelet.Product.Name}
+		findings, err = cluster.KubeletsAs(ctx, known, all, disabled)
+	} else {
+		findings, err = cluster.Findings(ctx, all, tables, disabled)
+	}
+	if err != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
+	}
+	result := guidefindings.NewAudit(base.Host, cluster.Now.UTC(), platforms, findings)
+	result.Cluster = true
+	if to != 0 {
+		result.For = &guidefindings.OtherRelease{Program: kubelet.Product.Name, Release: to.String(), Rules: known.String(), Here: strings.Join(cluster.KubeletVersions(), ", ")}
+		a.screen.Say("control groups and huge pages are read on a node: fettle check --for %s there", to)
+	}
+	return cliutil.Audit(a.screen, a.version, result, o.all, cmp.Or(undetermined(result), result.Gate(o.failOn)))
+}
+
+// undetermined is the error of an audit in which nothing has passed, nothing failed, and
+// something is unknown: no gate is met by that.
+func undetermined(a *guidefindings.Audit) error {
+	if a.Counts[rule.Passed]+a.Counts[rule.Failed]+a.Counts[rule.Warned] > 0 {
+		return nil
+	}
+	if n := a.RuleCounts[rule.Unknown]; n > 0 {
+		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s asked, and nothing is known of any", text.Count(n, "rule")+map[bool]string{true: " was", false: " were"}[n == 1]), "each finding says what could not be read")
+	}
+	return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to this cluster"))
+}
+
+// checkExit gives an error of what only reads its exit code.
+func checkExit(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
+	}
+	return err
+}
+
+// reading runs a verb that changes nothing. Interrupted, it says that and no more, unless
+// it had come to a result.
+func (a *app) reading(run func(context.Context, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		err := run(ctx, args)
+		if code := ui.Code(err); a.screen.Failed || code != ui.Failed && code != ui.Interrupted {
+			return err
+		}
+		return checkExit(ctx, err)
+	}
+}
+
+// disabledBy are the rules that nobody wants, with the reason as findings have it.
+func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, w := range words {
+		id, reason, _ := strings.Cut(w, "=")
+		if strings.TrimSpace(reason) == "" {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--disable %q: want ID=REASON; the reason will be shown", w))
+		}
+		if all.Rule(id) == nil {
+			ids := map[string]bool{}
+			for _, r := range all.Rules() {
+				ids[r.ID] = true
+			}
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--disable: no rule of a cluster has the id %q%s", id, text.Suggest(id, slices.Sorted(maps.Keys(ids)))), "fettle rules list cluster openshift kubelet lists them")
+		}
+		out[id] = rule.Disabled + strings.TrimSpace(reason) + " (--disable)"
+	}
+	return out, nil
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/machine"
+	"fettle.dev/fettle/kube/operator"
+)
+
+// MachineHealth is what the checks of a cluster make of its machines.
+type MachineHealth struct {
+	Schema    string `json:"schema"` // fettle/machine-health/v1
+	Namespace string `json:"namespace"`
+	// ReportOnly names the controller that remedies machines by these checks, beside
+	// which the operator does nothing.
+	ReportOnly string `json:"report_only"`
+	// Waits are what remediation waits for.
+	Waits  []string      `json:"waits"`
+	Checks []CheckHealth `json:"checks"`
+	// ClusterAPI are the checks of Cluster API, which are explained only.
+	ClusterAPI []ClusterCheck `json:"cluster_api"`
+}
+
+// CheckHealth is one check.
+type CheckHealth struct {
+	Check     string `json:"check"`
+	Expected  int    `json:"expected_machines_count"`
+	Healthy   int    `json:"current_healthy_count"`
+	Unhealthy int    `json:"unhealthy_count"`
+	// Allowed is how many more may become unhealthy.
+	Allowed int `json:"remediations_allowed_count"`
+	// Open says whether the limit allows remediation; Words say all the rest.
+	Open  bool     `json:"open"`
+	Words []string `json:"words"`
+	// Machines are those that are not healthy.
+	Machines []MachineState `json:"machines"`
+	// Error is of a check that cannot be read.
+	Error string `json:"error"`
+}
+
+// MachineState is what a machine is judged to be.
+type MachineState struct {
+	Machine string `json:"machine"`
+	Node    string `json:"node"`
+	State   string `json:"state"` // pending, unhealthy, leaving
+	Why     string `json:"why"`
+}
+
+// ClusterCheck is a check of Cluster API.
+type ClusterCheck struct {
+	Namespace string `json:"namespace"`
+	Check     string `json:"check"`
+	Words     string `json:"words"`
+}
+
+func healthCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "health [CHECK]...", Short: "Say what each MachineHealthCheck makes of its machines, and why remediation is open or not",
+		Long: `health reads the MachineHealthChecks (machine.openshift.io/v1beta1) of a namespace,
+or those that are named, and says what each makes of its machines now: who is
+unhealthy and why, the arithmetic of maxUnhealthy, who else is at work on the same
+machines, and what remediation waits for. Checks of Cluster API are explained. It
+changes nothing, and needs no operator.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: a.reading(a.health),
+	}
+}
+
+func (a *app) health(ctx context.Context, names []string) error {
+	config, err := a.config()
+	if err != nil {
+		return err
+	}
+	api, err := client.New(within(ctx, config), client.Options{Scheme: operator.HealthScheme()})
+	if err != nil {
+		return err
+	}
+	doc := &MachineHealth{Schema: "fettle/machine-health/v1", Namespace: a.namespaceOr(machine.Namespace), Waits: []string{}, Checks: []CheckHealth{}, ClusterAPI: []ClusterCheck{}}
+	found, err := (&machine.Reader{API: api, Mapper: api.RESTMapper(), Namespaces: []string{doc.Namespace}, Once: true}).Read(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	doc.ReportOnly, doc.Waits = found.Rivals[doc.Namespace], append(doc.Waits, found.Pauses...)
+	for _, c := range found.ClusterAPI {
+		doc.ClusterAPI = append(doc.ClusterAPI, ClusterCheck{c.Namespace, c.Name, c.Words})
+	}
+	served := machine.Served(api.RESTMapper())
+	switch {
+	case errors.Is(served, machine.ErrNotServed) && len(doc.ClusterAPI) > 0 && len(names) == 0:
+	case served != nil:
+		return ui.Exit(ui.Failed, served)
+	default:
+		if err := doc.look(ctx, api, found, names); err != nil {
+			return err
+		}
+	}
+	if a.data() {
+		return ui.Data(a.screen, doc, ui.Done)
+	}
+	a.printHealth(doc)
+	return nil
+}
+
+// look decides about the checks: of all of them one machine is remedied at a time.
+func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *machine.Found, names []string) error {
+	in := []string{d.Namespace}
+	checks, err := machine.Checks(ctx, api, in)
+	if err != nil {
+		return err
+	}
+	machines, err := machine.Machines(ctx, api, in)
+	if err != nil {
+		return err
+	}
+	nodes, err := cluster.Live(ctx, api)
+	if err != nil {
+		return err
+	}
+	wanted := map[string]bool{}
+	for _, name := range names {
+		wanted[name] = true
+	}
+	for _, a := range found.Cluster(checks, machines, nodes, time.Now()).Decide() {
+		if len(names) > 0 && !wanted[a.Check.Name] {
+			continue
+		}
+		delete(wanted, a.Check.Name)
+		d.Checks = append(d.Checks, checkHealth(&a))
+	}
+	for name := range wanted {
+		return ui.Exit(ui.Usage, fmt.Errorf("there is no MachineHealthCheck %s in %s", name, d.Namespace))
+	}
+	return nil
+}
+
+func checkHealth(d *machine.Answer) CheckHealth {
+	out := CheckHealth{Check: d.Check.Name, Words: []string{}, Machines: []MachineState{}}
+	if d.Err != nil {
+		out.Error = d.Err.Error()
+		return out
+	}
+	out.Expected, out.Healthy, out.Unhealthy, out.Allowed = d.Expected, d.Healthy, d.Unhealthy, d.Allowed
+	out.Open, out.Words = d.Limit.Open(d.Unhealthy), d.Words()
+	for _, j := range d.Machines {
+		if j.State != machine.Healthy {
+			out.Machines = append(out.Machines, MachineState{j.Machine.Name, j.Machine.Node(), j.State, j.Why})
+		}
+	}
+	return out
+}
+
+func (a *app) printHealth(doc *MachineHealth) {
+	line := func(format string, args ...any) {
+		fmt.Fprintln(a.screen.Out, ui.Printable(fmt.Sprintf(format, args...)))
+	}
+	for i, c := range doc.Checks {
+		if i > 0 {
+			line("")
+		}
+		if c.Error != "" {
+			line("%s: it cannot be read: %s", c.Check, c.Error)
+			continue
+		}
+		line("%s: %d of %d healthy; %s", c.Check, c.Healthy, c.Expected, strings.Join(c.Words[:1], ""))
+		if len(c.Machines) > 0 {
+			g := ui.Grid{Head: []string{"MACHINE", "NODE", "STATE", "WHY"}}
+			for _, m := range c.Machines {
+				g.Rows = append(g.Rows, []string{m.Machine, dash(m.Node), m.State, m.Why})
+			}
+			g.Write(a.screen)
+		}
+		for _, w := range c.Words[1:] {
+			line("- %s", w)
+		}
+	}
+	if len(doc.Checks) == 0 && len(doc.ClusterAPI) == 0 {
+		line("there are no MachineHealthChecks in %s", doc.Namespace)
+	}
+	for _, c := range doc.ClusterAPI {
+		line("%s/%s of Cluster API: %s", c.Namespace, c.Check, c.Words)
+	}
+}

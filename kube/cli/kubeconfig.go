@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// kubeOptions say which cluster and as whom, in kubectl's words.
+type kubeOptions struct {
+	kubeconfig string
+	// over is what options say in the place of the kubeconfig.
+	over clientcmd.ConfigOverrides
+}
+
+// ownFlags are those that the help of each verb shows; kubectl's others are named by that
+// of the program, and listed by kubectl options.
+var ownFlags = []string{"kubeconfig", clientcmd.FlagContext, clientcmd.FlagNamespace}
+
+// flags are kubectl's own, by the names that client-go has for them. Those for a user's
+// name and password are none of them: Kubernetes has had no such users since 1.19.
+func (o *kubeOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default $KUBECONFIG, ~/.kube/config; in a pod its own account)")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.CurrentContext.Description = "context of the kubeconfig (default its current one)"
+	names.ContextOverrideFlags.Namespace.Description = "namespace (default the verb's own)"
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	names.ClusterOverrideFlags.ProxyURL.LongName = "" // kubectl takes it from the kubeconfig alone
+	names.AuthOverrideFlags.Username.LongName, names.AuthOverrideFlags.Password.LongName = "", ""
+	theirs := pflag.NewFlagSet("kubectl", pflag.ContinueOnError)
+	clientcmd.BindOverrideFlags(&o.over, theirs, names)
+	theirs.VisitAll(func(flag *pflag.Flag) {
+		flag.Hidden = !slices.Contains(ownFlags, flag.Name)
+		f.AddFlag(flag)
+	})
+}
+
+// clientConfig reads the kubeconfig as kubectl does. Where there is none at all, and
+// the program runs in a pod, it is the pod's account.
+func (o *kubeOptions) clientConfig() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.over)
+}
+
+// config says how to reach the cluster. The caller sets its own limits of requests.
+func (a *app) config() (*rest.Config, error) {
+	if err := a.kube.check(); err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	c, err := a.kube.clientConfig().ClientConfig()
+	if err != nil {
+		return nil, a.kube.unusable(err)
+	}
+	if err := a.kube.complete(c); err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	a.server, a.patience = c.Host, c.Timeout
+	c.UserAgent = "kubectl-fettle/" + a.version
+	return c, nil
+}
+
+// check refuses options that clientcmd would pass over, or tell of as if the kubeconfig
+// were to blame.
+func (o *kubeOptions) check() error {
+	who := o.over.AuthInfo
+	if who.Impersonate == "" && (who.ImpersonateUID != "" || len(who.ImpersonateGroups) > 0) {
+		return errors.New("--as-group and --as-uid want --as too: the user to act as")
+	}
+	if o.over.Timeout != "" {
+		if d, err := clientcmd.ParseTimeout(o.over.Timeout); err != nil || d < 0 {
+			return fmt.Errorf("--request-timeout %s: want a time as 30s or 2m, or 0 for none", o.over.Timeout)
+		}
+	}
+	if ca := o.over.ClusterInfo.CertificateAuthority; ca != "" {
+		if o.over.ClusterInfo.InsecureSkipTLSVerify {
+			return errors.New("--certificate-authority and --insecure-skip-tls-verify exclude each other")
+		}
+		if _, err := os.Stat(ca); err != nil {
+			return fmt.Errorf("--certificate-authority: %w", err)
+		}
+	}
+	return nil
+}
+
+// complete puts into a configuration what options say and clientcmd passes over. Of a
+// pod's own account it takes the address, the token and the authority alone, so that this
+// account would act where somebody else was named; one of a kubeconfig has it already.
+func (o *kubeOptions) complete(c *rest.Config) error {
+	if who := o.over.AuthInfo; who.Impersonate != "" && c.Impersonate.UserName == "" {
+		c.Impersonate.UserName, c.Impersonate.UID, c.Impersonate.Groups = who.Impersonate, who.ImpersonateUID, who.ImpersonateGroups
+	}
+	if o.over.Timeout != "" {
+		d, err := clientcmd.ParseTimeout(o.over.Timeout)
+		if err != nil {
+			return err
+		}
+		c.Timeout = d
+	}
+	if o.over.ClusterInfo.InsecureSkipTLSVerify {
+		c.Insecure, c.CAFile, c.CAData = true, "", nil
+	}
+	if name := o.over.ClusterInfo.TLSServerName; name != "" {
+		c.ServerName = name
+	}
+	if cert := o.over.AuthInfo.ClientCertificate; cert != "" && c.CertFile == "" && len(c.CertData) == 0 {
+		c.CertFile, c.KeyFile = cert, o.over.AuthInfo.ClientKey
+		c.BearerToken, c.BearerTokenFile = o.over.AuthInfo.Token, ""
+	}
+	return nil
+}
+
+// unusable says what is the matter with a kubeconfig: which file, and what it lacks.
+func (o *kubeOptions) unusable(err error) error {
+	const view = "kubectl config view shows what is read"
+	files := o.files()
+	if len(files) == 0 && clientcmd.IsEmptyConfig(err) {
+		none := "there is no kubeconfig"
+		if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" {
+			none = "KUBECONFIG names " + strings.Join(filepath.SplitList(named), ", ") + ", and there is no such file"
+		}
+		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %s, and this is not a pod", none), "name one with --kubeconfig, or set KUBECONFIG", "--kubeconfig=FILE")
+	}
+	for _, name := range files {
+		if wrong := wrongIn(name); wrong != nil {
+			return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", wrong), "mend it, or name another file with --kubeconfig or KUBECONFIG; kubectl config view --kubeconfig FILE shows what is read of one")
+		}
+	}
+	if config, unread := o.clientConfig().RawConfig(); unread == nil {
+		if what := o.lacks(&config); what != "" {
+			return ui.Hinted(ui.Usage, fmt.Errorf("no cluster: kubeconfig %s: %s", strings.Join(files, ", "), what), view)
+		}
+	}
+	return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", err), view)
+}
+
+// wrongIn says why a file is no kubeconfig, nil if it is one, or is no file.
+func wrongIn(name string) error {
+	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
+		return nil
+	}
+	text, err := readNamed(name, maxManifest) // - is a name here
+	if err != nil {
+		return err
+	}
+	if len(text) > maxManifest {
+		return fmt.Errorf("%s has more than %d MiB", name, maxManifest>>20)
+	}
+	if _, err = clientcmd.Load(text); err == nil {
+		return nil
+	}
+	if runtime.IsNotRegisteredError(err) {
+		return fmt.Errorf("%s: want apiVersion v1 and kind Config", name)
+	}
+	return strict.Typed(name, text, err)
+}
+
+// files are those of the kubeconfig that there are.
+func (o *kubeOptions) files() []string {
+	if o.kubeconfig != "" {
+		return []string{o.kubeconfig}
+	}
+	return slices.DeleteFunc(clientcmd.NewDefaultClientConfigLoadingRules().GetLoadingPrecedence(), func(name string) bool {
+		_, err := os.Stat(name)
+		return err != nil
+	})
+}
+
+// lacks says what a kubeconfig lacks to name a cluster; "" if it does.
+func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
+	context, cluster, user := cmp.Or(o.over.CurrentContext, c.CurrentContext), o.over.Context.Cluster, o.over.Context.AuthInfo
+	switch {
+	case len(c.Clusters) == 0 && len(c.Contexts) == 0:
+		return "it has no clusters and no contexts"
+	case user != "" && c.AuthInfos[user] == nil:
+		return fmt.Sprintf("there is no user %q; it has %s", user, namesOf(c.AuthInfos))
+	case cluster != "" && c.Clusters[cluster] == nil:
+		return fmt.Sprintf("there is no cluster %q; it has %s", cluster, namesOf(c.Clusters))
+	case cluster == "" && context == "":
+		return "no context is the current one, and --context names none; it has " + namesOf(c.Contexts)
+	case context != "" && c.Contexts[context] == nil:
+		return fmt.Sprintf("there is no context %q; it has %s", context, namesOf(c.Contexts))
+	}
+	if cluster == "" {
+		switch cluster = c.Contexts[context].Cluster; {
+		case cluster == "":
+			return fmt.Sprintf("context %q names no cluster", context)
+		case c.Clusters[cluster] == nil:
+			return fmt.Sprintf("context %q names the cluster %q, which it does not have", context, cluster)
+		}
+	}
+	if c.Clusters[cluster].Server == "" {
+		return fmt.Sprintf("cluster %q has no server", cluster)
+	}
+	return ""
+}
+
+func namesOf[T any](all map[string]T) string {
+	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(all)), ", "), "none")
+}
+
+// namespace is --namespace; "" where it is not given.
+func (a *app) namespace() string { return a.kube.over.Context.Namespace }
+
+// namespaceOr is --namespace, or else fallback.
+func (a *app) namespaceOr(fallback string) string { return cmp.Or(a.namespace(), fallback) }
+
+// namespaceOfContext is --namespace, or else that of the kubeconfig's context, as
+// kubectl takes it for pods.
+func (a *app) namespaceOfContext() (string, error) {
+	name, _, err := a.kube.clientConfig().Namespace()
+	if err != nil {
+		return "", a.kube.unusable(err)
+	}
+	return name, nil
+}

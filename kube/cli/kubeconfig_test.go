@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// TestOptionsOfKubectl: each verb asks the server that is named, trusts it as it is told,
+// and says who asks and as whom. check and load have connections of their own beside
+// client-go's, which status has.
+func TestOptionsOfKubectl(t *testing.T) {
+	var mu sync.Mutex
+	var asked []http.Header
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked = append(asked, r.Header)
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"you may not","code":403}`))
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	authority := filepath.Join(dir, "ca.pem")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The file's server is away, its user has another token.
+	file := filepath.Join(dir, "config")
+	text := `{current-context: here, clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}, {name: other, cluster: {server: "` + server.URL + `"}}],
+contexts: [{name: here, context: {cluster: c, user: u}}], users: [{name: u, user: {token: of-the-file}}, {name: v, user: {token: of-v}}]}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"status", "check", "load plan", "pod verify x"} {
+		for _, c := range []struct{ options, user, as, groups string }{
+			{"--server=" + server.URL + " --insecure-skip-tls-verify --token=mine", "Bearer mine", "", ""},
+			{"-s " + server.URL + " --certificate-authority=" + authority + " --as=jane --as-group=dev --as-group=ops", "", "jane", "dev ops"},
+			{"--kubeconfig=" + file + " --cluster=other --insecure-skip-tls-verify --as=jane", "Bearer of-the-file", "jane", ""},
+			{"--kubeconfig=" + file + " --server=" + server.URL + " --insecure-skip-tls-verify --user=v", "Bearer of-v", "", ""},
+		} {
+			asked = nil
+			code, out, said := run(t, append(strings.Fields(verb), strings.Fields(c.options)...)...)
+			if len(asked) == 0 {
+				t.Errorf("%s %s: nothing was asked; exit code %d, printed %q, said %q", verb, c.options, code, out, said)
+			}
+			for _, h := range asked {
+				if h.Get("Authorization") != c.user || h.Get("Impersonate-User") != c.as || strings.Join(h["Impersonate-Group"], " ") != c.groups {
+					t.Errorf("%s %s: asked with %v", verb, c.options, h)
+				}
+			}
+		}
+	}
+	for words, want := range map[string]string{
+		"status --as-group dev":                                                       "--as-group and --as-uid want --as too",
+		"status --request-timeout soon":                                               "--request-timeout soon: want a time as 30s or 2m, or 0 for none",
+		"status --request-timeout=-1s":                                                "--request-timeout -1s: want a time",
+		"status --certificate-authority " + dir + "/none":                             "--certificate-authority: " + dir + "/none: no such file",
+		"status --certificate-authority " + authority + " --insecure-skip-tls-verify": "exclude each other",
+		"status --kubeconfig " + file + " --cluster d":                                `kubeconfig ` + file + `: there is no cluster "d"; it has c, other`,
+		"status --kubeconfig " + file + " --user w":                                   `kubeconfig ` + file + `: there is no user "w"; it has u, v`,
+		"status --username u":                                                         "unknown flag: --username",
+	} {
+		if code, _, said := run(t, strings.Fields(words)...); code != ui.Usage || !strings.Contains(said, want) {
+			t.Errorf("%s: exit code %d, said %q, want %q", words, code, said, want)
+		}
+	}
+	if code, _, said := run(t, "status", "--server=https://127.0.0.1:1"); code != ui.Failed || !strings.Contains(said, "the API server https://127.0.0.1:1 (of --server) cannot be reached") || strings.Contains(said, "in the kubeconfig") {
+		t.Errorf("exit code %d, said %q", code, said)
+	}
+}
+
+// TestRequestTimeout: a server that does not answer is not waited for longer than asked.
+func TestRequestTimeout(t *testing.T) {
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-over:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	defer close(over)
+	for verb, asked := range map[string]string{
+		"status": "/api", "check": "/api/v1/namespaces/kube-system/pods", "check --etcd-endpoints=http://127.0.0.1:1": "/version", "health": "/api", "pod verify x": "/api/v1/namespaces/default/pods/x", "load plan": "",
+	} {
+		began := time.Now()
+		code, _, said := run(t, append(strings.Fields(verb), "--server="+server.URL, "--request-timeout=300ms")...)
+		want := "the API server " + server.URL + " (of --server) has not answered within 300ms (--request-timeout): " + asked
+		if took := time.Since(began); code != ui.Failed || took > time.Minute || !strings.Contains(said, want) || !strings.Contains(said, "--request-timeout gives it more time") {
+			t.Errorf("%s: exit code %d after %v, said %q, want %q", verb, code, took, said, want)
+		}
+	}
+}
+
+// TestRequestTimeoutLater: one request that is not answered in time leaves its part of an
+// audit unknown; a server that has stopped to answer at all ends it.
+func TestRequestTimeoutLater(t *testing.T) {
+	for _, c := range []struct {
+		silent bool // is the whole server from then on
+		want   string
+	}{
+		{false, "the API server has not answered GET /api/v1/pods in time"},
+		{true, "has not answered within 3s (--request-timeout): /api/v1/pods"},
+	} {
+		answers := checked()
+		var mu sync.Mutex
+		hung := 0
+		over := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			if r.URL.RequestURI() == "/api/v1/pods?limit=500" || hung > 0 && c.silent {
+				hung++
+				mu.Unlock()
+				select {
+				case <-over:
+				case <-r.Context().Done():
+				}
+				return
+			}
+			mu.Unlock()
+			text, there := answers[r.URL.RequestURI()].(json.RawMessage)
+			if !there {
+				w.WriteHeader(http.StatusNotFound)
+				text = json.RawMessage(`{"kind":"Status","reason":"NotFound","code":404}`)
+			}
+			_, _ = w.Write(text)
+		}))
+		began := time.Now()
+		code, out, said := run(t, "check", "--output=json", "--server="+server.URL, "--request-timeout=3s") // that the others do not take, on a busy machine either
+		close(over)
+		server.Close()
+		if took := time.Since(began); took > time.Minute || !strings.Contains(out+said, c.want) || c.silent != (code == ui.Failed) || c.silent && hung != 2 {
+			t.Errorf("%+v: exit code %d after %v and %d requests without an answer; said %q, printed %.3000s", c, code, took, hung, said, out)
+		}
+	}
+}
+
+// TestInterrupted: what changes nothing says so when it is interrupted, once, and no more.
+func TestInterrupted(t *testing.T) {
+	pod, objects := manifest(t, nextPod), filepath.Join(t.TempDir(), "kubelet.yaml")
+	if err := os.WriteFile(objects, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\nspec: {kubeletConfig: {maxPods: 100}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"status", "check", "check --etcd-endpoints=http://127.0.0.1:1", "health", "kubelet plan " + objects, "pod verify x", "pod explain --root " + vm(t) + " " + pod} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			interrupt()
+			<-r.Context().Done()
+		}))
+		began := time.Now()
+		var out, said bytes.Buffer
+		code := runUntil(ctx, "1", append(strings.Fields(verb), "--server="+server.URL), &out, &said)
+		server.Close()
+		if want := "kubectl fettle: interrupted; nothing is changed\n"; code != ui.Interrupted || said.String() != want || out.String() != "" || time.Since(began) > time.Minute {
+			t.Errorf("%s: exit code %d after %v, printed %q, said %q, want %q", verb, code, time.Since(began), out.String(), said.String(), want)
+		}
+		interrupt()
+	}
+}
+
+// TestKubeconfigUnreadable: what is wrong with a file is said in words of the file, and where.
+func TestKubeconfigUnreadable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	const head = "apiVersion: v1\nkind: Config\n"
+	for text, want := range map[string]string{
+		"just words\n":                   `:1: want fields, found "just words"`,
+		"- a\n- b\n":                     ":1: want fields, found a list",
+		"a: b\n c: d\n":                  ":2: mapping values are not allowed in this context",
+		head + "clusters: 5\n":           ":3: clusters: want a list, found 5 (int)",
+		"kind: [x]\n":                    ":1: kind: want text, found a list",
+		"apiVersion: v7\nkind: Config\n": ": want apiVersion v1 and kind Config",
+		head + "clusters:\n- name: a\n- name: b\n  cluster:\n    server: x\n    insecure-skip-tls-verify: maybe\n": `:8: clusters[1].cluster.insecure-skip-tls-verify: want true or false, found "maybe"`,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"status"}, {"check"}, {"pod", "verify", "x"}} {
+			code, _, said := run(t, append(args, "--kubeconfig", file)...)
+			if code != ui.Usage || !strings.Contains(said, file+want) || strings.Contains(said, "json") || strings.Contains(said, "unmarshal") || !strings.Contains(said, "name another file with --kubeconfig") {
+				t.Errorf("%q: %v: exit code %d, said %q, want %q", text, args, code, said, want)
+			}
+		}
+	}
+}
+
+// TestOptionsInPod: clientcmd passes over most options where the pod's own account is
+// taken; here they hold.
+func TestOptionsInPod(t *testing.T) {
+	pod := func() *rest.Config {
+		return &rest.Config{Host: "https://10.0.0.1", BearerToken: "of-the-pod", BearerTokenFile: "/var/run/token", TLSClientConfig: rest.TLSClientConfig{CAFile: "/var/run/ca.crt"}}
+	}
+	o := kubeOptions{over: clientcmd.ConfigOverrides{
+		AuthInfo: clientcmdapi.AuthInfo{Impersonate: "jane", ImpersonateGroups: []string{"dev"}}, Timeout: "5",
+		ClusterInfo: clientcmdapi.Cluster{InsecureSkipTLSVerify: true, TLSServerName: "api.test"},
+	}}
+	c := pod()
+	if err := o.complete(c); err != nil || c.Impersonate.UserName != "jane" || !slices.Equal(c.Impersonate.Groups, []string{"dev"}) || c.Timeout != 5*time.Second ||
+		!c.Insecure || c.CAFile != "" || c.ServerName != "api.test" || c.BearerToken != "of-the-pod" {
+		t.Errorf("%v %+v", err, c)
+	}
+	c = pod()
+	o = kubeOptions{over: clientcmd.ConfigOverrides{AuthInfo: clientcmdapi.AuthInfo{ClientCertificate: "c.pem", ClientKey: "k.pem"}}}
+	if err := o.complete(c); err != nil || c.CertFile != "c.pem" || c.KeyFile != "k.pem" || c.BearerToken != "" || c.BearerTokenFile != "" {
+		t.Errorf("%v %+v", err, c)
+	}
+	c = pod()
+	if err := (&kubeOptions{}).complete(c); err != nil || c.BearerToken != "of-the-pod" || c.CAFile != "/var/run/ca.crt" || c.Insecure {
+		t.Errorf("%v %+v", err, c)
+	}
+}

@@ -1,0 +1,346 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/kubelet/node"
+)
+
+func kubeletCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "kubelet", Short: "Settings of kubelets: what KubeletConfig objects would do to the nodes",
+		Args: cliutil.KnownVerb,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	plan := &cobra.Command{
+		Use: "plan FILE", Short: "Check KubeletConfig objects, and say which nodes they would change, how, and in which order",
+		Long: `Reads the KubeletConfig and KubeletPool objects of FILE ("-" is standard input),
+those of the cluster beside them, its nodes with their pods, what each kubelet
+runs with (/configz, by way of the API server), and what its agent has said. Of two objects of one
+name that of FILE counts. Nothing is changed.
+
+The exit code is 4 where something of it would be refused, and 1 where that is not
+known of a node, because its kubelet could not be read.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.reading(func(ctx context.Context, args []string) error { return a.kubeletPlan(ctx, args[0]) }),
+	}
+	c.AddCommand(plan)
+	return c
+}
+
+func (a *app) kubeletPlan(ctx context.Context, file string) error {
+	data, file, err := readManifest(file)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	objects, err := kubelet.Read(file, data)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	cluster, openshift, err := a.readKubelets(ctx, objects)
+	if err != nil {
+		return err
+	}
+	plan := kubelet.Of(cluster)
+	if openshift {
+		plan.Notes = append(plan.Notes, "this cluster has MachineConfigPools: OpenShift's Machine Config Operator acts on KubeletConfig objects, one node after the other with a reboot, and fettle leaves that to it")
+	}
+	err = planned(&plan)
+	if a.data() {
+		return a.result(plan, err)
+	}
+	a.printKubeletPlan(plan)
+	return err
+}
+
+// planned is nil of a plan of which nothing would be refused. Of a node that could not be
+// read that is not known.
+func planned(plan *kubelet.Plan) error {
+	refused, unread, all := false, 0, 0
+	for _, p := range plan.Pools {
+		refused = refused || p.Refused != ""
+		for _, n := range p.Nodes {
+			all++
+			if n.Unread {
+				unread++
+			} else if n.Problem != "" {
+				refused = true
+			}
+		}
+	}
+	const advice = "the plan says what each node lacks"
+	switch {
+	case refused:
+		return ui.Retry(ui.Refused, errors.New("something of it would be refused, as the plan says"), "correct the objects that it names")
+	case unread == 0:
+		return nil
+	case unread == all:
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: no kubelet of these nodes could be read"), advice)
+	}
+	return ui.Hinted(ui.Failed, fmt.Errorf("not everything could be determined: %d of %d kubelets could not be read", unread, all), advice)
+}
+
+// readKubelets reads the cluster; openshift says that it has pools of its own.
+func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kubelet.Cluster, openshift bool, err error) {
+	config, err := a.config()
+	if err != nil {
+		return c, false, err
+	}
+	config.QPS, config.Burst = 50, 100
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{kubelet.AddToScheme, core.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return c, false, err
+		}
+	}
+	api, err := client.New(within(ctx, config), client.Options{Scheme: scheme})
+	if err != nil {
+		return c, false, err
+	}
+	ask, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return c, false, err
+	}
+	var configs kubelet.KubeletConfigList
+	var pools kubelet.KubeletPoolList
+	var kubelets kubelet.NodeKubeletList
+	theirs := unstructured.UnstructuredList{}
+	theirs.SetGroupVersionKind(kubelet.MachineConfigPools)
+	served := map[client.ObjectList]bool{}
+	for _, list := range []client.ObjectList{&configs, &pools, &kubelets, &theirs} {
+		err := api.List(ctx, list)
+		if err != nil && !meta.IsNoMatchError(err) {
+			return c, false, err
+		}
+		served[list] = err == nil
+	}
+	created(configs.Items, objects.Configs, metav1.NewTime(time.Now()))
+	c.Configs = over(configs.Items, objects.Configs, func(k kubelet.KubeletConfig) string { return k.Name })
+	retry := map[string]string{} // a file rarely has the annotation, and applied it does not take it away
+	for _, p := range pools.Items {
+		retry[p.Name] = p.Annotations[kubelet.RetryAnnotation]
+	}
+	for _, p := range over(pools.Items, objects.Pools, func(p kubelet.KubeletPool) string { return p.Name }) {
+		c.Pools = append(c.Pools, kubelet.PoolPreview{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused, Retry: cmp.Or(p.Annotations[kubelet.RetryAnnotation], retry[p.Name]), Removed: p.Spec.ManagementState == kubelet.Removed})
+	}
+	for _, p := range theirs.Items {
+		// The fields that count have the names of a KubeletPool's.
+		var same kubelet.KubeletPool
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"metadata": p.Object["metadata"], "spec": p.Object["spec"]}, &same); err != nil {
+			return c, false, fmt.Errorf("MachineConfigPool %s: %w", p.GetName(), err)
+		}
+		c.Pools = append(c.Pools, kubelet.PoolPreview{Name: p.GetName(), Labels: p.GetLabels(), NodeSelector: same.Spec.NodeSelector, MaxUnavailable: same.Spec.MaxUnavailable, Paused: same.Spec.Paused, Theirs: true})
+	}
+	c.Nodes, err = readNodes(ctx, api, ask)
+	for i := range c.Nodes {
+		if k := slices.IndexFunc(kubelets.Items, func(k kubelet.NodeKubelet) bool { return k.Name == c.Nodes[i].Name }); k >= 0 {
+			c.Nodes[i].Kubelet = &kubelets.Items[k]
+		}
+	}
+	return c, served[&theirs], err
+}
+
+// created gives the objects of a file the times that they have in the cluster: of two
+// objects the one that was made later holds. A change leaves an object's time as it is,
+// and one that is not there yet would be made now, whatever the file says of it.
+func created(cluster, file []kubelet.KubeletConfig, now metav1.Time) {
+	for i := range file {
+		file[i].CreationTimestamp = now
+		for _, k := range cluster {
+			if k.Name == file[i].Name {
+				file[i].CreationTimestamp = k.CreationTimestamp
+			}
+		}
+	}
+}
+
+// over are the objects of a cluster, with those of a file over them.
+func over[T any](cluster, file []T, name func(T) string) []T {
+	out := slices.DeleteFunc(cluster, func(o T) bool {
+		return slices.ContainsFunc(file, func(f T) bool { return name(f) == name(o) })
+	})
+	return append(out, file...)
+}
+
+// asked is how many kubelets are asked at once.
+const asked = 16
+
+func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface) ([]kubelet.NodePreview, error) {
+	var nodes core.NodeList
+	var pods core.PodList
+	for _, list := range []client.ObjectList{&nodes, &pods} {
+		if err := api.List(ctx, list); err != nil {
+			return nil, err
+		}
+	}
+	on := map[string][]core.Pod{}
+	for _, p := range pods.Items {
+		if !corestate.Ended(&p) {
+			on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
+		}
+	}
+	out := make([]kubelet.NodePreview, len(nodes.Items))
+	var all sync.WaitGroup
+	slots := make(chan struct{}, asked)
+	for i, n := range nodes.Items {
+		out[i] = kubelet.NodePreview{Node: n, Pods: on[n.Name]}
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			runs, err := (&node.RunningKubelet{Client: ask, Node: n.Name}).Configz(ctx)
+			if err != nil {
+				out[i].Unread = unread(&n, err)
+				return
+			}
+			out[i].Runs = runs
+		})
+	}
+	all.Wait()
+	return out, ctx.Err()
+}
+
+// unread says why a kubelet has not answered by way of the API server.
+func unread(n *core.Node, err error) string {
+	switch lacks := corestate.NoWay(n); {
+	case apierrors.IsForbidden(err):
+		return "it takes the right to get nodes/proxy: " + err.Error()
+	case lacks != "":
+		return lacks
+	case timedOut(err):
+		return "it has not answered in time"
+	}
+	return err.Error()
+}
+
+func (a *app) printKubeletPlan(p kubelet.Plan) {
+	s := a.screen
+	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	for _, pool := range p.Pools {
+		line("pool %s: %s", pool.Name, poolWords(pool))
+		for _, n := range pool.Notes {
+			line("! %s", n)
+		}
+		for _, r := range pool.Releases {
+			for _, text := range releaseWords(r) {
+				line("! %s", text)
+			}
+		}
+		g := ui.Grid{Head: []string{"ORDER", "NODE", "TAKES", "SETTINGS", "WHY NOT"}}
+		for _, n := range pool.Nodes {
+			order := "-"
+			if n.Order > 0 {
+				order = fmt.Sprint(n.Order)
+			}
+			if n.Now {
+				order += " (at once)"
+			}
+			takes := n.Class
+			if n.Moves > 0 {
+				takes += fmt.Sprintf(" (pods that move: %d)", n.Moves)
+			}
+			why := n.Problem
+			if why == "" {
+				why = n.Held
+			}
+			g.Rows = append(g.Rows, []string{order, n.Name, takes, strings.Join(n.Settings, ", "), why})
+		}
+		if len(g.Rows) > 0 {
+			g.Write(s)
+		}
+	}
+	if len(p.Pools) == 0 {
+		line("! there is no pool: a KubeletPool selects nodes, and a KubeletConfig selects pools by their labels")
+	}
+	for _, name := range p.Unselected {
+		line("! KubeletConfig %s selects no pool", name)
+	}
+	for _, n := range p.Notes {
+		line("! %s", n)
+	}
+}
+
+// releaseWords say what the kubelets of a release make of the settings, a line each.
+func releaseWords(r kubelet.ReleasePlan) []string {
+	who := fmt.Sprintf("Kubernetes %s (%s): ", r.Kubernetes, few(r.Nodes))
+	if r.Kubernetes == "" {
+		who = few(r.Nodes) + ": "
+	}
+	var out []string
+	for _, f := range r.Refused {
+		out = append(out, who+"the kubelet would not start: "+f.String())
+	}
+	for _, all := range [][]kuberelease.Finding{r.Ignored, r.Changed, r.Unknown} {
+		for _, f := range all {
+			out = append(out, who+f.String())
+		}
+	}
+	if r.Unjudged != "" {
+		out = append(out, who+"not judged: "+r.Unjudged)
+	}
+	return out
+}
+
+// few are the first of the names, and how many more there are.
+func few(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// poolWords say what a pool gets.
+func poolWords(p kubelet.PoolPlan) string {
+	switch {
+	case p.Refused != "":
+		return "refused: " + strings.ReplaceAll(p.Refused, "\n", "; ")
+	case len(p.Settings) == 0 && !slices.ContainsFunc(p.Nodes, func(n kubelet.NodePlan) bool { return n.Class != kubelet.Nothing.String() }):
+		return nothingFrom(p.KubeletConfigs)
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.Settings)) {
+		value, _ := json.Marshal(p.Settings[name])
+		all = append(all, name+" "+string(value))
+	}
+	text := strings.Join(all, ", ") + " from " + strings.Join(p.KubeletConfigs, ", ")
+	if len(all) == 0 { // its nodes give back what they have
+		text = nothingFrom(p.KubeletConfigs)
+	}
+	text += fmt.Sprintf(", at most %d unavailable", p.MaxUnavailable)
+	if p.Stopped != "" {
+		text += "; " + p.Stopped
+	}
+	return text
+}
+
+// nothingFrom says why nothing is wanted.
+func nothingFrom(configs []string) string {
+	if len(configs) == 0 {
+		return "no KubeletConfig selects it"
+	}
+	return "no settings from " + strings.Join(configs, ", ")
+}

@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load"
+	"fettle.dev/fettle/kube/load/connect"
+	"fettle.dev/fettle/kube/load/plan"
+	loadrun "fettle.dev/fettle/kube/load/run"
+)
+
+// loadOptions are those of the verbs below load.
+type loadOptions struct {
+	stateDir string
+	inFlight int
+	rate     string
+	keep     bool
+	beyond   bool
+	slo      []string
+	offline  bool
+	version  string
+	noBrake  bool
+	quota    string
+	html     string
+	forProve bool
+	margin   string
+	force    bool
+	// Of files of kube-burner.
+	read   load.ReadOptions
+	ignore []string
+	// Of mirror.
+	write string
+	image string
+	// Where members of etcd tell their metrics, and with what they are asked.
+	metrics []string
+	etcd    etcdAccess
+}
+
+func loadCommand(a *app) *cobra.Command {
+	o := &loadOptions{}
+	c := &cobra.Command{
+		Use: "load", Short: "Make many objects in a cluster as a file says, measure it, and take them back",
+		Long: `Reads files of OpenShift's Cluster Loader, jobs of kube-burner, or without a file a load
+of its own, and makes the objects. Each is written into a journal, so that
+a run that was killed can be gone on with (resume), and be taken back exactly (undo).`,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: cliutil.KnownVerb,
+	}
+	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load, ~/.local/state/fettle/load)")
+	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o), a.loadCompareCommand(o), a.loadMirrorCommand(o))
+	return c
+}
+
+// drivingFlags are those of run and resume.
+func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
+	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
+	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
+	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
+	o.quotaFlag(f)
+	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "where a member of etcd tells its metrics, as http://127.0.0.1:2381 or, with a certificate, https://10.0.0.1:2379, for the brake; repeatable (default those that the cluster shows and that can be asked)")
+	o.etcd.flags(f)
+	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
+	f.StringVar(&o.html, "html", "", "write what came of the run into this file as well, as one page")
+	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
+}
+
+// fileFlags are those of plan and run: how a file of kube-burner is read.
+func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.read.UserData, "user-data", "", "file of variables for a configuration of kube-burner, YAML or JSON; overrides the environment")
+	f.StringArrayVar(&o.read.Set, "set", nil, "KEY=VALUE: a field of a configuration of kube-burner, as jobs.0.qps=20; repeatable")
+	f.BoolVar(&o.read.AllowMissing, "allow-missing", false, "leave variables empty that a configuration of kube-burner asks for and that are not set")
+	f.StringVar(&o.read.UUID, "uuid", "", "UUID that templates of kube-burner see (default a new one)")
+	f.StringSliceVar(&o.ignore, "ignore", nil, "run a file of kube-burner without these of its fields: "+strings.Join(ignorable, ", ")+"; repeatable")
+}
+
+// ignorable are the fields that --ignore takes.
+var ignorable = []string{"hooks", "watchers", "waitOptions", "objectWait"}
+
+// fitting refuses options that a file is not read with.
+func (o *loadOptions) fitting(l *plan.Load) error {
+	for _, field := range o.ignore {
+		if !slices.Contains(ignorable, field) {
+			return ui.Exit(ui.Usage, fmt.Errorf("--ignore %s: want %s%s", field, strings.Join(ignorable, ", "), text.Suggest(field, ignorable)))
+		}
+	}
+	r := o.read
+	if l.Format != "kube-burner" && (r.UUID != "" || r.UserData != "" || len(r.Set) > 0 || r.AllowMissing || len(o.ignore) > 0) {
+		return ui.Exit(ui.Usage, fmt.Errorf("--user-data, --set, --allow-missing, --uuid and --ignore are for configurations of kube-burner, and this load is read as %s", l.Format))
+	}
+	return nil
+}
+
+// unread refuses a load whose file has fields that would change it and are neither read nor
+// named by --ignore.
+func (o *loadOptions) unread(l *plan.Load) error {
+	var first *plan.Unread
+	fields := o.ignore
+	for i := range l.Unread {
+		u := &l.Unread[i]
+		if !slices.Contains(fields, u.Field) {
+			fields = append(fields, u.Field)
+			first = cmp.Or(first, u)
+		}
+		l.Notes = append(l.Notes, u.At+": "+u.Field+" is ignored: "+u.What)
+	}
+	if first == nil {
+		return nil
+	}
+	return ui.Instead(ui.Refused, fmt.Errorf("%s: %s is not read here: %s", first.At, first.Field, first.What), "--ignore runs the load without it", "--ignore="+strings.Join(fields, ","))
+}
+
+func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not report it; as etcd has it, -1 is no quota and 0 is 2GiB (default 2GiB, 8GiB on OpenShift)")
+}
+
+// quotaBytes is --etcd-quota, where 0 and what is below mean what they mean to etcd: its
+// default, and no quota (-1). 0 is returned where the flag is not given.
+func (o *loadOptions) quotaBytes() (int64, error) {
+	if o.quota == "" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseInt(o.quota, 0, 64); err == nil && n < 0 {
+		return -1, nil
+	}
+	quota, err := unit.ParseSize(o.quota)
+	if err != nil {
+		return 0, ui.Exit(ui.Usage, fmt.Errorf("--etcd-quota %s: %w", o.quota, err))
+	}
+	if quota == 0 {
+		return plan.DefaultQuota, nil
+	}
+	return int64(quota), nil
+}
+
+// askEtcd finds out how large etcd's database is and may be: its quota by the members
+// themselves, or else by --etcd-quota.
+func (o *loadOptions) askEtcd(ctx context.Context, s *cluster.Server, members []*loadrun.Member, c *plan.Cluster) error {
+	given, err := o.quotaBytes()
+	if err != nil {
+		return err
+	}
+	if len(members) == 0 {
+		members = loadrun.Members(ctx, s)
+	}
+	size, quota := loadrun.Database(ctx, s, members)
+	c.EtcdBytes, c.EtcdQuotaBytes, c.EtcdQuotaSource = size, quota, "etcd's own metrics"
+	if quota == 0 {
+		c.EtcdQuotaBytes, c.EtcdQuotaSource = given, "--etcd-quota"
+	}
+	return nil
+}
+
+// mostInFlight is what one process keeps under way.
+const mostInFlight = plan.MostInFlight
+
+// checkInFlight refuses a number of requests that was asked for and cannot be: 0 stands for
+// nothing asked.
+func (o *loadOptions) checkInFlight(f *pflag.FlagSet) error {
+	if f.Changed("in-flight") && (o.inFlight < 1 || o.inFlight > mostInFlight) {
+		return ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
+	}
+	return nil
+}
+
+func (o *loadOptions) driving() (load.Options, error) {
+	x := load.Options{InFlight: o.inFlight, NoBrake: o.noBrake}
+	var err error
+	if x.QuotaBytes, err = o.quotaBytes(); err != nil {
+		return x, err
+	}
+	if x.Etcd, err = o.etcd.watched(o.metrics); err != nil {
+		return x, err
+	}
+	if o.rate != "" {
+		if x.Rate, err = engine.ParseSchedule(o.rate); err != nil {
+			return x, ui.Exit(ui.Usage, fmt.Errorf("--rate: %w", err))
+		}
+	}
+	return x, nil
+}
+
+// gates are those of the options and of a file, or else Kubernetes' own, of which asked is
+// false.
+func (o *loadOptions) gates(fromFile []string) (gates []*load.Gate, asked bool, err error) {
+	for _, text := range append(fromFile, o.slo...) {
+		g, err := load.ParseGate(text)
+		if err != nil {
+			return nil, false, ui.Exit(ui.Usage, fmt.Errorf("--slo: %w", err))
+		}
+		gates = append(gates, g)
+	}
+	if len(gates) == 0 {
+		return load.Defaults(), false, nil
+	}
+	return gates, true, nil
+}
+
+// loadCluster is where loads are run, with connections for so many requests at a time.
+func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
+	config, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.loadStore(o)
+	if err != nil {
+		return nil, err
+	}
+	server, err := connect.Server(config, inFlight)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	return &load.Cluster{Server: server, Store: s}, nil
+}
+
+// loadEtcd has the brake watch the members of etcd that were named, or that certificates
+// were given for, and tells it the quota of the others. A member that cannot be asked is
+// told before anything is made: the load would be made with less watched than was asked for.
+func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *cluster.Server, x *load.Options) error {
+	if x.NoBrake {
+		return nil
+	}
+	if x.QuotaBytes == 0 {
+		var c plan.Cluster
+		c.OpenShift, _ = s.OpenShift(ctx) // who may not see it has the smaller one
+		x.QuotaBytes, _ = c.Quota()
+	}
+	if len(x.Etcd) == 0 && o.etcd.given() {
+		members, unasked, err := a.shown(ctx, s, &o.etcd, "--etcd-metrics")
+		switch {
+		case err != nil:
+			return err
+		case unasked != "":
+			return ui.Exit(ui.Usage, errors.New(unasked))
+		}
+		for _, m := range members {
+			x.Etcd = append(x.Etcd, metricsOf(m, "/metrics"))
+		}
+	}
+	for _, m := range x.Etcd {
+		err := m.Check(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return ui.Retry(ui.Refused, fmt.Errorf("the brake cannot watch etcd, and nothing is made: %w", err), "without --etcd-metrics and certificates it watches what the API server reports of etcd; --no-brake watches nothing", "--no-brake")
+		}
+	}
+	return nil
+}
+
+func (a *app) loadStore(o *loadOptions) (loadrun.Store, error) {
+	if o.stateDir != "" {
+		return loadrun.Store{Dir: o.stateDir}, nil
+	}
+	dir, err := loadrun.Default()
+	if err != nil {
+		return loadrun.Store{}, ui.Exit(ui.Usage, err)
+	}
+	return loadrun.Store{Dir: dir}, nil
+}
+
+// runNamed is the run that is named, or else the last one.
+func runNamed(s loadrun.Store, args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	id, err := s.Last()
+	if err == nil && id == "" {
+		err = ui.Exit(ui.Usage, fmt.Errorf("there is no run in %s", s.Dir))
+	}
+	return id, err
+}
+
+// loadExit gives an error of a load its exit code.
+func loadExit(err error) error {
+	var refused *load.Refused
+	var unknown *loadrun.Unknown
+	var done *ui.Error
+	switch {
+	case err == nil || errors.As(err, &done):
+		return err
+	case errors.As(err, &refused):
+		return ui.Hinted(ui.Refused, err, refused.Hint)
+	case errors.Is(err, loadrun.ErrBrake):
+		return ui.Retry(ui.Refused, err, "wait until the cluster has recovered: kubectl get --raw /readyz shows it")
+	case errors.Is(err, loadrun.ErrBusy):
+		return ui.Retry(ui.Busy, err, "kubectl fettle load status shows it; wait until it has ended")
+	case errors.As(err, &unknown):
+		return ui.Hinted(ui.Incomplete, err, unknown.Command()+" deletes all that has the label, whoever has put it there")
+	case errors.Is(err, loadrun.ErrIncomplete):
+		return ui.Exit(ui.Incomplete, err)
+	case errors.Is(err, plan.ErrTooLarge), errors.Is(err, plan.ErrTwice), errors.Is(err, load.ErrNothing):
+		return ui.Exit(ui.Usage, err)
+	case errors.Is(err, context.Canceled):
+		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/load"
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+// LoadMirror is what was mirrored.
+type LoadMirror struct {
+	Schema     string        `json:"schema"` // fettle/cluster-load-mirror/v1
+	File       string        `json:"file"`
+	Namespaces int           `json:"namespaces"`
+	Objects    int           `json:"objects"`
+	Spaces     []MirrorSpace `json:"spaces"`
+	Left       []load.Left   `json:"not_mirrored"`
+	Notes      []string      `json:"notes,omitempty"`
+}
+
+// MirrorSpace is namespaces with the same content.
+type MirrorSpace struct {
+	Namespaces int           `json:"namespaces"`
+	Kinds      []MirrorCount `json:"kinds"` // of each of them
+}
+
+// MirrorCount is how many objects of a kind, and how many sorts of them.
+type MirrorCount struct {
+	Kind  string `json:"kind"`
+	Count int    `json:"count"`
+	Sorts int    `json:"sorts"`
+}
+
+func (a *app) loadMirrorCommand(o *loadOptions) *cobra.Command {
+	c := &cobra.Command{
+		Use: "mirror [NAMESPACE]...", Short: "Write a load that makes what namespaces have: counts and sizes, without their content",
+		Long: `Reads the objects of namespaces (default all but the system's own) and writes a load of
+as many, as large and with as many pods, which run asks for. Names, values, images,
+commands and selectors are left where they are, and of secrets no more than the metadata
+is asked for. Nothing is changed in the cluster.`,
+		RunE: func(c *cobra.Command, args []string) error { return a.loadMirror(c.Context(), o, args) },
+	}
+	c.Flags().StringVar(&o.write, "write", "", "directory for the load; no file in it is replaced")
+	c.Flags().StringVar(&o.image, "image", load.Pause, "image of the containers, which only wait")
+	return c
+}
+
+func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []string) error {
+	if o.write == "" {
+		return ui.Exit(ui.Usage, errors.New("--write DIR says where the load goes"))
+	}
+	if a.namespace() != "" {
+		namespaces = append(namespaces, a.namespace())
+	}
+	cluster, err := a.loadCluster(o, 1)
+	if err != nil {
+		return err
+	}
+	m, err := load.ReadWorkloads(ctx, cluster.Server, load.MirrorOptions{Namespaces: namespaces, Image: o.image})
+	if err != nil {
+		return loadExit(err)
+	}
+	file, err := m.Write(o.write)
+	switch {
+	case errors.Is(err, load.ErrNothingToMirror):
+		return err
+	case errors.Is(err, fs.ErrExist):
+		return ui.Instead(ui.Refused, err, "another directory leaves that one as it is", "--write="+o.write+".new")
+	case err != nil:
+		return err
+	}
+	doc := newLoadMirror(m, file)
+	// What was written is what it says.
+	l, err := load.Read(file, load.ReadOptions{})
+	if err != nil {
+		return fmt.Errorf("what was written cannot be read: %w", err)
+	}
+	p, err := plan.Compile(ctx, l, "plan", nil)
+	if err != nil {
+		return fmt.Errorf("what was written is no load: %w", err)
+	}
+	if want := doc.Objects + doc.Namespaces; p.Len() != want {
+		return fmt.Errorf("%s makes %d objects, and not the %d that were counted", file, p.Len(), want)
+	}
+	if a.data() {
+		return a.result(doc, nil)
+	}
+	a.printMirror(doc)
+	return nil
+}
+
+func newLoadMirror(m *load.Mirror, file string) *LoadMirror {
+	doc := &LoadMirror{Schema: "fettle/cluster-load-mirror/v1", File: file, Spaces: []MirrorSpace{}, Left: append([]load.Left{}, m.Left...), Notes: m.Notes}
+	for _, s := range m.Spaces {
+		x := MirrorSpace{Namespaces: s.Count, Kinds: []MirrorCount{}}
+		for _, g := range s.Groups {
+			if n := len(x.Kinds); n == 0 || x.Kinds[n-1].Kind != g.Kind {
+				x.Kinds = append(x.Kinds, MirrorCount{Kind: g.Kind})
+			}
+			k := &x.Kinds[len(x.Kinds)-1]
+			k.Count += g.Count
+			k.Sorts++
+			doc.Objects += s.Count * g.Count
+		}
+		doc.Namespaces += s.Count
+		doc.Spaces = append(doc.Spaces, x)
+	}
+	return doc
+}
+
+func (a *app) printMirror(d *LoadMirror) {
+	fmt.Fprintf(a.screen.Out, "%s with %s in %s\n\n", counted(d.Namespaces, "namespace"), counted(d.Objects, "object"), d.File)
+	g := ui.Grid{Head: []string{"namespaces", "each has"}}
+	for _, s := range d.Spaces {
+		var words []string
+		for _, k := range s.Kinds {
+			text := fmt.Sprintf("%d %s", k.Count, k.Kind)
+			if k.Sorts > 1 {
+				text += fmt.Sprintf(" of %d sorts", k.Sorts)
+			}
+			words = append(words, text)
+		}
+		if words == nil {
+			words = []string{"nothing"}
+		}
+		g.Rows = append(g.Rows, []string{fmt.Sprint(s.Namespaces), strings.Join(words, ", ")})
+	}
+	g.Write(a.screen)
+	if len(d.Left) > 0 {
+		fmt.Fprintln(a.screen.Out)
+		g = ui.Grid{Head: []string{"not mirrored", "number", "because"}}
+		for _, l := range d.Left {
+			g.Rows = append(g.Rows, []string{l.Kind, fmt.Sprint(l.Count), l.Why})
+		}
+		g.Write(a.screen)
+	}
+	for _, n := range d.Notes {
+		a.screen.Say("%s", n)
+	}
+}

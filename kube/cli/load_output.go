@@ -1,0 +1,329 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/load"
+	"fettle.dev/fettle/kube/load/plan"
+	loadrun "fettle.dev/fettle/kube/load/run"
+)
+
+// LoadRun is what came of a run.
+type LoadRun struct {
+	Schema string `json:"schema"` // fettle/cluster-load-run/v1
+	Run    string `json:"run"`
+	File   string `json:"file,omitempty"`
+	// State is done, failed, stopped by the brake or interrupted, and undone behind it
+	// where it was.
+	State string `json:"state"`
+	// Verdict is met, not met or cannot tell; none of a run that did not come to its end.
+	Verdict string `json:"verdict"`
+	// Began is when, and Server what was loaded: its address, cluster, version and size.
+	Began   time.Time         `json:"began"`
+	Server  string            `json:"server"`
+	Cluster string            `json:"cluster,omitempty"` // the uid of its namespace kube-system
+	Version string            `json:"kubernetes,omitempty"`
+	About   map[string]string `json:"about,omitempty"`
+	Objects struct {
+		Planned int `json:"planned"`
+		Before  int `json:"made_before"` // by a process before this one
+		Created int `json:"created"`
+		Adopted int `json:"adopted"` // of created: made though no answer came
+		Reused  int `json:"reused"`
+		Failed  int `json:"failed"`
+	} `json:"objects"`
+	// Actions are of patch, delete and read jobs.
+	Actions   *LoadActions `json:"actions,omitempty"`
+	DurationS float64      `json:"duration_s"`
+	// RatePerS is how many objects were started in a second.
+	RatePerS  float64 `json:"rate_per_s"`
+	Throttled int64   `json:"throttled"` // answers 429
+	Retried   int64   `json:"retried"`
+	Late      int64   `json:"late"`      // started late, because all requests were under way
+	Widest    int     `json:"in_flight"` // how many requests were under way at most
+	// NotReady are objects that were not ready when the time to wait was over.
+	NotReady int             `json:"not_ready"`
+	Example  string          `json:"not_ready_example,omitempty"`
+	Times    load.Times      `json:"times"`
+	Gates    []load.Measured `json:"gates"`
+	// Servers is what the API server's metrics say; NotSeen what could not be looked at.
+	Servers *loadrun.Servers `json:"servers,omitempty"`
+	NotSeen string           `json:"not_seen,omitempty"`
+	Errors  map[string]int   `json:"errors,omitempty"`
+	Removed int              `json:"removed"`
+	Kept    []KeptObject     `json:"kept,omitempty"`
+	// Absent were gone when they were to be removed.
+	Absent  int      `json:"absent,omitempty"`
+	Waiting []string `json:"namespaces_terminating,omitempty"`
+	// Record is the ID of the evidence, which load compare takes.
+	Record string `json:"record,omitempty"`
+}
+
+// LoadActions is what was done with objects of the run.
+type LoadActions struct {
+	Planned int `json:"planned"`
+	Before  int `json:"done_before"` // by a process before this one
+	Patched int `json:"patched"`
+	Deleted int `json:"deleted"`
+	Read    int `json:"read"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"` // their object was not there
+	// Others name actions whose labels objects of others have too; these were left alone.
+	Others []string `json:"others,omitempty"`
+}
+
+// KeptObject is one that an undo has left.
+type KeptObject struct {
+	Object string `json:"object"`
+	Why    string `json:"why"`
+}
+
+func newLoadRun(d *driven, l *plan.Load, out *load.Result, m *load.Meter, gates []load.Measured) *LoadRun {
+	x := &LoadRun{
+		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done", Verdict: verdictNone, Began: d.began,
+		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late, Widest: out.Widest,
+		NotReady: out.NotReady, Example: out.Example, Times: m.Times(), Gates: gates, Errors: out.Errors,
+		Servers: out.Servers, NotSeen: out.Blind,
+	}
+	x.Objects.Planned, x.Objects.Before, x.Objects.Created = d.plan.Len(), out.Before+out.Found, out.Created-out.Found
+	if n := d.plan.Actions(); n > 0 {
+		x.Actions = &LoadActions{
+			Planned: n, Before: out.ActedBefore, Patched: out.Acted[plan.Patch], Deleted: out.Acted[plan.Remove], Read: out.Acted[plan.Get],
+			Failed: out.ActFailed, Skipped: out.Skipped, Others: out.Others,
+		}
+	}
+	x.Objects.Adopted, x.Objects.Reused, x.Objects.Failed = out.Adopted-out.Found, out.Reused, out.Failed
+	return x
+}
+
+// undone takes note of an undo.
+func (x *LoadRun) undone(out *loadrun.UndoOutcome) {
+	x.Removed, x.Absent = out.Removed, out.Absent
+	for _, k := range out.Kept {
+		x.Kept = append(x.Kept, KeptObject{k.Object, k.Why})
+	}
+	x.Waiting = out.Waiting
+}
+
+// counted is a number of things in words: 1 pod, 2 pods.
+func counted(n int, thing string) string {
+	return fmt.Sprint(n, " ", either(n, thing, thing+"s"))
+}
+
+// either is the word for one, or the one for another number.
+func either(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
+}
+
+// sum is what came of it in a line.
+func (x *LoadRun) sum() string {
+	o := x.Objects
+	text := fmt.Sprintf("%s: %s made", x.State, counted(o.Created, "object"))
+	for _, more := range []struct {
+		n    int
+		what string
+	}{{o.Adopted, "of them by a request whose answer was lost"}, {o.Before, "made before"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}, {x.Absent, "gone already"}} {
+		if more.n > 0 {
+			text += fmt.Sprintf(", %d %s", more.n, more.what)
+		}
+	}
+	if o.Created > 0 {
+		text += fmt.Sprintf("; %.4g/s", x.RatePerS)
+	}
+	if a := x.Actions; a != nil {
+		for _, more := range []struct {
+			n    int
+			what string
+		}{{a.Patched, "patched"}, {a.Deleted, "deleted"}, {a.Read, "read"}, {a.Before, "of these jobs done before"}, {a.Failed, "failed"}, {a.Skipped, "skipped"}} {
+			if more.n > 0 {
+				text += fmt.Sprintf(", %d %s", more.n, more.what)
+			}
+		}
+	}
+	if x.Throttled > 0 {
+		text += ", throttled " + counted(int(x.Throttled), "time")
+	}
+	return text
+}
+
+// shownReasons is how many reasons are told; the JSON has them.
+const shownReasons = 5
+
+// reasons are why objects could not be made, the commonest first, and last those that were
+// not told apart.
+func (x *LoadRun) reasons() []string {
+	rest := x.Errors[loadrun.OtherReasons]
+	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(x.Errors)), func(text string) bool { return text == loadrun.OtherReasons })
+	slices.SortStableFunc(texts, func(a, b string) int { return cmp.Compare(x.Errors[b], x.Errors[a]) })
+	var all []string
+	for i, text := range texts {
+		if i < shownReasons {
+			all = append(all, counted(x.Errors[text], "time")+": "+text)
+		} else {
+			rest += x.Errors[text]
+		}
+	}
+	if rest > 0 {
+		all = append(all, counted(rest, "time")+": for other reasons (--output json has more of them)")
+	}
+	return all
+}
+
+// lines are what else is to be said of it.
+func (x *LoadRun) lines() []string {
+	var all []string
+	all = append(all, x.reasons()...)
+	if x.Actions != nil {
+		all = append(all, x.Actions.Others...)
+	}
+	for _, k := range x.Kept {
+		all = append(all, k.Object+" is kept: "+k.Why)
+	}
+	for _, name := range x.Waiting {
+		all = append(all, "the namespace "+name+" is still being removed by the server")
+	}
+	if x.NotSeen != "" {
+		all = append(all, "not looked at: "+x.NotSeen)
+	}
+	return all
+}
+
+// shownCalls is how many sorts of calls a table has; the JSON has all.
+const shownCalls = 8
+
+// toSecond marks times of which some are differences of whole seconds.
+func toSecond(n int64) string {
+	if n > 0 {
+		return " (±1 s)"
+	}
+	return ""
+}
+
+// tables are those with something in them.
+func (x *LoadRun) tables() []ui.Titled {
+	times := ui.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
+	row := func(what string, t engine.Times) {
+		if t.N > 0 {
+			times.Rows = append(times.Rows, []string{what, fmt.Sprint(t.N), unit.FormatSeconds(t.P50S), unit.FormatSeconds(t.P95S), unit.FormatSeconds(t.P99S), unit.FormatSeconds(t.MaxS)})
+		}
+	}
+	row("create", x.Times.Create)
+	for _, c := range x.Times.Calls {
+		row(cmp.Or(c.Do, "call for")+" "+c.Kind, c.Times)
+	}
+	row("pod scheduled"+toSecond(x.Times.WholeSeconds.Scheduled), x.Times.Scheduled)
+	row("pod ready"+toSecond(x.Times.WholeSeconds.Ready), x.Times.Ready)
+
+	calls := ui.Grid{Head: []string{"by the API server's metrics", "calls", "p50", "p99", "objective", "verdict"}}
+	if s := x.Servers; s != nil {
+		for i, c := range s.Calls {
+			if i < shownCalls || c.Verdict == "missed" {
+				calls.Rows = append(calls.Rows, []string{c.Verb + " " + c.Resource + " (" + c.Scope + ")", fmt.Sprint(c.N), unit.FormatSeconds(c.P50S), unit.FormatSeconds(c.P99S), unit.FormatSeconds(c.LimitS), c.Verdict})
+			}
+		}
+		if s.EtcdN > 0 {
+			calls.Rows = append(calls.Rows, []string{"calls to etcd", fmt.Sprint(s.EtcdN), "", unit.FormatSeconds(s.EtcdP99S), "", ""})
+		}
+		for _, m := range s.Members {
+			if m.FsyncN > 0 {
+				calls.Rows = append(calls.Rows, []string{"etcd's log to the disk (" + m.Member + ")", fmt.Sprint(m.FsyncN), "", unit.FormatSeconds(m.FsyncP99S), "", ""})
+			}
+		}
+	}
+
+	gates := ui.Grid{Head: []string{"expected", "verdict", "measured"}}
+	for _, gate := range x.Gates {
+		word := verdictNotMet
+		switch {
+		case gate.Met:
+			word = verdictMet
+		case gate.Unknown:
+			word = verdictOpen
+		}
+		gates.Rows = append(gates.Rows, []string{gate.Gate, word, gate.Text})
+	}
+	var all []ui.Titled
+	for _, g := range []ui.Grid{times, calls, gates} {
+		if len(g.Rows) > 0 {
+			all = append(all, ui.Titled{Grid: g})
+		}
+	}
+	return all
+}
+
+func (a *app) printRun(x *LoadRun) {
+	_, expected := x.expected()
+	fmt.Fprintln(a.screen.Out, ui.Printable(x.sum()+"; "+expected))
+	for _, line := range x.lines() {
+		a.screen.Say("%s", line)
+	}
+	for _, t := range x.tables() {
+		fmt.Fprintln(a.screen.Out)
+		t.Write(a.screen)
+	}
+}
+
+// writable refuses a page that could not be written at the end: of a file that is there by
+// opening it, else by making it and removing it again.
+func (o *loadOptions) writable() error {
+	if o.html == "" {
+		return nil
+	}
+	f, err := os.OpenFile(o.html, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	switch {
+	case err == nil:
+		err = errors.Join(f.Close(), os.Remove(o.html))
+	case errors.Is(err, fs.ErrExist):
+		if f, err = os.OpenFile(o.html, os.O_WRONLY, 0); err == nil {
+			err = f.Close()
+		}
+	}
+	if err != nil {
+		return ui.Exit(ui.Usage, fmt.Errorf("--html: %w; nothing is made", err))
+	}
+	return nil
+}
+
+// where says what was loaded, and when.
+func (x *LoadRun) where() string {
+	text := fmt.Sprintf("%s, begun %s, %s", cmp.Or(x.File, "the load that is built in"), x.Began.UTC().Format("2006-01-02 15:04:05 UTC"), unit.FormatSeconds(x.DurationS))
+	if x.Server != "" {
+		text += ", at " + x.Server
+	}
+	if x.Version != "" {
+		text += ", Kubernetes " + x.Version
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.About)) {
+		text += fmt.Sprintf(", %s: %s", name, x.About[name])
+	}
+	return text
+}
+
+// writePage writes the run as a page; err is what the run ends with.
+func (x *LoadRun) writePage(name string, err error) error {
+	page := ui.Tables{Title: "Cluster load " + x.Run, Lines: append([]string{x.sum(), x.where()}, x.lines()...), Tables: x.tables()}
+	if page.Mark, page.Verdict = x.expected(); err != nil {
+		page.Verdict = err.Error()
+		if page.Mark == ui.MarkGood {
+			page.Mark = ui.MarkBad
+		}
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(page.HTML(f), f.Close())
+}

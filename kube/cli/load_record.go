@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/load"
+	"fettle.dev/fettle/kube/load/plan"
+	loadrun "fettle.dev/fettle/kube/load/run"
+)
+
+// knows takes note of a cluster as it was before the run.
+func (d *driven) knows(c *plan.Cluster) {
+	d.facts.Settings["nodes"] = fmt.Sprint(c.Nodes)
+	d.facts.Settings["pods that the nodes take"] = fmt.Sprint(c.Room)
+	d.facts.Settings["pods before"] = fmt.Sprint(c.Have["pods"])
+	if c.OpenShift != "" {
+		d.facts.Settings["OpenShift"] = c.OpenShift
+	}
+}
+
+// keepRecord keeps what was measured beside the run's journal.
+func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, doc *LoadRun) error {
+	if out.Created == out.Found {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	uid, err := cluster.Server.Cluster(ctx)
+	if err != nil {
+		return fmt.Errorf("the record of the run: %w", err)
+	}
+	d.facts.Server, d.facts.Cluster = cluster.Server.Base(), uid
+	if version, err := cluster.Server.Version(ctx); err == nil {
+		d.facts.Version = version
+	}
+	doc.Server, doc.Cluster, doc.Version, doc.About = d.facts.Server, d.facts.Cluster, d.facts.Version, d.facts.Settings
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	r := &load.Run{
+		Command: "kubectl fettle load run " + l.File, Version: a.version, Began: d.began, Ended: time.Now(), Verdict: doc.sum(), Facts: d.facts,
+		Body: load.Body{Cluster: uid, Run: d.id, Shape: load.ShapeOf(d.plan, d.wide, d.rate), Series: d.meter.Series(), Result: text},
+	}
+	if out.Created+out.Reused < d.plan.Len() {
+		r.Body.Cut = &evidence.Cut{Done: out.Created + out.Reused, Planned: d.plan.Len(), Of: "objects"}
+	}
+	r.Body.Servers(out.Servers)
+	e, err := load.Keep(cluster.Store.Records(d.id), r)
+	if err != nil {
+		return fmt.Errorf("the record of the run: %w", err)
+	}
+	doc.Record = e.ID
+	return nil
+}
+
+func (a *app) loadCompareCommand(o *loadOptions) *cobra.Command {
+	c := &cobra.Command{
+		Use: "compare A B", Short: "Compare two runs of one load on one cluster: what differs, and what that is worth",
+		Long: `Compares run B with run A, series by series, with intervals, and names what else differs.
+A and B are runs, or files with their records. Two runs that were measured one after the
+other are a weak design, which is said; fettle prove measures both sides by turns.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return a.loadCompare(o, args[0], args[1]) },
+	}
+	c.Flags().StringVar(&o.margin, "margin", "2%", "smaller differences do not matter")
+	c.Flags().BoolVar(&o.force, "force", false, "compare loads of different shapes, and runs on different clusters")
+	return c
+}
+
+func (a *app) loadCompare(o *loadOptions, first, second string) error {
+	margin, err := unit.ParsePercent(o.margin)
+	if err == nil && !(margin > 0 && margin <= 1) {
+		err = errors.New("want more than 0 % and at most 100 %")
+	}
+	if err != nil {
+		return ui.Exit(ui.Usage, fmt.Errorf("--margin %s: %w", o.margin, err))
+	}
+	s, err := a.loadStore(o)
+	if err != nil {
+		return err
+	}
+	var runs [2]*evidence.Run
+	for i, name := range []string{first, second} {
+		if runs[i], err = recordNamed(s, name); err != nil {
+			return err
+		}
+	}
+	found, err := load.Compare(runs[0], runs[1], margin, o.force)
+	var refused *load.RecordRefused
+	if errors.As(err, &refused) {
+		return ui.Retry(ui.Refused, err, "--force compares them anyway", "--force")
+	}
+	if err != nil {
+		return err
+	}
+	if a.data() {
+		return a.result(found, nil)
+	}
+	prove.PrintComparison(a.screen, found)
+	return nil
+}
+
+// recordNamed is the record of a run, or the one in a file.
+func recordNamed(s loadrun.Store, name string) (*evidence.Run, error) {
+	if _, err := os.Stat(name); err == nil {
+		runs, err := evidence.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(runs) != 1 {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s holds %d records, want one", name, len(runs)))
+		}
+		return runs[0], nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if _, err := s.Load(name); err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	r, err := load.Last(s.Records(name))
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", name, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,361 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/load"
+	"fettle.dev/fettle/kube/load/lean"
+	"fettle.dev/fettle/kube/load/plan"
+	loadrun "fettle.dev/fettle/kube/load/run"
+)
+
+func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
+	c := &cobra.Command{
+		Use: "run [FILE]", Short: "Make the objects of a load, and measure how the cluster takes it",
+		Long: `Makes the objects of a load in their order ("-" is standard input). Without a file it
+is a small load of its own, which is removed at the end (unless --keep). Ctrl-C ends the run
+and takes back what it has made (unless --keep). A run that was killed is gone on with
+by resume, or taken back by undo. Without --slo it is judged by Kubernetes' own
+objectives. Without a file it is the built-in load, which is removed at its end.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.checkInFlight(c.Flags()); err != nil {
+				return err
+			}
+			return a.loadRun(c.Context(), o, args)
+		},
+	}
+	o.drivingFlags(c.Flags())
+	o.fileFlags(c.Flags())
+	c.Flags().BoolVar(&o.forProve, "for-prove", false, "as the work of fettle prove: judge nothing, print a number a line, and take everything back, also what a visit before has left")
+	c.Flags().BoolVar(&o.beyond, "beyond-maximums", false, "make it also where there will be more than the version's tested maximums, or than the nodes take")
+	return c
+}
+
+func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
+	c := &cobra.Command{
+		Use: "resume [RUN]", Short: "Go on with a run that was killed or interrupted: what is missing is made (default the last run)",
+		Long: `Makes the objects that a run's journal does not have. Ctrl-C removes nothing: what stands
+stays, for the next resume, or for undo. Its gates are those of the run, and --slo's.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.checkInFlight(c.Flags()); err != nil {
+				return err
+			}
+			return a.loadResume(c.Context(), o, args)
+		},
+	}
+	o.drivingFlags(c.Flags())
+	return c
+}
+
+// driven is a run under way, as the verbs see it.
+type driven struct {
+	id     string
+	facts  load.Facts
+	wide   int
+	rate   float64
+	plan   *plan.Plan
+	meter  *load.Meter
+	began  time.Time
+	done   atomic.Int64
+	before int
+	store  string // the directory of the runs
+	// resumed says that a process before this one has begun.
+	resumed bool
+	// gates are those that were asked for.
+	gates []*load.Gate
+}
+
+// watch sets up what is measured and shown.
+func (d *driven) watch(a *app, x *load.Options) {
+	x.Begun = func(id string, p *plan.Plan, state *loadrun.State) {
+		d.id, d.plan, d.meter, d.began = id, p, load.New(p), time.Now()
+		d.before = state.Count(loadrun.Created) + state.Count(loadrun.Reused)
+		for _, n := range p.Notes {
+			a.screen.Say("%s", n)
+		}
+		a.screen.Say("run %s: %s; its journal is in %s", id, counted(p.Len()-d.before, "object"), filepath.Join(d.store, id))
+		if len(d.gates) > 0 {
+			answers := load.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == loadrun.Created || was == loadrun.Reused })
+			for _, g := range d.gates {
+				if why := g.TooFew(answers); why != "" {
+					a.screen.Say("%s", why)
+				}
+			}
+		}
+		lean.GiveBack(host.Live())
+	}
+	var shown atomic.Int64
+	x.On = func(answer loadrun.Answer) {
+		d.meter.Answer(answer)
+		n := d.done.Add(1)
+		// At most five times a second, by whoever comes first.
+		if now, last := time.Now().UnixMilli(), shown.Load(); now-last > 200 && shown.CompareAndSwap(last, now) {
+			a.screen.Status("%d of %d objects", n+int64(d.before), d.plan.Len())
+		}
+	}
+	x.Pod = func(s loadrun.Seen) { d.meter.Pod(s) }
+	x.OnAct = func(acted loadrun.Acted) { d.meter.Act(acted) }
+}
+
+func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error {
+	l, err := o.readLoad(args)
+	if err != nil {
+		return err
+	}
+	if o.forProve && (o.keep || o.html != "" || len(o.slo) > 0) {
+		return ui.Exit(ui.Usage, errors.New("--for-prove goes without --keep, --html and --slo: fettle prove judges, and what was made is removed"))
+	}
+	x, err := o.driving()
+	if err != nil {
+		return err
+	}
+	if err := o.writable(); err != nil {
+		return err
+	}
+	gates, asked, err := o.gates(gateTexts(l))
+	if err != nil {
+		return err
+	}
+	cluster, err := a.loadCluster(o, inFlightOf(x.InFlight, l))
+	if err != nil {
+		return err
+	}
+	if err := a.loadEtcd(ctx, o, cluster.Server, &x); err != nil {
+		return loadExit(err)
+	}
+	for _, n := range l.Notes {
+		a.screen.Say("%s", n)
+	}
+	for _, text := range o.slo { // for who goes on with the run
+		l.Gates = append(l.Gates, plan.Gate{At: "--slo", Text: text})
+	}
+	d := &driven{store: cluster.Store.Dir, wide: inFlightOf(x.InFlight, l), rate: rateOf(x.Rate, l)}
+	d.facts.Settings = map[string]string{}
+	if asked && !o.forProve {
+		d.gates = gates
+	}
+	if !o.beyond {
+		p, _, err := cluster.Plan(ctx, l, "plan")
+		if err != nil {
+			return loadExit(err)
+		}
+		c, err := loadrun.Cluster(ctx, cluster.Server)
+		if ctx.Err() != nil {
+			return loadExit(ctx.Err())
+		}
+		if err == nil && len(c.NotSeen) > 0 { // a guard rail that cannot be looked at holds
+			err = fmt.Errorf("how large the cluster is cannot be seen, and nothing is made: %s: %s", c.NotSeen[0].What, c.NotSeen[0].Why)
+		}
+		if err != nil {
+			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
+		}
+		if err := o.askEtcd(ctx, cluster.Server, x.Etcd, c); err != nil {
+			return loadExit(err)
+		}
+		d.knows(c)
+		t, err := tallyOf(ctx, p, c)
+		if err == nil {
+			for _, n := range slices.Concat(t.Notes, brakeNotes(t, x.NoBrake)) {
+				a.screen.Say("%s", n)
+			}
+			err = planVerdict(t, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if o.forProve {
+		n, err := cluster.UndoVisits(ctx)
+		if err != nil {
+			return loadExit(err)
+		}
+		if n > 0 {
+			a.screen.Say("%s before %s cut off: what is left of %s is removed", counted(n, "visit"), either(n, "was", "were"), either(n, "it", "them"))
+		}
+		x.Visit = true
+	}
+	d.watch(a, &x)
+	defer lean.Begin(host.Live())()
+	id, out, err := cluster.Run(ctx, l, x)
+	if id == "" {
+		return loadExit(err)
+	}
+	if o.forProve {
+		return a.loadVisited(ctx, cluster, d, l, out, err)
+	}
+	return a.loadEnd(ctx, o, cluster, d, l, out, gates, asked, err)
+}
+
+func inFlightOf(asked int, l *plan.Load) int {
+	switch {
+	case asked > 0:
+		return asked
+	case l != nil && l.InFlight > 0:
+		return min(l.InFlight, mostInFlight)
+	}
+	return loadrun.DefaultInFlight
+}
+
+func rateOf(asked float64, l *plan.Load) float64 {
+	if asked > 0 {
+		return asked
+	}
+	return l.Rate
+}
+
+func gateTexts(l *plan.Load) []string {
+	var all []string
+	for _, g := range l.Gates {
+		all = append(all, g.Text)
+	}
+	return all
+}
+
+func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) error {
+	x, err := o.driving()
+	if err != nil {
+		return err
+	}
+	s, err := a.loadStore(o)
+	if err != nil {
+		return err
+	}
+	id, err := runNamed(s, args)
+	if err != nil {
+		return err
+	}
+	kept, err := s.Load(id)
+	if err != nil {
+		return a.unloaded(ctx, o, id, err)
+	}
+	if err := o.writable(); err != nil {
+		return err
+	}
+	gates, asked, err := o.gates(gateTexts(kept.Load))
+	if err != nil {
+		return err
+	}
+	if x.InFlight == 0 {
+		x.InFlight = kept.InFlight
+	}
+	cluster, err := a.loadCluster(o, inFlightOf(x.InFlight, kept.Load))
+	if err != nil {
+		return err
+	}
+	if err := a.loadEtcd(ctx, o, cluster.Server, &x); err != nil {
+		return loadExit(err)
+	}
+	d := &driven{store: cluster.Store.Dir, resumed: true, wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
+	d.facts.Settings = map[string]string{}
+	if asked && !o.forProve {
+		d.gates = gates
+	}
+	d.watch(a, &x)
+	defer lean.Begin(host.Live())()
+	out, err := cluster.Resume(ctx, id, x)
+	if out == nil || d.plan == nil {
+		return loadExit(err)
+	}
+	return a.loadEnd(ctx, o, cluster, d, kept.Load, out, gates, asked, err)
+}
+
+// loadEnd is what comes after a run: the verdict, and the clean-up.
+func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, gates []*load.Gate, asked bool, err error) error {
+	a.screen.Status("")
+	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out.DriveOutcome))
+	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
+	switch {
+	case interrupted && (o.keep || d.resumed):
+		doc.State = "interrupted"
+		err = ui.Hinted(doc.stands(ui.Interrupted), errors.New("interrupted: what the run has made stays"), further(d.id))
+	case interrupted:
+		doc.State = "interrupted"
+		err = ui.Exit(ui.Interrupted, errors.New("interrupted"))
+	case err != nil:
+		if doc.State = "failed"; errors.Is(err, loadrun.ErrBrake) {
+			doc.State = "stopped by the brake"
+		}
+		code := ui.Code(loadExit(err))
+		if code == ui.Failed {
+			code = doc.stands(code)
+		}
+		err = ui.Hinted(code, err, further(d.id))
+	default:
+		err = doc.judge(asked)
+	}
+	var undone error
+	if !o.keep && (interrupted && !d.resumed || l.Cleanup && doc.State == "done") {
+		if undone = a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc); undone != nil {
+			// Before all else: something stands that nobody wants.
+			err = errors.Join(doc.leftStanding(undone, d.id, interrupted), err)
+		}
+	}
+	if kept := a.keepRecord(ctx, cluster, d, l, out, doc); undone == nil { // else it is said already why nothing can be asked
+		err = errors.Join(err, kept)
+	}
+	if o.html != "" {
+		err = errors.Join(err, doc.writePage(o.html, err))
+	}
+	if a.data() {
+		return a.result(doc, err)
+	}
+	a.printRun(doc)
+	return err
+}
+
+// further is how a run goes on, or back.
+func further(id string) string {
+	return fmt.Sprintf("kubectl fettle load resume %s goes on, undo %s takes it back", id, id)
+}
+
+// stands is the exit code of a run that did not come to its end: where something has been
+// made, that it is a part.
+func (x *LoadRun) stands(code int) int {
+	if x.Objects.Created+x.Objects.Before > 0 {
+		return ui.Partial
+	}
+	return code
+}
+
+// leftStanding is the error of a clean-up that could not remove everything.
+func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
+	text := "not all that the run has made is removed"
+	if interrupted {
+		text = "interrupted, and " + text
+	}
+	left := x.Objects.Created + x.Objects.Before - x.Removed - x.Absent
+	if x.Actions != nil {
+		left -= x.Actions.Deleted
+	}
+	if left > 0 {
+		text += fmt.Sprintf(": at most %s", either(left, "1 object stands", fmt.Sprintf("%d objects stand", left)))
+	}
+	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", text, err), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))
+}
+
+// loadCleanUp takes a run back at its end.
+func (a *app) loadCleanUp(ctx context.Context, cluster *load.Cluster, id string, doc *LoadRun) error {
+	a.screen.Say("what the run %s has made is being removed; if that is cut off, kubectl fettle load undo %s goes on with it", id, id)
+	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
+	a.screen.Status("")
+	if out != nil {
+		doc.undone(out)
+	}
+	if err != nil {
+		return loadExit(err)
+	}
+	doc.State += ", undone"
+	return nil
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/load/lean"
+	loadrun "fettle.dev/fettle/kube/load/run"
+)
+
+// LoadStatus lists the runs.
+type LoadStatus struct {
+	Schema string          `json:"schema"` // fettle/cluster-load-status/v1
+	Runs   []LoadRunStatus `json:"runs"`
+}
+
+// LoadRunStatus is one run, as its journal has it.
+type LoadRunStatus struct {
+	Run     string    `json:"run"`
+	File    string    `json:"file,omitempty"`
+	Server  string    `json:"server,omitempty"`
+	Began   time.Time `json:"began"`
+	Phase   string    `json:"phase"` // running, stopped (killed, or by the brake), ended, undoing, undo incomplete, undone, unreadable
+	Objects int       `json:"objects"`
+	Created int       `json:"created"`
+	Reused  int       `json:"reused"`
+	Failed  int       `json:"failed"`
+	Removed int       `json:"removed"`
+	Kept    int       `json:"kept"`
+	Error   string    `json:"error,omitempty"`
+	// Unnoted are objects that stand in the cluster and of which the journal does not say what
+	// became: undo removes them.
+	Unnoted int `json:"not_noted,omitempty"`
+	// Unknown are objects that stand in the cluster, are the run's by its label, and are not
+	// in its journal; Delete is kubectl's command that would delete them.
+	Unknown int    `json:"not_in_journal,omitempty"`
+	Delete  string `json:"delete_not_in_journal,omitempty"`
+}
+
+func (a *app) loadStatusCommand(o *loadOptions) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "List the runs of this user, and what is left of each",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.loadStatus(c.Context(), o) },
+	}
+}
+
+func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
+	s, err := a.loadStore(o)
+	if err != nil {
+		return err
+	}
+	kept, err := s.List()
+	if err != nil {
+		return err
+	}
+	doc := LoadStatus{Schema: "fettle/cluster-load-status/v1", Runs: []LoadRunStatus{}}
+	for _, k := range kept {
+		r := LoadRunStatus{Run: k.ID, Phase: "unreadable"}
+		if k.Err != nil {
+			r.Error = k.Err.Error()
+		} else {
+			h := k.State.Header
+			r.File, r.Server, r.Began, r.Phase, r.Objects = h.File, h.Server, h.Began, phaseOf(k.State), h.Objects
+			r.Created, r.Reused, r.Failed = k.State.Count(loadrun.Created), k.State.Count(loadrun.Reused), k.State.Count(loadrun.Failed)
+			r.Removed, r.Kept = k.State.Count(loadrun.Gone), k.State.Count(loadrun.JournalKept)
+		}
+		doc.Runs = append(doc.Runs, r)
+	}
+	lost := make([]bool, len(kept))
+	for i, k := range kept {
+		if k.Err == nil && (k.State.Phase == loadrun.Undone || k.State.Held) {
+			continue // nobody will ask for what it was to make
+		}
+		var damaged *loadrun.Damaged
+		if _, err := s.Load(k.ID); errors.As(err, &damaged) {
+			lost[i] = true
+			r := &doc.Runs[i]
+			r.Error = strings.TrimPrefix(r.Error+"; "+damaged.Error(), "; ")
+		}
+	}
+	err = a.loadStanding(ctx, o, kept, lost, doc.Runs)
+	if a.data() {
+		return a.result(doc, err)
+	}
+	if len(doc.Runs) == 0 {
+		a.screen.Say("there are no runs in %s", s.Dir)
+		return nil
+	}
+	g := ui.Grid{Head: []string{"run", "phase", "objects", "there", "failed", "removed", "kept", "file"}}
+	for _, r := range doc.Runs {
+		there := r.Created + r.Unnoted
+		if r.Phase != string(loadrun.Undone) {
+			there += r.Reused // of an undone run they are nothing that is left
+		}
+		g.Rows = append(g.Rows, []string{r.Run, r.Phase, fmt.Sprint(r.Objects), fmt.Sprint(there), fmt.Sprint(r.Failed), fmt.Sprint(r.Removed), fmt.Sprint(r.Kept), r.File})
+		if r.Error != "" {
+			a.screen.Say("%s: %s", r.Run, r.Error)
+		}
+	}
+	g.Write(a.screen)
+	return err
+}
+
+// phaseOf is what a run is at. What was begun, and nobody is at, was stopped: resume or undo
+// goes on with it.
+func phaseOf(s *loadrun.State) string {
+	switch {
+	case s.Held:
+	case s.Phase == loadrun.Running, s.Phase == "": // no phase: cut off behind its header
+		return "stopped"
+	case s.Phase == loadrun.Undoing:
+		return "undo incomplete"
+	}
+	return string(s.Phase)
+}
+
+// LoadUndo is what came of an undo.
+type LoadUndo struct {
+	Schema  string       `json:"schema"` // fettle/cluster-load-undo/v1
+	Run     string       `json:"run"`
+	Removed int          `json:"removed"`
+	Absent  int          `json:"absent"` // were gone already
+	Kept    []KeptObject `json:"kept"`
+	Waiting []string     `json:"namespaces_terminating,omitempty"`
+	// Unknown are objects of the run that are not in its journal, and are left; Delete is
+	// kubectl's command that would delete them.
+	Unknown int    `json:"not_in_journal,omitempty"`
+	Delete  string `json:"delete_not_in_journal,omitempty"`
+}
+
+func (a *app) loadUndoCommand(o *loadOptions) *cobra.Command {
+	return &cobra.Command{
+		Use: "undo [RUN]", Short: "Remove what a run has made, by its uid, and nothing else (default the last run)",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.loadUndo(c.Context(), o, args) },
+	}
+}
+
+// shownWaiting is how many namespaces are named that are on their way out; the JSON has all.
+const shownWaiting = 5
+
+func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error {
+	s, err := a.loadStore(o)
+	if err != nil {
+		return err
+	}
+	id, err := runNamed(s, args)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Load(id); err != nil {
+		return a.unloaded(ctx, o, id, err)
+	}
+	cluster, err := a.loadCluster(o, 0)
+	if err != nil {
+		return err
+	}
+	defer lean.Begin(host.Live())()
+	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
+	a.screen.Status("")
+	if out != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = ui.Hinted(ui.Incomplete, fmt.Errorf("interrupted: the undo of the run %s is not complete", id), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))
+	}
+	err = loadExit(err)
+	if out == nil {
+		return err
+	}
+	doc := LoadUndo{Schema: "fettle/cluster-load-undo/v1", Run: id, Removed: out.Removed, Absent: out.Absent, Kept: []KeptObject{}, Waiting: out.Waiting}
+	if out.Unknown != nil {
+		doc.Unknown, doc.Delete = out.Unknown.Objects, out.Unknown.Command()
+	}
+	for _, k := range out.Kept {
+		doc.Kept = append(doc.Kept, KeptObject{k.Object, k.Why})
+	}
+	if a.data() {
+		return a.result(doc, err)
+	}
+	fmt.Fprintf(a.screen.Out, "run %s: %s removed", id, counted(doc.Removed, "object"))
+	if doc.Absent > 0 {
+		fmt.Fprintf(a.screen.Out, ", %d %s gone already", doc.Absent, either(doc.Absent, "was", "were"))
+	}
+	fmt.Fprintln(a.screen.Out)
+	for _, k := range doc.Kept {
+		a.screen.Say("%s is kept: %s", k.Object, k.Why)
+	}
+	if n := len(doc.Waiting); n > shownWaiting {
+		a.screen.Say("%d namespaces are still being removed by the server: %s and %d more", n, strings.Join(doc.Waiting[:shownWaiting], ", "), n-shownWaiting)
+	} else {
+		for _, name := range doc.Waiting {
+			a.screen.Say("the namespace %s is still being removed by the server", name)
+		}
+	}
+	if out.Unseen != "" {
+		a.screen.Say("whether more of the run is in the cluster than its journal holds cannot be seen: %s", out.Unseen)
+	}
+	return err
+}

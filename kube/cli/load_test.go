@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+func TestLoadUsage(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("ClusterLoader:\n  project: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	twice := filepath.Join(t.TempDir(), "twice.yaml")
+	if err := os.WriteFile(twice, []byte("ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    pods: [{num: 1, basename: a, image: i}, {num: 1, basename: a, image: i}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gate := filepath.Join(t.TempDir(), "gate.yaml")
+	if err := os.WriteFile(gate, []byte("ClusterLoader:\n  projects:\n  - {num: 1, basename: p}\n  slo: [\"foo p99 < 1\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	few := filepath.Join(t.TempDir(), "few.yaml")
+	if err := os.WriteFile(few, []byte("ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    pods: [{num: 100, basename: a, image: i}]\n  slo: [\"create p95 < 1s\", \"ready p99 < 5s\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	huge := filepath.Join(t.TempDir(), "huge.yaml")
+	if err := os.WriteFile(huge, []byte("ClusterLoader:\n  projects:\n  - num: 2000000000\n    basename: p\n    pods:\n    - {num: 2000000000, basename: a, image: i}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, and 2000000 is the most that is planned"},
+		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10.0 KiB (--etcd-quota)"},
+		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
+		{"load run --html /nonexistent/x", ui.Usage, "--html: /nonexistent/x: no such file or directory; nothing is made"},
+		{"load run --html " + filepath.Dir(huge), ui.Usage, "is a directory; nothing is made"},
+		{"load plan --offline --openshift banana", ui.Usage, "--openshift banana: want a version as 4.4 or 4.17.3"},
+		{"load plan --offline --openshift 4.", ui.Usage, "--openshift 4.: want a version"},
+		{"load plan --offline --openshift 9.9", ui.Done, "OpenShift 9.9 is judged by the maximums of 4.13 and later"},
+		{"load", ui.Done, "kubectl fettle load [command]"},
+		{"load start", ui.Usage, `unknown command "start"`},
+		{"load run --in-flight 9000", ui.Usage, "--in-flight 9000: want 1 to 5000"},
+		{"load run --in-flight 0", ui.Usage, "--in-flight 0: want 1 to 5000"},
+		{"load resume --in-flight -1", ui.Usage, "--in-flight -1: want 1 to 5000"},
+		{"load run --rate fast", ui.Usage, "want a rate with its time"},
+		{"load run --slo p99<1s", ui.Usage, "of what? want create, scheduled or ready before it"},
+		{"load run --slo", ui.Usage, "flag needs an argument"},
+		{"load run --etcd-quota much", ui.Usage, "--etcd-quota"},
+		{"load run --etcd-metrics 2381", ui.Usage, "--etcd-metrics"},
+		{"load run --for-prove --keep", ui.Usage, "--for-prove goes without --keep"},
+		{"load mirror", ui.Usage, "--write DIR says where the load goes"},
+		{"load mirror --write x", ui.Usage, "no cluster"},
+		{"load compare 1", ui.Usage, "B is missing: want kubectl fettle load compare A B"},
+		{"load compare 1 2", ui.Usage, "there is no run 1 in"},
+		{"load compare 1 2 --margin 2", ui.Usage, "--margin 2: want a percentage"},
+		{"load run", ui.Usage, "no cluster"},
+		{"load run " + bad, ui.Usage, bad + `:2: ClusterLoader: there is no field "project" (did you mean "projects"?)`},
+		{"load run /nowhere.yaml", ui.Usage, "/nowhere.yaml"},
+		{"load resume", ui.Usage, "there is no run in"},
+		{"load resume ../x", ui.Usage, `"../x" is no run`},
+		{"load undo 2026", ui.Usage, "there is no run 2026 in"},
+		{"load status", ui.Done, "there are no runs in"},
+		{"load plan --openshift 4.4", ui.Usage, "--openshift is for --offline"},
+		{"load plan --offline", ui.Done, "30 objects, 10 pods"},
+		{"load plan --offline " + gate, ui.Usage, gate + ":4: "},
+		{"load plan --offline " + few, ui.Done, few + ":6: ready p99 < 5s will not be met: cannot tell from 100 answers: 300 are asked for; p95 can be told\n101 objects"},
+		{"load plan --offline " + twice, ui.Usage, "Pod p0/a-pod-0 would be made twice"},
+	} {
+		code, out, errs := run(t, strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(errs+out, c.want) {
+			t.Errorf("%s: exit code %d, printed %q, said %q; want %d and %q", c.args, code, out, errs, c.code, c.want)
+		}
+	}
+}
+
+func TestLoadPlanJSON(t *testing.T) {
+	code, out, errs := run(t, "load", "plan", "--offline", "--output", "json")
+	var doc struct {
+		Schema  string
+		Objects int
+		Kinds   []struct {
+			Kind  string
+			Count int
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != ui.Done || doc.Schema != "fettle/cluster-load-plan/v1" || doc.Objects != 30 || len(doc.Kinds) != 4 {
+		t.Errorf("%d %v %s\n%s", code, err, out, errs)
+	}
+	code, out, _ = run(t, "load", "status", "--output", "json")
+	if !strings.Contains(out, `"runs": []`) || code != ui.Done {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+// TestLoadPage runs the examples of the manual's page: its YAML blocks are the files that
+// their first lines name, and the cluster is an API server with two teams' namespaces.
+func TestLoadPage(t *testing.T) {
+	page, err := filepath.Abs("../../docs/155-cluster-load.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", apiServer(t, teams()))
+	t.Chdir(t.TempDir())
+	for block := range strings.SplitSeq(string(text), "```yaml\n# ") {
+		name, body, ok := strings.Cut(block, "\n")
+		if body, _, end := strings.Cut(body, "```\n"); ok && end && strings.HasSuffix(name, ".yaml") {
+			if err := os.WriteFile(name, []byte(body), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var out strings.Builder
+	examples := 0
+	for rest := string(text); ; examples++ {
+		before, block, ok := strings.Cut(rest, "```text\n$ kubectl fettle ")
+		out.WriteString(before)
+		if !ok {
+			break
+		}
+		shown, after, closed := strings.Cut(block, "```\n")
+		command, want, line := strings.Cut(shown, "\n")
+		if !closed || !line {
+			t.Fatal("a block has no end")
+		}
+		var printed bytes.Buffer
+		code := runUntil(t.Context(), "devel", strings.Fields(command), &printed, &printed)
+		if code != ui.Done {
+			t.Errorf("$ kubectl fettle %s: exit code %d\n%s", command, code, &printed)
+		}
+		if d := cmp.Diff(want, printed.String()); d != "" && !*update {
+			t.Errorf("$ kubectl fettle %s (-page +printed)\n%s", command, d)
+		}
+		out.WriteString("```text\n$ kubectl fettle " + command + "\n" + printed.String() + "```\n")
+		rest = after
+	}
+	if examples < 3 {
+		t.Errorf("%d examples found", examples)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// teams are what an API server answers that has two namespaces of one content and one with
+// another.
+func teams() map[string]any {
+	type o = map[string]any
+	list := func(items ...any) o { return o{"items": items} }
+	meta := func(space, name string) o { return o{"name": name, "namespace": space} }
+	var spaces, maps, secrets, deployments, jobs []any
+	for _, space := range []string{"shop-blue", "shop-green", "billing"} {
+		spaces = append(spaces, o{"metadata": o{"name": space}})
+		maps = append(maps, o{"metadata": meta(space, "kube-root-ca.crt"), "data": o{"ca.crt": "x"}})
+		for _, name := range []string{"settings", "texts"} {
+			maps = append(maps, o{"metadata": meta(space, name), "data": o{"a": strings.Repeat(name, 50)}})
+		}
+		if space == "billing" {
+			jobs = append(jobs, o{"metadata": meta(space, "nightly")})
+			continue
+		}
+		secrets = append(secrets, o{"metadata": meta(space, "login")})
+		deployments = append(deployments, o{"metadata": meta(space, "web"), "spec": o{"replicas": 3, "template": o{"spec": o{"containers": []any{o{"name": "web", "resources": o{"requests": o{"cpu": "250m"}}}}}}}})
+	}
+	none := list()
+	all := map[string]any{"/api/v1/namespaces": list(append(spaces, o{"metadata": o{"name": "kube-system"}})...)}
+	for _, path := range []string{"/api/v1/serviceaccounts", "/api/v1/services", "/apis/apps/v1/statefulsets", "/apis/apps/v1/daemonsets", "/apis/apps/v1/replicasets", "/api/v1/replicationcontrollers", "/apis/batch/v1/cronjobs", "/api/v1/pods",
+		"/api/v1/persistentvolumeclaims", "/apis/networking.k8s.io/v1/ingresses", "/apis/networking.k8s.io/v1/networkpolicies", "/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/autoscaling/v2/horizontalpodautoscalers", "/apis/policy/v1/poddisruptionbudgets"} {
+		all[path] = none
+	}
+	all["/api/v1/configmaps"], all["/api/v1/secrets"], all["/apis/apps/v1/deployments"], all["/apis/batch/v1/jobs"] = list(maps...), list(secrets...), list(deployments...), list(jobs...)
+	asked := map[string]any{}
+	for path, answer := range all {
+		asked[path+"?limit=250"] = answer
+	}
+	return asked
+}
+
+// TestLoadWritable: the look at a page's place leaves what is there as it is.
+func TestLoadWritable(t *testing.T) {
+	dir := t.TempDir()
+	fresh, old := filepath.Join(dir, "new"), filepath.Join(dir, "old")
+	if err := os.WriteFile(old, []byte("a page"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{fresh, old} {
+		if err := (&loadOptions{html: name}).writable(); err != nil {
+			t.Error(err)
+		}
+	}
+	if text, err := os.ReadFile(old); string(text) != "a page" {
+		t.Errorf("%q %v", text, err)
+	}
+	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestQuotaOfBrake: where neither etcd nor --etcd-quota says it, it is that of the sort of
+// cluster, for a run that asks for no maximums and for one that goes on too.
+func TestQuotaOfBrake(t *testing.T) {
+	for _, c := range []struct {
+		version string // of OpenShift; "" for none
+		o       loadOptions
+		want    int64
+	}{
+		{"", loadOptions{}, 2 << 30},
+		{"4.17.3", loadOptions{}, 8 << 30},
+		{"4.17.3", loadOptions{quota: "4GiB"}, 4 << 30},
+		{"4.17.3", loadOptions{noBrake: true}, 0},
+		{"4.17.3", loadOptions{quota: "-1"}, -1}, // as etcd's own flag
+		{"4.17.3", loadOptions{quota: "-2"}, -1},
+		{"4.17.3", loadOptions{quota: "0"}, 2 << 30},
+	} {
+		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c.version == "" || r.URL.Path != "/apis/config.openshift.io/v1/clusterversions/version" {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			fmt.Fprintf(w, `{"status":{"desired":{"version":%q}}}`, c.version)
+		}))
+		base, err := url.Parse(h.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := c.o.driving()
+		if err == nil {
+			err = (&app{}).loadEtcd(t.Context(), &c.o, cluster.New(base, http.DefaultTransport), &x)
+		}
+		h.Close()
+		if err != nil || x.QuotaBytes != c.want {
+			t.Errorf("OpenShift %q, %+v: %d, want %d: %v", c.version, c.o, x.QuotaBytes, c.want, err)
+		}
+	}
+}
+
+// TestBrakeNotes: what fits into etcd, and not under the brake, is said beforehand.
+func TestBrakeNotes(t *testing.T) {
+	of := func(mib int, over bool) *plan.Tally {
+		return &plan.Tally{Limits: []plan.Limit{{What: "pods", Value: 90, Maximum: 100}, {What: plan.BytesInEtcd, Value: mib << 20, Maximum: 100 << 20, Over: over}}}
+	}
+	if got := brakeNotes(of(81, false), false); len(got) != 1 || got[0] != "81.0 MiB in etcd are more than the 80 % of its quota of 100 MiB at which the brake ends a run: --no-brake goes on" {
+		t.Errorf("%q", got)
+	}
+	for _, none := range [][]string{brakeNotes(of(80, false), false), brakeNotes(of(81, false), true), brakeNotes(of(101, true), false)} {
+		if none != nil {
+			t.Errorf("%q", none)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/load"
+	"fettle.dev/fettle/kube/load/plan"
+	loadrun "fettle.dev/fettle/kube/load/run"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// TestLoadStdin: "-" is standard input, as for kubectl, and is no file.
+func TestLoadStdin(t *testing.T) {
+	const one = "ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    tuning: t\n    pods: [{num: 1, basename: a, image: i}]\n  tuningsets: [{name: t, pods: {stepping: {stepsize: 1}}}]\n"
+	for text, want := range map[string]struct {
+		code int
+		says string
+	}{
+		one:     {ui.Done, "2 objects, 1 pod, "},
+		one[:9]: {ui.Usage, `standard input:1: want ClusterLoader (with projects)`},
+		"# " + strings.Repeat("x", strict.MaxFile) + "\n" + one: {ui.Usage, "standard input: larger than 16 MiB"},
+	} {
+		name := filepath.Join(t.TempDir(), "stdin")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := os.Stdin
+		os.Stdin = f
+		code, out, errs := run(t, "load", "plan", "--offline", "-")
+		os.Stdin = was
+		f.Close()
+		if code != want.code || !strings.Contains(errs+out, want.says) {
+			t.Errorf("exit code %d, want %d and %q\n%s%s", code, want.code, want.says, out, errs)
+		}
+		if code == ui.Done && !strings.Contains(out, "1 step to wait for\n") {
+			t.Errorf("steps: %s", out)
+		}
+	}
+}
+
+// TestOne: one thing is called one.
+func TestOne(t *testing.T) {
+	p, err := plan.Compile(t.Context(), &plan.Load{Stages: []plan.Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1}}}, "r", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(n int) *LoadRun {
+		out := &load.Result{DriveOutcome: &loadrun.DriveOutcome{Created: n, Throttled: int64(n), NotReady: n, Errors: map[string]int{"full": n}}}
+		return newLoadRun(&driven{plan: p}, &plan.Load{}, out, load.New(p), nil)
+	}
+	for n, want := range map[int][]string{
+		1: {"done: 1 object made, 1 not ready; 0/s, throttled 1 time", "1 time: full", "1 object was not ready"},
+		2: {"done: 2 objects made, 2 not ready; 0/s, throttled 2 times", "2 times: full", "2 objects were not ready"},
+	} {
+		x := of(n)
+		text := x.sum() + "\n" + strings.Join(x.lines(), "\n") + "\n" + x.judge(true).Error()
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%q is not in %q", w, text)
+			}
+		}
+	}
+}
+
+// TestVerdict: what nobody can tell is neither met nor missed, on the page and elsewhere,
+// and what is missed hides behind nothing that cannot be told.
+func TestVerdict(t *testing.T) {
+	met, unknown, missed := load.Measured{Gate: "a", Met: true}, load.Measured{Gate: "b", Unknown: true, Text: "4 answers"}, load.Measured{Gate: "c", Text: "2 s"}
+	slow := &loadrun.Servers{Calls: []loadrun.Calls{{Series: loadrun.Series{Verb: "GET", Resource: "pods", Scope: "resource"}, P99S: 2, LimitS: 1, Verdict: "missed"}}}
+	for _, c := range []struct {
+		gates   []load.Measured
+		asked   bool
+		failed  int
+		servers *loadrun.Servers
+		err     string
+		code    int
+		verdict string
+		mark    ui.Mark
+		says    string
+	}{
+		{gates: []load.Measured{met, met}, verdict: "met", mark: ui.MarkGood, says: "what was expected is met"},
+		{gates: []load.Measured{met, unknown}, verdict: "cannot tell", mark: ui.MarkOpen, says: "of 2 gates 1 had too few answers"},
+		{gates: []load.Measured{unknown}, asked: true, err: "whether b is met is not known: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: ui.MarkOpen, says: "of 1 gate 1"},
+		{gates: []load.Measured{unknown, missed}, asked: true, err: "c is not met: 2 s", code: ui.GateNotMet, verdict: "not met", mark: ui.MarkBad, says: "is not met"},
+		{gates: []load.Measured{unknown}, failed: 1, err: "1 of 3 objects could not be made", code: ui.Partial, verdict: "not met", mark: ui.MarkBad, says: "is not met"},
+		{gates: []load.Measured{met}, servers: slow, err: "the API server's own metrics: GET of pods", code: ui.GateNotMet, verdict: "not met", mark: ui.MarkBad, says: "is not met"},
+		{gates: []load.Measured{met}, asked: true, servers: slow, verdict: "met", mark: ui.MarkGood, says: "is met"},
+	} {
+		x := &LoadRun{Verdict: "none", Gates: c.gates, Servers: c.servers}
+		x.Objects.Planned, x.Objects.Created, x.Objects.Failed = 3, 3-c.failed, c.failed
+		if mark, text := x.expected(); mark != ui.MarkBad || !strings.HasPrefix(text, "not judged") {
+			t.Errorf("before its end: %s %s", mark, text)
+		}
+		err := x.judge(c.asked)
+		if (err == nil) != (c.err == "") || err != nil && (!strings.HasPrefix(err.Error(), c.err) || ui.Code(err) != c.code) {
+			t.Errorf("%+v: ends with %v (%d), want %q (%d)", c.gates, err, ui.Code(err), c.err, c.code)
+		}
+		if mark, text := x.expected(); x.Verdict != c.verdict || mark != c.mark || !strings.Contains(text, c.says) {
+			t.Errorf("%+v: %s, %s, %s", c.gates, x.Verdict, mark, text)
+		}
+		// A page without a good verdict has a bad mark, or that nobody can tell.
+		name := filepath.Join(t.TempDir(), "page.html")
+		if err := x.writePage(name, err); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(page), `class="verdict `+string(c.mark)) {
+			t.Errorf("%+v: the page is not marked %s (%v)", c.gates, c.mark, err)
+		}
+	}
+}
+
+// TestReasons: the commonest reason is the first, and those that were not told apart the last.
+func TestReasons(t *testing.T) {
+	x := &LoadRun{Errors: map[string]int{loadrun.OtherReasons: 30, "a": 1, "b": 7, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1}}
+	if got := strings.Join(x.reasons(), "|"); got != "7 times: b|1 time: a|1 time: c|1 time: d|1 time: e|32 times: for other reasons (--output json has more of them)" {
+		t.Error(got)
+	}
+}
+
+// TestPodsOnEachNode: the pods of DaemonSets are in the headline.
+func TestPodsOnEachNode(t *testing.T) {
+	dir := t.TempDir()
+	set := filepath.Join(dir, "set.yml")
+	if err := os.WriteFile(set, []byte("apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d-{{.Replica}}}\nspec: {template: {spec: {}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load := filepath.Join(dir, "load.yml")
+	if err := os.WriteFile(load, []byte("jobs: [{name: a, namespace: a, qps: 1, objects: [{objectTemplate: "+set+", replicas: 2}]}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := run(t, "load", "plan", "--offline", load); code != ui.Done || !strings.Contains(out, "3 objects, 0 pods and 2 more on each node, ") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+}

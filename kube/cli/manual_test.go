@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/kube/pod/admission/node"
+)
+
+var update = flag.Bool("update", os.Getenv("FETTLE_UPDATE_GOLDEN") == "1", "write the examples' output in the manual anew")
+
+// worker writes a copy of a node with two sockets, each with four cores of two threads,
+// on which a pod has two cores, into a directory.
+func worker(t *testing.T, dir string) {
+	t.Helper()
+	root := t.TempDir()
+	write := func(name, text string) {
+		at := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("/sys/devices/system/cpu/online", "0-15\n")
+	write("/proc/meminfo", "MemTotal: 33554432 kB\n")
+	for cpu := range 16 {
+		at := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/", cpu)
+		write(at+"core_id", fmt.Sprintf("%d\n", cpu%4))
+		write(at+"physical_package_id", fmt.Sprintf("%d\n", cpu%8/4))
+	}
+	for n := range 2 {
+		at := fmt.Sprintf("/sys/devices/system/node/node%d/", n)
+		write(at+"cpulist", fmt.Sprintf("%d-%d,%d-%d\n", 4*n, 4*n+3, 4*n+8, 4*n+11))
+		write(at+"meminfo", fmt.Sprintf("Node %d MemTotal: 16777216 kB\n", n))
+		write(at+"hugepages/hugepages-2048kB/nr_hugepages", "64\n")
+	}
+	write(node.KubeletDir+"/cpu_manager_state", `{"policyName":"static","defaultCpuSet":"0-5,8-13","entries":{"uid-1":{"c":"6-7,14-15"}}}`)
+	list := func(words ...string) core.ResourceList {
+		out := core.ResourceList{}
+		for i := 0; i < len(words); i += 2 {
+			out[core.ResourceName(words[i])] = resource.MustParse(words[i+1])
+		}
+		return out
+	}
+	s := &node.Snapshot{
+		From: root, Taken: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Files: host.Mounted(root).Files, KubeletDir: node.KubeletDir,
+		Config: []byte(`{"kubeletconfig":{"cpuManagerPolicy":"static","cpuManagerPolicyOptions":{"full-pcpus-only":"true"},"reservedSystemCPUs":"0,8","topologyManagerPolicy":"single-numa-node"}}`),
+		Node: &core.Node{ObjectMeta: meta.ObjectMeta{Name: "worker-1", Labels: map[string]string{core.LabelHostname: "worker-1"}}, Status: core.NodeStatus{
+			NodeInfo:    core.NodeSystemInfo{KubeletVersion: "v1.34.4"},
+			Allocatable: list("cpu", "14", "memory", "30Gi", "hugepages-2Mi", "256Mi", "example.com/nic", "2", "pods", "110"),
+		}},
+		Pods: &core.PodList{Items: []core.Pod{{
+			ObjectMeta: meta.ObjectMeta{Namespace: "fast", Name: "quote", UID: "uid-1"},
+			Spec:       core.PodSpec{Containers: []core.Container{{Name: "c", Resources: core.ResourceRequirements{Requests: list("cpu", "4", "memory", "8Gi"), Limits: list("cpu", "4", "memory", "8Gi")}}}},
+			Status:     core.PodStatus{Phase: core.PodRunning},
+		}}},
+		Resources: &node.Answer{Allocatable: []node.Devices{{Resource: "example.com/nic", IDs: []string{"eth0", "eth1"}, NUMA: []int{1}}}, Pods: []node.ListedPod{}},
+	}
+	if err := s.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestManual runs the examples of the manual's pages on a cluster: each line of a text
+// block that begins with "$ kubectl fettle". The cluster is an API server that answers
+// with source 002's pod, some machine sets, or a small cluster with three members of etcd;
+// the node is the machine of that pod. The
+// first YAML of a page is trade.yaml.
+func TestManual(t *testing.T) {
+	for _, page := range []string{"153-pods.md", "154-machine-health.md", "156-cluster-check.md"} {
+		t.Run(page, func(t *testing.T) { runManual(t, page) })
+	}
+}
+
+// tookTime is how long something took, which is another time each time.
+var tookTime = regexp.MustCompile(`\b\d\.\d\d s\b`)
+
+func runManual(t *testing.T, name string) {
+	page, err := filepath.Abs("../../docs/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := map[string]any{}
+	switch {
+	case strings.HasPrefix(name, "154"):
+		answers = machines()
+		maps.Copy(answers, fleet())
+	case strings.HasPrefix(name, "156"):
+		answers = checked()
+		newEtcd(t)
+		stdin(t)
+	}
+	t.Setenv("KUBECONFIG", apiServer(t, answers))
+	root := vm(t)
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	_, yaml, _ := strings.Cut(string(text), "```yaml\n")
+	yaml, _, _ = strings.Cut(yaml, "```\n")
+	if err := os.WriteFile("trade.yaml", []byte(yaml), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	worker(t, "worker-1")
+
+	var out strings.Builder
+	examples := 0
+	for rest := string(text); rest != ""; {
+		before, block, ok := strings.Cut(rest, "```text\n$ kubectl fettle ")
+		out.WriteString(before)
+		if !ok {
+			break
+		}
+		var shown string
+		if shown, rest, ok = strings.Cut(block, "```\n"); !ok {
+			t.Fatal("a block has no end")
+		}
+		command, want, _ := strings.Cut(shown, "\n")
+		var printed bytes.Buffer
+		args := strings.Fields(command)
+		if strings.HasPrefix(command, "pod verify") {
+			args = append(args, "--root", root) // which an example has as its own
+		}
+		runUntil(t.Context(), "devel", args, &printed, &printed)
+		examples++
+		text := tookTime.ReplaceAllString(printed.String(), "0.12 s")
+		fmt.Fprintf(&out, "```text\n$ kubectl fettle %s\n%s```\n", command, text)
+		if diff := cmp.Diff(want, text); diff != "" && !*update {
+			t.Errorf("$ kubectl fettle %s (-manual +real):\n%s", command, diff)
+		}
+	}
+	if examples == 0 {
+		t.Error("no examples found")
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWorkerIsAsRecorded: the copy of the examples has the form of one that record wrote.
+func TestWorkerIsAsRecorded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "worker-1")
+	worker(t, dir)
+	text, err := os.ReadFile(filepath.Join(dir, "snapshot.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c node.Contents
+	if err := json.Unmarshal(text, &c); err != nil || c.Schema != node.CopySchema || c.Node != "worker-1" {
+		t.Errorf("%+v %v", c, err)
+	}
+}

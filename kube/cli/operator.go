@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/deploy"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/machine"
+	"fettle.dev/fettle/kube/operator"
+	"fettle.dev/fettle/kube/tuned"
+	"fettle.dev/fettle/profiles"
+)
+
+// gcPercent is by how much the memory in use may grow until it is collected.
+const gcPercent = 50
+
+// leastLease is how short a lease may be: it is renewed several times in its time.
+const leastLease = 3 * time.Second
+
+// deciding are the options on which decisions depend.
+type deciding struct {
+	podLabels bool
+	allow     string
+}
+
+func (d *deciding) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&d.podLabels, "pod-labels", false, "let rules ask for labels of pods (watches all pods of the cluster)")
+	f.StringVar(&d.allow, "allow", "", "what profiles may do beyond the boundary: some of script,bootloader,service,systemd,modules,exec")
+}
+
+func (d *deciding) options() (tuned.Options, error) {
+	allow, err := tuned.ParseAllow(d.allow)
+	if err != nil {
+		return tuned.Options{}, ui.Exit(ui.Usage, fmt.Errorf("--allow: %w", err))
+	}
+	return tuned.Options{PodLabels: d.podLabels, Allow: allow, Builtin: profiles.FS}, nil
+}
+
+func operatorCommand(a *app) *cobra.Command {
+	var o operator.Options
+	var d deciding
+	var debug bool
+	adopt := adopting{}
+	machines := operator.HealthOptions{Namespaces: []string{machine.Namespace}}
+	c := &cobra.Command{
+		Use: "operator", Short: "Keep the nodes as Tuned and KubeletConfig objects want them (runs in the cluster)",
+		Long: `operator decides which profile each node gets, by the Tuned objects of its
+namespace, and writes it into a Profile object named like the node, which the
+node's agent applies. It runs until it is ended.
+
+It also takes the settings that KubeletConfig objects want to the nodes of
+KubeletPools, as many at a time as the pool lets be unavailable, and stops after
+the first failure. The NodeKubelet object of a node tells its agent.
+
+Where another controller has these objects already it writes nothing and says
+which one it is, unless it is told to take them over (--adopt).
+
+Where there are MachineHealthChecks (machine.openshift.io/v1beta1), and its
+account may read them (kubectl apply -k kube/deploy/machines), it remedies machines by
+them: one at a time over all checks, never those of the control plane unless that
+is allowed, and none while a roll-out of the kubelet's settings, a scale or an
+upgrade runs.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return ui.Exit(ui.Usage, fmt.Errorf("%q: the operator takes options alone; what it is to take over stands behind an equals sign: --adopt=%s", args[0], adoptTuned))
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if o.Recommend, err = d.options(); err != nil {
+				return err
+			}
+			if o.Lease < leastLease {
+				return ui.Exit(ui.Usage, fmt.Errorf("--lease %s: want %s or more", o.Lease, leastLease))
+			}
+			if machines.Namespaces = namespacesOf(machines.Namespaces); len(machines.Namespaces) == 0 {
+				return ui.Exit(ui.Usage, errors.New("--machine-namespace: want a namespace, or several with commas between"))
+			}
+			if err := o.Metrics.Check(); err != nil {
+				return ui.Exit(ui.Usage, err)
+			}
+			if o.Default, err = defaultTuned(); err != nil {
+				return err
+			}
+			o.Namespace = a.namespaceOr(tuned.Namespace)
+			o.Log = logTo(a.screen.Err, debug)
+			o.Adopt, machines.Adopt, machines.Log = adopt[adoptTuned], adopt[adoptMachines], o.Log
+			o.Parts = []operator.Part{{
+				AddToScheme: kubelet.AddToScheme,
+				Add: func(m manager.Manager, worked func()) error {
+					return operator.AddKubelet(m, worked, operator.KubeletOptions{Adopt: adopt[adoptKubelets], Log: o.Log})
+				},
+			}, {
+				AddToScheme: machine.AddToScheme,
+				Add:         func(m manager.Manager, worked func()) error { return operator.AddHealth(m, worked, machines) },
+			}}
+			return a.operate(c.Context(), o)
+		},
+	}
+	d.flags(c)
+	f := c.Flags()
+	f.Var(adopt, "adopt", "take over from another controller: some of "+strings.Join(adoptable, ",")+", or all")
+	f.Lookup("adopt").NoOptDefVal = "all"
+	f.StringSliceVar(&machines.Namespaces, "machine-namespace", machines.Namespaces, "namespaces of the machines and their MachineHealthChecks")
+	f.BoolVar(&machines.ControlPlane, "remediate-control-plane", false, "let MachineHealthChecks remedy machines of the control plane, too")
+	f.BoolVar(&o.Elect, "leader-elect", true, "let only one of several operators act at a time")
+	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "how long another operator waits for one that has gone without a word")
+	metricFlags(f, &o.Metrics, ":8443")
+	f.StringVar(&o.HealthAddress, "health-address", ":8081", "where /healthz and /readyz are served, HOST:PORT; 0 for nowhere")
+	f.BoolVar(&debug, "debug", false, "log each Profile that is written")
+	return c
+}
+
+// namespacesOf are those of a list, each once.
+func namespacesOf(list []string) (out []string) {
+	for _, n := range list {
+		if n = strings.TrimSpace(n); n != "" && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// metricFlags are the options of a verb that has metrics.
+func metricFlags(f *pflag.FlagSet, o *cluster.Options, address string) {
+	f.StringVar(&o.Address, "metrics-address", address, "where metrics are served, HOST:PORT; 0 for nowhere")
+	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over plain HTTP, to everybody who reaches the address (else HTTPS, to whom the cluster lets get /metrics)")
+	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a certificate that nobody has signed)")
+}
+
+// The kinds of objects that can be taken over from another controller.
+const (
+	adoptTuned    = "tuned"
+	adoptKubelets = "kubelets"
+	adoptMachines = "machines"
+)
+
+var adoptable = []string{adoptTuned, adoptKubelets, adoptMachines}
+
+// adopting are those that are.
+type adopting map[string]bool
+
+func (adopting) Type() string { return "objects" }
+
+func (a adopting) String() string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(adoptable), func(kind string) bool { return !a[kind] }), ",")
+}
+
+// Set takes a list of kinds.
+func (a adopting) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		kinds := []string{strings.TrimSpace(word)}
+		switch {
+		case kinds[0] == "all", kinds[0] == "true":
+			kinds = adoptable
+		case !slices.Contains(adoptable, kinds[0]):
+			return fmt.Errorf("%q: want some of %s, or all", word, strings.Join(adoptable, ", "))
+		}
+		for _, kind := range kinds {
+			a[kind] = true
+		}
+	}
+	return nil
+}
+
+func (a *app) operate(ctx context.Context, o operator.Options) error {
+	config, err := a.config()
+	if err != nil {
+		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		// What is kept of a cluster is a small part of what is read: memory goes to
+		// what is waiting to be collected. There is CPU time enough for that.
+		debug.SetGCPercent(gcPercent)
+	}
+	err = operator.Run(ctx, config, o)
+	switch {
+	case errors.Is(err, operator.ErrNotServed):
+		return ui.Hinted(ui.Refused, err, kindsHint)
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return nil // ended before it had begun
+	}
+	return err
+}
+
+// defaultTuned is the operator's own object.
+func defaultTuned() (*tuned.Tuned, error) {
+	const file = "default-tuned.yaml"
+	text, err := fs.ReadFile(deploy.FS, file)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := tuned.Read(file, text)
+	if err != nil {
+		return nil, err
+	}
+	if len(objects.Tuneds) != 1 {
+		return nil, fmt.Errorf("%s has %d Tuned objects", file, len(objects.Tuneds))
+	}
+	return &objects.Tuneds[0], nil
+}

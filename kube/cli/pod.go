@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/pod/admission/node"
+)
+
+func podCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "pod", Short: "Say which CPUs, memory and devices a pod will get on a node, and whether it has them",
+		Args: cliutil.KnownVerb,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(podExplainCommand(a), podVerifyCommand(a), podRecordCommand(a))
+	return c
+}
+
+// machineOptions say which machine stands for the node.
+type machineOptions struct {
+	root       string
+	kubeletDir string
+}
+
+func (o *machineOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.root, "root", "", "directory at which the root of the node is mounted, such as /host in a pod (default this machine)")
+	f.StringVar(&o.kubeletDir, "kubelet-dir", node.KubeletDir, "root directory of the kubelet on the node")
+}
+
+// machine is the one that the options name.
+func (o *machineOptions) machine() (*host.Host, error) {
+	if !path.IsAbs(o.kubeletDir) {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--kubelet-dir %s: want the path that it has on the node, from / on", o.kubeletDir))
+	}
+	if o.root == "" {
+		return host.Live(), nil
+	}
+	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--root %s: there is no such directory", o.root))
+	}
+	return host.Mounted(o.root), nil
+}
+
+// client is one for reading a handful of objects.
+func (a *app) client() (*kubernetes.Clientset, error) {
+	config, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// placed says where a verb has to run that looks at a machine.
+type placed struct {
+	client kubernetes.Interface
+	h      *host.Host
+	// elsewhere is what else can be done where the node is another machine; "" for nothing.
+	elsewhere string
+}
+
+// nodeOf gets the Node object of the machine, by its name or, without one, by the boot of
+// the kernel that both name. A name of another machine is refused.
+func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
+	boot, err := p.h.BootID()
+	if err == nil && boot == "" {
+		err = errors.New("/proc/sys/kernel/random/boot_id is empty")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.h.Name, err)
+	}
+	if name != "" {
+		n, err := p.client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no node is called %q", name), "kubectl get nodes lists them")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return n, p.same(ctx, boot, n)
+	}
+	list, err := p.client.CoreV1().Nodes().List(ctx, meta.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if n := booted(list, boot); n != nil {
+		return n, nil
+	}
+	silent := 0
+	for _, n := range list.Items {
+		if n.Status.NodeInfo.BootID == "" {
+			silent++
+		}
+	}
+	without := ""
+	if silent > 0 {
+		without = fmt.Sprintf("; %s no boot id at all, which its kubelet says when it runs", text.Count(silent, "node")+map[bool]string{true: " has", false: " have"}[silent == 1])
+	}
+	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is no node of this cluster: of its %s none has the boot id %s%s", p.h.Name, text.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
+}
+
+// booted is the node that runs the boot of a kernel, nil for none.
+func booted(list *core.NodeList, boot string) *core.Node {
+	for i := range list.Items {
+		if list.Items[i].Status.NodeInfo.BootID == boot {
+			return &list.Items[i]
+		}
+	}
+	return nil
+}
+
+// advice is what to do where this machine is not the node.
+func (p placed) advice(node, name string) string {
+	text := fmt.Sprintf("run it on %s, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/%s makes one (--root /host)", node, name)
+	if p.elsewhere != "" {
+		text += "; " + p.elsewhere
+	}
+	return text
+}
+
+// same refuses a machine that is not the node, and says which one it is.
+func (p placed) same(ctx context.Context, boot string, n *core.Node) error {
+	theirs := n.Status.NodeInfo.BootID
+	switch {
+	case theirs == boot:
+		return nil
+	case theirs == "":
+		return ui.Hinted(ui.Failed, fmt.Errorf("whether %s is node %s cannot be known: its Node object has no boot id (status.nodeInfo.bootID), which its kubelet says when it runs", p.h.Name, n.Name), fmt.Sprintf("kubectl describe node %s shows whether its kubelet has ever told its status", n.Name))
+	}
+	is := fmt.Sprintf("%s is not node %s", p.h.Name, n.Name)
+	if list, err := p.client.CoreV1().Nodes().List(ctx, meta.ListOptions{}); err == nil {
+		if own := booted(list, boot); own != nil {
+			is += fmt.Sprintf(", but node %s", own.Name)
+		}
+	}
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s: its boot id is %s, that of %s is %s; what the managers of the kubelet hold can only be read there", is, boot, n.Name, theirs), p.advice("node "+n.Name, n.Name))
+}
+
+// podsOn lists the pods that are bound to a node.
+func podsOn(ctx context.Context, client kubernetes.Interface, name string) (*core.PodList, error) {
+	return client.CoreV1().Pods(meta.NamespaceAll).List(ctx, meta.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String()})
+}
+
+// configz asks a kubelet for its configuration, through the API server.
+func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]byte, error) {
+	text, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix("configz").DoRaw(ctx)
+	if err == nil {
+		return text, nil
+	}
+	err = fmt.Errorf("the configuration of the kubelet of node %s: %w", n.Name, err)
+	if apierrors.IsForbidden(err) {
+		return nil, ui.Hinted(ui.Failed, err, "it takes the right to get nodes/proxy")
+	}
+	if lacks := corestate.NoWay(n); lacks != "" {
+		return nil, ui.Hinted(ui.Failed, fmt.Errorf("the configuration of the kubelet of node %s cannot be asked for: %s", n.Name, lacks), "kubectl describe node "+n.Name+" shows what it has said")
+	}
+	return nil, err
+}
+
+// snapshot reads a node, on it and from the API.
+func (a *app) snapshot(ctx context.Context, name string, o machineOptions) (*node.Snapshot, error) {
+	h, err := o.machine()
+	if err != nil {
+		return nil, err
+	}
+	client, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir}
+	if s.Node, err = (placed{client, h, "or there first kubectl fettle pod record DIR, and here pod explain FILE --state DIR"}).nodeOf(ctx, name); err != nil {
+		return nil, err
+	}
+	if s.Config, err = configz(ctx, client, s.Node); err != nil {
+		return nil, err
+	}
+	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {
+		return nil, err
+	}
+	socket := filepath.Join("/", o.root, o.kubeletDir, node.Socket)
+	if s.Resources, err = node.Ask(ctx, socket); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		s.Unasked = "the kubelet does not say which it has: " + err.Error()
+	}
+	return s, nil
+}
+
+func podRecordCommand(a *app) *cobra.Command {
+	var o machineOptions
+	var name string
+	c := &cobra.Command{
+		Use: "record DIR", Short: "On a node: write what pod explain needs to know of it into a directory",
+		Long: `Writes what a prediction needs to know of a node into a new directory: its
+topology, the configuration of its kubelet, what the kubelet's managers hold, its
+devices, and of its pods names, resources and phase. It runs on the node, as root.
+Elsewhere, pod explain --state DIR reads the directory.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.snapshot(c.Context(), name, o)
+			if err != nil {
+				return err
+			}
+			if err := s.Save(args[0]); err != nil {
+				return asRoot(err)
+			}
+			a.screen.Say("wrote %s: node %s at %s", args[0], s.Name(), s.Taken.UTC().Format(time.RFC3339))
+			return nil
+		},
+	}
+	c.Flags().StringVar(&name, "node", "", "name of the node (default the one that runs here)")
+	o.flags(c.Flags())
+	return c
+}
+
+// asRoot says of a file that may not be read what to do.
+func asRoot(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return ui.Hinted(ui.Failed, err, "the files of a kubelet are root's: run it as root")
+	}
+	return err
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/pod/admission"
+	"fettle.dev/fettle/kube/pod/admission/explain"
+	"fettle.dev/fettle/kube/pod/admission/node"
+	"fettle.dev/fettle/kube/pod/admission/podfile"
+)
+
+type podExplainOptions struct {
+	machineOptions
+	node, state, only, expect string
+}
+
+// outcomes are the words of --expect.
+var outcomes = []string{admission.Admitted, admission.Pending, admission.Refused, admission.Invalid, admission.NodeFails, admission.Undecided, admission.Unknown}
+
+func podExplainCommand(a *app) *cobra.Command {
+	var o podExplainOptions
+	c := &cobra.Command{
+		Use: "explain FILE", Short: "Predict whether a node's kubelet will admit a pod, and which CPUs, memory and devices it gets",
+		Long: `Predicts what the kubelet of a node does with a pod: its class, what the CPU,
+memory and device managers answer to the topology manager, how that is merged,
+the verdict with the kubelet's word for it, the CPUs of each container, the rules
+of huge pages; and what to change. FILE is a manifest with a Pod or with
+something that makes pods; "-" is standard input. Nothing is changed anywhere.
+
+It runs on the node, as root: the API does not have what the kubelet's managers
+hold. Elsewhere it reads what pod record wrote there: --state DIR.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podExplain(ctx, args[0], o) }),
+	}
+	f := c.Flags()
+	o.flags(f)
+	f.StringVar(&o.node, "node", "", "name of the node (default the one that runs here, or that of --state)")
+	f.StringVar(&o.state, "state", "", "directory that pod record wrote on the node; nothing else is asked then")
+	f.StringVar(&o.only, "only", "", "KIND/NAME of the one that is meant, where FILE has several")
+	f.StringVar(&o.expect, "expect", "", "exit code 3 unless this comes out: "+strings.Join(outcomes, ", "))
+	_ = c.RegisterFlagCompletionFunc("expect", cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) error {
+	if o.expect != "" && !slices.Contains(outcomes, o.expect) {
+		return ui.Exit(ui.Usage, fmt.Errorf("--expect %q: want one of %s", o.expect, strings.Join(outcomes, ", ")))
+	}
+	found, err := readPod(file, o.only)
+	if err != nil {
+		return err
+	}
+	s, err := a.nodeState(ctx, o)
+	if err != nil {
+		return err
+	}
+	in, err := s.Input()
+	if err != nil {
+		return asRoot(err)
+	}
+	in.Pod = found.Pod
+	if in.Pod.Namespace == "" {
+		in.Pod.Namespace = a.namespace()
+	}
+	in.Pod.Release = in.Settings.Release
+	if filled := in.Pod.Default(); len(filled) > 0 {
+		in.Sources = append(in.Sources, admission.Source{What: strings.Join(filled, ", "), From: "as the API server fills them in"})
+	}
+	p, err := admission.Predict(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.From, err)
+	}
+	if got := p.Answer().Outcome; o.expect != "" && got != o.expect {
+		err = ui.Exit(ui.GateNotMet, fmt.Errorf("the pod would be %s, and %s was expected", got, o.expect))
+		a.screen.Fail(err)
+	}
+	return errors.Join(err, explain.Write(a.screen, p, ui.Code(err)))
+}
+
+// nodeState reads the node: a copy of it, or this machine.
+func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapshot, error) {
+	if o.state == "" {
+		return a.snapshot(ctx, o.node, o.machineOptions)
+	}
+	if o.root != "" {
+		return nil, ui.Exit(ui.Usage, errors.New("--state and --root exclude each other: each says where the node is read"))
+	}
+	s, err := node.Load(o.state)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--state: %w", err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.node != "" && s.Name() != "" && o.node != s.Name() {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--state %s is of node %s, not of %s", o.state, s.Name(), o.node))
+	}
+	return s, nil
+}
+
+// maxManifest bounds a manifest, in bytes: a larger one is refused by who reads it.
+const maxManifest = 4 << 20
+
+// readPod reads the one pod of a manifest, or the one that only names.
+func readPod(file, only string) (*podfile.Found, error) {
+	text, file, err := readManifest(file)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	f, err := podfile.Read(file, text)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	var names []string
+	for i := range f.Pods {
+		name := f.Pods[i].Pod.Kind + "/" + f.Pods[i].Pod.Name
+		if strings.EqualFold(name, only) || only == "" && len(f.Pods) == 1 {
+			return &f.Pods[i], nil
+		}
+		names = append(names, name)
+	}
+	if only == "" {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("%s has %s: say which one with --only", file, strings.Join(names, ", ")))
+	}
+	return nil, ui.Exit(ui.Usage, fmt.Errorf("%s has no %s; it has %s", file, only, strings.Join(names, ", ")))
+}
+
+// readManifest reads a manifest, and says what it is called; "-" is standard input.
+func readManifest(file string) (text []byte, name string, err error) {
+	if file == "-" {
+		text, err = io.ReadAll(io.LimitReader(os.Stdin, maxManifest+1))
+		return text, "standard input", err
+	}
+	text, err = readNamed(file, maxManifest)
+	return text, file, err
+}
+
+// readNamed reads a file that a person named, as far as one byte beyond so many.
+func readNamed(file string, most int64) ([]byte, error) {
+	f, err := host.OpenRegular(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most+1))
+}

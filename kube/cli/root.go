@@ -1,0 +1,127 @@
+// Package cli holds the verbs of kubectl fettle, one file each: command,
+// options, run function. The program is a plug-in of kubectl by its name,
+// kubectl-fettle.
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// app is what the verbs share: the global options and the screen.
+type app struct {
+	version string
+	kube    kubeOptions
+	output  string
+	screen  *ui.Screen
+	// server is the address of the API server, once a verb knows it.
+	server string
+	// patience is how long one request to it may take; 0 where nobody has said.
+	patience time.Duration
+}
+
+// verb is one line of the table of verbs.
+type verb struct {
+	name    string // as the command's
+	command func(*app) *cobra.Command
+}
+
+// verbs is the table of all verbs, in the order of the help text.
+var verbs = []verb{
+	{"check", checkCommand},
+	{"status", statusCommand},
+	{"operator", operatorCommand},
+	{"agent", agentCommand},
+	{"load", loadCommand},
+	{"pod", podCommand},
+	{"health", healthCommand},
+	{"scale", scaleCommand},
+	{"kubelet", kubeletCommand},
+	{"uninstall", uninstallCommand},
+	{"schema", schemaCommand},
+}
+
+// Main runs one command line and returns the exit code.
+func Main(version string, args []string, out, errw io.Writer) int {
+	// Ctrl-C ends the context, as do a lost terminal and a polite kill; the verbs
+	// give back what has to be given back. A second one ends the process as ever.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	go func() {
+		<-ctx.Done()
+		stop()
+	}()
+	return runUntil(ctx, version, args, out, errw)
+}
+
+// runUntil is Main, interrupted when ctx ends.
+func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
+	screen := ui.NewScreen(out, errw)
+	screen.Name, screen.Out = "kubectl fettle", &cliutil.Out{Writer: out}
+	a := &app{version: version, screen: screen}
+	screen.Call = cliutil.Calls("kubectl fettle", args)
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetErr(errw)
+	err := a.unreached(root.ExecuteContext(ctx))
+	return cliutil.Ended(a.screen, err)
+}
+
+// rootCommand makes the tree of commands.
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:         "kubectl-fettle",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fettle"},
+		Short:       "Tune the nodes of a cluster, and say what became of it",
+		Long: `kubectl fettle tunes the nodes of a cluster and the kubelets on them: it says
+which profile each node is to have, which one it has, and why. It checks a
+running cluster, loads it with many objects and takes them back, says what a
+kubelet does with a pod, and changes machine sets in steps. In the cluster the
+same program is the operator, which decides what each node is to have, and the
+agent, which applies it.
+
+Which cluster, and as whom, is said with kubectl's own options, behind the verb.
+Beside those below there are --as, --as-group, --as-uid,
+--certificate-authority, --client-certificate, --client-key, --cluster,
+--disable-compression, --insecure-skip-tls-verify, --request-timeout, --server,
+--tls-server-name, --token and --user; kubectl options tells of each.`,
+		Version:           a.version,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
+	}
+	root.SetVersionTemplate("kubectl-fettle {{.Version}}\n")
+	a.kube.flags(root.PersistentFlags())
+	cliutil.Root(root, &a.output)
+	root.SetOut(a.screen.Out)
+	for _, v := range verbs {
+		root.AddCommand(v.command(a))
+	}
+	return cliutil.Words(cliutil.Defaults(root))
+}
+
+// moreFormats is the annotation of a command that has further formats.
+const moreFormats = cliutil.MoreFormats
+
+func (a *app) setUp(c *cobra.Command) error {
+	a.screen.Verb = c.CommandPath()
+	format, err := cliutil.Format(c, a.output)
+	if err != nil {
+		return err
+	}
+	a.screen.Format = format
+	return nil
+}
+
+// data is true when the output is for programs.
+func (a *app) data() bool { return cliutil.ForPrograms(a.screen) }
+
+// result prints what came of a command as data, and returns err.
+func (a *app) result(doc any, err error) error { return cliutil.Result(a.screen, doc, err) }

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/machine/scale"
+)
+
+// ScalePlan is the JSON form of a plan.
+type ScalePlan struct {
+	Schema    string   `json:"schema"` // fettle/scale-plan/v1
+	Namespace string   `json:"namespace"`
+	Sets      []string `json:"machine_sets"`
+	scale.Plan
+}
+
+func scaleCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "scale", Short: "Plan how machine sets get more machines, or fewer, and do it",
+		Args: cliutil.KnownVerb,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(scalePlanCommand(a), scaleExecuteCommand(a))
+	return c
+}
+
+// scaleOptions are those of planning and of doing it.
+type scaleOptions struct {
+	to, batch, qps, burst int
+	roll                  bool
+	patience, join        time.Duration
+	// Of doing it.
+	yes, force, afresh bool
+}
+
+func (o *scaleOptions) flags(f *pflag.FlagSet) {
+	f.IntVar(&o.to, "to", 0, fmt.Sprintf("machines that the sets are to have together, at most %d but on the way down", scale.MaxMachines))
+	f.BoolVar(&o.roll, "roll", false, "make every machine anew, after an edit of the sets")
+	f.IntVar(&o.batch, "batch", scale.MaxBatch, "most machines at once")
+	f.IntVar(&o.qps, "qps", 5, "requests a second of the client that evicts pods")
+	f.IntVar(&o.burst, "burst", 10, "its requests at once")
+	f.DurationVar(&o.patience, "patience", scale.DefaultPatience, "how long a drain may take beyond the least that it takes, and machines to go")
+	f.DurationVar(&o.join, "join-timeout", 0, "how long the machines of a batch may take to join (default nodeStartupTimeout of their check, else 10m)")
+}
+
+// check refuses options that make no sense.
+func (o *scaleOptions) check(c *cobra.Command) error {
+	if c.Flags().Changed("to") == o.roll {
+		return ui.Exit(ui.Usage, errors.New("want one of --to (how many machines the sets are to have together) and --roll (all of them anew)"))
+	}
+	if o.to < 0 || o.batch < 1 || o.qps < 1 || o.burst < 1 {
+		return ui.Exit(ui.Usage, fmt.Errorf("--to %d, --batch %d, --qps %d, --burst %d: want at least 0, 1, 1 and 1", o.to, o.batch, o.qps, o.burst))
+	}
+	if o.patience <= 0 {
+		return ui.Exit(ui.Usage, fmt.Errorf("--patience %s: want more than nothing", o.patience))
+	}
+	if c.Flags().Changed("join-timeout") && o.join <= 0 {
+		return ui.Exit(ui.Usage, fmt.Errorf("--join-timeout %s: want more than nothing", o.join))
+	}
+	return nil
+}
+
+func scalePlanCommand(a *app) *cobra.Command {
+	var o scaleOptions
+	c := &cobra.Command{
+		Use: "plan MACHINESET... (--to N | --roll)", Short: "Print the steps to N machines over all the machine sets named, or to new ones, and change nothing",
+		Long: `Plans how machine sets (machine.openshift.io/v1beta1) come to N machines together.
+Up: in batches, zones kept even, each no larger than a MachineHealthCheck with
+maxUnhealthy bears without closing remediation, since machines that have not
+joined count as unhealthy. Down: machines that serve nobody first (what was asked
+for and has not come), in steps of their own that drain nothing, with the time that evictions take, the disruption budgets that stand in the way, and never the
+last machines that routers run on. With --roll every machine is made anew, as an
+edited machine set wants it that concerns machines that exist: new ones first,
+then as many old ones go. It changes nothing.
+
+Exit code 4 if something is in the way, 1 if what would go is not known.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, sets []string) error {
+			if err := o.check(c); err != nil {
+				return err
+			}
+			return a.scalePlan(c.Context(), sets, o)
+		},
+	}
+	o.flags(c.Flags())
+	return c
+}
+
+func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) error {
+	run, namespace, err := a.scaleRun(sets, o)
+	if err != nil {
+		return err
+	}
+	p, err := run.Plan(ctx)
+	if err != nil {
+		return scaleExit(err, namespace, sets, o)
+	}
+	if len(p.Blocked) > 0 {
+		err = ui.Retry(ui.Refused, fmt.Errorf("as things are the plan cannot be carried through: %s", strings.Join(p.Blocked, "\n")), "that has to change first")
+	}
+	if a.data() {
+		return a.result(ScalePlan{"fettle/scale-plan/v1", namespace, sets, *p}, err)
+	}
+	printScale(a.screen, p)
+	return err
+}
+
+// printScale is the table for people.
+func printScale(s *ui.Screen, p *scale.Plan) {
+	fmt.Fprintf(s.Out, "%s to %d\n", text.Count(p.From, "machine"), p.To)
+	if len(p.Steps) > 0 {
+		fmt.Fprintln(s.Out)
+		g := ui.Grid{Head: []string{"STEP", "MACHINE SET", "ZONE", "MACHINES", "THEN WAIT UNTIL", "AT MOST", "REMEDIATION"}}
+		for i, x := range p.Steps {
+			for j, r := range x.Sets {
+				row := []string{"", r.Set, cmp.Or(r.Zone, "not known"), fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}
+				if j == 0 {
+					row[0], row[4], row[5], row[6] = fmt.Sprint(i+1), x.Until, "-", dash(strings.Join(x.Remediation, "; "))
+					if x.TimeoutS > 0 {
+						row[5] = (time.Duration(x.TimeoutS) * time.Second).String()
+					}
+				}
+				g.Rows = append(g.Rows, row)
+			}
+		}
+		g.Write(s)
+	}
+	part := func(title string, lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		fmt.Fprintf(s.Out, "\n%s\n", title)
+		for _, l := range lines {
+			fmt.Fprintln(s.Out, "- "+ui.Printable(l))
+		}
+	}
+	for i, x := range p.Steps {
+		if len(x.Remove) > 0 {
+			part(fmt.Sprintf("Machines that go in step %d, in this order", i+1), x.Remove)
+		}
+	}
+	part("Worth knowing", p.Notes)
+}

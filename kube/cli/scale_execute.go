@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/machine"
+	"fettle.dev/fettle/kube/machine/scale"
+)
+
+// scaleQPS and scaleBurst are the limits of the client that looks and waits.
+const scaleQPS, scaleBurst = 50, 100
+
+// ScaleRun is what came of a plan that was carried out.
+type ScaleRun struct {
+	Schema    string   `json:"schema"` // fettle/scale-run/v1
+	Namespace string   `json:"namespace"`
+	Sets      []string `json:"machine_sets"`
+	// Plan is what was to be done, Done what has been.
+	Plan scale.Plan   `json:"plan"`
+	Done []scale.Done `json:"done"`
+	// State is done, nothing (there was nothing to do), stopped or interrupted.
+	State string `json:"state"`
+}
+
+func scaleExecuteCommand(a *app) *cobra.Command {
+	var o scaleOptions
+	c := &cobra.Command{
+		Use: "execute MACHINESET... (--to N | --roll)", Short: "Bring the machine sets named to N machines together, or make all their machines anew",
+		Long: `Shows the plan, asks, and carries it out step after step: it waits until the
+machines of a batch have joined and are Ready before the next begins; on the way
+down it drains the nodes of a batch itself, by the eviction API, which keeps
+disruption budgets, before their machine sets get fewer replicas. What it waits for,
+and until when, it says at once and every half minute. It stops at the first batch
+that fails and names what has not come: machines that have been asked for stay, and
+nodes whose machines do not go take pods again. Fewer machines (--to) takes back
+first what has not come; it has nothing to drain.
+
+After Ctrl-C, or where it was killed, the same call goes on: what has been done is
+seen from the machine sets and machines. While it runs, the operator remedies no
+machines, and nobody else can scale.
+
+Exit code 4 if something is in the way or nobody agrees, 7 if a part has been
+done, 75 if somebody else scales, 130 after Ctrl-C if the sets are as before.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, sets []string) error {
+			if err := o.check(c); err != nil {
+				return err
+			}
+			if o.afresh && !o.roll {
+				return ui.Exit(ui.Usage, errors.New("--afresh is for --roll"))
+			}
+			return a.scaleExecute(c.Context(), sets, o)
+		},
+	}
+	f := c.Flags()
+	o.flags(f)
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&o.force, "force", false, "evict pods that nothing makes again elsewhere, too")
+	f.BoolVar(&o.afresh, "afresh", false, "begin a roll anew that is not done, with all machines that there are now")
+	return c
+}
+
+// scaleRun is a scale of a cluster, which has not begun.
+func (a *app) scaleRun(sets []string, o scaleOptions) (*scale.Run, string, error) {
+	config, err := a.config()
+	if err != nil {
+		return nil, "", err
+	}
+	config.QPS, config.Burst = scaleQPS, scaleBurst
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, "", err
+	}
+	config.QPS, config.Burst = float32(o.qps), o.burst
+	evicting, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, "", err
+	}
+	namespace := a.namespaceOr(machine.Namespace)
+	return scale.New(&scale.Live{API: api, Evicting: evicting, Namespace: namespace, Sets: sets, Force: o.force}, scale.Options{
+		Goal:  scale.Goal{Machines: o.to, Roll: o.roll, Afresh: o.afresh},
+		Batch: o.batch, QPS: o.qps, Burst: o.burst, Patience: o.patience, JoinTimeout: o.join, Force: o.force,
+		Say: func(format string, args ...any) { a.screen.Progress(format, args...) },
+	}), namespace, nil
+}
+
+func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) error {
+	run, namespace, err := a.scaleRun(sets, o)
+	if err != nil {
+		return err
+	}
+	doc := &ScaleRun{Schema: "fettle/scale-run/v1", Namespace: namespace, Sets: sets, Done: []scale.Done{}, State: "stopped"}
+	p, err := a.scaleAgreed(ctx, run, o)
+	if p != nil {
+		doc.Plan = *p
+	}
+	switch {
+	case err == nil && (len(p.Steps) > 0 || o.roll): // a roll that is done may have left its notes
+		err = a.scaleGo(ctx, run, namespace, sets, o)
+		doc.Done = run.Steps
+		if err == nil {
+			doc.State = "done"
+		}
+	case err == nil:
+		doc.State = "nothing"
+	}
+	if err != nil {
+		if err = scaleEnd(ctx, err, run, namespace, sets, o); ctx.Err() != nil {
+			doc.State = "interrupted"
+		}
+	}
+	if a.data() && p != nil {
+		return a.result(doc, err)
+	}
+	if err == nil {
+		fmt.Fprintf(a.screen.Out, "%s: %s carried out, %s\n", doc.State, text.Count(len(doc.Done), "step"), text.Count(doc.Plan.To, "machine"))
+	}
+	return err
+}
+
+// scaleAgreed waits until nothing is on its way, shows the plan and asks. The plan is nil
+// where there is none.
+func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (*scale.Plan, error) {
+	if !o.yes {
+		if err := ui.Attended(); err != nil { // before the wait
+			return nil, err
+		}
+	}
+	live := run.Cluster.(*scale.Live)
+	if err := scale.Free(ctx, live.API, live.Namespace); err != nil { // before the wait, too
+		return nil, err
+	}
+	err := run.Settle(ctx)
+	a.screen.Status("")
+	if err != nil {
+		return nil, err
+	}
+	p, err := run.Plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Blocked) > 0 {
+		return p, fmt.Errorf("%w: %s", scale.ErrBlocked, strings.Join(p.Blocked, "\n"))
+	}
+	if !a.data() {
+		printScale(a.screen, p)
+	}
+	if o.yes || len(p.Steps) == 0 {
+		return p, nil
+	}
+	yes, err := a.screen.Agreed(ctx, "Do this?")
+	if err == nil && !yes {
+		err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
+	}
+	return p, err
+}
+
+// scaleGo carries it out under the lease.
+func (a *app) scaleGo(ctx context.Context, run *scale.Run, namespace string, sets []string, o scaleOptions) error {
+	live := run.Cluster.(*scale.Live)
+	host, _ := os.Hostname()
+	what := fmt.Sprintf("%s to %s", strings.Join(sets, ", "), text.Count(o.to, "machine"))
+	if o.roll {
+		what = strings.Join(sets, ", ") + ", all machines anew"
+	}
+	held, release, err := scale.Hold(ctx, live.API, namespace, fmt.Sprintf("%s/%d", host, os.Getpid()), what)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = run.Go(held)
+	if cause := context.Cause(held); err != nil && errors.Is(cause, scale.ErrLost) {
+		err = cause
+	}
+	a.screen.Status("")
+	if err == nil {
+		a.screen.Say("done after %s", time.Since(began).Round(time.Second))
+	}
+	return errors.Join(err, release())
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+
+	"fettle.dev/fettle/internal/testkit/root"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/machine/scale"
+)
+
+const (
+	machineSets = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api/machinesets"
+	machineList = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api/machines"
+)
+
+// edited are the machines with a text of one list in another's place, everywhere.
+func edited(path string, changes ...string) map[string]any {
+	m := machines()
+	m[path] = json.RawMessage(strings.NewReplacer(changes...).Replace(string(m[path].(json.RawMessage))))
+	return m
+}
+
+// TestScaleOfWhatIsNotKnown: zones, machines and records of which nothing is known, and
+// machines that have not come, are said to be; each with its exit code and what to do.
+func TestScaleOfWhatIsNotKnown(t *testing.T) {
+	const node = `,"nodeRef":{"name":"workers-a-1"}`
+	old := fmt.Sprintf(`{"metadata":{"creationTimestamp":%q,"name":"workers-a-1"`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+	absent := edited(machineList, `{"metadata":{"name":"workers-a-1"`, old, `"phase":"Running"`+node, `"phase":"Provisioning"`)
+	none := machines()
+	none[machineList] = json.RawMessage(`{"items":[]}`)
+	for _, c := range []struct {
+		cluster map[string]any
+		args    string
+		code    int
+		want    []string
+	}{
+		{edited(machineList, `"machine.openshift.io/zone"`, `"zone"`), "plan workers-a workers-b --to 6", ui.Done, []string{"1     workers-b    not known  1 to 3", "the zone of workers-a, workers-b is not known"}},
+		{none, "plan workers-a workers-b --to 2", ui.Failed, []string{"there are no Machine objects of the machine sets in openshift-machine-api, of which workers-a is to have 3", "kubectl -n openshift-machine-api get machines.machine.openshift.io"}},
+		{none, "plan workers-a --roll", ui.Failed, []string{"there are no Machine objects"}},
+		{absent, "plan workers-a workers-b --to 3", ui.Done, []string{"workers-a    zone-a  3 to 2    the machines are gone; if not, stop here  10m0s", "in this order\n- workers-a-1", "nothing has to move from what has no node: workers-a-1"}},
+		{absent, "plan workers-a --to 3 --join-timeout 5m", ui.Done, []string{"3 machines to 3\n", "the sets are to have 3 machines together already: nothing is to be done; not joined yet: workers-a-1 (phase Provisioning)\n"}},
+		{edited(machineSets, `"replicas":1`, `"replicas":2`), "plan workers-b --to 2", ui.Done, []string{"nothing is to be done; not made yet: 1 machine\n"}},
+		{machines(), "plan workers-b --to 1", ui.Done, []string{"1 machine to 1\n", "to have 1 machine together already: nothing is to be done\n"}},
+		{machines(), "execute workers-b --to 1 --yes", ui.Done, []string{"nothing: 0 steps carried out, 1 machine\n"}},
+		{map[string]any{machineSets: json.RawMessage(`{"items":[]}`), machineList: json.RawMessage(`{"items":[]}`), machineSets[:len(machineSets)-len("sets")] + "healthchecks": json.RawMessage(`{"items":[]}`)}, "plan foo --to 1", ui.Usage, []string{"there is no machine set foo in openshift-machine-api; there is none there\n"}},
+		{machines(), "plan workers-a --to 4 --join-timeout 90s", ui.Done, []string{"1m30s"}},
+		{machines(), "plan workers-a --to 2 --patience 3m", ui.Done, []string{"6m0s"}},
+		{machines(), "plan workers-a --to 2 --patience 0s", ui.Usage, []string{"--patience 0s: want more than nothing"}},
+		{machines(), "plan workers-a --to 2 --join-timeout 0s", ui.Usage, []string{"--join-timeout 0s: want more than nothing"}},
+		{absent, "execute workers-a --to 5 --yes", ui.Refused, []string{"machine workers-a-1 of machine set workers-a has no node, more than 10m0s after it was made (phase Provisioning)", "kubectl -n openshift-machine-api describe machines.machine.openshift.io workers-a-1 says why it has not come; kubectl fettle scale execute workers-a --to 2 takes back what has not come"}},
+		{edited(machineSets, `"name":"workers-a"`, `"name":"workers-a","uid":"b","annotations":{"fettle.dev/roll":"{\"replicas\":0,\"machines\":[],\"machine_set_uid\":\"a\"}"}`), "execute workers-a --roll --yes", ui.Refused, []string{"machine set workers-a, annotation fettle.dev/roll: it is of the machine set with the UID a", "kubectl annotate machinesets.machine.openshift.io workers-a -n openshift-machine-api fettle.dev/roll-"}},
+		{edited(machineSets, `"name":"workers-a"`, `"name":"workers-a","uid":"a","annotations":{"fettle.dev/roll":"{\"replicas\":0,\"machines\":[\"workers-a-0\"],\"machine_set_uid\":\"a\"}"}`), "plan workers-a --roll", ui.Refused, []string{"fettle.dev/roll: 0 replicas, and it names machines: the roll would empty the set"}},
+	} {
+		code, out, errs := run(t, append([]string{"--kubeconfig", apiServer(t, c.cluster), "scale"}, strings.Fields(c.args)...)...)
+		for _, want := range c.want {
+			if code != c.code || !strings.Contains(out+errs, want) {
+				t.Errorf("%s: exit code %d, want %d and %q:\n%s%s", c.args, code, c.code, want, out, errs)
+			}
+		}
+	}
+}
+
+// talk is what a verb says, for who reads it while it runs.
+type talk struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (x *talk) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.all.Write(p)
+}
+
+func (x *talk) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.all.String()
+}
+
+// interruptedAt runs a verb and interrupts it when it has said something; it returns how
+// long that took.
+func interruptedAt(t *testing.T, said string, args ...string) (code int, text string, took time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var out talk
+	done := make(chan int, 1)
+	go func() { done <- runUntil(ctx, "devel", args, &out, &out) }()
+	for end := time.Now().Add(time.Minute); !strings.Contains(out.String(), said); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			cancel()
+			t.Fatalf("it never said %q: exit code %d\n%s", said, <-done, out.String())
+		}
+	}
+	began := time.Now()
+	cancel()
+	code = <-done
+	return code, out.String(), time.Since(began)
+}
+
+// atOnce is what an interruption takes at most: less than the time until a wait looks again,
+// after which it would be seen anyhow, and as much as a busy machine may need.
+const atOnce = scale.DefaultInterval - time.Second
+
+// TestScaleIsInterrupted: Ctrl-C ends a wait, and the question, at once, and says what
+// stands.
+func TestScaleIsInterrupted(t *testing.T) {
+	wanting := apiServer(t, edited(machineSets, `"replicas":3`, `"replicas":4`))
+	code, text, took := interruptedAt(t, "waiting until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", wanting)
+	if code != ui.Interrupted || took > atOnce || !strings.Contains(text, "s of 10m0s): machine set workers-a is to have 4 machines and has 3") || !strings.Contains(text, "interrupted: the machine sets are as they were") || !strings.Contains(text, "the same call begins again") {
+		t.Errorf("exit code %d after %s:\n%s", code, took, text)
+	}
+	// Two nodes that an earlier call has cordoned: the machine of the one is being deleted,
+	// that of the other stays. A third one somebody else has.
+	kept := edited(machineSets, `"replicas":3`, `"replicas":4`)
+	kept[machineList] = json.RawMessage(strings.Replace(string(kept[machineList].(json.RawMessage)), `{"metadata":{"name":"workers-a-1"`, `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","name":"workers-a-1"`, 1))
+	nodes := kept["/api/v1/nodes"].(core.NodeList)
+	for i := range nodes.Items {
+		nodes.Items[i].Spec.Unschedulable = true
+		if nodes.Items[i].Name != "workers-b-0" {
+			nodes.Items[i].Annotations = map[string]string{cluster.Cordoned: scale.CordonReason + ": its machine goes"}
+		}
+	}
+	nodes.Items[0].Annotations = nil
+	code, text, took = interruptedAt(t, "waiting until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", apiServer(t, kept))
+	if want := "interrupted: the machine sets are as they were, and this call keeps no node from taking pods; an earlier call keeps node workers-a-1 from taking pods (its machine goes); an earlier call keeps node workers-a-2 from taking pods (the next call of its machine set lets it take pods again)\n"; code != ui.Interrupted || took > atOnce || !strings.Contains(text, want) {
+		t.Errorf("exit code %d after %s:\n%swant %q", code, took, text, want)
+	}
+	stdin := os.Stdin
+	_, os.Stdin = root.Terminal(t)
+	code, text, took = interruptedAt(t, "Do this? [y/N]", "scale", "execute", "workers-a", "--to", "4", "--kubeconfig", apiServer(t, machines()))
+	os.Stdin = stdin
+	if code != ui.Interrupted || took > atOnce || !strings.Contains(text, "interrupted: the machine sets are as they were") {
+		t.Errorf("exit code %d after %s:\n%s", code, took, text)
+	}
+}
+
+// How a scale ended, by what has been changed and what is left.
+func TestScaleEnd(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	asked := func() *scale.Run {
+		r := scale.New(nil, scale.Options{})
+		r.Changed, r.Asked = true, []scale.Resize{{Set: "a", From: 3, To: 5}, {Set: "b", From: 1, To: 2}, {Set: "a", From: 5, To: 6}}
+		return r
+	}
+	noted := scale.New(nil, scale.Options{})
+	noted.Changed = true
+	not := &scale.NotCome{Namespace: "fleet", Machines: []scale.Absent{{Name: "a-7", Why: "machine a-7 of machine set a has no node (phase Provisioning)"}}, Back: 5, Late: time.Minute}
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		err  error
+		run  *scale.Run
+		o    scaleOptions
+		code int
+		want string
+		hint string
+	}{
+		"interrupted, nothing changed": {ended, context.Canceled, scale.New(nil, scale.Options{}), scaleOptions{}, ui.Interrupted, "interrupted: the machine sets are as they were", "begins again"},
+		"interrupted":                  {ended, context.Canceled, asked(), scaleOptions{}, ui.Partial, "interrupted: machine set a was asked for 6 machines (3 before), machine set b was asked for 2 machines (1 before), that stays", "the same call goes on"},
+		"interrupted, a roll":          {ended, context.Canceled, noted, scaleOptions{}, ui.Partial, "interrupted: which machines are to be made anew is noted", "the same call goes on"},
+		"not given back":               {ended, errors.Join(context.Canceled, scale.ErrLeft), scale.New(nil, scale.Options{}), scaleOptions{}, ui.Incomplete, "it could not be given back", "takes it back"},
+		"not given back, and changed":  {t.Context(), scale.ErrLeft, asked(), scaleOptions{}, ui.Partial, "it could not be given back", "takes it back"},
+		"not come":                     {t.Context(), not, asked(), scaleOptions{}, ui.Partial, "after 1m0s: machine a-7 of machine set a has no node (phase Provisioning); machine set a was asked for 6", "kubectl -n fleet describe machines.machine.openshift.io a-7 says why it has not come; kubectl fettle scale execute a b -n fleet --to 5 takes back"},
+		"not come, a roll":             {t.Context(), not, asked(), scaleOptions{roll: true}, ui.Partial, "after 1m0s", "the same call takes it back first, and goes on"},
+		"a lease that is none":         {t.Context(), scale.ErrLease, scale.New(nil, scale.Options{}), scaleOptions{}, ui.Refused, "lease", ""},
+	} {
+		err := scaleEnd(c.ctx, c.err, c.run, "fleet", []string{"a", "b"}, c.o)
+		var e *ui.Error
+		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/agent"
+	"fettle.dev/fettle/kube/etcd"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/nodestatus"
+	"fettle.dev/fettle/kube/operator"
+	"fettle.dev/fettle/kube/pod"
+	"fettle.dev/fettle/kube/pod/admission"
+)
+
+// documents is the table of the kinds of JSON output.
+var documents = map[string]any{
+	"check":               findings.Audit{},
+	"cluster-load-plan":   LoadPlan{},
+	"cluster-load-run":    LoadRun{},
+	"cluster-load-status": LoadStatus{},
+	"cluster-load-undo":   LoadUndo{},
+	"cluster-load-mirror": LoadMirror{},
+	"compare":             prove.Comparison{},
+	"error":               cliutil.Failure{},
+	"etcd-defragment":     etcd.Result{},
+	"kubelet-plan":        kubelet.Plan{},
+	"machine-health":      MachineHealth{},
+	"node-history":        agent.History{},
+	"node-status":         nodestatus.Document{},
+	"node-values":         agent.Values{},
+	"pod-admission":       admission.Document{},
+	"pod-verify":          pod.Document{},
+	"scale-plan":          ScalePlan{},
+	"scale-run":           ScaleRun{},
+	"tuned-preview":       TunedPreview{},
+	"uninstall":           operator.Document{},
+}
+
+func schemaCommand(a *app) *cobra.Command {
+	kinds := slices.Sorted(maps.Keys(documents))
+	return &cobra.Command{
+		Use: "schema [KIND]", Short: "Print the JSON Schema of an output; without a kind, list them",
+		Args: cobra.MaximumNArgs(1), ValidArgs: kinds,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				for _, k := range kinds {
+					fmt.Fprintln(a.screen.Out, k)
+				}
+				return nil
+			}
+			doc, ok := documents[args[0]]
+			if !ok {
+				return ui.Hinted(ui.Usage, fmt.Errorf("no output is of kind %q", args[0]), "kubectl fettle schema lists the kinds")
+			}
+			text, err := ui.Schema("fettle/"+args[0]+"/v1", doc)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.screen.Out, "%s\n", text)
+			return nil
+		},
+	}
+}

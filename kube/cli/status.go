@@ -1,0 +1,360 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/nodestatus"
+	"fettle.dev/fettle/kube/operator"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// maxValues is how many values of a node, and nodes of one sentence, the table shows.
+const maxValues = 5
+
+// kindsHint is the command that makes the kinds Tuned and Profile.
+const kindsHint = "kubectl apply -f kube/deploy/crds/plain makes them, where the cluster is not OpenShift"
+
+func statusCommand(a *app) *cobra.Command {
+	var d deciding
+	var file string
+	c := &cobra.Command{
+		Use: "status [NODE]...", Short: "Say which profile each node is to have and has, by which rule, and which values do not hold",
+		Long: `status says of each node, or of those that are named, which profile it is to have,
+which one its agent says is in force, the rule that chose it, and the values that
+do not hold; of nodes that are named also the last switches: when, from which profile
+to which, by whom and why, as the journal of the node has them. Where no agent runs, what
+is said of a node is what its agent said last, and the node does not count as ok; who may
+not list pods of the namespace is not told that. Where the operator has left no word about
+a rule, it is what the rules say now; --allow and --pod-labels are then those of the
+operator.
+
+With --file it reads Tuned objects of FILE ("-" is standard input) next to those of the
+cluster, of two with one name that of FILE, and shows which profile each node would
+get if FILE were applied. Nothing is changed. The exit code is 4 where an object of FILE
+would not be valid, or would hold a node without its profile.`,
+		Example: `  kubectl fettle status
+  kubectl fettle status worker-7 --output json
+  kubectl fettle status --file my-tuned.yaml`,
+		RunE: a.reading(func(ctx context.Context, names []string) error {
+			if file != "" {
+				return a.statusOfFile(ctx, d, file, names)
+			}
+			return a.status(ctx, d, names)
+		}),
+		Args: cobra.ArbitraryArgs,
+	}
+	d.flags(c)
+	c.Flags().StringVarP(&file, "file", "f", "", "Tuned objects that are not applied yet: show which profile each node would get")
+	return c
+}
+
+func (a *app) status(ctx context.Context, d deciding, names []string) error {
+	cluster, err := a.readCluster(ctx, d, nil)
+	if err != nil {
+		return err
+	}
+	doc := nodestatus.Look(cluster)
+	if doc.AgentsUnknown != "" {
+		a.screen.Say("whether agents run is not known: %s", doc.AgentsUnknown)
+	}
+	if len(names) > 0 {
+		if err := only(&doc, names); err != nil {
+			return err
+		}
+	}
+	if a.data() {
+		return ui.Data(a.screen, doc, ui.Done)
+	}
+	a.printStatus(doc, len(names) > 0)
+	return nil
+}
+
+// readCluster reads all that status needs. over are objects that take the place of the
+// cluster's; nil for none. With some the cluster need not have the kinds yet.
+func (a *app) readCluster(ctx context.Context, d deciding, over []tuned.Tuned) (nodestatus.Cluster, error) {
+	out := nodestatus.Cluster{Namespace: a.namespaceOr(tuned.Namespace)}
+	var err error
+	if out.Options, err = d.options(); err != nil {
+		return out, err
+	}
+	config, err := a.config()
+	if err != nil {
+		return out, err
+	}
+	api, err := client.New(within(ctx, config), client.Options{Scheme: operator.Scheme()})
+	if err != nil {
+		return out, err
+	}
+	var tuneds tuned.TunedList
+	var profiles tuned.ProfileList
+	for _, list := range []client.ObjectList{&tuneds, &profiles} {
+		if err := api.List(ctx, list, client.InNamespace(out.Namespace)); meta.IsNoMatchError(err) {
+			if len(over) > 0 {
+				break
+			}
+			return out, ui.Hinted(ui.Failed, operator.ErrNotServed, kindsHint)
+		} else if err != nil {
+			return out, err
+		}
+	}
+	if len(over) > 0 {
+		if tuneds.Items, err = laidOver(tuneds.Items, over); err != nil {
+			return out, err
+		}
+	}
+	if len(tuneds.Items) == 0 {
+		if err := a.noTuneds(ctx, api, out.Namespace); err != nil {
+			return out, err
+		}
+	}
+	for i := range tuneds.Items {
+		out.Tuneds = append(out.Tuneds, &tuneds.Items[i])
+	}
+	out.Profiles = profiles.Items
+	nodes := metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := api.List(ctx, &nodes); err != nil {
+		return out, err
+	}
+	pods, err := a.pods(ctx, api, d)
+	if err != nil {
+		return out, err
+	}
+	for _, n := range nodes.Items {
+		out.Nodes = append(out.Nodes, tuned.RecommendedNode{Name: n.Name, Labels: n.Labels, Pods: pods[n.Name]})
+	}
+	pools := unstructured.UnstructuredList{}
+	pools.SetGroupVersionKind(kubelet.MachineConfigPool)
+	if err := api.List(ctx, &pools); err != nil && !meta.IsNoMatchError(err) {
+		return out, err
+	}
+	out.Pools = operator.Pools(pools.Items)
+	return out, seeAgents(ctx, api, &out)
+}
+
+// seeAgents looks at the pods of agents, where that is allowed.
+func seeAgents(ctx context.Context, api client.Reader, c *nodestatus.Cluster) error {
+	var pods corev1.PodList
+	err := api.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels(nodestatus.AgentSelector))
+	if apierrors.IsForbidden(err) {
+		c.AgentsUnknown = fmt.Sprintf("it takes the right to list pods in %s", c.Namespace)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.Agents = nodestatus.Agents(pods.Items)
+	return nil
+}
+
+// noTuneds says that a namespace has no Tuned objects; the error is of one that is not
+// there. Who may not read namespaces is told the first.
+func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string) error {
+	var n metav1.PartialObjectMetadata
+	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := api.Get(ctx, client.ObjectKey{Name: namespace}, &n); apierrors.IsNotFound(err) {
+		if a.namespace() != "" {
+			return ui.Hinted(ui.Usage, fmt.Errorf("there is no namespace %s", namespace), "-n names that of the Tuned objects; without it it is "+tuned.Namespace)
+		}
+		return ui.Hinted(ui.Failed, fmt.Errorf("there is no namespace %s, in which the Tuned objects are looked for", namespace), "-n names another one; kubectl apply -f kube/deploy/crds/plain makes it")
+	}
+	a.screen.Say("there is no Tuned object in %s: no rule can choose a profile", namespace)
+	return nil
+}
+
+// pods are those of each node, if rules may ask for their labels.
+func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[string][]tuned.Pod, error) {
+	out := map[string][]tuned.Pod{}
+	if !d.podLabels {
+		return out, nil
+	}
+	var pods corev1.PodList
+	if err := api.List(ctx, &pods); err != nil {
+		return nil, err
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; !corestate.Ended(p) {
+			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], tuned.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
+		}
+	}
+	return out, nil
+}
+
+// only keeps the nodes that are named.
+func only(doc *nodestatus.Document, names []string) error {
+	byName := map[string]nodestatus.Node{}
+	for _, n := range doc.Nodes {
+		byName[n.Node] = n
+	}
+	doc.Nodes, doc.Counts, doc.Stray = []nodestatus.Node{}, map[nodestatus.Standing]int{}, []string{}
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		n, ok := byName[name]
+		if !ok {
+			return ui.Hinted(ui.Usage, fmt.Errorf("no node is called %q", name), "kubectl get nodes lists them")
+		}
+		doc.Nodes = append(doc.Nodes, n)
+		doc.Counts[n.Standing]++
+	}
+	return nil
+}
+
+// printStatus prints it for people; of nodes that were named also what was before.
+func (a *app) printStatus(doc nodestatus.Document, named bool) {
+	s := a.screen
+	g := ui.Grid{
+		Head: []string{"NODE", "WANTED", "APPLIED", "STANDING", "RULE"},
+		Color: func(row, col int) string {
+			if col != 3 {
+				return ""
+			}
+			switch doc.Nodes[row].Standing {
+			case nodestatus.OK:
+				return ui.Green
+			case nodestatus.Failed, nodestatus.Degraded, nodestatus.NoAgent:
+				return ui.Red
+			}
+			return ui.Yellow
+		},
+	}
+	for _, n := range doc.Nodes {
+		g.Rows = append(g.Rows, []string{n.Node, dash(n.Wanted), dash(n.Applied), string(n.Standing), n.Rule})
+	}
+	if len(g.Rows) > 0 {
+		g.Write(s)
+	}
+	var counts []string
+	for _, w := range nodestatus.Standings {
+		if doc.Counts[w] > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", doc.Counts[w], w))
+		}
+	}
+	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	line("%s: %s", text.Count(len(doc.Nodes), "node"), dash(strings.Join(counts, ", ")))
+	if doc.Management != tuned.Managed {
+		line("! managementState of Tuned %s is %s", tuned.DefaultName, doc.Management)
+	}
+	for _, text := range together(doc.Nodes, absent) {
+		line("! %s", text)
+	}
+	if slices.ContainsFunc(doc.Nodes, func(n nodestatus.Node) bool { return n.Absent() != "" }) {
+		line("! what is said of a node without an agent is what that said last; kubectl -n %s get daemonset,pods -l %s -o wide shows why there is none", doc.Namespace, labels.Set(nodestatus.AgentSelector))
+	}
+	for _, n := range doc.Nodes {
+		for _, c := range n.Conditions {
+			if c.Message != "" && (c.Type == tuned.Degraded) == (c.Status == string(metav1.ConditionTrue)) {
+				line("! node %s: %s is %s (%s): %s", n.Node, c.Type, c.Status, c.Reason, c.Message)
+			}
+		}
+		for i, v := range n.Values {
+			if i == maxValues {
+				line("! node %s: of its values that do not hold %d more: --output json has them", n.Node, len(n.Values)-i)
+				break
+			}
+			why := ""
+			if v.Why != "" {
+				why = " (" + v.Why + ")"
+			}
+			line("! node %s: %s: want %s, has %s: %s%s", n.Node, v.Setting, dash(v.Want), dash(v.Now), v.Verdict, why)
+		}
+	}
+	for _, o := range doc.Objects {
+		switch c := o.Condition(); {
+		case !o.Valid:
+			line("! Tuned %s is not valid: %s", o.Name, c.Message)
+		case c.Message != "":
+			line("- Tuned %s: %s", o.Name, c.Message)
+		}
+	}
+	for _, tie := range together(doc.Nodes, ties) {
+		line("! %s", tie)
+	}
+	for _, name := range doc.Stray {
+		line("! Profile %s: there is no such node", name)
+	}
+	if named {
+		a.printHistory(doc.Nodes)
+	}
+}
+
+// ties are the rules of one priority that hold on a node and want different things.
+func ties(n *nodestatus.Node) (texts []string) {
+	for _, note := range n.Decision.Notes {
+		if note.Reason == tuned.Tie {
+			texts = append(texts, note.Text)
+		}
+	}
+	return texts
+}
+
+// absent is that a node's agent does not run.
+func absent(n *nodestatus.Node) []string {
+	if text := n.Absent(); text != "" {
+		return []string{text}
+	}
+	return nil
+}
+
+// together are sentences that are said of nodes, each once, with the nodes.
+func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []string {
+	var texts []string
+	on := map[string][]string{}
+	for i := range nodes {
+		for _, text := range said(&nodes[i]) {
+			if on[text] == nil {
+				texts = append(texts, text)
+			}
+			on[text] = append(on[text], nodes[i].Node)
+		}
+	}
+	for i, text := range texts {
+		names, more := on[text], ""
+		if over := len(names) - maxValues; over > 0 {
+			names, more = names[:maxValues], fmt.Sprintf(" and %d more", over)
+		}
+		texts[i] = fmt.Sprintf("node %s%s: %s", strings.Join(names, ", "), more, text)
+	}
+	return texts
+}
+
+// printHistory prints the switches of nodes.
+func (a *app) printHistory(nodes []nodestatus.Node) {
+	g := ui.Grid{Head: []string{"NODE", "SINCE", "FROM", "TO", "BY", "WHY"}}
+	for _, n := range nodes {
+		for _, x := range n.History {
+			to := dash(x.To)
+			if x.To == x.From {
+				to += " (its text has changed)"
+			}
+			g.Rows = append(g.Rows, []string{n.Node, x.Time.UTC().Format("2006-01-02 15:04:05Z"), dash(x.From), to, x.By, x.Why})
+		}
+	}
+	if len(g.Rows) > 0 {
+		fmt.Fprintln(a.screen.Out)
+		g.Write(a.screen)
+	}
+}
+
+// dash stands for nothing in a table.
+func dash(s string) string { return cmp.Or(s, "-") }

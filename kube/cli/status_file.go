@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/deploy"
+	"fettle.dev/fettle/kube/nodestatus"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// TunedPreview is which profile each node would get if Tuned objects were applied.
+type TunedPreview struct {
+	Schema    string `json:"schema"` // fettle/tuned-preview/v1
+	Namespace string `json:"namespace"`
+	// Management is the operator's managementState: Managed, Unmanaged or Removed.
+	Management tuned.ManagementState `json:"management_state"`
+	Changed    int                   `json:"nodes_changed"`
+	Nodes      []NodePreview         `json:"nodes"`
+	// Objects are those of the file, as the operator would judge them.
+	Objects []tuned.Object `json:"tuned_objects"`
+}
+
+// NodePreview is what a node has and would get.
+type NodePreview struct {
+	Node string `json:"node"`
+	// Now is the profile of its Profile object, Would the one that it would have: of a node
+	// that is held what it has now. "" for none.
+	Now   string `json:"now,omitempty"`
+	Would string `json:"would,omitempty"`
+	// Rule explains the decision in a sentence.
+	Rule     string         `json:"rule"`
+	Decision tuned.Decision `json:"decision"`
+}
+
+// statusOfFile shows which profile each node would get.
+func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names []string) error {
+	data, file, err := readManifest(file)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	objects, err := tuned.Read(file, data)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	if len(objects.Tuneds) == 0 {
+		return ui.Exit(ui.Usage, fmt.Errorf("%s: no Tuned object in it", file))
+	}
+	namespace := a.namespaceOr(tuned.Namespace)
+	for _, o := range objects.Tuneds {
+		if o.Namespace != "" && o.Namespace != namespace {
+			return ui.Hinted(ui.Usage, fmt.Errorf("%s: Tuned %s is for the namespace %s, and the operator reads those of %s", file, o.Name, o.Namespace, namespace), "-n "+o.Namespace+" is for an operator that reads those")
+		}
+	}
+	cluster, err := a.readCluster(ctx, d, objects.Tuneds)
+	if err != nil {
+		return err
+	}
+	now := nodestatus.Look(cluster)
+	if len(names) > 0 {
+		if err := only(&now, names); err != nil {
+			return err
+		}
+	}
+	doc := previewOf(&now, objects.Tuneds)
+	err = doc.refused()
+	if a.data() {
+		return a.result(doc, err)
+	}
+	a.printPreview(doc)
+	return err
+}
+
+// laidOver are the cluster's objects with those of a file, of two with one name the file's;
+// and the object default, which the operator makes where there is none.
+func laidOver(has, over []tuned.Tuned) ([]tuned.Tuned, error) {
+	named := func(name string) func(tuned.Tuned) bool { return func(t tuned.Tuned) bool { return t.Name == name } }
+	for _, o := range over {
+		has = append(slices.DeleteFunc(has, named(o.Name)), o)
+	}
+	if slices.ContainsFunc(has, named(tuned.DefaultName)) {
+		return has, nil
+	}
+	const file = "default-tuned.yaml"
+	text, err := fs.ReadFile(deploy.FS, file)
+	if err != nil {
+		return nil, err
+	}
+	own, err := tuned.Read(file, text)
+	return append(has, own.Tuneds...), err
+}
+
+func previewOf(now *nodestatus.Document, over []tuned.Tuned) TunedPreview {
+	doc := TunedPreview{Schema: "fettle/tuned-preview/v1", Namespace: now.Namespace, Management: now.Management, Nodes: []NodePreview{}, Objects: []tuned.Object{}}
+	for _, n := range now.Nodes {
+		p := NodePreview{Node: n.Node, Now: n.Wanted, Rule: n.Decision.Why(), Decision: n.Decision}
+		switch {
+		case now.Management == tuned.Removed:
+		case now.Management != tuned.Managed, n.Decision.State == tuned.Held:
+			p.Would = p.Now
+		case n.Decision.State == tuned.Decided:
+			p.Would = n.Decision.Profile
+		}
+		if p.Would != p.Now {
+			doc.Changed++
+		}
+		doc.Nodes = append(doc.Nodes, p)
+	}
+	for _, o := range now.Objects {
+		if slices.ContainsFunc(over, func(t tuned.Tuned) bool { return t.Name == o.Name }) {
+			doc.Objects = append(doc.Objects, o)
+		}
+	}
+	return doc
+}
+
+// refused is nil where all objects of the file would be valid and no node would be held.
+func (p *TunedPreview) refused() error {
+	for _, o := range p.Objects {
+		if !o.Valid {
+			return ui.Retry(ui.Refused, fmt.Errorf("Tuned %s would not be valid: %s", o.Name, o.Condition().Message), "correct the file")
+		}
+	}
+	if slices.ContainsFunc(p.Nodes, func(n NodePreview) bool { return n.Decision.State == tuned.Held }) {
+		return ui.Retry(ui.Refused, errors.New("nodes would be held without the profile of their rule"), "each node below says why: correct that")
+	}
+	return nil
+}
+
+func (a *app) printPreview(doc TunedPreview) {
+	line := func(format string, args ...any) {
+		fmt.Fprintln(a.screen.Out, ui.Printable(fmt.Sprintf(format, args...)))
+	}
+	line("%s: %d would get another profile", text.Count(len(doc.Nodes), "node"), doc.Changed)
+	g := ui.Grid{Head: []string{"NODE", "NOW", "WOULD GET", "RULE"}}
+	for _, n := range doc.Nodes {
+		g.Rows = append(g.Rows, []string{n.Node, dash(n.Now), dash(n.Would), n.Rule})
+	}
+	if len(g.Rows) > 0 {
+		g.Write(a.screen)
+	}
+	if doc.Management != tuned.Managed {
+		line("! managementState of Tuned %s is %s", tuned.DefaultName, cmp.Or(doc.Management, tuned.Managed))
+	}
+	for _, o := range doc.Objects {
+		if c := o.Condition(); o.Valid && c.Message != "" {
+			line("- Tuned %s: %s", o.Name, c.Message)
+		}
+	}
+}

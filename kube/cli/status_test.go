@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// api is an API server that answers these paths, and "not found" to all others.
+func api(t *testing.T, answers map[string]string) (kubeconfig string) {
+	t.Helper()
+	t.Helper()
+	return server(t, func(w http.ResponseWriter, r *http.Request) {
+		text, ok := answers[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+		}
+		fmt.Fprint(w, text)
+	})
+}
+
+// server is an API server that answers as it is told to.
+func server(t *testing.T, answer http.HandlerFunc) (kubeconfig string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}]}`, s.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+const (
+	groups = `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}]}`
+	tuneds = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"tuned.openshift.io/v1","resources":[
+{"name":"tuneds","namespaced":true,"kind":"Tuned","verbs":["list"]},{"name":"profiles","namespaced":true,"kind":"Profile","verbs":["list"]}]}`
+	coreResources = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"nodes","namespaced":false,"kind":"Node","verbs":["list"]},{"name":"pods","namespaced":true,"kind":"Pod","verbs":["list"]}]}`
+	podsOfAgents  = "/api/v1/namespaces/openshift-cluster-node-tuning-operator/pods"
+)
+
+// agentPods are the pods of the agents of nodes; each that is named with a "!" behind it
+// is not Ready.
+func agentPods(nodes ...string) string {
+	var items []string
+	for _, n := range nodes {
+		name, ill := strings.CutSuffix(n, "!")
+		ready := "True"
+		if ill {
+			ready = "False"
+		}
+		items = append(items, fmt.Sprintf(`{"metadata":{"name":"agent-%s"},"spec":{"nodeName":%q,"containers":[]},"status":{"phase":"Running","conditions":[{"type":"Ready","status":%q,"lastTransitionTime":"2026-11-21T10:00:00Z","message":"no answer"}]}}`, name, name, ready))
+	}
+	return `{"kind":"PodList","apiVersion":"v1","items":[` + strings.Join(items, ",") + `]}`
+}
+
+func TestStatus(t *testing.T) {
+	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
+	kubeconfig := api(t, map[string]string{
+		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources,
+		"/apis/tuned.openshift.io": `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
+		"/api/v1/nodes":            `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"n1","labels":{"a":""}}},{"metadata":{"name":"n2"}}]}`,
+		podsOfAgents:               agentPods("n1"),
+		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{"managementState":"Unmanaged",
+"profile":[{"name":"p","data":"[vm]\n"},{"name":"bad","data":"x"}],"recommend":[{"profile":"p","priority":1,"match":[{"label":"a"}]}]}}]}`,
+		in + "profiles": `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[
+{"metadata":{"name":"n1","annotations":{"fettle.dev/rule":"as it was said","fettle.dev/values":"{\"values\":[{\"setting\":\"sysctl:a\",\"verdict\":\"drifted\",\"want\":\"1\",\"now\":\"2\"}]}","fettle.dev/history":"{\"switches\":[{\"time\":\"2026-11-21T08:00:00Z\",\"to\":\"p\",\"transaction\":1,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"},{\"time\":\"2026-11-21T09:00:00Z\",\"from\":\"p\",\"to\":\"p\",\"transaction\":2,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"}]}"}},
+"spec":{"config":{"tunedProfile":"p"}},"status":{"tunedProfile":"p","conditions":[{"type":"Applied","status":"True","lastTransitionTime":null},
+{"type":"Degraded","status":"True","reason":"ValuesDrifted","message":"changed since","lastTransitionTime":null}]}},
+{"metadata":{"name":"n3"},"spec":{"config":{"tunedProfile":"p"}}}]}`,
+	})
+	t.Setenv("KUBECONFIG", "")
+	status := func(args ...string) (int, string, string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := runUntil(t.Context(), "1", append([]string{"status", "--kubeconfig", kubeconfig}, args...), &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	code, out, errs := status()
+	const want = `NODE  WANTED  APPLIED  STANDING  RULE
+n1    p       p        degraded  as it was said
+n2    -       -        none      no rule of any Tuned object holds
+2 nodes: 1 degraded, 1 none
+! managementState of Tuned default is Unmanaged
+! node n1: Degraded is True (ValuesDrifted): changed since
+! node n1: sysctl:a: want 1, has 2: drifted
+! Tuned default is not valid: profile bad, line 1: expected a [section] before "x"
+! Profile n3: there is no such node
+`
+	if code != ui.Done || out != want || errs != "" {
+		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
+	}
+	if _, out, _ := status("n1"); !strings.HasSuffix(out, `
+NODE  SINCE                 FROM  TO                        BY                WHY
+n1    2026-11-21 08:00:00Z  -     p                         agent of node n1  Profile n1: p
+n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Profile n1: p
+`+"") {
+		t.Errorf("the history is not at the end:\n%s", out)
+	}
+	code, out, _ = status("n2", "--output", "json")
+	var d struct {
+		Nodes []struct{ Node, Standing string }
+	}
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ui.Done || len(d.Nodes) != 1 || d.Nodes[0].Node != "n2" {
+		t.Errorf("%d %v %s", code, err, out)
+	}
+	valid(t, "node-status", []byte(out))
+	if _, out, _ := status("--output", "json"); out != "" {
+		valid(t, "node-status", []byte(out))
+	}
+	if code, _, errs := status("n4"); code != ui.Usage || !strings.Contains(errs, `no node is called "n4"`) {
+		t.Errorf("%d %q", code, errs)
+	}
+	// Two rules of one priority; no objects; no namespace.
+	all := map[string]string{
+		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`,
+		"/api/v1":                  strings.Replace(coreResources, "}]}", `},{"name":"namespaces","namespaced":false,"kind":"Namespace","verbs":["get"]}]}`, 1),
+		"/apis/tuned.openshift.io": `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
+		"/api/v1/nodes":            `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}}]}`,
+		podsOfAgents:               agentPods(),
+		in + "profiles":            `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[]}`,
+		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[
+{"metadata":{"name":"a"},"spec":{"profile":[{"name":"p","data":"[vm]\n"}],"recommend":[{"profile":"p","priority":7}]}},
+{"metadata":{"name":"b"},"spec":{"profile":[{"name":"q","data":"[main]\ninclude=gone\n"}],"recommend":[{"profile":"q","priority":7}]}}]}`,
+	}
+	kubeconfig = api(t, all)
+	if _, out, _ := status(); !strings.Contains(out, "- Tuned b: recommend[0]: profile gone, which q includes, is in no Tuned object and not built in: the node has to have it\n") || strings.Contains(out, "not valid") {
+		t.Errorf("what is to be said of a valid object is not there:\n%s", out)
+	}
+	if code, out, _ := status(); code != ui.Done || !strings.Contains(out, "! node n1, n2: Tuned b, recommend[0], for profile q, holds too, with the same priority 7: Tuned a") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	const nowhere = "/apis/tuned.openshift.io/v1/namespaces/nowhere/"
+	all[in+"tuneds"] = `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[]}`
+	all[nowhere+"tuneds"], all[nowhere+"profiles"] = all[in+"tuneds"], all[in+"profiles"]
+	all["/api/v1/namespaces/openshift-cluster-node-tuning-operator"] = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"openshift-cluster-node-tuning-operator"}}`
+	kubeconfig = api(t, all)
+	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "there is no Tuned object in openshift-cluster-node-tuning-operator") || !strings.Contains(out, "none      there is no Tuned object in openshift-cluster-node-tuning-operator\n") {
+		t.Errorf("%d %q\n%s", code, errs, out)
+	}
+	if code, _, errs := status("-n", "nowhere"); code != ui.Usage || !strings.Contains(errs, "there is no namespace nowhere") {
+		t.Errorf("%d %q", code, errs)
+	}
+	kubeconfig = api(t, map[string]string{"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources})
+	if code, _, errs := status(); code != ui.Failed || !strings.Contains(errs, "the cluster has no Tuned and Profile") {
+		t.Errorf("%d %q", code, errs)
+	}
+}
+
+// TestStatusOfAgents: a node whose agent does not run is not ok, whatever its agent said
+// last.
+func TestStatusOfAgents(t *testing.T) {
+	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
+	var nodes, profiles []string
+	for _, n := range []string{"n1", "n2", "n3", "n4"} {
+		nodes = append(nodes, fmt.Sprintf(`{"metadata":{"name":%q}}`, n))
+		profiles = append(profiles, fmt.Sprintf(`{"metadata":{"name":%q,"annotations":{"fettle.dev/rule":"as it was said","fettle.dev/values":"{\"values\":[]}"}},"spec":{"config":{"tunedProfile":"p"}},
+"status":{"tunedProfile":"p","conditions":[{"type":"Applied","status":"True","lastTransitionTime":null},{"type":"Degraded","status":"False","lastTransitionTime":null}]}}`, n))
+	}
+	answers := map[string]string{
+		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources,
+		"/apis/tuned.openshift.io": `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
+		"/api/v1/nodes":            `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[` + strings.Join(nodes, ",") + `]}`,
+		in + "tuneds":              `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{}}]}`,
+		in + "profiles":            `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[` + strings.Join(profiles, ",") + `]}`,
+		podsOfAgents:               agentPods("n1", "n2!"),
+	}
+	status := func(kubeconfig string, args ...string) (int, string, string) {
+		t.Helper()
+		t.Setenv("KUBECONFIG", "")
+		var out, errs bytes.Buffer
+		code := runUntil(t.Context(), "1", append([]string{"status", "--kubeconfig", kubeconfig}, args...), &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	kubeconfig := api(t, answers)
+	const want = `NODE  WANTED  APPLIED  STANDING  RULE
+n1    p       p        ok        as it was said
+n2    p       p        no-agent  as it was said
+n3    p       p        no-agent  as it was said
+n4    p       p        no-agent  as it was said
+4 nodes: 1 ok, 3 no-agent
+! node n2: its agent does not run: pod agent-n2 is not Ready since 2026-11-21T10:00:00Z: no answer
+! node n3, n4: there is no pod of its agent
+! what is said of a node without an agent is what that said last; kubectl -n openshift-cluster-node-tuning-operator get daemonset,pods -l app.kubernetes.io/name=fettle-agent -o wide shows why there is none
+`
+	if code, out, errs := status(kubeconfig); code != ui.Done || out != want || errs != "" {
+		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
+	}
+	if code, out, _ := status(kubeconfig, "n2", "n1", "n2"); code != ui.Done || !strings.Contains(out, "\n2 nodes: 1 ok, 1 no-agent\n") || strings.Count(out, "\nn2 ") != 1 {
+		t.Errorf("a node that is named twice: %d\n%s", code, out)
+	}
+	if _, out, _ := status(kubeconfig, "n1"); !strings.Contains(out, "\n1 node: 1 ok\n") {
+		t.Errorf("one node:\n%s", out)
+	}
+	code, out, _ := status(kubeconfig, "n2", "--output", "json")
+	if code != ui.Done || !strings.Contains(out, `"standing": "no-agent"`) || !strings.Contains(out, `"pod": "agent-n2"`) {
+		t.Errorf("%d %s", code, out)
+	}
+	valid(t, "node-status", []byte(out))
+	// Who may not see the pods is told what the agents have said, and that nobody knows
+	// whether they run.
+	forbidden := server(t, func(w http.ResponseWriter, r *http.Request) {
+		text, ok := answers[r.URL.Path]
+		switch {
+		case r.URL.Path == podsOfAgents:
+			w.WriteHeader(http.StatusForbidden)
+			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
+		case !ok:
+			w.WriteHeader(http.StatusNotFound)
+			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+		}
+		fmt.Fprint(w, text)
+	})
+	code, out, errs := status(forbidden)
+	if code != ui.Done || !strings.Contains(out, "4 nodes: 4 ok\n") || !strings.Contains(errs, "whether agents run is not known: it takes the right to list pods in openshift-cluster-node-tuning-operator") {
+		t.Errorf("%d %q\n%s", code, errs, out)
+	}
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/operator"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// How often an uninstall looks, and after which time it says that nothing changes.
+const (
+	uninstallEvery = 2 * time.Second
+	uninstallQuiet = 2 * time.Minute
+)
+
+// uninstallNext is what comes after it.
+const uninstallNext = "no node has anything of fettle's any more. Now delete what was applied: kubectl delete -k kube/deploy, or your overlay"
+
+type uninstallOptions struct {
+	yes     bool
+	timeout time.Duration
+}
+
+func uninstallCommand(a *app) *cobra.Command {
+	var o uninstallOptions
+	c := &cobra.Command{
+		Use: "uninstall", Short: "Give all nodes back what they had before fettle came; then it can be deleted from the cluster",
+		Long: `Shows what the nodes have of fettle's, asks, and has operator and agents give it
+back: the values of profiles at once, the settings of kubelets as they have come, by
+the slots of their pools, with drains where these are needed. It waits until the last
+node has said that it is done. After that nothing is lost with
+
+    kubectl delete -k kube/deploy
+
+It sets managementState of the Tuned object default and of all KubeletPools to
+Removed; KubeletConfig objects stay as they are. After Ctrl-C nodes go on being given
+back, and the same call goes on waiting; with managementState Managed they get their
+settings again.
+
+Exit code 1 if a node failed or time was over, 4 if something is in the way or nobody
+agrees.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.timeout <= 0 {
+				return ui.Exit(ui.Usage, fmt.Errorf("--timeout %s: want more than nothing", o.timeout))
+			}
+			return a.uninstall(c.Context(), o)
+		},
+	}
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	c.Flags().DurationVar(&o.timeout, "timeout", 2*time.Hour, "how long is waited for the nodes; each drain may take ten minutes")
+	return c
+}
+
+func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
+	config, err := a.config()
+	if err != nil {
+		return err
+	}
+	scheme := operator.Scheme()
+	if err := kubelet.AddToScheme(scheme); err != nil {
+		return err
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	r := &operator.Removal{
+		API: api, Namespace: a.namespaceOr(tuned.Namespace), Interval: uninstallEvery, Quiet: uninstallQuiet,
+		Say: func(format string, args ...any) { a.screen.Progress(format, args...) },
+	}
+	doc, err := a.uninstallAll(ctx, r, o)
+	if a.data() && doc != nil {
+		return a.result(doc, err)
+	}
+	if err == nil && doc != nil && doc.State == operator.Done {
+		a.screen.Say("%s", uninstallNext)
+	}
+	return err
+}
+
+// uninstallAll gives back and waits; the document is what was seen last, nil where nobody
+// has agreed.
+func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstallOptions) (*operator.Document, error) {
+	doc, err := r.Look(ctx)
+	if err != nil || doc.State == operator.Done {
+		return doc, err
+	}
+	if doc.State == operator.RemovalStopped && !doc.Asked {
+		return doc, ui.Hinted(ui.Refused, fmt.Errorf("nothing is changed: %s", strings.Join(doc.Stopped, "; ")), "kubectl get nodekubelets shows the nodes; kubectl get kubeletpools -o yaml says more")
+	}
+	if !o.yes {
+		if !a.data() {
+			a.printUninstall(doc)
+		}
+		yes, err := a.screen.Agreed(ctx, "Give all of it back?")
+		if err == nil && !yes {
+			err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := r.Ask(ctx); err != nil {
+		return doc, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	last, err := r.Wait(waiting)
+	if last != nil {
+		doc = last
+	}
+	const again = "the same call goes on; kubectl get nodekubelets shows the nodes"
+	switch {
+	case ctx.Err() != nil:
+		return doc, ui.Exit(ui.Interrupted, errors.New("interrupted: operator and agents go on giving back; managementState Managed of Tuned default and of the KubeletPools ends that"))
+	case errors.Is(err, context.DeadlineExceeded):
+		return doc, ui.Hinted(ui.Failed, fmt.Errorf("after %s nodes still have something of fettle's: %s", o.timeout, doc.Words()), again)
+	case err != nil:
+		return doc, err
+	case doc.State == operator.RemovalStopped:
+		return doc, ui.Hinted(ui.Failed, fmt.Errorf("what nodes have is not all given back: %s", strings.Join(doc.Stopped, "; ")), again)
+	}
+	return doc, nil
+}
+
+// printUninstall says what is to be given back.
+func (a *app) printUninstall(d *operator.Document) {
+	s := a.screen
+	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	line("profiles of %s, at once", operator.Nodes(len(d.Profiles)))
+	if len(d.Kubelets) == 0 {
+		return
+	}
+	line("kubelet settings of %s: each kubelet is started again, where it is needed after a drain", operator.Nodes(len(d.Kubelets)))
+	g := ui.Grid{Head: []string{"POOL", "NODES", "AT ONCE"}}
+	left := len(d.Kubelets)
+	for _, p := range d.Pools {
+		g.Rows = append(g.Rows, []string{p.Name, fmt.Sprint(p.Nodes), p.MaxUnavailable})
+		left -= p.Nodes
+	}
+	if left > 0 {
+		g.Rows = append(g.Rows, []string{"- (no pool)", fmt.Sprint(left), "1"})
+	}
+	g.Write(s)
+}

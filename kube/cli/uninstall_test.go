@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// TestUninstallSays: what it would give back, whom it asks, and what it says of a cluster
+// that has nothing. What it does is seen in kube/operator and test/cluster.
+func TestUninstallSays(t *testing.T) {
+	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
+	const fettle = "/apis/fettle.dev/v1alpha1"
+	answers := map[string]string{
+		"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[
+{"name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}},
+{"name":"fettle.dev","versions":[{"groupVersion":"fettle.dev/v1alpha1","version":"v1alpha1"}],"preferredVersion":{"groupVersion":"fettle.dev/v1alpha1","version":"v1alpha1"}}]}`,
+		"/apis/tuned.openshift.io":    `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
+		"/apis/fettle.dev":            `{"kind":"APIGroup","apiVersion":"v1","name":"fettle.dev","versions":[{"groupVersion":"fettle.dev/v1alpha1","version":"v1alpha1"}],"preferredVersion":{"groupVersion":"fettle.dev/v1alpha1","version":"v1alpha1"}}`,
+		"/apis/tuned.openshift.io/v1": tuneds,
+		fettle: `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"fettle.dev/v1alpha1","resources":[
+{"name":"kubeletpools","namespaced":false,"kind":"KubeletPool","verbs":["list"]},{"name":"nodekubelets","namespaced":false,"kind":"NodeKubelet","verbs":["list"]}]}`,
+		"/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources,
+		"/api/v1/nodes":          `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"n1","annotations":{"fettle.dev/kubelet-settings":"abc"}}},{"metadata":{"name":"n2","annotations":{"fettle.dev/kubelet-settings":"def"}}}]}`,
+		in + "tuneds":            `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{"managementState":"Managed"}}]}`,
+		in + "profiles":          `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"n1"},"spec":{"config":{"tunedProfile":"p"}}}]}`,
+		fettle + "/kubeletpools": `{"kind":"KubeletPoolList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"workers"},"spec":{"maxUnavailable":"10%"}}]}`,
+		fettle + "/nodekubelets": `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"n1"},"spec":{"pool":"workers"},"status":{"has":"abc","phase":"Settled"}}]}`,
+	}
+	t.Setenv("KUBECONFIG", "")
+	uninstall := func(args ...string) (int, string, string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := runUntil(t.Context(), "1", append([]string{"uninstall", "--kubeconfig", api(t, answers)}, args...), &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	code, out, errs := uninstall()
+	const want = `profiles of 1 node, at once
+kubelet settings of 2 nodes: each kubelet is started again, where it is needed after a drain
+POOL         NODES  AT ONCE
+workers      1      10%
+- (no pool)  1      1
+`
+	if code != ui.Refused || out != want || !strings.Contains(errs, "--yes answers it beforehand") {
+		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
+	}
+
+	answers[fettle+"/kubeletpools"] = `{"kind":"KubeletPoolList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"workers"},"spec":{"paused":true}}]}`
+	code, out, errs = uninstall("--yes", "--output", "json")
+	if code != ui.Refused || !strings.Contains(out, `"state": "stopped"`) || !strings.Contains(out+errs, "nothing is changed: pool workers is paused: kubectl patch kubeletpool workers") {
+		t.Errorf("exit code %d, said %q, printed\n%s", code, errs, out)
+	}
+	valid(t, "uninstall", []byte(out))
+
+	for path := range answers {
+		if strings.HasPrefix(path, "/apis/") {
+			delete(answers, path)
+		}
+	}
+	answers["/apis"] = `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`
+	answers["/api/v1/nodes"] = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[]}`
+	if code, _, errs := uninstall(); code != ui.Done || !strings.Contains(errs, "no node has anything of fettle's any more") {
+		t.Errorf("of a cluster without it: exit code %d, said %q", code, errs)
+	}
+}

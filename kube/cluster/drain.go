@@ -1,0 +1,222 @@
+// drain takes a node out of service for a change and puts it back: it keeps new
+// pods away, moves those that run there to other nodes by the eviction API, which honours
+// disruption budgets, and takes back only what it has done itself.
+
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"fettle.dev/fettle/kube/corestate"
+)
+
+// Cordoned is the annotation of a node that fettle has cordoned. It is set in the same
+// request as the cordon: a node without it was cordoned by somebody else.
+const Cordoned = "fettle.dev/cordoned"
+
+// The defaults of Node.
+const (
+	DefaultPatience = 10 * time.Minute
+	DefaultInterval = 5 * time.Second
+)
+
+// Node is the node that is drained.
+type Node struct {
+	Client kubernetes.Interface
+	Name   string
+	// Patience is how long all pods together may take to go; 0 is DefaultPatience.
+	Patience time.Duration
+	// Interval is the time between two tries of an eviction that a disruption budget
+	// does not allow now; 0 is DefaultInterval.
+	Interval time.Duration
+	// Force evicts pods that nothing would make again, too.
+	Force bool
+}
+
+// Cordon keeps new pods away, for a reason that people can read on the node. A node that
+// somebody has cordoned already is left his.
+func (n *Node) Cordon(ctx context.Context, why string) error {
+	return n.change(ctx, func(node *core.Node) any {
+		if node.Spec.Unschedulable {
+			return nil
+		}
+		return marked(node, why, true)
+	})
+}
+
+// Uncordon lets pods come again, where Cordon has kept them away. Where somebody has done
+// that meanwhile only the mark goes.
+func (n *Node) Uncordon(ctx context.Context) error {
+	return n.change(ctx, func(node *core.Node) any {
+		if _, ours := node.Annotations[Cordoned]; !ours {
+			return nil
+		}
+		return marked(node, nil, false)
+	})
+}
+
+// Annotate gives the node an annotation; "" takes it away.
+func (n *Node) Annotate(ctx context.Context, name, value string) error {
+	return n.change(ctx, func(node *core.Node) any {
+		if node.Annotations[name] == value {
+			return nil
+		}
+		var to any
+		if value != "" {
+			to = value
+		}
+		return map[string]any{"metadata": map[string]any{"resourceVersion": node.ResourceVersion, "annotations": map[string]any{name: to}}}
+	})
+}
+
+// marked is a patch of a node, for the version of it that was read.
+func marked(node *core.Node, why any, cordoned bool) any {
+	return map[string]any{
+		"metadata": map[string]any{"resourceVersion": node.ResourceVersion, "annotations": map[string]any{Cordoned: why}},
+		"spec":     map[string]any{"unschedulable": cordoned},
+	}
+}
+
+func (n *Node) change(ctx context.Context, to func(*core.Node) any) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := n.Client.CoreV1().Nodes().Get(ctx, n.Name, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		patch := to(node)
+		if patch == nil {
+			return nil
+		}
+		text, err := json.Marshal(patch)
+		if err != nil {
+			return err
+		}
+		_, err = n.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, text, meta.PatchOptions{})
+		return err
+	})
+}
+
+// Pods are the pods on the node that have not ended.
+func (n *Node) Pods(ctx context.Context) ([]core.Pod, error) {
+	list, err := n.Client.CoreV1().Pods("").List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=" + n.Name})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(p core.Pod) bool {
+		return p.Spec.NodeName != n.Name || corestate.Ended(&p)
+	}), nil
+}
+
+// Sorted are the pods of a node by what a drain does with them.
+type Sorted struct {
+	// Move are those that are evicted. Stay belong to the node: those of a DaemonSet and
+	// static ones.
+	Move, Stay []core.Pod
+	// Lost are pods that nothing would make again, so that they are not evicted.
+	Lost []core.Pod
+}
+
+// Sort says what a drain does with pods.
+func Sort(pods []core.Pod) Sorted {
+	var s Sorted
+	for _, p := range pods {
+		switch {
+		case corestate.Stays(&p):
+			s.Stay = append(s.Stay, p)
+		case meta.GetControllerOf(&p) == nil:
+			s.Lost = append(s.Lost, p)
+		default:
+			s.Move = append(s.Move, p)
+		}
+	}
+	return s
+}
+
+// Drain moves the pods of the node away and waits until they are gone. The error says
+// which are not, and why; those that are gone stay gone.
+func (n *Node) Drain(ctx context.Context) error {
+	pods, err := n.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	s := Sort(pods)
+	if len(s.Lost) > 0 && !n.Force {
+		return fmt.Errorf("%s: nothing would make them again elsewhere: delete them, or let a Deployment or the like make them", names(s.Lost))
+	}
+	patience := cmp.Or(n.Patience, DefaultPatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	left := append(s.Move, s.Lost...)
+	why := map[types.UID]string{}
+	for len(left) > 0 {
+		left = slices.DeleteFunc(left, func(p core.Pod) bool {
+			gone, err := n.evict(ctx, &p)
+			if err != nil && ctx.Err() == nil {
+				why[p.UID] = err.Error()
+			}
+			return gone
+		})
+		if len(left) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			var texts []string
+			for _, p := range left {
+				texts = append(texts, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, cmp.Or(why[p.UID], "it has been asked to end")))
+			}
+			return fmt.Errorf("not gone after %s: %s: %w", patience, strings.Join(texts, ", "), context.Cause(ctx))
+		case <-time.After(cmp.Or(n.Interval, DefaultInterval)):
+		}
+	}
+	return nil
+}
+
+// evict asks for the end of a pod, once, and says whether it is gone.
+func (n *Node) evict(ctx context.Context, p *core.Pod) (gone bool, err error) {
+	now, err := n.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
+	switch {
+	case errors.IsNotFound(err), err == nil && now.UID != p.UID:
+		return true, nil
+	case err != nil:
+		return false, err
+	case now.DeletionTimestamp != nil:
+		return false, nil
+	}
+	uid := p.UID
+	err = n.Client.PolicyV1().Evictions(p.Namespace).Evict(ctx, &policy.Eviction{
+		ObjectMeta:    meta.ObjectMeta{Name: p.Name, Namespace: p.Namespace},
+		DeleteOptions: &meta.DeleteOptions{Preconditions: &meta.Preconditions{UID: &uid}},
+	})
+	if errors.IsNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+func names(pods []core.Pod) string {
+	const most = 5
+	var all []string
+	for _, p := range pods[:min(len(pods), most)] {
+		all = append(all, p.Namespace+"/"+p.Name)
+	}
+	text := strings.Join(all, ", ")
+	if more := len(pods) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

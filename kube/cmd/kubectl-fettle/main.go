@@ -1,0 +1,14 @@
+// Kubectl-fettle tunes the nodes of a cluster: as a kubectl plug-in
+// (kubectl fettle), and in the cluster as its operator and its agent.
+package main
+
+import (
+	"os"
+
+	"fettle.dev/fettle/kube/cli"
+)
+
+// version is set by the build.
+var version = "devel"
+
+func main() { os.Exit(cli.Main(version, os.Args[1:], os.Stdout, os.Stderr)) }

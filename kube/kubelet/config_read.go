@@ -1,0 +1,142 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// Objects are those of a file, in its order.
+type Objects struct {
+	Configs []KubeletConfig
+	Pools   []KubeletPool
+}
+
+// maxFile caps a file, in bytes.
+const maxFile = 4 << 20
+
+// Read reads the KubeletConfig and KubeletPool objects of a file, YAML documents or JSON,
+// by themselves or in a List, as kubectl get prints them. A file without any is an error.
+// It takes what an API server takes and nothing else: a field that there is not, a value
+// of another type and anything that is there twice are errors, with file and line and the
+// field.
+func Read(file string, data []byte) (Objects, error) {
+	var out Objects
+	r := strict.Objects(file, maxFile)
+	for _, n := range items(r, r.Documents(data)) {
+		version, kind, ok := r.Head(n)
+		switch {
+		case !ok:
+		case version == ConfigVersion.String() && kind == "KubeletConfig":
+			var k KubeletConfig
+			r.Object(n, &k)
+			out.Configs = append(out.Configs, k)
+		case version == PoolVersion.String() && kind == "KubeletPool":
+			var p KubeletPool
+			r.Object(n, &p)
+			out.Pools = append(out.Pools, p)
+		case version == "" || kind == "":
+			r.Fault(n, "apiVersion or kind is missing: want KubeletConfig of %s or KubeletPool of %s", ConfigVersion, PoolVersion)
+		default:
+			r.Fault(n, "%q of %q: want KubeletConfig of %s or KubeletPool of %s%s", kind, version, ConfigVersion, PoolVersion, text.Suggest(kind, []string{"KubeletConfig", "KubeletPool"}))
+		}
+	}
+	if err := r.Err(); err != nil {
+		return Objects{}, err
+	}
+	if len(out.Configs)+len(out.Pools) == 0 {
+		return Objects{}, fmt.Errorf("%s: there is no object in it: want KubeletConfig of %s or KubeletPool of %s", file, ConfigVersion, PoolVersion)
+	}
+	return out, nil
+}
+
+// items are the documents, with what is in it in the place of each List.
+func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
+	var out []*yaml.Node
+	for _, n := range documents {
+		version, kind := strict.Get(n, "apiVersion"), strict.Get(n, "kind")
+		if version == nil || version.Value != "v1" || kind == nil || kind.Value != "List" {
+			out = append(out, n)
+			continue
+		}
+		seen := map[string]bool{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, value := n.Content[i], n.Content[i+1]
+			twice := seen[key.Value]
+			seen[key.Value] = true
+			switch {
+			case twice:
+				r.Fault(key, "%q is there twice", key.Value)
+			case slices.Contains([]string{"apiVersion", "kind", "metadata"}, key.Value):
+			case key.Value != "items":
+				r.Fault(key, "a list has no %q", key.Value)
+			case value.Kind != yaml.SequenceNode:
+				r.Fault(value, "items: want a list, found %s", strict.Found(value))
+			default:
+				out = append(out, value.Content...)
+			}
+		}
+	}
+	return out
+}
+
+// Config is what the object asks for. The error says what of it fettle cannot do, or
+// cannot be read.
+func (k *KubeletConfig) Config() (Config, error) {
+	c := Config{Name: k.Name, Created: k.CreationTimestamp.Time}
+	for field, set := range map[string]bool{
+		"autoSizingReserved": k.Spec.AutoSizingReserved != nil, "logLevel": k.Spec.LogLevel != nil, "tlsSecurityProfile": k.Spec.TLSSecurityProfile != nil,
+	} {
+		if set {
+			return c, fmt.Errorf("KubeletConfig %s: spec.%s is not fettle's to set: OpenShift makes files of the machine of it: take it out", k.Name, field)
+		}
+	}
+	if k.Spec.KubeletConfig == nil {
+		return c, nil
+	}
+	var err error
+	if c.Fields, err = Parse(k.Spec.KubeletConfig.Raw); err != nil {
+		return c, fmt.Errorf("KubeletConfig %s: spec.kubeletConfig: %w", k.Name, err)
+	}
+	return c, nil
+}
+
+// Selecting are the objects that select a pool with labels. An object whose selector
+// cannot be read selects nothing, and is in wrong.
+func Selecting(all []KubeletConfig, poolLabels map[string]string) (selecting []KubeletConfig, wrong error) {
+	for i := range all {
+		s, err := metav1.LabelSelectorAsSelector(all[i].Spec.MachineConfigPoolSelector)
+		if err != nil {
+			wrong = errors.Join(wrong, fmt.Errorf("KubeletConfig %s: spec.machineConfigPoolSelector: %w", all[i].Name, err))
+			continue
+		}
+		if !s.Empty() && s.Matches(labels.Set(poolLabels)) {
+			selecting = append(selecting, all[i])
+		}
+	}
+	return slices.Clip(selecting), wrong
+}
+
+// WantOfConfig is what the objects want of a pool with labels, merged.
+func WantOfConfig(all []KubeletConfig, poolLabels map[string]string) (Want, error) {
+	selecting, wrong := Selecting(all, poolLabels)
+	var configs []Config
+	for i := range selecting {
+		c, err := selecting[i].Config()
+		if err != nil {
+			wrong = errors.Join(wrong, err)
+		}
+		configs = append(configs, c)
+	}
+	if wrong != nil {
+		return Want{}, wrong
+	}
+	return WantOf(configs)
+}

@@ -1,0 +1,224 @@
+package kubelet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"reflect"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// Fields are those of a KubeletConfiguration, of all or of a part of it, as JSON has
+// them: whole numbers are int64, others float64. What is in them is never changed.
+type Fields map[string]any
+
+// maxText bounds a configuration, in bytes. A thousand settings are a few thousand.
+const maxText = 1 << 20
+
+// Parse reads fields from YAML or JSON. A field that is there twice is an error.
+func Parse(text []byte) (Fields, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("it has %d bytes: more than %d are not read", len(text), maxText)
+	}
+	b, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		line, words := strict.Syntax(err)
+		if line > 0 {
+			words = fmt.Sprintf("line %d: %s", line, words)
+		}
+		return nil, errors.New(words)
+	}
+	if b = bytes.TrimSpace(b); len(b) == 0 || b[0] != '{' && string(b) != "null" {
+		return nil, fmt.Errorf("want fields of a KubeletConfiguration, found %.40s", b)
+	}
+	var f map[string]any
+	unknown, err := kjson.UnmarshalStrict(b, &f)
+	if err == nil {
+		err = errors.Join(unknown...)
+	}
+	return f, err
+}
+
+// Merge is the JSON merge patch of RFC 7386, by which a kubelet puts a drop-in over
+// what it has: an object is merged, null removes, and everything else, lists too, takes
+// the place of what was there.
+func Merge(under, over Fields) Fields { return merge(under, over) }
+
+// MergeAll merges drop-ins into what is under them, the first one first.
+func MergeAll(under Fields, dropIns []Fields) Fields {
+	for _, over := range dropIns {
+		under = Merge(under, over)
+	}
+	return under
+}
+
+func merge(under, over map[string]any) map[string]any {
+	out := maps.Clone(under)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for name, v := range over {
+		switch v := v.(type) {
+		case nil:
+			delete(out, name)
+		case map[string]any:
+			was, _ := out[name].(map[string]any)
+			out[name] = merge(was, v)
+		default:
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// header begins a drop-in of fettle's.
+const header = "# Written by fettle from KubeletConfig objects. What is changed here by hand stops\n# fettle from changing it again.\n"
+
+// DropIn is the text of the drop-in with fields; it is the same for the same fields.
+// No fields have no drop-in.
+func DropIn(f Fields) (string, error) {
+	if len(f) == 0 {
+		return "", nil
+	}
+	all := map[string]any(Merge(f, Fields{"apiVersion": APIVersion, "kind": Kind}))
+	b, err := yaml.Marshal(all)
+	if err != nil {
+		return "", err
+	}
+	return header + string(b), nil
+}
+
+// canonical is a value as it can be compared: what a kubelet prints of a value that it
+// was given in another spelling is the same.
+func canonical(name string, v any) any {
+	switch name {
+	case "reservedMemory":
+		all, err := memoryReservations(v)
+		if err != nil {
+			return v
+		}
+		out := []any{}
+		for _, r := range all {
+			limits := map[string]any{}
+			for resource, q := range r.Limits {
+				limits[resource] = exact(q)
+			}
+			out = append(out, map[string]any{"numaNode": int64(r.NUMANode), "limits": limits})
+		}
+		return out
+	case "kubeReserved", "systemReserved":
+		m, _ := v.(map[string]any)
+		out := map[string]any{}
+		for resourceName, text := range m {
+			s, _ := text.(string)
+			q, err := parseAmount(s)
+			if err != nil {
+				return v
+			}
+			out[resourceName] = exact(q)
+		}
+		return out
+	case "reservedSystemCPUs":
+		s, _ := v.(string)
+		if set, err := unit.ParseCPUList(s); err == nil {
+			return set.String()
+		}
+	case "cpuManagerReconcilePeriod":
+		s, _ := v.(string)
+		if d, err := time.ParseDuration(s); err == nil {
+			return d.String()
+		}
+	}
+	return v
+}
+
+// exact is an amount in one spelling: 0.5 is 500m.
+func exact(q resource.Quantity) string {
+	r, _ := new(big.Rat).SetString(q.AsDec().String())
+	return r.RatString()
+}
+
+// same compares two values of a setting; nil is one that is not there.
+func same(name string, a, b any) bool {
+	empty := func(v any) bool {
+		r := reflect.ValueOf(v)
+		return v == nil || (r.Kind() == reflect.Map || r.Kind() == reflect.Slice) && r.Len() == 0 || v == ""
+	}
+	if empty(a) || empty(b) {
+		return empty(a) && empty(b)
+	}
+	return reflect.DeepEqual(canonical(name, a), canonical(name, b))
+}
+
+// Difference is a setting that a kubelet does not run with as it should.
+type Difference struct {
+	Name string `json:"name"`
+	Want any    `json:"want"`
+	Has  any    `json:"has"`
+}
+
+func (d Difference) String() string {
+	want, _ := json.Marshal(d.Want)
+	has, _ := json.Marshal(d.Has)
+	return fmt.Sprintf("%s is %s, want %s", d.Name, has, want)
+}
+
+// Differences compares what is wanted with what a kubelet runs with (its /configz), one
+// setting after the other; what is not wanted is not looked at. A kubelet with
+// reservedSystemCPUs counts those itself: cpu of kubeReserved and systemReserved is then
+// what it makes of them (cmd/kubelet/app/server.go, run).
+func Differences(want, has Fields) []Difference {
+	counted := !same("reservedSystemCPUs", has["reservedSystemCPUs"], nil)
+	var out []Difference
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if name == "apiVersion" || name == "kind" {
+			continue
+		}
+		w, h := want[name], has[name]
+		if s := find(name); s != nil { // a kubelet leaves out what is 0 (podsPerCore)
+			w, h = s.standard(want), s.standard(has)
+		}
+		if counted && (name == "kubeReserved" || name == "systemReserved") {
+			w, h = withoutCPU(w), withoutCPU(h)
+		}
+		if m, ok := w.(map[string]any); ok {
+			h = only(h, m)
+		}
+		if !same(name, w, h) {
+			out = append(out, Difference{name, want[name], has[name]})
+		}
+	}
+	return out
+}
+
+func withoutCPU(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	m = maps.Clone(m)
+	delete(m, "cpu")
+	return m
+}
+
+// only leaves of an object what the other has too: a drop-in is merged into it.
+func only(v any, of map[string]any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	m = maps.Clone(m)
+	maps.DeleteFunc(m, func(name string, _ any) bool { _, ok := of[name]; return !ok })
+	return m
+}

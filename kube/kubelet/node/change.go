@@ -1,0 +1,277 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/kube/kubelet"
+)
+
+// stepError is where a change failed.
+type stepError struct {
+	step Step
+	err  error
+}
+
+func (e *stepError) Error() string { return string(e.step) + ": " + e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+func failed(s Step, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stepError{s, err}
+}
+
+// Apply makes a node's kubelet run with what is wanted; no fields give it back what it
+// had before fettle came. What a former process has begun is finished or taken back
+// first. pods are those on the node that have not ended, below 0 not looked at; drained
+// says that pods were moved away, without which nothing is done that needs it.
+//
+// The error is of a change that was not begun (ErrRefused, journal.ErrBusy). One that
+// was begun has a Report, which says whether it holds.
+func (n *Node) Apply(ctx context.Context, want kubelet.Want, pods int, drained bool) (*Report, error) {
+	j, err := n.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	if r, err := n.recover(ctx, j); err != nil || r != nil && r.Result == Incomplete {
+		return r, err
+	}
+	if err := j.Rotate(); err != nil {
+		return nil, err
+	}
+	p, err := n.plan(ctx, j.State, want, pods)
+	if err != nil {
+		return nil, err
+	}
+	if p.Settled {
+		return &Report{Result: Unchanged, Digest: want.Digest, Has: p.Has}, nil
+	}
+	switch {
+	case p.Change.Class == kubelet.Reboot:
+		return nil, refuse("it takes a reboot, which is not fettle's to do: %s", p.Change.Why)
+	case p.Change.Class == kubelet.Drain && !drained:
+		return nil, refuse("%s: pods have to be moved away first", strings.Join(p.Change.Settings, ", "))
+	}
+	c, err := n.begin(ctx, j, p)
+	if err != nil {
+		return nil, err
+	}
+	return c.run(ctx)
+}
+
+// change is one that has been begun.
+type change struct {
+	*Node
+	journal *journal.Journal
+	tx      *journal.Tx
+	intent  intent
+	report  Report
+	stopped time.Time // when the kubelet was stopped; zero if it was not
+	started time.Time // from when on what is heard of it counts
+}
+
+// begin puts into the journal what the files hold now and what is wanted.
+func (n *Node) begin(ctx context.Context, j *journal.Journal, p *Plan) (*change, error) {
+	kinds := n.kinds()
+	wants := map[string]setting.Value{p.File: setting.Absent}
+	if p.Text != "" {
+		wants[p.File] = setting.Text(p.Text)
+	}
+	var entries []journal.Before
+	room := int64(0)
+	// The drop-in is the last: once it is there, all is written.
+	for _, name := range append(slices.Clone(p.states), p.File) {
+		id, err := kinds.Resolve(setting.Setting{Kind: "file", Name: name})
+		if err != nil {
+			return nil, err
+		}
+		before, err := kinds.Read(ctx, id)
+		if err != nil {
+			return nil, refuse("%s cannot be read, and could not be given back: %w", name, err)
+		}
+		want, ok := wants[name]
+		if !ok {
+			want = setting.Absent
+		}
+		entries = append(entries, journal.Before{
+			Setting: id, Before: before, Want: want, Lifetime: setting.Restart,
+			Activation: setting.Activation{Program: "kubelet", Restart: true},
+		})
+		room += journal.Room(before, want)
+	}
+	c := &change{Node: n, journal: j, intent: intent{p.Want.Digest, p.expect, p.had}}
+	c.report = Report{Digest: p.Want.Digest, Has: p.Has, Settings: p.Change.Settings}
+	selection, err := json.Marshal(c.intent)
+	if err != nil {
+		return nil, err
+	}
+	boot, err := n.Host.BootID()
+	if err != nil {
+		return nil, err
+	}
+	c.tx, err = j.Begin(journal.Begin{
+		Kind: journal.Apply, Time: n.Host.Clock.Now().UTC(), BootID: boot, PID: os.Getpid(),
+		User: n.User, Reason: reason(p.Want), Selection: selection, Room: room,
+	})
+	if err == nil {
+		err = j.Stage(c.tx, entries)
+	}
+	return c, err
+}
+
+// reason is what the journal says of a change: the settings, and the objects that have them.
+func reason(w kubelet.Want) string {
+	text := "kubelet settings " + w.Digest
+	if len(w.Configs) > 0 {
+		text += ": KubeletConfig " + strings.Join(w.Configs, ", ")
+	}
+	return text
+}
+
+// run carries the change out, and takes it back where it does not hold.
+func (c *change) run(ctx context.Context) (*Report, error) {
+	err := c.write(ctx)
+	if err == nil {
+		err = c.start(ctx)
+	}
+	if err == nil {
+		err = c.verify(ctx, c.intent.Expect)
+	}
+	return c.end(ctx, err)
+}
+
+// end keeps what holds, and takes back what does not: to its end, whatever ctx says.
+func (c *change) end(ctx context.Context, failure error) (*Report, error) {
+	if failure == nil {
+		return c.commit()
+	}
+	ctx = context.WithoutCancel(ctx)
+	c.tell(ctx, failure)
+	return c.rollBack(ctx)
+}
+
+// tell notes where the change failed and what the kubelet said then.
+func (c *change) tell(ctx context.Context, failure error) {
+	var s *stepError
+	if errors.As(failure, &s) {
+		c.report.Step = s.step
+	}
+	c.report.Error, c.report.LastWords = failure.Error(), c.Kubelet.LastWords(ctx)
+}
+
+// write stops the kubelet and writes its files. A kubelet that runs would write the
+// files of its managers anew.
+func (c *change) write(ctx context.Context) error {
+	c.Node.at("stop:before")
+	c.stopped = c.Host.Clock.Now()
+	if err := failed(Stopping, c.Kubelet.Stop(ctx)); err != nil {
+		return err
+	}
+	c.Node.at("stop:after")
+	for _, e := range c.tx.Entries {
+		if err := c.put(ctx, e, e.Want); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// put writes one file.
+func (c *change) put(ctx context.Context, e *journal.Entry, v setting.Value) error {
+	c.Node.at("write:" + e.Setting.Name + ":before")
+	if err := c.kinds().Write(ctx, e.Setting, v); err != nil {
+		return failed(Writing, err)
+	}
+	c.Node.at("write:" + e.Setting.Name + ":after")
+	return nil
+}
+
+// start starts the kubelet.
+func (c *change) start(ctx context.Context) error {
+	c.Node.at("start:before")
+	c.started = c.Host.Clock.Now()
+	err := failed(Starting, c.Kubelet.Start(ctx))
+	c.Node.at("start:after")
+	return err
+}
+
+// commit keeps the change. What earlier transactions have left in these files is this
+// one's to give back from now on.
+func (c *change) commit() (*Report, error) {
+	c.report.Result, c.report.Has = Done, c.intent.Digest
+	m := journal.Commit{ID: c.tx.ID, Time: c.Host.Clock.Now().UTC(), Result: journal.ResultDone}
+	for _, e := range c.tx.Entries {
+		after, err := c.kinds().Read(context.Background(), e.Setting)
+		if err != nil {
+			return nil, fmt.Errorf("what was written cannot be read: %w", err)
+		}
+		m.Outcomes = append(m.Outcomes, journal.Outcome{N: e.N, After: after})
+	}
+	for _, chain := range c.journal.State.Chains() {
+		for _, e := range chain {
+			if e.Tx != c.tx {
+				m.Undone = append(m.Undone, journal.Undone{Ref: e.Ref(), State: journal.Relinked})
+			}
+		}
+	}
+	slices.SortFunc(m.Undone, func(a, b journal.Undone) int { return b.Tx - a.Tx }) // the later first: each hands on to the next
+	if err := c.journal.Commit(m); err != nil {
+		return nil, err
+	}
+	return &c.report, nil
+}
+
+// restore gives the files back. Whoever starts the kubelet in between, a guard of the
+// service manager or a reboot, finds files with which it starts: the drop-in changes
+// only while there is no state that could be of the other one.
+func (c *change) restore(ctx context.Context) error {
+	last := len(c.tx.Entries) - 1
+	for _, e := range c.tx.Entries[:last] {
+		if err := c.put(ctx, e, setting.Absent); err != nil {
+			return err
+		}
+	}
+	for _, e := range slices.Backward(c.tx.Entries) {
+		if err := c.put(ctx, e, e.Orig); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollBack gives the kubelet its former files and starts it with them.
+func (c *change) rollBack(ctx context.Context) (*Report, error) {
+	c.Node.at("stop-back:before")
+	err := c.Kubelet.Stop(ctx)
+	c.Node.at("stop-back:after")
+	if err == nil {
+		err = c.restore(ctx)
+	}
+	if err == nil {
+		err = c.start(ctx)
+	} else {
+		_ = c.Kubelet.Start(ctx) // rather one that runs with anything than none
+	}
+	if err == nil {
+		err = c.verify(ctx, c.intent.Had)
+	}
+	if err != nil {
+		// The transaction stays open: the next start tries again.
+		c.report.Result = Incomplete
+		c.report.Error += fmt.Sprintf("; and back to what it was: %v", err)
+		return &c.report, nil
+	}
+	c.report.Result = RolledBack
+	return &c.report, c.journal.Commit(journal.Commit{ID: c.tx.ID, Time: c.Host.Clock.Now().UTC(), Result: journal.ResultRolledBack})
+}

@@ -1,0 +1,325 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kuberelease"
+	component "fettle.dev/fettle/internal/product/kubelet"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/kube/kubelet"
+)
+
+// Plan is a change of a node's kubelet, looked at.
+type Plan struct {
+	Want kubelet.Want `json:"want"`
+	// Has names the settings that fettle has given the node before; "" none.
+	Has string `json:"has"`
+	// File is the drop-in, and Text what it will hold; "": it is removed.
+	File   string         `json:"file"`
+	Text   string         `json:"text"`
+	Change kubelet.Change `json:"change"`
+	// Settled says that nothing is to be done: drop-in and kubelet are as wanted.
+	Settled bool `json:"settled"`
+
+	expect kubelet.Fields // what /configz is to say then
+	had    kubelet.Fields // what it says now, of the same settings
+	states []string       // files of the managers that are moved aside
+}
+
+// intent is what the journal keeps of a change beside the files: what is wanted, and
+// what the kubelet is to say of itself after it and after its undo.
+type intent struct {
+	Digest string         `json:"digest"`
+	Expect kubelet.Fields `json:"expect"`
+	Had    kubelet.Fields `json:"had"`
+}
+
+// UnmarshalJSON keeps whole numbers what they are.
+func (i *intent) UnmarshalJSON(b []byte) error {
+	var raw struct {
+		Digest      string
+		Expect, Had json.RawMessage
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	i.Digest = raw.Digest
+	for from, to := range map[*json.RawMessage]*kubelet.Fields{&raw.Expect: &i.Expect, &raw.Had: &i.Had} {
+		f, err := kubelet.Parse(*from)
+		if err != nil {
+			return err
+		}
+		*to = f
+	}
+	return nil
+}
+
+// Has names the settings that fettle has given the kubelet of a node; "" for none.
+func (n *Node) Has() (string, error) {
+	boot, err := n.Host.BootID()
+	if err != nil {
+		return "", err
+	}
+	s, err := journal.Read(n.StateDir, boot)
+	if err != nil {
+		return "", err
+	}
+	return has(s)
+}
+
+func has(s *journal.State) (string, error) {
+	t := s.InForce()
+	if t == nil {
+		return "", nil
+	}
+	var i intent
+	if err := json.Unmarshal(t.Selection, &i); err != nil {
+		return "", fmt.Errorf("transaction %d of the journal: %w", t.ID, err)
+	}
+	return i.Digest, nil
+}
+
+// Plan looks at what a change would be, and refuses what cannot be (ErrRefused). It
+// reads only. pods are those on the node that have not ended; below 0 they are not
+// looked at.
+func (n *Node) Plan(ctx context.Context, want kubelet.Want, pods int) (*Plan, error) {
+	boot, err := n.Host.BootID()
+	if err != nil {
+		return nil, err
+	}
+	s, err := journal.Read(n.StateDir, boot)
+	if err != nil {
+		return nil, err
+	}
+	return n.plan(ctx, s, want, pods)
+}
+
+func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, pods int) (*Plan, error) {
+	p := &Plan{Want: want}
+	var err error
+	if p.Has, err = has(s); err != nil {
+		return nil, err
+	}
+	if p.Text, err = kubelet.DropIn(want.Fields); err != nil {
+		return nil, err
+	}
+	setup, err := component.ReadSetup(n.Host)
+	if err != nil {
+		return nil, refuse("%w", err)
+	}
+	if setup.ConfigDir == "" {
+		if len(want.Fields) == 0 && p.Has == "" {
+			p.Settled = true
+			return p, nil
+		}
+		return nil, refuse("%w", ErrNoConfigDir)
+	}
+	p.File = path.Join(setup.ConfigDir, DropIn)
+	if err := n.ours(ctx, s, p.File); err != nil {
+		return nil, err
+	}
+	files, err := n.readFiles(setup, p.File)
+	if err != nil {
+		return nil, refuse("%w", err)
+	}
+	if err := files.overruled(setup, want.Fields); err != nil {
+		return nil, refuse("%w", err)
+	}
+	now, err := n.Kubelet.Configz(ctx)
+	if err == nil {
+		err = n.Kubelet.Well(ctx)
+	}
+	if err != nil {
+		return nil, refuse("the kubelet has to run well before its settings are changed: %w", err)
+	}
+	on := n.on(ctx)
+	with := func(ours kubelet.Fields) kubelet.Fields {
+		f := files.merged(ours, on.Release)
+		for option := range setup.Flags {
+			f[option] = now[option] // a flag is no file's to change
+		}
+		return f
+	}
+	then := with(want.Fields)
+	if pending := kubelet.ChangeOf(now, with(files.ours), n.Machine).Settings; len(pending) > 0 {
+		return nil, refuse("%s: the files of the kubelet say something else than it runs with, so that its next start, and its way back, would change that too: restart it first, or put the files in order", strings.Join(pending, ", "))
+	}
+	if problems := kubelet.Problems(then, now, on); len(problems) > 0 {
+		all := errors.New(problems[0])
+		for _, text := range problems[1:] {
+			all = fmt.Errorf("%w; %s", all, text)
+		}
+		return nil, refuse("the kubelet would not start: %w", all)
+	}
+	if pods >= 0 {
+		cpus := 0
+		if n.Machine != nil {
+			cpus = len(n.Machine.CPUs)
+		}
+		if err := kubelet.TooManyPods(then, cpus, pods); err != nil {
+			return nil, refuse("%w", err)
+		}
+	}
+	p.Change = kubelet.ChangeOf(now, then, n.Machine)
+	names := slices.Sorted(maps.Keys(want.Fields))
+	for _, name := range p.Change.Settings {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	p.expect, p.had = kubelet.Values(then, names), kubelet.Values(now, names)
+	if p.Change.CPUState {
+		p.states = append(p.states, path.Join(setup.StateDir, "cpu_manager_state"))
+	}
+	if p.Change.MemoryState {
+		p.states = append(p.states, path.Join(setup.StateDir, "memory_manager_state"))
+	}
+	p.Settled, err = p.settled(n)
+	return p, err
+}
+
+// on is the kubelet with its machine. Where the API server does not say its version, the
+// kubelet itself finds what its release does not take.
+func (n *Node) on(ctx context.Context) kubelet.On {
+	on := kubelet.On{Machine: n.Machine}
+	if h, err := n.Kubelet.Heartbeat(ctx); err == nil {
+		on.Kubelet = kuberelease.KubeletOf(h.Version)
+	}
+	on.Cgroup = cgroupVersion(n.Host)
+	return on
+}
+
+// cgroupVersion is that of a machine's control groups; 0 where it cannot be seen.
+func cgroupVersion(h *host.Host) int {
+	if _, err := h.Files.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		return 2
+	}
+	if _, err := h.Files.Stat("/sys/fs/cgroup/cpuset"); err == nil {
+		return 1
+	}
+	return 0
+}
+
+// settled says whether drop-in and kubelet are as wanted.
+func (p *Plan) settled(n *Node) (bool, error) {
+	if p.Has != p.Want.Digest || p.Change.Class != kubelet.Nothing {
+		return false, nil
+	}
+	text, err := n.Host.Files.ReadFile(p.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p.Text == "", nil
+	}
+	return string(text) == p.Text, err
+}
+
+// ours refuses a drop-in that somebody has changed since fettle wrote it.
+func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
+	kinds := n.kinds()
+	id, err := kinds.Resolve(setting.Setting{Kind: "file", Name: file})
+	if err != nil {
+		return err
+	}
+	chain := s.Chains()[id]
+	if len(chain) == 0 {
+		return nil
+	}
+	now, err := kinds.Read(ctx, id)
+	if err != nil {
+		return err
+	}
+	if last := chain[len(chain)-1]; !last.LeftBy(now, func(a, b setting.Value) bool { return kinds.Equal(id, a, b) }) {
+		return refuse("%s is not as fettle has left it: somebody has changed it since. Put it back, or remove %s, with which fettle forgets it", file, n.StateDir)
+	}
+	return nil
+}
+
+// configuration are the files of a kubelet.
+type configuration struct {
+	main        kubelet.Fields    // the one of --config
+	under, over []kubelet.Fields  // drop-ins read before fettle's, and after it
+	ours        kubelet.Fields    // the drop-in as it is now
+	overFrom    map[string]string // file by setting
+}
+
+func (n *Node) readFiles(s component.Setup, ours string) (*configuration, error) {
+	c := &configuration{overFrom: map[string]string{}}
+	read := func(name string) (kubelet.Fields, error) {
+		text, err := n.Host.Files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		f, err := kubelet.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return f, nil
+	}
+	if s.Config != "" {
+		f, err := read(s.Config)
+		if err != nil {
+			return nil, err
+		}
+		c.main = f
+	}
+	if _, err := n.Host.Files.Stat(s.ConfigDir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s, which the kubelet was started with as --config-dir, is not there any more", s.ConfigDir)
+	}
+	all, err := component.DropIns(n.Host, s.ConfigDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range all {
+		f, err := read(name)
+		if err != nil {
+			return nil, err
+		}
+		if name == ours {
+			c.ours = f
+			continue
+		}
+		if name < ours {
+			c.under = append(c.under, f)
+			continue
+		}
+		c.over = append(c.over, f)
+		for option := range f {
+			c.overFrom[option] = name
+		}
+	}
+	return c, nil
+}
+
+// merged is what the files say with a drop-in of fettle's, as the kubelet of a release reads
+// them: before 1.32 the drop-ins are merged among themselves, and then into the main file,
+// of which null removes nothing.
+func (c *configuration) merged(ours kubelet.Fields, r kuberelease.Release) kubelet.Fields {
+	dropIns := slices.Concat(c.under, []kubelet.Fields{ours}, c.over)
+	if r == 0 || kuberelease.Known().Loads(kuberelease.LoaderVersioned, r) {
+		return kubelet.MergeAll(c.main, dropIns)
+	}
+	return kubelet.Merge(c.main, kubelet.MergeAll(nil, dropIns))
+}
+
+// overruled says which wanted settings something else decides: a flag, or a drop-in that
+// is read later.
+func (c *configuration) overruled(s component.Setup, want kubelet.Fields) error {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if f, ok := s.Flags[name]; ok {
+			return fmt.Errorf("%s is on the kubelet's command line (%s: %s), which goes before every file: take the flag away", name, f.At, f.Value)
+		}
+		if file, ok := c.overFrom[name]; ok && len(kubelet.Differences(kubelet.Fields{name: want[name]}, kubelet.MergeAll(nil, c.over))) > 0 {
+			return fmt.Errorf("%s is in %s too, which is read after %s: take it out there", name, file, DropIn)
+		}
+	}
+	return nil
+}

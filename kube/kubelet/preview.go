@@ -1,0 +1,269 @@
+// preview says what a roll-out of KubeletConfig objects would do to the nodes of
+// a cluster, from what was read of it: which settings each pool gets, what that takes on
+// each node, what is in its way, and in which order the nodes would go.
+
+package kubelet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"fettle.dev/fettle/kube/cluster"
+)
+
+// Cluster is what was read of one.
+type Cluster struct {
+	Configs []KubeletConfig
+	Pools   []PoolPreview
+	Nodes   []NodePreview
+}
+
+// PoolPreview is a KubeletPool or a MachineConfigPool.
+type PoolPreview struct {
+	Name           string
+	Labels         map[string]string
+	NodeSelector   *metav1.LabelSelector
+	MaxUnavailable *intstr.IntOrString
+	Paused         bool
+	// Retry is what its annotation kubeletconfig.RetryAnnotation says.
+	Retry string
+	// Theirs says that it is a MachineConfigPool: what its nodes have is not in fettle's
+	// drop-ins, and only what the kubelets run with says it.
+	Theirs bool
+	// Removed says that its nodes get back what they had, whatever is wanted.
+	Removed bool
+}
+
+// NodePreview is a node of the cluster.
+type NodePreview struct {
+	core.Node
+	// Runs is what its kubelet runs with (/configz); where it is nil, Unread says why.
+	Runs   Fields
+	Unread string
+	// Kubelet is what was told to its agent, and what that has said; nil where there is none.
+	Kubelet *NodeKubelet
+	// Pods are those on it that have not ended.
+	Pods []core.Pod
+}
+
+// Plan is what would be done.
+type Plan struct {
+	Schema string     `json:"schema"` // fettle/kubelet-plan/v1
+	Pools  []PoolPlan `json:"pools"`
+	// Unselected are KubeletConfig objects that select no pool.
+	Unselected []string `json:"unselected,omitempty"`
+	Notes      []string `json:"notes,omitempty"`
+}
+
+// PoolPlan is what would be done to the nodes of a pool.
+type PoolPlan struct {
+	Name string `json:"name"`
+	// KubeletConfigs are the objects that select it, Settings what they want together.
+	KubeletConfigs []string `json:"kubelet_configs,omitempty"`
+	Settings       Fields   `json:"settings,omitempty"`
+	Notes          []string `json:"notes,omitempty"`
+	// Refused says why nothing of it would be done.
+	Refused string `json:"refused,omitempty"`
+	// Releases are what the releases of the nodes' kubelets make of what the objects say,
+	// those that have something to say of it.
+	Releases       []ReleasePlan `json:"releases,omitempty"`
+	MaxUnavailable int           `json:"max_unavailable"`
+	Stopped        string        `json:"stopped,omitempty"`
+	Nodes          []NodePlan    `json:"nodes,omitempty"`
+}
+
+// NodePlan is what would be done to a node.
+type NodePlan struct {
+	Name string `json:"name"`
+	// Order is its place in the roll-out, from 1; 0 where it would not be changed.
+	Order int `json:"order,omitempty"`
+	// Now says that it would begin at once.
+	Now bool `json:"now,omitempty"`
+	// Class is nothing, restart, drain and restart, or unknown.
+	Class    string   `json:"class"`
+	Settings []string `json:"settings,omitempty"`
+	// Moves is how many pods a drain would move away.
+	Moves int `json:"moves,omitempty"`
+	// Problem says why it would be refused on the node, Held why the node has to wait.
+	Problem string `json:"problem,omitempty"`
+	Held    string `json:"held,omitempty"`
+	// Unread says that the problem is that its kubelet could not be read: whether it would be
+	// refused there is not known.
+	Unread bool `json:"unread,omitempty"`
+}
+
+// Unknown is the class of a change of a kubelet that does not say what it runs with.
+const Unknown = "unknown"
+
+// Of makes the plan.
+func Of(c Cluster) Plan {
+	p := Plan{Schema: "fettle/kubelet-plan/v1", Pools: []PoolPlan{}}
+	var selectors []Selector
+	for _, pool := range c.Pools {
+		selectors = append(selectors, Selector{Pool: pool.Name, Nodes: pool.NodeSelector})
+	}
+	labels := map[string]map[string]string{}
+	for _, n := range c.Nodes {
+		labels[n.Name] = n.Labels
+	}
+	members, wrong := Members(selectors, labels)
+	selected := map[string]bool{}
+	pools := slices.Clone(c.Pools)
+	slices.SortFunc(pools, func(a, b PoolPreview) int { return cmp.Compare(a.Name, b.Name) })
+	for _, pool := range pools {
+		out := PoolPlan{Name: pool.Name}
+		want, err := WantOfConfig(c.Configs, pool.Labels)
+		if configs, _ := Selecting(c.Configs, pool.Labels); len(configs) > 0 {
+			for _, k := range configs {
+				selected[k.Name] = true
+				out.KubeletConfigs = append(out.KubeletConfigs, k.Name)
+			}
+		}
+		if err == nil {
+			err = wrong[pool.Name]
+		}
+		if !pool.Removed {
+			out.byRelease(c, pool, members)
+		}
+		switch {
+		case pool.Removed:
+			out.Notes = append(out.Notes, "its managementState is Removed: its nodes get back what they had, and KubeletConfig objects do nothing to them")
+		case err != nil:
+			out.Refused = err.Error()
+		default:
+			out.Settings, out.Notes = want.Fields, want.Notes
+			out.nodes(pool, want, c.Nodes, members)
+		}
+		p.Pools = append(p.Pools, out)
+	}
+	for _, k := range c.Configs {
+		if !selected[k.Name] {
+			p.Unselected = append(p.Unselected, k.Name)
+		}
+	}
+	slices.Sort(p.Unselected)
+	return p
+}
+
+// nodes looks at each node of the pool and puts them in order.
+func (p *PoolPlan) nodes(pool PoolPreview, want Want, all []NodePreview, members map[string]Member) {
+	plans := map[string]*NodePlan{}
+	var states []Node
+	for _, n := range all {
+		m, ok := members[n.Name]
+		if !ok || !slices.Contains(m.Selected, pool.Name) {
+			continue
+		}
+		s := n.state(pool, want)
+		plan, back := n.plan(pool, want, s)
+		for _, name := range back {
+			if note := name + " is taken out of what nodes have: they go back to what their own files say, which is not looked at here"; !slices.Contains(p.Notes, note) {
+				p.Notes = append(p.Notes, note)
+			}
+		}
+		plans[n.Name] = &plan
+		s.Conflict = m.Conflict
+		if pool.Theirs {
+			s.Has = "other settings"
+			if plan.Class == Nothing.String() {
+				s.Has = want.Digest
+			}
+		}
+		tried := s.Tried == want.Digest || s.Phase == Changing || s.Phase == Broken
+		if plan.Problem != "" && (s.Phase == Idle || !tried) {
+			// So its agent will say of these settings, whatever it has said of others.
+			s.Phase, s.Tried, s.Why = Blocked, want.Digest, plan.Problem
+		}
+		states = append(states, s)
+	}
+	d := Decide(Pool{Name: pool.Name, MaxUnavailable: pool.MaxUnavailable, Paused: pool.Paused, Digest: want.Digest}, states)
+	p.MaxUnavailable, p.Stopped = d.MaxUnavailable, d.Stopped
+	for i, name := range append(slices.Clone(d.Begin), d.Waiting...) {
+		plans[name].Order, plans[name].Now = i+1, i < len(d.Begin)
+	}
+	for _, h := range d.Held {
+		if plans[h.Node].Problem == "" {
+			plans[h.Node].Held = h.Why
+		}
+	}
+	for _, u := range d.Unavailable {
+		if plan := plans[u.Node]; plan.Class != Nothing.String() && plan.Order == 0 && plan.Problem == "" && plan.Held == "" {
+			plan.Held = u.Why
+		}
+	}
+	for _, s := range states {
+		p.Nodes = append(p.Nodes, *plans[s.Name])
+	}
+	last := len(states) + 1
+	place := func(n NodePlan) int {
+		if n.Order == 0 {
+			return last
+		}
+		return n.Order
+	}
+	slices.SortStableFunc(p.Nodes, func(a, b NodePlan) int { return cmp.Or(place(a)-place(b), cmp.Compare(a.Name, b.Name)) })
+}
+
+// plan is what the settings take on the node as s has it, and which ones it is to have no
+// more.
+func (n *NodePreview) plan(pool PoolPreview, want Want, s Node) (p NodePlan, back []string) {
+	p.Name = n.Name
+	switch {
+	case n.Runs != nil:
+	case s.Phase == Changing: // there may be no kubelet just now
+		p.Class = Unknown
+		return p, nil
+	case !pool.Theirs && s.Has == want.Digest && s.Phase != Broken: // nothing is asked of it
+		p.Class = Nothing.String()
+		return p, nil
+	default:
+		p.Class, p.Unread, p.Problem = Unknown, true, "its kubelet does not say what it runs with: "+n.Unread
+		return p, nil
+	}
+	then := Merge(n.Runs, want.Fields)
+	c := ChangeOf(n.Runs, then, nil)
+	if !pool.Theirs && s.Has != want.Digest {
+		// The drop-in is another one, which a kubelet reads when it starts.
+		c.Class = max(c.Class, Restart)
+		back = n.back(want)
+	}
+	for _, name := range back {
+		c.Class = max(c.Class, ClassOf(name))
+		if !slices.Contains(c.Settings, name) {
+			c.Settings = append(c.Settings, name)
+		}
+	}
+	slices.Sort(c.Settings)
+	p.Class, p.Settings = c.Class.String(), c.Settings
+	if c.Class == Nothing {
+		return p, back
+	}
+	if problems := Problems(then, n.Runs, On{Kubelet: n.kubelet()}); len(problems) > 0 {
+		p.Problem = "the kubelet would not start: " + strings.Join(problems, "; ")
+		return p, back
+	}
+	pods := cluster.Sort(n.Pods)
+	stay := len(n.Pods)
+	if c.Class == Drain {
+		p.Moves, stay = len(pods.Move), len(pods.Stay)
+		if len(pods.Lost) > 0 {
+			first := pods.Lost[0]
+			p.Problem = "nothing would make pods again that stand in the way of a drain: " + first.Namespace + "/" + first.Name
+			if more := len(pods.Lost) - 1; more > 0 {
+				p.Problem += fmt.Sprintf(" and %d more", more)
+			}
+			return p, back
+		}
+	}
+	cpus := n.Status.Capacity[core.ResourceCPU]
+	if err := TooManyPods(then, int(cpus.Value()), stay); err != nil {
+		p.Problem = err.Error()
+	}
+	return p, back
+}

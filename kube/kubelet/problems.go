@@ -1,0 +1,234 @@
+package kubelet
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/pod/admission"
+)
+
+// Machine is what is known of the node's machine; nil where nobody has looked yet.
+type Machine = admission.Node
+
+// On is the kubelet and the machine that a configuration is for.
+type On struct {
+	kuberelease.Kubelet
+	// Machine is nil where it is not known: then only what is wrong on every machine is found.
+	Machine *Machine
+}
+
+// Problems lists what would keep a kubelet from starting with a configuration: the
+// effective one, drop-ins merged. now is what it runs with: it has started with that.
+func Problems(effective, now Fields, on On) []string {
+	problems, unread := notStarting(effective, now, on.Kubelet), false
+	for _, s := range settings {
+		if v, ok := effective[s.name]; ok && v != nil {
+			if err := s.check(v); err != nil && !zero(v) {
+				problems = append(problems, fmt.Sprintf("%s: %v", s.name, err))
+				unread = true
+			}
+		}
+	}
+	if unread {
+		return problems // what follows reads these values
+	}
+	if !same("reservedSystemCPUs", effective["reservedSystemCPUs"], nil) {
+		for _, name := range []string{"systemReservedCgroup", "kubeReservedCgroup"} {
+			if group, _ := effective[name].(string); group != "" {
+				problems = append(problems, fmt.Sprintf("reservedSystemCPUs does not go with %s, which the node's own configuration has as %q", name, group))
+			}
+		}
+	}
+	s, err := admissionSettings(effective)
+	if err != nil {
+		return append(problems, err.Error())
+	}
+	s.Release = admission.Release(on.Release)
+	if on.Machine == nil {
+		return append(problems, s.Problems()...)
+	}
+	if err := on.Machine.Check(); err != nil {
+		return append(problems, err.Error())
+	}
+	return append(problems, admission.StartProblems(*on.Machine, s)...)
+}
+
+// notStarting is what the kubelet's release does not start with, and what it runs with is not.
+func notStarting(effective, now Fields, k kuberelease.Kubelet) []string {
+	has := kuberelease.Judge(now, k).Refused
+	var out []string
+	for _, f := range kuberelease.Judge(effective, k).Refused {
+		if !slices.Contains(has, f) {
+			out = append(out, f.String())
+		}
+	}
+	return out
+}
+
+// zero says that a value means the kubelet's default.
+func zero(v any) bool { return v == "" || v == "0s" || v == int64(0) }
+
+// defaultEviction is memory.available of evictionHard where nothing is set
+// (pkg/kubelet/apis/config/v1beta1/defaults_linux.go).
+const defaultEviction = "100Mi"
+
+// admissionSettings are those of a configuration that the managers read.
+func admissionSettings(f Fields) (admission.Settings, error) {
+	s := admission.Settings{
+		CPUManagerPolicy: kubeletText(f["cpuManagerPolicy"]), CPUManagerPolicyOptions: textsOf(f["cpuManagerPolicyOptions"]),
+		TopologyManagerPolicy: kubeletText(f["topologyManagerPolicy"]), TopologyManagerScope: kubeletText(f["topologyManagerScope"]),
+		TopologyManagerPolicyOptions: textsOf(f["topologyManagerPolicyOptions"]),
+		MemoryManagerPolicy:          kubeletText(f["memoryManagerPolicy"]),
+	}
+	var err error
+	if list := kubeletText(f["reservedSystemCPUs"]); list != "" {
+		if s.ReservedSystemCPUs, err = unit.ParseCPUList(list); err != nil {
+			return s, fmt.Errorf("reservedSystemCPUs: %w", err)
+		}
+	}
+	for name, into := range map[string]*admission.Resources{"kubeReserved": &s.KubeReserved, "systemReserved": &s.SystemReserved} {
+		for resourceName, amount := range textsOf(f[name]) {
+			q, err := parseAmount(amount)
+			if err != nil {
+				return s, fmt.Errorf("%s: %s: %w", name, resourceName, err)
+			}
+			if *into == nil {
+				*into = admission.Resources{}
+			}
+			(*into)[resourceName] = q
+		}
+	}
+	if s.ReservedMemory, err = memoryReservations(f["reservedMemory"]); err != nil {
+		return s, fmt.Errorf("reservedMemory: %w", err)
+	}
+	eviction := defaultEviction
+	if hard, ok := f["evictionHard"].(map[string]any); ok {
+		eviction = kubeletText(hard["memory.available"])
+	}
+	if s.MemoryManagerPolicy == admission.MemoryPolicyStatic { // nothing else asks for it
+		if s.EvictionHardMemoryBytes, err = evictionBytes(eviction); err != nil {
+			return s, err
+		}
+	}
+	if gates, ok := f["featureGates"].(map[string]any); ok {
+		s.FeatureGates = map[string]bool{}
+		for name, v := range gates {
+			s.FeatureGates[name] = v == true
+		}
+	}
+	return s, nil
+}
+
+// evictionBytes is a threshold in bytes. One in percent is of a machine that is not
+// known here; "0%" is none.
+func evictionBytes(threshold string) (uint64, error) {
+	if percent, ok := strings.CutSuffix(threshold, "%"); ok || threshold == "" {
+		if n, err := strconv.ParseFloat(percent, 64); threshold != "" && (err != nil || n != 0) {
+			return 0, fmt.Errorf("evictionHard: memory.available is %q: fettle needs it in bytes to see what is reserved in all", threshold)
+		}
+		return 0, nil
+	}
+	q, err := parseAmount(threshold)
+	if err != nil {
+		return 0, fmt.Errorf("evictionHard: memory.available: %w", err)
+	}
+	return uint64(q.Value()), nil
+}
+
+func kubeletText(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func textsOf(v any) map[string]string {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	out := map[string]string{}
+	for name, v := range m {
+		out[name] = kubeletText(v)
+	}
+	return out
+}
+
+// memoryReservations reads reservedMemory.
+func memoryReservations(v any) ([]admission.MemoryReservation, error) {
+	if v == nil {
+		return nil, nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var items []struct {
+		NUMANode *int64         `json:"numaNode"`
+		Limits   map[string]any `json:"limits"` // texts, and whole numbers
+	}
+	strict, err := kjson.UnmarshalStrict(b, &items)
+	if err == nil {
+		err = errors.Join(strict...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("want a list of numaNode and limits: %w", err)
+	}
+	var out []admission.MemoryReservation
+	for i, item := range items {
+		if item.NUMANode == nil || *item.NUMANode < 0 || *item.NUMANode > math.MaxInt32 {
+			return nil, fmt.Errorf("item %d: want numaNode, the number of a NUMA node", i)
+		}
+		if len(item.Limits) == 0 {
+			return nil, fmt.Errorf("item %d: want limits, such as {memory: 1Gi}", i)
+		}
+		r := admission.MemoryReservation{NUMANode: int(*item.NUMANode), Limits: admission.Resources{}}
+		for _, name := range slices.Sorted(maps.Keys(item.Limits)) {
+			q, err := parseAmount(fmt.Sprint(item.Limits[name]))
+			if err != nil {
+				return nil, fmt.Errorf("item %d: %s: %w", i, name, err)
+			}
+			if name != admission.Memory && !strings.HasPrefix(name, "hugepages-") || q.Sign() == 0 {
+				return nil, fmt.Errorf("item %d: %s of %s: want memory or hugepages-SIZE, above zero", i, q.String(), name)
+			}
+			r.Limits[name] = q
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// podsThatFit is how many pods a node takes: maxPods, or podsPerCore for each CPU if
+// that is less (pkg/kubelet/kubelet_node_status_others.go and nodestatus/setters.go).
+func podsThatFit(effective Fields, cpus int) int64 {
+	most, ok := effective["maxPods"].(int64)
+	if !ok || most == 0 {
+		most = 110
+	}
+	if perCore, _ := effective["podsPerCore"].(int64); perCore > 0 && cpus > 0 {
+		most = min(most, perCore*int64(cpus))
+	}
+	return most
+}
+
+func orUnset(v any) any { return cmp.Or(v, any("unset")) }
+
+// TooManyPods says that more pods run on a node than its kubelet would take: it would
+// end some of them when it starts. running are those that have not ended; cpus are the
+// CPUs of the node, 0 where not known.
+func TooManyPods(effective Fields, cpus, running int) error {
+	if fit := podsThatFit(effective, cpus); int64(running) > fit {
+		return fmt.Errorf("%s on the node, and it would take %d (maxPods %v, podsPerCore %v): move pods away first, or raise it", text.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package format
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/kube/load/plan"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// open reads a file that the load names: from the working directory, or else beside the
+// file of the load, as Cluster Loader does.
+func (r *reading) open(at, name string) (string, []byte) {
+	names := []string{name}
+	if beside := filepath.Join(filepath.Dir(r.File), name); !filepath.IsAbs(name) && beside != filepath.Clean(name) {
+		names = append(names, beside)
+	}
+	var last error
+	for _, n := range names {
+		text, err := r.Files.Read(filepath.Clean(n))
+		if err == nil {
+			return filepath.Clean(n), text
+		}
+		if last == nil || !errors.Is(err, fs.ErrNotExist) {
+			last = err
+		}
+	}
+	if errors.Is(last, fs.ErrNotExist) {
+		r.FaultAt(at, "there is no file %s", strings.Join(names, ", nor "))
+	} else {
+		r.FaultAt(at, "%w", last)
+	}
+	return "", nil
+}
+
+// contents makes an object of each file, with one key of the object's own name.
+func (r *reading) contents(s *plan.Stage, from strict.Pairs, kind, field string) {
+	for _, p := range from {
+		if p.Text == nil || *p.Text == "" {
+			r.FaultAt(p.At, "%s %s has no file", kind, p.Name)
+			continue
+		}
+		name, text := r.open(p.At, *p.Text)
+		if name == "" {
+			continue
+		}
+		o := map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": p.Name}}
+		switch {
+		case kind == "Secret":
+			o["type"] = "Opaque"
+			o[field] = map[string][]byte{p.Name: text}
+		case utf8.Valid(text):
+			o[field] = map[string]string{p.Name: string(text)}
+		default:
+			o["binaryData"] = map[string][]byte{p.Name: text}
+		}
+		manifest, err := json.Marshal(o)
+		if err != nil {
+			r.FaultAt(p.At, "%w", err)
+			continue
+		}
+		s.Groups = append(s.Groups, plan.Group{At: p.At, Count: 1, Manifest: manifest, File: name})
+	}
+}
+
+func (r *reading) template(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
+	if it.File == "" {
+		r.FaultAt(it.At, "a template has no file")
+		return
+	}
+	name, text := r.open(it.At, it.File)
+	if name == "" {
+		return
+	}
+	t, err := plan.ParseObject(name, text)
+	if err != nil {
+		r.FaultAt(it.At, "%w", err)
+		return
+	}
+	given := map[string]string{}
+	for _, x := range it.Parameters {
+		as := x.Name
+		if !t.Has(as) && t.Has(strings.ToUpper(as)) {
+			as = strings.ToUpper(as)
+		}
+		switch value, ok := r.value(x); {
+		case ok:
+			given[as] = value
+		default:
+			r.note(x.At, "parameter %s has no value, and the environment has none: the template's own holds", x.Name)
+		}
+	}
+	if err := t.Check(withIdentifier(t, given)); err != nil {
+		r.FaultAt(it.At, "%s: %w", name, err)
+	}
+	for _, x := range []struct{ field, value string }{{"basename", it.BaseName}, {"image", it.Image}} {
+		if x.value != "" {
+			r.note(it.At, "%s of a template is not used: names and images are those of %s", x.field, name)
+		}
+	}
+	if !t.Has(identifier) && it.Num > 1 {
+		r.note(it.At, "%s has no parameter %s, the number of each", name, identifier)
+	}
+	doc, err := r.document(name, text)
+	if err != nil {
+		r.FaultAt(it.At, "%w", err)
+		return
+	}
+	s.Groups = append(s.Groups, plan.Group{At: it.At, Count: it.Num, Template: doc, Parameters: given, File: name, Pace: p, Sync: r.sync(it.Sync)})
+}
+
+// identifier is the parameter that Cluster Loader gives to each template.
+const identifier = "IDENTIFIER"
+
+func withIdentifier(t *plan.ObjectTemplate, given map[string]string) map[string]string {
+	all := map[string]string{}
+	for name, value := range given {
+		all[name] = value
+	}
+	if _, ok := all[identifier]; !ok && t.Has(identifier) {
+		all[identifier] = "0"
+	}
+	return all
+}
+
+// value is that of a parameter; one without is taken from the environment.
+func (r *reading) value(p strict.Pair) (string, bool) {
+	if p.Text != nil {
+		return *p.Text, true
+	}
+	return r.Files.Env(p.Name)
+}
+
+// document is the one document of a text, as JSON.
+func (r *reading) document(name string, text []byte) (json.RawMessage, error) {
+	sub := &strict.Reader{File: name}
+	docs := sub.Documents(text)
+	if sub.Err() == nil && len(docs) != 1 {
+		return nil, fmt.Errorf("%s: want one object, found %d", name, len(docs))
+	}
+	var out json.RawMessage
+	if sub.Err() == nil && docs[0].Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s: want an object with its apiVersion and kind, found %s", sub.At(docs[0]), strict.Found(docs[0]))
+	}
+	if sub.Err() == nil {
+		out = sub.JSON(docs[0])
+	}
+	return out, sub.Err()
+}

@@ -1,0 +1,314 @@
+// Package load runs cluster loads: it reads what is asked for, plans it against what the
+// cluster has, makes it, goes on with it after a crash, and takes it back.
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load/plan"
+	loadrun "fettle.dev/fettle/kube/load/run"
+)
+
+// Refused says that a guard rail stopped what was asked for, before anything was changed.
+type Refused struct {
+	Err  error
+	Hint string
+}
+
+func (r *Refused) Error() string { return r.Err.Error() }
+func (r *Refused) Unwrap() error { return r.Err }
+
+func refuse(hint, format string, args ...any) error {
+	return &Refused{fmt.Errorf(format, args...), hint}
+}
+
+// Cluster is where loads are run.
+type Cluster struct {
+	Server *cluster.Server
+	Store  loadrun.Store
+	// Now is the time by which runs are named; nil for the clock.
+	Now func() time.Time
+}
+
+// Options of a run, beside what its load says. Zero values leave that as it is.
+type Options struct {
+	InFlight int
+	Rate     float64
+	// Visit says that the run is one of many of an experiment.
+	Visit bool
+	// On is called with each answer.
+	On func(loadrun.Answer)
+	// NoBrake lets a run go on whatever becomes of the cluster. QuotaBytes is etcd's quota,
+	// of which the brake keeps some free; 0 is unknown, below 0 is no quota.
+	NoBrake    bool
+	QuotaBytes int64
+	// Etcd are members that tell their metrics; none for those that run as pods and can be
+	// reached.
+	Etcd []*loadrun.Member
+	// Begun is called when the run has its name and its plan, before anything is made.
+	Begun func(id string, p *plan.Plan, before *loadrun.State)
+	// Pod is called when a pod is first seen to be scheduled or ready, OnAct with each action
+	// that was done.
+	Pod   func(loadrun.Seen)
+	OnAct func(loadrun.Acted)
+}
+
+// Result is what came of a run.
+type Result struct {
+	*loadrun.DriveOutcome
+	// Servers is what the API server's metrics say of it; nil where they cannot be read.
+	Servers *loadrun.Servers
+	// Blind is what of the cluster could not be looked at, and why; "" for nothing.
+	Blind string
+}
+
+// Plan compiles a load against the kinds that the cluster has.
+func (c *Cluster) Plan(ctx context.Context, l *plan.Load, run string) (*plan.Plan, plan.Kinds, error) {
+	versions, err := plan.Versions(ctx, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	kinds, err := loadrun.Kinds(ctx, c.Server, versions)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := plan.Compile(ctx, l, run, kinds)
+	return p, kinds, err
+}
+
+// ErrNothing says that a load has no objects.
+var ErrNothing = errors.New("the load has nothing to make: each of its counts is 0")
+
+// Run makes a load. The outcome is there as soon as something may have been made, with an
+// error too; id is "" as long as nothing was.
+func (c *Cluster) Run(ctx context.Context, l *plan.Load, o Options) (id string, out *Result, err error) {
+	now := time.Now
+	if c.Now != nil {
+		now = c.Now
+	}
+	name := loadrun.NewID(now())
+	p, kinds, err := c.Plan(ctx, l, name)
+	if err != nil {
+		return "", nil, err
+	}
+	switch {
+	case p.Len() > 0:
+	case slices.ContainsFunc(l.Stages, func(s plan.Stage) bool { return len(s.Actions) > 0 }):
+		return "", nil, refuse("a create job of the same file makes them", "the load makes nothing itself, and its patch, delete and read jobs are for what it makes alone: nothing was done")
+	default:
+		return "", nil, ErrNothing
+	}
+	if len(p.Missing) > 0 {
+		return "", nil, refuse("kubectl fettle load plan shows what the load wants", "the cluster has no %s: nothing was made", Lacks(p.Missing))
+	}
+	cluster, err := c.Server.Cluster(ctx)
+	if err != nil {
+		return "", nil, fmt.Errorf("the namespace kube-system, by which the cluster is known: %w", err)
+	}
+	if err := c.preflight(ctx, p, cluster); err != nil {
+		return "", nil, err
+	}
+	r := &loadrun.StoredRun{ID: name, Load: l, Kinds: kinds, InFlight: o.InFlight, Rate: o.Rate, Visit: o.Visit}
+	j, err := c.Store.Create(r, loadrun.Header{Run: name, Began: now().UTC(), Server: c.Server.Base(), Cluster: cluster, File: l.File, Objects: p.Len(), Plan: p.Sum()})
+	if err != nil {
+		return "", nil, err
+	}
+	out, err = c.drive(ctx, r, p, j, &loadrun.State{Objects: make([]loadrun.Object, p.Len())}, o)
+	return name, out, errors.Join(err, j.Close())
+}
+
+// Resume goes on with a run: it makes what is missing.
+func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, error) {
+	r, p, j, state, err := c.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if state.Phase == loadrun.Undoing || state.Phase == loadrun.Undone {
+		return nil, errors.Join(refuse("run the file anew", "the run %s has been undone, or the undo has begun", id), j.Close())
+	}
+	if o.InFlight == 0 {
+		o.InFlight = r.InFlight
+	}
+	if o.Rate == 0 {
+		o.Rate = r.Rate
+	}
+	out, err := c.drive(ctx, r, p, j, state, o)
+	return out, errors.Join(err, j.Close())
+}
+
+// open opens a run of this cluster.
+func (c *Cluster) open(ctx context.Context, id string) (*loadrun.StoredRun, *plan.Plan, *loadrun.Journal, *loadrun.State, error) {
+	r, j, state, err := c.Store.Open(id)
+	var damaged *loadrun.JournalDamaged
+	if errors.As(err, &damaged) {
+		err = c.unread(ctx, r, damaged)
+	}
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	fail := func(err error) (*loadrun.StoredRun, *plan.Plan, *loadrun.Journal, *loadrun.State, error) {
+		return nil, nil, nil, nil, errors.Join(err, j.Close())
+	}
+	cluster, err := c.Server.Cluster(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	if cluster != state.Header.Cluster {
+		return fail(refuse("name its kubeconfig or context", "the run %s was made on another cluster (%s), not on %s", id, state.Header.Server, c.Server.Base()))
+	}
+	p, err := plan.Compile(ctx, r.Load, id, r.Kinds)
+	if err != nil {
+		return fail(err)
+	}
+	if p.Len() != state.Header.Objects || p.Sum() != state.Header.Plan {
+		return fail(c.Unloaded(ctx, id, unplanned(state.Header)))
+	}
+	return r, p, j, state, nil
+}
+
+func (c *Cluster) drive(ctx context.Context, r *loadrun.StoredRun, p *plan.Plan, j *loadrun.Journal, state *loadrun.State, o Options) (*Result, error) {
+	if o.Begun != nil {
+		o.Begun(r.ID, p, state)
+	}
+	follower, end, err := c.follow(ctx, p, o)
+	if err != nil {
+		return &Result{DriveOutcome: &loadrun.DriveOutcome{}}, err
+	}
+	defer end()
+	d := &loadrun.Run{
+		Plan: p, Server: c.Server, Journal: j, State: state, Follower: follower,
+		DriveOptions: loadrun.DriveOptions{InFlight: o.InFlight, Rate: o.Rate, On: o.On, OnAct: o.OnAct},
+	}
+	if d.InFlight == 0 {
+		d.InFlight = r.Load.InFlight
+	}
+	if d.Rate == 0 {
+		d.Rate = r.Load.Rate
+	}
+	var before *loadrun.Sample
+	blind := errors.New("nobody asks in a visit of an experiment")
+	if !r.Visit {
+		before, blind = loadrun.Scrape(ctx, c.Server)
+	}
+	brake := &loadrun.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes, Members: o.Etcd}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	if !o.NoBrake {
+		if len(o.Etcd) == 0 {
+			brake.Members = loadrun.Members(ctx, c.Server)
+		}
+		d.Pause = brake.Check
+		d.Throttle = func() { brake.Throttled.Add(1) }
+		d.On = func(a loadrun.Answer) {
+			brake.Answered.Add(1)
+			if o.On != nil {
+				o.On(a)
+			}
+		}
+		watch.Go(func() { brake.Watch(watching, before) })
+	}
+	out, err := d.Do(ctx)
+	if err == nil && controllers(p) {
+		err = follower.CatchUp(ctx)
+	}
+	stop()
+	watch.Wait()
+	x := &Result{DriveOutcome: out, Blind: brake.Blind()}
+	if blind == nil && ctx.Err() == nil {
+		var after *loadrun.Sample
+		if after, blind = loadrun.Scrape(ctx, c.Server); blind == nil {
+			x.Servers = loadrun.Compare(before, after)
+			x.Servers.Members = brake.Etcd()
+		}
+	}
+	if blind != nil && x.Blind == "" {
+		x.Blind = "the API server's metrics: " + blind.Error()
+	}
+	return x, err
+}
+
+// controllers reports whether controllers make pods of what a plan makes.
+func controllers(p *plan.Plan) bool {
+	return slices.ContainsFunc(p.Kinds, func(k plan.Kind) bool { return k.Kind != "Pod" && loadrun.Takes(k.Kind) })
+}
+
+// follow watches what takes a while, where the plan has such.
+func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*loadrun.Follower, func(), error) {
+	var kinds []plan.Kind
+	pods := false
+	for _, k := range p.Kinds {
+		if loadrun.Takes(k.Kind) {
+			kinds = append(kinds, k)
+			pods = true
+		}
+	}
+	pod := plan.Kind{APIVersion: "v1", Kind: "Pod", Resource: "pods", Namespaced: true}
+	if pods && !slices.Contains(kinds, pod) {
+		kinds = append(kinds, pod)
+	}
+	labels := slices.ContainsFunc(p.Ops, func(op plan.Op) bool { return op.Sync != nil })
+	ctx, cancel := context.WithCancel(ctx)
+	f := loadrun.New(c.Server, p.Run, loadrun.FollowOptions{Labels: labels, On: o.Pod})
+	if err := f.Start(ctx, kinds); err != nil {
+		cancel()
+		f.Wait()
+		return nil, nil, fmt.Errorf("what is made cannot be watched: %w", err)
+	}
+	return f, func() { cancel(); f.Wait() }, nil
+}
+
+// Undo takes a run back. on is called with how far it is; it may be nil.
+func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (*loadrun.UndoOutcome, error) {
+	_, p, j, state, err := c.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if state.Phase == loadrun.Undone {
+		return &loadrun.UndoOutcome{}, j.Close()
+	}
+	var mu sync.Mutex
+	u := &loadrun.Undo{Plan: p, Server: c.Server, Journal: j, State: state, On: func(done, all int) {
+		if mu.Lock(); on != nil {
+			on(done, all)
+		}
+		mu.Unlock()
+	}}
+	out, err := u.Do(ctx)
+	return out, errors.Join(err, j.Close())
+}
+
+// UndoVisits takes back what visits of an experiment have left that were cut off, and
+// removes what is known of them. It returns how many there were.
+func (c *Cluster) UndoVisits(ctx context.Context) (int, error) {
+	all, err := c.Store.List()
+	if err != nil {
+		return 0, err
+	}
+	cluster, err := c.Server.Cluster(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, k := range all {
+		if k.Err != nil || k.State.Header.Cluster != cluster {
+			continue
+		}
+		if r, err := c.Store.Load(k.ID); err != nil || !r.Visit {
+			continue
+		}
+		if _, err := c.Undo(ctx, k.ID, nil); err != nil {
+			return n, fmt.Errorf("the run %s, which was cut off, cannot be undone: %w", k.ID, err)
+		}
+		if err := c.Store.Remove(k.ID); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

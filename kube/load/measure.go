@@ -1,0 +1,201 @@
+// measure counts how long the objects of a run took: the calls for each, and for
+// pods until they were scheduled and ready. Those that the load makes itself are measured by
+// the clock of this machine alone, those that controllers make by the API's timestamps.
+
+package load
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/kube/load/plan"
+	"fettle.dev/fettle/kube/load/run"
+)
+
+// most is the longest time that is told apart.
+const most = time.Hour
+
+// Meter counts.
+type Meter struct {
+	plan             *plan.Plan
+	create           *engine.Distribution // from when it was due
+	scheduled, ready *engine.Distribution
+
+	mu sync.Mutex
+	// calls are the times of the calls alone.
+	calls map[call]*engine.Distribution
+	pods  map[run.Key]*measurePod
+	// coarse are how many of the times are differences of whole seconds.
+	coarse WholeSeconds
+	// The single times, in the order in which they were known, for Series.
+	began                       time.Time // the first one was due
+	creates, schedules, readies []single
+}
+
+// call is a sort of calls: what is done with objects of a kind, "" for making them.
+type call struct {
+	kind plan.Kind
+	do   string
+}
+
+// measurePod is one between its making and being ready. The watch may be before the answer.
+type measurePod struct{ sent, scheduled, ready time.Time }
+
+// New makes a meter for the run of a plan.
+func New(p *plan.Plan) *Meter {
+	return &Meter{
+		plan: p, create: engine.NewDistribution(most), scheduled: engine.NewDistribution(most), ready: engine.NewDistribution(most),
+		calls: map[call]*engine.Distribution{}, pods: map[run.Key]*measurePod{},
+	}
+}
+
+// Answer counts what came of a request. How long it took to make what a process before this
+// one has made nobody knows.
+func (m *Meter) Answer(a run.Answer) {
+	if a.Was != run.Created || a.Found {
+		return
+	}
+	kind := m.plan.Kind(a.Object)
+	m.mu.Lock()
+	calls := m.of(call{kind: kind})
+	if m.began.IsZero() {
+		m.began = a.Due
+	}
+	m.creates = append(m.creates, m.single(a.End, a.End.Sub(a.Due)))
+	m.mu.Unlock()
+	m.create.Add(a.End.Sub(a.Due))
+	calls.Add(a.End.Sub(a.Sent))
+	if kind.Kind == "Pod" {
+		m.pod(run.Key{Kind: "Pod", Namespace: m.plan.Namespace(a.Object), Name: m.plan.Name(a.Object)}, func(p *measurePod) {
+			if p.sent = a.Sent; !a.Asked.IsZero() {
+				p.sent = a.Asked
+			}
+		})
+	}
+}
+
+// of is the distribution of a sort of calls. The caller holds the lock.
+func (m *Meter) of(c call) *engine.Distribution {
+	d := m.calls[c]
+	if d == nil {
+		d = engine.NewDistribution(most)
+		m.calls[c] = d
+	}
+	return d
+}
+
+// Act counts the call of an action.
+func (m *Meter) Act(a run.Acted) {
+	m.mu.Lock()
+	d := m.of(call{a.Kind, a.Do})
+	m.mu.Unlock()
+	d.Add(a.End.Sub(a.Sent))
+}
+
+// Pod counts what was first seen of a pod.
+func (m *Meter) Pod(s run.Seen) {
+	if s.Owned {
+		m.owned(s)
+		return
+	}
+	m.pod(s.Key, func(p *measurePod) {
+		if s.What == "ready" {
+			p.ready = s.At
+		} else {
+			p.scheduled = s.At
+		}
+	})
+}
+
+// owned counts a pod that a controller has made.
+func (m *Meter) owned(s run.Seen) {
+	if s.Took < 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.began.IsZero() {
+		m.began = s.At
+	}
+	if s.What == "ready" {
+		m.ready.Add(s.Took)
+		m.readies = append(m.readies, m.single(s.At, s.Took))
+		m.coarse.Ready++
+	} else {
+		m.scheduled.Add(s.Took)
+		m.schedules = append(m.schedules, m.single(s.At, s.Took))
+		m.coarse.Scheduled++
+	}
+}
+
+func (m *Meter) pod(k run.Key, set func(*measurePod)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pods[k]
+	if p == nil {
+		p = &measurePod{}
+		m.pods[k] = p
+	}
+	set(p)
+	if p.sent.IsZero() {
+		return
+	}
+	if !p.scheduled.IsZero() {
+		m.scheduled.Add(p.scheduled.Sub(p.sent))
+		m.schedules = append(m.schedules, m.single(p.scheduled, p.scheduled.Sub(p.sent)))
+		p.scheduled = time.Time{}
+	}
+	if !p.ready.IsZero() {
+		m.ready.Add(p.ready.Sub(p.sent))
+		m.readies = append(m.readies, m.single(p.ready, p.ready.Sub(p.sent)))
+		delete(m.pods, k)
+	}
+}
+
+// Times of the three, and of the calls by kind.
+type Times struct {
+	// Create is from when an object was due until it was made, Calls the time of the last
+	// call for it alone.
+	Create engine.Times `json:"create"`
+	Calls  []Call       `json:"calls"`
+	// Scheduled and Ready are of pods: of those that the load makes itself from the call until
+	// the watch said so, of those that controllers make from the pod's creation until its
+	// condition became true, by the API's timestamps.
+	Scheduled engine.Times `json:"scheduled"`
+	Ready     engine.Times `json:"ready"`
+	// WholeSeconds are how many of these are of controllers' pods: differences of whole
+	// seconds, and so right to a second.
+	WholeSeconds WholeSeconds `json:"whole_seconds"`
+}
+
+// WholeSeconds counts times that are differences of whole seconds.
+type WholeSeconds struct {
+	Scheduled int64 `json:"scheduled"`
+	Ready     int64 `json:"ready"`
+}
+
+// Call is the time of the calls for one kind.
+type Call struct {
+	APIVersion string       `json:"api_version"`
+	Kind       string       `json:"kind"`
+	Do         string       `json:"do,omitempty"` // patch, delete or read; "" for the creation
+	Times      engine.Times `json:"times"`
+}
+
+// Times sums it up.
+func (m *Meter) Times() Times {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := Times{Create: m.create.Times(), Scheduled: m.scheduled.Times(), Ready: m.ready.Times(), Calls: []Call{}}
+	t.WholeSeconds = m.coarse
+	for c, d := range m.calls {
+		t.Calls = append(t.Calls, Call{c.kind.APIVersion, c.kind.Kind, c.do, d.Times()})
+	}
+	slices.SortFunc(t.Calls, func(a, b Call) int {
+		return strings.Compare(a.Do+" "+a.Kind+a.APIVersion, b.Do+" "+b.Kind+b.APIVersion)
+	})
+	return t
+}

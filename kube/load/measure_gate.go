@@ -1,0 +1,168 @@
+package load
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/kube/load/plan"
+	"fettle.dev/fettle/kube/load/run"
+)
+
+// Gate is a threshold of a run: "create p99 < 1s", "scheduled p50 < 100ms", "ready p99 <
+// 5s", "errors < 1%", "rate > 450/s".
+type Gate struct {
+	of   string // create, scheduled, ready; "" for the run's own
+	gate *engine.Gate
+}
+
+// Defaults are Kubernetes' own objectives, of which a run is judged where it has none: of
+// a call that changes one object 1 s at the 99th percentile, of a pod without state whose
+// image is there 5 s until it runs (kubernetes/community, sig-scalability/slos).
+func Defaults() []*Gate {
+	var all []*Gate
+	for _, text := range []string{"create p99 <= 1s", "ready p99 <= 5s"} {
+		g, err := ParseGate(text)
+		if err != nil {
+			panic(err) // they are written above
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+// ParseGate reads one.
+func ParseGate(text string) (*Gate, error) {
+	of, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	switch of {
+	case "create", "scheduled", "ready":
+	default:
+		of, rest = "", text
+	}
+	g, err := engine.ParseThreshold(rest)
+	if err != nil {
+		return nil, fmt.Errorf("%w; before a time stands of what: create, scheduled or ready", err)
+	}
+	switch {
+	case g.Observed():
+		return nil, fmt.Errorf("%q: nobody observes the servers here: want create, scheduled or ready with a percentile, errors or rate", text)
+	case of == "" && g.Wants() > 0:
+		return nil, fmt.Errorf("%q: of what? want create, scheduled or ready before it", text)
+	case of != "" && g.Wants() == 0:
+		return nil, fmt.Errorf("%q: %s is of the whole run: leave out %s", text, g.Asks(), of)
+	}
+	return &Gate{of, g}, nil
+}
+
+// Measured is what came of a gate.
+type Measured struct {
+	Gate    string `json:"gate"`
+	Met     bool   `json:"met"`
+	Unknown bool   `json:"unknown,omitempty"`
+	Text    string `json:"text"`
+}
+
+// Judge says whether the gates are met.
+func (m *Meter) Judge(gates []*Gate, out *run.DriveOutcome) []Measured {
+	all := []Measured{}
+	for _, g := range gates {
+		d, coarse := m.create, int64(0)
+		switch g.of {
+		case "scheduled":
+			d, coarse = m.scheduled, m.coarse.Scheduled
+		case "ready":
+			d, coarse = m.ready, m.coarse.Ready
+		}
+		x := measured{d: d, t: d.Times(), out: out}
+		r := g.gate.Judge(x)
+		all = append(all, Measured{g.String(), r.Met, r.Unknown, r.Text})
+		if coarse == 0 || r.Unknown {
+			continue
+		}
+		// Times of whole seconds may be off by one: a verdict that depends on it is unknown.
+		last := &all[len(all)-1]
+		last.Text += " (to a second: the API's timestamps of pods are whole seconds)"
+		x.shift = -nearlySecond
+		least := g.gate.Judge(x)
+		x.shift = nearlySecond
+		if most := g.gate.Judge(x); least.Met != most.Met {
+			last.Met, last.Unknown = false, true
+		}
+	}
+	return all
+}
+
+// nearlySecond is the maximum error, in seconds, of a difference of two times that were each
+// cut to whole seconds: less than one, and here less what a distribution rounds.
+const nearlySecond = 0.99
+
+func (g *Gate) String() string {
+	return strings.TrimSpace(g.of + " " + g.gate.Text)
+}
+
+// Answers are how many times a run will measure, as far as its plan tells.
+type Answers struct {
+	Objects int64
+	Pods    int64 // those of controllers too
+	// PerNode reports whether there are more, one for each node, whose number is not known here.
+	PerNode bool
+}
+
+// AnswersOf are those of a plan, of which made says what is there already; nil for nothing.
+func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
+	for i := range p.Len() {
+		if made != nil && made(i) {
+			continue
+		}
+		a.Objects++
+		_, perNode := p.Pods(i)
+		a.Pods += int64(p.PodsInAll(i))
+		a.PerNode = a.PerNode || perNode
+	}
+	return a
+}
+
+// TooFew says that a gate will not be met because there will be too few answers to tell, as
+// Judge says it afterwards, and which percentile can be told; "" where there are enough.
+func (g *Gate) TooFew(a Answers) string {
+	n := a.Objects
+	if g.of == "scheduled" || g.of == "ready" {
+		if n = a.Pods; a.PerNode {
+			return ""
+		}
+	}
+	why := g.gate.TooFew(n)
+	if why == "" {
+		return ""
+	}
+	for _, lower := range []string{"p99", "p95", "p90", "p50"} {
+		if other, err := engine.ParseThreshold(lower + " < 1s"); err == nil && other.TooFew(n) == "" {
+			return fmt.Sprintf("%s will not be met: %s; %s can be told", g, why, lower)
+		}
+	}
+	return fmt.Sprintf("%s will not be met: %s", g, why)
+}
+
+// measured is what a gate asks.
+type measured struct {
+	d     *engine.Distribution
+	t     engine.Times
+	out   *run.DriveOutcome
+	shift float64 // of all times, in seconds
+}
+
+func (m measured) Percentile(p float64) float64 { return max(0, m.d.Percentile(p)+m.shift) }
+func (m measured) MeanS() float64               { return max(0, m.t.MeanS+m.shift) }
+func (m measured) MaxS() float64                { return max(0, m.t.MaxS+m.shift) }
+func (m measured) Latencies() int64             { return m.t.N }
+func (m measured) Rate() float64                { return m.out.Rate() }
+
+func (m measured) Errors() float64 {
+	all := m.out.Created + m.out.Reused + m.out.Failed
+	if all == 0 {
+		return 0
+	}
+	return float64(m.out.Failed) / float64(all)
+}
+
+func (m measured) Observed(string) (float64, bool) { return 0, false }

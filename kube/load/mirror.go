@@ -1,0 +1,304 @@
+// mirror makes of what is in the namespaces of a cluster a load of the same counts
+// and sizes, without anything of its content: names, values, images, commands and selectors
+// stay where they are. It only reads, and of secrets it reads no more than their metadata.
+
+package load
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+// Mirror is what namespaces have.
+type Mirror struct {
+	Spaces []Space
+	// Left are objects that are not mirrored.
+	Left []Left
+	// Notes are what else a reader should know.
+	Notes []string
+}
+
+// Space is a namespace's content, and how many namespaces have just that.
+type Space struct {
+	Count  int
+	Groups []Group
+}
+
+// Group is so many objects that are alike.
+type Group struct {
+	Kind  string
+	Count int
+	// Manifest is one of them, in which ${IDENTIFIER} is its number.
+	Manifest map[string]any
+}
+
+// Left are objects of a kind that are not mirrored, and why.
+type Left struct {
+	Kind  string `json:"kind"`
+	Count int    `json:"count"`
+	Why   string `json:"why"`
+}
+
+// Pause is the image that mirrored containers have unless another one is named: it waits.
+const Pause = "registry.k8s.io/pause:3.10"
+
+// MirrorOptions of a reading.
+type MirrorOptions struct {
+	// Namespaces are those to mirror; none for all but the system's own.
+	Namespaces []string
+	Image      string // of containers; "" for Pause
+}
+
+// source is a kind that is read.
+type source struct {
+	path string // of a list over all namespaces
+	kind string
+	// strip makes what is kept of an object; it is not there for a kind that is only
+	// counted, of which why says the reason.
+	strip func(*reading, json.RawMessage) (map[string]any, error)
+	why   string
+	// secret asks for the metadata alone.
+	secret bool
+}
+
+// sources are the kinds in the order in which a load is to make them.
+var sources = []source{
+	{path: "/api/v1/serviceaccounts", kind: "ServiceAccount", strip: account},
+	{path: "/api/v1/configmaps", kind: "ConfigMap", strip: configMap},
+	{path: "/api/v1/secrets", kind: "Secret", strip: secret, secret: true},
+	{path: "/api/v1/services", kind: "Service", strip: service},
+	{path: "/apis/apps/v1/deployments", kind: "Deployment", strip: workload("Deployment")},
+	{path: "/apis/apps/v1/statefulsets", kind: "StatefulSet", strip: workload("StatefulSet")},
+	{path: "/apis/apps/v1/daemonsets", kind: "DaemonSet", strip: workload("DaemonSet")},
+	{path: "/apis/apps/v1/replicasets", kind: "ReplicaSet", strip: workload("ReplicaSet")},
+	{path: "/api/v1/replicationcontrollers", kind: "ReplicationController", strip: workload("ReplicationController")},
+	{path: "/apis/batch/v1/cronjobs", kind: "CronJob", strip: cronJob},
+	{path: "/api/v1/pods", kind: "Pod", strip: mirrorPod},
+	{path: "/apis/batch/v1/jobs", kind: "Job", why: "it would not end: what it does is not mirrored"},
+	{path: "/api/v1/persistentvolumeclaims", kind: "PersistentVolumeClaim", why: "it would take storage"},
+	{path: "/apis/networking.k8s.io/v1/ingresses", kind: "Ingress", why: "it would take names that clients ask for"},
+	{path: "/apis/networking.k8s.io/v1/networkpolicies", kind: "NetworkPolicy", why: "without its selectors it means something else"},
+	{path: "/apis/rbac.authorization.k8s.io/v1/rolebindings", kind: "RoleBinding", why: "it would give rights"},
+	{path: "/apis/autoscaling/v2/horizontalpodautoscalers", kind: "HorizontalPodAutoscaler", why: "it follows a use that is not mirrored"},
+	{path: "/apis/policy/v1/poddisruptionbudgets", kind: "PodDisruptionBudget", why: "without its selector it protects nothing"},
+}
+
+// system says that a namespace is of the cluster itself.
+func system(name string) bool {
+	return name == "default" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "openshift")
+}
+
+// reading is one call of Read.
+type reading struct {
+	server *cluster.Server
+	MirrorOptions
+	// alike counts what is alike in each namespace, by its JSON.
+	alike map[string]map[string]int
+	left  map[Left]int // with Count 0
+	notes map[string]int
+	seen  bool // a list that could be read
+}
+
+// object is what is read of each.
+type object struct {
+	Metadata struct {
+		Name, Namespace, DeletionTimestamp string
+		Labels, Annotations                map[string]string
+		OwnerReferences                    []struct{}
+	}
+	Status struct{ Phase string }
+}
+
+// ErrUnseen says that no kind could be read.
+var ErrUnseen = errors.New("nothing of the namespaces can be seen")
+
+// ReadWorkloads reads namespaces. ErrUnseen is where none of their objects may be listed.
+func ReadWorkloads(ctx context.Context, server *cluster.Server, o MirrorOptions) (*Mirror, error) {
+	if o.Image == "" {
+		o.Image = Pause
+	}
+	r := &reading{server: server, MirrorOptions: o, alike: map[string]map[string]int{}, left: map[Left]int{}, notes: map[string]int{}}
+	if err := r.namespaces(ctx); err != nil {
+		return nil, err
+	}
+	for i := range sources {
+		if err := r.read(ctx, &sources[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", sources[i].kind, err)
+		}
+	}
+	if !r.seen {
+		return nil, fmt.Errorf("%w: %s", ErrUnseen, slices.Min(slices.Collect(maps.Keys(r.notes))))
+	}
+	return r.sum()
+}
+
+// namespaces finds those that are to be mirrored.
+func (r *reading) namespaces(ctx context.Context) error {
+	for _, name := range r.Namespaces {
+		if _, err := r.server.Metadata(ctx, 0, "/api/v1/namespaces/"+url.PathEscape(name)); err != nil {
+			return fmt.Errorf("the namespace %s: %w", name, err)
+		}
+		r.alike[name] = map[string]int{}
+	}
+	if len(r.Namespaces) > 0 {
+		return nil
+	}
+	return r.pages(ctx, "/api/v1/namespaces", true, func(item json.RawMessage) error {
+		var o object
+		if err := json.Unmarshal(item, &o); err != nil {
+			return err
+		}
+		if m := o.Metadata; !system(m.Name) && m.DeletionTimestamp == "" && m.Labels[plan.RunLabel] == "" {
+			r.alike[m.Name] = map[string]int{}
+		}
+		return nil
+	})
+}
+
+// pages gets a list, some objects at a time.
+func (r *reading) pages(ctx context.Context, path string, metadata bool, each func(json.RawMessage) error) error {
+	get := r.server.Get
+	if metadata {
+		get = r.server.GetMetadata
+	}
+	for next := ""; ; {
+		var page struct {
+			Metadata struct{ Continue string }
+			Items    []json.RawMessage
+		}
+		query := "?limit=250"
+		if next != "" {
+			query += "&continue=" + url.QueryEscape(next)
+		}
+		if err := get(ctx, path+query, &page); err != nil {
+			return err
+		}
+		for _, item := range page.Items {
+			if err := each(item); err != nil {
+				return err
+			}
+		}
+		if next = page.Metadata.Continue; next == "" {
+			return nil
+		}
+	}
+}
+
+// read reads the objects of one kind.
+func (r *reading) read(ctx context.Context, s *source) error {
+	at := strings.LastIndexByte(s.path, '/')
+	paths := []string{s.path}
+	if len(r.Namespaces) > 0 {
+		paths = nil
+		for _, name := range slices.Sorted(maps.Keys(r.alike)) {
+			paths = append(paths, s.path[:at]+"/namespaces/"+url.PathEscape(name)+s.path[at:])
+		}
+	}
+	for _, path := range paths {
+		err := r.pages(ctx, path, s.secret || s.strip == nil, func(item json.RawMessage) error { return r.take(s, s.path[at+1:], item) })
+		switch {
+		case cluster.IsStatus(err, http.StatusForbidden), cluster.IsStatus(err, http.StatusNotFound):
+			r.notes[fmt.Sprintf("%s is not mirrored: %v", s.kind, err)]++
+		case err != nil:
+			return err
+		default:
+			r.seen = true
+		}
+	}
+	return nil
+}
+
+// take counts an object.
+func (r *reading) take(s *source, resource string, item json.RawMessage) error {
+	var o object
+	if err := json.Unmarshal(item, &o); err != nil {
+		return err
+	}
+	in := r.alike[o.Metadata.Namespace]
+	switch m := o.Metadata; {
+	case in == nil, len(m.OwnerReferences) > 0, m.DeletionTimestamp != "", plan.ToAll(resource, m.Name, m.Annotations):
+		return nil // of another namespace, or somebody else makes it there too
+	case m.Labels[plan.RunLabel] != "":
+		r.left[Left{Kind: s.kind, Why: "a cluster load has made it"}]++
+		return nil
+	case s.strip == nil:
+		r.left[Left{Kind: s.kind, Why: s.why}]++
+		return nil
+	case s.kind == "Pod" && (o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed"):
+		r.left[Left{Kind: s.kind, Why: "it has ended"}]++
+		return nil
+	}
+	kept, err := s.strip(r, item)
+	if err != nil {
+		return err
+	}
+	kept["apiVersion"], kept["kind"] = versionOf(s.path), s.kind
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
+	in[string(text)]++
+	return nil
+}
+
+// versionOf is the apiVersion of what is listed at a path.
+func versionOf(path string) string {
+	words := strings.Split(strings.Trim(path, "/"), "/")
+	return strings.Join(words[1:len(words)-1], "/")
+}
+
+// sum puts namespaces of one content together.
+func (r *reading) sum() (*Mirror, error) {
+	m := &Mirror{}
+	same := map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(r.alike)) {
+		key, err := json.Marshal(r.alike[name]) // in the order of its keys
+		if err != nil {
+			return nil, err
+		}
+		if at, known := same[string(key)]; known {
+			m.Spaces[at].Count++
+			continue
+		}
+		same[string(key)] = len(m.Spaces)
+		s := Space{Count: 1}
+		for _, text := range slices.Sorted(maps.Keys(r.alike[name])) {
+			var manifest map[string]any
+			if err := json.Unmarshal([]byte(text), &manifest); err != nil {
+				return nil, err
+			}
+			kind, _ := manifest["kind"].(string)
+			s.Groups = append(s.Groups, Group{kind, r.alike[name][text], manifest})
+		}
+		slices.SortStableFunc(s.Groups, func(a, b Group) int { return cmp.Compare(order(a.Kind), order(b.Kind)) })
+		m.Spaces = append(m.Spaces, s)
+	}
+	slices.SortStableFunc(m.Spaces, func(a, b Space) int { return cmp.Compare(b.Count, a.Count) })
+	for l, n := range r.left {
+		l.Count = n
+		m.Left = append(m.Left, l)
+	}
+	slices.SortFunc(m.Left, func(a, b Left) int { return strings.Compare(a.Kind+a.Why, b.Kind+b.Why) })
+	for _, note := range slices.Sorted(maps.Keys(r.notes)) {
+		if n := r.notes[note]; n > 1 {
+			note = fmt.Sprintf("%s (%d times)", note, n)
+		}
+		m.Notes = append(m.Notes, note)
+	}
+	return m, nil
+}
+
+func order(kind string) int {
+	return slices.IndexFunc(sources, func(s source) bool { return s.kind == kind })
+}

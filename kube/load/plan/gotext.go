@@ -1,0 +1,207 @@
+// gotext turns a template in Go's language, as kube-burner has them, into objects.
+
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"text/template"
+	"text/template/parse"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// TextTemplate is a parsed one.
+type TextTemplate struct {
+	file string
+	t    *template.Template
+	// fixed reports that a text depends on nothing but the values.
+	fixed bool
+
+	mu     sync.Mutex // of random, which one execution has at a time
+	random *rand.Rand
+}
+
+// maxText caps what one template makes, in bytes.
+const maxText = 4 << 20
+
+// undefined is the error of the parser for a function that it does not know.
+var undefined = regexp.MustCompile(`function "([^"]*)" not defined`)
+
+// ParseText parses a template with Go's functions, those of sprig and those of kube-burner.
+// Functions that read outside the template ask in.
+func ParseText(file, text string, in TextInputs) (*TextTemplate, error) {
+	t := &TextTemplate{file: file}
+	option := "missingkey=error"
+	if in.MissingZero {
+		option = "missingkey=zero"
+	}
+	functions := t.functions(in)
+	parsed, err := template.New(file).Option(option).Funcs(functions).Parse(text)
+	for _, h := range in.Helpers {
+		if err != nil {
+			break
+		}
+		_, err = parsed.New(h.Name).Parse(h.Text)
+	}
+	if err != nil {
+		message := strings.TrimPrefix(err.Error(), "template: ")
+		if name := undefined.FindStringSubmatch(message); name != nil {
+			message += missing(name[1], functions)
+		}
+		return nil, errors.New(message)
+	}
+	t.t, t.fixed = parsed, !slices.ContainsFunc(parsed.Templates(), unsteady)
+	return t, nil
+}
+
+// missing names what to use in place of an unknown function.
+func missing(name string, functions template.FuncMap) string {
+	if why := removed[name]; why != "" {
+		return "; this function of kube-burner is not supported: " + why
+	}
+	var names []string
+	for n := range functions {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return text.Suggest(name, names) + "; there are the functions of Go, of sprig 3.3 and of kube-burner (" + strings.Join(own, ", ") + ")"
+}
+
+// limited is a buffer that does not grow for ever.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > maxText {
+		return 0, fmt.Errorf("it makes more than %d MiB", maxText>>20)
+	}
+	return l.Buffer.Write(p)
+}
+
+// Text executes the template. Its random functions give the same for the same seed.
+func (t *TextTemplate) Text(values map[string]any, seed uint64) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.random = rand.New(rand.NewPCG(seed, randomStream))
+	var out limited
+	if err := t.t.Execute(&out, values); err != nil {
+		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
+	}
+	return out.String(), nil
+}
+
+// noEntry is the error of a template for a variable that there is not.
+var noEntry = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
+
+// Fixed reports whether a text depends on nothing but the values.
+func (t *TextTemplate) Fixed() bool { return t.fixed }
+
+// MissingKey is the variable that a template asked for and had not, of an error of Text;
+// "" of any other error.
+func MissingKey(err error) string {
+	if err == nil {
+		return ""
+	}
+	if found := noEntry.FindStringSubmatch(err.Error()); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// randomStream is the second half of each seed, so that others with that seed draw other
+// numbers.
+const randomStream = 0x676f74657874
+
+// Objects executes the template and reads the objects that it makes.
+func (t *TextTemplate) Objects(values map[string]any, seed uint64) ([]map[string]any, error) {
+	return t.objects(values, seed, "apiVersion", "kind")
+}
+
+// Mapping executes the template and reads the one mapping that it makes, as a patch is.
+func (t *TextTemplate) Mapping(values map[string]any, seed uint64) (map[string]any, error) {
+	all, err := t.objects(values, seed)
+	if err == nil && len(all) != 1 {
+		err = fmt.Errorf("%s: want one document, found %d", t.file, len(all))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+func (t *TextTemplate) objects(values map[string]any, seed uint64, fields ...string) ([]map[string]any, error) {
+	text, err := t.Text(values, seed)
+	if err != nil {
+		return nil, err
+	}
+	r := &strict.Reader{File: t.file}
+	var out []map[string]any
+	for _, d := range r.Documents([]byte(text)) {
+		whole := r.JSON(d)
+		if r.Err() != nil {
+			break
+		}
+		var o map[string]any
+		dec := json.NewDecoder(bytes.NewReader(whole))
+		dec.UseNumber()
+		err := dec.Decode(&o)
+		if err != nil || slices.ContainsFunc(fields, func(f string) bool { return o[f] == nil }) {
+			r.Fault(d, "want an object with apiVersion and kind")
+			break
+		}
+		out = append(out, o)
+	}
+	return out, r.Err()
+}
+
+// Plain reports whether the template only writes these fields where they are named, each
+// by itself, and calls nothing random, so that what it makes for one value differs from
+// what it makes for another in nothing but the values.
+func (t *TextTemplate) Plain(fields ...string) bool {
+	if len(t.t.Templates()) > 1 || !t.fixed {
+		return false
+	}
+	for _, n := range t.t.Tree.Root.Nodes {
+		text := n.String()
+		if n.Type() == parse.NodeText || slices.ContainsFunc(fields, func(f string) bool { return text == "{{."+f+"}}" }) {
+			continue
+		}
+		if whole := dotForm.MatchString(text); whole || slices.ContainsFunc(fields, func(f string) bool { return strings.Contains(text, f) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// dotForm finds a dot that is all of the values, and not the beginning of a field.
+var dotForm = regexp.MustCompile(`\.([^a-zA-Z0-9_]|$)|\$`)
+
+// unsteady reports whether a template calls a random function.
+func unsteady(t *template.Template) bool {
+	if t.Tree == nil {
+		return false
+	}
+	for _, name := range wordForm.FindAllString(t.Root.String(), -1) {
+		if slices.Contains(random, name) {
+			return true
+		}
+	}
+	return false
+}
+
+var wordForm = regexp.MustCompile(`[a-zA-Z0-9_]+`)
+
+// Uses reports whether the template names one of these functions.
+func (t *TextTemplate) Uses(names ...string) bool {
+	return slices.ContainsFunc(t.t.Templates(), func(x *template.Template) bool {
+		return x.Tree != nil && slices.ContainsFunc(wordForm.FindAllString(x.Root.String(), -1), func(w string) bool { return slices.Contains(names, w) })
+	})
+}

@@ -1,0 +1,268 @@
+// template turns a Template of OpenShift into its objects, as oc process does, but
+// without a server: parameters with values, parameters that are generated, and the labels
+// of the template (OpenShift documentation, Images, Using templates).
+
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// ObjectTemplate is one of OpenShift's.
+type ObjectTemplate struct {
+	Parameters []Parameter
+	Labels     map[string]string
+	Objects    []map[string]any
+}
+
+// Parameter is one of a template.
+type Parameter struct {
+	Name  string
+	Value string
+	// From is the expression by which a value is generated; "" for none.
+	From     string
+	Required bool
+}
+
+// ParseObject reads a Template; JSON or YAML. Errors have file and line.
+func ParseObject(file string, text []byte) (*ObjectTemplate, error) {
+	r := &strict.Reader{File: file}
+	docs := r.Documents(text)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 {
+		return nil, fmt.Errorf("%s: want one Template, found %d documents", file, len(docs))
+	}
+	d := docs[0]
+	kind, version := strict.Get(d, "kind"), strict.Get(d, "apiVersion")
+	switch {
+	case kind == nil || kind.Value != "Template":
+		found := "none"
+		if kind != nil {
+			found = kind.Value
+		}
+		return nil, fmt.Errorf("%s: want an object of kind Template, found %s", r.At(d), found)
+	case version == nil || version.Value != "v1" && version.Value != "template.openshift.io/v1":
+		return nil, fmt.Errorf("%s: want apiVersion template.openshift.io/v1, or v1", r.At(d))
+	}
+	var in struct {
+		Parameters []struct {
+			Name, DisplayName, Description, Generate, From string
+			Value                                          any
+			Required                                       bool
+		}
+		Labels  map[string]string
+		Objects []map[string]any
+	}
+	shape(r, d)
+	whole := r.JSON(d)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if err := decodeTemplate(whole, &in); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.At(d), err)
+	}
+	t := &ObjectTemplate{Labels: in.Labels, Objects: in.Objects}
+	at := strict.Get(d, "parameters")
+	for i, p := range in.Parameters {
+		where := r.At(at.Content[i])
+		switch {
+		case !nameForm.MatchString(p.Name):
+			return nil, fmt.Errorf("%s: parameter %q: want letters, digits and _ as its name", where, p.Name)
+		case p.Generate != "" && p.Generate != "expression":
+			return nil, fmt.Errorf("%s: parameter %s: generate: want expression, found %q", where, p.Name, p.Generate)
+		case p.Generate == "" && p.From != "":
+			return nil, fmt.Errorf("%s: parameter %s: from without generate: expression", where, p.Name)
+		}
+		if p.Generate != "" {
+			if _, err := parseExpression(p.From); err != nil {
+				return nil, fmt.Errorf("%s: parameter %s: from: %w", where, p.Name, err)
+			}
+		}
+		value := ""
+		switch v := p.Value.(type) {
+		case nil:
+		case string:
+			value = v
+		case json.Number, bool:
+			value = fmt.Sprint(v)
+		default:
+			return nil, fmt.Errorf("%s: parameter %s: value: want a text", where, p.Name)
+		}
+		if slices.ContainsFunc(t.Parameters, func(q Parameter) bool { return q.Name == p.Name }) {
+			return nil, fmt.Errorf("%s: parameter %s is there twice", where, p.Name)
+		}
+		t.Parameters = append(t.Parameters, Parameter{Name: p.Name, Value: value, From: p.From, Required: p.Required})
+	}
+	for i, o := range t.Objects {
+		if _, ok := o["kind"].(string); !ok {
+			return nil, fmt.Errorf("%s: objects[%d] has no kind", r.At(strict.Get(d, "objects").Content[i]), i)
+		}
+	}
+	return t, nil
+}
+
+var nameForm = regexp.MustCompile(`^[a-zA-Z0-9_]+$`)
+
+// Has says whether the template has a parameter.
+func (t *ObjectTemplate) Has(name string) bool {
+	return slices.ContainsFunc(t.Parameters, func(p Parameter) bool { return p.Name == name })
+}
+
+// Check says which of the values are of no parameter of the template, and which required
+// parameter would be without a value.
+func (t *ObjectTemplate) Check(given map[string]string) error {
+	var names []string
+	for _, p := range t.Parameters {
+		names = append(names, p.Name)
+	}
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !t.Has(name) {
+			near := text.Suggest(name, names)
+			if near == "" {
+				near = ": it has " + strings.Join(names, ", ")
+			}
+			all = append(all, fmt.Errorf("the template has no parameter %s%s", name, near))
+		}
+	}
+	for _, p := range t.Parameters {
+		if value, ok := given[p.Name]; p.Required && p.From == "" && (ok && value == "" || !ok && p.Value == "") {
+			all = append(all, fmt.Errorf("the template's parameter %s is required and has no value", p.Name))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Values are those of all parameters: the given ones, the template's own, and generated
+// ones, for each of which number gives 64 random bits at a time.
+func (t *ObjectTemplate) Values(given map[string]string, number func(parameter string) func() uint64) map[string]string {
+	all := make(map[string]string, len(t.Parameters))
+	for _, p := range t.Parameters {
+		value, ok := given[p.Name]
+		switch {
+		case ok:
+		case p.Value != "" || p.From == "":
+			value = p.Value
+		default:
+			e, _ := parseExpression(p.From) // Parse has seen it
+			value = e.generate(number(p.Name))
+		}
+		all[p.Name] = value
+	}
+	return all
+}
+
+// Generated are the parameters that get a value by their expression.
+func (t *ObjectTemplate) Generated(given map[string]string) []string {
+	var names []string
+	for _, p := range t.Parameters {
+		if _, ok := given[p.Name]; !ok && p.Value == "" && p.From != "" {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// Process returns the objects of the template with all values in their places. Namespaces that they
+// name are dropped, unless a parameter gives them: they belong where they are made.
+func (t *ObjectTemplate) Process(values map[string]string) []map[string]any {
+	out := make([]map[string]any, 0, len(t.Objects))
+	for _, o := range t.Objects {
+		meta, _ := o["metadata"].(map[string]any)
+		own, _ := meta["namespace"].(string)
+		made := substitute(o, values).(map[string]any)
+		meta, _ = made["metadata"].(map[string]any)
+		if meta == nil {
+			meta = map[string]any{}
+			made["metadata"] = meta
+		}
+		if own != "" && !stringForm.MatchString(own) {
+			delete(meta, "namespace")
+		}
+		if len(t.Labels) > 0 {
+			labels, _ := meta["labels"].(map[string]any)
+			if labels == nil {
+				labels = map[string]any{}
+			}
+			for name, value := range t.Labels {
+				labels[templateText(name, values)] = templateText(value, values)
+			}
+			meta["labels"] = labels
+		}
+		out = append(out, made)
+	}
+	return out
+}
+
+var (
+	// A ${NAME} is replaced within a text; a text that is ${{NAME}} becomes the number,
+	// truth or list that its value is.
+	stringForm = regexp.MustCompile(`\$\{([a-zA-Z0-9_]+)\}`)
+	valueForm  = regexp.MustCompile(`^\$\{\{([a-zA-Z0-9_]+)\}\}$`)
+)
+
+func templateText(s string, values map[string]string) string {
+	if !strings.Contains(s, "${") {
+		return s
+	}
+	return stringForm.ReplaceAllStringFunc(s, func(place string) string {
+		if value, ok := values[place[2:len(place)-1]]; ok {
+			return value
+		}
+		return place
+	})
+}
+
+func substitute(v any, values map[string]string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for key, value := range v {
+			m[templateText(key, values)] = substitute(value, values)
+		}
+		return m
+	case []any:
+		s := make([]any, len(v))
+		for i, value := range v {
+			s[i] = substitute(value, values)
+		}
+		return s
+	case string:
+		if place := valueForm.FindStringSubmatch(v); place != nil {
+			if value, ok := values[place[1]]; ok {
+				var out any
+				if decodeTemplate([]byte(value), &out) == nil {
+					return out
+				}
+				return value
+			}
+			return v
+		}
+		return templateText(v, values)
+	}
+	return v
+}
+
+// decodeTemplate reads one value of JSON; numbers stay as they are written.
+func decodeTemplate(data []byte, into any) error {
+	dec := json.NewDecoder(strings.NewReader(string(data)))
+	dec.UseNumber()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if dec.More() {
+		return errors.New("more than one value")
+	}
+	return nil
+}

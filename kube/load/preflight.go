@@ -1,0 +1,102 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+// Lacks lists missing kinds.
+func Lacks(missing []plan.Missing) string {
+	var all []string
+	for _, m := range missing {
+		all = append(all, m.Kind+" of "+m.APIVersion)
+	}
+	return strings.Join(all, ", ")
+}
+
+// preflight looks for namespaces that are there already, before anything is made, and
+// removes those of earlier runs where the load says so.
+func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) error {
+	want := map[string]string{}
+	for i := range p.Len() {
+		if ifExists, space := p.StageSpace(i); space && ifExists != plan.Reuse {
+			want[p.Name(i)] = ifExists
+		}
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	there, err := c.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	uids := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(want)) { // of several the first is told
+		how := want[name]
+		uid, is := there[name]
+		if is && how == plan.Fail {
+			if by, err := c.Store.Owns(cluster, map[string]bool{uid: true}); err == nil && by[uid] != "" {
+				return refuse("kubectl fettle load undo "+by[uid]+" removes what it made; ifexists: delete does that first", "the namespace %s is there already, of the run %s: nothing was made", name, by[uid])
+			}
+			return refuse("ifexists: reuse uses it, and leaves what is in it", "the namespace %s is there already: nothing was made", name)
+		}
+		if is {
+			uids[uid] = true
+		}
+	}
+	if len(uids) == 0 {
+		return nil
+	}
+	by, err := c.Store.Owns(cluster, uids)
+	if err != nil {
+		return err
+	}
+	runs := map[string]bool{}
+	for name, how := range want {
+		uid, is := there[name]
+		if !is || how != plan.Delete {
+			continue
+		}
+		run := by[uid]
+		if run == "" {
+			return refuse("delete it yourself, or say ifexists: reuse", "the namespace %s is there, and no run of fettle's has made it: ifexists: delete does not delete it, and nothing was made", name)
+		}
+		runs[run] = true
+	}
+	for run := range runs {
+		if out, err := c.Undo(ctx, run, nil); err != nil {
+			if out != nil && len(out.Kept) > 0 {
+				err = fmt.Errorf("%s is kept: %s: %w", out.Kept[0].Object, out.Kept[0].Why, err)
+			}
+			return fmt.Errorf("the run %s, whose namespaces are in the way (ifexists: delete), cannot be undone: %w", run, err)
+		}
+	}
+	return nil
+}
+
+// namespaces are those that there are, and their uids.
+func (c *Cluster) namespaces(ctx context.Context) (map[string]string, error) {
+	var page struct {
+		Items []struct{ Metadata cluster.Metadata }
+	}
+	if err := c.Server.GetMetadata(ctx, "/api/v1/namespaces", &page); err != nil {
+		var e *cluster.Error
+		if errors.As(err, &e) && e.Status == http.StatusForbidden {
+			return map[string]string{}, nil // each is told of when it is made
+		}
+		return nil, err
+	}
+	all := map[string]string{}
+	for _, i := range page.Items {
+		all[i.Metadata.Name] = i.Metadata.UID
+	}
+	return all, nil
+}

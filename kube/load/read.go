@@ -1,0 +1,82 @@
+package load
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/kube/load/format"
+	"fettle.dev/fettle/kube/load/plan"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// ReadOptions are those of kube-burner's configurations.
+type ReadOptions struct {
+	// UUID is the benchmark's; "" for a new one. UserData is a file of variables, Set are
+	// KEY=VALUE, and AllowMissing has variables that there are not be empty.
+	UUID         string
+	UserData     string
+	Set          []string
+	AllowMissing bool
+}
+
+// Read reads the file of a load, Cluster Loader's or kube-burner's; "" is the one that is
+// built in. Errors have file and line.
+func Read(file string, o ReadOptions) (*plan.Load, error) {
+	if file == "" {
+		return format.BuiltIn()
+	}
+	text, err := format.Here.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	return ReadText(file, text, o)
+}
+
+// ReadText is Read for a text, which file names in messages. Files that it names are looked
+// for in the working directory, and beside file.
+func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
+	if otherLoader(text) {
+		return nil, fmt.Errorf("%s: this is ClusterLoader2 (kubernetes/perf-tests), which is not read: its files are programs for measurements of its own; fettle reads ClusterLoader (with projects) of OpenShift and kube-burner's jobs, and kubectl fettle load mirror --write DIR writes a load that is like a cluster", file)
+	}
+	burning := format.Options{Read: format.Here.Read, Env: os.Environ(), UUID: o.UUID, UserData: o.UserData, Set: o.Set, AllowMissing: o.AllowMissing}
+	if !loaderForm.Match(text) && (jobsForm.Match(text) || bytes.Contains(text, []byte("{{")) && !projectsForm.Match(text)) {
+		return format.ReadKubeBurner(file, text, burning)
+	}
+	r := &strict.Reader{File: file}
+	docs := r.Documents(text)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(docs) != 1:
+		return nil, fmt.Errorf("%s: want one document, found %d", file, len(docs))
+	case format.BurnerOwn(docs[0]):
+		return format.ReadKubeBurner(file, text, burning)
+	case format.ClusterLoaderOwn(docs[0]):
+		return format.ReadClusterLoader(file, text, format.Here)
+	}
+	found := ""
+	if docs[0].Kind != yaml.MappingNode {
+		found = ", found " + strict.Found(docs[0])
+	}
+	return nil, fmt.Errorf("%s: want ClusterLoader (with projects) or kube-burner's jobs at the top%s", r.At(docs[0]), found)
+}
+
+// These find the fields by which a file is known, before what is in {{ }} is replaced.
+var (
+	loaderForm   = regexp.MustCompile(`(?mi)^\s*["']?ClusterLoader["']?\s*:`)
+	projectsForm = regexp.MustCompile(`(?m)^["']?projects["']?\s*:`)
+	jobsForm     = regexp.MustCompile(`(?m)^["']?jobs["']?\s*:`)
+	stepsForm    = regexp.MustCompile(`(?m)^["']?(steps|tuningSets)["']?\s*:`)
+	callForm     = regexp.MustCompile(`\{\{([^}]*[^.\w}])?(DefaultParam|MultiplyInt|MultiplyFloat|AddInt|AddFloat|SubtractInt|SubtractFloat|DivideInt|DivideFloat|MaxInt|MaxFloat|MinInt|MinFloat|RandInt|RandSeed|StructuralMerge|IncludeFile|IncludeEmbeddedFile|YamlQuote)\b`)
+)
+
+// otherLoader reports whether a text is a configuration of ClusterLoader2, which has steps
+// (clusterloader2/api/types.go), or calls one of its functions (pkg/config).
+func otherLoader(text []byte) bool {
+	return !loaderForm.Match(text) && !jobsForm.Match(text) && (stepsForm.Match(text) || callForm.Match(text))
+}

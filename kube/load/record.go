@@ -1,0 +1,202 @@
+// record keeps what a run of a cluster load has measured as evidence, and says what
+// can be said of two of them.
+
+package load
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/kube/load/plan"
+	"fettle.dev/fettle/kube/load/run"
+)
+
+// Kind is the kind of the evidence.
+const Kind = "cluster-load"
+
+// Shape is what a load is, whatever it was read from: two runs of one shape ask the same of
+// a cluster.
+type Shape struct {
+	Kinds    []Count `json:"kinds"`
+	InFlight int     `json:"in_flight"`
+	RatePerS float64 `json:"rate_per_s,omitempty"`
+	// Waits is how often it waits for objects, or for a time.
+	Waits int `json:"waits"`
+	// Actions is how many patches, deletions and reads there are.
+	Actions int `json:"actions,omitempty"`
+}
+
+// Count is the objects of one kind, and the bytes of their JSON together.
+type Count struct {
+	APIVersion string `json:"api_version"`
+	Kind       string `json:"kind"`
+	Count      int    `json:"count"`
+	Bytes      int64  `json:"json_bytes"`
+}
+
+// ShapeOf is that of a plan, which is carried out so wide and so fast.
+func ShapeOf(p *plan.Plan, inFlight int, rate float64) Shape {
+	s := Shape{Kinds: []Count{}, InFlight: inFlight, RatePerS: rate, Actions: p.Actions()}
+	at := map[plan.Kind]int{}
+	var text []byte
+	for i := range p.Len() {
+		k := p.Kind(i)
+		n, known := at[k]
+		if !known {
+			n = len(s.Kinds)
+			at[k] = n
+			s.Kinds = append(s.Kinds, Count{APIVersion: k.APIVersion, Kind: k.Kind})
+		}
+		text = p.Body(i, text[:0])
+		s.Kinds[n].Count++
+		s.Kinds[n].Bytes += int64(len(text))
+	}
+	slices.SortFunc(s.Kinds, func(a, b Count) int { return strings.Compare(a.Kind+a.APIVersion, b.Kind+b.APIVersion) })
+	for _, op := range p.Ops {
+		if op.Do == plan.Settle || op.Do == plan.Pause || op.Do == plan.Sync || op.Do == plan.Gone {
+			s.Waits++
+		}
+	}
+	return s
+}
+
+func (s Shape) String() string {
+	var words []string
+	for _, k := range s.Kinds {
+		words = append(words, fmt.Sprintf("%d %s of %s (%d bytes)", k.Count, k.Kind, k.APIVersion, k.Bytes))
+	}
+	words = append(words, fmt.Sprintf("%d requests under way at most", s.InFlight))
+	if s.RatePerS > 0 {
+		words = append(words, fmt.Sprintf("%g/s", s.RatePerS))
+	}
+	if s.Actions > 0 {
+		words = append(words, fmt.Sprintf("%d patches, deletions and reads", s.Actions))
+	}
+	return strings.Join(append(words, fmt.Sprintf("%d waits", s.Waits)), ", ")
+}
+
+// Body is that of the evidence.
+type Body struct {
+	Cluster string `json:"cluster"` // uid of its namespace kube-system
+	Run     string `json:"run"`
+	Shape   Shape  `json:"shape"`
+	// Cut says that not all was made, or not by one process.
+	Cut    *evidence.Cut     `json:"cut,omitempty"`
+	Series []evidence.Series `json:"series"`
+	// Result is what the run printed.
+	Result json.RawMessage `json:"result"`
+}
+
+// Facts are what is known of a cluster beside its name.
+type Facts struct {
+	Server, Cluster, Version string
+	Settings                 map[string]string
+}
+
+// Run is a run to be recorded.
+type Run struct {
+	Command, Version string // how fettle was called, and which
+	Began, Ended     time.Time
+	Verdict          string
+	Facts            Facts
+	Body             Body
+}
+
+// Servers adds what the API server's metrics say, as series of one sample each.
+func (b *Body) Servers(s *run.Servers) {
+	if s == nil {
+		return
+	}
+	add := func(name string, value float64) {
+		b.Series = append(b.Series, evidence.Series{Name: name, Unit: "s", Samples: []float64{value}})
+	}
+	for _, c := range s.Calls {
+		if c.Verb == "POST" {
+			add(fmt.Sprintf("server: POST %s (%s) p99", c.Resource, c.Scope), c.P99S)
+		}
+	}
+	if s.EtcdN > 0 {
+		add("server: calls to etcd p99", s.EtcdP99S)
+	}
+}
+
+// Keep puts a run into a store.
+func Keep(in evidence.Store, r *Run) (*evidence.Run, error) {
+	body, err := json.Marshal(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(r.Facts.Cluster))
+	e := &evidence.Run{
+		Kind: Kind, Command: r.Command, Version: r.Version, Began: r.Began.UTC(), Ended: r.Ended.UTC(), Verdict: r.Verdict, Body: body,
+		Machine: evidence.Machine{Name: r.Facts.Server, OS: r.Facts.Version, Hardware: hex.EncodeToString(sum[:8]), Settings: r.Facts.Settings},
+	}
+	return e, in.Put(e)
+}
+
+// RecordRefused says that two runs are not to be compared.
+type RecordRefused struct{ Err error }
+
+func (r *RecordRefused) Error() string { return r.Err.Error() }
+func (r *RecordRefused) Unwrap() error { return r.Err }
+
+// Compare says what is different in run b against run a. Runs of loads of different shapes,
+// and of different clusters, are refused unless it is forced.
+func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison, error) {
+	var of [2]Body
+	for i, r := range []*evidence.Run{a, b} {
+		if r.Kind != Kind {
+			return nil, fmt.Errorf("run %s is a %s, and no run of a cluster load: fettle runs compare", r.ID, r.Kind)
+		}
+		if err := json.Unmarshal(r.Body, &of[i]); err != nil {
+			return nil, fmt.Errorf("run %s: %w", r.ID, err)
+		}
+	}
+	first, second := of[0], of[1]
+	shapes := first.Shape.String() != second.Shape.String()
+	switch {
+	case force:
+	case first.Cluster == "" || first.Cluster != second.Cluster:
+		return nil, &RecordRefused{fmt.Errorf("the runs were made on different clusters: %s (%s) and %s (%s)", a.Machine.Name, first.Cluster, b.Machine.Name, second.Cluster)}
+	case shapes:
+		return nil, &RecordRefused{fmt.Errorf("the loads have different shapes: %s; and %s", first.Shape, second.Shape)}
+	}
+	c, err := prove.Runs(a, b, margin, true)
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.Differing {
+		if d := &c.Differing[i]; d.Name == "hardware" { // a cluster is known by its uid
+			*d = prove.Difference{Name: "cluster", A: first.Cluster, B: second.Cluster}
+		}
+	}
+	if shapes {
+		c.Differing = slices.Insert(c.Differing, 0, prove.Difference{Name: "load", A: first.Shape.String(), B: second.Shape.String()})
+	}
+	c.Caution = fmt.Sprintf("exploratory, no proof: the runs began %v apart, and whatever else the cluster did meanwhile counts as a difference; the intervals hold for the scatter of the parts of each run alone, and parts that follow each other are alike, so that they are too narrow rather than too wide. fettle prove with kubectl fettle load run --for-prove measures both sides by turns",
+		b.Began.Sub(a.Began).Abs().Round(time.Second))
+	return c, nil
+}
+
+// ErrNone says that a run has no record.
+var ErrNone = errors.New("it has no record: it has not ended, or an earlier version has made it")
+
+// Last is the record of a run that was made last.
+func Last(in evidence.Store) (*evidence.Run, error) {
+	all, err := in.All()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, ErrNone
+	}
+	return all[len(all)-1], nil
+}

@@ -1,0 +1,212 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+// Acted is an action that was done.
+type Acted struct {
+	Kind plan.Kind
+	// Do is spec.Patch, spec.Remove or spec.Get.
+	Do        string
+	Sent, End time.Time
+}
+
+// act starts the actions of an operation.
+func (x *running) act(op *plan.Op) error {
+	if err := x.others(op.Action); err != nil {
+		return err
+	}
+	for i := op.From; i < op.To; i++ {
+		if x.State.Acted[i] {
+			x.out.ActedBefore++
+			continue
+		}
+		if _, object := x.Plan.Action(i); x.was(object) != Created {
+			x.out.Skipped++ // it could not be made, or is there no longer
+			continue
+		}
+		if err := x.start(job{number: i, act: true}, op, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// others notes, once for each action, whether objects that are not of the run have its labels
+// too: they are left alone. Without the right to list them nothing is noted.
+func (x *running) others(a *plan.Action) error {
+	k, known := x.Plan.KindOf(a)
+	if x.looked[a] || !known {
+		return nil
+	}
+	x.looked[a] = true
+	var page list
+	err := x.Server.GetMetadata(x.quit, k.Path("")+"?limit=1&labelSelector="+url.QueryEscape(plan.Selected(a.Labels)+","+plan.RunLabel+"!="+x.Plan.Run), &page)
+	if x.quit.Err() != nil {
+		return context.Cause(x.quit)
+	}
+	if err == nil && len(page.Items) > 0 {
+		x.out.Others = append(x.out.Others, fmt.Sprintf("%s: %s objects of others have %s too, such as %s: the %s is done to those of this run only", a.At, k.Kind, plan.Selected(a.Labels), page.Items[0].Metadata.Name, a.Do))
+	}
+	return nil
+}
+
+// list is the part of a list that is read.
+type list struct {
+	Items []struct{ Metadata cluster.Metadata }
+}
+
+// gone waits until nothing of the run is left that an action is for: what it has deleted, and
+// what controllers have made of other objects of the run.
+func (x *running) gone(op *plan.Op) error {
+	k, known := x.Plan.KindOf(op.Action)
+	if !known {
+		return nil
+	}
+	end, pause := time.Now().Add(op.Timeout), 100*time.Millisecond
+	for {
+		var page list
+		err := x.Server.GetMetadata(x.quit, k.Path("")+"?limit=1&labelSelector="+url.QueryEscape(x.Plan.Selector(op.Action)), &page)
+		var answer *cluster.Error
+		switch {
+		case x.quit.Err() != nil:
+			return context.Cause(x.quit)
+		case err == nil && len(page.Items) == 0:
+			return nil
+		case errors.As(err, &answer) && answer.Status < 500 && answer.Status != http.StatusTooManyRequests:
+			return fmt.Errorf("%s: whether the %s are gone cannot be seen: %w", op.At, k.Resource, err)
+		case time.Now().After(end) && err == nil:
+			return fmt.Errorf("%s: after %s %s are left, such as %s", op.At, op.Timeout, k.Resource, page.Items[0].Metadata.Name)
+		case time.Now().After(end):
+			return fmt.Errorf("%s: after %s: %w", op.At, op.Timeout, err)
+		}
+		if err := x.sleep(pause); err != nil {
+			return err
+		}
+		pause = min(2*pause, 2*time.Second)
+	}
+}
+
+// act does one action, and sees it to its end also when the run is ended in the meantime.
+func (w *worker) act(i int) {
+	a, object := w.Plan.Action(i)
+	w.mu.Lock()
+	uid := w.State.Objects[object].UID
+	w.mu.Unlock()
+	done := Acted{Kind: w.Plan.Kind(object), Do: a.Do}
+	answer, err := w.ask(i, a, object, uid, &done)
+	if errors.Is(err, errCut) {
+		return // resume does it
+	}
+	// What is not there any more needs no deletion.
+	if err == nil && answer.Status >= 300 && !(a.Do == plan.Remove && answer.Status == http.StatusNotFound) {
+		err = answer.Err()
+	}
+	w.mu.Lock()
+	if err == nil {
+		w.out.Acted[a.Do]++
+		if a.Do == plan.Remove {
+			w.State.Objects[object].Was = Gone
+		}
+	} else {
+		w.out.ActFailed++
+		w.out.reason(a.Do + ": " + err.Error())
+		if tried := w.out.ActFailed + w.out.Acted[plan.Patch] + w.out.Acted[plan.Remove] + w.out.Acted[plan.Get]; w.out.ActFailed >= tooMany && float64(w.out.ActFailed) > tooManyShare*float64(tried) {
+			w.end(fmt.Errorf("%s: %w: %d of %d; the last one: %s: %s: %w", a.At, errTooManyActs, w.out.ActFailed, tried, a.Do, w.Plan.Describe(object), err))
+		}
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return
+	}
+	if a.Do == plan.Remove {
+		w.Journal.Gone(object)
+	}
+	w.Journal.Acted(i)
+	if a.Do == plan.Patch && w.Follower != nil && Takes(done.Kind.Kind) {
+		var o struct{ Metadata struct{ Generation int64 } }
+		if json.Unmarshal(answer.Body, &o) == nil {
+			w.Follower.Expect(Key{Kind: done.Kind.Kind, Namespace: w.Plan.Namespace(object), Name: w.Plan.Name(object)}, o.Metadata.Generation)
+		}
+	}
+	if w.OnAct != nil && answer.Status < 300 {
+		w.OnAct(done)
+	}
+	if err := w.Journal.Err(); err != nil {
+		w.end(err)
+	}
+}
+
+var errTooManyActs = errors.New("too many actions failed")
+
+// ask sends the request of an action until the server answers it.
+func (w *worker) ask(i int, a *plan.Action, object int, uid string, done *Acted) (cluster.Answer, error) {
+	path := done.Kind.Path(w.Plan.Namespace(object)) + "/" + w.Plan.Name(object)
+	ctx, lane := context.WithoutCancel(w.quit), w.lane/cluster.PerLane
+	began, pause := time.Now(), 20*time.Millisecond
+	for {
+		var answer cluster.Answer
+		var err error
+		done.Sent = time.Now()
+		switch a.Do {
+		case plan.Patch:
+			body, media, failed := w.Plan.Patch(i, uid)
+			if failed != nil {
+				return answer, failed
+			}
+			query := ""
+			if media == plan.ApplyPatch {
+				query = "?fieldManager=kubectl-fettle"
+			}
+			answer, err = w.Server.Patch(ctx, lane, path+query, media, body)
+		case plan.Remove:
+			body, failed := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background", "preconditions": map[string]any{"uid": uid}})
+			if failed != nil {
+				return answer, failed
+			}
+			answer, err = w.Server.Do(ctx, lane, http.MethodDelete, path, func(dst []byte) []byte { return append(dst, body...) })
+		default:
+			answer, err = w.Server.Do(ctx, lane, http.MethodGet, path, nil)
+		}
+		done.End = time.Now()
+		wait := max(pause, answer.After)
+		switch {
+		case err != nil || answer.Status >= 500:
+		case answer.Status == http.StatusConflict && a.Do == plan.Remove:
+			m, err := w.Server.Metadata(ctx, lane, path)
+			if cluster.IsStatus(err, http.StatusNotFound) || err == nil && m.UID != uid {
+				return cluster.Answer{Status: http.StatusNotFound}, nil // another one has the name by now
+			}
+		case answer.Status == http.StatusTooManyRequests:
+			w.throttled.Add(1)
+			if w.Throttle != nil {
+				w.Throttle()
+			}
+		default:
+			return answer, nil
+		}
+		if err == nil {
+			err = answer.Err()
+		}
+		if time.Since(began)+wait > w.Patience {
+			return answer, fmt.Errorf("given up after %s: %w", time.Since(began).Round(time.Second), err)
+		}
+		w.retried.Add(1)
+		select {
+		case <-time.After(wait):
+		case <-w.quit.Done():
+			return answer, errCut
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+}

@@ -1,0 +1,232 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+// worker sends one request at a time.
+type worker struct {
+	*running
+	lane int
+}
+
+func (w *worker) work(first job) {
+	w.one(first)
+	for j := range w.jobs {
+		w.one(j)
+	}
+}
+
+// one makes an object. What was begun is seen to its end, also when the run is ended in
+// the meantime, so that the journal knows of it.
+func (w *worker) one(j job) {
+	defer w.underWay.Done()
+	if j.act {
+		w.act(j.number)
+		return
+	}
+	a := Answer{Object: j.number, Due: j.due}
+	before, began := w.doubtful(j.number), time.Now()
+	uid, adopted, err := w.make(j.number, &a)
+	if a.End = time.Now(); adopted {
+		a.Asked, a.Found = began, before
+	}
+	switch {
+	case err == nil:
+		if a.Was == Reused {
+			w.Journal.Reused(j.number, uid)
+		} else {
+			w.Journal.Created(j.number, uid)
+		}
+	case w.quit.Err() != nil && errors.Is(err, errCut):
+		return // nothing is known of it: the journal has it as reserved
+	default:
+		a.Was = Failed
+		if refused := (*refused)(nil); errors.As(err, &refused) {
+			w.Journal.Refused(j.number, err.Error())
+		} else {
+			w.Journal.Failed(j.number, err.Error())
+		}
+	}
+	w.count(&a, uid, err)
+	if w.On != nil {
+		w.On(a)
+	}
+	if err := w.Journal.Err(); err != nil {
+		w.end(err)
+	}
+}
+
+// errCut says that an object was given up because the run ended.
+var errCut = errors.New("the run ended")
+
+// Too many failures end a run: this share of what was tried, and at least so many.
+const (
+	tooMany      = 50
+	tooManyShare = 0.1
+)
+
+func (w *worker) count(a *Answer, uid string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := a.Object
+	w.State.Objects[i].Was = a.Was
+	if w.Plan.Actions() > 0 {
+		w.State.Objects[i].UID = uid // what is done with it is done on this condition
+	}
+	o := &w.out
+	switch a.Was {
+	case Created:
+		o.Created++
+		if !a.Asked.IsZero() {
+			o.Adopted++
+		}
+		if a.Found {
+			o.Found++
+		}
+	case Reused:
+		o.Reused++
+	default:
+		o.Failed++
+		text := err.Error()
+		o.reason(text)
+		if _, space := w.Plan.StageSpace(i); space {
+			w.end(fmt.Errorf("%s: %s: %s", w.Plan.At(i), w.Plan.Describe(i), text))
+		}
+		if o.Failed >= tooMany && float64(o.Failed) > tooManyShare*float64(o.Created+o.Reused+o.Failed) {
+			w.end(fmt.Errorf("%w: %d of %d; the last one: %s: %s", ErrTooMany, o.Failed, o.Created+o.Reused+o.Failed, w.Plan.Describe(i), text))
+		}
+	}
+}
+
+// reason counts a reason why something could not be done.
+func (o *DriveOutcome) reason(text string) {
+	if _, known := o.Errors[text]; known || len(o.Errors) < 20 {
+		o.Errors[text]++
+	} else {
+		o.Errors[OtherReasons]++
+	}
+}
+
+// refused is the error of an object that was certainly not made.
+type refused struct{ error }
+
+func (r *refused) Unwrap() error { return r.error }
+
+// doubtful says that an earlier process may have made an object.
+func (w *worker) doubtful(i int) bool {
+	w.mu.Lock()
+	o := w.State.Objects[i]
+	w.mu.Unlock()
+	return i < w.State.Reserved && !(o.Was == Failed && o.Refused)
+}
+
+// definite says that an answer that is no success means that nothing was made.
+func definite(status int) bool {
+	return status >= 400 && status < 500 && status != http.StatusConflict && status != http.StatusRequestTimeout
+}
+
+// make sends the object until it is there, or cannot be.
+func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
+	kind := w.Plan.Kind(i)
+	space := w.Plan.Namespace(i)
+	path := kind.Path(space)
+	body := func(dst []byte) []byte { return w.Plan.Body(i, dst) }
+	began, pause := time.Now(), 20*time.Millisecond
+	doubt := w.doubtful(i)
+	failed := func(err error) error {
+		if doubt {
+			return err
+		}
+		return &refused{err}
+	}
+	// The request is not cut off when the run is: it may have been done all the same.
+	ctx := context.WithoutCancel(w.quit)
+	for {
+		a.Sent = time.Now()
+		answer, err := w.Server.Do(ctx, w.lane/cluster.PerLane, http.MethodPost, path, body)
+		wait := pause
+		doubt = doubt || err != nil || !definite(answer.Status)
+		switch {
+		case err != nil: // no answer
+		case answer.Status == http.StatusCreated || answer.Status == http.StatusOK || answer.Status == http.StatusAccepted:
+			a.Was = Created
+			uid, err := uidOf(answer.Body)
+			return uid, false, err
+		case answer.Status == http.StatusConflict:
+			uid, was, again, err := w.there(ctx, i, path)
+			if !again {
+				a.Was = was
+				return uid, was == Created, err
+			}
+			wait = max(wait, 200*time.Millisecond)
+		case answer.Status == http.StatusTooManyRequests:
+			w.throttled.Add(1)
+			if w.Throttle != nil {
+				w.Throttle()
+			}
+			wait = max(wait, answer.After)
+		case answer.Status >= 500, notYet(answer):
+			wait = max(wait, answer.After)
+		default:
+			return "", false, failed(answer.Err())
+		}
+		if err == nil {
+			err = answer.Err()
+		}
+		if time.Since(began)+wait > w.Patience {
+			return "", false, failed(fmt.Errorf("given up after %s: %w", time.Since(began).Round(time.Second), err))
+		}
+		w.retried.Add(1)
+		select {
+		case <-time.After(wait):
+		case <-w.quit.Done():
+			return "", false, errCut
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+}
+
+// notYet says that an object cannot be made before another one of the load is there, which
+// is on its way: a pod before its service account, which a controller makes for each new
+// namespace, and anything before its namespace.
+func notYet(a cluster.Answer) bool {
+	if a.Status != http.StatusForbidden && a.Status != http.StatusNotFound {
+		return false
+	}
+	text := string(a.Body)
+	return a.Status == http.StatusForbidden && strings.Contains(text, "serviceaccount") && strings.Contains(text, "not found") ||
+		a.Status == http.StatusNotFound && strings.Contains(text, `namespaces \"`)
+}
+
+// there looks at an object whose name is taken: by this run before it was killed, by
+// somebody else, or by one that is about to go.
+func (w *worker) there(ctx context.Context, i int, path string) (uid string, was Was, again bool, err error) {
+	m, err := w.Server.Metadata(ctx, w.lane/cluster.PerLane, path+"/"+w.Plan.Name(i))
+	switch ifExists, space := w.Plan.StageSpace(i); {
+	case cluster.IsStatus(err, http.StatusNotFound):
+		return "", Failed, true, nil
+	case err != nil:
+		return "", Failed, true, nil // asked again with the next conflict
+	case m.DeletionTimestamp != "":
+		return "", Failed, true, nil
+	case Ours(w.Plan, i, m):
+		return m.UID, Created, false, nil
+	case space && ifExists == plan.Reuse:
+		return m.UID, Reused, false, nil
+	}
+	return "", Failed, false, fmt.Errorf("%s is there already, and not of this run", w.Plan.Kind(i).Kind)
+}
+
+// Ours says that an object was made by the run of a plan, as its object i.
+func Ours(p *plan.Plan, i int, m cluster.Metadata) bool {
+	return m.Labels[plan.RunLabel] == p.Run && m.Annotations[plan.ObjectNote] == fmt.Sprint(i) && m.Name == p.Name(i)
+}

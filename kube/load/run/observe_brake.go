@@ -1,0 +1,260 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fettle.dev/fettle/kube/cluster"
+)
+
+// ErrBrake says that the cluster suffers, and that the run was ended for it.
+var ErrBrake = errors.New("the brake")
+
+// QuotaShare of etcd's quota is full when the brake acts.
+const QuotaShare = 0.8
+
+// When the brake acts.
+const (
+	brakeEvery = 5 * time.Second
+	// throttledShare of the answers of a look are 429, of throttledLeast at least.
+	throttledShare = 0.2
+	throttledLeast = 50
+	// etcdLimitS is the 99th percentile of the API server's calls to etcd, over two looks.
+	etcdLimitS = 1.0
+	etcdLeast  = 100
+	// fsyncLimitS is the 99th percentile of writing etcd's log to the disk, over two looks:
+	// half of the time after which its members choose another leader, as it comes
+	// (--election-timeout, 1 s).
+	fsyncLimitS = 0.5
+	// nodesShare of the nodes that were Ready are not any more; one at least.
+	nodesShare = 0.01
+)
+
+// Brake watches a cluster during a run.
+type Brake struct {
+	Server *cluster.Server
+	// QuotaBytes is etcd's quota, where its members do not report it: 0 is unknown, below 0 is
+	// no quota.
+	QuotaBytes int64
+	// Members are those of etcd that tell their own metrics.
+	Members []*Member
+	// Throttled and Answered count what the run itself was told.
+	Throttled, Answered atomic.Int64
+
+	mu   sync.Mutex
+	trip error
+	etcd []Etcd // what the members say of the run so far
+	// Blind says what could not be looked at.
+	blind string
+}
+
+// Check is the error that ends the run; nil while all is well.
+func (b *Brake) Check() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.trip
+}
+
+// Blind is what could not be looked at, and why; "" where all could.
+func (b *Brake) Blind() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.blind
+}
+
+// Etcd is what the members say of the time from the beginning of Watch until the last look.
+func (b *Brake) Etcd() []Etcd {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.etcd
+}
+
+func (b *Brake) act(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.trip == nil {
+		b.trip = fmt.Errorf("%w: %s", ErrBrake, fmt.Sprintf(format, args...))
+	}
+}
+
+func (b *Brake) cannot(what string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.blind == "" {
+		b.blind = what + ": " + err.Error()
+	}
+}
+
+// Watch looks until ctx ends. before is the sample of the beginning; nil where the metrics
+// cannot be read.
+func (b *Brake) Watch(ctx context.Context, before *Sample) {
+	tick := time.NewTicker(brakeEvery)
+	defer tick.Stop()
+	look := looking{last: before, members: make([]observeSeen, len(b.Members))}
+	for i, m := range b.Members {
+		p, err := m.look(ctx)
+		if err != nil {
+			b.cannot("etcd", err)
+			continue
+		}
+		look.members[i] = observeSeen{first: p, last: p}
+	}
+	look.ready, look.err = b.ready(ctx)
+	if look.err != nil {
+		b.cannot("the nodes", look.err)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			b.lookAtEtcd(context.WithoutCancel(ctx), &look) // of the whole run
+			return
+		case <-tick.C:
+		}
+		b.look(ctx, &look)
+	}
+}
+
+// looking is what a look knows of those before it.
+type looking struct {
+	last                *Sample
+	ready               map[string]bool
+	err                 error
+	throttled, answered int64
+	slow                int // looks in which etcd was slow
+	members             []observeSeen
+}
+
+// observeSeen is what is known of a member; of one that could not be asked nothing.
+type observeSeen struct {
+	first, last *page
+	slow        int // looks in which its disk was slow
+}
+
+func (b *Brake) look(ctx context.Context, l *looking) {
+	throttled, answered := b.Throttled.Load(), b.Answered.Load()
+	if t, all := throttled-l.throttled, throttled-l.throttled+answered-l.answered; t >= throttledLeast && float64(t) > throttledShare*float64(all) {
+		b.act("the API server turned away %d of %d requests in %s (429)", t, all, brakeEvery)
+	}
+	l.throttled, l.answered = throttled, answered
+	if l.last != nil {
+		b.lookAtMetrics(ctx, l)
+	}
+	b.lookAtEtcd(ctx, l)
+	if l.err == nil {
+		b.lookAtNodes(ctx, l)
+	}
+}
+
+func (b *Brake) lookAtEtcd(ctx context.Context, l *looking) {
+	var all []Etcd
+	for i, m := range b.Members {
+		x := &l.members[i]
+		if x.first == nil {
+			continue
+		}
+		now, err := m.look(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				b.cannot("etcd", err)
+			}
+			all = append(all, m.etcdBetween(x.first, x.last))
+			continue
+		}
+		since := m.etcdBetween(x.last, now)
+		if x.slow++; since.FsyncN < etcdLeast || since.FsyncP99S <= fsyncLimitS {
+			x.slow = 0
+		}
+		switch {
+		case x.slow >= 2:
+			b.act("etcd (%s) takes %.2g s at the 99th percentile to write its log to the disk, more than %g s, for %s", m.Name, since.FsyncP99S, fsyncLimitS, 2*brakeEvery)
+		case !now.leader:
+			b.act("etcd (%s) has no leader", m.Name)
+		case since.LeaderChanges > 0:
+			b.act("etcd (%s) has chosen another leader", m.Name)
+		case now.quota > 0 && now.bytes > QuotaShare*now.quota:
+			b.act("etcd's database (%s) has %.0f MiB, more than %.0f %% of its quota of %.0f MiB", m.Name, now.bytes/(1<<20), 100*QuotaShare, now.quota/(1<<20))
+		}
+		x.last = now
+		all = append(all, m.etcdBetween(x.first, now))
+	}
+	b.mu.Lock()
+	b.etcd = all
+	b.mu.Unlock()
+}
+
+// quotaKnown reports whether a member reports its quota, or that it has none (-1).
+func (l *looking) quotaKnown() bool {
+	for _, x := range l.members {
+		if x.last != nil && x.last.quota != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *Brake) lookAtMetrics(ctx context.Context, l *looking) {
+	now, err := Scrape(ctx, b.Server)
+	if err != nil {
+		if ctx.Err() == nil {
+			b.cannot("the metrics", err)
+		}
+		return
+	}
+	p99, n, _ := quantile(minus(now.Etcd, l.last.Etcd), 0.99)
+	if l.slow++; n < etcdLeast || p99 <= etcdLimitS {
+		l.slow = 0
+	}
+	if l.slow >= 2 {
+		b.act("calls of the API server to etcd take %.2g s at the 99th percentile, more than %g s, for %s", p99, etcdLimitS, 2*brakeEvery)
+	}
+	if b.QuotaBytes > 0 && !l.quotaKnown() && now.DatabaseBytes > QuotaShare*float64(b.QuotaBytes) {
+		b.act("etcd's database has %.0f MiB, more than %.0f %% of its quota of %d MiB (--etcd-quota)", now.DatabaseBytes/(1<<20), 100*QuotaShare, b.QuotaBytes>>20)
+	}
+	l.last = now
+}
+
+func (b *Brake) lookAtNodes(ctx context.Context, l *looking) {
+	now, err := b.ready(ctx)
+	if err != nil {
+		return // asked again with the next look
+	}
+	lost, example := 0, ""
+	for name := range l.ready {
+		if !now[name] {
+			if lost++; example == "" || name < example {
+				example = name
+			}
+		}
+	}
+	if lost > 0 && float64(lost) >= nodesShare*float64(len(l.ready)) {
+		b.act("%d of %d nodes are not Ready any more, %s among them", lost, len(l.ready), example)
+	}
+}
+
+// ready are the nodes that are Ready.
+func (b *Brake) ready(ctx context.Context) (map[string]bool, error) {
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Status   struct {
+				Conditions []struct{ Type, Status string }
+			}
+		}
+	}
+	if err := b.Server.Get(ctx, "/api/v1/nodes?resourceVersion=0", &list); err != nil {
+		return nil, err
+	}
+	all := map[string]bool{}
+	for _, n := range list.Items {
+		for _, c := range n.Status.Conditions {
+			if c.Type == "Ready" && c.Status == "True" {
+				all[n.Metadata.Name] = true
+			}
+		}
+	}
+	return all, nil
+}

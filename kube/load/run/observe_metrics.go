@@ -1,0 +1,193 @@
+// observe looks at the servers of a cluster during a run: what the API server's own
+// metrics say of it, and whether the cluster suffers so that the run had better stop.
+
+package run
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/kube/cluster"
+)
+
+// The metrics that are read (kubernetes.io, reference/instrumentation/metrics).
+const (
+	requests    = "apiserver_request_duration_seconds"
+	observeEtcd = "etcd_request_duration_seconds"
+	rejected    = "apiserver_flowcontrol_rejected_requests_total"
+	size        = "apiserver_storage_size_bytes"
+)
+
+// Series is what sets one histogram apart from others.
+type Series struct {
+	Verb     string `json:"verb"`
+	Resource string `json:"resource"`
+	Scope    string `json:"scope"` // resource, namespace, cluster
+}
+
+// Sample is the metrics at one moment: counters since each server began.
+type Sample struct {
+	// Requests are the bucket counts of API calls, by upper bound in seconds, and Etcd
+	// those of the API server's calls to etcd.
+	Requests map[Series]map[float64]float64
+	Etcd     map[float64]float64
+	// Rejected are requests that priority and fairness turned away.
+	Rejected float64
+	// DatabaseBytes is the size of etcd's database; 0 where the server does not say.
+	DatabaseBytes float64
+}
+
+// maxLine caps a line of metrics, in bytes.
+const maxLine = 64 << 10
+
+// Scrape reads the metrics of the API server.
+func Scrape(ctx context.Context, s *cluster.Server) (*Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, cluster.Deadline)
+	defer cancel()
+	body, err := s.Stream(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return Parse(body)
+}
+
+// Parse reads the text form of Prometheus. Lines that are none of ours are passed over.
+func Parse(text io.Reader) (*Sample, error) {
+	x := &Sample{Requests: map[Series]map[float64]float64{}, Etcd: map[float64]float64{}}
+	lines := bufio.NewScanner(text)
+	lines.Buffer(make([]byte, 16<<10), maxLine)
+	seen := false
+	for lines.Scan() {
+		line := lines.Text()
+		switch {
+		case strings.HasPrefix(line, requests+"_bucket{"):
+			seen = true
+			labels, value, ok := split(line)
+			if !ok || skipped(labels) {
+				continue
+			}
+			k := Series{labels["verb"], labels["resource"], labels["scope"]}
+			if x.Requests[k] == nil {
+				x.Requests[k] = map[float64]float64{}
+			}
+			x.Requests[k][bound(labels["le"])] += value
+		case strings.HasPrefix(line, observeEtcd+"_bucket{"):
+			if labels, value, ok := split(line); ok {
+				x.Etcd[bound(labels["le"])] += value
+			}
+		case strings.HasPrefix(line, rejected+"{"):
+			if _, value, ok := split(line); ok {
+				x.Rejected += value
+			}
+		case strings.HasPrefix(line, size+"{"):
+			if _, value, ok := split(line); ok {
+				x.DatabaseBytes = max(x.DatabaseBytes, value)
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	if !seen {
+		return nil, fmt.Errorf("the metrics have no %s", requests)
+	}
+	return x, nil
+}
+
+// skipped are calls that are long by themselves, as Kubernetes' objectives leave them out.
+func skipped(labels map[string]string) bool {
+	switch labels["verb"] {
+	case "WATCH", "CONNECT", "WATCHLIST":
+		return true
+	}
+	switch labels["subresource"] {
+	case "log", "exec", "attach", "portforward", "proxy":
+		return true
+	}
+	return labels["resource"] == ""
+}
+
+func bound(text string) float64 {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return math.Inf(1)
+	}
+	return v
+}
+
+// split reads NAME{A="B",...} VALUE.
+func split(line string) (labels map[string]string, value float64, ok bool) {
+	open, end := strings.IndexByte(line, '{'), strings.LastIndexByte(line, '}')
+	if open < 0 || end < open {
+		return nil, 0, false
+	}
+	word, _, _ := strings.Cut(strings.TrimSpace(line[end+1:]), " ")
+	value, err := strconv.ParseFloat(word, 64)
+	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+		return nil, 0, false
+	}
+	labels = map[string]string{}
+	for rest := line[open+1 : end]; rest != ""; {
+		name, after, found := strings.Cut(rest, `="`)
+		if !found {
+			return nil, 0, false
+		}
+		stop := 0
+		for stop < len(after) && after[stop] != '"' {
+			if after[stop] == '\\' {
+				stop++
+			}
+			stop++
+		}
+		if stop >= len(after) {
+			return nil, 0, false
+		}
+		labels[strings.TrimLeft(name, ", ")] = after[:stop]
+		rest = strings.TrimLeft(after[stop+1:], ", ")
+	}
+	return labels, value, true
+}
+
+// minus is what has come to buckets since.
+func minus(now, before map[float64]float64) map[float64]float64 {
+	d := make(map[float64]float64, len(now))
+	for le, n := range now {
+		d[le] = max(0, n-before[le]) // a server that began anew counts from 0
+	}
+	return d
+}
+
+// quantile is where a share of the calls lie, in seconds, between the bounds of the bucket
+// in which it is; of the last bucket its lower bound, which over says. n is how many calls
+// there are.
+func quantile(buckets map[float64]float64, q float64) (value float64, n float64, over bool) {
+	var bounds []float64
+	for le := range buckets {
+		bounds = append(bounds, le)
+	}
+	slices.Sort(bounds)
+	if len(bounds) == 0 {
+		return 0, 0, false
+	}
+	if n = buckets[bounds[len(bounds)-1]]; n <= 0 {
+		return 0, 0, false
+	}
+	lower, below := 0.0, 0.0
+	for _, le := range bounds {
+		if count := buckets[le]; count >= q*n {
+			if math.IsInf(le, 1) {
+				return lower, n, true
+			}
+			return lower + (le-lower)*(q*n-below)/max(count-below, 1e-9), n, false
+		}
+		lower, below = le, buckets[le]
+	}
+	return lower, n, true
+}

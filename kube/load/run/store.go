@@ -1,0 +1,296 @@
+// store keeps runs of cluster loads in a directory, one below it for each: the load
+// with all that it names, the kinds of the server, and the journal.
+
+package run
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+// Store is a directory of runs.
+type Store struct{ Dir string }
+
+// Default is the directory of this user's runs.
+func Default() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "fettle", "load"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: name a directory for the journal with --state-dir", err)
+	}
+	return filepath.Join(home, ".local", "state", "fettle", "load"), nil
+}
+
+// saved is what a run needs beside its journal to be gone on with.
+type saved struct {
+	Load  *plan.Load `json:"load"`
+	Kinds plan.Kinds `json:"kinds"`
+	// InFlight and Rate are what was asked for on the command line.
+	InFlight int     `json:"in_flight,omitempty"`
+	Rate     float64 `json:"rate_per_s,omitempty"`
+	Visit    bool    `json:"visit,omitempty"`
+}
+
+// StoredRun is one that is kept.
+type StoredRun struct {
+	ID       string
+	Load     *plan.Load
+	Kinds    plan.Kinds
+	InFlight int
+	Rate     float64
+	// Visit says that it is one of many of an experiment, which each takes back itself.
+	Visit bool
+}
+
+const loadFile = "load.json"
+
+// maxLoad caps a run's load, in bytes. The files that a load names are of 16 MiB at most
+// each, and a plan has 2 million objects at most, of few sorts.
+const maxLoad = 256 << 20
+
+// NewID is a name for a run that begins now.
+func NewID(now time.Time) string {
+	return strings.ReplaceAll(now.UTC().Format("20060102-150405.000"), ".", "-")
+}
+
+// isID says that a name is one of NewID's: other directories are nobody's run.
+func isID(name string) bool {
+	at := strings.LastIndexByte(name, '-')
+	if at < 0 {
+		return false
+	}
+	_, err := time.Parse("20060102-150405.000", name[:at]+"."+name[at+1:])
+	return err == nil
+}
+
+// prepare makes the directory, or refuses one that others may write to.
+func (s Store) prepare() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	st, err := os.Stat(s.Dir)
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	switch {
+	case !st.IsDir():
+		return fmt.Errorf("%s is no directory: name another one with --state-dir", s.Dir)
+	case !ok || int(sys.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d, not to you (%d): name another one with --state-dir", s.Dir, sys.Uid, os.Geteuid())
+	case st.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s can be written by others: chmod 0700 it, or name another one with --state-dir", s.Dir)
+	}
+	return nil
+}
+
+// Create keeps a run and begins its journal.
+func (s Store) Create(r *StoredRun, h Header) (*Journal, error) {
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(saved{r.Load, r.Kinds, r.InFlight, r.Rate, r.Visit})
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxLoad {
+		return nil, fmt.Errorf("the load comes to %d MiB with all that it names: %d MiB are the most that is kept, make it of smaller files", len(text)>>20, maxLoad>>20)
+	}
+	dir := filepath.Join(s.Dir, r.ID)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, loadFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(text); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return nil, err
+	}
+	h.Load = sumOf(text)
+	return Create(dir, h)
+}
+
+// Open reads a run and opens its journal to go on with it.
+func (s Store) Open(id string) (*StoredRun, *Journal, *State, error) {
+	r, err := s.Load(id)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	j, state, err := Open(filepath.Join(s.Dir, id))
+	return r, j, state, err
+}
+
+// Load reads a run, without its journal.
+func (s Store) Load(id string) (*StoredRun, error) {
+	if id == "" || id != filepath.Base(id) || id == "." || id == ".." {
+		return nil, fmt.Errorf("%q is no run", id)
+	}
+	text, err := s.text(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, there := os.Stat(filepath.Join(s.Dir, id)); there == nil {
+			return nil, s.damaged(id, errGone)
+		}
+		return nil, fmt.Errorf("there is no run %s in %s", id, s.Dir)
+	}
+	if errors.Is(err, errTooLarge) {
+		return nil, s.damaged(id, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if h, err := Head(filepath.Join(s.Dir, id)); err == nil && h.Load != "" && h.Load != sumOf(text) {
+		return nil, s.damaged(id, errors.New("it is not as the run has written it"))
+	}
+	var x saved
+	if err := json.Unmarshal(text, &x); err != nil {
+		return nil, s.damaged(id, err)
+	}
+	if x.Load == nil {
+		return nil, s.damaged(id, errors.New("it holds no load"))
+	}
+	return &StoredRun{id, x.Load, x.Kinds, x.InFlight, x.Rate, x.Visit}, nil
+}
+
+// sumOf is the checksum of a load's file.
+func sumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+var errGone = errors.New("it is gone")
+
+// Damaged is the error of a run whose load is gone, cannot be read, or is another one: what
+// the run has made is not known then, but for its uids.
+type Damaged struct {
+	Run  string
+	file string
+	why  error
+}
+
+func (d *Damaged) Error() string {
+	return fmt.Sprintf("%s is damaged: %v: without it the run cannot go on, nor be undone by itself; what it made has the label %s=%s", d.file, d.why, plan.RunLabel, d.Run)
+}
+
+func (d *Damaged) Unwrap() error { return d.why }
+
+// errTooLarge is of a load that nobody reads.
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxLoad>>20)
+
+// text is that of a run's load.
+func (s Store) text(id string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(s.Dir, id, loadFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && st.Size() > maxLoad {
+		err = errTooLarge
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxLoad+1))
+	if err == nil && len(text) > maxLoad {
+		err = errTooLarge
+	}
+	return text, err
+}
+
+func (s Store) damaged(id string, why error) error {
+	return &Damaged{id, filepath.Join(s.Dir, id, loadFile), why}
+}
+
+// Records is where the evidence of a run is.
+func (s Store) Records(id string) evidence.Store {
+	return evidence.Store{Dir: filepath.Join(s.Dir, id, "records")}
+}
+
+// Remove removes a run that has been undone, and refuses any other.
+func (s Store) Remove(id string) error {
+	r, j, state, err := s.Open(id)
+	if err != nil {
+		return err
+	}
+	if state.Phase != Undone {
+		return errors.Join(fmt.Errorf("the run %s has not been undone", id), j.Close())
+	}
+	return errors.Join(os.RemoveAll(filepath.Join(s.Dir, r.ID)), j.Close())
+}
+
+// StoreKept is what is known of a run without going on with it.
+type StoreKept struct {
+	ID    string
+	State *State
+	Err   error // why its journal cannot be read
+}
+
+// List are the runs, the last one first.
+func (s Store) List() ([]StoreKept, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []StoreKept
+	for _, e := range slices.Backward(entries) {
+		if !e.IsDir() || !isID(e.Name()) {
+			continue
+		}
+		state, err := Read(filepath.Join(s.Dir, e.Name()))
+		all = append(all, StoreKept{e.Name(), state, err})
+	}
+	return all, nil
+}
+
+// Last is the run that began last; "" for none.
+func (s Store) Last() (string, error) {
+	all, err := s.List()
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	return all[0].ID, nil
+}
+
+// Owns finds the run that has made an object of a cluster, by its uid.
+func (s Store) Owns(cluster string, uids map[string]bool) (map[string]string, error) {
+	all, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]string{}
+	for _, k := range all {
+		if k.Err != nil || k.State.Header.Cluster != cluster {
+			continue
+		}
+		for _, o := range k.State.Objects {
+			if (o.Was == Created || o.Was == JournalKept) && uids[o.UID] {
+				by[o.UID] = k.ID
+			}
+		}
+	}
+	return by, nil
+}

@@ -1,0 +1,181 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+// derived are resources that nobody puts into a namespace: what servers make of the objects
+// that are in it, and of nothing else. A group alone is all of its.
+var derived = map[string]bool{
+	"events": true, "events.k8s.io/events": true, // of what happened to the others
+	"metrics.k8s.io":                                  true, // of pods that run
+	"custom.metrics.k8s.io":                           true,
+	"external.metrics.k8s.io":                         true,
+	"packages.operators.coreos.com":                   true, // shown in each namespace
+	"authorization.openshift.io":                      true, // rbac.authorization.k8s.io by another name
+	"image.openshift.io/imagestreamtags":              true, // of image streams
+	"image.openshift.io/imagetags":                    true,
+	"quota.openshift.io/appliedclusterresourcequotas": true, // of the cluster's quotas
+}
+
+func isDerived(k plan.Kind) bool {
+	group, _, named := strings.Cut(k.APIVersion, "/")
+	if !named {
+		return derived[k.Resource]
+	}
+	return derived[group] || derived[group+"/"+k.Resource]
+}
+
+// perSpace is up to how many namespaces are asked one by one; of more the whole cluster is
+// asked once for each kind.
+const perSpace = 20
+
+// atOnce is how many lists are asked for at a time: the server keeps each in memory.
+const atOnce = 16
+
+// query is a list to ask for: of a kind in a namespace, or in the whole cluster where that
+// is "".
+type query struct {
+	plan.Kind
+	namespace string
+}
+
+// queries are the lists in which what is in the namespaces would be, of each kind that the
+// server has. A namespace is deleted with all that is in it, so all of them are looked at.
+// Of groups of which it is not known what they have, blind says why.
+func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query, blind map[string]string, err error) {
+	kinds, blind, err := Listable(ctx, u.Server)
+	if err != nil {
+		return nil, nil, err
+	}
+	for version := range blind {
+		if isDerived(plan.Kind{APIVersion: version}) {
+			delete(blind, version)
+		}
+	}
+	for _, k := range kinds {
+		switch {
+		case isDerived(k):
+		case len(spaces) > perSpace:
+			all = append(all, query{k, ""})
+		default:
+			for name := range spaces {
+				all = append(all, query{k, name})
+			}
+		}
+	}
+	return all, blind, nil
+}
+
+// foreign are the namespaces that hold something that the run did not make, and what; or
+// of which that cannot be seen. Whose an object is, its uid tells, and no label of it: a
+// label can be copied.
+func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]string, error) {
+	spaces = u.standing(spaces)
+	if len(spaces) == 0 {
+		return nil, nil
+	}
+	f, err := u.look(ctx, spaces)
+	if err != nil {
+		return nil, err
+	}
+	if u.Plan.Actions() == 0 {
+		return f.verdicts(), nil
+	}
+	// What the run has deleted leaves what controllers had made of it, until the garbage
+	// collector has removed that too. It is waited for, and kept if it stays.
+	for end, pause := time.Now().Add(collected), 100*time.Millisecond; f.orphans() && time.Now().Before(end); pause = min(2*pause, 2*time.Second) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if f, err = u.look(ctx, spaces); err != nil {
+			return nil, err
+		}
+	}
+	return f.verdicts(), nil
+}
+
+// collected is how long the garbage collector is waited for.
+const collected = time.Minute
+
+// look finds out what the namespaces hold.
+func (u *Undo) look(ctx context.Context, spaces map[string]int) (*found, error) {
+	queries, blind, err := u.queries(ctx, spaces)
+	if err != nil {
+		return nil, fmt.Errorf("what is in the run's namespaces: %w", err)
+	}
+	f := u.found(spaces, queries)
+	for version, why := range blind {
+		f.blind("", "objects of "+version, why)
+	}
+	for range 1 + lookedAgain {
+		if err := u.askAll(ctx, queries, f); err != nil {
+			return nil, fmt.Errorf("what is in the run's namespaces: %w", err)
+		}
+		if queries = f.again(); len(queries) == 0 {
+			break
+		}
+	}
+	return f, nil
+}
+
+// standing are those of the namespaces whose deletion has not begun: of the others nothing
+// can be kept any more.
+func (u *Undo) standing(spaces map[string]int) map[string]int {
+	all := map[string]int{}
+	for name, n := range spaces {
+		if u.labelled == nil || u.labelled.seen[n-1] != going {
+			all[name] = n
+		}
+	}
+	return all
+}
+
+// askAll asks for lists, some at a time.
+func (u *Undo) askAll(ctx context.Context, queries []query, f *found) error {
+	numbers := make([]int, len(queries))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	quiet := &Undo{AtOnce: atOnce, Plan: u.Plan, Server: u.Server}
+	return quiet.each(ctx, numbers, func(ctx context.Context, _, i int) error {
+		err := u.ask(ctx, queries[i], f)
+		if queries[i].namespace == "" && cluster.IsStatus(err, http.StatusForbidden) {
+			// Who may not list the cluster may have rights in its namespaces.
+			for name := range f.spaces {
+				if err = u.ask(ctx, query{queries[i].Kind, name}, f); err != nil {
+					break
+				}
+			}
+		}
+		return err
+	})
+}
+
+// ask asks for a list. That it may not be asked for is an error of the whole cluster's
+// alone: of a namespace it is noted.
+func (u *Undo) ask(ctx context.Context, q query, f *found) error {
+	get := u.Server.GetMetadata
+	if q.APIVersion == "v1" && q.Resource == "serviceaccounts" {
+		get = u.Server.Get // which secrets are theirs is in no metadata
+	}
+	err := pages(ctx, get, q.Path(q.namespace), "", func(m item) { f.see(q.Kind, m) })
+	switch {
+	case err == nil:
+	case cluster.IsStatus(err, http.StatusForbidden) && q.namespace != "":
+		f.blind(q.namespace, q.Resource, err.Error())
+	case cluster.IsStatus(err, http.StatusNotFound), cluster.IsStatus(err, http.StatusMethodNotAllowed):
+	default:
+		return err
+	}
+	return nil
+}

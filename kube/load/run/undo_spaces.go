@@ -1,0 +1,184 @@
+package run
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+// spaces are the namespaces that the run made and that hold nothing of somebody else's,
+// each with the number of its object, plus one. One that holds something is kept.
+func (u *Undo) spaces(ctx context.Context, out *UndoOutcome) (map[string]int, error) {
+	spaces := map[string]int{}
+	for i := range u.Plan.Len() {
+		if was := u.State.Objects[i].Was; u.space(i) && (was == Created || was == JournalKept) {
+			spaces[u.Plan.Name(i)] = i + 1
+		}
+	}
+	foreign, err := u.foreign(ctx, spaces)
+	if err != nil {
+		return nil, err
+	}
+	for name, why := range foreign {
+		i := spaces[name] - 1
+		delete(spaces, name)
+		out.Kept = append(out.Kept, Left{u.Plan.Describe(i), why})
+		u.Journal.Kept(i, why)
+	}
+	return spaces, nil
+}
+
+// removeSpaces deletes namespaces with all that is in them, and waits until they are gone.
+// However it ends, the outcome says which are, and which the server is still removing.
+func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *UndoOutcome) error {
+	var list []int
+	for _, n := range spaces {
+		list = append(list, n-1)
+	}
+	gone, kept, asked, err := u.eachSpace(ctx, list, out)
+	before := maps.Clone(gone) // others have deleted these, with what was in them
+	defer func() {
+		u.count(gone, before, out)
+		for name := range asked {
+			if !gone[name] && !kept[name] {
+				out.Waiting = append(out.Waiting, name)
+			}
+		}
+		slices.Sort(out.Waiting)
+	}()
+	if err != nil {
+		return err
+	}
+	// One that stays takes nothing along.
+	if err := u.remove(ctx, u.objects(func(in string) bool { return kept[in] }), out); err != nil {
+		return err
+	}
+	end := time.Now().Add(u.Within)
+	pause := 200 * time.Millisecond
+	for {
+		left, unseen, err := u.still(ctx, spaces, gone, kept)
+		for name, why := range unseen {
+			kept[name] = true
+			out.Kept = append(out.Kept, Left{u.Plan.Describe(spaces[name] - 1), "it was deleted, and whether it has gone cannot be seen: " + why})
+		}
+		if err == nil {
+			for name := range spaces {
+				if !left[name] && !kept[name] {
+					gone[name] = true
+				}
+			}
+			if u.On != nil {
+				u.On(len(gone), len(spaces))
+			}
+			if len(left) == 0 {
+				return nil
+			}
+		}
+		if err != nil && ctx.Err() != nil || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		pause = min(2*pause, 2*time.Second)
+	}
+}
+
+// count notes what went with namespaces that are gone. Those of before were gone already.
+func (u *Undo) count(gone, before map[string]bool, out *UndoOutcome) {
+	for i := range u.Plan.Len() {
+		in := u.Plan.Namespace(i)
+		if u.space(i) {
+			in = u.Plan.Name(i)
+		}
+		if was := u.State.Objects[i].Was; !gone[in] || was != Created && was != JournalKept {
+			continue
+		}
+		u.State.Objects[i].Was = Gone
+		u.Journal.Gone(i)
+		if before[in] || u.labelled.gone(i) {
+			out.Absent++
+		} else {
+			out.Removed++
+		}
+	}
+}
+
+// eachSpace deletes namespaces. Of gone there was nothing any more; kept are those that the
+// server refuses to delete; asked are those whose deletion it has taken.
+func (u *Undo) eachSpace(ctx context.Context, list []int, out *UndoOutcome) (gone, kept, asked map[string]bool, err error) {
+	gone, kept, asked = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	var mu sync.Mutex
+	return gone, kept, asked, u.each(ctx, list, func(ctx context.Context, lane, i int) error {
+		absent, why, err := u.delete(ctx, lane, i)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case why != "":
+			kept[u.Plan.Name(i)] = true
+			out.Kept = append(out.Kept, Left{u.Plan.Describe(i), why})
+			u.Journal.Kept(i, why)
+		case absent:
+			gone[u.Plan.Name(i)] = true
+		default:
+			asked[u.Plan.Name(i)] = true
+		}
+		return nil
+	})
+}
+
+// still are those of the namespaces that are there, under the uid of the journal. Who may
+// not list namespaces may see each; unseen are those that cannot be seen at all, and why.
+func (u *Undo) still(ctx context.Context, spaces map[string]int, gone, kept map[string]bool) (left map[string]bool, unseen map[string]string, err error) {
+	left, unseen = map[string]bool{}, map[string]string{}
+	var asked []int
+	for name, n := range spaces {
+		if !gone[name] && !kept[name] {
+			asked = append(asked, n-1)
+		}
+	}
+	if len(asked) == 0 {
+		return left, unseen, nil
+	}
+	all, err := u.list(ctx, "/api/v1/namespaces", plan.RunLabel+"="+u.Plan.Run)
+	if !cluster.IsStatus(err, http.StatusForbidden) {
+		there := map[string]string{}
+		for _, m := range all {
+			there[m.Name] = m.UID
+		}
+		for _, i := range asked {
+			if u.State.Objects[i].UID == there[u.Plan.Name(i)] {
+				left[u.Plan.Name(i)] = true
+			}
+		}
+		return left, unseen, err
+	}
+	var mu sync.Mutex
+	quiet := &Undo{AtOnce: u.AtOnce, Plan: u.Plan, Server: u.Server}
+	return left, unseen, quiet.each(ctx, asked, func(ctx context.Context, lane, i int) error {
+		m, err := u.Server.Metadata(ctx, lane, u.path(i))
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case cluster.IsStatus(err, http.StatusForbidden):
+			unseen[u.Plan.Name(i)] = err.Error()
+		case cluster.IsStatus(err, http.StatusNotFound):
+		case err != nil:
+			return err
+		case m.UID == u.State.Objects[i].UID:
+			left[u.Plan.Name(i)] = true
+		}
+		return nil
+	})
+}

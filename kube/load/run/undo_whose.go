@@ -1,0 +1,305 @@
+package run
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"fettle.dev/fettle/kube/load/plan"
+)
+
+// key is of a thing in a cluster, the same for none of two: 128 bits of a hash, so that
+// those of many objects take little.
+type key [16]byte
+
+func keyOf(parts ...string) key {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return key(sum[:16])
+}
+
+// The keys that there are: an object by its uid; a service that is in a namespace; a secret
+// that an account lists; the claims of a stateful set, but for their numbers.
+func objectKey(uid string) key                      { return keyOf("object", uid) }
+func serviceKey(namespace, name string) key         { return keyOf("service", namespace, name) }
+func listedKey(namespace, account, name string) key { return keyOf("listed", namespace, account, name) }
+func claimKey(namespace, base string) key           { return keyOf("claim", namespace, base) }
+
+// Notes and labels by which controllers tell what theirs is of.
+const (
+	serviceLabel = "kubernetes.io/service-name"     // of endpoint slices
+	tokenNote    = "openshift.io/token-secret.name" // of a pull secret: the token in it
+	copiedLabel  = "olm.copiedFrom"                 // of cluster service versions
+	versions     = "clusterserviceversions"         // of operators.coreos.com
+)
+
+// pending is an object that is the run's, or a controller's, if another one is.
+type pending struct {
+	resource, namespace, name string
+	// It is so where any of these is known, or all of its owners are.
+	any    []key
+	owners []owner
+	// gives is what is known then.
+	gives []key
+	// going is one whose deletion has begun, labelled one that has the run's label.
+	going, labelled bool
+}
+
+// owner is that of an object. kind is nil for one of the whole cluster, and for one that the
+// server cannot list.
+type owner struct {
+	key
+	kind *plan.Kind
+}
+
+// settleAt is how many objects wait at least before it is looked which need not any more.
+const settleAt = 4096
+
+// lookedAgain is how often owners are looked for that were not met: what a controller makes
+// while the lists are read may be met without its owner, or the owner's.
+const lookedAgain = 3
+
+// found is what the run's namespaces hold of others, and what of them cannot be seen, of
+// each the first by its text, so that a second look says the same.
+type found struct {
+	spaces    map[string]int
+	kinds     map[string]*plan.Kind // by group and kind
+	openShift bool
+	run       string
+
+	mu            sync.Mutex
+	known         map[key]struct{} // what is the run's, or controllers'
+	pending       []pending
+	settle        int // with how many pending ones to look
+	holds, unseen map[string]string
+}
+
+// found is what is known of the namespaces before any list is read: the run's own objects.
+func (u *Undo) found(spaces map[string]int, queries []query) *found {
+	f := &found{run: u.Plan.Run, spaces: spaces, kinds: map[string]*plan.Kind{}, settle: settleAt, holds: map[string]string{}, unseen: map[string]string{}}
+	for _, q := range queries {
+		f.kinds[plan.GroupOf(q.APIVersion)+"/"+q.Kind.Kind] = &q.Kind
+		f.openShift = f.openShift || strings.HasSuffix(plan.GroupOf(q.APIVersion), ".openshift.io")
+	}
+	if u.State == nil {
+		f.known = map[key]struct{}{}
+		return f
+	}
+	f.known = make(map[key]struct{}, len(u.State.Objects))
+	for i, o := range u.State.Objects {
+		switch o.Was {
+		case Created, JournalKept, Gone:
+		default:
+			continue
+		}
+		if o.UID == "" {
+			continue
+		}
+		f.known[objectKey(o.UID)] = struct{}{}
+		if k := u.Plan.Kind(i); k.Kind == "StatefulSet" && plan.GroupOf(k.APIVersion) == "apps" {
+			for _, base := range claims(u.Plan.Body(i, nil), u.Plan.Name(i)) {
+				f.known[claimKey(u.Plan.Namespace(i), base)] = struct{}{}
+			}
+		}
+	}
+	return f
+}
+
+// claims are the names of the claims of a stateful set, but for their numbers.
+func claims(body []byte, name string) (all []string) {
+	var set struct {
+		Spec struct {
+			VolumeClaimTemplates []struct{ Metadata struct{ Name string } }
+		}
+	}
+	if json.Unmarshal(body, &set) != nil {
+		return nil
+	}
+	for _, c := range set.Spec.VolumeClaimTemplates {
+		all = append(all, c.Metadata.Name+"-"+name)
+	}
+	return all
+}
+
+// blind notes what cannot be seen in a namespace, or in all of them where that is "".
+func (f *found) blind(namespace, what, why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name := range f.spaces {
+		if namespace == "" || namespace == name {
+			first(f.unseen, name, "whether somebody has put "+what+" into it cannot be seen: "+why)
+		}
+	}
+}
+
+// see takes note of an object in a namespace of the run: whether it is the run's, a
+// controller's, somebody else's, or cannot be told yet.
+func (f *found) see(k plan.Kind, m item) {
+	if f.spaces[m.Namespace] == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if k.APIVersion == "v1" && k.Resource == "services" {
+		f.known[serviceKey(m.Namespace, m.Name)] = struct{}{}
+	}
+	if k.APIVersion == "v1" && k.Resource == "serviceaccounts" {
+		for _, name := range m.secrets {
+			f.known[listedKey(m.Namespace, m.Name, name)] = struct{}{}
+		}
+	}
+	self := objectKey(m.UID)
+	if _, ours := f.known[self]; ours && m.UID != "" {
+		return
+	}
+	if f.given(k, m) {
+		f.known[self] = struct{}{}
+		return
+	}
+	p := pending{resource: k.Resource, namespace: m.Namespace, name: m.Name, any: of(k, m), going: m.DeletionTimestamp != "", labelled: m.Labels[plan.RunLabel] == f.run}
+	for _, o := range m.OwnerReferences {
+		p.owners = append(p.owners, owner{objectKey(o.UID), f.kinds[plan.GroupOf(o.APIVersion)+"/"+o.Kind]})
+	}
+	switch {
+	case len(p.any) > 0 || len(p.owners) > 0:
+	case p.going: // it cannot be kept
+		return
+	default:
+		f.hold(p)
+		return
+	}
+	if p.gives = []key{self}; m.UID == "" {
+		p.gives = nil
+	}
+	if account, is := plan.Account(m.Annotations); is && m.Annotations[tokenNote] != "" && k.Resource == "secrets" {
+		p.gives = append(p.gives, listedKey(m.Namespace, account, m.Annotations[tokenNote]))
+	}
+	if f.pending = append(f.pending, p); len(f.pending) >= f.settle {
+		f.settleAll()
+	}
+}
+
+// given says that controllers put an object into each namespace.
+func (f *found) given(k plan.Kind, m item) bool {
+	if k.Resource == versions {
+		return m.Labels[copiedLabel] != ""
+	}
+	return plan.ToAll(k.Resource, m.Name, nil) && (f.openShift || !plan.ByOpenShift(k.Resource, m.Name))
+}
+
+// of are the keys of that of which an object may have been made without an owner's name.
+func of(k plan.Kind, m item) []key {
+	switch k.Resource {
+	case "endpoints":
+		return []key{serviceKey(m.Namespace, m.Name)}
+	case "endpointslices":
+		if name := m.Labels[serviceLabel]; name != "" {
+			return []key{serviceKey(m.Namespace, name)}
+		}
+	case "secrets":
+		if account, is := plan.Account(m.Annotations); is {
+			return []key{listedKey(m.Namespace, account, m.Name)}
+		}
+	case "persistentvolumeclaims":
+		if at := strings.LastIndexByte(m.Name, '-'); at > 0 && strings.Trim(m.Name[at+1:], "0123456789") == "" {
+			return []key{claimKey(m.Namespace, m.Name[:at])}
+		}
+	}
+	return nil
+}
+
+// settleAll takes out what need not wait any more.
+func (f *found) settleAll() {
+	for n := -1; n != len(f.pending); {
+		n = len(f.pending)
+		f.pending = slices.DeleteFunc(f.pending, f.accept)
+	}
+	f.settle = max(settleAt, 2*len(f.pending))
+}
+
+func (f *found) accept(p pending) bool {
+	known := func(k key) bool { _, is := f.known[k]; return is }
+	strange := func(o owner) bool { return !known(o.key) }
+	if !slices.ContainsFunc(p.any, known) && (len(p.owners) == 0 || slices.ContainsFunc(p.owners, strange)) {
+		return false
+	}
+	for _, k := range p.gives {
+		f.known[k] = struct{}{}
+	}
+	return true
+}
+
+// again are the lists in which owners would be that were not met, of objects in namespaces
+// that nothing else keeps.
+func (f *found) again() []query {
+	f.settleAll()
+	asked := map[query]bool{}
+	for _, p := range f.pending {
+		if p.going || f.holds[p.namespace] != "" || f.unseen[p.namespace] != "" {
+			continue
+		}
+		in := p.namespace
+		if len(f.spaces) > perSpace {
+			in = ""
+		}
+		for _, o := range p.owners {
+			if _, met := f.known[o.key]; !met && o.kind != nil {
+				asked[query{*o.kind, in}] = true
+			}
+		}
+	}
+	all := make([]query, 0, len(asked))
+	for q := range asked {
+		all = append(all, q)
+	}
+	return all
+}
+
+// orphans reports whether something with the run's label is left whose owners are not there
+// any more, which the garbage collector removes.
+func (f *found) orphans() bool {
+	f.settleAll()
+	there := map[key]bool{}
+	for _, p := range f.pending {
+		for _, k := range p.gives {
+			there[k] = true
+		}
+	}
+	return slices.ContainsFunc(f.pending, func(p pending) bool {
+		return p.labelled && !p.going && len(p.owners) > 0 && !slices.ContainsFunc(p.owners, func(o owner) bool {
+			_, known := f.known[o.key]
+			return known || there[o.key]
+		})
+	})
+}
+
+// verdicts are the namespaces to keep, and why; what is seen is more than what is not.
+func (f *found) verdicts() map[string]string {
+	f.settleAll()
+	sure := make(map[string]bool, len(f.holds))
+	for name := range f.holds {
+		sure[name] = true
+	}
+	for _, p := range f.pending {
+		// What somebody's object owns is in its namespace, and needs no words.
+		if !p.going && !sure[p.namespace] {
+			f.hold(p)
+		}
+	}
+	for name, why := range f.holds {
+		f.unseen[name] = why
+	}
+	return f.unseen
+}
+
+// hold notes an object that somebody else has put into a namespace of the run.
+func (f *found) hold(p pending) {
+	first(f.holds, p.namespace, "it holds "+p.resource+"/"+p.name+", which this run did not make")
+}
+
+func first(of map[string]string, name, text string) {
+	if was := of[name]; was == "" || text < was {
+		of[name] = text
+	}
+}

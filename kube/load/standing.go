@@ -1,0 +1,139 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"fettle.dev/fettle/kube/load/plan"
+	"fettle.dev/fettle/kube/load/run"
+)
+
+// unread is the error of a run whose journal cannot be read: with what stands in the cluster
+// by the run's label, which is all that is known of it then.
+func (c *Cluster) unread(ctx context.Context, r *run.StoredRun, why *run.JournalDamaged) error {
+	seen, err := c.look(ctx, r)
+	if err != nil {
+		return fmt.Errorf("%w; what of the run is in the cluster: %w", why, err)
+	}
+	x, unseen := seen.Beyond(0, c.Server, nil), seen.Unseen()
+	switch {
+	case x != nil:
+		x.Journal = why
+		return x
+	case unseen != "":
+		return fmt.Errorf("%w; whether objects with the label %s=%s are in the cluster %s cannot be seen: %s", why, plan.RunLabel, r.ID, c.Server.Base(), unseen)
+	}
+	return fmt.Errorf("%w; nothing in the cluster %s has the label %s=%s: it made nothing there, or that is gone", why, c.Server.Base(), plan.RunLabel, r.ID)
+}
+
+// unplanned says that a run's load, which can be read, does not make the run's plan.
+func unplanned(h run.Header) error {
+	why := "another version of this program has made it" // the load is as it was
+	if h.Load == "" {
+		why = "its load.json was changed, or another version of this program has made it"
+	}
+	return fmt.Errorf("the plan of the run %s cannot be made again as it was: %s; what it made has the label %s=%s", h.Run, why, plan.RunLabel, h.Run)
+}
+
+// Unloaded is the error of a run of which it is not known any more what it was to make, and
+// why: with what stands in the cluster by the run's label.
+func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
+	if h, err := run.Head(filepath.Join(c.Store.Dir, id)); err == nil {
+		cluster, err := c.Server.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		if cluster != h.Cluster {
+			return refuse("name its kubeconfig or context", "%w; it was made on another cluster (%s), not on %s", why, h.Server, c.Server.Base())
+		}
+	}
+	x, unseen, err := run.Everywhere(ctx, c.Server, id)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; what of the run is in the cluster: %w", why, err)
+	case x != nil:
+		x.Load = why
+		return x
+	case unseen != "":
+		return fmt.Errorf("%w; whether such are in the cluster %s cannot be seen: %s", why, c.Server.Base(), unseen)
+	}
+	return fmt.Errorf("%w; nothing in the cluster %s has it: it made nothing there, or that is gone", why, c.Server.Base())
+}
+
+// look looks for objects of a run by its label.
+func (c *Cluster) look(ctx context.Context, r *run.StoredRun) (*run.Labelled, error) {
+	p, err := plan.Compile(ctx, r.Load, r.ID, r.Kinds)
+	if err != nil {
+		return nil, err
+	}
+	return run.Look(ctx, c.Server, p)
+}
+
+// Doubtful says that a run may have made what its journal does not say: it cannot be read,
+// does not cover all objects of the load, as after a crash, or after it was cut, or does not
+// say of all that it covers what became of them.
+func Doubtful(k run.StoreKept) bool {
+	var damaged *run.JournalDamaged
+	if k.Err != nil {
+		return errors.As(k.Err, &damaged)
+	}
+	s := k.State
+	if s.Held || s.Phase == run.Undone {
+		return false
+	}
+	for i := range s.Reserved {
+		if s.Unsure(i) {
+			return true
+		}
+	}
+	return s.Reserved < s.Header.Objects
+}
+
+// Standing is what of a run stands in a cluster beside what its journal says.
+type Standing struct {
+	// Unknown are objects that are not in the journal, or, where the load is damaged, all of
+	// the run; nil for none.
+	Unknown *run.Unknown
+	// Unnoted are so many of which the journal does not say what became: undo removes them.
+	Unnoted int
+	// Unseen is why some cannot be seen; "" where all can.
+	Unseen string
+}
+
+// Standing looks for objects of a run; of one of another cluster there are none here.
+func (c *Cluster) Standing(ctx context.Context, k run.StoreKept) (x Standing, err error) {
+	covered := 0
+	if k.Err == nil {
+		covered = k.State.Reserved
+		cluster, err := c.Server.Cluster(ctx)
+		if err != nil || cluster != k.State.Header.Cluster {
+			return x, err
+		}
+	}
+	r, err := c.Store.Load(k.ID)
+	var lost *run.Damaged
+	switch {
+	case errors.As(err, &lost):
+		if x.Unknown, x.Unseen, err = run.Everywhere(ctx, c.Server, k.ID); x.Unknown != nil {
+			x.Unknown.Load = lost
+		}
+		return x, err
+	case err != nil:
+		return x, err
+	}
+	seen, err := c.look(ctx, r)
+	if err != nil {
+		return x, err
+	}
+	x.Unknown, x.Unseen = seen.Beyond(covered, c.Server, nil), seen.Unseen()
+	var damaged *run.JournalDamaged
+	if x.Unknown != nil && errors.As(k.Err, &damaged) {
+		x.Unknown.Journal = damaged
+	}
+	if k.Err == nil {
+		x.Unnoted = seen.Unnoted(k.State)
+	}
+	return x, nil
+}

@@ -1,0 +1,23 @@
+package machine
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"fettle.dev/fettle/kube/testkit"
+)
+
+func TestDeepCopy(t *testing.T) {
+	all := []runtime.Object{&Machine{}, &MachineList{}, &Set{}, &SetList{}, &HealthCheck{}, &HealthCheckList{}}
+	kube.Check(t, all...)
+	scheme := runtime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range all {
+		if kinds, _, err := scheme.ObjectKinds(o); err != nil || len(kinds) != 1 || kinds[0].GroupVersion() != GroupVersion {
+			t.Errorf("%T: %v %v", o, kinds, err)
+		}
+	}
+}

@@ -1,0 +1,316 @@
+// carry carries a plan of machine sets out: a step, a wait until it has come
+// about, and the next, planned anew from what there is then. What it has to know after
+// it was killed is on the objects: the replicas of the sets, the machines, and for a roll
+// an annotation of the set. So the same call goes on where another one ended.
+
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/machine"
+)
+
+// Cluster is what a scale does to a cluster.
+type Cluster interface {
+	// Read reads the sets that are named, and what a plan is made of; pods and disruption
+	// budgets only if they are asked for, since a cluster has many.
+	Read(ctx context.Context, pods bool) (*Input, error)
+	// Resize sets the replicas of a set, if it still has those that it was read with.
+	Resize(ctx context.Context, s *machine.Set, replicas int) error
+	// Annotate sets an annotation of a set; "" takes it away.
+	Annotate(ctx context.Context, s *machine.Set, name, value string) error
+	// Mark marks a machine as one that goes when its set shrinks, or takes back what was
+	// marked so. A machine that is gone is no error where it is taken back.
+	Mark(ctx context.Context, m *machine.Machine, goes bool) error
+	// Cordon keeps new pods away from a node, and Uncordon takes that back where Cordon
+	// has done it. A node that is gone is no error.
+	Cordon(ctx context.Context, node, why string) error
+	Uncordon(ctx context.Context, node string) error
+	// Drain moves the pods of a node away, within a time.
+	Drain(ctx context.Context, node string, patience time.Duration) error
+}
+
+// Mine is the value of the annotations by which a machine is marked here.
+const Mine = "fettle"
+
+// CordonReason begins what a node says that is cordoned here.
+const CordonReason = "kubectl fettle scale"
+
+// Goal is what is to be reached.
+type Goal struct {
+	// Machines is how many the sets are to have together; Roll instead that all of them
+	// are made anew.
+	Machines int
+	Roll     bool
+	// Afresh begins a roll anew that has begun.
+	Afresh bool
+}
+
+// Options of a scale.
+type Options struct {
+	Goal
+	// Batch, QPS and Burst are those of scale.Input.
+	Batch, QPS, Burst int
+	// Patience is how long the drain of a step may take beyond the least that it takes,
+	// and how long machines then take to go, and sets to settle; 0 is DefaultPatience.
+	Patience time.Duration
+	// Force evicts pods that nothing makes again, too.
+	Force bool
+	// JoinTimeout is how long the machines of a batch may take to join; 0 stands for the
+	// nodeStartupTimeout of their check, or ten minutes.
+	JoinTimeout time.Duration
+	// Interval is the time between two looks; 0 is DefaultInterval.
+	Interval time.Duration
+	// Say tells how far it is.
+	Say func(format string, args ...any)
+}
+
+// The defaults of Options.
+const (
+	DefaultWait     = DefaultPatience
+	DefaultInterval = 5 * time.Second
+)
+
+// Done is a step that has been carried out.
+type Done struct {
+	Sets   []Resize `json:"sets"`
+	Remove []string `json:"removed"`
+	TookS  float64  `json:"took_s"`
+}
+
+// ShutNode is a node that a scale keeps from taking pods.
+type ShutNode struct {
+	Name string
+	// Goes says that it will not take pods again: its machine is being deleted, or is
+	// gone. Else the next call lets it.
+	Goes bool
+}
+
+// Run is one scale.
+type Run struct {
+	Cluster
+	Options
+	// Steps are those that have been carried out.
+	Steps []Done
+	// Changed says that something has been changed that stays.
+	Changed bool
+	// Asked is what the sets have been asked for, from what they had.
+	Asked []Resize
+
+	// Shut are the nodes that calls before this one have kept from taking pods, as they
+	// were seen last.
+	Shut []ShutNode
+
+	// falling says that the sets get fewer machines: nobody waits for more to join then.
+	falling bool
+	// since is when it looked at the sets for the first time.
+	since time.Time
+
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
+}
+
+// New is a scale of a cluster.
+func New(c Cluster, o Options) *Run {
+	if o.Patience == 0 {
+		o.Patience = DefaultWait
+	}
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	return &Run{Cluster: c, Options: o, Steps: []Done{}, now: time.Now, sleep: func(ctx context.Context, d time.Duration) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(d):
+			return nil
+		}
+	}}
+}
+
+var (
+	// ErrBlocked says that something is in the way, as things are.
+	ErrBlocked = errors.New("as things are the plan cannot be carried through")
+	// ErrBegun says that a roll has begun that is not done.
+	ErrBegun = errors.New("a roll is not done")
+	// ErrLeft says that something could not be given back.
+	ErrLeft = errors.New("it could not be given back")
+)
+
+// Plan is what there is to do, as things are.
+func (r *Run) Plan(ctx context.Context) (*Plan, error) {
+	_, p, err := r.plan(ctx)
+	return p, err
+}
+
+func (r *Run) plan(ctx context.Context) (*Input, *Plan, error) {
+	in, err := r.Read(ctx, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.fill(in)
+	if in.Begun, err = r.begun(in); err != nil {
+		return nil, nil, err
+	}
+	var p *Plan
+	if r.Roll {
+		p, err = Roll(*in)
+	} else {
+		p, err = To(*in, r.Machines)
+	}
+	return in, p, err
+}
+
+// fill gives an input what this run is by.
+func (r *Run) fill(in *Input) {
+	in.Now, in.Batch, in.QPS, in.Burst = r.now(), r.Batch, r.QPS, r.Burst
+	in.JoinTimeout, in.Patience = r.JoinTimeout, r.Patience
+}
+
+// Go carries it out. What it has begun when it fails, or ctx ends, stays as it is, but
+// for nodes that it has kept pods away from, and whose machines do not go.
+func (r *Run) Go(ctx context.Context) error {
+	if err := r.Settle(ctx); err != nil {
+		return err
+	}
+	if err := r.tidy(ctx); err != nil {
+		return err
+	}
+	if r.Roll {
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		in, p, err := r.open(ctx)
+		if err != nil {
+			return err
+		}
+		if len(p.Steps) == 0 {
+			return r.finish(ctx, in)
+		}
+		began := r.now()
+		s := p.Steps[0]
+		switch err := r.step(ctx, in, &s); {
+		case errors.Is(err, errMoved) && !errors.Is(err, ErrLeft):
+			if err := r.Settle(ctx); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		d := Done{Sets: s.Sets, Remove: s.Remove, TookS: r.now().Sub(began).Seconds()}
+		r.Steps = append(r.Steps, d)
+		r.Say("done after %s: %s", r.now().Sub(began).Round(time.Second), words(&s))
+		if err := r.Settle(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// open plans until nothing is in the way: after a step a disruption budget may allow
+// nothing until pods are ready elsewhere. Before the first step it does not wait.
+func (r *Run) open(ctx context.Context) (*Input, *Plan, error) {
+	for w := r.waiting(r.Patience); ; {
+		in, p, err := r.plan(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(p.Blocked) == 0 {
+			return in, p, nil
+		}
+		if len(r.Steps) == 0 || w.over() {
+			return nil, nil, fmt.Errorf("%w: %s", ErrBlocked, strings.Join(p.Blocked, "\n"))
+		}
+		w.say(strings.Join(p.Blocked, "; "))
+		if err := r.sleep(ctx, r.Interval); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// step carries one step out.
+func (r *Run) step(ctx context.Context, in *Input, s *Step) error {
+	if slices.ContainsFunc(s.Sets, func(x Resize) bool { return x.To > x.From }) {
+		return r.grow(ctx, in, s)
+	}
+	return r.shrink(ctx, in, s)
+}
+
+// finish takes the notes of a roll away, and says which machines are not as they are to
+// be: a batch that failed in another run, or what was so before.
+func (r *Run) finish(ctx context.Context, in *Input) error {
+	for _, m := range members(in) {
+		if !corestate.Ready(nodeOf(in, m)) {
+			r.Say("machine %s of machine set %s is not Ready", m.Name, m.Set())
+		}
+	}
+	for i := range in.Sets {
+		if _, ok := in.Sets[i].Annotations[machine.RollAnnotation]; ok && r.Roll {
+			if err := r.Annotate(ctx, &in.Sets[i], machine.RollAnnotation, ""); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tidy takes back what a run that was killed has left: nodes that nothing goes from, and
+// machines that do not go.
+func (r *Run) tidy(ctx context.Context) error {
+	in, err := r.Read(ctx, false)
+	if err != nil {
+		return err
+	}
+	for _, m := range members(in) {
+		if m.DeletionTimestamp != nil {
+			continue
+		}
+		if m.Annotations[machine.DeleteAnnotation] == Mine {
+			if err := r.Mark(ctx, m, false); err != nil {
+				return err
+			}
+		}
+		if n := nodeOf(in, m); n != nil && n.Spec.Unschedulable && strings.HasPrefix(n.Annotations[cordoned], CordonReason) {
+			if err := r.Uncordon(ctx, n.Name); err != nil {
+				return err
+			}
+			r.Shut = slices.DeleteFunc(r.Shut, func(s ShutNode) bool { return s.Name == n.Name })
+		}
+	}
+	return nil
+}
+
+// shut are the nodes of a cluster that a scale has kept from taking pods, of whichever
+// sets.
+func shut(in *Input) (out []ShutNode) {
+	for i := range in.Nodes {
+		n := &in.Nodes[i]
+		if !n.Spec.Unschedulable || !strings.HasPrefix(n.Annotations[cordoned], CordonReason) {
+			continue
+		}
+		stays := slices.ContainsFunc(in.Machines, func(m machine.Machine) bool { return m.Node() == n.Name && m.DeletionTimestamp == nil })
+		out = append(out, ShutNode{n.Name, !stays})
+	}
+	return out
+}
+
+// words are a step in short.
+func words(s *Step) string {
+	var out []string
+	for _, x := range s.Sets {
+		out = append(out, fmt.Sprintf("%s from %d to %d", x.Set, x.From, x.To))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,205 @@
+package scale
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/machine"
+)
+
+// Live is a cluster behind an API server.
+type Live struct {
+	API kubernetes.Interface
+	// Evicting is the client that drains nodes, with the limits of requests that it is to
+	// keep.
+	Evicting  kubernetes.Interface
+	Namespace string
+	// Sets are the names of the machine sets.
+	Sets []string
+	// Force evicts pods that nothing makes again, too.
+	Force bool
+}
+
+var (
+	// ErrNotServed says that a cluster has no machine sets.
+	ErrNotServed = errors.New("the cluster has no machine sets")
+	// ErrNames says that sets are named that there are not, or twice.
+	ErrNames = errors.New("machine sets")
+)
+
+func (l *Live) path(kind string) string {
+	return "/apis/" + machine.APIVersion + "/namespaces/" + l.Namespace + "/" + kind
+}
+
+// Read reads what a plan is made of.
+func (l *Live) Read(ctx context.Context, pods bool) (*Input, error) {
+	in := &Input{}
+	var sets machine.SetList
+	var machines machine.MachineList
+	var checks machine.HealthCheckList
+	for kind, into := range map[string]any{"machinesets": &sets, "machines": &machines, "machinehealthchecks": &checks} {
+		text, err := l.API.CoreV1().RESTClient().Get().AbsPath(l.path(kind)).DoRaw(ctx)
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("%w: no %s of %s", ErrNotServed, kind, machine.APIVersion)
+		}
+		if apierrors.IsForbidden(err) {
+			return nil, fmt.Errorf("the right to list %s of machine.openshift.io in %s is wanted: %w", kind, l.Namespace, refusal(text, err))
+		}
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", l.path(kind), err)
+		}
+	}
+	for _, name := range l.Sets {
+		i := slices.IndexFunc(sets.Items, func(s machine.Set) bool { return s.Name == name })
+		if i < 0 {
+			var all []string
+			for _, s := range sets.Items {
+				all = append(all, s.Name)
+			}
+			there := "there is none there"
+			if len(all) > 0 {
+				there = "there are " + strings.Join(all, ", ")
+			}
+			return nil, fmt.Errorf("%w: there is no machine set %s in %s; %s", ErrNames, name, l.Namespace, there)
+		}
+		if slices.ContainsFunc(in.Sets, func(s machine.Set) bool { return s.Name == name }) {
+			return nil, fmt.Errorf("%w: machine set %s is named twice", ErrNames, name)
+		}
+		in.Sets = append(in.Sets, sets.Items[i])
+	}
+	in.Machines, in.Checks = machines.Items, checks.Items
+	nodes, err := l.API.CoreV1().Nodes().List(ctx, meta.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	in.Nodes = nodes.Items
+	if !pods {
+		return in, nil
+	}
+	all, err := l.API.CoreV1().Pods(meta.NamespaceAll).List(ctx, meta.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	budgets, err := l.API.PolicyV1().PodDisruptionBudgets(meta.NamespaceAll).List(ctx, meta.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	in.Pods, in.Budgets = all.Items, budgets.Items
+	return in, nil
+}
+
+// refusal is what the API server says of a request that it refuses: of a raw one client-go
+// does not read the answer, and says "unknown".
+func refusal(answer []byte, err error) error {
+	var status meta.Status
+	if json.Unmarshal(answer, &status) != nil || status.Message == "" {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// patch changes an object of the machine API.
+func (l *Live) patch(ctx context.Context, kind, name string, of types.PatchType, change any) error {
+	text, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	return l.API.CoreV1().RESTClient().Patch(of).AbsPath(l.path(kind), name).Body(text).Do(ctx).Error()
+}
+
+// Resize sets the replicas of a set.
+func (l *Live) Resize(ctx context.Context, s *machine.Set, replicas int) error {
+	const at = "/spec/replicas"
+	change := []map[string]any{{"op": "add", "path": at, "value": replicas}}
+	if s.Spec.Replicas != nil {
+		change = slices.Insert(change, 0, map[string]any{"op": "test", "path": at, "value": *s.Spec.Replicas})
+	}
+	err := l.patch(ctx, "machinesets", s.Name, types.JSONPatchType, change)
+	if apierrors.IsInvalid(err) {
+		return fmt.Errorf("somebody else has changed its replicas meanwhile: %w", err)
+	}
+	return err
+}
+
+// Annotate sets an annotation of a set.
+func (l *Live) Annotate(ctx context.Context, s *machine.Set, name, value string) error {
+	var set any = value
+	if value == "" {
+		set = nil
+	}
+	return l.patch(ctx, "machinesets", s.Name, types.MergePatchType, map[string]any{
+		"metadata": map[string]any{"uid": s.UID, "annotations": map[string]any{name: set}},
+	})
+}
+
+// Mark marks a machine, or takes its mark back, if it is one of these.
+func (l *Live) Mark(ctx context.Context, m *machine.Machine, goes bool) error {
+	text, err := l.API.CoreV1().RESTClient().Get().AbsPath(l.path("machines"), m.Name).DoRaw(ctx)
+	if apierrors.IsNotFound(err) && !goes {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var now machine.Machine
+	if err := json.Unmarshal(text, &now); err != nil {
+		return fmt.Errorf("machine %s: %w", m.Name, err)
+	}
+	has, marked := now.Annotations[machine.DeleteAnnotation]
+	var value any
+	switch {
+	case now.UID != m.UID && goes:
+		return fmt.Errorf("machine %s is another one now", m.Name)
+	case now.UID != m.UID, goes && marked, !goes && has != Mine:
+		return nil
+	case goes:
+		value = Mine
+	}
+	err = l.patch(ctx, "machines", m.Name, types.MergePatchType, map[string]any{
+		"metadata": map[string]any{"uid": m.UID, "annotations": map[string]any{machine.DeleteAnnotation: value, machine.OldDeleteAnnotation: value}},
+	})
+	if apierrors.IsNotFound(err) && !goes {
+		return nil
+	}
+	return err
+}
+
+// Cordon keeps new pods away from a node.
+func (l *Live) Cordon(ctx context.Context, node, why string) error {
+	err := (&cluster.Node{Client: l.API, Name: node}).Cordon(ctx, why)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Uncordon takes a cordon of a scale back.
+func (l *Live) Uncordon(ctx context.Context, node string) error {
+	n, err := l.API.CoreV1().Nodes().Get(ctx, node, meta.GetOptions{})
+	if err == nil && strings.HasPrefix(n.Annotations[cluster.Cordoned], CordonReason) {
+		err = (&cluster.Node{Client: l.API, Name: node}).Uncordon(ctx)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Drain moves the pods of a node away.
+func (l *Live) Drain(ctx context.Context, node string, patience time.Duration) error {
+	return (&cluster.Node{Client: l.Evicting, Name: node, Patience: patience, Force: l.Force}).Drain(ctx)
+}

@@ -1,0 +1,275 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/machine"
+)
+
+// cordoned is the annotation that a cordon of fettle's leaves.
+const cordoned = cluster.Cordoned
+
+// settling is how long is waited for what goes on in any case, to give back what was
+// taken, though the run has been interrupted.
+const settling = 30 * time.Second
+
+// grow gives sets more replicas and waits until their machines have joined.
+func (r *Run) grow(ctx context.Context, in *Input, s *Step) error {
+	r.Say("%s; then wait until %s", words(s), s.Until)
+	known := map[types.UID]bool{}
+	for _, m := range members(in) {
+		known[m.UID] = true
+	}
+	if err := r.resize(ctx, in, s); err != nil {
+		return err
+	}
+	var last *NotCome
+	err := r.wait(ctx, time.Duration(s.TimeoutS*float64(time.Second)), func(in *Input) (string, error) {
+		if last = arrived(in, s, known); last == nil {
+			return "", nil
+		}
+		if failed := last.failed(); failed != nil {
+			return "", failed
+		}
+		return last.Error(), nil
+	})
+	var end *late
+	if errors.As(err, &end) {
+		last.Late = end.within
+		return last
+	}
+	return err
+}
+
+// shrink drains the machines that go, lets their sets have fewer replicas, and waits
+// until they are gone. If the drain fails, nothing else is done, and the nodes take pods
+// again.
+func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
+	var leave []*machine.Machine
+	var nodes, drained []string
+	for _, m := range members(in) {
+		if !slices.Contains(s.Remove, m.Name) {
+			continue
+		}
+		leave = append(leave, m)
+		if n := nodeOf(in, m); n != nil {
+			nodes = append(nodes, n.Name)
+			if !corestate.Ready(n) {
+				continue // nobody there would end a pod that is evicted
+			}
+			if err := r.movable(in, n.Name); err != nil {
+				return err
+			}
+			drained = append(drained, n.Name)
+		}
+	}
+	fewer := 0
+	for _, x := range s.Sets {
+		fewer += x.From - x.To
+	}
+	r.Say("%s; pods that have to move: %d, machines that were never made: %d", words(s), s.Evictions, fewer-len(leave))
+	taken := false
+	var marked []*machine.Machine
+	var shut []string
+	defer func() {
+		if err == nil || taken {
+			return
+		}
+		// Also where ctx has ended.
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
+		defer cancel()
+		for _, m := range marked {
+			err = left(err, "the mark of machine "+m.Name, r.Mark(back, m, false))
+		}
+		for _, name := range shut {
+			err = left(err, "the cordon of node "+name, r.Uncordon(back, name))
+		}
+	}()
+	for _, name := range nodes {
+		shut = append(shut, name) // it may be cordoned though the answer is lost
+		if err := r.Cordon(ctx, name, CordonReason+": its machine goes"); err != nil {
+			return err
+		}
+	}
+	if err := r.drain(ctx, drained, s.Drained(r.Patience)); err != nil {
+		return err
+	}
+	if fewer > len(leave) {
+		if err := r.moved(ctx, in); err != nil {
+			return err
+		}
+	}
+	for _, m := range leave {
+		marked = append(marked, m)
+		if err := r.Mark(ctx, m, true); err != nil {
+			return err
+		}
+	}
+	if err := r.resizeNoting(ctx, in, s, &taken); err != nil {
+		return err
+	}
+	return r.gone(ctx, in, leave)
+}
+
+// left adds to an error what could not be given back.
+func left(err error, what string, failed error) error {
+	if failed == nil {
+		return err
+	}
+	return errors.Join(err, fmt.Errorf("%s: %w: %w", what, ErrLeft, failed))
+}
+
+// gone waits until machines are.
+func (r *Run) gone(ctx context.Context, in *Input, leave []*machine.Machine) error {
+	var there []string
+	err := r.wait(ctx, r.Patience, func(in *Input) (string, error) {
+		there = nil
+		for _, m := range members(in) {
+			if slices.ContainsFunc(leave, func(l *machine.Machine) bool { return l.UID == m.UID }) {
+				there = append(there, m.Name)
+			}
+		}
+		if len(there) == 0 {
+			return "", nil
+		}
+		return "still there: " + some(there), nil
+	})
+	var end *late
+	if errors.As(err, &end) {
+		return fmt.Errorf("%w; kubectl -n %s describe machines.machine.openshift.io %s says what holds it up", err, in.Sets[0].Namespace, there[0])
+	}
+	return err
+}
+
+// moved is errMoved where the sets have other machines than were read. What a set was
+// asked for and has not made goes without a mark: had it made it since, something else
+// would go.
+func (r *Run) moved(ctx context.Context, in *Input) error {
+	now, err := r.Read(ctx, false)
+	if err != nil {
+		return err
+	}
+	uids := func(in *Input) (out []types.UID) {
+		for _, m := range members(in) {
+			if m.DeletionTimestamp == nil {
+				out = append(out, m.UID)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	if !slices.Equal(uids(in), uids(now)) {
+		return errMoved
+	}
+	return nil
+}
+
+// movable is an error where pods of a node would be lost.
+func (r *Run) movable(in *Input, node string) error {
+	if r.Force {
+		return nil
+	}
+	var lost []string
+	for i := range in.Pods {
+		p := &in.Pods[i]
+		if p.Spec.NodeName != node || corestate.Ended(p) {
+			continue
+		}
+		if len(cluster.Sort([]core.Pod{*p}).Lost) > 0 {
+			lost = append(lost, p.Namespace+"/"+p.Name)
+		}
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("%w: nothing would make %s again elsewhere; delete it, let a Deployment or the like make it, or --force", ErrBlocked, strings.Join(lost, ", "))
+	}
+	return nil
+}
+
+// drain drains nodes together. Their requests are those of one client.
+func (r *Run) drain(ctx context.Context, nodes []string, patience time.Duration) error {
+	failed, done := make([]error, len(nodes)), make([]atomic.Bool, len(nodes))
+	var all sync.WaitGroup
+	for i, name := range nodes {
+		all.Go(func() {
+			if err := r.Drain(ctx, name, patience); err != nil {
+				failed[i] = fmt.Errorf("node %s: %w", name, err)
+			}
+			done[i].Store(true)
+		})
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	for w := r.waiting(patience); ; {
+		var under []string
+		for i, name := range nodes {
+			if !done[i].Load() {
+				under = append(under, name)
+			}
+		}
+		if len(under) > 0 {
+			w.say("pods move away from " + some(under))
+		}
+		select {
+		case <-ended:
+			return errors.Join(failed...)
+		case <-time.After(r.Interval):
+		}
+	}
+}
+
+// resize sets the replicas of the sets of a step.
+func (r *Run) resize(ctx context.Context, in *Input, s *Step) error {
+	return r.resizeNoting(ctx, in, s, new(bool))
+}
+
+// resizeNoting is resize, and notes when the first is set.
+func (r *Run) resizeNoting(ctx context.Context, in *Input, s *Step, taken *bool) error {
+	for _, x := range s.Sets {
+		i := slices.IndexFunc(in.Sets, func(s machine.Set) bool { return s.Name == x.Set })
+		if err := r.Resize(ctx, &in.Sets[i], x.To); err != nil {
+			return fmt.Errorf("machine set %s: %w", x.Set, err)
+		}
+		*taken, r.Changed = true, true
+		r.Asked = append(r.Asked, x)
+	}
+	return nil
+}
+
+// members are the machines of the sets.
+func members(in *Input) (out []*machine.Machine) {
+	for i := range in.Machines {
+		m := &in.Machines[i]
+		if slices.ContainsFunc(in.Sets, func(s machine.Set) bool { return s.Name == m.Set() && s.Namespace == m.Namespace }) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// nodeOf is the node of a machine; nil if there is none.
+func nodeOf(in *Input, m *machine.Machine) *core.Node {
+	if m.Node() == "" {
+		return nil
+	}
+	for i := range in.Nodes {
+		if in.Nodes[i].Name == m.Node() {
+			return &in.Nodes[i]
+		}
+	}
+	return nil
+}

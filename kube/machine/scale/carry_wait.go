@@ -1,0 +1,204 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/machine"
+)
+
+// remind is how often is said what is waited for, where nothing of it changes.
+const remind = 30 * time.Second
+
+// making is how long a set that is to shrink may take to make the machines that it was
+// asked for before: the controller needs seconds. What it has not made then is taken back.
+const making = 30 * time.Second
+
+// late says that a wait has come to its end.
+type late struct {
+	within time.Duration
+	what   string
+}
+
+func (l *late) Error() string { return fmt.Sprintf("after %s: %s", l.within, l.what) }
+
+// waiting is a wait with an end: it knows what it has said of itself, and when.
+type waiting struct {
+	r          *Run
+	began, end time.Time
+	said       string
+	at         time.Time
+}
+
+func (r *Run) waiting(within time.Duration) *waiting {
+	now := r.now()
+	return &waiting{r: r, began: now, end: now.Add(within)}
+}
+
+func (w *waiting) over() bool { return w.r.now().After(w.end) }
+
+// say tells what is waited for and until when: at once, when it changes, and every now and
+// then.
+func (w *waiting) say(what string) {
+	now := w.r.now()
+	if what == w.said && now.Sub(w.at) < remind {
+		return
+	}
+	w.said, w.at = what, now
+	w.r.Say("waiting until %s at the most (%s of %s): %s", w.end.Local().Format(time.TimeOnly), now.Sub(w.began).Round(time.Second), w.end.Sub(w.began), what)
+}
+
+// wait looks until there is nothing missing any more. After the time it is late.
+func (r *Run) wait(ctx context.Context, within time.Duration, missing func(*Input) (string, error)) error {
+	for w := r.waiting(within); ; {
+		in, err := r.Read(ctx, false)
+		if err != nil {
+			return err
+		}
+		what, err := missing(in)
+		if err != nil || what == "" {
+			return err
+		}
+		if w.over() {
+			return &late{within, what}
+		}
+		w.say(what)
+		if err := r.sleep(ctx, r.Interval); err != nil {
+			return err
+		}
+	}
+}
+
+// Settle waits until the sets have the machines that they are to have, and none is on
+// its way: out, and for what adds machines also in. What has had its time to join, and has
+// not, is not waited for: it is an error, or, where the sets get fewer machines, the first
+// to go.
+func (r *Run) Settle(ctx context.Context) error {
+	in, err := r.Read(ctx, false)
+	if err != nil {
+		return err
+	}
+	r.Shut = shut(in)
+	if _, err := r.begun(in); err != nil { // before the wait
+		return err
+	}
+	r.fill(in)
+	joins, err := JoinTimeouts(*in)
+	if err != nil {
+		return err
+	}
+	all := 0
+	for i := range in.Sets {
+		all += carryReplicas(&in.Sets[i])
+	}
+	r.falling = r.falling || !r.Roll && r.Machines < all
+	patience := r.settles(in, joins)
+	if r.since.IsZero() {
+		r.since = r.now()
+	}
+	var not *NotCome
+	err = r.wait(ctx, patience, func(in *Input) (string, error) {
+		r.Shut = shut(in)
+		var what []string
+		not, what = r.unsettled(in, joins)
+		if len(not.Machines) > 0 && !r.falling && !r.Roll {
+			return "", fmt.Errorf("%w: %w", ErrBlocked, not)
+		}
+		return strings.Join(what, ", "), nil
+	})
+	var end *late
+	if errors.As(err, &end) && len(not.Unmade) > 0 {
+		not.Late = end.within
+		return not
+	}
+	return err
+}
+
+// settles is how long sets may take to settle: as long as machines may take to join, and to
+// go. Where only machines come, it is no more than these may take to be made and to join.
+func (r *Run) settles(in *Input, joins map[string]time.Duration) time.Duration {
+	longest := time.Duration(0)
+	for _, t := range joins {
+		longest = max(longest, t)
+	}
+	has := map[string]int{}
+	for _, m := range members(in) {
+		if m.DeletionTimestamp != nil {
+			return max(longest, r.Patience)
+		}
+		has[m.Set()]++
+	}
+	for i := range in.Sets {
+		if r.falling || has[in.Sets[i].Name] > carryReplicas(&in.Sets[i]) {
+			return max(longest, r.Patience)
+		}
+	}
+	return max(longest, min(r.Patience, longest+making))
+}
+
+// unsettled says what of the sets is on its way, and what has had its time and has not
+// come: machines that have not joined, and those that were never made.
+func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome, out []string) {
+	not = &NotCome{Namespace: in.Sets[0].Namespace}
+	for i := range in.Sets {
+		s := &in.Sets[i]
+		want, has, leaving := carryReplicas(s), 0, 0
+		var starting []string
+		for _, m := range members(in) {
+			switch {
+			case m.Set() != s.Name:
+			case m.DeletionTimestamp != nil:
+				leaving++
+			case m.Node() == "" && m.Phase() != machine.PhaseFailed:
+				has++
+				switch since := m.CreationTimestamp.Time; {
+				case since.IsZero():
+					starting = append(starting, m.Name)
+				case r.now().Sub(since) > joins[s.Name]:
+					not.Machines = append(not.Machines, absent(in, m, fmt.Sprintf(", more than %s after it was made", joins[s.Name])))
+				default:
+					starting = append(starting, m.Name+" until "+since.Add(joins[s.Name]).Local().Format(time.TimeOnly))
+				}
+			default:
+				has++
+			}
+		}
+		unmade := max(0, want-has)
+		switch {
+		case unmade > 0 && leaving == 0 && r.takesBack(s):
+			// They are the first to go.
+		case has != want || leaving > 0:
+			out = append(out, fmt.Sprintf("machine set %s is to have %s and has %d, and %d being deleted", s.Name, text.Count(want, "machine"), has, leaving))
+			if unmade > 0 {
+				not.Unmade = append(not.Unmade, out[len(out)-1])
+				not.unmade += unmade
+			}
+		case len(starting) > 0 && !r.falling: // else they are the first to go
+			out = append(out, fmt.Sprintf("machines of machine set %s that have not joined: %d (%s)", s.Name, len(starting), some(starting)))
+		}
+		not.Back += want
+	}
+	not.Back -= len(not.Machines) + not.unmade
+	return not, out
+}
+
+// takesBack says whether what a set has not made by now is not waited for, since it is the
+// first to go: of one that is to shrink, also in a roll.
+func (r *Run) takesBack(s *machine.Set) bool {
+	if r.now().Sub(r.since) <= making {
+		return false
+	}
+	b, begun, _ := BegunOn(s)
+	return r.falling || r.Roll && begun && carryReplicas(s) > b.Replicas
+}
+
+func carryReplicas(s *machine.Set) int {
+	if s.Spec.Replicas == nil {
+		return 1
+	}
+	return int(*s.Spec.Replicas)
+}

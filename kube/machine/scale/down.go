@@ -1,0 +1,347 @@
+package scale
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/machine"
+)
+
+// routerLabel is on the pods of OpenShift's routers.
+const routerLabel = "ingresscontroller.operator.openshift.io/deployment-ingresscontroller"
+
+// leaver is a machine that goes, and what has to leave it first.
+type leaver struct {
+	m    *machine.Machine
+	node *core.Node
+	pods []*core.Pod
+	rank int
+}
+
+// The order in which machines go. That of those that failed and those that have not joined
+// is the one of the controller of machine sets, to which the first count as marked, too
+// (openshift/machine-api-operator, pkg/controller/machineset/delete_policy.go).
+const (
+	unmade    = iota // they have been asked for, and do not exist
+	failed           // they serve nobody
+	unjoined         // they have no node
+	marked           // somebody has said so
+	notReady         // their pods are elsewhere, or will be
+	unwilling        // somebody has cordoned them
+	serving
+)
+
+// idle says that nothing has to be moved before it goes.
+func (l *leaver) idle() bool { return l.rank <= unjoined && len(l.pods) == 0 }
+
+// down removes machines, those that serve nobody first, and in steps of their own: these
+// do not wait for a drain.
+func (p *planner) down(fewer int) {
+	ready := p.leavers()
+	for fewer > 0 {
+		before := p.replicas()
+		var batch []*leaver
+		for len(batch) < min(fewer, p.Batch) {
+			x := p.fullest(ready)
+			l := ready[x][0]
+			if len(batch) > 0 && l.idle() != batch[0].idle() {
+				break
+			}
+			x.replicas--
+			batch, ready[x] = append(batch, l), ready[x][1:]
+		}
+		p.plan.Steps = append(p.plan.Steps, p.drain(batch, p.resizes(before)))
+		fewer -= len(batch)
+	}
+	p.routers()
+	p.together()
+	p.rivals(ready)
+}
+
+// rivals names machines that somebody has marked and that stay by this plan, of sets that
+// shrink: to their controller they are as good as those that go.
+func (p *planner) rivals(ready map[*pool][]*leaver) {
+	shrinks := map[string]bool{}
+	for _, s := range p.plan.Steps {
+		for _, r := range s.Sets {
+			shrinks[r.Set] = true
+		}
+	}
+	for _, x := range p.pools {
+		for _, l := range ready[x] {
+			if l.rank == marked && shrinks[x.set.Name] {
+				p.note("machine %s is marked by somebody (%s), and machine set %s may take it in place of one that goes: take the mark away if it is to stay", l.m.Name, machine.DeleteAnnotation, x.set.Name)
+			}
+		}
+	}
+}
+
+// leavers are the machines of each set in the order in which they go, at least as many as
+// it has replicas.
+func (p *planner) leavers() map[*pool][]*leaver {
+	evictable := p.evictable()
+	ready := map[*pool][]*leaver{}
+	for _, x := range p.pools {
+		for _, m := range x.machines {
+			if m.DeletionTimestamp == nil {
+				ready[x] = append(ready[x], p.leaver(m, evictable))
+			}
+		}
+		for len(ready[x]) < x.replicas {
+			ready[x] = append(ready[x], &leaver{rank: unmade})
+		}
+		slices.SortStableFunc(ready[x], func(a, b *leaver) int {
+			if a.m == nil || b.m == nil {
+				return cmp.Compare(a.rank, b.rank)
+			}
+			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(len(a.pods), len(b.pods)), strings.Compare(a.m.Name, b.m.Name))
+		})
+	}
+	return ready
+}
+
+// leaver says what a machine leaves behind.
+func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *leaver {
+	l := &leaver{m: m, node: p.nodes[m.Node()], rank: serving}
+	if l.node != nil {
+		l.pods = evictable[l.node.Name]
+	}
+	_, wanted := m.Annotations[machine.DeleteAnnotation]
+	switch {
+	case m.Phase() == machine.PhaseFailed:
+		if l.rank = failed; l.node != nil && !corestate.Ready(l.node) {
+			l.pods = nil // nobody there would end them
+		}
+	case l.node == nil:
+		l.rank = unjoined
+	case wanted:
+		l.rank = marked
+	case !corestate.Ready(l.node):
+		l.rank = notReady
+	case l.node.Spec.Unschedulable:
+		l.rank = unwilling
+	}
+	return l
+}
+
+// evictable are the pods by node that a drain has to evict: not those of DaemonSets, not
+// the kubelet's own, and none that has ended.
+func (p *planner) evictable() map[string][]*core.Pod {
+	out := map[string][]*core.Pod{}
+	for i := range p.Pods {
+		pod := &p.Pods[i]
+		if pod.Spec.NodeName == "" || corestate.Stays(pod) || corestate.Ended(pod) {
+			continue
+		}
+		out[pod.Spec.NodeName] = append(out[pod.Spec.NodeName], pod)
+	}
+	return out
+}
+
+// fullest is the set from which the next machine goes: one that has machines which serve
+// nobody, those that were never made before all; of these, of the zone with the most
+// machines that with the most.
+func (p *planner) fullest(ready map[*pool][]*leaver) *pool {
+	zones := p.byZone()
+	class := func(x *pool) int {
+		if l := ready[x][0]; l.idle() {
+			return min(l.rank, failed)
+		}
+		return serving
+	}
+	var best *pool
+	for _, x := range p.pools {
+		if x.replicas == 0 {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(class(best), class(x)), cmp.Compare(zones[x.zone], zones[best.zone]), cmp.Compare(x.replicas, best.replicas)) > 0 {
+			best = x
+		}
+	}
+	return best
+}
+
+// drain is the step that removes a batch.
+func (p *planner) drain(batch []*leaver, sets []Resize) Step {
+	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: "the machines are gone; if a drain stands still, stop here"}
+	p.leaving(batch, &s)
+	p.idlers(batch, &s)
+	grace := time.Duration(0)
+	moved := map[*policy.PodDisruptionBudget]int{}
+	for _, l := range batch {
+		s.Evictions += len(l.pods)
+		for _, pod := range l.pods {
+			if t := pod.Spec.TerminationGracePeriodSeconds; t != nil {
+				grace = max(grace, time.Duration(*t)*time.Second)
+			}
+			p.budgets(pod, moved)
+		}
+	}
+	for _, b := range slices.SortedFunc(maps.Keys(moved), func(a, b *policy.PodDisruptionBudget) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	}) {
+		have := fmt.Sprintf("%d of its pods have", moved[b])
+		if moved[b] == 1 {
+			have = "1 of its pods has"
+		}
+		switch allowed := int(b.Status.DisruptionsAllowed); {
+		case allowed == 0:
+			p.block("PodDisruptionBudget %s/%s allows no disruption now, and %s to go: the drain stands still until it does", b.Namespace, b.Name, have)
+		case moved[b] > allowed:
+			p.note("PodDisruptionBudget %s/%s allows %s at once, and %s to go: the drain waits for pods that are ready elsewhere", b.Namespace, b.Name, text.Count(allowed, "disruption"), have)
+		}
+	}
+	// An eviction is a request, and to see that the pod is gone is another one at least.
+	s.AtLeastS = throttled(2*s.Evictions, p.QPS, p.Burst)
+	if s.Evictions > 0 {
+		s.AtLeastS += grace.Seconds()
+		p.note("%s: pods that are evicted: %d; at %s a second (burst %d) that takes %.0f s at least, and a pod has up to %.0f s to end", step(len(p.plan.Steps)), s.Evictions, text.Count(p.QPS, "request"), p.Burst, throttled(2*s.Evictions, p.QPS, p.Burst), grace.Seconds())
+	}
+	switch {
+	case slices.ContainsFunc(batch, func(l *leaver) bool { return !l.idle() }):
+		s.TimeoutS = (s.Drained(p.Patience) + p.Patience).Seconds()
+	case len(s.Remove) > 0:
+		s.TimeoutS = p.Patience.Seconds()
+	}
+	return s
+}
+
+// Drained is how long the drain of a step may take at the most.
+func (s *Step) Drained(patience time.Duration) time.Duration {
+	return patience + 2*time.Duration(s.AtLeastS*float64(time.Second))
+}
+
+// leaving names the machines of a batch, and says what the checks make of it: what is
+// being deleted is counted, and not as healthy.
+func (p *planner) leaving(batch []*leaver, s *Step) {
+	for _, l := range batch {
+		if l.m != nil {
+			s.Remove = append(s.Remove, l.m.Name)
+		}
+	}
+	for _, w := range p.watched {
+		n, healthy := 0, 0
+		for _, l := range batch {
+			if l.m != nil && w.selects(l.m) {
+				if n++; !w.ill[l.m.Name] {
+					healthy++
+				}
+			}
+		}
+		if n > 0 {
+			s.Remediation = append(s.Remediation, w.check.Name+": "+machine.LimitOf(w.check.Spec.MaxUnhealthy, w.machines).Sentence(w.unhealthy+healthy))
+			w.machines, w.unhealthy = w.machines-n, w.unhealthy-(n-healthy)
+		}
+	}
+}
+
+// idlers says of a step which of its machines have nothing to drain, and why.
+func (p *planner) idlers(batch []*leaver, s *Step) {
+	never := 0
+	var nodeless []string
+	for _, l := range batch {
+		switch l.rank {
+		case unmade:
+			never++
+		case unjoined:
+			nodeless = append(nodeless, l.m.Name)
+		}
+	}
+	if never > 0 {
+		p.note("%s: machines that were asked for and have never been made: %d; their set asks for fewer, and nothing goes", step(len(p.plan.Steps)), never)
+	}
+	if len(nodeless) > 0 {
+		p.note("%s: nothing has to move from what has no node: %s", step(len(p.plan.Steps)), strings.Join(nodeless, ", "))
+	}
+	switch {
+	case len(s.Remove) == 0:
+		s.Until = "nothing: what goes has never been made"
+	case len(batch) > 0 && batch[0].idle():
+		s.Until = "the machines are gone; if not, stop here"
+	}
+}
+
+func step(done int) string { return fmt.Sprintf("step %d", done+1) }
+
+// throttled is how long a client takes for a number of requests, in seconds.
+func throttled(requests, qps, burst int) float64 {
+	return float64(max(requests-burst, 0)) / float64(qps)
+}
+
+// budgets counts a pod in its budget. With two of them it cannot be evicted at all.
+func (p *planner) budgets(pod *core.Pod, moved map[*policy.PodDisruptionBudget]int) {
+	var mine []*policy.PodDisruptionBudget
+	for i := range p.Budgets {
+		b := &p.Budgets[i]
+		if b.Namespace != pod.Namespace || b.Spec.Selector == nil {
+			continue
+		}
+		if s, err := meta.LabelSelectorAsSelector(b.Spec.Selector); err == nil && s.Matches(labels.Set(pod.Labels)) {
+			mine = append(mine, b)
+			moved[b]++
+		}
+	}
+	if len(mine) > 1 {
+		p.block("pod %s/%s has %d PodDisruptionBudgets: the API server evicts no pod that has more than one", pod.Namespace, pod.Name, len(mine))
+	}
+}
+
+// routers blocks what would leave routers without a machine to run on.
+func (p *planner) routers() {
+	gone := map[string]bool{}
+	for _, s := range p.plan.Steps {
+		for _, name := range s.Remove {
+			gone[name] = true
+		}
+	}
+	away := map[string]bool{} // nodes that go, or are the control plane's
+	for i := range p.Machines {
+		m := &p.Machines[i]
+		if n := p.nodes[m.Node()]; n != nil && (gone[m.Name] || m.ControlPlane(n)) {
+			away[n.Name] = true
+		}
+	}
+	left := 0 // nodes that stay, and take pods; they need not have a machine
+	for name, n := range p.nodes {
+		if !away[name] && !(&machine.Machine{}).ControlPlane(n) && !n.Spec.Unschedulable && corestate.Ready(n) {
+			left++
+		}
+	}
+	for _, x := range p.pools {
+		if x.replicas > 0 {
+			continue
+		}
+		var names []string
+		for i := range p.Pods {
+			pod := &p.Pods[i]
+			_, router := pod.Labels[routerLabel]
+			if router && slices.ContainsFunc(x.machines, func(m *machine.Machine) bool { return m.Node() != "" && m.Node() == pod.Spec.NodeName }) {
+				names = append(names, pod.Namespace+"/"+pod.Name)
+			}
+		}
+		if len(names) > 0 {
+			p.block("machine set %s would have no machine, and routers run there: %s. Place them elsewhere first (spec.nodePlacement of their IngressController)", x.set.Name, strings.Join(names, ", "))
+		}
+	}
+	if left == 0 && len(gone) > 0 {
+		p.block("no node but those of the control plane would be left that takes pods")
+	}
+}
+
+// together says that the end is not the deletion of machines by their names.
+func (p *planner) together() {
+	if slices.ContainsFunc(p.plan.Steps, func(s Step) bool { return len(s.Remove) > 0 }) {
+		p.note("the machines that go are marked with the annotation %s before their set shrinks: it takes these first", machine.DeleteAnnotation)
+	}
+}

@@ -1,0 +1,154 @@
+package scale
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/machine"
+)
+
+// up adds machines, batch after batch. Each batch takes the first to have joined before
+// the next begins.
+func (p *planner) up(more int) {
+	for _, x := range p.pools {
+		if has := len(x.machines); has < x.replicas {
+			p.note("machine set %s is to have %s and has %d: the others are waited for first", x.set.Name, text.Count(x.replicas, "machine"), has)
+		}
+		if !slices.ContainsFunc(p.watched, func(w *watch) bool { return w.covers(x) }) {
+			p.note("no MachineHealthCheck looks after machine set %s: a machine that does not come up stays so", x.set.Name)
+		}
+	}
+	for more > 0 {
+		before := p.replicas()
+		added := map[*watch]int{}
+		size := 0
+		for size < min(more, p.Batch) {
+			x := p.emptiest(added)
+			if x == nil {
+				break
+			}
+			x.replicas++
+			size++
+			for _, w := range p.watched {
+				if w.covers(x) {
+					added[w]++
+				}
+			}
+		}
+		if size == 0 {
+			p.closed(more)
+			return
+		}
+		p.plan.Steps = append(p.plan.Steps, p.join(size, added, p.resizes(before)))
+		more -= size
+	}
+}
+
+// join is the step in which machines are made and join the cluster: so many of each
+// check's.
+func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
+	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: joined(size) + "; if not, stop here"}
+	for _, w := range p.watched {
+		n := added[w]
+		if n == 0 {
+			continue
+		}
+		w.machines += n
+		limit := machine.LimitOf(w.check.Spec.MaxUnhealthy, w.machines)
+		s.Remediation = append(s.Remediation, w.check.Name+": "+limit.Sentence(w.unhealthy+n))
+	}
+	timeout := time.Duration(0)
+	for _, x := range p.pools {
+		if slices.ContainsFunc(sets, func(r Resize) bool { return r.Set == x.set.Name }) {
+			timeout = max(timeout, p.joins(x))
+		}
+	}
+	s.TimeoutS = timeout.Seconds()
+	return s
+}
+
+// joins is how long the machines of a set may take to join: as the options say, else the
+// longest of its checks.
+func (p *planner) joins(x *pool) time.Duration {
+	if p.JoinTimeout > 0 {
+		return p.JoinTimeout
+	}
+	longest := time.Duration(0)
+	for _, w := range p.watched {
+		if !w.covers(x) {
+			continue
+		}
+		wait := joinTimeout
+		if t := w.check.Spec.NodeStartupTimeout; t != nil && t.Duration > 0 {
+			wait = t.Duration
+		}
+		longest = max(longest, wait)
+	}
+	return cmp.Or(longest, joinTimeout)
+}
+
+// JoinTimeouts is how long the machines of each set may take to join, by its name.
+func JoinTimeouts(in Input) (map[string]time.Duration, error) {
+	p, err := newPlanner(in)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]time.Duration{}
+	for _, x := range p.pools {
+		out[x.set.Name] = p.joins(x)
+	}
+	return out, nil
+}
+
+func joined(n int) string {
+	if n == 1 {
+		return "1 machine has joined and is Ready"
+	}
+	return fmt.Sprintf("%d machines have joined and are Ready", n)
+}
+
+// emptiest is the set to which the next machine goes: of the zone with the fewest
+// machines that with the fewest, if the checks on it stay open with one more.
+func (p *planner) emptiest(added map[*watch]int) *pool {
+	zones := p.byZone()
+	var best *pool
+	for _, x := range p.pools {
+		if !p.open(x, added) {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(zones[x.zone], zones[best.zone]), cmp.Compare(x.replicas, best.replicas)) < 0 {
+			best = x
+		}
+	}
+	return best
+}
+
+// open says whether remediation stays open on a set with one machine more on its way.
+func (p *planner) open(x *pool, added map[*watch]int) bool {
+	for _, w := range p.watched {
+		n := added[w] + 1
+		if w.covers(x) && !machine.LimitOf(w.check.Spec.MaxUnhealthy, w.machines+n).Open(w.unhealthy+n) {
+			return false
+		}
+	}
+	return true
+}
+
+// closed says why no machine can be added while remediation is to stay open.
+func (p *planner) closed(more int) {
+	var reasons []string
+	for _, w := range p.watched {
+		if !slices.ContainsFunc(p.pools, w.covers) {
+			continue
+		}
+		limit := machine.LimitOf(w.check.Spec.MaxUnhealthy, w.machines+1)
+		if !limit.Open(w.unhealthy + 1) {
+			reasons = append(reasons, w.check.Name+": "+limit.Sentence(w.unhealthy+1))
+		}
+	}
+	p.block("%s cannot be added: with one more on its way remediation would close (%s). Mend what is unhealthy, or raise maxUnhealthy for as long as this lasts", text.Count(more, "machine"), strings.Join(reasons, "; "))
+}

@@ -1,0 +1,243 @@
+// Package nodestatus says of each node which profile it is to have, has, by which rule,
+// and which values do not hold there, from the objects of the cluster. It asks nobody.
+package nodestatus
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// Schema is the name of the document.
+const Schema = "fettle/node-status/v1"
+
+// Document is how the nodes of a cluster stand.
+type Document struct {
+	Schema    string `json:"schema"`
+	Namespace string `json:"namespace"`
+	// Management is what the operator is told to do: Managed, Unmanaged or Removed.
+	Management tuned.ManagementState `json:"management_state"`
+	// AgentsUnknown is why nobody can say whether agents run; left out where that is
+	// known.
+	AgentsUnknown string           `json:"agents_unknown,omitempty"`
+	Counts        map[Standing]int `json:"counts"`
+	Nodes         []Node           `json:"nodes"`
+	// Objects are the Tuned objects, and what is to be said of them.
+	Objects []tuned.Object `json:"tuned_objects"`
+	// Stray are Profile objects of which there is no node.
+	Stray []string `json:"profiles_without_node"`
+}
+
+// Standing is how a node stands, in a word.
+type Standing string
+
+// The standings.
+const (
+	OK       Standing = "ok"       // the profile is in force
+	Degraded Standing = "degraded" // it is in force, but for some values, or something is wrong
+	Deferred Standing = "deferred" // it waits for the next boot
+	Failed   Standing = "failed"   // it could not be applied
+	Pending  Standing = "pending"  // the agent has not said yet what became of it
+	NoAgent  Standing = "no-agent" // no agent runs there: all that is known is what it said last
+	None     Standing = "none"     // the node has no Profile
+)
+
+// Standings lists them, in the order in which they are counted.
+var Standings = []Standing{OK, Degraded, Deferred, Failed, Pending, NoAgent, None}
+
+// Node is how one node stands.
+type Node struct {
+	Node     string   `json:"node"`
+	Standing Standing `json:"standing"`
+	// Wanted is the profile of the node's Profile object, Applied the one that its
+	// agent says is in force.
+	Wanted  string `json:"wanted,omitempty"`
+	Applied string `json:"applied,omitempty"`
+	// Rule says in a sentence how the decision came about: the operator's own words,
+	// or, where it has left none, what its rules say now (Computed).
+	Rule     string `json:"rule"`
+	Computed bool   `json:"rule_computed"`
+	// Deferred is when changes take effect: always or update; left out for at once.
+	Deferred tuned.DeferMode `json:"deferred,omitempty"`
+	// Agent is whether the node's agent runs; left out where nobody knows, or where it is
+	// not fettle's agent that says what became of the profile.
+	Agent *Agent `json:"agent,omitempty"`
+	// Conditions are what the agent says.
+	Conditions []Condition `json:"conditions"`
+	// Values are those that do not hold.
+	Values []Value `json:"values"`
+	// History are the last switches of the node, the newest last, as its agent has read
+	// them in the journal of the node.
+	History []Switch `json:"history"`
+	// Decision is what the rules say now.
+	Decision tuned.Decision `json:"decision"`
+}
+
+// Condition is one thing that the agent says.
+type Condition struct {
+	Type    tuned.ConditionType `json:"type"`   // Applied or Degraded
+	Status  string              `json:"status"` // True, False or Unknown
+	Since   time.Time           `json:"since"`  // when the status last became another one
+	Reason  string              `json:"reason,omitempty"`
+	Message string              `json:"message,omitempty"`
+}
+
+// Value is a value of a node that is not as its profile wants it.
+type Value struct {
+	Setting string `json:"setting"` // sysctl:vm.swappiness
+	Verdict string `json:"verdict"`
+	Want    string `json:"want,omitempty"`
+	Now     string `json:"now,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+// Switch is a change of what is in force on a node.
+type Switch struct {
+	Time time.Time `json:"time"`
+	From string    `json:"from,omitempty"` // "" for no profile
+	To   string    `json:"to,omitempty"`
+	// Transaction is that of the node's journal, By who made it, Why its reason.
+	Transaction int    `json:"transaction"`
+	By          string `json:"by"`
+	Why         string `json:"why"`
+}
+
+// Annotations of a Profile object: the operator's sentence, the agent's verdict of each
+// value (fettle/node-values/v1), and the switches (fettle/node-history/v1).
+const (
+	ruleAnnotation    = "fettle.dev/rule"
+	valuesAnnotation  = "fettle.dev/values"
+	historyAnnotation = "fettle.dev/history"
+)
+
+// Cluster is what is read of a cluster.
+type Cluster struct {
+	Namespace string
+	Tuneds    []*tuned.Tuned
+	Profiles  []tuned.Profile
+	Nodes     []tuned.RecommendedNode
+	Pools     []tuned.Pool
+	Options   tuned.Options
+	// Agents are those of each node (Agents); nil where they may not be seen, for the
+	// reason AgentsUnknown.
+	Agents        map[string]Agent
+	AgentsUnknown string
+}
+
+// Look says how the nodes of a cluster stand, in order of their names.
+func Look(c Cluster) Document {
+	rules := tuned.New(c.Tuneds, c.Pools, c.Options)
+	d := Document{
+		Schema: Schema, Namespace: c.Namespace, Management: rules.Managed(), AgentsUnknown: c.AgentsUnknown, Counts: map[Standing]int{},
+		Nodes: []Node{}, Objects: rules.Objects(), Stray: []string{},
+	}
+	profiles := map[string]*tuned.Profile{}
+	for i := range c.Profiles {
+		profiles[c.Profiles[i].Name] = &c.Profiles[i]
+	}
+	for _, n := range c.Nodes {
+		node := look(rules.Decide(n), profiles[n.Name])
+		if len(c.Tuneds) == 0 && node.Computed {
+			node.Rule = "there is no Tuned object in " + c.Namespace
+		}
+		node.attend(&c, profiles[n.Name])
+		delete(profiles, n.Name)
+		d.Nodes = append(d.Nodes, node)
+		d.Counts[node.Standing]++
+	}
+	for name := range profiles {
+		d.Stray = append(d.Stray, name)
+	}
+	slices.Sort(d.Stray)
+	slices.SortFunc(d.Nodes, func(a, b Node) int { return cmp.Compare(a.Node, b.Node) })
+	return d
+}
+
+func look(decision tuned.Decision, p *tuned.Profile) Node {
+	n := Node{
+		Node: decision.Node, Standing: None, Rule: decision.Why(), Computed: true,
+		Conditions: []Condition{}, Values: []Value{}, History: []Switch{}, Decision: decision,
+	}
+	if p == nil {
+		return n
+	}
+	n.Wanted, n.Applied = p.Spec.Config.TunedProfile, p.Status.TunedProfile
+	for _, c := range p.Status.Conditions {
+		n.Conditions = append(n.Conditions, Condition{c.Type, string(c.Status), c.LastTransitionTime.Time, c.Reason, c.Message})
+	}
+	if mode, _ := tuned.Deferred(p.Annotations); mode != tuned.DeferNever {
+		n.Deferred = mode
+	}
+	if said := p.Annotations[ruleAnnotation]; said != "" {
+		n.Rule, n.Computed = said, false
+	}
+	n.Standing = standing(p)
+	n.Values = values(p.Annotations[valuesAnnotation])
+	n.History = history(p.Annotations[historyAnnotation])
+	return n
+}
+
+// standing reads the conditions. What an agent that knows no generations says counts
+// if it names the profile that is wanted.
+func standing(p *tuned.Profile) Standing {
+	applied, degraded := condition(p, tuned.Applied), condition(p, tuned.Degraded)
+	old := p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation
+	switch {
+	case applied == nil || old || applied.Status == metav1.ConditionUnknown:
+		return Pending
+	case applied.Status == metav1.ConditionFalse && applied.Reason == "Deferred":
+		return Deferred
+	case applied.Status == metav1.ConditionFalse:
+		return Failed
+	case p.Status.TunedProfile != p.Spec.Config.TunedProfile:
+		return Pending
+	case degraded != nil && degraded.Status == metav1.ConditionTrue:
+		return Degraded
+	}
+	return OK
+}
+
+func condition(p *tuned.Profile, kind tuned.ConditionType) *tuned.StatusCondition {
+	i := slices.IndexFunc(p.Status.Conditions, func(c tuned.StatusCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &p.Status.Conditions[i]
+}
+
+// values are the values of the agent's annotation that do not hold. One that cannot be
+// read has none: the conditions still say what is wrong.
+func values(text string) []Value {
+	out := []Value{}
+	var said struct {
+		Values []Value `json:"values"`
+	}
+	if text == "" || json.Unmarshal([]byte(text), &said) != nil {
+		return out
+	}
+	for _, v := range said.Values {
+		if v.Verdict != "ok" && v.Verdict != "dynamic" {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// maxSwitches is how many are taken of an annotation; an agent writes no more.
+const maxSwitches = 20
+
+// history are the switches of the agent's annotation; none of one that cannot be read.
+func history(text string) []Switch {
+	var said struct {
+		Switches []Switch `json:"switches"`
+	}
+	if text == "" || json.Unmarshal([]byte(text), &said) != nil {
+		return []Switch{}
+	}
+	return append([]Switch{}, said.Switches[max(0, len(said.Switches)-maxSwitches):]...)
+}

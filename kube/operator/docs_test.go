@@ -1,0 +1,13 @@
+package operator
+
+import (
+	"testing"
+
+	"fettle.dev/fettle/internal/testkit/root"
+	"fettle.dev/fettle/kube/cluster"
+)
+
+// TestManual holds the manual's table of metrics against the operator's.
+func TestManual(t *testing.T) {
+	root.Manual(t, "150-kubernetes-tuned.md", root.Generated{Name: "metrics", Text: cluster.Table(Metrics)})
+}

@@ -1,0 +1,243 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/machine"
+)
+
+// minimum is the shortest time until the checks are looked at again by themselves.
+const minimum = time.Second
+
+// checks decides about all checks from the caches, writes their status, and remedies the
+// machine whose turn it is.
+func (c *healthController) checks(ctx context.Context) (reconcile.Result, error) {
+	if c.found == nil {
+		return reconcile.Result{}, nil // the first look decides about all of them
+	}
+	all, err := c.all(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if machine.Turn(all) != nil {
+		return c.remediate(ctx)
+	}
+	return c.later(all), c.say(ctx, all, false)
+}
+
+// all decides about all checks from the caches.
+func (c *healthController) all(ctx context.Context) ([]machine.Answer, error) {
+	checks, err := machine.Checks(ctx, c.machines, c.Namespaces)
+	if err != nil {
+		return nil, err
+	}
+	machines, err := machine.Machines(ctx, c.machines, c.Namespaces)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := cluster.All(ctx, c.client)
+	if err != nil {
+		return nil, err
+	}
+	all := c.decide(c.found, checks, machines, nodes)
+	c.tally.decided(all, machines, c.now())
+	return all, nil
+}
+
+// decide decides about all checks.
+func (c *healthController) decide(f *machine.Found, checks []machine.HealthCheck, machines []machine.Machine, nodes []core.Node) []machine.Answer {
+	in := f.Cluster(checks, machines, nodes, c.now())
+	in.Adopt, in.ControlPlane, in.External = c.Adopt, c.ControlPlane, c.external(machines)
+	return in.Decide()
+}
+
+// external is when machine.ExternalAnnotation was first seen on the machines that have it.
+// It matters for an API server that keeps no managed fields of them.
+func (c *healthController) external(machines []machine.Machine) map[types.UID]time.Time {
+	seen := map[types.UID]time.Time{}
+	for i := range machines {
+		if _, ok := machines[i].Annotations[machine.ExternalAnnotation]; ok {
+			uid := machines[i].UID
+			seen[uid] = cmp.Or(c.marked[uid], c.now())
+		}
+	}
+	c.marked = seen
+	return seen
+}
+
+// remediate decides once more, from what the API server says now, and deletes the
+// machine whose turn it is.
+func (c *healthController) remediate(ctx context.Context) (reconcile.Result, error) {
+	defer c.worked() // to read all this takes memory
+	// The checks first: whoever writes the status of one after this has to read it again.
+	checks, err := machine.Checks(ctx, c.api, c.Namespaces)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.lookAround(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	if !c.found.Same(c.spread) {
+		// It is to be looked at again when it is over.
+		c.spread = nil
+		c.items.Add(theLook)
+	}
+	machines, err := machine.Machines(ctx, c.api, c.Namespaces)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	nodes, err := cluster.Live(ctx, c.api)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	all := c.decide(c.found, checks, machines, nodes)
+	if err := c.say(ctx, all, true); err != nil {
+		if apierrors.IsConflict(err) {
+			return reconcile.Result{RequeueAfter: minimum}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	if turn := machine.Turn(all); turn != nil {
+		if err := c.remove(ctx, turn.Check, &turn.Remediate[0]); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return c.later(all), nil
+}
+
+// remove deletes a machine, if it is still as it was judged.
+func (c *healthController) remove(ctx context.Context, check *machine.HealthCheck, j *machine.Judged) error {
+	m := j.Machine
+	err := c.client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // it has changed, which is an event
+	case err != nil:
+		c.tally.refuse(deletionFailed)
+		c.events.Event(check, core.EventTypeWarning, "MachineDeletionFailed", text.Clip(fmt.Sprintf("machine %s cannot be deleted: %v", m.Name, err), healthMaxEvent))
+		return fmt.Errorf("machine %s cannot be deleted: %w", m.Name, err)
+	}
+	c.tally.started(m)
+	c.Log.Info("a machine is deleted, to be made anew", "machine", m.Name, "check", check.Name, "why", j.Why)
+	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", text.Clip(fmt.Sprintf("machine %s is deleted, so that %s makes another: %s", m.Name, m.Controller(), j.Why), healthMaxEvent))
+	return nil
+}
+
+// later is when the checks have to be looked at again though nothing changes.
+func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
+	var next time.Time
+	for _, a := range all {
+		if a.Decision != nil && !a.Next.IsZero() && (next.IsZero() || a.Next.Before(next)) {
+			next = a.Next
+		}
+	}
+	if !next.IsZero() {
+		r.RequeueAfter = max(next.Sub(c.now()), minimum)
+	}
+	return r
+}
+
+// say writes the status of all checks, that of the one whose turn it is as the last.
+// With locked it ends with an error at the first that somebody has changed since it was
+// read.
+func (c *healthController) say(ctx context.Context, all []machine.Answer, locked bool) error {
+	turn := machine.Turn(all)
+	isTurn := func(a *machine.Answer) int {
+		if turn != nil && a.Check == turn.Check {
+			return 1
+		}
+		return 0
+	}
+	order := make([]*machine.Answer, len(all))
+	for i := range all {
+		order[i] = &all[i]
+	}
+	slices.SortStableFunc(order, func(a, b *machine.Answer) int { return cmp.Compare(isTurn(a), isTurn(b)) })
+	var failed []error
+	for _, a := range order {
+		err := c.sayOf(ctx, a, locked)
+		if locked && err != nil {
+			return err
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// sayOf writes the status of a check.
+func (c *healthController) sayOf(ctx context.Context, a *machine.Answer, locked bool) error {
+	want := statusOf(a, c.now())
+	if err := c.write(ctx, a.Check, want, locked); err != nil {
+		return err
+	}
+	before, after := condition(a.Check.Status), condition(want)
+	if before.Reason == after.Reason {
+		return nil
+	}
+	switch after.Reason {
+	case machine.TooManyUnhealthy:
+		c.events.Event(a.Check, core.EventTypeWarning, "RemediationRestricted", text.Clip(a.Sentence, healthMaxEvent))
+	case machine.Stuck:
+		c.events.Event(a.Check, core.EventTypeWarning, "RemediationStuck", text.Clip(after.Message, healthMaxEvent))
+	case machine.BadCheck:
+		c.events.Event(a.Check, core.EventTypeWarning, "BadCheck", text.Clip(after.Message, healthMaxEvent))
+	}
+	return nil
+}
+
+// statusOf is what a check is to say.
+func statusOf(a *machine.Answer, now time.Time) machine.HealthCheckStatus {
+	if a.Decision == nil {
+		return machine.Unreadable(a.Check.Status, a.Err, now)
+	}
+	return a.Status(a.Check.Status, now)
+}
+
+// condition is fettle's own of a status.
+func condition(s machine.HealthCheckStatus) machine.Condition {
+	for _, c := range s.Conditions {
+		if c.Type == machine.Remediating {
+			return c
+		}
+	}
+	return machine.Condition{}
+}
+
+// write writes a status, if it is another one.
+func (c *healthController) write(ctx context.Context, check *machine.HealthCheck, want machine.HealthCheckStatus, locked bool) error {
+	if equality.Semantic.DeepEqual(check.Status, want) {
+		return nil
+	}
+	updated := check.DeepCopy()
+	updated.Status = want
+	patch := client.MergeFrom(check)
+	if locked {
+		patch = client.MergeFromWithOptions(check, client.MergeFromWithOptimisticLock{})
+	}
+	c.worked()
+	err := c.client.Status().Patch(ctx, updated, patch, client.FieldOwner(HealthName))
+	if apierrors.IsConflict(err) {
+		return err
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("status of MachineHealthCheck %s: %w", check.Name, err)
+	}
+	return nil
+}
+
+// healthMaxEvent is how long the text of an event gets, in bytes; the API server takes 1 KiB.
+const healthMaxEvent = 1000

@@ -1,0 +1,161 @@
+package operator
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/machine"
+)
+
+// HealthMetrics are those of machine health.
+var HealthMetrics = []cluster.Metric{
+	{Name: "fettle_operator_machine_checks", Type: "gauge", Labels: []string{"reason"}, Doc: "MachineHealthChecks by the reason of their condition Remediating"},
+	{Name: "fettle_operator_machines", Type: "gauge", Labels: []string{"check", "state"}, Doc: "machines that a check (NAMESPACE/NAME) selects by their state: healthy, pending, unhealthy, leaving; expected are all of them"},
+	{Name: "fettle_operator_machine_check_short_circuited", Type: "gauge", Labels: []string{"check"}, Doc: "1 while more machines of the check are unhealthy than its maxUnhealthy allows, so that nothing is remediated"},
+	{Name: "fettle_operator_machines_stuck", Type: "gauge", Labels: []string{"check"}, Doc: "machines of a check that have been leaving for more than 30 minutes: while a deletion is stuck nothing else in the cluster is remediated; a stuck host.metal3.io/external-remediation holds up no other machine"},
+	{Name: "fettle_operator_remediations_started_total", Type: "counter", Doc: "machines that were deleted to be made anew"},
+	{Name: "fettle_operator_remediations_finished_total", Type: "counter", Doc: "machines that were deleted to be made anew, and are gone"},
+	{Name: "fettle_operator_remediations_refused_total", Type: "counter", Labels: []string{"reason"}, Doc: "unhealthy machines that began not to be remediated: TooManyUnhealthy, OtherController, Waiting, ControlPlane, ExternalStrategy, NoController, AnotherCheck, AnotherRemedy, BadCheck (a limit that cannot be read), or DeletionFailed, which is tried again; who only waits for those before it is not among them"},
+}
+
+// deletionFailed is the reason of a remediation that the API server refused.
+const deletionFailed = "DeletionFailed"
+
+// The values that are always there, also where they are 0.
+var (
+	reasons = []string{
+		machine.InProgress, machine.Stuck, machine.NothingToDo, machine.TooManyUnhealthy, machine.Waiting, machine.LeftAlone, machine.OtherController, machine.BadCheck,
+	}
+	states   = []string{machine.Healthy, machine.Pending, machine.Unhealthy, machine.Leaving}
+	refusals = []string{
+		machine.TooManyUnhealthy, machine.OtherController, machine.Waiting, machine.ControlPlane, machine.ExternalStrategy, machine.NoController, machine.AnotherCheck, machine.AnotherRemedy, machine.BadCheck, deletionFailed,
+	}
+)
+
+// healthTally is what the metrics say, collected when somebody asks: what the status of the
+// checks says was decided last, and what has been done since the process began.
+type healthTally struct {
+	descriptions map[string]*prometheus.Desc
+
+	mu                 sync.Mutex
+	checks             map[string]int            // by reason
+	machines           map[string]map[string]int // by check and state
+	closed             map[string]bool           // by check
+	stuck              map[string]int            // by check
+	begun              map[types.UID]bool        // machines that were deleted and are not gone
+	startedN, finished int
+	refusedN           map[string]int
+	now                map[refusal]bool // nil before the first decision
+}
+
+// refusal is a machine that is not remediated, and why.
+type refusal struct {
+	check, machine string
+	of             types.UID
+	reason         string
+}
+
+func healthNewTally() *healthTally {
+	return &healthTally{descriptions: cluster.Descriptions(HealthMetrics), begun: map[types.UID]bool{}, refusedN: map[string]int{}}
+}
+
+// decided notes what was decided about all checks, of all machines that there are. What
+// was refused already when the process began is not counted as begun.
+func (t *healthTally) decided(all []machine.Answer, machines []machine.Machine, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.checks, t.machines, t.closed, t.stuck = map[string]int{}, map[string]map[string]int{}, map[string]bool{}, map[string]int{}
+	refused := map[refusal]bool{}
+	for i := range all {
+		a := &all[i]
+		t.checks[condition(statusOf(a, at)).Reason]++
+		if a.Decision == nil {
+			continue
+		}
+		name := a.Check.Namespace + "/" + a.Check.Name
+		count := map[string]int{}
+		for _, j := range a.Machines {
+			count[j.State]++
+		}
+		t.machines[name], t.stuck[name] = count, a.Stuck()
+		t.closed[name] = !a.Limit.Unread() && !a.Limit.Open(a.Unhealthy)
+		for m, reason := range a.Refused() {
+			r := refusal{name, m.Name, m.UID, reason}
+			refused[r] = true
+			if t.now != nil && !t.now[r] {
+				t.refusedN[reason]++
+			}
+		}
+	}
+	t.now = refused
+	t.gone(machines)
+}
+
+// gone notes which of the machines that were deleted are no more.
+func (t *healthTally) gone(machines []machine.Machine) {
+	if len(t.begun) == 0 {
+		return
+	}
+	left := map[types.UID]bool{}
+	for i := range machines {
+		if uid := machines[i].UID; t.begun[uid] {
+			left[uid] = true
+		}
+	}
+	t.finished += len(t.begun) - len(left)
+	t.begun = left
+}
+
+// started notes that a machine was deleted.
+func (t *healthTally) started(m *machine.Machine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.startedN++
+	t.begun[m.UID] = true
+}
+
+// refuse counts a remediation that was refused.
+func (t *healthTally) refuse(reason string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refusedN[reason]++
+}
+
+// Describe is part of prometheus.Collector.
+func (t *healthTally) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range t.descriptions {
+		out <- d
+	}
+}
+
+// Collect is part of prometheus.Collector.
+func (t *healthTally) Collect(out chan<- prometheus.Metric) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	say := func(kind prometheus.ValueType, name string, v int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(t.descriptions[name], kind, float64(v), labels...)
+	}
+	for _, r := range reasons {
+		say(prometheus.GaugeValue, "fettle_operator_machine_checks", t.checks[r], r)
+	}
+	for check, count := range t.machines {
+		for _, s := range states {
+			say(prometheus.GaugeValue, "fettle_operator_machines", count[s], check, s)
+		}
+		closed := 0
+		if t.closed[check] {
+			closed = 1
+		}
+		say(prometheus.GaugeValue, "fettle_operator_machine_check_short_circuited", closed, check)
+		say(prometheus.GaugeValue, "fettle_operator_machines_stuck", t.stuck[check], check)
+	}
+	say(prometheus.CounterValue, "fettle_operator_remediations_started_total", t.startedN)
+	say(prometheus.CounterValue, "fettle_operator_remediations_finished_total", t.finished)
+	for _, r := range refusals {
+		say(prometheus.CounterValue, "fettle_operator_remediations_refused_total", t.refusedN[r], r)
+	}
+}

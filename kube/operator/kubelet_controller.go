@@ -1,0 +1,294 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/go-logr/logr"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/kubelet"
+)
+
+const (
+	// FieldManager is under which the API server notes what this controller wrote.
+	FieldManager = "fettle-kubelets"
+	// ManagedByLabel with the value ManagedBy is on each NodeKubelet.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	// ManagedBy is its value.
+	ManagedBy = "fettle"
+
+	// kubeletRecheck is how often is looked whether the kinds, or another controller, have
+	// appeared, and whether a node is stuck; hearAgain how soon a node is asked for
+	// again whose kubelet is silent.
+	kubeletRecheck = time.Minute
+	hearAgain      = 10 * time.Second
+)
+
+// KubeletOptions are how it acts.
+type KubeletOptions struct {
+	// Adopt acts also where another controller does.
+	Adopt bool
+	Log   logr.Logger
+}
+
+// theItem is the one of the queue.
+const theItem = "kubelets"
+
+// roller is the controller.
+type roller struct {
+	KubeletOptions
+	client client.Client // reads from the caches, whose objects are shared
+	api    client.Reader // asks the API server
+	cache  cache.Cache
+	mapper meta.RESTMapper
+	queue  controller.TypedController[string]
+	now    func() time.Time
+	tally  *kubeletTally
+	worked func()
+
+	// By the one goroutine of the queue:
+	watching bool
+	// told has the turns that this process has given, and those that were there when it
+	// began: a cache may not have them yet, and a slot that is not seen would be given twice.
+	told map[string]turn
+	// other is who acts instead, as it was found at askedAt; former who it was before.
+	other, former string
+	askedAt       time.Time
+}
+
+type turn struct {
+	of     types.UID
+	number int64
+}
+
+// AddKubelet adds the controller to the operator's process, whose scheme has the kinds of
+// kubeletconfig. Until the cluster has these kinds it waits for them. worked is called
+// when something has been done.
+func AddKubelet(m manager.Manager, worked func(), o KubeletOptions) error {
+	r := &roller{
+		KubeletOptions: o, client: m.GetClient(), api: m.GetAPIReader(), cache: m.GetCache(), mapper: m.GetRESTMapper(), now: time.Now,
+		tally: kubeletNewTally(), worked: worked,
+	}
+	if err := metrics.Registry.Register(r.tally); err != nil {
+		return err
+	}
+	queue, err := controller.NewTyped(theItem, m, controller.TypedOptions[string]{
+		MaxConcurrentReconciles: 1,
+		Reconciler:              reconcile.TypedFunc[string](func(ctx context.Context, _ string) (reconcile.Result, error) { return r.look(ctx) }),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second),
+	})
+	if err != nil {
+		return err
+	}
+	r.queue = queue
+	return queue.Watch(source.TypedFunc[string](func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
+		q.Add(theItem)
+		return nil
+	}))
+}
+
+// needed are the kinds without which there is nothing to do.
+var needed = []schema.GroupVersionKind{
+	kubelet.ConfigVersion.WithKind("KubeletConfig"), kubelet.PoolVersion.WithKind("KubeletPool"), kubelet.PoolVersion.WithKind("NodeKubelet"),
+}
+
+// served looks whether the cluster has the kinds, and watches them from then on.
+func (r *roller) served() (bool, error) {
+	if r.watching {
+		return true, nil
+	}
+	for _, kind := range needed {
+		_, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	for _, s := range []source.TypedSource[string]{
+		cluster.Kind(kubeletSoon, r.cache, &kubelet.KubeletConfig{}, func(a, b *kubelet.KubeletConfig) bool {
+			return a.Generation != b.Generation || actsOn(a) != actsOn(b)
+		}),
+		cluster.Kind(kubeletSoon, r.cache, &kubelet.KubeletPool{}, func(a, b *kubelet.KubeletPool) bool {
+			return a.Generation != b.Generation || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations)
+		}),
+		cluster.Kind(kubeletSoon, r.cache, &kubelet.NodeKubelet{}, func(a, b *kubelet.NodeKubelet) bool {
+			return a.UID != b.UID || !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status, b.Status)
+		}),
+		cluster.Kind(kubeletSoon, r.cache, &core.Node{}, func(a, b *core.Node) bool {
+			return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(conditions(a), conditions(b)) ||
+				a.Annotations[kubelet.SettingsAnnotation] != b.Annotations[kubelet.SettingsAnnotation]
+		}),
+	} {
+		if err := r.queue.Watch(s); err != nil {
+			return false, err
+		}
+	}
+	r.watching = true
+	r.Log.Info("the kubelets of KubeletPools are looked after")
+	return true, nil
+}
+
+func conditions(n *core.Node) map[core.NodeConditionType]core.ConditionStatus {
+	out := map[core.NodeConditionType]core.ConditionStatus{}
+	for _, c := range n.Status.Conditions {
+		switch c.Type {
+		case core.NodeReady, core.NodeDiskPressure, core.NodeNetworkUnavailable:
+			out[c.Type] = c.Status
+		}
+	}
+	return out
+}
+
+// kubeletSoon is a look at all kubelets, with the events that are collected before it.
+var kubeletSoon = cluster.Into{Item: theItem, Delay: 100 * time.Millisecond}
+
+// look decides once and writes.
+func (r *roller) look(ctx context.Context) (reconcile.Result, error) {
+	ready, err := r.served()
+	if err != nil || !ready {
+		return reconcile.Result{RequeueAfter: kubeletRecheck}, err
+	}
+	c, err := r.read(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	p := Of(c)
+	again := reconcile.Result{RequeueAfter: kubeletRecheck}
+	for len(p.Begin) > 0 {
+		silent, err := r.silent(ctx, p)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if len(silent) == 0 {
+			break
+		}
+		// Others may take their turn instead, and have to be asked for as well.
+		maps.Copy(c.Silent, silent)
+		again.RequeueAfter = hearAgain
+		p = Of(c)
+	}
+	r.tally.decided(c, p)
+	return again, r.write(ctx, c, p)
+}
+
+// read reads the cluster.
+func (r *roller) read(ctx context.Context) (Cluster, error) {
+	c := Cluster{Silent: map[string]bool{}, Now: r.now()}
+	var configs kubelet.KubeletConfigList
+	var pools kubelet.KubeletPoolList
+	var kubelets kubelet.NodeKubeletList
+	for _, list := range []client.ObjectList{&configs, &pools, &kubelets} {
+		if err := r.client.List(ctx, list); err != nil {
+			return c, err
+		}
+	}
+	nodes, err := cluster.All(ctx, r.client)
+	if err != nil {
+		return c, err
+	}
+	c.Configs, c.Pools, c.Nodes, c.Kubelets = configs.Items, pools.Items, nodes, kubelets.Items
+	if err := r.withTold(ctx, c.Kubelets); err != nil {
+		return c, err
+	}
+	who, err := r.rival(ctx, c.Configs)
+	if err != nil {
+		return c, err
+	}
+	if who != r.former {
+		r.former = who
+		r.Log.Info("who else acts on KubeletConfig objects", "controller", who, "adopt", r.Adopt)
+	}
+	if !r.Adopt {
+		c.ReportOnly = who
+	}
+	return c, nil
+}
+
+// rival says who else acts on KubeletConfig objects. Objects are looked at each time, the
+// cluster now and then.
+func (r *roller) rival(ctx context.Context, configs []kubelet.KubeletConfig) (string, error) {
+	if now := r.now(); r.askedAt.IsZero() || now.Sub(r.askedAt) >= kubeletRecheck/2 {
+		who, err := machineConfigOperator(ctx, r.api)
+		if err != nil {
+			return "", err
+		}
+		r.other, r.askedAt = who, now
+	}
+	if r.other != "" {
+		return r.other, nil
+	}
+	for i := range configs {
+		if who := actsOn(&configs[i]); who != "" {
+			return who + ", which acts on KubeletConfig " + configs[i].Name, nil
+		}
+	}
+	return "", nil
+}
+
+// withTold gives objects of the cache the turns that it may not have yet.
+func (r *roller) withTold(ctx context.Context, kubelets []kubelet.NodeKubelet) error {
+	if r.told == nil {
+		// The process before this one may have given turns a moment ago.
+		var now kubelet.NodeKubeletList
+		if err := r.api.List(ctx, &now); err != nil {
+			return err
+		}
+		r.told = map[string]turn{}
+		for _, k := range now.Items {
+			r.told[k.Name] = turn{k.UID, k.Spec.Turn}
+		}
+	}
+	for i := range kubelets {
+		k := &kubelets[i]
+		// What the list has are copies of its own of the objects, whose insides are shared.
+		switch t, ok := r.told[k.Name]; {
+		case !ok:
+		case t.of == k.UID && t.number > k.Spec.Turn:
+			k.Spec.Turn, k.Spec.Since.Time = t.number, r.now()
+		default:
+			delete(r.told, k.Name)
+		}
+	}
+	return nil
+}
+
+// silent are those of whom nobody has heard for longer than their leases last, of the
+// nodes that are to begin: a node stays Ready for a while when its kubelet has ended. A
+// cluster whose nodes have no leases has no more than that.
+func (r *roller) silent(ctx context.Context, p Plan) (map[string]bool, error) {
+	ages, lasts := make([]time.Duration, len(p.Begin)), make([]time.Duration, len(p.Begin))
+	now := r.now()
+	err := errors.Join(atOnce(len(p.Begin), func(i int) (err error) {
+		ages[i], lasts[i], err = leaseOf(ctx, r.api, p.Begin[i].Name, now)
+		return err
+	})...)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]bool{}
+	for i, k := range p.Begin {
+		if ages[i] > lasts[i] {
+			r.Log.Info("a kubelet is silent", "node", k.Name, "its lease was renewed", ages[i].Round(time.Second).String()+" ago")
+			out[k.Name] = true
+		}
+	}
+	return out, nil
+}

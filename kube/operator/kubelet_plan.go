@@ -1,0 +1,236 @@
+package operator
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"fettle.dev/fettle/kube/kubelet"
+)
+
+// Cluster is what a decision is made of. Nothing of it is changed.
+type Cluster struct {
+	Configs  []kubelet.KubeletConfig
+	Pools    []kubelet.KubeletPool
+	Nodes    []core.Node
+	Kubelets []kubelet.NodeKubelet
+	// Silent are nodes of whose kubelets nobody has heard for too long, whatever their
+	// Node objects say.
+	Silent map[string]bool
+	// ReportOnly names who acts on KubeletConfig objects here; "" for nobody else.
+	ReportOnly string
+	Now        time.Time
+}
+
+// Plan is what is to be written.
+type Plan struct {
+	// Make are objects of nodes that have none, Move those whose pool is another one,
+	// Remove those of nodes that are gone or that nothing is wanted of any more.
+	Make, Move, Remove []kubelet.NodeKubelet
+	// Begin are those that are told to change now.
+	Begin []kubelet.NodeKubelet
+	// Pools and Configs have their new status.
+	Pools   []kubelet.KubeletPool
+	Configs []kubelet.KubeletConfig
+	// Nodes counts the nodes of each pool by where they are, for the metrics.
+	Nodes map[string]map[string]int
+}
+
+// group is the nodes that share slots: those of a pool, and those of no pool.
+type group struct {
+	pool  *kubelet.KubeletPool // nil: of no pool
+	want  kubelet.Want
+	wrong error // why nothing is wanted for certain: nodes keep what they have
+	blind bool  // its nodes are not known: those that it had are still its own
+	nodes []kubelet.Node
+	kubelet.Decision
+}
+
+// Of decides.
+func Of(c Cluster) Plan {
+	p := Plan{Nodes: map[string]map[string]int{}}
+	groups, members := c.groups()
+	has := map[string]*kubelet.NodeKubelet{}
+	for i := range c.Kubelets {
+		has[c.Kubelets[i].Name] = &c.Kubelets[i]
+	}
+	here := map[string]bool{}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		here[n.Name] = true
+		c.place(&p, groups, members[n.Name], n, has[n.Name])
+	}
+	for i := range c.Kubelets {
+		k := &c.Kubelets[i]
+		switch {
+		case here[k.Name]:
+		case k.Changing():
+			g := groups[k.Spec.Pool]
+			if g == nil {
+				g = groups[""]
+			}
+			g.nodes = append(g.nodes, kubelet.Node{Name: k.Name, Phase: kubelet.Changing, Has: k.Status.Has, Absent: true})
+		default:
+			p.Remove = append(p.Remove, *k)
+		}
+	}
+	for _, name := range sorted(groups) {
+		g := groups[name]
+		g.decide()
+		for _, node := range g.Begin {
+			if c.ReportOnly == "" {
+				p.Begin = append(p.Begin, g.begin(*has[node], c.Now))
+			}
+		}
+		if g.pool != nil {
+			p.Pools = append(p.Pools, c.poolStatus(g, has))
+			p.Nodes[name] = c.phases(g)
+		}
+	}
+	p.Configs = c.configStatus(groups)
+	if c.ReportOnly != "" {
+		p.Make, p.Move, p.Remove = nil, nil, nil
+	}
+	return p
+}
+
+// groups are those of the pools, by their names, and under "" the one of no pool.
+func (c Cluster) groups() (map[string]*group, map[string]kubelet.Member) {
+	labels := map[string]map[string]string{}
+	for _, n := range c.Nodes {
+		labels[n.Name] = n.Labels
+	}
+	var selectors []kubelet.Selector
+	for _, p := range c.Pools {
+		selectors = append(selectors, kubelet.Selector{Pool: p.Name, Nodes: p.Spec.NodeSelector})
+	}
+	members, problems := kubelet.Members(selectors, labels)
+	groups := map[string]*group{"": {}}
+	for i := range c.Pools {
+		p := &c.Pools[i]
+		g := &group{pool: p}
+		if p.Spec.ManagementState != kubelet.Removed {
+			g.want, g.wrong = kubelet.WantOfConfig(c.Configs, p.Labels)
+		}
+		if problem := problems[p.Name]; problem != nil {
+			g.wrong, g.blind = problem, true
+		}
+		if g.wrong != nil {
+			g.want = kubelet.Want{Digest: p.Status.Digest, Configs: p.Status.KubeletConfigs}
+		}
+		groups[p.Name] = g
+	}
+	return groups, members
+}
+
+// place puts a node into the groups that it counts in, and its object in order.
+func (c Cluster) place(p *Plan, groups map[string]*group, m kubelet.Member, n *core.Node, k *kubelet.NodeKubelet) {
+	for _, name := range m.Selected {
+		g := groups[name]
+		s := state(n, k, g, c.Silent[n.Name])
+		s.Conflict = m.Conflict
+		g.nodes = append(g.nodes, s)
+	}
+	switch {
+	case m.Pool != "" && k == nil:
+		p.Make = append(p.Make, kubelet.NodeKubelet{
+			ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{ManagedByLabel: ManagedBy}},
+			Spec:       kubelet.NodeKubeletSpec{Pool: m.Pool},
+		})
+	case k == nil && m.Conflict == "" && n.Annotations[kubelet.SettingsAnnotation] != "" && !anyBlind(groups):
+		// Its object went before its settings did, with the kind or by hand: in a new one its
+		// agent says what it has, and is told to give it back.
+		p.Make = append(p.Make, kubelet.NodeKubelet{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{ManagedByLabel: ManagedBy}}})
+	case k == nil, m.Conflict != "":
+	case m.Pool == "" && groups[k.Spec.Pool] != nil && groups[k.Spec.Pool].blind:
+	case m.Pool == "" && k.Status.Phase == "" && n.Annotations[kubelet.SettingsAnnotation] != "":
+	case m.Pool == "" && !k.Changing() && k.Status.Has == "" && k.Status.Phase != kubelet.ConditionBroken:
+		p.Remove = append(p.Remove, *k)
+	default:
+		if m.Pool == "" {
+			g := groups[""]
+			g.nodes = append(g.nodes, state(n, k, g, c.Silent[n.Name]))
+		}
+		if k.Spec.Pool != m.Pool {
+			moved := k.DeepCopy()
+			moved.Spec.Pool = m.Pool
+			p.Move = append(p.Move, *moved)
+		}
+	}
+}
+
+// anyBlind says whether there is a pool whose nodes are not known.
+func anyBlind(groups map[string]*group) bool {
+	for _, g := range groups {
+		if g.blind {
+			return true
+		}
+	}
+	return false
+}
+
+// state is a node as the decision sees it.
+func state(n *core.Node, k *kubelet.NodeKubelet, g *group, silent bool) kubelet.Node {
+	s := kubelet.SeenNode(n, k, g.want.Digest, g.retry())
+	s.Ready = s.Ready && !silent
+	if k == nil {
+		kubelet.Silent(&s, g.want.Digest)
+	}
+	return s
+}
+
+func (g *group) retry() string {
+	if g.pool == nil {
+		return ""
+	}
+	return g.pool.Annotations[kubelet.RetryAnnotation]
+}
+
+// decide says who may begin.
+func (g *group) decide() {
+	p := kubelet.Pool{Digest: g.want.Digest}
+	if g.pool != nil {
+		p.Name, p.MaxUnavailable, p.Paused = g.pool.Name, g.pool.Spec.MaxUnavailable, g.pool.Spec.Paused
+	}
+	g.Decision = kubelet.Decide(p, g.nodes)
+	if g.wrong != nil {
+		g.Begin, g.Waiting = nil, nil
+		g.Stopped = g.wrong.Error()
+	}
+}
+
+// begin is the object of a node that is told to change now.
+func (g *group) begin(k kubelet.NodeKubelet, now time.Time) kubelet.NodeKubelet {
+	out := *k.DeepCopy()
+	s := kubelet.NodeKubeletSpec{
+		Turn: max(k.Spec.Turn, k.Status.Turn) + 1, Since: metav1.NewTime(now.UTC().Truncate(time.Second)),
+		Digest: g.want.Digest, KubeletConfigs: slices.Clone(g.want.Configs), Retry: g.retry(),
+	}
+	if g.pool != nil {
+		s.Pool = g.pool.Name
+	}
+	if len(g.want.Fields) > 0 {
+		text, err := json.Marshal(g.want.Fields)
+		if err != nil {
+			panic(fmt.Sprintf("fields that were read cannot be written: %v", err))
+		}
+		s.KubeletConfig = &runtime.RawExtension{Raw: text}
+	}
+	out.Spec = s
+	return out
+}
+
+func sorted[V any](m map[string]V) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, cmp.Compare)
+	return names
+}

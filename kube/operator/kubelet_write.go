@@ -1,0 +1,144 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/kube/kubelet"
+)
+
+// write writes what is to be. Slots come last: a pool says that it is under way before
+// the first of its nodes begins.
+func (r *roller) write(ctx context.Context, c Cluster, p Plan) error {
+	if len(p.Remove)+len(p.Make)+len(p.Move)+len(p.Begin) > 0 {
+		r.worked()
+	}
+	had := map[string]*kubelet.NodeKubelet{}
+	for i := range c.Kubelets {
+		had[c.Kubelets[i].Name] = &c.Kubelets[i]
+	}
+	err := errors.Join(
+		each(p.Remove, "deleting", func(k *kubelet.NodeKubelet) error {
+			return client.IgnoreNotFound(r.client.Delete(ctx, k, client.Preconditions{UID: &k.UID, ResourceVersion: &k.ResourceVersion}))
+		}),
+		each(p.Make, "making", func(k *kubelet.NodeKubelet) error {
+			return client.IgnoreAlreadyExists(r.client.Create(ctx, k, client.FieldOwner(FieldManager))) // the cache lags behind
+		}),
+		each(p.Move, "moving", func(k *kubelet.NodeKubelet) error { return r.patch(ctx, had[k.Name], k) }),
+		r.writeStatus(ctx, c, p),
+	)
+	if err != nil {
+		return err
+	}
+	return r.begin(ctx, p.Begin, had)
+}
+
+// begin gives nodes their turns, and notes those that it has given.
+func (r *roller) begin(ctx context.Context, all []kubelet.NodeKubelet, had map[string]*kubelet.NodeKubelet) error {
+	for i := range all {
+		r.told[all[i].Name] = turn{all[i].UID, all[i].Spec.Turn}
+	}
+	var wrong []error
+	for i, err := range atOnce(len(all), func(i int) error { return r.patch(ctx, had[all[i].Name], &all[i]) }) {
+		switch k := &all[i]; {
+		case err == nil:
+			r.Log.Info("a node is told to change its kubelet", "node", k.Name, "pool", k.Spec.Pool, "settings", k.Spec.Digest, "turn", k.Spec.Turn)
+		case apierrors.IsConflict(err): // nothing was written
+			delete(r.told, k.Name)
+		default:
+			wrong = append(wrong, fmt.Errorf("telling NodeKubelet %s: %w", k.Name, err))
+		}
+	}
+	if len(wrong) > 0 {
+		r.told = nil // whether these were written is not known: all are read anew
+	}
+	return errors.Join(wrong...)
+}
+
+// patch writes what differs, for the version that was read.
+func (r *roller) patch(ctx context.Context, from, to *kubelet.NodeKubelet) error {
+	return r.client.Patch(ctx, to, client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
+}
+
+// each does something with all objects. A conflict is no failure: there is a newer
+// version, which is a reason to look again.
+func each(all []kubelet.NodeKubelet, verb string, do func(*kubelet.NodeKubelet) error) error {
+	var wrong []error
+	for i, err := range atOnce(len(all), func(i int) error { return do(&all[i]) }) {
+		if err != nil && !apierrors.IsConflict(err) {
+			wrong = append(wrong, fmt.Errorf("%s NodeKubelet %s: %w", verb, all[i].Name, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// kubeletWriters is how many requests are under way at the most.
+const kubeletWriters = 16
+
+// atOnce does things by their numbers, some at a time, and returns what became of each.
+func atOnce(count int, do func(i int) error) []error {
+	out := make([]error, count)
+	var all sync.WaitGroup
+	slots := make(chan struct{}, kubeletWriters)
+	for i := range count {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			out[i] = do(i)
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// writeStatus writes the status of the objects that have another one. Those of KubeletConfig
+// objects are left alone where another controller writes them.
+func (r *roller) writeStatus(ctx context.Context, c Cluster, p Plan) error {
+	var wrong []error
+	for i := range p.Pools {
+		now, was := &p.Pools[i], find(c.Pools, p.Pools[i].Name, func(o *kubelet.KubeletPool) string { return o.Name })
+		if equality.Semantic.DeepEqual(now.Status, was.Status) {
+			continue
+		}
+		if err := r.client.Status().Patch(ctx, now, client.MergeFrom(was), client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
+			wrong = append(wrong, fmt.Errorf("status of KubeletPool %s: %w", now.Name, err))
+			continue
+		}
+		r.tell(was, now)
+	}
+	for i := range p.Configs {
+		now, was := &p.Configs[i], find(c.Configs, p.Configs[i].Name, func(o *kubelet.KubeletConfig) string { return o.Name })
+		if c.ReportOnly != "" || equality.Semantic.DeepEqual(now.Status, was.Status) {
+			continue
+		}
+		if err := r.client.Status().Patch(ctx, now, client.MergeFrom(was), client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
+			wrong = append(wrong, fmt.Errorf("status of KubeletConfig %s: %w", now.Name, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// tell logs the conditions of a pool that have become others.
+func (r *roller) tell(was, now *kubelet.KubeletPool) {
+	for _, c := range now.Status.Conditions {
+		if before := meta.FindStatusCondition(was.Status.Conditions, c.Type); before == nil || before.Status != c.Status || before.Reason != c.Reason {
+			r.Log.Info("a pool", "pool", now.Name, "condition", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
+		}
+	}
+}
+
+func find[T any](all []T, name string, of func(*T) string) *T {
+	for i := range all {
+		if of(&all[i]) == name {
+			return &all[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package operator
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// decisionDuration is the histogram's name.
+const decisionDuration = "fettle_operator_decision_duration_seconds"
+
+// Metrics are those of the operator, beside the ones of controller-runtime and of the
+// Go runtime.
+var Metrics = []cluster.Metric{
+	{Name: "fettle_operator_nodes", Type: "gauge", Labels: []string{"state"}, Doc: "nodes by what was decided: decided, held, no-match, not-linux"},
+	{Name: "fettle_operator_profiles", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "Profile objects by what their agents say: condition applied or degraded; status true, false or unknown, which is also that of an agent that has said nothing yet"},
+	{Name: "fettle_operator_profiles_foreign", Type: "gauge", Doc: "Profile objects that somebody else has written, and that are left alone"},
+	{Name: "fettle_operator_tuned_objects", Type: "gauge", Labels: []string{"valid"}, Doc: "Tuned objects, valid true or false"},
+	{Name: "fettle_operator_management_state", Type: "gauge", Labels: []string{"state"}, Doc: "1 for the management state in force: Managed, Unmanaged or Removed"},
+	{Name: "fettle_operator_report_only", Type: "gauge", Doc: "1 while nothing is written because another controller owns the objects"},
+	{Name: decisionDuration, Type: "histogram", Doc: "from when it was heard that a node, a pod on it or the rules have changed until the node's Profile was written, of those that had to be"},
+	{Name: "fettle_operator_profile_writes_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects: create, update or delete"},
+	{Name: "fettle_operator_profile_write_failures_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects that failed; they are tried again"},
+}
+
+// decisionBounds are the bounds of the histogram's buckets, in seconds. What is promised of
+// 500 nodes is two.
+var decisionBounds = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60}
+
+// tally is what the metrics say, collected when somebody asks.
+type tally struct {
+	descriptions map[string]*prometheus.Desc
+	// profiles lists the Profile objects.
+	profiles  func() []tuned.Profile
+	decisions prometheus.Histogram
+
+	mu         sync.Mutex
+	waiting    map[string]time.Time // nodes that are to be decided, and since when
+	nodes      map[string]tuned.State
+	objects    map[bool]int
+	managed    tuned.ManagementState
+	reportOnly bool
+	writes     map[action]int
+	failures   map[action]int
+}
+
+func newTally(profiles func() []tuned.Profile) *tally {
+	t := &tally{
+		descriptions: cluster.Descriptions(Metrics), profiles: profiles, waiting: map[string]time.Time{},
+		nodes: map[string]tuned.State{}, writes: map[action]int{}, failures: map[action]int{},
+	}
+	for _, m := range Metrics {
+		if m.Name == decisionDuration {
+			t.decisions = prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: m.Doc, Buckets: decisionBounds})
+		}
+	}
+	return t
+}
+
+// heard notes when it was first heard that a node is to be decided anew.
+func (t *tally) heard(node string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if was, waits := t.waiting[node]; !waits || at.Before(was) {
+		t.waiting[node] = at
+	}
+}
+
+// begun says since when a node that is decided now was waiting; zero if nothing was heard
+// of it. What is heard from now on is another change.
+func (t *tally) begun(node string) (since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since = t.waiting[node]
+	delete(t.waiting, node)
+	return since
+}
+
+// ended notes that what was heard of a node at a time is in its Profile.
+func (t *tally) ended(since, at time.Time) {
+	if !since.IsZero() {
+		t.decisions.Observe(at.Sub(since).Seconds())
+	}
+}
+
+// decided notes the state of a node, "" for one that is gone, and returns the last one.
+func (t *tally) decided(node string, s tuned.State) (last tuned.State) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last = t.nodes[node]
+	if s == "" {
+		delete(t.nodes, node)
+	} else {
+		t.nodes[node] = s
+	}
+	return last
+}
+
+func (t *tally) wrote(do action, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.failures[do]++
+		return
+	}
+	t.writes[do]++
+}
+
+// ruled notes what holds for all nodes.
+func (t *tally) ruled(s *situation, objects []tuned.Object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.objects = map[bool]int{}
+	for _, o := range objects {
+		t.objects[o.Valid]++
+	}
+	t.managed, t.reportOnly = s.rules.Managed(), s.reportOnly != ""
+}
+
+// Describe is part of prometheus.Collector.
+func (t *tally) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range t.descriptions {
+		out <- d
+	}
+}
+
+// Collect is part of prometheus.Collector.
+func (t *tally) Collect(out chan<- prometheus.Metric) {
+	t.decisions.Collect(out)
+	gauge := func(name string, v int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(t.descriptions[name], prometheus.GaugeValue, float64(v), labels...)
+	}
+	status := map[tuned.ConditionType]map[metav1.ConditionStatus]int{tuned.Applied: {}, tuned.Degraded: {}}
+	others := 0
+	for _, p := range t.profiles() {
+		if !p.Ours() {
+			others++
+		}
+		for kind, count := range status {
+			count[conditionStatus(p.Status.Conditions, kind)]++
+		}
+	}
+	gauge("fettle_operator_profiles_foreign", others)
+	for kind, count := range status {
+		for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
+			gauge("fettle_operator_profiles", count[s], strings.ToLower(string(kind)), strings.ToLower(string(s)))
+		}
+	}
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	states := map[tuned.State]int{}
+	for _, s := range t.nodes {
+		states[s]++
+	}
+	for _, s := range []tuned.State{tuned.Decided, tuned.Held, tuned.NoMatch, tuned.NotLinux} {
+		gauge("fettle_operator_nodes", states[s], string(s))
+	}
+	gauge("fettle_operator_tuned_objects", t.objects[true], "true")
+	gauge("fettle_operator_tuned_objects", t.objects[false], "false")
+	for _, s := range []tuned.ManagementState{tuned.Managed, tuned.Unmanaged, tuned.Removed} {
+		gauge("fettle_operator_management_state", one(t.managed == s), string(s))
+	}
+	gauge("fettle_operator_report_only", one(t.reportOnly))
+	for _, a := range actions {
+		counter := func(name string, v int) {
+			out <- prometheus.MustNewConstMetric(t.descriptions[name], prometheus.CounterValue, float64(v), string(a))
+		}
+		counter("fettle_operator_profile_writes_total", t.writes[a])
+		counter("fettle_operator_profile_write_failures_total", t.failures[a])
+	}
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func conditionStatus(all []tuned.StatusCondition, kind tuned.ConditionType) metav1.ConditionStatus {
+	for _, c := range all {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return metav1.ConditionUnknown
+}

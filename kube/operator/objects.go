@@ -1,0 +1,234 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// readObjects makes the rules of all objects, and says of each whether it is valid.
+// While it fails, what was read last holds.
+func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
+	var tuneds tuned.TunedList
+	var profiles tuned.ProfileList
+	for _, list := range []client.ObjectList{&tuneds, &profiles} {
+		if err := o.client.List(ctx, list); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	who, err := rival(ctx, o.api, o.Namespace, profiles.Items)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s := &situation{}
+	if !o.Adopt {
+		s.reportOnly = who
+	}
+	all := make([]*tuned.Tuned, len(tuneds.Items))
+	for i := range all {
+		all[i] = &tuneds.Items[i]
+	}
+	if s.reportOnly == "" {
+		ready, err := o.keepDefault(ctx, all)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if !ready {
+			// Without the object default nodes would lose their profiles for a moment.
+			// That it is there now is an event.
+			return reconcile.Result{RequeueAfter: recheck}, nil
+		}
+	}
+	pools, err := o.pools(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s.rules = tuned.New(all, pools, o.Recommend)
+	s.inputs = inputs(all, pools, s.reportOnly)
+	o.tally.ruled(s, s.rules.Objects())
+	last := o.inForce.Swap(s)
+	changed := last == nil || last.inputs != s.inputs
+	if changed {
+		o.tellChange(last, s, who, all)
+	}
+	if s.reportOnly == "" {
+		// Before the nodes: what is to be said of an object is not lost among what is
+		// to be said of them.
+		err = o.sayValid(ctx, all, s.rules.Objects())
+	}
+	if changed {
+		if e := o.putAllNodes(ctx, profiles.Items); e != nil {
+			s.inputs = "" // so that they are put there when this is tried again
+			err = errors.Join(err, e)
+		}
+	}
+	return reconcile.Result{RequeueAfter: recheck}, err
+}
+
+// inputs names all that rules are made of.
+func inputs(all []*tuned.Tuned, pools []tuned.Pool, reportOnly string) string {
+	var parts []string
+	for _, t := range all {
+		parts = append(parts, objectInput(t))
+	}
+	slices.Sort(parts)
+	for _, p := range pools {
+		parts = append(parts, "pool", p.Name, p.NodeSelector.String(), p.MachineConfigSelector.String())
+	}
+	return strings.Join(append(parts, reportOnly), "\x00")
+}
+
+// objectInput names what of a Tuned object rules are made of.
+func objectInput(t *tuned.Tuned) string {
+	return fmt.Sprintf("%s\x00%s\x00%d\x00%q", t.Name, t.UID, t.Generation, t.Annotations[tuned.DeferredAnnotation])
+}
+
+// tellChange says that there are other rules, or that somebody else has the objects.
+func (o *operator) tellChange(last, now *situation, who string, all []*tuned.Tuned) {
+	o.Log.Info("the rules are read", "Tuned objects", len(all), "management state", now.rules.Managed(), "report only because of", now.reportOnly)
+	for _, n := range now.rules.Notes() {
+		o.Log.Info("a pool", "reason", n.Reason, "text", n.Text)
+	}
+	if last != nil && last.reportOnly == now.reportOnly {
+		return
+	}
+	var text string
+	switch {
+	case now.reportOnly != "":
+		text = "nothing is written: the objects are those of " + now.reportOnly + "; --adopt takes them over"
+	case who != "":
+		text = "the objects of " + who + " are taken over (--adopt): it must not run any more, or each undoes what the other does"
+	default:
+		return
+	}
+	o.Log.Info(text)
+	for _, t := range all {
+		if t.Name == tuned.DefaultName {
+			o.events.Event(t, corev1.EventTypeWarning, "OtherController", text)
+		}
+	}
+}
+
+// putAllNodes puts all nodes into the queue, and all Profiles, whose nodes may be gone.
+func (o *operator) putAllNodes(ctx context.Context, profiles []tuned.Profile) error {
+	o.mu.Lock()
+	q := o.nodes
+	o.mu.Unlock()
+	if q == nil {
+		return nil // the queue begins with all of them
+	}
+	var nodes corev1.NodeList
+	if err := o.client.List(ctx, &nodes); err != nil {
+		return err
+	}
+	now := time.Now()
+	for i := range nodes.Items {
+		o.tally.heard(nodes.Items[i].Name, now)
+		q.Add(nodes.Items[i].Name)
+	}
+	for i := range profiles {
+		q.Add(profiles[i].Name)
+	}
+	return nil
+}
+
+// keepDefault makes the object default, or makes it again what it is to be; all gets
+// the one that holds. ready is false where it is not among all yet.
+func (o *operator) keepDefault(ctx context.Context, all []*tuned.Tuned) (ready bool, err error) {
+	i := slices.IndexFunc(all, func(t *tuned.Tuned) bool { return t.Name == tuned.DefaultName })
+	if i < 0 {
+		t := o.Default.DeepCopy()
+		t.Namespace = o.Namespace
+		t.Labels = map[string]string{tuned.ManagedByLabel: tuned.ManagedBy}
+		err := o.client.Create(ctx, t, client.FieldOwner(Name))
+		if apierrors.IsAlreadyExists(err) {
+			return false, nil // the cache lags behind
+		}
+		if err != nil {
+			return false, fmt.Errorf("Tuned %s cannot be made: %w", tuned.DefaultName, err)
+		}
+		o.Log.Info("Tuned default is made")
+		o.events.Event(t, corev1.EventTypeNormal, "Created", "the operator's own object was not there")
+		return false, nil
+	}
+	want := o.Default.DeepCopy().Spec
+	want.ManagementState = all[i].Spec.ManagementState
+	if want.ManagementState == tuned.Unmanaged || equality.Semantic.DeepEqual(want, all[i].Spec) {
+		return true, nil
+	}
+	t := all[i].DeepCopy()
+	t.Spec = want
+	if err := o.client.Patch(ctx, t, client.MergeFrom(all[i]), client.FieldOwner(Name)); err != nil {
+		return false, fmt.Errorf("Tuned %s cannot be restored: %w", tuned.DefaultName, err)
+	}
+	o.Log.Info("Tuned default is restored", "generation", t.Generation)
+	o.events.Event(t, corev1.EventTypeWarning, "Restored", "the object is the operator's own: only managementState may be changed; write another Tuned object")
+	all[i] = t
+	return true, nil
+}
+
+// sayValid writes the condition Valid of each object that has another one.
+func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []tuned.Object) error {
+	byName := map[string]tuned.Object{}
+	for _, f := range found {
+		byName[f.Name] = f
+	}
+	var failed []error
+	for _, t := range all {
+		condition := byName[t.Name].Condition()
+		conditions, changed := tuned.SetCondition(t.Status.Conditions, condition, metav1.Now())
+		if !changed {
+			continue
+		}
+		was := conditionStatus(t.Status.Conditions, tuned.Valid)
+		updated := t.DeepCopy()
+		updated.Status.Conditions = conditions
+		err := o.client.Status().Patch(ctx, updated, client.MergeFrom(t), client.FieldOwner(Name))
+		if client.IgnoreNotFound(err) != nil {
+			failed = append(failed, fmt.Errorf("condition of Tuned %s: %w", t.Name, err))
+			continue
+		}
+		switch {
+		case condition.Status == metav1.ConditionFalse:
+			o.events.Event(t, corev1.EventTypeWarning, condition.Reason, text.Clip(condition.Message, maxEvent))
+		case was == metav1.ConditionFalse:
+			o.events.Event(t, corev1.EventTypeNormal, "Valid", "the object is valid again")
+		}
+		if condition.Status == metav1.ConditionTrue {
+			o.sayNotes(t, byName[t.Name].Notes)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// sayNotes says as events what is to be said of an object that is valid.
+func (o *operator) sayNotes(t *tuned.Tuned, notes []tuned.Note) {
+	said := map[tuned.Reason]bool{}
+	for _, n := range notes {
+		if said[n.Reason] {
+			continue // the condition has them all
+		}
+		said[n.Reason] = true
+		kind := corev1.EventTypeNormal
+		if n.Reason == tuned.MissingProfile {
+			kind = corev1.EventTypeWarning // a node that lacks it gets nothing of the profile
+		}
+		o.events.Event(t, kind, string(n.Reason), text.Clip(n.Text, maxEvent))
+	}
+}
+
+// maxEvent is how long the text of an event gets, in bytes; the API server takes 1 KiB.
+const maxEvent = 1000

@@ -1,0 +1,249 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"fettle.dev/fettle/internal/resident"
+	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// Options are how an operator runs.
+type Options struct {
+	// Namespace is that of the Tuned and Profile objects, and of the lease.
+	Namespace string
+	Recommend tuned.Options
+	// Default is the operator's own Tuned object. It is made where it is not there,
+	// and what others change in it is changed back, except for managementState.
+	Default *tuned.Tuned
+	// Adopt takes over objects that another controller owns.
+	Adopt   bool
+	Metrics cluster.Options
+	// HealthAddress is host:port; "0" for none.
+	HealthAddress string
+	// Elect lets only one of several operators act at a time. Lease is how long the
+	// others wait for one that has gone without a word; DefaultLease if 0.
+	Elect bool
+	Lease time.Duration
+	Log   logr.Logger
+	// Parts are other controllers of the same process, each with a duty of its own.
+	Parts []Part
+}
+
+// Part is a controller beside those of the Tuned objects. It shares the lease and the
+// caches, that of the nodes (kube/cluster) above all.
+type Part struct {
+	AddToScheme func(*runtime.Scheme) error
+	// Add adds it to the process. It calls worked whenever it has done something that
+	// takes memory: the process rests once nothing has been done for a while.
+	Add func(m manager.Manager, worked func()) error
+}
+
+const (
+	// Name is the operator's as who writes an object, says an event and holds the lease.
+	Name = "fettle-operator"
+	// DefaultLease is longer than an API server takes to restart: an operator that lost
+	// its lease for that would begin anew, with nothing gained. That another one takes
+	// over only after this time harms nobody, because nodes keep what they have.
+	DefaultLease = 90 * time.Second
+
+	// A change of labels on all nodes, or of a rule, is one write for each node that
+	// gets another profile. The client's usual limit, 20 a second, would make half a
+	// minute of that for 500 nodes. It is there to protect the API server, which does
+	// that itself by now (API priority and fairness), and says when it is too much; so
+	// there is none here. What bounds the requests is writers: so many are under way at
+	// the most, and the next one waits for an answer.
+	noLimit = -1 // of requests a second
+	writers = 16
+
+	// recheck is how often is looked whether another controller, or OpenShift's pools,
+	// have appeared.
+	recheck = time.Minute
+
+	// The operator rests when it has written nothing for the time quiet, and has not
+	// rested for the time seldom.
+	quiet, seldom = 5 * time.Second, 2 * time.Minute
+)
+
+// operator is one that runs.
+type operator struct {
+	Options
+	client  client.Client // reads from the caches, whose objects are shared: copy before you change one
+	api     client.Reader
+	cache   cache.Cache
+	mapper  meta.RESTMapper
+	events  record.EventRecorder
+	tally   *tally
+	sleeper resident.Sleeper
+	inForce atomic.Pointer[situation]
+
+	objectsQueue controller.TypedController[string]
+	poolsWatched bool // by the one goroutine of the objects
+
+	mu    sync.Mutex
+	nodes workqueue.TypedRateLimitingInterface[string] // nil before the queue is there
+}
+
+// situation is what holds for all nodes.
+type situation struct {
+	rules *tuned.Rules
+	// inputs names all that the rules and reportOnly were made of.
+	inputs string
+	// reportOnly names the controller because of which nothing is written; "" for none.
+	reportOnly string
+}
+
+// Run runs an operator until ctx ends. It is an error if it cannot start, or loses its
+// lease.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	log.SetLogger(o.Log)
+	config = rest.CopyConfig(config)
+	config.QPS = noLimit
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	renew, retry := o.Lease*5/6, o.Lease/18
+	shared := true
+	scheme := Scheme()
+	for _, p := range o.Parts {
+		if err := p.AddToScheme(scheme); err != nil {
+			return err
+		}
+	}
+	m, err := manager.New(config, manager.Options{
+		Scheme: scheme,
+		Logger: o.Log,
+		Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{
+				&tuned.Tuned{}:   {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+				&tuned.Profile{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+				&corev1.Node{}:   cluster.ByObject(kubelet.SettingsAnnotation),
+			},
+			DefaultTransform:             lean,
+			DefaultUnsafeDisableDeepCopy: &shared,
+		},
+		LeaderElection:                o.Elect,
+		LeaderElectionID:              Name,
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true, // the program ends then
+		LeaseDuration:                 &o.Lease,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+		Metrics:                       o.Metrics.Server(),
+		HealthProbeBindAddress:        o.HealthAddress,
+	})
+	if meta.IsNoMatchError(err) { // of the kinds that the cache is told of
+		return fmt.Errorf("%w (%w)", ErrNotServed, err)
+	}
+	if err != nil {
+		return err
+	}
+	op := &operator{
+		Options: o, client: m.GetClient(), api: m.GetAPIReader(), cache: m.GetCache(), mapper: m.GetRESTMapper(),
+		events: m.GetEventRecorderFor(Name), //nolint:staticcheck // events of events.k8s.io need other rights
+	}
+	op.tally = newTally(func() []tuned.Profile {
+		var all tuned.ProfileList
+		if err := op.client.List(context.Background(), &all); err != nil {
+			return nil // the caches are not there yet
+		}
+		return all.Items
+	})
+	if err := metrics.Registry.Register(op.tally); err != nil {
+		return err
+	}
+	if err := op.served(); err != nil {
+		return err
+	}
+	if err := op.watch(m); err != nil {
+		return err
+	}
+	for _, p := range o.Parts {
+		if err := p.Add(m, op.sleeper.Worked); err != nil {
+			return err
+		}
+	}
+	for _, add := range []func(string, healthz.Checker) error{m.AddHealthzCheck, m.AddReadyzCheck} {
+		if err := add("ping", healthz.Ping); err != nil {
+			return err
+		}
+	}
+	op.sleeper.Worked() // what the start took goes back, of one that waits for the lease too
+	go op.sleeper.Run(ctx, quiet, seldom)
+	o.Log.Info("the operator starts", "namespace", o.Namespace, "adopt", o.Adopt, "pod labels", o.Recommend.PodLabels, "lease", o.Lease)
+	return m.Start(ctx)
+}
+
+// Scheme has the kinds that are read and written.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, tuned.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // two types of one name: a mistake of this program
+		}
+	}
+	return s
+}
+
+// ErrNotServed says that the cluster does not have the kinds Tuned and Profile.
+var ErrNotServed = errors.New("the cluster has no Tuned and Profile of tuned.openshift.io/v1")
+
+// served looks whether the API server has the kinds.
+func (o *operator) served() error {
+	for _, kind := range []string{"Tuned", "Profile"} {
+		_, err := o.mapper.RESTMapping(tuned.GroupVersion.WithKind(kind).GroupKind(), tuned.GroupVersion.Version)
+		switch {
+		case meta.IsNoMatchError(err):
+			return fmt.Errorf("%w (%w)", ErrNotServed, err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// pools are the MachineConfigPools, from the time on when the cluster has that kind.
+func (o *operator) pools(ctx context.Context) ([]tuned.Pool, error) {
+	if !o.poolsWatched {
+		_, err := o.mapper.RESTMapping(kubelet.MachineConfigPool.GroupKind(), kubelet.MachineConfigPool.Version)
+		if meta.IsNoMatchError(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := o.watchPools(); err != nil {
+			return nil, err
+		}
+		o.poolsWatched = true
+	}
+	var all unstructured.UnstructuredList
+	all.SetGroupVersionKind(kubelet.MachineConfigPool)
+	if err := o.cache.List(ctx, &all); err != nil {
+		return nil, err
+	}
+	return Pools(all.Items), nil
+}

@@ -1,0 +1,332 @@
+// removal gives all nodes of a cluster back what they had before fettle came. It
+// asks for that in the objects that the operator follows, and waits until the nodes say
+// that they have it: operator and agents do the work, by slots and drains as ever, and so
+// it has to be done before they are deleted.
+
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// The states of a removal.
+const (
+	Done           = "done"    // no node has anything of fettle's any more
+	RemovalWaiting = "waiting" // nodes have something still
+	RemovalStopped = "stopped" // nothing goes on until somebody does something
+)
+
+// Document is how far a removal is.
+type Document struct {
+	Schema string `json:"schema"` // fettle/uninstall/v1
+	State  string `json:"state"`
+	// Asked says that the objects want nodes to have nothing of fettle's.
+	Asked bool `json:"asked"`
+	// Profiles are the nodes that have a Profile object, Kubelets those whose kubelets have
+	// settings of fettle's.
+	Profiles []string  `json:"profiles"`
+	Kubelets []Kubelet `json:"kubelets"`
+	// Pools are those of these nodes.
+	Pools []Pool `json:"pools"`
+	// Unseen are pools whose change the operator has not seen yet: it may still tell a node
+	// to begin with what was wanted before.
+	Unseen []string `json:"unseen"`
+	// Stopped say what keeps nodes from being given back, and what to do about it.
+	Stopped []string `json:"stopped"`
+}
+
+// Kubelet is one that has settings of fettle's, or changes.
+type Kubelet struct {
+	Node string `json:"node"`
+	Pool string `json:"pool,omitempty"`
+	// Has names the settings.
+	Has      string `json:"has,omitempty"`
+	Phase    string `json:"phase,omitempty"`
+	Changing bool   `json:"changing"`
+	// Why is what its agent says of what is in the way.
+	Why string `json:"why,omitempty"`
+}
+
+// Pool is one whose nodes have settings still.
+type Pool struct {
+	Name  string `json:"name"`
+	Nodes int    `json:"nodes"`
+	// MaxUnavailable is how many of all its nodes may be unavailable at once, as its object
+	// says it.
+	MaxUnavailable string `json:"max_unavailable"`
+}
+
+// Removal is one of a cluster.
+type Removal struct {
+	// API reads and patches Tuned and KubeletPool objects, and lists Profile and NodeKubelet
+	// objects and the metadata of nodes.
+	API client.Client
+	// Namespace is that of the Tuned and Profile objects.
+	Namespace string
+	// Interval is the time between two looks, Quiet after which time without a change is
+	// said that there was none.
+	Interval, Quiet time.Duration
+	// Say says how far it is.
+	Say func(format string, args ...any)
+}
+
+// objects are what was read.
+type objects struct {
+	managed  *tuned.Tuned // the object default; nil where there is none
+	profiles []string
+	pools    []kubelet.KubeletPool
+	kubelets []kubelet.NodeKubelet
+	marked   map[string]string // what nodes are noted to have, by their names
+}
+
+// removalNode is the kind of which only the metadata is read.
+var removalNode = schema.GroupVersionKind{Version: "v1", Kind: "NodeList"}
+
+// Look says how far it is.
+func (r *Removal) Look(ctx context.Context) (*Document, error) {
+	o, err := r.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.document(), nil
+}
+
+func (r *Removal) read(ctx context.Context) (*objects, error) {
+	o := &objects{marked: map[string]string{}}
+	list := func(l client.ObjectList, opts ...client.ListOption) error {
+		if err := r.API.List(ctx, l, opts...); err != nil && !meta.IsNoMatchError(err) {
+			return err
+		}
+		return nil
+	}
+	var tuneds tuned.TunedList
+	var profiles tuned.ProfileList
+	var pools kubelet.KubeletPoolList
+	var kubelets kubelet.NodeKubeletList
+	var nodes metav1.PartialObjectMetadataList
+	nodes.SetGroupVersionKind(removalNode)
+	for _, l := range []client.ObjectList{&tuneds, &profiles} {
+		if err := list(l, client.InNamespace(r.Namespace)); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range []client.ObjectList{&pools, &kubelets, &nodes} {
+		if err := list(l); err != nil {
+			return nil, err
+		}
+	}
+	for i := range tuneds.Items {
+		if tuneds.Items[i].Name == tuned.DefaultName {
+			o.managed = &tuneds.Items[i]
+		}
+	}
+	for _, p := range profiles.Items {
+		o.profiles = append(o.profiles, p.Name)
+	}
+	slices.Sort(o.profiles)
+	o.pools, o.kubelets = pools.Items, kubelets.Items
+	for _, n := range nodes.Items {
+		if has := n.Annotations[kubelet.SettingsAnnotation]; has != "" {
+			o.marked[n.Name] = has
+		}
+	}
+	return o, nil
+}
+
+// document is what follows from the objects.
+func (o *objects) document() *Document {
+	d := &Document{Schema: "fettle/uninstall/v1", State: RemovalWaiting, Profiles: append([]string{}, o.profiles...), Kubelets: []Kubelet{}, Pools: []Pool{}, Unseen: []string{}, Stopped: []string{}}
+	d.Asked = (o.managed == nil || o.managed.Spec.ManagementState == tuned.Removed) && !slices.ContainsFunc(o.pools, kept)
+	known := map[string]bool{}
+	for _, k := range o.kubelets {
+		s := k.Status
+		if s.Has == "" && !k.Changing() && s.Phase != kubelet.ConditionBroken && o.marked[k.Name] == "" {
+			continue
+		}
+		known[k.Name] = true
+		has := cmp.Or(s.Has, o.marked[k.Name])
+		d.Kubelets = append(d.Kubelets, Kubelet{Node: k.Name, Pool: k.Spec.Pool, Has: has, Phase: string(s.Phase), Changing: k.Changing(), Why: cmp.Or(s.Waiting, s.Message)})
+	}
+	for name, has := range o.marked {
+		if !known[name] {
+			d.Kubelets = append(d.Kubelets, Kubelet{Node: name, Has: has, Why: "it has no NodeKubelet: the operator makes one, and its agent gives the settings back"})
+		}
+	}
+	slices.SortFunc(d.Kubelets, func(a, b Kubelet) int { return cmp.Compare(a.Node, b.Node) })
+	for i := range o.pools {
+		p := &o.pools[i]
+		if seen := p.Status.ObservedGeneration; seen != 0 && seen != p.Generation {
+			d.Unseen = append(d.Unseen, p.Name)
+		}
+		d.pool(p)
+	}
+	switch {
+	case d.Asked && len(d.Profiles) == 0 && len(d.Kubelets) == 0 && len(d.Unseen) == 0:
+		d.State = Done
+	case len(d.Stopped) > 0:
+		d.State = RemovalStopped
+	}
+	return d
+}
+
+func kept(p kubelet.KubeletPool) bool {
+	return p.Spec.ManagementState != kubelet.Removed
+}
+
+// pool counts the nodes of a pool, and says what stops it.
+func (d *Document) pool(p *kubelet.KubeletPool) {
+	out := Pool{Name: p.Name, MaxUnavailable: "1"}
+	for _, k := range d.Kubelets {
+		if k.Pool == p.Name {
+			out.Nodes++
+		}
+	}
+	if out.Nodes == 0 {
+		return
+	}
+	if m := p.Spec.MaxUnavailable; m != nil {
+		out.MaxUnavailable = m.String()
+	}
+	d.Pools = append(d.Pools, out)
+	stop := func(format string, args ...any) {
+		d.Stopped = append(d.Stopped, "pool "+p.Name+" "+fmt.Sprintf(format, args...))
+	}
+	if p.Spec.Paused {
+		stop(`is paused: kubectl patch kubeletpool %s --type merge -p '{"spec":{"paused":false}}'`, p.Name)
+	}
+	if c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Updating); c != nil && c.Reason == ReportOnly {
+		stop("is not the operator's: %s", c.Message)
+	}
+	if kept(*p) || p.Status.ObservedGeneration != p.Generation {
+		return // what it says is of what was wanted before
+	}
+	// A node that has not been heard of for long may be again.
+	if c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Degraded); c != nil && c.Status == metav1.ConditionTrue && c.Reason != kubelet.Stuck {
+		stop("does not go on: %s", c.Message)
+	}
+}
+
+// Ask lets the objects want nodes to have nothing of fettle's.
+func (r *Removal) Ask(ctx context.Context) error {
+	o, err := r.read(ctx)
+	if err != nil {
+		return err
+	}
+	if t := o.managed; t != nil && t.Spec.ManagementState != tuned.Removed {
+		to := t.DeepCopy()
+		to.Spec.ManagementState = tuned.Removed
+		if err := r.API.Patch(ctx, to, client.MergeFrom(t)); err != nil {
+			return fmt.Errorf("Tuned %s: %w", t.Name, err)
+		}
+	}
+	for i := range o.pools {
+		p := &o.pools[i]
+		if !kept(*p) {
+			continue
+		}
+		to := p.DeepCopy()
+		to.Spec.ManagementState = kubelet.Removed
+		if err := r.API.Patch(ctx, to, client.MergeFrom(p)); err != nil {
+			return fmt.Errorf("KubeletPool %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// Wait waits until it is done or stopped. The error is that of ctx; an API server that
+// does not answer is asked again.
+func (r *Removal) Wait(ctx context.Context) (*Document, error) {
+	var last *Document
+	said, since, quiet := "", time.Now(), false
+	for {
+		d, err := r.Look(ctx)
+		words := ""
+		if err == nil {
+			if last = d; d.State != RemovalWaiting {
+				return d, nil
+			}
+			words = d.Words()
+		} else if ctx.Err() == nil {
+			words = "the cluster cannot be asked: " + err.Error()
+		}
+		switch {
+		case words != "" && words != said:
+			said, since, quiet = words, time.Now(), false
+			r.Say("%s", words)
+		case time.Since(since) > r.Quiet && !quiet:
+			quiet = true
+			r.Say("nothing has changed for %s: do operator and agents run? kubectl -n %s get pods", r.Quiet, r.Namespace)
+		}
+		select {
+		case <-ctx.Done():
+			return last, ctx.Err()
+		case <-time.After(r.Interval):
+		}
+	}
+}
+
+// named bounds how many nodes a sentence names.
+const named = 5
+
+// Words are a sentence about what is left.
+func (d *Document) Words() string {
+	var parts, changing, why []string
+	for _, k := range d.Kubelets {
+		if k.Changing {
+			changing = append(changing, k.Node)
+		}
+		if k.Why != "" {
+			why = append(why, k.Node+": "+k.Why)
+		}
+	}
+	if n := len(d.Profiles); n > 0 {
+		parts = append(parts, fmt.Sprintf("profiles of %s (%s)", Nodes(n), removalFew(d.Profiles)))
+	}
+	if n := len(d.Kubelets); n > 0 {
+		text := "kubelet settings of " + Nodes(n)
+		if len(changing) > 0 {
+			text += ", now at " + removalFew(changing)
+		}
+		parts = append(parts, text)
+	}
+	if len(d.Unseen) > 0 {
+		parts = append(parts, "the operator has not looked yet at pools "+removalFew(d.Unseen))
+	}
+	if len(parts) == 0 {
+		return "nothing is left on the nodes"
+	}
+	text := "left: " + strings.Join(parts, "; ")
+	if len(why) > 0 {
+		text += "; " + removalFew(why)
+	}
+	return text
+}
+
+// Nodes counts them in words.
+func Nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
+// removalFew are the first of a list, and how many more there are.
+func removalFew(all []string) string {
+	if len(all) <= named {
+		return strings.Join(all, ", ")
+	}
+	return strings.Join(all[:named], ", ") + fmt.Sprintf(" and %d more", len(all)-named)
+}

@@ -1,0 +1,320 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// CopySchema names the list of contents of a copy.
+const CopySchema = "fettle/node-state/v1"
+
+// The files of a copy that are none of the machine's. Those of the machine have their
+// own paths below the directory: sys/devices/system/node/node0/cpulist.
+const (
+	contentsFile  = "snapshot.json"
+	configFile    = "configz.json"
+	nodeFile      = "node.json"
+	podsFile      = "pods.json"
+	resourcesFile = "podresources.json"
+)
+
+// Contents says what a copy is of.
+type Contents struct {
+	Schema     string    `json:"schema"`
+	Node       string    `json:"node"`
+	Taken      time.Time `json:"taken"`
+	KubeletDir string    `json:"kubelet_dir"`
+	// Absent are paths that the machine did not have.
+	Absent []string `json:"absent"`
+	// Unasked is why the kubelet was not asked about devices.
+	Unasked string `json:"unasked,omitempty"`
+}
+
+// Save writes a copy of a snapshot into a new or empty directory, for Load. Of objects
+// and settings it has only what a prediction needs: no environment, no commands, no
+// annotations of users.
+func (s *Snapshot) Save(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: a copy of a node goes into a directory of its own", dir)
+	}
+	seen := &recorded{Files: s.Files, content: map[string][]byte{}, absent: map[string]bool{}}
+	of := *s
+	of.Files = seen
+	// What Input reads is what a copy needs.
+	if _, err := of.Input(); err != nil {
+		return err
+	}
+	for _, name := range []string{cpuState, memoryState} {
+		// Also where the manager is off: its file tells that it was on.
+		if _, err := seen.ReadFile(path.Join(s.KubeletDir, name)); err != nil && !missing(err) {
+			return err
+		}
+	}
+	settings, err := slimConfig(s.Config)
+	if err != nil {
+		return err
+	}
+	c := Contents{Schema: CopySchema, Node: s.Name(), Taken: s.Taken.UTC(), KubeletDir: s.KubeletDir, Absent: []string{}, Unasked: s.Unasked}
+	c.Absent = slices.AppendSeq(c.Absent, maps.Keys(seen.absent))
+	slices.Sort(c.Absent)
+	out := writer{dir: dir}
+	out.json(contentsFile, c)
+	out.json(configFile, settings)
+	if s.Node != nil {
+		out.json(nodeFile, slimNode(s.Node, s.recorded))
+	}
+	if s.Pods != nil {
+		out.json(podsFile, slimPods(s.Pods))
+	}
+	if s.Resources != nil {
+		out.json(resourcesFile, s.Resources)
+	}
+	for name, text := range seen.content {
+		out.file(name, text)
+	}
+	return out.err
+}
+
+// slimConfig keeps of an answer to /configz the fields that are read.
+func slimConfig(configz []byte) (any, error) {
+	var z struct {
+		Config configuration `json:"kubeletconfig"`
+	}
+	err := json.Unmarshal(configz, &z)
+	return z, err
+}
+
+// slimNode keeps of a Node object what is read. That it has no features is written down,
+// unless it is of a copy that may lack them.
+func slimNode(n *core.Node, recorded bool) *core.Node {
+	out := &core.Node{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: meta.ObjectMeta{Name: n.Name, Labels: n.Labels}}
+	out.Spec.Taints, out.Spec.Unschedulable = n.Spec.Taints, n.Spec.Unschedulable
+	out.Status.Allocatable, out.Status.Capacity, out.Status.NodeInfo = n.Status.Allocatable, n.Status.Capacity, n.Status.NodeInfo
+	if out.Status.Features = n.Status.Features; out.Status.Features == nil && !recorded {
+		out.Status.Features = &core.NodeFeatures{SupplementalGroupsPolicy: new(bool)}
+	}
+	return out
+}
+
+func slimPods(list *core.PodList) *core.PodList {
+	out := &core.PodList{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []core.Pod{}}
+	containers := func(from []core.Container) (to []core.Container) {
+		for _, c := range from {
+			x := core.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+			for _, p := range c.Ports {
+				if p.HostPort > 0 { // also with hostNetwork: the API server sets it
+					x.Ports = append(x.Ports, core.ContainerPort{ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIP: p.HostIP, Protocol: p.Protocol})
+				}
+			}
+			to = append(to, x)
+		}
+		return to
+	}
+	for i := range list.Items {
+		p := &list.Items[i]
+		x := core.Pod{ObjectMeta: meta.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID}}
+		if hash, ok := p.Annotations[core.MirrorPodAnnotationKey]; ok {
+			x.Annotations = map[string]string{core.MirrorPodAnnotationKey: hash}
+		}
+		x.Spec = core.PodSpec{
+			NodeName: p.Spec.NodeName, Overhead: p.Spec.Overhead, Resources: p.Spec.Resources,
+			InitContainers: containers(p.Spec.InitContainers), Containers: containers(p.Spec.Containers),
+		}
+		x.Status.Phase = p.Status.Phase
+		out.Items = append(out.Items, x)
+	}
+	return out
+}
+
+// writer writes files into a directory until one fails. They are for who wrote them
+// alone: names of pods are nobody else's business.
+type writer struct {
+	dir string
+	err error
+}
+
+func (w *writer) json(name string, value any) {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.file(name, append(text, '\n'))
+}
+
+func (w *writer) file(name string, text []byte) {
+	if w.err != nil {
+		return
+	}
+	at := filepath.Join(w.dir, filepath.FromSlash(name))
+	if w.err = os.MkdirAll(filepath.Dir(at), 0o700); w.err == nil {
+		w.err = os.WriteFile(at, text, 0o600)
+	}
+}
+
+// recorded remembers what is read through it.
+type recorded struct {
+	host.Files
+	content map[string][]byte
+	absent  map[string]bool
+}
+
+func (r *recorded) note(p string, err error) {
+	if missing(err) && !errors.Is(err, host.ErrNotRecorded) {
+		r.absent[p] = true
+	}
+}
+
+func (r *recorded) ReadFile(p string) ([]byte, error) {
+	text, err := r.Files.ReadFile(p)
+	if r.note(p, err); err == nil {
+		r.content[p] = text
+	}
+	return text, err
+}
+
+func (r *recorded) ReadDir(p string) ([]fs.DirEntry, error) {
+	entries, err := r.Files.ReadDir(p)
+	r.note(p, err)
+	return entries, err
+}
+
+// Load reads a directory that Save wrote, or one that was put together by hand: the
+// machine's files with their paths, configz.json, and as many of node.json, pods.json and
+// podresources.json as there are.
+func Load(dir string) (*Snapshot, error) {
+	h, err := host.Copy(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Snapshot{From: dir, KubeletDir: KubeletDir, Unasked: "there is no " + resourcesFile + " in " + dir}
+	read := func(name string, into any) (bool, error) {
+		text, err := h.Files.ReadFile("/" + name)
+		if missing(err) {
+			return false, nil
+		}
+		if err == nil {
+			if err = json.Unmarshal(text, into); err != nil {
+				return false, strict.Typed(filepath.Join(dir, name), text, err)
+			}
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+		}
+		return true, nil
+	}
+	var c Contents
+	found, err := read(contentsFile, &c)
+	if err != nil {
+		return nil, err
+	}
+	s.Files = h.Files
+	if found {
+		if c.Schema != CopySchema {
+			return nil, fmt.Errorf("%s: it is a %q: want %s", filepath.Join(dir, contentsFile), c.Schema, CopySchema)
+		}
+		if s.Taken = c.Taken; c.KubeletDir != "" {
+			s.KubeletDir = c.KubeletDir
+		}
+		if c.Unasked != "" {
+			s.Unasked = c.Unasked
+		}
+		s.Files, s.recorded = copied{h.Files, c.Absent}, true
+	}
+	var config json.RawMessage
+	if found, err = read(configFile, &config); err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, fmt.Errorf("%s has no %s: kubectl get --raw /api/v1/nodes/NODE/proxy/configz writes it, and kubectl fettle pod record DIR all that is needed", dir, configFile)
+	}
+	s.Config = config
+	var n core.Node
+	if found, err = read(nodeFile, &n); err != nil {
+		return nil, err
+	} else if found {
+		s.Node = &n
+	}
+	var pods core.PodList
+	if found, err = read(podsFile, &pods); err != nil {
+		return nil, err
+	} else if found {
+		s.Pods = &pods
+	}
+	var r Answer
+	var text json.RawMessage
+	if found, err = read(resourcesFile, &text); err != nil {
+		return nil, err
+	} else if found {
+		if err := known(filepath.Join(dir, resourcesFile), text, &r); err != nil {
+			return nil, err
+		}
+		s.Resources, s.Unasked = &r, ""
+	}
+	return s, nil
+}
+
+// known decodes a format of fettle's own, which may be written by hand, and rejects unknown
+// keys: otherwise a NUMA node or a device would be missing silently.
+func known(file string, text json.RawMessage, into any) error {
+	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		return nil
+	}
+	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		line := 1
+		if i := bytes.Index(text, []byte(key)); i > 0 {
+			line += bytes.Count(text[:i], []byte("\n"))
+		}
+		const keys = "allocatable, pods; resource, ids, numa_nodes; namespace, name, containers; name, cpus, devices"
+		return fmt.Errorf("%s:%d: there is no field %s; there are %s", file, line, key, keys)
+	}
+	return strict.Typed(file, text, err)
+}
+
+// copied are the files of a copy of which it is known what the machine did not have.
+type copied struct {
+	host.Files
+	absent []string
+}
+
+func (c copied) known(op, p string, err error) error {
+	if errors.Is(err, host.ErrNotRecorded) && slices.Contains(c.absent, p) {
+		return &fs.PathError{Op: op, Path: p, Err: fs.ErrNotExist}
+	}
+	return err
+}
+
+func (c copied) ReadFile(p string) ([]byte, error) {
+	text, err := c.Files.ReadFile(p)
+	return text, c.known("read", p, err)
+}
+
+func (c copied) ReadDir(p string) ([]fs.DirEntry, error) {
+	entries, err := c.Files.ReadDir(p)
+	return entries, c.known("readdir", p, err)
+}

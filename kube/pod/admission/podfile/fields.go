@@ -1,0 +1,63 @@
+package podfile
+
+import (
+	core "k8s.io/api/core/v1"
+
+	"fettle.dev/fettle/kube/pod/admission"
+)
+
+// The fields that the API of Kubernetes 1.29 to 1.33 does not have, or does not heed, are
+// read in this file only: test/admission puts another one in its place, to build with that
+// API.
+
+// ofPod are the resources of the pod as a whole; nil where it has none.
+func ofPod(spec *core.PodSpec) *core.ResourceRequirements { return spec.Resources }
+
+// strictGroups reports whether the pod wants supplementalGroupsPolicy Strict.
+func strictGroups(spec *core.PodSpec) bool {
+	c := spec.SecurityContext
+	return c != nil && c.SupplementalGroupsPolicy != nil && *c.SupplementalGroupsPolicy == core.SupplementalGroupsPolicyStrict
+}
+
+// features are those of a node that the pod needs.
+// Source: k8s.io/component-helpers v0.36.3 and v0.37.2, nodedeclaredfeatures/features,
+// InferForScheduling.
+func features(spec *core.PodSpec) []string {
+	var all []string
+	restartsAll := func(rules []core.ContainerRestartRule) bool {
+		for _, r := range rules {
+			if r.Action == "RestartAllContainers" {
+				return true
+			}
+		}
+		return false
+	}
+	for _, list := range [][]core.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if len(all) == 0 && restartsAll(list[i].RestartPolicyRules) {
+				all = append(all, admission.FeatureRestartAll)
+			}
+		}
+	}
+	if spec.HostNetwork && spec.HostUsers != nil && !*spec.HostUsers {
+		all = append(all, admission.FeatureHostNetworkUsers)
+	}
+	return all
+}
+
+// claim marks the extended resources of a pod's containers that a claim gives, which the
+// scheduler has made for it.
+func claim(p *admission.Pod, status *core.PodStatus) {
+	if status.ExtendedResourceClaimStatus == nil {
+		return
+	}
+	for _, m := range status.ExtendedResourceClaimStatus.RequestMappings {
+		for _, list := range [][]admission.Container{p.Init, p.Containers} {
+			for i := range list {
+				if list[i].Name == m.ContainerName {
+					list[i].Claimed = append(list[i].Claimed, m.ResourceName)
+				}
+			}
+		}
+	}
+}

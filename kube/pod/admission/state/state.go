@@ -1,0 +1,193 @@
+// Package state reads the files in which a kubelet keeps what its managers have given
+// away: cpu_manager_state and memory_manager_state of its root directory.
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+
+	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/pod/admission"
+)
+
+// maxSize bounds a file: thousands of pods make a megabyte.
+const maxSize = 16 << 20
+
+// errSum is that a file is not as the kubelet wrote it: the kubelet does not start
+// with it.
+var errSum = errors.New("its checksum is not that of its content: it is damaged or was changed by hand, and a kubelet does not start with it")
+
+// errForm is that a file is as a kubelet wrote it, and another one does not start with it.
+var errForm = errors.New("it has the form of Kubernetes 1.36 with the feature gate PodLevelResourceManagers, and a kubelet before 1.37 without that gate does not start with it: drain the node and delete the file")
+
+// reader is a kubelet that starts with a file: what it knows of the forms.
+type reader struct {
+	lenient bool // it passes over keys that it does not know, as is known of its release
+	data    bool // it reads `data`
+	pods    bool // it reads podEntries
+	noSum   bool // its memory manager takes a file without a checksum
+}
+
+// readerOf is the kubelet of the settings; where its release is not known or newer than the
+// forms that are, one that reads all of them.
+// Source: as for the forms; 1.36 and 1.37 were run (test/admission, TestForms).
+func readerOf(s admission.Settings) reader {
+	r := s.Release
+	if r == 0 || r > admission.Newest {
+		return reader{data: true, pods: true}
+	}
+	return reader{lenient: true, data: r >= 37, pods: r >= 37 || s.ManagesPods(), noSum: r >= 36}
+}
+
+// decode reads JSON as the kubelet does. Of a kubelet that is not known, keys that no known
+// one writes and repeated keys are errors.
+func (k reader) decode(text []byte, into any) error {
+	if len(text) > maxSize {
+		return fmt.Errorf("it has %d bytes: more than %d are not read", len(text), maxSize)
+	}
+	if k.lenient {
+		return json.Unmarshal(text, into)
+	}
+	strict, err := kjson.UnmarshalStrict(text, into)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(strict...); err != nil {
+		return fmt.Errorf("it does not have one of the forms that kubelets of Kubernetes 1.18 to %s write: %w", admission.Newest, err)
+	}
+	return nil
+}
+
+// CPU reads the text of cpu_manager_state as a kubelet of the settings' release does, in
+// each of the forms that kubelets from Kubernetes 1.18 to 1.37 write.
+func CPU(text []byte, s admission.Settings) (*admission.CPUState, error) {
+	out, err := readCPU(text, readerOf(s))
+	if err != nil {
+		return nil, fmt.Errorf("cpu_manager_state: %w", err)
+	}
+	return out, nil
+}
+
+func readCPU(text []byte, k reader) (*admission.CPUState, error) {
+	c := cpuFile{cpuFields: cpuFields{Entries: map[string]map[string]string{}}}
+	if err := k.decode(text, &c); err != nil {
+		return nil, err
+	}
+	fields, err := c.verified(k)
+	if err != nil {
+		return nil, err
+	}
+	if fields.PolicyName == "" {
+		return nil, errors.New("it has no policyName")
+	}
+	out := &admission.CPUState{Policy: fields.PolicyName, Entries: map[string]map[string]unit.CPUSet{}, Pods: map[string]unit.CPUSet{}}
+	if out.Default, err = cpus(fields.DefaultCPUSet); err != nil {
+		return nil, fmt.Errorf("defaultCpuSet: %w", err)
+	}
+	for pod, containers := range fields.Entries {
+		out.Entries[pod] = map[string]unit.CPUSet{}
+		for name, set := range containers {
+			if out.Entries[pod][name], err = cpus(set); err != nil {
+				return nil, fmt.Errorf("container %s of pod %s: %w", name, pod, err)
+			}
+		}
+	}
+	for pod, entry := range fields.PodEntries {
+		if out.Pods[pod], err = cpus(entry.CPUSet); err != nil {
+			return nil, fmt.Errorf("pod %s: %w", pod, err)
+		}
+	}
+	return out, nil
+}
+
+// cpus reads a list as the kubelet writes it: numbers and ranges, nothing else.
+func cpus(list string) (unit.CPUSet, error) {
+	if rest := strings.Trim(list, "0123456789,-"); rest != "" {
+		return unit.CPUSet{}, fmt.Errorf("CPU list %q: a kubelet writes numbers and ranges", list)
+	}
+	return unit.ParseCPUList(list)
+}
+
+// Memory reads the text of memory_manager_state as a kubelet of the settings' release does,
+// in each of the forms that kubelets from Kubernetes 1.22 to 1.37 write.
+func Memory(text []byte, s admission.Settings) (*admission.MemoryState, error) {
+	out, err := readMemory(text, readerOf(s))
+	if err != nil {
+		return nil, fmt.Errorf("memory_manager_state: %w", err)
+	}
+	return out, nil
+}
+
+func readMemory(text []byte, k reader) (*admission.MemoryState, error) {
+	c := memoryFile{memoryFields: memoryFields{MachineState: NUMANodeMap{}, Entries: ContainerMemoryAssignments{}}}
+	if err := k.decode(text, &c); err != nil {
+		return nil, err
+	}
+	fields, err := c.verified(k)
+	if err != nil {
+		return nil, err
+	}
+	if fields.PolicyName == "" {
+		return nil, errors.New("it has no policyName")
+	}
+	out := &admission.MemoryState{Policy: fields.PolicyName, Nodes: map[int]*admission.MemoryNode{}, Entries: map[string]map[string][]admission.MemoryBlock{}, Pods: map[string][]admission.MemoryBlock{}}
+	for id, n := range fields.MachineState {
+		if n == nil {
+			return nil, fmt.Errorf("NUMA node %d has no account", id)
+		}
+		group, err := mask(append([]int{id}, n.Cells...))
+		if err != nil {
+			return nil, fmt.Errorf("NUMA node %d: %w", id, err)
+		}
+		to := &admission.MemoryNode{Assignments: n.NumberOfAssignments, Group: group, Tables: map[string]*admission.MemoryTable{}}
+		for name, t := range n.MemoryMap {
+			if t == nil {
+				return nil, fmt.Errorf("NUMA node %d: %s has no account", id, name)
+			}
+			to.Tables[string(name)] = &admission.MemoryTable{TotalBytes: t.TotalMemSize, SystemReservedBytes: t.SystemReserved, AllocatableBytes: t.Allocatable, ReservedBytes: t.Reserved, FreeBytes: t.Free}
+		}
+		out.Nodes[id] = to
+	}
+	for pod, containers := range fields.Entries {
+		out.Entries[pod] = map[string][]admission.MemoryBlock{}
+		for name, list := range containers {
+			if out.Entries[pod][name], err = blocks(list); err != nil {
+				return nil, fmt.Errorf("container %s of pod %s: %w", name, pod, err)
+			}
+		}
+	}
+	for pod, entry := range fields.PodEntries {
+		if out.Pods[pod], err = blocks(entry.MemoryBlocks); err != nil {
+			return nil, fmt.Errorf("pod %s: %w", pod, err)
+		}
+	}
+	return out, nil
+}
+
+func blocks(list []Block) ([]admission.MemoryBlock, error) {
+	var out []admission.MemoryBlock
+	for _, b := range list {
+		nodes, err := mask(b.NUMAAffinity)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, admission.MemoryBlock{Nodes: nodes, Resource: string(b.Type), SizeBytes: b.Size})
+	}
+	return out, nil
+}
+
+// mask is a set of NUMA nodes of a file.
+func mask(nodes []int) (admission.Mask, error) {
+	var m admission.Mask
+	for _, n := range nodes {
+		if n < 0 || n > 63 {
+			return 0, fmt.Errorf("NUMA node %d: a kubelet has room for 0 to 63", n)
+		}
+		m |= 1 << n
+	}
+	return m, nil
+}

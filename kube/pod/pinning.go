@@ -1,0 +1,264 @@
+// pinning says whether a pod has on its node the CPUs that it was promised, and
+// who else may run on them: from what the API, the kubelet's CPU manager and the
+// processes of the node say. It sees no machine.
+
+package pod
+
+import (
+	"fmt"
+	"strings"
+
+	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/pod/admission"
+)
+
+// PinningFacts are what is known of a pod on its node.
+type PinningFacts struct {
+	Node            string
+	Namespace, Name string
+	UID             string // the kubelet's
+	// Class is the class in the pod's status, Pod its specification.
+	Class string
+	Pod   admission.Pod
+	// Containers are all of the pod, those that do not run included.
+	Containers []PinnedContainer
+	// Pool is what the CPU manager has to give. Default is the pool in which it holds
+	// the containers that have none for themselves, and Held what it holds for others,
+	// by pod and container, as it has noted in the file HeldFrom.
+	Pool     admission.Pool
+	Default  unit.CPUSet
+	Held     map[string]map[string]unit.CPUSet
+	HeldFrom string
+	// Processes are all of the node.
+	Processes []Process
+	// Groups are the CPUs of the control groups of the pod's containers, and Unread why
+	// those of others could not be read.
+	Groups  map[string]Group
+	Unread  map[string]string
+	Version int // of control groups
+	Weights Weights
+	// Others are the containers of the other pods on the node.
+	Others []Other
+	// Capacity is the room of the node; nil if it is not known.
+	Capacity *admission.Capacity
+}
+
+// PinnedContainer is one of the pod.
+type PinnedContainer struct {
+	Name string
+	Kind string // init, sidecar, container
+	// ID is the container runtime's, without its scheme; "" if it has not been started.
+	ID      string
+	Running bool
+}
+
+// Group is a control group.
+type Group struct {
+	CPUs unit.CPUSet
+	File string
+}
+
+// Other is a container of another pod.
+type Other struct{ Pod, Container, ID string }
+
+// Results of a check.
+const (
+	Pass    = "pass"
+	Fail    = "fail"
+	Unknown = "unknown"
+	// Note is neither good nor bad.
+	Note = "note"
+	// Warn is worth a look, and breaks no promise.
+	Warn = "warn"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	// Of is a container, or "" for the pod.
+	Of     string `json:"container"`
+	What   string `json:"check"`
+	Result string `json:"result"`
+	Says   string `json:"says"`
+}
+
+// judge collects the checks.
+type judge struct {
+	f   *PinningFacts
+	doc *Document
+}
+
+func (j *judge) say(of, what, result, format string, args ...any) {
+	j.doc.Checks = append(j.doc.Checks, Check{of, what, result, fmt.Sprintf(format, args...)})
+}
+
+// Verify looks at everything.
+func Verify(f *PinningFacts) *Document {
+	j := &judge{f, newDocument(f)}
+	j.class()
+	own, running := 0, 0
+	for i := range f.Containers {
+		own += j.container(&f.Containers[i])
+		if f.Containers[i].Running {
+			running++
+		}
+	}
+	switch {
+	case running == 0:
+		j.say("", "processes", Unknown, "no container of the pod runs")
+	case own == 0:
+		j.say("", "CPUs of its own", Note, "no container has any: %s", j.whyNone())
+	}
+	j.weights()
+	j.left()
+	j.doc.conclude()
+	return j.doc
+}
+
+// whyNone says why no container has CPUs for itself.
+func (j *judge) whyNone() string {
+	if !j.f.Pool.Static {
+		return "cpuManagerPolicy is none, and every container runs on all CPUs"
+	}
+	var reasons []string
+	for _, c := range j.f.Containers {
+		if n, why := j.f.Pod.OwnCPUs(c.Name); n == 0 {
+			reasons = append(reasons, c.Name+": "+why)
+		}
+	}
+	if len(reasons) == 0 {
+		return "those that want some have ended or have not been started"
+	}
+	return strings.Join(reasons, "; ")
+}
+
+func (j *judge) class() {
+	should := j.f.Pod.QoS()
+	if j.f.Class == should.Class {
+		j.say("", "class of quality of service", Pass, "%s: %s", should.Class, strings.Join(should.Why, "; "))
+		return
+	}
+	j.say("", "class of quality of service", Fail, "its status says %s, and its resources make it %s: %s", j.f.Class, should.Class, strings.Join(should.Why, "; "))
+}
+
+// container looks at one container; it returns 1 if it has CPUs of its own.
+func (j *judge) container(c *PinnedContainer) int {
+	doc := ContainerDoc{Name: c.Name, Kind: c.Kind, ID: c.ID, Running: c.Running, Processes: []ProcessDoc{}}
+	defer func() { j.doc.Containers = append(j.doc.Containers, doc) }()
+	if !c.Running {
+		return 0 // an init container that has ended, or one that waits
+	}
+	mine := j.processes(c.ID)
+	for _, p := range mine {
+		doc.Processes = append(doc.Processes, ProcessDoc{p.PID, p.Name, len(p.Threads), p.Allowed().String()})
+	}
+	if len(mine) == 0 {
+		j.say(c.Name, "processes", Unknown, "none is in a control group of container %s: are the processes of the node to be seen here (hostPID in a pod)?", c.ID)
+		return 0
+	}
+	doc.Group = mine[0].Group
+	j.place(c, mine)
+	promised, own := j.promised(c, &doc)
+	group, known := j.f.Groups[doc.Group]
+	switch {
+	case !known:
+		j.say(c.Name, "CPUs of its control group", Unknown, "%s", j.f.Unread[doc.Group])
+	case group.CPUs.Equal(promised):
+		doc.GroupCPUs = group.CPUs.String()
+		j.say(c.Name, "CPUs of its control group", Pass, "%s has %s", group.File, group.CPUs)
+	default:
+		doc.GroupCPUs = group.CPUs.String()
+		j.say(c.Name, "CPUs of its control group", Fail, "%s has %s, and %s are the container's; the kubelet sets them again every few seconds (cpuManagerReconcilePeriod)", group.File, list(group.CPUs), list(promised))
+	}
+	j.threads(c, mine, promised)
+	if !own {
+		return 0
+	}
+	j.company(c, promised)
+	return 1
+}
+
+// processes are those of a container.
+func (j *judge) processes(id string) []*Process {
+	var mine []*Process
+	for i := range j.f.Processes {
+		if p := &j.f.Processes[i]; ContainerCgroup(p.Group, id) {
+			mine = append(mine, p)
+		}
+	}
+	return mine
+}
+
+// place says whether the control group is that of the pod and of its class.
+func (j *judge) place(c *PinnedContainer, mine []*Process) {
+	const what = "control group"
+	group := mine[0].Group
+	class := Class(group)
+	switch {
+	case !CgroupOf(group, j.f.UID):
+		j.say(c.Name, what, Fail, "%s is not one of pod %s", group, j.f.UID)
+	case class != j.f.Class:
+		j.say(c.Name, what, Fail, "%s is one of class %s, and the pod is %s", group, class, j.f.Class)
+	default:
+		j.say(c.Name, what, Pass, "%s, of class %s", group, class)
+	}
+}
+
+// promised are the CPUs that the container is to run on, and whether they are its own.
+func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSet, own bool) {
+	const what = "CPUs of its own"
+	wanted, why := j.f.Pod.OwnCPUs(c.Name)
+	if !j.f.Pool.Static {
+		wanted = 0
+	}
+	held, own := j.f.Held[j.f.UID][c.Name]
+	doc.Wanted, doc.Exclusive = wanted, own
+	switch {
+	case !j.f.Pool.Static:
+		cpus = j.f.Pool.Online
+	case !own:
+		cpus = j.f.Default
+	default:
+		cpus = held
+	}
+	doc.CPUs = cpus.String()
+	switch {
+	case wanted == held.Len() && own:
+		j.say(c.Name, what, Pass, "%s has CPUs %s for it: %s", j.f.HeldFrom, held, why)
+	case own:
+		j.say(c.Name, what, Fail, "%s has CPUs %s for it, which are %d, and it asks for %d", j.f.HeldFrom, held, held.Len(), wanted)
+	case wanted > 0:
+		j.say(c.Name, what, Fail, "it asks for %d, and %s has none for it", wanted, j.f.HeldFrom)
+	}
+	return cpus, own
+}
+
+// threads says whether each thread of a container may run on its CPUs, and only there.
+func (j *judge) threads(c *PinnedContainer, mine []*Process, promised unit.CPUSet) {
+	const what = "CPUs of its processes"
+	threads, narrow := 0, 0
+	for _, p := range mine {
+		for tid, cpus := range p.Threads {
+			threads++
+			if outside := cpus.Minus(promised); !outside.IsEmpty() {
+				j.say(c.Name, what, Fail, "process %d (%s), thread %d, may run on %s as well", p.PID, p.Name, tid, outside)
+				return
+			}
+			if !cpus.Equal(promised) {
+				narrow++
+			}
+		}
+	}
+	text := fmt.Sprintf("%s, %s: all may run on %s", internaltext.Count(len(mine), "process"), internaltext.Count(threads, "thread"), promised)
+	if narrow > 0 {
+		text += fmt.Sprintf(", %d of them by their own wish on fewer", narrow)
+	}
+	j.say(c.Name, what, Pass, "%s", text)
+}
+
+func list(s unit.CPUSet) string {
+	if s.IsEmpty() {
+		return "none"
+	}
+	return s.String()
+}

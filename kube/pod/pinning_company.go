@@ -1,0 +1,133 @@
+package pod
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/kube/pod/admission"
+)
+
+// Kinds of company on CPUs.
+const (
+	ofContainer = "container"
+	ofSandbox   = "sandbox" // holds the namespaces of a pod, and sleeps
+	ofHost      = "host"
+	ofKernel    = "kernel"
+)
+
+// owner says to whom a process belongs.
+func (f *PinningFacts) owner(p *Process) (kind, who string) {
+	if p.Kernel {
+		return ofKernel, "threads of the kernel"
+	}
+	for _, c := range f.Containers {
+		if ContainerCgroup(p.Group, c.ID) {
+			return ofContainer, "container " + c.Name + " of this pod"
+		}
+	}
+	for _, o := range f.Others {
+		if ContainerCgroup(p.Group, o.ID) {
+			return ofContainer, "container " + o.Container + " of pod " + o.Pod
+		}
+	}
+	if OfPods(p.Group) {
+		return ofSandbox, "sandboxes of pods"
+	}
+	if p.Group == "" || p.Group == "/" {
+		return ofHost, "processes outside of any group"
+	}
+	return ofHost, p.Group
+}
+
+// company says who else may run on the CPUs that a container has for itself. The CPU
+// manager keeps containers off them, and nobody else.
+func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
+	type group struct {
+		kind, who string
+		number    int
+		on        unit.CPUSet
+	}
+	groups := map[string]*group{}
+	for i := range j.f.Processes {
+		p := &j.f.Processes[i]
+		both := p.Allowed().Intersect(cpus)
+		if both.IsEmpty() || ContainerCgroup(p.Group, c.ID) {
+			continue
+		}
+		kind, who := j.f.owner(p)
+		g := groups[kind+who]
+		if g == nil {
+			g = &group{kind: kind, who: who}
+			groups[kind+who] = g
+		}
+		g.number++
+		g.on = g.on.Union(both)
+	}
+	numbers := map[string]int{}
+	var containers, hosts []string
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		g := groups[key]
+		numbers[g.kind] += g.number
+		j.doc.Company = append(j.doc.Company, CompanyDoc{c.Name, g.kind, g.who, g.number, g.on.String()})
+		switch g.kind {
+		case ofContainer:
+			containers = append(containers, fmt.Sprintf("%s (CPUs %s)", g.who, g.on))
+		case ofHost:
+			hosts = append(hosts, g.who)
+		}
+	}
+	const what = "containers beside it"
+	if len(containers) > 0 {
+		j.say(c.Name, what, Fail, "may run on its CPUs %s: %s", cpus, strings.Join(containers, ", "))
+	} else {
+		j.say(c.Name, what, Pass, "none may run on CPUs %s", cpus)
+	}
+	const room = 4
+	if len(hosts) > room {
+		hosts = append(hosts[:room], fmt.Sprintf("%d groups more", len(hosts)-room))
+	}
+	if n := numbers[ofHost]; n > 0 {
+		j.say(c.Name, "processes of the node beside it", Note, "%d may run on CPUs %s (%s): the CPU manager keeps containers off, nobody else; CPUAffinity of systemd or isolcpus does", n, cpus, strings.Join(hosts, ", "))
+	}
+	if n := numbers[ofKernel]; n > 0 {
+		j.say(c.Name, "threads of the kernel beside it", Note, "%d may run on CPUs %s, those that are bound to a CPU among them", n, cpus)
+	}
+	if n := numbers[ofSandbox]; n > 0 {
+		j.say(c.Name, "sandboxes beside it", Note, "%s of pods may run on CPUs %s; a sandbox holds namespaces and sleeps", text.Count(n, "process"), cpus)
+	}
+}
+
+// left says what another pod can still get.
+func (j *judge) left() {
+	f := j.f
+	if f.Pool.Static {
+		j.doc.Left.Shared, j.doc.Left.Reserved = f.Pool.Shared.String(), f.Pool.Reserved.String()
+		j.doc.Left.Free, j.doc.Left.FreeCount = f.Pool.Free.String(), f.Pool.Free.Len()
+	}
+	if f.Capacity == nil {
+		return
+	}
+	for _, r := range f.Capacity.Left() {
+		j.doc.Left.Resources = append(j.doc.Left.Resources, ResourceDoc{r.Name, r.Allocatable, r.Requested, r.Left})
+	}
+	for _, r := range j.doc.Left.Resources {
+		// The scheduler counts thousandths, the CPU manager whole CPUs.
+		if !f.Pool.Static || r.Name != admission.CPU {
+			continue
+		}
+		free := "no CPU is free to be given away"
+		if !f.Pool.Free.IsEmpty() {
+			free = fmt.Sprintf("CPUs %s are free to be given away", f.Pool.Free)
+		}
+		whole := min(f.Capacity.Whole(admission.CPU), f.Pool.Free.Len())
+		room := fmt.Sprintf("a container finds room that wants up to %s for itself", text.Count(whole, "CPU"))
+		if whole == 0 {
+			room = "no container finds room that wants a CPU for itself"
+		}
+		j.say("", "CPUs that are left", Note, "%s: %s of %s are not requested, and %s", room, r.Left, r.Allocatable, free)
+	}
+}

@@ -1,0 +1,100 @@
+package tuned
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/strict"
+)
+
+// Objects are those of a file, in its order.
+type Objects struct {
+	Tuneds   []Tuned
+	Profiles []Profile
+}
+
+// maxFile caps a file, in bytes: an API server takes a few megabytes of one
+// object.
+const maxFile = 32 << 20
+
+// Read reads the Tuned and Profile objects of a file, YAML documents or JSON,
+// lists of objects included. It takes what an API server takes and nothing else:
+// every field that there is not, every value of another type, every field that is
+// missing is an error with file, line and field. So are texts that YAML 1.1 (and
+// with it kubectl) takes for true or false, and aliases.
+func Read(file string, data []byte) (Objects, error) {
+	r := &reading{Reader: strict.Objects(file, maxFile)}
+	for _, d := range r.Documents(data) {
+		r.document(d, "", "")
+	}
+	if err := r.Err(); err != nil {
+		return Objects{}, err
+	}
+	return r.Objects, nil
+}
+
+// reading is one call of Read.
+type reading struct {
+	Objects
+	*strict.Reader
+}
+
+// document reads an object or a list. The items of a list of one kind need not
+// repeat the list's kind and version.
+func (r *reading) document(n *yaml.Node, kind, version string) {
+	v, k, ok := r.Head(n)
+	if !ok {
+		return
+	}
+	if k != "" {
+		kind = k
+	}
+	if v != "" {
+		version = v
+	}
+	ours := GroupVersion.String()
+	switch {
+	case kind == "List" && version == "v1":
+		r.list(n, "", "")
+	case version == ours && (kind == "TunedList" || kind == "ProfileList"):
+		r.list(n, strings.TrimSuffix(kind, "List"), version)
+	case version == ours && kind == "Tuned":
+		var t Tuned
+		r.Object(n, &t)
+		t.Kind, t.APIVersion = kind, version
+		r.Tuneds = append(r.Tuneds, t)
+	case version == ours && kind == "Profile":
+		var p Profile
+		r.Object(n, &p)
+		p.Kind, p.APIVersion = kind, version
+		r.Profiles = append(r.Profiles, p)
+	case kind == "" || version == "":
+		r.Fault(n, "apiVersion or kind is missing: want %s and Tuned or Profile", ours)
+	default:
+		r.Fault(n, "%s of %s: want Tuned or Profile of %s%s", kind, version, ours, text.Suggest(kind, []string{"Tuned", "Profile"}))
+	}
+}
+
+func (r *reading) list(n *yaml.Node, kind, version string) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch key, value := n.Content[i], n.Content[i+1]; key.Value {
+		case "apiVersion", "kind", "metadata":
+		case "items":
+			if value.Kind != yaml.SequenceNode {
+				r.Fault(value, "items: want a list, found %s", strict.Found(value))
+				continue
+			}
+			for _, item := range value.Content {
+				if k := strict.Get(item, "kind"); k != nil && strings.HasSuffix(k.Value, "List") {
+					r.Fault(item, "a list in a list")
+					continue
+				}
+				r.document(item, kind, version)
+			}
+		default:
+			r.Fault(key, "a list has no %q", key.Value)
+		}
+	}
+}
