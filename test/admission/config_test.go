@@ -14,15 +14,14 @@ import (
 	"fettle.dev/fettle/test/admission/upstream"
 )
 
-// merges is the table that internal/product/kubelet is held against.
-const merges = "../../internal/product/kubelet/testdata/merges.json"
-
-// mergedInternally is why the merge of the oldest releases is not compared: the table is of
-// the kubelets that merge their files as they are written.
+// merges are the tables that internal/product/kubelet is held against. A kubelet before 1.32
+// merges its first file as its internal type, with its defaults and Go's names of the fields.
 // Source: k8s.io/kubernetes v1.31.14 and v1.32.13, cmd/kubelet/app/server.go,
-// mergeKubeletConfigurations: before 1.32 the first file is merged as the kubelet's internal
-// type, with its defaults and Go's names of the fields.
-const mergedInternally = "before 1.32 a kubelet merges its files otherwise"
+// mergeKubeletConfigurations.
+const (
+	merges         = "../../internal/product/kubelet/testdata/merges.json"
+	mergesBefore32 = "../../internal/product/kubelet/testdata/merges-before-1.32.json"
+)
 
 // merge is a configuration file with its drop-ins, and what the kubelet runs with.
 type merge struct {
@@ -50,21 +49,33 @@ var mergeValues = map[string][]string{
 	"evictionHard":       {"{memory.available: 100Mi, nodefs.available: 10%}", "{memory.available: 5%}", "{nodefs.available: null}", "null"},
 }
 
+// kubeletConfig is the head of a file.
+const kubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
 // TestConfigMerge makes files at random and lets the kubelet's own code read them; with
-// -update it writes the table anew.
+// -update it writes the table anew. Before 1.32 also with drop-ins of other kinds, which such
+// a kubelet takes.
 func TestConfigMerge(t *testing.T) {
+	table, seed := merges, uint64(3)
+	var all []merge
 	if upstream.Release < 32 {
-		t.Log(mergedInternally)
-		return
+		table, seed = mergesBefore32, 31
+		for _, drop := range []string{
+			"maxPods: 99\n", "kind: KubeletConfiguration\nmaxPods: 99\n", "apiVersion: kubelet.config.k8s.io/v1beta1\nmaxPods: 99\n", "", "# nothing\n", "---\n", "null\n", "{}\n",
+			"apiVersion: kubelet.config.k8s.io/v1alpha1\nkind: KubeletConfiguration\nmaxPods: 99\n", "apiVersion: v1\nkind: KubeletConfiguration\nmaxPods: 99\n",
+			"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: CredentialProviderConfig\nmaxPods: 99\n",
+		} {
+			all = append(all, merge{Base: kubeletConfig, DropIns: map[string]string{"10-a.conf": drop}})
+		}
 	}
-	r := rand.New(rand.NewPCG(20, 3))
+	r := rand.New(rand.NewPCG(20, seed))
 	names := make([]string, 0, len(mergeValues))
 	for name := range mergeValues {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	text := func(share int) string {
-		out := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+		out := kubeletConfig
 		for _, name := range names {
 			if r.IntN(100) < share {
 				values := mergeValues[name]
@@ -73,7 +84,6 @@ func TestConfigMerge(t *testing.T) {
 		}
 		return out
 	}
-	var all []merge
 	for range 150 {
 		m := merge{Base: text(40), DropIns: map[string]string{}}
 		for _, name := range []string{"10-a.conf", "20-more/b.conf", "20-more/c.yaml", "30-c.conf"} {
@@ -81,35 +91,33 @@ func TestConfigMerge(t *testing.T) {
 				m.DropIns[name] = text(25)
 			}
 		}
-		if err := m.run(t); err != nil {
-			t.Fatal(err)
-		}
 		all = append(all, m)
 	}
 	started := 0
-	for _, m := range all {
-		if m.Starts {
+	var lines []string
+	for i := range all {
+		if err := all[i].run(t); err != nil {
+			t.Fatal(err)
+		}
+		if all[i].Starts {
 			started++
 		}
-	}
-	t.Logf("%d of %d start", started, len(all))
-	var lines []string
-	for _, m := range all {
-		line, err := json.Marshal(m)
+		line, err := json.Marshal(all[i])
 		if err != nil {
 			t.Fatal(err)
 		}
 		lines = append(lines, string(line))
 	}
+	t.Logf("%d of %d start", started, len(all))
 	got := "[\n" + strings.Join(lines, ",\n") + "\n]\n"
 	if *update {
-		if err := os.WriteFile(merges, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(table, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if want, err := os.ReadFile(merges); err != nil || string(want) != got {
-		t.Errorf("%s is not what the kubelet does (%v): go test -run TestConfigMerge . -update", merges, err)
+	if want, err := os.ReadFile(table); err != nil || string(want) != got {
+		t.Errorf("%s is not what the kubelet does (%v): go test -run TestConfigMerge . -update", table, err)
 	}
 	compared(t, "configurations with drop-ins", len(all))
 }
@@ -118,10 +126,10 @@ func TestConfigMerge(t *testing.T) {
 // the same table).
 func TestConfigKinds(t *testing.T) {
 	if upstream.Release < 32 {
-		t.Log(mergedInternally)
+		t.Log("TestConfigMerge has the files of other kinds")
 		return
 	}
-	const whole = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	const whole = kubeletConfig
 	for _, c := range []struct {
 		text   string
 		starts bool
@@ -157,7 +165,7 @@ func (m *merge) run(t *testing.T) error {
 			return err
 		}
 	}
-	c, err := upstream.Config(t.Context(), file, dropIns)
+	c, err := upstream.Config(file, dropIns)
 	if m.Starts = err == nil; err != nil {
 		t.Log(err)
 		return nil //nolint:nilerr // it is an outcome

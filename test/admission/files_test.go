@@ -368,6 +368,10 @@ func TestExampleFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	upstream.Default(&pod)
+	suffix := ""
+	if upstream.Release >= 37 {
+		suffix = ".1.37"
+	}
 	dir := t.TempDir()
 	f, err := upstream.StartFiles(dir, &in, nil)
 	if err != nil {
@@ -381,7 +385,7 @@ func TestExampleFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("../../kube/pod/admission/state/testdata", name+upstream.Suffix)
+		path := filepath.Join("../../kube/pod/admission/state/testdata", name+suffix)
 		if *update {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)

@@ -8,10 +8,14 @@ import (
 )
 
 // TestMain keeps all temporary directories of the package below one, which goes last: a
-// manager of the kubelet's that nobody can stop may write its state once more, and makes
-// the directory for it again, when the test that had it has removed it.
+// manager of the kubelet, which cannot be stopped, may write its state once more, and makes
+// the directory for it again, when the test that had it has removed it. It is in memory
+// where possible: each state that a kubelet writes waits for the disk.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "admission")
+	dir, err := os.MkdirTemp("/dev/shm", "admission")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "admission")
+	}
 	if err == nil {
 		err = os.Setenv("TMPDIR", dir)
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // machines is how many machines are thrown; each gets up to eight pods.
-var machines = flag.Int("machines", 2500, "how many machines to compare")
+var machines = flag.Int("machines", 3000, "how many machines to compare")
 
 // tally counts what was seen, so that a test that sees nothing fails.
 type tally map[string]int
@@ -61,7 +61,7 @@ func TestAgainstUpstream(t *testing.T) {
 		if upstream.Release < optionsSince[option] || want == "resources of the pod" && upstream.Release < 34 {
 			continue
 		}
-		if seen[want] < 10**machines/2500 {
+		if seen[want] < 10**machines/3000 {
 			t.Errorf("%q was seen %d times: the throws do not reach it", want, seen[want])
 		}
 	}

@@ -89,7 +89,7 @@ func TestConfigValidation(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		err := upstream.ValidateConfig(t.Context(), file)
+		err := upstream.ValidateConfig(file)
 		if err == nil {
 			starts++
 		}

@@ -4,15 +4,13 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
-	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/config"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
-	"k8s.io/utils/cpuset"
 
 	"fettle.dev/fettle/kube/pod/admission"
 )
@@ -35,27 +33,20 @@ func StartFiles(dir string, in *admission.Input, pods []*v1.Pod) (*Files, error)
 	if f.topology, err = newTopologyManager(machine, s); err != nil {
 		return nil, err
 	}
-	if f.CPU, err = newCPUManager(s, machine, cpuset.New(s.ReservedSystemCPUs.Numbers()...), reservation, dir, f.topology); err != nil {
+	if f.CPU, err = newCPUManager(s, machine, reservation, dir, f.topology); err != nil {
 		return nil, err
 	}
-	var list []kubeletconfig.MemoryReservation
-	for _, r := range s.ReservedMemory {
-		limits := v1.ResourceList{}
-		for name, q := range r.Limits {
-			limits[v1.ResourceName(name)] = q
-		}
-		list = append(list, kubeletconfig.MemoryReservation{NumaNode: int32(r.NUMANode), Limits: limits})
-	}
-	if f.Memory, err = newMemoryManager(s.MemoryManagerPolicy, machine, reservation, list, dir, f.topology); err != nil {
+	if f.Memory, err = newMemoryManager(s, machine, reservation, dir, f.topology); err != nil {
 		return nil, err
 	}
 	active := func() []*v1.Pod { return f.Pods }
-	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return true })
-	if err := startManagers(f, active, ready); err != nil {
-		return nil, err
+	for _, start := range []any{f.CPU.Start, f.Memory.Start} {
+		if err := failure(call(start, active, config.NewSourcesReady(ready), noStatus{}, nil, containermap.NewContainerMap())); err != nil {
+			return nil, err
+		}
 	}
-	addProvider(f.topology, f.CPU)
-	addProvider(f.topology, f.Memory)
+	call(f.topology.AddHintProvider, f.CPU)
+	call(f.topology.AddHintProvider, f.Memory)
 	return f, nil
 }
 

@@ -15,9 +15,10 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	"k8s.io/kubernetes/pkg/features"
-	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	cpustate "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
+	cputopology "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
 	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
@@ -69,10 +70,10 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 	if k.topology, err = newTopologyManager(machine, s); err != nil {
 		return nil, err
 	}
-	if k.devices, err = newDevices(dir+"/kubelet.sock", machine, k.topology); err != nil {
+	if k.devices, err = try[*devicemanager.ManagerImpl](newDevices, dir+"/kubelet.sock", machine.Topology, k.topology); err != nil {
 		return nil, err
 	}
-	topology, err := discover(machine)
+	topology, err := try[*cputopology.CPUTopology](cputopology.Discover, machine)
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +82,13 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 		return nil, fmt.Errorf("reserved CPUs that are not online")
 	}
 	// The constructor of the manager checks more than that of the policy.
-	if _, err = newCPUManager(s, machine, cpus, reservation, dir, k.topology); err != nil {
+	if _, err = newCPUManager(s, machine, reservation, dir, k.topology); err != nil {
 		return nil, err
 	}
 	if s.CPUManagerPolicy == admission.PolicyStatic {
 		q := reservation[v1.ResourceCPU]
 		number := int(math.Ceil(float64(q.MilliValue()) / 1000))
-		k.cpu, err = newStaticPolicy(topology, number, cpus, k.topology, s.CPUManagerPolicyOptions)
+		k.cpu, err = try[cpumanager.Policy](cpumanager.NewStaticPolicy, topology, number, cpus, k.topology, s.CPUManagerPolicyOptions)
 	} else {
 		k.cpu, err = cpumanager.NewNonePolicy(s.CPUManagerPolicyOptions)
 	}
@@ -97,7 +98,7 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 	if err := k.newMemory(dir, machine, reservation, s); err != nil {
 		return nil, err
 	}
-	k.CPU, k.Memory = newCPUState(), newMemoryState()
+	k.CPU, k.Memory = result[cpustate.State](call(cpustate.NewMemoryState)), result[memorystate.State](call(memorystate.NewMemoryState))
 	if st := in.State.CPU; st != nil {
 		k.CPU.SetDefaultCPUSet(cpuset.New(st.Default.Numbers()...))
 		all := cpustate.ContainerCPUAssignments{}
@@ -109,43 +110,37 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 		}
 		k.CPU.SetCPUAssignments(all)
 	}
-	if err := startCPU(k.cpu, k.CPU); err != nil {
+	if err := failure(call(k.cpu.Start, k.CPU)); err != nil {
 		return nil, err
 	}
-	if err := startMemory(k.memory, k.Memory); err != nil {
+	if err := failure(call(k.memory.Start, k.Memory)); err != nil {
 		return nil, err
 	}
-	addProvider(k.topology, recorder{k, "device manager", k.devices})
-	addProvider(k.topology, recorder{k, "CPU manager", cpuProvider{k}})
-	addProvider(k.topology, recorder{k, "memory manager", memoryProvider{k}})
+	for _, r := range []recorder{{k, "device manager", k.devices, nil}, {k, "CPU manager", k.cpu, k.CPU}, {k, "memory manager", k.memory, k.Memory}} {
+		call(k.topology.AddHintProvider, r)
+	}
 	return k, k.register(in.Devices)
 }
 
 func (k *Kubelet) newMemory(dir string, machine *machineInfo, reservation v1.ResourceList, s admission.Settings) error {
-	var list []kubeletconfig.MemoryReservation
+	if _, err := newMemoryManager(s, machine, reservation, dir, k.topology); err != nil {
+		return err
+	}
+	if s.MemoryManagerPolicy != admission.MemoryPolicyStatic {
+		k.memory = result[memorymanager.Policy](call(memorymanager.NewPolicyNone))
+		return nil
+	}
 	byNode := map[int]map[v1.ResourceName]uint64{}
 	for _, n := range machine.Topology {
 		byNode[n.Id] = map[v1.ResourceName]uint64{}
 	}
 	for _, r := range s.ReservedMemory {
-		limits := v1.ResourceList{}
 		for name, q := range r.Limits {
-			limits[v1.ResourceName(name)] = q
-			if byNode[r.NUMANode] != nil {
-				byNode[r.NUMANode][v1.ResourceName(name)] = uint64(q.Value())
-			}
+			byNode[r.NUMANode][v1.ResourceName(name)] = uint64(q.Value())
 		}
-		list = append(list, kubeletconfig.MemoryReservation{NumaNode: int32(r.NUMANode), Limits: limits})
 	}
-	_, err := newMemoryManager(s.MemoryManagerPolicy, machine, reservation, list, dir, k.topology)
-	if err != nil {
-		return err
-	}
-	if s.MemoryManagerPolicy != admission.MemoryPolicyStatic {
-		k.memory = newMemoryNone()
-		return nil
-	}
-	k.memory, err = newMemoryStatic(machine, byNode, k.topology)
+	var err error
+	k.memory, err = try[memorymanager.Policy](memorymanager.NewPolicyStatic, machine, byNode, k.topology)
 	return err
 }
 
@@ -154,8 +149,7 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 	if len(devices) == 0 {
 		return nil
 	}
-	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return true })
-	if err := startDevices(k.devices, k.Active, ready); err != nil {
+	if err := failure(call(k.devices.Start, k.Active, config.NewSourcesReady(ready), containermap.NewContainerMap(), sets.New[string]())); err != nil {
 		return err
 	}
 	other := &v1.Pod{Spec: v1.PodSpec{}}
@@ -164,7 +158,7 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 	for _, r := range devices {
 		p := &plugin{resource: r.Name}
 		k.plugins[r.Name] = p
-		if err := connect(k.devices, r.Name, p); err != nil {
+		if err := failure(call(k.devices.PluginConnected, r.Name, p)); err != nil {
 			return err
 		}
 		list := listOf(r.Devices)
@@ -175,12 +169,12 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 			}
 		}
 		// All are healthy until those in use are given away.
-		receive(k.devices, r.Name, list)
+		call(k.devices.PluginListAndWatchReceiver, r.Name, list)
 		if len(use) > 0 {
 			p.prefer = use
 			c := v1.Container{Name: "of-" + r.Name, Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceName(r.Name): *resource.NewQuantity(int64(len(use)), resource.DecimalSI)}}}
 			other.Spec.Containers = append(other.Spec.Containers, c)
-			if err := allocate(k.devices, other, &c); err != nil {
+			if err := failure(call(k.devices.Allocate, other, &c)); err != nil {
 				return fmt.Errorf("devices in use: %w", err)
 			}
 			if got := k.DevicesOf("others", c.Name)[r.Name]; !slices.Equal(got, slices.Sorted(slices.Values(use))) {
@@ -193,7 +187,7 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 				list.Devices[i].Health = v1beta1.Unhealthy
 			}
 		}
-		receive(k.devices, r.Name, list)
+		call(k.devices.PluginListAndWatchReceiver, r.Name, list)
 	}
 	return nil
 }
@@ -216,15 +210,15 @@ func listOf(devices []admission.Device) *v1beta1.ListAndWatchResponse {
 
 // Another connects one more plug-in for a resource, with devices of its own.
 func (k *Kubelet) Another(r admission.DeviceResource) error {
-	if err := connect(k.devices, r.Name, &plugin{resource: r.Name, socket: "another"}); err != nil {
+	if err := failure(call(k.devices.PluginConnected, r.Name, &plugin{resource: r.Name, socket: "another"})); err != nil {
 		return err
 	}
-	receive(k.devices, r.Name, listOf(r.Devices))
+	call(k.devices.PluginListAndWatchReceiver, r.Name, listOf(r.Devices))
 	return nil
 }
 
 // Stop ends what Start has begun.
-func (k *Kubelet) Stop() { stopDevices(k.devices) }
+func (k *Kubelet) Stop() { call(k.devices.Stop) }
 
 // Active are the pods that the kubelet knows.
 func (k *Kubelet) Active() []*v1.Pod { return k.active }
@@ -264,7 +258,7 @@ func (k *Kubelet) Admit(pod *v1.Pod) (r Result) {
 		r.Calls = k.calls
 		r.Affinity = map[string]topologymanager.TopologyHint{}
 		for _, c := range containers(pod) {
-			r.Affinity[c.Name] = affinityOf(k.topology, string(pod.UID), c.Name)
+			r.Affinity[c.Name] = result[topologymanager.TopologyHint](call(k.topology.GetAffinity, string(pod.UID), c.Name))
 		}
 	}()
 	a := admit(k.topology, pod)
@@ -275,9 +269,10 @@ func (k *Kubelet) Admit(pod *v1.Pod) (r Result) {
 func (k *Kubelet) Remove(pod *v1.Pod) {
 	k.active = slices.DeleteFunc(k.active, func(p *v1.Pod) bool { return p.UID == pod.UID })
 	for _, c := range containers(pod) {
-		removeContainer(k, string(pod.UID), c.Name)
+		call(k.cpu.RemoveContainer, k.CPU, string(pod.UID), c.Name)
+		call(k.memory.RemoveContainer, k.Memory, string(pod.UID), c.Name)
 	}
-	updateAllocated(k.devices)
+	call(k.devices.UpdateAllocatedDevices)
 }
 
 func containers(pod *v1.Pod) []v1.Container {

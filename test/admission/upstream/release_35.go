@@ -2,10 +2,4 @@
 
 package upstream
 
-import "fettle.dev/fettle/kube/pod/admission"
-
-// Release is the one whose managers run here.
-const Release admission.Release = 35
-
-// Suffix is that of the names of its example files.
-const Suffix = ""
+const release = 35

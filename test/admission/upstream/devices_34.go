@@ -1,0 +1,16 @@
+//go:build !kubernetes_1_35 && !kubernetes_1_36 && !kubernetes_1_37
+
+package upstream
+
+import (
+	_ "unsafe" // for go:linkname
+
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+)
+
+// newDevices is the constructor beneath devicemanager.NewManagerImpl, which has its socket
+// and its file in /var/lib/kubelet; this one has them where socket is.
+//
+//go:linkname newDevices k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
+func newDevices(socket string, nodes []machineNode, affinity topologymanager.Store) (*devicemanager.ManagerImpl, error)

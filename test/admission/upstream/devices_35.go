@@ -1,0 +1,16 @@
+//go:build kubernetes_1_35 || kubernetes_1_36 || kubernetes_1_37
+
+package upstream
+
+import (
+	_ "unsafe" // for go:linkname
+
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+)
+
+// newDevices is that of devices_34.go, since 1.35 with a logger.
+//
+//go:linkname newDevices k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
+func newDevices(logger klog.Logger, socket string, nodes []machineNode, affinity topologymanager.Store) (*devicemanager.ManagerImpl, error)

@@ -1,0 +1,31 @@
+package upstream
+
+import (
+	"reflect"
+
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+)
+
+type hints = map[string][]topologymanager.TopologyHint
+
+// recorder keeps what a manager answers to the topology manager. A policy gets its state
+// with each question.
+type recorder struct {
+	k       *Kubelet
+	name    string
+	manager any
+	state   any
+}
+
+func (r recorder) call(method string, args ...any) []reflect.Value {
+	if r.state != nil {
+		args = append([]any{r.state}, args...)
+	}
+	return call(reflect.ValueOf(r.manager).MethodByName(method).Interface(), args...)
+}
+
+func (r recorder) answer(method, container string, args ...any) hints {
+	answer := result[hints](r.call(method, args...))
+	r.k.calls = append(r.k.calls, Call{container, r.name, answer})
+	return answer
+}
