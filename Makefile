@@ -70,7 +70,7 @@ test-real: root chromium ## with the real products, browser, guest and cluster; 
 	nice -n 5 test/fuzz $(FUZZTIME) >"$$said" 2>&1 & fuzz=$$!; \
 	status=0; test/nested || status=$$?; wait "$$fuzz" || status=$$?; cat "$$said"; exit "$$status"
 
-# How long it takes, and what of it: CONTRIBUTING, "The slow matrix".
+# How long it takes, and what of it: test/README.md, "The slow matrix".
 .PHONY: test-nightly
 test-nightly: root chromium ## test-real and the slow matrix
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...

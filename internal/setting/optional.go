@@ -7,8 +7,27 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// What a kind may be able to do beside what every Kind can. One that does more
-// than these answers with words of a higher layer: tune.Effecter.
+// What a kind may implement in addition to Kind, and when:
+//
+//	Activator         values take effect when a program reads them: reload, restart
+//	Aliaser           a location has a second name of another kind
+//	Comparer          each location is read and printed by the kernel in its own way
+//	Decider           the value of one location decides what others hold
+//	FileLister        values are kept in a file that has other lines too
+//	Guarded           the kind could reach more of a machine than its plug-in does
+//	KernelFileLister  locations are files of the kernel, some with second names
+//	OneWayer          a write cannot be undone
+//	Outliver          something is left after the boot that the location ends with
+//	Refuser           it is known which values the kernel rejects
+//	Restorer          an earlier value cannot be restored by Write
+//	Transient         locations end by themselves and never come back
+//	Tuner             a location is a program that sets locations of its own
+//	Twinned           two spellings of one limit: the one written last is in force
+//
+// A kind whose values may be in place without effect implements tune.Effecter as well.
+// The engine calls an Activator once for each program after the writes of a transaction;
+// if the program is not healthy afterwards, the transaction is rolled back and the program
+// told again. Undo and recovery do the same.
 
 // Activator is a kind whose values take effect when a program is told of them: a
 // database reads its file again, or only when it starts.

@@ -55,7 +55,7 @@ func needSaptune(t *testing.T) {
 	t.Helper()
 	path := os.Getenv(saptuneVariable)
 	if path == "" {
-		t.Skipf("the second negative control, saptune, is not at hand: %s names a static binary of it (CONTRIBUTING.md)", saptuneVariable)
+		t.Skipf("the second negative control, saptune, is not at hand: %s names a static binary of it (test/README.md)", saptuneVariable)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("%s: %v", saptuneVariable, err)
