@@ -6,6 +6,7 @@ go 1.26.0
 
 require (
 	fettle.dev/fettle v0.0.0
+	fettle.dev/fettle/kube v0.0.0
 	github.com/go-logr/logr v1.4.3
 	github.com/google/cadvisor v0.52.1
 	google.golang.org/grpc v1.82.1
@@ -158,6 +159,8 @@ require (
 )
 
 replace fettle.dev/fettle => ../..
+
+replace fettle.dev/fettle/kube => ../../kube
 
 replace (
 	github.com/google/cel-go => github.com/google/cel-go v0.23.2
