@@ -86,7 +86,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 	f.StringVar(&o.explain, "explain", "", "say of one rule what it wants and why, where that is from, and what was measured here")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts at once, with the fettle that they have: ssh:HOST[,ssh:USER@HOST...]")
 	f.StringVar(&o.logs, "logs", "tail", "what of each log is read: tail (the last 16 MiB; what was not read is said) or all")
-	f.StringVar(&o.release, "for", "", "ask only the rules about the kubelet, as if it were of this release of Kubernetes, 1.37, or those about etcd as of 3.7: what breaks when the node goes there")
+	f.StringVar(&o.release, "for", "", "ask only the rules about the kubelet, as if it were of this release of Kubernetes, 1.37, or of OpenShift, 4.20, or those about etcd as of 3.7: what breaks when the node goes there")
 	o.probe.flags(f)
 	_ = c.RegisterFlagCompletionFunc("logs", cobra.FixedCompletions([]string{"tail", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -222,7 +222,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	name := hostname(h)
-	findings := append(to.only(c.Check(ctx, subject, names, c.Disabled())), undecided...)
+	findings := append(to.only(c).Check(ctx, subject, names, c.Disabled()), undecided...)
 	if err := ctx.Err(); err != nil {
 		return err
 	}

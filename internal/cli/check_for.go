@@ -17,16 +17,14 @@ import (
 
 // upgrade is an audit of a node as if one of its programs were of another release.
 type upgrade struct {
-	program   string          // kubelet or etcd
-	platforms []string        // whose rules are asked, where they are about the program
-	to, rules string          // the release as asked, and the one whose rules are applied
-	here      string          // version of the program that is here; "" where it is not known
+	platforms []string // whose rules are asked, where they are about the program
+	audited   findings.OtherRelease
 	other     product.Product // the program, of the other release
 	about     func(input string) bool
 }
 
 // forRelease reads --for and says which platforms are asked; nil where it is not given. A
-// release 3.x is etcd's, and every other one the kubelet's.
+// release 3.x is etcd's, and every other one the kubelet's: 1.x of Kubernetes, 4.x of OpenShift.
 func forRelease(text string, names *[]string) (*upgrade, error) {
 	if text == "" {
 		return nil, nil
@@ -37,7 +35,7 @@ func forRelease(text string, names *[]string) (*upgrade, error) {
 	}
 	for _, name := range *names {
 		if !slices.Contains(u.platforms, name) {
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--for is about the kubelet or about etcd, and not %s", name), "fettle check kubelet --for 1.37; fettle check etcd --for 3.7")
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--for is about the kubelet or about etcd, and not %s", name), "fettle check kubelet --for 1.37 (or 4.20, of OpenShift); fettle check etcd --for 3.7")
 		}
 	}
 	*names = u.platforms
@@ -47,18 +45,20 @@ func forRelease(text string, names *[]string) (*upgrade, error) {
 func upgradeTo(text string, ofEtcd bool) (*upgrade, error) {
 	if ofEtcd {
 		to, rules, err := etcd.Known().Target(text)
-		return &upgrade{program: etcd.Product.Name, platforms: []string{etcd.Product.Name}, to: to.String(), rules: rules.String(), other: etcd.As(to), about: etcd.AsksRelease}, err
+		audited := findings.OtherRelease{Program: etcd.Product.Name, Release: to.String(), Rules: rules.String()}
+		return &upgrade{platforms: []string{etcd.Product.Name}, audited: audited, other: etcd.As(to), about: etcd.AsksRelease}, err
 	}
-	to, rules, err := kuberelease.Known().Target(text)
+	to, err := kuberelease.Known().Target(text)
+	audited := findings.OtherRelease{Program: kubelet.Product.Name, Release: to.Release, Rules: to.Rules.String(), OpenShift: to.OpenShift}
 	asks := func(input string) bool {
 		return strings.HasPrefix(input, kubelet.Product.Name+".") && !kubelet.OfNow(input)
 	}
-	return &upgrade{program: kubelet.Product.Name, platforms: []string{"kubernetes-node", kubelet.Product.Name}, to: to.String(), rules: rules.String(), other: kubelet.As(rules), about: asks}, err
+	return &upgrade{platforms: []string{"kubernetes-node", kubelet.Product.Name}, audited: audited, other: kubelet.As(to.Rules), about: asks}, err
 }
 
 // from notes which version of the program the machine has.
 func (u *upgrade) from(s *platform.Subject) {
-	u.here, _ = s.Answer(u.program + ".version").Value.(string)
+	u.audited.Here, _ = s.Answer(u.audited.Program + ".version").Value.(string)
 }
 
 // sources are those of every check, with the program of the other release.
@@ -73,14 +73,14 @@ func (u *upgrade) sources() []platform.Source {
 	return all
 }
 
-// only keeps the findings of rules that ask the program for what goes by its release; all of
-// them where no other release is asked for.
-func (u *upgrade) only(findings []rule.Finding) []rule.Finding {
+// only keeps the rules that ask the program for what goes by its release; all of them where
+// no other release is asked for.
+func (u *upgrade) only(c *rule.Catalogue) *rule.Catalogue {
 	if u == nil {
-		return findings
+		return c
 	}
-	return slices.DeleteFunc(findings, func(f rule.Finding) bool {
-		return !slices.ContainsFunc(f.Rule.Inputs, func(b rule.Binding) bool { return u.about(b.Input) })
+	return c.Filter(func(r *rule.Rule) bool {
+		return slices.ContainsFunc(r.Inputs, func(b rule.Binding) bool { return u.about(b.Input) })
 	})
 }
 
@@ -89,5 +89,5 @@ func (u *upgrade) audit() *findings.OtherRelease {
 	if u == nil {
 		return nil
 	}
-	return &findings.OtherRelease{Program: u.program, Release: u.to, Rules: u.rules, Here: u.here}
+	return &u.audited
 }

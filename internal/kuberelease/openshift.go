@@ -1,6 +1,7 @@
 package kuberelease
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -17,15 +18,18 @@ var openshiftKubernetes = map[int]Release{
 // OfOpenShift is the release of Kubernetes in a version of OpenShift, 4.16 or 4.16.9. It
 // reports false for those that are not known here.
 func OfOpenShift(version string) (Release, bool) {
+	minor, _ := openshiftMinor(version)
+	r, known := openshiftKubernetes[minor]
+	return r, known
+}
+
+// openshiftMinor is the N of 4.N, 4.N.9 and 4.N-rc.1.
+func openshiftMinor(version string) (int, bool) {
 	rest, ok := strings.CutPrefix(version, "4.")
-	if !ok {
-		return 0, false
-	}
 	minor, _, _ := strings.Cut(rest, ".")
-	minor, _, _ = strings.Cut(minor, "-") // 4.22-rc.1
-	n, err := strconv.Atoi(minor)
-	r, known := openshiftKubernetes[n]
-	return r, known && err == nil
+	minor, _, _ = strings.Cut(minor, "-")
+	n, err := strconv.ParseUint(minor, 10, 8)
+	return int(n), ok && err == nil && n > 0
 }
 
 // openshiftBuild reports whether a version has the build of OpenShift's kubelets:
@@ -33,4 +37,35 @@ func OfOpenShift(version string) (Release, bool) {
 func openshiftBuild(version string) bool {
 	_, build, _ := strings.Cut(version, "+")
 	return len(build) >= 7 && strings.Trim(build, "0123456789abcdef") == ""
+}
+
+// Target is a release that kubelets are to be taken for.
+type Target struct {
+	Release string // 1.37; 4.23, as it was asked for, where Kubernetes' release is not known
+	// Rules is the release whose rules are applied: the newest known, for a newer one.
+	Rules Release
+	// OpenShift is the version of OpenShift that was asked for; "" for one of Kubernetes.
+	OpenShift string
+}
+
+// Target reads a release of Kubernetes, 1.37, or of OpenShift, 4.20.
+func (r *Releases) Target(text string) (Target, error) {
+	newest := len(openshiftKubernetes)
+	if minor, ok := openshiftMinor(text); ok {
+		of, known := openshiftKubernetes[minor]
+		switch {
+		case of >= r.Oldest:
+			return Target{Release: of.String(), Rules: r.Nearest(of), OpenShift: text}, nil
+		case !known && minor > newest:
+			return Target{Release: text, Rules: openshiftKubernetes[newest], OpenShift: text}, nil
+		}
+	}
+	if to, ok := Parse(text); ok && to >= r.Oldest {
+		return Target{Release: to.String(), Rules: r.Nearest(to)}, nil
+	}
+	oldest := newest
+	for openshiftKubernetes[oldest-1] >= r.Oldest {
+		oldest--
+	}
+	return Target{}, fmt.Errorf("%q: want a release of Kubernetes from %s to %s, or of OpenShift from 4.%d to 4.%d", text, r.Oldest, r.Newest, oldest, newest)
 }

@@ -48,6 +48,7 @@ type Releases struct {
 	defaults       map[string][]span
 	needs          map[string][]span
 	loaders        map[string][]span
+	etcd           map[string][]span
 }
 
 // span is what holds from a release to another, both included.
@@ -69,13 +70,13 @@ var Known = sync.OnceValue(func() *Releases {
 })
 
 func readReleases(text string) (*Releases, error) {
-	r := &Releases{fields: map[string][]span{}, gates: map[string][]span{}, defaults: map[string][]span{}, needs: map[string][]span{}, loaders: map[string][]span{}}
+	r := &Releases{fields: map[string][]span{}, gates: map[string][]span{}, defaults: map[string][]span{}, needs: map[string][]span{}, loaders: map[string][]span{}, etcd: map[string][]span{}}
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) < 2 || words[0] == "#" {
 			continue
 		}
-		into := map[string]map[string][]span{"field": r.fields, "gate": r.gates, "default": r.defaults, "needs": r.needs, "loader": r.loaders}[words[0]]
+		into := map[string]map[string][]span{"field": r.fields, "gate": r.gates, "default": r.defaults, "needs": r.needs, "loader": r.loaders, "etcd": r.etcd}[words[0]]
 		switch {
 		case words[0] == "release":
 			of, ok := Parse(words[1])
@@ -86,7 +87,7 @@ func readReleases(text string) (*Releases, error) {
 				r.Oldest = of
 			}
 		case into == nil:
-			return nil, fmt.Errorf("%q: want release, field, gate, default, needs or loader", line)
+			return nil, fmt.Errorf("%q: want release, field, gate, default, needs, loader or etcd", line)
 		}
 		for _, word := range words[2:] {
 			if into == nil {
@@ -117,16 +118,6 @@ func (r *Releases) at(spans []span, of Release) (string, bool) {
 
 // Nearest is the release itself where it is known, and else the oldest or the newest.
 func (r *Releases) Nearest(of Release) Release { return min(max(of, r.Oldest), r.Newest) }
-
-// Target reads a release that a kubelet is to be taken for, and names the known one whose
-// rules are applied: the newest, for one that is newer than is known.
-func (r *Releases) Target(text string) (to, rules Release, err error) {
-	to, ok := Parse(text)
-	if !ok || to < r.Oldest {
-		return 0, 0, fmt.Errorf("%q: want a release of Kubernetes from %s to %s", text, r.Oldest, r.Newest)
-	}
-	return to, r.Nearest(to), nil
-}
 
 // HasField reports whether KubeletConfiguration has a field in a release; 0 stands for any
 // of them.
@@ -214,6 +205,14 @@ func (r *Releases) Needs(gate string, of Release) []string {
 func (r *Releases) Loads(way string, of Release) bool {
 	_, ok := r.at(r.loaders[way], of)
 	return ok
+}
+
+// Etcd is the version of etcd that kubeadm of a release installs, and the oldest external one
+// that it accepts: 3.7.0 and 3.5.24.
+func (r *Releases) Etcd(of Release) (installed, least string) {
+	installed, _ = r.at(r.etcd["default"], of)
+	least, _ = r.at(r.etcd["least"], of)
+	return installed, least
 }
 
 // Ways in which kubelets read their files.

@@ -60,6 +60,11 @@ func TestTable(t *testing.T) {
 			t.Errorf("failCgroupV1 of %s is %q", of, got)
 		}
 	}
+	for of, want := range map[Release]string{28: "3.5.16 3.4.13", 31: "3.5.24 3.5.24", 34: "3.6.5 3.5.24", 37: "3.7.0 3.5.24", 99: "3.7.0 3.5.24"} {
+		if installed, least := r.Etcd(of); installed+" "+least != want {
+			t.Errorf("etcd of %s is %s, and %s at least", of, installed, least)
+		}
+	}
 	for _, bad := range []string{"release 1.29 v1 v0\nrelease 1.31 v1 v0\n", "gate X beta\n", "gap X 1-2\n"} {
 		if _, err := readReleases(bad); err == nil {
 			t.Errorf("%q was read", bad)
@@ -85,6 +90,19 @@ func TestOfOpenShift(t *testing.T) {
 	} {
 		if got, ok := OfOpenShift(text); got != want || ok != (want != 0) {
 			t.Errorf("%q is %d, %t", text, got, ok)
+		}
+	}
+}
+
+// TestTarget: a release of Kubernetes or of OpenShift, newer ones by the newest known.
+func TestTarget(t *testing.T) {
+	for text, want := range map[string]Target{
+		"1.37": {"1.37", 37, ""}, "v1.34.4": {"1.34", 34, ""}, "1.99": {"1.99", 37, ""},
+		"4.16": {"1.29", 29, "4.16"}, "4.20.3": {"1.33", 33, "4.20.3"}, "4.22-rc.1": {"1.35", 35, "4.22-rc.1"}, "4.23": {"4.23", 35, "4.23"},
+		"1.28": {}, "4.15": {}, "4": {}, "4.0": {}, "4.": {}, "3.11": {}, "5.1": {}, "": {}, "4.1e1": {},
+	} {
+		if got, err := Known().Target(text); got != want || (err == nil) != (want != Target{}) {
+			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
 }

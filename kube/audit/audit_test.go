@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +17,8 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/platform/openshift"
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/kube/etcd"
 	"fettle.dev/fettle/kube/machine"
 	"fettle.dev/fettle/rules"
 )
@@ -184,5 +188,68 @@ func BenchmarkFindings(b *testing.B) {
 		if _, err := c.Findings(b.Context(), all, tables, nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestEtcdByRelease: the flags of kubeadm's pods, as the survey reads them, are judged by the
+// release of their image, and by that which kubeadm installs with another Kubernetes; an
+// external etcd by the oldest version that kubeadm accepts.
+func TestEtcdByRelease(t *testing.T) {
+	member := func(name, image, labels, annotations string, flags ...string) string {
+		words, _ := json.Marshal(append([]string{"etcd"}, flags...))
+		return fmt.Sprintf(`{"metadata":{"namespace":"kube-system","name":%q,"labels":{%s},"annotations":{%s}},"spec":{"nodeName":"a","containers":[{"name":"etcd","image":%q,"command":%s,"env":[{"name":"ETCD_SNAPSHOT_COUNTS","value":"5"}]}]},"status":{"phase":"Running"}}`, name, labels, annotations, image, words)
+	}
+	const etcdLabel, kubeadm = `"component":"etcd"`, `"kubeadm.kubernetes.io/etcd.advertise-client-urls":"https://10.0.0.1:2379"`
+	s := small()
+	s.lists["/api/v1/pods"] = []string{
+		member("etcd-a", "registry.k8s.io/etcd:3.6.5-0", etcdLabel, kubeadm, "--experimental-initial-corrupt-check=true"),
+		member("etcd-b", "registry.k8s.io/etcd:3.5.24-0", etcdLabel, kubeadm, "--pre-vote"),
+		member("etcd-c", "registry.k8s.io/etcd@sha256:0123", etcdLabel, kubeadm, "--pre-vote"),
+		member("etcd-rke", "rancher/hardened-etcd:v3.5.21-k3s1-build20250612", etcdLabel, "", "--config-file=/var/lib/rancher/rke2/server/db/etcd/config"),
+		member("other", "etcd:3.4.3", "", ""),
+	}
+	c, err := start(t, s).Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := judged(t, c, nil)
+	want(t, got, map[string]rule.State{
+		"E15 etcd-a": rule.Passed, "E16 etcd-a": rule.Warned, "E15 etcd-b": rule.Passed, "E15 etcd-c": rule.Passed, "E16 etcd-c": rule.Warned, "E18 etcd-a": rule.NotApplicable,
+		"E15 etcd-rke": rule.Passed, "E16 etcd-rke": rule.Unknown, "E17 etcd-rke": rule.Warned, "E17 etcd-a": rule.NotApplicable,
+	})
+	for id := range got {
+		if strings.HasSuffix(id, " other") || strings.HasPrefix(id, "E06") {
+			t.Errorf("%s was asked", id)
+		}
+	}
+	as := func(c *Cluster, r kuberelease.Release, disabled map[string]string) map[string]rule.Finding {
+		t.Helper()
+		rules, _ := catalogue(t)
+		all, err := c.As(t.Context(), r, rules, disabled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]rule.Finding{}
+		for _, f := range all {
+			out[strings.TrimSpace(f.ID+" "+f.Instance)] = f
+		}
+		return out
+	}
+	want(t, as(c, 37, nil), map[string]rule.State{
+		"E15 etcd-a": rule.Failed, "E18 etcd-a": rule.Passed, "E15 etcd-b": rule.Passed, "E18 etcd-b": rule.Failed, "E18 etcd-c": rule.Unknown, "E15 etcd-rke": rule.Passed, "E16 etcd-rke": rule.Unknown,
+	})
+	want(t, as(c, 33, nil), map[string]rule.State{"E15 etcd-a": rule.Passed, "E18 etcd-a": rule.NotApplicable, "E18 etcd-b": rule.Passed})
+	if here, installed := c.EtcdVersions(37); installed != "3.7.0" || strings.Join(here, " ") != "3.5.21 3.5.24 3.6.5" {
+		t.Errorf("%s, %v", installed, here)
+	}
+	if _, off := as(c, 37, map[string]string{"E15": rule.Disabled + "known"})["E15 etcd-a"]; off {
+		t.Error("E15 was asked although it is disabled")
+	}
+	external := &Cluster{Version: "1.34.4", Members: []etcd.Look{{URL: "https://10.0.0.9:2379", Version: "3.4.27"}, {URL: "https://10.0.0.8:2379", Silent: errors.New("no answer")}}}
+	want(t, judged(t, external, nil), map[string]rule.State{"E15 https://10.0.0.9:2379": rule.Unknown, "E17 https://10.0.0.9:2379": rule.Warned})
+	want(t, as(external, 30, nil), map[string]rule.State{"E17 https://10.0.0.9:2379": rule.Passed})
+	want(t, as(&Cluster{Unread: map[Part]string{OfEtcd: "want a certificate"}}, 37, nil), map[string]rule.State{"etcd": rule.Unknown})
+	if got := as(&Cluster{OpenShift: "4.20.1", EtcdPods: c.EtcdPods}, 35, nil); len(got) > 0 {
+		t.Errorf("of OpenShift: %v", got)
 	}
 }

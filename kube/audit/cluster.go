@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/platform/openshift"
 	"fettle.dev/fettle/internal/kuberelease"
+	product "fettle.dev/fettle/internal/product/etcd"
 	"fettle.dev/fettle/kube/etcd"
 	"fettle.dev/fettle/kube/machine"
 )
@@ -33,6 +34,8 @@ type Cluster struct {
 
 	// Members are those of etcd that were asked. Without any, Unread says why.
 	Members []etcd.Look
+	// EtcdPods are the pods of members, by their names.
+	EtcdPods []product.Reported
 
 	// Objects are those that rules of OpenShift's documents judge.
 	Objects []openshift.Object
@@ -42,7 +45,7 @@ type Cluster struct {
 	Checks      []machine.HealthCheck
 	CoreNodes   []core.Node // what health looks at of them
 
-	as kuberelease.Release // that the kubelets are taken for; 0 for their own
+	as kuberelease.Release // that the cluster is taken for; 0 for its own
 }
 
 // Part is a part of a cluster that can be read or not.

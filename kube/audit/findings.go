@@ -54,7 +54,7 @@ func (c *Cluster) Findings(ctx context.Context, rules *rule.Catalogue, tables Ta
 	if c.OpenShift != "" {
 		platforms = append(platforms, ofOpenShift)
 	}
-	out := once(rules.Check(ctx, m, platforms, disabled))
+	out := once(append(rules.Filter(notOfRelease).Check(ctx, m, platforms, disabled), c.etcdByRelease(ctx, rules, disabled)...))
 	out = append(out, c.kubelets(ctx, rules, disabled)...)
 	return out, ctx.Err()
 }
@@ -136,11 +136,12 @@ func (m *machineOf) Read(name string, _ fact.Type) fact.Answer {
 	return fact.Answer{Unknown: name + " is a setting of a machine, and this is a cluster"}
 }
 
-// KubeletsAs are the findings of the nodes' kubelets as if those were of another release.
-func (c *Cluster) KubeletsAs(ctx context.Context, as kuberelease.Release, rules *rule.Catalogue, disabled map[string]string) ([]rule.Finding, error) {
+// As are the findings of the nodes' kubelets as if those were of another release, and of
+// etcd as if kubeadm had installed that release's.
+func (c *Cluster) As(ctx context.Context, as kuberelease.Release, rules *rule.Catalogue, disabled map[string]string) ([]rule.Finding, error) {
 	other := *c
 	other.as = as
-	return other.kubelets(ctx, rules, disabled), ctx.Err()
+	return append(once(other.etcdByRelease(ctx, rules, disabled)), other.kubelets(ctx, rules, disabled)...), ctx.Err()
 }
 
 // KubeletVersions are those of the nodes, each once.
@@ -178,11 +179,11 @@ func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled 
 	return out
 }
 
-// kubeletOf answers for the kubelet of a node.
-type kubeletOf struct{ platform.Answers }
+// productOf answers for a program on the nodes.
+type productOf struct{ platform.Answers }
 
 // Read implements rule.Machine.
-func (kubeletOf) Read(name string, _ fact.Type) fact.Answer {
+func (productOf) Read(name string, _ fact.Type) fact.Answer {
 	return fact.Answer{Unknown: name + " is read on the node"}
 }
 
@@ -200,5 +201,5 @@ func (n *Node) machine(ctx context.Context, openshift bool, as kuberelease.Relea
 		}
 		return []product.Installed{i}, nil
 	}
-	return kubeletOf{platform.Product(p).Open(ctx, &platform.Subject{})}
+	return productOf{platform.Product(p).Open(ctx, &platform.Subject{})}
 }

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/product/etcd"
+	kubeetcd "fettle.dev/fettle/kube/etcd"
 )
 
 // pod is what is read of one.
@@ -21,6 +24,7 @@ type pod struct {
 		Containers []struct {
 			Name, Image   string
 			Command, Args []string
+			Env           []struct{ Name, Value string }
 			VolumeMounts  []struct{ Name string }
 			VolumeDevices []struct{ Name string }
 		}
@@ -52,6 +56,9 @@ func (s *Survey) readPods(ctx context.Context) {
 		s.pods.take(p)
 		if args := controller(p); len(args) > 0 {
 			s.cluster.Controller = args
+		}
+		if member, ok := etcdPod(p); ok {
+			s.cluster.EtcdPods = append(s.cluster.EtcdPods, member)
 		}
 	})
 	if err != nil {
@@ -106,6 +113,25 @@ func controller(p *pod) []string {
 		}
 	}
 	return nil
+}
+
+// etcdPod is how a member was started, if the pod is one of kubeadm's, RKE2's or another in
+// kube-system. Those of OpenShift, whose operator writes image and flags together, are left out.
+func etcdPod(p *pod) (r etcd.Reported, ok bool) {
+	if p.Metadata.Namespace != kubeetcd.KubeSystem.Namespace || p.Metadata.Labels["component"] != "etcd" {
+		return r, false
+	}
+	for _, c := range p.Spec.Containers {
+		if words := slices.Concat(c.Command, c.Args); etcd.IsContainer(c.Name) && len(words) > 0 {
+			r = etcd.Reported{Name: p.Metadata.Name, At: "pod " + p.Metadata.Namespace + "/" + p.Metadata.Name, Image: c.Image, Words: words, Env: map[string]string{}}
+			for _, e := range c.Env {
+				r.Env[e.Name] = e.Value
+			}
+			_, r.Kubeadm = p.Metadata.Annotations[kubeetcd.URLsOf]
+			return r, true
+		}
+	}
+	return r, false
 }
 
 // claims reads claims, and what provides each.

@@ -17,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/product/etcd"
 	"fettle.dev/fettle/internal/product/kubelet"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -79,7 +80,7 @@ of them is free. It shows what it would do, and asks.
 	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed or is not applicable")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
 	f.StringArrayVar(&o.disable, "disable", nil, "do not ask a rule: ID=REASON; repeatable")
-	f.StringVar(&o.release, "for", "", "ask only the rules about kubelets, as if those were of this release of Kubernetes, 1.37: what breaks when the nodes go there")
+	f.StringVar(&o.release, "for", "", "ask only the rules about kubelets and etcd, as if the cluster were of this release of Kubernetes, 1.37, or of OpenShift, 4.20: what breaks when it goes there")
 	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "how long all kubelets together may take to say what they run with")
 	o.etcd.flags(f)
 	o.defrag.flags(f)
@@ -99,10 +100,10 @@ func (o *checkOptions) check(changed func(string) bool) error {
 }
 
 func (a *app) check(ctx context.Context, o checkOptions) error {
-	var to, known kuberelease.Release
+	var to kuberelease.Target
 	if o.release != "" {
 		var err error
-		if to, known, err = kuberelease.Known().Target(o.release); err != nil {
+		if to, err = kuberelease.Known().Target(o.release); err != nil {
 			return ui.Exit(ui.Usage, fmt.Errorf("--for %w", err))
 		}
 	}
@@ -148,9 +149,9 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	}
 	var findings []rule.Finding
 	platforms := cluster.Platforms()
-	if to != 0 {
-		platforms = []string{kubelet.Product.Name}
-		findings, err = cluster.KubeletsAs(ctx, known, all, disabled)
+	if to.Rules != 0 {
+		platforms = []string{kubelet.Product.Name, etcd.Product.Name}
+		findings, err = cluster.As(ctx, to.Rules, all, disabled)
 	} else {
 		findings, err = cluster.Findings(ctx, all, tables, disabled)
 	}
@@ -159,9 +160,12 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	}
 	result := guidefindings.NewAudit(base.Host, cluster.Now.UTC(), platforms, findings)
 	result.Cluster = true
-	if to != 0 {
-		result.For = &guidefindings.OtherRelease{Program: kubelet.Product.Name, Release: to.String(), Rules: known.String(), Here: strings.Join(cluster.KubeletVersions(), ", ")}
-		a.screen.Say("control groups and huge pages are read on a node: fettle check --for %s there", to)
+	if to.Rules != 0 {
+		result.For = &guidefindings.OtherRelease{Program: kubelet.Product.Name, Release: to.Release, Rules: to.Rules.String(), OpenShift: to.OpenShift, Here: strings.Join(cluster.KubeletVersions(), ", ")}
+		if here, installed := cluster.EtcdVersions(to.Rules); installed != "" {
+			result.For.Also = &guidefindings.OtherRelease{Program: etcd.Product.Name, Release: installed, Rules: installed, Here: strings.Join(here, ", ")}
+		}
+		a.screen.Say("control groups and huge pages are read on a node: fettle check --for %s there", o.release)
 	}
 	return cliutil.Audit(a.screen, a.version, result, o.all, cmp.Or(undetermined(result), result.Gate(o.failOn)))
 }
@@ -212,7 +216,7 @@ func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) 
 			for _, r := range all.Rules() {
 				ids[r.ID] = true
 			}
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--disable: no rule of a cluster has the id %q%s", id, text.Suggest(id, slices.Sorted(maps.Keys(ids)))), "fettle rules list cluster openshift kubelet lists them")
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--disable: no rule of a cluster has the id %q%s", id, text.Suggest(id, slices.Sorted(maps.Keys(ids)))), "fettle rules list cluster openshift kubelet etcd lists them")
 		}
 		out[id] = rule.Disabled + strings.TrimSpace(reason) + " (--disable)"
 	}

@@ -199,8 +199,28 @@ func TestCheck(t *testing.T) {
 	if out, _ := check(ui.Done, "--for", "1.99"); !strings.HasPrefix(out, "With kubelet 1.99 (newer than is known: rules of 1.37; here ") {
 		t.Error(out)
 	}
+	if out, _ := check(ui.Done, "--for", "4.20"); !strings.HasPrefix(out, "With kubelet of OpenShift 4.20 (Kubernetes 1.33, here ") {
+		t.Error(out)
+	}
 	if _, said := check(ui.Usage, "--for", "1.28"); !strings.Contains(said, "want a release of Kubernetes from 1.29 to 1.37") {
 		t.Error(said)
+	}
+	// With kubeadm's etcd, the first line says both programs and what breaks.
+	objects := checked()
+	objects["/api/v1/pods?limit=500"] = json.RawMessage(`{"items":[{"metadata":{"namespace":"kube-system","name":"etcd-a","labels":{"component":"etcd"},"annotations":{"kubeadm.kubernetes.io/etcd.advertise-client-urls":"https://127.0.0.1:2379"}},"spec":{"containers":[{"name":"etcd","image":"registry.k8s.io/etcd:3.6.5-0","command":["etcd","--experimental-initial-corrupt-check=true"]}]},"status":{"phase":"Running"}}]}`)
+	kubeconfig = apiServer(t, objects)
+	out, _ = check(ui.GateNotMet, "--for", "1.37", "--fail-on", "fail", "--output", "json")
+	valid(t, "check", []byte(out))
+	var upgrade struct {
+		For struct {
+			Also struct{ Program, Release, Here string }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &upgrade); err != nil || upgrade.For.Also.Release != "3.7.0" || upgrade.For.Also.Here != "3.6.5" || upgrade.For.Also.Program != "etcd" {
+		t.Errorf("%v %+v", err, upgrade)
+	}
+	if out, _ := check(ui.Done, "--for", "1.37"); !strings.HasPrefix(strings.Join(strings.Fields(out), " "), "With kubelet 1.37 (here 1.34.4) and etcd 3.7.0 (here 3.6.5): 2 fail (E15, O63), ") {
+		t.Error(out)
 	}
 	gone := apiServer(t, map[string]any{})
 	if code, _, said := run(t, "--kubeconfig", gone, "check"); code != ui.Failed || !strings.Contains(said, "the API server") {

@@ -84,9 +84,9 @@ func Members(ctx context.Context, s *cluster.Server) (*Found, error) {
 	return &Found{Without: without, Unread: f.Unread}, nil
 }
 
-// findUrlsOf is where kubeadm notes the addresses of a member (kubeadm, constants.go,
+// URLsOf is the annotation where kubeadm notes the addresses of a member (kubeadm, constants.go,
 // EtcdAdvertiseClientUrlsAnnotationKey).
-const findUrlsOf = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
+const URLsOf = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
 
 // pods looks at the static pods of kubeadm and of those that follow it.
 func (f *Found) pods(ctx context.Context, s *cluster.Server) error {
@@ -95,7 +95,7 @@ func (f *Found) pods(ctx context.Context, s *cluster.Server) error {
 		return err
 	}
 	for _, p := range all {
-		f.add(p.Name, cmp.Or(p.Annotations[findUrlsOf], p.Option("advertise-client-urls")))
+		f.add(p.Name, cmp.Or(p.Annotations[URLsOf], p.Option("advertise-client-urls")))
 	}
 	f.From = "pods of kube-system"
 	if len(f.Endpoints) > 0 {

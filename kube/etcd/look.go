@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -23,6 +24,8 @@ type Look struct {
 	Peers []Peer
 	// ID is its own, 0 where it is not known.
 	ID uint64
+	// Version is what it reports; "" where it does not.
+	Version string
 }
 
 // Looks asks all of them at once.
@@ -53,7 +56,8 @@ func (m *Member) look(ctx context.Context) Look {
 		l.Peers = peers
 	}
 	if s, err := m.Status(ctx); err == nil {
-		l.ID = s.Member
+		l.ID, l.Version = s.Member, s.Version
 	}
+	l.Version = cmp.Or(l.Version, l.Page.Labels["etcd_server_version"]["server_version"])
 	return l
 }

@@ -167,27 +167,10 @@ func TestDefaultsOfRealServers(t *testing.T) {
 		if release == "3.4" {
 			continue // it writes another log
 		}
-		dir := t.TempDir()
-		port := 20000 + os.Getpid()%20000
-		at := func(n int) string { return fmt.Sprintf("http://127.0.0.1:%d", port+n) }
-		cmd := exec.CommandContext(t.Context(), program, "--data-dir", dir, "--listen-client-urls", at(0), "--advertise-client-urls", at(0),
-			"--listen-peer-urls", at(1), "--initial-advertise-peer-urls", at(1), "--initial-cluster", "default="+at(1))
-		stderr, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
+		said, ok := runUntil(t, program, t.TempDir(), "starting an etcd server")
+		if !ok {
+			t.Fatalf("etcd %s did not start", release)
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		said := map[string]any{}
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			if json.Unmarshal(lines.Bytes(), &said) == nil && said["msg"] == "starting an etcd server" {
-				break
-			}
-			clear(said)
-		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
 		n := 0
 		for name, words := range flags {
 			value, ok := said[name]
@@ -206,6 +189,68 @@ func TestDefaultsOfRealServers(t *testing.T) {
 			t.Errorf("etcd %s: only %d defaults in its log: %v", release, n, said)
 		}
 		t.Logf("etcd %s: %d defaults", release, n)
+	}
+}
+
+// runUntil runs a server on a directory with data until its log has a message that begins
+// so, which it returns; false if the server ends before.
+func runUntil(t *testing.T, program, dir, message string, more ...string) (said map[string]any, ok bool) {
+	t.Helper()
+	port := 20000 + os.Getpid()%20000
+	at := func(n int) string { return fmt.Sprintf("http://127.0.0.1:%d", port+n) }
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"--data-dir", dir, "--listen-client-urls", at(0), "--advertise-client-urls", at(0),
+		"--listen-peer-urls", at(1), "--initial-advertise-peer-urls", at(1), "--initial-cluster", "default=" + at(1)}, more...)...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(stderr); !ok && lines.Scan(); {
+		said = map[string]any{}
+		if json.Unmarshal(lines.Bytes(), &said) == nil {
+			text, _ := said["msg"].(string)
+			ok = strings.HasPrefix(text, message)
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	return said, ok
+}
+
+// TestUpgrade: what rule E18 says of going from one release to another.
+func TestUpgrade(t *testing.T) {
+	if !nightly {
+		t.Skip("only at night")
+	}
+	all := servers(t)
+	const serves, saved = "ready to serve client requests", "saved snapshot"
+	for _, tt := range []struct {
+		name  string
+		steps []string // release, or release+"s" until it has made a snapshot
+		last  bool     // whether the last one starts
+	}{
+		{"one after the other", []string{"3.6", "3.7"}, true},
+		{"one left out", []string{"3.5", "3.7"}, false},
+		{"one left out, with a snapshot", []string{"3.5s", "3.7"}, false},
+		{"no snapshot between", []string{"3.5", "3.6", "3.7"}, false},
+		{"a snapshot between", []string{"3.5", "3.6s", "3.7"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for i, step := range tt.steps {
+				release, snapshot := strings.CutSuffix(step, "s")
+				message, more := serves, []string(nil)
+				if snapshot {
+					message, more = saved, []string{"--snapshot-count", "2"}
+				}
+				want := i+1 < len(tt.steps) || tt.last
+				if _, ok := runUntil(t, all[release], dir, message, more...); ok != want {
+					t.Fatalf("etcd %s starts: %t, want %t", release, ok, want)
+				}
+			}
+		})
 	}
 }
 

@@ -49,6 +49,22 @@ func loader(r release, dirs map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
+// kubeadmEtcd are the version of etcd that kubeadm of a release installs, and the oldest
+// external one that it accepts, without the revision of the image.
+func kubeadmEtcd(r release, dirs map[string]string) (map[string]string, error) {
+	files, err := parse(path.Join(dirs[r.of("k8s.io/kubernetes")], "cmd/kubeadm/app/constants"))
+	if err != nil {
+		return nil, err
+	}
+	named, out := constants(files), map[string]string{}
+	for key, name := range map[string]string{"default": "DefaultEtcdVersion", "least": "MinExternalEtcdVersion"} {
+		if out[key], _, _ = strings.Cut(named[name], "-"); out[key] == "" {
+			return nil, fmt.Errorf("1.%d: cmd/kubeadm/app/constants has no %s", r.minor, name)
+		}
+	}
+	return out, nil
+}
+
 // needs are the gates that each gate depends on, with commas; gates without any are not
 // there.
 func needs(r release, dirs map[string]string) (map[string]string, error) {

@@ -17,7 +17,7 @@ func generate(network bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var allFields, allGates, allDefaults, allNeeds, allWays []map[string]string // by release
+	var allFields, allGates, allDefaults, allNeeds, allWays, allEtcd []map[string]string // by release
 	for _, r := range releases {
 		names, err := fields(r, dirs)
 		if err != nil {
@@ -43,7 +43,11 @@ func generate(network bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		allNeeds, allWays = append(allNeeds, needed), append(allWays, ways)
+		etcd, err := kubeadmEtcd(r, dirs)
+		if err != nil {
+			return "", err
+		}
+		allNeeds, allWays, allEtcd = append(allNeeds, needed), append(allWays, ways), append(allEtcd, etcd)
 		allFields, allDefaults, allGates = append(allFields, known), append(allDefaults, set), append(allGates, open)
 	}
 	var b strings.Builder
@@ -63,6 +67,7 @@ func generate(network bool) (string, error) {
 	write(&b, "gate", allGates)
 	write(&b, "needs", allNeeds)
 	write(&b, "loader", allWays)
+	write(&b, "etcd", allEtcd)
 	return b.String(), nil
 }
 
@@ -81,6 +86,8 @@ const head = `# What the kubelet of each release of Kubernetes knows. Written by
 # gate NAME RELEASES:STAGE,DEFAULT  (pkg/features and what a kubelet adds to them)
 # needs NAME RELEASES:GATE,GATE     gates without which a gate cannot be on (pkg/features)
 # loader WAY RELEASES               how files are read and merged (cmd/kubelet/app/server.go)
+# etcd default|least RELEASES:VERSION   that kubeadm installs, and the oldest external one that
+#                                   it accepts (cmd/kubeadm/app/constants/constants.go)
 #
 # 36-37 is 1.36 to 1.37. "locked": another value keeps the kubelet from starting.
 `

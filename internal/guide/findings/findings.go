@@ -55,7 +55,11 @@ type OtherRelease struct {
 	// the newest known, where Release is newer.
 	Release string `json:"release"`
 	Rules   string `json:"rules"`
-	Here    string `json:"here,omitempty"` // the release of the machine; "" where it is not known
+	// OpenShift is the version of OpenShift that was asked for in its place.
+	OpenShift string `json:"openshift,omitempty"`
+	Here      string `json:"here,omitempty"` // the release of the machine; "" where it is not known
+	// Also is another program that is replaced with this one.
+	Also *OtherRelease `json:"also,omitempty"`
 }
 
 // Words names the releases: "kubelet 1.37 (here 1.34.4)".
@@ -64,7 +68,34 @@ func (o *OtherRelease) Words() string {
 	if o.Rules != o.Release {
 		how = "newer than is known: rules of " + o.Rules + "; " + how
 	}
-	return o.Program + " " + o.Release + " (" + how + ")"
+	words := o.Program + " " + o.Release
+	if o.OpenShift != "" {
+		words = o.Program + " of OpenShift " + o.OpenShift
+		if o.Rules == o.Release {
+			how = "Kubernetes " + o.Release + ", " + how
+		}
+	}
+	words += " (" + how + ")"
+	if o.Also != nil {
+		words += " and " + o.Also.Words()
+	}
+	return words
+}
+
+// countOf is how many rules are in a state, and which: "2 fail (E15, O70)".
+func (a *Audit) countOf(s rule.State) string {
+	n := a.RuleCounts[s]
+	words := fmt.Sprintf("%d %s", n, s)
+	if n == 0 {
+		return words
+	}
+	var ids []string
+	for _, f := range a.Findings {
+		if f.State == s && !slices.Contains(ids, f.ID) && len(ids) < n {
+			ids = append(ids, f.ID)
+		}
+	}
+	return words + " (" + strings.Join(ids, ", ") + ")"
 }
 
 // NewAudit orders and counts the findings.
@@ -150,7 +181,7 @@ const shown = 6
 func Print(s *ui.Screen, a *Audit, all bool) {
 	w := &writer{s, width(s), a}
 	if a.For != nil {
-		w.lines("", fmt.Sprintf("With %s: %d fail, %d warn, %d unknown", a.For.Words(), a.RuleCounts[rule.Failed], a.RuleCounts[rule.Warned], a.RuleCounts[rule.Unknown]), "")
+		w.lines("", fmt.Sprintf("With %s: %s, %s, %s", a.For.Words(), a.countOf(rule.Failed), a.countOf(rule.Warned), a.countOf(rule.Unknown)), "")
 	}
 	var rest []group
 	for _, g := range a.fewer(groups(a.Findings)) {

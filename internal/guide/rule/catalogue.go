@@ -134,6 +134,13 @@ func Tables(files []File) (*Catalogue, error) {
 // Rules lists the rules, those that others depend on first.
 func (c *Catalogue) Rules() []*Rule { return slices.Clone(c.ordered) }
 
+// Filter is the catalogue with those of its rules that are kept.
+func (c *Catalogue) Filter(keep func(*Rule) bool) *Catalogue {
+	out := *c
+	out.ordered = slices.DeleteFunc(slices.Clone(c.ordered), func(r *Rule) bool { return !keep(r) })
+	return &out
+}
+
 // Rule finds a rule by its id; nil if there is none.
 func (c *Catalogue) Rule(id string) *Rule { return c.byID[id] }
 

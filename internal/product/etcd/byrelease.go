@@ -3,6 +3,7 @@ package etcd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -20,12 +21,15 @@ import (
 var releaseInputs = []fact.Input{
 	{Name: "etcd.refused_options", Type: fact.List, Doc: "flags, variables and keys with which this release does not start"},
 	{Name: "etcd.ignored_options", Type: fact.List, Doc: "variables and keys of the configuration file that this release ignores"},
+	{Name: "etcd.installed_version", Type: fact.Text, Doc: "version of a cluster's member now, whatever release it is judged as; absent on a machine"},
+	{Name: "etcd.least_version", Type: fact.Text, Doc: "oldest external etcd that kubeadm accepts with the cluster's release of Kubernetes; absent for members that kubeadm installs itself, and on a machine"},
+	{Name: "etcd.skipped_releases", Type: fact.List, Doc: "releases between a member's and the one that kubeadm installs with another release of Kubernetes; absent for members that kubeadm does not install"},
 }
 
 // AsksRelease reports whether an input's answer depends on the release only.
 func AsksRelease(input string) bool {
 	return slices.ContainsFunc(releaseInputs, func(in fact.Input) bool {
-		return strings.TrimPrefix(in.Name, "etcd.") == input[strings.LastIndexByte(input, '.')+1:]
+		return input == strings.Replace(in.Name, "etcd.", "etcd.*.", 1) || input == in.Name
 	})
 }
 
@@ -50,9 +54,8 @@ func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 	case a != nil && a.Version != "":
 		return fact.Answer{Value: a.Version, At: "/metrics of etcd"}
 	case in.pod():
-		_, tag, _ := strings.Cut(path.Base(strings.SplitN(in.image.text, "@", 2)[0]), ":")
-		if _, ok := ParseRelease(tag); ok {
-			return fact.Answer{Value: strings.TrimPrefix(tag, "v"), At: in.image.at}
+		if tag := tagged(in.image.text); tag != "" {
+			return fact.Answer{Value: tag, At: in.image.at}
 		}
 		return fact.Answer{Unknown: fmt.Sprintf("the image %q has no version in its tag: etcd --version in its container prints it", in.image.text), At: in.Main}
 	}
@@ -93,6 +96,8 @@ func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 		return i.judged(i.refused), true
 	case "ignored_options":
 		return i.judged(i.ignored), true
+	case "installed_version", "least_version", "skipped_releases":
+		return i.cluster[input], true
 	}
 	return fact.Answer{}, false
 }
@@ -131,6 +136,9 @@ func (i *installed) judged(by func(Release) (list []string, unknown error)) fact
 // refused are the reasons for which a release does not start: etcd reads its flags first, also
 // where it has a configuration file, and does not take an option from a flag and a variable.
 func (i *installed) refused(r Release) (out []string, err error) {
+	if i.flags == nil {
+		return nil, errors.New(i.unread)
+	}
 	for _, name := range slices.Sorted(maps.Keys(i.flags)) {
 		t := i.flags[name]
 		known := has(Known().flagIn(name), r)
@@ -164,6 +172,9 @@ func (i *installed) refused(r Release) (out []string, err error) {
 func (i *installed) ignored(r Release) (out []string, err error) {
 	if i.script {
 		return nil, nil // it may set and remove variables
+	}
+	if i.unread != "" {
+		return nil, errors.New(i.unread)
 	}
 	if i.config == nil {
 		for _, name := range slices.Sorted(maps.Keys(i.env)) {

@@ -92,6 +92,7 @@ type installed struct {
 	askErr error
 	// version is what it is taken for: its own, or the one of --for.
 	version fact.Answer
+	cluster map[string]fact.Answer // of a member that a cluster shows
 }
 
 func (i *installed) Name() string { return i.Instance.Name }

@@ -28,7 +28,7 @@ type instance struct {
 	// program is the file that is run, word what stands between its flags and is not one.
 	program string
 	word    told
-	image   told // of a static pod
+	image   told // of a pod
 	script  bool // of a static pod that starts etcd by a shell's script
 	// files are those of variables, in order, or the configuration file.
 	files []string
@@ -191,12 +191,12 @@ func fromManifest(file, text string) (*instance, error) {
 		return nil, fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	for _, c := range pod.Spec.Containers {
-		if c.Name != "etcd" && c.Name != "etcd-member" {
+		if !IsContainer(c.Name) {
 			continue
 		}
 		for _, e := range c.Env {
-			if strings.HasPrefix(e.Name, "ETCD_") && e.Value.Kind == yaml.ScalarNode {
-				in.env[option(e.Name)] = told{e.Value.Value, fmt.Sprintf("%s:%d", file, e.Value.Line)}
+			if e.Value.Kind == yaml.ScalarNode {
+				in.setVariable(e.Name, told{e.Value.Value, fmt.Sprintf("%s:%d", file, e.Value.Line)})
 			}
 		}
 		in.image = told{c.Image.Value, fmt.Sprintf("%s:%d", file, c.Image.Line)}
@@ -206,19 +206,11 @@ func fromManifest(file, text string) (*instance, error) {
 			if at == "" {
 				at = fmt.Sprintf("%s:%d", file, n.Line)
 			}
-			if strings.Contains(n.Value, "\n") || strings.Contains(n.Value, " etcd ") {
-				words, in.script = append(words, script(n.Value)...), true
-				continue
-			}
 			words = append(words, n.Value)
 		}
-		if i := slices.IndexFunc(words, func(w string) bool { return path.Base(w) == "etcd" }); i >= 0 {
-			words = words[i:]
-		}
-		flags, word := readFlags(words, at)
-		in.word = word
+		in.readWords(words, at)
 		lines := strings.Split(text, "\n")
-		for name, t := range flags {
+		for name, t := range in.flags {
 			for n, line := range lines {
 				if strings.Contains(line, "-"+name+"=") {
 					t.at = fmt.Sprintf("%s:%d", file, n+1)
@@ -229,6 +221,32 @@ func fromManifest(file, text string) (*instance, error) {
 		return in, nil
 	}
 	return nil, fmt.Errorf("%s: it has no container etcd", file)
+}
+
+// IsContainer reports whether a container of a static pod is etcd, by its name.
+func IsContainer(name string) bool { return name == "etcd" || name == "etcd-member" }
+
+// setVariable notes a variable of a container, if it is one of etcd's.
+func (in *instance) setVariable(name string, t told) {
+	if strings.HasPrefix(name, "ETCD_") {
+		in.env[option(name)] = t
+	}
+}
+
+// readWords reads the command and arguments of a container, which may be a shell's script.
+func (in *instance) readWords(container []string, at string) {
+	var words []string
+	for _, w := range container {
+		if strings.Contains(w, "\n") || strings.Contains(w, " etcd ") {
+			words, in.script = append(words, script(w)...), true
+			continue
+		}
+		words = append(words, w)
+	}
+	if i := slices.IndexFunc(words, func(w string) bool { return path.Base(w) == "etcd" }); i >= 0 {
+		words = words[i:]
+	}
+	in.flags, in.word = readFlags(words, at)
 }
 
 // script are the words of the command etcd in a shell's script, as OpenShift's pod

@@ -1,0 +1,91 @@
+package etcd
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
+)
+
+// Reported is what a cluster shows of a member: its pod, or only what it says itself.
+type Reported struct {
+	Name, At string // what it is called, and where it was read
+	Image    string // of its container
+	// Words are the command and the arguments of its container, Env its variables; nil for a
+	// member without a pod.
+	Words []string
+	Env   map[string]string
+	// Version is what it reports; "" where it was not asked.
+	Version string
+	// Kubeadm: kubeadm has made the pod, and installs its own version in its place.
+	Kubeadm bool
+	// Kubernetes is the release of the cluster, or the one that it is taken for.
+	Kubernetes kuberelease.Release
+	Upgrade    bool // it is taken for that one
+}
+
+// Of is a member that a cluster shows.
+func Of(r Reported) product.Installed {
+	in := &instance{Instance: conf.Instance{Name: r.Name, Main: r.At}, env: map[string]told{}, image: told{r.Image, r.At}}
+	for name, value := range r.Env {
+		in.setVariable(name, told{value, r.At})
+	}
+	in.readWords(r.Words, r.At)
+	i := &installed{instance: in, askErr: product.ErrStopped}
+	switch config, ok, _ := in.option("config-file"); {
+	case r.Words == nil:
+		in.flags = nil
+		in.unread = "the flags of a member without a pod are on its machine: fettle check etcd there reads them"
+	case ok:
+		in.unread = config.text + " is on the node of " + r.Name + ": fettle check etcd there reads it"
+	}
+	own := fact.Answer{Value: r.Version, At: r.At}
+	if r.Version == "" {
+		own = in.versionOf(nil, nil)
+	}
+	i.version, i.cluster = own, map[string]fact.Answer{"installed_version": own}
+	if r.Kubernetes == 0 {
+		return i
+	}
+	installed, least := kuberelease.Known().Etcd(r.Kubernetes)
+	at := "kubeadm of Kubernetes " + r.Kubernetes.String()
+	if !r.Kubeadm {
+		i.cluster["least_version"] = fact.Answer{Value: least, At: at}
+	}
+	if !r.Upgrade {
+		return i
+	}
+	now, known := i.release()
+	next, _ := ParseRelease(installed)
+	switch {
+	case !r.Kubeadm && r.Words != nil:
+		i.version = fact.Answer{Unknown: fmt.Sprintf("which etcd comes with Kubernetes %s here is not known (kubeadm's is %s): fettle check etcd --for %s on the node", r.Kubernetes, installed, next), At: r.At}
+	case r.Kubeadm && known && now > next: // kubeadm keeps a newer one
+	case r.Kubeadm:
+		i.version = fact.Answer{Value: installed, At: at}
+		skipped := []string{}
+		for between := now + 1; known && between < next; between++ {
+			skipped = append(skipped, between.String())
+		}
+		i.cluster["skipped_releases"] = fact.Answer{Value: skipped, At: at}
+		if !known {
+			i.cluster["skipped_releases"] = fact.Answer{Unknown: own.Unknown, At: cmp.Or(own.At, r.At)}
+		}
+	}
+	return i
+}
+
+// tagged is the version in the tag of an image: 3.6.5-0 of registry.k8s.io/etcd:3.6.5-0; ""
+// where that has none.
+func tagged(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
+	if _, ok := ParseRelease(tag); !ok {
+		return ""
+	}
+	return strings.TrimPrefix(tag, "v")
+}
