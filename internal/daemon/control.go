@@ -1,6 +1,13 @@
-// Package daemon keeps the selection in force: it applies it at boot, holds what
-// must be held, follows hot-plug, resume and the schedule, and serves TuneD's
-// D-Bus name and socket.
+// Package daemon keeps the selected profile in force. In: the selection in the state
+// directory, devices that come and go, resume, the schedule, and calls over D-Bus and a
+// socket. Out: transactions of internal/engine/tune, and TuneD's answers. Only the verb
+// `fettle daemon` uses it; every other verb works without it.
+//
+// The rooms below it:
+//
+//	bus       serves TuneD's name on the system bus, with polkit's decisions
+//	socket    the same methods as JSON-RPC 2.0 on a unix socket
+//	schedule  calendar expressions, and which profile they select at a moment; pure
 package daemon
 
 import (

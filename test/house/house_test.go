@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -121,11 +122,19 @@ type source struct {
 	exported int
 }
 
-// sources reads the Go files of the tree below root, without tests and the modules below test/.
-func sources(t *testing.T, root string) []source {
+// sources returns the Go files of the tree, without tests and the modules below test/.
+func sources(t *testing.T) []source {
 	t.Helper()
-	var all []source
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	all, err := tree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var tree = sync.OnceValues(func() (all []source, err error) {
+	const root = "../.."
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -148,11 +157,8 @@ func sources(t *testing.T, root string) []source {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
+	return all, err
+})
 
 func parse(root, path string) (source, error) {
 	text, err := os.ReadFile(path)
@@ -209,7 +215,7 @@ func exported(d ast.Decl) (n int) {
 
 func TestImportsGoDown(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range sources(t, "../..") {
+	for _, s := range sources(t) {
 		if find(s.pkg) < 0 && !seen[s.pkg] {
 			t.Error(complaint(s.pkg, s.pkg))
 		}
@@ -230,7 +236,7 @@ func TestImportsGoDown(t *testing.T) {
 func TestBudgets(t *testing.T) {
 	is := make([]budget, len(districts))
 	seen := map[string]bool{}
-	for _, s := range sources(t, "../..") {
+	for _, s := range sources(t) {
 		i := find(s.pkg)
 		if i < 0 {
 			continue
