@@ -24,7 +24,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the static programs into bin/, as they are released
@@ -143,6 +143,17 @@ chromium:
 	@command -v chromium >/dev/null || { \
 		[[ $$(id -u) == 0 && $${FETTLE_TEST_DISPOSABLE:-0} == 1 ]] || { echo "no chromium: the tests that look at a page skip; run: sudo apt-get install --no-install-recommends chromium"; exit 0; }; \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium; } >&2 </dev/null
+
+# Programs with dependencies of their own: tools/go.mod.
+TOOL := $(GO) tool -modfile=tools/go.mod
+
+.PHONY: changelog-new
+changelog-new: ## ask for a fragment of the change log (.changes/unreleased)
+	@$(TOOL) changie new
+
+.PHONY: changelog
+changelog: ## write CHANGELOG.md from the fragments
+	@$(TOOL) changie merge -u '## Unreleased'
 
 .PHONY: clean
 clean: ## remove bin/, dist/ and the test results; the cached test root stays
