@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,13 +103,9 @@ type Answer struct {
 	After time.Duration
 }
 
-// Body writes the body of a request behind dst. It is called for each time that the body
-// is sent, so that nobody has to keep it in the meantime, and gives the same each time.
-type Body func(dst []byte) []byte
-
 // Do sends a request and reads its answer, over the connection of a lane, any number. body
 // may be nil. The error is that of the connection; what the server refuses is an Answer.
-func (s *Server) Do(ctx context.Context, lane int, method, path string, body Body) (Answer, error) {
+func (s *Server) Do(ctx context.Context, lane int, method, path string, body []byte) (Answer, error) {
 	return s.do(ctx, s.lanes[lane%len(s.lanes)], method, path, body, "application/json", asJSON)
 }
 
@@ -117,13 +114,13 @@ const asJSON = "application/json"
 
 // Patch sends a patch of a media type as Do does.
 func (s *Server) Patch(ctx context.Context, lane int, path, media string, body []byte) (Answer, error) {
-	return s.do(ctx, s.lanes[lane%len(s.lanes)], http.MethodPatch, path, func(dst []byte) []byte { return append(dst, body...) }, "application/json", media)
+	return s.do(ctx, s.lanes[lane%len(s.lanes)], http.MethodPatch, path, body, "application/json", media)
 }
 
 // whole is what a transport may have read of an answer already.
 type whole interface{ Bytes() []byte }
 
-func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept, media string) (Answer, error) {
+func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body []byte, accept, media string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.within)
 	defer cancel()
 	resp, err := s.send(ctx, over, method, path, body, accept, media)
@@ -145,7 +142,7 @@ func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path st
 	return a, err
 }
 
-func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept, media string) (*http.Response, error) {
+func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path string, body []byte, accept, media string) (*http.Response, error) {
 	if body == nil {
 		media = ""
 	}
@@ -157,9 +154,9 @@ func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path 
 		Method: method, URL: &at, Host: at.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: s.header(accept, media),
 	}).WithContext(ctx)
 	if body != nil {
-		req.ContentLength = length(body)
-		req.Body = &rendered{make: body}
-		req.GetBody = func() (io.ReadCloser, error) { return &rendered{make: body}, nil }
+		req.ContentLength = int64(len(body))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		req.Body, _ = req.GetBody()
 	}
 	resp, err := over.RoundTrip(req)
 	if err != nil {

@@ -185,7 +185,7 @@ func TestMirror(t *testing.T) {
 		pods += n
 		names[p.Namespace(i)] = true
 		var o map[string]any
-		if err := json.Unmarshal(p.Body(i, nil), &o); err != nil {
+		if err := json.Unmarshal(p.Body(i), &o); err != nil {
 			t.Fatal(err)
 		}
 		bodies[p.Kind(i).Kind] = o

@@ -46,7 +46,6 @@ type Count struct {
 func ShapeOf(p *plan.Plan, inFlight int, rate float64) Shape {
 	s := Shape{Kinds: []Count{}, InFlight: inFlight, RatePerS: rate, Actions: p.Actions()}
 	at := map[plan.Kind]int{}
-	var text []byte
 	for i := range p.Len() {
 		k := p.Kind(i)
 		n, known := at[k]
@@ -55,9 +54,8 @@ func ShapeOf(p *plan.Plan, inFlight int, rate float64) Shape {
 			at[k] = n
 			s.Kinds = append(s.Kinds, Count{APIVersion: k.APIVersion, Kind: k.Kind})
 		}
-		text = p.Body(i, text[:0])
 		s.Kinds[n].Count++
-		s.Kinds[n].Bytes += int64(len(text))
+		s.Kinds[n].Bytes += int64(len(p.Body(i)))
 	}
 	slices.SortFunc(s.Kinds, func(a, b Count) int { return strings.Compare(a.Kind+a.APIVersion, b.Kind+b.APIVersion) })
 	for _, op := range p.Ops {

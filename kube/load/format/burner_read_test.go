@@ -313,7 +313,7 @@ func TestInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var o struct{ Data map[string]string }
-	if err := json.Unmarshal(p.Body(1, nil), &o); err != nil || o.Data["a"] != "1" || o.Data["f"] != "content" || o.Data["t"] != "helped 1" {
+	if err := json.Unmarshal(p.Body(1), &o); err != nil || o.Data["a"] != "1" || o.Data["f"] != "content" || o.Data["t"] != "helped 1" {
 		t.Errorf("%v %v", o, err)
 	}
 	for from, want := range map[string]string{"/etc/passwd": "copy it there", "../x": "copy it there", "t/no": "there is no file t/no"} {

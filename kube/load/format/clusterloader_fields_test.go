@@ -115,7 +115,7 @@ func TestDocumentedFields(t *testing.T) {
 			t.Errorf("%s %s:\n%s", d.table, d.fields, diff)
 		}
 		for i := range p.Len() {
-			if body := string(p.Body(i, nil)); !strings.Contains(body, d.bodies[p.Describe(i)]) {
+			if body := string(p.Body(i)); !strings.Contains(body, d.bodies[p.Describe(i)]) {
 				t.Errorf("%s %s: %s", d.table, d.fields, body)
 			}
 		}

@@ -180,7 +180,6 @@ func (p *Plan) try(from int) error {
 // labels of an action.
 func (p *Plan) matching(a *Action) ([]int32, error) {
 	var all []int32
-	var text []byte
 	for i := range p.objects {
 		k := p.Kind(i)
 		if k.Kind != a.Kind || GroupOf(k.APIVersion) != GroupOf(a.APIVersion) || p.removed[int32(i)] {
@@ -189,8 +188,7 @@ func (p *Plan) matching(a *Action) ([]int32, error) {
 		var o struct {
 			Metadata struct{ Labels map[string]string }
 		}
-		text = p.Body(i, text[:0])
-		if err := json.Unmarshal(text, &o); err != nil {
+		if err := json.Unmarshal(p.Body(i), &o); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", p.At(i), p.Describe(i), err)
 		}
 		if !HasLabels(o.Metadata.Labels, a.Labels) {

@@ -90,7 +90,7 @@ func TestBurnerNumbers(t *testing.T) {
 					}
 				}
 			}
-			if err := json.Unmarshal(p.Body(i, nil), &o); err != nil {
+			if err := json.Unmarshal(p.Body(i), &o); err != nil {
 				t.Fatal(err)
 			}
 			l, of := o.Metadata.Labels, o.Spec.Template.Metadata.Labels
@@ -120,7 +120,7 @@ func TestSeeded(t *testing.T) {
 	p := compile(t, l)
 	for i := 1; i < p.Len(); i++ {
 		var o struct{ Data map[string]string }
-		if err := json.Unmarshal(p.Body(i, nil), &o); err != nil || seen[o.Data["a"]] || o.Data["k"] != "[a b c]" {
+		if err := json.Unmarshal(p.Body(i), &o); err != nil || seen[o.Data["a"]] || o.Data["k"] != "[a b c]" {
 			t.Errorf("object %d: %v %v", i, o, err)
 		}
 		seen[o.Data["a"]] = true
@@ -137,7 +137,7 @@ func TestTyped(t *testing.T) {
 	s.Groups[0].Count, s.Groups[0].Variables = 1, json.RawMessage(`{"n":3,"f":1.5,"d":{"x":1,"y":2},"l":[4,5]}`)
 	p := compile(t, &Load{Stages: []Stage{s}})
 	var o struct{ Data map[string]string }
-	if err := json.Unmarshal(p.Body(1, nil), &o); err != nil || o.Data["a"] != "012 1.5 1 3 [4 5]" {
+	if err := json.Unmarshal(p.Body(1), &o); err != nil || o.Data["a"] != "012 1.5 1 3 [4 5]" {
 		t.Errorf("%v %v", o, err)
 	}
 }

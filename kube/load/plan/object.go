@@ -76,7 +76,7 @@ func (p *Plan) Namespace(i int) string {
 	case b == nil || !b.kind.Namespaced:
 		return ""
 	case b.namespace != nil:
-		return string(b.namespace.Append(nil, p.values(i)))
+		return string(b.namespace.Text(p.values(i)))
 	}
 	s := &p.stages[o.stage]
 	switch {
@@ -94,17 +94,17 @@ func (p *Plan) Name(i int) string {
 	if b == nil {
 		return p.stages[o.stage].namespaces[o.iteration]
 	}
-	return string(b.name.Append(nil, p.values(i)))
+	return string(b.name.Text(p.values(i)))
 }
 
-// Body appends the JSON of an object.
-func (p *Plan) Body(i int, dst []byte) []byte {
+// Body returns the JSON of an object.
+func (p *Plan) Body(i int) []byte {
 	b := p.body(i)
 	if b == nil {
 		o := p.objects[i]
-		return p.stages[o.stage].spaceBody.Append(dst, []string{varReplica: p.Name(i), varIteration: "", varObject: fmt.Sprint(i)})
+		return p.stages[o.stage].spaceBody.Text([]string{varReplica: p.Name(i), varIteration: "", varObject: fmt.Sprint(i)})
 	}
-	return b.text.Append(dst, p.values(i))
+	return b.text.Text(p.values(i))
 }
 
 // Pods is how many pods an object has at once when it is made; perNode reports that it has
@@ -155,7 +155,7 @@ func (p *Plan) Sum() string {
 	for i := range p.objects {
 		text = append(text[:0], p.Kind(i).Path(p.Namespace(i))...)
 		text = append(text, ' ')
-		text = p.Body(i, text)
+		text = append(text, p.Body(i)...)
 		text = append(text, '\n')
 		h.Write(text)
 	}

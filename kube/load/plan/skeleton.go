@@ -14,7 +14,7 @@ import (
 type Skeleton struct {
 	pieces [][]byte // one more than holes
 	holes  []int    // which variable goes there
-	size   int
+	size   int      // about the length of the text, in bytes
 }
 
 // Cut makes a skeleton of a JSON text in which marks stand for the variables of the same
@@ -37,18 +37,15 @@ func Cut(text []byte, marks []string) *Skeleton {
 	}
 }
 
-// Append appends the text with the values of the variables, of which each is escaped for
-// a text of JSON.
-func (s *Skeleton) Append(dst []byte, values []string) []byte {
+// Text returns the text with the values of the variables, each escaped for a text of JSON.
+func (s *Skeleton) Text(values []string) []byte {
+	dst := make([]byte, 0, s.size)
 	for i, hole := range s.holes {
 		dst = append(dst, s.pieces[i]...)
 		dst = appendEscaped(dst, values[hole])
 	}
 	return append(dst, s.pieces[len(s.pieces)-1]...)
 }
-
-// Size is about the length of the text, in bytes.
-func (s *Skeleton) Size() int { return s.size }
 
 // appendEscaped writes a value as it stands between the quotes of a text.
 func appendEscaped(dst []byte, value string) []byte {

@@ -134,7 +134,6 @@ const overhead = 900
 // Of adds a plan up. A large one takes seconds, and ends with ctx.
 func Of(ctx context.Context, p *Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
 	t := &Tally{Objects: p.Len(), Kinds: []Count{}, Limits: []Limit{}, Missing: p.Missing, Cluster: c}
-	var text []byte
 	at := map[Kind]int{}
 	crons := false
 	for i := range p.Len() {
@@ -148,8 +147,7 @@ func Of(ctx context.Context, p *Plan, figures sizing.Figures, c *Cluster) (*Tall
 			at[k] = n
 			t.Kinds = append(t.Kinds, Count{APIVersion: k.APIVersion, Kind: k.Kind})
 		}
-		text = p.Body(i, text[:0])
-		bytes := int64(len(text) + overhead)
+		bytes := int64(len(p.Body(i)) + overhead)
 		t.Kinds[n].Count++
 		t.Kinds[n].Bytes += bytes
 		t.EtcdBytes += bytes

@@ -174,7 +174,7 @@ func (w *worker) ask(i int, a *plan.Action, object int, uid string, done *Acted)
 			if failed != nil {
 				return answer, failed
 			}
-			answer, err = w.Server.Do(ctx, lane, http.MethodDelete, path, func(dst []byte) []byte { return append(dst, body...) })
+			answer, err = w.Server.Do(ctx, lane, http.MethodDelete, path, body)
 		default:
 			answer, err = w.Server.Do(ctx, lane, http.MethodGet, path, nil)
 		}

@@ -139,7 +139,7 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	kind := w.Plan.Kind(i)
 	space := w.Plan.Namespace(i)
 	path := kind.Path(space)
-	body := func(dst []byte) []byte { return w.Plan.Body(i, dst) }
+	body := w.Plan.Body(i)
 	began, pause := time.Now(), 20*time.Millisecond
 	doubt := w.doubtful(i)
 	failed := func(err error) error {

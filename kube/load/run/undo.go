@@ -234,7 +234,7 @@ func (u *Undo) delete(ctx context.Context, lane, i int) (gone bool, why string, 
 	}
 	began, pause := time.Now(), 50*time.Millisecond
 	for {
-		a, err := u.Server.Do(ctx, lane, http.MethodDelete, u.path(i), func(dst []byte) []byte { return append(dst, body...) })
+		a, err := u.Server.Do(ctx, lane, http.MethodDelete, u.path(i), body)
 		switch {
 		case err != nil:
 		case a.Status == http.StatusOK || a.Status == http.StatusAccepted:

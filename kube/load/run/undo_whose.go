@@ -98,7 +98,7 @@ func (u *Undo) found(spaces map[string]int, queries []query) *found {
 		}
 		f.known[objectKey(o.UID)] = struct{}{}
 		if k := u.Plan.Kind(i); k.Kind == "StatefulSet" && plan.GroupOf(k.APIVersion) == "apps" {
-			for _, base := range claims(u.Plan.Body(i, nil), u.Plan.Name(i)) {
+			for _, base := range claims(u.Plan.Body(i), u.Plan.Name(i)) {
 				f.known[claimKey(u.Plan.Namespace(i), base)] = struct{}{}
 			}
 		}
