@@ -12,9 +12,7 @@ import (
 // a value, in each line. What is said of a listener stands behind its line and has
 // it in its key: "listener 1883/max_connections"; before the first one it is of the
 // default listener. Each file begins with that one.
-type syntax struct{}
-
-var words = conf.Words{}
+type syntax struct{ conf.Words }
 
 // ofListener are the options that are each listener's own.
 var ofListener = []string{
@@ -33,9 +31,9 @@ func split(key string) (listener, option string) {
 }
 
 // Key implements conf.Syntax.
-func (syntax) Key(name string) (string, error) {
+func (s syntax) Key(name string) (string, error) {
 	listener, option := split(name)
-	option, err := words.Key(option)
+	option, err := s.Words.Key(option)
 	if err != nil {
 		return "", err
 	}
@@ -52,8 +50,8 @@ func (syntax) Key(name string) (string, error) {
 const maxAssignments = 200000
 
 // Assignments implements conf.Syntax; include_dir and the listeners are among them.
-func (syntax) Assignments(text string) ([]conf.Assignment, error) {
-	all, err := words.Assignments(text)
+func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
+	all, err := s.Words.Assignments(text)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +69,6 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	}
 	return all, nil
 }
-
-// Literal implements conf.Syntax.
-func (syntax) Literal(value string) (string, error) { return words.Literal(value) }
-
-// Unquote implements conf.Syntax: nothing is quoted.
-func (syntax) Unquote(literal string) string { return literal }
 
 // Line implements conf.Syntax.
 func (syntax) Line(key, literal string) string {
