@@ -195,9 +195,6 @@ func (c *Course) Noise() float64 {
 	return stats.NewSequence(t.alpha, t.placebo, t.least()).Noise()
 }
 
-// Washout is the number of visits dropped after each switch.
-func (c *Course) Washout() int { return c.washout }
-
 // Carried is by how much, as a difference of logarithms, the last dropped visit after
 // a switch to an arm differed from the visit that followed: what the switch leaves
 // behind. NaN where nothing was dropped.

@@ -214,7 +214,7 @@ func TestWashout(t *testing.T) {
 			t.Errorf("%v: %s, %v, %+v", x.after, ending, err, c.Verdict())
 		}
 		// One in fifty grows once more by chance.
-		if n := c.Washout(); n < x.want || n > x.want+1 {
+		if n := c.washout; n < x.want || n > x.want+1 {
 			t.Errorf("%v: %d visits dropped after a switch, want %d", x.after, n, x.want)
 		}
 	}

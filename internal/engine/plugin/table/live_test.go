@@ -140,9 +140,9 @@ func stepsLive(t *testing.T, h *host.Host, unit []string) []tune.Step {
 
 func planLive(t *testing.T, h *host.Host, unit []string) []engineplugin.Item {
 	t.Helper()
-	pl, err := Lookup(unit[0])
-	if err != nil {
-		t.Fatal(err)
+	pl, ok := engineplugin.Find(All, unit[0])
+	if !ok {
+		t.Fatalf("no plug-in %s", unit[0])
 	}
 	return plugin.Items(t, *pl, h, Kinds(h), plugin.Unit(unit[0], unit[1:]...))
 }

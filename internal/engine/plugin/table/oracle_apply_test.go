@@ -118,9 +118,9 @@ func apply(t *testing.T, h *host.Host, p *profile.Profile) {
 	}
 	types := map[string]bool{}
 	for _, u := range units {
-		pl, err := Lookup(u.Type)
-		if err != nil {
-			t.Fatal(err)
+		pl, ok := plugin.Find(All, u.Type)
+		if !ok {
+			t.Fatalf("no plug-in %s", u.Type)
 		}
 		r := &plugin.Request{Host: h, Kinds: kinds, Unit: *u, Devices: assigned[u.Name], Later: types[u.Type],
 			Original: func(s setting.Setting) (setting.Value, error) { return kinds.Read(ctx, s) }}

@@ -2,7 +2,6 @@
 package table
 
 import (
-	"errors"
 	"maps"
 
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -11,7 +10,6 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin/device"
 	"fettle.dev/fettle/internal/engine/plugin/kernel"
 	"fettle.dev/fettle/internal/engine/plugin/service"
-	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
@@ -58,13 +56,4 @@ func Kinds(h *host.Host) setting.Kinds {
 		maps.Copy(k, more)
 	}
 	return k
-}
-
-// Lookup finds the plug-in of a section type. The error is made for a person
-// and suggests the nearest name; it names no place.
-func Lookup(name string) (*plugin.Plugin, error) {
-	if p, ok := plugin.Find(All, name); ok {
-		return p, nil
-	}
-	return nil, errors.New(plugin.UnknownType(All, &profile.Unit{Type: name}).Text)
 }

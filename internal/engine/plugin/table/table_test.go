@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
@@ -61,12 +62,9 @@ func oneSentence(t *testing.T, at, doc string) {
 	}
 }
 
-func TestLookup(t *testing.T) {
-	if p, err := Lookup("sysctl"); err != nil || p.Name != "sysctl" {
-		t.Errorf("sysctl: %v, %v", p, err)
-	}
-	if _, err := Lookup("sysctls"); err == nil || err.Error() != `unknown plug-in "sysctls" (did you mean "sysctl"?)` {
-		t.Errorf("sysctls: %v", err)
+func TestUnknownType(t *testing.T) {
+	if p := plugin.UnknownType(All, &profile.Unit{Type: "sysctls"}); p.Text != `unknown plug-in "sysctls" (did you mean "sysctl"?)` {
+		t.Error(p.Text)
 	}
 }
 
