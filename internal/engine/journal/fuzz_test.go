@@ -2,10 +2,8 @@ package journal
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
-	"reflect"
 	"testing"
 	"time"
 
@@ -95,16 +93,6 @@ func signed(text []byte) []byte {
 	return out
 }
 
-// The usual records are read without encoding/json: a switch's own, also with a
-// text that JSON escapes, and what a file carries on.
-func TestCanonical(t *testing.T) {
-	for line := range bytes.Lines(rotated(t)) {
-		if _, ok := canonical(bytes.TrimSuffix(line[9:], []byte("\n"))); !ok {
-			t.Errorf("not read: %s", line)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	text := sample(f)
 	f.Add(text)
@@ -119,15 +107,6 @@ func FuzzParse(f *testing.F) {
 }
 
 func parsed(t *testing.T, text []byte) {
-	for line := range bytes.Lines(text) {
-		_, body, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
-		if fast, ok := canonical(body); ok {
-			var slow record
-			if err := json.Unmarshal(body, &slow); err != nil || !reflect.DeepEqual(fast, slow) {
-				t.Fatalf("%s\nis read as %+v, encoding/json reads %+v (%v)", body, fast, slow, err)
-			}
-		}
-	}
 	s, err := parse(text, "boot")
 	if err != nil {
 		return

@@ -259,9 +259,6 @@ func decode(line []byte) (record, error) {
 	if err != nil || uint32(sum) != crc32.Checksum(body, crcTable()) {
 		return r, errTorn
 	}
-	if r, ok := canonical(body); ok {
-		return r, nil
-	}
 	if err := json.Unmarshal(body, &r); err != nil {
 		return r, fmt.Errorf("%w: %w", errTorn, err)
 	}
