@@ -94,9 +94,7 @@ func TestIsolating(t *testing.T) {
 // ours of the same names to an invented machine: what the machine has afterwards is the
 // same, but for what is stated here.
 func TestTunedsOwnIsolating(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD in the Debian test root")
-	}
+	root.Real(t, "runs TuneD in the Debian test root")
 	const workqueue = "/sys/devices/virtual/workqueue/"
 	files := map[string]string{
 		workqueue + "cpumask": "f\n", workqueue + "writeback/cpumask": "f\n", "/sys/bus/workqueue/devices/writeback/cpumask": "f\n",

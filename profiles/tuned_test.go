@@ -19,9 +19,7 @@ var unknownToOld = []string{"plugin acpi", "plugin_acpi", "plugin scheduler", "'
 // profiles to an invented machine: they are in its language to the letter, and
 // what the slides' table asks for is what the machine has afterwards.
 func TestTunedReadsOurProfiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD in the Debian test root")
-	}
+	root.Real(t, "runs TuneD in the Debian test root")
 	const (
 		gov   = "/sys/devices/system/cpu/cpufreq/policy3/scaling_governor"
 		queue = "/sys/block/sdb/queue/"

@@ -276,9 +276,7 @@ func TestBenchDiskOfSatellite(t *testing.T) {
 
 // A whole run: its record, what is printed of it, and what fettle itself costs.
 func TestBenchDisk(t *testing.T) {
-	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("takes two minutes; FETTLE_TEST_NIGHTLY=1")
-	}
+	testkitroot.Nightly(t, "takes two minutes")
 	dir, cmd := benchDir(t, "--output", "json", "--size", "128MiB")
 	began := time.Now()
 	out, err := cmd.Output()

@@ -147,9 +147,6 @@ func benchEtcd(t *testing.T, code int, args ...string) (out string, run *evidenc
 // TestBenchEtcd: a real member is read and judged, nothing is written without leave,
 // and what is written beneath the prefix goes again, after Ctrl-C too.
 func TestBenchEtcd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	t.Parallel()
 	if testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		benchRealEtcd(t)

@@ -34,9 +34,6 @@ const databasesOfBenches = `SELECT coalesce(string_agg(datname, ' ' ORDER BY dat
 // dropped again, after Ctrl-C and by the next run after a kill -9 too; databases of
 // others with such a name stay.
 func TestBenchPostgres(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	t.Parallel()
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return

@@ -16,9 +16,7 @@ import (
 // own node and on another, the kernel says that it is there, and pages are reserved on
 // the node where they are used.
 func TestBenchMemoryOnNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a virtual machine")
-	}
+	testkitroot.Real(t, "boots a virtual machine")
 	program := testkitroot.Program(t, "./cmd/fettle")
 	vm := testkitvm.Boot(t, testkitvm.Options{})
 	vm.Put(program, "/usr/local/bin/fettle")

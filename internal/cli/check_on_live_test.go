@@ -60,9 +60,7 @@ Host *
 // Two real servers of ssh, each with a key of its own, run the real program: one
 // audits the machine, the other a copy of another one.
 func TestCheckOnServers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
+	testkitroot.Real(t, "starts servers")
 	testkitroot.Undisturbed(t) // it compares what this machine has now with what it had
 	const other = "/srv/other.txt"
 	r := testkitroot.New(t, testkitroot.Options{

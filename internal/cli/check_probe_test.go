@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -31,9 +30,6 @@ var probed = []string{"P30", "P31", "P32", "P33", "P34", "P35", "P36"}
 
 // Each hole is built with Debian's Apache and nginx, and found; where none is, none is.
 func TestProbe(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
 	t.Parallel()
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
@@ -195,9 +191,7 @@ func TestOwnBackEnds(t *testing.T) {
 // The real Puppet Server has none of the holes as its package sets it up, and two where
 // it believes headers on a socket that others reach.
 func TestProbeOfPuppetServer(t *testing.T) {
-	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("starts Puppet Server, which takes minutes; set FETTLE_TEST_NIGHTLY=1")
-	}
+	testkitroot.Nightly(t, "starts Puppet Server, which takes minutes")
 	if !testkitroot.Inside(t, testkitroot.Options{Puppet: true}) {
 		return
 	}

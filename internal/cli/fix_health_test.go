@@ -11,9 +11,7 @@ import (
 // with the words of the guide alone, and what it finds is fettle's failure.
 // Satellite cannot be had here: a program with the name of its check stands in.
 func TestFixAsksForHealth(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the program")
-	}
+	testkitroot.Real(t, "builds the program")
 	t.Parallel()
 	program := testkitroot.Program(t, "./cmd/fettle")
 	r := testkitroot.New(t, testkitroot.Options{

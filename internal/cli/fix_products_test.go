@@ -41,9 +41,6 @@ type edits map[string]func(t *testing.T, right string) string
 
 // What is wrong in the files of products.
 func TestFixesOfProducts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
 	t.Parallel()
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
@@ -55,9 +52,7 @@ func TestFixesOfProducts(t *testing.T) {
 
 // What is wrong in the files of a server that takes most of a minute to start.
 func TestFixesOfPuppetServer(t *testing.T) {
-	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("starts Puppet Server three times, which takes minutes; set FETTLE_TEST_NIGHTLY=1")
-	}
+	testkitroot.Nightly(t, "starts Puppet Server three times, which takes minutes")
 	if !testkitroot.Inside(t, testkitroot.Options{Puppet: true}) {
 		return
 	}
@@ -67,9 +62,6 @@ func TestFixesOfPuppetServer(t *testing.T) {
 // What is wrong in the kernel for a product: most is of the network, of which the
 // root has one of its own.
 func TestFixesOfTheKernelForProducts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true, Live: true, OwnNet: true}) {
 		return
 	}

@@ -12,14 +12,13 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestLeftBehind: what an experiment has left that was killed with its watchdog is
 // named by undo and status, and its record stays; a record that lies is not shown.
 func TestLeftBehind(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes an experiment")
-	}
+	testkitroot.Real(t, "makes an experiment")
 	t.Parallel()
 	p := newProving(t)
 	out, err := p.prove("--output", "json").Output()

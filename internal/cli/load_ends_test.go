@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -52,9 +51,7 @@ func afterAnswers(answered *atomic.Int64, signal, pidFile string) <-chan error {
 // TestWorkerIsStopped: what was measured until a worker is stopped where it runs is kept,
 // and the load has failed with the worker's name.
 func TestWorkerIsStopped(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes ten seconds")
-	}
+	testkitroot.Real(t, "takes ten seconds")
 	t.Parallel()
 	state, worker := filepath.Join(t.TempDir(), "state"), filepath.Join(binDir(t), "fettle")+" load worker"
 	for name, how := range map[string][]string{
@@ -80,9 +77,7 @@ func TestWorkerIsStopped(t *testing.T) {
 // TestWorkerIsLost: what the others have counted is kept where one is killed, or stands still
 // while its connection does not end, and it is said who, since when, and what to do.
 func TestWorkerIsLost(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testkitroot.Real(t, "takes some seconds")
 	t.Parallel()
 	state, worker := filepath.Join(t.TempDir(), "state"), filepath.Join(binDir(t), "fettle")+" load worker"
 	lose := func(t *testing.T, signal, how string) (out string) {
@@ -105,9 +100,7 @@ func TestWorkerIsLost(t *testing.T) {
 	}
 	lose(t, "KILL", "echo $$ >%s; exec "+worker)
 	t.Run("silent", func(t *testing.T) {
-		if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-			t.Skip("takes a minute; set FETTLE_TEST_NIGHTLY=1")
-		}
+		testkitroot.Nightly(t, "takes a minute")
 		out := lose(t, "STOP", "exec 3<&0; "+worker+" <&3 & echo $! >%s; wait")
 		if !strings.Contains(out, "client command 2 has said nothing since ") || !strings.Contains(out, "and was given up after 30 s") {
 			t.Error(out)
@@ -133,9 +126,7 @@ func TestLoadGivesTheTerminalBack(t *testing.T) {
 // TestInterruptedLoadHasNoErrors: a request that Ctrl-C has cut says nothing against a
 // healthy server.
 func TestInterruptedLoadHasNoErrors(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testkitroot.Real(t, "takes some seconds")
 	t.Parallel()
 	for name, how := range map[string][]string{
 		"open":   {"--rate", "50/s"},
@@ -167,9 +158,7 @@ func TestInterruptedLoadHasNoErrors(t *testing.T) {
 
 // TestRateOfClients: what several clients start together is what one would.
 func TestRateOfClients(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testkitroot.Real(t, "takes some seconds")
 	t.Parallel()
 	var asked atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))

@@ -96,9 +96,6 @@ http {
 // TestLoadHTTP: Debian's nginx is loaded over HTTP/1.1, HTTP/2 and TLS with a client
 // certificate, and its own log has as many requests as were counted.
 func TestLoadHTTP(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
 	t.Parallel()
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
@@ -281,9 +278,6 @@ func TestLoadHTTP(t *testing.T) {
 // TestLoadApache: Debian's Apache, which sends what a program makes in chunks, and closes
 // connections when it likes.
 func TestLoadApache(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	t.Parallel()
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return

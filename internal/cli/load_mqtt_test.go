@@ -48,9 +48,6 @@ func mqttResult(t *testing.T, text []byte) *mqtt.Result {
 // where nobody says another number. Both are seen only as connections that are closed, and
 // both keep the proxy out too: nobody hears of a job.
 func TestLoadMQTTLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	t.Parallel()
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
@@ -113,9 +110,6 @@ func TestLoadMQTTLimits(t *testing.T) {
 // TestLoadMQTT: Debian's mosquitto with TLS and an access list as Foreman's installer
 // writes it, jobs that are fetched, records and Ctrl-C.
 func TestLoadMQTT(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	t.Parallel()
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return

@@ -57,9 +57,6 @@ Host *
 // TestLoadPlaces: two real servers of ssh generate the load of a real nginx, are looked at,
 // and what both have counted is what nginx has logged.
 func TestLoadPlaces(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
 	t.Parallel()
 	if !testkitroot.Inside(t, testkitroot.Options{
 		Servers: true,
@@ -209,9 +206,7 @@ func TestLoadPlaces(t *testing.T) {
 		}
 	})
 	t.Run("knee", func(t *testing.T) {
-		if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-			t.Skip("takes two minutes; set FETTLE_TEST_NIGHTLY=1")
-		}
+		testkitroot.Nightly(t, "takes two minutes")
 		// nginx refuses what is above 100 a second, but for 20 in all. On a busy machine
 		// the search may have no answer, because what is sent late comes in bursts; but it
 		// has no false one.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -42,9 +43,7 @@ const source003Span = 60 * time.Hour
 // what the source found out of it by a program of its own: how many hours went to catalogs, and
 // that nearly all requests were for file_metadata, which took 27 hours.
 func TestSource003(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads a log of a gigabyte")
-	}
+	testkitroot.Real(t, "reads a log of a gigabyte")
 	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "logs", "-", "--slowest", "1")
 	to, err := cmd.StdinPipe()
 	if err != nil {

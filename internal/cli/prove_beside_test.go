@@ -121,9 +121,7 @@ func TestProveTakenBack(t *testing.T) {
 // TestProveWatchdogAtWork: as long as the watchdog tries to undo, everybody says so, and
 // no other experiment begins.
 func TestProveWatchdogAtWork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for a watchdog")
-	}
+	testkitroot.Real(t, "waits for a watchdog")
 	t.Parallel()
 	p := newProving(t)
 	place, stuck := filepath.Join(p.machine, "proc/sys/vm/swappiness"), p.file("stuck")
@@ -155,9 +153,7 @@ func TestProveWatchdogAtWork(t *testing.T) {
 // TestProveInsisted: a second signal while the machine is being restored gets a word, a
 // third one leaves it to the watchdog.
 func TestProveInsisted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for a watchdog")
-	}
+	testkitroot.Real(t, "waits for a watchdog")
 	t.Parallel()
 	for _, c := range []struct {
 		// Each another one: two of a kind may reach a busy process as one.
@@ -226,8 +222,9 @@ func TestProveRehearsed(t *testing.T) {
 
 // TestProveRejected: the kernel's answer to a value is told with the setting.
 func TestProveRejected(t *testing.T) {
-	if testing.Short() || os.Geteuid() != 0 {
-		t.Skip("watches the machine for three seconds, in a network namespace of its own")
+	testkitroot.Real(t, "watches the machine for three seconds, in a network namespace of its own")
+	if os.Geteuid() != 0 {
+		testkitroot.Missing(t, "a network namespace of its own needs root")
 	}
 	t.Parallel()
 	fettle := exec.Command(filepath.Join(binDir(t), "fettle"), "prove", "--anyway", "--state-dir", filepath.Join(t.TempDir(), "state"), "--set", "sysctl:net.ipv4.tcp_keepalive_time=abc", "--", "true")

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // newSteady is a machine on which requests are served all the time that take half as long
@@ -65,9 +67,7 @@ func newSteady(t *testing.T) *proving {
 // TestProveLiveChanges: all that can be the change of a command can be that of running
 // work, and be kept; a guard rail that breaks ends the experiment, undone.
 func TestProveLiveChanges(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes experiments")
-	}
+	testkitroot.Real(t, "makes experiments")
 	t.Parallel()
 	for name, x := range map[string]struct {
 		change func(*testing.T, *proving) []string

@@ -16,6 +16,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // serving is a machine on which requests are served all the time, a millisecond or so
@@ -144,9 +145,7 @@ func TestProveLiveKilled(t *testing.T) {
 
 // TestProveLiveStops: where the work stops, the experiment does too.
 func TestProveLiveStops(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits half a minute for what does not happen")
-	}
+	testkitroot.Real(t, "waits half a minute for what does not happen")
 	t.Parallel()
 	s := newServing(t)
 	s.stop()

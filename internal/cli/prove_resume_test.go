@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // holding starts an experiment whose first run with the change does not end, and waits
@@ -84,9 +86,7 @@ func TestProveQuit(t *testing.T) {
 // TestResumeRefused: an experiment does not go on where what is measured now would not go
 // together with what was measured then.
 func TestResumeRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes experiments")
-	}
+	testkitroot.Real(t, "makes experiments")
 	t.Parallel()
 	p := newProving(t)
 	resume := func(code int, says string) {

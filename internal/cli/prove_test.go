@@ -94,9 +94,7 @@ func (p *proving) runs() evidence.Store {
 // TestProveKilled: kill -9 at any point of an experiment leaves the machine as it was,
 // the evidence so far valid, and the experiment to be resumed.
 func TestProveKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills some thirty experiments; not in short mode")
-	}
+	testkitroot.Real(t, "kills some thirty experiments")
 	t.Parallel()
 	step := 97 // a prime, so that each kind of point has its turn
 	if os.Getenv("FETTLE_TEST_NIGHTLY") != "" {
@@ -248,9 +246,7 @@ func (p *proving) write(swappiness string) {
 
 // TestProveCommands: a change by two commands, also when fettle is killed.
 func TestProveCommands(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for what must not go on; not in short mode")
-	}
+	testkitroot.Real(t, "waits for what must not go on")
 	t.Parallel()
 	p := newProving(t)
 	place := filepath.Join(p.machine, "proc/sys/vm/swappiness")
@@ -318,9 +314,7 @@ func TestProveCommands(t *testing.T) {
 // under injected drift and spikes and whatever else this machine does: the interval
 // contains the truth. At 5 % a single experiment may be wrong, so not all of them may.
 func TestProveRealTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures real time")
-	}
+	testkitroot.Real(t, "measures real time")
 	experiments, mayBeWrong := 3, 2
 	if os.Getenv("FETTLE_TEST_NIGHTLY") == "1" {
 		experiments, mayBeWrong = 20, 5 // of 20 at 5 %, more than 5 are wrong once in 3,000

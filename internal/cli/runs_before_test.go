@@ -5,15 +5,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestRunsBeforeFirstQuad: an experiment that failed with its placebo alone is listed so,
 // shown without numbers that nobody knows, read again from what is printed of it, and
 // goes on.
 func TestRunsBeforeFirstQuad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes an experiment")
-	}
+	testkitroot.Real(t, "makes an experiment")
 	p := newProving(t)
 	text, err := os.ReadFile(p.work)
 	if err != nil {

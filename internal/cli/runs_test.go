@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/measure/memory"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/measure/prove"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // run runs fettle to its end.
@@ -50,9 +51,7 @@ func (p *proving) proved(more ...string) (*evidence.Run, *prove.Evidence) {
 // TestRunsMethod: a record that another method has judged shows its verdict as it was
 // given, and beside it that of this one, where it is another.
 func TestRunsMethod(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes an experiment")
-	}
+	testkitroot.Real(t, "makes an experiment")
 	p := newProving(t)
 	now, e := p.proved()
 	if e.Method != prove.Method {
@@ -119,9 +118,7 @@ func TestRunsMethod(t *testing.T) {
 // TestRunsFailed: an experiment whose work failed is listed as failed, and as one that
 // can go on where something was learned; so is one that was interrupted.
 func TestRunsFailed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes an experiment")
-	}
+	testkitroot.Real(t, "makes an experiment")
 	p := newProving(t)
 	list := func() []ListedRun {
 		t.Helper()

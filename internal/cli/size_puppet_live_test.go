@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -15,9 +14,7 @@ import (
 // an agent's catalogs carry the metadata, a file that was changed comes in its version,
 // plugins come from the cache, and nobody is whom he says.
 func TestSizePuppetServer(t *testing.T) {
-	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("starts Puppet Server twice, which takes minutes; set FETTLE_TEST_NIGHTLY=1")
-	}
+	testkitroot.Nightly(t, "starts Puppet Server twice, which takes minutes")
 	if !testkitroot.Inside(t, testkitroot.Options{Puppet: true}) {
 		return
 	}

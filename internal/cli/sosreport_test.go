@@ -25,9 +25,7 @@ var named = regexp.MustCompile(`/(etc|proc|sys|run|usr|var|sos_commands|installe
 // What the distribution's own sos says of a machine with running servers is what
 // the machine says, or is unknown with the name of the file that sos did not take.
 func TestSosreport(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs sos")
-	}
+	testkitroot.Real(t, "runs sos")
 	testkitroot.Undisturbed(t) // it compares what this machine has now with what it had
 	program := testkitroot.Program(t, "./cmd/fettle")
 	r := testkitroot.New(t, testkitroot.Options{Servers: true, Binds: []testkitroot.Bind{{Source: program, Target: "/usr/local/bin/fettle", ReadOnly: true}}})

@@ -18,9 +18,7 @@ import (
 // themselves. Then a power cut with a trial under way and the watchdog gone: the
 // next writing fettle takes the trial back.
 func TestTrialInVM(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a virtual machine")
-	}
+	testkitroot.Real(t, "boots a virtual machine")
 	t.Parallel()
 	program := testkitroot.Program(t, "./cmd/fettle")
 	vm := testkitvm.Boot(t, testkitvm.Options{EveryTier: true})

@@ -17,9 +17,7 @@ import (
 // What the real TuneD (2.20 of Debian 12) leaves in the kernel is what why calls the
 // winner: its profile's line, or the administrator's that it applies after it.
 func TestWhyIsWhatTuneDWrites(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD in the Debian test root; not in -short")
-	}
+	testkitroot.Real(t, "runs TuneD in the Debian test root")
 	cases := map[string]string{ // the administrator's lines
 		"none":      "",
 		"plain":     "kernel.panic = 9\n",

@@ -14,9 +14,6 @@ import (
 // TestExperiment: a daemon that puts values back as soon as others change them keeps
 // its hands off while fettle prove switches them, and is at work again afterwards.
 func TestExperiment(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the daemon for some thirty seconds; not in short mode")
-	}
 	root.Disposable(t)
 	const place = "/proc/sys/vm/swappiness"
 	dir := t.TempDir()

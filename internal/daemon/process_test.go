@@ -128,9 +128,6 @@ func firstState(t *testing.T) uint32 {
 // TestProcess runs the program itself: a value that only an open descriptor
 // keeps is there while the daemon lives and selects it, and at no other time.
 func TestProcess(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the daemon for some twenty seconds; not in short mode")
-	}
 	root.Disposable(t)
 	if _, err := os.Stat("/dev/cpu_dma_latency"); err != nil {
 		root.Missing(t, "this kernel has no /dev/cpu_dma_latency")
@@ -200,9 +197,6 @@ func TestProcess(t *testing.T) {
 // TestNewTasksAreFollowed starts a process after the selection is in force: it
 // gets the group's policy, and keeps nothing of it once fettle is undone.
 func TestNewTasksAreFollowed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the daemon; not in short mode")
-	}
 	root.Disposable(t)
 	dir := t.TempDir()
 	p := &process{t: t, program: root.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}

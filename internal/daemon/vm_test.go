@@ -15,9 +15,7 @@ import (
 // middle, a trial meets a reboot, the clock jumps, and at the end all is as it
 // was.
 func TestMachine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a virtual machine; not in short mode")
-	}
+	root.Real(t, "boots a virtual machine")
 	program := root.Program(t, "./cmd/fettle")
 	vm := testkitvm.Boot(t, testkitvm.Options{})
 	vm.Put(program, "/usr/bin/fettle")

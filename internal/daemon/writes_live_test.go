@@ -32,9 +32,6 @@ type answer struct {
 // and an attribute of sysfs, one that lives on and many that end at once; fettle
 // why names them, also after the daemon has ended.
 func TestLastWriter(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the daemon; not in short mode")
-	}
 	root.Disposable(t)
 	const variable = "/proc/sys/vm/swappiness"
 	attributes, err := filepath.Glob("/sys/block/*/queue/read_ahead_kb")

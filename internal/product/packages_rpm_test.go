@@ -16,9 +16,7 @@ import (
 // A machine with RPM packages is asked by the real rpm: live, from an archive, and
 // from the lists that sos and foreman-debug make of it by their own commands.
 func TestRealRPM(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs rpmbuild")
-	}
+	root.Real(t, "runs rpmbuild")
 	// Debian's rpm has its data base in the home directory.
 	macros := map[string]string{"/etc/rpm/macros": "%_dbpath /var/lib/rpm\n"}
 	if !root.Inside(t, root.Options{Servers: true, Files: macros}) {

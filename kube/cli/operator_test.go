@@ -35,17 +35,13 @@ func TestOperatorWithoutTuned(t *testing.T) {
 // of memory at rest, machine health and all else together, and of processor time when
 // the labels of all nodes change so that each gets another profile.
 func TestOperatorSize(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and runs the operator, for half a minute")
-	}
+	root.Real(t, "builds and runs the operator")
 	operatorSize(t, 500, 60e6, 2)
 }
 
 // TestOperatorSizeMany is the same with 5,000 nodes and as many machines.
 func TestOperatorSizeMany(t *testing.T) {
-	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("runs the operator with 5,000 nodes: of the slow matrix (FETTLE_TEST_NIGHTLY=1)")
-	}
+	root.Nightly(t, "runs the operator with 5,000 nodes")
 	operatorSize(t, 5000, 80e6, 20)
 }
 

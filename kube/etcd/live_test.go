@@ -169,9 +169,6 @@ func kept(t *testing.T, m *Member) {
 // TestThreeMembers: three real members are read, compacted and defragmented, the leader
 // last; and with one that dies on the way the work stops.
 func TestThreeMembers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
@@ -262,9 +259,6 @@ func TestThreeMembers(t *testing.T) {
 
 // TestCertificates: a member that wants certificates tells those that have one.
 func TestCertificates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testkit/root"
 	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 )
 
@@ -36,9 +37,7 @@ func TestInVM(t *testing.T) {
 		pinned(t, pid)
 		return
 	}
-	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("boots a machine; FETTLE_TEST_NIGHTLY=1 runs it")
-	}
+	root.Nightly(t, "boots a machine")
 	program := testkitvm.Tests(t, ".")
 	vm := testkitvm.Boot(t, testkitvm.Options{MemoryMiB: 1024})
 	vm.Put(program, "/root/cgroup.test")

@@ -69,9 +69,7 @@ func insideWithGuest(t *testing.T, s Setup, o vm.Options, programs map[string]st
 		lead(t, filepath.Join(SharedDir, apiSocket), apiInGuest)
 		return &guest{t, conn, json.NewDecoder(conn)}
 	}
-	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("boots a machine beside a real Kubernetes; FETTLE_TEST_NIGHTLY=1 runs it")
-	}
+	root.Nightly(t, "boots a machine beside a real Kubernetes")
 	// Short, because unix socket addresses hold 108 bytes at most.
 	dir, err := os.MkdirTemp("/tmp", "fettle-guest-")
 	if err != nil {

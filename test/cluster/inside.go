@@ -88,10 +88,11 @@ func Inside(t *testing.T, s Setup) bool {
 	if _, inside := os.LookupEnv(cgroupEnv); inside {
 		return root.Inside(t, root.Options{})
 	}
-	nightly := os.Getenv("FETTLE_TEST_NIGHTLY") == "1"
+	const why = "starts a real Kubernetes; to build it: test/cluster/build"
+	root.Real(t, why)
 	dir, have := built(t)
-	if testing.Short() || !nightly && (s.Nightly || !have) {
-		t.Skip("starts a real Kubernetes; FETTLE_TEST_NIGHTLY=1 builds it if need be, or run: test/cluster/build")
+	if s.Nightly || !have {
+		root.Nightly(t, why)
 	}
 	if os.Geteuid() != 0 {
 		root.Missing(t, "a cluster runs in namespaces of its own, which needs root")

@@ -10,27 +10,23 @@ import (
 	"testing"
 )
 
-// maySkip are the functions that skip outside short mode, each with the reason.
-// Everything else that is missing ends in testroot.Missing, which fails where
-// all components are required.
+// maySkip are the functions that skip, each with the reason. What a newcomer's machine
+// cannot or need not do ends in the Real and Nightly of internal/testkit/root, whatever is
+// missing in its Missing, which fails where all components are required.
 var maySkip = map[string]string{
-	"internal/testkit/root/etcd.go Etcd":                "the slow matrix builds the servers",
 	"internal/testkit/root/gate.go Missing":             "fails under FETTLE_TEST_REQUIRE=1",
-	"internal/testkit/vm/testvm_hardware.go build":      "the slow matrix",
+	"internal/testkit/root/gate.go Nightly":             "the slow matrix",
+	"internal/testkit/root/gate.go Real":                "short mode; test/summary counts them",
 	"test/peers/bench_test.go TestBench":                "make bench runs it: a measurement",
-	"test/peers/effect_test.go":                         "the slow matrix",
+	"test/peers/load_bench_test.go":                     "make bench runs it: a measurement",
+	"test/peers/logs_bench_test.go":                     "make bench runs it: a measurement",
+	"test/peers/logs_profile_test.go":                   "make profile runs it: a measurement",
+	"test/proofs/proofs_test.go":                        "make experiments runs it: a measurement",
 	"test/peers/guest_random_test.go":                   "runs in a virtual machine of the slow matrix",
 	"test/peers/saptune_test.go needSaptune":            "no package of Debian: FETTLE_TEST_SAPTUNE names one",
-	"internal/cli/check_probe_test.go":                  "the slow matrix: Puppet Server",
-	"internal/cli/fix_products_test.go":                 "the slow matrix: Puppet Server",
-	"internal/cli/size_puppet_live_test.go":             "the slow matrix: Puppet Server",
 	"internal/product/puppetserver/":                    "the slow matrix: Puppet Server",
 	"internal/testkit/product/puppettest_test.go":       "the slow matrix: Puppet Server",
-	"kube/cli/operator_test.go TestOperatorSizeMany":    "the slow matrix",
 	"internal/product/prometheus/live_test.go":          "no package of Debian's release: FETTLE_TEST_PROMETHEUS names one",
-	"internal/daemon/bus/cockpit_test.go":               "the slow matrix",
-	"internal/requests/puppetrun/apply_test.go":         "the slow matrix: Puppet",
-	"internal/requests/puppetrun/stored_test.go":        "the slow matrix: Puppet Server",
 	"internal/engine/plugin/kernel/rtentsk_key_test.go": "runs in a virtual machine of the slow matrix",
 	"internal/engine/plugin/table/vm_test.go onlyIn":    "runs in a virtual machine of the slow matrix",
 	"test/etcd-releases/table_test.go servers":          "the slow matrix builds the servers",
@@ -59,7 +55,7 @@ func TestNothingSkipsInSilence(t *testing.T) {
 			for _, at := range skipsOf(fn.Body) {
 				skips++
 				if !allowed(filepath.ToSlash(name) + " " + fn.Name.Name) {
-					t.Errorf("%s skips outside short mode: call testroot.Missing, which fails where every component is required", set.Position(at))
+					t.Errorf("%s skips: call Real, Nightly or Missing of internal/testkit/root, so that make test counts it and CI fails where a component is missing", set.Position(at))
 				}
 			}
 		}
@@ -82,36 +78,16 @@ func allowed(place string) bool {
 	return false
 }
 
-// skipsOf finds the calls of Skip, Skipf and SkipNow that are not below a
-// condition on testing.Short.
+// skipsOf finds the calls of Skip, Skipf and SkipNow.
 func skipsOf(n ast.Node) []token.Pos {
 	var out []token.Pos
 	ast.Inspect(n, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.IfStmt:
-			if mentions(n.Cond, "Short") {
-				if n.Else != nil {
-					out = append(out, skipsOf(n.Else)...)
-				}
-				return false
-			}
-		case *ast.CallExpr:
-			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Skip" || sel.Sel.Name == "Skipf" || sel.Sel.Name == "SkipNow") {
-				out = append(out, n.Pos())
+		if call, ok := n.(*ast.CallExpr); ok {
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Skip" || sel.Sel.Name == "Skipf" || sel.Sel.Name == "SkipNow") {
+				out = append(out, call.Pos())
 			}
 		}
 		return true
 	})
 	return out
-}
-
-func mentions(n ast.Node, name string) bool {
-	found := false
-	ast.Inspect(n, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok && id.Name == name {
-			found = true
-		}
-		return !found
-	})
-	return found
 }

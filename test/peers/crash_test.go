@@ -179,9 +179,7 @@ func (p tuner) cut(t *testing.T, job string, n int) (o outcome) {
 // does not give the values back; fettle on the same machine, killed in the same
 // way, does. If this ever fails for TuneD, the matrix says less than we think.
 func TestTunedLosesWhatItHadBefore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts TuneD, and builds fettle")
-	}
+	root.Real(t, "starts TuneD, and builds fettle")
 	const middle, end = 15, 1000
 	for _, n := range []int{middle, end} {
 		theirs, ours := tuned.cut(t, whileTuning, n), fettle.cut(t, whileTuning, n)

@@ -61,9 +61,6 @@ func latency(t *testing.T) uint32 {
 // TestLatencyFollowsTheLoadAsTuneD: one profile, one load, this kernel: TuneD and
 // fettle ask for the same limit on wake-up latency, and a kill -9 ends it.
 func TestLatencyFollowsTheLoadAsTuneD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD")
-	}
 	testkitroot.Disposable(t)
 	if _, err := os.Stat("/dev/cpu_dma_latency"); err != nil {
 		testkitroot.Missing(t, "this kernel has no /dev/cpu_dma_latency")
@@ -130,9 +127,7 @@ func TestLatencyFollowsTheLoadAsTuneD(t *testing.T) {
 // at a level: fettle undo gives back what was there before. TuneD is the negative
 // control: it gives back its own idea of normal.
 func TestKilledWhileFollowing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD")
-	}
+	testkitroot.Real(t, "runs TuneD")
 	const clock = "sys/devices/platform/eeepc/cpufv"
 	program := testkitroot.Program(t, "./cmd/fettle")
 	load := newLoad(t)

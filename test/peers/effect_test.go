@@ -46,9 +46,7 @@ func (e effect) at(path string) string {
 // invented machine. What is left has to be the same, except for what the table
 // differences lists; an entry of it that no profile shows any more fails, too.
 func TestEffectsAsTuneD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD once for every profile")
-	}
+	root.Real(t, "runs TuneD once for every profile")
 	program := root.Program(t, "./cmd/fettle")
 	var mu sync.Mutex
 	met := make([]int, len(differences))
@@ -130,9 +128,7 @@ func everyTier(t *testing.T, name string) {
 // nightly leaves a test to the slow matrix.
 func nightly(t *testing.T) {
 	t.Helper()
-	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("part of the slow matrix: make test-nightly runs it")
-	}
+	root.Nightly(t, "runs TuneD once for every profile")
 }
 
 // planOf is what fettle would do.

@@ -23,9 +23,7 @@ var safeHere = []string{"throughput-performance", "latency-performance", "virtua
 // interrupts included.
 func TestEffectsHere(t *testing.T) {
 	testkitroot.Disposable(t)
-	if testing.Short() {
-		t.Skip("runs TuneD once for every profile")
-	}
+	testkitroot.Real(t, "runs TuneD once for every profile")
 	program := testkitroot.Program(t, "./cmd/fettle")
 	for _, name := range safeHere {
 		t.Run(name, func(t *testing.T) {

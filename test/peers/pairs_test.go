@@ -57,9 +57,7 @@ func (c pairCase) want() map[string]string {
 // and undo gives back what was there. All orders are of the slow matrix.
 func TestPairsInEveryOrder(t *testing.T) {
 	root.Disposable(t)
-	if testing.Short() {
-		t.Skip("runs TuneD for every order")
-	}
+	root.Real(t, "runs TuneD for every order")
 	program := root.Program(t, "./cmd/fettle")
 	before := pairValues(t)
 	t.Cleanup(func() { setPairs(t, before) })

@@ -113,9 +113,7 @@ func generate(r *rand.Rand) (child, parent string) {
 // 200 in the slow matrix.
 func TestRandomProfilesAsTuneD(t *testing.T) {
 	root.Disposable(t)
-	if testing.Short() {
-		t.Skip("runs TuneD for every profile")
-	}
+	root.Real(t, "runs TuneD for every profile")
 	count, seed := 8, uint64(20261127)
 	if os.Getenv("FETTLE_TEST_NIGHTLY") == "1" {
 		count = 200

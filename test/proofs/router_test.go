@@ -154,9 +154,6 @@ func loadAverage(t *testing.T) (minute float64) {
 // TestRouterWorks: the experiment measures what it says, with the real HAProxy and one
 // short cell of each sort of route.
 func TestRouterWorks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts HAProxy and nginx")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

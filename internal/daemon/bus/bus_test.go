@@ -54,9 +54,6 @@ func (a asked) Changed(context.Context) <-chan daemon.ProfileChanged { return a.
 // serve starts a bus and a service on it.
 func serve(t *testing.T) (*root.Bus, asked) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a bus in the Debian test root")
-	}
 	b := root.NewBus(t, root.Options{})
 	c := asked{changed: make(chan daemon.ProfileChanged)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -194,9 +191,6 @@ func TestNameOfAnother(t *testing.T) {
 // TestBusRestart kills the bus and starts another at the same place: the
 // service claims its name again and goes on.
 func TestBusRestart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a bus in the Debian test root")
-	}
 	r := root.New(t, root.Options{})
 	b := r.StartBus()
 	c := asked{changed: make(chan daemon.ProfileChanged)}

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +16,7 @@ import (
 // fettle and not TuneD's package: the performance profile dialog of its overview
 // lists the profiles, one is chosen, and it is in force.
 func TestCockpit(t *testing.T) {
-	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("boots a virtual machine for a web page; set FETTLE_TEST_NIGHTLY=1")
-	}
+	root.Nightly(t, "boots a virtual machine for a web page")
 	b := browser.New(t)
 	const port, password = 9090, "open for the test"
 	vm := testkitvm.Boot(t, testkitvm.Options{Forward: []int{port}})

@@ -29,9 +29,7 @@ import (
 // the bus, requests on the socket. What they answer is equal, but for the
 // differences that are listed, which must be there.
 func TestProtocol(t *testing.T) {
-	if testing.Short() {
-		t.Skip("drives two daemons in the Debian test root")
-	}
+	root.Real(t, "drives two daemons in the Debian test root")
 	t.Parallel()
 	var mu sync.Mutex
 	record := map[string]map[string]string{}

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestAtRest counts how often the daemon runs while nobody asks it anything,
 // with its name on the bus and its socket: at most once in ten seconds.
 func TestAtRest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("watches the daemon for ten seconds")
-	}
+	root.Real(t, "watches the daemon for ten seconds")
 	t.Parallel()
 	c := start(t, "fettle")
 	switches := func() string {

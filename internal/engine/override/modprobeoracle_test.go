@@ -18,9 +18,7 @@ import (
 // The real modprobe prints the options that it would hand to the kernel, of
 // modprobe.d and of the kernel command line; the kernel keeps the last value.
 func TestWinnerIsWhatModprobeHandsOver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs modprobe in the Debian test root; not in -short")
-	}
+	testkitroot.Real(t, "runs modprobe in the Debian test root")
 	const trees, seed = 100, 20261124
 	root := testkitroot.New(t, testkitroot.Options{})
 	modules, params := []string{"foo", "foo-bar", "foo_bar", "snd"}, []string{"x", "y", "max-z"}

@@ -20,9 +20,7 @@ import (
 // over an invented /proc/sys, and every value that it writes must be the
 // winner's, every value that it leaves must have no winner.
 func TestWinnerIsWhatSystemdSysctlWrites(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs systemd-sysctl in the Debian test root; not in -short")
-	}
+	testkitroot.Real(t, "runs systemd-sysctl in the Debian test root")
 	const trees, seed = 400, 20261121
 	root := testkitroot.New(t, testkitroot.Options{})
 	for n := range trees {
@@ -201,9 +199,7 @@ func dump(t *testing.T, dir string) string {
 
 // The same for tmpfiles.d, over an invented piece of /sys.
 func TestWinnerIsWhatSystemdTmpfilesWrites(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs systemd-tmpfiles in the Debian test root; not in -short")
-	}
+	testkitroot.Real(t, "runs systemd-tmpfiles in the Debian test root")
 	const trees, seed = 150, 20261122
 	files := []string{"ksm/run", "ksm/sleep", "thp/enabled", "thp/defrag", "thp/khuge/defrag"}
 	root := testkitroot.New(t, testkitroot.Options{})

@@ -14,9 +14,7 @@ import (
 // What systemd-sysctl 252 and procps 4.0 of Debian 12 leave of the same files. The
 // claims are systemd-sysctl's, which a machine with systemd runs at boot.
 func TestSystemdSysctlAndProcps(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs systemd-sysctl and procps in the Debian test root; not in -short")
-	}
+	testkitroot.Real(t, "runs systemd-sysctl and procps in the Debian test root")
 	const key = "net/ipv4/conf/eth0/rp_filter"
 	cases := []struct {
 		name, text      string

@@ -97,9 +97,7 @@ func TestTunersOfACopy(t *testing.T) {
 // Debian's real TuneD is seen where it runs, and from outside it is no tuner of
 // this machine: it runs in a container's PID namespace.
 func TestRealTuneD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts TuneD in the Debian test root; not in -short")
-	}
+	root.Real(t, "starts TuneD in the Debian test root")
 	running := func(h *host.Host) string {
 		tuners, err := Tuners(context.Background(), h)
 		if err != nil {

@@ -123,9 +123,7 @@ func generateUdevTree(t *testing.T, rnd *rand.Rand, dir string) {
 // where the claims are certain it must leave the winner's value, where some are
 // conditional one of theirs.
 func TestWinnerIsWhatUdevWrites(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs udevadm in the Debian test root; not in -short")
-	}
+	testkitroot.Real(t, "runs udevadm in the Debian test root")
 	const trees, seed = 80, 20261123
 	root := testkitroot.New(t, testkitroot.Options{Env: []string{"SYSTEMD_DEVICE_VERIFY_SYSFS=0"}})
 	claims := make([]*Claims, trees)

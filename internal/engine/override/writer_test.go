@@ -71,9 +71,6 @@ func (e rootExec) Run(_ context.Context, c host.Command) (host.Result, error) {
 // Through a real journal: systemd-journald keeps what sysctl-logger prints, and
 // the real journalctl is asked.
 func TestLastWriterFromJournal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs systemd-journald in the Debian test root; not in -short")
-	}
 	root := testkitroot.New(t, testkitroot.Options{})
 	h := &host.Host{Name: "test root", Live: true, Files: host.Mounted(root.Path("/")).Files, Exec: rootExec{root}, Clock: host.Live().Clock}
 	swappiness := setting.Setting{Kind: "sysctl", Name: "vm.swappiness"}

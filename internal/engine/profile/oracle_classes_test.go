@@ -146,9 +146,6 @@ var notInGraphs = map[string]string{
 // says of it, and the rest of the profile is the same: what fettle makes of the
 // graph is what TuneD makes of the repaired one.
 func TestGraphDifferencesAgainstTuned(t *testing.T) {
-	if testing.Short() {
-		t.Skip("loads hundreds of graphs")
-	}
 	o := startOracle(t)
 	machine, h := o.machine("machine", inventedCPUs(8, 2, "0-4,6-7", 5))
 	count, failures := map[string]int{}, 0

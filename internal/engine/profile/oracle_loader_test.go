@@ -164,9 +164,6 @@ func loadOurs(h *host.Host, g graph) loaded {
 // TestInstalledProfilesAgainstTuned loads each profile of Debian's TuneD on
 // both sides, on this machine and with its programs.
 func TestInstalledProfilesAgainstTuned(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts the test root")
-	}
 	o := startOracle(t)
 	dirs := []string{"/usr/lib/tuned", "/etc/tuned"}
 	names := o.ask(question{Op: "list", Dirs: dirs}).Names
@@ -229,9 +226,6 @@ const (
 // TestGraphsAgainstTuned loads generated graphs on both sides. A plain graph
 // must come out the same, or be refused by both.
 func TestGraphsAgainstTuned(t *testing.T) {
-	if testing.Short() {
-		t.Skip("loads thousands of graphs")
-	}
 	o := startOracle(t)
 	machine, h := o.machine("machine", inventedCPUs(8, 2, "0-4,6-7", 5))
 	same, refused, forward, skipped, failures := 0, 0, 0, 0, 0

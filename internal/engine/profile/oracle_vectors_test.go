@@ -102,9 +102,6 @@ type vector struct {
 const vectorsPerFunction = 1000
 
 func TestFunctionsAgainstTuned(t *testing.T) {
-	if testing.Short() {
-		t.Skip("asks TuneD tens of thousands of questions")
-	}
 	o := startOracle(t)
 	testFunctionNames(t, o)
 

@@ -28,9 +28,7 @@ for line in sys.stdin:
 // TestRecommendAgainstTuned asks Debian's TuneD and fettle about the same
 // machine with the same generated rules.
 func TestRecommendAgainstTuned(t *testing.T) {
-	if testing.Short() {
-		t.Skip("enters the test root and asks TuneD 400 times")
-	}
+	testkitroot.Real(t, "enters the test root and asks TuneD 400 times")
 	requireRoot(t)
 	root := testkitroot.New(t, testkitroot.Options{Stubs: map[string]string{"virt-what": "cat /etc/virt"}})
 	h := host.Mounted(root.Path("/"))

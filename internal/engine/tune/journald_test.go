@@ -18,9 +18,6 @@ import (
 
 // The real systemd-journald takes the line with its fields, and journalctl finds it.
 func TestRealJournald(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs systemd-journald in the Debian test root; not in -short")
-	}
 	if !root.Inside(t, root.Options{}) {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // byHand are job files that somebody would write who wants to know the same, with
@@ -186,9 +187,7 @@ func against(t *testing.T, c Cell, job string) (differ bool, cpu float64) {
 // slower, and fettle itself takes less than 1 % of a CPU. A job with other blocks is
 // told apart.
 func TestOracle(t *testing.T) {
-	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("takes half an hour; FETTLE_TEST_NIGHTLY=1")
-	}
+	root.Nightly(t, "takes half an hour")
 	for _, c := range cells() {
 		t.Run(c.Name, func(t *testing.T) {
 			differ, cpu := against(t, c, byHand[c.Name])

@@ -59,9 +59,6 @@ const measure = `(() => {
 // TestBrowser looks at the page in a real browser: on a large screen, on a narrow one,
 // in the dark; and at one of records that want to break out.
 func TestBrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser; not in short mode")
-	}
 	b := browser.New(t)
 	b.Watch()
 	show := func(name string, width int, dark bool, runs ...*evidence.Run) seen {

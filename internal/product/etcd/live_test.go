@@ -84,9 +84,6 @@ func keeps(t *testing.T) {
 // Debian's etcd: what is read is what it says, values are taken by a restart and
 // given back, and one with which it does not start is rolled back.
 func TestServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if root.Inside(t, root.Options{Servers: true}) {
 		server(t)
 	}

@@ -137,9 +137,6 @@ end`
 
 // TestAsPuma makes configurations and environments at random, and asks the real Puma.
 func TestAsPuma(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs Puma")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

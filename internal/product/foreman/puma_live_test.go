@@ -56,9 +56,6 @@ func says(t *testing.T) (workers, threads int) {
 // Workers and threads of a Puma that Foreman's unit sets up, through the journal
 // and back, while hosts register.
 func TestForeman(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

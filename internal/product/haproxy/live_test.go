@@ -70,9 +70,6 @@ func through(t *testing.T, port int) {
 // With a master: values are taken by a new worker and given back, what -c refuses
 // is never told, and a worker that cannot start leaves the old one and its values.
 func TestMaster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
@@ -118,9 +115,6 @@ func TestMaster(t *testing.T) {
 // A master that has just counted a reload as failed, and starts itself anew, takes the
 // next one: what is rolled back is told at that moment.
 func TestMasterAfterFailure(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
@@ -164,9 +158,6 @@ func TestMasterAfterFailure(t *testing.T) {
 
 // Without a master a new process takes over.
 func TestDaemon(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

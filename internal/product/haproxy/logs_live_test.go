@@ -49,9 +49,6 @@ backend app
 // TestEveryVariable: what HAProxy writes with each of its options for logs, and of each
 // variable, is read as what was asked for, by the format that its configuration names.
 func TestEveryVariable(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

@@ -25,9 +25,6 @@ func TestReadAtol(t *testing.T) {
 // The real HAProxy takes the same numbers for maxconn: what it runs with, by its stats
 // socket.
 func TestMaxconnAsHAProxy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs HAProxy")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

@@ -100,9 +100,6 @@ var warned = regexp.MustCompile(`missing timeouts for (frontend|backend|listener
 // TestTimelessAsHAProxy makes configurations at random, and asks the real HAProxy of which
 // proxies it warns.
 func TestTimelessAsHAProxy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs HAProxy")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

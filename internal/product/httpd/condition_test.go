@@ -118,9 +118,6 @@ var (
 // TestReadAsHTTPD makes configurations with conditions and numbers at random, and asks the
 // real httpd what they become.
 func TestReadAsHTTPD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs httpd")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

@@ -18,9 +18,6 @@ import (
 // TestInfo: where server-info is enabled, the running server says what it has read, also
 // after its files have changed; the times that it shows are those that fettle reads.
 func TestInfo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

@@ -42,9 +42,6 @@ func offers(t *testing.T, want int) {
 }
 
 func TestEvent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
@@ -101,9 +98,6 @@ func TestEvent(t *testing.T) {
 }
 
 func TestPrefork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

@@ -118,9 +118,6 @@ func ask(t *testing.T, c net.Conn, requests ...string) (bodies []int) {
 // TestEveryDirective: what Apache writes for each directive of a LogFormat is read as what
 // was asked for, by the format that its configuration names.
 func TestEveryDirective(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

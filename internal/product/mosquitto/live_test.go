@@ -13,9 +13,6 @@ import (
 // are taken by a reload and by a restart that keeps what it keeps for its clients,
 // and given back; what it could not live with is rolled back.
 func TestServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

@@ -14,9 +14,6 @@ import (
 // Debian's nginx: what is read is what nginx -T says, values are taken by a reload
 // and given back, and what -t refuses is never told.
 func TestServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

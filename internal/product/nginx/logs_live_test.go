@@ -50,9 +50,6 @@ server { listen 127.0.0.1:8083; access_log off; return 502; }
 // TestEveryEscape: what nginx writes of each variable, with each of its ways to escape, is
 // read as what was asked for, by the format that its configuration names.
 func TestEveryEscape(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

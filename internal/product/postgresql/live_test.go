@@ -64,9 +64,6 @@ func sql(t *testing.T, statement string) string {
 // TestPendingDefault: a line that is removed, and whose value was the default, waits for
 // nothing; another one does.
 func TestPendingDefault(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
@@ -140,9 +137,6 @@ func readFile(t *testing.T, name string) string {
 // Values that a running server takes at once and values for which it is started
 // anew, through the journal and back.
 func TestServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

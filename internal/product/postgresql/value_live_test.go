@@ -30,9 +30,6 @@ var outsideRange = regexp.MustCompile(`(-?[\d.]+)(?: \S+)? is outside the valid 
 
 // TestNumbersAsPostgreSQL makes numbers at random, and asks the real server what each is.
 func TestNumbersAsPostgreSQL(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

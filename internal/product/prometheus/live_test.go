@@ -42,9 +42,6 @@ func serve(t *testing.T) {
 // taken by a reload and flags by a restart, both are given back, and what it does
 // not take is never told or rolled back.
 func TestServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if root.Inside(t, root.Options{Servers: true}) {
 		server(t)
 	}

@@ -34,9 +34,6 @@ func serve(t *testing.T) {
 // TestFewFiles: Redis lowers maxclients to the files that it may open, and what it was
 // asked for is still known.
 func TestFewFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
@@ -59,9 +56,6 @@ func TestFewFiles(t *testing.T) {
 // Values that a running server takes at once and values for which it is started
 // anew, through the journal and back.
 func TestServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

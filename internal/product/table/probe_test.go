@@ -22,9 +22,6 @@ import (
 // files. What these make them create is not there afterwards, and what they do not accept,
 // cannot read as their service's user, or never finish reading is told apart.
 func TestProbeLeavesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs the servers' files")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

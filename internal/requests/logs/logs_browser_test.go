@@ -13,9 +13,7 @@ import (
 
 // TestLogsNarrow: on a screen of 400 pixels no word of a log's page makes it wider.
 func TestLogsNarrow(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser; not in short mode")
-	}
+	root.Real(t, "starts a browser")
 	long := "/" + strings.Repeat("segment-without-a-blank", 20)
 	some := 0.5
 	all := Group{Key: []string{"GET", long}, Count: 10, TotalS: 5, Share: &some, MeanS: &some, DeviationS: &some, MinS: &some, MaxS: &some}

@@ -15,9 +15,7 @@ import (
 // TestApplied reads reports as the real Puppet's store processor writes them: of a run
 // that changes something and fails in one resource, and of the next.
 func TestApplied(t *testing.T) {
-	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("runs Puppet, whose layer of the test root takes minutes to build; set FETTLE_TEST_NIGHTLY=1")
-	}
+	root.Nightly(t, "runs Puppet, whose layer of the test root takes minutes to build")
 	if !root.Inside(t, root.Options{Puppet: true}) {
 		return
 	}

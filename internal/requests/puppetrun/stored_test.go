@@ -18,9 +18,7 @@ import (
 // its run is found in the server's log of requests: the node waits longer for its catalog
 // than the server takes.
 func TestStored(t *testing.T) {
-	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("starts Puppet Server, which takes a minute; set FETTLE_TEST_NIGHTLY=1")
-	}
+	root.Nightly(t, "starts Puppet Server, which takes a minute")
 	if !root.Inside(t, root.Options{Puppet: true}) {
 		return
 	}

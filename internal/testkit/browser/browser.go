@@ -31,6 +31,7 @@ type Browser struct {
 // New starts a browser; the test skips where there is none.
 func New(t *testing.T) *Browser {
 	t.Helper()
+	root.Real(t, "starts a browser")
 	program, err := exec.LookPath("chromium")
 	if err != nil {
 		root.Missing(t, "chromium is not installed; run: sudo apt-get install --no-install-recommends chromium")

@@ -23,11 +23,11 @@ const (
 	Code    = "/etc/puppet/code/environments/production"
 )
 
-// AccessLog is Log as two runs of an agent on localhost have left it, by the
+// accessLog is Log as two runs of an agent on localhost have left it, by the
 // request-logging.xml of the package: TestAgent holds it against a new one.
 //
 //go:embed testdata/access.log
-var AccessLog string
+var accessLog string
 
 // Quick are arguments for Java, of JAVA_ARGS in its file, with which it starts sooner
 // and then is slower, as JRuby's --dev does: for tests that measure nothing.

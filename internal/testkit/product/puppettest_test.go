@@ -53,7 +53,7 @@ func TestAgent(t *testing.T) {
 		log = Read(t, Log)
 		return strings.Count(log, "PUT /puppet/v3/report/") == 2
 	})
-	if got, want := kinds(t, log), kinds(t, AccessLog); !slices.Equal(got, want) {
+	if got, want := kinds(t, log), kinds(t, accessLog); !slices.Equal(got, want) {
 		t.Errorf("the log has\n%s\nand what is kept of such a log\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	t.Logf("the log:\n%s", log)

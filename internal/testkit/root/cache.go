@@ -62,6 +62,7 @@ func Module(t testing.TB) string {
 // and vmlinuz. It builds nothing.
 func Cache(t testing.TB) string {
 	t.Helper()
+	Real(t, "reads the Debian test root")
 	dir, err := cacheDir()
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +83,7 @@ func Dir(t testing.TB) string {
 // tuning is tested (test/root/servers). Nobody may write into it.
 func Servers(t testing.TB) string {
 	t.Helper()
+	Real(t, "reads the Debian root with the servers")
 	dir, err := serversDir()
 	if err != nil {
 		t.Fatal(err)

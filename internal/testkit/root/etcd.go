@@ -1,7 +1,6 @@
 package root
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,9 +16,7 @@ func Etcd(t *testing.T, release string) Options {
 	if IsInside(t) {
 		return o
 	}
-	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("builds etcd " + release + "; set FETTLE_TEST_NIGHTLY=1")
-	}
+	Nightly(t, "builds etcd "+release)
 	out, err := exec.Command(filepath.Join(Module(t), "test/etcd-releases/build")).Output()
 	if err != nil {
 		Missing(t, "test/etcd-releases/build: %v", err)

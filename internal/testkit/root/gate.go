@@ -22,11 +22,30 @@ func Missing(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
+// Real ends a test under -short that needs more than a newcomer has: a Debian root, the
+// rights of root, a browser, a virtual machine, minutes. New, Disposable and their like call
+// it. Whatever -short leaves out whole ends here, so that test/summary can count it.
+func Real(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-real runs it: " + why)
+	}
+}
+
+// Nightly ends a test that is of the slow matrix, which make test-nightly runs.
+func Nightly(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+		t.Skip("make test-nightly runs it: " + why)
+	}
+}
+
 // Disposable skips the test unless FETTLE_TEST_DISPOSABLE=1 says that this
 // machine may be changed: kernel settings, services, installed packages. Until
 // the test ends it has the machine to itself, as Undisturbed says.
 func Disposable(t testing.TB) {
 	t.Helper()
+	Real(t, "changes the machine")
 	if os.Getenv("FETTLE_TEST_DISPOSABLE") != "1" {
 		Missing(t, "changes this machine's kernel settings; set FETTLE_TEST_DISPOSABLE=1 where that is harmless")
 	}

@@ -74,6 +74,7 @@ type Root struct {
 // New starts an instance.
 func New(t testing.TB, o Options) *Root {
 	t.Helper()
+	Real(t, "runs real programs in the Debian test root")
 	if os.Geteuid() != 0 {
 		Missing(t, "entering the Debian test root needs root")
 	}

@@ -14,11 +14,10 @@ import (
 // build makes a machine that is switched off.
 func build(t testing.TB, o Options) *VM {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("boots a virtual machine; not in short mode")
-	}
-	if !o.EveryTier && os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("boots a virtual machine: part of the slow matrix, make test-nightly runs it")
+	const why = "boots a virtual machine"
+	root.Real(t, why)
+	if !o.EveryTier {
+		root.Nightly(t, why)
 	}
 	for _, program := range []string{"qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {

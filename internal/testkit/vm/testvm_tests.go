@@ -5,12 +5,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // Tests builds the tests of a package, "." for the caller's, as one program that needs no
 // libraries of the machine that it is Put on, and returns where it is.
 func Tests(t testing.TB, pkg string) string {
 	t.Helper()
+	root.Real(t, "boots a virtual machine")
 	program := filepath.Join(t.TempDir(), "tests")
 	build := exec.Command("go", "test", "-c", "-o", program, pkg)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 )
 
@@ -38,9 +39,7 @@ func TestUnitInVM(t *testing.T) {
 		underSystemd(t)
 		return
 	}
-	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("boots a machine; FETTLE_TEST_NIGHTLY=1 runs it")
-	}
+	testkitroot.Nightly(t, "boots a machine")
 	program := testkitvm.Tests(t, ".")
 	vm := testkitvm.Boot(t, testkitvm.Options{MemoryMiB: 1024})
 	vm.Put(program, "/root/live.test")

@@ -37,9 +37,7 @@ func fedora(more map[string]string) map[string]string {
 // TestEntries uses the real grub-editenv of the test root on the environment
 // block of a Fedora-like tree.
 func TestEntries(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs grub-editenv in the test root; not in short mode")
-	}
+	testkitroot.Real(t, "runs grub-editenv in the test root")
 	for name, first := range map[string][]string{
 		"fresh block": nil, "other variables": {"saved_entry=id-6.1", "kernelopts=root=/dev/sda1 ro"},
 		"left by TuneD": {"tuned_params=", "tuned_initrd=", "boot_success=1"},
@@ -93,9 +91,6 @@ func TestEntries(t *testing.T) {
 
 // TestArchive unpacks an overlay with the real cpio.
 func TestArchive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs cpio in the test root; not in short mode")
-	}
 	root := testkitroot.New(t, testkitroot.Options{Files: map[string]string{"/srv/src/etc/a.conf": "one\n", "/srv/src/usr/bin/run": "#!/bin/sh\n"}})
 	root.Must("ln", "-s", "../etc/a.conf", "/srv/src/usr/link")
 	root.Must("chmod", "700", "/srv/src/etc")

@@ -25,9 +25,7 @@ esac`
 // TestRealGrub generates with Debian's update-grub before, with and after the
 // arguments.
 func TestRealGrub(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs GRUB's generator in the test root; not in short mode")
-	}
+	testkitroot.Real(t, "runs GRUB's generator in the test root")
 	for _, lang := range []string{"", "C.UTF-8", "de_DE.UTF-8"} {
 		t.Run("language "+lang, func(t *testing.T) { testRealGrub(t, lang) })
 	}

@@ -104,9 +104,7 @@ func TestFollow(t *testing.T) {
 // TestFollowSleeps: nothing is asked again and again.
 func TestFollowSleeps(t *testing.T) {
 	root.Disposable(t)
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	root.Real(t, "takes seconds")
 	h := host.Live()
 	ctx, cancel := context.WithCancel(context.Background())
 	events, err := h.Sched.Events(ctx, host.EventExec)

@@ -35,9 +35,6 @@ grep . /proc/irq/*/smp_affinity /proc/irq/default_smp_affinity /sys/kernel/debug
 // TestGuestIsolation isolates two of four CPUs with systemd and control groups
 // version 2: by affinities, by the CPUs of systemd's slices, and as TuneD does.
 func TestGuestIsolation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a machine")
-	}
 	vm := testkitvm.Boot(t, testkitvm.Options{MemoryMiB: 1024})
 	vm.Put(root.Program(t, "./cmd/fettle"), "/usr/local/bin/fettle")
 	vm.Write("/etc/tuned/guest/tuned.conf", guestProfile)

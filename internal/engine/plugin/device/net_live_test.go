@@ -152,9 +152,6 @@ func TestOnThisKernel(t *testing.T) {
 // TestAsEthtool turns each feature by ethtool on one device and by us on
 // another, its twin, and compares what ethtool prints of both.
 func TestAsEthtool(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs ethtool a hundred times")
-	}
 	l := newLab(t)
 	twin := func() string {
 		return strings.Replace(l.run("ethtool", "-k", "veth1"), "veth1", "veth0", 1)

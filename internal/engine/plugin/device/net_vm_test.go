@@ -62,9 +62,7 @@ echo hashsize $(cat /sys/module/nf_conntrack/parameters/hashsize)`
 // TestInVM: an emulated e1000e and a virtio-net, Debian's TuneD, and us, by the
 // program as it is shipped.
 func TestInVM(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a virtual machine")
-	}
+	root.Real(t, "boots a virtual machine")
 	fettle := root.Program(t, "./cmd/fettle")
 	keyTest := testkitvm.Tests(t, "fettle.dev/fettle/internal/engine/plugin/kernel")
 	vm := testkitvm.Boot(t, testkitvm.Options{MemoryMiB: 1024})

@@ -240,9 +240,6 @@ func FuzzValue(f *testing.F) {
 // TestDebianScripts runs the real scripts of Debian's TuneD, which use its
 // shell library, in the test root.
 func TestDebianScripts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs real scripts in the test root; not in short mode")
-	}
 	root := testkitroot.New(t, testkitroot.Options{Machine: testkitroot.NewMachine(t)})
 	h := host.Mounted(root.Path("/"))
 	h.Exec = rootExec{root}

@@ -12,14 +12,13 @@ import (
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestDynamicAsTuneD: for invented histories of load our loops hold
 // at every moment what TuneD's own plug-ins would have set.
 func TestDynamicAsTuneD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD")
-	}
+	testkitroot.Real(t, "runs TuneD")
 	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
 		t.Setenv("TMPDIR", "/dev/shm") // thousands of writes, which no disk need see
 	}
@@ -112,9 +111,7 @@ func TestDynamicAsTuneD(t *testing.T) {
 // TestDynamicUnlikeTuneD asserts from both sides where fettle decides otherwise:
 // what TuneD takes for rest is none.
 func TestDynamicUnlikeTuneD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD")
-	}
+	testkitroot.Real(t, "runs TuneD")
 	ask := asker(t)
 	last := func(a dynamicAnswer) map[string]string {
 		t.Helper()
@@ -166,9 +163,7 @@ func TestDynamicUnlikeTuneD(t *testing.T) {
 // 1 Gb/s (ETHTOOL_LINK_MODE_10baseT_Half_BIT to _1000baseT_Full_BIT of
 // linux/ethtool.h, 0x03f); by fettle to offer what it did before.
 func TestLinkRaisedUnlikeTuneD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD")
-	}
+	testkitroot.Real(t, "runs TuneD")
 	const modes = gigabit + " 10000baseT/Full"
 	ask, root := askerWith(t, map[string]string{"ethtool": `case $1 in -s) ;; *) cat <<'E'
 Settings for sda:

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestAsTuneD applies one profile by Debian's TuneD and by our plug-ins to two
@@ -11,9 +13,7 @@ import (
 // for the kernel, so the comparison is of what is written where; the few cases
 // in which we write something else on purpose are in TestUnlikeTuneD.
 func TestAsTuneD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD")
-	}
+	root.Real(t, "runs TuneD")
 	for _, tt := range []struct {
 		name, profile string
 		writes        int // at least
@@ -153,9 +153,7 @@ reset_controller=1
 
 // TestUnlikeTuneD shows each deliberate difference from both sides.
 func TestUnlikeTuneD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD")
-	}
+	root.Real(t, "runs TuneD")
 	const text = `
 [sda]
 type=disk

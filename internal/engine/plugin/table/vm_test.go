@@ -16,15 +16,14 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/plugin"
+	"fettle.dev/fettle/internal/testkit/root"
 	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 )
 
 // TestInVM runs the tests below on a machine that has udev, ATA, NVMe and SCSI
 // disks.
 func TestInVM(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a machine")
-	}
+	root.Real(t, "boots a machine")
 	program := testkitvm.Tests(t, ".")
 	vm := testkitvm.Boot(t, testkitvm.Options{ATA: true, MemoryMiB: 1024})
 	vm.Must("modprobe -a loop ahci")

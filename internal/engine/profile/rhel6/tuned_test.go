@@ -13,9 +13,7 @@ import (
 // on an invented machine: the files are valid for it, the plug-ins do what
 // ktune did, and the script runs under its contract.
 func TestTunedRunsAnImport(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs TuneD in the Debian test root")
-	}
+	testkitroot.Real(t, "runs TuneD in the Debian test root")
 	for _, c := range []struct {
 		name  string
 		want  map[string]string

@@ -31,9 +31,6 @@ INSERT INTO foreman_tasks_tasks (type, label, state, result, started_at) VALUES
 
 // The backlog of a real PostgreSQL and a real Redis, as a Satellite has them.
 func TestBacklog(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

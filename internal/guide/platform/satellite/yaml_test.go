@@ -32,9 +32,6 @@ var merges = []string{
 
 // The files of Satellite are read as its Ruby reads them.
 func TestEntriesAsRuby(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Ruby")
-	}
 	r := root.New(t, root.Options{Servers: true})
 	const flatten = `
 def flat(prefix, v, out)

@@ -17,9 +17,7 @@ import (
 // The real Prometheus, which watches itself and a page with two nodes and three pods
 // of a cluster.
 func TestReal(t *testing.T) {
-	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
-		t.Skip("starts a server")
-	}
+	root.Nightly(t, "starts a server")
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

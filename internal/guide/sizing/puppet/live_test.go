@@ -20,9 +20,6 @@ import (
 )
 
 func TestNginx(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
@@ -38,9 +35,6 @@ func TestNginx(t *testing.T) {
 }
 
 func TestApache(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}

@@ -12,9 +12,6 @@ import (
 
 // What is written is taken by the servers themselves, and httpd runs with it.
 func TestServersTakeIt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
-	}
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
 	}
