@@ -6,8 +6,9 @@ GO ?= go
 # How long each fuzz target runs in `make test-real`; CI sets 30s.
 FUZZTIME ?= 5s
 TIMEOUT ?= 40m
-# More flags of go test.
+# More flags of go test; and -strict, with which CI keeps the budget of seconds (test/summary).
 TESTFLAGS ?=
+SUMMARY ?=
 export CGO_ENABLED := 0
 # The host module is built by itself, so that nothing of Kubernetes is fetched for it. The
 # module kube/ is built with go.work, so that it shares what is compiled of the host module.
@@ -54,11 +55,11 @@ check: lint test test-kube ## lint, and the tests of minutes
 
 .PHONY: test
 test: ## the tests of the host module: any user, no other programs, minutes
-	$(GO) test -short $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./...
+	$(GO) test -short -json $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./... | $(GO) run ./test/summary $(SUMMARY)
 
 .PHONY: test-kube
 test-kube: ## the same of the module kube/
-	$(KUBE) test -short $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./kube/...
+	$(KUBE) test -short -json $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./kube/... | $(GO) run ./test/summary
 
 # The modules below test/ wait more than they work, and the fuzz targets only work: they run
 # side by side, and what the latter say comes last.

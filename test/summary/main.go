@@ -1,0 +1,164 @@
+// Command summary prints what `go test -json` writes to its standard input as go test
+// prints it without -json, and then what a line per package does not say: how many tests
+// were left to make test-real and make test-nightly, which others skipped and why, and
+// which packages and tests took longer than their budget.
+//
+//	go test -short -json ./... | go run ./test/summary [-strict]
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// The budget of a package and of one test under -short, in wall time on an idle machine.
+const (
+	packageBudget = 15 * time.Second
+	testBudget    = 3 * time.Second
+)
+
+// event is a line of go test -json: see `go doc test2json`, and `go help buildjson`.
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64
+}
+
+// summary collects events.
+type summary struct {
+	out io.Writer
+	// load returns how many tasks a processor of this machine has, at least 1.
+	load func() float64
+	// said is the output of tests that have not ended, by package and test.
+	said map[string]*strings.Builder
+	// real and nightly count the tests left to the other targets.
+	real, nightly int
+	skipped, slow []string
+	// tooSlow reports whether one took more than twice its budget, by the load.
+	tooSlow bool
+}
+
+func main() {
+	strict := flag.Bool("strict", false, "fail if a package or test takes more than twice its budget, times the load of a processor")
+	flag.Parse()
+	s := &summary{out: os.Stdout, load: load, said: map[string]*strings.Builder{}}
+	if err := s.read(os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "summary:", err)
+		os.Exit(1)
+	}
+	s.close()
+	if *strict && s.tooSlow {
+		os.Exit(1)
+	}
+}
+
+// load reads the average of the last minute.
+func load() float64 {
+	var tasks float64
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		fmt.Sscan(string(text), &tasks)
+	}
+	return max(1, tasks/float64(runtime.NumCPU()))
+}
+
+// read takes events until the input ends. A line that is not an event is printed.
+func (s *summary) read(in io.Reader) error {
+	r := bufio.NewReader(in)
+	for {
+		line, err := r.ReadBytes('\n')
+		var e event
+		switch {
+		case len(line) == 0:
+		case json.Unmarshal(line, &e) != nil:
+			s.out.Write(line)
+		default:
+			s.take(e)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *summary) take(e event) {
+	key := e.Package + " " + e.Test
+	switch {
+	case e.Action == "build-output", e.Action == "output" && e.Test == "" && e.Output != "PASS\n":
+		io.WriteString(s.out, e.Output)
+	case e.Action == "output" && e.Test != "":
+		b := s.said[key]
+		if b == nil {
+			b = new(strings.Builder)
+			s.said[key] = b
+		}
+		b.WriteString(e.Output)
+	case e.Action == "pass", e.Action == "fail", e.Action == "skip":
+		s.end(e, key)
+	}
+}
+
+// end is the end of a test or, where e names none, of a package.
+func (s *summary) end(e event, key string) {
+	budget, name := packageBudget, e.Package
+	if e.Test != "" {
+		budget, name = testBudget, strings.TrimSpace(key)
+		text := ""
+		if b := s.said[key]; b != nil {
+			text = b.String()
+		}
+		delete(s.said, key)
+		switch {
+		case e.Action == "fail":
+			io.WriteString(s.out, withoutProgress(text))
+		case e.Action == "pass":
+		case strings.Contains(text, "make test-real runs it"):
+			s.real++
+		case strings.Contains(text, "make test-nightly runs it"):
+			s.nightly++
+		default:
+			s.skipped = append(s.skipped, name+": "+strings.Join(strings.Fields(withoutProgress(text)), " "))
+		}
+	}
+	took := time.Duration(e.Elapsed * float64(time.Second))
+	if took <= budget || strings.Contains(e.Test, "/") { // a subtest counts with its test
+		return
+	}
+	load := s.load()
+	s.slow = append(s.slow, fmt.Sprintf("%s: %.1f s of %.0f s, with %.1f tasks a processor", name, took.Seconds(), budget.Seconds(), load))
+	s.tooSlow = s.tooSlow || took.Seconds() > 2*load*budget.Seconds()
+}
+
+// withoutProgress leaves the lines out that only go test -v prints.
+func withoutProgress(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "=== ") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+// close prints what is known at the end. Tests that have not ended went down with their
+// package: what they said comes first.
+func (s *summary) close() {
+	for _, b := range s.said {
+		io.WriteString(s.out, b.String())
+	}
+	fmt.Fprintf(s.out, "left out: %d tests that make test-real runs, %d of make test-nightly\n", s.real, s.nightly)
+	for _, line := range s.skipped {
+		fmt.Fprintln(s.out, "skipped:", line)
+	}
+	for _, line := range s.slow {
+		fmt.Fprintln(s.out, "over the budget of seconds:", line)
+	}
+}
