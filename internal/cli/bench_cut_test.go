@@ -92,7 +92,7 @@ func TestBenchCut(t *testing.T) {
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		t.Fatal(err)
 	}
-	if e.Cut == nil || *e.Cut != (evidence.Cut{Done: 5, Planned: 60, Of: "measurements"}) || e.Verdict != disk.NoVerdict || len(e.Places[0].Results) != 5 || !strings.HasPrefix(r.Verdict, e.Cut.String()+": ") {
+	if e.Cut == nil || *e.Cut != (evidence.Interruption{Done: 5, Planned: 60, Of: "measurements"}) || e.Verdict != disk.NoVerdict || len(e.Places[0].Results) != 5 || !strings.HasPrefix(r.Verdict, e.Cut.String()+": ") {
 		t.Errorf("%+v %s", e.Cut, r.Verdict)
 	}
 	bodyValid(t, r)

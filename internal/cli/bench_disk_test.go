@@ -228,7 +228,7 @@ func TestDiskWork(t *testing.T) {
 		if !working(os.Getpid()) {
 			return len(done) > 0
 		}
-		if err := host.EndMarked("experiment-work-test"); err != nil {
+		if err := host.KillTagged("experiment-work-test"); err != nil {
 			t.Error(err)
 		}
 		return len(done) > 0

@@ -155,7 +155,7 @@ func askEtcd(ctx context.Context, member *etcd.Member) (bench.Page, error) {
 }
 
 // etcdPage picks what the bench wants of a page of metrics.
-func etcdPage(p internalprometheus.Page) bench.Page {
+func etcdPage(p internalprometheus.Metrics) bench.Page {
 	size := p.Values["etcd_mvcc_db_total_size_in_bytes"]
 	if size == 0 {
 		size = p.Values["etcd_debugging_mvcc_db_total_size_in_bytes"] // before 3.4

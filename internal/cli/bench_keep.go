@@ -14,7 +14,7 @@ import (
 type keeper struct {
 	machine  *machine
 	run      *evidence.Run
-	underway *evidence.Underway // nil until something is finished
+	underway *evidence.RunInProgress // nil until something is finished
 }
 
 // nothingYet is the body of a bench that has finished nothing.

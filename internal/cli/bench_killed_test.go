@@ -72,7 +72,7 @@ func TestBenchKilled(t *testing.T) {
 				t.Fatalf("%s: %v %s", name, err, text)
 			}
 			bodyValid(t, &shown)
-			cut := evidence.CutOf(&shown)
+			cut := evidence.InterruptionOf(&shown)
 			if cut == nil || cut.Done < at-1 || cut.Planned != x.planned || cut.Of != x.of || shown.Machine.CPUs == 0 {
 				t.Errorf("%s: killed in %d: %v", name, at, cut)
 			}

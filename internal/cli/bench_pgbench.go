@@ -61,7 +61,7 @@ const mostPgbench = 24 * time.Hour
 // Run implements postgres.Program.
 func (b *pgbench) Run(ctx context.Context, args ...string) (string, error) {
 	res, err := b.exec.Run(ctx, host.Command{
-		Argv: append([]string{b.path}, args...), Timeout: mostPgbench, EndsWithCaller: true, As: &b.server.As, Dir: b.dir,
+		Argv: append([]string{b.path}, args...), Timeout: mostPgbench, DiesWithCaller: true, As: &b.server.As, Dir: b.dir,
 		Env: []string{"PGHOST=" + b.server.Socket, "PGPORT=" + b.server.Port, "PGUSER=" + b.server.User, "PGAPPNAME=fettle bench"},
 	})
 	if err != nil {

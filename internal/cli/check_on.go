@@ -33,7 +33,7 @@ const (
 func parseHosts(words []string) ([]string, error) {
 	var out []string
 	for _, w := range words {
-		name, ok := ssh.Host(w)
+		name, ok := ssh.ParseHost(w)
 		if !ok {
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--on %q: want ssh:HOST or ssh:USER@HOST", w), "a port and a key belong into ~/.ssh/config")
 		}
@@ -135,7 +135,7 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
 	defer cancel()
-	call, err := ssh.SSH(host, append([]string{"fettle", "check"}, words...)...)
+	call, err := ssh.Command(host, append([]string{"fettle", "check"}, words...)...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -232,7 +232,7 @@ func shortened(line string) string {
 
 // sshFailure is why ssh(1) has failed.
 func sshFailure(text string) string {
-	if why := ssh.Failure(text); why != "" {
+	if why := ssh.FailureReason(text); why != "" {
 		return why
 	}
 	return "it has failed (exit 255) and does not say why: ssh -v by hand shows it; or fettle check there has ended with 255"

@@ -135,7 +135,7 @@ func (m *machine) asked(text string) (setting.Change, error) {
 	if err != nil {
 		return c, err
 	}
-	if _, err := m.kinds.Resolve(c.Setting); setting.Misnamed(err) {
+	if _, err := m.kinds.Resolve(c.Setting); setting.IsNameError(err) {
 		return c, err
 	}
 	return c, nil

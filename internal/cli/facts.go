@@ -108,7 +108,7 @@ func writeArchive(path string, rec *host.Recording) error {
 	}
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		// The rename would put the archive in the place of a device.
-		return ui.Exit(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file, or a name that is free", path, host.Describe(st.Mode())))
+		return ui.Exit(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file, or a name that is free", path, host.DescribeType(st.Mode())))
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".fettle-archive-*")
 	if err != nil {

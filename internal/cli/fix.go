@@ -240,7 +240,7 @@ func (t *patient) health(ctx context.Context) (out []guidefindings.Health, err e
 			continue
 		}
 		h := guidefindings.Health{Platform: p.Name, Command: strings.Join(p.Health, " ")}
-		if !host.Has(t.host, p.Health[0]) {
+		if !host.HasProgram(t.host, p.Health[0]) {
 			t.screen.Say("%s is not here, so nobody has asked whether this %s is well", p.Health[0], p.Name)
 			continue
 		}
@@ -319,7 +319,7 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 		return nil
 	}
 	if !yes {
-		agreed, err := m.screen.Agreed(ctx, "Write these values? fettle undo takes them back.")
+		agreed, err := m.screen.Confirm(ctx, "Write these values? fettle undo takes them back.")
 		if err != nil || !agreed {
 			return err
 		}

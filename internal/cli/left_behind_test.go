@@ -100,7 +100,7 @@ func TestLeftBehind(t *testing.T) {
 	if out, code := run("runs", "prune", "--cut-off", "--yes"); code != 0 || !strings.Contains(out, u.Name()+" stays: ") || !strings.Contains(out, how) {
 		t.Errorf("prune: exit code %d: %s", code, out)
 	}
-	if names, err := p.runs().CutOff(); err != nil || len(names) != 1 {
+	if names, err := p.runs().Unfinished(); err != nil || len(names) != 1 {
 		t.Error(names, err)
 	}
 	if err := tune.Unarm(state); err != nil {
@@ -112,7 +112,7 @@ func TestLeftBehind(t *testing.T) {
 	if out, code := run("runs", "prune", "--cut-off", "--yes"); code != 0 {
 		t.Errorf("prune: exit code %d: %s", code, out)
 	}
-	if names, err := p.runs().CutOff(); err != nil || len(names) > 0 {
+	if names, err := p.runs().Unfinished(); err != nil || len(names) > 0 {
 		t.Error(names, err)
 	}
 }

@@ -18,7 +18,7 @@ const localMachine = "local"
 // checkPlaces says what is wrong with the machines that are named.
 func (o loadHTTPOptions) checkPlaces() error {
 	for i, word := range o.observe {
-		if _, ok := ssh.Host(word); !ok && word != localMachine {
+		if _, ok := ssh.ParseHost(word); !ok && word != localMachine {
 			return fmt.Errorf("--observe %q: want local, ssh:HOST or ssh:USER@HOST", word)
 		}
 		if slices.Contains(o.observe[:i], word) {
@@ -26,7 +26,7 @@ func (o loadHTTPOptions) checkPlaces() error {
 		}
 	}
 	for i, word := range o.clients {
-		if _, ok := ssh.Host(word); !ok {
+		if _, ok := ssh.ParseHost(word); !ok {
 			return fmt.Errorf("--clients %q: want ssh:HOST or ssh:USER@HOST", word)
 		}
 		if slices.Contains(o.clients[:i], word) {
@@ -49,8 +49,8 @@ func (o loadHTTPOptions) checkPlaces() error {
 // places are the workers that the options name.
 func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 	for _, word := range o.clients {
-		host, _ := ssh.Host(word)
-		words, err := ssh.SSH(host, "fettle", "load", "worker")
+		host, _ := ssh.ParseHost(word)
+		words, err := ssh.Command(host, "fettle", "load", "worker")
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.
 	for _, word := range o.observe {
 		source, name := fleet.Local(host.Live()), word
 		if word != localMachine {
-			name, _ = ssh.Host(word)
+			name, _ = ssh.ParseHost(word)
 			if source, err = fleet.SSH(name); err != nil {
 				return nil, err
 			}

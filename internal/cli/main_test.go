@@ -49,7 +49,7 @@ func standIn(dir string) {
 	}
 	live = func() *host.Host {
 		h := host.Mounted(dir)
-		h.Spaces = spaceOf(filepath.Join(filepath.Dir(dir), "space"))
+		h.SpaceReader = spaceOf(filepath.Join(filepath.Dir(dir), "space"))
 		if now, err := time.Parse(time.RFC3339, os.Getenv("FETTLE_TEST_NOW")); err == nil {
 			h.Clock = clockAt{h.Clock, now}
 		}
@@ -80,7 +80,7 @@ func (c clockAt) Now() time.Time { return c.now }
 // Without it a third of 40 GiB is full.
 type spaceOf string
 
-// Space implements host.Spaces.
+// Space implements host.SpaceReader.
 func (name spaceOf) Space(string) (size, free uint64, err error) {
 	b, err := os.ReadFile(string(name))
 	if errors.Is(err, fs.ErrNotExist) {

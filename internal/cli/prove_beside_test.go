@@ -207,7 +207,7 @@ func TestProveRehearsed(t *testing.T) {
 	if code != 5 || !strings.Contains(out, "the change cannot be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing was measured") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if names, err := p.runs().CutOff(); err != nil || len(names) > 0 {
+	if names, err := p.runs().Unfinished(); err != nil || len(names) > 0 {
 		t.Errorf("%v, %v", names, err)
 	}
 	if _, err := os.Stat(p.file("count")); err == nil {

@@ -37,7 +37,7 @@ type proof struct {
 	work     work
 	closing  func() error // of the work; nil where there is nothing to close
 	body     *prove.Evidence
-	underway *evidence.Underway // nil until the first visit can be recorded
+	underway *evidence.RunInProgress // nil until the first visit can be recorded
 	visits   []prove.Visit
 	planned  *journal.Planned // who made the plan of --plan
 	watchdog *watchdog
@@ -81,8 +81,8 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	}
 	if p.o.ChangeCmd != "" {
 		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"), Timeout: limit,
-			Applying: p.applying, End: host.EndMarked}
-		p.body.Change = prove.Tested{Apply: evidence.Readable(p.o.ChangeCmd), Undo: evidence.Readable(p.o.UndoCmd)}
+			Applying: p.applying, End: host.KillTagged}
+		p.body.Change = prove.Tested{Apply: evidence.EscapeInvalidUTF8(p.o.ChangeCmd), Undo: evidence.EscapeInvalidUTF8(p.o.UndoCmd)}
 	} else if err := p.settings(ctx, deadline); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (p *proof) unfit(ctx context.Context) (why []string) {
 func (p *proof) finish() error {
 	var work []string
 	for _, word := range p.body.Work {
-		work = append(work, evidence.Readable(word))
+		work = append(work, evidence.EscapeInvalidUTF8(word))
 	}
 	p.body.Work = work
 	body, err := json.Marshal(p.body)

@@ -124,7 +124,7 @@ func TestProveLiveKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "a window with the change", func() bool {
-		if begun, err := s.runs().CutOff(); err != nil || len(begun) == 0 {
+		if begun, err := s.runs().Unfinished(); err != nil || len(begun) == 0 {
 			return false // it is rehearsed, and nothing is recorded yet
 		}
 		text, err := os.ReadFile(filepath.Join(s.machine, "proc/sys/vm/swappiness"))

@@ -61,13 +61,13 @@ func (p *proof) takeUp() error {
 
 // lastCutOff is the experiment that was cut off last, by its name.
 func lastCutOff(store evidence.Store) (string, error) {
-	names, err := store.CutOff()
+	names, err := store.Unfinished()
 	if err != nil {
 		return "", err
 	}
 	for _, name := range slices.Backward(names) {
 		// What is wrong with one is said where it is taken up.
-		r, _, err := store.Look(name, func([]byte) error { return nil })
+		r, _, err := store.Peek(name, func([]byte) error { return nil })
 		if err != nil || r.Kind == "prove" {
 			return name, nil
 		}

@@ -94,7 +94,7 @@ func TestResumeRefused(t *testing.T) {
 		if out, got := p.run("prove", "--resume", "last", "--anyway"); got != code || !strings.Contains(out, says) {
 			t.Errorf("exit code %d, want %d and %q: %s", got, code, says, out)
 		}
-		if names, err := p.runs().CutOff(); code != 0 && (err != nil || len(names) != 1) {
+		if names, err := p.runs().Unfinished(); code != 0 && (err != nil || len(names) != 1) {
 			t.Errorf("the record does not stay: %v, %v", names, err)
 		}
 		p.restored()
@@ -160,12 +160,12 @@ func TestPruneStanding(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(p.machine, "proc/sys/vm/swappiness")); err != nil || strings.TrimSpace(string(text)) != "10" {
 		t.Fatalf("the change is not in force: %q, %v", text, err)
 	}
-	names, err := p.runs().CutOff()
+	names, err := p.runs().Unfinished()
 	if err != nil || len(names) != 1 {
 		t.Fatal(names, err)
 	}
 	out, code := p.run("runs", "prune", "--cut-off", "--yes")
-	if left, err := p.runs().CutOff(); code != 0 || !strings.Contains(out, names[0]+" stays: the change of an experiment that was cut off stands (transaction ") || err != nil || len(left) != 1 {
+	if left, err := p.runs().Unfinished(); code != 0 || !strings.Contains(out, names[0]+" stays: the change of an experiment that was cut off stands (transaction ") || err != nil || len(left) != 1 {
 		t.Errorf("exit code %d, left are %v: %s", code, left, out)
 	}
 	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "is of an experiment that was killed together with its watchdog") || strings.Contains(out, "confirm") {
@@ -183,7 +183,7 @@ func TestPruneStanding(t *testing.T) {
 	}
 	p.restored()
 	out, code = p.run("runs", "prune", "--cut-off", "--yes")
-	if left, err := p.runs().CutOff(); code != 0 || err != nil || len(left) > 0 {
+	if left, err := p.runs().Unfinished(); code != 0 || err != nil || len(left) > 0 {
 		t.Errorf("exit code %d, left are %v: %s", code, left, out)
 	}
 }

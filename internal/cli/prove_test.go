@@ -123,7 +123,7 @@ func TestProveKilled(t *testing.T) {
 			return
 		}
 		p.restored()
-		names, err := p.runs().CutOff()
+		names, err := p.runs().Unfinished()
 		if err != nil || len(names) > 1 {
 			t.Fatalf("killed at %d: %v, %v", at, names, err)
 		}
@@ -175,7 +175,7 @@ func TestProveInterrupted(t *testing.T) {
 		}
 		p.restored()
 		out, err := p.command("runs", "prune", "--cut-off", "--yes").CombinedOutput()
-		if names, unread := p.runs().CutOff(); err != nil || unread != nil || len(names) > 0 || !strings.Contains(string(out), map[bool]string{true: "interrupted before its first quad, can be resumed", false: "interrupted, can be resumed"}[c.visit == 1]) {
+		if names, unread := p.runs().Unfinished(); err != nil || unread != nil || len(names) > 0 || !strings.Contains(string(out), map[bool]string{true: "interrupted before its first quad, can be resumed", false: "interrupted, can be resumed"}[c.visit == 1]) {
 			t.Errorf("%v: %v, %v left: %s", c, err, names, out)
 		}
 	}

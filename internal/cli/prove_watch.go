@@ -135,9 +135,9 @@ func watchExperimentCommand(a *app) *cobra.Command {
 			_ = tune.Restoring(lease)
 			// The work must not load the machine that is restored, and a command that
 			// makes the change must not go on beside the one that undoes it.
-			_ = host.EndMarked(mark(deadline, "work"))
+			_ = host.KillTagged(mark(deadline, "work"))
 			if last == applying {
-				_ = host.EndMarked(mark(deadline, "apply"))
+				_ = host.KillTagged(mark(deadline, "apply"))
 			}
 			return m.restoreExperiment(ctx, deadline, undoCmd, dir)
 		},

@@ -111,7 +111,7 @@ func replace(name string, text, begins []byte, kind string) (err error) {
 
 // damaged says what to do about a record that is not as it was recorded.
 func damaged(err error) error {
-	if !errors.As(err, new(*evidence.Damaged)) {
+	if !errors.As(err, new(*evidence.DamagedError)) {
 		return err
 	}
 	return ui.Hinted(ui.Failed, err, "a damaged record is no evidence: put an intact copy in its place (fettle runs export writes one where it was measured), or remove the file")

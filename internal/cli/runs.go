@@ -72,7 +72,7 @@ func (a *app) runsList(c *cobra.Command) error {
 	for _, r := range runs {
 		list.Runs = append(list.Runs, listed(r))
 	}
-	names, unlisted := m.runs().CutOff()
+	names, unlisted := m.runs().Unfinished()
 	err = errors.Join(err, unlisted)
 	for _, name := range names {
 		l, looked := m.listedOpen(name)
@@ -116,7 +116,7 @@ func (r *ListedRun) state() string {
 // listed is a run that has ended, in brief.
 func listed(r *evidence.Run) ListedRun {
 	l := ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
-	if evidence.CutOf(r) != nil {
+	if evidence.InterruptionOf(r) != nil {
 		l.State = string(prove.EndedInterrupted)
 	}
 	var e prove.Evidence

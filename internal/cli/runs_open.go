@@ -28,7 +28,7 @@ func (m *machine) listedOpen(name string) (ListedRun, error) {
 	if r.proof != nil {
 		l.Resumable, l.Quads, l.Method = !r.alive, len(r.proof.Quads), r.proof.Method
 	}
-	switch cut := evidence.CutOf(r.Run); {
+	switch cut := evidence.InterruptionOf(r.Run); {
 	case r.alive:
 		l.State = underWayState
 		if r.proof == nil && cut != nil { // nothing has interrupted it yet
@@ -76,7 +76,7 @@ func (l *lines) take(text []byte) error {
 // of an experiment is empty where it does not tell one.
 func (m *machine) lookAt(name string) (*openRun, error) {
 	var all [][]byte
-	r, alive, err := m.runs().Look(name, func(text []byte) error { all = append(all, text); return nil })
+	r, alive, err := m.runs().Peek(name, func(text []byte) error { all = append(all, text); return nil })
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 		listRuns(going).Write(a.screen)
 	}
 	if !o.yes {
-		agreed, err := a.screen.Agreed(c.Context(), fmt.Sprintf("Remove the records of these %d runs? It cannot be undone.", len(going)))
+		agreed, err := a.screen.Confirm(c.Context(), fmt.Sprintf("Remove the records of these %d runs? It cannot be undone.", len(going)))
 		if err != nil || !agreed {
 			if a.data() {
 				return a.result(res, err)
@@ -111,7 +111,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 	for _, r := range going {
 		if r.ID != "" {
 			err = errors.Join(err, m.runs().Remove(r.ID))
-		} else if drop := m.runs().Drop(r.Name); errors.Is(drop, evidence.ErrAtWork) {
+		} else if drop := m.runs().Drop(r.Name); errors.Is(drop, evidence.ErrInProgress) {
 			a.screen.Say("%s is under way again, and stays", r.Name)
 		} else {
 			err = errors.Join(err, drop)
@@ -153,7 +153,7 @@ func (m *machine) going(o pruneOptions, age time.Duration) ([]ListedRun, error) 
 	if !o.cutOff {
 		return out, nil
 	}
-	names, err := m.runs().CutOff()
+	names, err := m.runs().Unfinished()
 	if err != nil {
 		return nil, err
 	}

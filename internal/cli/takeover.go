@@ -95,7 +95,7 @@ func (k tuner) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 		return fmt.Errorf("%s: %w", s, err)
 	}
 	if want.active != "active" {
-		if s.Name == tunedUnit && host.Has(k.host, "tuned-adm") {
+		if s.Name == tunedUnit && host.HasProgram(k.host, "tuned-adm") {
 			// With rollback=not_on_exit a stop alone would leave its values. A
 			// TuneD that does not answer is stopped all the same.
 			_, _ = host.Run(ctx, k.host, "tuned-adm", "off")

@@ -55,7 +55,7 @@ func (a *app) checkNote() error {
 	case len(text) > journal.MaxNote:
 		return ui.Exit(ui.Usage, fmt.Errorf("--reason: %d bytes: want at most %d", len(text), journal.MaxNote))
 	}
-	a.note = host.Escaped(text)
+	a.note = host.Escape(text)
 	return nil
 }
 

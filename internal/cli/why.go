@@ -109,7 +109,7 @@ func (a *app) why(ctx context.Context, name string) error {
 	changes := m.within(chains, id)
 	if len(changes) == 0 && isFile(id) {
 		// A file's content is shown where it is a setting, not whatever it is.
-		if err := m.kinds.MayAsk(id, setting.Absent, m.loader.Dirs); err != nil {
+		if err := m.kinds.CheckRequest(id, setting.Absent, m.loader.Dirs); err != nil {
 			return err
 		}
 	}

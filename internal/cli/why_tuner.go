@@ -182,7 +182,7 @@ func (m *machine) reapplied(claims *override.Claims, s setting.Setting) (last ov
 		return last, false, false
 	}
 	lines := claims.For(s)
-	if twin, has := m.kinds.Twin(s); has {
+	if twin, has := m.kinds.Counterpart(s); has {
 		lines = append(lines, slices.DeleteFunc(claims.For(twin), func(c override.Claim) bool { return setting.Zero(c.Value) })...)
 	}
 	key := func(c override.Claim) string { k, _, _ := strings.Cut(c.Text, "="); return strings.TrimSpace(k) }
@@ -254,7 +254,7 @@ func (m *machine) whyTuners(id setting.Setting, all []override.Tuner, tuned *tun
 // and are not followed by a claim on this one.
 func (m *machine) coupledClaims(id setting.Setting, claims *override.Claims, own []override.Claim) []WhyCoupled {
 	winner, certain := override.Winner(own)
-	twin, hasTwin := m.kinds.Twin(id)
+	twin, hasTwin := m.kinds.Counterpart(id)
 	candidates := append(claims.Settings(), claims.Sysctls(m.host.Files)...)
 	seen := map[setting.Setting]bool{id: true}
 	var out []WhyCoupled
@@ -293,12 +293,12 @@ func (m *machine) coupledClaims(id setting.Setting, claims *override.Claims, own
 // kernelReasons says what the kernel itself has to do with a value: the other spelling of a
 // limit is the one in force, or the kernel takes a written value back.
 func (m *machine) kernelReasons(ctx context.Context, w Why) []string {
-	if twin, ok := m.kinds.Twin(w.Setting); ok && setting.Zero(w.Now) && !slices.ContainsFunc(w.Coupled, func(c WhyCoupled) bool { return c.Zeroes }) {
+	if twin, ok := m.kinds.Counterpart(w.Setting); ok && setting.Zero(w.Now) && !slices.ContainsFunc(w.Coupled, func(c WhyCoupled) bool { return c.Zeroes }) {
 		if other, err := m.kinds.Read(ctx, twin); err == nil && !other.Absent && !other.Unknown && !setting.Zero(other) {
 			return []string{fmt.Sprintf("%s = %s is the limit in force: the two are one limit, and the one that is not used reads 0", tune.SettingWords(twin), other)}
 		}
 	}
-	by := setting.TakenBackBy(w.Setting)
+	by := setting.ResetBy(w.Setting)
 	if last, certain := override.Winner(w.Claims); by != "" && certain && m.kinds.Compare(w.Setting, last.Value, w.Now) == setting.Different {
 		return []string{fmt.Sprintf("it reads %s, not the %s of %s: %s", w.Now, last.Value, last.Place(), by)}
 	}

@@ -51,7 +51,7 @@ func flagError(c *cobra.Command, err error) error {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name := unknown.GetSpecifiedName()
-		if near := text.Nearest(name, names); near != "" && text.Distance(name, near) <= max(1, len(name)/3) {
+		if near := text.Nearest(name, names); near != "" && text.EditDistance(name, near) <= max(1, len(name)/3) {
 			err = fmt.Errorf("%w (did you mean --%s?)", err, near)
 		}
 	}
@@ -101,7 +101,7 @@ func KnownVerb(c *cobra.Command, args []string) error {
 	c.SuggestionsMinimumDistance = 2 // names that are this many changes away; each command has its own
 	least := c.SuggestionsMinimumDistance + 1
 	for _, name := range c.SuggestionsFor(args[0]) {
-		d := text.Distance(args[0], name)
+		d := text.EditDistance(args[0], name)
 		if strings.HasPrefix(name, args[0]) {
 			d = min(d, c.SuggestionsMinimumDistance)
 		} else if d > (max(len(name), len(args[0]))+2)/3 {

@@ -33,13 +33,13 @@ func (d *Daemon) afterCPUs(ctx context.Context, cpus bool) error {
 		}
 		ours := false
 		for place := range s.Chains() {
-			ours = ours || setting.CPUHotplug(place)
+			ours = ours || setting.ResetByCPUHotplug(place)
 		}
 		if !ours {
 			return nil
 		}
 		return d.restore(ctx, m, "CPU hot-plug", func(st tune.Step, e *journal.Entry) bool {
-			return e != nil && setting.CPUHotplug(st.Setting)
+			return e != nil && setting.ResetByCPUHotplug(st.Setting)
 		})
 	})
 }

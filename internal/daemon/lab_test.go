@@ -81,7 +81,7 @@ func (f labFiles) ReadFile(p string) ([]byte, error) {
 	return f.Files.ReadFile(p)
 }
 
-func (f labFiles) Hold(p string, data []byte) (host.Held, error) {
+func (f labFiles) Hold(p string, data []byte) (host.Handle, error) {
 	h := labHeld{f.l}
 	return h, h.Store(data)
 }

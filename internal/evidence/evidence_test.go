@@ -73,7 +73,7 @@ func TestStore(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var damaged *Damaged
+		var damaged *DamagedError
 		if r, err := s.Get(name); !errors.As(err, &damaged) || damaged.Path != path {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
@@ -123,7 +123,7 @@ func TestCutOffAtEachByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Resume(filepath.Base(strings.TrimSuffix(u.Path, ".jsonl")), nil); !errors.Is(err, ErrAtWork) {
+	if _, err := s.Resume(filepath.Base(strings.TrimSuffix(u.Path, ".jsonl")), nil); !errors.Is(err, ErrInProgress) {
 		t.Errorf("a run under way: %v", err)
 	}
 	var ends []int
@@ -144,7 +144,7 @@ func TestCutOffAtEachByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := s.CutOff()
+	names, err := s.Unfinished()
 	if err != nil || len(names) != 1 {
 		t.Fatal(names, err)
 	}
@@ -205,12 +205,12 @@ func TestReplace(t *testing.T) {
 				default:
 				}
 				n, whole := -1, 0
-				r, alive, err := s.Look(u.Name(), func(text []byte) error { whole++; return json.Unmarshal(text, &n) })
+				r, alive, err := s.Peek(u.Name(), func(text []byte) error { whole++; return json.Unmarshal(text, &n) })
 				if err != nil || !alive || whole != 1 || n < 0 || r.Verdict != "faster by 1 %" {
 					t.Errorf("%v, alive %v, %d lines, the last is %d", err, alive, whole, n)
 					return
 				}
-				if err := s.Drop(u.Name()); err != nil && !errors.Is(err, ErrAtWork) {
+				if err := s.Drop(u.Name()); err != nil && !errors.Is(err, ErrInProgress) {
 					t.Error(err)
 					return
 				}
@@ -224,10 +224,10 @@ func TestReplace(t *testing.T) {
 	}
 	close(over)
 	wg.Wait()
-	if err := os.WriteFile(u.Path+replacing, []byte("half a l"), 0o600); err != nil { // killed in Replace
+	if err := os.WriteFile(u.Path+replaceSuffix, []byte("half a l"), 0o600); err != nil { // killed in Replace
 		t.Fatal(err)
 	}
-	if names, err := s.CutOff(); err != nil || len(names) != 1 || names[0] != u.Name() {
+	if names, err := s.Unfinished(); err != nil || len(names) != 1 || names[0] != u.Name() {
 		t.Error(names, err)
 	}
 	if err := s.Finish(u); err != nil {
@@ -239,7 +239,7 @@ func TestReplace(t *testing.T) {
 	if u, err = s.Begin(run(2)); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(u.Replace("a"), u.Close(), os.WriteFile(u.Path+replacing, nil, 0o600), s.Drop(u.Name())); err != nil {
+	if err := errors.Join(u.Replace("a"), u.Close(), os.WriteFile(u.Path+replaceSuffix, nil, 0o600), s.Drop(u.Name())); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 1 {

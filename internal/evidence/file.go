@@ -9,9 +9,9 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// longestFile is the most that is read of a file with records, in bytes: one of an
+// maxFileSize is the most that is read of a file with records, in bytes: one of an
 // experiment of a thousand visits takes two million.
-const longestFile = 256 << 20
+const maxFileSize = 256 << 20
 
 // ReadFile reads the records in a file: one or several, one after the other, as they
 // were exported, or as a verb printed them with --output json. The error is a *Damaged
@@ -22,14 +22,14 @@ func ReadFile(name string) ([]*Run, error) {
 		return nil, err
 	}
 	defer f.Close()
-	in := &io.LimitedReader{R: f, N: longestFile + 1}
+	in := &io.LimitedReader{R: f, N: maxFileSize + 1}
 	var runs []*Run
 	for d := json.NewDecoder(in); ; {
 		var r Run
 		err := d.Decode(&r)
 		switch {
 		case in.N == 0:
-			return nil, fmt.Errorf("%s: it has more than %d MiB", name, longestFile>>20)
+			return nil, fmt.Errorf("%s: it has more than %d MiB", name, maxFileSize>>20)
 		case errors.Is(err, io.EOF) && len(runs) > 0:
 			return runs, nil
 		case errors.Is(err, io.EOF):
@@ -43,10 +43,10 @@ func ReadFile(name string) ([]*Run, error) {
 		// not belong to the record.
 		id := r.ID
 		if _, err := r.sealed(); err != nil {
-			return nil, &Damaged{name, err}
+			return nil, &DamagedError{name, err}
 		}
-		if err := r.genuine(id); err != nil && !(id == "" && r.open()) {
-			return nil, &Damaged{name, err}
+		if err := r.checkID(id); err != nil && !(id == "" && r.open()) {
+			return nil, &DamagedError{name, err}
 		}
 		r.ID = id
 		runs = append(runs, &r)

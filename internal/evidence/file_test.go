@@ -81,7 +81,7 @@ func TestFile(t *testing.T) {
 		if len(runs) != c.runs || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%s: %d runs, %v", name, len(runs), err)
 		}
-		var damaged *Damaged
+		var damaged *DamagedError
 		if changed := strings.Contains(c.fault, "changed") || strings.Contains(c.fault, "no id"); errors.As(err, &damaged) != changed || changed && damaged.Path != file {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -38,7 +38,7 @@ func Fingerprint(h *host.Host) Machine {
 		Name: f.OS.Hostname.Or(""), Model: strings.TrimSpace(f.Machine.Vendor.Or("") + " " + f.Machine.Product.Or("")),
 		CPU: f.CPU.Model.Or(""), CPUs: f.CPU.Count.Or(0), MemoryBytes: f.Memory.TotalBytes.Or(0),
 		Hypervisor: f.Virtualization.Hypervisor.Or(""), OS: f.OS.Name.Or(""), Kernel: f.Kernel.Release.Or(""),
-		Settings: settings(h),
+		Settings: fingerprintSettings(h),
 	}
 	type disk struct{ Model, Transport string }
 	hardware := struct {
@@ -85,9 +85,9 @@ func (m *Machine) HardwareText() string {
 	return strings.TrimSpace(strings.Join(parts, ", ") + " (" + digest + ")")
 }
 
-// places are the settings of the fingerprint: patterns of files, and by what the name
+// fingerprintFiles are the settings of the fingerprint: patterns of files, and by what the name
 // of the setting begins.
-var places = []string{
+var fingerprintFiles = []string{
 	"/proc/sys/vm/*", "/proc/sys/kernel/sched_*", "/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/nmi_watchdog", "/proc/sys/kernel/timer_migration",
 	"/proc/sys/net/core/*", "/proc/sys/net/ipv4/tcp_*", "/proc/sys/fs/aio-max-nr", "/proc/sys/fs/file-max",
 	"/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/transparent_hugepage/defrag", "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
@@ -114,12 +114,12 @@ func isExcluded(file string) bool {
 	})
 }
 
-// longest is the longest value taken, in bytes: a setting is not a table.
-const longest = 200
+// maxValueLength is the longest value taken, in bytes: a setting is not a table.
+const maxValueLength = 200
 
-func settings(h *host.Host) map[string]string {
+func fingerprintSettings(h *host.Host) map[string]string {
 	all := map[string]string{}
-	for _, pattern := range places {
+	for _, pattern := range fingerprintFiles {
 		found, err := host.Glob(h.Files, pattern)
 		if err != nil {
 			continue // the machine has no such thing
@@ -129,7 +129,7 @@ func settings(h *host.Host) map[string]string {
 				continue
 			}
 			text, err := h.Files.ReadFile(file)
-			if err != nil || len(text) > longest {
+			if err != nil || len(text) > maxValueLength {
 				continue // write-only, or not a value
 			}
 			all[settingName(file)] = strings.Join(strings.Fields(string(text)), " ")

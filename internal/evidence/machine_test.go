@@ -46,7 +46,7 @@ func TestExcluded(t *testing.T) {
 	}
 	noted := &reads{Files: h.Files}
 	h.Files = noted
-	all := settings(h)
+	all := fingerprintSettings(h)
 	for _, name := range []string{"sysctl:vm.swappiness", "sysctl:net.core.somaxconn", "sysctl:vm.page-cluster"} {
 		if all[name] != "60" {
 			t.Errorf("%s is %q", name, all[name])

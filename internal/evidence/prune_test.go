@@ -18,7 +18,7 @@ func TestDrop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Drop(u.Name()); !errors.Is(err, ErrAtWork) {
+	if err := s.Drop(u.Name()); !errors.Is(err, ErrInProgress) {
 		t.Fatalf("one under way: %v", err)
 	}
 	if err := u.Append(map[string]int{"n": 1}); err != nil {
@@ -35,11 +35,11 @@ func TestDrop(t *testing.T) {
 	if err := s.Drop(u.Name()); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Underway{&Run{}, u.Path, f}).resume(func([]byte) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
+	if err := (&RunInProgress{&Run{}, u.Path, f}).resume(func([]byte) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	f.Close()
-	if names, err := s.CutOff(); len(names) > 0 || err != nil {
+	if names, err := s.Unfinished(); len(names) > 0 || err != nil {
 		t.Error(names, err)
 	}
 	if err := errors.Join(s.Drop(u.Name()), s.Drop("../no"), s.Remove("0123456789abcdef")); err != nil {
@@ -88,12 +88,12 @@ func TestPruneBesideWriters(t *testing.T) {
 				return
 			default:
 			}
-			names, err := s.CutOff()
+			names, err := s.Unfinished()
 			if err != nil {
 				errs <- err
 			}
 			for _, name := range names {
-				if err := s.Drop(name); err != nil && !errors.Is(err, ErrAtWork) {
+				if err := s.Drop(name); err != nil && !errors.Is(err, ErrInProgress) {
 					errs <- err
 				}
 			}

@@ -38,9 +38,9 @@ type Run struct {
 // them once in a hundred thousand stores, and then the second is refused.
 const idLength = 16
 
-// Readable is text as a record can hold it: bytes that are not UTF-8 are written \xNN.
+// EscapeInvalidUTF8 is text as a record can hold it: bytes that are not UTF-8 are written \xNN.
 // JSON has no place for them, and would put the same sign for each.
-func Readable(text string) string {
+func EscapeInvalidUTF8(text string) string {
 	if utf8.ValidString(text) {
 		return text
 	}
@@ -57,25 +57,25 @@ func Readable(text string) string {
 	return b.String()
 }
 
-// makeReadable does it with all text of a record but the body, which is JSON already.
-func (r *Run) makeReadable() {
+// escapeInvalidUTF8 does it with all text of a record but the body, which is JSON already.
+func (r *Run) escapeInvalidUTF8() {
 	m := &r.Machine
 	for _, s := range []*string{&r.Kind, &r.Command, &r.User, &r.Version, &r.Verdict, &m.Name, &m.Model, &m.CPU, &m.Hypervisor, &m.OS, &m.Kernel, &m.Hardware} {
-		*s = Readable(*s)
+		*s = EscapeInvalidUTF8(*s)
 	}
 	if m.Settings == nil {
 		return
 	}
 	settings := make(map[string]string, len(m.Settings))
 	for name, value := range m.Settings {
-		settings[Readable(name)] = Readable(value)
+		settings[EscapeInvalidUTF8(name)] = EscapeInvalidUTF8(value)
 	}
 	m.Settings = settings
 }
 
 // sealed is the text of a record with its ID.
 func (r *Run) sealed() ([]byte, error) {
-	r.makeReadable() // what is read again has to give the same text
+	r.escapeInvalidUTF8() // what is read again has to give the same text
 	r.Schema, r.ID = Schema, ""
 	text, err := r.text()
 	if err != nil {
@@ -97,19 +97,19 @@ func (r *Run) text() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Damaged is that a file does not hold the record that was written: nothing in it is
+// DamagedError is that a file does not hold the record that was written: nothing in it is
 // evidence.
-type Damaged struct {
+type DamagedError struct {
 	Path string
 	Err  error // what is wrong with it
 }
 
-func (d *Damaged) Error() string { return d.Path + ": " + d.Err.Error() }
-func (d *Damaged) Unwrap() error { return d.Err }
+func (d *DamagedError) Error() string { return d.Path + ": " + d.Err.Error() }
+func (d *DamagedError) Unwrap() error { return d.Err }
 
-// genuine is an error where a record is not the one with the ID that it had before it was
+// checkID is an error where a record is not the one with the ID that it had before it was
 // sealed again.
-func (r *Run) genuine(had string) error {
+func (r *Run) checkID(had string) error {
 	switch {
 	case had == "":
 		return fmt.Errorf("the record has no id: it would be %s", r.ID)
@@ -133,7 +133,7 @@ func Read(text []byte) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.genuine(id); err != nil {
+	if err := r.checkID(id); err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(again, text) {

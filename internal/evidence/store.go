@@ -23,8 +23,8 @@ type Store struct{ Dir string }
 
 // The endings of names in the directory.
 const (
-	whole  = ".json"
-	ledger = ".jsonl" // a run under way, or one that was cut off
+	recordSuffix   = ".json"
+	progressSuffix = ".jsonl" // a run under way, or one that was cut off
 )
 
 // make makes the directory, for its owner alone.
@@ -66,7 +66,7 @@ func (s Store) Put(r *Run) error {
 		return err
 	}
 	// A link, not a renaming: it does not replace what is there.
-	to := filepath.Join(s.Dir, r.ID+whole)
+	to := filepath.Join(s.Dir, r.ID+recordSuffix)
 	if err := os.Link(f.Name(), to); errors.Is(err, fs.ErrExist) {
 		there, err := os.ReadFile(to)
 		if err == nil && !bytes.Equal(there, text) {
@@ -89,7 +89,7 @@ func syncDir(dir string) error {
 
 // Get reads the one run whose ID begins with the given digits.
 func (s Store) Get(id string) (*Run, error) {
-	names, err := s.names(whole)
+	names, err := s.names(recordSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (s Store) Get(id string) (*Run, error) {
 }
 
 func (s Store) read(id string) (*Run, error) {
-	path := filepath.Join(s.Dir, id+whole)
+	path := filepath.Join(s.Dir, id+recordSuffix)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (s Store) read(id string) (*Run, error) {
 		err = fmt.Errorf("it holds run %s, and the store names a record by its ID", r.ID)
 	}
 	if err != nil {
-		return nil, &Damaged{path, err}
+		return nil, &DamagedError{path, err}
 	}
 	return r, nil
 }
@@ -146,7 +146,7 @@ func (s Store) names(ending string) ([]string, error) {
 // All are the runs, oldest first; those that cannot be read are told as errors (*Damaged)
 // beside the others, which are nil only where the store cannot be read.
 func (s Store) All() ([]*Run, error) {
-	names, err := s.names(whole)
+	names, err := s.names(recordSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -166,17 +166,17 @@ func (s Store) All() ([]*Run, error) {
 
 // Begin begins to record a run; the file is locked until Close or the end of the
 // process.
-func (s Store) Begin(r *Run) (*Underway, error) {
+func (s Store) Begin(r *Run) (*RunInProgress, error) {
 	if err := s.make(); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(s.Dir, r.Began.UTC().Format("20060102T150405.000000000")+ledger), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(s.Dir, r.Began.UTC().Format("20060102T150405.000000000")+progressSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	r.Schema = Schema
-	r.makeReadable()
-	u := &Underway{r, f.Name(), f}
+	r.escapeInvalidUTF8()
+	u := &RunInProgress{r, f.Name(), f}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
 		err = u.Append(r)
@@ -192,14 +192,14 @@ func (s Store) Begin(r *Run) (*Underway, error) {
 
 // remove removes the lines of a run, and what Replace may have left.
 func remove(path string) error {
-	if err := os.Remove(path + replacing); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path + replaceSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return os.Remove(path)
 }
 
 // Finish puts the whole record into the store, in place of the lines.
-func (s Store) Finish(u *Underway) error {
+func (s Store) Finish(u *RunInProgress) error {
 	if err := s.Put(u.Run); err != nil {
 		return errors.Join(err, u.file.Close())
 	}
@@ -207,32 +207,32 @@ func (s Store) Finish(u *Underway) error {
 }
 
 // Discard removes the lines of a run in which nothing counts.
-func (s Store) Discard(u *Underway) error {
+func (s Store) Discard(u *RunInProgress) error {
 	return errors.Join(remove(u.Path), u.file.Close(), syncDir(s.Dir))
 }
 
-// ErrAtWork is that the process which records a run still lives.
-var ErrAtWork = errors.New("it is still under way")
+// ErrInProgress is that the process which records a run still lives.
+var ErrInProgress = errors.New("it is still under way")
 
-// CutOff are the names of runs that are under way or were cut off, oldest first. One
+// Unfinished are the names of runs that are under way or were cut off, oldest first. One
 // that was cut off before its first line is none.
-func (s Store) CutOff() ([]string, error) {
-	names, err := s.names(ledger)
+func (s Store) Unfinished() ([]string, error) {
+	names, err := s.names(progressSuffix)
 	return slices.DeleteFunc(names, func(name string) bool {
-		st, err := os.Lstat(filepath.Join(s.Dir, name+ledger))
+		st, err := os.Lstat(filepath.Join(s.Dir, name+progressSuffix))
 		return err == nil && st.Size() == 0
 	}), err
 }
 
 // Resume takes up a run that was cut off, and calls line with each of its lines but
 // the first. A last line that is not whole was never recorded, and is removed.
-func (s Store) Resume(name string, line func([]byte) error) (*Underway, error) {
-	path := filepath.Join(s.Dir, filepath.Base(name)+ledger)
+func (s Store) Resume(name string, line func([]byte) error) (*RunInProgress, error) {
+	path := filepath.Join(s.Dir, filepath.Base(name)+progressSuffix)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
-	u := &Underway{&Run{}, path, f}
+	u := &RunInProgress{&Run{}, path, f}
 	if err := u.resume(line); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
@@ -270,16 +270,16 @@ func lines(from io.Reader, r *Run, line func([]byte) error) (end int64, err erro
 // locked says whether the process that records a run lives.
 func locked(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil }
 
-// Look reads a run that is under way or was cut off, and says whether the process
+// Peek reads a run that is under way or was cut off, and says whether the process
 // that records it lives.
-func (s Store) Look(name string, line func([]byte) error) (r *Run, alive bool, err error) {
-	path := filepath.Join(s.Dir, filepath.Base(name)+ledger)
+func (s Store) Peek(name string, line func([]byte) error) (r *Run, alive bool, err error) {
+	path := filepath.Join(s.Dir, filepath.Base(name)+progressSuffix)
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, false, err
 	}
 	defer func() { f.Close() }()
-	for alive = locked(f); !alive && !linked(f, path); alive = locked(f) {
+	for alive = locked(f); !alive && !isSameFile(f, path); alive = locked(f) {
 		// Another has taken its place meanwhile, or it has ended.
 		next, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 		if err != nil {

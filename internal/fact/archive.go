@@ -15,30 +15,30 @@ import (
 func Archive(h *host.Host, more ...func(*host.Host, *host.Recording)) (*Facts, *host.Recording) {
 	rec, recording := host.Record(h)
 	f := Collect(rec)
-	left := maxSwept
-	for _, t := range swept {
-		sweep(rec.Files, t.root, t.depth, t, &left)
+	left := maxExtraFiles
+	for _, t := range archivedTrees {
+		readTree(rec.Files, t.root, t.depth, t, &left)
 	}
-	sweepNet(rec.Net)
+	readNetParams(rec.Net)
 	for _, read := range more {
 		read(rec, recording)
 	}
 	return f, recording
 }
 
-// maxSweptLinks bounds the network devices whose parameters are asked for.
-const maxSweptLinks = 256
+// maxNetDevices bounds the network devices whose parameters are asked for.
+const maxNetDevices = 256
 
-// sweepNet asks for the parameters of the network devices that have hardware
+// readNetParams asks for the parameters of the network devices that have hardware
 // behind them; of the others a node has hundreds.
-func sweepNet(n host.Net) {
+func readNetParams(n host.Net) {
 	links, err := n.Links()
 	if err != nil {
 		return
 	}
 	asked := 0
 	for _, l := range links {
-		if l.Kind != "device" || asked == maxSweptLinks {
+		if l.Kind != "device" || asked == maxNetDevices {
 			continue
 		}
 		asked++
@@ -48,9 +48,9 @@ func sweepNet(n host.Net) {
 	}
 }
 
-// maxSwept bounds the files that are read beyond the facts: a copied tree is
+// maxExtraFiles bounds the files that are read beyond the facts: a copied tree is
 // hostile input. What is beyond is in the archive as unread.
-const maxSwept = 50_000
+const maxExtraFiles = 50_000
 
 // maxSubdirs bounds the directories that are entered below one: a node with a
 // thousand pods has two of each in /proc/sys/net/ipv4.
@@ -65,9 +65,9 @@ type tree struct {
 	names string
 }
 
-// swept is those parts: where settings are, where others claim them, and where
+// archivedTrees is those parts: where settings are, where others claim them, and where
 // profiles are kept.
-var swept = []tree{
+var archivedTrees = []tree{
 	{"/proc/sys/kernel", 2, ""},
 	{"/proc/sys/vm", 1, ""},
 	{"/proc/sys/fs", 2, ""},
@@ -91,9 +91,9 @@ var swept = []tree{
 	{"/proc/modules", 0, ""}, {"/proc/version", 0, ""}, {"/proc/cgroups", 0, ""}, {"/proc/filesystems", 0, ""},
 }
 
-// sweep reads a file, or a directory's files down to a depth. Links are noted
+// readTree reads a file, or a directory's files down to a depth. Links are noted
 // and read, directories behind links are not entered: sysfs is full of loops.
-func sweep(files host.Files, p string, depth int, t tree, left *int) {
+func readTree(files host.Files, p string, depth int, t tree, left *int) {
 	st, err := files.Stat(p)
 	if err != nil {
 		return
@@ -114,10 +114,10 @@ func sweep(files host.Files, p string, depth int, t tree, left *int) {
 		switch {
 		case d.IsDir():
 			if entered++; depth > 0 && entered <= maxSubdirs {
-				sweep(files, q, depth-1, t, left)
+				readTree(files, q, depth-1, t, left)
 			}
 		case t.wants(p, d.Name()):
-			sweep(files, q, -1, t, left)
+			readTree(files, q, -1, t, left)
 		}
 	}
 }

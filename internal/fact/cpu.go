@@ -49,8 +49,8 @@ type CPU struct {
 
 const cpuDir = "/sys/devices/system/cpu/"
 
-// telling are the CPU flags that a tuning decision or a fingerprint can hang on.
-var telling = []string{
+// reportedFlags are the CPU flags that a tuning decision or a fingerprint can hang on.
+var reportedFlags = []string{
 	"hypervisor", "constant_tsc", "nonstop_tsc", "tsc_deadline_timer", "arat", "pdpe1gb", "aperfmperf",
 	"hwp", "hwp_epp", "epb", "cppc", "cpb", "ida", "dtherm", "ht", "lm", "vmx", "svm",
 	"aes", "sha_ni", "pclmulqdq", "vaes", "rdrand", "rdseed", "sse4_2", "avx", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "amx_tile",
@@ -128,7 +128,7 @@ func cpuinfo(r *reader, c *CPU) {
 			has[w] = true
 		}
 		found := []string{}
-		for _, w := range telling {
+		for _, w := range reportedFlags {
 			if has[w] {
 				found = append(found, w)
 			}
@@ -153,12 +153,12 @@ func cpuinfo(r *reader, c *CPU) {
 			cores[id+"/"+b["core id"]] = true
 		}
 	}
-	c.Count = orUnknown(threads, source, "it lists no processor")
-	c.Sockets = orUnknown(int64(len(sockets)), source, "it has no physical id")
-	c.Cores = orUnknown(int64(len(cores)), source, "it has no core id")
+	c.Count = knownUnlessZero(threads, source, "it lists no processor")
+	c.Sockets = knownUnlessZero(int64(len(sockets)), source, "it has no physical id")
+	c.Cores = knownUnlessZero(int64(len(cores)), source, "it has no core id")
 }
 
-func orUnknown(n int64, source, why string) Fact[int64] {
+func knownUnlessZero(n int64, source, why string) Fact[int64] {
 	if n == 0 {
 		return Unknown[int64](source, source+": "+why)
 	}
@@ -256,12 +256,12 @@ func caches(r *reader, c *CPU) Set[Cache] {
 				cache.SizeBytes = parsed(r, dir+"size", func(s string) (int64, error) {
 					size, err := unit.ParseSize(s)
 					if err != nil || size > math.MaxInt64 {
-						return 0, notA("size")
+						return 0, notAError("size")
 					}
 					return int64(size), nil
 				})
-				cache.LineBytes = r.positive(dir+"coherency_line_size", 1)
-				cache.Ways = r.positive(dir+"ways_of_associativity", 1)
+				cache.LineBytes = r.zeroAbsent(dir+"coherency_line_size", 1)
+				cache.Ways = r.zeroAbsent(dir+"ways_of_associativity", 1)
 				cache.CPUsPerInstance = Known(int64(cpus.Len()), dir+"shared_cpu_list")
 			}
 		}
@@ -303,11 +303,11 @@ func vulnerabilities(r *reader) Fact[map[string]string] {
 	found := map[string]string{}
 	slices.Sort(names)
 	for _, name := range names {
-		if s, sn := r.whole(dir + "/" + name); sn.known() {
+		if s, sn := r.nonEmpty(dir + "/" + name); sn.known() {
 			found[name] = s
 		} else if sn.unknown != "" {
 			return Fact[map[string]string]{note: sn}
 		}
 	}
-	return same(n, found)
+	return withNote(n, found)
 }

@@ -69,7 +69,7 @@ func frequency(r *reader, c *CPU) Frequency {
 	}
 	f.Driver = driver(f.Policy)
 	working := active(f.Policy, c.OnlineList)
-	rest := unrecorded(r, f.Policy, c.OnlineList)
+	rest := missingPolicies(r, f.Policy, c.OnlineList)
 	f.Governors = distinct(working, rest, func(p *Policy) Fact[string] { return p.Governor })
 	f.Preference = distinct(working, rest, func(p *Policy) Fact[string] { return p.Preference })
 	f.EnergyPerfBias = energyPerfBias(r, c)
@@ -130,9 +130,9 @@ func active(set Set[Policy], onlineList Fact[string]) Set[Policy] {
 	return out
 }
 
-// unrecorded says of which CPU a copy lacks the policy; its note is known where all
+// missingPolicies says of which CPU a copy lacks the policy; its note is known where all
 // that the machine has are there. A CPU without frequency scaling has none.
-func unrecorded(r *reader, set Set[Policy], onlineList Fact[string]) note {
+func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 	list, ok := onlineList.Get()
 	online, err := unit.ParseCPUList(list)
 	if !set.known() || !ok || err != nil {
@@ -249,7 +249,7 @@ func idle(r *reader, c *CPU) Idle {
 				break
 			}
 			if _, err := strconv.ParseUint(v, 10, 64); err != nil {
-				st.DisabledList = Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, v, notA("number")))
+				st.DisabledList = Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, v, notAError("number")))
 				break
 			}
 			if v != "0" {

@@ -92,15 +92,15 @@ func readDisk(r *reader, name string, d *Disk) {
 	d.WriteCache = r.str(q + "write_cache")
 	d.LogicalBlockBytes = r.int(q + "logical_block_size")
 	d.PhysicalBlockBytes = r.int(q + "physical_block_size")
-	d.OptimalIOBytes = r.positive(q+"optimal_io_size", 1)
-	d.DiscardMaxBytes = r.positive(q+"discard_max_bytes", 1)
+	d.OptimalIOBytes = r.zeroAbsent(q+"optimal_io_size", 1)
+	d.DiscardMaxBytes = r.zeroAbsent(q+"discard_max_bytes", 1)
 	d.MaxRequestBytes = r.scaled(q+"max_sectors_kb", 1024)
 	d.HardwareMaxBytes = r.scaled(q+"max_hw_sectors_kb", 1024)
 	d.AddRandom = r.flag(q + "add_random")
 	d.IOPoll = r.flag(q + "io_poll")
 	d.QueueDepth = r.int(dir + "device/queue_depth")
 	d.IOTimeoutS = milliseconds(r.int(q + "io_timeout"))
-	d.NUMANode = firstKnown(r.orNone(dir+"device/numa_node", 1), r.orNone(dir+"device/device/numa_node", 1))
+	d.NUMANode = firstKnown(r.minusOneAbsent(dir+"device/numa_node", 1), r.minusOneAbsent(dir+"device/device/numa_node", 1))
 	d.LowerDevices = lowerDevices(r, dir)
 	d.UpperDevices = r.names(dir + "holders")
 	d.MapperName = r.str(dir + "dm/name")
@@ -129,7 +129,7 @@ func lowerDevices(r *reader, dir string) Fact[[]string] {
 // names reads a directory as a list of names.
 func (r *reader) names(p string) Fact[[]string] {
 	names, n := r.dir(p)
-	return same(n, append([]string{}, names...))
+	return withNote(n, append([]string{}, names...))
 }
 
 // partitions are the directories below the disk's own whose names begin with

@@ -51,13 +51,13 @@ type Answer struct {
 	// At is where it was read: FILE:LINE, a path, a command.
 	At string
 	// From is, for an answer about a program, whether it runs with the value or will after
-	// its next start: Running, Files or AsRead; "" for everything else.
+	// its next start: Running, Files or FromProgram; "" for everything else.
 	From string
 	// Unknown says why nothing is known; "" where something is.
 	Unknown string
-	// AtLeast says why Value, a number, may be higher, or a list longer: not all was
+	// LowerBound says why Value, a number, may be higher, or a list longer: not all was
 	// counted. A finding that more would turn bad is not passed.
-	AtLeast string
+	LowerBound string
 }
 
 // The values of From.
@@ -66,9 +66,9 @@ const (
 	Files   = "files (from the next start)"
 )
 
-// AsRead is the From of a value that a program itself has read from its files when it was
+// FromProgram is the From of a value that a program itself has read from its files when it was
 // asked (check --probe).
-func AsRead(program string) string { return "files, as " + program + " reads them" }
+func FromProgram(program string) string { return "files, as " + program + " reads them" }
 
 // MachineTree answers for a machine: one that is there, one that is recorded, or one
 // that is only thought of.

@@ -47,7 +47,7 @@ func collectOS(r *reader, f *Facts) {
 	f.OS.IDLike = convert(get("ID_LIKE"), strings.Fields)
 	f.OS.VersionID = get("VERSION_ID")
 	f.OS.Name = firstKnown(get("PRETTY_NAME"), get("NAME"))
-	f.OS.Hostname = firstKnown(r.str("/proc/sys/kernel/hostname"), r.written("/etc/hostname"))
+	f.OS.Hostname = firstKnown(r.str("/proc/sys/kernel/hostname"), r.mayBeEmpty("/etc/hostname"))
 }
 
 // Kernel is the running kernel.
@@ -90,7 +90,7 @@ func collectKernel(r *reader, f *Facts) {
 		up, _, _ := strings.Cut(s, " ")
 		seconds, err := strconv.ParseFloat(up, 64)
 		if err != nil || !(seconds >= 0 && seconds <= math.MaxInt64) {
-			return 0, notA("time")
+			return 0, notAError("time")
 		}
 		return seconds, nil
 	})
@@ -200,7 +200,7 @@ func (r *reader) countFiles(root string) Fact[int64] {
 	}
 	n := down(root, 0)
 	n.source = root
-	return same(n, count)
+	return withNote(n, count)
 }
 
 // Cgroup is how control groups are mounted.

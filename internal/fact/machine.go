@@ -38,18 +38,18 @@ func collectMachine(r *reader, f *Facts) {
 	m.EFI = r.exists("/sys/firmware/efi")
 }
 
-// fillers are what makers leave in SMBIOS where they have nothing to say.
-var fillers = map[string]bool{
+// placeholderValues are what makers leave in SMBIOS where they have nothing to say.
+var placeholderValues = map[string]bool{
 	"to be filled by o.e.m.": true, "not specified": true, "none": true, "default string": true,
 	"system product name": true, "system manufacturer": true, "unknown": true, "n/a": true, "o.e.m.": true,
 	"no asset tag": true, "no asset information": true, "0123456789": true,
 }
 
 func (r *reader) dmi(name string) Fact[string] {
-	text, n := r.whole(dmi + name)
+	text, n := r.nonEmpty(dmi + name)
 	text = strings.TrimSpace(text)
-	if n.known() && (text == "" || fillers[strings.ToLower(text)]) {
+	if n.known() && (text == "" || placeholderValues[strings.ToLower(text)]) {
 		return Absent[string](dmi + name)
 	}
-	return same(n, text)
+	return withNote(n, text)
 }

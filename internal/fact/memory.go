@@ -90,7 +90,7 @@ const thpDir = "/sys/kernel/mm/transparent_hugepage/"
 
 func collectMemory(r *reader, f *Facts) {
 	m := &f.Memory
-	info := r.meminfo("/proc/meminfo", "", alwaysThere...)
+	info := r.meminfo("/proc/meminfo", "", requiredMeminfo...)
 	for _, line := range []struct {
 		key  string
 		fact *Fact[int64]
@@ -172,9 +172,9 @@ type table struct {
 	bad    map[string]string
 }
 
-// alwaysThere are the lines of /proc/meminfo, the first and two towards its end, that
+// requiredMeminfo are the lines of /proc/meminfo, the first and two towards its end, that
 // every kernel prints (fs/proc/meminfo.c): without them the file is not whole.
-var alwaysThere = []string{"MemTotal", "CommitLimit", "Committed_AS"}
+var requiredMeminfo = []string{"MemTotal", "CommitLimit", "Committed_AS"}
 
 // meminfo parses /proc/meminfo, or a node's with the words before the key given;
 // values in kB become bytes. Without one of the lines that are always there, what is
@@ -339,7 +339,7 @@ func collectNUMA(r *reader, f *Facts) {
 			return slices.Clip(all), nil
 		})
 	}
-	f.NUMA.Count = same(n, int64(len(set.items)))
+	f.NUMA.Count = withNote(n, int64(len(set.items)))
 	f.NUMA.Balancing = r.int("/proc/sys/kernel/numa_balancing")
 	f.NUMA.ZoneReclaimMode = r.int("/proc/sys/vm/zone_reclaim_mode")
 }

@@ -17,16 +17,16 @@ type Mount struct {
 	Options Fact[[]string] `json:"options"`
 }
 
-// mounted is one line of a mount table.
-type mounted struct {
+// mountEntry is one line of a mount table.
+type mountEntry struct {
 	point, fsType, source string
 	devNumber             string // major:minor, "" in /proc/mounts
 	root                  string // what of the file system is mounted, "/" for all; "/" in /proc/mounts
 	options, superOptions []string
 }
 
-// ownFileSystems are those of the kernel, which hold no data of anybody's.
-var ownFileSystems = map[string]bool{
+// kernelFileSystems are those of the kernel, which hold no data of anybody's.
+var kernelFileSystems = map[string]bool{
 	"proc": true, "sysfs": true, "cgroup": true, "cgroup2": true, "devpts": true, "devtmpfs": true, "mqueue": true,
 	"debugfs": true, "tracefs": true, "securityfs": true, "pstore": true, "bpf": true, "configfs": true, "fusectl": true,
 	"autofs": true, "binfmt_misc": true, "efivarfs": true, "selinuxfs": true, "rpc_pipefs": true, "nsfs": true, "binder": true,
@@ -56,7 +56,7 @@ func collectMounts(r *reader, f *Facts) {
 	}
 	f.Mount.note = n
 	for _, m := range all {
-		if ownFileSystems[m.fsType] {
+		if kernelFileSystems[m.fsType] {
 			continue
 		}
 		item := f.Mount.add(m.point)
@@ -69,13 +69,13 @@ func collectMounts(r *reader, f *Facts) {
 
 // parseMounts parses proc_pid_mountinfo(5), or fstab(5)'s form where the source
 // is not a mountinfo.
-func parseMounts(text, source string) []mounted {
-	var all []mounted
+func parseMounts(text, source string) []mountEntry {
+	var all []mountEntry
 	for line := range strings.Lines(text) {
 		w := strings.Fields(line)
 		if !strings.HasSuffix(source, "mountinfo") {
 			if len(w) >= 4 {
-				all = append(all, mounted{point: unescapeMount(w[1]), fsType: w[2], source: unescapeMount(w[0]), root: "/", superOptions: strings.Split(w[3], ",")})
+				all = append(all, mountEntry{point: unescapeMount(w[1]), fsType: w[2], source: unescapeMount(w[0]), root: "/", superOptions: strings.Split(w[3], ",")})
 			}
 			continue
 		}
@@ -86,7 +86,7 @@ func parseMounts(text, source string) []mounted {
 		if end+3 >= len(w) {
 			continue
 		}
-		m := mounted{
+		m := mountEntry{
 			point: unescapeMount(w[4]), fsType: w[end+1], source: unescapeMount(w[end+2]), devNumber: w[2], root: unescapeMount(w[3]),
 			options: strings.Split(w[5], ","),
 		}
@@ -114,7 +114,7 @@ func unescapeMount(s string) string {
 }
 
 // device is the block device of a mounted file system, by the table that names it.
-func (m mounted) device(r *reader, table string) Fact[string] {
+func (m mountEntry) device(r *reader, table string) Fact[string] {
 	switch {
 	case m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:"):
 		return r.link("/sys/dev/block/" + m.devNumber)

@@ -50,7 +50,7 @@ func readNet(r *reader, name string, d *Net) {
 	d.Driver = r.link(dir + "device/driver")
 	d.State = r.str(dir + "operstate")
 	d.Carrier = r.flag(dir + "carrier")
-	d.SpeedBps = r.orNone(dir+"speed", 1_000_000)
+	d.SpeedBps = r.minusOneAbsent(dir+"speed", 1_000_000)
 	if Is(d.SpeedBps, 0) {
 		d.SpeedBps = Absent[int64](d.SpeedBps.source)
 	}
@@ -61,9 +61,9 @@ func readNet(r *reader, name string, d *Net) {
 	d.MTUBytes = r.int(dir + "mtu")
 	d.TxQueueLen = r.int(dir + "tx_queue_len")
 	queues, n := r.dir(dir + "queues")
-	d.RxQueues = same(n, int64(len(numbered(queues, "rx-"))))
-	d.TxQueues = same(n, int64(len(numbered(queues, "tx-"))))
-	d.NUMANode = r.orNone(dir+"device/numa_node", 1)
+	d.RxQueues = withNote(n, int64(len(numbered(queues, "rx-"))))
+	d.TxQueues = withNote(n, int64(len(numbered(queues, "tx-"))))
+	d.NUMANode = r.minusOneAbsent(dir+"device/numa_node", 1)
 	d.AddressKind = convert(r.int(dir+"addr_assign_type"), func(kind int64) string {
 		words := []string{"permanent", "random", "stolen", "set"} // include/uapi/linux/netdevice.h, NET_ADDR_*
 		if kind >= 0 && kind < int64(len(words)) {

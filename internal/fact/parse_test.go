@@ -41,11 +41,11 @@ func TestParseMounts(t *testing.T) {
 broken line
 80 61 0:1 / /x rw - tmpfs
 `, "/proc/self/mountinfo")
-	want := []mounted{
+	want := []mountEntry{
 		{"/", "xfs", "/dev/mapper/a", "253:0", "/", []string{"rw", "relatime"}, []string{"noquota"}},
 		{"/srv/a b", "nfs4", "h:/e", "0:45", "/sub", []string{"ro", "nosuid"}, []string{"rw", "vers=4.2"}},
 	}
-	if diff := cmp.Diff(want, info, cmp.AllowUnexported(mounted{})); diff != "" {
+	if diff := cmp.Diff(want, info, cmp.AllowUnexported(mountEntry{})); diff != "" {
 		t.Error(diff)
 	}
 	plain := parseMounts("/dev/sda1 /boot ext4 rw,relatime 0 0\n", "/proc/mounts")

@@ -88,9 +88,9 @@ func (r *reader) text(p string) (string, note) {
 	return c.text, c.note
 }
 
-// whole is as text, and a file without a byte is unknown: the kernel's have at
+// nonEmpty is as text, and a file without a byte is unknown: the kernel's have at
 // least the end of a line, so that one has been cut off.
-func (r *reader) whole(p string) (string, note) {
+func (r *reader) nonEmpty(p string) (string, note) {
 	text, n := r.text(p)
 	if n.known() && r.seen[p].none {
 		n.unknown = p + " is empty"
@@ -120,11 +120,11 @@ func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 	}
 	v, err := parse(text)
 	switch {
-	case errors.Is(err, errNone):
+	case errors.Is(err, errNoValue):
 		return Absent[T](p)
 	case err != nil && strings.TrimSpace(text) == "":
 		return Unknown[T](p, p+" is empty")
-	case errors.As(err, new(notA)):
+	case errors.As(err, new(notAError)):
 		return Unknown[T](p, fmt.Sprintf("%s: %.60q %v", p, text, err))
 	case err != nil:
 		return Unknown[T](p, fmt.Sprintf("%s: cannot read %.60q", p, text))
@@ -132,15 +132,15 @@ func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 	return Known(v, p)
 }
 
-// notA is a parser's word of what a text is not.
-type notA string
+// notAError is a parser's word of what a text is not.
+type notAError string
 
-func (what notA) Error() string { return "is no " + string(what) }
+func (what notAError) Error() string { return "is no " + string(what) }
 
 var errEmpty = errors.New("empty")
 
-// errNone is for a parser that finds the kernel's word for "there is none".
-var errNone = errors.New("none")
+// errNoValue is for a parser that finds the kernel's word for "there is none".
+var errNoValue = errors.New("none")
 
 // str reads a line, which is never empty.
 func (r *reader) str(p string) Fact[string] {
@@ -155,26 +155,26 @@ func (r *reader) str(p string) Fact[string] {
 // optional reads a line of the kernel's that is empty where there is nothing to say,
 // which is absence.
 func (r *reader) optional(p string) Fact[string] {
-	text, n := r.whole(p)
+	text, n := r.nonEmpty(p)
 	if text = strings.TrimSpace(text); n.known() && text == "" {
 		return Absent[string](p)
 	}
-	return same(n, text)
+	return withNote(n, text)
 }
 
-// written reads a line of a file that somebody may have left empty.
-func (r *reader) written(p string) Fact[string] {
+// mayBeEmpty reads a line of a file that somebody may have left empty.
+func (r *reader) mayBeEmpty(p string) Fact[string] {
 	text, n := r.text(p)
 	if text = strings.TrimSpace(text); n.known() && text == "" {
 		return Absent[string](p)
 	}
-	return same(n, text)
+	return withNote(n, text)
 }
 
 // line reads a line that may well be empty.
 func (r *reader) line(p string) Fact[string] {
-	text, n := r.whole(p)
-	return same(n, strings.TrimSpace(text))
+	text, n := r.nonEmpty(p)
+	return withNote(n, strings.TrimSpace(text))
 }
 
 // cpus reads a list of CPUs, which may be empty only where some are not always there.
@@ -189,7 +189,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 		return Known("", p)
 	case s != "":
 		if _, err := unit.ParseCPUList(s); err != nil {
-			return Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, s, notA("list of CPUs")))
+			return Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, s, notAError("list of CPUs")))
 		}
 	}
 	return f
@@ -200,7 +200,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 func decimal(s string, least, factor int64) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil || n < least || n > math.MaxInt64/factor {
-		return 0, notA("number that it can have")
+		return 0, notAError("number that it can have")
 	}
 	return n * factor, nil
 }
@@ -213,8 +213,8 @@ func (r *reader) scaled(p string, factor int64) Fact[int64] {
 	return parsed(r, p, func(s string) (int64, error) { return decimal(s, 0, factor) })
 }
 
-// positive reads a number whose zero says that there is none.
-func (r *reader) positive(p string, factor int64) Fact[int64] {
+// zeroAbsent reads a number whose zero says that there is none.
+func (r *reader) zeroAbsent(p string, factor int64) Fact[int64] {
 	f := r.scaled(p, factor)
 	if Is(f, 0) {
 		return Absent[int64](p)
@@ -222,11 +222,11 @@ func (r *reader) positive(p string, factor int64) Fact[int64] {
 	return f
 }
 
-// orNone reads a number whose minus one says that there is none.
-func (r *reader) orNone(p string, factor int64) Fact[int64] {
+// minusOneAbsent reads a number whose minus one says that there is none.
+func (r *reader) minusOneAbsent(p string, factor int64) Fact[int64] {
 	return parsed(r, p, func(s string) (int64, error) {
 		if strings.TrimSpace(s) == "-1" {
-			return 0, errNone
+			return 0, errNoValue
 		}
 		return decimal(s, 0, factor)
 	})
@@ -241,7 +241,7 @@ func (r *reader) flag(p string) Fact[bool] {
 		case "0", "N", "n", "off", "disabled":
 			return false, nil
 		}
-		return false, notA("yes or no")
+		return false, notAError("yes or no")
 	})
 }
 
@@ -329,8 +329,8 @@ func convert[A, B any](f Fact[A], to func(A) B) Fact[B] {
 	return Fact[B]{note: f.note}
 }
 
-// same makes a fact with another's state and source.
-func same[T any](n note, v T) Fact[T] {
+// withNote makes a fact with another's state and source.
+func withNote[T any](n note, v T) Fact[T] {
 	if !n.known() {
 		return Fact[T]{note: n}
 	}

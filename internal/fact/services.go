@@ -29,9 +29,9 @@ type Tuner struct {
 	Running   Fact[bool] `json:"running"`
 }
 
-// tuners are the others, with the name of their process as the kernel keeps it
+// knownTuners are the others, with the name of their process as the kernel keeps it
 // (15 bytes, TASK_COMM_LEN) and their unit.
-var tuners = []struct{ name, comm, unit string }{
+var knownTuners = []struct{ name, comm, unit string }{
 	{"tuned", "tuned", "tuned.service"},
 	{"tuned-ppd", "tuned-ppd", "tuned-ppd.service"},
 	{"power-profiles-daemon", "power-profiles-", "power-profiles-daemon.service"},
@@ -58,18 +58,18 @@ func collectServices(r *reader, f *Facts) {
 	s.Init = r.str("/proc/1/comm")
 	s.ProcessCount = processes
 	enabled, masked, n := enabledUnits(r)
-	s.EnabledUnits, s.MaskedUnits = same(n, enabled), same(n, masked)
+	s.EnabledUnits, s.MaskedUnits = withNote(n, enabled), withNote(n, masked)
 	s.RunningUnits = runningUnits(r)
 	s.Tuner.source = "/proc/*/comm"
-	for _, t := range tuners {
+	for _, t := range knownTuners {
 		item := s.Tuner.add(t.name)
 		item.Installed = unitExists(r, t.unit)
 		item.Enabled = convert(s.EnabledUnits, func(units []string) bool { return slices.Contains(units, t.unit) })
 		item.Running = convert(processes, func(int64) bool { return comms[t.comm] })
 		item.Running.source = "/proc/*/comm"
 	}
-	s.TunedProfile = r.written("/etc/tuned/active_profile")
-	s.TunedMode = r.written("/etc/tuned/profile_mode")
+	s.TunedProfile = r.mayBeEmpty("/etc/tuned/active_profile")
+	s.TunedMode = r.mayBeEmpty("/etc/tuned/profile_mode")
 }
 
 // processNames reads the names of all processes. A copy keeps none of them.
@@ -93,7 +93,7 @@ func processNames(r *reader) (map[string]bool, Fact[int64]) {
 		n.unknown = "/proc has no processes in this copy"
 	}
 	n.source = "/proc"
-	return comms, same(n, count)
+	return comms, withNote(n, count)
 }
 
 // isDaemon says whether a process of fettle's is its daemon.

@@ -35,7 +35,7 @@ func FileSystems(h *host.Host) ([]FileSystem, error) {
 	}
 	all := []FileSystem{}
 	var missing error
-	for _, m := range fillable(parseMounts(text, n.source)) {
+	for _, m := range writableDisks(parseMounts(text, n.source)) {
 		size, free, err := h.Space(m.point)
 		switch {
 		case err != nil:
@@ -53,18 +53,18 @@ func FileSystems(h *host.Host) ([]FileSystem, error) {
 // imageTypes are file systems that are written once (filesystems(5)).
 var imageTypes = []string{"squashfs", "iso9660", "udf", "erofs", "cramfs", "romfs"}
 
-// fillable are the mounts of disks that can be written, one for each disk: the one
+// writableDisks are the mounts of disks that can be written, one for each disk: the one
 // that has all of it, else the one with the shortest path.
-func fillable(all []mounted) []mounted {
+func writableDisks(all []mountEntry) []mountEntry {
 	last := map[string]int{} // by point: what is mounted later hides the rest
 	for i, m := range all {
 		last[m.point] = i
 	}
-	best := map[string]mounted{} // by device
+	best := map[string]mountEntry{} // by device
 	for i, m := range all {
 		local := strings.HasPrefix(m.source, "/dev/") || m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:")
 		written := !slices.Contains(m.options, "ro") && !slices.Contains(m.superOptions, "ro")
-		if last[m.point] != i || !local || !written || ownFileSystems[m.fsType] || slices.Contains(imageTypes, m.fsType) || slices.Contains(networkTypes, m.fsType) {
+		if last[m.point] != i || !local || !written || kernelFileSystems[m.fsType] || slices.Contains(imageTypes, m.fsType) || slices.Contains(networkTypes, m.fsType) {
 			continue
 		}
 		device := m.source
@@ -75,10 +75,10 @@ func fillable(all []mounted) []mounted {
 			best[device] = m
 		}
 	}
-	var out []mounted
+	var out []mountEntry
 	for _, m := range best {
 		out = append(out, m)
 	}
-	slices.SortFunc(out, func(a, b mounted) int { return strings.Compare(a.point, b.point) })
+	slices.SortFunc(out, func(a, b mountEntry) int { return strings.Compare(a.point, b.point) })
 	return out
 }

@@ -44,7 +44,7 @@ func TestFillable(t *testing.T) {
 `, "/"},
 	} {
 		var got []string
-		for _, m := range fillable(parseMounts(strings.TrimSpace(c.table), "/proc/self/mountinfo")) {
+		for _, m := range writableDisks(parseMounts(strings.TrimSpace(c.table), "/proc/self/mountinfo")) {
 			got = append(got, m.point)
 		}
 		if strings.Join(got, " ") != c.want {

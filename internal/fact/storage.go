@@ -64,7 +64,7 @@ func StorageOf(h *host.Host, dir string) Storage {
 		text, n = r.mountTable()
 	}
 	s := Storage{Class: ClassUnknown}
-	var found mounted
+	var found mountEntry
 	for _, m := range parseMounts(text, n.source) {
 		// Of several on one point the last hides the others.
 		if (at == m.point || m.point == "/" || strings.HasPrefix(at, m.point+"/")) && len(m.point) >= len(s.Mount) {
@@ -101,11 +101,11 @@ func wholeDisk(r *reader, device string) string {
 	return device
 }
 
-// deepest is how many devices lie above each other at the most.
-const deepest = 16
+// maxLayerDepth is how many devices lie above each other at the most.
+const maxLayerDepth = 16
 
 func (s *Storage) layers(r *reader, device string, depth int) {
-	if depth > deepest || slices.ContainsFunc(s.Layers, func(l Layer) bool { return l.Device == device }) {
+	if depth > maxLayerDepth || slices.ContainsFunc(s.Layers, func(l Layer) bool { return l.Device == device }) {
 		return
 	}
 	var d Disk
@@ -132,20 +132,20 @@ func (s Storage) Leaves() (names []string) {
 	return names
 }
 
-// slowest is the order of the classes, the slowest first.
-var slowest = []Class{ClassUnknown, ClassSAN, ClassVirtual, ClassHDD, ClassSSD, ClassNVMe, ClassMemory}
+// classBySpeed is the order of the classes, the slowest first.
+var classBySpeed = []Class{ClassUnknown, ClassSAN, ClassVirtual, ClassHDD, ClassSSD, ClassNVMe, ClassMemory}
 
 func (s Storage) class() Class {
-	at := len(slowest)
+	at := len(classBySpeed)
 	for _, l := range s.Layers {
 		if !l.Lower {
-			at = min(at, slices.Index(slowest, l.class()))
+			at = min(at, slices.Index(classBySpeed, l.class()))
 		}
 	}
-	if at == len(slowest) {
+	if at == len(classBySpeed) {
 		return ClassUnknown
 	}
-	return slowest[at]
+	return classBySpeed[at]
 }
 
 func (l Layer) class() Class {

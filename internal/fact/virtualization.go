@@ -20,12 +20,12 @@ type Virtualization struct {
 	Cloud Fact[string] `json:"cloud"`
 }
 
-// mark is a word at the beginning of a DMI value that gives something away.
-type mark struct{ file, prefix, name string }
+// dmiMark is a word at the beginning of a DMI value that gives something away.
+type dmiMark struct{ file, prefix, name string }
 
 // hypervisorMarks are in the order of systemd's detect_vm_dmi (src/basic/virt.c)
 // where that matters: the more special first.
-var hypervisorMarks = []mark{
+var hypervisorMarks = []dmiMark{
 	{"product_name", "KVM", "kvm"},
 	{"product_name", "OpenStack", "kvm"},
 	{"product_name", "KubeVirt", "kvm"},
@@ -50,7 +50,7 @@ var hypervisorMarks = []mark{
 const hypervisorFlag = "hypervisor"
 
 // cloudMarks follow cloud-init's ds-identify and the vendors' own pages.
-var cloudMarks = []mark{
+var cloudMarks = []dmiMark{
 	{"sys_vendor", "Amazon EC2", "aws"},
 	{"bios_vendor", "Amazon EC2", "aws"},
 	{"bios_version", "4.2.amazon", "aws"},
@@ -82,7 +82,7 @@ var cloudMarks = []mark{
 	{"sys_vendor", "OpenStack Foundation", "openstack"},
 }
 
-func (r *reader) firstMark(marks []mark) (name, source string) {
+func (r *reader) firstMark(marks []dmiMark) (name, source string) {
 	for _, m := range marks {
 		if v, n := r.text(dmi + m.file); n.known() && strings.HasPrefix(strings.TrimSpace(v), m.prefix) {
 			return m.name, n.source
@@ -220,7 +220,7 @@ func cloud(r *reader, bareMetal Fact[bool]) Fact[string] {
 	}
 	_, n := r.text(dmi + "sys_vendor")
 	for _, m := range cloudMarks {
-		if _, mn := r.whole(dmi + m.file); mn.unknown != "" {
+		if _, mn := r.nonEmpty(dmi + m.file); mn.unknown != "" {
 			n = mn
 		}
 	}

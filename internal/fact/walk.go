@@ -82,9 +82,9 @@ func (f *Facts) List() []Item {
 
 // Index finds facts by name: made once, asked often.
 type Index struct {
-	items map[string]Item
-	sets  map[string][]string // the names in a set that is known
-	gone  []Item              // sets that are absent or unknown as a whole
+	items       map[string]Item
+	sets        map[string][]string // the names in a set that is known
+	missingSets []Item              // sets that are absent or unknown as a whole
 }
 
 // Index makes an index of what the facts are now.
@@ -101,7 +101,7 @@ func (f *Facts) Index() *Index {
 			x.sets[name] = []string{}
 			c.each(func(key string, _ any) { x.sets[name] = append(x.sets[name], key) })
 		default:
-			x.gone = append(x.gone, x.items[name])
+			x.missingSets = append(x.missingSets, x.items[name])
 		}
 	})
 	return x
@@ -113,7 +113,7 @@ func (x *Index) Lookup(name string) (it Item, ok bool) {
 	if it, ok := x.items[name]; ok {
 		return it, true
 	}
-	for _, it := range x.gone {
+	for _, it := range x.missingSets {
 		if strings.HasPrefix(name, it.Name+".") {
 			it.Name = name
 			return it, true
@@ -129,7 +129,7 @@ func (x *Index) Members(set string) (names []string, ok bool) {
 	if names, ok := x.sets[set]; ok {
 		return names, true
 	}
-	for _, it := range x.gone {
+	for _, it := range x.missingSets {
 		if it.Name == set {
 			return nil, true
 		}

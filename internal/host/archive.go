@@ -199,7 +199,7 @@ func (archivedFiles) Store(p string, _ []byte) error           { return readOnly
 func (archivedFiles) Replace(p string, _ []byte, _ Attr) error { return readOnly("replace", p) }
 func (archivedFiles) Remove(p string) error                    { return readOnly("remove", p) }
 func (archivedFiles) Mkdir(p string, _ fs.FileMode) error      { return readOnly("mkdir", p) }
-func (archivedFiles) Hold(p string, _ []byte) (Held, error)    { return nil, readOnly("open", p) }
+func (archivedFiles) Hold(p string, _ []byte) (Handle, error)  { return nil, readOnly("open", p) }
 
 type archivedInfo struct {
 	name string

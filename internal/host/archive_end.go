@@ -13,9 +13,9 @@ const endMark = "-- end --"
 
 var errNothingLeft = errors.New(`the archive is cut off before its first entry: copy it again`)
 
-// takeEnd looks for the end mark. Where it is missing, the last entry goes: its
+// checkEndMark looks for the end mark. Where it is missing, the last entry goes: its
 // content may be cut off inside a number.
-func (p *archiveParser) takeEnd() error {
+func (p *archiveParser) checkEndMark() error {
 	at := bytes.LastIndex(p.rest, []byte("\n-- ")) + 1
 	if at == 0 && !bytes.HasPrefix(p.rest, []byte("-- ")) {
 		return errNothingLeft
@@ -35,10 +35,10 @@ func (p *archiveParser) end(words []string, content []byte) error {
 	return nil
 }
 
-// forget makes unknown what a cut-off archive has said without what has followed:
+// markIncomplete makes unknown what a cut-off archive has said without what has followed:
 // that a directory's listing is complete, and that a command has written nothing
 // to its standard error.
-func (p *archiveParser) forget(name string) {
+func (p *archiveParser) markIncomplete(name string) {
 	for _, e := range p.entries {
 		e.listed = false
 	}

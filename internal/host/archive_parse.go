@@ -26,7 +26,7 @@ func ParseArchive(name string, text []byte) (*Host, error) {
 }
 
 func (a *archive) host(name string) *Host {
-	return &Host{Name: name, Files: archivedFiles{a}, Exec: archivedExec{a}, Clock: archivedClock{a}, Net: archivedNet{a}, Sched: noSched{}, Asks: archivedAsks{a}, Spaces: archivedSpaces{a}, Incomplete: a.incomplete}
+	return &Host{Name: name, Files: archivedFiles{a}, Exec: archivedExec{a}, Clock: archivedClock{a}, Net: archivedNet{a}, Sched: noSched{}, Querier: archivedQuerier{a}, SpaceReader: archivedSpace{a}, Incomplete: a.incomplete}
 }
 
 var errNoArchive = fmt.Errorf("not a fettle archive: the first line must be %q", archiveHeading)
@@ -46,7 +46,7 @@ func (p *archiveParser) parse(name string) error {
 	p.next = 1
 	switch string(bytes.TrimSuffix(p.takeLine(), []byte("\r"))) {
 	case archiveHeading:
-		if err := p.takeEnd(); err != nil {
+		if err := p.checkEndMark(); err != nil {
 			return err
 		}
 	case archiveHeadingV1:
@@ -88,7 +88,7 @@ func (p *archiveParser) parse(name string) error {
 		p.ran = words[0] == "run"
 	}
 	if p.cut != nil {
-		p.forget(name)
+		p.markIncomplete(name)
 	}
 	return p.checkParents()
 }

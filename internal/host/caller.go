@@ -40,7 +40,7 @@ const noLogin = 1<<32 - 1
 func Self() Caller {
 	c := callerAt("/proc/self", os.Getpid(), os.Geteuid())
 	if sudo := os.Getenv("SUDO_USER"); sudo != "" && c.LoginUID == nil && c.UID == 0 {
-		c.Claimed = Clipped(sudo, 64)
+		c.Claimed = EscapeTruncate(sudo, 64)
 	}
 	return c
 }
@@ -104,7 +104,7 @@ func UserName(uid int) string {
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if f := strings.Split(lines.Text(), ":"); len(f) > 2 && f[2] == strconv.Itoa(uid) {
-			return Clipped(f[0], 64)
+			return EscapeTruncate(f[0], 64)
 		}
 	}
 	return strconv.Itoa(uid)
@@ -142,7 +142,7 @@ func terminal(proc string) string {
 	if b, err := os.ReadFile(fmt.Sprintf("/sys/dev/char/%d:%d/uevent", major, minor)); err == nil {
 		for line := range strings.Lines(string(b)) {
 			if name, ok := strings.CutPrefix(strings.TrimSpace(line), "DEVNAME="); ok {
-				return Clipped(name, 64)
+				return EscapeTruncate(name, 64)
 			}
 		}
 	}
@@ -261,7 +261,7 @@ func sessionClient(proc string) string {
 	}
 	for line := range strings.Lines(string(b)) {
 		if host, ok := strings.CutPrefix(strings.TrimSpace(line), "REMOTE_HOST="); ok {
-			return Clipped(host, 256)
+			return EscapeTruncate(host, 256)
 		}
 	}
 	return ""

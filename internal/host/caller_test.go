@@ -176,11 +176,11 @@ func TestEscaped(t *testing.T) {
 		"plain é": "plain é", "a\nb\tc": `a\nb\tc`, "\x1b[2J\x07": `\x1b[2J\x07`, "\xff": `\xff`,
 		"\u202eevil": `\u202eevil`, "\u2028": `\u2028`, "\u0085": `\u0085`,
 	} {
-		if got := Escaped(text); got != want {
+		if got := Escape(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if got := Clipped("ééé", 3); got != "é…" {
+	if got := EscapeTruncate("ééé", 3); got != "é…" {
 		t.Errorf("clipped: %q", got)
 	}
 }

@@ -36,18 +36,18 @@ type Command struct {
 	Stdout io.Writer
 	// Timeout ends the program and its children; 0 means one minute.
 	Timeout time.Duration
-	// EndsWithCaller kills the program at once when the caller is killed, so
+	// DiesWithCaller kills the program at once when the caller is killed, so
 	// that it does not go on beside the undo of what it was to do. The programs
 	// that it has started itself are not reached: those of a script may be meant
 	// to stay. Ender finds them by their mark.
-	EndsWithCaller bool
-	// Mark is put into the environment of the program, and so of all that it
+	DiesWithCaller bool
+	// Tag is put into the environment of the program, and so of all that it
 	// starts; empty for none.
-	Mark string
+	Tag string
 	// As is the user that runs it; nil is the one that fettle runs as.
 	As *User
-	// Private is the view of the machine that it runs with; nil for the machine itself.
-	Private *Private
+	// Sandbox is the view of the machine that it runs with; nil for the machine itself.
+	Sandbox *Sandbox
 }
 
 // User is who runs a program: without supplementary groups.
@@ -115,10 +115,10 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	switch {
 	case len(c.Argv) == 0:
 		return Result{}, errors.New("empty command")
-	case c.Private != nil && e.root != "":
+	case c.Sandbox != nil && e.root != "":
 		return Result{}, fmt.Errorf("%s: a machine that is mounted at %s has no private view", c, e.root)
-	case c.Private != nil:
-		return inPrivate(c.Private, c.As, func() (Result, error) { return e.run(ctx, c) })
+	case c.Sandbox != nil:
+		return inSandbox(c.Sandbox, c.As, func() (Result, error) { return e.run(ctx, c) })
 	}
 	return e.run(ctx, c)
 }
@@ -136,8 +136,8 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, prog, c.Argv[1:]...)
 	cmd.Env = append([]string{"PATH=" + strings.Join(commandPath, ":"), "LC_ALL=C", "HOME=/root"}, c.Env...)
-	if c.Mark != "" {
-		cmd.Env = append(cmd.Env, markVariable+"="+c.Mark)
+	if c.Tag != "" {
+		cmd.Env = append(cmd.Env, tagVariable+"="+c.Tag)
 	}
 	cmd.Dir = c.Dir
 	if cmd.Dir == "" {
@@ -154,13 +154,13 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 	// The whole process group goes on a timeout, and a grandchild that keeps
 	// the pipe open cannot hold us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: e.root}
-	if c.Private != nil {
+	if c.Sandbox != nil {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID // all that it starts ends with it
 	}
 	if c.As != nil && c.As.UID != uint32(os.Geteuid()) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.As.UID, Gid: c.As.GID}
 	}
-	if c.EndsWithCaller {
+	if c.DiesWithCaller {
 		// The kernel sends the signal when the thread that started the program
 		// ends (PR_SET_PDEATHSIG(2const)), so this one has to stay.
 		runtime.LockOSThread()
@@ -170,7 +170,7 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
 	if err = cmd.Start(); err == nil {
-		err = AwaitEnd(ctx, cmd.Wait)
+		err = AwaitExit(ctx, cmd.Wait)
 	}
 	if errors.Is(err, ErrUnkillable) {
 		return Result{}, fmt.Errorf("%s: %w (process %d, as ps shows it)", c, err, cmd.Process.Pid)
@@ -208,9 +208,9 @@ var ErrUnkillable = errors.New("it was killed and does not end: the kernel waits
 // unkillable is how long a program that was killed is waited for.
 var unkillable = 20 * time.Second
 
-// AwaitEnd waits for the end of a program, which is killed when ctx ends. One that does
+// AwaitExit waits for the end of a program, which is killed when ctx ends. One that does
 // not end then is ErrUnkillable after a while, and its output is still being written to.
-func AwaitEnd(ctx context.Context, wait func() error) error {
+func AwaitExit(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()
 	select {

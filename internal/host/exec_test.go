@@ -19,7 +19,7 @@ func TestEndsWithCaller(t *testing.T) {
 	if file := os.Getenv(place); file != "" {
 		// The caller: it is killed while the program runs.
 		_, _ = liveExec{}.Run(context.Background(), Command{
-			Argv: []string{"/bin/sh", "-c", `echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 600`, file}, EndsWithCaller: true,
+			Argv: []string{"/bin/sh", "-c", `echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 600`, file}, DiesWithCaller: true,
 		})
 		os.Exit(0)
 	}
@@ -81,11 +81,11 @@ func TestUnkillable(t *testing.T) {
 	cancel()
 	stuck := make(chan struct{})
 	defer close(stuck)
-	if err := AwaitEnd(ctx, func() error { <-stuck; return nil }); !errors.Is(err, ErrUnkillable) {
+	if err := AwaitExit(ctx, func() error { <-stuck; return nil }); !errors.Is(err, ErrUnkillable) {
 		t.Error(err)
 	}
 	unkillable = time.Hour
-	if err := AwaitEnd(ctx, func() error { return os.ErrClosed }); !errors.Is(err, os.ErrClosed) {
+	if err := AwaitExit(ctx, func() error { return os.ErrClosed }); !errors.Is(err, os.ErrClosed) {
 		t.Error(err)
 	}
 }

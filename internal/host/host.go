@@ -41,9 +41,9 @@ type Host struct {
 	Clock      Clock
 	Net        Net
 	Sched      Sched
-	Asks       Asks
-	// Spaces are nil where the files themselves say what they are on.
-	Spaces Spaces
+	Querier    Querier
+	// SpaceReader are nil where the files themselves say what they are on.
+	SpaceReader SpaceReader
 }
 
 // Files is the machine's file tree. Paths are absolute and are the machine's
@@ -71,11 +71,11 @@ type Files interface {
 	Mkdir(path string, mode fs.FileMode) error
 	// Hold opens path, writes data with one write(2) and keeps the descriptor
 	// open until Close: /dev/cpu_dma_latency holds its request only so long.
-	Hold(path string, data []byte) (Held, error)
+	Hold(path string, data []byte) (Handle, error)
 }
 
-// Held is a descriptor kept open for its effect.
-type Held interface {
+// Handle is a descriptor kept open for its effect.
+type Handle interface {
 	// Store writes a new value through the open descriptor.
 	Store(data []byte) error
 	Close() error

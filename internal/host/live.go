@@ -19,7 +19,7 @@ import (
 
 // Live is this machine.
 func Live() *Host {
-	return &Host{Name: "this machine", Live: true, Files: liveFiles{}, Exec: liveExec{}, Clock: liveClock{}, Net: liveNet{}, Sched: liveSched{}, Asks: liveAsks{}}
+	return &Host{Name: "this machine", Live: true, Files: liveFiles{}, Exec: liveExec{}, Clock: liveClock{}, Net: liveNet{}, Sched: liveSched{}, Querier: liveQuerier{}}
 }
 
 type liveClock struct{}
@@ -66,8 +66,8 @@ func readCapped(p string) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	scratch := scratches.Get().(*[4096]byte)
-	defer scratches.Put(scratch)
+	scratch := scratchBuffers.Get().(*[4096]byte)
+	defer scratchBuffers.Put(scratch)
 	buf := scratch[:]
 	n := 0
 	for {
@@ -87,7 +87,7 @@ func readCapped(p string) ([]byte, error) {
 			return nil, &fs.PathError{Op: "read", Path: p, Err: ErrTooLarge}
 		}
 		if n == len(buf) {
-			larger, err := grown(fd, buf)
+			larger, err := growBuffer(fd, buf)
 			if err != nil {
 				return nil, &fs.PathError{Op: "read", Path: p, Err: err}
 			}
@@ -96,10 +96,10 @@ func readCapped(p string) ([]byte, error) {
 	}
 }
 
-// grown gives a full buffer room: for all that is still to come where the file says
+// growBuffer gives a full buffer room: for all that is still to come where the file says
 // how long it is, and else as much again. A file that says to be too large is not
 // read any further.
-func grown(fd int, buf []byte) ([]byte, error) {
+func growBuffer(fd int, buf []byte) ([]byte, error) {
 	size := int64(2 * len(buf))
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= int64(len(buf)) {
@@ -113,9 +113,9 @@ func grown(fd int, buf []byte) ([]byte, error) {
 	return larger, nil
 }
 
-// scratches are buffers for the kernel's small files: a fresh page for each of
+// scratchBuffers are buffers for the kernel's small files: a fresh page for each of
 // dozens of values was an eighth of a verify, most of it page faults.
-var scratches = sync.Pool{New: func() any { return new([4096]byte) }}
+var scratchBuffers = sync.Pool{New: func() any { return new([4096]byte) }}
 
 func open(p string, flags int, mode uint32) (int, error) {
 	for {
@@ -266,14 +266,14 @@ func (liveFiles) Mkdir(p string, mode fs.FileMode) error {
 	return syncDir(filepath.Dir(p))
 }
 
-func (liveFiles) Hold(p string, data []byte) (Held, error) { return holdAt(p, data) }
+func (liveFiles) Hold(p string, data []byte) (Handle, error) { return holdAt(p, data) }
 
 type heldFile struct {
 	fd   int
 	path string
 }
 
-func holdAt(p string, data []byte) (Held, error) {
+func holdAt(p string, data []byte) (Handle, error) {
 	fd, err := open(p, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (archivedNet) HoldTimestamping() (io.Closer, error) { return nil, ErrReadOn
 
 // recordingNet keeps what the machine answers and lets the archive answer.
 type recordingNet struct {
-	r     *recorder
+	r     *answerRecorder
 	inner Net
 }
 

@@ -130,7 +130,7 @@ func (g ethtoolGroup) find(name string) (ethtoolParam, bool) {
 
 func (g ethtoolGroup) read(device string) ([]NetParam, error) {
 	values := map[uint16]uint32{}
-	err := ask(g.get, device, func(ad *netlink.AttributeDecoder) {
+	err := ethtoolGet(g.get, device, func(ad *netlink.AttributeDecoder) {
 		switch data := ad.Bytes(); len(data) {
 		case 1:
 			values[ad.Type()] = uint32(ad.Uint8())
@@ -225,7 +225,7 @@ func (g ethtoolGroup) write(device, name, value string) error {
 	if err != nil {
 		return err
 	}
-	err = tell(g.set, device, func(ae *netlink.AttributeEncoder) {
+	err = ethtoolSet(g.set, device, func(ae *netlink.AttributeEncoder) {
 		if p.format == number {
 			ae.Uint32(p.attr, v)
 		} else {

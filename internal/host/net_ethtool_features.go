@@ -16,7 +16,7 @@ import (
 func features(device string) ([]NetParam, error) {
 	var names []string
 	sets := map[uint16]map[string]bool{}
-	err := ask(unix.ETHTOOL_MSG_FEATURES_GET, device, func(ad *netlink.AttributeDecoder) {
+	err := ethtoolGet(unix.ETHTOOL_MSG_FEATURES_GET, device, func(ad *netlink.AttributeDecoder) {
 		if t := ad.Type(); t >= unix.ETHTOOL_A_FEATURES_HW && t <= unix.ETHTOOL_A_FEATURES_NOCHANGE {
 			all, set := bitset(ad)
 			if sets[t] = set; t == unix.ETHTOOL_A_FEATURES_HW {
@@ -52,7 +52,7 @@ func setFeature(device, name, value string) error {
 	if err != nil {
 		return err
 	}
-	err = tell(unix.ETHTOOL_MSG_FEATURES_SET, device, func(ae *netlink.AttributeEncoder) {
+	err = ethtoolSet(unix.ETHTOOL_MSG_FEATURES_SET, device, func(ae *netlink.AttributeEncoder) {
 		ae.Nested(unix.ETHTOOL_A_FEATURES_WANTED, func(set *netlink.AttributeEncoder) error {
 			return encodeBits(set, []string{name}, map[string]bool{name: on})
 		})
@@ -93,7 +93,7 @@ func wakeLetters(has func(i int) bool) string {
 // wakeOnLAN reads the modes. The password of SecureOn is not asked for.
 func wakeOnLAN(device string) ([]NetParam, error) {
 	var known, on func(i int) bool
-	err := ask(unix.ETHTOOL_MSG_WOL_GET, device, func(ad *netlink.AttributeDecoder) {
+	err := ethtoolGet(unix.ETHTOOL_MSG_WOL_GET, device, func(ad *netlink.AttributeDecoder) {
 		if ad.Type() == unix.ETHTOOL_A_WOL_MODES {
 			all, set := bitset(ad)
 			known = func(i int) bool { return slices.Contains(all, wakeModes[i].name) }
@@ -132,7 +132,7 @@ func setWakeOnLAN(device, letters string) error {
 	if letters != wakeLetters(func(i int) bool { return set[wakeModes[i].name] }) {
 		return fmt.Errorf("%q is not d or letters of pumbagsf in this order", letters)
 	}
-	err := tell(unix.ETHTOOL_MSG_WOL_SET, device, func(ae *netlink.AttributeEncoder) {
+	err := ethtoolSet(unix.ETHTOOL_MSG_WOL_SET, device, func(ae *netlink.AttributeEncoder) {
 		ae.Nested(unix.ETHTOOL_A_WOL_MODES, func(b *netlink.AttributeEncoder) error {
 			return encodeBits(b, names, set)
 		})

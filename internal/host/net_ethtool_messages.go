@@ -85,9 +85,9 @@ var ethtoolFamily = sync.OnceValues(func() (genetlink.Family, error) {
 	return f, err
 })
 
-// ask sends a request of the ethtool family and hands each attribute of the
+// ethtoolGet sends a request of the ethtool family and hands each attribute of the
 // answer to decode. Every message has the header as its first attribute.
-func ask(command uint8, device string, decode func(*netlink.AttributeDecoder)) error {
+func ethtoolGet(command uint8, device string, decode func(*netlink.AttributeDecoder)) error {
 	messages, err := execute(command, device, netlink.Request, nil)
 	if err != nil {
 		return err
@@ -107,9 +107,9 @@ func ask(command uint8, device string, decode func(*netlink.AttributeDecoder)) e
 	return nil
 }
 
-// tell sends a request that changes something. The kernel's own words go with
+// ethtoolSet sends a request that changes something. The kernel's own words go with
 // the error where it has any.
-func tell(command uint8, device string, encode func(*netlink.AttributeEncoder)) error {
+func ethtoolSet(command uint8, device string, encode func(*netlink.AttributeEncoder)) error {
 	_, err := execute(command, device, netlink.Request|netlink.Acknowledge, encode)
 	return err
 }

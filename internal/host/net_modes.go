@@ -16,7 +16,7 @@ func linkModes(device string) ([]NetParam, error) {
 	var supported []string
 	var offered map[string]bool
 	negotiates := false
-	err := ask(unix.ETHTOOL_MSG_LINKMODES_GET, device, func(ad *netlink.AttributeDecoder) {
+	err := ethtoolGet(unix.ETHTOOL_MSG_LINKMODES_GET, device, func(ad *netlink.AttributeDecoder) {
 		switch ad.Type() {
 		case unix.ETHTOOL_A_LINKMODES_OURS:
 			names, set := bitset(ad)
@@ -71,7 +71,7 @@ func setLinkModes(device, value string) error {
 		}
 		set[n] = true
 	}
-	return tell(unix.ETHTOOL_MSG_LINKMODES_SET, device, func(ae *netlink.AttributeEncoder) {
+	return ethtoolSet(unix.ETHTOOL_MSG_LINKMODES_SET, device, func(ae *netlink.AttributeEncoder) {
 		ae.Nested(unix.ETHTOOL_A_LINKMODES_OURS, func(b *netlink.AttributeEncoder) error {
 			return encodeBits(b, strings.Fields(params[0].Max), set)
 		})

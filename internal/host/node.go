@@ -42,11 +42,11 @@ func (f nodeFiles) ReadFile(p string) ([]byte, error) {
 	return b, f.inner(err, p)
 }
 
-// Apart lists the namespaces in which this process is not where the machine is whose
+// ForeignNamespaces lists the namespaces in which this process is not where the machine is whose
 // root is mounted at dir: there it would read and write sysctls of its own container
 // instead of the machine's (network_namespaces(7), ipc_namespaces(7)), or see no
 // processes but its own. A tree without processes, such as a copy, has none.
-func Apart(dir string) ([]string, error) {
+func ForeignNamespaces(dir string) ([]string, error) {
 	var apart []string
 	for _, name := range []string{"net", "ipc", "uts", "pid"} {
 		theirs, err := os.Readlink(filepath.Join(dir, "proc/1/ns", name))

@@ -91,7 +91,7 @@ func TestNodeNetwork(t *testing.T) {
 
 func TestApart(t *testing.T) {
 	root := t.TempDir()
-	if apart, err := host.Apart(root); err != nil || len(apart) != 0 {
+	if apart, err := host.ForeignNamespaces(root); err != nil || len(apart) != 0 {
 		t.Errorf("a tree of files: %v %v", apart, err)
 	}
 	dir := filepath.Join(root, "proc/1/ns")
@@ -110,7 +110,7 @@ func TestApart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if apart, err := host.Apart(root); err != nil || !slices.Equal(apart, []string{"net", "pid"}) {
+	if apart, err := host.ForeignNamespaces(root); err != nil || !slices.Equal(apart, []string{"net", "pid"}) {
 		t.Errorf("%v %v", apart, err)
 	}
 }

@@ -27,22 +27,22 @@ const MaxRecorded = 8 << 20
 func Record(h *Host) (*Host, *Recording) {
 	a := newArchive()
 	a.time = h.Clock.Now()
-	r := &recorder{inner: h.Files, tooLarge: map[string]bool{}, archivedFiles: archivedFiles{a}}
+	r := &answerRecorder{inner: h.Files, tooLarge: map[string]bool{}, archivedFiles: archivedFiles{a}}
 	rec := &Recording{r}
 	return &Host{
 		Name: h.Name, Live: false, Files: r,
-		Exec:  recordingExec{r, h.Exec},
-		Clock: h.Clock,
-		Net:   recordingNet{r, h.Net},
-		Sched: noSched{},
-		Asks:  recordingAsks{r, h.Asks},
+		Exec:    recordingExec{r, h.Exec},
+		Clock:   h.Clock,
+		Net:     recordingNet{r, h.Net},
+		Sched:   noSched{},
+		Querier: recordingQuerier{r, h.Querier},
 
-		Spaces: recordingSpaces{r, h},
+		SpaceReader: recordingSpace{r, h},
 	}, rec
 }
 
 // Recording is what a recording host has answered so far.
-type Recording struct{ r *recorder }
+type Recording struct{ r *answerRecorder }
 
 // WriteTo writes the archive as text.
 func (rec *Recording) WriteTo(w io.Writer) (int64, error) {
@@ -78,9 +78,9 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// recorder fills an archive with what is asked for and lets the archive answer:
+// answerRecorder fills an archive with what is asked for and lets the archive answer:
 // so the two cannot differ.
-type recorder struct {
+type answerRecorder struct {
 	mu    sync.Mutex
 	inner Files
 	size  int // bytes of all contents
@@ -90,7 +90,7 @@ type recorder struct {
 }
 
 // learn makes sure that the archive knows p itself, not through a link.
-func (r *recorder) learn(p string) (*entry, error) {
+func (r *answerRecorder) learn(p string) (*entry, error) {
 	e, err := r.lstat(p)
 	if err == nil || !errors.Is(err, ErrNotRecorded) {
 		return e, err
@@ -109,7 +109,7 @@ func (r *recorder) learn(p string) (*entry, error) {
 	return r.lstat(p)
 }
 
-func (r *recorder) entryOf(p string, mode fs.FileMode) *entry {
+func (r *answerRecorder) entryOf(p string, mode fs.FileMode) *entry {
 	e := &entry{mode: mode.Type() | fileMode(permBits(mode))}
 	if mode&fs.ModeSymlink != 0 {
 		to, err := r.inner.Readlink(p)
@@ -130,7 +130,7 @@ func errnoOf(err error) syscall.Errno {
 }
 
 // learnWalk learns p and every link on the way to it; it returns the place.
-func (r *recorder) learnWalk(p string, followLast bool) (string, error) {
+func (r *answerRecorder) learnWalk(p string, followLast bool) (string, error) {
 	at, err := WalkLinks(p, followLast,
 		func(q string) (fs.FileMode, error) {
 			e, err := r.learn(q)
@@ -143,7 +143,7 @@ func (r *recorder) learnWalk(p string, followLast bool) (string, error) {
 	return at, pathError(err, p)
 }
 
-func (r *recorder) ReadFile(p string) ([]byte, error) {
+func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, err := r.learnWalk(p, true)
@@ -184,7 +184,7 @@ func (r *recorder) ReadFile(p string) ([]byte, error) {
 }
 
 // putFile adds a file whose directories may be missing.
-func (r *recorder) putFile(p string, data []byte) {
+func (r *answerRecorder) putFile(p string, data []byte) {
 	r.put(p, &entry{mode: 0o444, data: append([]byte{}, data...)})
 	r.size += len(data)
 	for dir := path.Dir(p); r.entries[dir] == nil; dir = path.Dir(dir) {
@@ -192,7 +192,7 @@ func (r *recorder) putFile(p string, data []byte) {
 	}
 }
 
-func (r *recorder) ReadDir(p string) ([]fs.DirEntry, error) {
+func (r *answerRecorder) ReadDir(p string) ([]fs.DirEntry, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, err := r.learnWalk(p, true)
@@ -223,14 +223,14 @@ func (r *recorder) ReadDir(p string) ([]fs.DirEntry, error) {
 }
 
 // learnListed learns an entry of a directory from its listing.
-func (r *recorder) learnListed(q string, d fs.DirEntry) {
+func (r *answerRecorder) learnListed(q string, d fs.DirEntry) {
 	if st, err := d.Info(); err == nil {
 		r.put(q, r.entryOf(q, st.Mode()))
 	}
 	// An entry that has gone meanwhile (a process) is left out.
 }
 
-func (r *recorder) Stat(p string) (fs.FileInfo, error) {
+func (r *answerRecorder) Stat(p string) (fs.FileInfo, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, err := r.learnWalk(p, true); err != nil {
@@ -239,7 +239,7 @@ func (r *recorder) Stat(p string) (fs.FileInfo, error) {
 	return r.archivedFiles.Stat(p)
 }
 
-func (r *recorder) Lstat(p string) (fs.FileInfo, error) {
+func (r *answerRecorder) Lstat(p string) (fs.FileInfo, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, err := r.learnWalk(p, false); err != nil {
@@ -248,7 +248,7 @@ func (r *recorder) Lstat(p string) (fs.FileInfo, error) {
 	return r.archivedFiles.Lstat(p)
 }
 
-func (r *recorder) Readlink(p string) (string, error) {
+func (r *answerRecorder) Readlink(p string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, err := r.learnWalk(p, false); err != nil {
@@ -257,7 +257,7 @@ func (r *recorder) Readlink(p string) (string, error) {
 	return r.archivedFiles.Readlink(p)
 }
 
-func (r *recorder) Resolve(p string) (string, error) {
+func (r *answerRecorder) Resolve(p string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, err := r.learnWalk(p, true); err != nil {
@@ -268,7 +268,7 @@ func (r *recorder) Resolve(p string) (string, error) {
 
 // recordingExec keeps the answers of programs.
 type recordingExec struct {
-	r     *recorder
+	r     *answerRecorder
 	inner Exec
 }
 

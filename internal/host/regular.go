@@ -18,7 +18,7 @@ func OpenRegular(name string) (*os.File, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is %s; want a regular file", name, Describe(st.Mode()))
+		err = fmt.Errorf("%s is %s; want a regular file", name, DescribeType(st.Mode()))
 	}
 	if err != nil {
 		f.Close()
@@ -27,8 +27,8 @@ func OpenRegular(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Describe says in words what kind of file a mode is of.
-func Describe(m fs.FileMode) string {
+// DescribeType says in words what kind of file a mode is of.
+func DescribeType(m fs.FileMode) string {
 	switch {
 	case m.IsRegular():
 		return "a regular file"

@@ -24,10 +24,10 @@ func Copy(dir string) (*Host, error) {
 	}
 	sos, debug := newSosreport(rootedFiles{dir}), newForemanDebug(rootedFiles{dir})
 	files := copiedFiles{rootedFiles: sos.files, sos: sos, debug: debug, whole: !sos.is() && !debug.is() && wholeRoot(sos.files)}
-	h := &Host{Name: dir, Incomplete: sos.incomplete(), Files: files, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}
+	h := &Host{Name: dir, Incomplete: sos.incomplete(), Files: files, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}, Querier: noQuerier{}}
 	if sos.is() {
-		h.Exec, h.Clock, h.Asks = sosExec{sos}, sosClock{sos}, sosAsks{h}
-		return sos.recorded(h), nil
+		h.Exec, h.Clock, h.Querier = sosExec{sos}, sosClock{sos}, sosQuerier{h}
+		return sos.overlayArchive(h), nil
 	}
 	if debug.is() {
 		h.Clock = debugClock{noClock{}, debug}
@@ -38,11 +38,11 @@ func Copy(dir string) (*Host, error) {
 // Mounted is a live machine whose root is mounted at dir: the node agent's view
 // of its node, and the tests' writable fake machine. Programs are not run.
 func Mounted(dir string) *Host {
-	return &Host{Name: dir, Live: true, Files: rootedFiles{dir}, Exec: noExec{}, Clock: liveClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}
+	return &Host{Name: dir, Live: true, Files: rootedFiles{dir}, Exec: noExec{}, Clock: liveClock{}, Net: noNet{}, Sched: noSched{}, Querier: noQuerier{}}
 }
 
-// Copied is true of a tree of which nobody has noted what was not copied.
-func (h *Host) Copied() bool {
+// IsCopiedTree is true of a tree of which nobody has noted what was not copied.
+func (h *Host) IsCopiedTree() bool {
 	_, ok := h.Files.(copiedFiles)
 	return ok
 }
@@ -212,7 +212,7 @@ func (r rootedFiles) Mkdir(p string, mode fs.FileMode) error {
 	return r.inner(liveFiles{}.Mkdir(r.outer(at), mode), p)
 }
 
-func (r rootedFiles) Hold(p string, data []byte) (Held, error) {
+func (r rootedFiles) Hold(p string, data []byte) (Handle, error) {
 	at, err := r.walk(p, true)
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (c copiedFiles) absent(p string) bool {
 	}
 }
 
-func (c copiedFiles) uncopied(err error, p string) error {
+func (c copiedFiles) notCopied(err error, p string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && errors.Is(pe.Err, syscall.ENOENT) && !c.sos.absent(path.Clean("/"+p)) && !c.absent(path.Clean("/"+p)) {
 		return &fs.PathError{Op: pe.Op, Path: pe.Path, Err: notRecorded{}}
@@ -282,7 +282,7 @@ func (c copiedFiles) ReadFile(p string) ([]byte, error) {
 			return b, nil
 		}
 	}
-	return b, c.uncopied(err, p)
+	return b, c.notCopied(err, p)
 }
 
 // ReadDir takes an empty directory of the kernel's for one that was copied
@@ -297,43 +297,43 @@ func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	if lower, ok := c.sos.lower(p); ok && len(d) == 0 {
 		return lower, nil
 	}
-	if err == nil && len(d) == 0 && ofKernel(p) && !c.sos.absent(p+"/any") {
+	if err == nil && len(d) == 0 && isKernelPath(p) && !c.sos.absent(p+"/any") {
 		err = &fs.PathError{Op: "readdir", Path: p, Err: notRecorded{}}
 	}
-	return d, c.uncopied(err, p)
+	return d, c.notCopied(err, p)
 }
 
-// ofKernel is true below /proc and /sys, where no directory is made by anybody
+// isKernelPath is true below /proc and /sys, where no directory is made by anybody
 // else.
-func ofKernel(p string) bool {
+func isKernelPath(p string) bool {
 	p = path.Clean("/" + p)
 	return p == "/sys" || p == "/proc" || strings.HasPrefix(p, "/sys/") || strings.HasPrefix(p, "/proc/")
 }
 
 func (c copiedFiles) Stat(p string) (fs.FileInfo, error) {
 	st, err := c.rootedFiles.Stat(p)
-	return st, c.uncopied(err, p)
+	return st, c.notCopied(err, p)
 }
 
 func (c copiedFiles) Lstat(p string) (fs.FileInfo, error) {
 	st, err := c.rootedFiles.Lstat(p)
-	return st, c.uncopied(err, p)
+	return st, c.notCopied(err, p)
 }
 
 func (c copiedFiles) Readlink(p string) (string, error) {
 	to, err := c.rootedFiles.Readlink(p)
-	return to, c.uncopied(err, p)
+	return to, c.notCopied(err, p)
 }
 
 func (c copiedFiles) Resolve(p string) (string, error) {
 	at, err := c.rootedFiles.Resolve(p)
-	return at, c.uncopied(err, p)
+	return at, c.notCopied(err, p)
 }
 
 func (copiedFiles) Store(p string, _ []byte) error           { return readOnly("write", p) }
 func (copiedFiles) Replace(p string, _ []byte, _ Attr) error { return readOnly("replace", p) }
 func (copiedFiles) Remove(p string) error                    { return readOnly("remove", p) }
 func (copiedFiles) Mkdir(p string, _ fs.FileMode) error      { return readOnly("mkdir", p) }
-func (copiedFiles) Hold(p string, _ []byte) (Held, error)    { return nil, readOnly("open", p) }
+func (copiedFiles) Hold(p string, _ []byte) (Handle, error)  { return nil, readOnly("open", p) }
 
 func readOnly(op, p string) error { return &fs.PathError{Op: op, Path: p, Err: ErrReadOnly} }

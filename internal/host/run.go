@@ -19,13 +19,13 @@ func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 		return "", err
 	}
 	if res.ExitCode != 0 {
-		return string(res.Stdout), fmt.Errorf("%s: exit %d%s", c, res.ExitCode, said(res))
+		return string(res.Stdout), fmt.Errorf("%s: exit %d%s", c, res.ExitCode, lastLine(res))
 	}
 	return string(res.Stdout), nil
 }
 
-// said is the last line of a program's complaint, after a colon.
-func said(res Result) string {
+// lastLine is the last line of a program's complaint, after a colon.
+func lastLine(res Result) string {
 	for _, b := range [][]byte{res.Stderr, res.Stdout} {
 		if text := strings.TrimSpace(string(b)); text != "" {
 			return ": " + text[strings.LastIndexByte(text, '\n')+1:]
@@ -34,8 +34,8 @@ func said(res Result) string {
 	return ""
 }
 
-// Has is true when the machine has the program. A copied machine has none.
-func Has(h *Host, program string) bool {
+// HasProgram is true when the machine has the program. A copied machine has none.
+func HasProgram(h *Host, program string) bool {
 	_, err := h.Exec.LookPath(program)
 	return err == nil
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// sosWhole are places that sos copies as a whole, so that what is not there the
+// copiedWhole are places that sos copies as a whole, so that what is not there the
 // machine has not: each as the plug-ins name it to the manifest, with what they
 // leave out (sos 4.x: kernel.py, system.py, processor.py, block.py, memory.py,
 // systemd.py).
-var sosWhole = []struct {
+var copiedWhole = []struct {
 	spec    string
 	without string // a name in it
 }{
@@ -46,7 +46,7 @@ func (s *sosreport) absent(p string) bool {
 	if s.incomplete() != "" {
 		return false
 	}
-	if below(p, "/etc/tuned") && s.without("tuned") {
+	if below(p, "/etc/tuned") && s.lacksPackage("tuned") {
 		return true
 	}
 	if below(p, "/sys/fs/cgroup") && p != "/sys/fs/cgroup" {
@@ -61,7 +61,7 @@ func (s *sosreport) absent(p string) bool {
 	if rest, ok := strings.CutPrefix(p, "/usr/lib/"); ok && s.absent("/lib/"+rest) {
 		return true
 	}
-	for _, w := range sosWhole {
+	for _, w := range copiedWhole {
 		n := m.specs[w.spec]
 		if n == 0 || n > mostCopied && strings.HasPrefix(w.spec, "/sys/") {
 			continue
@@ -79,8 +79,8 @@ func (s *sosreport) absent(p string) bool {
 	return false
 }
 
-// without is true where a list of packages that is whole has a package not.
-func (s *sosreport) without(name string) bool {
+// lacksPackage is true where a list of packages that is whole has a package not.
+func (s *sosreport) lacksPackage(name string) bool {
 	for _, l := range []struct{ file, begin, end string }{
 		{"/sos_commands/dpkg/dpkg_-l", "\nii  ", " "},
 		{"/installed-rpms", "\n", "-"},

@@ -193,16 +193,16 @@ func cgroupLines(list string) string {
 	return out.String() + "\n"
 }
 
-// sosAsks lets those ask who look only at the list of processes, and only where
+// sosQuerier lets those ask who look only at the list of processes, and only where
 // there is one, or at the times of files.
-type sosAsks struct{ machine *Host }
+type sosQuerier struct{ machine *Host }
 
-func (x sosAsks) Ask(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
+func (x sosQuerier) Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
 	c, ok := x.machine.Files.(copiedFiles)
 	if ok && (strings.HasPrefix(question, "processes ") && c.sos.processes() != nil || strings.HasPrefix(question, "last change of ")) {
 		return ask(ctx, x.machine)
 	}
-	return noAsks{}.Ask(ctx, question, ask)
+	return noQuerier{}.Query(ctx, question, ask)
 }
 
 // listProcesses adds the directories of processes to those that were copied, of
@@ -220,9 +220,9 @@ func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
 	return d
 }
 
-// Began says when a process of a copy began, to the second before. A live machine
+// ProcessStart says when a process of a copy began, to the second before. A live machine
 // has it in /proc/PID/stat.
-func (h *Host) Began(pid int) (time.Time, bool) {
+func (h *Host) ProcessStart(pid int) (time.Time, bool) {
 	if c, ok := h.Files.(copiedFiles); ok {
 		if p := c.sos.processes()[pid]; p != nil && !p.began.IsZero() {
 			return p.began, true

@@ -16,9 +16,9 @@ import (
 // extras.d (sos/report/plugins/sos_extras.py).
 const sosRecorded = "/sos_commands/sos_extras/*/fettle_facts_--output_archive*"
 
-// recorded lays the archive over a report; h itself where there is none that is
+// overlayArchive lays the archive over a report; h itself where there is none that is
 // whole.
-func (s *sosreport) recorded(h *Host) *Host {
+func (s *sosreport) overlayArchive(h *Host) *Host {
 	names, _ := filepath.Glob(s.files.outer(sosRecorded))
 	for _, name := range names {
 		inner, err := filepath.Rel(s.files.root, name)
@@ -37,7 +37,7 @@ func (s *sosreport) recorded(h *Host) *Host {
 		a.Name, a.Incomplete = h.Name, h.Incomplete
 		a.Files = layeredFiles{a.Files.(archivedFiles), below}
 		a.Exec = layeredExec{a.Exec, h.Exec}
-		a.Spaces = nil // those of the files, in the same order
+		a.SpaceReader = nil // those of the files, in the same order
 		return a
 	}
 	return h

@@ -101,7 +101,7 @@ func TestSosAnswers(t *testing.T) {
 	if got := strings.Join(pids, " "); len(pids) != 5 || !strings.Contains(got, "60") || strings.Contains(got, "65") {
 		t.Errorf("/proc has %s", got)
 	}
-	if at, ok := h.Began(51); !ok || !at.Equal(time.Date(2026, 11, 1, 4, 58, 59, 0, time.UTC)) {
+	if at, ok := h.ProcessStart(51); !ok || !at.Equal(time.Date(2026, 11, 1, 4, 58, 59, 0, time.UTC)) {
 		t.Errorf("51 began %v, %v", at, ok)
 	}
 	for p, want := range map[string]uint64{"/": 8 << 30, "/var/lib/my data/x": 1 << 30, "/var/lib/other": 8 << 30} {

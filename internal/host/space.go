@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spaces says how full the file systems of a machine are.
-type Spaces interface {
+// SpaceReader says how full the file systems of a machine are.
+type SpaceReader interface {
 	// Space is the size of the file system that a path is on and what of it an
 	// ordinary user may still fill, in bytes.
 	Space(p string) (size, free uint64, err error)
@@ -20,8 +20,8 @@ type Spaces interface {
 // Space asks Spaces; a host without them measures what its files are on. A copy
 // returns ErrNotRecorded where nobody has noted it.
 func (h *Host) Space(p string) (size, free uint64, err error) {
-	if h.Spaces != nil {
-		return h.Spaces.Space(p)
+	if h.SpaceReader != nil {
+		return h.SpaceReader.Space(p)
 	}
 	outer := ""
 	switch f := h.Files.(type) {
@@ -39,7 +39,7 @@ func (h *Host) Space(p string) (size, free uint64, err error) {
 		}
 		return f.sos.space(p)
 	case layeredFiles:
-		if size, free, err := (archivedSpaces{f.archive}).Space(p); !errors.Is(err, ErrNotRecorded) {
+		if size, free, err := (archivedSpace{f.archive}).Space(p); !errors.Is(err, ErrNotRecorded) {
 			return size, free, err
 		}
 		return f.below.sos.space(p)
@@ -57,23 +57,23 @@ func (h *Host) Space(p string) (size, free uint64, err error) {
 // answers of programs.
 func spaceQuestion(p string) string { return "space of " + path.Clean("/"+p) }
 
-// noted is a measurement in an archive.
-type noted struct {
+// spaceRecord is a measurement in an archive.
+type spaceRecord struct {
 	SizeBytes uint64 `json:"size_bytes"`
 	FreeBytes uint64 `json:"free_bytes"`
 }
 
-// recordingSpaces keeps what was measured.
-type recordingSpaces struct {
-	r     *recorder
+// recordingSpace keeps what was measured.
+type recordingSpace struct {
+	r     *answerRecorder
 	inner *Host
 }
 
-func (x recordingSpaces) Space(p string) (size, free uint64, err error) {
+func (x recordingSpace) Space(p string) (size, free uint64, err error) {
 	if size, free, err = x.inner.Space(p); err != nil {
 		return 0, 0, err
 	}
-	b, err := json.Marshal(noted{size, free})
+	b, err := json.Marshal(spaceRecord{size, free})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -83,15 +83,15 @@ func (x recordingSpaces) Space(p string) (size, free uint64, err error) {
 	return size, free, nil
 }
 
-// archivedSpaces answers as was recorded.
-type archivedSpaces struct{ a *archive }
+// archivedSpace answers as was recorded.
+type archivedSpace struct{ a *archive }
 
-func (x archivedSpaces) Space(p string) (size, free uint64, err error) {
+func (x archivedSpace) Space(p string) (size, free uint64, err error) {
 	b, ok := x.a.asks[spaceQuestion(p)]
 	if !ok {
 		return 0, 0, fmt.Errorf("the space of %s: %w", path.Clean(p), ErrNotRecorded)
 	}
-	var n noted
+	var n spaceRecord
 	if err := json.Unmarshal(b, &n); err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", spaceQuestion(p), err)
 	}

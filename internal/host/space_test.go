@@ -13,7 +13,7 @@ func TestSpaceIsRecorded(t *testing.T) {
 	if err != nil || size == 0 || free > size {
 		t.Fatalf("%d of %d, %v", free, size, err)
 	}
-	h.Spaces = measuredOnce{size, free}
+	h.SpaceReader = measuredOnce{size, free}
 	recorder, recording := Record(h)
 	if s, f, err := recorder.Space("/"); err != nil || s != size || f != free {
 		t.Errorf("while recording %d of %d, %v; want %d of %d", f, s, err, free, size)

@@ -37,7 +37,7 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 	}
 	f, err := h.OpenLog(p)
 	switch {
-	case errors.Is(err, errNoLog):
+	case errors.Is(err, errNoBackingFile):
 		text, before, err := h.Tail(p, most)
 		for line := range bytes.Lines(text) {
 			each(line)
@@ -76,8 +76,8 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 	}
 }
 
-// errNoLog: what stands in for the machine keeps the text of this file itself.
-var errNoLog = errors.New("no file of its own")
+// errNoBackingFile: what stands in for the machine keeps the text of this file itself.
+var errNoBackingFile = errors.New("no file of its own")
 
 // OpenLog opens the file that a log is in. What stands in for a machine and keeps the
 // text of its files itself has none.
@@ -86,7 +86,7 @@ func (h *Host) OpenLog(p string) (*os.File, error) {
 	case liveFiles:
 		return OpenRegular(p)
 	case rootedFiles:
-		outer, err := f.outerOf(p)
+		outer, err := f.resolveOuter(p)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (h *Host) OpenLog(p string) (*os.File, error) {
 			}
 		}
 	}
-	return nil, errNoLog
+	return nil, errNoBackingFile
 }
 
 // OpenInput is OpenLog that opens a pipe of this machine too, as a shell's <(zcat LOG) is
@@ -115,15 +115,15 @@ func (h *Host) OpenInput(p string) (*os.File, error) {
 }
 
 func (c copiedFiles) openLog(p string) (*os.File, error) {
-	outer, err := c.outerOf(p)
+	outer, err := c.resolveOuter(p)
 	if err != nil {
-		return nil, c.uncopied(err, p)
+		return nil, c.notCopied(err, p)
 	}
 	return OpenRegular(outer)
 }
 
-// outerOf is where a file is in the directory that stands in for a machine.
-func (r rootedFiles) outerOf(p string) (string, error) {
+// resolveOuter is where a file is in the directory that stands in for a machine.
+func (r rootedFiles) resolveOuter(p string) (string, error) {
 	at, err := r.walk(p, true)
 	if err != nil {
 		return "", err
@@ -179,5 +179,5 @@ func (r rootedFiles) tail(p string, max int64) (text []byte, before int64, err e
 
 func (c copiedFiles) tail(p string, max int64) (text []byte, before int64, err error) {
 	text, before, err = c.rootedFiles.tail(p, max)
-	return text, before, c.uncopied(err, p)
+	return text, before, c.notCopied(err, p)
 }

@@ -38,8 +38,8 @@ type Finding struct {
 
 func (f Finding) String() string { return f.Field + ": " + f.Why }
 
-// Judgement is what a release makes of a configuration.
-type Judgement struct {
+// Verdict is what a release makes of a configuration.
+type Verdict struct {
 	// Refused keeps the kubelet from starting.
 	Refused []Finding `json:"refused,omitempty"`
 	// Ignored are fields that the release does not have, and passes over.
@@ -54,15 +54,15 @@ type Judgement struct {
 // one, as JSON has them. It knows the fields, feature gates and values whose meaning
 // depends on the release; other values are not looked at. Nothing is said of releases older
 // than those known here.
-func Judge(config map[string]any, k Kubelet) Judgement {
+func Judge(config map[string]any, k Kubelet) Verdict {
 	table := Known()
-	j := &judge{table: table, kubelet: k, config: config, gates: map[string]bool{}}
+	j := &checker{table: table, kubelet: k, config: config, gates: map[string]bool{}}
 	if k.Release < table.Oldest {
-		return Judgement{}
+		return Verdict{}
 	}
 	j.fields()
 	j.featureGates()
-	for _, v := range values {
+	for _, v := range valueChecks {
 		top, _, _ := strings.Cut(v.field, ".")
 		if k.Release < v.first || v.last != 0 && k.Release > v.last || !table.HasField(top, k.Release) {
 			continue
@@ -80,17 +80,17 @@ func Judge(config map[string]any, k Kubelet) Judgement {
 	return j.out
 }
 
-// judge is a judgement in the making.
-type judge struct {
+// checker is a judgement in the making.
+type checker struct {
 	table   *Releases
 	kubelet Kubelet
 	config  map[string]any
 	gates   map[string]bool // as they are set
-	out     Judgement
+	out     Verdict
 }
 
 // fields finds those that the release does not have.
-func (j *judge) fields() {
+func (j *checker) fields() {
 	r := j.kubelet.Release
 	for _, name := range slices.Sorted(maps.Keys(j.config)) {
 		switch span := j.table.FieldSpan(name); {
@@ -107,7 +107,7 @@ func (j *judge) fields() {
 
 // featureGates finds those that the release does not know, has locked, or has on without
 // what they need.
-func (j *judge) featureGates() {
+func (j *checker) featureGates() {
 	r := j.kubelet.Release
 	set, _ := j.config["featureGates"].(map[string]any)
 	refuse := func(name, format string, args ...any) {
@@ -152,7 +152,7 @@ func (j *judge) featureGates() {
 
 // on reports whether a feature gate is on. AllAlpha and AllBeta set those of their stage
 // that are not set themselves.
-func (j *judge) on(name string) bool {
+func (j *checker) on(name string) bool {
 	g, known := j.table.Gate(name, j.kubelet.Release)
 	if on, ok := j.gates[name]; ok || !known {
 		return on
@@ -164,7 +164,7 @@ func (j *judge) on(name string) bool {
 }
 
 // at is the value at a path; nil where there is none.
-func (j *judge) at(path ...string) any {
+func (j *checker) at(path ...string) any {
 	var v any = j.config
 	for _, name := range path {
 		m, _ := v.(map[string]any)
@@ -173,10 +173,10 @@ func (j *judge) at(path ...string) any {
 	return v
 }
 
-func (j *judge) set(path ...string) bool { return j.at(path...) != nil }
+func (j *checker) set(path ...string) bool { return j.at(path...) != nil }
 
 // text is a scalar as text, a list with commas; "" where there is neither.
-func (j *judge) text(path ...string) string {
+func (j *checker) text(path ...string) string {
 	switch v := j.at(path...).(type) {
 	case nil, map[string]any:
 		return ""
@@ -192,19 +192,19 @@ func (j *judge) text(path ...string) string {
 }
 
 // span is a time; 0 where there is none.
-func (j *judge) span(path ...string) time.Duration {
+func (j *checker) span(path ...string) time.Duration {
 	d, _ := time.ParseDuration(j.text(path...))
 	return d
 }
 
 // number is a number; false where there is none.
-func (j *judge) number(path ...string) (float64, bool) {
+func (j *checker) number(path ...string) (float64, bool) {
 	n, err := strconv.ParseFloat(j.text(path...), 64)
 	return n, err == nil
 }
 
 // isTrue reports whether a field is true, or not set and true by default.
-func (j *judge) isTrue(standard bool, path ...string) bool {
+func (j *checker) isTrue(standard bool, path ...string) bool {
 	on, err := strconv.ParseBool(j.text(path...))
 	if err != nil {
 		return standard
@@ -213,7 +213,7 @@ func (j *judge) isTrue(standard bool, path ...string) bool {
 }
 
 // needs is the refusal of a value whose feature gate is off; "" where it is on.
-func (j *judge) needs(gate string) string {
+func (j *checker) needs(gate string) string {
 	if j.on(gate) {
 		return ""
 	}

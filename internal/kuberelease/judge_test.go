@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 // TestDefaultsAreTaken: no release refuses its own defaults.
 func TestDefaultsAreTaken(t *testing.T) {
 	for r := Known().Oldest; r <= Known().Newest; r++ {
-		if j := Judge(map[string]any{}, Kubelet{Release: r, Cgroup: 2}); fmt.Sprint(j) != fmt.Sprint(Judgement{}) {
+		if j := Judge(map[string]any{}, Kubelet{Release: r, Cgroup: 2}); fmt.Sprint(j) != fmt.Sprint(Verdict{}) {
 			t.Errorf("%s: %v", r, j)
 		}
 	}

@@ -163,12 +163,12 @@ func (r *Releases) Gates(of Release) []string {
 
 // FieldSpan says in which releases a field is: "1.36 and later", "up to 1.35", "1.30 to
 // 1.33"; "" for one that no known release has.
-func (r *Releases) FieldSpan(name string) string { return r.said(r.fields[name]) }
+func (r *Releases) FieldSpan(name string) string { return r.spanText(r.fields[name]) }
 
 // GateSpan is FieldSpan for feature gates.
-func (r *Releases) GateSpan(name string) string { return r.said(r.gates[name]) }
+func (r *Releases) GateSpan(name string) string { return r.spanText(r.gates[name]) }
 
-func (r *Releases) said(spans []span) string {
+func (r *Releases) spanText(spans []span) string {
 	if len(spans) == 0 {
 		return ""
 	}

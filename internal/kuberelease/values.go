@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// value is a check of a kubelet at its start. It holds from release first to last; 0 is
+// valueCheck is a check of a kubelet at its start. It holds from release first to last; 0 is
 // open. check returns why the kubelet does not start, "" where it does.
-type value struct {
+type valueCheck struct {
 	field       string
 	first, last Release
-	check       func(j *judge, path []string) string
+	check       func(j *checker, path []string) string
 }
 
-// values are the checks that depend on the release or on a feature gate, and some that go
+// valueChecks are the checks that depend on the release or on a feature gate, and some that go
 // with them.
 // Source: k8s.io/kubernetes v1.29.14 to v1.37.2, pkg/kubelet/apis/config/validation,
 // ValidateKubeletConfiguration (test/admission TestConfigValidation asks it).
-var values = []value{
+var valueChecks = []valueCheck{
 	{"containerLogMaxFiles", 33, 0, atLeast(2)},
 	{"containerLogMaxWorkers", 30, 0, atLeast(1)},
-	{"containerLogMonitorInterval", 30, 0, func(j *judge, path []string) string {
+	{"containerLogMonitorInterval", 30, 0, func(j *checker, path []string) string {
 		if d := j.span(path...); d != 0 && d < 3*time.Second {
 			return fmt.Sprintf("%s is less than 3s", d)
 		}
@@ -34,7 +34,7 @@ var values = []value{
 	{"cpuCFSQuotaPeriod", 0, 0, quotaPeriod},
 	{"crashLoopBackOff.maxContainerRestartPeriod", 32, 0, restartPeriod},
 	{"defaultPodSysctls", 37, 0, podSysctls},
-	{"enableSystemLogQuery", 0, 0, func(j *judge, path []string) string {
+	{"enableSystemLogQuery", 0, 0, func(j *checker, path []string) string {
 		switch {
 		case !j.isTrue(false, path...):
 			return ""
@@ -44,7 +44,7 @@ var values = []value{
 		return j.needs("NodeLogQuery")
 	}},
 	{"enforceNodeAllocatable", 0, 0, enforced},
-	{"failCgroupV1", 31, 0, func(j *judge, path []string) string {
+	{"failCgroupV1", 31, 0, func(j *checker, path []string) string {
 		standard, _ := j.table.Default("failCgroupV1", j.kubelet.Release)
 		if j.kubelet.Cgroup != 1 || !j.isTrue(standard == "true", path...) {
 			return ""
@@ -52,17 +52,17 @@ var values = []value{
 		return "it is true (the default from Kubernetes 1.35 on), and the machine has control groups of version 1: boot it with version 2, or set failCgroupV1 to false"
 	}},
 	{"imageMaximumGCAge", 0, 0, maximumAge},
-	{"imageMinimumGCAge", 36, 0, func(j *judge, path []string) string {
+	{"imageMinimumGCAge", 36, 0, func(j *checker, path []string) string {
 		if j.span(path...) < 0 {
 			return "it is negative"
 		}
 		return ""
 	}},
-	{"imagePullCredentialsVerificationPolicy", 33, 0, func(j *judge, path []string) string {
+	{"imagePullCredentialsVerificationPolicy", 33, 0, func(j *checker, path []string) string {
 		policies := []string{"NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"}
 		return j.gated("KubeletEnsureSecretPulledImages", policies, path)
 	}},
-	{"maxParallelImagePulls", 0, 0, func(j *judge, path []string) string {
+	{"maxParallelImagePulls", 0, 0, func(j *checker, path []string) string {
 		n, ok := j.number(path...)
 		switch {
 		case ok && n < 1:
@@ -72,7 +72,7 @@ var values = []value{
 		}
 		return ""
 	}},
-	{"memoryReservationPolicy", 36, 0, func(j *judge, path []string) string {
+	{"memoryReservationPolicy", 36, 0, func(j *checker, path []string) string {
 		switch text := j.text(path...); text {
 		case "", "None":
 			return ""
@@ -82,14 +82,14 @@ var values = []value{
 			return oneOf(text, []string{"None", "TieredReservation"})
 		}
 	}},
-	{"memorySwap.swapBehavior", 0, 29, func(j *judge, path []string) string {
+	{"memorySwap.swapBehavior", 0, 29, func(j *checker, path []string) string {
 		return j.gated("NodeSwap", []string{"LimitedSwap", "UnlimitedSwap"}, path)
 	}},
-	{"memorySwap.swapBehavior", 30, 0, func(j *judge, path []string) string {
+	{"memorySwap.swapBehavior", 30, 0, func(j *checker, path []string) string {
 		return j.gated("NodeSwap", []string{"NoSwap", "LimitedSwap"}, path)
 	}},
 	{"memoryThrottlingFactor", 0, 0, throttling},
-	{"preloadedImagesVerificationAllowlist", 33, 0, func(j *judge, path []string) string {
+	{"preloadedImagesVerificationAllowlist", 33, 0, func(j *checker, path []string) string {
 		switch {
 		case j.text(path...) == "":
 			return ""
@@ -98,26 +98,26 @@ var values = []value{
 		}
 		return j.needs("KubeletEnsureSecretPulledImages")
 	}},
-	{"runOnce", 32, 0, func(j *judge, path []string) string {
+	{"runOnce", 32, 0, func(j *checker, path []string) string {
 		if j.isTrue(false, path...) {
 			return "kubelets run once no more since Kubernetes 1.32: remove it"
 		}
 		return ""
 	}},
-	{"serverTLSBootstrap", 0, 0, func(j *judge, path []string) string {
+	{"serverTLSBootstrap", 0, 0, func(j *checker, path []string) string {
 		if !j.isTrue(false, path...) {
 			return ""
 		}
 		return j.needs("RotateKubeletServerCertificate")
 	}},
 	{"shutdownGracePeriod", 0, 0, gracePeriod},
-	{"shutdownGracePeriodCriticalPods", 0, 0, func(j *judge, path []string) string {
+	{"shutdownGracePeriodCriticalPods", 0, 0, func(j *checker, path []string) string {
 		if why := gracePeriod(j, path); why != "" || j.span(path...) <= j.span("shutdownGracePeriod") {
 			return why
 		}
 		return "it is more than shutdownGracePeriod, of which it is a part"
 	}},
-	{"shutdownGracePeriodByPodPriority", 0, 0, func(j *judge, path []string) string {
+	{"shutdownGracePeriodByPodPriority", 0, 0, func(j *checker, path []string) string {
 		list, isList := j.at(path...).([]any)
 		switch {
 		case !j.set(path...) || isList && len(list) == 0:
@@ -127,19 +127,19 @@ var values = []value{
 		}
 		return j.needs("GracefulNodeShutdownBasedOnPodPriority")
 	}},
-	{"singleProcessOOMKill", 32, 0, func(j *judge, path []string) string {
+	{"singleProcessOOMKill", 32, 0, func(j *checker, path []string) string {
 		if j.kubelet.Cgroup == 1 && !j.isTrue(true, path...) {
 			return "false needs control groups of version 2, and the machine has version 1"
 		}
 		return ""
 	}},
-	{"tracing", 0, 33, func(j *judge, path []string) string {
+	{"tracing", 0, 33, func(j *checker, path []string) string {
 		if !j.set(path...) {
 			return ""
 		}
 		return j.needs("KubeletTracing")
 	}},
-	{"userNamespaces.idsPerPod", 33, 0, func(j *judge, path []string) string {
+	{"userNamespaces.idsPerPod", 33, 0, func(j *checker, path []string) string {
 		const unit = 65536
 		if n, ok := j.number(path...); ok && (n < unit || int64(n)%unit != 0 || n > 1<<32-1) {
 			return fmt.Sprintf("want a multiple of %d below 2^32, found %s", unit, j.text(path...))
@@ -149,8 +149,8 @@ var values = []value{
 }
 
 // atLeast is a check for whole numbers; one that is not set has its default.
-func atLeast(least float64) func(*judge, []string) string {
-	return func(j *judge, path []string) string {
+func atLeast(least float64) func(*checker, []string) string {
+	return func(j *checker, path []string) string {
 		if n, ok := j.number(path...); ok && n < least {
 			return fmt.Sprintf("%v is less than %v", n, least)
 		}
@@ -159,7 +159,7 @@ func atLeast(least float64) func(*judge, []string) string {
 }
 
 // gated is a choice that needs a feature gate.
-func (j *judge) gated(gate string, choices []string, path []string) string {
+func (j *checker) gated(gate string, choices []string, path []string) string {
 	text := j.text(path...)
 	switch {
 	case text == "":
@@ -177,7 +177,7 @@ func oneOf(text string, choices []string) string {
 	return fmt.Sprintf("want %s, found %q", strings.Join(choices, " or "), text)
 }
 
-func quotaPeriod(j *judge, path []string) string {
+func quotaPeriod(j *checker, path []string) string {
 	const standard = 100 * time.Millisecond
 	d := j.span(path...)
 	switch {
@@ -191,7 +191,7 @@ func quotaPeriod(j *judge, path []string) string {
 	return ""
 }
 
-func restartPeriod(j *judge, path []string) string {
+func restartPeriod(j *checker, path []string) string {
 	if !j.set(path...) {
 		return ""
 	}
@@ -204,7 +204,7 @@ func restartPeriod(j *judge, path []string) string {
 	return ""
 }
 
-func maximumAge(j *judge, path []string) string {
+func maximumAge(j *checker, path []string) string {
 	const defaultMinimum = 2 * time.Minute
 	age, least := j.span(path...), j.span("imageMinimumGCAge")
 	if least == 0 {
@@ -224,7 +224,7 @@ func maximumAge(j *judge, path []string) string {
 }
 
 // gracePeriod is a check of the two times of a shutdown.
-func gracePeriod(j *judge, path []string) string {
+func gracePeriod(j *checker, path []string) string {
 	d := j.span(path...)
 	switch {
 	case d == 0, d < 0 && !j.on("GracefulNodeShutdown"):
@@ -237,7 +237,7 @@ func gracePeriod(j *judge, path []string) string {
 	return ""
 }
 
-func throttling(j *judge, path []string) string {
+func throttling(j *checker, path []string) string {
 	const formerDefault = 0.9
 	factor, ok := j.number(path...)
 	switch {
@@ -252,7 +252,7 @@ func throttling(j *judge, path []string) string {
 }
 
 // enforced is a check of enforceNodeAllocatable.
-func enforced(j *judge, path []string) string {
+func enforced(j *checker, path []string) string {
 	const none = "none"
 	choices := []string{"pods", "system-reserved", "kube-reserved", none}
 	if j.kubelet.Release >= 32 {
@@ -292,7 +292,7 @@ var sysctlName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 })
 
-func podSysctls(j *judge, path []string) string {
+func podSysctls(j *checker, path []string) string {
 	set, _ := j.at(path...).(map[string]any)
 	if len(set) == 0 {
 		return ""

@@ -61,9 +61,9 @@ func (f Formula) Weight(shares uint64) uint64 {
 	return uint64(math.Ceil(math.Pow(10, (l*l+125*l)/612-7.0/34)))
 }
 
-// From are the least and the most shares that have a weight; ok is false for weights that
+// SharesRange are the least and the most shares that have a weight; ok is false for weights that
 // the formula never gives.
-func (f Formula) From(weight uint64) (least, most uint64, ok bool) {
+func (f Formula) SharesRange(weight uint64) (least, most uint64, ok bool) {
 	above := func(w uint64) uint64 { // the first shares whose weight is at least w
 		return minShares + uint64(sort.Search(maxShares-minShares+1, func(n int) bool { return f.Weight(minShares+uint64(n)) >= w }))
 	}
@@ -71,9 +71,9 @@ func (f Formula) From(weight uint64) (least, most uint64, ok bool) {
 	return least, most, least <= most
 }
 
-// WrittenBy are the formulas that make a weight of shares; both of them at the ends of the
+// FormulasFor are the formulas that make a weight of shares; both of them at the ends of the
 // range.
-func WrittenBy(shares, weight uint64) []Formula {
+func FormulasFor(shares, weight uint64) []Formula {
 	return slices.DeleteFunc(slices.Clone(Formulas), func(f Formula) bool { return f.Weight(shares) != weight })
 }
 
@@ -113,8 +113,8 @@ type PodWeights struct {
 	Containers []uint64
 }
 
-// Written is by which formulas the weights of a node were written.
-type Written struct {
+// WeightFormulas is by which formulas the weights of a node were written.
+type WeightFormulas struct {
 	// Pods and Containers are the formulas; "" where they are not certain.
 	Pods, Containers Formula
 	// Same says that pods and containers have one formula, whichever.
@@ -123,14 +123,14 @@ type Written struct {
 	Seen, Fit int
 }
 
-// WrittenWeights says by which formulas the weights of a node's pods were written, from the
+// DetectFormulas says by which formulas the weights of a node's pods were written, from the
 // weights alone: the shares of a pod are the sum of its containers', and only some pairs of
 // formulas explain that. Pods with an overhead, or with init containers that ask for more,
 // are explained by none or by chance: a pair is certain where it alone explains a pod, and
 // leaves no other, or no more pods than it alone explains, unexplained.
-func WrittenWeights(pods []PodWeights) Written {
+func DetectFormulas(pods []PodWeights) WeightFormulas {
 	type pair struct{ pods, containers Formula }
-	var w Written
+	var w WeightFormulas
 	fits, alone := map[pair]int{}, map[pair]int{}
 	for _, p := range pods {
 		if p.Pod <= 1 || len(p.Containers) == 0 {
@@ -154,7 +154,7 @@ func WrittenWeights(pods []PodWeights) Written {
 	}
 	for f, n := range alone {
 		if others := w.Seen - fits[f]; len(alone) == 1 && (others == 0 || n > 1 && others <= n) {
-			return Written{Pods: f.pods, Containers: f.containers, Same: f.pods == f.containers, Seen: w.Seen, Fit: fits[f]}
+			return WeightFormulas{Pods: f.pods, Containers: f.containers, Same: f.pods == f.containers, Seen: w.Seen, Fit: fits[f]}
 		}
 	}
 	// Weights that are equal in a pod of one container have one formula.
@@ -166,13 +166,13 @@ func WrittenWeights(pods []PodWeights) Written {
 // explained reports whether a pod's weights can be those of containers whose shares add up
 // to the pod's.
 func (p PodWeights) explained(pod, container Formula) bool {
-	least, most, ok := pod.From(p.Pod)
+	least, most, ok := pod.SharesRange(p.Pod)
 	if !ok {
 		return false
 	}
 	var sumLeast, sumMost uint64
 	for _, weight := range p.Containers {
-		lo, hi, ok := container.From(weight)
+		lo, hi, ok := container.SharesRange(weight)
 		if !ok {
 			return false
 		}

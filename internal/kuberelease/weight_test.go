@@ -38,10 +38,10 @@ func TestWeights(t *testing.T) {
 			if err != nil || f.Weight(shares) != weight {
 				t.Errorf("%s: %d shares are %d, and not %d", name, shares, weight, f.Weight(shares))
 			}
-			if least, most, ok := f.From(weight); !ok || shares < least || shares > most {
+			if least, most, ok := f.SharesRange(weight); !ok || shares < least || shares > most {
 				t.Errorf("%s: %d is from %d to %d shares", name, weight, least, most)
 			}
-			if !slices.Contains(WrittenBy(shares, weight), f) {
+			if !slices.Contains(FormulasFor(shares, weight), f) {
 				t.Errorf("%s: %d of %d", name, weight, shares)
 			}
 			compared++
@@ -97,7 +97,7 @@ func TestWrittenWeights(t *testing.T) {
 			pods = append(pods, p)
 		}
 		all++
-		switch w := WrittenWeights(pods); {
+		switch w := DetectFormulas(pods); {
 		case w.Pods == "" && w.Same && fp != fc:
 			t.Errorf("%s %s: said to be the same: %v of %v", fp, fc, w, pods)
 		case w.Pods == "":

@@ -192,7 +192,7 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 				return err
 			}
 		}
-		err = systemd.Tell(ctx, h, "restart", unit, patience, c.Complaint)
+		err = systemd.RunJob(ctx, h, "restart", unit, patience, c.Complaint)
 	default:
 		err = c.restart(ctx, h, main, before)
 	}
@@ -203,7 +203,7 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 		if unit == "" {
 			return nil
 		}
-		return systemd.Failed(ctx, h, unit, began, c.Complaint)
+		return systemd.FailureOf(ctx, h, unit, began, c.Complaint)
 	})
 }
 
@@ -329,7 +329,7 @@ func Run(ctx context.Context, h *host.Host, s Start) error {
 	if err != nil || res.ExitCode == 0 {
 		return err
 	}
-	return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), res.ExitCode, systemd.Said(string(res.Stdout)+string(res.Stderr), s.Complaint))
+	return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), res.ExitCode, systemd.FailureText(string(res.Stdout)+string(res.Stderr), s.Complaint))
 }
 
 // collections is where Red Hat's software collections have their configuration;

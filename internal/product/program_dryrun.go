@@ -52,7 +52,7 @@ func (d DryRun) Run(ctx context.Context, h *host.Host) (Checked, error) {
 	if err != nil {
 		return Checked{}, err
 	}
-	c := host.Command{Argv: d.Argv, Env: d.Env, As: &user, Private: &host.Private{Empty: d.Empty, Names: d.Names}, Timeout: dryRunWithin, EndsWithCaller: true}
+	c := host.Command{Argv: d.Argv, Env: d.Env, As: &user, Sandbox: &host.Sandbox{Empty: d.Empty, Names: d.Names}, Timeout: dryRunWithin, DiesWithCaller: true}
 	res, err := h.Exec.Run(ctx, c)
 	if err != nil {
 		return Checked{}, err

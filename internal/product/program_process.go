@@ -53,7 +53,7 @@ const maxProcesses = 10000
 // their root: those of containers have others. The error
 // wraps host.ErrNotRecorded where nobody has noted any process.
 func Find(ctx context.Context, h *host.Host, names ...string) ([]Process, error) {
-	return host.AskFor(ctx, h, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]Process, error) { return read(live, names) })
+	return host.QueryJSON(ctx, h, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]Process, error) { return read(live, names) })
 }
 
 func read(h *host.Host, names []string) ([]Process, error) {
@@ -93,7 +93,7 @@ func read(h *host.Host, names []string) ([]Process, error) {
 func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	p = Process{PID: pid, OpenFiles: -1}
 	stat, err := h.Files.ReadFile(dir + "/stat")
-	began, noted := h.Began(pid)
+	began, noted := h.ProcessStart(pid)
 	switch {
 	case err == nil:
 		fields := host.StatFields(string(stat))

@@ -49,7 +49,7 @@ func tellable(ctx context.Context, h *host.Host, unit string, p Process, restart
 // where a unit runs it, by a signal elsewhere.
 func Reload(ctx context.Context, h *host.Host, p Process, signal string) error {
 	if host.HasSystemd(h) && p.Unit != "" {
-		return systemd.Tell(ctx, h, "reload", p.Unit, 0, nil)
+		return systemd.RunJob(ctx, h, "reload", p.Unit, 0, nil)
 	}
 	return Signal(ctx, h, signal, p.PID)
 }

@@ -80,7 +80,7 @@ const mending = time.Hour
 // Changed is the last change of any file of an instance, in seconds since the
 // epoch; 0 where one cannot be seen. main names the instance.
 func Changed(ctx context.Context, h *host.Host, main string, files []string) float64 {
-	last, err := host.AskFor(ctx, h, "last change of "+main+" and what it includes", func(_ context.Context, live *host.Host) (float64, error) {
+	last, err := host.QueryJSON(ctx, h, "last change of "+main+" and what it includes", func(_ context.Context, live *host.Host) (float64, error) {
 		last := 0.0
 		for _, f := range files {
 			st, err := live.Files.Stat(f)
@@ -104,7 +104,7 @@ func Changed(ctx context.Context, h *host.Host, main string, files []string) flo
 // most; name is the product's. The error wraps host.ErrNotRecorded where nobody
 // has counted.
 func FilesOpen(ctx context.Context, h *host.Host, name string, processes ...Process) (int, error) {
-	return host.AskFor(ctx, h, "open files of "+name, func(_ context.Context, live *host.Host) (int, error) {
+	return host.QueryJSON(ctx, h, "open files of "+name, func(_ context.Context, live *host.Host) (int, error) {
 		most := 0
 		for _, p := range processes {
 			open, err := live.Files.ReadDir("/proc/" + strconv.Itoa(p.PID) + "/fd")

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// redirect is an answer that sends elsewhere, where a token is not to go.
-type redirect struct{ to *url.URL }
+// redirectError is an answer that sends elsewhere, where a token is not to go.
+type redirectError struct{ to *url.URL }
 
-func (r *redirect) Error() string { return "it sends to " + r.to.Redacted() }
+func (r *redirectError) Error() string { return "it sends to " + r.to.Redacted() }
 
-// impatience is a time that is over.
-type impatience struct{ after time.Duration }
+// timeoutError is a time that is over.
+type timeoutError struct{ after time.Duration }
 
-func (i *impatience) Error() string { return "no answer within " + i.after.String() }
+func (i *timeoutError) Error() string { return "no answer within " + i.after.String() }
 
-// unreached says why a question has no answer, and what to do.
-func (s *Server) unreached(ctx context.Context, err error) error {
+// connectionError says why a question has no answer, and what to do.
+func (s *Server) connectionError(ctx context.Context, err error) error {
 	host := s.base.Host
 	var (
-		over   *impatience
-		to     *redirect
+		over   *timeoutError
+		to     *redirectError
 		name   *net.DNSError
 		noTLS  tls.RecordHeaderError
 		hostOf x509.HostnameError
@@ -51,15 +51,15 @@ func (s *Server) unreached(ctx context.Context, err error) error {
 	case errors.As(err, &noTLS), errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s speaks no TLS: http:// instead of https://, if it is this machine or a tunnel", host)
 	case errors.As(err, &hostOf), errors.As(err, &cert):
-		return fmt.Errorf("the certificate of %s is not trusted here: add its authority to the system's, or use a tunnel to this machine with http:// (%w)", host, cause(err))
+		return fmt.Errorf("the certificate of %s is not trusted here: add its authority to the system's, or use a tunnel to this machine with http:// (%w)", host, underlying(err))
 	case errors.As(err, &of):
 		return fmt.Errorf("%s cannot be asked: %w", host, of.Err)
 	}
 	return fmt.Errorf("the answer of %s ends early: %w", host, err)
 }
 
-// cause is an error without the request that it is of.
-func cause(err error) error {
+// underlying is an error without the request that it is of.
+func underlying(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
 		return of.Err
@@ -67,8 +67,8 @@ func cause(err error) error {
 	return err
 }
 
-// refused says of an answer that is none what to do; nil for one.
-func (s *Server) refused(resp *http.Response) error {
+// statusError says of an answer that is none what to do; nil for one.
+func (s *Server) statusError(resp *http.Response) error {
 	host := s.base.Host
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK, code == http.StatusBadRequest, code == http.StatusUnprocessableEntity:

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Page is the samples of a page.
-type Page struct {
+// Metrics is the samples of a page.
+type Metrics struct {
 	// Values are the samples by their name; those with several sets of labels are
 	// added up.
 	Values map[string]float64
@@ -33,9 +33,9 @@ var (
 // maxSamples is more than a program has of itself.
 const maxSamples = 100000
 
-// Read reads a page; lines that are no samples are left out.
-func Read(text string) Page {
-	m := Page{map[string]float64{}, map[string]map[string]string{}, map[string]map[string]Buckets{}}
+// ParseMetrics reads a page; lines that are no samples are left out.
+func ParseMetrics(text string) Metrics {
+	m := Metrics{map[string]float64{}, map[string]map[string]string{}, map[string]map[string]Buckets{}}
 	n := 0
 	for line := range strings.Lines(text) {
 		f := sample().FindStringSubmatch(line)

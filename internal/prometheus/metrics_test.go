@@ -25,7 +25,7 @@ broken
 `
 
 func TestRead(t *testing.T) {
-	p := Read(page)
+	p := ParseMetrics(page)
 	for name, want := range map[string]float64{"sum": 5.5, "alone": 400, "info": 1} {
 		if p.Values[name] != want {
 			t.Errorf("%s: %v", name, p.Values[name])
@@ -51,7 +51,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(page)
 	f.Add("a_bucket{le=\"NaN\"} 1\na_bucket{le=\"+Inf\"} NaN\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for name, all := range Read(text).Histograms {
+		for name, all := range ParseMetrics(text).Histograms {
 			for _, b := range all {
 				for bound, n := range b {
 					if math.IsNaN(bound) || math.IsInf(bound, -1) || math.IsNaN(n) {

@@ -42,7 +42,7 @@ func Open(address, token string) (*Server, error) {
 		return nil, errors.New("the token is not sent without encryption: use https, or a tunnel to this machine")
 	}
 	return &Server{u, token, &http.Client{
-		CheckRedirect: func(next *http.Request, _ []*http.Request) error { return &redirect{next.URL} },
+		CheckRedirect: func(next *http.Request, _ []*http.Request) error { return &redirectError{next.URL} },
 	}}, nil
 }
 
@@ -51,10 +51,10 @@ func loopback(name string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Within is a context that ends after a time, of which an error then says that the
+// WithTimeout is a context that ends after a time, of which an error then says that the
 // server has not answered within it.
-func Within(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, patience, &impatience{patience})
+func WithTimeout(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, patience, &timeoutError{patience})
 }
 
 // Host is the server's host and port.
@@ -118,9 +118,9 @@ func (s *Server) Retention(ctx context.Context) string {
 	return answer.Data.StorageRetention
 }
 
-// Own are the server's metrics without labels, and the sum over the labels of those
+// OwnMetrics are the server's metrics without labels, and the sum over the labels of those
 // with some.
-func (s *Server) Own(ctx context.Context) map[string]float64 {
+func (s *Server) OwnMetrics(ctx context.Context) map[string]float64 {
 	out := map[string]float64{}
 	body, err := s.get(ctx, "metrics")
 	if err != nil {
@@ -166,15 +166,15 @@ func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
 	}
 	resp, err := s.http.Do(req)
 	if err != nil {
-		return nil, s.unreached(ctx, err)
+		return nil, s.connectionError(ctx, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, s.unreached(ctx, err)
+		return nil, s.connectionError(ctx, err)
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("%s answers with more than %d MiB", s.base.Host, maxAnswer>>20)
 	}
-	return body, s.refused(resp)
+	return body, s.statusError(resp)
 }

@@ -123,7 +123,7 @@ func TestUnreached(t *testing.T) {
 		if strings.HasSuffix(address, silent.Addr().String()) {
 			patience = 50 * time.Millisecond
 		}
-		ctx, stop := Within(t.Context(), patience)
+		ctx, stop := WithTimeout(t.Context(), patience)
 		_, _, err = s.Query(ctx, "up(")
 		stop()
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Get ") || strings.Contains(err.Error(), "%28") {
@@ -141,7 +141,7 @@ func TestUnreached(t *testing.T) {
 		t.Error(err)
 	}
 	// A name that is not known, as the resolver says it.
-	if err := s.unreached(t.Context(), &url.Error{Op: "Get", URL: "x", Err: &net.DNSError{Err: "no such host", Name: "prometheus.example", IsNotFound: true}}); !strings.Contains(err.Error(), "the name prometheus.example is not known here (no such host)") {
+	if err := s.connectionError(t.Context(), &url.Error{Op: "Get", URL: "x", Err: &net.DNSError{Err: "no such host", Name: "prometheus.example", IsNotFound: true}}); !strings.Contains(err.Error(), "the name prometheus.example is not known here (no such host)") {
 		t.Error(err)
 	}
 }

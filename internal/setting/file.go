@@ -17,14 +17,14 @@ type file struct{ host *host.Host }
 
 // NewFile is the file kind with another lifetime, for files that take effect
 // when a service starts or at the next boot.
-func NewFile(h *host.Host, l Lifetime) Kind { return lastingFile{file{h}, l} }
+func NewFile(h *host.Host, l Lifetime) Kind { return lifetimeFile{file{h}, l} }
 
-type lastingFile struct {
+type lifetimeFile struct {
 	file
 	lifetime Lifetime
 }
 
-func (f lastingFile) Lifetime() Lifetime { return f.lifetime }
+func (f lifetimeFile) Lifetime() Lifetime { return f.lifetime }
 
 // Resolve follows the links of the file's directory and of the file itself, so
 // that two names of one file are one setting.

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// likeRounded compares a number that the kernel rounds: what it makes of it is the
+// compareRounded compares a number that the kernel rounds: what it makes of it is the
 // same value to the kernel. A leading 0 is octal to the files of /proc/sys and nothing
 // to those of disks (block/blk-sysfs.c queue_var_store, base 10).
-func likeRounded(round func(n, page int64) int64) func(compared) Likeness {
-	return func(c compared) Likeness {
+func compareRounded(round func(n, page int64) int64) func(comparisonInput) Comparison {
+	return func(c comparisonInput) Comparison {
 		text := strings.TrimSpace(c.want)
 		if octal(text) && !strings.HasPrefix(c.file, "/proc/") {
 			text = decimal(text)
@@ -21,7 +21,7 @@ func likeRounded(round func(n, page int64) int64) func(compared) Likeness {
 		if !ok || !okRead {
 			return Different
 		}
-		return likeness(want == read || round(want, c.host.PageSize()) == read)
+		return comparison(want == read || round(want, c.host.PageSize()) == read)
 	}
 }
 
@@ -44,11 +44,11 @@ func pipeSize(n, page int64) int64 { return max(powerOfTwo(n, page), page) }
 // pageOfHeads is a number of pointers in whole pages, rounded up.
 func pageOfHeads(n, page int64) int64 { return (n + page/8 - 1) / (page / 8) * (page / 8) }
 
-// likeAbout compares numbers that the kernel rounds to its ticks or to what a device
+// compareApproximate compares numbers that the kernel rounds to its ticks or to what a device
 // takes, or where 0 stands for the device's default: another number may be what became
 // of the one that was written.
-func likeAbout(c compared) Likeness {
-	if likeNumbers(c) == Same {
+func compareApproximate(c comparisonInput) Comparison {
+	if compareNumbers(c) == Same {
 		return Same
 	}
 	want, ok := number(strings.TrimSpace(c.want))
@@ -63,12 +63,12 @@ func likeAbout(c compared) Likeness {
 	return Different
 }
 
-// likeLatency compares the target of write-back throttling: -1 is the default, which
+// compareLatency compares the target of write-back throttling: -1 is the default, which
 // is 2 ms for a solid-state disk and 75 ms for a rotating one; the scheduler bfq turns
 // it off, and it then reads 0 (block/blk-wbt.c wbt_default_latency_nsec).
-func likeLatency(c compared) Likeness {
+func compareLatency(c comparisonInput) Comparison {
 	if strings.TrimSpace(c.want) != "-1" {
-		return likeNumbers(c)
+		return compareNumbers(c)
 	}
 	rotating, err := c.host.Files.ReadFile(path.Join(path.Dir(c.file), "rotational"))
 	standard := map[string]string{"0": "2000", "1": "75000"}[strings.TrimSpace(string(rotating))]
@@ -76,18 +76,18 @@ func likeLatency(c compared) Likeness {
 	case err != nil || read == "0":
 		return Unclear
 	default:
-		return likeness(read == standard)
+		return comparison(read == standard)
 	}
 }
 
-// likeSize compares a size with a suffix with bytes in whole pages.
-func likeSize(c compared) Likeness {
+// compareSize compares a size with a suffix with bytes in whole pages.
+func compareSize(c comparisonInput) Comparison {
 	want, ok := size(c.want)
 	read, okRead := size(c.read)
 	if !ok || !okRead {
 		return Unclear // max, and the largest number that stands for it
 	}
-	return likeness(want == read || want&^(c.host.PageSize()-1) == read)
+	return comparison(want == read || want&^(c.host.PageSize()-1) == read)
 }
 
 // size reads a number with a suffix as lib/cmdline.c memparse does.

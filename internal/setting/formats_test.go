@@ -28,7 +28,7 @@ func TestCompareAsTheKernel(t *testing.T) {
 	}))
 	for _, c := range []struct {
 		name, want, read string
-		like             setting.Likeness
+		like             setting.Comparison
 	}{
 		// Lists of ranges, masks, lists of CPUs.
 		{"net.ipv4.ip_local_reserved_ports", "8080,8081,22", "22,8080-8081", same},

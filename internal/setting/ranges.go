@@ -21,9 +21,9 @@ type kernelRange struct {
 }
 
 const (
-	maxInt = math.MaxInt32
-	pages  = math.MinInt64 + 1 // as min: two pages of memory
-	any0   = math.MinInt64     // as min: not known, or not the same for all architectures
+	maxInt      = math.MaxInt32
+	minTwoPages = math.MinInt64 + 1 // as min: two pages of memory
+	minUnknown  = math.MinInt64     // as min: not known, or not the same for all architectures
 )
 
 // The range of kernels for which the table holds: Linux 4.19, 6.1.192 and 6.12.117 by
@@ -64,13 +64,13 @@ var kernelRanges = []kernelRange{
 		"vm.min_free_kbytes", "vm.max_map_count", "vm.watermark_boost_factor", "vm.percpu_pagelist_high_fraction"}},
 	{-1, maxInt, [2]int{}, []string{"kernel.hung_task_warnings"}},
 	{1, maxInt, [2]int{}, []string{"kernel.sched_cfs_bandwidth_slice_us", "kernel.perf_event_max_sample_rate", "fs.mount-max"}},
-	{pages, math.MaxInt64, [2]int{}, []string{"vm.dirty_bytes"}},
+	{minTwoPages, math.MaxInt64, [2]int{}, []string{"vm.dirty_bytes"}},
 	{1, math.MaxInt64, [2]int{}, []string{"vm.dirty_background_bytes"}},
 
 	{0, maxInt, since61, []string{"vm.vfs_cache_pressure", "vm.zone_reclaim_mode", "net.core.busy_poll", "net.core.busy_read", "net.core.somaxconn",
 		"net.ipv4.neigh.default.gc_thresh1", "net.ipv4.neigh.default.gc_thresh2", "net.ipv4.neigh.default.gc_thresh3", "net.netfilter.nf_conntrack_max",
 		"kernel.msgmax", "kernel.msgmnb"}},
-	{any0, maxInt, since61, []string{"net.core.rmem_max", "net.core.rmem_default", "net.core.wmem_max", "net.core.wmem_default", "net.core.netdev_max_backlog", "net.core.netdev_budget",
+	{minUnknown, maxInt, since61, []string{"net.core.rmem_max", "net.core.rmem_default", "net.core.wmem_max", "net.core.wmem_default", "net.core.netdev_max_backlog", "net.core.netdev_budget",
 		"net.ipv4.tcp_max_tw_buckets", "net.ipv4.tcp_max_orphans", "net.ipv4.tcp_max_syn_backlog", "vm.overcommit_ratio"}},
 	{1, maxInt, since61, []string{"net.core.dev_weight", "net.ipv4.tcp_max_reordering", "net.ipv4.udp_rmem_min", "net.ipv4.udp_wmem_min", "net.netfilter.nf_conntrack_expect_max"}},
 	{0, 1, since61, []string{"net.ipv4.tcp_autocorking", "net.ipv4.tcp_ecn_fallback", "net.ipv4.tcp_no_ssthresh_metrics_save", "net.ipv4.icmp_echo_ignore_all",
@@ -100,8 +100,8 @@ var fixedChoices = []string{
 	"/sys/module/pcie_aspm/parameters/policy",
 }
 
-// Refuses implements Refuser.
-func (k sysctl) Refuses(s Setting, want Value) (why string, refused bool) {
+// Rejects implements Refuser.
+func (k sysctl) Rejects(s Setting, want Value) (why string, refused bool) {
 	words := strings.Fields(want.Text)
 	i := slices.IndexFunc(kernelRanges, func(r kernelRange) bool { return slices.Contains(r.names, s.Name) })
 	if i < 0 || len(words) != 1 || !ranged(k.host, kernelRanges[i].from) {
@@ -109,7 +109,7 @@ func (k sysctl) Refuses(s Setting, want Value) (why string, refused bool) {
 	}
 	r := kernelRanges[i]
 	low := r.min
-	if low == pages {
+	if low == minTwoPages {
 		low = 2 * k.host.PageSize()
 	}
 	n, ok := number(words[0])
@@ -118,7 +118,7 @@ func (k sysctl) Refuses(s Setting, want Value) (why string, refused bool) {
 		return "", false
 	case low == r.max:
 		return fmt.Sprintf("the kernel takes %d only", low), true
-	case low == any0:
+	case low == minUnknown:
 		return fmt.Sprintf("the kernel takes whole numbers up to %d", r.max), true
 	case r.max == math.MaxInt64:
 		return fmt.Sprintf("the kernel takes whole numbers from %d on", low), true
@@ -149,8 +149,8 @@ func ranged(h *host.Host, from [2]int) bool {
 	return errA == nil && errM == nil && slices.Compare(v, oldestRanged[:]) >= 0 && slices.Compare(v, newestRanged[:]) <= 0 && slices.Compare(v, from[:]) >= 0
 }
 
-// Refuses implements Refuser.
-func (k sysfs) Refuses(s Setting, want Value) (why string, refused bool) {
+// Rejects implements Refuser.
+func (k sysfs) Rejects(s Setting, want Value) (why string, refused bool) {
 	fixed := slices.ContainsFunc(fixedChoices, func(p string) bool { ok, _ := path.Match(p, s.Name); return ok })
 	if !fixed || !ranged(k.host, since61) {
 		return "", false

@@ -37,11 +37,11 @@ func TestRangesOfTheKernel(t *testing.T) {
 	tried := 0
 	for _, r := range kernelRanges {
 		low := r.min
-		if low == pages {
+		if low == minTwoPages {
 			low = 2 * h.PageSize()
 		}
 		var out []string
-		if low != any0 {
+		if low != minUnknown {
 			out = append(out, strconv.FormatInt(low-1, 10))
 		}
 		if r.max != math.MaxInt64 {
@@ -55,7 +55,7 @@ func TestRangesOfTheKernel(t *testing.T) {
 				continue
 			}
 			for _, text := range out {
-				why, refused := k.Refuses(s, Text(text))
+				why, refused := k.Rejects(s, Text(text))
 				if !refused || why == "" {
 					t.Errorf("%s = %s: not known to be refused", name, text)
 				}
@@ -68,7 +68,7 @@ func TestRangesOfTheKernel(t *testing.T) {
 				tried++
 			}
 			// A limit whose other spelling is in force reads 0, and takes no 0.
-			if why, refused := k.Refuses(s, before); refused && before != Text("0") {
+			if why, refused := k.Rejects(s, before); refused && before != Text("0") {
 				t.Errorf("%s holds %s and is said to be refused: %s", name, before, why)
 			}
 		}
@@ -154,7 +154,7 @@ func TestRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why, refused := Kernel(host.Mounted(dir)).Refuses(s, Text(c.want)); refused != c.refused {
+		if why, refused := Kernel(host.Mounted(dir)).Rejects(s, Text(c.want)); refused != c.refused {
 			t.Errorf("%q: %s = %s refused %v (%s), want %v", c.release, c.setting, c.want, refused, why, c.refused)
 		}
 	}

@@ -194,12 +194,12 @@ type Kind interface {
 // impossible here: the kernel manages the interrupt itself. It is no failure.
 var ErrUnsupported = errors.New("unsupported")
 
-// Complaint is returned by a Write that has done what it was asked to through a
+// ProgramWarning is returned by a Write that has done what it was asked to through a
 // program that reported a failure. The place reads as wanted, nothing is tried
 // again or taken back, and a person is told the text.
-type Complaint struct{ Text string }
+type ProgramWarning struct{ Text string }
 
-func (c *Complaint) Error() string { return c.Text }
+func (c *ProgramWarning) Error() string { return c.Text }
 
 // Kinds is the table of kinds by name. Packages of higher layers add theirs by
 // handing in a larger table.
@@ -217,9 +217,9 @@ func (k Kinds) For(s Setting) (Kind, error) {
 	return kind, nil
 }
 
-// Misnamed says whether an error of Resolve is of the name itself, which no machine has,
+// IsNameError says whether an error of Resolve is of the name itself, which no machine has,
 // and not of what this machine lacks, does not let be read, or is not to be reached.
-func Misnamed(err error) bool {
+func IsNameError(err error) bool {
 	var path *fs.PathError
 	return err != nil && !errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
 		!errors.Is(err, ErrOutside) && !errors.Is(err, host.ErrNotRecorded)

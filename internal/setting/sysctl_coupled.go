@@ -9,24 +9,24 @@ import (
 // sysctlPairs are two spellings of one limit: a write that changes one zeroes the
 // other (mm/page-writeback.c dirty_*_handler, mm/util.c overcommit_*_handler).
 var sysctlPairs = map[string]pair{
-	"vm.dirty_bytes":            {twin: "vm.dirty_ratio", refusesZero: true}, // at least two pages
-	"vm.dirty_ratio":            {twin: "vm.dirty_bytes"},
-	"vm.dirty_background_bytes": {twin: "vm.dirty_background_ratio", refusesZero: true}, // at least 1
-	"vm.dirty_background_ratio": {twin: "vm.dirty_background_bytes"},
-	"vm.overcommit_ratio":       {twin: "vm.overcommit_kbytes"},
-	"vm.overcommit_kbytes":      {twin: "vm.overcommit_ratio"},
+	"vm.dirty_bytes":            {counterpart: "vm.dirty_ratio", refusesZero: true}, // at least two pages
+	"vm.dirty_ratio":            {counterpart: "vm.dirty_bytes"},
+	"vm.dirty_background_bytes": {counterpart: "vm.dirty_background_ratio", refusesZero: true}, // at least 1
+	"vm.dirty_background_ratio": {counterpart: "vm.dirty_background_bytes"},
+	"vm.overcommit_ratio":       {counterpart: "vm.overcommit_kbytes"},
+	"vm.overcommit_kbytes":      {counterpart: "vm.overcommit_ratio"},
 }
 
 // pair is what is known of one of two spellings.
 type pair struct {
-	twin        string
+	counterpart string
 	refusesZero bool
 }
 
-// Twin implements Twinned.
-func (sysctl) Twin(s Setting) (Setting, bool) {
+// Counterpart implements Twinned.
+func (sysctl) Counterpart(s Setting) (Setting, bool) {
 	p, ok := sysctlPairs[s.Name]
-	return Setting{"sysctl", p.twin}, ok
+	return Setting{"sysctl", p.counterpart}, ok
 }
 
 // RefusesZero implements Twinned.
@@ -37,7 +37,7 @@ func (sysctl) RefusesZero(s Setting) bool { return sysctlPairs[s.Name].refusesZe
 // becomes 0 when the other one is set.
 func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
 	refused := k.Write(ctx, s, had)
-	twin, ok := k.Twin(s)
+	twin, ok := k.Counterpart(s)
 	if refused == nil || !ok || had.Text != "0" {
 		return refused
 	}
@@ -52,10 +52,10 @@ func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
 	return nil
 }
 
-// precisions are two files of one variable in units of which one is coarser, so
+// otherUnits are two files of one variable in units of which one is coarser, so
 // that a write of the coarse one loses what the fine one held
 // (net/core/neighbour.c, net/ipv4/route.c, net/ipv6/route.c).
-var precisions = map[string]string{
+var otherUnits = map[string]string{
 	"base_reachable_time":    "base_reachable_time_ms",
 	"base_reachable_time_ms": "base_reachable_time",
 	"retrans_time":           "retrans_time_ms",
@@ -67,7 +67,7 @@ var precisions = map[string]string{
 }
 
 func (k sysctl) Coupled(s Setting) []Setting {
-	if twin, ok := k.Twin(s); ok {
+	if twin, ok := k.Counterpart(s); ok {
 		return []Setting{twin}
 	}
 	switch s.Name {
@@ -115,13 +115,13 @@ func (k sysctl) coupledNet(dir []string) []Setting {
 	table, place, param := dir[2], dir[3], dir[n-1]
 	switch {
 	case table == "route" && n == 4, table == "neigh" && n == 5 && place != "default":
-		if other, ok := precisions[param]; ok {
+		if other, ok := otherUnits[param]; ok {
 			return k.present(sibling(dir, n-1, other))
 		}
 	case table == "neigh" && n == 5:
 		// neigh_copy_dflt_parms: devices for which nobody has set it follow.
 		out := k.followers(dir)
-		if other, ok := precisions[param]; ok {
+		if other, ok := otherUnits[param]; ok {
 			dir = sibling(dir, n-1, other)
 			out = append(append(out, k.present(dir)...), k.followers(dir)...)
 		}

@@ -11,25 +11,25 @@ const (
 	nmiWatchdog  = "kernel.nmi_watchdog"
 )
 
-// secondNames are sysctls that are another name of one variable, of which systemd-sysctl
+// aliases are sysctls that are another name of one variable, of which systemd-sysctl
 // writes both: net/ipv4/devinet.c, net/mptcp/ctrl.c (Linux 6.12 and 6.15).
-var secondNames = map[string]secondName{
+var aliases = map[string]alias{
 	"net.ipv4.ip_forward":          {other: "net.ipv4.conf.all.forwarding"},
 	"net.ipv4.conf.all.forwarding": {other: "net.ipv4.ip_forward"},
 	"net.mptcp.pm_type":            {"net.mptcp.path_manager", map[string]string{"0": "kernel", "1": "userspace"}},
 	"net.mptcp.path_manager":       {"net.mptcp.pm_type", map[string]string{"kernel": "0", "userspace": "1"}},
 }
 
-// secondName is the other name, and the words by which it calls the values; nil where
+// alias is the other name, and the words by which it calls the values; nil where
 // it has the same ones.
-type secondName struct {
-	other string
-	words map[string]string
+type alias struct {
+	other  string
+	values map[string]string
 }
 
-// unitsOf is how many of the finer unit one of the coarser has, for the pairs in
+// unitFactors is how many of the finer unit one of the coarser has, for the pairs in
 // precisions; 0 where that depends on the kernel's build.
-var unitsOf = map[string]int{"base_reachable_time": 1000, "retrans_time": 10, "gc_min_interval": 1000, "unres_qlen": 0}
+var unitFactors = map[string]int{"base_reachable_time": 1000, "retrans_time": 10, "gc_min_interval": 1000, "unres_qlen": 0}
 
 // Decides implements Decider. kernel.watchdog = 0 holds both detectors at 0 whatever
 // they are set to, and it reads 0 while neither runs (kernel/watchdog.c
@@ -52,10 +52,10 @@ func (k sysctl) Decides(s Setting, want Value, will func(Setting) Value) []Decid
 		}
 		return nil
 	}
-	if n, ok := secondNames[s.Name]; ok {
+	if n, ok := aliases[s.Name]; ok {
 		v := want
-		if n.words != nil {
-			if word, ok := n.words[text]; ok {
+		if n.values != nil {
+			if word, ok := n.values[text]; ok {
 				v = Text(word)
 			} else {
 				v = Unknown
@@ -78,7 +78,7 @@ func (k sysctl) DecidedBy(s Setting) []Setting {
 	case softWatchdog, nmiWatchdog:
 		return []Setting{k.named(watchdog)}
 	}
-	if n, ok := secondNames[s.Name]; ok {
+	if n, ok := aliases[s.Name]; ok {
 		return []Setting{k.named(n.other)}
 	}
 	if other, ok := k.otherUnit(s); ok {
@@ -100,7 +100,7 @@ func (k sysctl) otherUnit(s Setting) (Setting, bool) {
 	if n < 4 || dir[0] != "net" || dir[1] != "ipv4" && dir[1] != "ipv6" || dir[2] != "neigh" && dir[2] != "route" {
 		return Setting{}, false
 	}
-	other, ok := precisions[dir[n-1]]
+	other, ok := otherUnits[dir[n-1]]
 	return k.named(SysctlName(procSys + strings.Join(sibling(dir, n-1, other), "/"))), ok
 }
 
@@ -112,10 +112,10 @@ func inOtherUnit(param, text string) Value {
 	if err != nil {
 		return Unknown
 	}
-	if factor, coarse := unitsOf[param]; coarse && factor > 0 {
+	if factor, coarse := unitFactors[param]; coarse && factor > 0 {
 		return Text(strconv.Itoa(n * factor))
 	}
-	if factor := unitsOf[precisions[param]]; factor > 0 {
+	if factor := unitFactors[otherUnits[param]]; factor > 0 {
 		return Text(strconv.Itoa(n / factor))
 	}
 	return Unknown

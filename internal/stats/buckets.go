@@ -28,19 +28,19 @@ func (h Histogram) Check() error {
 	return nil
 }
 
-// ErrRestarted is that a counter has gone back.
-var ErrRestarted = errors.New("its counters have gone back: it was restarted meanwhile")
+// ErrCounterReset is that a counter has gone back.
+var ErrCounterReset = errors.New("its counters have gone back: it was restarted meanwhile")
 
 // Since is what has come to a histogram after an earlier one.
 func (h Histogram) Since(earlier Histogram) (Histogram, error) {
 	if len(h) != len(earlier) {
-		return nil, ErrRestarted
+		return nil, ErrCounterReset
 	}
 	out := Histogram{}
 	for bound, n := range h {
 		before, had := earlier[bound]
 		if !had || n < before {
-			return nil, ErrRestarted
+			return nil, ErrCounterReset
 		}
 		out[bound] = n - before
 	}
@@ -77,7 +77,7 @@ func (h Histogram) P99() (b HistogramBucket, n int64, err error) {
 	if err := h.Check(); err != nil {
 		return b, 0, err
 	}
-	if n = int64(min(h.All(), 1<<53)); n > 0 {
+	if n = int64(min(h.Total(), 1<<53)); n > 0 {
 		b = h.Quantile(0.99)
 	}
 	return b, n, nil
@@ -97,9 +97,9 @@ func (b HistogramBucket) String() string {
 // Milliseconds writes a time of s seconds in milliseconds.
 func Milliseconds(s float64) string { return strconv.FormatFloat(1000*s, 'g', 4, 64) + " ms" }
 
-// Few is the number of observations below which no 99th percentile is judged: it is
+// MinForP99 is the number of observations below which no 99th percentile is judged: it is
 // decided by the ten largest then.
-const Few = 1000
+const MinForP99 = 1000
 
-// All is the number of observations.
-func (h Histogram) All() float64 { return h[math.Inf(1)] }
+// Total is the number of observations.
+func (h Histogram) Total() float64 { return h[math.Inf(1)] }

@@ -85,8 +85,8 @@ func (s *Sequence) scores(effect float64) (mean, sd float64) {
 	return mean, math.Sqrt((squares - n*mean*mean) / (n + 1))
 }
 
-// Limited counts the values that lie outside of their band about the estimate.
-func (s *Sequence) Limited() (n int) {
+// Winsorized counts the values that lie outside of their band about the estimate.
+func (s *Sequence) Winsorized() (n int) {
 	centre := s.Estimate()
 	for i, v := range s.values {
 		if math.Abs(v-centre) > s.limits[i] {
@@ -106,11 +106,11 @@ func (s *Sequence) Estimate() float64 {
 	for _, v := range s.values {
 		low, high = min(low, v), max(high, v)
 	}
-	return bisect(low, high, s.fine(), func(x float64) bool { m, _ := s.scores(x); return m > 0 })
+	return bisect(low, high, s.tolerance(), func(x float64) bool { m, _ := s.scores(x); return m > 0 })
 }
 
-// fine is a distance that does not matter beside the noise.
-func (s *Sequence) fine() float64 { return 1e-5 * slices.Min(s.limits) }
+// tolerance is a distance that does not matter beside the noise.
+func (s *Sequence) tolerance() float64 { return 1e-5 * slices.Min(s.limits) }
 
 // Interval is the set of effects that the values do not contradict.
 func (s *Sequence) Interval() Interval {
@@ -145,7 +145,7 @@ func (s *Sequence) Interval() Interval {
 			}
 			at = next
 		}
-		return bisect(last, beyond, s.fine(), kept)
+		return bisect(last, beyond, s.tolerance(), kept)
 	}
 	return Interval{edge(-1), edge(1)}
 }

@@ -138,7 +138,7 @@ func TestSequence(t *testing.T) {
 	if i = s.Interval(); i.Contains(0) || i.High-before.High > 0.02 {
 		t.Errorf("one spike: %v, before %v", i, before)
 	}
-	if s.Limited() == 0 {
+	if s.Winsorized() == 0 {
 		t.Error("the spike is not counted")
 	}
 

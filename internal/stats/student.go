@@ -13,18 +13,18 @@ func StudentQuantile(p, df float64) float64 {
 }
 
 // studentCDF is for t of at least 0 (Abramowitz and Stegun 26.7.1).
-func studentCDF(t, df float64) float64 { return 1 - betaShare(df/(df+t*t), df/2, 0.5)/2 }
+func studentCDF(t, df float64) float64 { return 1 - incompleteBeta(df/(df+t*t), df/2, 0.5)/2 }
 
-// betaShare is the regularised incomplete beta function I_x(a, b), by its continued
+// incompleteBeta is the regularised incomplete beta function I_x(a, b), by its continued
 // fraction (Abramowitz and Stegun 26.5.8), which Lentz's method evaluates.
-func betaShare(x, a, b float64) float64 {
+func incompleteBeta(x, a, b float64) float64 {
 	switch {
 	case x <= 0:
 		return 0
 	case x >= 1:
 		return 1
 	case x > (a+1)/(a+b+2): // where it converges slowly
-		return 1 - betaShare(1-x, b, a)
+		return 1 - incompleteBeta(1-x, b, a)
 	}
 	all, _ := math.Lgamma(a + b)
 	first, _ := math.Lgamma(a)

@@ -52,10 +52,10 @@ func Show(ctx context.Context, h *host.Host, unit string) (Service, error) {
 	return s, nil
 }
 
-// Tell makes systemd restart, reload or start a unit. The error has what the
+// RunJob makes systemd restart, reload or start a unit. The error has what the
 // service itself has said last; complaint finds that in its log, nil takes the
 // last line.
-func Tell(ctx context.Context, h *host.Host, verb, unit string, within time.Duration, complaint func(log string) string) error {
+func RunJob(ctx context.Context, h *host.Host, verb, unit string, within time.Duration, complaint func(log string) string) error {
 	if verb != "reload" {
 		// A unit that was started a few times within seconds is not started any more
 		// otherwise, whoever did that (StartLimitBurst=).
@@ -67,7 +67,7 @@ func Tell(ctx context.Context, h *host.Host, verb, unit string, within time.Dura
 		return err
 	}
 	err = fmt.Errorf("systemctl %s %s: exit %d", verb, unit, res.ExitCode)
-	if said := lastWords(ctx, h, unit, began, complaint); said != "" {
+	if said := failureLog(ctx, h, unit, began, complaint); said != "" {
 		return fmt.Errorf("%w: %s", err, said)
 	}
 	// "Job for X.service failed because ..."; the rest names other commands.
@@ -78,28 +78,28 @@ func Tell(ctx context.Context, h *host.Host, verb, unit string, within time.Dura
 	return fmt.Errorf("%w: %s", err, first)
 }
 
-// tries is how often systemd starts a service again that ends as soon as it is
+// maxRestarts is how often systemd starts a service again that ends as soon as it is
 // started, until it counts as failed: a slow one, or one that systemd lets wait,
 // never comes to its limit (StartLimitBurst= in StartLimitIntervalSec=).
-const tries = 3
+const maxRestarts = 3
 
-// Failed is the error of a service that systemd has given up, or starts again and
+// FailureOf is the error of a service that systemd has given up, or starts again and
 // again; nil of any other.
-func Failed(ctx context.Context, h *host.Host, unit string, since time.Time, complaint func(log string) string) error {
+func FailureOf(ctx context.Context, h *host.Host, unit string, since time.Time, complaint func(log string) string) error {
 	s, err := Show(ctx, h, unit)
-	if err != nil || s.Active != "failed" && s.Restarts < tries {
+	if err != nil || s.Active != "failed" && s.Restarts < maxRestarts {
 		return nil //nolint:nilerr // who cannot ask waits longer
 	}
 	text := unit + " has failed"
-	if said := lastWords(ctx, h, unit, since, complaint); said != "" {
+	if said := failureLog(ctx, h, unit, since, complaint); said != "" {
 		text += ": " + said
 	}
 	return errors.New(text)
 }
 
-// lastWords is what the processes of a unit have logged since a time; "" where
+// failureLog is what the processes of a unit have logged since a time; "" where
 // nothing is known.
-func lastWords(ctx context.Context, h *host.Host, unit string, since time.Time, complaint func(log string) string) string {
+func failureLog(ctx context.Context, h *host.Host, unit string, since time.Time, complaint func(log string) string) string {
 	_, _ = host.Run(ctx, h, "journalctl", "--sync")
 	// Of the unit's processes, without what systemd says of it.
 	out, err := host.Run(ctx, h, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=50",
@@ -107,11 +107,11 @@ func lastWords(ctx context.Context, h *host.Host, unit string, since time.Time, 
 	if err != nil {
 		return ""
 	}
-	return Said(out, complaint)
+	return FailureText(out, complaint)
 }
 
-// Said is what a text says of a failure: what complaint finds, else its last line.
-func Said(text string, complaint func(string) string) string {
+// FailureText is what a text says of a failure: what complaint finds, else its last line.
+func FailureText(text string, complaint func(string) string) string {
 	text = strings.TrimSpace(text)
 	if complaint != nil && text != "" {
 		text = strings.TrimSpace(complaint(text))

@@ -27,17 +27,17 @@ var dirs = []string{
 // Reader reads the units of one machine, each directory once.
 type Reader struct {
 	host  *host.Host
-	lists map[string]listing
+	lists map[string]dirListing
 	alias map[string][]string // other names by the name of the file that they link to
 }
 
-type listing struct {
+type dirListing struct {
 	entries []fs.DirEntry
 	err     error
 }
 
 // New makes a reader of a machine's units.
-func New(h *host.Host) *Reader { return &Reader{host: h, lists: map[string]listing{}} }
+func New(h *host.Host) *Reader { return &Reader{host: h, lists: map[string]dirListing{}} }
 
 // Value is what one line says, and where: FILE:LINE.
 type Value struct {
@@ -131,7 +131,7 @@ func (r *Reader) readlink(p string) string {
 	return to
 }
 
-func (r *Reader) list(dir string) listing {
+func (r *Reader) list(dir string) dirListing {
 	l, ok := r.lists[dir]
 	if !ok {
 		l.entries, l.err = r.host.Files.ReadDir(dir)

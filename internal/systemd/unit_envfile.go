@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Assigned is one assignment of a file of EnvironmentFile=.
-type Assigned struct {
+// Assignment is one assignment of a file of EnvironmentFile=.
+type Assignment struct {
 	Name, Value string
 	Line        int
 }
@@ -14,8 +14,8 @@ type Assigned struct {
 // EnvironmentFile reads such a file (systemd.exec(5)), which /etc/sysconfig and
 // /etc/default are full of: a shell's quotes and escapes without its
 // expansions. A later assignment of a name counts; all are returned.
-func EnvironmentFile(text string) []Assigned {
-	var out []Assigned
+func EnvironmentFile(text string) []Assignment {
+	var out []Assignment
 	p := envParser{rest: text, line: 1}
 	for p.rest != "" {
 		p.skip(" \t\r\n")
@@ -33,7 +33,7 @@ func EnvironmentFile(text string) []Assigned {
 		}
 		value := p.value()
 		if assignment().MatchString(name+"=") && utf8.ValidString(value) {
-			out = append(out, Assigned{name, value, at})
+			out = append(out, Assignment{name, value, at})
 		}
 	}
 	return out

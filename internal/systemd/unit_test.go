@@ -275,7 +275,7 @@ func TestEnvironmentOfACopy(t *testing.T) {
 
 func TestEnvironmentFile(t *testing.T) {
 	got := EnvironmentFile("A=1\n\n; c\n# c \\\n still\nB = 'x y'z  \nC=\"a\\\"b\\n$c\"\nD=a\\\n b\nnothing\nE=\n2=3\nF=last")
-	want := []Assigned{{"A", "1", 1}, {"B", "x yz", 6}, {"C", `a"b\n$c`, 7}, {"D", "a b", 8}, {"E", "", 11}, {"F", "last", 13}}
+	want := []Assignment{{"A", "1", 1}, {"B", "x yz", 6}, {"C", `a"b\n$c`, 7}, {"D", "a b", 8}, {"E", "", 11}, {"F", "last", 13}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

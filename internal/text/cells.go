@@ -41,9 +41,9 @@ func SignedSeconds(s float64) string {
 	return "+" + unit.FormatSeconds(s)
 }
 
-// Legible writes control characters as \xhh: clients that speak TLS to a port without it
+// EscapeControls writes control characters as \xhh: clients that speak TLS to a port without it
 // send them as requests.
-func Legible(text string) string {
+func EscapeControls(text string) string {
 	if strings.IndexFunc(text, unicode.IsControl) < 0 {
 		return text
 	}

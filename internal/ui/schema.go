@@ -13,7 +13,7 @@ import (
 // output against. Fields without omitempty are required; further properties are
 // allowed, because an output only grows.
 func Schema(id string, doc any) ([]byte, error) {
-	_, partial := doc.(ReportPartial)
+	_, partial := doc.(PartialDocument)
 	g := generator{defs: map[string]any{}, names: map[reflect.Type]string{}, partial: partial}
 	root := g.object(reflect.TypeOf(doc))
 	props := root["properties"].(map[string]any)
@@ -31,15 +31,15 @@ func Schema(id string, doc any) ([]byte, error) {
 	return json.MarshalIndent(root, "", "  ")
 }
 
-// Typed is a type whose JSON form is that of another type.
-type Typed interface{ JSONType() reflect.Type }
+// JSONTyper is a type whose JSON form is that of another type.
+type JSONTyper interface{ JSONType() reflect.Type }
 
-// ReportPartial is a document of which branches can be left out: neither a part of the
+// PartialDocument is a document of which branches can be left out: neither a part of the
 // tree nor a value with a state of its own (Typed) is required.
-type ReportPartial interface{ JSONPartial() }
+type PartialDocument interface{ JSONPartial() }
 
-// Shaped is a type that says its own JSON Schema.
-type Shaped interface{ JSONShape() map[string]any }
+// SchemaProvider is a type that says its own JSON Schema.
+type SchemaProvider interface{ JSONShape() map[string]any }
 
 // Body is a document that is a part of another, as the body of a run: it has neither
 // exit code nor messages of its own.
@@ -54,10 +54,10 @@ type generator struct {
 
 func (g *generator) of(t reflect.Type) map[string]any {
 	zero := reflect.New(t)
-	if s, ok := zero.Interface().(Shaped); ok {
+	if s, ok := zero.Interface().(SchemaProvider); ok {
 		return s.JSONShape()
 	}
-	if j, ok := zero.Interface().(Typed); ok {
+	if j, ok := zero.Interface().(JSONTyper); ok {
 		return nullable(g.of(j.JSONType()))
 	}
 	switch {
@@ -123,7 +123,7 @@ func (g *generator) object(t reflect.Type) map[string]any {
 	}
 	props, required := map[string]any{}, []string{}
 	for _, f := range reflect.VisibleFields(t) {
-		if !f.IsExported() || f.Anonymous || len(f.Index) > 1 && hidden(t, f) {
+		if !f.IsExported() || f.Anonymous || len(f.Index) > 1 && shadowed(t, f) {
 			continue
 		}
 		tag, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -142,13 +142,13 @@ func (g *generator) object(t reflect.Type) map[string]any {
 }
 
 func isBranch(t reflect.Type) bool {
-	_, typed := reflect.New(t).Interface().(Typed)
+	_, typed := reflect.New(t).Interface().(JSONTyper)
 	return typed || t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
 }
 
-// hidden is true for a promoted field that an embedded field with a name of its
+// shadowed is true for a promoted field that an embedded field with a name of its
 // own keeps to itself.
-func hidden(t reflect.Type, f reflect.StructField) bool {
+func shadowed(t reflect.Type, f reflect.StructField) bool {
 	for _, i := range f.Index[:len(f.Index)-1] {
 		for t.Kind() == reflect.Pointer {
 			t = t.Elem()

@@ -79,7 +79,7 @@ func NewScreen(out, errw io.Writer) *Screen {
 
 // Say writes a line of talk.
 func (s *Screen) Say(format string, args ...any) {
-	line := Line(text.Plain(fmt.Sprintf(format, args...)))
+	line := Line(text.PlainMessage(fmt.Sprintf(format, args...)))
 	s.Messages = append(s.Messages, line)
 	s.talk(line)
 }
@@ -179,11 +179,11 @@ func Line(s string) string {
 // Of a terminal (ECMA-48, and xterm's control sequences): a screen of its own without a
 // cursor, and back; to the top; the rest of a line, of the screen, is cleared.
 const (
-	ownScreen  = "\x1b[?1049h\x1b[?25l"
-	backAgain  = "\x1b[?25h\x1b[?1049l"
-	top        = "\x1b[H"
-	clearLine  = "\x1b[K"
-	clearBelow = "\x1b[J"
+	enterAltScreen = "\x1b[?1049h\x1b[?25l"
+	leaveAltScreen = "\x1b[?25h\x1b[?1049l"
+	cursorHome     = "\x1b[H"
+	clearLine      = "\x1b[K"
+	clearBelow     = "\x1b[J"
 )
 
 // Size is the terminal's, in columns and lines; 0 and 0 where there is none.
@@ -207,9 +207,9 @@ func (s *Screen) Frame(text string) {
 	var b strings.Builder
 	if !s.framed {
 		s.framed = true
-		b.WriteString(ownScreen)
+		b.WriteString(enterAltScreen)
 	}
-	b.WriteString(top)
+	b.WriteString(cursorHome)
 	for i, line := range lines {
 		if i > 0 {
 			b.WriteString("\r\n")
@@ -227,6 +227,6 @@ func (s *Screen) Frame(text string) {
 func (s *Screen) Unframe() {
 	if s.framed {
 		s.framed = false
-		fmt.Fprint(s.Out, backAgain)
+		fmt.Fprint(s.Out, leaveAltScreen)
 	}
 }

@@ -13,7 +13,7 @@ type Tables struct {
 	Title, Verdict string
 	Mark           Mark // of the verdict
 	Lines          []string
-	Tables         []Titled
+	Tables         []TitledGrid
 }
 
 // Mark is how a verdict is shown.
@@ -37,8 +37,8 @@ func (m Mark) Sign() string {
 	return "?"
 }
 
-// Titled is a table with its title, which may be empty.
-type Titled struct {
+// TitledGrid is a table with its title, which may be empty.
+type TitledGrid struct {
 	Title string
 	Grid
 }

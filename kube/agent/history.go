@@ -66,8 +66,8 @@ func switches(txs []*journal.Tx) []Switch {
 		now := inForceOf(stand, gone)
 		if same := t.Kind == journal.Boot && namesOf(now) == namesOf(last); !same && differ(last, now) {
 			out = append(out, Switch{
-				Time: t.Commit.Time.UTC().Truncate(time.Second), From: text.Clip(namesOf(last), maxText), To: text.Clip(namesOf(now), maxText), Transaction: t.ID,
-				By: text.Clip(oneLine(t.User), maxText), Why: text.Clip(oneLine(t.Reason), maxText),
+				Time: t.Commit.Time.UTC().Truncate(time.Second), From: text.Truncate(namesOf(last), maxText), To: text.Truncate(namesOf(now), maxText), Transaction: t.ID,
+				By: text.Truncate(oneLine(t.User), maxText), Why: text.Truncate(oneLine(t.Reason), maxText),
 			})
 		}
 		last = now
@@ -142,7 +142,7 @@ func HistoryText(out Outcome) (string, error) {
 // because adds to the reason of a transaction the rule that the operator names.
 func because(reason, rule string) string {
 	if rule = oneLine(rule); rule != "" {
-		reason += ": " + text.Clip(rule, maxText)
+		reason += ": " + text.Truncate(rule, maxText)
 	}
 	return reason
 }

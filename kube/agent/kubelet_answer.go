@@ -47,7 +47,7 @@ const (
 func answer(s kubelet.NodeKubeletSpec, r *node.Report, err error, has string) kubelet.NodeKubeletStatus {
 	out := kubelet.NodeKubeletStatus{Turn: s.Turn, Phase: kubelet.Settled, Has: has, Tried: s.Digest}
 	if err != nil {
-		out.Phase, out.Message = kubelet.ConditionBlocked, text.Clip(err.Error(), kubeletMaxMessage)
+		out.Phase, out.Message = kubelet.ConditionBlocked, text.Truncate(err.Error(), kubeletMaxMessage)
 		return out
 	}
 	tell(&out, r)
@@ -81,7 +81,7 @@ func tell(out *kubelet.NodeKubeletStatus, r *node.Report) {
 	if said := lastLine(r.LastWords); said != "" && strings.Contains(r.Error, node.ErrEnded.Error()) {
 		out.Message += ": " + said // with which a kubelet that does not start ends
 	}
-	out.Message = text.Clip(out.Message, kubeletMaxMessage)
+	out.Message = text.Truncate(out.Message, kubeletMaxMessage)
 }
 
 // lastLine is the last one that says something.

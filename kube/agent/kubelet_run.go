@@ -214,7 +214,7 @@ func (a *agent) turn(ctx context.Context, k *kubelet.NodeKubelet) error {
 // waits says what keeps the node from going on, which is tried again.
 func (a *agent) waits(ctx context.Context, k *kubelet.NodeKubelet, why error) error {
 	status := k.Status
-	status.Waiting = text.Clip(why.Error(), kubeletMaxMessage)
+	status.Waiting = text.Truncate(why.Error(), kubeletMaxMessage)
 	return errors.Join(why, a.report(ctx, k, status))
 }
 

@@ -48,7 +48,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 	default:
 		c.Message = summary(out)
 	}
-	c.Message = internaltext.Clip(c.Message, maxMessage)
+	c.Message = internaltext.Truncate(c.Message, maxMessage)
 	return c
 }
 
@@ -93,7 +93,7 @@ func degraded(out Outcome) tuned.StatusCondition {
 			c.Reason, c.Message = TunedWarning, out.Values.Problems[0].String()
 		}
 	}
-	c.Message = internaltext.Clip(c.Message, maxMessage)
+	c.Message = internaltext.Truncate(c.Message, maxMessage)
 	return c
 }
 
@@ -156,7 +156,7 @@ func list(what string, all []tune.Checked) string {
 func describe(c tune.Checked) string {
 	text := fmt.Sprintf("%s: want %s, has %s: %s", showPlace(c.Setting), show(c.Want), show(c.Now), c.Verdict)
 	if c.Why != "" {
-		text += " (" + internaltext.Clip(c.Why, maxText) + ")"
+		text += " (" + internaltext.Truncate(c.Why, maxText) + ")"
 	}
 	return text
 }
@@ -175,7 +175,7 @@ func show(v setting.Value) string {
 	case v.Absent:
 		return "nothing"
 	}
-	return internaltext.Clip(strings.TrimSpace(v.Text), maxText)
+	return internaltext.Truncate(strings.TrimSpace(v.Text), maxText)
 }
 
 // summary counts the verdicts.
@@ -233,7 +233,7 @@ func ValuesText(out Outcome) (string, error) {
 	doc := Values{Schema: ValuesSchema, Profile: out.Profile, Counts: out.Values.Counts, Values: []Value{}}
 	var fine []Value
 	for _, c := range out.Values.Values {
-		v := Value{Setting: showPlace(c.Setting), Verdict: c.Verdict, Want: show(c.Want), Why: internaltext.Clip(c.Why, maxText)}
+		v := Value{Setting: showPlace(c.Setting), Verdict: c.Verdict, Want: show(c.Want), Why: internaltext.Truncate(c.Why, maxText)}
 		if !same(c) {
 			v.Now = show(c.Now)
 		}
@@ -288,7 +288,7 @@ func Deeds(now Outcome) []Event {
 }
 
 func event(warning bool, reason, format string, args ...any) Event {
-	return Event{warning, reason, internaltext.Clip(fmt.Sprintf(format, args...), maxMessage)}
+	return Event{warning, reason, internaltext.Truncate(fmt.Sprintf(format, args...), maxMessage)}
 }
 
 // Events are what is to be told of a look after the one before it.

@@ -87,8 +87,8 @@ func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 		switch {
 		case err != nil:
 			unclear(a, in, "", m.URL, fmt.Sprintf("%s: %v", name, err))
-		case n < stats.Few:
-			unclear(a, in, "", m.URL, fmt.Sprintf("%d since it was started, and %d are asked for", n, stats.Few))
+		case n < stats.MinForP99:
+			unclear(a, in, "", m.URL, fmt.Sprintf("%d since it was started, and %d are asked for", n, stats.MinForP99))
 		default:
 			bucket(a, in, in+"_", m.URL, b, n)
 		}

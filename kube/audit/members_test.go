@@ -20,7 +20,7 @@ func histogram(n float64, below, bound float64) prometheus.Buckets {
 
 // member is one that is well.
 func member() etcd.Look {
-	return etcd.Look{URL: auditUrl, Healthy: true, ID: 1, Peers: []etcd.Peer{{ID: 1, Name: "a"}, {ID: 0xb, Name: "b"}, {ID: 0xc, Name: "c"}}, Page: prometheus.Page{
+	return etcd.Look{URL: auditUrl, Healthy: true, ID: 1, Peers: []etcd.Peer{{ID: 1, Name: "a"}, {ID: 0xb, Name: "b"}, {ID: 0xc, Name: "c"}}, Page: prometheus.Metrics{
 		Values: map[string]float64{
 			"etcd_mvcc_db_total_size_in_bytes": 300 << 20, "etcd_mvcc_db_total_size_in_use_in_bytes": 290 << 20, "etcd_server_quota_backend_bytes": 2 << 30,
 			"etcd_server_has_leader": 1, "etcd_server_leader_changes_seen_total": 2, "process_start_time_seconds": 2e9 - 86400, "process_open_fds": 100, "process_max_fds": 65536,

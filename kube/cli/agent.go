@@ -88,7 +88,7 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
 		return ui.Hinted(ui.Usage, fmt.Errorf("--root %s is no directory", o.root), "mount the node's root there")
 	}
-	apart, err := host.Apart(o.root)
+	apart, err := host.ForeignNamespaces(o.root)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	}
 	a.printDefragment(plan)
 	if !o.defrag.yes {
-		yes, err := a.screen.Agreed(ctx, "Defragment?")
+		yes, err := a.screen.Confirm(ctx, "Defragment?")
 		if err == nil && !yes {
 			err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
 		}

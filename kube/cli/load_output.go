@@ -213,7 +213,7 @@ func toSecond(n int64) string {
 }
 
 // tables are those with something in them.
-func (x *LoadRun) tables() []ui.Titled {
+func (x *LoadRun) tables() []ui.TitledGrid {
 	times := ui.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
 	row := func(what string, t engine.Times) {
 		if t.N > 0 {
@@ -255,10 +255,10 @@ func (x *LoadRun) tables() []ui.Titled {
 		}
 		gates.Rows = append(gates.Rows, []string{gate.Gate, word, gate.Text})
 	}
-	var all []ui.Titled
+	var all []ui.TitledGrid
 	for _, g := range []ui.Grid{times, calls, gates} {
 		if len(g.Rows) > 0 {
-			all = append(all, ui.Titled{Grid: g})
+			all = append(all, ui.TitledGrid{Grid: g})
 		}
 	}
 	return all

@@ -55,7 +55,7 @@ func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, 
 		Body: load.Body{Cluster: uid, Run: d.id, Shape: load.ShapeOf(d.plan, d.wide, d.rate), Series: d.meter.Series(), Result: text},
 	}
 	if out.Created+out.Reused < d.plan.Len() {
-		r.Body.Cut = &evidence.Cut{Done: out.Created + out.Reused, Planned: d.plan.Len(), Of: "objects"}
+		r.Body.Cut = &evidence.Interruption{Done: out.Created + out.Reused, Planned: d.plan.Len(), Of: "objects"}
 	}
 	r.Body.Servers(out.Servers)
 	e, err := load.Keep(cluster.Store.Records(d.id), r)

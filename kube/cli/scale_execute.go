@@ -132,7 +132,7 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 // where there is none.
 func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (*scale.Plan, error) {
 	if !o.yes {
-		if err := ui.Attended(); err != nil { // before the wait
+		if err := ui.RequireTerminal(); err != nil { // before the wait
 			return nil, err
 		}
 	}
@@ -158,7 +158,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (
 	if o.yes || len(p.Steps) == 0 {
 		return p, nil
 	}
-	yes, err := a.screen.Agreed(ctx, "Do this?")
+	yes, err := a.screen.Confirm(ctx, "Do this?")
 	if err == nil && !yes {
 		err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
 	}

@@ -102,7 +102,7 @@ func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstall
 		if !a.data() {
 			a.printUninstall(doc)
 		}
-		yes, err := a.screen.Agreed(ctx, "Give all of it back?")
+		yes, err := a.screen.Confirm(ctx, "Give all of it back?")
 		if err == nil && !yes {
 			err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
 		}

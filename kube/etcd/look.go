@@ -14,7 +14,7 @@ type Look struct {
 	URL string
 	// Silent is why it cannot be asked; nil if it can.
 	Silent error
-	Page   prometheus.Page
+	Page   prometheus.Metrics
 	// Healthy and Reason are what it says of its health; Unwell is why it says nothing.
 	Healthy bool
 	Reason  string
@@ -43,7 +43,7 @@ func (m *Member) look(ctx context.Context) Look {
 	l := Look{URL: m.URL}
 	text, err := m.Get(ctx, "/metrics", m.patience)
 	if err == nil {
-		if l.Page = prometheus.Read(string(text)); len(l.Page.Histograms) == 0 {
+		if l.Page = prometheus.ParseMetrics(string(text)); len(l.Page.Histograms) == 0 {
 			err = errors.New(m.URL + "/metrics has no histograms: is it etcd?")
 		}
 	}

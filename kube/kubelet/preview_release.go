@@ -14,7 +14,7 @@ type ReleasePlan struct {
 	// Kubernetes is the release, "" where the nodes' version cannot be read.
 	Kubernetes string   `json:"kubernetes,omitempty"`
 	Nodes      []string `json:"nodes"`
-	kuberelease.Judgement
+	kuberelease.Verdict
 	// Unjudged says why nothing is said of them.
 	Unjudged string `json:"unjudged,omitempty"`
 }
@@ -75,7 +75,7 @@ func (n *NodePreview) judge(said Fields) ReleasePlan {
 	case k.Release < table.Oldest:
 		return ReleasePlan{Kubernetes: k.Release.String(), Unjudged: fmt.Sprintf("it is older than the releases that are known here, %s to %s", table.Oldest, table.Newest)}
 	}
-	r := ReleasePlan{Kubernetes: k.Release.String(), Judgement: kuberelease.Judge(Merge(n.Runs, said), k)}
+	r := ReleasePlan{Kubernetes: k.Release.String(), Verdict: kuberelease.Judge(Merge(n.Runs, said), k)}
 	has := kuberelease.Judge(n.Runs, k)
 	for _, both := range []struct {
 		all *[]kuberelease.Finding

@@ -87,8 +87,8 @@ type Body struct {
 	Run     string `json:"run"`
 	Shape   Shape  `json:"shape"`
 	// Cut says that not all was made, or not by one process.
-	Cut    *evidence.Cut     `json:"cut,omitempty"`
-	Series []evidence.Series `json:"series"`
+	Cut    *evidence.Interruption `json:"cut,omitempty"`
+	Series []evidence.Series      `json:"series"`
 	// Result is what the run printed.
 	Result json.RawMessage `json:"result"`
 }

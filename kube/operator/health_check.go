@@ -128,12 +128,12 @@ func (c *healthController) remove(ctx context.Context, check *machine.HealthChec
 		return nil // it has changed, which is an event
 	case err != nil:
 		c.tally.refuse(deletionFailed)
-		c.events.Event(check, core.EventTypeWarning, "MachineDeletionFailed", text.Clip(fmt.Sprintf("machine %s cannot be deleted: %v", m.Name, err), healthMaxEvent))
+		c.events.Event(check, core.EventTypeWarning, "MachineDeletionFailed", text.Truncate(fmt.Sprintf("machine %s cannot be deleted: %v", m.Name, err), healthMaxEvent))
 		return fmt.Errorf("machine %s cannot be deleted: %w", m.Name, err)
 	}
 	c.tally.started(m)
 	c.Log.Info("a machine is deleted, to be made anew", "machine", m.Name, "check", check.Name, "why", j.Why)
-	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", text.Clip(fmt.Sprintf("machine %s is deleted, so that %s makes another: %s", m.Name, m.Controller(), j.Why), healthMaxEvent))
+	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", text.Truncate(fmt.Sprintf("machine %s is deleted, so that %s makes another: %s", m.Name, m.Controller(), j.Why), healthMaxEvent))
 	return nil
 }
 
@@ -190,11 +190,11 @@ func (c *healthController) sayOf(ctx context.Context, a *machine.Answer, locked 
 	}
 	switch after.Reason {
 	case machine.TooManyUnhealthy:
-		c.events.Event(a.Check, core.EventTypeWarning, "RemediationRestricted", text.Clip(a.Sentence, healthMaxEvent))
+		c.events.Event(a.Check, core.EventTypeWarning, "RemediationRestricted", text.Truncate(a.Sentence, healthMaxEvent))
 	case machine.Stuck:
-		c.events.Event(a.Check, core.EventTypeWarning, "RemediationStuck", text.Clip(after.Message, healthMaxEvent))
+		c.events.Event(a.Check, core.EventTypeWarning, "RemediationStuck", text.Truncate(after.Message, healthMaxEvent))
 	case machine.BadCheck:
-		c.events.Event(a.Check, core.EventTypeWarning, "BadCheck", text.Clip(after.Message, healthMaxEvent))
+		c.events.Event(a.Check, core.EventTypeWarning, "BadCheck", text.Truncate(after.Message, healthMaxEvent))
 	}
 	return nil
 }

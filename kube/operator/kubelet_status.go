@@ -59,7 +59,7 @@ func (c Cluster) poolStatus(g *group, has map[string]*kubelet.NodeKubelet) kubel
 	slices.Sort(s.Changing)
 	for _, condition := range []metav1.Condition{g.updated(), c.updating(g, s.Changing, has), c.degraded(g, has)} {
 		condition.ObservedGeneration, condition.LastTransitionTime = g.pool.Generation, metav1.NewTime(c.Now.UTC().Truncate(time.Second))
-		condition.Message = internaltext.Clip(condition.Message, maxMessage)
+		condition.Message = internaltext.Truncate(condition.Message, maxMessage)
 		meta.SetStatusCondition(&s.Conditions, condition)
 	}
 	return out
@@ -190,7 +190,7 @@ func (c Cluster) configStatus(groups map[string]*group) []kubelet.KubeletConfig 
 		failure := kubelet.KubeletConfigCondition{Type: kubelet.Failure, Status: metav1.ConditionFalse, Reason: AsExpected}
 		if err := alone(k); err != nil {
 			success.Status, success.Reason, success.Message = metav1.ConditionFalse, Refused, ""
-			failure.Status, failure.Reason, failure.Message = metav1.ConditionTrue, Refused, internaltext.Clip(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
+			failure.Status, failure.Reason, failure.Message = metav1.ConditionTrue, Refused, internaltext.Truncate(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
 		}
 		before := k.Status.Conditions
 		k.Status.ObservedGeneration, k.Status.Conditions = k.Generation, nil

@@ -111,7 +111,7 @@ func (o *operator) tellHeld(ctx context.Context, w wish) {
 	o.Log.Info("a node keeps what it has", "node", w.Node, "why", w.Why())
 	t := &tuned.Tuned{}
 	if err := o.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: w.Rule.Object}, t); err == nil {
-		o.events.Event(t, corev1.EventTypeWarning, "NodeHeld", text.Clip(fmt.Sprintf("node %s: %s", w.Node, w.Why()), maxEvent))
+		o.events.Event(t, corev1.EventTypeWarning, "NodeHeld", text.Truncate(fmt.Sprintf("node %s: %s", w.Node, w.Why()), maxEvent))
 	}
 }
 

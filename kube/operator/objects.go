@@ -203,7 +203,7 @@ func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []tun
 		}
 		switch {
 		case condition.Status == metav1.ConditionFalse:
-			o.events.Event(t, corev1.EventTypeWarning, condition.Reason, text.Clip(condition.Message, maxEvent))
+			o.events.Event(t, corev1.EventTypeWarning, condition.Reason, text.Truncate(condition.Message, maxEvent))
 		case was == metav1.ConditionFalse:
 			o.events.Event(t, corev1.EventTypeNormal, "Valid", "the object is valid again")
 		}
@@ -226,7 +226,7 @@ func (o *operator) sayNotes(t *tuned.Tuned, notes []tuned.Note) {
 		if n.Reason == tuned.MissingProfile {
 			kind = corev1.EventTypeWarning // a node that lacks it gets nothing of the profile
 		}
-		o.events.Event(t, kind, string(n.Reason), text.Clip(n.Text, maxEvent))
+		o.events.Event(t, kind, string(n.Reason), text.Truncate(n.Text, maxEvent))
 	}
 }
 

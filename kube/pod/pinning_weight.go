@@ -124,7 +124,7 @@ func weightDoc(container string, w Weight, shares uint64) WeightDoc {
 		Container: container, Group: w.Group, Weight: w.Weight, Shares: shares, Formula: neither,
 		Linear: kuberelease.Linear.Weight(shares), Curve: kuberelease.Curve.Weight(shares), SharePercent: percent(w.Share()),
 	}
-	switch by := kuberelease.WrittenBy(shares, w.Weight); len(by) {
+	switch by := kuberelease.FormulasFor(shares, w.Weight); len(by) {
 	case 1:
 		d.Formula = string(by[0])
 	case 2:

@@ -156,7 +156,7 @@ func (c *checker) line(s *profile.Section, l profile.Line) {
 	switch {
 	case variable && readsElsewhere(l):
 		c.refuse("", l.Pos, "include=%s in [%s]: a text of the cluster reads files below the node's profile directories only (%s)",
-			internaltext.Clip(l.Value, 60), s.Name, strings.Join(profile.DefaultDirs, ", "))
+			internaltext.Truncate(l.Value, 60), s.Name, strings.Join(profile.DefaultDirs, ", "))
 	case variable:
 	case l.Name == "script_pre" || l.Name == "script_post":
 		c.refuse(Script, l.Pos, "%s in [%s] is refused", l.Name, s.Name)
@@ -175,7 +175,7 @@ func (c *checker) text(text string, pos profile.Pos, variable bool) {
 	found := profile.References(text)
 	for _, r := range found.Refs {
 		if r.Call && runs(r.Name) {
-			c.refuse(Exec, pos, "%s runs a program", internaltext.Clip(r.Text, 60))
+			c.refuse(Exec, pos, "%s runs a program", internaltext.Truncate(r.Text, 60))
 			return
 		}
 	}
@@ -189,7 +189,7 @@ func (c *checker) text(text string, pos profile.Pos, variable bool) {
 		if variable && rest[0] == '}' {
 			continue // closes a call at the most, and begins none
 		}
-		c.refuse(Exec, pos, "%s could become a call on the node: write references as ${name} and ${f:name:...}, whole and without others in the name", internaltext.Clip(rest, 60))
+		c.refuse(Exec, pos, "%s could become a call on the node: write references as ${name} and ${f:name:...}, whole and without others in the name", internaltext.Truncate(rest, 60))
 		return
 	}
 }

@@ -91,7 +91,7 @@ func cronLine(line string) ([]Entry, error) {
 // cronProfiles takes the profiles from "tuned-adm profile A B >/dev/null 2>&1".
 func cronProfiles(command []string) ([]string, error) {
 	if len(command) < 3 || path.Base(command[0]) != "tuned-adm" || command[1] != "profile" {
-		return nil, fmt.Errorf("%q: only \"tuned-adm profile NAME...\" can be taken over", text.Clip(strings.Join(command, " "), 60))
+		return nil, fmt.Errorf("%q: only \"tuned-adm profile NAME...\" can be taken over", text.Truncate(strings.Join(command, " "), 60))
 	}
 	var names []string
 	for _, w := range command[2:] {

@@ -56,11 +56,11 @@ func ParseCalendar(text string) (Calendar, error) {
 			err = fmt.Errorf("%q is not understood", w)
 		}
 		if err != nil {
-			return c, fmt.Errorf("calendar expression %q: %w; want [weekdays] [date] [time], such as \"Mon-Fri 08:00\" or \"*-*-01 00:00\"", internaltext.Clip(c.text, 60), err)
+			return c, fmt.Errorf("calendar expression %q: %w; want [weekdays] [date] [time], such as \"Mon-Fri 08:00\" or \"*-*-01 00:00\"", internaltext.Truncate(c.text, 60), err)
 		}
 	}
 	if !c.possible() {
-		return c, fmt.Errorf("calendar expression %q: there is no such day", internaltext.Clip(c.text, 60))
+		return c, fmt.Errorf("calendar expression %q: there is no such day", internaltext.Truncate(c.text, 60))
 	}
 	return c, nil
 }

@@ -105,7 +105,7 @@ type Before struct {
 	// longer sets it.
 	Releases bool `json:"releases,omitempty"`
 	// Outlives marks a place that may leave something behind when its boot
-	// ends, which its undo has to take back (setting.Outliver).
+	// ends, which its undo has to take back (setting.RebootCleaner).
 	Outlives bool `json:"outlives,omitempty"`
 	// Varies is set for a place that follows the load: the values that the
 	// daemon may put there without writing anything more into the journal. Any

@@ -98,9 +98,9 @@ func TestWhoIsCarried(t *testing.T) {
 // On a full disk an undo begins without its reason: what is left fits into the room
 // that was set aside.
 func TestShortBegin(t *testing.T) {
-	long := host.Escaped(strings.Repeat("\x07", MaxNote))
+	long := host.Escape(strings.Repeat("\x07", MaxNote))
 	b := Begin{Kind: Undo, Reason: strings.Repeat("é", 4096), Note: long, Planned: &Planned{By: "erin"}, Undoes: []int{1}, Restore: []Ref{{1, 1}},
-		Caller: &host.Caller{Name: host.Clipped(long, 64), Claimed: host.Clipped(long, 64), TTY: host.Clipped(long, 64), Client: host.Clipped(long, 256)}}
+		Caller: &host.Caller{Name: host.EscapeTruncate(long, 64), Claimed: host.EscapeTruncate(long, 64), TTY: host.EscapeTruncate(long, 64), Client: host.EscapeTruncate(long, 256)}}
 	short := b.short()
 	line, err := record{Begin: &short}.encode()
 	if err != nil || len(line) > undoTxBytes {

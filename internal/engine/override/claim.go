@@ -248,7 +248,7 @@ func (c *Claims) on(s setting.Setting) []Claim {
 // twin collects the claims on the other spelling of a limit; a zero there sets
 // nothing.
 func (c *Claims) twin(s setting.Setting) []Claim {
-	other, ok := c.kinds.Twin(s)
+	other, ok := c.kinds.Counterpart(s)
 	if !ok {
 		return nil
 	}

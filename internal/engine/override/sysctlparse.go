@@ -63,7 +63,7 @@ const pathMax = 4096
 // spaces is systemd's WHITESPACE.
 const spaces = " \t\n\r"
 
-func clip(s string) string { return text.Clip(s, 80) }
+func clip(s string) string { return text.Truncate(s, 80) }
 
 func badPath(p string) bool {
 	for c := range strings.SplitSeq(p, "/") {

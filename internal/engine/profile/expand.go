@@ -181,7 +181,7 @@ func unescapeFunctions(out []byte) string {
 	return escapedFunction().ReplaceAllString(string(out), "$1")
 }
 
-func clip(s string) string { return text.Clip(s, 120) }
+func clip(s string) string { return text.Truncate(s, 120) }
 
 type callState int
 

@@ -124,7 +124,7 @@ func (s *loading) variablesFile(file string, from Pos) ([]*entry, error) {
 	if !s.isFile(file) {
 		s.profile.absent = append(s.profile.absent, file)
 		if st, err := s.stat(file); err == nil && s.Snapshot == nil {
-			s.warn(from, "variables file %s is %s, so it is not read", file, host.Describe(st.Mode()))
+			s.warn(from, "variables file %s is %s, so it is not read", file, host.DescribeType(st.Mode()))
 			return nil, nil
 		}
 		s.warn(from, "variables file %s does not exist", file)

@@ -80,7 +80,7 @@ func (e *Engine) at(point string) {
 // heard tells what was complained of in a write that stands, and returns every
 // other error.
 func (e *Engine) heard(s setting.Setting, err error) error {
-	c, ok := err.(*setting.Complaint) //nolint:errorlint // one that is joined with a failure is a failure
+	c, ok := err.(*setting.ProgramWarning) //nolint:errorlint // one that is joined with a failure is a failure
 	if !ok {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // likeness relates a wanted value to what its place reads. Where the texts alone do
 // not tell, fettle's own newest write of that value does, which is returned then: the
 // kernel accepted it, and the place reads as it did after it.
-func (e *Engine) likeness(chain []*journal.Entry, s setting.Setting, want, read setting.Value) (setting.Likeness, *journal.Entry) {
+func (e *Engine) likeness(chain []*journal.Entry, s setting.Setting, want, read setting.Value) (setting.Comparison, *journal.Entry) {
 	like := e.Kinds.Compare(s, want, read)
 	if like != setting.Unclear || len(chain) == 0 {
 		return like, nil

@@ -50,7 +50,7 @@ func (p *Plan) Planned() *journal.Planned {
 	if p.By == "" {
 		return nil
 	}
-	return &journal.Planned{By: host.Clipped(p.By, 200), Time: p.Created}
+	return &journal.Planned{By: host.EscapeTruncate(p.By, 200), Time: p.Created}
 }
 
 // PlanSchema names the JSON form of a plan.
@@ -241,7 +241,7 @@ func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *jou
 		if err != nil {
 			continue // the plan says what is wrong with it
 		}
-		if err := e.Kinds.MayAsk(id, c.Want, e.ProfileDirs); err != nil {
+		if err := e.Kinds.CheckRequest(id, c.Want, e.ProfileDirs); err != nil {
 			return nil, err
 		}
 	}

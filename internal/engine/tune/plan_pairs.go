@@ -17,7 +17,7 @@ import (
 func (b *builder) pairs(ctx context.Context) {
 	for i := range b.plan.Steps {
 		s := &b.plan.Steps[i]
-		twin, ok := b.Kinds.Twin(s.Setting)
+		twin, ok := b.Kinds.Counterpart(s.Setting)
 		if !ok || s.Action == None || s.Action == Release {
 			continue
 		}
@@ -33,7 +33,7 @@ func (b *builder) pairs(ctx context.Context) {
 	warned := map[setting.Setting]bool{}
 	for i := range b.plan.Steps {
 		s := &b.plan.Steps[i]
-		if twin, ok := b.Kinds.Twin(s.Setting); ok && !warned[twin] {
+		if twin, ok := b.Kinds.Counterpart(s.Setting); ok && !warned[twin] {
 			warned[s.Setting] = b.warnOfNoLimit(ctx, s, twin)
 		}
 	}

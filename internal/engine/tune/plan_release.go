@@ -98,7 +98,7 @@ func (b *builder) letsGo(ctx context.Context, en *journal.Entry, st *Step, plann
 		}
 		return false
 	}
-	if why, ok := b.Kinds.OneWay(st.Setting, st.Before, st.Want); ok && st.Override != nil {
+	if why, ok := b.Kinds.WhyIrreversible(st.Setting, st.Before, st.Want); ok && st.Override != nil {
 		b.problem(profile.Pos{File: st.Override.File, Line: st.Override.Line}, "%s is not written: cannot be taken back: %s", st.Setting, why)
 		return false
 	}
@@ -109,7 +109,7 @@ func (b *builder) letsGo(ctx context.Context, en *journal.Entry, st *Step, plann
 // one that the new selection sets, and what a write had only changed on the way
 // while the place written itself does not go back.
 func (b *builder) notReleased(top *journal.Entry) bool {
-	if twin, ok := b.Kinds.Twin(top.Setting); ok {
+	if twin, ok := b.Kinds.Counterpart(top.Setting); ok {
 		if i, ok := b.at[twin]; ok && b.plan.Steps[i].Action != None && b.plan.Steps[i].Action != Release {
 			return true
 		}

@@ -220,10 +220,10 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 		return nil
 	}
 	if !e.same(st.Setting, st.Want, now) {
-		if err := e.Kinds.MayAsk(st.Setting, st.Want, e.ProfileDirs); err != nil {
+		if err := e.Kinds.CheckRequest(st.Setting, st.Want, e.ProfileDirs); err != nil {
 			return err
 		}
-		if why, ok := e.Kinds.OneWay(st.Setting, now, st.Want); ok && st.Action == Write {
+		if why, ok := e.Kinds.WhyIrreversible(st.Setting, now, st.Want); ok && st.Action == Write {
 			return fmt.Errorf("%s cannot be taken back: %s", st.Setting, why)
 		}
 	}

@@ -100,7 +100,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		}
 		step.Want, step.Why = want, or(step.Why, why)
 	}
-	if why, ok := b.Kinds.OneWay(step.Setting, step.Before, step.Want); ok {
+	if why, ok := b.Kinds.WhyIrreversible(step.Setting, step.Before, step.Want); ok {
 		step.Verdict, step.Why = plugin.Refused, "cannot be taken back: "+why
 		return
 	}
@@ -138,7 +138,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	// A 0 of one of two spellings may come with the other one: pairs settles it.
-	if why, refused := b.Kinds.Refuses(step.Setting, step.Want); refused && !(setting.Zero(step.Want) && b.Kinds.RefusesZero(step.Setting)) {
+	if why, refused := b.Kinds.Rejects(step.Setting, step.Want); refused && !(setting.Zero(step.Want) && b.Kinds.RefusesZero(step.Setting)) {
 		step.Verdict, step.Why = plugin.Rejected, why
 		return
 	}

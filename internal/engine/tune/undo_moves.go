@@ -106,12 +106,12 @@ func (e *Engine) takeBackAfterBoot(ctx context.Context, m *move) {
 	if err != nil {
 		return
 	}
-	k, ok := kind.(setting.Outliver)
+	k, ok := kind.(setting.RebootCleaner)
 	if !ok {
 		return
 	}
 	e.at("undo:" + m.setting.String() + ":before")
-	did, err := k.AfterBoot(ctx, m.setting, *m.outlived)
+	did, err := k.CleanAfterReboot(ctx, m.setting, *m.outlived)
 	err = e.heard(m.setting, err)
 	e.at("undo:" + m.setting.String() + ":after")
 	switch {

@@ -124,7 +124,7 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 		return plugin.Unknown, fmt.Sprintf("%s; %s was read after that", writtenAndRead(st.Want, st.Before), show(*ours.After))
 	}
 	why := fmt.Sprintf("fettle left %s at %s", show(*ours.After), ours.Tx.Time.Local().Format("2006-01-02 15:04:05"))
-	if event := setting.TakenBackBy(st.Setting); event != "" {
+	if event := setting.ResetBy(st.Setting); event != "" {
 		why += "; " + event
 	}
 	return plugin.Drifted, why

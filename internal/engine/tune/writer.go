@@ -131,7 +131,7 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 		if !w.same(s.Setting, s.Want, now) {
 			s.Activation, _ = w.Kinds.Activation(ctx, s.Setting)
 		}
-		_, outlives := kind.(setting.Outliver)
+		_, outlives := kind.(setting.RebootCleaner)
 		n := len(w.entries) + len(batch) + 1
 		for k := first; k < len(batch); k++ {
 			batch[k].CoupledTo = n
@@ -266,7 +266,7 @@ func (w *writer) accepted(en *written, now setting.Value) (plugin.Verdict, strin
 func (w *writer) zeros(ctx context.Context) {
 	for i := range w.plan.Steps {
 		s := &w.plan.Steps[i]
-		if _, twin := w.Kinds.Twin(s.Setting); !twin || s.Action != None || s.Verdict != plugin.Drifted {
+		if _, twin := w.Kinds.Counterpart(s.Setting); !twin || s.Action != None || s.Verdict != plugin.Drifted {
 			continue
 		}
 		if now, err := w.Kinds.Read(ctx, s.Setting); err == nil && setting.Zero(now) {

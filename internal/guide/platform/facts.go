@@ -84,7 +84,7 @@ func (f facts) Answer(input string) fact.Answer {
 	if !ok {
 		return fact.Answer{Unknown: "rules cannot read it", At: it.Source}
 	}
-	return fact.Answer{Value: v, At: it.Source, AtLeast: it.More}
+	return fact.Answer{Value: v, At: it.Source, LowerBound: it.More}
 }
 
 func (f facts) Items(set string) (names []string, unknown string) {

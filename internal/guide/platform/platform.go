@@ -65,7 +65,7 @@ var machineDirs = []string{"/proc", "/sys", "/etc", "/usr", "/var", "/sos_comman
 // HasMachine reports whether anything of a machine is there: a must-gather, or a
 // directory of one's own documents, has nothing of one.
 func (s *Subject) HasMachine() bool {
-	return !s.Host.Copied() || slices.ContainsFunc(machineDirs, func(dir string) bool {
+	return !s.Host.IsCopiedTree() || slices.ContainsFunc(machineDirs, func(dir string) bool {
 		_, err := s.Host.Files.Stat(dir)
 		return err == nil
 	})

@@ -50,7 +50,7 @@ func Product(p product.Product) Source {
 // uncopied says why a copy that has nothing of a product does not tell that the
 // machine has it not.
 func uncopied(h *host.Host, p product.Product) error {
-	if !h.Copied() {
+	if !h.IsCopiedTree() {
 		return nil
 	}
 	list, err := product.Read(h)
@@ -146,7 +146,7 @@ func (p *products) one(i product.Installed, option string) fact.Answer {
 // asRead is an answer from files with who has read them.
 func (p *products) asRead(i product.Installed, a fact.Answer) fact.Answer {
 	if asked, ok := i.(product.Prober); ok && a.From == fact.Files && asked.AsRead() {
-		a.From = fact.AsRead(p.product.Name)
+		a.From = fact.FromProgram(p.product.Name)
 	}
 	return a
 }

@@ -149,7 +149,7 @@ func TestLongLog(t *testing.T) {
 	}
 	s := subject(t, files)
 	s.LogBytes = 1 << 20
-	if a := s.Answer("puppetserver.log.catalogs"); a.Value != 1.0 || a.AtLeast == "" {
+	if a := s.Answer("puppetserver.log.catalogs"); a.Value != 1.0 || a.LowerBound == "" {
 		t.Errorf("%+v", a)
 	}
 	if a := s.Answer("puppetserver.log.file_metadata"); !strings.HasPrefix(a.Unknown, "none in the last 1 MiB of "+accessLog) {
@@ -161,7 +161,7 @@ func TestLongLog(t *testing.T) {
 	s = subject(t, files)
 	s.LogBytes = 0
 	for input, want := range map[string]float64{"catalogs": 2, "file_metadata": 1} {
-		if a := s.Answer("puppetserver.log." + input); a.Value != want || a.AtLeast != "" {
+		if a := s.Answer("puppetserver.log." + input); a.Value != want || a.LowerBound != "" {
 			t.Errorf("%s: %+v", input, a)
 		}
 	}

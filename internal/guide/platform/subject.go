@@ -89,7 +89,7 @@ const RunsDir = "/var/lib/fettle/runs"
 // NewSubject makes a machine answer through the sources until ctx ends; of logs it
 // reads the last LogTail, and each program is asked once.
 func NewSubject(ctx context.Context, h *host.Host, kinds setting.Kinds, sources []Source) *Subject {
-	s := &Subject{Host: host.AskedOnce(h), Kinds: kinds, LogBytes: LogTail, Unread: map[string]int64{}, RunsDir: RunsDir, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
+	s := &Subject{Host: host.CacheExec(h), Kinds: kinds, LogBytes: LogTail, Unread: map[string]int64{}, RunsDir: RunsDir, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
 	for i := range sources {
 		s.sources[sources[i].Prefix] = &sources[i]
 	}
@@ -155,7 +155,7 @@ func (s *Subject) Counted(n int, at string, cut ...string) fact.Answer {
 	case n == 0:
 		return fact.Answer{Unknown: "none " + ends + "; --logs all reads the rest", At: at}
 	}
-	return fact.Answer{Value: float64(n), At: at, AtLeast: "so many are " + ends + "; --logs all reads the rest"}
+	return fact.Answer{Value: float64(n), At: at, LowerBound: "so many are " + ends + "; --logs all reads the rest"}
 }
 
 // Answer implements rule.Machine.

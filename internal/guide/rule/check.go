@@ -96,7 +96,7 @@ func (c *Catalogue) ask(ctx context.Context, r *Rule, m fact.MachineTree) []Find
 }
 
 func (r *Rule) finding(instance string, s State, reason string) Finding {
-	return Finding{Rule: r, ID: r.ID, Title: r.Title, Instance: instance, State: s, Reason: text.Plain(reason), Why: r.Why, Sources: r.Sources}
+	return Finding{Rule: r, ID: r.ID, Title: r.Title, Instance: instance, State: s, Reason: text.PlainMessage(reason), Why: r.Why, Sources: r.Sources}
 }
 
 // one evaluates a rule. What is not for the machine is not applicable, and an
@@ -136,8 +136,8 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 			continue
 		}
 		env[b.Name] = a.Value
-		if a.AtLeast != "" {
-			more[b.Name] = fmt.Sprintf("%s is at least %s: %s", name, Print(a.Value, ""), a.AtLeast)
+		if a.LowerBound != "" {
+			more[b.Name] = fmt.Sprintf("%s is at least %s: %s", name, Print(a.Value, ""), a.LowerBound)
 		}
 		if a.At != "" && !slices.Contains(at, a.At) {
 			at = append(at, a.At)
@@ -171,7 +171,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 func (c *Catalogue) judged(r *Rule, instance string, env map[string]any, more map[string]string) Finding {
 	f := r.finding(instance, Passed, "")
 	if err := c.judge(r, env, &f); err != nil {
-		f.State, f.Reason = Unknown, text.Plain(err.Error())
+		f.State, f.Reason = Unknown, text.PlainMessage(err.Error())
 	}
 	var names []string
 	for _, b := range r.Inputs {

@@ -81,7 +81,7 @@ type Finding struct {
 // ProgramInput is an input that is about a program.
 type ProgramInput struct {
 	Name string `json:"name"`
-	From string `json:"from"` // Running, Files or AsRead
+	From string `json:"from"` // Running, Files or FromProgram
 	At   string `json:"at,omitempty"`
 }
 

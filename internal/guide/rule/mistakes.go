@@ -40,7 +40,7 @@ func such(what string) string {
 
 // syntaxError is yamlError, with the line of what is no text where the file has some.
 func syntaxError(file string, text []byte, err error) error {
-	if line, what := internaltext.Fault(text); line > 0 {
+	if line, what := internaltext.FindInvalid(text); line > 0 {
 		return fmt.Errorf("%s: %s", Pos{file, line}, what)
 	}
 	return yamlError(file, err)

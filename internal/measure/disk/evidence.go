@@ -21,9 +21,9 @@ type Evidence struct {
 	Schema string `json:"schema"` // fettle/bench-disk/v1
 	Plan   Plan   `json:"plan"`
 	// Cut is that it ended before its plan did; nil where it did not.
-	Cut   *evidence.Cut `json:"cut,omitempty"`
-	FIO   string        `json:"fio"`   // its version
-	Queue string        `json:"queue"` // fio's engine of the cells with a depth above 1
+	Cut   *evidence.Interruption `json:"cut,omitempty"`
+	FIO   string                 `json:"fio"`   // its version
+	Queue string                 `json:"queue"` // fio's engine of the cells with a depth above 1
 
 	Places   []Measured        `json:"directories"`
 	Warnings []string          `json:"warnings,omitempty"`

@@ -121,7 +121,7 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 		seen <- err
 	}()
 	res, err := e.Host.Exec.Run(inner, host.Command{
-		Argv: append([]string{e.Path}, j.Args()...), Stdout: in, Mark: e.Mark, EndsWithCaller: true,
+		Argv: append([]string{e.Path}, j.Args()...), Stdout: in, Tag: e.Mark, DiesWithCaller: true,
 		Timeout: bound + time.Minute, // not before the bound itself
 	})
 	in.Close()

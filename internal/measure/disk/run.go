@@ -26,7 +26,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 		visits[i] = make([][]Visit, len(plan.Cells))
 	}
 	steps := plan.Steps()
-	var cut *evidence.Cut
+	var cut *evidence.Interruption
 	for n, s := range steps {
 		c, p := plan.Cells[s.Cell], places[s.Place]
 		progress(n, len(steps), p, c)
@@ -39,7 +39,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 			return nil, failed
 		}
 		if failed != nil {
-			err, cut = failed, &evidence.Cut{Done: n, Planned: len(steps), Of: "measurements"}
+			err, cut = failed, &evidence.Interruption{Done: n, Planned: len(steps), Of: "measurements"}
 			break
 		}
 		v.Round = s.Round
@@ -50,7 +50,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 		if b.Finished == nil {
 			continue
 		}
-		by := &evidence.Cut{Done: n + 1, Planned: len(steps), Of: "measurements"}
+		by := &evidence.Interruption{Done: n + 1, Planned: len(steps), Of: "measurements"}
 		if by.Done == by.Planned {
 			by = nil
 		}
@@ -63,7 +63,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 }
 
 // found sums the visits of each place and cell up.
-func (b *Bench) found(plan Plan, places []*Place, visits [][][]Visit, cut *evidence.Cut) *Evidence {
+func (b *Bench) found(plan Plan, places []*Place, visits [][][]Visit, cut *evidence.Interruption) *Evidence {
 	e := &Evidence{Plan: plan, Cut: cut, FIO: b.Engine.Version, Queue: b.Queue}
 	for i, p := range places {
 		var results []Result

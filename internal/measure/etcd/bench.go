@@ -56,11 +56,11 @@ type Bench struct {
 
 // Result is what a bench has found.
 type Result struct {
-	Schema  string            `json:"schema"`        // fettle/bench-etcd/v1
-	Cut     *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
-	Series  []evidence.Series `json:"series"`
-	Member  string            `json:"member"`
-	Version string            `json:"version,omitempty"`
+	Schema  string                 `json:"schema"`        // fettle/bench-etcd/v1
+	Cut     *evidence.Interruption `json:"cut,omitempty"` // that it ended before its plan did
+	Series  []evidence.Series      `json:"series"`
+	Member  string                 `json:"member"`
+	Version string                 `json:"version,omitempty"`
 	// Judged are the log and the database, each since the member was started and then
 	// in the window.
 	Judged  []Judgement `json:"judged"`
@@ -101,7 +101,7 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 			now, err = b.page(ctx)
 		}
 		if err != nil && slice > 0 && ctx.Err() != nil {
-			ended, r.Cut = ctx.Err(), &evidence.Cut{Done: slice, Planned: b.Slices, Of: "parts of its time"}
+			ended, r.Cut = ctx.Err(), &evidence.Interruption{Done: slice, Planned: b.Slices, Of: "parts of its time"}
 			break
 		}
 		if err != nil {
@@ -116,7 +116,7 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 			if err != nil {
 				return nil, err
 			}
-			if n := came.All(); n > 0 {
+			if n := came.Total(); n > 0 {
 				if err := s.to.Add(1000 * (s.ended - s.begin) / n); err != nil {
 					return nil, err
 				}
@@ -126,7 +126,7 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 		r.WindowS = b.Clock.Now().Sub(began).Seconds()
 		if done := slice + 1; b.Finished != nil && done < b.Slices {
 			by := *r
-			by.Cut = &evidence.Cut{Done: done, Planned: b.Slices, Of: "parts of its time"}
+			by.Cut = &evidence.Interruption{Done: done, Planned: b.Slices, Of: "parts of its time"}
 			if err := b.sum(&by, first, last, fsync, commit); err != nil {
 				return nil, err
 			}
@@ -190,7 +190,7 @@ func (r *Result) verdict() (Word, string) {
 	var said []string
 	for i := 0; i < len(r.Judged); i += 2 {
 		j, when := r.Judged[i+1], "in the window"
-		if j.N < stats.Few {
+		if j.N < stats.MinForP99 {
 			j, when = r.Judged[i], "since it was started"
 		}
 		if j.Word == Fail || j.Word == CannotTell && word == Pass {

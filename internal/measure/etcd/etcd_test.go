@@ -73,10 +73,10 @@ func TestHostileHistograms(t *testing.T) {
 	if d, err := b.Since(a); err != nil || d[inf] != 2 || d[0.001] != 1 {
 		t.Errorf("%v %v", d, err)
 	}
-	if _, err := a.Since(b); !errors.Is(err, stats.ErrRestarted) {
+	if _, err := a.Since(b); !errors.Is(err, stats.ErrCounterReset) {
 		t.Errorf("restarted: %v", err)
 	}
-	if _, err := a.Since(stats.Histogram{inf: 1}); !errors.Is(err, stats.ErrRestarted) {
+	if _, err := a.Since(stats.Histogram{inf: 1}); !errors.Is(err, stats.ErrCounterReset) {
 		t.Errorf("other buckets: %v", err)
 	}
 }
@@ -161,8 +161,8 @@ func (m *member) bench() *Bench {
 				w := m.windows[0]
 				m.windows = m.windows[1:]
 				m.page.Fsync, m.page.Commit = add(m.page.Fsync, w), add(m.page.Commit, w)
-				m.page.FsyncSumS += 0.002 * w.All()
-				m.page.CommitSumS += 0.004 * w.All()
+				m.page.FsyncSumS += 0.002 * w.Total()
+				m.page.CommitSumS += 0.004 * w.Total()
 			}
 			return nil
 		}}

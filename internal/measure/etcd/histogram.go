@@ -42,8 +42,8 @@ func judge(what, when string, h stats.Histogram, limit float64) Judgement {
 	}
 	j.P50, j.P99 = h.Quantile(0.5), h.Quantile(0.99)
 	switch p := j.P99; {
-	case j.N < stats.Few:
-		j.Text = fmt.Sprintf("p99 %s, but of %d only: %d are asked for", p, j.N, stats.Few)
+	case j.N < stats.MinForP99:
+		j.Text = fmt.Sprintf("p99 %s, but of %d only: %d are asked for", p, j.N, stats.MinForP99)
 	case p.High > 0 && p.High <= limit:
 		j.Word, j.Text = Pass, fmt.Sprintf("p99 %s, below %s", p, stats.Milliseconds(limit))
 	case p.Low >= limit:

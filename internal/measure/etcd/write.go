@@ -155,7 +155,7 @@ type Writes struct {
 
 func (w *Writer) sum() *Writes {
 	s := &Writes{N: len(w.tookS), ValueBytes: w.Value, P50S: stats.Median(w.tookS)}
-	if s.N >= stats.Few {
+	if s.N >= stats.MinForP99 {
 		p99 := stats.Quantile(w.tookS, 0.99)
 		s.P99S = &p99
 	}

@@ -33,7 +33,7 @@ func Fresh(x host.Exec, argv ...string) Runner {
 		if err != nil {
 			return s, err
 		}
-		res, err := x.Run(ctx, host.Command{Argv: append(slices.Clone(argv), string(text)), Timeout: 30 * time.Minute, EndsWithCaller: true})
+		res, err := x.Run(ctx, host.Command{Argv: append(slices.Clone(argv), string(text)), Timeout: 30 * time.Minute, DiesWithCaller: true})
 		if err != nil {
 			return s, err
 		}
@@ -49,9 +49,9 @@ func Fresh(x host.Exec, argv ...string) Runner {
 
 // Result is what a bench has found.
 type Result struct {
-	Schema string            `json:"schema"`        // fettle/bench-memory/v1
-	Cut    *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
-	Series []evidence.Series `json:"series"`
+	Schema string                 `json:"schema"`        // fettle/bench-memory/v1
+	Cut    *evidence.Interruption `json:"cut,omitempty"` // that it ended before its plan did
+	Series []evidence.Series      `json:"series"`
 	// SizeBytes is the size of each mapping, Reads the reads of a visit.
 	SizeBytes int64  `json:"size_bytes"`
 	Reads     int64  `json:"reads"`
@@ -130,7 +130,7 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(done,
 			if ctx.Err() != nil {
 				// Cells are compared within rounds.
 				r.Visits = slices.DeleteFunc(r.Visits, func(v Record) bool { return v.Round == round })
-				r.Cut, r.Rounds = &evidence.Cut{Done: round, Planned: p.Rounds, Of: "rounds"}, round
+				r.Cut, r.Rounds = &evidence.Interruption{Done: round, Planned: p.Rounds, Of: "rounds"}, round
 				return r.summed(cells, ctx.Err())
 			}
 			why := ""
@@ -148,7 +148,7 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(done,
 		}
 		if done := round + 1; p.Finished != nil && len(cells) > 0 && done < p.Rounds {
 			if err := p.finished(*r, cells, done); err != nil {
-				r.Cut, r.Rounds = &evidence.Cut{Done: done, Planned: p.Rounds, Of: "rounds"}, done
+				r.Cut, r.Rounds = &evidence.Interruption{Done: done, Planned: p.Rounds, Of: "rounds"}, done
 				return r.summed(cells, err)
 			}
 		}
@@ -159,7 +159,7 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(done,
 // finished hands over what so many rounds have found.
 func (p *Plan) finished(r Result, cells []Cell, done int) error {
 	r.Visits, r.Left = slices.Clone(r.Visits), slices.Clone(r.Left)
-	r.Cut, r.Rounds = &evidence.Cut{Done: done, Planned: p.Rounds, Of: "rounds"}, done
+	r.Cut, r.Rounds = &evidence.Interruption{Done: done, Planned: p.Rounds, Of: "rounds"}, done
 	found, err := r.summed(cells, nil)
 	if err != nil {
 		return err

@@ -331,7 +331,7 @@ func TestCut(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || b == nil {
 		t.Fatal(err)
 	}
-	if b.Rounds != 2 || len(b.Visits) != 4 || *b.Cut != (evidence.Cut{Done: 2, Planned: Rounds, Of: "rounds"}) || len(b.Series[0].Samples) != 2 || !strings.HasPrefix(b.Text, fmt.Sprintf("interrupted after 2 of %d rounds: ", Rounds)) || !strings.Contains(b.Text, "too few rounds") {
+	if b.Rounds != 2 || len(b.Visits) != 4 || *b.Cut != (evidence.Interruption{Done: 2, Planned: Rounds, Of: "rounds"}) || len(b.Series[0].Samples) != 2 || !strings.HasPrefix(b.Text, fmt.Sprintf("interrupted after 2 of %d rounds: ", Rounds)) || !strings.Contains(b.Text, "too few rounds") {
 		t.Errorf("%+v", b)
 	}
 	if len(told) != 12 || told[10] != 5 || told[11] != 2*Rounds {
@@ -357,7 +357,7 @@ func TestFinished(t *testing.T) {
 		t.Fatal(len(by), err, d)
 	}
 	for i, r := range by {
-		if r.Rounds != i+1 || r.Cut == nil || *r.Cut != (evidence.Cut{Done: i + 1, Planned: Rounds, Of: "rounds"}) || !slices.Equal(r.Visits, want.Visits[:2*(i+1)]) || len(r.Series) != 4 || !slices.Equal(r.Series[0].Samples, want.Series[0].Samples[:i+1]) {
+		if r.Rounds != i+1 || r.Cut == nil || *r.Cut != (evidence.Interruption{Done: i + 1, Planned: Rounds, Of: "rounds"}) || !slices.Equal(r.Visits, want.Visits[:2*(i+1)]) || len(r.Series) != 4 || !slices.Equal(r.Series[0].Samples, want.Series[0].Samples[:i+1]) {
 			t.Errorf("after round %d: %+v", i+1, r)
 		}
 	}

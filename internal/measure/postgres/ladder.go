@@ -35,17 +35,17 @@ type Program interface {
 
 // Result is what a bench has found.
 type Result struct {
-	Schema   string            `json:"schema"`        // fettle/bench-postgres/v1
-	Cut      *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
-	Series   []evidence.Series `json:"series"`
-	Curves   []evidence.Curve  `json:"curves"`
-	Server   string            `json:"server"`
-	Room     Room              `json:"room"`
-	Scale    int               `json:"scale"`
-	Bytes    int64             `json:"database_bytes"`
-	ReadOnly bool              `json:"read_only"`
-	StepS    float64           `json:"step_s"`
-	Rounds   int               `json:"rounds"`
+	Schema   string                 `json:"schema"`        // fettle/bench-postgres/v1
+	Cut      *evidence.Interruption `json:"cut,omitempty"` // that it ended before its plan did
+	Series   []evidence.Series      `json:"series"`
+	Curves   []evidence.Curve       `json:"curves"`
+	Server   string                 `json:"server"`
+	Room     Room                   `json:"room"`
+	Scale    int                    `json:"scale"`
+	Bytes    int64                  `json:"database_bytes"`
+	ReadOnly bool                   `json:"read_only"`
+	StepS    float64                `json:"step_s"`
+	Rounds   int                    `json:"rounds"`
 	// InCache says what is not measured, where the database fits into memory.
 	InCache string   `json:"in_cache,omitempty"`
 	Steps   []Step   `json:"steps"`
@@ -104,7 +104,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 			}
 			one, err := p.step(ctx, d, pgbench, c)
 			if ctx.Err() != nil || errors.Is(err, ErrHangs) {
-				r.Cut = &evidence.Cut{Done: done, Planned: all, Of: "steps"}
+				r.Cut = &evidence.Interruption{Done: done, Planned: all, Of: "steps"}
 				return r.whole(samples, fmt.Errorf("with %d clients: %w", c, cmp.Or(ctx.Err(), err)))
 			}
 			done++
@@ -119,7 +119,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 				continue
 			}
 			if err := p.finished(*r, samples, done, all); err != nil {
-				r.Cut = &evidence.Cut{Done: done, Planned: all, Of: "steps"}
+				r.Cut = &evidence.Interruption{Done: done, Planned: all, Of: "steps"}
 				return r.whole(samples, err)
 			}
 		}
@@ -133,7 +133,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 
 // finished hands over what so many steps have found.
 func (p *Plan) finished(r Result, samples map[int][]sample, done, all int) error {
-	r.Failed, r.Cut = slices.Clone(r.Failed), &evidence.Cut{Done: done, Planned: all, Of: "steps"}
+	r.Failed, r.Cut = slices.Clone(r.Failed), &evidence.Interruption{Done: done, Planned: all, Of: "steps"}
 	found, err := r.whole(samples, nil)
 	if err != nil {
 		return err

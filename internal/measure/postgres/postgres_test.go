@@ -326,7 +326,7 @@ func TestFinished(t *testing.T) {
 	}
 	var steps []int
 	got, err := climb(func(r *Result) error {
-		if n := len(steps) + 1; r.Cut == nil || *r.Cut != (evidence.Cut{Done: n, Planned: 4, Of: "steps"}) || len(r.Steps) != min(n, 2) || len(r.Curves) != 2 {
+		if n := len(steps) + 1; r.Cut == nil || *r.Cut != (evidence.Interruption{Done: n, Planned: 4, Of: "steps"}) || len(r.Steps) != min(n, 2) || len(r.Curves) != 2 {
 			t.Errorf("%+v", r)
 		}
 		steps = append(steps, len(r.Series))

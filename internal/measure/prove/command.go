@@ -131,7 +131,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	var out, talk limited
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
 	cmd.Stdout, cmd.Stderr = &out, &talk
-	cmd.Dir, cmd.Env = c.Dir, append(os.Environ(), host.Marked(c.Mark))
+	cmd.Dir, cmd.Env = c.Dir, append(os.Environ(), host.EnvTag(c.Mark))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -142,13 +142,13 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	if started != nil {
 		defer started.Close()
 	}
-	brood, err := host.Adopt()
+	brood, err := host.TrackDescendants()
 	if err != nil {
 		return m, err
 	}
 	began := c.Clock.Now()
 	if err = cmd.Start(); err == nil {
-		err = host.AwaitEnd(ctx, cmd.Wait)
+		err = host.AwaitExit(ctx, cmd.Wait)
 	}
 	took := c.Clock.Now().Sub(began)
 	if errors.Is(err, host.ErrUnkillable) {
@@ -158,7 +158,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
 	}
 	// And what has a session of its own would load the next runs.
-	if left := errors.Join(brood.End(), host.EndMarked(c.Mark)); left != nil {
+	if left := errors.Join(brood.Kill(), host.KillTagged(c.Mark)); left != nil {
 		return m, left
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -261,7 +261,7 @@ func (c *Commands) Apply(ctx context.Context) error {
 	if err := c.Applying(true); err != nil {
 		return err
 	}
-	err := c.shell(ctx, c.ApplyWith, host.Marked(c.Mark))
+	err := c.shell(ctx, c.ApplyWith, host.EnvTag(c.Mark))
 	if err != nil {
 		err = errors.Join(err, c.End(c.Mark))
 	}
@@ -306,7 +306,7 @@ func Shell(ctx context.Context, command, dir string, env ...string) error {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = cmd.Start()
 	if err == nil {
-		err = host.AwaitEnd(ctx, cmd.Wait)
+		err = host.AwaitExit(ctx, cmd.Wait)
 	}
 	if err != nil {
 		text := make([]byte, 4096)

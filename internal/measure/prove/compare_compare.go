@@ -125,7 +125,7 @@ func differing(a, b *evidence.Run) []Difference {
 	add("fettle", a.Version, b.Version)
 	add("command", a.Command, b.Command)
 	finished := func(r *evidence.Run) string {
-		if c := evidence.CutOf(r); c != nil {
+		if c := evidence.InterruptionOf(r); c != nil {
 			return c.String()
 		}
 		return "whole"

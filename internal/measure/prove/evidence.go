@@ -144,7 +144,7 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 		e.Noise = n
 	}
 	if s := c.tracks[0].sequence; s != nil && s.N() > 0 {
-		e.Limited = s.Limited()
+		e.Limited = s.Winsorized()
 	}
 	e.Guards, e.Covariate = c.Guards(), c.Covariate()
 	e.Second.SignFlip = stats.SignFlip(e.Quads)

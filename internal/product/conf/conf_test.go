@@ -167,14 +167,14 @@ func TestRefused(t *testing.T) {
 	if b, _ := os.ReadFile(filepath.Join(dir, "etc/product/a/main.conf")); string(b) != text {
 		t.Errorf("the file is %q", b)
 	}
-	if _, oneWay := k.(setting.OneWayer).OneWay(s, setting.Text("1"), setting.Absent); !oneWay {
+	if _, oneWay := k.(setting.Irreversible).WhyIrreversible(s, setting.Text("1"), setting.Absent); !oneWay {
 		t.Error("a line that fettle has not added may be taken out")
 	}
-	g := k.(setting.Guarded)
-	if err := g.MayAsk(s, setting.Text("5"), nil); err != nil {
+	g := k.(setting.RequestChecker)
+	if err := g.CheckRequest(s, setting.Text("5"), nil); err != nil {
 		t.Error(err)
 	}
-	if err := g.MayAsk(resolve(t, k, "program"), setting.Text("/bin/sh"), nil); !errors.Is(err, setting.ErrNoPlace) {
+	if err := g.CheckRequest(resolve(t, k, "program"), setting.Text("/bin/sh"), nil); !errors.Is(err, setting.ErrNotSettable) {
 		t.Errorf("an option that nobody may ask for: %v", err)
 	}
 }

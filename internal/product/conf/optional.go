@@ -9,9 +9,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// OneWay implements setting.OneWayer: a line that fettle has not added does not
+// WhyIrreversible implements setting.Irreversible: a line that fettle has not added does not
 // find its place again.
-func (kind) OneWay(_ setting.Setting, now, want setting.Value) (string, bool) {
+func (kind) WhyIrreversible(_ setting.Setting, now, want setting.Value) (string, bool) {
 	if want.Absent && !now.Absent {
 		return "the line would not find its place again; comment it out by hand", true
 	}
@@ -30,8 +30,8 @@ func (k kind) Files(s setting.Setting) []string {
 	return []string{main}
 }
 
-// MayAsk implements setting.Guarded.
-func (k kind) MayAsk(s setting.Setting, want setting.Value, _ []string) error {
+// CheckRequest implements setting.RequestChecker.
+func (k kind) CheckRequest(s setting.Setting, want setting.Value, _ []string) error {
 	main, key, err := k.parts(s)
 	if err != nil {
 		return err
@@ -43,8 +43,8 @@ func (k kind) MayAsk(s setting.Setting, want setting.Value, _ []string) error {
 	if err == nil {
 		err = k.Check(key, k.syntax(main).Unquote(literal))
 	}
-	if err != nil && !errors.Is(err, setting.ErrNoPlace) {
-		err = fmt.Errorf("%w: %w", setting.ErrNoPlace, err)
+	if err != nil && !errors.Is(err, setting.ErrNotSettable) {
+		err = fmt.Errorf("%w: %w", setting.ErrNotSettable, err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", s, err)

@@ -45,7 +45,7 @@ var histograms = map[string]string{
 
 // question asks the member of an instance; program.ErrStopped where none runs.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
-	return host.AskFor(ctx, h, "etcd "+in.Name, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
+	return host.QueryJSON(ctx, h, "etcd "+in.Name, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
 }
 
 // started is what a running member was started with.
@@ -83,7 +83,7 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 		a.Silent, a.Guarded = err.Error(), guarded(err)
 		return a, nil
 	}
-	m := prometheus.Read(page)
+	m := prometheus.ParseMetrics(page)
 	for _, name := range kept {
 		if v, ok := m.Values[name]; ok {
 			a.Values[name] = v

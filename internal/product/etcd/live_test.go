@@ -162,7 +162,7 @@ func pair(t *testing.T) {
 		}
 		defer res.Body.Close()
 		text, err := io.ReadAll(res.Body)
-		p := percentileOf(round, prometheus.Read(string(text)).Histograms["etcd_network_peer_round_trip_time_seconds"])
+		p := percentileOf(round, prometheus.ParseMetrics(string(text)).Histograms["etcd_network_peer_round_trip_time_seconds"])
 		return err == nil && p.N > 0 && p.Unknown == ""
 	})
 }
@@ -175,7 +175,7 @@ func server(t *testing.T) {
 	before := testkitproduct.Read(t, debianMain)
 	b := testkitproduct.New(t, Product)
 	put(t, "kept", "yes")
-	for n := range stats.Few + 100 {
+	for n := range stats.MinForP99 + 100 {
 		put(t, fmt.Sprint("n", n), strings.Repeat("x", 1000))
 	}
 	asked(t, b)

@@ -43,12 +43,12 @@ func Members(ctx context.Context, h *host.Host) (out []*Member, err error) {
 }
 
 // Metrics is what it tells of itself now.
-func (m *Member) Metrics(ctx context.Context) (prometheus.Page, error) {
+func (m *Member) Metrics(ctx context.Context) (prometheus.Metrics, error) {
 	text, err := m.asker.get(ctx, "/metrics")
 	if err != nil {
-		return prometheus.Page{}, err
+		return prometheus.Metrics{}, err
 	}
-	return prometheus.Read(text), nil
+	return prometheus.ParseMetrics(text), nil
 }
 
 // Call calls a method of the member's through its JSON gateway (etcd, "gRPC gateway"),

@@ -117,7 +117,7 @@ func canonical(value string) string {
 func check(key, value string) error {
 	p := parameters.Named(key)
 	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: it is no tuning parameter of etcd", setting.ErrNoPlace)
+		return fmt.Errorf("%w: it is no tuning parameter of etcd", setting.ErrNotSettable)
 	}
 	v, err := p.Read(value)
 	if err == nil && v == -1.0 {

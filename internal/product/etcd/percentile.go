@@ -27,7 +27,7 @@ const round = "peer"
 // percentileOf is the percentile of a histogram: the largest where it has several, one for
 // each of the other members.
 func percentileOf(short string, all map[string]prometheus.Buckets) (worst percentile) {
-	fewest := int64(stats.Few)
+	fewest := int64(stats.MinForP99)
 	if short == round {
 		fewest = 1
 	}

@@ -66,7 +66,7 @@ func write(t *testing.T, h *host.Host, name string) error {
 	if _, err := kind.Read(t.Context(), s); err != nil {
 		return err
 	}
-	if err := kind.(setting.Guarded).MayAsk(s, want, nil); err != nil {
+	if err := kind.(setting.RequestChecker).CheckRequest(s, want, nil); err != nil {
 		return err
 	}
 	return kind.Write(t.Context(), s, want)

@@ -160,7 +160,7 @@ var title = text.LazyRegexp(`^sidekiq [0-9]\S* (?:.* )?\[([0-9]+) of ([0-9]+) bu
 
 // dynflowQuestion asks for all that run, those that are still starting with no threads.
 func dynflowQuestion(ctx context.Context, h *host.Host) ([]dynflowRunning, error) {
-	return host.AskFor(ctx, h, "dynflow", func(ctx context.Context, live *host.Host) ([]dynflowRunning, error) {
+	return host.QueryJSON(ctx, h, "dynflow", func(ctx context.Context, live *host.Host) ([]dynflowRunning, error) {
 		all, err := product.Find(ctx, live, "sidekiq", "ruby", "bundle")
 		if err != nil {
 			return nil, err

@@ -71,7 +71,7 @@ const dynflowMost = 100
 
 func checkDynflow(key, value string) error {
 	if key != ":concurrency" && key != "concurrency" {
-		return fmt.Errorf("%w: fettle sets only concurrency there", setting.ErrNoPlace)
+		return fmt.Errorf("%w: fettle sets only concurrency there", setting.ErrNotSettable)
 	}
 	if n, err := strconv.Atoi(value); err != nil || n < 1 || n > dynflowMost {
 		return fmt.Errorf("%q: want a number of threads from 1 to %d", value, dynflowMost)

@@ -70,7 +70,7 @@ func TestRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := dynflowMachine(t)
-	h.Asks = answered{"dynflow": b}
+	h.Querier = answered{"dynflow": b}
 	all, err := findDynflow(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)

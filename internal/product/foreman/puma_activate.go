@@ -75,7 +75,7 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 		return err
 	}
 	for _, f := range in.files {
-		if !host.Has(h, "ruby") {
+		if !host.HasProgram(h, "ruby") {
 			break
 		}
 		if _, err := host.Run(ctx, h, "ruby", "-c", f); err != nil { // runs nothing of it

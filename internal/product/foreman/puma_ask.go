@@ -89,7 +89,7 @@ var (
 // pumaQuestion asks for all that run here; the instances say whose variables and
 // files matter.
 func pumaQuestion(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunning, error) {
-	return host.AskFor(ctx, h, "puma", func(ctx context.Context, live *host.Host) ([]pumaRunning, error) { return query(ctx, live, all) })
+	return host.QueryJSON(ctx, h, "puma", func(ctx context.Context, live *host.Host) ([]pumaRunning, error) { return query(ctx, live, all) })
 }
 
 func query(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunning, error) {

@@ -157,7 +157,7 @@ func checkPuma(h *host.Host, key, value string) error {
 			return err
 		}
 		if !slices.ContainsFunc(all, func(in *pumaInstance) bool { return len(in.decides(key)) > 0 }) {
-			return fmt.Errorf("%w: no Puma takes its workers or threads from %s", setting.ErrNoPlace, key)
+			return fmt.Errorf("%w: no Puma takes its workers or threads from %s", setting.ErrNotSettable, key)
 		}
 	}
 	if n, err := strconv.Atoi(value); err != nil || n < 0 || n > pumaMost {

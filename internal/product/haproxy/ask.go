@@ -62,7 +62,7 @@ func question(ctx context.Context, h *host.Host, main string, s settings) (map[s
 	if network == "" {
 		return nil, errNoSocket
 	}
-	return host.AskFor(ctx, h, "haproxy "+main+": show info", func(ctx context.Context, _ *host.Host) (map[string]string, error) {
+	return host.QueryJSON(ctx, h, "haproxy "+main+": show info", func(ctx context.Context, _ *host.Host) (map[string]string, error) {
 		return query(ctx, network, address)
 	})
 }

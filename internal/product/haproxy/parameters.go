@@ -118,7 +118,7 @@ func parameter(key string) *product.Parameter {
 func check(key, value string) error {
 	p := parameter(key)
 	if p == nil {
-		return fmt.Errorf("%w: it is no tuning option of HAProxy", setting.ErrNoPlace)
+		return fmt.Errorf("%w: it is no tuning option of HAProxy", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

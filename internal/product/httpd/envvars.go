@@ -158,7 +158,7 @@ func ulimitFiles(value string) (files int64, ok bool) {
 // as root.
 func checkUlimit(value string) error {
 	if _, ok := ulimitFiles(value); !ok {
-		return fmt.Errorf("%w: %q: want ulimit -n NUMBER", setting.ErrNoPlace, value)
+		return fmt.Errorf("%w: %q: want ulimit -n NUMBER", setting.ErrNotSettable, value)
 	}
 	return nil
 }

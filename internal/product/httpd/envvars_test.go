@@ -55,7 +55,7 @@ func TestUlimitMayBeAsked(t *testing.T) {
 		"65536": "want ulimit -n NUMBER", "ulimit -n 0": "want ulimit", "ulimit -n 5; reboot": "want ulimit", "reboot": "want ulimit", "true": "want ulimit",
 		"ulimit -n 5\nreboot": "one line", "ulimit -n 99999999999": "want ulimit",
 	} {
-		if err := k.MayAsk(s, setting.Text(value), nil); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := k.CheckRequest(s, setting.Text(value), nil); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", value, err, want)
 		}
 	}
@@ -65,7 +65,7 @@ func TestUlimitMayBeAsked(t *testing.T) {
 	red := setting.Kinds{"httpd": Product.Kind(machine.Mounted(t, redHat))}
 	s, err = red.Resolve(setting.Setting{Kind: "httpd", Name: ulimitVariable})
 	if err == nil {
-		err = red.MayAsk(s, setting.Text("ulimit -n 65536"), nil)
+		err = red.CheckRequest(s, setting.Text("ulimit -n 65536"), nil)
 	}
 	if err == nil || !strings.Contains(err.Error(), "no tuning directive") {
 		t.Errorf("Red Hat's, which has no such script: %v", err)

@@ -42,7 +42,7 @@ func (i *installed) askInfo(ctx context.Context) (settings, error) {
 	if at == "" || len(sockets) == 0 {
 		return settings{}, errNoInfo
 	}
-	page, err := host.AskFor(ctx, i.host, "httpd "+i.Main+": "+at, func(ctx context.Context, _ *host.Host) (page string, err error) {
+	page, err := host.QueryJSON(ctx, i.host, "httpd "+i.Main+": "+at, func(ctx context.Context, _ *host.Host) (page string, err error) {
 		for _, socket := range sockets {
 			if page, err = get(ctx, "http://"+socket+at); err == nil {
 				return page, nil

@@ -110,7 +110,7 @@ func check(key, value string) error {
 	}
 	p := parameter(key)
 	if p == nil {
-		return fmt.Errorf("%w: it is no tuning directive of httpd", setting.ErrNoPlace)
+		return fmt.Errorf("%w: it is no tuning directive of httpd", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

@@ -40,7 +40,7 @@ type podTree struct {
 	top     string
 	percent float64
 	pods    []kuberelease.PodWeights
-	written kuberelease.Written
+	written kuberelease.WeightFormulas
 	err     error
 }
 
@@ -134,7 +134,7 @@ func readTree(h *host.Host) *podTree {
 	if t.err = t.find(h, cgroupRoot, 0, &left); t.err != nil {
 		return t
 	}
-	t.written = kuberelease.WrittenWeights(t.pods)
+	t.written = kuberelease.DetectFormulas(t.pods)
 	return t
 }
 

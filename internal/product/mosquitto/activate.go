@@ -57,7 +57,7 @@ func question(ctx context.Context, h *host.Host, main string, s settings) (*answ
 	if n < 0 {
 		return nil, errMute
 	}
-	return host.AskFor(ctx, h, "mosquitto "+main, func(ctx context.Context, _ *host.Host) (*answer, error) {
+	return host.QueryJSON(ctx, h, "mosquitto "+main, func(ctx context.Context, _ *host.Host) (*answer, error) {
 		m, code, err := open(ctx, all[n])
 		if err != nil {
 			return nil, err

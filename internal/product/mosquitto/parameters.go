@@ -74,7 +74,7 @@ func check(key, value string) error {
 	_, option := split(key)
 	p := parameters.Named(option)
 	if p == nil {
-		return fmt.Errorf("%w: it is no tuning option of mosquitto", setting.ErrNoPlace)
+		return fmt.Errorf("%w: it is no tuning option of mosquitto", setting.ErrNotSettable)
 	}
 	v, err := p.Read(value)
 	if n, ok := v.(float64); ok && option == "max_packet_size" && n > 0 && n < 20 {

@@ -123,7 +123,7 @@ func bare(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 func check(key, value string) error {
 	p := parameters.Named(bare(key))
 	if p == nil {
-		return fmt.Errorf("%w: it is no tuning directive of nginx", setting.ErrNoPlace)
+		return fmt.Errorf("%w: it is no tuning directive of nginx", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

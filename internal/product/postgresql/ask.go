@@ -71,7 +71,7 @@ var errStopped = errors.New("the server does not run")
 
 // question asks a cluster's server for all of it.
 func question(ctx context.Context, h *host.Host, main, dir string) (*answer, error) {
-	b, err := h.Ask(ctx, "postgresql "+main, func(ctx context.Context, live *host.Host) ([]byte, error) { return query(ctx, live, dir) })
+	b, err := h.Query(ctx, "postgresql "+main, func(ctx context.Context, live *host.Host) ([]byte, error) { return query(ctx, live, dir) })
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ var onlyOn = []string{"fsync", "full_page_writes"}
 func check(key, value string) error {
 	i := slices.IndexFunc(parameters, func(p product.Parameter) bool { return p.Name == key })
 	if i < 0 || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: it is no tuning parameter of PostgreSQL", setting.ErrNoPlace)
+		return fmt.Errorf("%w: it is no tuning parameter of PostgreSQL", setting.ErrNotSettable)
 	}
 	v, err := parameters[i].Read(value)
 	if err == nil && slices.Contains(onlyOn, key) && v != true {

@@ -14,7 +14,7 @@ import (
 // of the clusters of this machine: the first that has one of the name. question
 // says what is asked, under which a recording keeps the answer.
 func Query(ctx context.Context, h *host.Host, question, database, statement string) ([]byte, error) {
-	return h.Ask(ctx, "postgresql database "+database+": "+question, func(ctx context.Context, live *host.Host) ([]byte, error) {
+	return h.Query(ctx, "postgresql database "+database+": "+question, func(ctx context.Context, live *host.Host) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		all, err := clusters(live)

@@ -47,7 +47,7 @@ func newControl() *product.Control {
 
 // configTest is promtool check config: it refuses what the server would not take.
 func configTest(ctx context.Context, h *host.Host, main string) error {
-	if !host.Has(h, "promtool") {
+	if !host.HasProgram(h, "promtool") {
 		return nil // it is in the package, and the server refuses by itself
 	}
 	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"promtool", "check", "config", main}})

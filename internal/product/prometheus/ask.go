@@ -52,7 +52,7 @@ var kept = []string{
 
 // question asks the server of an instance; program.ErrStopped where none runs.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
-	return host.AskFor(ctx, h, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
+	return host.QueryJSON(ctx, h, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
 }
 
 func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
@@ -92,7 +92,7 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 		a.Silent = err.Error()
 		return a, nil
 	}
-	m := prometheus.Read(page)
+	m := prometheus.ParseMetrics(page)
 	for _, name := range kept {
 		if v, ok := m.Values[name]; ok {
 			a.Values[name] = v

@@ -114,7 +114,7 @@ func same(key, a, b string) bool {
 func check(key, value string) error {
 	p := parameters.Named(key)
 	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: it is no tuning parameter of Prometheus", setting.ErrNoPlace)
+		return fmt.Errorf("%w: it is no tuning parameter of Prometheus", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

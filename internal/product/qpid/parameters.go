@@ -73,7 +73,7 @@ func readPages(text string) (any, error) {
 func check(key, value string) error {
 	p := parameters.Named(key)
 	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: %s is no tuning: change it by hand", setting.ErrNoPlace, key)
+		return fmt.Errorf("%w: %s is no tuning: change it by hand", setting.ErrNotSettable, key)
 	}
 	_, err := p.Read(value)
 	return err

@@ -182,7 +182,7 @@ func start(h *host.Host, main string, before product.Process) (product.Start, er
 		return product.Start{}, err
 	}
 	name := "redis-server"
-	if !host.Has(h, name) {
+	if !host.HasProgram(h, name) {
 		name = "valkey-server"
 	}
 	return product.Start{

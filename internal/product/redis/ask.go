@@ -34,7 +34,7 @@ var infos = []string{
 // question asks the server of an instance for all of it; program.ErrStopped where
 // none runs.
 func question(ctx context.Context, h *host.Host, main string, s settings) (*answer, error) {
-	return host.AskFor(ctx, h, "redis "+main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, main, s) })
+	return host.QueryJSON(ctx, h, "redis "+main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, main, s) })
 }
 
 func query(ctx context.Context, h *host.Host, main string, s settings) (*answer, error) {

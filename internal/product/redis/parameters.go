@@ -101,7 +101,7 @@ var byHand = []string{"port", "unixsocket", "bind", "dir"}
 func check(key, value string) error {
 	p := parameters.Named(key)
 	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: it is no tuning parameter of Redis", setting.ErrNoPlace)
+		return fmt.Errorf("%w: it is no tuning parameter of Redis", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

@@ -47,7 +47,7 @@ func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) 
 	if n, err := strconv.Atoi(database); database != "" && (err != nil || n < 0) {
 		return nil, fmt.Errorf("database %.20q of Redis is no number", database)
 	}
-	return host.AskFor(ctx, h, "queues of Sidekiq in Redis at "+port+"/"+database, func(ctx context.Context, live *host.Host) ([]Queue, error) {
+	return host.QueryJSON(ctx, h, "queues of Sidekiq in Redis at "+port+"/"+database, func(ctx context.Context, live *host.Host) ([]Queue, error) {
 		s, err := listening(live, port)
 		if err != nil {
 			return nil, err

@@ -25,7 +25,7 @@ func process(tree map[string]string, pid, parent int, comm, argv, cgroup string)
 // itself answers what is asked of a machine with that machine.
 type itself struct{ h *host.Host }
 
-func (m itself) Ask(ctx context.Context, _ string, ask func(context.Context, *host.Host) ([]byte, error)) ([]byte, error) {
+func (m itself) Query(ctx context.Context, _ string, ask func(context.Context, *host.Host) ([]byte, error)) ([]byte, error) {
 	return ask(ctx, m.h)
 }
 
@@ -92,7 +92,7 @@ func TestUnitsOfRedHat(t *testing.T) {
 				process(c.files, 101, 100, "haproxy", c.child, c.group)
 			}
 			h := machine.Mounted(t, c.files)
-			h.Live, h.Asks = true, itself{h}
+			h.Live, h.Querier = true, itself{h}
 			h.Exec = &plugin.Programs{Answer: map[string]func(host.Command) host.Result{"systemctl": func(host.Command) host.Result {
 				return host.Result{Stdout: []byte("LoadState=loaded\nActiveState=active\nMainPID=100\nCanReload=yes\n")}
 			}}}
@@ -121,7 +121,7 @@ func TestUnitOfACollectionThatHasEnded(t *testing.T) {
 		"/etc/opt/rh/rh-nginx118/nginx/nginx.conf": "events { }\n", units + "rh-nginx118-nginx.service": "[Service]\n",
 		"/etc/opt/rh/rh-haproxy18/haproxy/haproxy.cfg": "global\n\tmaxconn 4000\n", units + "rh-haproxy18-haproxy.service": "[Service]\n",
 	})
-	h.Live, h.Asks = true, itself{h}
+	h.Live, h.Querier = true, itself{h}
 	h.Exec = &plugin.Programs{Answer: map[string]func(host.Command) host.Result{"nginx": nil, "haproxy": nil}} // they find their files good
 	for _, a := range []setting.Setting{
 		{Kind: "nginx", Name: "nginx.service"}, {Kind: "nginx", Name: "rh-nginx118-nginx.service"}, {Kind: "haproxy", Name: "rh-haproxy18-haproxy.service"},

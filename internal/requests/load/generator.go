@@ -31,7 +31,7 @@ func (c *course) generator(x *Result) {
 	cpu, answers := 0.0, int64(0)
 	for _, one := range c.parts {
 		if one.lost != nil {
-			g.Clients = append(g.Clients, Client{Name: one.client.Name, ClockErrorS: one.client.Off.Seconds(), Lost: evidence.Readable(one.lost.Why())})
+			g.Clients = append(g.Clients, Client{Name: one.client.Name, ClockErrorS: one.client.Off.Seconds(), Lost: evidence.EscapeInvalidUTF8(one.lost.Why())})
 			continue
 		}
 		client, limits := c.client(one)

@@ -65,9 +65,9 @@ func (r *Prepared) result(m *engine.Meter, parts []*part, seen []*fleet.Course, 
 	x.RequestsEach, x.RequestsAsked = p.Each, asked
 	switch {
 	case asked > 0 && made < asked:
-		x.Cut = &evidence.Cut{Done: int(made), Planned: int(asked), Of: "requests"}
+		x.Cut = &evidence.Interruption{Done: int(made), Planned: int(asked), Of: "requests"}
 	case until < all || len(c.lost()) > 0:
-		x.Cut = &evidence.Cut{Done: int(until.Seconds()), Planned: int((all + time.Second - 1).Seconds()), Of: "seconds"}
+		x.Cut = &evidence.Interruption{Done: int(until.Seconds()), Planned: int((all + time.Second - 1).Seconds()), Of: "seconds"}
 	}
 	r.servers(x, parts)
 	x.WarmUp = c.warm()

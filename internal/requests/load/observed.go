@@ -21,7 +21,7 @@ func (c *course) observed(x *Result) {
 	for _, server := range c.seen {
 		o := Observed{Machine: server.Name, RunQueueSource: server.RunQueueSource(), Samples: server.Samples()}
 		if err := server.Err(); err != nil {
-			o.Ended = evidence.Readable(err.Error())
+			o.Ended = evidence.EscapeInvalidUTF8(err.Error())
 		}
 		line := evidence.Line{Name: server.Name}
 		for _, f := range o.Samples {

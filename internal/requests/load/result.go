@@ -34,12 +34,12 @@ const (
 
 // Result is what a load has found.
 type Result struct {
-	Schema string            `json:"schema"`        // fettle/load-http/v1
-	Cut    *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
-	Series []evidence.Series `json:"series"`
-	Curves []evidence.Curve  `json:"curves"`
-	Word   Word              `json:"result"`
-	Text   string            `json:"verdict"`
+	Schema string                 `json:"schema"`        // fettle/load-http/v1
+	Cut    *evidence.Interruption `json:"cut,omitempty"` // that it ended before its plan did
+	Series []evidence.Series      `json:"series"`
+	Curves []evidence.Curve       `json:"curves"`
+	Word   Word                   `json:"result"`
+	Text   string                 `json:"verdict"`
 
 	Model    string `json:"model"`    // open or closed
 	Protocol string `json:"protocol"` // HTTP/1.1, HTTP/1.1 with a connection for each request, HTTP/2
@@ -293,7 +293,7 @@ func (c *course) figuresOf(t *engine.Total) Figures {
 		f.Statuses[fmt.Sprint(status)] = n
 	}
 	for failure, n := range t.Failures {
-		f.Failures[string(failure)] = Failure{n, evidence.Readable(c.meter.Example(failure))}
+		f.Failures[string(failure)] = Failure{n, evidence.EscapeInvalidUTF8(c.meter.Example(failure))}
 	}
 	for _, server := range c.seen {
 		if o, ok := server.Between(t.From, t.To); ok {

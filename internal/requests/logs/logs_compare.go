@@ -115,7 +115,7 @@ func comparedNotWhole(c *Comparison) (out []string) {
 func comparedNotes(c *Comparison) (out []string) {
 	for _, side := range comparedSides(c) {
 		if side.Unread.Lines > 0 {
-			out = append(out, fmt.Sprintf("%s: %s could not be read", side.name, text.Several(side.Unread.Lines, "line", "lines")))
+			out = append(out, fmt.Sprintf("%s: %s could not be read", side.name, text.CountPlural(side.Unread.Lines, "line", "lines")))
 		}
 		if g := guesses(side.Logs); g != "" {
 			out = append(out, side.name+": "+strings.TrimPrefix(g, "; "))

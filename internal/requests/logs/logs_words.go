@@ -81,7 +81,7 @@ func wentTo(r *Report) []string {
 		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
 	}
 	if g := r.WentTo; g != nil && g.Share != nil {
-		timed := text.Several(g.Count, "request", "requests")
+		timed := text.CountPlural(g.Count, "request", "requests")
 		if g.Untimed > 0 {
 			timed = fmt.Sprintf("%s requests, the %s with a duration", text.Thousands(g.Count), text.Thousands(g.Count-uint64(g.Untimed)))
 		}
@@ -96,7 +96,7 @@ func wentTo(r *Report) []string {
 		out = append(out, fmt.Sprintf("%.0f %% of the requests, %s, were for %s: %s of work%s, %s each on average",
 			100*float64(g.Count)/float64(r.Requests), text.Thousands(g.Count), keyed(g.Key), unit.FormatSeconds(g.TotalS), length, unit.FormatSeconds(*g.MeanS)))
 	}
-	all := text.Several(r.Requests, "request", "requests") + span
+	all := text.CountPlural(r.Requests, "request", "requests") + span
 	if r.All.MeanS != nil {
 		all += fmt.Sprintf(", %s of work in all", unit.FormatSeconds(r.All.TotalS))
 		if n := uint64(r.All.Untimed); n > 0 {
@@ -144,7 +144,7 @@ func unreadShare(n, all uint64) string {
 func notes(r *Report) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {
-		say("%s could not be read", text.Several(n, "line", "lines"))
+		say("%s could not be read", text.CountPlural(n, "line", "lines"))
 		for _, e := range r.Unread.Examples {
 			where := e.Path
 			if e.Line > 0 {
@@ -162,16 +162,16 @@ func notes(r *Report) (out []string) {
 		}
 	}
 	if r.OtherLines > 0 {
-		say("%s not requests", text.Several(r.OtherLines, "line is", "lines are"))
+		say("%s not requests", text.CountPlural(r.OtherLines, "line is", "lines are"))
 	}
 	if r.LeftOut > 0 {
-		say("%s left out, as asked", text.Several(r.LeftOut, "request was", "requests were"))
+		say("%s left out, as asked", text.CountPlural(r.LeftOut, "request was", "requests were"))
 	}
 	if r.Unended > 0 {
-		say("%s and did not end", text.Several(uint64(r.Unended), "request began", "requests began"))
+		say("%s and did not end", text.CountPlural(uint64(r.Unended), "request began", "requests began"))
 	}
 	if r.Unbegun > 0 {
-		say("%s whose beginning is in no log", text.Several(uint64(r.Unbegun), "request ended", "requests ended"))
+		say("%s whose beginning is in no log", text.CountPlural(uint64(r.Unbegun), "request ended", "requests ended"))
 	}
 	if zone(r) != "" {
 		for _, l := range r.Logs {

@@ -143,7 +143,7 @@ func LogOf(l source.Log, f *logformat.Format, cut error) LogRead {
 		read.Duration, read.DurationUnit = f.Fields[d].Asked, logformat.UnitName(f.Fields[d].Unit)
 	}
 	if cut != nil {
-		read.Cut = text.Plain(cut.Error())
+		read.Cut = text.PlainMessage(cut.Error())
 	}
 	return read
 }

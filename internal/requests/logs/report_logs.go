@@ -114,7 +114,7 @@ func keyed(key []string) string {
 		case len(key) > 1 && strings.ContainsAny(k, ` "`):
 			k = strconv.Quote(k)
 		default:
-			k = text.Legible(k)
+			k = text.EscapeControls(k)
 		}
 		words = append(words, k)
 	}

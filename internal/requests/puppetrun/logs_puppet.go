@@ -101,37 +101,37 @@ func ofServer(x *Server) string {
 		text += fmt.Sprintf(", %.0f %%", 100**x.Share)
 	}
 	rest := unit.FormatSeconds(*x.RestMeanS)
-	return fmt.Sprintf("%s; the other %s are the network, TLS, what waits before the log begins to count, and the node (%s joined)", text, rest, internaltext.Several(uint64(x.Joined), "run", "runs"))
+	return fmt.Sprintf("%s; the other %s are the network, TLS, what waits before the log begins to count, and the node (%s joined)", text, rest, internaltext.CountPlural(uint64(x.Joined), "run", "runs"))
 }
 
 func puppetNotes(s *ui.Screen, r *Runs) {
 	if n := r.Unread.Files; n > 0 {
-		s.Say("%s could not be read", internaltext.Several(uint64(n), "file", "files"))
+		s.Say("%s could not be read", internaltext.CountPlural(uint64(n), "file", "files"))
 		for _, e := range r.Unread.Examples {
 			s.Say("  %s: %s", e.Path, e.Why)
 		}
 	}
 	if r.LeftOut > 0 {
-		s.Say("%s left out, as asked", internaltext.Several(uint64(r.LeftOut), "report was", "reports were"))
+		s.Say("%s left out, as asked", internaltext.CountPlural(uint64(r.LeftOut), "report was", "reports were"))
 	}
 	if r.Cached > 0 {
-		s.Say("%s a catalog that the node had from before, without waiting for one", internaltext.Several(uint64(r.Cached), "run applied", "runs applied"))
+		s.Say("%s a catalog that the node had from before, without waiting for one", internaltext.CountPlural(uint64(r.Cached), "run applied", "runs applied"))
 	}
 	if r.Folded > 0 {
-		s.Say("%s not shown: beyond the first million names", internaltext.Several(r.Folded, "resource is", "resources are"))
+		s.Say("%s not shown: beyond the first million names", internaltext.CountPlural(r.Folded, "resource is", "resources are"))
 	}
 	x := r.Server
 	if x == nil {
 		return
 	}
 	if x.Unread > 0 {
-		s.Say("%s of the log could not be read", internaltext.Several(x.Unread, "line", "lines"))
+		s.Say("%s of the log could not be read", internaltext.CountPlural(x.Unread, "line", "lines"))
 	}
 	if x.Repeated > 0 {
-		s.Say("%s for more than one catalog: a request failed, or the server has the node in another environment than its puppet.conf", internaltext.Several(uint64(x.Repeated), "run asked", "runs asked"))
+		s.Say("%s for more than one catalog: a request failed, or the server has the node in another environment than its puppet.conf", internaltext.CountPlural(uint64(x.Repeated), "run asked", "runs asked"))
 	}
 	if x.Unjoined > 0 {
-		s.Say("%s could not be joined: the log has no report of the node in the minute that the file is named by, or no catalog before it", internaltext.Several(uint64(x.Unjoined), "run", "runs"))
+		s.Say("%s could not be joined: the log has no report of the node in the minute that the file is named by, or no catalog before it", internaltext.CountPlural(uint64(x.Unjoined), "run", "runs"))
 		for _, l := range x.Logs {
 			if l.NoZone {
 				s.Say("  the times of %s have no zone and are read as UTC", l.Path)
@@ -145,7 +145,7 @@ func measuredRow(m *Measured) []string {
 	if m.Share != nil {
 		share = fmt.Sprintf("%.1f %%", 100**m.Share)
 	}
-	return []string{internaltext.Legible(m.Name), fmt.Sprint(m.Count), unit.FormatSeconds(m.TotalS), share, internaltext.SecondsOrDash(m.MeanS), internaltext.SecondsOrDash(m.P50S), internaltext.SecondsOrDash(m.P90S), internaltext.SecondsOrDash(m.P99S), internaltext.SecondsOrDash(m.MaxS), m.SlowestOn}
+	return []string{internaltext.EscapeControls(m.Name), fmt.Sprint(m.Count), unit.FormatSeconds(m.TotalS), share, internaltext.SecondsOrDash(m.MeanS), internaltext.SecondsOrDash(m.P50S), internaltext.SecondsOrDash(m.P90S), internaltext.SecondsOrDash(m.P99S), internaltext.SecondsOrDash(m.MaxS), m.SlowestOn}
 }
 
 // CSV writes stages, types, resources and nodes as one table.

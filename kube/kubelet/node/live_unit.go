@@ -60,13 +60,13 @@ func (u *Unit) Stop(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("nobody would start the kubelet again if this process were killed, so it is not stopped: %w", err)
 	}
-	return systemd.Tell(ctx, u.Host, "stop", u.Name, livePatience, nil)
+	return systemd.RunJob(ctx, u.Host, "stop", u.Name, livePatience, nil)
 }
 
 // Start starts the unit, and waits as long as its type says: a unit that only has to be
 // there is started at once.
 func (u *Unit) Start(ctx context.Context) error {
-	err := systemd.Tell(ctx, u.Host, "start", u.Name, livePatience, nil)
+	err := systemd.RunJob(ctx, u.Host, "start", u.Name, livePatience, nil)
 	if err == nil {
 		u.unguard(ctx)
 	}

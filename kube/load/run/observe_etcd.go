@@ -97,7 +97,7 @@ func (m *Member) look(ctx context.Context) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := prometheus.Read(text)
+	p := prometheus.ParseMetrics(text)
 	if _, is := p.Values[hasLeader]; !is {
 		return nil, fmt.Errorf("%s: its metrics have no %s: is it etcd?", m.Name, hasLeader)
 	}

@@ -180,7 +180,7 @@ func (g grubEnv) write(ctx context.Context, v setting.Value) error {
 		return err
 	}
 	program := "grub2-editenv"
-	if !host.Has(g.host, program) {
+	if !host.HasProgram(g.host, program) {
 		program = "grub-editenv"
 	}
 	if v.Absent {

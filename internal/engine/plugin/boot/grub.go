@@ -55,7 +55,7 @@ func (g grub) setting() setting.Setting {
 // mkconfig is the generator's name; Fedora's family adds a 2.
 func (g grub) mkconfig() (string, error) {
 	for _, p := range []string{"grub-mkconfig", "grub2-mkconfig"} {
-		if host.Has(g.host, p) {
+		if host.HasProgram(g.host, p) {
 			return p, nil
 		}
 	}
@@ -209,7 +209,7 @@ func (g grub) sameAsGenerated(ctx context.Context, mkconfig string, env []string
 
 // generator is the distribution's own program for the configuration.
 func (g grub) generator(mkconfig string) []string {
-	if g.cfg == "/boot/grub/grub.cfg" && host.Has(g.host, "update-grub") {
+	if g.cfg == "/boot/grub/grub.cfg" && host.HasProgram(g.host, "update-grub") {
 		return []string{"update-grub"}
 	}
 	return []string{mkconfig, "-o", g.cfg}

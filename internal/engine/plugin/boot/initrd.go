@@ -40,16 +40,16 @@ func (k initrd) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// MayAsk keeps an archive from being made of any directory at all, and that
+// CheckRequest keeps an archive from being made of any directory at all, and that
 // directory from being removed.
-func (k initrd) MayAsk(s setting.Setting, want setting.Value, profileDirs []string) error {
+func (k initrd) CheckRequest(s setting.Setting, want setting.Value, profileDirs []string) error {
 	source, ok := strings.CutPrefix(want.Text, archiveOf)
 	if !ok {
 		return nil // the bytes of an image
 	}
 	dir, _ := strings.CutSuffix(source, thenRemoved)
 	if err := usableDir(k.host, dir, profileDirs); err != nil {
-		return fmt.Errorf("%s: %w: %w", s, setting.ErrNoPlace, err)
+		return fmt.Errorf("%s: %w: %w", s, setting.ErrNotSettable, err)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ var bootcSet = []string{"bootc", "loader-entries", "set-options-for-source"}
 func (bootc) setting() setting.Setting { return setting.Setting{Kind: "bootloader", Name: "bootc"} }
 
 func (k bootc) keepsSources(ctx context.Context) bool {
-	if !host.Has(k.host, "bootc") {
+	if !host.HasProgram(k.host, "bootc") {
 		return false
 	}
 	_, err := host.Run(ctx, k.host, append(bootcSet[:3:3], "--help")...)

@@ -131,9 +131,9 @@ func restart(ctx context.Context, h *host.Host) error {
 	switch {
 	case host.HasSystemd(h):
 		_, err = host.Run(ctx, h, "systemctl", "try-restart", "irqbalance.service")
-	case host.Has(h, "rc-service"):
+	case host.HasProgram(h, "rc-service"):
 		err = ifRunning(ctx, h, "rc-service")
-	case host.Has(h, "service"):
+	case host.HasProgram(h, "service"):
 		err = ifRunning(ctx, h, "service")
 	}
 	if err != nil {

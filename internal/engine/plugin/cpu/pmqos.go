@@ -34,7 +34,7 @@ type pmqos struct {
 	host *host.Host
 
 	mu   sync.Mutex
-	held host.Held
+	held host.Handle
 	// before is the limit that was in force when ours was first asked for:
 	// writing it gives ours up.
 	before string

@@ -95,8 +95,8 @@ var leastMTU = []struct {
 	bytes        int
 }{{"ipv6", "IPv6", 1280}, {"ipv4", "IPv4", 68}}
 
-// OneWay implements setting.OneWayer.
-func (k kind) OneWay(s setting.Setting, _, want setting.Value) (why string, ok bool) {
+// WhyIrreversible implements setting.Irreversible.
+func (k kind) WhyIrreversible(s setting.Setting, _, want setting.Value) (why string, ok bool) {
 	p, err := parsePlace(s.Name)
 	if err != nil || p.group != host.NetLink || p.param != "mtu" {
 		return "", false

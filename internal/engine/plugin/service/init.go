@@ -217,7 +217,7 @@ func (k sysVHandler) set(ctx context.Context, name, aspect, value string) error 
 		{"update-rc.d", name, verb, level},              // Debian
 		{"sysv-rc-conf", "--level", level, name, onOff}, // older Debian
 	} {
-		if host.Has(k.host, argv[0]) {
+		if host.HasProgram(k.host, argv[0]) {
 			return tell(ctx, k.host, argv...)
 		}
 	}

@@ -114,17 +114,17 @@ func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value
 	case want.Absent:
 		return nil
 	case !limitValue().MatchString(want.Text):
-		return fmt.Errorf("%s: %w: %q is no limit: want N, SOFT:HARD or infinity", s, setting.ErrNoPlace, want.Text)
+		return fmt.Errorf("%s: %w: %q is no limit: want N, SOFT:HARD or infinity", s, setting.ErrNotSettable, want.Text)
 	case limit == "LimitNOFILE" && strings.Contains(want.Text, "infinity"):
-		return fmt.Errorf("%s: %w: the kernel has no infinity of open files: want a number up to fs.nr_open", s, setting.ErrNoPlace)
+		return fmt.Errorf("%s: %w: the kernel has no infinity of open files: want a number up to fs.nr_open", s, setting.ErrNotSettable)
 	case path.Ext(name) != ".service":
-		return fmt.Errorf("%s: %w: only a service has limits of processes", s, setting.ErrNoPlace)
+		return fmt.Errorf("%s: %w: only a service has limits of processes", s, setting.ErrNotSettable)
 	case strings.HasPrefix(name, "systemd-") || strings.HasPrefix(name, "dbus"):
-		return fmt.Errorf("%s: %w: the machine does not go on when that is restarted", s, setting.ErrNoPlace)
+		return fmt.Errorf("%s: %w: the machine does not go on when that is restarted", s, setting.ErrNotSettable)
 	}
 	soft, hard, two := strings.Cut(want.Text, ":")
 	if a, b := limitNumber(soft), limitNumber(hard); two && a > b {
-		return fmt.Errorf("%s: %w: the soft limit %s is above the hard one %s", s, setting.ErrNoPlace, soft, hard)
+		return fmt.Errorf("%s: %w: the soft limit %s is above the hard one %s", s, setting.ErrNotSettable, soft, hard)
 	}
 	if !k.host.Live || !host.HasSystemd(k.host) {
 		return nil
@@ -134,9 +134,9 @@ func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value
 	case err != nil:
 		return err
 	case strings.Contains(out, "LoadState=not-found\n"):
-		return fmt.Errorf("%s: %w: there is no service %s on this machine", s, setting.ErrNoPlace, name)
+		return fmt.Errorf("%s: %w: there is no service %s on this machine", s, setting.ErrNotSettable, name)
 	case strings.Contains(out, "Type=oneshot\n"):
-		return fmt.Errorf("%s: %w: %s runs no process that stays (Type=oneshot): systemctl status names the unit of the process that is meant", s, setting.ErrNoPlace, name)
+		return fmt.Errorf("%s: %w: %s runs no process that stays (Type=oneshot): systemctl status names the unit of the process that is meant", s, setting.ErrNotSettable, name)
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (k unit) Activate(ctx context.Context, a setting.Activation) error {
 	if before.Load != "loaded" && before.MainPID == 0 {
 		return nil // nobody can start it
 	}
-	if err := systemd.Tell(ctx, k.host, "restart", a.Program, limitPatience, nil); err != nil {
+	if err := systemd.RunJob(ctx, k.host, "restart", a.Program, limitPatience, nil); err != nil {
 		return err
 	}
 	seen, since := 0, began
@@ -289,7 +289,7 @@ func (k unit) Activate(ctx context.Context, a setting.Activation) error {
 		case now.Sub(since) >= limitStays:
 			return nil
 		}
-		if err := systemd.Failed(ctx, k.host, a.Program, began, nil); err != nil {
+		if err := systemd.FailureOf(ctx, k.host, a.Program, began, nil); err != nil {
 			return err
 		}
 		select {
@@ -300,8 +300,8 @@ func (k unit) Activate(ctx context.Context, a setting.Activation) error {
 	}
 }
 
-// MayAsk implements setting.Guarded.
-func (k unit) MayAsk(s setting.Setting, want setting.Value, _ []string) error {
+// CheckRequest implements setting.RequestChecker.
+func (k unit) CheckRequest(s setting.Setting, want setting.Value, _ []string) error {
 	name, aspect, _, err := parts(s)
 	if err != nil || limits[aspect] == "" {
 		return err

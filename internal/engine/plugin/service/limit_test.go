@@ -123,7 +123,7 @@ func TestLimitMayBeAsked(t *testing.T) {
 		{"none.service/LimitNOFILE", "10", "there is no service none.service"},
 	} {
 		h.Live = true
-		err := k.MayAsk(setting.Setting{Kind: "unit", Name: c.name}, setting.Text(c.value), nil)
+		err := k.CheckRequest(setting.Setting{Kind: "unit", Name: c.name}, setting.Text(c.value), nil)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s = %s: %v, want %q", c.name, c.value, err, c.want)
 		}

@@ -51,11 +51,11 @@ type kind struct {
 	start, stop string // the words of the call
 }
 
-// MayAsk refuses programs that no profile could name.
-func (k kind) MayAsk(s setting.Setting, _ setting.Value, profileDirs []string) error {
+// CheckRequest refuses programs that no profile could name.
+func (k kind) CheckRequest(s setting.Setting, _ setting.Value, profileDirs []string) error {
 	file, _ := k.split(s.Name)
 	if err := allowed(k.host, file, profileDirs); err != nil {
-		return fmt.Errorf("%s: %w: %w", s, setting.ErrNoPlace, err)
+		return fmt.Errorf("%s: %w: %w", s, setting.ErrNotSettable, err)
 	}
 	return nil
 }
@@ -157,15 +157,15 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 		said = append(said, r.Said)
 	}
 	if len(said) > 0 {
-		return &setting.Complaint{Text: strings.Join(said, "; ")}
+		return &setting.ProgramWarning{Text: strings.Join(said, "; ")}
 	}
 	return nil
 }
 
-// AfterBoot calls stop for a script that was on when the machine went down. What
+// CleanAfterReboot calls stop for a script that was on when the machine went down. What
 // it had set in the running kernel is gone, the files it wrote are not, and only
 // its stop knows them.
-func (k kind) AfterBoot(ctx context.Context, s setting.Setting, had setting.Value) (bool, error) {
+func (k kind) CleanAfterReboot(ctx context.Context, s setting.Setting, had setting.Value) (bool, error) {
 	word, _, _ := strings.Cut(had.Text, " ")
 	if word == k.off || had.Absent {
 		return false, nil
@@ -186,9 +186,9 @@ func (k kind) AfterBoot(ctx context.Context, s setting.Setting, had setting.Valu
 // end calls stop with the variables of the start. Its exit code does not keep
 // the script from counting as stopped, for the same reason as in Write.
 func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
-	if e, ok := k.host.Exec.(host.Ender); ok && r.State == "starting" && r.Mark != "" {
+	if e, ok := k.host.Exec.(host.TaggedKiller); ok && r.State == "starting" && r.Mark != "" {
 		// A start that was cut off: what it has begun would go on beside stop.
-		if err := e.EndMarked(r.Mark); err != nil {
+		if err := e.KillTagged(r.Mark); err != nil {
 			return err
 		}
 	}
@@ -204,10 +204,10 @@ func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 		return err
 	}
 	if err != nil {
-		return &setting.Complaint{Text: fmt.Sprintf("its %s could not be called: %v", k.stop, err)}
+		return &setting.ProgramWarning{Text: fmt.Sprintf("its %s could not be called: %v", k.stop, err)}
 	}
 	if res.ExitCode != 0 {
-		return &setting.Complaint{Text: exited(k.stop, res)}
+		return &setting.ProgramWarning{Text: exited(k.stop, res)}
 	}
 	return nil
 }

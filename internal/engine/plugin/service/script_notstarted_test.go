@@ -82,7 +82,7 @@ func TestScriptThatCannotBeStarted(t *testing.T) {
 			if err := os.WriteFile(record, []byte(`{"state":"`+state+`","said":"`+why+`"}`), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			var told *setting.Complaint
+			var told *setting.ProgramWarning
 			if err := e.Kinds.Write(context.Background(), run.Setting, setting.Text("stopped")); !errors.As(err, &told) {
 				t.Errorf("%q, %s: stop: %v, want a complaint", text, state, err)
 			}

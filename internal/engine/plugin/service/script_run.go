@@ -134,7 +134,7 @@ func (k kind) call(ctx context.Context, s setting.Setting, r *run, words ...stri
 	if device != "" {
 		argv = append(argv, device)
 	}
-	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: r.Env, Dir: path.Dir(file), Timeout: timeout, EndsWithCaller: true, Mark: r.Mark})
+	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: r.Env, Dir: path.Dir(file), Timeout: timeout, DiesWithCaller: true, Tag: r.Mark})
 }
 
 // lastLine is the last line that a call wrote, to standard error if it wrote

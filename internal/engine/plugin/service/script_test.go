@@ -26,13 +26,13 @@ type inside struct {
 	mark  string // of the last call
 }
 
-func (e *inside) EndMarked(mark string) error {
+func (e *inside) KillTagged(mark string) error {
 	e.calls = append(e.calls, "end "+mark)
 	return nil
 }
 
 func (e *inside) Run(_ context.Context, c host.Command) (host.Result, error) {
-	e.mark = c.Mark
+	e.mark = c.Tag
 	e.calls = append(e.calls, strings.Join(append([]string{c.Dir + ":"}, append(c.Argv, c.Env...)...), " "))
 	return host.Result{ExitCode: e.exit[c.Argv[1]], Stderr: []byte("first\nlast words\n")}, nil
 }
@@ -112,7 +112,7 @@ func TestStartThatComplains(t *testing.T) {
 	e.exit["start"] = 16
 	s := setting.Setting{Kind: "script", Name: "/usr/lib/tuned/p/a.sh"}
 	ctx := context.Background()
-	var told *setting.Complaint
+	var told *setting.ProgramWarning
 	if err := kinds.Write(ctx, s, setting.Text("started")); !errors.As(err, &told) || told.Text != "its start exited with 16: last words" {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestDebianScripts(t *testing.T) {
 				t.Fatal(err, items)
 			}
 			s := items[0].Change.Setting
-			var told *setting.Complaint
+			var told *setting.ProgramWarning
 			if err := kinds.Write(ctx, s, items[0].Change.Want); errors.As(err, &told) {
 				t.Logf("told: %v", err)
 			} else if err != nil {

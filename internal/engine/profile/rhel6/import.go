@@ -209,7 +209,7 @@ func (im *importer) inside(p string) (string, error) {
 		return "", err
 	}
 	if !st.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is %s; want a regular file", p, host.Describe(st.Mode()))
+		return "", fmt.Errorf("%s is %s; want a regular file", p, host.DescribeType(st.Mode()))
 	}
 	return at, nil
 }

@@ -41,7 +41,7 @@ var space = platform.Source{
 			t.Give(in+"free_bytes", float64(f.FreeBytes), at)
 			grown, days, why := grown(f, s.Earlier, s.Host.Clock.Now())
 			if why != "" {
-				t.Put(fact.Answer{Value: 0.0, At: at, AtLeast: why}, in+"grown_bytes")
+				t.Put(fact.Answer{Value: 0.0, At: at, LowerBound: why}, in+"grown_bytes")
 				t.Give(in+"days", 0.0, at)
 				continue
 			}

@@ -52,7 +52,7 @@ func parseFileNr(text string) (open, limit float64, ok bool) {
 }
 
 // clip shortens text of a machine for a message.
-func clip(text string) string { return internaltext.Clip(strings.TrimSpace(text), 60) }
+func clip(text string) string { return internaltext.Truncate(strings.TrimSpace(text), 60) }
 
 // pressure is how long tasks waited in the last five minutes, in percent of the
 // time (Documentation/accounting/psi.rst).

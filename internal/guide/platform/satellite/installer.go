@@ -208,7 +208,7 @@ func (s *satellite) setUp(product string) (there bool, unknown string) {
 	if unknown != "" || len(all) > 0 {
 		return unknown == "", unknown
 	}
-	if s.host.Copied() {
+	if s.host.IsCopiedTree() {
 		if _, err := internalproduct.Read(s.host); err != nil {
 			return false, "whether this machine has " + product + ": its configuration is not in this copy, and " + err.Error()
 		}

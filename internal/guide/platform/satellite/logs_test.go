@@ -40,16 +40,16 @@ func TestLargeLog(t *testing.T) {
 		name, input string
 		files       map[string]string
 		all         bool
-		want        fact.Answer // AtLeast and Unknown by their beginning
+		want        fact.Answer // LowerBound and Unknown by their beginning
 		unread      string
 	}{
 		{"short", "pool_timeouts", map[string]string{log: sign}, false, fact.Answer{Value: 1.0, At: log + ":1"}, ""},
-		{"one at the end", "pool_timeouts", map[string]string{log: sign + long + sign}, false, fact.Answer{Value: 1.0, At: log, AtLeast: "so many are in the last 1 MiB of " + log + "; --logs all"}, log},
+		{"one at the end", "pool_timeouts", map[string]string{log: sign + long + sign}, false, fact.Answer{Value: 1.0, At: log, LowerBound: "so many are in the last 1 MiB of " + log + "; --logs all"}, log},
 		{"all", "pool_timeouts", map[string]string{log: sign + long + sign}, true, fact.Answer{Value: 2.0, At: log + ":1026"}, ""},
 		{"at the beginning", "pool_timeouts", map[string]string{log: sign + long}, false, fact.Answer{At: log, Unknown: none + log + "; --logs all"}, log},
 		{"at the beginning, all", "pool_timeouts", map[string]string{log: sign + long}, true, fact.Answer{Value: 1.0, At: log + ":1"}, ""},
 		{"none at all", "pool_timeouts", map[string]string{log: "x\n" + long}, true, fact.Answer{Value: 0.0, At: log}, ""},
-		{"in one of two", "http_503", map[string]string{ssl: away + long, other: away}, false, fact.Answer{Value: 1.0, At: other + ":1", AtLeast: "so many are in the last 1 MiB of " + ssl}, ssl},
+		{"in one of two", "http_503", map[string]string{ssl: away + long, other: away}, false, fact.Answer{Value: 1.0, At: other + ":1", LowerBound: "so many are in the last 1 MiB of " + ssl}, ssl},
 		{"in neither", "http_503", map[string]string{ssl: away + long, other: "x\n"}, false, fact.Answer{At: ssl, Unknown: none + ssl}, ssl},
 	} {
 		tree := map[string]string{"usr/share/foreman/VERSION": "3.3.0\n"}
@@ -61,7 +61,7 @@ func TestLargeLog(t *testing.T) {
 			s.LogBytes = 0
 		}
 		a := s.Answer("satellite.log." + c.input)
-		if a.Value != c.want.Value || a.At != c.want.At || !begins(a.AtLeast, c.want.AtLeast) || !begins(a.Unknown, c.want.Unknown) {
+		if a.Value != c.want.Value || a.At != c.want.At || !begins(a.LowerBound, c.want.LowerBound) || !begins(a.Unknown, c.want.Unknown) {
 			t.Errorf("%s: %+v, want %+v", c.name, a, c.want)
 		}
 		if (c.unread != "") != (len(s.Unread) == 1) || c.unread != "" && s.Unread[c.unread] == 0 {

@@ -61,7 +61,7 @@ func parseApps(text string) ([]application, error) {
 		return nil, &lineError{1, "it is empty"}
 	case err == nil:
 	default:
-		if line, what := internaltext.Fault([]byte(text)); line > 0 {
+		if line, what := internaltext.FindInvalid([]byte(text)); line > 0 {
 			return nil, &lineError{line, what}
 		}
 		if m == nil {

@@ -56,7 +56,7 @@ func Measure(ctx context.Context, s *prometheus.Server) (*Usage, error) {
 }
 
 func measureIngestion(ctx context.Context, s *prometheus.Server, patience time.Duration) (*Usage, error) {
-	ctx, stop := prometheus.Within(ctx, patience)
+	ctx, stop := prometheus.WithTimeout(ctx, patience)
 	defer stop()
 	own := map[string]float64(nil)
 	u := &Usage{}
@@ -82,7 +82,7 @@ func measureIngestion(ctx context.Context, s *prometheus.Server, patience time.D
 		}
 		known = known && v >= 0
 		if !known && own == nil {
-			own = s.Own(ctx)
+			own = s.OwnMetrics(ctx)
 		}
 		if !known && q.own != "" {
 			v, known = own[q.own]

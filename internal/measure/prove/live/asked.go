@@ -19,7 +19,7 @@ type asked struct {
 const patience = 20 * time.Second
 
 func (a *asked) ask(ctx context.Context) (float64, error) {
-	ctx, stop := prometheus.Within(ctx, patience)
+	ctx, stop := prometheus.WithTimeout(ctx, patience)
 	defer stop()
 	v, known, err := a.server.Query(ctx, a.expression)
 	if err == nil && !known {

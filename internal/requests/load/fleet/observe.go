@@ -60,7 +60,7 @@ type shell struct{ session *ssh.Session }
 
 // SSH reads a host, until Close.
 func SSH(name string) (Source, error) {
-	words, err := ssh.SSH(name, script)
+	words, err := ssh.Command(name, script)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ type failures map[string]Failure
 func (f failures) add(kind string, err error) {
 	x := f[kind]
 	if x.N++; x.Example == "" && err != nil {
-		x.Example = evidence.Readable(err.Error())
+		x.Example = evidence.EscapeInvalidUTF8(err.Error())
 	}
 	f[kind] = x
 }

@@ -33,7 +33,7 @@ func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (
 			done += o.Jobs - o.lost()
 		}
 		if done < x.Hosts*len(r.plan.Settings) {
-			x.Cut = &evidence.Cut{Done: done, Planned: x.Hosts * len(r.plan.Settings), Of: "jobs"}
+			x.Cut = &evidence.Interruption{Done: done, Planned: x.Hosts * len(r.plan.Settings), Of: "jobs"}
 		}
 	}
 	if len(x.Rounds) == 0 {

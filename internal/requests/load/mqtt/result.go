@@ -26,12 +26,12 @@ const (
 
 // Result is what a load has found.
 type Result struct {
-	Schema string            `json:"schema"`        // fettle/load-mqtt/v1
-	Cut    *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
-	Series []evidence.Series `json:"series"`
-	Curves []evidence.Curve  `json:"curves"`
-	Word   Word              `json:"result"`
-	Text   string            `json:"verdict"`
+	Schema string                 `json:"schema"`        // fettle/load-mqtt/v1
+	Cut    *evidence.Interruption `json:"cut,omitempty"` // that it ended before its plan did
+	Series []evidence.Series      `json:"series"`
+	Curves []evidence.Curve       `json:"curves"`
+	Word   Word                   `json:"result"`
+	Text   string                 `json:"verdict"`
 
 	Broker   Broker  `json:"broker"`
 	Hosts    int     `json:"hosts"`

@@ -1,0 +1,214 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// taskRecorder lets the kernel keep the names of the processes that began last,
+// in a ring for each CPU that it overwrites, so that the name of one that has
+// ended can still be told. Nobody is woken for it: the rings are looked at when
+// somebody asks (perf_event_open(2), write_backward; the events are the dummy
+// kind, which counts nothing).
+type taskRecorder struct {
+	pages int // of one ring, a power of two; 0: nothing is recorded
+	mu    sync.Mutex
+	rings map[int]*taskRing // by CPU
+}
+
+type taskRing struct {
+	fd   int
+	area []byte // the page of struct perf_event_mmap_page, then the ring
+}
+
+// ringPages is how many pages all rings share, at most 16 each: a process that
+// begins and ends leaves some 150 bytes.
+const ringPages = 128
+
+// recordTasks begins to record on all CPUs that are online. The recorder beside
+// an error records nothing.
+func recordTasks() (*taskRecorder, error) {
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return &taskRecorder{}, err
+	}
+	r := &taskRecorder{pages: 16, rings: map[int]*taskRing{}}
+	for r.pages > 1 && r.pages*cpus.Len() > ringPages {
+		r.pages /= 2
+	}
+	for _, cpu := range cpus.Numbers() {
+		if err := r.add(cpu); err != nil {
+			r.close()
+			return &taskRecorder{}, fmt.Errorf("perf_event_open: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// follow adds CPUs that have come online since.
+func (r *taskRecorder) follow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pages == 0 {
+		return
+	}
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return
+	}
+	for _, cpu := range cpus.Numbers() {
+		if r.rings[cpu] == nil {
+			_ = r.add(cpu) // it may have gone again
+		}
+	}
+}
+
+func (r *taskRecorder) add(cpu int) error {
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
+		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Sample_type: unix.PERF_SAMPLE_TIME,
+		Bits: unix.PerfBitComm | unix.PerfBitTask | unix.PerfBitSampleIDAll | unix.PerfBitWriteBackward,
+	}
+	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	// Without PROT_WRITE the kernel overwrites what is old.
+	area, err := unix.Mmap(fd, 0, (1+r.pages)*os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	r.rings[cpu] = &taskRing{fd, area}
+	return nil
+}
+
+func (r *taskRecorder) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pages = 0
+	for cpu, ring := range r.rings {
+		_ = unix.Munmap(ring.area)
+		unix.Close(ring.fd)
+		delete(r.rings, cpu)
+	}
+}
+
+// headAt is the place of data_head in struct perf_event_mmap_page.
+const headAt = 1024
+
+// ringSlack is what the kernel may be overwriting at the moment, beyond what it
+// has said: a record of each context that can interrupt another.
+const ringSlack = 512
+
+// read copies the records of one ring, newest first; whole is false where older
+// ones have been overwritten.
+func (ring *taskRing) read() (records []byte, whole bool) {
+	data := ring.area[os.Getpagesize():]
+	size := uint64(len(data))
+	head := (*uint64)(unsafe.Pointer(&ring.area[headAt]))
+	// The head goes down from 0. What is written while this copies overwrites
+	// the oldest, at the end.
+	for range 4 {
+		from := atomic.LoadUint64(head)
+		at := from & (size - 1)
+		out := append(append(make([]byte, 0, size), data[at:]...), data[:at]...)
+		moved := from - atomic.LoadUint64(head)
+		if moved+ringSlack < size {
+			n := min(-from, size-moved-ringSlack)
+			return out[:n], n == -from
+		}
+	}
+	return nil, false
+}
+
+// recorded is what all rings hold.
+func (r *taskRecorder) recorded() recordedTasks {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := recordedTasks{tasks: map[int]recordedTask{}}
+	for _, ring := range r.rings {
+		s.add(ring.read())
+	}
+	return s
+}
+
+// recordedTasks are processes by number, with the newest that was told of each.
+type recordedTasks struct {
+	tasks map[int]recordedTask
+	// since is from when on all rings are whole, by the recorder's clock.
+	since uint64
+}
+
+type recordedTask struct {
+	comm   string
+	named  uint64 // when it got that name
+	parent int
+	began  uint64 // when it was forked
+}
+
+// add reads records of a ring: struct perf_event_header, then what perf's header
+// says of PERF_RECORD_COMM and PERF_RECORD_FORK, then the time
+// (include/uapi/linux/perf_event.h). It stops where they do not make sense.
+func (s *recordedTasks) add(b []byte, whole bool) {
+	const head, trailer = 8, 8
+	oldest := ^uint64(0) // of a ring without a record
+	for len(b) >= head+trailer {
+		size := int(native.Uint16(b[6:]))
+		if size < head+trailer || size > len(b) {
+			break
+		}
+		body, at := b[head:size-trailer], native.Uint64(b[size-trailer:])
+		oldest = at
+		switch native.Uint32(b) {
+		case unix.PERF_RECORD_COMM:
+			if len(body) < 8 || native.Uint32(body) != native.Uint32(body[4:]) {
+				break // a thread's own name
+			}
+			pid := int(native.Uint32(body))
+			name, _, _ := bytes.Cut(body[8:], []byte{0})
+			if t := s.tasks[pid]; t.comm == "" || at > t.named {
+				t.comm, t.named = printable(string(name)), at
+				s.tasks[pid] = t
+			}
+		case unix.PERF_RECORD_FORK:
+			if len(body) < 16 || native.Uint32(body) != native.Uint32(body[8:]) {
+				break // a thread
+			}
+			pid := int(native.Uint32(body))
+			if t := s.tasks[pid]; t.parent == 0 || at > t.began {
+				t.parent, t.began = int(native.Uint32(body[4:])), at
+				s.tasks[pid] = t
+			}
+		}
+		b = b[size:]
+	}
+	if !whole {
+		s.since = max(s.since, oldest)
+	}
+}
+
+// name is a process's own name: the one it got since it began, or its parent's
+// where it is certain that it got none.
+func (s *recordedTasks) name(pid int) string {
+	for range 8 {
+		t := s.tasks[pid]
+		switch {
+		case t.comm != "" && t.named >= t.began:
+			return t.comm
+		case t.parent == 0 || t.began < s.since:
+			return ""
+		}
+		if name := commOf(t.parent); name != "" {
+			return name
+		}
+		pid = t.parent
+	}
+	return ""
+}

@@ -1,0 +1,53 @@
+package setting
+
+import "strings"
+
+// irreversibleSysctls are the sysctls whose every write is of that sort: they act at once, or
+// the kernel lets nobody write the old value again before the next boot.
+var irreversibleSysctls = map[string]string{
+	"vm.drop_caches":                   "it acts at once: what it drops does not come back",
+	"vm.compact_memory":                "it acts at once and keeps no value",
+	"net.ipv4.route.flush":             "it acts at once: the routes' cache does not come back",
+	"net.ipv6.route.flush":             "it acts at once: the routes' cache does not come back",
+	"net.ipv6.conf.all.disable_ipv6":   whyIPv6Off,
+	"net.netfilter.nf_hooks_lwtunnel":  "the kernel keeps a 1 until the next boot",
+	"kernel.modules_disabled":          "the kernel keeps it until the next boot",
+	"kernel.kexec_load_disabled":       "the kernel keeps it until the next boot",
+	"kernel.unprivileged_bpf_disabled": "the kernel keeps a 1 until the next boot",
+	"kernel.yama.ptrace_scope":         "the kernel keeps a 3 until the next boot",
+}
+
+const whyIPv6Off = "turning IPv6 off drops addresses and routes that do not come back with it"
+
+// WhyIrreversible implements OneWayer.
+func (k sysctl) WhyIrreversible(s Setting, now, want Value) (why string, ok bool) {
+	if why, ok = irreversibleSysctls[s.Name]; ok {
+		return why, true
+	}
+	device, ok := strings.CutPrefix(s.Name, "net.ipv6.conf.")
+	if !ok {
+		return "", false
+	}
+	// What "default" holds is for devices to come: none loses anything.
+	if device, ok = strings.CutSuffix(device, ".disable_ipv6"); ok && device != "default" && k.Equal(now, Text("0")) {
+		return whyIPv6Off, true
+	}
+	return "", false
+}
+
+// WhyIrreversible implements OneWayer.
+func (k sysfs) WhyIrreversible(s Setting, now, want Value) (why string, ok bool) {
+	if s.Name == "/sys/devices/system/cpu/smt/control" && strings.TrimSpace(want.Text) == "forceoff" && now.Text != "forceoff" {
+		return "the kernel keeps forceoff until the next boot; off can be undone", true
+	}
+	// net/core/net-sysfs.c: the device's flags, of which the lowest is IFF_UP.
+	if !strings.HasPrefix(s.Name, "/sys/devices/") || !strings.Contains(s.Name, "/net/") || !strings.HasSuffix(s.Name, "/flags") {
+		return "", false
+	}
+	before, okBefore := number(now.Text)
+	after, okAfter := number(strings.TrimSpace(want.Text))
+	if okBefore && okAfter && before&1 == 1 && after&1 == 0 {
+		return "taking a device down drops addresses and routes that do not come back with it", true
+	}
+	return "", false
+}

@@ -1,0 +1,22 @@
+package text
+
+import "testing"
+
+func TestFault(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		line int
+		what string
+	}{
+		{"", 0, ""},
+		{"a: ü\t1\r\nb: \u0085\u2028€\n", 0, ""},
+		{"a: 1\nb: \x00\n", 2, "the control character 0x00 is in it: is it a text file?"},
+		{"\x7fELF\x02", 1, "the control character 0x7f is in it: is it a text file?"},
+		{"a\n\n\xff\xfe", 3, "the byte 0xff is no UTF-8: is it a text file?"},
+		{"\ufffd", 0, ""}, // a character, and not the mark of a mistake
+	} {
+		if line, what := FindInvalid([]byte(tt.text)); line != tt.line || what != tt.what {
+			t.Errorf("%q: %d %s, want %d %s", tt.text, line, what, tt.line, tt.what)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package text
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// goMessages are the texts in which Go's libraries, and the expression language, name their
+// own functions and types, and what is said instead.
+var goMessages = sync.OnceValue(func() []struct {
+	*regexp.Regexp
+	instead string
+} {
+	const reason = `(no such file or directory|permission denied|not recorded in this copy|is a directory|not a directory|file exists|operation not permitted|` +
+		`too many levels of symbolic links|input/output error|invalid argument|file name too long|read-only file system|no space left on device|` +
+		`no such device|no such device or address|bad file descriptor|device or resource busy|directory not empty|no such process|leads outside)`
+	var out []struct {
+		*regexp.Regexp
+		instead string
+	}
+	for _, p := range [][2]string{
+		{`\b(?:open|openat|lstat|stat|fstatat|readlink|readlinkat|readdirent|read|write|mkdir|mkdirat|unlink|unlinkat|remove|chdir|chmod|chown|lchown|fork/exec|statfs) ([^\s:][^:\n]*): ` + reason, `$1: $2`},
+		{`\bexec: "([^"]+)": executable file not found in \$PATH`, `$1: not found in $$PATH`},
+		{`\bdial (?:tcp|udp|unix)[46]? (\S+): (?:connect: )?`, `$1: `},
+		{`\blookup (\S+): no such host`, `$1: no such host`},
+		{`\bstrconv\.\w+: parsing ("(?:[^"\\]|\\.)*"): invalid syntax`, `$1 is not a number`},
+		{`\bstrconv\.\w+: parsing ("(?:[^"\\]|\\.)*"): value out of range`, `$1 is out of range`},
+		{`\bjson: cannot unmarshal (\w+)(?: \S+)? into Go (?:value|struct field (\S+)) of type \S+`, `not the JSON that is wanted here: a $1 where another kind of value is wanted`},
+		{`\bjson: unknown field `, `unknown field `},
+		{`\btime: (?:invalid duration|unknown unit "[^"]*" in duration|missing unit in duration) ("[^"]*")`, `$1 is not a time as 30s or 5m`},
+		{`\bunexpected token EOF`, `it ends too early`},
+		{`\bunexpected token \w+\(("(?:[^"\\]|\\.)*")\)`, `unexpected $1`},
+		{`\bunexpected EOF\b`, `it ends too early`},
+		{`\bunexpected end of JSON input`, `the JSON ends too early`},
+		{`\bcontext deadline exceeded( \(Client\.Timeout exceeded while awaiting headers\))?`, `no answer in time`},
+	} {
+		out = append(out, struct {
+			*regexp.Regexp
+			instead string
+		}{regexp.MustCompile(p[0]), p[1]})
+	}
+	return out
+})
+
+// PlainMessage is a message without the names of Go's functions and types.
+func PlainMessage(text string) string {
+	if !strings.ContainsAny(text, ":(") && !strings.Contains(text, "unexpected") && !strings.Contains(text, "context") {
+		return text
+	}
+	for _, p := range goMessages() {
+		text = p.ReplaceAllString(text, p.instead)
+	}
+	return text
+}

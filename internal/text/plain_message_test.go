@@ -1,0 +1,55 @@
+package text
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// What the libraries say of wrong input, as it comes from them, is said without their names.
+func TestPlain(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "no such")
+	var wrong struct{ A int }
+	dialed := func(network, address string) error {
+		_, err := net.Dial(network, address)
+		return err
+	}
+	failed := func(_ any, err error) error { return err }
+	leaks := regexp.MustCompile(`\b(open|stat|lstat|readlink|mkdir|remove|dial|exec|strconv|json|time|parsing|Go) ?[.:"/]|Operator\(|EOF|Go value|token`)
+	for _, err := range []error{
+		failed(os.Open(missing)), failed(os.Stat(missing)), failed(os.Lstat(missing)), failed(os.ReadDir(missing)), failed(os.Readlink(dir)), failed(os.ReadFile(dir)),
+		os.Mkdir(dir, 0o700), os.Remove(missing), dialed("tcp", "127.0.0.1:1"), dialed("unix", missing),
+		failed(exec.LookPath("no-such-program")), failed(strconv.Atoi("x")), failed(strconv.ParseUint("99999999999999999999", 10, 64)), failed(strconv.ParseFloat("", 64)),
+		json.Unmarshal([]byte(`{"A":"x"}`), &wrong), json.Unmarshal([]byte(`3`), &wrong), json.Unmarshal([]byte(`{"A":`), &wrong),
+		failed(time.ParseDuration("3")), failed(time.ParseDuration("3 parsecs")),
+		errors.New(`unexpected token Operator("=") (1:8)`), errors.New("unexpected token EOF (1:8)"),
+	} {
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if got := PlainMessage("x: " + err.Error() + "; do this"); leaks.MatchString(got) {
+			t.Errorf("%q leaks the words of %q", got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"stat nofile: no such file or directory":                   "nofile: no such file or directory",
+		"a.log: open /x/y: permission denied":                      "a.log: /x/y: permission denied",
+		"the files are open: see the manual":                       "the files are open: see the manual",
+		"read the manual: it says so":                              "read the manual: it says so",
+		`--where: unexpected token Operator("=") (1:8)`:            `--where: unexpected "=" (1:8)`,
+		`exec: "fio": executable file not found in $PATH`:          "fio: not found in $PATH",
+		"json: cannot unmarshal number into Go value of type rule": "not the JSON that is wanted here: a number where another kind of value is wanted",
+	} {
+		if got := PlainMessage(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

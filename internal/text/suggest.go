@@ -1,0 +1,60 @@
+// spell finds the word that somebody may have meant.
+
+package text
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Suggest is ` (did you mean "x"?)` for the nearest of the known words, or
+// empty where none is near.
+func Suggest(word string, known []string) string {
+	if best := Nearest(word, known); best != "" {
+		return fmt.Sprintf(" (did you mean %q?)", best)
+	}
+	return ""
+}
+
+// Nearest is the nearest of the known words, or empty where none is near: at most a
+// third of the word, and at most three letters, may differ, and one that differs in case
+// alone comes first.
+func Nearest(word string, known []string) string {
+	best, least := "", min(3, (len(word)+2)/3)+1
+	for _, k := range known {
+		if strings.EqualFold(word, k) {
+			best, least = k, 0 // nothing is nearer
+		}
+		if max(len(k)-len(word), len(word)-len(k)) >= least {
+			continue
+		}
+		if d := EditDistance(word, k); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// EditDistance is the number of bytes to insert, delete or replace, or of neighbours to
+// exchange, that makes one word of another (Damerau, 1964, without edits of what was
+// exchanged).
+func EditDistance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			row[j] = 1 + min(last[j], row[j-1], last[j-1])
+			if a[i-1] == b[j-1] {
+				row[j] = last[j-1]
+			} else if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
