@@ -165,7 +165,7 @@ func (o logsOptions) withFormat(path, text string) string {
 
 // uncertain refuses a log that several formats read, and names the commands of which one
 // is right.
-func (o logsOptions) uncertain(path string, several *logformat.Ambiguous) error {
+func (o logsOptions) uncertain(path string, several *logformat.AmbiguousError) error {
 	hint := "the server's configuration decides (--config), or one of these:"
 	if o.command != "" {
 		hint = "the server's configuration decides, or one of these:"
@@ -206,7 +206,7 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*logformat.Format, error)
 			jsonUnits[o.duration] = durationUnits[o.unit]
 		}
 		f, err = logformat.Detect(head, jsonUnits)
-		if several := (*logformat.Ambiguous)(nil); errors.As(err, &several) {
+		if several := (*logformat.AmbiguousError)(nil); errors.As(err, &several) {
 			if o.noDurations && several.SameRequests() {
 				f, err = logformat.Parse(several.Choices[0].Text)
 				if err == nil {
@@ -218,7 +218,7 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*logformat.Format, error)
 		}
 		if err != nil {
 			hint := "--format says how its lines are written, as the server's configuration has it"
-			if u := (*logformat.Unknown)(nil); errors.As(err, &u) && u.Text != "" {
+			if u := (*logformat.UnknownError)(nil); errors.As(err, &u) && u.Text != "" {
 				hint += "; put in the names of the unknown values:\n" + o.withFormat(l.Path, u.Text)
 			}
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint)
@@ -258,7 +258,7 @@ func (o logsOptions) another(r *logs.Result) string {
 		}
 		f, err := logformat.Detect([]byte(strings.Join(lines, "\n")+"\n"), nil)
 		text, name := "", ""
-		switch several := (*logformat.Ambiguous)(nil); {
+		switch several := (*logformat.AmbiguousError)(nil); {
 		case errors.As(err, &several):
 			text, name = several.Choices[0].Text, several.Choices[0].What
 		case err == nil && f.Text != "":

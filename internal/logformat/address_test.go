@@ -17,7 +17,7 @@ func TestBrackets(t *testing.T) {
 	} {
 		f := detected(t, strings.Repeat(line+"\n", 9)+line)
 		spans := make([]Span, len(f.Fields))
-		if f.Scan([]byte(line), spans) != Whole {
+		if f.Scan([]byte(line), spans) != RequestLine {
 			t.Errorf("%s: not read", name)
 		} else if got := string(spans[f.Field(FieldClient)].Of([]byte(line))); got != "2001:db8::17" {
 			t.Errorf("%s: the client is %s", name, got)

@@ -17,9 +17,9 @@ var apacheNames = []struct{ name, format string }{
 // has the nickname CLF (mod_log_config.c, DEFAULT_LOG_FORMAT).
 const ApacheCommon = `%h %l %u %t "%r" %>s %b`
 
-// plain are the directives of Apache httpd 2.4 without an argument (mod_log_config,
+// apacheDirectives are the directives of Apache httpd 2.4 without an argument (mod_log_config,
 // "Custom Log Formats"; %I, %O, %S of mod_logio).
-var plain = map[byte]Field{
+var apacheDirectives = map[byte]Field{
 	'a': {Name: FieldClient, Kind: Address}, 'A': {Name: "server_address"}, 'B': {Name: FieldBytes, Kind: Number}, 'b': {Name: FieldBytes, Kind: Number},
 	'D': {Name: FieldDuration, Kind: Duration, Unit: 1e3, Digits: true}, 'f': {Name: "file"}, 'h': {Name: FieldClient, Kind: Address, Names: true}, 'H': {Name: FieldProtocol},
 	'k': {Name: "keepalive_requests", Kind: Number}, 'l': {Name: "ident", Kind: Ident}, 'L': {Name: "error_log_id"}, 'm': {Name: FieldMethod},
@@ -29,8 +29,8 @@ var plain = map[byte]Field{
 	'I': {Name: "bytes_in", Kind: Number}, 'O': {Name: FieldBytes, Kind: Number}, 'S': {Name: "bytes_both", Kind: Number},
 }
 
-// named are what needs the name of something in braces.
-var named = map[string]string{
+// apacheArguments are what needs the name of something in braces.
+var apacheArguments = map[string]string{
 	"C": "cookie", "e": "env", "i": "in", "n": "note", "o": "out", "x": "ssl", "c": "ssl", "^ti": "trailer_in", "^to": "trailer_out",
 }
 
@@ -52,15 +52,15 @@ func Apache(text string) (*Format, error) {
 			pieces, i = append(pieces, piece{lit: "%", at: i}), i+2
 			continue
 		}
-		d, n, err := directive(text[i:])
+		d, n, err := parseApacheDirective(text[i:])
 		if err != nil {
-			return nil, refuse(what, text, i, err.Error())
+			return nil, formatError(what, text, i, err.Error())
 		}
 		field, before, after, err := d.field()
 		if err != nil {
-			return nil, refuse(what, text, i, err.Error())
+			return nil, formatError(what, text, i, err.Error())
 		}
-		field.Asked, field.Escape = text[i:i+n], Backslash
+		field.Source, field.Escape = text[i:i+n], Backslash
 		if before != "" {
 			pieces = append(pieces, piece{lit: before, at: i})
 		}
@@ -73,14 +73,14 @@ func Apache(text string) (*Format, error) {
 	return compile(&Format{Name: "Apache's LogFormat"}, what, text, joinTimes(pieces))
 }
 
-// asked is one directive: %!200,304>{Referer}i.
-type asked struct {
+// apacheDirective is one directive: %!200,304>{Referer}i.
+type apacheDirective struct {
 	last     bool // >: of the request that was answered in the end, where there was an internal redirect
 	argument string
 	letter   string // with ^ti, ^to and ^FB as they are
 }
 
-func directive(text string) (d asked, n int, err error) {
+func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
 	for n = 1; n < len(text); n++ {
 		switch c := text[n]; {
 		case c == '<':
@@ -110,7 +110,7 @@ func directive(text string) (d asked, n int, err error) {
 }
 
 // field is what a directive stands for, and what the server writes around it.
-func (d asked) field() (f Field, before, after string, err error) {
+func (d apacheDirective) field() (f Field, before, after string, err error) {
 	word := strings.ToLower(d.argument)
 	switch d.letter {
 	case "^FB": // until the first byte of the answer, with LogIOTrackTTFB
@@ -142,9 +142,9 @@ func (d asked) field() (f Field, before, after string, err error) {
 		}
 		return Field{Name: FieldDuration, Kind: Duration, Unit: unit, Digits: true}, "", "", nil
 	case "t":
-		return d.time()
+		return d.timeField()
 	}
-	if kind, ok := named[d.letter]; ok {
+	if kind, ok := apacheArguments[d.letter]; ok {
 		if d.argument == "" {
 			return f, "", "", fmt.Errorf("%%%s wants a name before it, in braces", d.letter)
 		}
@@ -162,7 +162,7 @@ func (d asked) field() (f Field, before, after string, err error) {
 		return Field{Name: n}, "", "", nil
 	}
 	if len(d.letter) == 1 {
-		if f, ok := plain[d.letter[0]]; ok {
+		if f, ok := apacheDirectives[d.letter[0]]; ok {
 			if d.letter == "s" && !d.last {
 				f.Name = "status_first"
 			}
@@ -175,9 +175,9 @@ func (d asked) field() (f Field, before, after string, err error) {
 // clf is %t without its brackets.
 const clf = "%d/%b/%Y:%H:%M:%S %z"
 
-// time is %t, and %{FORMAT}t, where FORMAT is strftime's, or sec, msec, usec, msec_frac
+// timeField is %t, and %{FORMAT}t, where FORMAT is strftime's, or sec, msec, usec, msec_frac
 // or usec_frac, and begin: or end: in front of it.
-func (d asked) time() (f Field, before, after string, err error) {
+func (d apacheDirective) timeField() (f Field, before, after string, err error) {
 	argument, end := d.argument, false
 	if rest, ok := strings.CutPrefix(argument, "begin"); ok && (rest == "" || rest[0] == ':') {
 		argument = strings.TrimPrefix(rest, ":")
@@ -215,7 +215,7 @@ func (d asked) time() (f Field, before, after string, err error) {
 // asTime makes the field a time of a pattern; one that does not say when it was is text.
 func (f *Field) asTime(p *pattern) {
 	f.Layout, f.pattern = Strftime, p
-	if !p.whole() {
+	if !p.hasMinute() {
 		f.Kind, f.Name = Text, "time_part"
 		return
 	}
@@ -254,7 +254,7 @@ func joinTimes(pieces []piece) []piece {
 			continue
 		}
 		first := out[i].field
-		if first.pattern == nil || first.atEnd != p.field.atEnd || first.pattern.has&p.field.pattern.has != 0 || first.pattern.whole() && p.field.pattern.whole() {
+		if first.pattern == nil || first.atEnd != p.field.atEnd || first.pattern.has&p.field.pattern.has != 0 || first.pattern.hasMinute() && p.field.pattern.hasMinute() {
 			continue
 		}
 		joined := pattern{}
@@ -264,7 +264,7 @@ func joinTimes(pieces []piece) []piece {
 		}
 		joined.join(*p.field.pattern)
 		one := *first
-		one.Asked += between + p.field.Asked
+		one.Source += between + p.field.Source
 		one.asTime(&joined)
 		out = append(out[:i], piece{field: &one, at: out[i].at})
 	}

@@ -2,7 +2,7 @@ package logformat
 
 import "bytes"
 
-// scanBack tries every way to cut the line from begin on, the shortest fields first: a
+// scanBacktrack tries every way to cut the line from begin on, the shortest fields first: a
 // client that writes quotes into a log that does not escape them, or an address with
 // colons before a port, ends a field too early for the plain way. What a field cannot be
 // (a number with letters) decides.
@@ -11,15 +11,15 @@ import "bytes"
 // ends that can be reached from a place further on are among those from a place before
 // it: where one beginning led nowhere, no later one does. All other fields are short, so
 // few ends are tried for each beginning, and each beginning once.
-func (f *Format) scanBack(line []byte, begin int, spans []Span) Line {
-	b := backtrack{f: f, line: line, spans: spans, dead: make([]dead, len(f.steps))}
+func (f *Format) scanBacktrack(line []byte, begin int, spans []Span) LineKind {
+	b := backtrack{f: f, line: line, spans: spans, dead: make([]deadEnds, len(f.steps))}
 	for i := range b.dead {
 		b.dead[i].from = len(line) + 1
 	}
 	if !b.try(0, begin) {
-		return Bad
+		return BadLine
 	}
-	return f.settle(line, spans)
+	return f.classify(line, spans)
 }
 
 // backtrack is one line that is cut.
@@ -27,21 +27,21 @@ type backtrack struct {
 	f     *Format
 	line  []byte
 	spans []Span
-	dead  []dead // by step
+	dead  []deadEnds // by step
 }
 
-// dead are the beginnings of a step's field from which the rest of the line cannot be
+// deadEnds are the beginnings of a step's field from which the rest of the line cannot be
 // cut: all of from to to, and those marked.
-type dead struct {
+type deadEnds struct {
 	from, to int
 	marked   []uint64 // a bit for each byte of the line; nil: none
 }
 
-func (d *dead) is(at int) bool {
+func (d *deadEnds) is(at int) bool {
 	return at >= d.from && at <= d.to || d.marked != nil && d.marked[at>>6]&(1<<(at&63)) != 0
 }
 
-func (d *dead) mark(at, size int) {
+func (d *deadEnds) mark(at, size int) {
 	if d.marked == nil {
 		d.marked = make([]uint64, size>>6+1)
 	}
@@ -57,7 +57,7 @@ func (b *backtrack) try(i, at int) bool {
 	s := &b.f.steps[i]
 	if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
 		b.spans[s.field] = span(at, at)
-		at = s.without(line, at)
+		at = s.afterOmitted(line, at)
 		return at >= 0 && b.try(i+1, at)
 	}
 	if s.braced != 0 || s.strict || s.port != nil { // it has one end
@@ -73,7 +73,7 @@ func (b *backtrack) try(i, at int) bool {
 		return false
 	}
 	field := &b.f.Fields[s.field]
-	most := field.longest()
+	most := field.maxLength()
 	list := field.List
 	if list {
 		most = field.list(line[at:])
@@ -104,21 +104,21 @@ func (b *backtrack) try(i, at int) bool {
 			b.spans[s.field] = span(at, end)
 			return true
 		}
-		if once || i+1 < len(b.f.steps) && b.beyond(i+1, next) {
+		if once || i+1 < len(b.f.steps) && b.allDead(i+1, next) {
 			break // nor will a later end
 		}
 	}
 	switch {
-	case field.anything():
-		*d = dead{at, len(line), nil}
+	case field.matchesAnything():
+		*d = deadEnds{at, len(line), nil}
 	default:
 		d.mark(at, len(line))
 	}
 	return false
 }
 
-// beyond says whether the step's field leads nowhere from all places from at on.
-func (b *backtrack) beyond(i, at int) bool {
+// allDead says whether the step's field leads nowhere from all places from at on.
+func (b *backtrack) allDead(i, at int) bool {
 	d := &b.dead[i]
 	return b.f.steps[i].braced == 0 && at >= d.from && d.to == len(b.line)
 }

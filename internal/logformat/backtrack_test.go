@@ -26,7 +26,7 @@ func TestScanBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.want == nil {
-			if l := f.Rescan([]byte(c.line), make([]Span, len(f.Fields))); l != Bad {
+			if l := f.Rescan([]byte(c.line), make([]Span, len(f.Fields))); l != BadLine {
 				t.Errorf("%s reads %q", c.format, c.line)
 			}
 			continue
@@ -51,7 +51,7 @@ func TestScanBack(t *testing.T) {
 func rescanned(t *testing.T, f *Format, line string) map[string]string {
 	t.Helper()
 	spans := make([]Span, len(f.Fields))
-	if l := f.Rescan([]byte(line), spans); l != Whole {
+	if l := f.Rescan([]byte(line), spans); l != RequestLine {
 		t.Fatalf("%s: %q is %d", f.Source, line, l)
 	}
 	out := map[string]string{}

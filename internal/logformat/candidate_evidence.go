@@ -19,10 +19,10 @@ func (r row) text(name string) []byte {
 
 func (r row) int(name string) (int64, bool) { return Int(r.text(name)) }
 
-// asked is the number of the field that the server's format has as asked.
-func (r row) asked(asked string) (int64, bool) {
+// bySource is the number of the field that the server's format has as asked.
+func (r row) bySource(asked string) (int64, bool) {
 	for i := range r.f.Fields {
-		if r.f.Fields[i].Asked == asked {
+		if r.f.Fields[i].Source == asked {
 			return Int(r.spans[i].Of(r.line))
 		}
 	}
@@ -40,16 +40,16 @@ func most(rows []row, is func(r row) bool) bool {
 	return 10*n >= 9*len(rows)
 }
 
-// transferred: what came in (%I) is at least the request's line, and what went out (%O)
+// byteCounts: what came in (%I) is at least the request's line, and what went out (%O)
 // at least the answer's body. HTTP/2 compresses headers, and may be below.
-func transferred(rows []row) verdict {
+func byteCounts(rows []row) verdict {
 	if most(rows, func(r row) bool {
 		if bytes.Contains(r.text(FieldRequest), []byte("HTTP/2")) {
 			return true
 		}
-		in, hasIn := r.asked("%I")
-		out, hasOut := r.asked("%O")
-		body, hasBody := r.asked("%b")
+		in, hasIn := r.bySource("%I")
+		out, hasOut := r.bySource("%O")
+		body, hasBody := r.bySource("%b")
 		return (!hasIn || in > int64(len(r.text(FieldRequest)))) && (!hasOut || !hasBody || out >= body)
 	}) {
 		return neutral
@@ -57,9 +57,9 @@ func transferred(rows []row) verdict {
 	return against
 }
 
-// numbered: httpd writes a number for each request (mod_log_config, log_request_duration), so
+// alwaysNumber: httpd writes a number for each request (mod_log_config, log_request_duration), so
 // that a - is another value: X-Forwarded-For of nginx' main without a proxy in front.
-func numbered(rows []row) verdict {
+func alwaysNumber(rows []row) verdict {
 	if most(rows, func(r row) bool { return string(r.text(FieldDuration)) != "-" }) {
 		return neutral
 	}
@@ -71,9 +71,9 @@ func numbered(rows []row) verdict {
 func sameDuration(rows []row) verdict {
 	some := false
 	for _, r := range rows {
-		us, ok := r.asked("%D")
-		s, okS := r.asked("%T")
-		ms, okMS := r.asked("%{ms}T")
+		us, ok := r.bySource("%D")
+		s, okS := r.bySource("%T")
+		ms, okMS := r.bySource("%{ms}T")
 		if !ok || okS && s != us/1e6 || okMS && ms != us/1e3 {
 			return against
 		}
@@ -129,8 +129,8 @@ func forwarded(rows []row) verdict {
 	return against
 }
 
-// listed: as forwarded, and some are of several addresses; a single one is the client.
-func listed(rows []row) verdict {
+// forwardedLists: as forwarded, and some are of several addresses; a single one is the client.
+func forwardedLists(rows []row) verdict {
 	for _, r := range rows {
 		if bytes.IndexByte(r.text("forwarded_for"), ',') > 0 {
 			return forwarded(rows)

@@ -46,44 +46,44 @@ var apacheBases = []struct {
 	{"the common log behind the virtual host", `%v ` + ApacheCommon, hostNames},
 	{"the combined log and X-Forwarded-For (nginx' main)", apacheNames[1].format + ` "%{X-Forwarded-For}i"`, forwarded},
 	{"the combined log and X-Forwarded-For behind the virtual host", `%v ` + apacheNames[1].format + ` "%{X-Forwarded-For}i"`, bothOf(hostNames, forwarded)},
-	{"the combined log of X-Forwarded-For", strings.Replace(apacheNames[1].format, "%h", "%{X-Forwarded-For}i", 1), listed},
-	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), listed},
+	{"the combined log of X-Forwarded-For", strings.Replace(apacheNames[1].format, "%h", "%{X-Forwarded-For}i", 1), forwardedLists},
+	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), forwardedLists},
 }
 
 // combinedIO is what httpd's own combinedio adds; an administrator's %D and %O look alike.
 const combinedIO = " %I %O"
 
-// tails are what is added behind them. Those with one number in the same place are each
+// apacheSuffixes are what is added behind them. Those with one number in the same place are each
 // as likely as the others: a log with such a number is refused.
-var tails = []struct {
+var apacheSuffixes = []struct {
 	text, name, reason string
 	evidence           func(rows []row) verdict
 }{
 	{"", "", "", nil},
-	{" %D", " and %D", "a whole number at the end", numbered},
-	{" %{ms}T", " and %{ms}T", "a whole number at the end", numbered},
-	{" %T", " and %T", "a whole number at the end", numbered},
-	{" %I", " and %I", "a whole number at the end", transferred},
-	{" %O", " and %O", "a whole number at the end", transferred},
-	{` "%D"`, " and %D", "a whole number at the end", numbered},
-	{` "%{ms}T"`, " and %{ms}T", "a whole number at the end", numbered},
-	{` "%T"`, " and %T", "a whole number at the end", numbered},
-	{combinedIO, ", %I and %O", "combinedio: what mod_logio counts", transferred},
+	{" %D", " and %D", "a whole number at the end", alwaysNumber},
+	{" %{ms}T", " and %{ms}T", "a whole number at the end", alwaysNumber},
+	{" %T", " and %T", "a whole number at the end", alwaysNumber},
+	{" %I", " and %I", "a whole number at the end", byteCounts},
+	{" %O", " and %O", "a whole number at the end", byteCounts},
+	{` "%D"`, " and %D", "a whole number at the end", alwaysNumber},
+	{` "%{ms}T"`, " and %{ms}T", "a whole number at the end", alwaysNumber},
+	{` "%T"`, " and %T", "a whole number at the end", alwaysNumber},
+	{combinedIO, ", %I and %O", "combinedio: what mod_logio counts", byteCounts},
 	{" %T %D", ", %T and %D", "the seconds of the microseconds behind them", sameDuration},
 	{" %D %T", ", %D and %T", "the microseconds of the seconds behind them", sameDuration},
 	{" %T/%D", ", %T and %D", "the seconds of the microseconds behind them", sameDuration},
 	{" %{ms}T %D", ", %{ms}T and %D", "the milliseconds of the microseconds behind them", sameDuration},
-	{" %D %I %O", ", %D, %I and %O", "three whole numbers at the end", transferred},
-	{" %{ms}T %I %O", ", %{ms}T, %I and %O", "three whole numbers at the end", transferred},
-	{" %T %I %O", ", %T, %I and %O", "three whole numbers at the end", transferred},
-	{" %I %O %D", ", %I, %O and %D", "three whole numbers at the end", transferred},
-	{" %I %O %{ms}T", ", %I, %O and %{ms}T", "three whole numbers at the end", transferred},
-	{" %I %O %T", ", %I, %O and %T", "three whole numbers at the end", transferred},
-	{" %I %O %T %D", ", %I, %O, %T and %D", "four whole numbers at the end", bothOf(transferred, sameDuration)},
+	{" %D %I %O", ", %D, %I and %O", "three whole numbers at the end", byteCounts},
+	{" %{ms}T %I %O", ", %{ms}T, %I and %O", "three whole numbers at the end", byteCounts},
+	{" %T %I %O", ", %T, %I and %O", "three whole numbers at the end", byteCounts},
+	{" %I %O %D", ", %I, %O and %D", "three whole numbers at the end", byteCounts},
+	{" %I %O %{ms}T", ", %I, %O and %{ms}T", "three whole numbers at the end", byteCounts},
+	{" %I %O %T", ", %I, %O and %T", "three whole numbers at the end", byteCounts},
+	{" %I %O %T %D", ", %I, %O, %T and %D", "four whole numbers at the end", bothOf(byteCounts, sameDuration)},
 }
 
-// products are the formats of one product each.
-var products = []candidate{
+// productCandidates are the formats of one product each.
+var productCandidates = []candidate{
 	{"HAProxy's HTTP log", "haproxy", "option httplog; its times are milliseconds", "", nil},
 	{"HAProxy's HTTP log in CLF", "haproxy-clf", "option httplog clf; its times are milliseconds", "", nil},
 	{"HAProxy's HTTP log in CLF", "haproxy:" + haproxyCLFBare, "option httplog clf; its times are milliseconds", "", nil},
@@ -120,9 +120,9 @@ var pulp = `pulp [%{correlation-id}o]: ` + apacheNames[1].format
 // candidates are the formats that a log may have. Of those that say the same of each
 // line, the first gives the name.
 func candidates() []candidate {
-	list := slices.Clip(products)
+	list := slices.Clip(productCandidates)
 	for _, base := range apacheBases {
-		for _, tail := range tails {
+		for _, tail := range apacheSuffixes {
 			guess := ""
 			if tail.text == combinedIO {
 				guess = "that the two numbers are what mod_logio counts, %I and %O"

@@ -28,7 +28,7 @@ func columnar(f *Format, need int, fields []Field, sum Field, first, last string
 	for _, field := range fields {
 		col := column{port: -1}
 		if field.Kind == Address {
-			col.port = add(Field{Name: field.Name + "_port", Asked: field.Asked, Kind: Number})
+			col.port = add(Field{Name: field.Name + "_port", Source: field.Source, Kind: Number})
 		}
 		col.field = add(field)
 		c.of = append(c.of, col)
@@ -41,13 +41,13 @@ func columnar(f *Format, need int, fields []Field, sum Field, first, last string
 	return f
 }
 
-func (c *columns) scan(line []byte, spans []Span) Line {
+func (c *columns) scan(line []byte, spans []Span) LineKind {
 	clear(spans)
 	at, i := 0, 0
 	for ; i < len(c.of) && at < len(line); i++ {
 		from, end := at, wordEnd(line, at)
 		if end < 0 {
-			return Bad
+			return BadLine
 		}
 		next := end
 		if line[at] == '"' && stringEnd(line, at) == end {
@@ -62,12 +62,12 @@ func (c *columns) scan(line []byte, spans []Span) Line {
 		at = next + 1
 	}
 	if i < c.need {
-		return Bad
+		return BadLine
 	}
 	if c.sum >= 0 {
 		spans[c.sum] = span(int(spans[c.first].Start), int(spans[c.last].End))
 	}
-	return Whole
+	return RequestLine
 }
 
 // wordEnd is where the word from at on ends, in which blanks may stand between quotes, or -1.

@@ -65,7 +65,7 @@ func apacheTails(line []byte) (list []candidate) {
 			}
 			return "%{" + s + "}n"
 		})
-		c := candidate{name: "the combined log with " + took + " behind it", text: "apache:" + base + text, reason: "labels, and a whole number of a duration", evidence: numbered}
+		c := candidate{name: "the combined log with " + took + " behind it", text: "apache:" + base + text, reason: "labels, and a whole number of a duration", evidence: alwaysNumber}
 		if len(labelUnits(took)) == 1 {
 			c.guess = "that " + took + " is a duration as Apache's " + directive + " has it"
 		}

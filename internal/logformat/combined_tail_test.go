@@ -32,7 +32,7 @@ func TestLabels(t *testing.T) {
 		{" _=5", -1, 0, false},
 	} {
 		f, err := Detect([]byte(line+c.tail+"\n"), nil)
-		if several := (*Ambiguous)(nil); errors.As(err, &several) {
+		if several := (*AmbiguousError)(nil); errors.As(err, &several) {
 			if len(several.Choices) != c.refused {
 				t.Errorf("%s: %v", c.tail, err)
 			}
@@ -44,10 +44,10 @@ func TestLabels(t *testing.T) {
 		}
 		spans, us := make([]Span, len(f.Fields)), int64(-1)
 		l := f.Scan([]byte(line+c.tail), spans)
-		if d := f.Field(FieldDuration); d >= 0 && l == Whole {
+		if d := f.Field(FieldDuration); d >= 0 && l == RequestLine {
 			us, _ = f.Fields[d].Duration(spans[d].Of([]byte(line + c.tail)))
 		}
-		if l != Whole || us != c.us || (f.Guessed != "") != c.guessed {
+		if l != RequestLine || us != c.us || (f.Guessed != "") != c.guessed {
 			t.Errorf("%s: %d, %d µs, guessed %q", c.tail, l, us, f.Guessed)
 		}
 	}
@@ -58,7 +58,7 @@ func TestLabels(t *testing.T) {
 func TestRefusedTail(t *testing.T) {
 	line := `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.050 0.100`
 	_, err := Detect([]byte(line+"\n"+line+"\n"), nil)
-	var u *Unknown
+	var u *UnknownError
 	if !errors.As(err, &u) || !strings.HasSuffix(u.Text, `"$http_user_agent" $value_1 $value_2`) {
 		t.Errorf("%v: %+v", err, u)
 	}

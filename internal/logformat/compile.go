@@ -27,24 +27,24 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 				// Path and query follow each other in both languages: together they are
 				// a URL, and no other two fields may.
 				if last.field.Name == FieldPath && p.field.Name == FieldQuery {
-					last.field = &Field{Name: FieldURL, Asked: last.field.Asked + p.field.Asked, Kind: URL, Escape: p.field.Escape}
+					last.field = &Field{Name: FieldURL, Source: last.field.Source + p.field.Source, Kind: URL, Escape: p.field.Escape}
 					continue
 				}
 				if last.field.Name == FieldURL && p.field.Name == FieldQuery {
-					last.field.Asked += p.field.Asked
+					last.field.Source += p.field.Source
 					continue
 				}
 				if p.field.Kind == URL { // a host before a path, which begins with /
 					joined = append(joined, piece{lit: "/", at: -1}, p)
 					continue
 				}
-				return nil, refuse(what, text, p.at, "nothing stands between "+last.field.Asked+" and "+p.field.Asked+", so where one ends cannot be told")
+				return nil, formatError(what, text, p.at, "nothing stands between "+last.field.Source+" and "+p.field.Source+", so where one ends cannot be told")
 			}
 		}
 		joined = append(joined, p)
 	}
-	if !choose(joined) {
-		return nil, refuse(what, text, 0, "no field in it")
+	if !assignNames(joined) {
+		return nil, formatError(what, text, 0, "no field in it")
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(joined); i++ {
@@ -83,7 +83,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 			f.Fields = append(f.Fields, lone)
 			f.lone = n
 		}
-		switch p.field.Escape.mark() {
+		switch p.field.Escape.prefix() {
 		case '\\':
 			f.backslash = true
 		case '#':
@@ -91,7 +91,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 		}
 		if p.field.Name == FieldTime {
 			f.TimeIsEnd = f.TimeIsEnd || p.field.atEnd
-			f.NoZone = p.field.Layout == CLFMilli || p.field.Layout == Strftime && p.field.pattern.local()
+			f.NoZone = p.field.Layout == CLFMilli || p.field.Layout == Strftime && p.field.pattern.lacksZone()
 		}
 	}
 	return f, nil
@@ -105,7 +105,7 @@ func (s *step) until(joined []piece, i int) {
 	field, next := joined[i].field, joined[i+1]
 	s.lit, s.keep = []byte(next.lit), next.at == -1
 	inQuotes := i > 0 && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
-	s.quoted = inQuotes && field.Escape.mark() == '\\'
+	s.quoted = inQuotes && field.Escape.prefix() == '\\'
 	s.strict = inQuotes && !field.Braced
 	if next.lit == ":" && i+2 < len(joined) && joined[i+2].field.Kind == Number && !strings.HasPrefix(joined[i+2].field.Name, FieldStatus) {
 		if s.port = []byte{}; i+3 < len(joined) {
@@ -114,10 +114,10 @@ func (s *step) until(joined []piece, i int) {
 	}
 }
 
-// choose says which of several fields of one meaning has its name: the status that was
+// assignNames says which of several fields of one meaning has its name: the status that was
 // answered in the end (Apache's %>s before %s), the duration with the finest unit (%D
 // before %T), the time of the request with the finest one. It is false without a field.
-func choose(pieces []piece) bool {
+func assignNames(pieces []piece) bool {
 	var fields []*Field
 	for _, p := range pieces {
 		if p.field != nil {
@@ -132,7 +132,7 @@ func choose(pieces []piece) bool {
 		case a.Kind == Duration:
 			return a.Unit < b.Unit
 		case a.Kind == Time:
-			return a.fine() < b.fine()
+			return a.resolution() < b.resolution()
 		}
 		return false
 	}
@@ -141,7 +141,7 @@ func choose(pieces []piece) bool {
 			best[f.Name] = f
 		}
 	}
-	for from, to := range stand {
+	for from, to := range fallbackNames {
 		if f := best[from]; f != nil && best[to] == nil {
 			f.Name, best[to] = to, f
 		}
@@ -154,12 +154,12 @@ func choose(pieces []piece) bool {
 	return len(fields) > 0
 }
 
-// stand are fields that stand for another where a format does not have that: Apache's
+// fallbackNames are fields that stand for another where a format does not have that: Apache's
 // status before an internal redirect, HAProxy's time of the whole session.
-var stand = map[string]string{"status_first": FieldStatus, "session_duration": FieldDuration}
+var fallbackNames = map[string]string{"status_first": FieldStatus, "session_duration": FieldDuration}
 
-// fine is how exact a time is, in nanoseconds.
-func (f *Field) fine() int64 {
+// resolution is how exact a time is, in nanoseconds.
+func (f *Field) resolution() int64 {
 	switch {
 	case f.Layout == Unix:
 		return min(f.Unit, 1e6) // with a fraction, or without

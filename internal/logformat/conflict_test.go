@@ -18,13 +18,13 @@ func TestSeveralFormatsInTurn(t *testing.T) {
 		"two servers":  strings.Repeat("web-1  | "+combined+"\nlb-1  | "+haproxy+"\n", 50),
 	} {
 		_, err := Detect([]byte(log), nil)
-		several := (*Ambiguous)(nil)
+		several := (*AmbiguousError)(nil)
 		if !errors.As(err, &several) || len(several.Choices) != 2 || strings.Contains(several.What, "the same lines") || !strings.Contains(several.What, "50 of") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	_, err := Detect([]byte(strings.Repeat(combined+" 52000\n", 50)), nil)
-	if several := (*Ambiguous)(nil); !errors.As(err, &several) || !strings.Contains(several.What, "the same lines") {
+	if several := (*AmbiguousError)(nil); !errors.As(err, &several) || !strings.Contains(several.What, "the same lines") {
 		t.Errorf("one number: %v", err)
 	}
 }

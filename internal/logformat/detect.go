@@ -11,12 +11,12 @@ import (
 // HeadSize is how much of the beginning of a log tells its format, in bytes.
 const HeadSize = 64 << 10
 
-// enough is the share of the first lines that a format has to read.
-const enough = 0.5
+// minShare is the share of the first lines that a format has to read.
+const minShare = 0.5
 
-// Ambiguous is the error of a log that several formats read, of which each says something
+// AmbiguousError is the error of a log that several formats read, of which each says something
 // else of a value, or in another unit.
-type Ambiguous struct {
+type AmbiguousError struct {
 	What    string   // which value, and what it may be
 	Choices []Choice // the formats
 }
@@ -27,7 +27,7 @@ type Choice struct {
 	What string // what it says of the values about which they differ
 }
 
-func (a *Ambiguous) Error() string {
+func (a *AmbiguousError) Error() string {
 	var texts []string
 	for _, c := range a.Choices {
 		texts = append(texts, "'"+c.Text+"'")
@@ -37,7 +37,7 @@ func (a *Ambiguous) Error() string {
 
 // SameRequests reports whether the formats differ only in values behind the request, none
 // of which says when it came.
-func (a *Ambiguous) SameRequests() bool {
+func (a *AmbiguousError) SameRequests() bool {
 	for _, c := range a.Choices {
 		f, err := Parse(c.Text)
 		if err != nil || f.TimeIsEnd || !strings.HasPrefix(c.Text, "apache:"+apacheNames[1].format) && !strings.HasPrefix(c.Text, "apache:"+ApacheCommon) {
@@ -59,7 +59,7 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		if !ok {
 			continue
 		}
-		for _, keyed := range []*Format{detectJSON(bare, enough, 0, units), detectFronts(bare, units), detectPairs(bare, units)} {
+		for _, keyed := range []*Format{detectJSON(bare, minShare, 0, units), detectLogger(bare, units), detectPairs(bare, units)} {
 			if keyed != nil {
 				return keyed.wrappedBy(w), nil
 			}
@@ -73,15 +73,15 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 			}
 		}
 	}
-	if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)) {
-		if f := behindBanner(head, enough, units); f != nil {
+	if len(best) == 0 || float64(best[0].read) < minShare*float64(len(lines)) {
+		if f := detectAfterBanner(head, minShare, units); f != nil {
 			return f, nil
 		}
-		if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)-best[0].banner(lines)) {
-			if f := behindBanner(head, some, units); f != nil && len(best) == 0 {
+		if len(best) == 0 || float64(best[0].read) < minShare*float64(len(lines)-best[0].bannerLines(lines)) {
+			if f := detectAfterBanner(head, minJSONShare, units); f != nil && len(best) == 0 {
 				return f, nil
 			}
-			return nil, unknown(lines, best)
+			return nil, unknownError(lines, best)
 		}
 	}
 	if err := conflict(best); err != nil {
@@ -107,7 +107,7 @@ func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 			bare = append(bare, out)
 		}
 	}
-	return bare, len(bare) > 0 && float64(n) >= enough*float64(len(lines))
+	return bare, len(bare) > 0 && float64(n) >= minShare*float64(len(lines))
 }
 
 // wrappedBy sets what is around the lines of a format.
@@ -119,18 +119,18 @@ func (f *Format) wrappedBy(w int) *Format {
 	return f
 }
 
-// Unknown is the error of a log that no format reads.
-type Unknown struct {
+// UnknownError is the error of a log that no format reads.
+type UnknownError struct {
 	What string // which format comes nearest, and what the log begins with
 	// Text is a format that would read it, as --format takes it, with names to put in for
 	// the values that are not known; empty: none is near enough.
 	Text string
 }
 
-func (u *Unknown) Error() string { return u.What }
+func (u *UnknownError) Error() string { return u.What }
 
-// unknown is the error of a log that no format reads.
-func unknown(lines [][]byte, nearest []fit) error {
+// unknownError is the error of a log that no format reads.
+func unknownError(lines [][]byte, nearest []fit) error {
 	what, text := "no known format reads any", ""
 	if len(nearest) > 0 {
 		what = fmt.Sprintf("%s comes nearest, and reads %d", nearest[0].name, nearest[0].read)
@@ -140,7 +140,7 @@ func unknown(lines [][]byte, nearest []fit) error {
 			text = strings.NewReplacer("$request_time", "$value_1", "$upstream_response_time", "$value_2").Replace(text)
 		}
 	}
-	return &Unknown{fmt.Sprintf("unknown log format: %s of the first %d lines; it begins with %q", what, len(lines), cut(lines[0], 200)), text}
+	return &UnknownError{fmt.Sprintf("unknown log format: %s of the first %d lines; it begins with %q", what, len(lines), truncate(lines[0], 200)), text}
 }
 
 // UnitName is the word for a unit of so many nanoseconds.
@@ -158,14 +158,14 @@ func UnitName(unit int64) string {
 	return "seconds"
 }
 
-func cut(text []byte, n int) string { return string(text[:min(len(text), n)]) }
+func truncate(text []byte, n int) string { return string(text[:min(len(text), n)]) }
 
 // most lines of the beginning that are looked at.
-const looked = 200
+const maxSampleLines = 200
 
 func lines(head []byte) [][]byte {
 	var out [][]byte
-	for len(head) > 0 && len(out) < looked {
+	for len(head) > 0 && len(out) < maxSampleLines {
 		line, rest, whole := bytes.Cut(head, []byte("\n"))
 		head = rest
 		if !whole && len(out) > 0 {

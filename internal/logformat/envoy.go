@@ -10,10 +10,10 @@ const envoyDefault = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?
 // documentation, "Envoy Access Logs"; pilot/pkg/model/telemetry_logging.go).
 const istioDefault = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% "%UPSTREAM_TRANSPORT_FAILURE_REASON%" %BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER_RAW% %UPSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_REMOTE_ADDRESS% %REQUESTED_SERVER_NAME% %ROUTE_NAME%`
 
-// operators are Envoy's command operators ("Access logging", command operators), with
+// envoyOperators are Envoy's command operators ("Access logging", command operators), with
 // their arguments where these decide. Durations are in milliseconds; START_TIME is when
 // the request began. What a client sent is written as it is.
-var operators = map[string]Field{
+var envoyOperators = map[string]Field{
 	"START_TIME": {Name: FieldTime, Kind: Time, Layout: ISO}, "DURATION": {Name: FieldDuration, Kind: Duration, Unit: 1e6},
 	"REQ(:METHOD)": {Name: FieldMethod, Kind: Word}, "REQ(X-ENVOY-ORIGINAL-PATH?:PATH)": {Name: FieldURL, Kind: URL}, "REQ(:PATH)": {Name: FieldURL, Kind: URL}, "PROTOCOL": {Name: FieldProtocol, Kind: Word},
 	"REQ_WITHOUT_QUERY(X-ENVOY-ORIGINAL-PATH?:PATH)": {Name: FieldPath}, "REQ(:AUTHORITY)": {Name: FieldHost, Kind: Word},
@@ -49,32 +49,32 @@ func Envoy(text string) (*Format, error) {
 		if open := strings.IndexByte(text[i+1:], '('); open >= 0 && open < end { // START_TIME(%s)
 			shut := strings.Index(text[i+1:], ")")
 			if shut < 0 {
-				return nil, refuse(what, text, i, "( without )")
+				return nil, formatError(what, text, i, "( without )")
 			}
 			if end = strings.IndexByte(text[i+1+shut:], '%'); end >= 0 {
 				end += shut
 			}
 		}
 		if end <= 0 {
-			return nil, refuse(what, text, i, "% without another")
+			return nil, formatError(what, text, i, "% without another")
 		}
 		word, n := text[i+1:i+1+end], i+end+2
 		word, _, _ = strings.Cut(word, "):") // at most so many bytes
 		if strings.Contains(word, "(") && !strings.HasSuffix(word, ")") {
 			word += ")"
 		}
-		field, ok := operators[strings.ToUpper(word)]
+		field, ok := envoyOperators[strings.ToUpper(word)]
 		switch {
 		case ok:
 		case strings.HasPrefix(word, "START_TIME("):
-			return nil, refuse(what, text, i, "a time of Envoy's own format is not known here; START_TIME without one is")
+			return nil, formatError(what, text, i, "a time of Envoy's own format is not known here; START_TIME without one is")
 		default:
 			field = Field{Name: strings.Trim(name(word), "_")}
 		}
-		field.Asked = text[i:n]
+		field.Source = text[i:n]
 		pieces = append(pieces, piece{field: &field, at: i})
 		if field.Kind == Address && !strings.HasSuffix(word, "WITHOUT_PORT") {
-			pieces = append(pieces, piece{lit: ":", at: i}, piece{field: &Field{Name: field.Name + "_port", Kind: Number, Asked: field.Asked}, at: i})
+			pieces = append(pieces, piece{lit: ":", at: i}, piece{field: &Field{Name: field.Name + "_port", Kind: Number, Source: field.Source}, at: i})
 		}
 		i = n
 	}

@@ -25,8 +25,8 @@ const (
 	Brackets
 )
 
-// mark is the byte with which what was written otherwise begins; 0 is none.
-func (e Escape) mark() byte {
+// prefix is the byte with which what was written otherwise begins; 0 is none.
+func (e Escape) prefix() byte {
 	switch e {
 	case Backslash, JSONString, Brackets:
 		return '\\'
@@ -36,17 +36,17 @@ func (e Escape) mark() byte {
 	return 0
 }
 
-// Marked says whether a line may have a value that is written otherwise than the client
+// MayHaveEscapes says whether a line may have a value that is written otherwise than the client
 // sent it. Most lines have none, and nothing more is asked of them.
-func (f *Format) Marked(line []byte) bool {
+func (f *Format) MayHaveEscapes(line []byte) bool {
 	return f.backslash && bytes.IndexByte(line, '\\') >= 0 || f.hash && bytes.IndexByte(line, '#') >= 0
 }
 
-// Plain is a value as the client sent it: text itself where nothing in it was written
+// Unescape is a value as the client sent it: text itself where nothing in it was written
 // otherwise. A zero byte stays as it was written, since it is between parts of keys
 // (group.Separator), and so does what the server would not have written.
-func (e Escape) Plain(text []byte) []byte {
-	mark := e.mark()
+func (e Escape) Unescape(text []byte) []byte {
+	mark := e.prefix()
 	if mark == 0 {
 		return text
 	}

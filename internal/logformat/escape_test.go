@@ -28,7 +28,7 @@ func TestPlain(t *testing.T) {
 		{Brackets, `\"\]\\\n`, `"]\\n`},
 		{Verbatim, `\"#22`, `\"#22`},
 	} {
-		if got := string(c.escape.Plain([]byte(c.text))); got != c.want {
+		if got := string(c.escape.Unescape([]byte(c.text))); got != c.want {
 			t.Errorf("%d %s is %q, want %q", c.escape, c.text, got, c.want)
 		}
 	}

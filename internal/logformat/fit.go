@@ -41,7 +41,7 @@ func (a fit) chosen(lines int) *Format {
 func fits(lines [][]byte) []fit {
 	var out []fit
 	list := candidates()
-	for _, line := range spread(lines, 4) {
+	for _, line := range spreadSample(lines, 4) {
 		if more := apacheTails(line); more != nil {
 			list = append(list, more...)
 			break
@@ -51,7 +51,7 @@ func fits(lines [][]byte) []fit {
 			break
 		}
 	}
-	few := spread(lines, 16)
+	few := spreadSample(lines, 16)
 	for _, c := range list {
 		f, err := Parse(c.text)
 		if err != nil {
@@ -69,7 +69,7 @@ func fits(lines [][]byte) []fit {
 		if f.joined && len(rows) == 0 && !f.begins(lines) {
 			continue
 		}
-		if !found.clients() {
+		if !found.plausibleClients() {
 			continue
 		}
 		if c.evidence != nil {
@@ -88,8 +88,8 @@ func fits(lines [][]byte) []fit {
 	return out
 }
 
-// spread is n lines of all parts of lines.
-func spread(lines [][]byte, n int) [][]byte {
+// spreadSample is n lines of all parts of lines.
+func spreadSample(lines [][]byte, n int) [][]byte {
 	if len(lines) <= n {
 		return lines
 	}
@@ -106,15 +106,15 @@ func (f *Format) begins(lines [][]byte) bool {
 	spans := make([]Span, len(f.Fields))
 	j := f.Joiner()
 	for _, line := range lines {
-		j.Join(line, spans)
+		j.Add(line, spans)
 	}
-	return j.Begun() > 0
+	return j.Open() > 0
 }
 
-// clients looks at who the requests come from: a host name is a guess, since a virtual
+// plausibleClients looks at who the requests come from: a host name is a guess, since a virtual
 // host looks the same, and needs an identity of - behind it. No address at all, and the
 // field is another.
-func (a *fit) clients() bool {
+func (a *fit) plausibleClients() bool {
 	i := a.f.Field(FieldClient)
 	if i < 0 || a.f.Fields[i].Kind != Address {
 		return true
@@ -142,20 +142,20 @@ func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 	j := f.Joiner()
 	for at, line := range lines {
 		spans := make([]Span, len(f.Fields))
-		var l Line
+		var l LineKind
 		text := line
 		if f.joined {
-			text, l = j.Join(line, spans)
+			text, l = j.Add(line, spans)
 		} else {
 			l = f.Scan(line, spans)
 		}
-		if l == Whole && !f.plausible(text, spans) && (f.Rescan(text, spans) != Whole || !f.plausible(text, spans)) {
-			l = Bad
+		if l == RequestLine && !f.plausible(text, spans) && (f.Rescan(text, spans) != RequestLine || !f.plausible(text, spans)) {
+			l = BadLine
 		}
-		if l != Bad {
+		if l != BadLine {
 			n++
 		}
-		if l == Whole {
+		if l == RequestLine {
 			rows = append(rows, row{f, text, spans, at})
 		}
 	}
@@ -180,11 +180,11 @@ func conflict(best []fit) error {
 		case a == "":
 			continue
 		}
-		err := &Ambiguous{What: "its format is not certain: " + what}
+		err := &AmbiguousError{What: "its format is not certain: " + what}
 		for _, c := range best {
 			what := c.name
 			if d := c.f.Field(FieldDuration); d >= 0 {
-				what += ": " + c.f.Fields[d].Asked + " in " + UnitName(c.f.Fields[d].Unit)
+				what += ": " + c.f.Fields[d].Source + " in " + UnitName(c.f.Fields[d].Unit)
 			}
 			err.Choices = append(err.Choices, Choice{c.text, what})
 		}

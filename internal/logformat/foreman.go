@@ -27,7 +27,7 @@ func foreman() *Format {
 	for i, field := range map[int]Field{
 		foremanTime: {Name: FieldTime, Kind: Time, Layout: ISO}, foremanClient: {Name: FieldClient}, foremanMethod: {Name: FieldMethod}, foremanURL: {Name: FieldURL, Kind: URL},
 		foremanStatus: {Name: FieldStatus, Kind: Number}, foremanController: {Name: "controller"}, foremanAction: {Name: "action"}, foremanAs: {Name: "as"},
-		foremanDuration: {Name: FieldDuration, Asked: "the time of Completed", Kind: Duration, Unit: 1e6}, foremanViews: ms("views"), foremanDatabase: ms("active_record"), foremanID: {Name: "request_id"},
+		foremanDuration: {Name: FieldDuration, Source: "the time of Completed", Kind: Duration, Unit: 1e6}, foremanViews: ms("views"), foremanDatabase: ms("active_record"), foremanID: {Name: "request_id"},
 	} {
 		f.Fields[i] = field
 	}
@@ -36,12 +36,12 @@ func foreman() *Format {
 
 // Joiner puts the lines of requests together.
 type Joiner struct {
-	begun map[string]*started
+	open  map[string]*openRequest
 	order []string // ids, the oldest first; some of them have ended
-	held  int      // bytes of what has begun
-	// forgotten are those that began so long ago that others took their place.
-	forgotten int
-	lines     []byte // room for lines
+	size  int      // bytes of what has begun
+	// evicted are those that began so long ago that others took their place.
+	evicted int
+	lines   []byte // room for lines
 	// zoned says that lines Started name the zone of the server's clock, zone is that of the
 	// last one, as +0200.
 	zoned bool
@@ -54,29 +54,29 @@ type Joiner struct {
 	Lost int
 }
 
-// started is a request that has not ended.
-type started struct{ time, client, method, url, controller, action, as string }
+// openRequest is a request that has not ended.
+type openRequest struct{ time, client, method, url, controller, action, as string }
 
-// mostBegun is how many requests may be at work at a time; a server that was killed
+// maxOpen is how many requests may be at work at a time; a server that was killed
 // leaves some that never end.
-const mostBegun = 64 << 10
+const maxOpen = 64 << 10
 
-// longestID is how long a request's id can be, in bytes: a UUID has 36.
-const longestID = 128
+// maxID is how long a request's id can be, in bytes: a UUID has 36.
+const maxID = 128
 
 // mostHeld is how much is kept of them, in bytes, and mostURL of one's URL.
 const (
-	mostHeld = 32 << 20
-	mostURL  = 8 << 10
+	maxOpenBytes = 32 << 20
+	maxURL       = 8 << 10
 )
 
-func (s *started) size() int {
+func (s *openRequest) size() int {
 	return len(s.time) + len(s.client) + len(s.method) + len(s.url) + len(s.controller) + len(s.action) + len(s.as)
 }
 
-// Begun is how many requests have begun and not ended.
-func (j *Joiner) Begun() int {
-	n := len(j.begun) + j.forgotten
+// Open is how many requests have begun and not ended.
+func (j *Joiner) Open() int {
+	n := len(j.open) + j.evicted
 	for _, all := range j.processes {
 		for _, s := range all {
 			if s.controller != "" {
@@ -87,53 +87,53 @@ func (j *Joiner) Begun() int {
 	return n
 }
 
-// Join takes a line. Whole says that it ended a request: then out is a line made of all
+// Add takes a line. Whole says that it ended a request: then out is a line made of all
 // of its lines, and spans are of that.
-func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
+func (j *Joiner) Add(line []byte, spans []Span) (out []byte, l LineKind) {
 	if j.rails {
 		return j.joinRails(line, spans)
 	}
 	when, id, message, ok := foremanLine(line)
-	if ok && len(id) > longestID {
-		return nil, Bad
+	if ok && len(id) > maxID {
+		return nil, BadLine
 	}
 	if !ok {
-		if len(line) == 0 || line[0] == ' ' || line[0] == '|' || line[0] == '\t' || len(j.begun) > 0 && !looksTimed(line) {
-			return nil, Other // of a message of several lines
+		if len(line) == 0 || line[0] == ' ' || line[0] == '|' || line[0] == '\t' || len(j.open) > 0 && !looksTimed(line) {
+			return nil, OtherLine // of a message of several lines
 		}
-		return nil, Bad
+		return nil, BadLine
 	}
 	return j.message(when, id, message, spans)
 }
 
 // message takes a message of the request with an id.
-func (j *Joiner) message(when, id, message []byte, spans []Span) (out []byte, l Line) {
+func (j *Joiner) message(when, id, message []byte, spans []Span) (out []byte, l LineKind) {
 	switch {
 	case bytes.HasPrefix(message, []byte("Started ")):
-		s := j.of(id)
-		j.held -= s.size()
+		s := j.request(id)
+		j.size -= s.size()
 		j.begin(s, when, message)
-		j.hold(s)
+		j.account(s)
 	case bytes.HasPrefix(message, []byte("Processing by ")):
-		s := j.of(id)
-		j.held -= s.size()
+		s := j.request(id)
+		j.size -= s.size()
 		s.processed(message)
 		if s.time == "" {
 			s.time = j.at(when)
 		}
-		j.hold(s)
+		j.account(s)
 	case bytes.HasPrefix(message, []byte("Completed ")):
 		return j.completed(when, id, message[len("Completed "):], spans)
 	}
-	return nil, Other
+	return nil, OtherLine
 }
 
 // begin takes `Started GET "/api" for 10.0.0.1 at 2026-11-20 23:58:28 +0000`.
-func (j *Joiner) begin(s *started, when, message []byte) {
+func (j *Joiner) begin(s *openRequest, when, message []byte) {
 	if zone := zoneBy(when, message); zone != "" {
 		j.zone = zone
 	}
-	*s = started{time: j.at(when)}
+	*s = openRequest{time: j.at(when)}
 	rest := message[len("Started "):]
 	if n := bytes.IndexByte(rest, ' '); n > 0 {
 		s.method = string(rest[:n])
@@ -141,7 +141,7 @@ func (j *Joiner) begin(s *started, when, message []byte) {
 	}
 	if len(rest) > 0 && rest[0] == '"' {
 		if n := bytes.IndexByte(rest[1:], '"'); n >= 0 {
-			s.url = string(rest[1 : 1+min(n, mostURL)])
+			s.url = string(rest[1 : 1+min(n, maxURL)])
 			rest = rest[2+n:]
 		}
 	}
@@ -152,26 +152,26 @@ func (j *Joiner) begin(s *started, when, message []byte) {
 }
 
 // processed takes "Processing by HostsController#index as JSON".
-func (s *started) processed(message []byte) {
+func (s *openRequest) processed(message []byte) {
 	what, as, _ := bytes.Cut(message[len("Processing by "):], []byte(" as "))
 	controller, action, _ := bytes.Cut(what, []byte("#"))
 	s.controller, s.action, s.as = string(controller), string(action), string(as)
 }
 
-func (j *Joiner) of(id []byte) *started {
-	if j.begun == nil {
-		j.begun = map[string]*started{}
+func (j *Joiner) request(id []byte) *openRequest {
+	if j.open == nil {
+		j.open = map[string]*openRequest{}
 	}
-	s := j.begun[string(id)]
+	s := j.open[string(id)]
 	if s == nil {
-		s = &started{}
-		j.begun[string(id)] = s
+		s = &openRequest{}
+		j.open[string(id)] = s
 		j.order = append(j.order, string(id))
-		j.held += len(id)
-		if len(j.order) > 2*mostBegun {
+		j.size += len(id)
+		if len(j.order) > 2*maxOpen {
 			kept := j.order[:0]
 			for _, id := range j.order {
-				if j.begun[id] != nil {
+				if j.open[id] != nil {
 					kept = append(kept, id)
 				}
 			}
@@ -181,45 +181,45 @@ func (j *Joiner) of(id []byte) *started {
 	return s
 }
 
-// hold counts what is kept of a request, and forgets the oldest where it is too much.
-func (j *Joiner) hold(s *started) {
-	j.held += s.size()
-	for len(j.begun) > 1 && (len(j.begun) > mostBegun || j.held > mostHeld) {
+// account counts what is kept of a request, and forgets the oldest where it is too much.
+func (j *Joiner) account(s *openRequest) {
+	j.size += s.size()
+	for len(j.open) > 1 && (len(j.open) > maxOpen || j.size > maxOpenBytes) {
 		id := j.order[0]
 		j.order = j.order[1:]
-		switch old := j.begun[id]; old {
+		switch old := j.open[id]; old {
 		case nil: // has ended
 		case s:
 			j.order = append(j.order, id)
 		default:
-			j.forget(id, old)
-			j.forgotten++
+			j.remove(id, old)
+			j.evicted++
 		}
 	}
 }
 
-func (j *Joiner) forget(id string, s *started) {
-	j.held -= len(id) + s.size()
-	delete(j.begun, id)
+func (j *Joiner) remove(id string, s *openRequest) {
+	j.size -= len(id) + s.size()
+	delete(j.open, id)
 }
 
 // completed ends a request: "200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms | Allocations: 1234)".
-func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
+func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, LineKind) {
 	if !bytes.Contains(rest, []byte("in ")) {
-		return nil, Bad
+		return nil, BadLine
 	}
-	s := j.begun[string(id)]
+	s := j.open[string(id)]
 	if s == nil {
 		j.Lost++
-		s = &started{time: j.at(when)}
+		s = &openRequest{time: j.at(when)}
 	} else {
-		j.forget(string(id), s)
+		j.remove(string(id), s)
 	}
 	return j.ended(s, id, rest, spans)
 }
 
 // ended makes the line of a request that ended.
-func (j *Joiner) ended(s *started, id, rest []byte, spans []Span) ([]byte, Line) {
+func (j *Joiner) ended(s *openRequest, id, rest []byte, spans []Span) ([]byte, LineKind) {
 	status, rest, _ := bytes.Cut(rest, []byte(" "))
 	in := bytes.Index(rest, []byte("in "))
 	if in > 0 && rest[in-1] != ' ' {
@@ -228,7 +228,7 @@ func (j *Joiner) ended(s *started, id, rest []byte, spans []Span) ([]byte, Line)
 		}
 	}
 	if in < 0 {
-		return nil, Bad
+		return nil, BadLine
 	}
 	took, rest, _ := bytes.Cut(rest[in+len("in "):], []byte("ms"))
 	line := j.room()
@@ -254,7 +254,7 @@ func (j *Joiner) ended(s *started, id, rest []byte, spans []Span) ([]byte, Line)
 	if len(line) <= len(j.lines) {
 		j.lines = j.lines[len(line):]
 	}
-	return line, Whole
+	return line, RequestLine
 }
 
 // room is where the next line is made. What was made before stays: several are at work

@@ -19,43 +19,43 @@ const (
 func foremanProxy() *Format {
 	return &Format{Name: "foreman-proxy's proxy.log", Source: "its line Finished of each request", TimeIsEnd: true, NoZone: true, scan: scanProxy, Fields: []Field{
 		proxyTime: {Name: FieldTime, Kind: Time, Layout: ISO}, proxyID: {Name: "request_id"}, proxyMethod: {Name: FieldMethod}, proxyPath: {Name: FieldURL, Kind: URL},
-		proxyStatus: {Name: FieldStatus, Kind: Number}, proxyDuration: {Name: FieldDuration, Asked: "the time of Finished", Kind: Duration, Unit: 1e6},
+		proxyStatus: {Name: FieldStatus, Kind: Number}, proxyDuration: {Name: FieldDuration, Source: "the time of Finished", Kind: Duration, Unit: 1e6},
 	}}
 }
 
 // scanProxy cuts "2026-11-27T09:38:25 1f0a2b3c [I] Finished GET /features with 200 (1.62 ms)".
-func scanProxy(line []byte, spans []Span) Line {
+func scanProxy(line []byte, spans []Span) LineKind {
 	clear(spans)
 	if !looksTimed(line) {
-		return Bad
+		return BadLine
 	}
 	spans[proxyTime] = span(0, 19)
 	id := bytes.IndexByte(line, ' ') + 1
 	level := bytes.Index(line[:min(len(line), 80)], []byte(" ["))
 	if id < 20 || level < id-1 || len(line) < level+len(" [I] ") || line[level+3] != ']' || line[level+4] != ' ' {
-		return Bad
+		return BadLine
 	}
 	spans[proxyID] = span(id, max(id, level))
 	at := level + len(" [I] ")
 	const finished = "Finished "
 	if !bytes.HasPrefix(line[at:], []byte(finished)) {
-		return Other
+		return OtherLine
 	}
 	at += len(finished)
 	method := word(line[at:])
 	took := bytes.LastIndex(line, []byte(" ("))
 	with := bytes.LastIndex(line[:max(took, 0)], []byte(" with "))
 	if method == 0 || with < at+method || !bytes.HasSuffix(line, []byte(" ms)")) {
-		return Bad
+		return BadLine
 	}
 	spans[proxyMethod] = span(at, at+method)
 	spans[proxyPath] = span(min(at+method+1, with), with)
 	spans[proxyStatus] = span(with+len(" with "), took)
 	spans[proxyDuration] = span(took+len(" ("), len(line)-len(" ms)"))
 	if !status3(spans[proxyStatus].Of(line)) {
-		return Bad
+		return BadLine
 	}
-	return Whole
+	return RequestLine
 }
 
 // word is how long a method before a blank is, or 0.
@@ -79,7 +79,7 @@ func puma() (*Format, error) {
 	f, err := Nginx(`$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time`)
 	if err == nil {
 		f.Name = "Puma's access log"
-		f.Fields[f.Field(FieldDuration)].Asked = "the time at the end"
+		f.Fields[f.Field(FieldDuration)].Source = "the time at the end"
 	}
 	return f, err
 }

@@ -41,7 +41,7 @@ const (
 // Field is one value of a line.
 type Field struct {
 	Name   string // in lower case, with _ between words
-	Asked  string // as the server's format has it: %D, $request_time
+	Source string // as the server's format has it: %D, $request_time
 	Kind   Kind
 	Layout Layout
 	Unit   int64 // nanoseconds of a Duration or a Unix time
@@ -104,20 +104,20 @@ type Format struct {
 	backslash, hash bool
 	wrap            *wrap // what another program wrote around each line
 	trailing        bool  // blanks may be left at the end of a line
-	scan            func(line []byte, spans []Span) Line
+	scan            func(line []byte, spans []Span) LineKind
 	absent          []int // of Fields: a line in which each of them is - or 0 is of a connection, not of a request
 	joined, rails   bool
 	zone            string // of the server's clock, as the first lines of a joined format say it
 }
 
-// Line is what a line is.
-type Line uint8
+// LineKind is what a line is.
+type LineKind uint8
 
 // What a line may be.
 const (
-	Bad   Line = iota // not of the format
-	Whole             // a request
-	Other             // of the format, and no request
+	BadLine     LineKind = iota // not of the format
+	RequestLine                 // a request
+	OtherLine                   // of the format, and no request
 )
 
 // Joined says that a request has several lines, which Joiner puts together; Scan is not
@@ -174,14 +174,14 @@ func (f *Format) Field(name string) int {
 
 // Scan cuts a line, without its end of line, into spans, of which there have to be as
 // many as Fields.
-func (f *Format) Scan(line []byte, spans []Span) Line {
+func (f *Format) Scan(line []byte, spans []Span) LineKind {
 	if f.scan != nil {
 		l := f.scan(line, spans)
-		if l == Whole {
-			if !f.right(line, spans) {
-				return Bad
+		if l == RequestLine {
+			if !f.valid(line, spans) {
+				return BadLine
 			}
-			return f.settle(line, spans)
+			return f.classify(line, spans)
 		}
 		return l
 	}
@@ -194,34 +194,34 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 	}
 	if len(f.prefix) > 0 {
 		if !bytes.HasPrefix(line[at:], f.prefix) {
-			return Bad
+			return BadLine
 		}
 		at += len(f.prefix)
 	}
 	begin := at
 	for i := 0; ; i++ {
-		if i, at = f.quickly(line, i, at, spans); i == len(f.steps) {
+		if i, at = f.scanQuick(line, i, at, spans); i == len(f.steps) {
 			break
 		}
 		s := &f.steps[i]
 		if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
 			spans[s.field] = span(at, at)
-			if at = s.without(line, at); at < 0 {
-				return f.scanBack(line, begin, spans)
+			if at = s.afterOmitted(line, at); at < 0 {
+				return f.scanBacktrack(line, begin, spans)
 			}
 			continue
 		}
 		n := s.end(line[at:])
 		if n < 0 || s.number && n > 0 && line[at]-'0' > 9 && line[at] != '-' && line[at] != '+' {
-			return f.scanBack(line, begin, spans)
+			return f.scanBacktrack(line, begin, spans)
 		}
 		spans[s.field] = span(at, at+n)
 		at += n + s.quick.over
 	}
-	if at != len(line) || !f.right(line, spans) {
-		return f.scanBack(line, begin, spans)
+	if at != len(line) || !f.valid(line, spans) {
+		return f.scanBacktrack(line, begin, spans)
 	}
-	return f.settle(line, spans)
+	return f.classify(line, spans)
 }
 
 // connection reports whether a line has no method, no protocol and no status: Envoy writes
@@ -235,12 +235,12 @@ func (f *Format) connection(line []byte, spans []Span) bool {
 	return true
 }
 
-// settle says what a line is that was cut. It leaves the brackets around an IPv6 address out, so that it is the same client in
+// classify says what a line is that was cut. It leaves the brackets around an IPv6 address out, so that it is the same client in
 // each format, and moves what stands alone in braces, where two fields may, to a field of
 // its own: which of the two it is the line does not say.
-func (f *Format) settle(line []byte, spans []Span) Line {
+func (f *Format) classify(line []byte, spans []Span) LineKind {
 	if f.absent != nil && f.connection(line, spans) {
-		return Other
+		return OtherLine
 	}
 	for _, i := range f.addresses {
 		if s := &spans[i]; s.End-s.Start > 2 && line[s.Start] == '[' && line[s.End-1] == ']' {
@@ -248,14 +248,14 @@ func (f *Format) settle(line []byte, spans []Span) Line {
 		}
 	}
 	if f.lone == 0 {
-		return Whole
+		return RequestLine
 	}
 	first, second, lone := &spans[f.lone-2], &spans[f.lone-1], &spans[f.lone]
 	*lone = Span{Start: first.Start, End: first.Start}
 	if first.End > first.Start && second.End == second.Start {
 		*lone, *first = *first, *lone
 	}
-	return Whole
+	return RequestLine
 }
 
 // check is a field whose text is checked once a line is cut, in the way that most lines
@@ -266,8 +266,8 @@ type check struct {
 	status bool
 }
 
-// right reports whether the fields of a line that was cut are what they have to be.
-func (f *Format) right(line []byte, spans []Span) bool {
+// valid reports whether the fields of a line that was cut are what they have to be.
+func (f *Format) valid(line []byte, spans []Span) bool {
 	for i := range f.checks {
 		c := &f.checks[i]
 		s := spans[c.field]
@@ -290,9 +290,9 @@ func (f *Format) right(line []byte, spans []Span) bool {
 	return true
 }
 
-// without is where the line goes on behind a value that was left out with the blank behind
+// afterOmitted is where the line goes on behind a value that was left out with the blank behind
 // it, or -1.
-func (s *step) without(line []byte, at int) int {
+func (s *step) afterOmitted(line []byte, at int) int {
 	lit := bytes.TrimPrefix(s.lit, []byte(" "))
 	if !bytes.HasPrefix(line[at:], lit) {
 		if at++; at > len(line) || line[at-1] != ' ' || !bytes.HasPrefix(line[at:], lit) {
@@ -304,9 +304,9 @@ func (s *step) without(line []byte, at int) int {
 
 // Rescan is Scan for a line that it has cut into what cannot be: the first end of each
 // field was not the right one.
-func (f *Format) Rescan(line []byte, spans []Span) Line {
+func (f *Format) Rescan(line []byte, spans []Span) LineKind {
 	if f.scan != nil || f.joined {
-		return Bad
+		return BadLine
 	}
 	at := 0
 	if f.trailing {
@@ -316,9 +316,9 @@ func (f *Format) Rescan(line []byte, spans []Span) Line {
 		at = len(byteOrder)
 	}
 	if !bytes.HasPrefix(line[at:], f.prefix) {
-		return Bad
+		return BadLine
 	}
-	return f.scanBack(line, at+len(f.prefix), spans)
+	return f.scanBacktrack(line, at+len(f.prefix), spans)
 }
 
 // end is how long the field at the beginning of text is, or -1.

@@ -2,20 +2,20 @@ package logformat
 
 import "fmt"
 
-// Refusal is why a server's format cannot be used, and what of it is at fault.
-type Refusal struct {
+// FormatError is why a server's format cannot be used, and what of it is at fault.
+type FormatError struct {
 	What string // LogFormat, log_format, log-format, pattern
 	Text string // the format
 	At   int    // the byte of Text, from 0
 	Why  string
 }
 
-func (r *Refusal) Error() string {
-	return fmt.Sprintf("%s %q, column %d (%s): %s", r.What, r.Text, r.At+1, r.Word(), r.Why)
+func (r *FormatError) Error() string {
+	return fmt.Sprintf("%s %q, column %d (%s): %s", r.What, r.Text, r.At+1, r.Excerpt(), r.Why)
 }
 
-// Word is what stands there, up to the next blank or quote.
-func (r *Refusal) Word() string {
+// Excerpt is what stands there, up to the next blank or quote.
+func (r *FormatError) Excerpt() string {
 	rest := r.Text[min(r.At, len(r.Text)):]
 	for i := 1; i < len(rest); i++ {
 		if rest[i] == ' ' || rest[i] == '\t' || rest[i] == '"' || i == 40 {
@@ -25,7 +25,7 @@ func (r *Refusal) Word() string {
 	return rest
 }
 
-// refuse is an error about a place in a format.
-func refuse(what, text string, at int, why string) error {
-	return &Refusal{what, text, at, why}
+// formatError is an error about a place in a format.
+func formatError(what, text string, at int, why string) error {
+	return &FormatError{what, text, at, why}
 }

@@ -10,17 +10,17 @@ import (
 func fields(t *testing.T, f *Format, line string) map[string]string {
 	t.Helper()
 	spans := make([]Span, len(f.Fields))
-	text, _ := new(Unwrapper).Line(f, []byte(line))
-	var l Line
+	text, _ := new(Unwrapper).Unwrap(f, []byte(line))
+	var l LineKind
 	if f.joined {
 		var j Joiner
 		for _, one := range strings.Split(line, "\n") {
-			text, l = j.Join([]byte(one), spans)
+			text, l = j.Add([]byte(one), spans)
 		}
 	} else {
 		l = f.Scan(text, spans)
 	}
-	if l != Whole {
+	if l != RequestLine {
 		t.Fatalf("%s: %q is %d", f.Name, line, l)
 	}
 	out := map[string]string{}
@@ -119,7 +119,7 @@ func TestUncertain(t *testing.T) {
 		" 52000 150 3400":      {"%D %I %O", "%{ms}T %I %O", "%T %I %O"},
 	} {
 		_, err := Detect([]byte(combined+behind+"\n"), nil)
-		var several *Ambiguous
+		var several *AmbiguousError
 		if !errors.As(err, &several) {
 			t.Errorf("%s: %v", behind, err)
 			continue
@@ -137,7 +137,7 @@ func TestUncertain(t *testing.T) {
 			}
 		}
 	}
-	var u *Unknown
+	var u *UnknownError
 	const odd = combined + ` 52000 "web@docker" [x]` + "\n"
 	if _, err := Detect([]byte(odd), nil); !errors.As(err, &u) {
 		t.Fatal(err)

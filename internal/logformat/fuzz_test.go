@@ -22,7 +22,7 @@ func valued(f *Format, line []byte, spans []Span) {
 	var clock Clock
 	for i := range f.Fields {
 		field := &f.Fields[i]
-		text := field.Escape.Plain(spans[i].Of(line))
+		text := field.Escape.Unescape(spans[i].Of(line))
 		switch field.Kind {
 		case Duration:
 			field.Duration(text)
@@ -43,20 +43,20 @@ func read(t *testing.T, f *Format, line []byte) {
 		var j Joiner
 		for one := range bytes.SplitSeq(line, []byte("\n")) {
 			clear(spans)
-			if out, l := j.Join(one, spans); l == Whole {
+			if out, l := j.Add(one, spans); l == RequestLine {
 				within(t, f, out, spans)
 				valued(f, out, spans)
 			}
 		}
 		return
 	}
-	f.Marked(line)
-	if f.Scan(line, spans) == Whole {
+	f.MayHaveEscapes(line)
+	if f.Scan(line, spans) == RequestLine {
 		within(t, f, line, spans)
 		valued(f, line, spans)
 	}
 	quickly(t, f, line)
-	if f.Rescan(line, spans) == Whole {
+	if f.Rescan(line, spans) == RequestLine {
 		within(t, f, line, spans)
 		valued(f, line, spans)
 		for i, s := range spans {
@@ -84,7 +84,7 @@ func quickly(t *testing.T, f *Format, line []byte) {
 		if is := f.Scan(whole[:len(line)], got); is != l {
 			t.Fatalf("%s: %q is %d before %q, want %d", f.Name, line, is, behind, l)
 		}
-		if l != Whole {
+		if l != RequestLine {
 			continue
 		}
 		for i, s := range got {
@@ -165,7 +165,7 @@ func FuzzCompile(f *testing.F) {
 		for language, compile := range Languages {
 			one, err := compile(text)
 			if err != nil {
-				if r, ok := err.(*Refusal); !ok || r.At < 0 || r.At > len(r.Text) || r.Word() == "" && r.At < len(r.Text) {
+				if r, ok := err.(*FormatError); !ok || r.At < 0 || r.At > len(r.Text) || r.Excerpt() == "" && r.At < len(r.Text) {
 					t.Fatalf("%s %q: %v", language, text, err)
 				}
 				continue
@@ -187,7 +187,7 @@ func FuzzPlain(f *testing.F) {
 	f.Add([]byte(`\"\\\x00\u0000\ud83d\ude00#22`), []byte("a\"\\\nä"))
 	f.Fuzz(func(t *testing.T, written, sent []byte) {
 		for _, e := range []Escape{Verbatim, Backslash, JSONString, Hash, Brackets} {
-			if out := e.Plain(written); bytes.Count(out, []byte{0}) != bytes.Count(written, []byte{0}) {
+			if out := e.Unescape(written); bytes.Count(out, []byte{0}) != bytes.Count(written, []byte{0}) {
 				t.Fatalf("%d: %q has zero bytes: %q", e, written, out)
 			}
 		}
@@ -221,7 +221,7 @@ func FuzzPlain(f *testing.F) {
 			e    Escape
 			text []byte
 		}{{Backslash, apache}, {Backslash, nginx}, {Hash, haproxy}} {
-			if got := w.e.Plain(w.text); !bytes.Equal(got, sent) {
+			if got := w.e.Unescape(w.text); !bytes.Equal(got, sent) {
 				t.Fatalf("%q is read as %q, was %q", w.text, got, sent)
 			}
 		}

@@ -88,7 +88,7 @@ func HAProxy(text string) (*Format, error) {
 		if text[n] == '{' {
 			end := strings.IndexByte(text[n:], '}')
 			if end < 0 {
-				return nil, refuse(what, text, i, "{ without }")
+				return nil, formatError(what, text, i, "{ without }")
 			}
 			flags, n = text[n+1:n+end], n+end+1
 		}
@@ -97,7 +97,7 @@ func HAProxy(text string) (*Format, error) {
 		if n < len(text) && text[n] == '[' {
 			end := closing(text[n:])
 			if end < 0 {
-				return nil, refuse(what, text, i, "[ without ]")
+				return nil, formatError(what, text, i, "[ without ]")
 			}
 			field, n = Field{Name: name(text[n+1 : n+end])}, n+end+1
 		} else {
@@ -111,10 +111,10 @@ func HAProxy(text string) (*Format, error) {
 			}
 			var ok bool
 			if field, ok = haproxyFields[variable]; !ok {
-				return nil, refuse(what, text, i, "no log variable of HAProxy is written so")
+				return nil, formatError(what, text, i, "no log variable of HAProxy is written so")
 			}
 		}
-		field.Asked = text[i:n]
+		field.Source = text[i:n]
 		flags = all + flags
 		is := func(flag string) bool { return strings.LastIndex(flags, "+"+flag) > strings.LastIndex(flags, "-"+flag) }
 		switch {

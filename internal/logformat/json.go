@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// keys cuts one JSON object a line. The members of objects within it have names with
+// jsonScanner cuts one JSON object a line. The members of objects within it have names with
 // points between them: http.response.status_code.
-type keys struct {
+type jsonScanner struct {
 	root   node
 	fields int
 
-	// need are groups of fields: a line that has none of one group is not a request.
-	need   [][]int
-	dashes bool   // a - is as good as none of need
-	logger int    // of a line that has this field, it begins with prefix; -1: none
-	prefix []byte // the loggers of requests
-	clock  int    // the field that is the time of front; -1: none
-	front  *front // an object, or key=value, stands behind what a logger writes; nil: alone
-	pair   int    // the field that is a date and a time of day in two members; -1: none
+	// required are groups of fields: a line that has none of one group is not a request.
+	required   [][]int
+	dashCounts bool          // a - is as good as none of need
+	logger     int           // of a line that has this field, it begins with prefix; -1: none
+	prefix     []byte        // the loggers of requests
+	clock      int           // the field that is the time of front; -1: none
+	front      *loggerPrefix // an object, or key=value, stands behind what a logger writes; nil: alone
+	pair       int           // the field that is a date and a time of day in two members; -1: none
 
 	client, status, bytes int // fields; -1: none
 }
 
-func newKeys() *keys {
-	return &keys{root: node{field: -1}, logger: -1, clock: -1, pair: -1, client: -1, status: -1, bytes: -1}
+func newJSONScanner() *jsonScanner {
+	return &jsonScanner{root: node{field: -1}, logger: -1, clock: -1, pair: -1, client: -1, status: -1, bytes: -1}
 }
 
 // node is an object's members by name.
@@ -35,13 +35,13 @@ type node struct {
 
 // add asks for a member. A point in its name may be between an object and its member or
 // stand in the name of one: loggers that keep to Elastic's schema write both.
-func (k *keys) add(dotted string, field int) {
+func (k *jsonScanner) add(dotted string, field int) {
 	k.root.add(strings.Split(dotted, "."), field)
 	k.fields = max(k.fields, field+1)
 }
 
-// mostWords is the most words of a name that are taken together in every way.
-const mostWords = 6
+// maxNameParts is the most words of a name that are taken together in every way.
+const maxNameParts = 6
 
 func (n *node) add(words []string, field int) {
 	if len(words) == 0 {
@@ -49,7 +49,7 @@ func (n *node) add(words []string, field int) {
 		return
 	}
 	most := len(words)
-	if most > mostWords {
+	if most > maxNameParts {
 		most = 1
 	}
 	for i := 1; i <= most; i++ {
@@ -72,30 +72,30 @@ const depth = 32
 // byteOrder is the mark that some programs write before the first line.
 var byteOrder = []byte("\ufeff")
 
-func (k *keys) scan(line []byte, spans []Span) Line {
+func (k *jsonScanner) scan(line []byte, spans []Span) LineKind {
 	clear(spans)
 	at := 0
 	if k.front != nil {
 		var ok bool
-		if at, ok = k.behind(line, spans); !ok || at == len(line) || line[at] != '{' {
-			return Other
+		if at, ok = k.afterPrefix(line, spans); !ok || at == len(line) || line[at] != '{' {
+			return OtherLine
 		}
 	}
 	if at == 0 && bytes.HasPrefix(line, byteOrder) {
 		at = len(byteOrder)
 	}
 	if at = space(line, at); at == len(line) || line[at] != '{' {
-		return Bad
+		return BadLine
 	}
 	if at = k.object(line, at, &k.root, spans, depth); at < 0 || space(line, at) < len(line) {
-		return Bad
+		return BadLine
 	}
 	return k.request(line, spans)
 }
 
 // object reads one that begins at at, and gives where it ends, or -1. A nil node is one
 // whose members nobody asked for.
-func (k *keys) object(line []byte, at int, n *node, spans []Span, deep int) int {
+func (k *jsonScanner) object(line []byte, at int, n *node, spans []Span, deep int) int {
 	if deep == 0 {
 		return -1
 	}
@@ -115,7 +115,7 @@ func (k *keys) object(line []byte, at int, n *node, spans []Span, deep int) int 
 		if n != nil {
 			name := line[at+1 : end-1]
 			if member = n.members[string(name)]; member == nil && bytes.IndexByte(name, '\\') >= 0 {
-				member = n.members[string(JSONString.Plain(name))]
+				member = n.members[string(JSONString.Unescape(name))]
 			}
 		}
 		at = space(line, end)
@@ -140,7 +140,7 @@ func (k *keys) object(line []byte, at int, n *node, spans []Span, deep int) int 
 	}
 }
 
-func (k *keys) value(line []byte, at int, n *node, spans []Span, deep int) int {
+func (k *jsonScanner) value(line []byte, at int, n *node, spans []Span, deep int) int {
 	if at >= len(line) {
 		return -1
 	}
@@ -175,7 +175,7 @@ func (k *keys) value(line []byte, at int, n *node, spans []Span, deep int) int {
 	return end
 }
 
-func (k *keys) array(line []byte, at int, spans []Span, deep int) int {
+func (k *jsonScanner) array(line []byte, at int, spans []Span, deep int) int {
 	if deep == 0 {
 		return -1
 	}

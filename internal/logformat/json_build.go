@@ -13,7 +13,7 @@ const JSONLines = "JSON lines"
 type jsonBuilder struct {
 	*sample
 	f       *Format
-	k       *keys
+	k       *jsonScanner
 	product *jsonProduct
 	times   []string // of what is in front of the objects
 	used    map[string]bool
@@ -34,7 +34,7 @@ func JSON(lines [][]byte, units map[string]int64) *Format {
 }
 
 func newBuilder(s *sample, name string) *jsonBuilder {
-	return &jsonBuilder{sample: s, used: map[string]bool{}, product: s.product(), f: &Format{Name: name, Source: "its members' names", backslash: true}, k: newKeys()}
+	return &jsonBuilder{sample: s, used: map[string]bool{}, product: s.product(), f: &Format{Name: name, Source: "its members' names", backslash: true}, k: newJSONScanner()}
 }
 
 // build makes the format.
@@ -44,7 +44,7 @@ func (b *jsonBuilder) build(units map[string]int64) {
 	b.time()
 	if b.k.front != nil && b.f.Field(FieldTime) < 0 {
 		b.k.clock = len(b.f.Fields)
-		b.f.Fields = append(b.f.Fields, Field{Name: FieldTime, Kind: Time, Layout: ISO, Asked: "the time of " + b.k.front.name})
+		b.f.Fields = append(b.f.Fields, Field{Name: FieldTime, Kind: Time, Layout: ISO, Source: "the time of " + b.k.front.name})
 		// Caddy writes UTC without naming it (time_local: the server's zone).
 		utc := b.product != nil && strings.HasPrefix(b.product.name, "Caddy")
 		if b.product == nil && b.f.Field(FieldDuration) >= 0 {
@@ -72,7 +72,7 @@ func (b *jsonBuilder) build(units map[string]int64) {
 // add makes a member a field.
 func (b *jsonBuilder) add(field Field, member string) {
 	b.used[member] = true
-	field.Asked, field.Escape = member, JSONString
+	field.Source, field.Escape = member, JSONString
 	b.k.add(member, len(b.f.Fields))
 	b.f.Fields = append(b.f.Fields, field)
 }
@@ -80,15 +80,15 @@ func (b *jsonBuilder) add(field Field, member string) {
 // taken reports whether a member has a meaning of its own.
 func (b *jsonBuilder) taken(member string) bool {
 	for _, f := range b.f.Fields {
-		if f.Asked == member {
+		if f.Source == member {
 			return f.Name != name(member) || reserved(f.Name)
 		}
 	}
 	return false
 }
 
-// named are the members whose name is normal's, in order.
-func (b *jsonBuilder) named(n string) (members []string) {
+// byName are the members whose name is normal's, in order.
+func (b *jsonBuilder) byName(n string) (members []string) {
 	for _, member := range b.list() {
 		if normal(member) == n {
 			members = append(members, member)
@@ -103,11 +103,11 @@ func (b *jsonBuilder) role(r *role) {
 	taken := ""
 	try := func(member string, sure bool) {
 		switch {
-		case b.used[member] || !r.can(b.members[member]):
+		case b.used[member] || !r.accepts(b.members[member]):
 		case taken == "":
 			taken = member
 			b.add(r.field, member)
-		case !sure && r.fits != nil && b.differ(taken, member):
+		case !sure && r.fits != nil && b.membersDiffer(taken, member):
 			b.guess("%q is the %s, not %q", taken, r.field.Name, member)
 		}
 	}
@@ -120,7 +120,7 @@ func (b *jsonBuilder) role(r *role) {
 		}
 	}
 	for _, n := range r.names {
-		for _, member := range b.named(n) {
+		for _, member := range b.byName(n) {
 			try(member, false)
 		}
 	}
@@ -130,17 +130,17 @@ func (b *jsonBuilder) role(r *role) {
 // asked for, and how it ended or how long it took.
 func (b *jsonBuilder) requests() {
 	field := func(member string) int {
-		return slices.IndexFunc(b.f.Fields, func(f Field) bool { return f.Asked == member })
+		return slices.IndexFunc(b.f.Fields, func(f Field) bool { return f.Source == member })
 	}
-	if b.product != nil && len(b.product.must) > 0 {
-		for _, group := range b.product.musts() {
+	if b.product != nil && len(b.product.required) > 0 {
+		for _, group := range b.product.requiredGroups() {
 			var any []int
 			for _, member := range group {
 				if at := field(member); at >= 0 {
 					any = append(any, at)
 				}
 			}
-			b.k.need, b.k.dashes = append(b.k.need, any), true
+			b.k.required, b.k.dashCounts = append(b.k.required, any), true
 		}
 		if at := field(b.product.logger); at >= 0 {
 			b.k.logger, b.k.prefix = at, []byte(b.product.prefix)
@@ -154,7 +154,7 @@ func (b *jsonBuilder) requests() {
 				}
 			}
 			if len(any) > 0 {
-				b.k.need = append(b.k.need, any)
+				b.k.required = append(b.k.required, any)
 			}
 		}
 	}
@@ -172,14 +172,14 @@ func (b *jsonBuilder) why() {
 	}
 	d := b.f.Field(FieldDuration)
 	switch {
-	case d >= 0 && b.members[b.f.Fields[d].Asked] != nil:
-		b.f.Why += fmt.Sprintf("; %q is the duration, in %s", b.f.Fields[d].Asked, UnitName(b.f.Fields[d].Unit))
+	case d >= 0 && b.members[b.f.Fields[d].Source] != nil:
+		b.f.Why += fmt.Sprintf("; %q is the duration, in %s", b.f.Fields[d].Source, UnitName(b.f.Fields[d].Unit))
 	case d >= 0: // named by the user
-		b.f.NoMember = len(b.members) < mostMembers
-		b.f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", b.f.Fields[d].Asked, strings.Join(b.list(), ", "))
+		b.f.NoMember = len(b.members) < maxMembers
+		b.f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", b.f.Fields[d].Source, strings.Join(b.list(), ", "))
 		for _, member := range b.list() {
 			b.f.Members = append(b.f.Members, member)
-			if !b.taken(member) && share(b.members[member], isDuration) >= nearly {
+			if !b.taken(member) && share(b.members[member], isDuration) >= nearlyAll {
 				b.f.Numbers = append(b.f.Numbers, member)
 			}
 		}

@@ -13,13 +13,13 @@ func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int
 		return nil
 	}
 	f := JSON(lines, units)
-	if f == nil || !f.asks() {
+	if f == nil || !f.hasRequestFields() {
 		return nil
 	}
 	objects := 0
 	spans := make([]Span, len(f.Fields))
 	for _, line := range lines {
-		if f.Scan(line, spans) != Bad {
+		if f.Scan(line, spans) != BadLine {
 			objects++
 		}
 	}
@@ -34,13 +34,13 @@ func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int
 	return f
 }
 
-// some is the share of objects among other lines that makes a log one of objects if no other
+// minJSONShare is the share of objects among other lines that makes a log one of objects if no other
 // format reads it: a container's log has what its programs say, too.
-const some = 0.05
+const minJSONShare = 0.05
 
-// behindBanner finds JSON lines behind others, as a server's messages at its start, also
+// detectAfterBanner finds JSON lines behind others, as a server's messages at its start, also
 // where another program wrote something around all of them; nil: there are none.
-func behindBanner(head []byte, least float64, units map[string]int64) *Format {
+func detectAfterBanner(head []byte, least float64, units map[string]int64) *Format {
 	all := bytes.Split(head, []byte("\n"))
 	if len(all) > 1 {
 		all = all[:len(all)-1] // the last one may be cut off
@@ -58,16 +58,16 @@ func behindBanner(head []byte, least float64, units map[string]int64) *Format {
 		if len(bare) == 0 {
 			continue
 		}
-		if f := detectJSON(bare[:min(len(bare), looked)], least, skipped, units); f != nil {
+		if f := detectJSON(bare[:min(len(bare), maxSampleLines)], least, skipped, units); f != nil {
 			return f.wrappedBy(w)
 		}
 	}
 	return nil
 }
 
-// banner is how many lines stand before the first that a candidate reads: a server's messages
+// bannerLines is how many lines stand before the first that a candidate reads: a server's messages
 // at its start.
-func (a *fit) banner(lines [][]byte) int {
+func (a *fit) bannerLines(lines [][]byte) int {
 	bare, ok := unwrapped(lines, a.wrap)
 	if !ok {
 		return 0
@@ -80,9 +80,9 @@ func (a *fit) banner(lines [][]byte) int {
 	return 0
 }
 
-// asks reports whether a format of objects has a member that marks a request: what was asked
+// hasRequestFields reports whether a format of objects has a member that marks a request: what was asked
 // for, how, or how it ended. The messages of a container's log have none.
-func (f *Format) asks() bool {
+func (f *Format) hasRequestFields() bool {
 	for _, name := range []string{FieldRequest, FieldURL, FieldMethod, FieldStatus, FieldDuration} {
 		if f.Field(name) >= 0 {
 			return true

@@ -12,9 +12,9 @@ import (
 // program's, queue_time a part.
 var (
 	durationWords = []string{"duration", "request", "latency", "response", "elapsed", "took", "taken", "runtime", "time"}
-	alone         = []string{"duration", "latency", "elapsed", "took", "taken", "runtime"}
-	ofTime        = []string{"request", "response", "processing", "process", "total", "execution", "handling", "resp"}
-	filler        = []string{"http", "req", "res", "server", "in", "the", "exec"}
+	soleWords     = []string{"duration", "latency", "elapsed", "took", "taken", "runtime"}
+	timeWords     = []string{"request", "response", "processing", "process", "total", "execution", "handling", "resp"}
+	ignoredWords  = []string{"http", "req", "res", "server", "in", "the", "exec"}
 )
 
 // namedDuration reports whether a member's name is that of a request's duration, and the
@@ -28,14 +28,14 @@ func namedDuration(member string) (unit int64, rank int, ok bool) {
 		switch at := slices.Index(durationWords, w); {
 		case isUnit && i > 0 && i == len(all)-1:
 			unit = u
-		case at >= 0 || slices.Contains(ofTime, w):
-			single = single || slices.Contains(alone, w)
+		case at >= 0 || slices.Contains(timeWords, w):
+			single = single || slices.Contains(soleWords, w)
 			time = time || w == "time"
-			what = what || slices.Contains(ofTime, w)
+			what = what || slices.Contains(timeWords, w)
 			if at >= 0 {
 				rank = min(rank, at)
 			}
-		case !slices.Contains(filler, w):
+		case !slices.Contains(ignoredWords, w):
 			return 0, 0, false
 		}
 	}
@@ -56,8 +56,8 @@ func hasUnit(value string) bool {
 	return ok
 }
 
-// timed is a member that is a duration.
-type timed struct {
+// durationMember is a member that is a duration.
+type durationMember struct {
 	member string
 	unit   int64 // 0: each value has its own
 	rank   int
@@ -65,17 +65,17 @@ type timed struct {
 
 // durations finds the members that are the request's duration, the most telling first, and
 // those that are one in a unit which nothing says.
-func (s *sample) durations(p *jsonProduct) (known, unknown []timed) {
+func (s *sample) durations(p *jsonProduct) (known, unknown []durationMember) {
 	for _, member := range s.list() {
 		values := s.members[member]
 		own := p != nil && p.duration == member
 		unit, rank, ok := namedDuration(member)
-		if !own && !ok || share(values, isDuration) < nearly {
+		if !own && !ok || share(values, isDuration) < nearlyAll {
 			continue
 		}
-		d := timed{member, unit, rank}
+		d := durationMember{member, unit, rank}
 		switch {
-		case share(values, hasUnit) >= nearly:
+		case share(values, hasUnit) >= nearlyAll:
 			d.unit = 0
 			known = append(known, d)
 		case own && p.writes(values):
@@ -87,7 +87,9 @@ func (s *sample) durations(p *jsonProduct) (known, unknown []timed) {
 			known = append(known, d)
 		}
 	}
-	byRank := func(a, b timed) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.member, b.member)) }
+	byRank := func(a, b durationMember) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.member, b.member))
+	}
 	slices.SortStableFunc(known, byRank)
 	slices.SortStableFunc(unknown, byRank)
 	return known, unknown
@@ -110,7 +112,7 @@ func (b *jsonBuilder) duration(units map[string]int64) {
 	b.add(Field{Name: FieldDuration, Kind: Duration, Unit: d.unit, Lenient: true}, d.member)
 	if b.product == nil || d.rank >= 0 {
 		for _, other := range known[1:] {
-			if b.differ(d.member, other.member) && !(d.unit != other.unit && d.unit != 0 && other.unit != 0) {
+			if b.membersDiffer(d.member, other.member) && !(d.unit != other.unit && d.unit != 0 && other.unit != 0) {
 				b.guess("%q is the duration, not %q", d.member, other.member)
 				return
 			}
@@ -125,28 +127,28 @@ func (b *jsonBuilder) time() {
 	if b.product != nil {
 		begin, end = b.product.begin, b.product.end
 	}
-	if slices.ContainsFunc(begin, b.timeIs) {
+	if slices.ContainsFunc(begin, b.tryTime) {
 		return
 	}
-	if slices.ContainsFunc(end, b.timeIs) {
+	if slices.ContainsFunc(end, b.tryTime) {
 		b.f.TimeIsEnd = true
 		return
 	}
 	for _, name := range beginNames {
-		if slices.ContainsFunc(b.named(name), b.timeIs) {
+		if slices.ContainsFunc(b.byName(name), b.tryTime) {
 			return
 		}
 	}
 	var first string
 	for _, name := range timeNames {
-		for _, member := range b.named(name) {
+		for _, member := range b.byName(name) {
 			switch {
 			case first != "":
-				if _, _, ok := layoutOf(b.members[member]); ok && b.differ(first, member) {
+				if _, _, ok := layoutOf(b.members[member]); ok && b.membersDiffer(first, member) {
 					b.guess("%q is the time, not %q", first, member)
 					return
 				}
-			case b.timeIs(member):
+			case b.tryTime(member):
 				first = member
 				if b.f.Field(FieldDuration) >= 0 {
 					b.f.TimeIsEnd = true
@@ -167,8 +169,8 @@ var (
 	timeNames  = []string{"time", "timestamp", "ts", "msec", "time_iso_8601", "time_iso8601", "time_local", "datetime", "date_time", "date", "asctime", "log_time"}
 )
 
-// timeIs makes a member the time, if its values are times.
-func (b *jsonBuilder) timeIs(member string) bool {
+// tryTime makes a member the time, if its values are times.
+func (b *jsonBuilder) tryTime(member string) bool {
 	if b.used[member] {
 		return false
 	}
@@ -185,8 +187,8 @@ func (b *jsonBuilder) timeIs(member string) bool {
 func (b *jsonBuilder) dateAndTime() {
 	find := func(fits func(string) bool, names ...string) string {
 		for _, name := range names {
-			for _, member := range b.named(name) {
-				if !b.used[member] && share(b.members[member], fits) >= nearly {
+			for _, member := range b.byName(name) {
+				if !b.used[member] && share(b.members[member], fits) >= nearlyAll {
 					return member
 				}
 			}
@@ -198,7 +200,7 @@ func (b *jsonBuilder) dateAndTime() {
 		return
 	}
 	b.used[date], b.used[clock] = true, true
-	b.f.Fields = append(b.f.Fields, Field{Name: FieldTime, Kind: Time, Layout: DateAndTime, Asked: date + " and " + clock})
+	b.f.Fields = append(b.f.Fields, Field{Name: FieldTime, Kind: Time, Layout: DateAndTime, Source: date + " and " + clock})
 	at := len(b.f.Fields) - 1
 	b.k.add(date, at)
 	b.k.pair = at

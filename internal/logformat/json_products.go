@@ -8,8 +8,8 @@ type jsonProduct struct {
 	name string
 	// marks are groups of members: of each group the log has at least one.
 	marks [][]string
-	// must are members without which a line is a message of the program and not a request.
-	must []string
+	// required are members without which a line is a message of the program and not a request.
+	required []string
 	// logger is a member that begins with prefix in lines of requests, where a line has it.
 	logger, prefix string
 	// begin are members with the time when the request came, end those with the time when
@@ -43,7 +43,7 @@ const (
 var jsonProducts = []jsonProduct{
 	{
 		name: "Traefik's access log", marks: [][]string{{"DownstreamStatus"}, {"RequestMethod", "RequestPath", "RouterName", "ServiceName", "OriginStatus"}},
-		must: []string{"DownstreamStatus"}, begin: []string{"StartUTC", "StartLocal"}, end: []string{"time"}, duration: "Duration", unit: 1, form: whole,
+		required: []string{"DownstreamStatus"}, begin: []string{"StartUTC", "StartLocal"}, end: []string{"time"}, duration: "Duration", unit: 1, form: whole,
 		roles: map[string][]string{
 			FieldMethod: {"RequestMethod"}, FieldURL: {"RequestPath"}, FieldProtocol: {"RequestProtocol"}, FieldStatus: {"DownstreamStatus"}, FieldBytes: {"DownstreamContentSize"},
 			FieldClient: {"ClientHost", "ClientAddr"}, FieldHost: {"RequestHost", "RequestAddr"}, FieldUser: {"ClientUsername"}, "referer": {"request_Referer"}, "user_agent": {"request_User-Agent"},
@@ -51,7 +51,7 @@ var jsonProducts = []jsonProduct{
 	},
 	{
 		name: "Caddy's access log", marks: [][]string{{"request.uri"}, {"request.remote_ip", "request.remote_addr"}, {"request.proto"}, {"duration"}},
-		must: []string{"request.uri", "status"}, logger: "logger", prefix: "http.log.access", end: []string{"ts"}, duration: "duration", unit: 1e9, form: fractional,
+		required: []string{"request.uri", "status"}, logger: "logger", prefix: "http.log.access", end: []string{"ts"}, duration: "duration", unit: 1e9, form: fractional,
 		roles: map[string][]string{
 			FieldMethod: {"request.method"}, FieldURL: {"request.uri"}, FieldProtocol: {"request.proto"}, FieldStatus: {"status"}, FieldBytes: {"size"},
 			FieldClient: {"request.client_ip", "request.remote_ip", "request.remote_addr"}, FieldHost: {"request.host"}, FieldUser: {"user_id"},
@@ -59,16 +59,16 @@ var jsonProducts = []jsonProduct{
 	},
 	{ // Caddy's message names the line where the log's configuration leaves the protocol out
 		name: "Caddy's access log", marks: [][]string{{"request.uri"}, {"request.remote_ip", "request.remote_addr"}, {"logger", "msg"}, {"duration"}, {"size"}},
-		must: []string{"request.uri", "status"}, logger: "logger", prefix: "http.log.access", end: []string{"ts"}, duration: "duration", unit: 1e9, form: fractional,
+		required: []string{"request.uri", "status"}, logger: "logger", prefix: "http.log.access", end: []string{"ts"}, duration: "duration", unit: 1e9, form: fractional,
 		roles: map[string][]string{
 			FieldMethod: {"request.method"}, FieldURL: {"request.uri"}, FieldStatus: {"status"}, FieldBytes: {"size"},
 			FieldClient: {"request.client_ip", "request.remote_ip", "request.remote_addr"}, FieldHost: {"request.host"}, FieldUser: {"user_id"},
 		},
 	},
 	{ // of a connection of TCP the path and the protocol are null or -
-		name:  "Envoy's access log, as Istio and Envoy Gateway configure it",
-		marks: [][]string{{"start_time"}, {"response_code"}, {"response_flags", "upstream_cluster", "upstream_host", "upstream_service_time", "x-envoy-upstream-service-time", "authority", ":authority"}},
-		must:  []string{"response_code", "path|x-envoy-origin-path|original_path|protocol"}, begin: []string{"start_time"}, duration: "duration", unit: 1e6, form: whole,
+		name:     "Envoy's access log, as Istio and Envoy Gateway configure it",
+		marks:    [][]string{{"start_time"}, {"response_code"}, {"response_flags", "upstream_cluster", "upstream_host", "upstream_service_time", "x-envoy-upstream-service-time", "authority", ":authority"}},
+		required: []string{"response_code", "path|x-envoy-origin-path|original_path|protocol"}, begin: []string{"start_time"}, duration: "duration", unit: 1e6, form: whole,
 		roles: map[string][]string{
 			FieldMethod: {"method"}, FieldURL: {"path", "x-envoy-origin-path", "original_path"}, FieldProtocol: {"protocol"}, FieldStatus: {"response_code"}, FieldBytes: {"bytes_sent"},
 			FieldClient: {"downstream_remote_address"}, FieldHost: {"authority", ":authority"}, "user_agent": {"user_agent", "user-agent"}, "forwarded_for": {"x_forwarded_for", "x-forwarded-for"},
@@ -76,7 +76,7 @@ var jsonProducts = []jsonProduct{
 	},
 	{
 		name: "lograge", marks: [][]string{{"controller"}, {"action"}, {"method"}, {"path"}, {"status"}, {"duration"}},
-		must: []string{"controller", "path", "status"}, end: []string{"time", "@timestamp", "timestamp"}, duration: "duration", unit: 1e6,
+		required: []string{"controller", "path", "status"}, end: []string{"time", "@timestamp", "timestamp"}, duration: "duration", unit: 1e6,
 		roles: map[string][]string{FieldMethod: {"method"}, FieldURL: {"path"}, FieldStatus: {"status"}, FieldClient: {"ip", "remote_ip"}, FieldHost: {"host"}},
 	},
 	{ // names that nginx alone has: also where Fluent Bit, jq or another program made 0.5 of 0.500
@@ -92,7 +92,7 @@ var jsonProducts = []jsonProduct{
 	},
 	{
 		name: "HAProxy's log-format %{+json}o, with the names of its documentation", marks: [][]string{{"time_active"}, {"status_code"}, {"termination_state", "time_server_response", "time_to_connect"}},
-		must: []string{"status_code"}, begin: []string{"request_date"}, duration: "time_active", unit: 1e6, form: whole,
+		required: []string{"status_code"}, begin: []string{"request_date"}, duration: "time_active", unit: 1e6, form: whole,
 		roles: map[string][]string{FieldRequest: {"request_line"}, FieldStatus: {"status_code"}, FieldBytes: {"bytes_read"}, FieldClient: {"client_ip"}},
 	},
 	{
@@ -101,17 +101,17 @@ var jsonProducts = []jsonProduct{
 	},
 	{
 		name: "pino-http", marks: [][]string{{"req.url"}, {"res.statusCode"}, {"responseTime"}},
-		must: []string{"res.statusCode"}, end: []string{"time"}, duration: "responseTime", unit: 1e6,
+		required: []string{"res.statusCode"}, end: []string{"time"}, duration: "responseTime", unit: 1e6,
 		roles: map[string][]string{FieldMethod: {"req.method"}, FieldURL: {"req.url"}, FieldStatus: {"res.statusCode"}, FieldClient: {"req.remoteAddress"}, FieldHost: {"req.headers.host"}, "user_agent": {"req.headers.user-agent"}},
 	},
 	{
 		name: "Echo's logger", marks: [][]string{{"latency"}, {"latency_human"}, {"uri"}},
-		must: []string{"uri", "status"}, end: []string{"time"}, duration: "latency", unit: 1, form: whole,
+		required: []string{"uri", "status"}, end: []string{"time"}, duration: "latency", unit: 1, form: whole,
 		roles: map[string][]string{FieldBytes: {"bytes_out"}},
 	},
 	{
 		name: "Google Cloud's HttpRequest", marks: [][]string{{"httpRequest.requestUrl"}, {"httpRequest.status", "httpRequest.requestMethod"}},
-		must: []string{"httpRequest.requestUrl"}, begin: []string{"timestamp"}, duration: "httpRequest.latency",
+		required: []string{"httpRequest.requestUrl"}, begin: []string{"timestamp"}, duration: "httpRequest.latency",
 		roles: map[string][]string{
 			FieldMethod: {"httpRequest.requestMethod"}, FieldURL: {"httpRequest.requestUrl"}, FieldStatus: {"httpRequest.status"}, FieldBytes: {"httpRequest.responseSize"}, FieldProtocol: {"httpRequest.protocol"},
 			FieldClient: {"httpRequest.remoteIp"}, "user_agent": {"httpRequest.userAgent"}, "referer": {"httpRequest.referer"},
@@ -119,14 +119,14 @@ var jsonProducts = []jsonProduct{
 	},
 	{
 		name: "logback-access' JSON (LogstashAccessEncoder)", marks: [][]string{{"elapsed_time"}, {"requested_uri", "requested_url"}, {"status_code"}},
-		must: []string{"status_code"}, end: []string{"@timestamp"}, duration: "elapsed_time", unit: 1e6, form: whole,
+		required: []string{"status_code"}, end: []string{"@timestamp"}, duration: "elapsed_time", unit: 1e6, form: whole,
 		roles: map[string][]string{FieldRequest: {"requested_url"}, FieldURL: {"requested_uri"}, FieldStatus: {"status_code"}, FieldClient: {"remote_host"}, FieldBytes: {"content_length"}},
 	},
 }
 
-// musts are the groups of members of which a request has one.
-func (p *jsonProduct) musts() (groups [][]string) {
-	for _, one := range p.must {
+// requiredGroups are the groups of members of which a request has one.
+func (p *jsonProduct) requiredGroups() (groups [][]string) {
+	for _, one := range p.required {
 		groups = append(groups, strings.Split(one, "|"))
 	}
 	return groups

@@ -4,7 +4,7 @@ import "bytes"
 
 // put records where a field is. The date and the time of day of a pair are one span, from the
 // one to the other with what stands between.
-func (k *keys) put(spans []Span, field, from, to int) {
+func (k *jsonScanner) put(spans []Span, field, from, to int) {
 	s := span(from, to)
 	if field == k.pair && spans[field].End > 0 {
 		s.Start, s.End = min(s.Start, spans[field].Start), max(s.End, spans[field].End)
@@ -13,18 +13,18 @@ func (k *keys) put(spans []Span, field, from, to int) {
 }
 
 // request distinguishes requests from other objects, and trims their values.
-func (k *keys) request(line []byte, spans []Span) Line {
-	for _, any := range k.need {
+func (k *jsonScanner) request(line []byte, spans []Span) LineKind {
+	for _, any := range k.required {
 		some := false
 		for _, field := range any {
-			some = some || spans[field].End > 0 && !(k.dashes && string(spans[field].Of(line)) == "-")
+			some = some || spans[field].End > 0 && !(k.dashCounts && string(spans[field].Of(line)) == "-")
 		}
 		if !some {
-			return Other
+			return OtherLine
 		}
 	}
 	if k.logger >= 0 && spans[k.logger].End > 0 && !bytes.HasPrefix(spans[k.logger].Of(line), k.prefix) {
-		return Other
+		return OtherLine
 	}
 	if k.client >= 0 {
 		spans[k.client] = withoutPort(line, spans[k.client])
@@ -35,7 +35,7 @@ func (k *keys) request(line []byte, spans []Span) Line {
 	if k.bytes >= 0 {
 		spans[k.bytes] = count(line, spans[k.bytes])
 	}
-	return Whole
+	return RequestLine
 }
 
 // withoutPort is an address without the port and the brackets that may be around it.

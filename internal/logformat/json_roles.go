@@ -51,8 +51,8 @@ func reserved(name string) bool {
 	return slices.ContainsFunc(roles, func(r role) bool { return r.field.Name == name })
 }
 
-// wrappers are objects into which loggers put what belongs to a line.
-var wrappers = []string{"fields", "data", "attributes", "attrs", "context", "extra", "event", "payload", "labels", "access", "log", "json"}
+// envelopes are objects into which loggers put what belongs to a line.
+var envelopes = []string{"fields", "data", "attributes", "attrs", "context", "extra", "event", "payload", "labels", "access", "log", "json"}
 
 // normal is a member's name in lower case with _ between its words: response.statusCode is
 // response_status_code, fields.duration_ms duration_ms, @timestamp timestamp.
@@ -79,14 +79,14 @@ func nameWords(member string) []string {
 		word = append(word, r)
 	}
 	end()
-	for len(out) > 1 && slices.Contains(wrappers, out[0]) {
+	for len(out) > 1 && slices.Contains(envelopes, out[0]) {
 		out = out[1:]
 	}
 	return out
 }
 
-// nothing reports whether a value stands for one that is not there.
-func nothing(value string) bool { return value == "" || value == "-" }
+// isEmpty reports whether a value stands for one that is not there.
+func isEmpty(value string) bool { return value == "" || value == "-" }
 
 // isRequest reports whether a text is METHOD TARGET or METHOD TARGET PROTOCOL.
 func isRequest(value string) bool {
@@ -148,7 +148,7 @@ func isHost(value string) bool {
 func share(values []string, fits func(string) bool) float64 {
 	n, all := 0, 0
 	for _, v := range values {
-		if nothing(v) {
+		if isEmpty(v) {
 			continue
 		}
 		all++
@@ -162,23 +162,23 @@ func share(values []string, fits func(string) bool) float64 {
 	return float64(n) / float64(all)
 }
 
-// can reports whether values make a member a role's. Of a role that is strict nearly all
+// accepts reports whether values make a member a role's. Of a role that is strict nearly all
 // have to fit, as the lines whose values do not could not be read.
-func (r *role) can(values []string) bool {
-	least := enough
+func (r *role) accepts(values []string) bool {
+	least := minShare
 	if r.strict {
-		least = nearly
+		least = nearlyAll
 	}
 	return r.fits == nil || share(values, r.fits) >= least
 }
 
-// nearly is the share of values of a time, a status or a duration that have to be one.
-const nearly = 0.9
+// nearlyAll is the share of values of a time, a status or a duration that have to be one.
+const nearlyAll = 0.9
 
 // layoutOf finds how times are written; false: the values are not times.
 func layoutOf(values []string) (f Field, noZone, ok bool) {
 	f = Field{Name: FieldTime, Kind: Time, Lenient: true}
-	i := slices.IndexFunc(values, func(v string) bool { return !nothing(v) })
+	i := slices.IndexFunc(values, func(v string) bool { return !isEmpty(v) })
 	if i < 0 {
 		return f, false, false
 	}
@@ -205,7 +205,7 @@ func layoutOf(values []string) (f Field, noZone, ok bool) {
 		us, ok := f.Time([]byte(v), nil)
 		return ok && us > 0 && us < 4102444800e6 // 1970 to 2100
 	}
-	return f, noZone, share(values, good) >= nearly
+	return f, noZone, share(values, good) >= nearlyAll
 }
 
 // zoned reports whether an ISO time says its zone.

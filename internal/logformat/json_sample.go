@@ -14,8 +14,8 @@ type sample struct {
 	members map[string][]string // the values of each, in the order of the rows that have it
 }
 
-// mostMembers is the most names of members that are looked at.
-const mostMembers = 100
+// maxMembers is the most names of members that are looked at.
+const maxMembers = 100
 
 // sampleOf reads the objects among lines.
 func sampleOf(lines [][]byte) *sample {
@@ -46,7 +46,7 @@ func (s *sample) index(of func(row map[string]string) bool) {
 // that say what was asked for. Where none does, all rows stay.
 func (s *sample) requests(p *jsonProduct) {
 	asks := func(row map[string]string) bool {
-		if p != nil && len(p.must) > 0 {
+		if p != nil && len(p.required) > 0 {
 			return p.has(row)
 		}
 		for member, value := range row {
@@ -64,7 +64,7 @@ func (s *sample) requests(p *jsonProduct) {
 
 // has reports whether an object is a request of the product.
 func (p *jsonProduct) has(row map[string]string) bool {
-	for _, group := range p.musts() {
+	for _, group := range p.requiredGroups() {
 		if !slices.ContainsFunc(group, func(member string) bool { value, is := row[member]; return is && value != "-" }) {
 			return false
 		}
@@ -73,8 +73,8 @@ func (p *jsonProduct) has(row map[string]string) bool {
 	return !is || len(logger) >= len(p.prefix) && logger[:len(p.prefix)] == p.prefix
 }
 
-// differ reports whether two members have different values in a row that has both.
-func (s *sample) differ(a, b string) bool {
+// membersDiffer reports whether two members have different values in a row that has both.
+func (s *sample) membersDiffer(a, b string) bool {
 	return slices.ContainsFunc(s.rows, func(row map[string]string) bool {
 		x, is1 := row[a]
 		y, is2 := row[b]
@@ -110,7 +110,7 @@ func membersOf(line []byte, names map[string]bool) (map[string]string, bool) {
 			case nil, []any:
 			default:
 				name = prefix + name
-				if !names[name] && len(names) >= mostMembers {
+				if !names[name] && len(names) >= maxMembers {
 					continue
 				}
 				names[name] = true

@@ -76,7 +76,7 @@ func TestJSONDuration(t *testing.T) {
 		}
 		d, us := f.Field(FieldDuration), int64(-1)
 		spans := make([]Span, len(f.Fields))
-		if l := f.Scan([]byte(line+c.members), spans); l != Whole {
+		if l := f.Scan([]byte(line+c.members), spans); l != RequestLine {
 			t.Errorf("%s: %d", c.members, l)
 		}
 		if d >= 0 {
@@ -134,7 +134,7 @@ func TestJSONRoles(t *testing.T) {
 	} {
 		f := detected(t, c.line)
 		spans := make([]Span, len(f.Fields))
-		if l := f.Scan([]byte(c.line), spans); l != Whole {
+		if l := f.Scan([]byte(c.line), spans); l != RequestLine {
 			t.Errorf("%s: %d", c.line, l)
 			continue
 		}

@@ -11,8 +11,8 @@ type decimal struct {
 	point  int    // how many of them stand in front of the point; may be below 0 or beyond
 }
 
-// mostDigits bounds a number and its exponent: longer ones are not a time, count or duration.
-const mostDigits = 64
+// maxDigits bounds a number and its exponent: longer ones are not a time, count or duration.
+const maxDigits = 64
 
 // parseDecimal reads a number that is not negative, with or without a fraction and an
 // exponent: 200.0, 9.2e-05, 1.7951688E+09.
@@ -20,7 +20,7 @@ func parseDecimal(text []byte) (d decimal, ok bool) {
 	if len(text) > 0 && text[0] == '+' {
 		text = text[1:]
 	}
-	if len(text) == 0 || len(text) > mostDigits {
+	if len(text) == 0 || len(text) > maxDigits {
 		return d, false
 	}
 	i, seen := 0, false
@@ -52,7 +52,7 @@ func parseDecimal(text []byte) (d decimal, ok bool) {
 		negative, exponent = exponent[0] == '-', exponent[1:]
 	}
 	n, ok := Int(exponent)
-	if !ok || n > mostDigits {
+	if !ok || n > maxDigits {
 		return d, false
 	}
 	if negative {
@@ -76,7 +76,7 @@ func (d decimal) integer() bool {
 
 // plain is the number without an exponent, as Int and Field.Duration read it.
 func (d decimal) plain() []byte {
-	out := make([]byte, 0, 2*mostDigits)
+	out := make([]byte, 0, 2*maxDigits)
 	for i := range max(d.point, 1) {
 		c := byte('0')
 		if i < d.point && i < len(d.digits) {
@@ -139,8 +139,8 @@ var unitWords = map[string]int64{
 
 // ownUnit reads a duration in microseconds that names its unit: 5ms, 1.2 s, 4m3s, 1h2m3.5s.
 func ownUnit(text []byte) (int64, bool) {
-	rest := strings.TrimSpace(string(text[:min(len(text), mostDigits)]))
-	if len(text) > mostDigits || rest == "" {
+	rest := strings.TrimSpace(string(text[:min(len(text), maxDigits)]))
+	if len(text) > maxDigits || rest == "" {
 		return 0, false
 	}
 	sum, last := int64(0), int64(3600e9)+1
@@ -169,7 +169,7 @@ func ownUnit(text []byte) (int64, bool) {
 		}
 		sum, last, rest = sum+us, unit, strings.TrimLeft(rest[n:], " ")
 	}
-	return sum, sum <= longest/1000
+	return sum, sum <= maxDuration/1000
 }
 
 // pairTime reads a time whose date and time of day are two members: text begins with one

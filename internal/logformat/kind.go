@@ -23,7 +23,7 @@ const (
 
 // Fits reports whether a text can be what the field is.
 func (f *Field) Fits(text []byte) bool {
-	if len(text) > f.longest() || f.strict && bareQuote(text, f.Escape) {
+	if len(text) > f.maxLength() || f.strict && bareQuote(text, f.Escape) {
 		return false
 	}
 	switch f.Kind {
@@ -61,7 +61,7 @@ func (f *Field) Fits(text []byte) bool {
 // have none: nginx writes ", " between servers and " : " between groups of them; the parts
 // of a Sum have a blank between them.
 func (f *Field) list(text []byte) int {
-	text = text[:min(len(text), mostList)]
+	text = text[:min(len(text), maxList)]
 	for at, whole := 0, 0; ; {
 		n, point := at, false
 		for n < len(text) && (text[n]-'0' <= 9 || text[n] == '.' && n > at && !point || text[n] == '-' && n == at) {
@@ -104,7 +104,7 @@ func bareQuote(text []byte, e Escape) bool {
 		if n < 0 {
 			return false
 		}
-		if at += n; e.mark() != '\\' || !escaped(text, at) {
+		if at += n; e.prefix() != '\\' || !escaped(text, at) {
 			return true
 		}
 	}
@@ -120,8 +120,8 @@ func number(text []byte) bool {
 	return true
 }
 
-// anything reports whether every text fits.
-func (f *Field) anything() bool {
+// matchesAnything reports whether every text fits.
+func (f *Field) matchesAnything() bool {
 	return !f.strict && (f.Kind == Text || f.Kind == Request || f.Kind == URL)
 }
 
@@ -146,26 +146,26 @@ func (f *Format) check(i int) {
 // mostAddress is the longest host name, in bytes (RFC 1035, 2.3.4), and mostShort the
 // longest text of the other kinds that have a limit.
 const (
-	mostAddress = 255
-	mostShort   = 40
-	mostList    = 512
+	maxAddress = 255
+	maxShort   = 40
+	maxList    = 512
 )
 
-// longest is how long a field's text can be, in bytes.
-func (f *Field) longest() int {
+// maxLength is how long a field's text can be, in bytes.
+func (f *Field) maxLength() int {
 	switch {
 	case f.List:
-		return mostList
+		return maxList
 	case f.Kind == Text || f.Kind == Request || f.Kind == URL:
 		return MaxLine
 	case f.Kind == Address || f.Kind == Ident || f.Kind == Host:
-		return mostAddress
+		return maxAddress
 	case f.Kind == Word:
 		return MaxLine
 	case f.Layout == Strftime:
 		return f.pattern.width
 	}
-	return mostShort
+	return maxShort
 }
 
 // address reports whether a text is an address of a client: of the Internet, the word
@@ -255,7 +255,7 @@ func ipv6(text []byte) bool {
 // digits, - and _ with points between, and not digits alone. One word is not a name but
 // for localhost: what other programs write before a line begins with one.
 func hostName(text []byte) bool {
-	if len(text) == 0 || len(text) > mostAddress || text[0] == '.' || text[0] == '-' {
+	if len(text) == 0 || len(text) > maxAddress || text[0] == '.' || text[0] == '-' {
 		return false
 	}
 	letter, point := false, string(text) == "localhost"

@@ -9,10 +9,10 @@ const puppetServer = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}" %D
 // puppetDB is the pattern of PuppetDB's request-logging.xml (puppetdb 7 and 8).
 const puppetDB = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}" %D %header{X-Uncompressed-Length}`
 
-// words are the conversion words of logback-access' PatternLayout that stand for one
+// logbackWords are the conversion words of logback-access' PatternLayout that stand for one
 // value ("Logback-access", layouts). Its %D is milliseconds, where Apache's is
 // microseconds.
-var words = map[string]Field{
+var logbackWords = map[string]Field{
 	"h": {Name: FieldClient, Kind: Address, Names: true}, "clientHost": {Name: FieldClient, Kind: Address, Names: true}, "remoteIP": {Name: FieldClient, Kind: Address}, "a": {Name: FieldClient, Kind: Address}, "l": {Name: "ident", Kind: Ident}, "u": {Name: FieldUser}, "user": {Name: FieldUser},
 	"t": {Name: FieldTime, Kind: Time}, "date": {Name: FieldTime, Kind: Time}, "r": {Name: FieldRequest, Kind: Request}, "requestURL": {Name: FieldRequest, Kind: Request},
 	"s": {Name: FieldStatus, Kind: Number}, "statusCode": {Name: FieldStatus, Kind: Number}, "b": {Name: FieldBytes, Kind: Number}, "B": {Name: FieldBytes, Kind: Number}, "bytesSent": {Name: FieldBytes, Kind: Number},
@@ -52,7 +52,7 @@ func Logback(text string) (*Format, error) {
 		if n < len(text) && text[n] == '{' {
 			end := strings.IndexByte(text[n:], '}')
 			if end < 0 {
-				return nil, refuse(what, text, i, "{ without }")
+				return nil, formatError(what, text, i, "{ without }")
 			}
 			argument, n = text[n+1:n+end], n+end+1
 		}
@@ -65,9 +65,9 @@ func Logback(text string) (*Format, error) {
 			}
 			when, ok := javaDate(p)
 			if !ok {
-				return nil, refuse(what, text, i, "a date is written with the letters y, M, d, H, h, m, s, S, a, E, Z and X")
+				return nil, formatError(what, text, i, "a date is written with the letters y, M, d, H, h, m, s, S, a, E, Z and X")
 			}
-			field := Field{Name: FieldTime, Kind: Time, Asked: text[i:n]}
+			field := Field{Name: FieldTime, Kind: Time, Source: text[i:n]}
 			field.asTime(&when)
 			if zone == "UTC" || zone == "GMT" {
 				when.has |= hasZone // it is said here, and not in the line
@@ -79,7 +79,7 @@ func Logback(text string) (*Format, error) {
 			i = n // the end of the line
 			continue
 		}
-		field, ok := words[word]
+		field, ok := logbackWords[word]
 		switch word {
 		case "i", "header":
 			switch strings.ToLower(argument) {
@@ -106,9 +106,9 @@ func Logback(text string) (*Format, error) {
 			}
 		}
 		if !ok {
-			return nil, refuse(what, text, i, "not a word of logback-access")
+			return nil, formatError(what, text, i, "not a word of logback-access")
 		}
-		field.Asked = text[i:n]
+		field.Source = text[i:n]
 		pieces, i = append(pieces, piece{field: &field, at: i}), n
 	}
 	return compile(&Format{Name: "logback-access", TimeIsEnd: true}, what, text, pieces)

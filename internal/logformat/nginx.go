@@ -2,10 +2,10 @@ package logformat
 
 import "strings"
 
-// variables are nginx' (ngx_http_core_module, ngx_http_log_module,
+// nginxVariables are nginx' (ngx_http_core_module, ngx_http_log_module,
 // ngx_http_upstream_module, "Embedded Variables"); times are in seconds with a
 // resolution of milliseconds.
-var variables = map[string]Field{
+var nginxVariables = map[string]Field{
 	"remote_addr": {Name: FieldClient, Kind: Address}, "remote_user": {Name: FieldUser}, "http_referer": {Name: "referer"}, "http_user_agent": {Name: "user_agent"},
 	"http_x_forwarded_for": {Name: "forwarded_for"}, "host": {Name: FieldHost, Kind: Host}, "http_host": {Name: FieldHost}, "server_name": {Name: "server_name", Kind: Word}, // a host with a blank is refused by nginx
 	"time_local": {Name: FieldTime, Kind: Time}, "time_iso8601": {Name: FieldTime, Kind: Time, Layout: ISO}, "msec": {Name: FieldTime, Kind: Time, Layout: Unix, Unit: 1e9},
@@ -41,7 +41,7 @@ func Nginx(text string) (*Format, error) {
 	if rest, ok := strings.CutPrefix(text, "escape="); ok {
 		word, _, _ := strings.Cut(rest, " ")
 		if escape, ok = NginxEscapes[word]; !ok {
-			return nil, refuse(what, text, len("escape="), "escape is default, json or none")
+			return nil, formatError(what, text, len("escape="), "escape is default, json or none")
 		}
 		begin = min(len("escape=")+len(word)+1, len(text))
 	}
@@ -55,7 +55,7 @@ func Nginx(text string) (*Format, error) {
 		if n < len(text) && text[n] == '{' {
 			end := strings.IndexByte(text[n:], '}')
 			if end < 0 {
-				return nil, refuse(what, text, i, "{ without }")
+				return nil, formatError(what, text, i, "{ without }")
 			}
 			variable, n = text[n+1:n+end], n+end+1
 		} else {
@@ -65,13 +65,13 @@ func Nginx(text string) (*Format, error) {
 			variable = text[i+1 : n]
 		}
 		if variable == "" {
-			return nil, refuse(what, text, i, "$ without a name")
+			return nil, formatError(what, text, i, "$ without a name")
 		}
-		field, ok := variables[variable]
+		field, ok := nginxVariables[variable]
 		if !ok {
 			field = Field{Name: name(variable)}
 		}
-		field.Asked, field.Escape = text[i:n], escape
+		field.Source, field.Escape = text[i:n], escape
 		pieces, i = append(pieces, piece{field: &field, at: i}), n
 	}
 	return compile(&Format{Name: "nginx' log_format", TimeIsEnd: true}, what, text, pieces)

@@ -21,7 +21,7 @@ func puppetLog() *Format {
 		{Name: "indirector"}, // what was made: Compiled catalog
 		{Name: "requestor"},
 		{Name: "environment"},
-		{Name: FieldDuration, Asked: "Compiled catalog ... in", Kind: Duration, Unit: 1e9},
+		{Name: FieldDuration, Source: "Compiled catalog ... in", Kind: Duration, Unit: 1e9},
 	}}
 }
 
@@ -37,11 +37,11 @@ func PuppetLog(text string) (*Format, error) {
 	for i, w := range want {
 		m := puppetWord().FindStringSubmatch(text[at:])
 		if m == nil || m[1] != w.before || !slices.Contains(strings.Fields(w.words), m[2]) {
-			return nil, refuse(what, text, at, "not as in puppetserver.log, %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5p [%t] [%c{2}] %m%n")
+			return nil, formatError(what, text, at, "not as in puppetserver.log, %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5p [%t] [%c{2}] %m%n")
 		}
 		if date := strings.Trim(m[3], `{}"`); i == 0 {
 			if date != "" && date != "ISO8601" && !isoDate().MatchString(date) {
-				return nil, refuse(what, text, at, "the date is not written as yyyy-MM-dd'T'HH:mm:ss")
+				return nil, formatError(what, text, at, "the date is not written as yyyy-MM-dd'T'HH:mm:ss")
 			}
 			f.NoZone = !strings.ContainsAny(date, "XZ")
 		}
@@ -55,7 +55,7 @@ var (
 	isoDate    = text.LazyRegexp(`^yyyy-MM-dd(?:'T'| )HH:mm:ss(?:[.,]S+)?(?:X+|Z|'Z')?$`)
 )
 
-func scanPuppetLog(line []byte, spans []Span) Line {
+func scanPuppetLog(line []byte, spans []Span) LineKind {
 	level := bytes.IndexByte(line, ' ')
 	if level == 10 { // a space for T
 		if n := bytes.IndexByte(line[11:], ' '); n >= 0 {
@@ -64,42 +64,42 @@ func scanPuppetLog(line []byte, spans []Span) Line {
 	}
 	if level < 19 {
 		if len(line) > 0 && (line[0] == '\t' || line[0] == ' ') || bytes.HasPrefix(line, []byte("Caused by")) || javaName(line) {
-			return Other // of a stack trace
+			return OtherLine // of a stack trace
 		}
-		return Bad
+		return BadLine
 	}
 	if _, ok := iso(line[:level]); !ok {
 		if javaName(line) {
-			return Other
+			return OtherLine
 		}
-		return Bad
+		return BadLine
 	}
 	spans[0] = span(0, level)
 	at := level + 1
 	end := bytes.IndexByte(line[at:], ' ')
 	if end < 0 {
-		return Bad
+		return BadLine
 	}
 	spans[1] = span(at, at+end)
 	open := bytes.IndexByte(line[at:], '[')
 	shut := bytes.Index(line[at:], []byte("] ["))
 	if open < 0 || shut < open {
-		return Other
+		return OtherLine
 	}
 	spans[2] = span(at+open+1, at+shut)
 	rest, ok := bytes.CutSuffix(line, []byte(" seconds"))
 	in := bytes.LastIndex(rest, []byte(" in "))
 	if in < 0 || !ok {
-		return Other
+		return OtherLine
 	}
 	env := bytes.LastIndex(line[:in], []byte(" in environment "))
 	if env < 0 {
-		return Other
+		return OtherLine
 	}
 	node := bytes.LastIndex(line[:env], []byte(" for "))
 	what := bytes.LastIndex(line[:max(node, 0)], []byte("] "))
 	if node < 0 || what < 0 {
-		return Other
+		return OtherLine
 	}
 	what += 2
 	if bytes.HasPrefix(line[what:node], []byte("Puppet ")) {
@@ -109,7 +109,7 @@ func scanPuppetLog(line []byte, spans []Span) Line {
 	spans[4] = span(node+len(" for "), env)
 	spans[5] = span(env+len(" in environment "), in)
 	spans[6] = span(in+len(" in "), len(line)-len(" seconds"))
-	return Whole
+	return RequestLine
 }
 
 // javaName says whether a line begins as a stack trace does: a class with points.

@@ -20,20 +20,20 @@ func (f *Format) Joiner() Joiner { return Joiner{rails: f.rails, zoned: f.zone !
 
 // inProgress is a request of a process whose lines do not name it.
 type inProgress struct {
-	started
+	openRequest
 	processing int64 // when its controller began, in microseconds; 0: not yet
 }
 
-// mostInProgress bounds the requests of one process that have begun and not ended: a route
+// maxInProgress bounds the requests of one process that have begun and not ended: a route
 // that does not exist leaves one.
-const mostInProgress = 256
+const maxInProgress = 256
 
-// rounded is how far the duration of a request, which is rounded to milliseconds, may be from
+// maxRounding is how far the duration of a request, which is rounded to milliseconds, may be from
 // the times of its lines, in microseconds.
-const rounded = 3000
+const maxRounding = 3000
 
 // joinRails is Join of Rails' lines.
-func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, Line) {
+func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, LineKind) {
 	r, ruby := parseRuby(line)
 	if !ruby {
 		r.tags, r.message = tagged(line, 0)
@@ -45,14 +45,14 @@ func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, Line) {
 	switch {
 	case !known && (ruby || j.ruby || len(line) == 0 || line[0] == ' ' || line[0] == '#'):
 		j.unrouted(message)
-		return nil, Other
+		return nil, OtherLine
 	case !known && !j.bare:
-		return nil, Bad
+		return nil, BadLine
 	case !known:
 		j.unrouted(message)
-		return nil, Other
-	case len(id) > longestID:
-		return nil, Bad
+		return nil, OtherLine
+	case len(id) > maxID:
+		return nil, BadLine
 	}
 	j.ruby, j.bare = j.ruby || ruby, j.bare || !ruby
 	if !ruby {
@@ -60,16 +60,16 @@ func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, Line) {
 			when, _ = statedTime(message)
 		}
 	}
-	if names(id) {
+	if hasRequestID(id) {
 		return j.message(when, bytes.Trim(id, "[] "), message, spans)
 	}
 	return j.untagged(when, r.process.Of(line), message, spans)
 }
 
-// names reports whether the tags before a message have a word that names one request: at
+// hasRequestID reports whether the tags before a message have a word that names one request: at
 // least eight hexadecimal digits in a row, one of them a decimal one, as UUIDs, the request IDs
 // of nginx and AWS and Foreman's have. A host name or an address is the same of several.
-func names(tags []byte) bool {
+func hasRequestID(tags []byte) bool {
 	hex, decimal := 0, false
 	for _, c := range tags {
 		if _, ok := hexDigit(c); !ok {
@@ -85,11 +85,11 @@ func names(tags []byte) bool {
 }
 
 // untagged takes a message of a process whose requests have no names.
-func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, Line) {
+func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, LineKind) {
 	if j.processes == nil {
 		j.processes = map[string][]*inProgress{}
 	}
-	if len(j.processes) > mostBegun/mostInProgress && j.processes[string(process)] == nil {
+	if len(j.processes) > maxOpen/maxInProgress && j.processes[string(process)] == nil {
 		clear(j.processes)
 	}
 	all := j.processes[string(process)]
@@ -97,8 +97,8 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 	switch message[0] {
 	case 'S':
 		s := &inProgress{}
-		j.begin(&s.started, when, message)
-		if all = append(all, s); len(all) > mostInProgress {
+		j.begin(&s.openRequest, when, message)
+		if all = append(all, s); len(all) > maxInProgress {
 			all = all[1:]
 		}
 	case 'P':
@@ -109,7 +109,7 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 			}
 		}
 		if len(waiting) == 0 {
-			s := &inProgress{started: started{time: j.at(when)}}
+			s := &inProgress{openRequest: openRequest{time: j.at(when)}}
 			all, waiting = append(all, s), append(waiting, s)
 		}
 		if len(waiting) > 1 { // any of them may be it
@@ -123,16 +123,16 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 		took := tookOf(message)
 		var ended []*inProgress
 		for _, s := range all {
-			if s.controller != "" && (at == 0 || s.processing > 0 && abs(at-took-s.processing) <= rounded) {
+			if s.controller != "" && (at == 0 || s.processing > 0 && absolute(at-took-s.processing) <= maxRounding) {
 				ended = append(ended, s)
 			}
 		}
 		all = slices.DeleteFunc(all, func(s *inProgress) bool { return slices.Contains(ended, s) })
 		j.processes[string(process)] = all
-		s := &started{time: j.at(when)}
+		s := &openRequest{time: j.at(when)}
 		switch {
 		case len(ended) == 1:
-			s = &ended[0].started
+			s = &ended[0].openRequest
 		case len(ended) > 1 && at == 0:
 			s.time = ended[0].time
 			fallthrough
@@ -142,7 +142,7 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 		return j.ended(s, process, message[len("Completed "):], spans)
 	}
 	j.processes[string(process)] = all
-	return nil, Other
+	return nil, OtherLine
 }
 
 // unrouted ends the request that a message says has no route.
@@ -173,4 +173,4 @@ func tookOf(message []byte) int64 {
 	return us
 }
 
-func abs(n int64) int64 { return max(n, -n) }
+func absolute(n int64) int64 { return max(n, -n) }

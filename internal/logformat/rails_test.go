@@ -26,7 +26,7 @@ func TestRailsTags(t *testing.T) {
 			at("01.031000") + `Completed 200 OK in 50ms (Views: 1.0ms)`,
 		} {
 			spans := make([]Span, len(f.Fields))
-			if out, l := j.Join([]byte(line), spans); l == Whole {
+			if out, l := j.Add([]byte(line), spans); l == RequestLine {
 				clients = append(clients, string(spans[f.Field(FieldClient)].Of(out)))
 			}
 		}
@@ -38,7 +38,7 @@ func TestRailsTags(t *testing.T) {
 		"[0f7c1f6e-1111-4222-8333-0123456789ab] ": true, "[127.0.0.1] [6e2b4c9f] ": true, "[Root1-58337364-23a8c76965a2ef7629b185e3] ": true,
 		"[www.example.org] ": false, "[10.0.0.1] ": false, "[2001:db8::17] ": false, "[req-5] ": false, "": false,
 	} {
-		if names([]byte(tags)) != want {
+		if hasRequestID([]byte(tags)) != want {
 			t.Errorf("%q names one request: %v", tags, !want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestStartedZone(t *testing.T) {
 		var got []string
 		for _, line := range lines(log) {
 			spans := make([]Span, len(f.Fields))
-			if out, l := j.Join(line, spans); l == Whole {
+			if out, l := j.Add(line, spans); l == RequestLine {
 				us, _ := f.Fields[foremanTime].Time(spans[foremanTime].Of(out), nil)
 				got = append(got, time.UnixMicro(us).UTC().Format(time.RFC3339))
 			}

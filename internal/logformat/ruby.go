@@ -43,7 +43,7 @@ func parseRuby(line []byte) (r rubyLine, ok bool) {
 func tagged(line []byte, at int) (tags Span, message int) {
 	from := at
 	for at < len(line) && line[at] == '[' {
-		end := bytes.Index(line[at:min(len(line), at+longestID)], []byte("] "))
+		end := bytes.Index(line[at:min(len(line), at+maxID)], []byte("] "))
 		if end < 0 {
 			break
 		}
@@ -52,14 +52,14 @@ func tagged(line []byte, at int) (tags Span, message int) {
 	return span(from, at), at
 }
 
-// front is what a logger writes in front of an object or key=value.
-type front struct {
+// loggerPrefix is what a logger writes in front of an object or key=value.
+type loggerPrefix struct {
 	name string
 	// parse gives the time, and where the message begins; false: the line is not one of its own.
 	parse func(line []byte) (when Span, message int, ok bool)
 }
 
-var fronts = []front{
+var loggerPrefixes = []loggerPrefix{
 	{"Ruby's Logger", func(line []byte) (when Span, message int, ok bool) {
 		r, ok := parseRuby(line)
 		return r.when, r.message, ok
@@ -85,9 +85,9 @@ func parseConsole(line []byte) (when Span, message int, ok bool) {
 	return span(0, tab), at + 1, true
 }
 
-// behind gives the keys of a line the time of what is in front of it, and where its message
+// afterPrefix gives the keys of a line the time of what is in front of it, and where its message
 // begins; false: the line is not the logger's.
-func (k *keys) behind(line []byte, spans []Span) (message int, ok bool) {
+func (k *jsonScanner) afterPrefix(line []byte, spans []Span) (message int, ok bool) {
 	when, message, ok := k.front.parse(line)
 	if ok && k.clock >= 0 {
 		spans[k.clock] = when
@@ -95,22 +95,22 @@ func (k *keys) behind(line []byte, spans []Span) (message int, ok bool) {
 	return message, ok
 }
 
-// detectFronts makes the format of what an application writes through a logger with a front, if
+// detectLogger makes the format of what an application writes through a logger with a front, if
 // that is JSON or key=value; nil: it is not.
-func detectFronts(lines [][]byte, units map[string]int64) *Format {
-	for i := range fronts {
+func detectLogger(lines [][]byte, units map[string]int64) *Format {
+	for i := range loggerPrefixes {
 		var messages [][]byte
 		var times []string
 		for _, line := range lines {
-			if when, at, ok := fronts[i].parse(line); ok {
+			if when, at, ok := loggerPrefixes[i].parse(line); ok {
 				messages, times = append(messages, line[at:]), append(times, string(when.Of(line)))
 			}
 		}
 		if len(messages) == 0 || 4*len(messages) < len(lines) { // others are the rest of messages
 			continue
 		}
-		if f := keyed(messages, units, &fronts[i], times); f != nil {
-			f.Why = fmt.Sprintf("%d of the first %d lines are of %s", len(messages), len(lines), fronts[i].name) + f.Why
+		if f := keyed(messages, units, &loggerPrefixes[i], times); f != nil {
+			f.Why = fmt.Sprintf("%d of the first %d lines are of %s", len(messages), len(lines), loggerPrefixes[i].name) + f.Why
 			return f
 		}
 	}
@@ -129,7 +129,7 @@ func detectPairs(lines [][]byte, units map[string]int64) *Format {
 
 // keyed makes a format of messages that are objects or key=value, behind a front with times if
 // there is one.
-func keyed(messages [][]byte, units map[string]int64, before *front, times []string) *Format {
+func keyed(messages [][]byte, units map[string]int64, before *loggerPrefix, times []string) *Format {
 	pairs := false
 	b := newBuilder(sampleOf(messages), JSONLines)
 	if 2*len(b.rows) < len(messages) {
@@ -142,7 +142,7 @@ func keyed(messages [][]byte, units map[string]int64, before *front, times []str
 	}
 	b.k.front, b.times = before, times
 	b.build(units)
-	if !b.f.asks() {
+	if !b.f.hasRequestFields() {
 		return nil
 	}
 	if pairs {
@@ -165,7 +165,7 @@ func pairsOf(lines [][]byte) *sample {
 	for _, line := range lines {
 		row := map[string]string{}
 		eachPair(line, 0, func(key []byte, value Span) {
-			if n := string(key); names[n] || len(names) < mostMembers {
+			if n := string(key); names[n] || len(names) < maxMembers {
 				if _, is := row[n]; !is {
 					names[n], row[n] = true, string(value.Of(line))
 				}
@@ -181,13 +181,13 @@ func pairsOf(lines [][]byte) *sample {
 
 // scanPairs cuts a line of key=value. Of two with one key the first counts: what a client
 // sent comes later.
-func (k *keys) scanPairs(line []byte, spans []Span) Line {
+func (k *jsonScanner) scanPairs(line []byte, spans []Span) LineKind {
 	clear(spans)
 	at := 0
 	if k.front != nil {
 		var ok bool
-		if at, ok = k.behind(line, spans); !ok {
-			return Other
+		if at, ok = k.afterPrefix(line, spans); !ok {
+			return OtherLine
 		}
 	} else {
 		_, at = tagged(line, 0)
@@ -200,7 +200,7 @@ func (k *keys) scanPairs(line []byte, spans []Span) Line {
 		}
 	})
 	if n == 0 && k.front == nil {
-		return Bad
+		return BadLine
 	}
 	return k.request(line, spans)
 }

@@ -67,9 +67,9 @@ const (
 	tens  = 0x7676767676767676 // added to a byte above 9, sets its highest bit
 )
 
-// quickly cuts fields from the i-th step on, as long as each ends where quick has it. It
+// scanQuick cuts fields from the i-th step on, as long as each ends where quick has it. It
 // gives the step that it has not cut, and where that begins.
-func (f *Format) quickly(line []byte, i, at int, spans []Span) (int, int) {
+func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 	if cap(line)-len(line) < ahead {
 		return i, at
 	}

@@ -101,14 +101,14 @@ func (p *pattern) join(q pattern) {
 	}
 }
 
-// whole says whether a pattern says which minute it was.
-func (p *pattern) whole() bool {
+// hasMinute says whether a pattern says which minute it was.
+func (p *pattern) hasMinute() bool {
 	day := p.has&(hasYear|hasMonth|hasDay) == hasYear|hasMonth|hasDay || p.has&(hasYear|hasYearDay) == hasYear|hasYearDay
 	return p.has&hasEpoch != 0 || day && p.has&(hasHour|hasMinute) == hasHour|hasMinute
 }
 
-// local says whether it leaves the zone out.
-func (p *pattern) local() bool { return p.has&(hasZone|hasEpoch) == 0 }
+// lacksZone says whether it leaves the zone out.
+func (p *pattern) lacksZone() bool { return p.has&(hasZone|hasEpoch) == 0 }
 
 var fullMonths = []string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
 

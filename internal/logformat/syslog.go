@@ -2,8 +2,8 @@ package logformat
 
 import "bytes"
 
-// syslogMost is how much of a line is looked at for what a syslog daemon wrote, in bytes.
-const syslogMost = 512
+// maxSyslogPrefix is how much of a line is looked at for what a syslog daemon wrote, in bytes.
+const maxSyslogPrefix = 512
 
 // afterSyslog is where the message of a line begins that a syslog daemon or a client of one
 // wrote, or -1:
@@ -38,7 +38,7 @@ func afterSyslog(line []byte) int {
 	if at > 0 {
 		return at
 	}
-	head := line[:min(len(line), syslogMost)]
+	head := line[:min(len(line), maxSyslogPrefix)]
 	if end := bytes.Index(head, []byte("]: ")); end > 0 {
 		if open := bytes.LastIndexByte(head[:end], '['); open > 0 && plainWord(head[:open]) {
 			if _, ok := Int(head[open+1 : end]); ok {
@@ -66,7 +66,7 @@ func afterStamp(line []byte) int {
 func afterTag(line []byte) int {
 	at := 0
 	for range 2 {
-		n := bytes.IndexByte(line[at:min(len(line), at+mostAddress)], ' ')
+		n := bytes.IndexByte(line[at:min(len(line), at+maxAddress)], ' ')
 		if n <= 0 {
 			return 0
 		}
@@ -105,7 +105,7 @@ func afterPriority(head []byte) int {
 // MESSAGE. A ] in a value is \]. It is 0 for what is none.
 func after5424(line []byte, at int) int {
 	for range 5 {
-		n := bytes.IndexByte(line[at:min(len(line), at+syslogMost)], ' ')
+		n := bytes.IndexByte(line[at:min(len(line), at+maxSyslogPrefix)], ' ')
 		if n <= 0 {
 			return 0
 		}

@@ -17,8 +17,8 @@ func TestSyslog(t *testing.T) {
 		spans := make([]Span, len(f.Fields))
 		text := []byte(before + line)
 		whole := text
-		text, _ = new(Unwrapper).Line(f, text)
-		if f.Scan(text, spans) != Whole {
+		text, _ = new(Unwrapper).Unwrap(f, text)
+		if f.Scan(text, spans) != RequestLine {
 			t.Errorf("%q is not read", before)
 			continue
 		}

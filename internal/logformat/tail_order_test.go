@@ -30,7 +30,7 @@ func TestTailOrder(t *testing.T) {
 		"reversed by more than 10 ms": {head([2]int{100, 150}), false},
 	} {
 		_, err := Detect(c.head, nil)
-		var unknown *Unknown
+		var unknown *UnknownError
 		if (err == nil) != c.known || err != nil && !errors.As(err, &unknown) {
 			t.Errorf("%s: %v, want known %v", name, err, c.known)
 		}

@@ -34,7 +34,7 @@ func TestTimes(t *testing.T) {
 		t.Helper()
 		spans := make([]Span, len(f.Fields))
 		i := f.Field(FieldTime)
-		if i < 0 || f.Scan([]byte(line), spans) != Whole {
+		if i < 0 || f.Scan([]byte(line), spans) != RequestLine {
 			t.Errorf("%s does not read %q", f.Source, line)
 			return
 		}
@@ -103,12 +103,12 @@ func TestChosen(t *testing.T) {
 			t.Errorf("%s: %v", c.format, err)
 			continue
 		}
-		if i := f.Field(c.name); i < 0 || f.Fields[i].Asked != c.asked {
+		if i := f.Field(c.name); i < 0 || f.Fields[i].Source != c.asked {
 			t.Errorf("%s: %s is %+v", c.format, c.name, f.Fields)
 		}
 	}
 	f, err := HAProxy("%ci %Tt %Tr")
-	if err != nil || f.Fields[f.Field(FieldDuration)].Asked != "%Tt" {
+	if err != nil || f.Fields[f.Field(FieldDuration)].Source != "%Tt" {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
@@ -126,7 +126,7 @@ func TestRefused(t *testing.T) {
 		{"logback", `%h %x`, 3}, {"logback", `%h %t{QQ}`, 3}, {"logback", `%h %i{x`, 3},
 	} {
 		_, err := Languages[c.language](c.format)
-		r, ok := err.(*Refusal)
+		r, ok := err.(*FormatError)
 		if !ok || r.At != c.at {
 			t.Errorf("%s %s: %v", c.language, c.format, err)
 		}
@@ -177,22 +177,22 @@ func TestForemanForgets(t *testing.T) {
 		line := append([]byte("2026-11-20T23:58:28 [I|app|"), id...)
 		line = append(line, "] Started GET \""...)
 		line = append(append(line, url...), "\" for ::1 at x"...)
-		if _, l := j.Join(line, spans); l != Other {
+		if _, l := j.Add(line, spans); l != OtherLine {
 			t.Fatalf("line %d is %d", i, l)
 		}
-		if j.held > mostHeld || len(j.begun) > mostBegun {
-			t.Fatalf("%d bytes of %d requests are held", j.held, len(j.begun))
+		if j.size > maxOpenBytes || len(j.open) > maxOpen {
+			t.Fatalf("%d bytes of %d requests are held", j.size, len(j.open))
 		}
 	}
-	if j.Begun() != n {
-		t.Errorf("%d have begun, want %d", j.Begun(), n)
+	if j.Open() != n {
+		t.Errorf("%d have begun, want %d", j.Open(), n)
 	}
 	held := 0
-	for id, s := range j.begun {
+	for id, s := range j.open {
 		held += len(id) + s.size()
 	}
-	if held != j.held {
-		t.Errorf("%d bytes are held, %d counted", held, j.held)
+	if held != j.size {
+		t.Errorf("%d bytes are held, %d counted", held, j.size)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestDays(t *testing.T) {
 		for i, line := range ways {
 			field := &f.Fields[f.Field(FieldTime)]
 			spans := make([]Span, len(f.Fields))
-			if f.Scan([]byte(line), spans) != Whole {
+			if f.Scan([]byte(line), spans) != RequestLine {
 				t.Fatalf("%s does not read %s", layout, line)
 			}
 			if _, ok := field.Time(spans[f.Field(FieldTime)].Of([]byte(line)), new(Clock)); ok != (i == 0) {
@@ -227,7 +227,7 @@ func TestDurationsHaveNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := f.Field(FieldDuration); d >= 0 && f.Fields[d].Asked == "" {
+		if d := f.Field(FieldDuration); d >= 0 && f.Fields[d].Source == "" {
 			t.Errorf("%s: its duration has no name", name)
 		}
 	}

@@ -10,7 +10,7 @@ const traefikCommon = `{client} - {user} [{time}] "{request}" {status} {bytes} "
 // traefikFields are the fields of traefikCommon that are more than text.
 var traefikFields = map[string]Field{
 	FieldClient: {Kind: Address}, FieldTime: {Kind: Time}, FieldRequest: {Kind: Request}, FieldStatus: {Kind: Number}, FieldBytes: {Kind: Number},
-	"request_count": {Kind: Number}, FieldDuration: {Kind: Duration, Unit: 1e6, Asked: "the last field"},
+	"request_count": {Kind: Number}, FieldDuration: {Kind: Duration, Unit: 1e6, Source: "the last field"},
 }
 
 func traefik() (*Format, error) {

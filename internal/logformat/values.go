@@ -21,9 +21,9 @@ func Int(text []byte) (int64, bool) {
 	return n, true
 }
 
-// longest is the longest duration that is one, in nanoseconds: a year. The time of day
+// maxDuration is the longest duration that is one, in nanoseconds: a year. The time of day
 // in seconds, which a wrong format gives, is no duration.
-const longest = int64(365 * 24 * time.Hour)
+const maxDuration = int64(365 * 24 * time.Hour)
 
 // Duration reads a duration in microseconds, rounded half up. False is none: -, what is
 // below 0 (HAProxy's -1, a phase that was never reached), or no number.
@@ -61,7 +61,7 @@ func (f *Field) strictDuration(text []byte) (int64, bool) {
 	if i == len(text) {
 		return f.Whole(whole)
 	}
-	if text[i] != '.' || f.Digits || i+1 == len(text) || whole > longest/f.Unit {
+	if text[i] != '.' || f.Digits || i+1 == len(text) || whole > maxDuration/f.Unit {
 		return 0, false
 	}
 	part, scale := int64(0), int64(1)
@@ -82,11 +82,11 @@ func (f *Field) strictDuration(text []byte) (int64, bool) {
 func (f *Field) Whole(n int64) (int64, bool) {
 	switch f.Unit { // divisions by what is not known before cost more than the digits
 	case 1e3:
-		return n, n <= longest/1e3
+		return n, n <= maxDuration/1e3
 	case 1e6:
-		return n * 1e3, n <= longest/1e6
+		return n * 1e3, n <= maxDuration/1e6
 	}
-	if f.Unit <= 0 || n > longest/f.Unit { // without a unit a number says nothing
+	if f.Unit <= 0 || n > maxDuration/f.Unit { // without a unit a number says nothing
 		return 0, false
 	}
 	if f.Unit%1000 == 0 {

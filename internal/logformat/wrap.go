@@ -25,11 +25,11 @@ var wraps = []wrap{
 	{name: "what the container runtime writes (CRI)", from: afterCRI, parts: true, inner: true},
 	{name: "what docker writes (json-file)", from: afterDocker, quoted: true, parts: true, inner: true},
 	{name: "what docker compose writes", from: afterCompose, inner: true},
-	{name: "what docker compose writes and a time", from: func(line []byte) int { return both(line, afterCompose, afterISO) }},
+	{name: "what docker compose writes and a time", from: func(line []byte) int { return composed(line, afterCompose, afterISO) }},
 	{name: "what kubectl logs --prefix writes", from: afterPod, inner: true},
-	{name: "what kubectl logs --prefix --timestamps writes", from: func(line []byte) int { return both(line, afterPod, afterISO) }},
+	{name: "what kubectl logs --prefix --timestamps writes", from: func(line []byte) int { return composed(line, afterPod, afterISO) }},
 	{name: "what stern writes", from: afterStern, inner: true},
-	{name: "what stern writes and a time", from: func(line []byte) int { return both(line, afterStern, afterISO) }},
+	{name: "what stern writes and a time", from: func(line []byte) int { return composed(line, afterStern, afterISO) }},
 	{name: "what journalctl writes (-o json)", from: func(line []byte) int { return inMember(line, "MESSAGE") }, quoted: true, inner: true},
 	{name: "what a log shipper writes (message)", from: func(line []byte) int { return inMember(line, "message") }, quoted: true, inner: true},
 	{name: "what a log shipper writes (log)", from: func(line []byte) int { return inMember(line, "log") }, quoted: true, inner: true},
@@ -40,28 +40,28 @@ var wraps = []wrap{
 // Unwrapper removes what is around the lines of a format, and joins the parts of a line. One
 // is used by one goroutine; the zero value is ready.
 type Unwrapper struct {
-	room []byte
-	held [2]held // of stdout and stderr
+	room    []byte
+	pending [2]pendingParts // of stdout and stderr
 }
 
-// held is the parts of a line whose last one has not come.
-type held struct {
+// pendingParts is the parts of a line whose last one has not come.
+type pendingParts struct {
 	text []byte
 	n    int
 }
 
-// unwrapping is what a line is that may be wrapped.
-type unwrapping uint8
+// wrapState is what a line is that may be wrapped.
+type wrapState uint8
 
 const (
-	bareLine  unwrapping = iota // nothing is around it
-	wholeLine                   // with the parts before it
-	partLine                    // the rest of it comes later
+	bareLine  wrapState = iota // nothing is around it
+	wholeLine                  // with the parts before it
+	partLine                   // the rest of it comes later
 )
 
-// Line is the line without what is around it, with the parts of it that came before. part says
+// Unwrap is the line without what is around it, with the parts of it that came before. part says
 // that it goes on in another line. A line with nothing around it is itself.
-func (u *Unwrapper) Line(f *Format, line []byte) (out []byte, part bool) {
+func (u *Unwrapper) Unwrap(f *Format, line []byte) (out []byte, part bool) {
 	if f.wrap == nil {
 		return line, false
 	}
@@ -69,18 +69,18 @@ func (u *Unwrapper) Line(f *Format, line []byte) (out []byte, part bool) {
 	return out, what == partLine
 }
 
-// Unjoined is how many parts of lines wait for their last one, and forgets them.
-func (u *Unwrapper) Unjoined() (n int) {
-	for i := range u.held {
-		n += u.held[i].n
-		u.held[i].n, u.held[i].text = 0, u.held[i].text[:0]
+// TakeUnjoined is how many parts of lines wait for their last one, and forgets them.
+func (u *Unwrapper) TakeUnjoined() (n int) {
+	for i := range u.pending {
+		n += u.pending[i].n
+		u.pending[i].n, u.pending[i].text = 0, u.pending[i].text[:0]
 	}
 	return n
 }
 
-// Part says how a part of a line that goes on in another one is known; nil: a format has no
+// PartDetector says how a part of a line that goes on in another one is known; nil: a format has no
 // parts.
-func (f *Format) Part() func(line []byte) bool {
+func (f *Format) PartDetector() func(line []byte) bool {
 	if f.wrap == nil || !f.wrap.parts {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (f *Format) Part() func(line []byte) bool {
 	}
 }
 
-func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, what unwrapping) {
+func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, what wrapState) {
 	at := w.from(line)
 	if at < 0 {
 		return line, bareLine
@@ -107,7 +107,7 @@ func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, what unwrapping) {
 		out, whole = bytes.CutSuffix(line[at:end-1], []byte(`\n`))
 		out = bytes.TrimSuffix(out, []byte(`\r`))
 		if bytes.IndexByte(out, '\\') >= 0 {
-			out = u.keep(JSONString.Plain(out))
+			out = u.copyLine(JSONString.Unescape(out))
 		}
 		part, stderr = !whole, bytes.Contains(line[end:], []byte(`"stderr"`))
 	case w.parts: // behind "stdout F "
@@ -115,7 +115,7 @@ func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, what unwrapping) {
 	}
 	if w.parts {
 		var over bool
-		if out, over = u.join(&u.held[index(stderr)], out, part); !over {
+		if out, over = u.join(&u.pending[index(stderr)], out, part); !over {
 			return nil, partLine
 		}
 	}
@@ -135,7 +135,7 @@ func index(second bool) int {
 }
 
 // join puts a part of a line behind those before it. over says that it is the last.
-func (u *Unwrapper) join(h *held, text []byte, part bool) (whole []byte, over bool) {
+func (u *Unwrapper) join(h *pendingParts, text []byte, part bool) (whole []byte, over bool) {
 	switch {
 	case part && len(h.text) <= MaxLine: // no line that is longer is read
 		h.text = append(h.text, text...)
@@ -144,15 +144,15 @@ func (u *Unwrapper) join(h *held, text []byte, part bool) (whole []byte, over bo
 		h.n++
 		return nil, false
 	case h.n > 0:
-		text = u.keep(append(h.text, text...))
+		text = u.copyLine(append(h.text, text...))
 		h.n, h.text = 0, h.text[:0]
 	}
 	return text, true
 }
 
-// keep copies a line to where it can be read quickly (see ahead). The copy stays valid, since
+// copyLine copies a line to where it can be read quickly (see ahead). The copy stays valid, since
 // several lines are in use at a time.
-func (u *Unwrapper) keep(line []byte) []byte {
+func (u *Unwrapper) copyLine(line []byte) []byte {
 	const many = 64 << 10
 	need := len(line) + ahead
 	if need > len(u.room) {
@@ -164,7 +164,7 @@ func (u *Unwrapper) keep(line []byte) []byte {
 	return out
 }
 
-func both(line []byte, first, second func([]byte) int) int {
+func composed(line []byte, first, second func([]byte) int) int {
 	at := first(line)
 	if at < 0 {
 		return -1
@@ -237,7 +237,7 @@ func afterPod(line []byte) int {
 	if !bytes.HasPrefix(line, []byte("[pod/")) {
 		return -1
 	}
-	n := bytes.Index(line[:min(len(line), syslogMost)], []byte("] "))
+	n := bytes.Index(line[:min(len(line), maxSyslogPrefix)], []byte("] "))
 	if n < 0 {
 		return -1
 	}
@@ -253,7 +253,7 @@ func afterStern(line []byte) int {
 	var ends [3]int
 	n := 0
 	for ; n < len(words); n++ {
-		end := bytes.IndexByte(line[at:min(len(line), at+mostAddress)], ' ')
+		end := bytes.IndexByte(line[at:min(len(line), at+maxAddress)], ' ')
 		if end <= 0 || !dnsWord(line[at:at+end]) || isAddress(line[at:at+end]) {
 			break
 		}
@@ -279,7 +279,7 @@ func inMember(line []byte, name string) int {
 	if at == len(line) || line[at] != '{' {
 		return -1
 	}
-	var k keys
+	var k jsonScanner
 	for at = space(line, at+1); at < len(line) && line[at] == '"'; at = space(line, at+1) {
 		end := stringEnd(line, at)
 		if end < 0 {

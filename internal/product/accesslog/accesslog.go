@@ -67,9 +67,9 @@ func (l *Log) why() string {
 // the configuration.
 func (l *Log) Compile() (*logformat.Format, error) {
 	f, err := logformat.Languages[l.Language](l.text())
-	var refused *logformat.Refusal
+	var refused *logformat.FormatError
 	if errors.As(err, &refused) && l.BuiltIn == "" {
-		return nil, fmt.Errorf("%s: %s, %s: %s", l.Format.Place(refused.At), refused.What, refused.Word(), refused.Why)
+		return nil, fmt.Errorf("%s: %s, %s: %s", l.Format.Place(refused.At), refused.What, refused.Excerpt(), refused.Why)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.At, err)

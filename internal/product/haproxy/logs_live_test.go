@@ -150,9 +150,9 @@ func every(t *testing.T, option, captures string) {
 	}
 	spans := make([]logformat.Span, len(f.Fields))
 	whole := line
-	unwrapped, _ := new(logformat.Unwrapper).Line(f, []byte(line))
+	unwrapped, _ := new(logformat.Unwrapper).Unwrap(f, []byte(line))
 	line = string(unwrapped)
-	if f.Scan([]byte(line), spans) != logformat.Whole {
+	if f.Scan([]byte(line), spans) != logformat.RequestLine {
 		t.Errorf("not read by %s: %s", f.Source, line)
 		return
 	}
@@ -177,26 +177,26 @@ func every(t *testing.T, option, captures string) {
 	for i := range f.Fields {
 		field := &f.Fields[i]
 		raw := spans[i].Of([]byte(line))
-		got := string(field.Escape.Plain(raw))
-		switch w := want[field.Asked].(type) {
+		got := string(field.Escape.Unescape(raw))
+		switch w := want[field.Source].(type) {
 		case string:
 			if got != w {
-				t.Errorf("%s is %q, want %q: %s", field.Asked, got, w, line)
+				t.Errorf("%s is %q, want %q: %s", field.Source, got, w, line)
 			}
 		case func(string) bool:
 			if !w(got) {
-				t.Errorf("%s is %q: %s", field.Asked, got, line)
+				t.Errorf("%s is %q: %s", field.Source, got, line)
 			}
 		}
 		if field.Kind == logformat.Duration {
 			if us, ok := field.Duration(raw); !ok || us < 0 || us > time.Since(begun).Microseconds() {
-				t.Errorf("%s is %q", field.Asked, got)
+				t.Errorf("%s is %q", field.Source, got)
 			}
 		}
 		if field.Kind == logformat.Time {
 			us, ok := field.Time(raw, nil)
 			if at := time.UnixMicro(us); !ok || at.Before(begun.Add(-2*time.Second)) || at.After(time.Now().Add(time.Second)) {
-				t.Errorf("%s is %q: %s, it is %s", field.Asked, got, at, begun)
+				t.Errorf("%s is %q: %s, it is %s", field.Source, got, at, begun)
 			}
 		}
 	}
@@ -205,7 +205,7 @@ func every(t *testing.T, option, captures string) {
 			if !regexp.MustCompile(regexp.QuoteMeta(asked) + `([^A-Za-z]|$)`).MatchString(option) {
 				continue
 			}
-			if !slices.ContainsFunc(f.Fields, func(f logformat.Field) bool { return f.Asked == asked }) {
+			if !slices.ContainsFunc(f.Fields, func(f logformat.Field) bool { return f.Source == asked }) {
 				t.Errorf("no field is %s", asked)
 			}
 		}

@@ -131,37 +131,37 @@ func TestEveryEscape(t *testing.T) {
 	f, lines := read("/var/log/nginx/every.log", len(want))
 	spans := make([]logformat.Span, len(f.Fields))
 	for n, line := range lines {
-		if f.Scan([]byte(line), spans) != logformat.Whole {
+		if f.Scan([]byte(line), spans) != logformat.RequestLine {
 			t.Fatalf("not read: %s", line)
 		}
 		for i := range f.Fields {
 			field := &f.Fields[i]
 			raw := spans[i].Of([]byte(line))
-			got := string(field.Escape.Plain(raw))
-			switch w := want[n][field.Asked].(type) {
+			got := string(field.Escape.Unescape(raw))
+			switch w := want[n][field.Source].(type) {
 			case string:
 				if got != w {
-					t.Errorf("%s is %q, want %q: %s", field.Asked, got, w, line)
+					t.Errorf("%s is %q, want %q: %s", field.Source, got, w, line)
 				}
 			case func(string) bool:
 				if !w(got) {
-					t.Errorf("%s is %q: %s", field.Asked, got, line)
+					t.Errorf("%s is %q: %s", field.Source, got, line)
 				}
 			}
 			if field.Kind == logformat.Duration && got != "-" {
 				if us, ok := field.Duration(raw); !ok || us < 0 || us > time.Since(begun).Microseconds() {
-					t.Errorf("%s is %q", field.Asked, got)
+					t.Errorf("%s is %q", field.Source, got)
 				}
 			}
 			if field.Kind == logformat.Time {
 				us, ok := field.Time(raw, nil)
 				if at := time.UnixMicro(us); !ok || at.Before(begun.Add(-2*time.Second)) || at.After(time.Now().Add(time.Second)) {
-					t.Errorf("%s is %q: %s, it is %s", field.Asked, got, at, begun)
+					t.Errorf("%s is %q: %s, it is %s", field.Source, got, at, begun)
 				}
 			}
 		}
 		for asked := range want[n] {
-			if !slices.ContainsFunc(f.Fields, func(f logformat.Field) bool { return f.Asked == asked }) {
+			if !slices.ContainsFunc(f.Fields, func(f logformat.Field) bool { return f.Source == asked }) {
 				t.Errorf("no field is %s", asked)
 			}
 		}
@@ -170,10 +170,10 @@ func TestEveryEscape(t *testing.T) {
 		t.Helper()
 		spans := make([]logformat.Span, len(f.Fields))
 		i := f.Field(name)
-		if i < 0 || f.Scan([]byte(line), spans) != logformat.Whole {
+		if i < 0 || f.Scan([]byte(line), spans) != logformat.RequestLine {
 			t.Fatalf("%s: no %s in %s", f.Source, name, line)
 		}
-		return string(f.Fields[i].Escape.Plain(spans[i].Of([]byte(line))))
+		return string(f.Fields[i].Escape.Unescape(spans[i].Of([]byte(line))))
 	}
 	f, lines = read("/var/log/nginx/plain.log", len(want))
 	if got := value(f, lines[0], "http_x_test"); got != test {

@@ -127,11 +127,11 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 		for line := range bytes.Lines(b.Data) {
 			line = bytes.TrimRight(line, "\r\n")
 			switch readers[b.Log].Read(line, &one) {
-			case logformat.Whole:
+			case logformat.RequestLine:
 				if e, ok := r.take(&one, formats[b.Log]); ok {
 					all[b.Log] = append(all[b.Log], e)
 				}
-			case logformat.Bad:
+			case logformat.BadLine:
 				r.told.LeftOut[unreadable]++
 			}
 		}

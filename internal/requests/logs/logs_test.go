@@ -68,7 +68,7 @@ func readLogs(t *testing.T, o Options, paths ...string) *Result {
 			t.Fatal(err)
 		}
 		f, err := logformat.Detect(head, nil)
-		if several := (*logformat.Ambiguous)(nil); errors.As(err, &several) { // one with %D
+		if several := (*logformat.AmbiguousError)(nil); errors.As(err, &several) { // one with %D
 			f, err = logformat.Parse(several.Choices[0].Text)
 		}
 		if err != nil {

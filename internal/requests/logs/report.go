@@ -140,7 +140,7 @@ type SlowLine struct {
 func LogOf(l source.Log, f *logformat.Format, cut error) LogRead {
 	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, Guessed: f.Guessed, UnitUnknown: f.UnitUnknown, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(logformat.FieldTime) < 0}
 	if d := f.Field(logformat.FieldDuration); d >= 0 {
-		read.Duration, read.DurationUnit = f.Fields[d].Asked, logformat.UnitName(f.Fields[d].Unit)
+		read.Duration, read.DurationUnit = f.Fields[d].Source, logformat.UnitName(f.Fields[d].Unit)
 	}
 	if cut != nil {
 		read.Cut = text.PlainMessage(cut.Error())

@@ -55,45 +55,45 @@ func NewReader(f *logformat.Format) *Reader {
 // Block says of which block the next lines are, up to the next call of it: one look at
 // the block tells of all of them whether a value may be marked, or have a query.
 func (d *Reader) Block(data []byte) {
-	d.marks = d.Format.Joined() || d.Format.Marked(data)
+	d.marks = d.Format.Joined() || d.Format.MayHaveEscapes(data)
 	d.asks = d.marks || bytes.IndexByte(data, '?') >= 0 // ? itself may be marked
 }
 
 // Unended is how many requests have begun in lines read and not ended, and Unbegun how
 // many ended whose beginning was in none, where a request has several lines.
-func (d *Reader) Unended() int { return d.joiner.Begun() }
+func (d *Reader) Unended() int { return d.joiner.Open() }
 
 // Unbegun is said at Unended.
 func (d *Reader) Unbegun() int { return d.joiner.Lost }
 
 // Unjoined is how many parts of lines that were read wait for their last one, and forgets them.
-func (d *Reader) Unjoined() int { return d.unwrap.Unjoined() }
+func (d *Reader) Unjoined() int { return d.unwrap.TakeUnjoined() }
 
 // Read reads a line; format.Whole says that r is a request. What the line does not have
 // (a duration of -, the request of a client that sent none) is absent in r.
-func (d *Reader) Read(line []byte, r *Request) logformat.Line {
+func (d *Reader) Read(line []byte, r *Request) logformat.LineKind {
 	if len(r.Spans) != len(d.Format.Fields) {
 		r.Spans = make([]logformat.Span, len(d.Format.Fields))
 	}
 	r.Raw = line
-	line, part := d.unwrap.Line(d.Format, line)
+	line, part := d.unwrap.Unwrap(d.Format, line)
 	if part {
-		return logformat.Other
+		return logformat.OtherLine
 	}
-	var l logformat.Line
+	var l logformat.LineKind
 	if d.Format.Joined() {
-		line, l = d.joiner.Join(line, r.Spans)
+		line, l = d.joiner.Add(line, r.Spans)
 	} else {
 		l = d.Format.Scan(line, r.Spans)
 	}
-	if l != logformat.Whole {
+	if l != logformat.RequestLine {
 		return l
 	}
-	r.Line, r.split, r.format, r.marked = line, false, d.Format, d.marks && d.Format.Marked(line)
-	if !d.values(r) && (d.Format.Rescan(line, r.Spans) != logformat.Whole || !d.values(r)) {
-		return logformat.Bad
+	r.Line, r.split, r.format, r.marked = line, false, d.Format, d.marks && d.Format.MayHaveEscapes(line)
+	if !d.values(r) && (d.Format.Rescan(line, r.Spans) != logformat.RequestLine || !d.values(r)) {
+		return logformat.BadLine
 	}
-	return logformat.Whole
+	return logformat.RequestLine
 }
 
 // values reads what the fields of a line mean; false says that one of them cannot be.
@@ -237,7 +237,7 @@ func relative(url []byte) []byte {
 func (r *Request) Field(i int) []byte {
 	text := r.Spans[i].Of(r.Line)
 	if r.marked {
-		return r.format.Fields[i].Escape.Plain(text)
+		return r.format.Fields[i].Escape.Unescape(text)
 	}
 	return text
 }

@@ -64,7 +64,7 @@ func TestQueryOfBlock(t *testing.T) {
 	} {
 		d, r := NewReader(c.f), &Request{}
 		d.Block([]byte(c.block + c.line))
-		if l := d.Read([]byte(c.line), r); l != logformat.Whole || string(r.Path) != c.path || string(r.Query) != c.query {
+		if l := d.Read([]byte(c.line), r); l != logformat.RequestLine || string(r.Path) != c.path || string(r.Query) != c.query {
 			t.Errorf("%s: %v, path %q, query %q", c.line, l, r.Path, r.Query)
 		}
 	}

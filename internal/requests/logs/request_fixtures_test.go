@@ -62,7 +62,7 @@ func at(lines []string, i int) string {
 // describe writes as what a log is read, and the fields of its second line.
 func describe(w *strings.Builder, text []byte) {
 	f, err := logformat.Detect(text, nil)
-	if several := (*logformat.Ambiguous)(nil); errors.As(err, &several) {
+	if several := (*logformat.AmbiguousError)(nil); errors.As(err, &several) {
 		w.WriteString("refused\n")
 		for _, c := range several.Choices {
 			fmt.Fprintf(w, "  --format '%s'  %s\n", c.Text, c.What)
@@ -78,7 +78,7 @@ func describe(w *strings.Builder, text []byte) {
 	unread, second := 0, Request{}
 	var fields []string
 	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
-		if l := reader.Read([]byte(line), &second); l == logformat.Bad {
+		if l := reader.Read([]byte(line), &second); l == logformat.BadLine {
 			unread++
 		}
 		if i != 1 {

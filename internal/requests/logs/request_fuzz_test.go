@@ -24,7 +24,7 @@ func FuzzParseWhere(f *testing.F) {
 		}
 		w, err := ParseWhere(one, text, nil)
 		var r Request
-		if NewReader(one).Read([]byte(line), &r) != logformat.Whole {
+		if NewReader(one).Read([]byte(line), &r) != logformat.RequestLine {
 			return
 		}
 		for _, name := range Names(one) {

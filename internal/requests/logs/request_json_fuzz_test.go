@@ -41,7 +41,7 @@ func FuzzJSON(f *testing.F) {
 			for line := range bytes.Lines(text) {
 				line = bytes.TrimRight(line, "\r\n")
 				var r Request
-				if d.Read(line, &r) != logformat.Whole {
+				if d.Read(line, &r) != logformat.RequestLine {
 					continue
 				}
 				if r.Duration < -1 || r.Duration > int64(366*24*time.Hour/time.Microsecond) || r.Status < 0 || r.Status > 999 {
@@ -67,15 +67,15 @@ func same(t *testing.T, f *logformat.Format, r *Request) {
 		return
 	}
 	for i, field := range f.Fields {
-		value, is := object[field.Asked].(string)
-		if !is || strings.Contains(field.Asked, ".") || field.Kind == logformat.Number || field.Name == logformat.FieldClient || field.Layout == logformat.DateAndTime {
+		value, is := object[field.Source].(string)
+		if !is || strings.Contains(field.Source, ".") || field.Kind == logformat.Number || field.Name == logformat.FieldClient || field.Layout == logformat.DateAndTime {
 			continue
 		}
-		if n := bytes.Count(r.Line, fmt.Appendf(nil, "%q", field.Asked)); n != 1 {
+		if n := bytes.Count(r.Line, fmt.Appendf(nil, "%q", field.Source)); n != 1 {
 			continue // named twice, or in another object
 		}
 		if got := string(r.Field(i)); got != value {
-			t.Fatalf("%s of %q is %q, want %q", field.Asked, r.Line, got, value)
+			t.Fatalf("%s of %q is %q, want %q", field.Source, r.Line, got, value)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func FuzzJSONWritten(f *testing.F) {
 			d := NewReader(detected)
 			d.Block(line)
 			var r Request
-			if d.Read(line, &r) != logformat.Whole {
+			if d.Read(line, &r) != logformat.RequestLine {
 				t.Fatalf("%s: %s is not read (%s)", name, line, detected.Why)
 			}
 			if got := time.UnixMicro(r.Time).UTC(); !got.Equal(one.at.Truncate(time.Microsecond)) || r.Duration != one.took.Microseconds() || r.Status != int(status) || string(r.Method) != method || string(r.URL) != url {

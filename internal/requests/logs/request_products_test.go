@@ -111,9 +111,9 @@ func readAll(f *logformat.Format, text []byte) (others, unread int, requests []s
 	for line := range bytes.Lines(text) {
 		var r Request
 		switch d.Read(bytes.TrimRight(line, "\r\n"), &r) {
-		case logformat.Other:
+		case logformat.OtherLine:
 			others++
-		case logformat.Bad:
+		case logformat.BadLine:
 			unread++
 		default:
 			took, from := "-", ""

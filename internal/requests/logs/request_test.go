@@ -23,7 +23,7 @@ func line(client, request, status, took, forwarded string) string {
 func read(t *testing.T, f *logformat.Format, text string) *Request {
 	t.Helper()
 	var r Request
-	if l := NewReader(f).Read([]byte(text), &r); l != logformat.Whole {
+	if l := NewReader(f).Read([]byte(text), &r); l != logformat.RequestLine {
 		t.Fatalf("%q is %d", text, l)
 	}
 	return &r
@@ -118,8 +118,8 @@ func TestTimeOfNoYear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]logformat.Line{
-		"::1 1332043345 1": logformat.Whole, "::1 1332043345000 1": logformat.Bad, "::1 999999999999 1": logformat.Bad, "::1 253402300799 1": logformat.Whole,
+	for text, want := range map[string]logformat.LineKind{
+		"::1 1332043345 1": logformat.RequestLine, "::1 1332043345000 1": logformat.BadLine, "::1 999999999999 1": logformat.BadLine, "::1 253402300799 1": logformat.RequestLine,
 	} {
 		var r Request
 		if l := NewReader(f).Read([]byte(text), &r); l != want {
@@ -130,7 +130,7 @@ func TestTimeOfNoYear(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r Request
-	if l := NewReader(f).Read([]byte("::1 [01/Jan/0001:00:00:00 +0000] 1.000"), &r); l != logformat.Bad {
+	if l := NewReader(f).Read([]byte("::1 [01/Jan/0001:00:00:00 +0000] 1.000"), &r); l != logformat.BadLine {
 		t.Errorf("a second before the year 1 is %d", l)
 	}
 }

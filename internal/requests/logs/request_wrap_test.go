@@ -135,12 +135,12 @@ func TestRequestParts(t *testing.T) {
 		for l := range strings.Lines(c.log) {
 			var r Request
 			switch d.Read([]byte(strings.TrimSuffix(l, "\n")), &r) {
-			case logformat.Whole:
+			case logformat.RequestLine:
 				requests++
 				if i := slices.Index([]string{a, b}, string(r.Line)); i < 0 {
 					t.Errorf("%s: %q", name, r.Line)
 				}
-			case logformat.Other:
+			case logformat.OtherLine:
 				others++
 			default:
 				unread++

@@ -184,28 +184,28 @@ func (w requestRecord) line(language, text string, f *logformat.Format) (string,
 			}
 			continue
 		}
-		if i > 0 && field.Asked == f.Fields[i-1].Asked { // the port of an address
+		if i > 0 && field.Source == f.Fields[i-1].Source { // the port of an address
 			port := fmt.Sprint(w.port)
 			want[field.Name] = port
 			b.WriteString(":" + port)
 			continue
 		}
-		n := strings.Index(rest, field.Asked)
+		n := strings.Index(rest, field.Source)
 		b.WriteString(rest[:n])
-		quoted := strings.HasSuffix(rest[:n], `"`) || strings.Contains(field.Asked, "+Q")
-		rest = rest[n+len(field.Asked):]
+		quoted := strings.HasSuffix(rest[:n], `"`) || strings.Contains(field.Source, "+Q")
+		rest = rest[n+len(field.Source):]
 		value, is := w.value(field, quoted, write)
-		if i+1 < len(f.Fields) && f.Fields[i+1].Asked == field.Asked && strings.Contains(value, ":") {
+		if i+1 < len(f.Fields) && f.Fields[i+1].Source == field.Source && strings.Contains(value, ":") {
 			is = value
 			value = "[" + value + "]" // Envoy
 		}
 		if is == "" {
-			is = string(field.Escape.Plain([]byte(value)))
+			is = string(field.Escape.Unescape([]byte(value)))
 		}
 		if language == "apache" && field.Kind == logformat.Time {
 			value = "[" + value + "]"
 		}
-		if language == "haproxy" && strings.Contains(field.Asked, "+Q") {
+		if language == "haproxy" && strings.Contains(field.Source, "+Q") {
 			value = `"` + value + `"`
 		}
 		if field.Braced {
@@ -247,7 +247,7 @@ func (w requestRecord) columns(f *logformat.Format) (string, map[string]string) 
 			all += " " + value
 		}
 		if is == "" {
-			is = string(field.Escape.Plain([]byte(value)))
+			is = string(field.Escape.Unescape([]byte(value)))
 		}
 		if field.Escape != logformat.Verbatim {
 			value = `"` + value + `"`
@@ -268,7 +268,7 @@ func (w requestRecord) haproxyCLF(f *logformat.Format) (string, map[string]strin
 		value, is := w.value(field, field.Escape != logformat.Verbatim, dialects["haproxy"])
 		bare := field.Kind == logformat.Number || field.Kind == logformat.Duration || field.Kind == logformat.Time || field.Name == "client" || field.Name == "termination" || field.Name == "time_fraction"
 		if is == "" {
-			is = string(field.Escape.Plain([]byte(value)))
+			is = string(field.Escape.Unescape([]byte(value)))
 		}
 		want[field.Name] = is
 		switch {
@@ -362,7 +362,7 @@ func readBack(t *testing.T, text string, w requestRecord) bool {
 	language, source, f := writes(t, text)
 	if text == "traefik" {
 		for i := range f.Fields {
-			f.Fields[i].Asked = "{" + f.Fields[i].Name + "}"
+			f.Fields[i].Source = "{" + f.Fields[i].Name + "}"
 		}
 	}
 	var line string
@@ -381,7 +381,7 @@ func readBack(t *testing.T, text string, w requestRecord) bool {
 	}
 	f.Reads([]byte(line + "\n"))
 	var r Request
-	if NewReader(f).Read([]byte(line), &r) != logformat.Whole {
+	if NewReader(f).Read([]byte(line), &r) != logformat.RequestLine {
 		t.Logf("%s: refused: %q", text, line)
 		return false
 	}

@@ -62,7 +62,7 @@ func newShard(o *Options, set *source.Set, formats []*logformat.Format) (*shard,
 			return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
 		}
 		s.logs = append(s.logs, l)
-		set.Hold(i, f.Part())
+		set.Hold(i, f.PartDetector())
 	}
 	return s, nil
 }
@@ -136,13 +136,13 @@ func (s *shard) block(b *source.Block) {
 			continue
 		}
 		switch l.reader.Read(text, &s.r) {
-		case logformat.Whole:
+		case logformat.RequestLine:
 			if s.r.Time < l.since || s.r.Time >= l.until || l.where != nil && !l.where(&s.r) {
 				s.res.Left++
 				continue
 			}
 			s.take(&s.r, l.by)
-		case logformat.Other:
+		case logformat.OtherLine:
 			s.res.Others++
 		default:
 			s.unread(b, line, text)

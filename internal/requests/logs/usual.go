@@ -18,7 +18,7 @@ func Learn(rs *Routes, set *source.Set, formats []*logformat.Format) error {
 		reader := NewReader(f)
 		var r Request
 		for line := range bytes.Lines(head) {
-			if reader.Read(bytes.TrimRight(line, "\r\n"), &r) == logformat.Whole {
+			if reader.Read(bytes.TrimRight(line, "\r\n"), &r) == logformat.RequestLine {
 				paths = append(paths, bytes.Clone(r.Path))
 			}
 		}
@@ -82,7 +82,7 @@ func ofPuppet(f *logformat.Format, head []byte) bool {
 	var r Request
 	of, all := 0, 0
 	for line := range bytes.Lines(head) {
-		if reader.Read(bytes.TrimRight(line, "\r\n"), &r) != logformat.Whole {
+		if reader.Read(bytes.TrimRight(line, "\r\n"), &r) != logformat.RequestLine {
 			continue
 		}
 		all++

@@ -95,9 +95,9 @@ func (p *servedPart) block(b *source.Block) {
 	p.unread += uint64(b.Skipped)
 	for line := range bytes.Lines(b.Data) {
 		switch p.readers[b.Log].Read(bytes.TrimRight(line, "\r\n"), &p.r) {
-		case logformat.Whole:
+		case logformat.RequestLine:
 			p.take()
-		case logformat.Bad:
+		case logformat.BadLine:
 			p.unread++
 		}
 	}

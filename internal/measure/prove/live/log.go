@@ -270,7 +270,7 @@ func (l *log) line(text []byte) {
 		}
 		return
 	}
-	if l.reader.Read(text, &l.request) != logformat.Whole {
+	if l.reader.Read(text, &l.request) != logformat.RequestLine {
 		return
 	}
 	for _, c := range l.choices {
