@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// Activation is what a program has to be told so that new values take effect.
-// The zero value is none.
+// Activation is the reload or restart by which a program takes its new values.
+// The zero value means that none is needed.
 type Activation struct {
-	// Program names it as its kind does: "postgresql@15-main.service".
+	// Program is the program's name as its kind writes it:
+	// "postgresql@15-main.service".
 	Program string
-	// Restart says that it reads the value only when it starts; otherwise it is
-	// told to read its files again.
+	// Restart reports whether the program reads the value only when it starts.
+	// Otherwise a reload is enough.
 	Restart bool
 }
 
-// String says it for a person: "restart of postgresql@15-main.service".
+// String returns "restart of PROGRAM" or "reload of PROGRAM".
 func (a Activation) String() string {
 	if a.Restart {
 		return "restart of " + a.Program
@@ -24,7 +25,8 @@ func (a Activation) String() string {
 	return "reload of " + a.Program
 }
 
-// MarshalText makes it one word of JSON; the zero value is left out with omitzero.
+// MarshalText returns "restart:PROGRAM" or "reload:PROGRAM", and nothing for
+// the zero value.
 func (a Activation) MarshalText() ([]byte, error) {
 	if a.Program == "" {
 		return nil, nil
@@ -49,8 +51,8 @@ func (a *Activation) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Activation says what has to be told once the value of a place has changed; ok
-// is false for places that take effect by themselves.
+// Activation returns the reload or restart that a change of the setting needs;
+// ok is false if the value takes effect by itself.
 func (k Kinds) Activation(ctx context.Context, s Setting) (a Activation, ok bool) {
 	if kind, is := k[s.Kind].(Activator); is {
 		if a, ok := kind.Activation(ctx, s); ok {

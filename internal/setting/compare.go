@@ -1,18 +1,18 @@
 package setting
 
-// Comparison is how a value that is requested, or was written, relates to what a place
-// reads.
+// Comparison is the result of comparing a requested or written value with the
+// value that a setting reads.
 type Comparison int
 
-// The likenesses. Unclear is for texts that differ in a file of which it is not known
-// how the kernel prints it: neither "in force" nor "not in force" would be known.
+// The results. Unclear is for different texts of a file whose output format is
+// unknown: the value may or may not be in force.
 const (
 	Different Comparison = iota
 	Same
 	Unclear
 )
 
-// Compare relates what is wanted of a setting to what it reads.
+// Compare compares a requested value of a setting with the value that it reads.
 func (k Kinds) Compare(s Setting, want, read Value) Comparison {
 	if want == read {
 		return Same
@@ -31,7 +31,7 @@ func (k Kinds) Compare(s Setting, want, read Value) Comparison {
 	return Different
 }
 
-// Equal reports whether a place that reads b has a.
+// Equal reports whether a and b are the same value of a setting.
 func (k Kinds) Equal(s Setting, a, b Value) bool { return k.Compare(s, a, b) == Same }
 
 // Compare implements Comparer.

@@ -10,9 +10,9 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// dir is a directory that has to be there for a file to be put into. Its value
-// is Absent or "directory". Writing Absent removes it only when it is empty:
-// what somebody else has put there meanwhile stays.
+// dir is the kind of a directory that must exist before a file can be written.
+// Its value is Absent or "directory". Writing Absent removes the directory only
+// if it is empty.
 type dir struct{ host *host.Host }
 
 func (k dir) Resolve(s Setting) (Setting, error) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// equalFields compares word by word: white space is one separator, numbers are
-// equal by value (0x10 and 16), CPU masks without regard to leading zeros and
-// commas.
+// equalFields compares two texts word by word. Any white space separates words,
+// numbers are compared by value (0x10 equals 16), and CPU masks without leading
+// zeros and commas.
 func equalFields(a, b string) bool {
 	if a == b {
 		return true
@@ -38,25 +38,25 @@ func equalWord(a, b string) bool {
 	return oka && okb && ma == mb
 }
 
-// number reads a whole number as the kernel's strtol in base 0 does: 0x is
-// hexadecimal and a leading 0 octal. No file of the kernel prints leading zeros.
+// number reads a whole number as the kernel's strtol with base 0 does: 0x is
+// hexadecimal, a leading 0 octal. Kernel files never print leading zeros.
 func number(s string) (int64, bool) {
 	if d := strings.TrimLeft(strings.ToLower(s), "+-"); strings.Contains(d, "_") || strings.HasPrefix(d, "0b") || strings.HasPrefix(d, "0o") {
-		return 0, false // Go's, and not the kernel's
+		return 0, false // accepted by strconv, not by the kernel
 	}
 	n, err := strconv.ParseInt(s, 0, 64)
-	if err != nil { // the largest ones, such as those of kernel.shmmax, wrap in one way
+	if err != nil { // values above the int64 range, such as kernel.shmmax, wrap around
 		var u uint64
 		u, err = strconv.ParseUint(s, 0, 64)
 		n = int64(u)
 	}
-	// A file of jiffies prints -0 for a negative number of less than a unit.
+	// Files in jiffies print -0 for a negative number below one unit.
 	return n, err == nil && (n != 0 || s[0] != '-')
 }
 
-// mask reads a bitmap as the kernel prints one (lib/bitmap "%*pb"): groups of
-// eight hexadecimal digits between commas. A word without a comma or a full
-// group is no mask: "12" is a number, "full" is a word.
+// mask reads a bitmap as the kernel prints it (lib/bitmap "%*pb"):
+// comma-separated groups of eight hexadecimal digits. A word without a comma or
+// a full group is not a mask: "12" is a number, "full" a word.
 func mask(s string) (string, bool) {
 	s = strings.TrimPrefix(strings.ToLower(s), "0x")
 	if s == "" {

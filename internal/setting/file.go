@@ -11,12 +11,12 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// file is a whole file, with owner and mode: what undo needs to give back the
-// same bytes. Writing Absent removes it.
+// file is the kind of a whole file with its owner and mode, so that undo
+// restores it byte by byte. Writing Absent removes the file.
 type file struct{ host *host.Host }
 
-// NewFile is the file kind with another lifetime, for files that take effect
-// when a service starts or at the next boot.
+// NewFile returns the file kind with another lifetime, for files that take
+// effect when a service starts or at the next boot.
 func NewFile(h *host.Host, l Lifetime) Kind { return lifetimeFile{file{h}, l} }
 
 type lifetimeFile struct {
@@ -26,15 +26,15 @@ type lifetimeFile struct {
 
 func (f lifetimeFile) Lifetime() Lifetime { return f.lifetime }
 
-// Resolve follows the links of the file's directory and of the file itself, so
-// that two names of one file are one setting.
+// Resolve follows links of the directory and of the file, so that two names of
+// one file are one setting.
 func (k file) Resolve(s Setting) (Setting, error) {
 	if !strings.HasPrefix(s.Name, "/") {
 		return Setting{}, fmt.Errorf("%s: want an absolute path", s)
 	}
 	for _, virtual := range []string{"/proc/", "/sys/", "/dev/"} {
 		if strings.HasPrefix(path.Clean(s.Name)+"/", virtual) {
-			return Setting{}, fmt.Errorf("%s: %s holds no files to keep; name it as sysctl or sysfs", s, virtual)
+			return Setting{}, fmt.Errorf("%s: files in %s are not kept; use a sysctl or sysfs setting", s, virtual)
 		}
 	}
 	p := path.Clean(s.Name)
@@ -80,8 +80,8 @@ func (k file) Write(_ context.Context, s Setting, v Value) error {
 	return k.host.Files.Replace(s.Name, []byte(v.Text), attr)
 }
 
-// Equal ignores owner and mode where one side does not say: a wanted content
-// leaves them as they are.
+// Equal ignores owner and mode if one side does not state them: a request for
+// content keeps them.
 func (k file) Equal(a, b Value) bool {
 	if a.Text != b.Text {
 		return false

@@ -8,29 +8,31 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// comparisonInput is a text for a file of the kernel and the text that the file reads.
+// comparisonInput is the input of a comparison: a kernel file, the requested
+// text and the text that the file reads.
 type comparisonInput struct {
 	host             *host.Host
 	file, want, read string
 }
 
-// fileFormat is how the kernel reads what is written to some of its files, and how it
-// prints what they hold.
+// fileFormat describes how the kernel parses writes to some of its files, and
+// how it prints their values.
 type fileFormat struct {
-	// files are patterns of path.Match; one that begins with ".../" is for the end of
-	// a path, one that ends with "/..." for all below a directory.
+	// files are patterns of path.Match. A pattern that begins with ".../" matches
+	// the end of a path, one that ends with "/..." everything below a directory.
 	files []string
-	// prints narrows the format to files that read so now; nil for all.
+	// prints limits the format to files whose current text satisfies it; nil for
+	// all.
 	prints func(read string) bool
-	// reader and writer are the kernel's functions that parse a write and print the
+	// reader and writer name the kernel functions that parse a write and print the
 	// value.
 	reader, writer string
 	compare        func(comparisonInput) Comparison
 }
 
-// fileFormats is the table of the files whose reader and writer are known, those of
-// single files before those of many: the first that fits decides. Names of functions
-// are those of Linux 6.12.
+// fileFormats lists the files whose parser and printer are known. The first
+// match decides, so specific files stand before patterns. Function names are
+// those of Linux 6.12.
 var fileFormats = []fileFormat{
 	// Lists of ranges, CPU masks and CPU lists.
 	{files: []string{"/proc/sys/net/ipv4/ip_local_reserved_ports", "/proc/sys/kernel/watchdog_cpumask"},
@@ -52,14 +54,14 @@ var fileFormats = []fileFormat{
 	{files: []string{"/sys/module/pcie_aspm/parameters/policy"}, reader: "pcie_aspm_set_policy", writer: "pcie_aspm_get_policy", compare: compareWord()},
 	{files: []string{"/sys/module/*/parameters/*"}, reader: "param_set_bool, param_set_int, ...", writer: "param_get_bool, param_get_int, ...", compare: compareParameter},
 
-	// Lists of words of which one is written at a time, and sets of words.
+	// Lists of words that are written one at a time, and sets of words.
 	{files: []string{"/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"}, reader: "sched_feat_write", writer: "sched_feat_show", compare: compareFeature},
 	{files: []string{".../tracing/trace_options"}, reader: "tracing_trace_options_write", writer: "tracing_trace_options_show", compare: compareTraceOption},
 	{files: []string{".../cgroup.subtree_control"}, reader: "cgroup_subtree_control_write", writer: "cgroup_print_ss_mask", compare: compareSigned},
 	{files: []string{"/proc/sys/net/ipv4/tcp_allowed_congestion_control"}, reader: "tcp_set_allowed_congestion_control", writer: "tcp_get_allowed_congestion_control", compare: compareSet},
 	{files: []string{"/proc/sys/kernel/seccomp/actions_logged"}, reader: "seccomp_names_to_actions_logged", writer: "seccomp_names_from_actions_logged", compare: compareSet},
 
-	// Choices with a second name.
+	// Choices with a second name for a value.
 	{files: []string{"/sys/devices/system/cpu/smt/control"}, reader: "__store_smt_control", writer: "control_show", compare: compareSMT},
 	{files: []string{".../queue/scheduler"}, reader: "elevator_find_get", writer: "elv_iosched_show", compare: compareWord("deadline=mq-deadline")},
 	{files: []string{".../queue/write_cache"}, reader: "queue_wc_store", writer: "queue_wc_show", compare: compareWord("none=write through")},
@@ -74,7 +76,7 @@ var fileFormats = []fileFormat{
 		"/proc/sys/net/mptcp/scheduler", "/proc/sys/net/netfilter/nf_log/*"},
 		reader: "proc_dostring", writer: "proc_dostring", compare: compareText},
 
-	// Numbers that the kernel rounds, or that stand for a default.
+	// Numbers that the kernel rounds, or that select a default.
 	{files: []string{".../queue/read_ahead_kb", "/sys/devices/virtual/bdi/*/read_ahead_kb"}, reader: "queue_ra_store", writer: "queue_ra_show", compare: compareRounded(wholePages)},
 	{files: []string{".../queue/nr_requests"}, reader: "queue_requests_store", writer: "queue_requests_show", compare: compareRounded(atLeastFour)},
 	{files: []string{".../queue/wbt_lat_usec"}, reader: "queue_wb_lat_store", writer: "queue_wb_lat_show", compare: compareLatency},
@@ -96,7 +98,7 @@ var fileFormats = []fileFormat{
 	{files: []string{"/sys/..."}, prints: areNumbers, reader: "kstrtoul, kstrtoint and the like, base 0 or 10", writer: `sysfs_emit("%d")`, compare: compareDecimal},
 }
 
-// formatOf is the format of a file that reads so; nil where it is not known.
+// formatOf returns the format of a file whose text is read; nil if unknown.
 func formatOf(file, read string) *fileFormat {
 	for i := range fileFormats {
 		f := &fileFormats[i]
@@ -107,6 +109,7 @@ func formatOf(file, read string) *fileFormat {
 	return nil
 }
 
+// of reports whether the format applies to a file.
 func (f *fileFormat) of(file string) bool {
 	for _, p := range f.files {
 		if tail, ok := strings.CutPrefix(p, ".../"); ok {
@@ -127,9 +130,10 @@ func (f *fileFormat) of(file string) bool {
 	return false
 }
 
-// compareFile relates a text for a file to the text that the file reads. White space
-// separates. In a file that is not in the table only the same words are the same value,
-// and bitmaps that are printed in whole groups: "a" and "0A" may be names.
+// compareFile compares a requested text with the text that a file reads,
+// ignoring the amount of white space. For files without a known format only
+// equal words, and bitmaps printed in full groups, count as the same value: "a"
+// and "0A" may be names.
 func compareFile(c comparisonInput) Comparison {
 	if c.want == c.read || strings.TrimSpace(c.want) == strings.TrimSpace(c.read) {
 		return Same

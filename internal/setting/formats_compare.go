@@ -17,9 +17,9 @@ func comparison(same bool) Comparison {
 	return Different
 }
 
-// compareNumbers compares what proc_dointvec and its variants read and print: each number in
-// base 0, so that a leading 0 means octal. Fewer numbers than the file has set the
-// first ones (kernel.printk = 3).
+// compareNumbers compares as proc_dointvec and its variants parse: each number
+// in base 0, so a leading 0 means octal. Fewer numbers than the file has set
+// the first ones (kernel.printk = 3).
 func compareNumbers(c comparisonInput) Comparison {
 	want, read := strings.Fields(c.want), strings.Fields(c.read)
 	if len(want) == 0 || len(want) > len(read) {
@@ -35,8 +35,8 @@ func compareNumbers(c comparisonInput) Comparison {
 	return Same
 }
 
-// compareDecimal compares numbers of a file of which it is not known whether the kernel
-// reads a leading 0 as octal.
+// compareDecimal compares numbers of a file for which it is unknown whether a
+// leading 0 means octal.
 func compareDecimal(c comparisonInput) Comparison {
 	same := compareNumbers(c)
 	if octal(c.want) {
@@ -67,11 +67,11 @@ func areNumbers(read string) bool {
 	return len(fields) > 0 && !slices.ContainsFunc(fields, func(w string) bool { _, ok := number(w); return !ok })
 }
 
-// compareRanges compares sets of numbers, written as "a,b-c" in any order.
+// compareRanges compares sets of numbers written as "a,b-c" in any order.
 func compareRanges(c comparisonInput) Comparison {
 	want, ok := ranges(c.want)
 	if !ok {
-		return Unclear // "all", "0-31:2/4": what only bitmap_parselist reads
+		return Unclear // "all", "0-31:2/4": syntax of bitmap_parselist only
 	}
 	read, ok := ranges(c.read)
 	if !ok {
@@ -80,8 +80,8 @@ func compareRanges(c comparisonInput) Comparison {
 	return comparison(slices.Equal(want, read))
 }
 
-// compareCPUList compares lists of CPUs, in which "N" is the last CPU that the machine can
-// have, "all" is 0-N, and 0-7:2/4 the first two of each four (lib/bitmap-str.c
+// compareCPUList compares CPU lists in which "N" is the last possible CPU,
+// "all" means 0-N, and 0-7:2/4 the first two of each four (lib/bitmap-str.c
 // bitmap_parselist).
 func compareCPUList(c comparisonInput) Comparison {
 	list := strings.Join(strings.FieldsFunc(c.want, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }), ",")
@@ -106,13 +106,13 @@ func compareCPUList(c comparisonInput) Comparison {
 	want, err := unit.ParseCPUList(list)
 	read, errRead := unit.ParseCPUList(c.read)
 	if err != nil || errRead != nil {
-		return Different // the kernel refuses such a list
+		return Different // the kernel rejects such a list
 	}
 	return comparison(want.Equal(read))
 }
 
-// compareSMT compares the switch of simultaneous multithreading: on, off, forceoff, or a
-// number of threads for each core, of which one is off and all are on.
+// compareSMT compares values of the SMT control: on, off, forceoff, or a number
+// of threads per core, of which 1 means off and the maximum on.
 func compareSMT(c comparisonInput) Comparison {
 	want, read := strings.TrimSpace(c.want), strings.TrimSpace(c.read)
 	n, isNumber := number(want)
@@ -120,12 +120,13 @@ func compareSMT(c comparisonInput) Comparison {
 	case isNumber && n == 1:
 		return comparison(read == "off" || read == "1")
 	case isNumber && read == "on":
-		return Unclear // as many as a core has, or not
+		return Unclear // may or may not be all threads of a core
 	}
 	return comparison(want == read)
 }
 
-// ranges are the ranges of a list in order, those that touch made one.
+// ranges returns the ranges of a list in ascending order, with adjacent ones
+// merged.
 func ranges(list string) ([][2]int64, bool) {
 	var out [][2]int64
 	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }) {
@@ -152,14 +153,14 @@ func ranges(list string) ([][2]int64, bool) {
 	return merged, true
 }
 
-// printedMask reports whether a file can only be a bitmap: it has groups of eight digits
-// between commas.
+// printedMask reports whether a text can only be a bitmap: it has
+// comma-separated groups of eight digits.
 func printedMask(read string) bool { return strings.Contains(read, ",") && isMask(read) }
 
 func isMask(read string) bool { _, ok := mask(strings.TrimSpace(read)); return ok }
 
-// compareMask compares bitmaps in hexadecimal, whose groups of 32 bits the kernel takes
-// without their leading zeros.
+// compareMask compares hexadecimal bitmaps. The kernel accepts groups of 32
+// bits without leading zeros.
 func compareMask(c comparisonInput) Comparison {
 	groups := func(s string) (string, bool) {
 		var b strings.Builder
@@ -176,8 +177,8 @@ func compareMask(c comparisonInput) Comparison {
 	return comparison(ok && okRead && want == read)
 }
 
-// truth reads a boolean as lib/kstrtox.c kstrtobool does: by its first letter, and of
-// "on" and "off" by the second.
+// truth reads a boolean as lib/kstrtox.c kstrtobool does: by the first letter,
+// and "on" and "off" by the second.
 func truth(s string) (on, ok bool) {
 	if s == "" {
 		return false, false
@@ -212,13 +213,14 @@ func compareBool(c comparisonInput) Comparison {
 	want, ok := truth(c.want)
 	read, okRead := truth(c.read)
 	if !ok || !okRead {
-		return Unclear // a word of this file's own, such as auto
+		return Unclear // a word of this file only, such as auto
 	}
 	return comparison(want == read)
 }
 
-// compareParameter compares a parameter of a module: a boolean reads Y or N, numbers are
-// read in base 0, and an array has commas. Others print what they like.
+// compareParameter compares a module parameter: booleans read Y or N, numbers
+// have base 0, arrays are separated by commas. Other parameters print in
+// formats of their own.
 func compareParameter(c comparisonInput) Comparison {
 	want, read := strings.Split(strings.TrimSpace(c.want), ","), strings.Split(strings.TrimSpace(c.read), ",")
 	if len(want) != len(read) {
@@ -244,8 +246,9 @@ func compareParameter(c comparisonInput) Comparison {
 	return worst
 }
 
-// compareLRUGen compares the multi-generational LRU's switch: y, n, or a mask of
-// three bits, of which the file shows those that the machine has.
+// compareLRUGen compares values of the multi-generational LRU switch: y, n, or
+// a mask of three bits, of which the file shows those that the machine
+// supports.
 func compareLRUGen(c comparisonInput) Comparison {
 	read, ok := number(strings.TrimSpace(c.read))
 	if !ok {
@@ -269,16 +272,16 @@ func compareLRUGen(c comparisonInput) Comparison {
 	case want == read:
 		return Same
 	case (all || want&^read != 0) && read&1 == want&1 && read&^want == 0:
-		return Unclear // this machine may lack the others
+		return Unclear // this machine may lack the other features
 	}
 	return Different
 }
 
-// compareFeature compares a list of switches, of which one is written at a time: NAME or
-// NO_NAME.
+// compareFeature compares a list of switches that are written one at a time as
+// NAME or NO_NAME.
 func compareFeature(c comparisonInput) Comparison { return compareSwitch(c, "NO_") }
 
-// compareTraceOption is the same for the options of tracing.
+// compareTraceOption compares trace options, written as NAME or noNAME.
 func compareTraceOption(c comparisonInput) Comparison { return compareSwitch(c, "no") }
 
 func compareSwitch(c comparisonInput, no string) Comparison {
@@ -290,7 +293,7 @@ func compareSwitch(c comparisonInput, no string) Comparison {
 		if slices.Contains(read, opposite(w, no)) || len(want) > 1 {
 			return Different
 		}
-		return Unclear // this kernel has no such switch, or it is spelled otherwise
+		return Unclear // this kernel lacks the switch, or spells it differently
 	}
 	return comparison(len(want) == 1 || len(want) == len(read))
 }
@@ -302,7 +305,8 @@ func opposite(word, no string) string {
 	return no + word
 }
 
-// compareSigned compares "+name -name" with the names that the file lists.
+// compareSigned compares "+name -name" with the list of names that the file
+// reads.
 func compareSigned(c comparisonInput) Comparison {
 	read := strings.Fields(c.read)
 	signed := false
@@ -327,7 +331,8 @@ func compareSet(c comparisonInput) Comparison {
 	return comparison(slices.Equal(words(c.want), words(c.read)))
 }
 
-// compareWord compares a word, of which the kernel may know a second name, or a number.
+// compareWord compares a word or number. An alias "written=read" names a second
+// spelling that the kernel accepts.
 func compareWord(aliases ...string) func(comparisonInput) Comparison {
 	return func(c comparisonInput) Comparison {
 		want, read := strings.TrimSpace(c.want), strings.TrimSpace(c.read)
@@ -335,12 +340,12 @@ func compareWord(aliases ...string) func(comparisonInput) Comparison {
 	}
 }
 
-// compareText compares a text that the kernel keeps as it is.
+// compareText compares a text that the kernel stores unchanged.
 func compareText(c comparisonInput) Comparison {
 	return comparison(slices.Equal(strings.Fields(c.want), strings.Fields(c.read)))
 }
 
-// compareHexGroups compares keys such as those of TCP Fast Open.
+// compareHexGroups compares hexadecimal keys such as those of TCP Fast Open.
 func compareHexGroups(c comparisonInput) Comparison {
 	split := func(s string) []string {
 		return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '-' || r == ',' || r == ' ' || r == '\n' })

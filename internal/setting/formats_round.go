@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// compareRounded compares a number that the kernel rounds: what it makes of it is the
-// same value to the kernel. A leading 0 is octal to the files of /proc/sys and nothing
-// to those of disks (block/blk-sysfs.c queue_var_store, base 10).
+// compareRounded compares a number that the kernel rounds: the rounded number
+// is the same value. A leading 0 means octal in files of /proc/sys, and nothing
+// in those of disks (block/blk-sysfs.c queue_var_store, base 10).
 func compareRounded(round func(n, page int64) int64) func(comparisonInput) Comparison {
 	return func(c comparisonInput) Comparison {
 		text := strings.TrimSpace(c.want)
@@ -25,10 +25,10 @@ func compareRounded(round func(n, page int64) int64) func(comparisonInput) Compa
 	}
 }
 
-// wholePages is a number of KiB in whole pages, rounded down.
+// wholePages rounds a number of KiB down to whole pages.
 func wholePages(kib, page int64) int64 { return kib &^ (page/1024 - 1) }
 
-// atLeastFour is the least queue depth (BLKDEV_MIN_RQ).
+// atLeastFour applies the minimum queue depth (BLKDEV_MIN_RQ).
 func atLeastFour(n, _ int64) int64 { return max(n, 4) }
 
 func powerOfTwo(n, _ int64) int64 {
@@ -38,15 +38,16 @@ func powerOfTwo(n, _ int64) int64 {
 	return 1 << bits.Len64(uint64(n-1))
 }
 
-// pipeSize is a power of two of at least a page (fs/pipe.c round_pipe_size).
+// pipeSize rounds up to a power of two of at least a page (fs/pipe.c
+// round_pipe_size).
 func pipeSize(n, page int64) int64 { return max(powerOfTwo(n, page), page) }
 
-// pageOfHeads is a number of pointers in whole pages, rounded up.
+// pageOfHeads rounds a number of 8-byte pointers up to whole pages.
 func pageOfHeads(n, page int64) int64 { return (n + page/8 - 1) / (page / 8) * (page / 8) }
 
-// compareApproximate compares numbers that the kernel rounds to its ticks or to what a device
-// takes, or where 0 stands for the device's default: another number may be what became
-// of the one that was written.
+// compareApproximate compares numbers that the kernel rounds to clock ticks or
+// to device limits, or where 0 selects the device's default: a different number
+// may be the result of the write.
 func compareApproximate(c comparisonInput) Comparison {
 	if compareNumbers(c) == Same {
 		return Same
@@ -56,16 +57,17 @@ func compareApproximate(c comparisonInput) Comparison {
 	if !ok || !okRead {
 		return Different
 	}
-	const tick = 10 // ms, where the kernel's frequency is 100
+	const tick = 10 // ms, at a kernel frequency of 100 Hz
 	if want == 0 || strings.HasSuffix(c.file, "_bytes") && read < want || max(want-read, read-want) <= tick {
 		return Unclear
 	}
 	return Different
 }
 
-// compareLatency compares the target of write-back throttling: -1 is the default, which
-// is 2 ms for a solid-state disk and 75 ms for a rotating one; the scheduler bfq turns
-// it off, and it then reads 0 (block/blk-wbt.c wbt_default_latency_nsec).
+// compareLatency compares the target of write-back throttling in microseconds.
+// -1 selects the default: 2 ms for solid-state disks, 75 ms for rotating ones.
+// Under the bfq scheduler throttling is off and reads 0 (block/blk-wbt.c
+// wbt_default_latency_nsec).
 func compareLatency(c comparisonInput) Comparison {
 	if strings.TrimSpace(c.want) != "-1" {
 		return compareNumbers(c)
@@ -80,17 +82,18 @@ func compareLatency(c comparisonInput) Comparison {
 	}
 }
 
-// compareSize compares a size with a suffix with bytes in whole pages.
+// compareSize compares a size with a suffix with a number of bytes in whole
+// pages.
 func compareSize(c comparisonInput) Comparison {
 	want, ok := size(c.want)
 	read, okRead := size(c.read)
 	if !ok || !okRead {
-		return Unclear // max, and the largest number that stands for it
+		return Unclear // max, and the largest number that represents it
 	}
 	return comparison(want == read || want&^(c.host.PageSize()-1) == read)
 }
 
-// size reads a number with a suffix as lib/cmdline.c memparse does.
+// size parses a number with a suffix as lib/cmdline.c memparse does.
 func size(s string) (int64, bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	if s == "" {

@@ -2,8 +2,8 @@ package setting
 
 import "strings"
 
-// irreversibleSysctls are the sysctls whose every write is of that sort: they act at once, or
-// the kernel lets nobody write the old value again before the next boot.
+// irreversibleSysctls are sysctls for which every write is irreversible: they
+// act at once, or the kernel rejects the old value until the next boot.
 var irreversibleSysctls = map[string]string{
 	"vm.drop_caches":                   "it acts at once: what it drops does not come back",
 	"vm.compact_memory":                "it acts at once and keeps no value",
@@ -19,7 +19,7 @@ var irreversibleSysctls = map[string]string{
 
 const whyIPv6Off = "turning IPv6 off drops addresses and routes that do not come back with it"
 
-// WhyIrreversible implements OneWayer.
+// WhyIrreversible implements Irreversible.
 func (k sysctl) WhyIrreversible(s Setting, now, want Value) (why string, ok bool) {
 	if why, ok = irreversibleSysctls[s.Name]; ok {
 		return why, true
@@ -28,19 +28,20 @@ func (k sysctl) WhyIrreversible(s Setting, now, want Value) (why string, ok bool
 	if !ok {
 		return "", false
 	}
-	// What "default" holds is for devices to come: none loses anything.
+	// The value of "default" applies to future devices, so no device loses
+	// anything.
 	if device, ok = strings.CutSuffix(device, ".disable_ipv6"); ok && device != "default" && k.Equal(now, Text("0")) {
 		return whyIPv6Off, true
 	}
 	return "", false
 }
 
-// WhyIrreversible implements OneWayer.
+// WhyIrreversible implements Irreversible.
 func (k sysfs) WhyIrreversible(s Setting, now, want Value) (why string, ok bool) {
 	if s.Name == "/sys/devices/system/cpu/smt/control" && strings.TrimSpace(want.Text) == "forceoff" && now.Text != "forceoff" {
 		return "the kernel keeps forceoff until the next boot; off can be undone", true
 	}
-	// net/core/net-sysfs.c: the device's flags, of which the lowest is IFF_UP.
+	// net/core/net-sysfs.c: the device flags; the lowest bit is IFF_UP.
 	if !strings.HasPrefix(s.Name, "/sys/devices/") || !strings.Contains(s.Name, "/net/") || !strings.HasSuffix(s.Name, "/flags") {
 		return "", false
 	}

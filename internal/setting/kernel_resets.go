@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// ResetByCPUHotplug reports whether the kernel recomputes a value when a CPU goes offline or
-// comes back (kernel/sched/fair.c update_sysctl), which discards what was written.
+// ResetByCPUHotplug reports whether the kernel recomputes the value, and so
+// discards what was written, when a CPU goes offline or comes back
+// (kernel/sched/fair.c update_sysctl).
 func ResetByCPUHotplug(s Setting) bool {
 	dir, base := path.Split(s.Name)
 	if s.Kind == "sysctl" {
@@ -21,8 +22,8 @@ func ResetByCPUHotplug(s Setting) bool {
 	return false
 }
 
-// ResetBy names the event by which the kernel itself takes a written value back; ""
-// where none is known.
+// ResetBy describes the event at which the kernel discards a written value; ""
+// if none is known.
 func ResetBy(s Setting) string {
 	dir, base := path.Split(s.Name)
 	queue := s.Kind == "sysfs" && (strings.HasSuffix(dir, "/queue/") || strings.HasSuffix(dir, "/queue/iosched/"))

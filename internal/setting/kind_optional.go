@@ -9,72 +9,72 @@ import (
 
 // What a kind may implement in addition to Kind, and when:
 //
-//	Activator         values take effect when a program reads them: reload, restart
-//	Aliaser           a location has a second name of another kind
-//	Comparer          each location is read and printed by the kernel in its own way
-//	Decider           the value of one location decides what others hold
+//	Activator         values take effect after a program reloads or restarts
+//	Aliaser           a setting has a second name of another kind
+//	Comparer          the kernel reads and prints each setting in its own way
+//	Decider           the value of one setting determines those of others
+//	Exclusive         two settings express one limit: the last one written is in force
 //	FileLister        values are kept in a file that has other lines too
-//	Guarded           the kind could reach more of a machine than its plug-in does
-//	KernelFileLister  locations are files of the kernel, some with second names
-//	OneWayer          a write cannot be undone
-//	Outliver          something is left after the boot that the location ends with
-//	Refuser           it is known which values the kernel rejects
+//	Irreversible      a write cannot be undone
+//	KernelFileLister  settings are files of the kernel, some with second names
+//	RebootCleaner     side effects remain after the reboot that ends the value
+//	RequestChecker    the kind could reach more of a machine than its plug-in does
 //	Restorer          an earlier value cannot be restored by Write
-//	Transient         locations end by themselves and never come back
-//	Tuner             a location is a program that sets locations of its own
-//	Twinned           two spellings of one limit: the one written last is in force
+//	Transient         settings end by themselves and never return
+//	Tuner             a setting is a program that changes further settings
+//	ValueChecker      it is known which values the kernel rejects
 //
 // A kind whose values may be in place without effect implements tune.Effecter as well.
-// The engine calls an Activator once for each program after the writes of a transaction;
-// if the program is not healthy afterwards, the transaction is rolled back and the program
-// told again. Undo and recovery do the same.
+// The engine calls an Activator once per program after the writes of a transaction. If
+// the program is not healthy afterwards, the transaction is rolled back and the program
+// activated again. Undo and recovery do the same.
 
-// Activator is a kind whose values take effect when a program is told of them: a
-// database reads its file again, or only when it starts.
+// Activator is a kind whose values take effect after a program reloads or
+// restarts, such as a database.
 type Activator interface {
-	// Activation says what has to be told once the value of a resolved place has
-	// changed; ok is false where nothing runs that could be told, and on a copy.
+	// Activation returns the reload or restart that a change of a resolved setting
+	// needs. ok is false if the program is not running, and on a copy.
 	Activation(context.Context, Setting) (a Activation, ok bool)
-	// Activate tells the program and waits until it has taken its values and
-	// answers as a healthy one does. The kind bounds the wait. A program that
-	// has ended is started where a restart is asked for.
+	// Activate reloads or restarts the program and waits until it uses its values
+	// and answers as a healthy one does. The kind limits the wait. A restart also
+	// starts a stopped program.
 	Activate(context.Context, Activation) error
 }
 
-// Aliaser is a kind some of whose places have a second name of another kind: the
-// MTU of a network device is an attribute in /sys too. Alias gives the one
-// identity of a place that another kind has resolved; ok is false where it is
-// none of these. No two kinds may claim one place.
+// Aliaser is a kind some of whose settings are second names of settings of
+// another kind: the MTU of a network device is also an attribute in /sys. Alias
+// returns the canonical setting for one that another kind has resolved; ok is
+// false if there is no alias. Two kinds must not claim the same setting.
 type Aliaser interface {
 	Alias(Setting) (id Setting, ok bool)
 }
 
-// Comparer is a kind whose places are compared one by one, because the kernel reads
-// and prints each in its own way.
+// Comparer is a kind that compares per setting, because the kernel parses and
+// prints each in its own way.
 type Comparer interface {
 	Compare(s Setting, want, read Value) Comparison
 }
 
-// Decider is a kind some of whose settings decide what others hold: a second name of
-// one variable of the kernel, or a switch above others.
+// Decider is a kind some of whose settings determine the values of others: a
+// second name of a kernel variable, or a master switch.
 type Decider interface {
-	// Decides lists what other settings hold once a setting has been written. will
-	// answers what a setting is going to hold.
+	// Decides lists the values that other settings have after s was set to want.
+	// will returns the value that a setting is going to have.
 	Decides(s Setting, want Value, will func(Setting) Value) []Decided
 	// DecidedBy lists the settings for which Decides may list this one.
 	DecidedBy(Setting) []Setting
 }
 
-// Decided is what a setting holds because of another one.
+// Decided is the value of a setting that another one determines.
 type Decided struct {
 	Setting Setting
-	Value   Value // Unknown where the two are in units that cannot be compared
-	// Stays reports whether a later write to the setting changes nothing. If it does,
-	// the later of the two writes holds.
+	Value   Value // Unknown if the units cannot be converted
+	// Stays reports whether a later write to this setting has no effect. Otherwise
+	// the later of the two writes wins.
 	Stays bool
 }
 
-// Decides lists what other settings hold once s is want.
+// Decides lists the values that other settings have after s was set to want.
 func (k Kinds) Decides(s Setting, want Value, will func(Setting) Value) []Decided {
 	if d, ok := k[s.Kind].(Decider); ok {
 		return d.Decides(s, want, will)
@@ -82,7 +82,7 @@ func (k Kinds) Decides(s Setting, want Value, will func(Setting) Value) []Decide
 	return nil
 }
 
-// DecidedBy lists the settings that may decide what s holds.
+// DecidedBy lists the settings that may determine the value of s.
 func (k Kinds) DecidedBy(s Setting) []Setting {
 	if d, ok := k[s.Kind].(Decider); ok {
 		return d.DecidedBy(s)
@@ -90,15 +90,15 @@ func (k Kinds) DecidedBy(s Setting) []Setting {
 	return nil
 }
 
-// KernelFileLister is a kind whose places are files of the kernel. KernelFiles lists all through
-// which a place can be written: its own and the second names that Resolve folds
-// into it. They need not exist.
+// KernelFileLister is a kind whose settings are kernel files. KernelFiles lists
+// every path through which a setting can be written: its own, and the aliases
+// that Resolve maps to it. They need not exist.
 type KernelFileLister interface {
 	KernelFiles(Setting) []string
 }
 
-// KernelFiles lists the files through which a place can be written; none for kinds
-// whose places are not the kernel's files.
+// KernelFiles lists the paths through which a setting can be written; nil for
+// kinds that are not kernel files.
 func (k Kinds) KernelFiles(s Setting) []string {
 	if f, ok := k[s.Kind].(KernelFileLister); ok {
 		return f.KernelFiles(s)
@@ -106,24 +106,24 @@ func (k Kinds) KernelFiles(s Setting) []string {
 	return nil
 }
 
-// FileLister is a kind that keeps its values in files, which have a name of their own
-// or other lines too; none where it is not known which.
+// FileLister is a kind whose values are stored in files with other names or
+// with further lines. Files returns nil if the file is unknown.
 type FileLister interface{ Files(Setting) []string }
 
-// ErrNotSettable says that a place is none that may be asked for by its name.
-var ErrNotSettable = &ui.Sentinel{Text: "not a place that fettle sets", Exits: ui.Refused}
+// ErrNotSettable is returned for a setting that must not be requested by name.
+var ErrNotSettable = &ui.Sentinel{Text: "fettle does not set this", Exits: ui.Refused}
 
-// RequestChecker is a kind that could reach more of a machine than its plug-in does.
-// MayAsk says whether a person, or a plan that somebody else may have written,
-// may ask for a value of a resolved setting by its name; the error wraps
-// ErrNoPlace and says what is allowed. profileDirs are the directories that
-// profiles are read from. Undo and recovery do not ask: what is in the journal
-// was written by fettle.
+// RequestChecker is a kind that could reach more of a machine than its plug-in
+// does. CheckRequest rejects a resolved setting and value that a user, or a
+// plan from elsewhere, must not request by name. The error wraps ErrNotSettable
+// and says what is allowed. profileDirs are the profile directories. Undo and
+// recovery do not check: fettle wrote the journal.
 type RequestChecker interface {
 	CheckRequest(s Setting, want Value, profileDirs []string) error
 }
 
-// CheckRequest says whether a value may be asked for by the setting's name.
+// CheckRequest rejects a value that must not be requested by the setting's
+// name.
 func (k Kinds) CheckRequest(s Setting, want Value, profileDirs []string) error {
 	if g, ok := k[s.Kind].(RequestChecker); ok {
 		return g.CheckRequest(s, want, profileDirs)
@@ -131,41 +131,42 @@ func (k Kinds) CheckRequest(s Setting, want Value, profileDirs []string) error {
 	return nil
 }
 
-// Irreversible is a kind some of whose writes cannot be taken back: they act at once
-// and keep nothing, or take something along that no setting stands for. OneWay
-// says why a change from one value to another is of that sort; ok is false for
-// the others.
+// Irreversible is a kind some of whose writes cannot be undone: they act at
+// once and keep nothing, or have effects that no setting covers.
+// WhyIrreversible explains why a change from now to want is irreversible; ok is
+// false if it can be undone.
 type Irreversible interface {
 	WhyIrreversible(s Setting, now, want Value) (why string, ok bool)
 }
 
-// WhyIrreversible says why a change could not be taken back; ok is false for those that
-// can, and where nothing would be written.
+// WhyIrreversible explains why a change cannot be undone; ok is false if it
+// can, or if nothing would be written.
 func (k Kinds) WhyIrreversible(s Setting, now, want Value) (why string, ok bool) {
-	kind, isOneWayer := k[s.Kind].(Irreversible)
-	if !isOneWayer || k.Equal(s, now, want) {
+	kind, isIrreversible := k[s.Kind].(Irreversible)
+	if !isIrreversible || k.Equal(s, now, want) {
 		return "", false
 	}
 	return kind.WhyIrreversible(s, now, want)
 }
 
-// RebootCleaner is a kind whose places end with the boot while something that they
-// did may outlast it: the files that a script wrote.
+// RebootCleaner is a kind whose values end at a reboot, while side effects may
+// remain: the files that a script wrote.
 type RebootCleaner interface {
-	// CleanAfterReboot takes back what is left of a place that held a value before the
-	// machine was started anew. It answers false where that value left nothing.
+	// CleanAfterReboot removes what remains of a value that was in force before
+	// the reboot. did is false if there was nothing to remove.
 	CleanAfterReboot(ctx context.Context, s Setting, had Value) (did bool, err error)
 }
 
-// ValueChecker is a kind of which it is known for some settings which values a write is
-// refused.
+// ValueChecker is a kind that knows for some settings which values the kernel
+// rejects.
 type ValueChecker interface {
-	// Rejects says what a setting takes where it does not take want.
+	// Rejects reports whether the kernel would reject want. why says which values
+	// it accepts.
 	Rejects(s Setting, want Value) (why string, refused bool)
 }
 
-// Rejects says what a setting takes where it does not take want; refused is false where
-// it does, and where that is not known.
+// Rejects reports whether the kernel would reject want; refused is false if
+// that is unknown. why says which values it accepts.
 func (k Kinds) Rejects(s Setting, want Value) (why string, refused bool) {
 	if r, ok := k[s.Kind].(ValueChecker); ok && !want.Absent && !want.Unknown {
 		return r.Rejects(s, want)
@@ -173,40 +174,41 @@ func (k Kinds) Rejects(s Setting, want Value) (why string, refused bool) {
 	return "", false
 }
 
-// Restorer is a kind some of whose places cannot be given back by a Write,
-// because they have had a value that nobody is let ask for.
+// Restorer is a kind some of whose settings may have had a value that cannot be
+// written directly.
 type Restorer interface {
-	// Restore puts back what the place had, where a Write of that was refused.
-	// On the way it writes at most places that are coupled with this one, whose
-	// before-images are therefore kept too, and leaves those as it has found them.
+	// Restore puts back the previous value after a Write of it failed. It may
+	// temporarily write coupled settings, whose before-images are therefore
+	// recorded too.
 	Restore(ctx context.Context, s Setting, had Value) error
 }
 
-// Transient is a kind whose places end by themselves and never come back, as a
-// task does. There Absent means that nothing is left to set or to give back.
+// Transient is a kind whose settings end by themselves and never return, such
+// as tasks. Absent then means that nothing is left to set or to restore.
 type Transient interface{ Transient() }
 
-// Ended is true where a place of a transient kind is not there any more.
+// Ended reports whether a setting of a transient kind no longer exists.
 func Ended(k Kind, now Value) bool {
 	_, transient := k.(Transient)
 	return transient && now.Absent
 }
 
-// Tuner is a kind whose places are programs that set places of their own when
-// they are started: another tuner. What these set then is theirs.
+// Tuner is a kind whose settings are programs that change further settings when
+// they start: other tuners. Those changes belong to the program.
 type Tuner interface{ Tuner() }
 
-// Exclusive is a kind some of whose places are two spellings of one limit, such as
-// vm.dirty_bytes and vm.dirty_ratio. Only one of the two is in force, the one
-// written last, and the other then reads 0: a 0 says "not this spelling".
+// Exclusive is a kind with pairs of settings that express one limit, such as
+// vm.dirty_bytes and vm.dirty_ratio. Only the last one written is in force; the
+// other reads 0, which means "not in use".
 type Exclusive interface {
 	Counterpart(Setting) (twin Setting, ok bool)
-	// RefusesZero reports whether the kernel refuses a 0 in a spelling, which
-	// becomes 0 when the other one is written.
+	// RefusesZero reports whether the kernel rejects a written 0, although the
+	// setting reads 0 when its counterpart is written.
 	RefusesZero(Setting) bool
 }
 
-// Counterpart is the other spelling of a limit; ok is false for what has none.
+// Counterpart returns the other setting of a pair; ok is false if there is
+// none.
 func (k Kinds) Counterpart(s Setting) (twin Setting, ok bool) {
 	if t, is := k[s.Kind].(Exclusive); is {
 		return t.Counterpart(s)
@@ -214,13 +216,13 @@ func (k Kinds) Counterpart(s Setting) (twin Setting, ok bool) {
 	return Setting{}, false
 }
 
-// RefusesZero reports whether a spelling of a limit cannot be written as 0.
+// RefusesZero reports whether a setting of a pair cannot be written as 0.
 func (k Kinds) RefusesZero(s Setting) bool {
 	t, is := k[s.Kind].(Exclusive)
 	return is && t.RefusesZero(s)
 }
 
-// Zero reports whether a value is the number 0 in any spelling of it.
+// Zero reports whether a value is the number 0 in any notation.
 func Zero(v Value) bool {
 	n, ok := number(strings.TrimSpace(v.Text))
 	return ok && n == 0

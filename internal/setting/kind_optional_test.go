@@ -11,9 +11,9 @@ import (
 )
 
 // Every interface of this package except Kind is one that a kind may have. All
-// are in optional.go, whose first comment lists each.
+// are in kind_optional.go, whose first comment lists each.
 func TestOptionalInterfacesAreListed(t *testing.T) {
-	text, err := os.ReadFile("optional.go")
+	text, err := os.ReadFile("kind_optional.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,16 +37,16 @@ func TestOptionalInterfacesAreListed(t *testing.T) {
 				return true
 			}
 			found++
-			if name != "optional.go" {
-				t.Errorf("%s: %s belongs into optional.go", name, spec.Name)
+			if name != "kind_optional.go" {
+				t.Errorf("%s: move %s to kind_optional.go", name, spec.Name)
 			}
 			if !strings.Contains(list, "//\t"+spec.Name.Name+" ") {
-				t.Errorf("the list at the top of optional.go does not have %s", spec.Name)
+				t.Errorf("the list at the top of kind_optional.go lacks %s", spec.Name)
 			}
 			return true
 		})
 	}
 	if found < 10 {
-		t.Errorf("found %d interfaces, want those of optional.go", found)
+		t.Errorf("found %d interfaces, want those of kind_optional.go", found)
 	}
 }

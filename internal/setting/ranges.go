@@ -11,32 +11,33 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// kernelRange is the numbers that some files of /proc/sys take: extra1 and extra2 of the
-// kernel's tables, and what an int or a byte holds. A write of another number is an
-// error (before Linux 5.1 it is ignored for unsigned longs).
+// kernelRange is the range that some files of /proc/sys accept: extra1 and
+// extra2 of the kernel's tables, or the range of an int or a byte. Writing
+// another number fails (before Linux 5.1 it is ignored for unsigned longs).
 type kernelRange struct {
 	min, max int64
-	from     [2]int // the kernel from which on it is known to hold; 4.18 where it is zero
+	from     [2]int // the first kernel for which it is known; zero: 4.18
 	names    []string
 }
 
 const (
 	maxInt      = math.MaxInt32
-	minTwoPages = math.MinInt64 + 1 // as min: two pages of memory
-	minUnknown  = math.MinInt64     // as min: not known, or not the same for all architectures
+	minTwoPages = math.MinInt64 + 1 // as min: two pages of memory, in bytes
+	minUnknown  = math.MinInt64     // as min: unknown, or different between architectures
 )
 
-// The range of kernels for which the table holds: Linux 4.19, 6.1.192 and 6.12.117 by
-// their source, 6.18 by writing. Where they differ, the widest range is in the table, as
-// vendors bring changes to older kernels. Nothing is said of newer kernels.
+// The kernels that the table covers: Linux 4.19, 6.1.192 and 6.12.117 from
+// their source, 6.18 by experiment. Where they differ the table has the widest
+// range, because vendors backport changes. Newer kernels are not covered.
 var (
 	oldestRanged, newestRanged = [2]int{4, 18}, [2]int{6, 18}
 	since61                    = [2]int{6, 1}
 )
 
-// kernelRanges is the table: kernel/sysctl.c and the files that its tables moved to,
-// net/core/sysctl_net_core.c, net/ipv4/sysctl_net_ipv4.c,
-// net/netfilter/nf_conntrack_standalone.c, ipc/ipc_sysctl.c, net/core/neighbour.c.
+// kernelRanges is compiled from kernel/sysctl.c and the files that its tables
+// moved to, net/core/sysctl_net_core.c, net/ipv4/sysctl_net_ipv4.c,
+// net/netfilter/nf_conntrack_standalone.c, ipc/ipc_sysctl.c and
+// net/core/neighbour.c.
 var kernelRanges = []kernelRange{
 	{0, 1, [2]int{}, []string{
 		"kernel.sched_autogroup_enabled", "kernel.dmesg_restrict", "kernel.watchdog", "kernel.nmi_watchdog", "kernel.soft_watchdog",
@@ -52,9 +53,9 @@ var kernelRanges = []kernelRange{
 	{1, 4, [2]int{}, []string{"vm.drop_caches"}},
 	{0, 60, [2]int{}, []string{"kernel.watchdog_thresh"}},
 	{0, 100, [2]int{}, []string{"vm.dirty_ratio", "vm.dirty_background_ratio", "vm.min_unmapped_ratio", "vm.min_slab_ratio", "vm.compaction_proactiveness", "kernel.perf_cpu_time_max_percent"}},
-	{0, 200, [2]int{}, []string{"vm.swappiness"}}, // to 100 before 5.8
+	{0, 200, [2]int{}, []string{"vm.swappiness"}}, // up to 100 before 5.8
 	{0, 1000, [2]int{}, []string{"vm.extfrag_threshold", "kernel.perf_event_max_contexts_per_stack"}},
-	{1, 3000, [2]int{}, []string{"vm.watermark_scale_factor"}}, // to 1000 before 5.18
+	{1, 3000, [2]int{}, []string{"vm.watermark_scale_factor"}}, // up to 1000 before 5.18
 	{0, 10000, [2]int{}, []string{"kernel.printk_delay"}},
 	{0, 65535, [2]int{}, []string{"kernel.overflowuid", "kernel.overflowgid", "fs.overflowuid", "fs.overflowgid"}},
 	{0, 640 * 1024, [2]int{}, []string{"kernel.perf_event_max_stack"}},
@@ -91,16 +92,17 @@ var kernelRanges = []kernelRange{
 		"net.ipv4.tcp_tso_win_divisor", "net.ipv4.ip_nonlocal_bind", "net.ipv4.ip_no_pmtu_disc"}},
 }
 
-// fixedChoices are files of /sys that list in brackets all that they take
-// (mm/huge_memory.c, mm/shmem.c, drivers/pci/pcie/aspm.c; Linux 6.1 and 6.12). A file
-// that loads a module for a word, as that of the I/O scheduler does, takes others too.
+// fixedChoices are files of /sys that list every accepted word, the active one
+// in brackets (mm/huge_memory.c, mm/shmem.c, drivers/pci/pcie/aspm.c; Linux 6.1
+// and 6.12). Files that load a module by name, such as that of the I/O
+// scheduler, accept further words.
 var fixedChoices = []string{
 	"/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/transparent_hugepage/defrag", "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
 	"/sys/kernel/mm/transparent_hugepage/hugepages-*/enabled", "/sys/kernel/mm/transparent_hugepage/hugepages-*/shmem_enabled",
 	"/sys/module/pcie_aspm/parameters/policy",
 }
 
-// Rejects implements Refuser.
+// Rejects implements ValueChecker.
 func (k sysctl) Rejects(s Setting, want Value) (why string, refused bool) {
 	words := strings.Fields(want.Text)
 	i := slices.IndexFunc(kernelRanges, func(r kernelRange) bool { return slices.Contains(r.names, s.Name) })
@@ -117,25 +119,26 @@ func (k sysctl) Rejects(s Setting, want Value) (why string, refused bool) {
 	case ok && n >= low && n <= r.max, !ok && !notNumber(words[0]):
 		return "", false
 	case low == r.max:
-		return fmt.Sprintf("the kernel takes %d only", low), true
+		return fmt.Sprintf("the kernel accepts only %d", low), true
 	case low == minUnknown:
-		return fmt.Sprintf("the kernel takes whole numbers up to %d", r.max), true
+		return fmt.Sprintf("the kernel accepts whole numbers up to %d", r.max), true
 	case r.max == math.MaxInt64:
-		return fmt.Sprintf("the kernel takes whole numbers from %d on", low), true
+		return fmt.Sprintf("the kernel accepts whole numbers from %d", low), true
 	case !ok:
-		return fmt.Sprintf("the kernel takes whole numbers, %d to %d", low, r.max), true
+		return fmt.Sprintf("the kernel accepts whole numbers, %d to %d", low, r.max), true
 	}
-	return fmt.Sprintf("the kernel takes %d to %d", low, r.max), true
+	return fmt.Sprintf("the kernel accepts %d to %d", low, r.max), true
 }
 
-// notNumber reports whether a word cannot be a number to the kernel: it
-// has a letter, a point or a percent sign.
+// notNumber reports whether the kernel cannot read a word as a number: it has a
+// letter, a decimal point or a percent sign.
 func notNumber(word string) bool {
 	digits := strings.TrimPrefix(strings.ToLower(word), "-")
 	return !strings.HasPrefix(digits, "0x") && strings.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// ranged reports whether the machine's kernel is one of those of the table.
+// ranged reports whether the table covers the machine's kernel, and the kernel
+// is at least from.
 func ranged(h *host.Host, from [2]int) bool {
 	b, err := h.Files.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -149,7 +152,7 @@ func ranged(h *host.Host, from [2]int) bool {
 	return errA == nil && errM == nil && slices.Compare(v, oldestRanged[:]) >= 0 && slices.Compare(v, newestRanged[:]) <= 0 && slices.Compare(v, from[:]) >= 0
 }
 
-// Rejects implements Refuser.
+// Rejects implements ValueChecker.
 func (k sysfs) Rejects(s Setting, want Value) (why string, refused bool) {
 	fixed := slices.ContainsFunc(fixedChoices, func(p string) bool { ok, _ := path.Match(p, s.Name); return ok })
 	if !fixed || !ranged(k.host, since61) {
@@ -160,5 +163,5 @@ func (k sysfs) Rejects(s Setting, want Value) (why string, refused bool) {
 	if err != nil || len(words) < 2 || slices.Contains(words, strings.TrimSpace(want.Text)) {
 		return "", false
 	}
-	return "the kernel takes " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1], true
+	return "the kernel accepts " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1], true
 }

@@ -1,5 +1,6 @@
-// Package setting names the places of a machine that hold a value, and knows
-// how the kernel's own kinds of place are found, read, written and compared.
+// Package setting reads, compares and writes single settings of a machine,
+// named KIND:NAME, such as sysctls, sysfs attributes and files. Plug-ins and
+// products add kinds of their own; the tuning engine uses all of them.
 package setting
 
 import (
@@ -16,27 +17,27 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Setting is one place that holds a value: sysctl:vm.swappiness,
+// Setting names one setting: sysctl:vm.swappiness,
 // sysfs:/sys/kernel/mm/ksm/run, file:/etc/modprobe.d/tuned.conf.
 type Setting struct {
 	Kind string // a key of Kinds
-	Name string // what the kind calls the place
+	Name string // the name within the kind
 }
 
 func (s Setting) String() string { return s.Kind + ":" + s.Name }
 
-// MarshalText makes a setting one word in JSON.
+// MarshalText returns "kind:name".
 func (s Setting) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads "kind:name".
+// UnmarshalText parses "kind:name".
 func (s *Setting) UnmarshalText(b []byte) error {
 	p, err := Parse(string(b))
 	*s = p
 	return err
 }
 
-// Parse reads "kind:name". A bare name that begins with /sys/ is sysfs's, one
-// below /proc/sys/ and any other name without a colon is a sysctl.
+// Parse parses "kind:name". Names below /proc/sys/ and bare names are sysctls,
+// names below /sys/ are sysfs attributes, other absolute paths are files.
 func Parse(text string) (Setting, error) {
 	switch kind, name, found := strings.Cut(text, ":"); {
 	case text == "":
@@ -56,26 +57,26 @@ func Parse(text string) (Setting, error) {
 	}
 }
 
-// Value is what a setting holds, as the kernel or the file has it.
+// Value is the value of a setting, as the kernel or the file has it.
 type Value struct {
 	Text   string
-	Absent bool // the place does not exist; Text is empty
-	// Unknown is set where nobody knows what the place holds: it could not be
-	// read. Text is empty. It is for plans and verdicts, and never journalled.
+	Absent bool // the setting does not exist; Text is empty
+	// Unknown reports whether the value could not be read. Text is then empty.
+	// Plans and verdicts use it; the journal never does.
 	Unknown bool
 	Attr    *host.Attr // owner and mode, for whole files only
 }
 
-// Absent is the value of a place that does not exist.
+// Absent is the value of a setting that does not exist.
 var Absent = Value{Absent: true}
 
-// Unknown is the value of a place that could not be read.
+// Unknown is the value of a setting that could not be read.
 var Unknown = Value{Unknown: true}
 
-// IsZero makes omitzero leave an unknown value out: null is an absent one.
+// IsZero makes omitzero leave out unknown values; null means absent.
 func (v Value) IsZero() bool { return v.Unknown }
 
-// Text is a present value.
+// Text returns a present value.
 func Text(s string) Value { return Value{Text: s} }
 
 func (v Value) String() string {
@@ -90,12 +91,12 @@ func (v Value) String() string {
 
 type wireValue struct {
 	Text   *string    `json:"text,omitempty"`
-	Base64 *string    `json:"base64,omitempty"` // when the bytes are not UTF-8
+	Base64 *string    `json:"base64,omitempty"` // if the bytes are not UTF-8
 	Attr   *host.Attr `json:"attr,omitempty"`
 }
 
-// MarshalJSON writes null for an absent place, a string for a plain value and
-// an object for a file, so that no byte of it is lost.
+// MarshalJSON writes null for an absent setting, a string for a plain value,
+// and an object with all bytes for a file.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if v.Absent || v.Unknown {
 		return []byte("null"), nil
@@ -122,8 +123,8 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	if len(b) > 1 && b[0] == '"' {
-		// Nearly all of a journal's values are plain words, and a second
-		// decoder for each takes a tenth of the time of reading it.
+		// Most values of a journal are plain words. A second decoder for each would
+		// take a tenth of the time to read it.
 		if text := b[1 : len(b)-1]; !bytes.ContainsFunc(text, func(r rune) bool { return r == '\\' || r >= 0x80 }) {
 			v.Text = string(text)
 			return nil
@@ -148,61 +149,59 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Lifetime says how long a written value lasts, which decides what a reboot
-// leaves to undo.
+// Lifetime says how long a written value lasts, and so what remains to undo
+// after a reboot.
 type Lifetime string
 
-// The lifetimes. Runtime and held values are gone after a reboot; the others
-// are in files, and the word says when the file takes effect.
+// The lifetimes. Runtime and held values are lost at a reboot. The others are
+// stored in files; the name says when the file takes effect.
 const (
 	Runtime Lifetime = "runtime" // in the running kernel
-	Held    Lifetime = "held"    // as long as a descriptor is open
-	File    Lifetime = "file"    // in a file that is read at once or each time
+	Held    Lifetime = "held"    // while a descriptor is open
+	File    Lifetime = "file"    // in a file that is read immediately or each time
 	Restart Lifetime = "restart" // in a file that a service reads when it starts
 	Reboot  Lifetime = "reboot"  // in a file that takes effect at the next boot
 )
 
-// Lifetimes are all of them.
+// Lifetimes lists all lifetimes.
 var Lifetimes = []Lifetime{Runtime, Held, File, Restart, Reboot}
 
-// SurvivesBoot is true for values in files.
+// SurvivesBoot reports whether the value is stored in a file.
 func (l Lifetime) SurvivesBoot() bool { return l != Runtime && l != Held }
 
-// Kind is one kind of place.
+// Kind reads and writes the settings of one kind.
 type Kind interface {
-	// Resolve gives the one identity of a place: symbolic links, aliases and
-	// spellings lead to the same Setting. It refuses names that lead out of
-	// the kind's own roots. A place that does not exist resolves to its
-	// cleaned name.
+	// Resolve returns the canonical name of a setting: symbolic links, aliases and
+	// spellings lead to the same Setting. It rejects names outside the kind's own
+	// roots. A setting that does not exist resolves to its cleaned name.
 	Resolve(Setting) (Setting, error)
-	// Read returns Absent where the place does not exist; an error means that
-	// the value cannot be known.
+	// Read returns Absent if the setting does not exist, and an error if the value
+	// cannot be read.
 	Read(context.Context, Setting) (Value, error)
-	// Write puts the value there, once. Writing Absent removes the place where
-	// the kind can do that.
+	// Write writes the value once. Writing Absent removes the setting if the kind
+	// supports that.
 	Write(context.Context, Setting, Value) error
-	// Equal compares as the kernel prints: "4096 87380" and "4096\t87380" are
-	// one value.
+	// Equal compares as the kernel prints: "4096 87380" equals "4096\t87380".
 	Equal(a, b Value) bool
-	// Coupled lists the places that a write to this one changes as well, so
-	// that their before-images are kept too.
+	// Coupled lists the settings that a write to this one changes too, so that
+	// their before-images are recorded.
 	Coupled(Setting) []Setting
 	Lifetime() Lifetime
 }
 
-// ErrUnsupported is wrapped by a Write that only the try could show to be
-// impossible here: the kernel manages the interrupt itself. It is no failure.
+// ErrUnsupported is wrapped by a Write that turned out to be impossible here,
+// for example because the kernel manages the interrupt itself. It does not
+// count as a failure.
 var ErrUnsupported = errors.New("unsupported")
 
-// ProgramWarning is returned by a Write that has done what it was asked to through a
-// program that reported a failure. The place reads as wanted, nothing is tried
-// again or taken back, and a person is told the text.
+// ProgramWarning is returned by a Write that succeeded through a program which
+// reported a failure. The setting has the requested value; nothing is retried
+// or undone, and the text is shown as a warning.
 type ProgramWarning struct{ Text string }
 
 func (c *ProgramWarning) Error() string { return c.Text }
 
-// Kinds is the table of kinds by name. Packages of higher layers add theirs by
-// handing in a larger table.
+// Kinds is the table of kinds by name. Higher layers pass a larger table.
 type Kinds map[string]Kind
 
 // ErrUnknownKind is returned for a setting whose kind is not in the table.
@@ -217,15 +216,16 @@ func (k Kinds) For(s Setting) (Kind, error) {
 	return kind, nil
 }
 
-// IsNameError says whether an error of Resolve is of the name itself, which no machine has,
-// and not of what this machine lacks, does not let be read, or is not to be reached.
+// IsNameError reports whether an error of Resolve means that the name itself is
+// invalid, on any machine. Missing, unreadable and unreachable settings are
+// other errors.
 func IsNameError(err error) bool {
 	var path *fs.PathError
 	return err != nil && !errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
 		!errors.Is(err, ErrOutside) && !errors.Is(err, host.ErrNotRecorded)
 }
 
-// Resolve gives the identity of a setting.
+// Resolve returns the canonical name of a setting.
 func (k Kinds) Resolve(s Setting) (Setting, error) {
 	kind, err := k.For(s)
 	if err != nil {
@@ -263,7 +263,8 @@ func (k Kinds) Write(ctx context.Context, s Setting, v Value) error {
 	return kind.Write(ctx, s, v)
 }
 
-// Kernel is the table of the kinds that the kernel and the file system have.
+// Kernel returns the table of the kinds that the kernel and the file system
+// provide.
 func Kernel(h *host.Host) Kinds {
 	return Kinds{
 		"sysctl": sysctl{h},
@@ -273,18 +274,19 @@ func Kernel(h *host.Host) Kinds {
 	}
 }
 
-// Op says how a wanted value relates to the present one (TuneD's assignment
+// Op says how a requested value relates to the present one (TuneD's assignment
 // modifiers).
 type Op string
 
-// The modifiers: a plain value is set, ">N" only raises, "<N" only lowers.
+// The modifiers: a plain value is set, ">N" only raises the value, "<N" only
+// lowers it.
 const (
 	Set   Op = ""
 	Raise Op = ">"
 	Lower Op = "<"
 )
 
-// Change is a setting with the value wanted and the reason.
+// Change is a requested value of a setting, with the reason.
 type Change struct {
 	Setting Setting `json:"setting"`
 	Want    Value   `json:"want"`
@@ -292,12 +294,12 @@ type Change struct {
 	Reason  Reason  `json:"reason"`
 }
 
-// Reason says who wants a change: a profile's line, or a rule.
+// Reason names the origin of a change: a line of a profile, or a rule.
 type Reason struct {
 	Profile string `json:"profile,omitempty"`
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
-	Text    string `json:"text,omitempty"` // the option as written, or why
+	Text    string `json:"text,omitempty"` // the option as written, or an explanation
 	Rule    string `json:"rule,omitempty"`
 }
 
@@ -313,8 +315,8 @@ func (r Reason) String() string {
 	return r.Text
 }
 
-// absentOr turns "no such file" into Absent; a copy that does not hold the place
-// does not know.
+// absentOr returns Absent for "no such file". For a copy that did not record
+// the file it returns the error.
 func absentOr(err error) (Value, error) {
 	if host.Missing(err) {
 		return Absent, nil
@@ -322,7 +324,7 @@ func absentOr(err error) (Value, error) {
 	return Value{}, err
 }
 
-// JSONShape is the JSON Schema of what MarshalJSON writes.
+// JSONShape returns the JSON Schema of MarshalJSON's output.
 func (Value) JSONShape() map[string]any {
 	return map[string]any{"type": []string{"string", "object", "null"}}
 }

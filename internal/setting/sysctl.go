@@ -10,15 +10,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// sysctl is a file below /proc/sys. Its canonical name separates with dots; a
-// dot inside a component (a VLAN interface) is written as a slash, as sysctl(8)
-// and sysctl.d(5) have it: net.ipv4.conf.eth0/100.rp_filter.
+// sysctl is the kind of files below /proc/sys. Canonical names have dots as
+// separators; a dot inside a component (a VLAN interface) is written as a
+// slash, as in sysctl(8) and sysctl.d(5): net.ipv4.conf.eth0/100.rp_filter.
 type sysctl struct{ host *host.Host }
 
 const procSys = "/proc/sys/"
 
-// SysctlPath is the file of a sysctl by either spelling: the first separator
-// decides whether dots or slashes separate (sysctl.d(5)).
+// SysctlPath returns the path of a sysctl in either spelling: the first
+// separator decides whether dots or slashes separate (sysctl.d(5)).
 func SysctlPath(name string) (string, error) {
 	if key, ok := strings.CutPrefix(name, procSys); ok {
 		name = key
@@ -36,7 +36,7 @@ func SysctlPath(name string) (string, error) {
 	return procSys + name, nil
 }
 
-// SysctlName is the canonical name of a path below /proc/sys.
+// SysctlName returns the canonical name for a path below /proc/sys.
 func SysctlName(path string) string {
 	return swapSeparators(strings.TrimPrefix(path, procSys))
 }
@@ -53,9 +53,10 @@ func swapSeparators(s string) string {
 	}, s)
 }
 
-// sysctlAliases are second names of one kernel variable. mm/hugetlb.c has the
-// same handler behind both (the mempolicy variant only places differently);
-// net/netfilter/nf_conntrack_standalone.c has two tables with one address.
+// sysctlAliases maps second names of a kernel variable to the canonical one.
+// mm/hugetlb.c uses one handler for both (the mempolicy variant only places
+// pages differently); net/netfilter/nf_conntrack_standalone.c has one address
+// in two tables.
 var sysctlAliases = map[string]string{
 	"vm.nr_hugepages_mempolicy": "vm.nr_hugepages",
 	"net.nf_conntrack_max":      "net.netfilter.nf_conntrack_max",
@@ -85,8 +86,9 @@ func (k sysctl) Read(_ context.Context, s Setting) (Value, error) {
 	return Text(strings.TrimSuffix(string(b), "\n")), nil
 }
 
-// line is what is written for a value. An empty one is an empty line: the kernel
-// takes no notice of a write of no bytes (fs/read_write.c, proc_sys_write).
+// line returns the bytes to write for a value. An empty value is an empty line,
+// because the kernel ignores writes of zero bytes (fs/read_write.c,
+// proc_sys_write).
 func line(text string) []byte {
 	if text == "" {
 		return []byte("\n")
@@ -96,7 +98,7 @@ func line(text string) []byte {
 
 func (k sysctl) Write(_ context.Context, s Setting, v Value) error {
 	if v.Absent {
-		return fmt.Errorf("%s: the kernel's variables cannot be removed", s)
+		return fmt.Errorf("%s: kernel variables cannot be removed", s)
 	}
 	if strings.Contains(v.Text, "\n") {
 		return fmt.Errorf("%s: a value of several lines cannot be written", s)
@@ -130,9 +132,9 @@ func globSettings(h *host.Host, pattern, kind string) []Setting {
 
 func (k sysctl) defaultHugePage() string { return DefaultHugePage(k.host) }
 
-// DefaultHugePage is the size of the huge pages that vm.nr_hugepages counts, as the
-// kernel's directories have it: "2048kB" (Hugepagesize in /proc/meminfo); "none" where
-// there are none.
+// DefaultHugePage returns the size of the huge pages that vm.nr_hugepages
+// counts, in the spelling of the kernel's directories: "2048kB" (Hugepagesize
+// in /proc/meminfo), or "none".
 func DefaultHugePage(h *host.Host) string {
 	b, err := h.Files.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -148,7 +150,7 @@ func DefaultHugePage(h *host.Host) string {
 
 func (sysctl) Lifetime() Lifetime { return Runtime }
 
-// ErrOutside is returned for a name that leads out of its kind's own root.
+// ErrOutside is returned for a name that leads outside its kind's root.
 var ErrOutside = errors.New("leads outside")
 
 func below(root, p string) error {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// sysctlPairs are two spellings of one limit: a write that changes one zeroes the
-// other (mm/page-writeback.c dirty_*_handler, mm/util.c overcommit_*_handler).
+// sysctlPairs are pairs of sysctls that express one limit: writing one sets the
+// other to 0 (mm/page-writeback.c dirty_*_handler, mm/util.c
+// overcommit_*_handler).
 var sysctlPairs = map[string]pair{
 	"vm.dirty_bytes":            {counterpart: "vm.dirty_ratio", refusesZero: true}, // at least two pages
 	"vm.dirty_ratio":            {counterpart: "vm.dirty_bytes"},
@@ -17,24 +18,24 @@ var sysctlPairs = map[string]pair{
 	"vm.overcommit_kbytes":      {counterpart: "vm.overcommit_ratio"},
 }
 
-// pair is what is known of one of two spellings.
+// pair is one setting of such a pair.
 type pair struct {
 	counterpart string
 	refusesZero bool
 }
 
-// Counterpart implements Twinned.
+// Counterpart implements Exclusive.
 func (sysctl) Counterpart(s Setting) (Setting, bool) {
 	p, ok := sysctlPairs[s.Name]
 	return Setting{"sysctl", p.counterpart}, ok
 }
 
-// RefusesZero implements Twinned.
+// RefusesZero implements Exclusive.
 func (sysctl) RefusesZero(s Setting) bool { return sysctlPairs[s.Name].refusesZero }
 
-// Restore implements Restorer, for the limits that the kernel lets nobody write as
-// 0 where the twin is to be 0 as well, as somebody had once made them: a limit
-// becomes 0 when the other one is set.
+// Restore implements Restorer for limits that the kernel does not accept as 0
+// while the counterpart is to be 0 as well. Writing the counterpart sets the
+// limit to 0; the counterpart is then reset.
 func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
 	refused := k.Write(ctx, s, had)
 	twin, ok := k.Counterpart(s)
@@ -52,9 +53,9 @@ func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
 	return nil
 }
 
-// otherUnits are two files of one variable in units of which one is coarser, so
-// that a write of the coarse one loses what the fine one held
-// (net/core/neighbour.c, net/ipv4/route.c, net/ipv6/route.c).
+// otherUnits are pairs of files of one variable in different units. Writing the
+// coarser one loses the precision of the finer one (net/core/neighbour.c,
+// net/ipv4/route.c, net/ipv6/route.c).
 var otherUnits = map[string]string{
 	"base_reachable_time":    "base_reachable_time_ms",
 	"base_reachable_time_ms": "base_reachable_time",
@@ -72,24 +73,24 @@ func (k sysctl) Coupled(s Setting) []Setting {
 	}
 	switch s.Name {
 	case "vm.nr_hugepages":
-		// The pool of the default size, node by node.
+		// The pool of the default size, per node.
 		return k.glob("/sys/devices/system/node/node*/hugepages/hugepages-"+k.defaultHugePage()+"/nr_hugepages", "sysfs")
 	case "net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding":
-		// net/ipv4/devinet.c inet_forward_change: every device follows.
-		// A router accepts no redirects, and a host does. The two are one
-		// variable, but systemd-sysctl orders them as two.
+		// net/ipv4/devinet.c inet_forward_change changes every device. A router does
+		// not accept redirects, a host does. The two names are one variable, but
+		// systemd-sysctl orders them as two.
 		out := append(k.glob("/proc/sys/net/ipv4/conf/*/forwarding", "sysctl"), Setting{"sysctl", "net.ipv4.ip_forward"})
 		return append(without(out, s.Name), Setting{"sysctl", "net.ipv4.conf.all.accept_redirects"})
 	case "net.ipv4.tcp_congestion_control":
-		// net/ipv4/tcp_cong.c tcp_set_default_congestion_control: the default
-		// is allowed to everybody.
+		// net/ipv4/tcp_cong.c tcp_set_default_congestion_control: the default becomes
+		// available to unprivileged users.
 		return []Setting{{"sysctl", "net.ipv4.tcp_allowed_congestion_control"}}
-	case "net.mptcp.pm_type": // net/mptcp/ctrl.c: a number and a name of one choice
+	case "net.mptcp.pm_type": // net/mptcp/ctrl.c: number and name of one choice
 		return k.present([]string{"net", "mptcp", "path_manager"})
 	case "net.mptcp.path_manager":
 		return []Setting{{"sysctl", "net.mptcp.pm_type"}}
 	case "kernel.watchdog":
-		// kernel/watchdog.c: the switch of both detectors, on if one of them is.
+		// kernel/watchdog.c: the switch of both detectors, on if either is on.
 		return []Setting{{"sysctl", "kernel.soft_watchdog"}, {"sysctl", "kernel.nmi_watchdog"}}
 	case "kernel.soft_watchdog", "kernel.nmi_watchdog":
 		return []Setting{{"sysctl", "kernel.watchdog"}}
@@ -105,8 +106,8 @@ func (k sysctl) Coupled(s Setting) []Setting {
 	return k.coupledNet(strings.Split(strings.TrimPrefix(p, procSys), "/"))
 }
 
-// coupledNet knows the tables of the network, which have a directory for each
-// device, one for all and one for those to come.
+// coupledNet handles the network tables, which have a directory for each
+// device, one for all devices and one for future ones.
 func (k sysctl) coupledNet(dir []string) []Setting {
 	n := len(dir)
 	if n < 4 || dir[0] != "net" || dir[1] != "ipv4" && dir[1] != "ipv6" {
@@ -119,7 +120,7 @@ func (k sysctl) coupledNet(dir []string) []Setting {
 			return k.present(sibling(dir, n-1, other))
 		}
 	case table == "neigh" && n == 5:
-		// neigh_copy_dflt_parms: devices for which nobody has set it follow.
+		// neigh_copy_dflt_parms: devices that were never set individually follow.
 		out := k.followers(dir)
 		if other, ok := otherUnits[param]; ok {
 			dir = sibling(dir, n-1, other)
@@ -127,11 +128,11 @@ func (k sysctl) coupledNet(dir []string) []Setting {
 		}
 		return out
 	case dir[1] == "ipv4" && table == "conf" && place == "default" && n == 5 && param != "forwarding":
-		// net/ipv4/devinet.c devinet_copy_dflt_conf: the same.
+		// net/ipv4/devinet.c devinet_copy_dflt_conf: likewise.
 		return k.followers(dir)
 	case dir[1] == "ipv6" && table == "conf" && place == "all" && n == 5 && slices.Contains(ipv6ForAll, param):
 		out := without(k.glob("/proc/sys/net/ipv6/conf/*/"+param, "sysctl"), SysctlName(strings.Join(dir, "/")))
-		if param == "forwarding" { // since Linux 6.17 a host has none that forwards by force
+		if param == "forwarding" { // since Linux 6.17 a host clears force_forwarding
 			out = append(out, k.glob("/proc/sys/net/ipv6/conf/*/force_forwarding", "sysctl")...)
 		}
 		return out
@@ -139,18 +140,19 @@ func (k sysctl) coupledNet(dir []string) []Setting {
 	return nil
 }
 
-// ipv6ForAll are what every device and those to come are given along with "all"
-// (net/ipv6/addrconf.c, addrconf_sysctl_*). The others of "all" are kept there.
+// ipv6ForAll are parameters for which a write to "all" changes every device and
+// the default (net/ipv6/addrconf.c, addrconf_sysctl_*). Other values of "all"
+// are stored separately.
 var ipv6ForAll = []string{"forwarding", "force_forwarding", "disable_ipv6", "ignore_routes_with_linkdown", "addr_gen_mode"}
 
-// sibling is the path with one component replaced.
+// sibling returns the path with component i replaced.
 func sibling(dir []string, i int, name string) []string {
 	dir = slices.Clone(dir)
 	dir[i] = name
 	return dir
 }
 
-// present is the sysctl of a path, if there is one.
+// present returns the sysctl of a path if the path exists.
 func (k sysctl) present(dir []string) []Setting {
 	p := procSys + strings.Join(dir, "/")
 	if !exists(k.host, p) {
@@ -159,8 +161,9 @@ func (k sysctl) present(dir []string) []Setting {
 	return []Setting{{"sysctl", SysctlName(p)}}
 }
 
-// followers are the devices that hold what "default" does. The kernel does not
-// say which of them are set along with it; those that hold another value are not.
+// followers returns the devices that have the same value as "default". The
+// kernel does not say which devices follow it; devices with another value do
+// not.
 func (k sysctl) followers(dir []string) []Setting {
 	const device = 3 // net/ipv4/conf/DEVICE/...
 	shared, err := k.host.Files.ReadFile(procSys + strings.Join(dir, "/"))

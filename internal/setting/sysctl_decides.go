@@ -11,7 +11,7 @@ const (
 	nmiWatchdog  = "kernel.nmi_watchdog"
 )
 
-// aliases are sysctls that are another name of one variable, of which systemd-sysctl
+// aliases are sysctls that name the same variable, of which systemd-sysctl
 // writes both: net/ipv4/devinet.c, net/mptcp/ctrl.c (Linux 6.12 and 6.15).
 var aliases = map[string]alias{
 	"net.ipv4.ip_forward":          {other: "net.ipv4.conf.all.forwarding"},
@@ -20,19 +20,19 @@ var aliases = map[string]alias{
 	"net.mptcp.path_manager":       {"net.mptcp.pm_type", map[string]string{"kernel": "0", "userspace": "1"}},
 }
 
-// alias is the other name, and the words by which it calls the values; nil where
-// it has the same ones.
+// alias is the other name, and its names for the values; nil if they are the
+// same.
 type alias struct {
 	other  string
 	values map[string]string
 }
 
-// unitFactors is how many of the finer unit one of the coarser has, for the pairs in
-// precisions; 0 where that depends on the kernel's build.
+// unitFactors is the number of finer units in a coarser one, for the pairs in
+// otherUnits; 0 if it depends on the kernel build.
 var unitFactors = map[string]int{"base_reachable_time": 1000, "retrans_time": 10, "gc_min_interval": 1000, "unres_qlen": 0}
 
-// Decides implements Decider. kernel.watchdog = 0 holds both detectors at 0 whatever
-// they are set to, and it reads 0 while neither runs (kernel/watchdog.c
+// Decides implements Decider. kernel.watchdog = 0 forces both detectors to 0,
+// and it reads 0 while neither runs (kernel/watchdog.c
 // lockup_detector_update_enable).
 func (k sysctl) Decides(s Setting, want Value, will func(Setting) Value) []Decided {
 	text := strings.TrimSpace(want.Text)
@@ -89,7 +89,7 @@ func (k sysctl) DecidedBy(s Setting) []Setting {
 
 func (sysctl) named(name string) Setting { return Setting{"sysctl", name} }
 
-// otherUnit is the same variable of the network's tables in another unit.
+// otherUnit returns the setting of the same network variable in another unit.
 func (k sysctl) otherUnit(s Setting) (Setting, bool) {
 	p, err := SysctlPath(s.Name)
 	if err != nil {
@@ -106,7 +106,8 @@ func (k sysctl) otherUnit(s Setting) (Setting, bool) {
 
 func lastOf(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// inOtherUnit is a number in the unit of the other name; the coarser one drops the rest.
+// inOtherUnit converts a number to the unit of the other name; the coarser unit
+// drops the remainder.
 func inOtherUnit(param, text string) Value {
 	n, err := strconv.Atoi(text)
 	if err != nil {

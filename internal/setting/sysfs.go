@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// sysfs is an attribute below /sys. Its identity is the path without symbolic
-// links: /sys/block/sda/queue/scheduler and
-// /sys/class/block/sda/queue/scheduler are one place.
+// sysfs is the kind of attributes below /sys. The canonical name is the path
+// without symbolic links: /sys/block/sda/queue/scheduler and
+// /sys/class/block/sda/queue/scheduler are the same setting.
 type sysfs struct{ host *host.Host }
 
 func (k sysfs) Resolve(s Setting) (Setting, error) {
@@ -23,8 +23,8 @@ func (k sysfs) Resolve(s Setting) (Setting, error) {
 	p := path.Clean(s.Name)
 	real, err := k.host.Files.Resolve(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Resolve what there is of it, so that two names of one missing
-		// attribute still meet.
+		// Resolve the existing part, so that two names of one missing attribute are
+		// equal.
 		if dir, derr := k.host.Files.Resolve(path.Dir(p)); derr == nil {
 			real, err = path.Join(dir, path.Base(p)), nil
 		} else {
@@ -40,10 +40,10 @@ func (k sysfs) Resolve(s Setting) (Setting, error) {
 	return k.alias(real), nil
 }
 
-// alias folds the second places of one kernel variable: the read-ahead of a
-// disk shows under its bdi too (block/blk-sysfs.c, mm/backing-dev.c), the
-// default huge page pool is a sysctl too (mm/hugetlb.c), and so are some
-// parameters of modules.
+// alias maps second paths of a kernel variable to the canonical setting: the
+// read-ahead of a disk is also an attribute of its bdi (block/blk-sysfs.c,
+// mm/backing-dev.c); the default huge page pool (mm/hugetlb.c) and some module
+// parameters are also sysctls.
 func (k sysfs) alias(p string) Setting {
 	if dev, ok := strings.CutPrefix(p, "/sys/devices/virtual/bdi/"); ok && path.Base(p) == "read_ahead_kb" {
 		if q, err := k.host.Files.Resolve("/sys/dev/block/" + path.Dir(dev) + "/queue/read_ahead_kb"); err == nil {
@@ -69,9 +69,9 @@ func (k sysfs) alias(p string) Setting {
 
 const hugePools = "/sys/kernel/mm/hugepages/hugepages-"
 
-// sysctlParameters are sysctls that are parameters of modules too, in one
-// variable (net/netfilter/nf_conntrack_standalone.c; kernel/panic.c, core_param;
-// net/sunrpc/xprtsock.c).
+// sysctlParameters are sysctls that are also module parameters of the same
+// variable (net/netfilter/nf_conntrack_standalone.c; kernel/panic.c,
+// core_param; net/sunrpc/xprtsock.c).
 var sysctlParameters = map[string]string{
 	"net.netfilter.nf_conntrack_buckets": "/sys/module/nf_conntrack/parameters/hashsize",
 	"kernel.panic":                       "/sys/module/kernel/parameters/panic",
@@ -82,8 +82,8 @@ var sysctlParameters = map[string]string{
 	"sunrpc.tcp_max_slot_table_entries":  "/sys/module/sunrpc/parameters/tcp_max_slot_table_entries",
 }
 
-// Read returns the active word of a choice: "always [madvise] never" is
-// "madvise".
+// Read returns the active word of a choice: "madvise" for "always [madvise]
+// never".
 func (k sysfs) Read(_ context.Context, s Setting) (Value, error) {
 	if err := below("/sys/", s.Name); err != nil {
 		return Value{}, err
@@ -95,8 +95,8 @@ func (k sysfs) Read(_ context.Context, s Setting) (Value, error) {
 	return Text(ActiveWord(strings.TrimSuffix(string(b), "\n"))), nil
 }
 
-// ActiveWord returns the bracketed word of a kernel choice, or the text itself
-// where no word, or more than one, is in brackets.
+// ActiveWord returns the bracketed word of a choice, or the whole text if not
+// exactly one word is in brackets.
 func ActiveWord(text string) string {
 	active := ""
 	for _, w := range strings.Fields(text) {
@@ -115,7 +115,7 @@ func ActiveWord(text string) string {
 
 func (k sysfs) Write(_ context.Context, s Setting, v Value) error {
 	if v.Absent {
-		return fmt.Errorf("%s: the kernel's attributes cannot be removed", s)
+		return fmt.Errorf("%s: kernel attributes cannot be removed", s)
 	}
 	real, err := k.host.Files.Resolve(s.Name)
 	if err != nil {
@@ -129,14 +129,13 @@ func (k sysfs) Write(_ context.Context, s Setting, v Value) error {
 
 func (k sysfs) Equal(a, b Value) bool { return equalFields(a.Text, b.Text) }
 
-// Coupled knows what an attribute's write changes beside itself.
+// Coupled lists the settings that a write to an attribute changes too.
 func (k sysfs) Coupled(s Setting) []Setting {
 	dir, base := path.Dir(s.Name), path.Base(s.Name)
 	switch {
 	case base == "scheduler" && path.Base(dir) == "queue":
-		// block/elevator.c elevator_switch: the new scheduler comes with its
-		// own attributes and its own queue depth, and write-back throttling is
-		// turned off or on with it.
+		// block/elevator.c elevator_switch: a new scheduler brings its own attributes
+		// and queue depth, and turns write-back throttling off or on.
 		out := globSettings(k.host, dir+"/iosched/*", "sysfs")
 		for _, a := range []string{"nr_requests", "wbt_lat_usec", "async_depth"} {
 			if p := dir + "/" + a; exists(k.host, p) {
@@ -145,8 +144,8 @@ func (k sysfs) Coupled(s Setting) []Setting {
 		}
 		return out
 	case base == "scaling_governor":
-		// cpufreq: a new governor comes with its own tunables; intel_pstate
-		// and amd-pstate pin the energy preference under "performance".
+		// cpufreq: a new governor brings its own tunables; intel_pstate and
+		// amd-pstate fix the energy preference under "performance".
 		var out []Setting
 		for _, a := range []string{"energy_performance_preference", "scaling_setspeed", "scaling_min_freq", "scaling_max_freq"} {
 			if p := dir + "/" + a; exists(k.host, p) {
@@ -159,23 +158,23 @@ func (k sysfs) Coupled(s Setting) []Setting {
 		}
 		return out
 	case strings.HasPrefix(s.Name, hugePools) && base == "nr_hugepages":
-		// mm/hugetlb.c: a pool and its part on each node.
+		// mm/hugetlb.c: a pool and its share on each node.
 		return globSettings(k.host, "/sys/devices/system/node/node*/hugepages/"+path.Base(dir)+"/nr_hugepages", "sysfs")
 	case strings.HasPrefix(s.Name, "/sys/devices/system/node/node") && base == "nr_hugepages":
 		return []Setting{k.alias("/sys/kernel/mm/hugepages/" + path.Base(dir) + "/nr_hugepages")}
 	case strings.HasPrefix(s.Name, "/sys/kernel/mm/transparent_hugepage/") && (base == "enabled" || base == "shmem_enabled"):
-		// mm/khugepaged.c set_recommended_min_free_kbytes raises the reserve
-		// when huge pages are turned on, and recalculates it when they are
-		// turned off: globally, of one size, or for files in memory.
+		// mm/khugepaged.c set_recommended_min_free_kbytes raises the reserve when
+		// huge pages are turned on, and recalculates it when they are turned off,
+		// globally, for one size, or for shmem.
 		return []Setting{{"sysctl", "vm.min_free_kbytes"}}
 	case s.Name == "/sys/devices/system/cpu/cpufreq/boost", s.Name == "/sys/devices/system/cpu/intel_pstate/no_turbo":
-		// drivers/cpufreq: the highest frequency moves with it, per policy.
+		// drivers/cpufreq: the highest frequency changes with it, per policy.
 		out := globSettings(k.host, "/sys/devices/system/cpu/cpufreq/policy*/boost", "sysfs")
 		return append(out, globSettings(k.host, "/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq", "sysfs")...)
 	case base == "boost" && strings.HasPrefix(path.Base(dir), "policy"):
 		return globSettings(k.host, dir+"/scaling_max_freq", "sysfs")
 	case s.Name == "/sys/devices/system/cpu/intel_pstate/min_perf_pct", s.Name == "/sys/devices/system/cpu/intel_pstate/max_perf_pct":
-		// drivers/cpufreq/intel_pstate.c: each clamps the other.
+		// drivers/cpufreq/intel_pstate.c: each limits the other.
 		return globSettings(k.host, dir+"/m[ai][xn]_perf_pct", "sysfs")
 	case s.Name == "/sys/devices/system/cpu/intel_pstate/status", s.Name == "/sys/devices/system/cpu/amd_pstate/status":
 		return globSettings(k.host, "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor", "sysfs")

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Restore implements Restorer, for the files that take one switch or name at a time and
-// read as the whole list: each word that the place had and has not now is written.
+// Restore implements Restorer for files that are written one word at a time and
+// read as a list: it writes each word that the old value had and the present
+// one lacks.
 func (k sysfs) Restore(ctx context.Context, s Setting, had Value) error {
 	refused := k.Write(ctx, s, had)
 	if refused == nil || had.Absent {
