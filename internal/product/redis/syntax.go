@@ -14,7 +14,7 @@ import (
 type syntax struct{}
 
 // Key implements conf.Syntax. Names have no case.
-func (syntax) Key(name string) (string, error) { return conf.Words{Fold: true}.Key(name) }
+func (syntax) Key(name string) (string, error) { return conf.Words{}.Key(strings.ToLower(name)) }
 
 const blank = " \t\r\n\v\f"
 
