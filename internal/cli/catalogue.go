@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
@@ -135,7 +134,7 @@ func unknownWords(r *rule.Rule) []error {
 // and the audit goes on without it.
 func administratorsRules(h *host.Host, say sayer) ([]rule.File, error) {
 	entries, err := h.Files.ReadDir(ownRules)
-	if errors.Is(err, fs.ErrNotExist) {
+	if host.NotFound(err) {
 		return nil, nil
 	}
 	if err != nil {

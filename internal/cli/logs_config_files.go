@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"fettle.dev/fettle/internal/host"
@@ -84,7 +83,7 @@ func (c *logsConfig) files(say func(string)) ([]string, error) {
 func (c *logsConfig) there(l *accesslog.Log) (names []string, err error) {
 	names = []string{l.Path}
 	if l.Pattern {
-		if names, err = host.Glob(c.host.Files, l.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if names, err = host.Glob(c.host.Files, l.Path); err != nil {
 			return nil, err
 		}
 		names = slices.DeleteFunc(names, func(name string) bool {
@@ -93,7 +92,7 @@ func (c *logsConfig) there(l *accesslog.Log) (names []string, err error) {
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
 		_, statErr := c.host.Files.Stat(name)
-		if errors.Is(statErr, fs.ErrNotExist) || errors.Is(statErr, host.ErrNotRecorded) {
+		if host.NotFound(statErr) {
 			return true
 		}
 		if statErr != nil {

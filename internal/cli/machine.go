@@ -237,7 +237,7 @@ func (m *machine) load(ctx context.Context, execute bool, names ...string) (*pro
 }
 
 func (m *machine) explain(err error, names []string) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, profile.ErrNoProfile) || errors.Is(err, profile.ErrName) {
+	if host.NotFound(err) || errors.Is(err, profile.ErrNoProfile) || errors.Is(err, profile.ErrName) {
 		return ui.Hinted(ui.Usage, err, "fettle list shows the profiles there are")
 	}
 	return err

@@ -86,7 +86,7 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 // none.
 func readSchedule(h *host.Host, file string) (string, []schedule.Entry, error) {
 	text, err := h.Files.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+	if err != nil && !host.NotFound(err) {
 		return "", nil, err
 	}
 	entries, err := schedule.Parse(file, string(text))

@@ -84,7 +84,7 @@ func (e *notInCopyError) Unwrap() error { return e.err }
 func (a *app) findLogs(h *host.Host, paths []string) ([]source.Log, error) {
 	found, err := source.Find(h, paths)
 	at := (*fs.PathError)(nil)
-	if h.Live || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) || !errors.As(err, &at) {
+	if h.Live || !host.NotFound(err) || !errors.As(err, &at) {
 		return found, err
 	}
 	_, none := os.Stat(at.Path)

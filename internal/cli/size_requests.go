@@ -140,7 +140,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Wish) error {
 	s.HeadersAt, s.Headers = at, believed == "true"
 	webserver := path.Join(layout.Options, "webserver.conf")
 	b, err := h.Files.ReadFile(webserver)
-	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // none yet
 	}
 	if err == nil {

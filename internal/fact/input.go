@@ -4,6 +4,8 @@ import (
 	"math"
 	"reflect"
 	"strings"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // Type is the type of an input.
@@ -59,6 +61,10 @@ type Answer struct {
 	// counted. A finding that more would turn bad is not passed.
 	LowerBound string
 }
+
+// Unread is the answer of what could not be read at a place: unknown for the reason that
+// err has, or absent where the machine has no such thing (host.Why).
+func Unread(at string, err error) Answer { return Answer{Unknown: host.Why(at, err), At: at} }
 
 // The values of From.
 const (

@@ -44,18 +44,12 @@ func noteOf(p string, err error) note {
 	n := note{source: p}
 	switch {
 	case err == nil:
-	case errors.Is(err, host.ErrNotRecorded):
-		n.unknown = fmt.Sprintf("%s is not in this copy", p)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR),
 		errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EOPNOTSUPP),
 		errors.Is(err, syscall.ENODATA), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ESRCH):
 		n.absent = true
 	default:
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err
-		}
-		n.unknown = fmt.Sprintf("%s cannot be read: %v", p, err)
+		n.unknown = host.Why(p, err)
 	}
 	return n
 }

@@ -1,7 +1,6 @@
 package fact
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -23,7 +22,7 @@ func (f FileSystem) UsedBytes() int64 { return f.SizeBytes - f.FreeBytes }
 // FileSystems measures those that there are, by their mount points: each once,
 // wherever else it is mounted. Those of other machines are left out, because one that
 // does not answer would hold up who asks, and those that nobody can write. The error
-// wraps host.ErrNotRecorded where a copy has none measured.
+// is host.Unknown where a copy has none measured.
 func FileSystems(h *host.Host) ([]FileSystem, error) {
 	r := newReader(h)
 	text, n := r.text("/proc/self/mountinfo")
@@ -31,7 +30,7 @@ func FileSystems(h *host.Host) ([]FileSystem, error) {
 		text, n = r.mountTable()
 	}
 	if !n.known() {
-		return nil, fmt.Errorf("what is mounted: %w", host.ErrNotRecorded)
+		return nil, host.NotRecorded("what is mounted")
 	}
 	all := []FileSystem{}
 	var missing error

@@ -74,18 +74,8 @@ func (a *archive) lstat(p string) (*entry, error) {
 		case e != nil && e.mode.IsRegular():
 			return nil, &fs.PathError{Op: "lstat", Path: p, Err: syscall.ENOTDIR}
 		}
-		return nil, &fs.PathError{Op: "lstat", Path: p, Err: notRecorded{}}
+		return nil, &fs.PathError{Op: "lstat", Path: p, Err: ErrNotRecorded}
 	}
-}
-
-// notRecorded is ErrNotRecorded that also is fs.ErrNotExist: a caller for whom
-// a missing file is normal need not know about copies, a careful one asks for
-// ErrNotRecorded first.
-type notRecorded struct{}
-
-func (notRecorded) Error() string { return ErrNotRecorded.Error() }
-func (notRecorded) Is(target error) bool {
-	return target == ErrNotRecorded || target == fs.ErrNotExist
 }
 
 // archivedFiles is the Files of an archive.
@@ -221,7 +211,7 @@ func (c archivedClock) Now() time.Time { return c.a.time }
 func (c archivedClock) SinceBoot() (time.Duration, error) {
 	b, err := archivedFiles{c.a}.ReadFile("/proc/uptime")
 	if err != nil {
-		return 0, fmt.Errorf("uptime: %w", ErrNotRecorded)
+		return 0, NotRecorded("uptime")
 	}
 	var s float64
 	if _, err := fmt.Sscan(string(b), &s); err != nil || s < 0 || s > 1e10 {

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,7 +13,7 @@ import (
 func answers(h *Host) map[string]string {
 	got := map[string]string{}
 	note := func(what string, answer any, err error) {
-		if errors.Is(err, ErrNotRecorded) {
+		if Unknown(err) {
 			return
 		}
 		got[what] = fmt.Sprint(answer, err)
@@ -97,7 +96,7 @@ func TestArchiveCutInAValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := h.Files.ReadFile(place); !errors.Is(err, ErrNotRecorded) {
+	if b, err := h.Files.ReadFile(place); !Unknown(err) {
 		t.Errorf("%q, %v", b, err)
 	}
 	line := 1 + strings.Count(string(text[:at]), "\n")

@@ -230,9 +230,9 @@ func AwaitExit(ctx context.Context, wait func() error) error {
 type noExec struct{}
 
 func (noExec) Run(_ context.Context, c Command) (Result, error) {
-	return Result{}, fmt.Errorf("%s: %w", c, ErrNotRecorded)
+	return Result{}, NotRecorded(c.String())
 }
 
 func (noExec) LookPath(name string) (string, error) {
-	return "", fmt.Errorf("%s: %w", name, ErrNotRecorded)
+	return "", NotRecorded(name)
 }

@@ -11,17 +11,6 @@ import (
 	"time"
 )
 
-// ErrNotRecorded says that this host cannot answer: a copied tree holds no
-// running kernel and no command output that nobody saved. Collectors turn it
-// into an unknown fact; it is never "absent" and never a default.
-var ErrNotRecorded = errors.New("not recorded in this copy")
-
-// Missing reports whether err says that the machine has no such file. That a copy does
-// not record the file is a different answer.
-func Missing(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNotRecorded)
-}
-
 // ErrReadOnly says that a write was tried on a copied tree.
 var ErrReadOnly = errors.New("a copied machine is read only")
 

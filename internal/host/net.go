@@ -103,7 +103,7 @@ func FindParam(params []NetParam, name string) (NetParam, bool) {
 type noNet struct{}
 
 func notRecordedNet(what string) error {
-	return fmt.Errorf("network device %s: %w", what, ErrNotRecorded)
+	return NotRecorded("network device " + what)
 }
 
 func (noNet) Links() ([]Link, error)         { return nil, notRecordedNet("list") }

@@ -48,7 +48,7 @@ func (n archivedNet) Params(device string, g NetGroup) ([]NetParam, error) {
 	l, err := n.Link(device)
 	if err == nil {
 		device = l.Name
-	} else if !errors.Is(err, ErrNotRecorded) {
+	} else if !Unknown(err) {
 		return nil, err
 	}
 	a, ok := n.a.params[netKey{device, g}]
@@ -112,7 +112,7 @@ func (n recordingNet) Params(device string, g NetGroup) ([]NetParam, error) {
 	if _, ok := n.r.params[key]; !ok {
 		params, err := n.inner.Params(l.Name, g)
 		switch {
-		case errors.Is(err, ErrNotRecorded):
+		case Unknown(err):
 			return nil, err
 		case err != nil:
 			n.r.params[key] = netAnswer{errno: errnoOf(err)}

@@ -26,7 +26,7 @@ func TestArchivedNet(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, l, err)
 		}
 	}
-	if _, err := h.Net.Link("eth9"); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNotRecorded) {
+	if _, err := h.Net.Link("eth9"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a device that is not there: %v", err)
 	}
 	features, err := h.Net.Params("enp0s3", NetFeatures)
@@ -40,7 +40,7 @@ func TestArchivedNet(t *testing.T) {
 	if _, err := h.Net.Params("eth0", NetCoalesce); !errors.Is(err, syscall.EOPNOTSUPP) {
 		t.Errorf("a group that the device lacks: %v", err)
 	}
-	if _, err := h.Net.Params("eth0", NetPause); !errors.Is(err, ErrNotRecorded) {
+	if _, err := h.Net.Params("eth0", NetPause); !Unknown(err) {
 		t.Errorf("a group that nobody asked for: %v", err)
 	}
 	if err := h.Net.SetParam("eth0", NetLink, "mtu", "9000"); !errors.Is(err, ErrReadOnly) {
@@ -50,7 +50,7 @@ func TestArchivedNet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bare.Net.Link("eth0"); !errors.Is(err, ErrNotRecorded) {
+	if _, err := bare.Net.Link("eth0"); !Unknown(err) {
 		t.Errorf("an archive without devices: %v", err)
 	}
 }

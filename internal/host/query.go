@@ -56,7 +56,7 @@ func (liveQuerier) Query(ctx context.Context, _ string, ask func(context.Context
 type noQuerier struct{}
 
 func (noQuerier) Query(_ context.Context, question string, _ func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
-	return nil, fmt.Errorf("%s: %w", question, ErrNotRecorded)
+	return nil, NotRecorded(question)
 }
 
 // recordingQuerier keeps the answers.

@@ -53,7 +53,7 @@ func TestAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h := range []*Host{archive, copied, Mounted(t.TempDir()), {}} {
-		if _, err := h.Query(ctx, "other", nobody); !errors.Is(err, ErrNotRecorded) {
+		if _, err := h.Query(ctx, "other", nobody); !Unknown(err) {
 			t.Errorf("%s: %v", h.Name, err)
 		}
 	}

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -92,12 +91,12 @@ type answerRecorder struct {
 // learn makes sure that the archive knows p itself, not through a link.
 func (r *answerRecorder) learn(p string) (*entry, error) {
 	e, err := r.lstat(p)
-	if err == nil || !errors.Is(err, ErrNotRecorded) {
+	if err == nil || !Unknown(err) {
 		return e, err
 	}
 	st, err := r.inner.Lstat(p)
 	switch {
-	case errors.Is(err, ErrNotRecorded):
+	case Unknown(err):
 		return nil, err // a copy that does not know: neither does the archive
 	case errors.Is(err, fs.ErrNotExist):
 		r.put(p, &entry{absent: true})
@@ -147,7 +146,7 @@ func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, err := r.learnWalk(p, true)
-	if errors.Is(err, ErrNotRecorded) {
+	if Unknown(err) {
 		// A sosreport may have the content without the file (sosFile).
 		if data, rerr := r.inner.ReadFile(p); rerr == nil {
 			r.putFile(path.Clean("/"+p), Redact(p, data))
@@ -163,7 +162,7 @@ func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
 		case errors.Is(err, ErrTooLarge):
 			r.tooLarge[p] = true
 			return nil, err
-		case errors.Is(err, ErrNotRecorded):
+		case Unknown(err):
 			return nil, err
 		case err != nil:
 			e.errno = errnoOf(err)
@@ -202,7 +201,7 @@ func (r *answerRecorder) ReadDir(p string) ([]fs.DirEntry, error) {
 	if e := r.entries[at]; e != nil && e.mode.IsDir() && !e.listed && e.errno == 0 {
 		list, err := r.inner.ReadDir(at)
 		switch {
-		case errors.Is(err, ErrNotRecorded):
+		case Unknown(err):
 			return nil, err
 		case err != nil:
 			e.errno = errnoOf(err)
@@ -307,7 +306,7 @@ type archivedExec struct{ a *archive }
 func (x archivedExec) Run(_ context.Context, c Command) (Result, error) {
 	res, ok := x.a.commands[commandKey(c.Argv)]
 	if !ok {
-		return Result{}, fmt.Errorf("%s: %w", c, ErrNotRecorded)
+		return Result{}, NotRecorded(c.String())
 	}
 	return res, nil
 }
@@ -316,7 +315,7 @@ func (x archivedExec) LookPath(name string) (string, error) {
 	p, ok := x.a.programs[name]
 	switch {
 	case !ok:
-		return "", fmt.Errorf("%s: %w", name, ErrNotRecorded)
+		return "", NotRecorded(name)
 	case p == "":
 		return "", &fs.PathError{Op: "look up", Path: name, Err: fs.ErrNotExist}
 	}

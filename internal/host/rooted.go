@@ -50,7 +50,7 @@ func (h *Host) IsCopiedTree() bool {
 type noClock struct{}
 
 func (noClock) Now() time.Time                    { return time.Now() }
-func (noClock) SinceBoot() (time.Duration, error) { return 0, fmt.Errorf("uptime: %w", ErrNotRecorded) }
+func (noClock) SinceBoot() (time.Duration, error) { return 0, NotRecorded("uptime") }
 
 // rootedFiles is a tree below a directory, with the directory as its "/".
 type rootedFiles struct{ root string }
@@ -74,7 +74,7 @@ func WalkLinks(p string, followLast bool, lstat func(string) (fs.FileMode, error
 		next := path.Join(at, name)
 		mode, err := lstat(next)
 		if err != nil {
-			if len(pending) == 0 && errors.Is(err, fs.ErrNotExist) {
+			if len(pending) == 0 && NotFound(err) {
 				return next, err
 			}
 			return "", err
@@ -223,7 +223,7 @@ func (r rootedFiles) Hold(p string, data []byte) (Handle, error) {
 
 // copiedFiles is rootedFiles without the writing half, and with the difference
 // between "the machine has no such file" and "nobody copied it" kept: in a copy
-// a missing file is the second (ErrNotRecorded and fs.ErrNotExist both), unless a
+// a missing file is the second (ErrNotRecorded), unless a
 // sosreport knows better or the tree is a whole root file system.
 type copiedFiles struct {
 	rootedFiles
@@ -267,7 +267,7 @@ func (c copiedFiles) absent(p string) bool {
 func (c copiedFiles) notCopied(err error, p string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && errors.Is(pe.Err, syscall.ENOENT) && !c.sos.absent(path.Clean("/"+p)) && !c.absent(path.Clean("/"+p)) {
-		return &fs.PathError{Op: pe.Op, Path: pe.Path, Err: notRecorded{}}
+		return &fs.PathError{Op: pe.Op, Path: pe.Path, Err: ErrNotRecorded}
 	}
 	return err
 }
@@ -298,7 +298,7 @@ func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 		return lower, nil
 	}
 	if err == nil && len(d) == 0 && isKernelPath(p) && !c.sos.absent(p+"/any") {
-		err = &fs.PathError{Op: "readdir", Path: p, Err: notRecorded{}}
+		err = &fs.PathError{Op: "readdir", Path: p, Err: ErrNotRecorded}
 	}
 	return d, c.notCopied(err, p)
 }

@@ -89,7 +89,7 @@ type TaskEvent struct {
 // noSched is a machine without a running kernel: a copy.
 type noSched struct{}
 
-var errNoSched = fmt.Errorf("tasks: %w", ErrNotRecorded)
+var errNoSched = NotRecorded("tasks")
 
 func (noSched) Tasks() ([]Task, error)                                      { return nil, errNoSched }
 func (noSched) Task(int) (Task, error)                                      { return Task{}, errNoSched }

@@ -229,7 +229,7 @@ func (c sosClock) SinceBoot() (time.Duration, error) {
 	now, ok := c.now()
 	boot, ok2 := c.boot()
 	if !ok || !ok2 {
-		return 0, fmt.Errorf("uptime: %w", ErrNotRecorded)
+		return 0, NotRecorded("uptime")
 	}
 	return now.Sub(boot), nil
 }
@@ -306,7 +306,7 @@ func (s *sosreport) readManifest() *sosManifest {
 
 // space is what df(1) said of the file system that a path is on.
 func (s *sosreport) space(p string) (size, free uint64, err error) {
-	missing := fmt.Errorf("the space of %s: df: %w", path.Clean(p), ErrNotRecorded)
+	missing := NotRecorded("the space of " + path.Clean(p) + ": df")
 	if at, err := s.files.Resolve(p); err == nil {
 		p = at
 	} else if !errors.Is(err, fs.ErrNotExist) {

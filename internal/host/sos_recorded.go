@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -51,7 +50,7 @@ type layeredFiles struct {
 
 func layered[T any](first, second func(string) (T, error), p string) (T, error) {
 	v, err := first(p)
-	if errors.Is(err, ErrNotRecorded) {
+	if Unknown(err) {
 		if below, err := second(p); err == nil {
 			return below, nil
 		}
@@ -85,7 +84,7 @@ func (l layeredFiles) Resolve(p string) (string, error) {
 
 func (l layeredFiles) tail(p string, most int64) (text []byte, before int64, err error) {
 	text, err = l.archivedFiles.ReadFile(p)
-	if errors.Is(err, ErrNotRecorded) {
+	if Unknown(err) {
 		if text, before, err := l.below.tail(p, most); err == nil {
 			return text, before, nil
 		}
@@ -102,7 +101,7 @@ type layeredExec struct{ first, second Exec }
 
 func (l layeredExec) Run(ctx context.Context, c Command) (Result, error) {
 	r, err := l.first.Run(ctx, c)
-	if errors.Is(err, ErrNotRecorded) {
+	if Unknown(err) {
 		return l.second.Run(ctx, c)
 	}
 	return r, err

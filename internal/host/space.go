@@ -2,7 +2,6 @@ package host
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -39,12 +38,12 @@ func (h *Host) Space(p string) (size, free uint64, err error) {
 		}
 		return f.sos.space(p)
 	case layeredFiles:
-		if size, free, err := (archivedSpace{f.archive}).Space(p); !errors.Is(err, ErrNotRecorded) {
+		if size, free, err := (archivedSpace{f.archive}).Space(p); !Unknown(err) {
 			return size, free, err
 		}
 		return f.below.sos.space(p)
 	default:
-		return 0, 0, fmt.Errorf("the space of %s: %w", path.Clean(p), ErrNotRecorded)
+		return 0, 0, NotRecorded("the space of " + path.Clean(p))
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(outer, &st); err != nil {
@@ -89,7 +88,7 @@ type archivedSpace struct{ a *archive }
 func (x archivedSpace) Space(p string) (size, free uint64, err error) {
 	b, ok := x.a.asks[spaceQuestion(p)]
 	if !ok {
-		return 0, 0, fmt.Errorf("the space of %s: %w", path.Clean(p), ErrNotRecorded)
+		return 0, 0, NotRecorded("the space of " + path.Clean(p))
 	}
 	var n spaceRecord
 	if err := json.Unmarshal(b, &n); err != nil {

@@ -94,7 +94,7 @@ func (h *Host) OpenLog(p string) (*os.File, error) {
 	case copiedFiles:
 		return f.openLog(p)
 	case layeredFiles:
-		if _, err := f.archivedFiles.ReadFile(p); errors.Is(err, ErrNotRecorded) {
+		if _, err := f.archivedFiles.ReadFile(p); Unknown(err) {
 			if log, err := f.below.openLog(p); err == nil {
 				return log, nil
 			}

@@ -75,7 +75,7 @@ func (h *Host) WatchWrites() (*WriteWatch, error) {
 	case rootedFiles:
 		w.root = f.root
 	default:
-		return nil, fmt.Errorf("writes: %w", ErrNotRecorded)
+		return nil, NotRecorded("writes")
 	}
 	const flags = unix.FAN_CLASS_NOTIF | unix.FAN_CLOEXEC | unix.FAN_NONBLOCK | unix.FAN_UNLIMITED_MARKS
 	const eventFlags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_LARGEFILE

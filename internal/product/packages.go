@@ -102,7 +102,7 @@ func Read(h *host.Host) (List, error) {
 		return askRPM(h, db)
 	}
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		return List{}, errors.New("the list of its packages (/installed-rpms, " + dpkg + ") is not in this copy")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return List{}, err

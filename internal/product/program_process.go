@@ -51,7 +51,7 @@ const maxProcesses = 10000
 // Find lists the processes of some names (as in /proc/PID/comm, at most 15 bytes)
 // that see the files of this machine, or of a directory of it that they have made
 // their root: those of containers have others. The error
-// wraps host.ErrNotRecorded where nobody has noted any process.
+// is host.Unknown where no process is recorded.
 func Find(ctx context.Context, h *host.Host, names ...string) ([]Process, error) {
 	return host.QueryJSON(ctx, h, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]Process, error) { return read(live, names) })
 }

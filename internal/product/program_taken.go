@@ -2,7 +2,6 @@ package product
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -88,7 +87,7 @@ func Changed(ctx context.Context, h *host.Host, main string, files []string) flo
 				return 0, err
 			}
 			if !live.Live && st.ModTime().After(live.Clock.Now().Add(-mending)) {
-				return 0, fmt.Errorf("the last change of %s: %w", f, host.ErrNotRecorded)
+				return 0, host.NotRecorded("the last change of " + f)
 			}
 			last = max(last, float64(st.ModTime().UnixNano())/1e9)
 		}
@@ -101,8 +100,8 @@ func Changed(ctx context.Context, h *host.Host, main string, files []string) flo
 }
 
 // FilesOpen is how many files a process of a product has open, of several the
-// most; name is the product's. The error wraps host.ErrNotRecorded where nobody
-// has counted.
+// most; name is the product's. The error is host.Unknown where it is
+// not recorded.
 func FilesOpen(ctx context.Context, h *host.Host, name string, processes ...Process) (int, error) {
 	return host.QueryJSON(ctx, h, "open files of "+name, func(_ context.Context, live *host.Host) (int, error) {
 		most := 0

@@ -221,8 +221,7 @@ func (k Kinds) For(s Setting) (Kind, error) {
 // other errors.
 func IsNameError(err error) bool {
 	var path *fs.PathError
-	return err != nil && !errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
-		!errors.Is(err, ErrOutside) && !errors.Is(err, host.ErrNotRecorded)
+	return err != nil && !errors.As(err, &path) && !host.NotFound(err) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrOutside)
 }
 
 // Resolve returns the canonical name of a setting.
@@ -318,7 +317,7 @@ func (r Reason) String() string {
 // absentOr returns Absent for "no such file". For a copy that did not record
 // the file it returns the error.
 func absentOr(err error) (Value, error) {
-	if host.Missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return Absent, nil
 	}
 	return Value{}, err

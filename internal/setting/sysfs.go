@@ -2,9 +2,7 @@ package setting
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 
@@ -22,7 +20,7 @@ func (k sysfs) Resolve(s Setting) (Setting, error) {
 	}
 	p := path.Clean(s.Name)
 	real, err := k.host.Files.Resolve(p)
-	if errors.Is(err, fs.ErrNotExist) {
+	if host.NotFound(err) {
 		// Resolve the existing part, so that two names of one missing attribute are
 		// equal.
 		if dir, derr := k.host.Files.Resolve(path.Dir(p)); derr == nil {

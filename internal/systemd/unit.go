@@ -61,18 +61,18 @@ type Unit struct {
 }
 
 // Load reads a unit. The error is fs.ErrNotExist where the machine has none of
-// the name, and host.ErrNotRecorded where a copy does not say. A copy without the
+// the name, and host.Unknown where a copy does not say. A copy without the
 // unit's own file may have its drop-ins or its process: that is a unit in part.
 func (r *Reader) Load(name string) (*Unit, error) {
 	u := &Unit{Name: name, reader: r}
 	fragment, err := r.fragment(name)
-	if errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(err) {
 		u.Partial = true
 		if err := u.addDropIns([]string{name}); err != nil {
 			return nil, err
 		}
 		if pids, _ := u.Processes(); len(u.Files) == 0 && len(pids) == 0 {
-			return nil, fmt.Errorf("unit %s: %w", name, host.ErrNotRecorded)
+			return nil, host.NotRecorded("unit " + name)
 		}
 		return u, nil
 	}
@@ -147,7 +147,7 @@ func (r *Reader) has(dir, name string) (bool, error) {
 	if errors.Is(l.err, fs.ErrPermission) {
 		return false, l.err
 	}
-	if errors.Is(l.err, host.ErrNotRecorded) {
+	if host.Unknown(l.err) {
 		_, err := r.host.Files.Lstat(path.Join(dir, name))
 		return err == nil, nil
 	}
@@ -164,7 +164,7 @@ func (r *Reader) vendorKnown() bool {
 		switch err := r.list(d).err; {
 		case err == nil:
 			return true
-		case errors.Is(err, host.ErrNotRecorded):
+		case host.Unknown(err):
 			unrecorded = true
 		}
 	}
@@ -188,7 +188,7 @@ func (r *Reader) fragment(name string) (string, error) {
 		}
 	}
 	if !r.vendorKnown() {
-		return "", fmt.Errorf("unit %s: %w", name, host.ErrNotRecorded)
+		return "", host.NotRecorded("unit " + name)
 	}
 	return "", fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)
 }
@@ -373,7 +373,7 @@ func (r *Reader) Enabled(pattern string) ([]string, error) {
 	}
 	if !known {
 		err := r.list("/etc/systemd/system").err
-		if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil // a machine without systemd
 		}
 		return nil, fmt.Errorf("/etc/systemd/system: %w", err)

@@ -82,17 +82,14 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 // absent is true where the machine has no such file, for all that is known: a copy
 // that has its directory, and nothing of the name in it, was made without one.
 func (r *Reader) absent(file string, err error) bool {
-	if !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	if !errors.Is(err, host.ErrNotRecorded) {
-		return true
+	if !host.Unknown(err) {
+		return errors.Is(err, fs.ErrNotExist)
 	}
 	if l := r.list(path.Dir(file)); l.err != nil {
 		return false
 	}
 	_, err = r.host.Files.Lstat(file)
-	return errors.Is(err, fs.ErrNotExist)
+	return host.NotFound(err)
 }
 
 var assignment = text.LazyRegexp(`^[A-Za-z_][A-Za-z0-9_]*=`)

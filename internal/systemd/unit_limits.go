@@ -124,7 +124,7 @@ func (u *Unit) Processes() ([]string, error) {
 				return strings.Compare(a, b)
 			})
 			return pids, nil
-		case errors.Is(err, host.ErrNotRecorded) || !errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fs.ErrNotExist):
 			missing = err
 		}
 	}
@@ -164,7 +164,7 @@ func (u *Unit) Running(name string) (l Limit, ok bool, err error) {
 		return Limit{}, false, err
 	}
 	l, err = LimitOf(u.reader.host, pids[0], name)
-	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return Limit{}, false, nil // it has ended
 	}
 	return l, err == nil, err

@@ -67,7 +67,7 @@ func Processes(files host.Files) ([]Process, error) {
 }
 
 // gone is the error of a process that has ended.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
+func gone(err error) bool { return host.NotFound(err) || errors.Is(err, syscall.ESRCH) }
 
 func cgroupProcess(files host.Files, pid int) (Process, error) {
 	p := Process{PID: pid, Threads: map[int]unit.CPUSet{}}

@@ -41,7 +41,7 @@ var districts = []district{
 	{path: "internal/unit", layer: 0, budget: budget{1, 700, 27}},
 	{path: "internal/stats", layer: 0, budget: budget{1, 700, 25}},
 	{path: "internal/text", layer: 0, budget: budget{1, 400, 18}},
-	{path: "internal/host", layer: 0, budget: budget{1, 8000, 91}},
+	{path: "internal/host", layer: 0, budget: budget{1, 8000, 95}},
 	{path: "internal/ui", layer: 0, budget: budget{1, 1000, 52}},
 	{path: "internal/peak", layer: 0, budget: budget{1, 200, 3}},
 	{path: "internal/resident", layer: 0, budget: budget{1, 200, 2}},
@@ -54,10 +54,10 @@ var districts = []district{
 	{path: "internal/ssh", layer: 1, budget: budget{1, 200, 7}},
 	{path: "internal/setting", layer: 1, budget: budget{1, 2600, 57}},
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1300, 15}},
-	{path: "internal/fact", layer: 1, budget: budget{1, 4200, 77}},
+	{path: "internal/fact", layer: 1, budget: budget{1, 4200, 78}},
 	{path: "internal/evidence", layer: 1, budget: budget{1, 1000, 23}},
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7000, 79}},
-	{path: "internal/engine", layer: 2, budget: budget{12, 29400, 366}},
+	{path: "internal/engine", layer: 2, budget: budget{12, 29400, 367}},
 	{path: "internal/product", layer: 2, budget: budget{16, 23700, 176}},
 	{path: "internal/requests", layer: 3, budget: budget{7, 16400, 305}},
 	{path: "internal/guide", layer: 3, budget: budget{11, 19500, 266}},
@@ -120,6 +120,8 @@ type source struct {
 	lines   int
 	// exported are the names at the top level that begin with a capital letter.
 	exported int
+	// notRecorded is set where the file names the error of a host that cannot answer.
+	notRecorded bool
 }
 
 // sources returns the Go files of the tree, without tests and the modules below test/.
@@ -173,7 +175,7 @@ func parse(root, path string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	s := source{pkg: filepath.ToSlash(dir), lines: bytes.Count(text, []byte("\n"))}
+	s := source{pkg: filepath.ToSlash(dir), lines: bytes.Count(text, []byte("\n")), notRecorded: bytes.Contains(text, []byte("ErrNotRecorded"))}
 	for _, spec := range file.Imports {
 		target, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
@@ -263,6 +265,21 @@ func TestBudgets(t *testing.T) {
 var kubernetes = []string{"k8s.io/", "github.com/openshift/", "github.com/Masterminds/"}
 
 // TestHostModuleNamesNoKubernetes: who builds fettle alone fetches nothing of Kubernetes.
+// Callers ask host.Unknown, NotFound, Why and File what an error says: where each compares
+// errors itself, what a copy does not record is soon taken for what a machine lacks.
+func TestFewNameTheErrorOfTheUnknown(t *testing.T) {
+	const most = 2
+	outside := 0
+	for _, s := range sources(t) {
+		if s.notRecorded && s.pkg != "internal/host" {
+			outside++
+		}
+	}
+	if outside > most {
+		t.Errorf("%d files outside of internal/host name host.ErrNotRecorded, want at most %d", outside, most)
+	}
+}
+
 func TestHostModuleNamesNoKubernetes(t *testing.T) {
 	for _, file := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile("../../" + file)

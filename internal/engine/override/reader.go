@@ -96,7 +96,7 @@ func (r *reader) unread(p, what string) {
 // is an answer; that a copy does not hold it is not.
 func (r *reader) unreadable(p string, err error) {
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		r.notRecorded(p)
 	case !errors.Is(err, fs.ErrNotExist):
 		var pe *fs.PathError

@@ -269,7 +269,7 @@ func (r *reader) processes(ctx context.Context) (map[string]int, error) {
 		out[name] = pid
 	}
 	if pids == 0 {
-		return out, fmt.Errorf("running tuners: %w", host.ErrNotRecorded)
+		return out, host.NotRecorded("running tuners")
 	}
 	return out, nil
 }

@@ -1,12 +1,11 @@
 package override
 
 import (
-	"errors"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -106,7 +105,7 @@ func (r *reader) udevDevices(files []udevFile) []*udevDevice {
 			}
 			entries, err := r.host.Files.ReadDir(dir)
 			if err != nil {
-				if !errors.Is(err, fs.ErrNotExist) {
+				if !host.NotFound(err) {
 					r.unreadable(dir, err)
 				}
 				continue

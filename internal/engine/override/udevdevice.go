@@ -1,7 +1,6 @@
 package override
 
 import (
-	"errors"
 	"path"
 	"strings"
 
@@ -159,7 +158,7 @@ func (d *udevDevice) attribute(dir string, t udevToken) answer {
 	}
 	b, err := d.host.Files.ReadFile(path.Join(dir, t.attr))
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		return perhaps
 	case err != nil:
 		return no
@@ -174,7 +173,7 @@ func (d *udevDevice) attribute(dir string, t udevToken) answer {
 
 func (d *udevDevice) driver(dir string, t udevToken) answer {
 	to, err := d.host.Files.Readlink(path.Join(dir, "driver"))
-	if errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(err) {
 		return perhaps
 	}
 	name := ""
@@ -190,7 +189,7 @@ func (d *udevDevice) matchParents(tokens []udevToken) answer {
 	for dir := d.path(); strings.HasPrefix(dir, "/sys/devices/"); dir = path.Dir(dir) {
 		all := yes
 		switch _, err := d.host.Files.Lstat(path.Join(dir, "uevent")); {
-		case errors.Is(err, host.ErrNotRecorded):
+		case host.Unknown(err):
 			all = perhaps
 		case err != nil:
 			continue // a directory between devices
@@ -205,7 +204,7 @@ func (d *udevDevice) matchParents(tokens []udevToken) answer {
 				switch {
 				case err == nil:
 					a = udevMatch(t, path.Base(to))
-				case !errors.Is(err, host.ErrNotRecorded):
+				case !host.Unknown(err):
 					a = udevMatch(t, "")
 				}
 			case "DRIVERS":

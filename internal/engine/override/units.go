@@ -1,7 +1,6 @@
 package override
 
 import (
-	"errors"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -42,7 +41,7 @@ func (r *reader) unitFileUnknown(unit string) bool {
 		if err == nil {
 			return false // masked
 		}
-		unknown = unknown || errors.Is(err, host.ErrNotRecorded)
+		unknown = unknown || host.Unknown(err)
 	}
 	return unknown
 }
@@ -76,7 +75,7 @@ func (r *reader) listWanted(dir string) {
 	entries, err := r.host.Files.ReadDir(dir)
 	if err != nil {
 		// Links that systemctl enable makes are below /etc.
-		r.unlisted = r.unlisted || dir == unitDirs[0] && errors.Is(err, host.ErrNotRecorded)
+		r.unlisted = r.unlisted || dir == unitDirs[0] && host.Unknown(err)
 		return
 	}
 	for _, e := range entries {

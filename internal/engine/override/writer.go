@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -129,7 +128,7 @@ func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, 
 		return Write{}, err
 	}
 	if _, err := l.Host.Exec.LookPath("journalctl"); err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+		if host.NotFound(err) {
 			return Write{}, errNoLogger
 		}
 		return Write{}, err

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,7 @@ import (
 // a copy of a machine does not say whether it has it, the verdict is unknown.
 func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, args ...any) []Item {
 	if s.Kind == "sysfs" && Unrecorded(h, s.Name) {
-		return []Item{Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)}
+		return []Item{NotRecorded(s, o)}
 	}
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
 }
@@ -23,16 +22,21 @@ func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, arg
 // LacksFiles is Lacks for what the absence of files says.
 func LacksFiles(h *host.Host, s setting.Setting, o profile.Option, files []string, format string, args ...any) []Item {
 	if Unrecorded(h, files...) {
-		return []Item{Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)}
+		return []Item{NotRecorded(s, o)}
 	}
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
+}
+
+// NotRecorded is an item for a place of which a copy of a machine does not say enough.
+func NotRecorded(s setting.Setting, o profile.Option) Item {
+	return Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)
 }
 
 // Unrecorded reports whether a copy does not say whether one of the files exists.
 func Unrecorded(h *host.Host, files ...string) bool {
 	return slices.ContainsFunc(files, func(file string) bool {
 		_, err := h.Files.Stat(file)
-		return errors.Is(err, host.ErrNotRecorded)
+		return host.Unknown(err)
 	})
 }
 

@@ -52,7 +52,7 @@ func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*pro
 		}
 		if _, listed := free[u.Type]; !listed {
 			all, err := pl.Devices(ctx, h)
-			if err != nil && (!errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded)) {
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				unlisted[u.Type] = fmt.Errorf("the devices of plug-in %q cannot be listed: %w", u.Type, err)
 			}
 			SortDevices(all)
@@ -109,7 +109,7 @@ func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]strin
 		props, err := UdevProperties(h, pl.DevicePath(d))
 		switch {
 		case err == nil, props != nil: // those that are known may decide
-		case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+		case errors.Is(err, fs.ErrNotExist):
 			continue // gone since it was listed
 		default:
 			return out, err

@@ -64,15 +64,14 @@ func Invalid(format string, args ...any) error { return &InvalidError{fmt.Sprint
 // Failed is the item of an option that could not be planned: rejected where its
 // value is not valid, unknown where the machine did not answer.
 func Failed(unit string, o profile.Option, device string, err error) Item {
-	v := Unknown
-	var invalid *InvalidError
-	switch {
-	case errors.As(err, &invalid):
+	place, v := OptionPlace(unit, o.Name, device), Unknown
+	if errors.As(err, new(*InvalidError)) {
 		v = Rejected
-	case errors.Is(err, host.ErrNotRecorded):
-		err = host.ErrNotRecorded // the same sentence for all of a copy
 	}
-	it := Refuse(OptionPlace(unit, o.Name, device), o, v, "%v", err)
+	it := Refuse(place, o, v, "%v", err)
+	if v == Unknown && host.Unknown(err) {
+		it = NotRecorded(place, o) // the same sentence for all of a copy
+	}
 	it.Device = device
 	return it
 }

@@ -135,7 +135,7 @@ type Item struct {
 // refused for what it could do. What a copy does not record is unknown.
 func Unusable(err error) Verdict {
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		return Unknown
 	case errors.Is(err, fs.ErrNotExist):
 		return Rejected

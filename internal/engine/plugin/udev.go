@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"sort"
@@ -16,7 +15,7 @@ import (
 // device_read_db, device_properties_prepare): those of the kernel's uevent
 // file, those of udev's database where udevd runs, and DEVPATH, SUBSYSTEM,
 // DEVNAME, DEVLINKS, TAGS and CURRENT_TAGS. Where a copied machine lacks some of
-// them, the others come with an error that is host.ErrNotRecorded.
+// them, the others come with an error that is host.Unknown.
 func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 	real, err := h.Files.Resolve(dir)
 	if err != nil {
@@ -27,15 +26,15 @@ func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 	link, err := h.Files.Readlink(real + "/subsystem")
 	if err == nil {
 		props["SUBSYSTEM"] = path.Base(link)
-	} else if errors.Is(err, host.ErrNotRecorded) {
+	} else if host.Unknown(err) {
 		missing = err
 	}
 	uevent, err := h.Files.ReadFile(real + "/uevent")
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		missing = err
-	case host.Missing(err) && !h.Live:
-		missing = fmt.Errorf("%s/uevent: every device has one: %w", real, host.ErrNotRecorded)
+	case errors.Is(err, fs.ErrNotExist) && !h.Live:
+		missing = host.NotRecorded(real + "/uevent: every device has one")
 	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
 		return nil, err
 	}
@@ -52,7 +51,7 @@ func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 		switch {
 		case err == nil:
 			addUdevRecord(props, string(db))
-		case errors.Is(err, host.ErrNotRecorded):
+		case host.Unknown(err):
 			missing = err
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err

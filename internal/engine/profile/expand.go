@@ -266,7 +266,7 @@ func (x *expander) run(f *Function, full string, args []string, pos Pos, calls *
 	x.pos = pos
 	result, ok, err := f.Call(x.ctx, x.env, args)
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		*calls = append(*calls, Call{Text: full, Reason: reasonNotRecorded, Pos: pos})
 		return "", deferred, nil
 	case err != nil:

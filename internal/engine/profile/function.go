@@ -27,8 +27,8 @@ type Function struct {
 	// Call computes the result from arguments that are already expanded, with
 	// their escaped colons resolved. ok false leaves the call's text
 	// unexpanded, which is what TuneD does when a function returns None. An
-	// error ends the loading of the profile (assertion); an error that wraps
-	// host.ErrNotRecorded marks the call as deferred instead.
+	// error ends the loading of the profile (assertion); one that is
+	// host.Unknown marks the call as deferred instead.
 	Call func(ctx context.Context, env *Env, args []string) (result string, ok bool, err error)
 }
 

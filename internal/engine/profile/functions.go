@@ -75,7 +75,7 @@ func cpuinfoCheck(_ context.Context, env *Env, args []string) (string, bool, err
 // a wrong regular expression matches nothing.
 func lscpuCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, "lscpu")
-	if errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(err) {
 		return "", false, err
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func firstMatch(text string, args []string, wrong func(error) error) (string, bo
 func execProgram(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, args...)
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		return "", false, err
 	case err != nil:
 		env.Warn("exec: %v", err)
@@ -129,7 +129,7 @@ func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, erro
 	res, err := env.run(ctx, "virt-what")
 	v := virtualisation{known: true, virtual: len(res.Stdout) > 0}
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		if v = virtualisationFiles(env.Host); !v.known {
 			return "", false, err
 		}
@@ -189,10 +189,10 @@ func (env *Env) kernelFile(path string) (string, error) {
 	switch {
 	case err == nil:
 		return string(b), nil
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		return "", err
 	case !env.Host.Live && errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s: %w", path, host.ErrNotRecorded)
+		return "", host.NotRecorded(path)
 	}
 	env.Warn("%v", err)
 	return "", nil

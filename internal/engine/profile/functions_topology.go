@@ -3,7 +3,6 @@ package profile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -148,12 +147,12 @@ func (env *Env) cpuNames() ([]string, error) {
 // it. What a copied machine lacks of sysfs's CPUs was not recorded.
 func (env *Env) list(dir string) ([]string, error) {
 	entries, err := env.Host.Files.ReadDir(dir)
-	if errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(err) {
 		return nil, err
 	}
 	if err != nil && !env.Host.Live {
 		if _, err := env.Host.Files.Stat(cpuDir); err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, host.ErrNotRecorded)
+			return nil, host.NotRecorded(dir)
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

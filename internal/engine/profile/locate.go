@@ -218,7 +218,7 @@ func (l *Loader) profileNames(dir string) ([]string, error) {
 	}
 	entries, err := l.readDir(dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+		if host.NotFound(err) {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("list profiles: %w", err)

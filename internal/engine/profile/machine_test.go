@@ -3,7 +3,6 @@ package profile
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,7 +225,7 @@ func TestSkipped(t *testing.T) {
 		}
 	}
 	nothing := &host.Host{Files: noFiles{}}
-	if _, _, err := (&MainConfig{}).Skipped(&Unit{Enabled: true, UnameRegex: "x"}, nothing); !errors.Is(err, host.ErrNotRecorded) {
+	if _, _, err := (&MainConfig{}).Skipped(&Unit{Enabled: true, UnameRegex: "x"}, nothing); !host.Unknown(err) {
 		t.Errorf("an unrecorded uname: %v", err)
 	}
 	// One condition that says no decides, whatever the other one would say.
@@ -363,5 +362,24 @@ func TestDifferencesAreWhole(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		seen[d.ID] = true
+	}
+}
+
+// A condition on a file that a copy of a machine does not record is unknown: it neither
+// fails nor holds.
+func TestRecommendOfACopy(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "other"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.Copy(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, condition := range []string{"system=.*server.*", "/etc/f=", "syspurpose_role=.*", "chassis_type=Notebook", "process=x"} {
+		own := fstest.MapFS{"recommend.conf": {Data: []byte("[own]\n" + condition + "\n[any]\n")}}
+		if r, err := (&Loader{Host: h, Builtin: own}).Recommend(t.Context()); err != nil || r.Profile != "any" || len(r.Unknown) != 1 {
+			t.Errorf("%s: %+v %v", condition, r, err)
+		}
 	}
 }

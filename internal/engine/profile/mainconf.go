@@ -111,7 +111,7 @@ func DefaultMain() *MainConfig {
 func ReadMain(h *host.Host) (*MainConfig, error) {
 	data, err := h.Files.ReadFile(MainConfigFile)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrNotRecorded):
+	case host.NotFound(err):
 		return DefaultMain(), nil
 	case err != nil:
 		return nil, err

@@ -95,7 +95,7 @@ func (l *Loader) recommendFiles() ([]string, error) {
 	byName := map[string]string{}
 	for _, dir := range recommendDirs {
 		entries, err := l.Host.Files.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		if err != nil && !host.NotFound(err) {
 			return nil, err
 		}
 		for _, e := range entries {
@@ -280,7 +280,7 @@ func (c *conditions) askProcesses(cond *Condition, match func(string) bool) verd
 		}
 	}
 	if len(c.processes) == 0 {
-		cond.Saw = "processes: " + host.ErrNotRecorded.Error()
+		cond.Saw = host.NotRecorded("processes").Error()
 		return unknown
 	}
 	for _, comm := range c.processes {
@@ -309,7 +309,7 @@ func chassisType(h *host.Host) (string, error) {
 	b, err := h.Files.ReadFile("/sys/class/dmi/id/chassis_type")
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, serr := h.Files.Stat("/sys/class"); serr != nil {
-			return "", fmt.Errorf("chassis type: %w", host.ErrNotRecorded)
+			return "", host.NotRecorded("chassis type")
 		}
 		return "", nil
 	} else if err != nil {

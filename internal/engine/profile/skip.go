@@ -2,9 +2,7 @@ package profile
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"strings"
 
@@ -36,7 +34,7 @@ func (c *MainConfig) Skipped(u *Unit, h *host.Host) (skip bool, why string, err 
 		return true, fmt.Sprintf("[%s] is disabled (%s)", u.Name, u.At("enabled")), nil
 	}
 	if len(u.Deferred) > 0 && (u.CPUInfoRegex != "" || u.UnameRegex != "") {
-		return false, "", &UndecidedError{u, errAt(u.Pos, "%s: %w", u.Deferred[0].Reason, host.ErrNotRecorded)}
+		return false, "", &UndecidedError{u, errAt(u.Pos, "%w", host.NotRecorded(u.Deferred[0].Reason))}
 	}
 	var open error // of the first condition that has no answer; another one may say no
 	for _, test := range []struct {
@@ -100,7 +98,7 @@ func machineName(h *host.Host) (string, error) {
 	switch {
 	case err == nil:
 		return strip(string(b)), nil
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+	case !host.NotFound(err):
 		return "", err
 	}
 	names := map[string]string{
@@ -110,5 +108,5 @@ func machineName(h *host.Host) (string, error) {
 	if name := names[runtime.GOARCH]; name != "" && h.Live {
 		return name, nil
 	}
-	return "", fmt.Errorf("the machine's architecture: %w", host.ErrNotRecorded)
+	return "", host.NotRecorded("the machine's architecture")
 }

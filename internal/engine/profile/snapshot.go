@@ -11,6 +11,8 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // SnapshotSchema names the form of a saved snapshot.
@@ -197,7 +199,7 @@ func (c *snapshotCollector) collect(dir string, depth int) error {
 			continue
 		}
 		st, err := c.loader.stat(p)
-		if errors.Is(err, fs.ErrNotExist) {
+		if host.NotFound(err) {
 			continue // a dangling link, or gone meanwhile
 		} else if err != nil {
 			return err

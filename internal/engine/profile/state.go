@@ -74,7 +74,7 @@ func ReadState(h *host.Host) (State, error) {
 func stateFile(h *host.Host, p string) (string, error) {
 	b, err := h.Files.ReadFile(p)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrNotRecorded):
+	case host.NotFound(err):
 		return "", nil
 	case err != nil:
 		return "", err

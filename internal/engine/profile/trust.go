@@ -46,7 +46,7 @@ func rootOnly(h *host.Host, p string) error {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok:
-		return fmt.Errorf("%s: owner: %w", p, host.ErrNotRecorded)
+		return host.NotRecorded(p + ": owner")
 	case sys.Uid != 0:
 		return fmt.Errorf("%s: %w: it belongs to uid %d, not to root", p, ErrUntrusted, sys.Uid)
 	case st.Mode().Perm()&0o022 != 0:

@@ -2,8 +2,6 @@ package profile
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,8 +121,8 @@ func virtualisationFiles(h *host.Host) virtualisation {
 			return virtualisation{known: true, virtual: true, source: p}
 		}
 	}
-	reason := "virtualisation: " + host.ErrNotRecorded.Error()
-	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+	reason := host.NotRecorded("virtualisation").Error()
+	if err == nil || !host.NotFound(err) {
 		reason = "virtualisation cannot be told from this machine's files"
 	}
 	return virtualisation{source: reason}

@@ -3,7 +3,6 @@ package tune
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 
@@ -43,7 +42,7 @@ func (k KeepEntry) String() string {
 // entries are those of all other lines, whatever is wrong with one.
 func ReadKeep(h *host.Host, kinds setting.Kinds) (Keep, error) {
 	entries, err := h.Files.ReadDir(KeepDir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+	if host.NotFound(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -210,7 +210,7 @@ func (s *Step) read(now setting.Value, err error) error {
 	switch {
 	case err == nil:
 		s.Unknown = ""
-	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+	case errors.Is(err, fs.ErrNotExist):
 		s.Before = setting.Absent
 	default:
 		s.Before, s.Unknown = setting.Unknown, errno(err)
@@ -228,7 +228,7 @@ func (s *Step) unresolved(err error) {
 		s.Verdict = plugin.Refused
 	case errors.Is(err, fs.ErrNotExist):
 		s.Verdict = plugin.Unsupported
-	case errors.Is(err, host.ErrNotRecorded), errors.Is(err, fs.ErrPermission):
+	case host.Unknown(err), errors.Is(err, fs.ErrPermission):
 		s.Verdict = plugin.Unknown
 	}
 }
@@ -242,7 +242,7 @@ func (s *Step) ended() { s.Action, s.Verdict, s.Why = None, plugin.Unsupported, 
 // be given back, so it is not written.
 func (s *Step) unreadable(err error) {
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		s.Verdict, s.Why = plugin.Unknown, "not recorded in this copy"
 	case errors.Is(err, fs.ErrPermission):
 		s.Verdict, s.Why = plugin.Unknown, "not readable: "+errno(err)

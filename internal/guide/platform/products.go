@@ -64,7 +64,7 @@ func uncopied(h *host.Host, p product.Product) error {
 	for _, pattern := range patterns {
 		for _, name := range slices.Sorted(maps.Keys(list.Versions)) {
 			if ok, _ := path.Match(pattern, name); ok {
-				return fmt.Errorf("%s has the package %s, and the configuration of %s is %w", list.At, name, p.Name, host.ErrNotRecorded)
+				return host.NotRecorded(fmt.Sprintf("%s has the package %s; the configuration of %s", list.At, name, p.Name))
 			}
 		}
 		if why := list.Lacks(pattern); why != "" {

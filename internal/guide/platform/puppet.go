@@ -105,20 +105,10 @@ func (p *puppet) Answer(name string) fact.Answer {
 	return fact.Answer{Unknown: "Puppet Server has no " + name}
 }
 
-func (p *puppet) unknown(at string, err error) fact.Answer {
-	switch {
-	case errors.Is(err, host.ErrNotRecorded):
-		return fact.Answer{Unknown: at + " is not in this copy", At: at}
-	case errors.Is(err, fs.ErrNotExist):
-		return fact.Answer{At: at}
-	}
-	return fact.Answer{Unknown: err.Error(), At: at}
-}
-
 // version is of the package; a server whose packages are not listed as text has
 // its directory.
 func (p *puppet) version() fact.Answer {
-	if _, err := p.host.Files.Stat(path.Dir(p.files.Options)); product.ByRPM(p.host) && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+	if _, err := p.host.Files.Stat(path.Dir(p.files.Options)); product.ByRPM(p.host) && errors.Is(err, fs.ErrNotExist) {
 		return fact.Answer{At: p.files.Options}
 	}
 	list, err := product.Read(p.host)
@@ -134,7 +124,7 @@ func (p *puppet) version() fact.Answer {
 		err = errors.New(list.Lacks("puppetserver"))
 	}
 	if _, dirErr := p.host.Files.ReadDir(p.files.Options); dirErr != nil {
-		return p.unknown(p.files.Options, dirErr)
+		return fact.Unread(p.files.Options, dirErr)
 	}
 	return fact.Answer{Unknown: "which version of Puppet Server this is: " + err.Error(), At: p.files.Options}
 }
@@ -145,7 +135,7 @@ func (p *puppet) option(key, file string, as fact.Type) fact.Answer {
 	at, ok, err := puppetserver.Option(p.host, key, file)
 	switch {
 	case err != nil:
-		return p.unknown(p.files.Options, err)
+		return fact.Unread(p.files.Options, err)
 	case !ok:
 		return fact.Answer{At: p.files.Options}
 	}
@@ -180,7 +170,7 @@ func (p *puppet) setting(key string, as fact.Type) fact.Answer {
 	value, at, ok, err := puppetserver.Setting(p.host, key)
 	switch {
 	case err != nil:
-		return p.unknown(p.files.Puppet, err)
+		return fact.Unread(p.files.Puppet, err)
 	case !ok:
 		return fact.Answer{At: p.files.Puppet}
 	}
@@ -192,7 +182,7 @@ func (p *puppet) java(name string) fact.Answer {
 	at, ok, err := puppetserver.Java(p.host, name)
 	switch {
 	case err != nil:
-		return p.unknown(at.File, err)
+		return fact.Unread(at.File, err)
 	case !ok:
 		return fact.Answer{At: at.File}
 	}
@@ -208,7 +198,7 @@ func (p *puppet) requests(resource string) fact.Answer {
 	}
 	switch {
 	case p.noLog != nil:
-		return p.unknown(p.files.Access, p.noLog)
+		return fact.Unread(p.files.Access, p.noLog)
 	case p.before > 0:
 		return p.subject.Counted(p.asked[resource], p.files.Access, p.files.Access)
 	}

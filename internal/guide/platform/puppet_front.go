@@ -45,12 +45,10 @@ func (p *puppet) codeCommands() fact.Answer {
 		}
 		st, err := p.host.Files.Stat(name)
 		switch {
-		case errors.Is(err, host.ErrNotRecorded):
-			return fact.Answer{Unknown: name + " is not in this copy", At: c.At}
 		case errors.Is(err, fs.ErrNotExist):
 			faults = append(faults, fmt.Sprintf("%s (%s) is not there", name, c.At))
 		case err != nil:
-			return fact.Answer{Unknown: err.Error(), At: c.At}
+			return fact.Answer{Unknown: host.Why(name, err), At: c.At}
 		case !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0:
 			faults = append(faults, fmt.Sprintf("%s (%s) is no file that can be executed", name, c.At))
 		}
@@ -75,7 +73,7 @@ func (p *puppet) headers() fact.Answer {
 func (p *puppet) beyondLoopback() fact.Answer {
 	sockets, err := puppetserver.Sockets(p.host)
 	if err != nil {
-		return p.unknown(p.files.Options, err)
+		return fact.Unread(p.files.Options, err)
 	}
 	beyond, at := []string{}, p.files.Options
 	for _, s := range sockets {

@@ -1,8 +1,6 @@
 package platform
 
 import (
-	"errors"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -31,13 +29,13 @@ func (p *puppet) untimed() fact.Answer {
 	main := path.Dir(p.files.Options)
 	all, err := puppetserver.Logs(p.host, main)
 	if err != nil {
-		return p.unknown(main, err)
+		return fact.Unread(main, err)
 	}
 	all = slices.DeleteFunc(all, func(l accesslog.Log) bool { return l.Own })
 	for _, f := range fronts {
 		found, err := f.logs(p.host, f.main)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
-			return p.unknown(f.main, err)
+		if err != nil && !host.NotFound(err) {
+			return fact.Unread(f.main, err)
 		}
 		for _, l := range found {
 			if strings.Contains(path.Base(l.Path), "puppet") {

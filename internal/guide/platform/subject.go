@@ -5,9 +5,7 @@ package platform
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -190,15 +188,8 @@ func (s *Subject) Read(name string, as fact.Type) fact.Answer {
 		at = files[0]
 	}
 	v, err := s.Kinds.Read(s.ctx, place)
-	switch {
-	case errors.Is(err, host.ErrNotRecorded):
-		return fact.Answer{Unknown: at + " is " + host.ErrNotRecorded.Error(), At: at}
-	case errors.Is(err, fs.ErrPermission):
-		return fact.Answer{Unknown: "only root may read " + at, At: at}
-	case err != nil:
-		return fact.Answer{Unknown: err.Error(), At: at}
-	case v.Absent:
-		return fact.Answer{At: at}
+	if err != nil || v.Absent {
+		return fact.Unread(at, err)
 	}
 	text := strings.TrimSpace(v.Text)
 	if as == fact.Number && strings.ContainsAny(text, "eExXpPiInN_+") { // no number as the kernel writes one

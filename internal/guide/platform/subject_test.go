@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 		{"sysctl:vm.swappiness", fact.Number, fact.Answer{Value: 10.0, At: "/proc/sys/vm/swappiness"}},
 		{"sysctl:vm.swappiness", fact.Truth, fact.Answer{Unknown: `/proc/sys/vm/swappiness is "10", which is no truth value`, At: "/proc/sys/vm/swappiness"}},
 		{"sysctl:vm.laptop_mode", fact.Number, fact.Answer{Unknown: `/proc/sys/vm/laptop_mode is "1e3", which is no number`, At: "/proc/sys/vm/laptop_mode"}},
-		{"sysctl:vm.dirty_ratio", fact.Number, fact.Answer{Unknown: "/proc/sys/vm/dirty_ratio is not recorded in this copy", At: "/proc/sys/vm/dirty_ratio"}},
+		{"sysctl:vm.dirty_ratio", fact.Number, fact.Answer{Unknown: "/proc/sys/vm/dirty_ratio is not in this copy", At: "/proc/sys/vm/dirty_ratio"}},
 		{"nokind:x", fact.Text, fact.Answer{Unknown: `nokind:x: unknown kind of setting "nokind"`}},
 	} {
 		if got := s.Read(tt.name, tt.as); got != tt.want {

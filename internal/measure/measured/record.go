@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -48,15 +46,8 @@ type benchmark struct {
 func runs(s *platform.Subject) (all []benchmark, unread string) {
 	dir := s.RunsDir
 	entries, err := s.Host.Files.ReadDir(dir)
-	switch {
-	case errors.Is(err, host.ErrNotRecorded):
-		return nil, "this copy has no measurements (" + dir + ")"
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, ""
-	case errors.Is(err, fs.ErrPermission):
-		return nil, "only root may read the measurements in " + dir
-	case err != nil:
-		return nil, err.Error()
+	if err != nil {
+		return nil, host.Why(dir, err)
 	}
 	for _, e := range entries {
 		if path.Ext(e.Name()) != ".json" || strings.HasPrefix(e.Name(), ".") {

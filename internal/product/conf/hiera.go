@@ -5,9 +5,7 @@ package conf
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
@@ -33,7 +31,7 @@ func Kind(h *host.Host) setting.Kind {
 		Roots:  func(*host.Host) []string { return []string{dir} },
 		Instances: func(h *host.Host) ([]Instance, error) {
 			real, err := h.Files.Resolve(main)
-			if errors.Is(err, fs.ErrNotExist) {
+			if host.NotFound(err) {
 				return nil, nil
 			}
 			return []Instance{{Name: "custom-hiera", Main: real}}, err

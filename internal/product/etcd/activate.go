@@ -118,7 +118,7 @@ func holds(h *host.Host, key, text string) error {
 		}
 		a, err := question(context.Background(), h, in)
 		switch {
-		case errors.Is(err, product.ErrStopped), errors.Is(err, host.ErrNotRecorded):
+		case errors.Is(err, product.ErrStopped), host.Unknown(err):
 			continue
 		case err != nil:
 			return err

@@ -3,7 +3,6 @@ package etcd
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -62,7 +61,7 @@ var manifests = []string{"/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes
 func instances(h *host.Host) ([]*instance, error) {
 	var out []*instance
 	switch u, err := systemd.New(h).Load("etcd.service"); {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrNotRecorded):
+	case host.NotFound(err):
 	case err != nil:
 		return nil, err
 	case u.Masked:
@@ -75,7 +74,7 @@ func instances(h *host.Host) ([]*instance, error) {
 	}
 	for _, m := range manifests {
 		text, err := h.Files.ReadFile(m)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+		if host.NotFound(err) {
 			continue
 		}
 		if err != nil {

@@ -55,7 +55,7 @@ type dynflowInstance struct {
 // dynflowInstances reads those that start at boot.
 func dynflowInstances(h *host.Host) ([]*dynflowInstance, error) {
 	units, err := systemd.New(h).Enabled(pattern)
-	if errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(err) {
 		if _, err := h.Files.ReadDir(dir); err != nil {
 			return nil, nil //nolint:nilerr // no sign of Foreman
 		}

@@ -72,7 +72,7 @@ func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
 	for _, name := range unitNames(h, r) {
 		u, err := r.Load(name)
 		switch {
-		case errors.Is(err, host.ErrNotRecorded):
+		case host.Unknown(err):
 			// Of another machine it is not known either, but then there is no sign of it.
 			if _, err := h.Files.Stat("/etc/foreman"); name == "foreman.service" && err == nil {
 				out = append(out, &pumaInstance{name: "foreman", unknown: name + " is not in this copy"})
@@ -182,7 +182,7 @@ func (in *pumaInstance) defaultFiles(h *host.Host, get getter) []string {
 		if err == nil {
 			return []string{f}
 		}
-		if errors.Is(err, host.ErrNotRecorded) {
+		if host.Unknown(err) {
 			in.unknown = path.Join(in.dir, f) + " is not in this copy"
 			return nil
 		}

@@ -2,7 +2,6 @@ package haproxy
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -16,7 +15,7 @@ import (
 func (i *installed) Probe(ctx context.Context) { i.Take(i.dryRun(ctx)) }
 
 func (i *installed) dryRun(ctx context.Context) (product.Checked, error) {
-	if errors.Is(i.fileErr, host.ErrNotRecorded) {
+	if host.Unknown(i.fileErr) {
 		return product.Checked{}, i.fileErr
 	}
 	// -dr: it has no network to ask who its servers are.

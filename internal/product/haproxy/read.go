@@ -1,9 +1,7 @@
 package haproxy
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -22,7 +20,7 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 		{"/etc/haproxy/haproxy.cfg", "haproxy"}, {"/etc/opt/rh/*/haproxy/haproxy.cfg", ""}, {"/var/lib/haproxy/conf/haproxy.config", "router"},
 	} {
 		found, err := host.Glob(h.Files, p.pattern)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return nil, err
 		}
 		for _, f := range found {

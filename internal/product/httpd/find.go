@@ -35,7 +35,7 @@ var debianBuiltIn = []string{"watchdog", "log_config", "logio", "version", "unix
 func instances(h *host.Host) ([]instance, error) {
 	var out []instance
 	mains, err := host.Glob(h.Files, "/etc/apache2*/apache2.conf")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, err
 	}
 	for _, main := range mains {

@@ -21,7 +21,7 @@ import (
 func (i *installed) Probe(ctx context.Context) { i.Take(i.dryRun(ctx)) }
 
 func (i *installed) dryRun(ctx context.Context) (product.Checked, error) {
-	if errors.Is(i.fileErr, host.ErrNotRecorded) {
+	if host.Unknown(i.fileErr) {
 		return product.Checked{}, i.fileErr
 	}
 	d := product.DryRun{Unit: i.unit, Otherwise: "nobody", Running: i.run, Files: i.files.files, Complaint: complaint}

@@ -305,7 +305,7 @@ func (r *reader) include(name string, must bool, context []string) error {
 		if err == nil && st.IsDir() {
 			return r.dir(pattern, context)
 		}
-		if errors.Is(err, fs.ErrNotExist) && !must && !errors.Is(err, host.ErrNotRecorded) {
+		if errors.Is(err, fs.ErrNotExist) && !must {
 			return nil
 		}
 		return r.file(pattern, context)
@@ -347,8 +347,8 @@ func (r *reader) uncopied(pattern string, must bool) error {
 	if _, above := r.host.Files.ReadDir(path.Dir(dir)); !must && above == nil {
 		return nil
 	}
-	if errors.Is(err, host.ErrNotRecorded) {
-		return fmt.Errorf("%s: %w", dir, host.ErrNotRecorded)
+	if host.Unknown(err) {
+		return host.NotRecorded(dir)
 	}
 	return nil
 }

@@ -169,8 +169,6 @@ func loadAll(h *host.Host, configs []string, versioned bool) (document, error) {
 	for n, name := range configs {
 		text, err := h.Files.ReadFile(name)
 		switch {
-		case errors.Is(err, host.ErrNotRecorded):
-			return document{}, fmt.Errorf("%s is %w", name, host.ErrNotRecorded)
 		case errors.Is(err, fs.ErrNotExist) && n == 0 && name == standardConfig:
 			continue // everything is on the command line
 		case err != nil:

@@ -153,8 +153,6 @@ func DropIns(h *host.Host, dir string) ([]string, error) { return dropInsBelow(h
 func dropInsBelow(h *host.Host, dir string, depth int) ([]string, error) {
 	entries, err := h.Files.ReadDir(dir)
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
-		return nil, fmt.Errorf("%s is %w", dir, host.ErrNotRecorded)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:

@@ -3,7 +3,6 @@ package kubelet
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -60,6 +59,8 @@ func (i *installed) weightAnswer(input string) (a fact.Answer, ok bool) {
 		return fact.Answer{Unknown: tree.err.Error(), At: cgroupRoot}, true
 	case tree.version == 1:
 		return fact.Answer{}, true
+	case input == "pods_cpu_percent" && tree.version == 0:
+		return fact.Answer{Unknown: tree.says(), At: cgroupRoot}, true
 	case input == "pods_cpu_percent" && tree.top == "":
 		return fact.Answer{}, true
 	case input == "pods_cpu_percent":
@@ -129,6 +130,9 @@ func readTree(h *host.Host) *podTree {
 		}
 		return t
 	}
+	if _, err := h.Files.ReadDir(cgroupRoot); host.Unknown(err) {
+		return t
+	}
 	t.version = 2
 	left := maxPodGroups
 	if t.err = t.find(h, cgroupRoot, 0, &left); t.err != nil {
@@ -142,7 +146,7 @@ func readTree(h *host.Host) *podTree {
 // of its own (--cgroup-root).
 func (t *podTree) find(h *host.Host, dir string, depth int, left *int) error {
 	entries, err := h.Files.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || depth > 2 {
+	if host.NotFound(err) || depth > 2 {
 		return nil
 	}
 	if err != nil {
@@ -173,7 +177,7 @@ func (t *podTree) find(h *host.Host, dir string, depth int, left *int) error {
 // walk reads the pods below a group: those of Guaranteed pods, and the classes.
 func (t *podTree) walk(h *host.Host, dir string, depth int, left *int) error {
 	entries, err := h.Files.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || depth > 1 {
+	if host.NotFound(err) || depth > 1 {
 		return nil
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package nginx
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -32,7 +31,7 @@ func (i *installed) Probe(ctx context.Context) {
 }
 
 func (i *installed) dryRun(ctx context.Context) (product.Checked, error) {
-	if i.fileErr != nil && errors.Is(i.fileErr, host.ErrNotRecorded) {
+	if host.Unknown(i.fileErr) {
 		return product.Checked{}, i.fileErr
 	}
 	d := product.DryRun{Argv: []string{"nginx"}, Unit: i.unit(), Otherwise: "nobody", Running: i.run, Files: i.files.files, Empty: i.written(), Complaint: complaint}

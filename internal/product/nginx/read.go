@@ -1,9 +1,7 @@
 package nginx
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"path"
 	"slices"
@@ -20,7 +18,7 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	var out []conf.Instance
 	for _, pattern := range []string{"/etc/nginx/nginx.conf", "/etc/opt/rh/*/nginx/nginx.conf", "/usr/local/nginx/conf/nginx.conf"} {
 		found, err := host.Glob(h.Files, pattern)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return nil, err
 		}
 		for _, f := range found {

@@ -117,7 +117,7 @@ type postmaster struct {
 // serverOf reads postmaster.pid; errStopped where no such process is there.
 func serverOf(h *host.Host, dir string) (postmaster, error) {
 	text, err := h.Files.ReadFile(path.Join(dir, "postmaster.pid"))
-	if errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(err) {
 		return postmaster{}, err
 	}
 	if err != nil {
@@ -156,7 +156,7 @@ func connect(ctx context.Context, h *host.Host, dir, database string) (*session,
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok {
-		return nil, fmt.Errorf("%s: %w", dir, host.ErrNotRecorded)
+		return nil, host.NotRecorded(dir)
 	}
 	user := userName(h, int(sys.Uid))
 	if user == "" {

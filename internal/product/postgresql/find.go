@@ -30,7 +30,7 @@ type cluster struct {
 func clusters(h *host.Host) ([]cluster, error) {
 	var out []cluster
 	mains, err := host.Glob(h.Files, "/etc/postgresql/*/*/postgresql.conf")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, err
 	}
 	for _, main := range mains {
@@ -46,7 +46,7 @@ func clusters(h *host.Host) ([]cluster, error) {
 	dirs := []string{"/var/lib/pgsql/data"}
 	for _, pattern := range []string{"/var/lib/pgsql/*/data", "/var/opt/rh/*/lib/pgsql/data"} {
 		found, err := host.Glob(h.Files, pattern)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return nil, err
 		}
 		dirs = append(dirs, found...)

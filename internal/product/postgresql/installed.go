@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"path"
@@ -157,13 +156,8 @@ func (i *installed) Answer(input string) fact.Answer {
 // memlock is the limit of locked memory that the unit's files ask for.
 func (i *installed) memlock() fact.Answer {
 	u, err := systemd.New(i.host).Load(i.Unit)
-	switch {
-	case errors.Is(err, host.ErrNotRecorded):
-		return fact.Answer{Unknown: i.Unit + " is not in this copy"}
-	case errors.Is(err, fs.ErrNotExist):
-		return fact.Answer{} // it is started without systemd
-	case err != nil:
-		return fact.Answer{Unknown: err.Error()}
+	if err != nil { // absent: it is started without systemd
+		return fact.Answer{Unknown: host.Why(i.Unit, err)}
 	}
 	l, ok := u.Limit("MEMLOCK")
 	switch {

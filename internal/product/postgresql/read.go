@@ -71,7 +71,7 @@ func (r *reader) file(name string, must bool) error {
 		there = true
 		return r.text(name, text)
 	})
-	if !there && !must && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+	if !there && !must && errors.Is(err, fs.ErrNotExist) {
 		return nil // of one that nobody has recorded, what it says may win
 	}
 	return err

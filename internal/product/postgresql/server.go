@@ -54,7 +54,7 @@ func Servers(h *host.Host) (out []*Server, err error) {
 		}
 		sys, ok := st.Sys().(*syscall.Stat_t)
 		if !ok {
-			return nil, fmt.Errorf("%s: %w", dir, host.ErrNotRecorded)
+			return nil, host.NotRecorded(dir)
 		}
 		s := &Server{Name: c.Name, Dir: dir, Socket: p.socket, Port: p.port, User: userName(h, int(sys.Uid)), As: host.User{UID: sys.Uid, GID: sys.Gid}, h: h}
 		if exe, err := h.Files.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe"); err == nil {

@@ -111,7 +111,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 		now := t.text
 		a, err := question(context.Background(), h, in)
 		switch {
-		case errors.Is(err, product.ErrStopped), errors.Is(err, host.ErrNotRecorded):
+		case errors.Is(err, product.ErrStopped), host.Unknown(err):
 		case err != nil:
 			return err
 		case key == "storage.tsdb.retention.size":

@@ -3,7 +3,6 @@ package prometheus
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -43,7 +42,7 @@ var variableUsed = text.LazyRegexp(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)
 func instances(h *host.Host) ([]*instance, error) {
 	u, err := systemd.New(h).Load("prometheus.service")
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrNotRecorded):
+	case host.NotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, err

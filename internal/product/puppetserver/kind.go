@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"path"
 	"slices"
@@ -56,7 +55,7 @@ func Kind(h *host.Host) setting.Kind {
 
 func mains(h *host.Host) ([]conf.Instance, error) {
 	real, err := h.Files.Resolve(path.Join(LayoutOf(h).Options, own))
-	if errors.Is(err, fs.ErrNotExist) {
+	if host.NotFound(err) {
 		return nil, nil
 	}
 	return []conf.Instance{{Name: Name, Main: real}}, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -49,7 +48,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 		return nil, err
 	}
 	own, err := read(h, file, true)
-	if missing(err) && !named {
+	if host.NotFound(err) && !named {
 		return out, nil
 	}
 	return append(out, own...), err
@@ -58,17 +57,13 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 // configured is the file that a setting of conf.d names, or the one of the packages.
 func configured(h *host.Host, dir, file, key, otherwise string) (name string, named bool, err error) {
 	p, ok, err := in(h, path.Join(dir, "conf.d", file), key)
-	if err != nil && !missing(err) {
+	if err != nil && !host.NotFound(err) {
 		return "", false, err
 	}
 	if ok {
 		return Value(p), true, nil
 	}
 	return path.Join(dir, otherwise), false, nil
-}
-
-func missing(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded)
 }
 
 // read reads a configuration: of logback for the server's own log, or of logback-access.

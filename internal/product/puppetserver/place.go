@@ -1,7 +1,6 @@
 package puppetserver
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -41,18 +40,23 @@ func Setting(h *host.Host, key string) (value, at string, ok bool, err error) {
 	return "", file, false, nil
 }
 
-// JavaFile is the file of JAVA_ARGS and its text.
+// JavaFile is the file of JAVA_ARGS and its text. Where a copy records none of those that
+// it may be, the machine may have one.
 func JavaFile(h *host.Host) (file, text string, err error) {
+	missing := error(fs.ErrNotExist)
 	for _, f := range javaFiles {
 		b, err := h.Files.ReadFile(f)
 		if err == nil {
 			return f, string(b), nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		if !host.NotFound(err) {
 			return f, "", err
 		}
+		if host.Unknown(err) {
+			missing = err
+		}
 	}
-	return javaFiles[0], "", fs.ErrNotExist
+	return javaFiles[0], "", missing
 }
 
 // Places are the directories and files of a server beside its configuration.

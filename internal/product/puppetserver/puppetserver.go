@@ -4,9 +4,7 @@
 package puppetserver
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -68,7 +66,7 @@ func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 			names = append(names, e.Name())
 		}
 	}
-	if errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(err) {
 		if p, ok, fileErr := in(h, path.Join(dir, file), key); fileErr == nil && ok {
 			return p, true, nil
 		}
@@ -91,7 +89,16 @@ func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 
 // in finds the assignment of a file that counts: the last.
 func in(h *host.Host, file, key string) (conf.Place, bool, error) {
-	all, err := assignments(h, file)
+	text, err := h.Files.ReadFile(file)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	return find(file, string(text), key)
+}
+
+// find finds the assignment of a text that counts: the last.
+func find(file, text, key string) (conf.Place, bool, error) {
+	all, err := parsed(file, text)
 	if err != nil {
 		return conf.Place{}, false, err
 	}
@@ -109,7 +116,11 @@ func assignments(h *host.Host, file string) ([]conf.Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := syntax{}.Assignments(string(text))
+	return parsed(file, string(text))
+}
+
+func parsed(file, text string) ([]conf.Assignment, error) {
+	all, err := syntax{}.Assignments(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s:%w", file, err)
 	}
@@ -119,17 +130,11 @@ func assignments(h *host.Host, file string) ([]conf.Assignment, error) {
 // Java is one of the sizes in JAVA_ARGS: heap, heap_min or code_cache. at is the
 // file that would have it.
 func Java(h *host.Host, name string) (p conf.Place, ok bool, err error) {
-	for _, f := range javaFiles {
-		p, ok, err = in(h, f, name)
-		if err == nil {
-			return p, ok, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
-			return p, false, err
-		}
-		p.File = f
+	file, text, err := JavaFile(h)
+	if err != nil {
+		return conf.Place{File: file}, false, err
 	}
-	return p, false, err
+	return find(file, text, name)
 }
 
 // Value is what a place means.

@@ -1,12 +1,16 @@
 package puppetserver
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/host"
 	internalproduct "fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
 	"fettle.dev/fettle/internal/testkit/product"
 )
@@ -144,4 +148,16 @@ func FuzzSet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, hocon, java, option, value string) {
 		product.Bytes(t, internalproduct.Product{Name: Name, Kind: Kind}, map[string]string{main: hocon, "/etc/sysconfig/puppetserver": java}, option, value)
 	})
+}
+
+// The sizes of Java are absent only where the machine is known to have none of the files
+// that they may be in.
+func TestJavaOfACopy(t *testing.T) {
+	files := map[string]string{main: files[main]}
+	if _, _, err := Java(machine.Copy(t, files), "heap"); !host.Unknown(err) {
+		t.Errorf("of a copy: %v, want unknown", err)
+	}
+	if _, _, err := Java(machine.Mounted(t, files), "heap"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of a machine: %v, want absent", err)
+	}
 }

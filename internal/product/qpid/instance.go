@@ -1,9 +1,7 @@
 package qpid
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 
@@ -33,7 +31,7 @@ type instance struct {
 func instances(h *host.Host) ([]*instance, error) {
 	in := &instance{Instance: conf.Instance{Name: "qpidd"}, flags: map[string]told{}, env: map[string]told{}}
 	switch u, err := systemd.New(h).Load(service); {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrNotRecorded):
+	case host.NotFound(err):
 	case err != nil:
 		return nil, err
 	case u.Masked:

@@ -1,9 +1,7 @@
 package redis
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -25,7 +23,7 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	included := map[string]bool{}
 	for _, p := range patterns {
 		found, err := host.Glob(h.Files, p)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return nil, err
 		}
 		for _, f := range found {

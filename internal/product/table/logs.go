@@ -1,9 +1,7 @@
 package table
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 
 	"fettle.dev/fettle/internal/host"
@@ -57,7 +55,7 @@ func Logs(h *host.Host, name string) ([]accesslog.Log, error) {
 			main := path.Join(name, m.name)
 			if _, err := h.Files.Stat(main); err == nil {
 				return m.read(h, main)
-			} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+			} else if !host.NotFound(err) {
 				return nil, err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 	"time"
@@ -96,7 +97,7 @@ func (g grub) plan(_ context.Context, _ *plugin.Request, o profile.Option, want 
 
 func (g grub) text() (text string, there bool, err error) {
 	b, err := g.host.Files.ReadFile(g.place())
-	if host.Missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}
 	return string(b), err == nil, err
@@ -113,7 +114,7 @@ func (g grub) read(context.Context) (setting.Value, error) {
 		return setting.Value{}, fmt.Errorf("%s: %w", g.place(), err)
 	case !ok:
 		// Where a copy has no generator, the part may be in the other file.
-		if _, err := g.host.Files.Stat(dropIn); errors.Is(err, host.ErrNotRecorded) {
+		if _, err := g.host.Files.Stat(dropIn); host.Unknown(err) {
 			return setting.Value{}, err
 		}
 		return setting.Absent, nil

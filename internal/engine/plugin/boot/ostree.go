@@ -113,7 +113,7 @@ func (k bootc) read(context.Context) (setting.Value, error) {
 		}
 		return setting.Absent, nil
 	}
-	if !host.Missing(err) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return setting.Value{}, err
 	}
 	cmdline, err := k.host.Files.ReadFile("/proc/cmdline")

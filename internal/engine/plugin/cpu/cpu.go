@@ -4,7 +4,6 @@ package cpu
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -70,7 +69,7 @@ func devices(_ context.Context, h *host.Host) ([]string, error) {
 		}
 	}
 	if len(out) == 0 { // each machine has one: this is a copy without its entry
-		return nil, fmt.Errorf("%s lists no CPU: %w", cpuDir, host.ErrNotRecorded)
+		return nil, host.NotRecorded(cpuDir + " lists no CPU")
 	}
 	plugin.SortDevices(out)
 	return out, nil

@@ -69,7 +69,7 @@ func (k irqAffinity) Read(_ context.Context, s Setting) (setting.Value, error) {
 	}
 	b, err := k.host.Files.ReadFile(file)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+	case errors.Is(err, fs.ErrNotExist):
 		return setting.Absent, nil
 	case err != nil:
 		return setting.Value{}, err

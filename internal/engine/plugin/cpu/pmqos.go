@@ -3,7 +3,9 @@ package cpu
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"sync"
 
@@ -52,7 +54,7 @@ func (k *pmqos) Resolve(s setting.Setting) (setting.Setting, error) {
 func (k *pmqos) Read(context.Context, setting.Setting) (setting.Value, error) {
 	b, err := k.host.Files.ReadFile(dmaLatencyFile)
 	if err != nil {
-		if host.Missing(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			return setting.Absent, nil
 		}
 		return setting.Value{}, err

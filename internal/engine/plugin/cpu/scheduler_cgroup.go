@@ -157,7 +157,7 @@ func (cgroup) Resolve(s setting.Setting) (setting.Setting, error) {
 
 func (k cgroup) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	if !isCpuset(k.host, s.Name) {
-		if _, err := k.host.Files.Stat(s.Name); errors.Is(err, host.ErrNotRecorded) {
+		if _, err := k.host.Files.Stat(s.Name); host.Unknown(err) {
 			return setting.Value{}, err
 		}
 		return setting.Text(none), nil
@@ -265,11 +265,11 @@ func (cgroupMount) Resolve(s setting.Setting) (setting.Setting, error) {
 }
 
 func (k cgroupMount) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
-	text, ok := plugin.Attribute(k.host, "/proc/self/mounts")
-	if !ok {
-		return setting.Value{}, host.ErrNotRecorded
+	text, err := k.host.Files.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return setting.Value{}, err
 	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) > 3 && f[1] == s.Name && f[2] == "cgroup" {
 			return setting.Text("cpuset"), nil
 		}

@@ -52,7 +52,7 @@ func Follows(u *profile.Unit) bool {
 func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Unit, told func(error)) error {
 	u = Scheduler.ReadUnit(u, func(profile.Pos, string) {}) // the plan has warned
 	if h.Sched == nil {
-		return host.ErrNotRecorded
+		return host.NotRecorded("tasks")
 	}
 	rs, err := readRules(u)
 	if err != nil {

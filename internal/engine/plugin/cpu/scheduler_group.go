@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -34,8 +33,8 @@ func planGroup(ctx context.Context, r *plugin.Request, o profile.Option, _ strin
 		}
 	}
 	tasks, err := listTasks(r.Host)
-	if errors.Is(err, host.ErrNotRecorded) {
-		return []plugin.Item{plugin.Refuse(setting.Setting{Kind: SchedulerKindName, Name: "*/" + policyOf}, o, plugin.Unknown, "%v", host.ErrNotRecorded)}, nil
+	if host.Unknown(err) {
+		return []plugin.Item{plugin.NotRecorded(setting.Setting{Kind: SchedulerKindName, Name: "*/" + policyOf}, o)}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -35,8 +34,8 @@ func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ st
 	}
 	items, err := isolateTasks(ctx, r, o, &rs, housekeeping)
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
-		items = []plugin.Item{plugin.Refuse(newTasks, o, plugin.Unknown, "%v", host.ErrNotRecorded)}
+	case host.Unknown(err):
+		items = []plugin.Item{plugin.NotRecorded(newTasks, o)}
 	case err != nil:
 		return nil, err
 	}
@@ -68,7 +67,7 @@ func housekeepingCPUs(h *host.Host, isolated string) (cpus unit.CPUSet, why stri
 
 func listTasks(h *host.Host) ([]host.Task, error) {
 	if h.Sched == nil {
-		return nil, host.ErrNotRecorded
+		return nil, host.NotRecorded("tasks")
 	}
 	return h.Sched.Tasks()
 }
@@ -149,8 +148,8 @@ func isolateInterrupts(r *plugin.Request, o profile.Option, housekeeping unit.CP
 		}
 	}
 	numbers, err := Numbers(r.Host)
-	if errors.Is(err, host.ErrNotRecorded) {
-		return []plugin.Item{plugin.Refuse(Default, o, plugin.Unknown, "%v", host.ErrNotRecorded)}, nil
+	if host.Unknown(err) {
+		return []plugin.Item{plugin.NotRecorded(Default, o)}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ func (slice) Resolve(s setting.Setting) (setting.Setting, error) {
 func (k slice) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	group := unified + "/" + s.Name
 	b, err := k.host.Files.ReadFile(group + "/cpuset.cpus")
-	if err != nil && !host.Missing(err) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return setting.Value{}, err
 	}
 	list := strings.TrimSpace(string(b)) // none: nobody has asked for the controller, or for CPUs

@@ -88,7 +88,7 @@ func (k *task) Resolve(s setting.Setting) (setting.Setting, error) {
 
 func (k *task) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	if k.host.Sched == nil {
-		return setting.Value{}, host.ErrNotRecorded
+		return setting.Value{}, host.NotRecorded("tasks")
 	}
 	if s == newTasks {
 		return k.readNew()
@@ -121,7 +121,7 @@ func (k *task) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 
 func (k *task) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	if k.host.Sched == nil {
-		return host.ErrNotRecorded
+		return host.NotRecorded("tasks")
 	}
 	if v.Absent {
 		return fmt.Errorf("%s: a task's attributes cannot be removed", s)

@@ -105,7 +105,7 @@ func parse(text string) (unit.CPUSet, error) {
 
 func (k manager) Read(context.Context, setting.Setting) (setting.Value, error) {
 	b, err := k.host.Files.ReadFile(confFile)
-	if host.Missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return setting.Absent, nil
 	}
 	if err != nil {

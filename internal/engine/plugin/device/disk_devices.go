@@ -2,8 +2,6 @@ package device
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -20,7 +18,7 @@ var buses = []string{"scsi", "virtio", "xen", "nvme", "mmc"}
 func diskDevices(_ context.Context, h *host.Host) ([]string, error) {
 	dir := "/sys/class/block"
 	entries, err := h.Files.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if host.NotFound(err) {
 		dir = "/sys/block"
 		entries, err = h.Files.ReadDir(dir)
 	}

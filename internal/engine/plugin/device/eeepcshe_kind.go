@@ -55,11 +55,11 @@ func (cpufv) Resolve(s setting.Setting) (setting.Setting, error) {
 // Read takes the clock out of what the driver prints: the number of clocks in
 // the second byte, the present one in the first (drivers/platform/x86/
 // eeepc-laptop.c, cpufv_show).
-func (k cpufv) Read(context.Context, setting.Setting) (setting.Value, error) {
+func (k cpufv) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	path, ok := controlFile(k.host)
 	if !ok {
 		if plugin.Unrecorded(k.host, controlFiles...) {
-			return setting.Value{}, host.ErrNotRecorded
+			return setting.Value{}, host.NotRecorded(s.String())
 		}
 		return setting.Absent, nil
 	}

@@ -70,7 +70,7 @@ func netDevices(_ context.Context, h *host.Host) ([]string, error) {
 	for _, e := range entries {
 		real, err := h.Files.Resolve(classDir + e.Name())
 		if err != nil {
-			if errors.Is(err, host.ErrNotRecorded) {
+			if host.Unknown(err) {
 				return nil, err
 			}
 			continue
@@ -136,8 +136,8 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 		return refuse(plugin.Rejected, "no %s parameter is called %q; there are %s", g, p.name, strings.Join(known, ", "))
 	case want != "":
 		return refuse(plugin.Rejected, "%q is no value for %s: want %s", p.value, p.name, want)
-	case errors.Is(err, host.ErrNotRecorded):
-		return refuse(plugin.Unknown, "%v", host.ErrNotRecorded)
+	case host.Unknown(err):
+		return refuse(plugin.Unknown, "not recorded in this copy")
 	case errors.Is(err, syscall.EOPNOTSUPP):
 		return refuse(plugin.Unsupported, "the driver of %s has no %s parameters", device, g)
 	case errors.Is(err, fs.ErrNotExist):

@@ -46,7 +46,7 @@ func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) 
 	}
 	params, err := k.host.Net.Params(p.device, p.group)
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		return setting.Value{}, err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EOPNOTSUPP):
 		return setting.Absent, nil
@@ -131,7 +131,7 @@ func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
 		return setting.Setting{}, false
 	}
 	// A copy that has the file, but not what netlink answers, keeps the file's name.
-	if _, err := k.host.Net.Params(device, host.NetLink); errors.Is(err, host.ErrNotRecorded) {
+	if _, err := k.host.Net.Params(device, host.NetLink); host.Unknown(err) {
 		return setting.Setting{}, false
 	}
 	return NetSetting(device, host.NetLink, param), true

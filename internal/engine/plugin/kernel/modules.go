@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -81,7 +82,7 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 		it := plugin.Refuse(setting.Setting{Kind: "module", Name: name}, o, plugin.OK, "loaded")
 		switch now, err := state(r.Host, name); {
 		case err != nil:
-			it.Verdict, it.Why = plugin.Unknown, host.ErrNotRecorded.Error()
+			it.Verdict, it.Why = plugin.Unknown, host.NotRecorded("whether it is loaded").Error()
 		case now == "unloaded":
 			it.Verdict, it.Why = plugin.Drifted, "not loaded, and without +r nothing loads it"
 		}
@@ -150,7 +151,7 @@ const (
 func kernelHas(h *host.Host, name string) presence {
 	dir := "/sys/module/" + name
 	if _, err := h.Files.Stat(dir); err == nil {
-		if _, err := h.Files.Stat(dir + "/initstate"); host.Missing(err) {
+		if _, err := h.Files.Stat(dir + "/initstate"); errors.Is(err, fs.ErrNotExist) {
 			return builtin
 		}
 		return loadable
@@ -159,7 +160,7 @@ func kernelHas(h *host.Host, name string) presence {
 		return loadable // a copy of a machine may lack /sys/module
 	}
 	release, err := h.Files.ReadFile("/proc/sys/kernel/osrelease")
-	if errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(err) {
 		return unlisted
 	}
 	if err != nil {
@@ -172,10 +173,10 @@ func kernelHas(h *host.Host, name string) presence {
 		return builtin
 	}
 	dep, err := h.Files.ReadFile(lib + "modules.dep")
-	if host.Missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nowhere // modprobe(8) finds none without it
 	}
-	if errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(err) {
 		return unlisted
 	}
 	if err != nil {
@@ -190,7 +191,7 @@ func kernelHas(h *host.Host, name string) presence {
 			return loadable
 		}
 	}
-	if errors.Is(missing, host.ErrNotRecorded) || errors.Is(err, host.ErrNotRecorded) {
+	if host.Unknown(missing) || host.Unknown(err) {
 		return unlisted
 	}
 	return nowhere

@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"sort"
 	"strconv"
 	"strings"
@@ -38,7 +40,7 @@ func resolve(s setting.Setting) (setting.Setting, error) {
 
 func (k options) text() (string, bool, error) {
 	b, err := k.host.Files.ReadFile(confFile)
-	if host.Missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}
 	return string(b), err == nil, err
@@ -205,13 +207,13 @@ func (k module) Read(_ context.Context, s setting.Setting) (setting.Value, error
 func state(h *host.Host, name string) (string, error) {
 	dir := "/sys/module/" + name
 	switch _, err := h.Files.Stat(dir); {
-	case host.Missing(err):
+	case errors.Is(err, fs.ErrNotExist):
 		return "unloaded", nil
 	case err != nil:
 		return "", err
 	}
 	switch _, err := h.Files.Stat(dir + "/initstate"); {
-	case host.Missing(err):
+	case errors.Is(err, fs.ErrNotExist):
 		return "builtin", nil
 	case err != nil:
 		return "", err

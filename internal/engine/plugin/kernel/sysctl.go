@@ -53,8 +53,8 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 	}
 	now, err := r.Kinds.Read(ctx, s)
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Unknown, "%v", host.ErrNotRecorded)}, nil
+	case host.Unknown(err):
+		return []plugin.Item{plugin.NotRecorded(s, o)}, nil
 	case errors.Is(err, fs.ErrPermission):
 		if st, serr := r.Host.Files.Stat(file); serr != nil || st.Mode().Perm()&0o444 != 0 {
 			return []plugin.Item{plugin.Refuse(s, o, plugin.Unknown, "not readable by this user; run fettle as root")}, nil

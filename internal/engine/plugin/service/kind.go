@@ -91,7 +91,7 @@ func (k unit) Read(ctx context.Context, s setting.Setting) (setting.Value, error
 	}
 	h := initOf(k.host).handler(k.host)
 	if h == nil {
-		return setting.Value{}, fmt.Errorf("%s: services: %w", s, host.ErrNotRecorded)
+		return setting.Value{}, host.NotRecorded(s.String() + ": services")
 	}
 	if aspect == "active" {
 		return h.active(ctx, name)

@@ -55,7 +55,7 @@ func (k unit) readLimit(name, limit string) (setting.Value, error) {
 // limitLines are the lines of fettle's drop-in; none where there is none.
 func (k unit) limitLines(name string) ([]string, error) {
 	b, err := k.host.Files.ReadFile(path.Join(dropInDir(name), limitFile))
-	if host.Missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {

@@ -77,7 +77,7 @@ func (k kind) record(s setting.Setting) string {
 
 func (k kind) load(s setting.Setting) (*run, error) {
 	b, err := k.host.Files.ReadFile(k.record(s))
-	if host.Missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {

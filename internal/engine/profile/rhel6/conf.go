@@ -1,12 +1,11 @@
 package rhel6
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 )
 
@@ -170,7 +169,7 @@ func (im *importer) sysctlPath(l line, from origin) error {
 		return nil
 	}
 	text, err := im.read(base)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !host.NotFound(err) {
 		return err
 	}
 	if err != nil {

@@ -121,7 +121,7 @@ func Import(ctx context.Context, h *host.Host, dir string) (Result, error) {
 			return Result{}, err
 		}
 		text, err := im.read(s.file)
-		if errors.Is(err, fs.ErrNotExist) {
+		if host.NotFound(err) {
 			im.missing = append(im.missing, s.file)
 			continue
 		}

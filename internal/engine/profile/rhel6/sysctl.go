@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -130,7 +129,7 @@ func (im *importer) hasSysctl(name string) (there, known bool) {
 	switch {
 	case err == nil:
 		return true, true
-	case errors.Is(err, host.ErrNotRecorded) || !errors.Is(err, fs.ErrNotExist):
+	case !errors.Is(err, fs.ErrNotExist):
 		return false, false
 	}
 	if _, err := im.host.Files.Lstat("/proc/sys/kernel"); err != nil {

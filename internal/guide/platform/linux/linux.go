@@ -5,9 +5,6 @@ package linux
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -34,18 +31,8 @@ func inputs(prefix string, list ...fact.Input) []fact.Input {
 // read reads a file; where it has no text the answer says why: absent, or
 // unknown with the path.
 func read(h *host.Host, p string) (text string, why fact.Answer, ok bool) {
-	b, err := h.Files.ReadFile(p)
-	switch {
-	case err == nil:
-		return string(b), fact.Answer{At: p}, true
-	case errors.Is(err, host.ErrNotRecorded):
-		return "", fact.Answer{Unknown: p + " is not in this copy", At: p}, false
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fact.Answer{At: p}, false
-	case errors.Is(err, fs.ErrPermission):
-		return "", fact.Answer{Unknown: "only root may read " + p, At: p}, false
-	}
-	return "", fact.Answer{Unknown: fmt.Sprintf("%s cannot be read: %v", p, err), At: p}, false
+	f := h.File(p)
+	return f.Text, fact.Answer{Unknown: f.Unknown, At: p}, f.Exists
 }
 
 // number is a whole number of the kernel's, at most 2^53.

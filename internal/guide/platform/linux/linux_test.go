@@ -85,7 +85,7 @@ func TestSysctls(t *testing.T) {
 	// what is as one line says is well all the same.
 	delete(files, "usr/lib/sysctl.d/10-vendor.conf")
 	s = linuxMachine(t, machine.Copy, files)
-	expect(t, s, map[string]any{"sysctls.vm.swappiness.same": unknown("not recorded"), "sysctls.kernel.sem.same": true})
+	expect(t, s, map[string]any{"sysctls.vm.swappiness.same": unknown("not in this copy"), "sysctls.kernel.sem.same": true})
 	// A file that was not read may have the last line of any key: that is one unknown.
 	files["etc/sysctl.d/95-huge.conf"] = strings.Repeat("x", 1<<20)
 	s = linuxMachine(t, machine.Mounted, files)
@@ -93,7 +93,7 @@ func TestSysctls(t *testing.T) {
 		t.Errorf("with a file that is not read the set is %v (%q), want unknown", items, why)
 	}
 	s = linuxMachine(t, machine.Copy, map[string]string{"proc/sys/vm/swappiness": "60\n"})
-	if _, why := s.Items("sysctls"); !strings.Contains(why, "not recorded") {
+	if _, why := s.Items("sysctls"); !strings.Contains(why, "not in this copy") {
 		t.Errorf("without any file the set is %q, want unknown", why)
 	}
 }

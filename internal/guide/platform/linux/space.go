@@ -2,7 +2,6 @@ package linux
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,12 +25,8 @@ var space = platform.Source{
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}
 		all, err := fact.FileSystems(s.Host)
-		switch {
-		case errors.Is(err, host.ErrNotRecorded):
-			t.Rest("how full the file systems are is not in this copy")
-			return t
-		case err != nil:
-			t.Rest(err.Error())
+		if err != nil {
+			t.Rest(host.Why("how full the file systems are", err))
 			return t
 		}
 		for _, f := range all {

@@ -9,7 +9,6 @@ import (
 	"fettle.dev/fettle/internal/engine/override"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -56,7 +55,7 @@ var sysctls = platform.Source{
 			compare(s, t, id, winner, missing)
 		}
 		if names, _ := t.Items("sysctls"); len(names) == 0 && missing != "" {
-			t.Rest(missing + " is " + host.ErrNotRecorded.Error())
+			t.Rest(missing + " is not in this copy")
 		}
 		return t
 	},
@@ -79,7 +78,7 @@ func compare(s *platform.Subject, t *platform.Known, id setting.Setting, winner 
 	case s.Kinds.Equal(id, setting.Text(text), setting.Text(winner.Value.Text)):
 		t.Give(same, true, winner.Place())
 	case missing != "":
-		t.Unclear(same, winner.Place(), fmt.Sprintf("%s says %s, but %s is %v", winner.Place(), winner.Value.Text, missing, host.ErrNotRecorded))
+		t.Unclear(same, winner.Place(), fmt.Sprintf("%s says %s, but %s is not in this copy", winner.Place(), winner.Value.Text, missing))
 	default:
 		t.Give(same, false, winner.Place())
 	}

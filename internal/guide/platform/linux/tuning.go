@@ -66,8 +66,8 @@ var tuning = platform.Source{
 		if unclear != "" && len(holding) < 2 {
 			t.Unclear("tuning.tuners", "", unclear)
 		}
-		if _, err := s.Host.Files.ReadDir(unitDir); len(holding) < 2 && errors.Is(err, host.ErrNotRecorded) {
-			t.Unclear("tuning.tuners", "", "which services are enabled: "+unitDir+" is "+host.ErrNotRecorded.Error())
+		if _, err := s.Host.Files.ReadDir(unitDir); len(holding) < 2 && host.Unknown(err) {
+			t.Unclear("tuning.tuners", "", "which services are enabled: "+host.Why(unitDir, err))
 		}
 		give := func(a fact.Answer) {
 			t.Put(a, "tuning.profile", "tuning.profile_basis", "tuning.local_profile", "tuning.by")

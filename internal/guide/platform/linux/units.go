@@ -10,7 +10,6 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/systemd"
 )
 
@@ -38,7 +37,7 @@ var units = platform.Source{
 		most := openFilesLimit(s)
 		for _, name := range names[:min(len(names), maxUnits)] {
 			u, err := reader.Load(name)
-			if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+			if errors.Is(err, fs.ErrNotExist) {
 				continue // a transient unit
 			}
 			if err != nil {

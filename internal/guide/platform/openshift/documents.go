@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"strings"
 
@@ -119,7 +118,7 @@ func (r *reader) bases() []string {
 func (r *reader) directory(dir string) {
 	entries, err := r.host.Files.ReadDir(dir)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		if !host.NotFound(err) {
 			r.problem = fmt.Sprintf("%s cannot be read: %v", dir, err)
 		}
 		return

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -58,7 +57,7 @@ func (s *satellite) hostTasks() tasks {
 	}
 	b, err := postgresql.Query(s.ctx, s.host, "tasks of hosts", name, askTasks)
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		t.unknown = "only Foreman's database says it: fettle check as root on the machine itself asks it, and so does fettle facts --output archive there"
 	case err != nil:
 		t.unknown = "the database " + name + ": " + err.Error()
@@ -159,7 +158,7 @@ func (s *satellite) queues() (all []redis.Queue, unknown string) {
 	}
 	all, err := redis.Queues(s.ctx, s.host, address)
 	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	case host.Unknown(err):
 		s.noQueues = "only Redis says it: fettle check as root on the machine itself asks it, and so does fettle facts --output archive there"
 	case err != nil:
 		s.noQueues = "the queues of Sidekiq: " + err.Error()

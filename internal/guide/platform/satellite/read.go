@@ -1,9 +1,7 @@
 package satellite
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -51,9 +49,7 @@ var wholly = []string{"/etc/foreman", "/etc/foreman-installer", "/etc/foreman-pr
 
 // why is the reason why nobody knows, "" where the machine has no such thing.
 func (s *satellite) why(p string, err error) string {
-	var pe *fs.PathError
-	switch {
-	case errors.Is(err, host.ErrNotRecorded):
+	if host.Unknown(err) {
 		if to, err := s.host.Files.Readlink(p); err == nil {
 			return p + " leads to " + to + ", which is not in this copy"
 		}
@@ -62,15 +58,8 @@ func (s *satellite) why(p string, err error) string {
 				return ""
 			}
 		}
-		return p + " is not in this copy"
-	case errors.Is(err, fs.ErrNotExist):
-		return ""
-	case errors.Is(err, fs.ErrPermission):
-		return "only root may read " + p
-	case errors.As(err, &pe):
-		err = pe.Err
 	}
-	return fmt.Sprintf("%s cannot be read: %v", p, err)
+	return host.Why(p, err)
 }
 
 // answer is that of a file without a value in it: unknown, or absent.

@@ -32,9 +32,9 @@ func (s *satellite) environment(name string) environment {
 	case err == nil:
 		var unread string
 		if e.values, unread = u.Environment(); unread != "" {
-			e.unknown = s.why(unread, host.ErrNotRecorded)
+			e.unknown = s.why(unread, host.NotRecorded(unread))
 		}
-	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+	case errors.Is(err, fs.ErrNotExist):
 		e.absent = true
 	default:
 		e.unknown = err.Error()
@@ -225,7 +225,7 @@ func openFiles(name string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		u, err := s.units.Load(name)
 		switch {
-		case errors.Is(err, host.ErrNotRecorded):
+		case host.Unknown(err):
 			return s.openFilesOfProcess(name)
 		case errors.Is(err, fs.ErrNotExist):
 			return fact.Answer{}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/host"
 )
 
 // storageSet are the directories that Satellite is slow without a fast disk for.
@@ -151,7 +150,7 @@ func (s *satellite) space(dir string) (size, free fact.Answer) {
 			return fact.Answer{Value: total, At: f.at(line)}, fact.Answer{Value: left, At: f.at(line)}
 		}
 	}
-	unknown.Unknown = "the space of " + dir + " is " + host.ErrNotRecorded.Error()
+	unknown.Unknown = "the space of " + dir + " is not in this copy"
 	return unknown, unknown
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
 )
 
@@ -160,7 +159,7 @@ func (s *satellite) find() *satelliteProduct {
 // and every Capsule has, so that nobody has to ask for its packages.
 func (s *satellite) signless() bool {
 	for _, dir := range []string{"/etc/foreman", "/etc/foreman-proxy", "/etc/foreman-installer", "/usr/share/foreman", "/usr/share/foreman-proxy"} {
-		if _, err := s.host.Files.Stat(dir); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+		if _, err := s.host.Files.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			return false
 		}
 	}

@@ -179,7 +179,7 @@ type recorded struct {
 }
 
 func (r *recorded) note(p string, err error) {
-	if missing(err) && !errors.Is(err, host.ErrNotRecorded) {
+	if errors.Is(err, fs.ErrNotExist) {
 		r.absent[p] = true
 	}
 }
@@ -303,7 +303,7 @@ type copied struct {
 }
 
 func (c copied) known(op, p string, err error) error {
-	if errors.Is(err, host.ErrNotRecorded) && slices.Contains(c.absent, p) {
+	if host.Unknown(err) && slices.Contains(c.absent, p) {
 		return &fs.PathError{Op: op, Path: p, Err: fs.ErrNotExist}
 	}
 	return err

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -122,7 +121,7 @@ func (s *Snapshot) managers(in *admission.Input, from func(string, string), assu
 			return fmt.Errorf("%s: %w", s.From, err)
 		case !static:
 			return nil // the manager is off, and would hold nothing
-		case errors.Is(err, host.ErrNotRecorded):
+		case host.Unknown(err):
 			assume("nobody has anything from the manager whose file is %s: it is not in %s", name, s.From)
 		default:
 			assume("nobody has anything from the manager whose file is %s: the node has no %s", name, file)

@@ -29,7 +29,7 @@ func Topology(files host.Files) (admission.Node, error) {
 		return admission.Node{}, err
 	}
 	ids, err := r.numbered(nodeDir, "node")
-	if err != nil && (!missing(err) || errors.Is(err, host.ErrNotRecorded)) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return admission.Node{}, err
 	}
 	if len(ids) == 0 {
@@ -67,7 +67,7 @@ func Topology(files host.Files) (admission.Node, error) {
 }
 
 // missing is true of a file that is not there, for whatever reason.
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+func missing(err error) bool { return host.NotFound(err) }
 
 // sysfs reads the kernel's directories of processors and nodes.
 type sysfs struct {
