@@ -124,7 +124,9 @@ type Item struct {
 	// do harm), Deferred. Empty: plan the change.
 	Verdict Verdict
 	Why     string // what a person is told with the verdict, or beside the change
-	Device  string
+	// Now is what the setting reads, where the plug-in has looked; nil where it has not.
+	Now    *setting.Value
+	Device string
 	// Fence starts a new stage: what follows can be read only after this is
 	// written (a module brings its attributes).
 	Fence bool

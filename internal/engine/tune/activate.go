@@ -67,6 +67,9 @@ func (e *Engine) tell(ctx context.Context, p program) error {
 func (w *writer) activate(ctx context.Context) error {
 	var all programs
 	for _, en := range w.entries {
+		if en.Activation.Program == "" {
+			continue
+		}
 		if now, err := w.Kinds.Read(ctx, en.Setting); err == nil && w.Kinds.Equal(en.Setting, now, en.Before.Before) {
 			continue // the write was refused
 		}

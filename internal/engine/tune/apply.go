@@ -195,7 +195,7 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return nil, err
 	}
 	a.Tx = t.ID
-	w := &writer{Engine: e, journal: j, tx: t, plan: p, chains: j.State.Chains()}
+	w := &writer{Engine: e, journal: j, tx: t, plan: p, fresh: p.state == j.State, chains: j.State.Chains()}
 	werr := w.run(ctx)
 	switch {
 	case werr != nil || o.Atomic && a.Failed()+a.Failing() > 0 || o.OrNothing && p.vain():

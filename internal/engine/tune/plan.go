@@ -35,6 +35,9 @@ type Plan struct {
 	Skipped []Skipped `json:"skipped,omitempty"`
 
 	undecided []error // sections of which it is not known whether they apply
+	// state is the journal's state that the plan was made against; of a plan that is
+	// carried out under the same lock it is the open journal's own.
+	state *journal.State
 }
 
 // Skipped is a section that is not applied.

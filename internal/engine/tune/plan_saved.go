@@ -187,6 +187,7 @@ func (e *Engine) ApplySaved(p *Plan) Planner {
 				return nil, fmt.Errorf("steps[%d]: %w", i, err)
 			}
 		}
+		p.state = s
 		return p, nil
 	}
 }
@@ -230,6 +231,7 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 	if !e.same(st.Setting, st.Before, now) {
 		return fmt.Errorf("%w: before: %s was %s and is %s", ErrStale, st.Setting, show(st.Before), show(now))
 	}
+	st.Before = now
 	if st.Action == Same && e.Kinds.Compare(st.Setting, st.Want, now) == setting.Different {
 		return fmt.Errorf("action: same, but %s is %s and not %s: want write", st.Setting, show(now), show(st.Want))
 	}

@@ -51,7 +51,11 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 		return
 	}
 	step.Lifetime = kind.Lifetime()
-	err = step.read(kind.Read(ctx, id))
+	if it.Now != nil && id == it.Change.Setting {
+		err = step.read(*it.Now, nil)
+	} else {
+		err = step.read(kind.Read(ctx, id))
+	}
 	b.decide(ctx, &step, kind, err)
 	b.add(step)
 }
@@ -72,7 +76,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("%s (%s)", k.Reason, k)
 		return
 	}
-	if (step.Setting.Kind == "sysctl" || step.Setting.Kind == "sysfs") && strings.Contains(step.Want.Text, "${") {
+	if kernelFile(step.Setting) && strings.Contains(step.Want.Text, "${") {
 		step.Verdict, step.Why = plugin.Rejected, "a variable or function in it cannot be expanded: "+step.Want.Text
 		return
 	}
@@ -145,6 +149,9 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 	step.Action, step.Verdict = Write, plugin.Drifted
 	step.Activation, _ = b.Kinds.Activation(ctx, step.Setting)
 }
+
+// kernelFile reports whether a setting is a file of the kernel's.
+func kernelFile(s setting.Setting) bool { return s.Kind == "sysctl" || s.Kind == "sysfs" }
 
 // readOnly is true for a file of the kernel whose mode lets nobody write. Root may
 // write it no more than others: the mode is asked before any capability is

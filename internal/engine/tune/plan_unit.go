@@ -33,7 +33,7 @@ func (e *Engine) newBuilder(s *journal.State) *builder {
 		Engine: e,
 		plan: &Plan{
 			Schema: PlanSchema, Created: e.Host.Clock.Now().UTC(), Machine: e.Host.Name,
-			BootID: e.bootID(), Generation: s.Generation, Steps: []Step{},
+			BootID: e.bootID(), Generation: s.Generation, Steps: []Step{}, state: s,
 		},
 		under: newUnderneath(e, s),
 		stage: 1, undecided: map[*profile.Unit]*profile.UndecidedError{},

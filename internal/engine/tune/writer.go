@@ -17,6 +17,7 @@ type writer struct {
 	journal *journal.Journal
 	tx      *journal.Tx
 	plan    *Plan
+	fresh   bool                                 // the plan has read its values under the lock that is held
 	chains  map[setting.Setting][]*journal.Entry // as they were before this one
 	entries []written
 	told    programs // that were told of new values, or were to be
@@ -46,6 +47,8 @@ type written struct {
 	journal.Before
 	step int   // index into the plan; -1 for a coupled place
 	err  error // of the last write
+	// after is what the place read when its verdict was found, nil before that.
+	after *setting.Value
 }
 
 func (w *writer) run(ctx context.Context) error {
@@ -93,7 +96,7 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 		if err != nil {
 			return err
 		}
-		now, err := kind.Read(ctx, s.Setting)
+		now, err := w.before(ctx, kind, s)
 		if err != nil {
 			s.unreadable(err)
 			s.Action = None
@@ -175,6 +178,20 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 	return nil
 }
 
+// before is what a place holds before this transaction writes it. In the first stage that
+// is what the plan has read: it was made under the lock that is still held, so no other
+// transaction of fettle, the daemon's included, has written since, and this one has not
+// yet. From the second stage on an earlier write may have changed it. A program that does
+// not take the lock can write between any read and the write that follows: the kernel
+// cannot compare and write. What runs for a time only (setting.Transient) is looked at
+// again, since most of it that ends does so meanwhile.
+func (w *writer) before(ctx context.Context, kind setting.Kind, s *Step) (setting.Value, error) {
+	if _, transient := kind.(setting.Transient); w.fresh && len(w.entries) == 0 && !transient {
+		return s.Before, nil
+	}
+	return kind.Read(ctx, s.Setting)
+}
+
 func (w *writer) write(ctx context.Context, en *written) {
 	if en.step < 0 {
 		return
@@ -184,9 +201,11 @@ func (w *writer) write(ctx context.Context, en *written) {
 		en.err = err
 		return
 	}
-	now, err := kind.Read(ctx, en.Setting)
-	if err == nil {
-		if like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now); like == setting.Same || ours != nil {
+	// A value that was there is not written again, unless a write before this one has
+	// changed it. A file of the kernel that held another value is written without a look:
+	// where a write before this one has brought the value, the second changes nothing.
+	if en.err != nil || !kernelFile(en.Setting) || w.has(en, en.Before.Before) {
+		if now, err := kind.Read(ctx, en.Setting); err == nil && w.has(en, now) {
 			en.err = nil
 			return
 		}
@@ -194,6 +213,12 @@ func (w *writer) write(ctx context.Context, en *written) {
 	w.at("write:" + en.Setting.String() + ":before")
 	en.err = w.heard(en.Setting, kind.Write(ctx, en.Setting, en.Want))
 	w.at("write:" + en.Setting.String() + ":after")
+}
+
+// has reports whether a place that reads now has the value that is wanted there.
+func (w *writer) has(en *written, now setting.Value) bool {
+	like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now)
+	return like == setting.Same || ours != nil
 }
 
 // retry gives a rejected value one more chance once the others are in place:
@@ -224,6 +249,9 @@ func (w *writer) readBack(ctx context.Context) {
 			continue
 		}
 		now, err := kind.Read(ctx, en.Setting)
+		if err == nil {
+			en.after = &now
+		}
 		switch {
 		case err == nil && w.same(en.Setting, en.Want, now):
 			s.Verdict = effect(en.Lifetime)
@@ -300,6 +328,9 @@ func (w *writer) giveBack(ctx context.Context) {
 		return
 	}
 	left, _ := w.restore(ctx, targets)
+	for i := range w.entries {
+		w.entries[i].after = nil
+	}
 	for _, l := range left {
 		now, err := w.Kinds.Read(ctx, l.Setting)
 		if err != nil {
@@ -320,16 +351,19 @@ func effect(l setting.Lifetime) plugin.Verdict {
 	return plugin.OK
 }
 
-// outcomes reads every place of the transaction as it is now.
+// outcomes is what every place of the transaction reads in the end.
 func (w *writer) outcomes() []journal.Outcome {
 	ctx := context.Background()
 	out := make([]journal.Outcome, 0, len(w.entries))
 	for _, en := range w.entries {
-		v, err := w.Kinds.Read(ctx, en.Setting)
-		if err != nil {
-			continue // no outcome: the entry stays ours whatever it reads
+		if en.after == nil {
+			v, err := w.Kinds.Read(ctx, en.Setting)
+			if err != nil {
+				continue // no outcome: the entry stays ours whatever it reads
+			}
+			en.after = &v
 		}
-		o := journal.Outcome{N: en.N, After: v}
+		o := journal.Outcome{N: en.N, After: *en.after}
 		if en.step >= 0 {
 			if s := w.plan.Steps[en.step]; s.Verdict != plugin.OK {
 				o.Verdict, o.Why = string(s.Verdict), s.Why

@@ -72,7 +72,7 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 		return plugin.BadValue(s, o, "a value; writing nothing changes nothing"), nil
 	}
 	it := plugin.Want(s, text, o)
-	it.Change.Op = op
+	it.Change.Op, it.Now = op, &now
 	return []plugin.Item{it}, nil
 }
 
