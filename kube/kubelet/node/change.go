@@ -31,37 +31,12 @@ func failed(s Step, err error) error {
 	return &stepError{s, err}
 }
 
-// Apply makes a node's kubelet run with what is wanted; no fields give it back what it
-// had before fettle came. What a former process has begun is finished or taken back
-// first. pods are those on the node that have not ended, below 0 not looked at; drained
-// says that pods were moved away, without which nothing is done that needs it.
-//
-// The error is of a change that was not begun (ErrRefused, journal.ErrBusy). One that
-// was begun has a Report, which says whether it holds.
-func (n *Node) Apply(ctx context.Context, want kubelet.Want, pods int, drained bool) (*Report, error) {
-	j, err := n.lock()
-	if err != nil {
+// carryOut makes the kubelet run with what was planned. pods are those on the node that
+// have not ended; drained says that pods were moved away, without which nothing is done
+// that needs it. A change that was begun has a Report, which says whether it holds.
+func (n *Node) carryOut(ctx context.Context, j *journal.Journal, p *Plan, pods int, drained bool) (*Report, error) {
+	if err := n.allow(p, pods, drained); err != nil {
 		return nil, err
-	}
-	defer j.Close()
-	if r, err := n.recover(ctx, j); err != nil || r != nil && r.Result == Incomplete {
-		return r, err
-	}
-	if err := j.Rotate(); err != nil {
-		return nil, err
-	}
-	p, err := n.plan(ctx, j.State, want, pods)
-	if err != nil {
-		return nil, err
-	}
-	if p.Settled {
-		return &Report{Result: Unchanged, Digest: want.Digest, Has: p.Has}, nil
-	}
-	switch {
-	case p.Change.Class == kubelet.Reboot:
-		return nil, refuse("it takes a reboot, which is not fettle's to do: %s", p.Change.Why)
-	case p.Change.Class == kubelet.Drain && !drained:
-		return nil, refuse("%s: pods have to be moved away first", strings.Join(p.Change.Settings, ", "))
 	}
 	c, err := n.begin(ctx, j, p)
 	if err != nil {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -64,6 +65,26 @@ func stateText(t *testing.T, n *Node) string {
 		t.Error(err)
 	}
 	return string(text)
+}
+
+// Apply is a visit of a node of which the API server has so many pods, drained or not.
+func (n *Node) Apply(ctx context.Context, want kubelet.Want, pods int, drained bool) (*Report, error) {
+	j, err := n.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	if r, err := n.recover(ctx, j); err != nil || r != nil && r.Result == Incomplete {
+		return r, err
+	}
+	p, err := n.plan(ctx, j.State, want)
+	if err != nil {
+		return nil, err
+	}
+	if p.Settled {
+		return &Report{Result: Unchanged, Digest: want.Digest, Has: p.Has}, nil
+	}
+	return n.carryOut(ctx, j, p, pods, drained)
 }
 
 // TestChanges: settings without and with the managers' state, other ones, and back to

@@ -31,6 +31,7 @@ type Plan struct {
 	// Settled says that nothing is to be done: drop-in and kubelet are as wanted.
 	Settled bool `json:"settled"`
 
+	then   kubelet.Fields // what the kubelet will run with
 	expect kubelet.Fields // what /configz is to say then
 	had    kubelet.Fields // what it says now, of the same settings
 	states []string       // files of the managers that are moved aside
@@ -90,9 +91,8 @@ func has(s *journal.State) (string, error) {
 }
 
 // Plan looks at what a change would be, and refuses what cannot be (ErrRefused). It
-// reads only. pods are those on the node that have not ended; below 0 they are not
-// looked at.
-func (n *Node) Plan(ctx context.Context, want kubelet.Want, pods int) (*Plan, error) {
+// reads only.
+func (n *Node) Plan(ctx context.Context, want kubelet.Want) (*Plan, error) {
 	boot, err := n.Host.BootID()
 	if err != nil {
 		return nil, err
@@ -101,10 +101,10 @@ func (n *Node) Plan(ctx context.Context, want kubelet.Want, pods int) (*Plan, er
 	if err != nil {
 		return nil, err
 	}
-	return n.plan(ctx, s, want, pods)
+	return n.plan(ctx, s, want)
 }
 
-func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, pods int) (*Plan, error) {
+func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want) (*Plan, error) {
 	p := &Plan{Want: want}
 	var err error
 	if p.Has, err = has(s); err != nil {
@@ -151,6 +151,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 		return f
 	}
 	then := with(want.Fields)
+	p.then = then
 	if pending := kubelet.ChangeOf(now, with(files.ours), n.Machine).Settings; len(pending) > 0 {
 		return nil, refuse("%s: the files of the kubelet say something else than it runs with, so that its next start, and its way back, would change that too: restart it first, or put the files in order", strings.Join(pending, ", "))
 	}
@@ -160,15 +161,6 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 			all = fmt.Errorf("%w; %s", all, text)
 		}
 		return nil, refuse("the kubelet would not start: %w", all)
-	}
-	if pods >= 0 {
-		cpus := 0
-		if n.Machine != nil {
-			cpus = len(n.Machine.CPUs)
-		}
-		if err := kubelet.TooManyPods(then, cpus, pods); err != nil {
-			return nil, refuse("%w", err)
-		}
 	}
 	p.Change = kubelet.ChangeOf(now, then, n.Machine)
 	names := slices.Sorted(maps.Keys(want.Fields))
@@ -186,6 +178,29 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 	}
 	p.Settled, err = p.settled(n)
 	return p, err
+}
+
+// allow refuses what cannot be with so many pods on the node that have not ended, or before
+// they were moved away.
+func (n *Node) allow(p *Plan, pods int, drained bool) error {
+	cpus := 0
+	if n.Machine != nil {
+		cpus = len(n.Machine.CPUs)
+	}
+	if err := kubelet.TooManyPods(p.then, cpus, pods); err != nil {
+		return refuse("%w", err)
+	}
+	if p.Change.Class == kubelet.Drain && !drained {
+		return refuse("%s: pods have to be moved away first", strings.Join(p.Change.Settings, ", "))
+	}
+	return p.noReboot()
+}
+
+func (p *Plan) noReboot() error {
+	if p.Change.Class == kubelet.Reboot {
+		return refuse("it takes a reboot, which is not fettle's to do: %s", p.Change.Why)
+	}
+	return nil
 }
 
 // on is the kubelet with its machine. Where the API server does not say its version, the

@@ -7,9 +7,9 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
 )
@@ -23,59 +23,73 @@ type Visit struct {
 	API  *cluster.Node
 }
 
-// Run makes the node's kubelet run with what is wanted. The error is of what could not
-// be begun: then the node is as before. A node whose kubelet runs neither with the new
-// nor with its former settings (node.Incomplete) stays cordoned.
+// Run makes the node's kubelet run with what is wanted. What a former process has begun is
+// finished or taken back first. The error is of what could not be begun (ErrRefused,
+// journal.ErrBusy): then the node is as before. A node whose kubelet runs neither with the
+// new nor with its former settings (Incomplete) stays cordoned.
 func (v *Visit) Run(ctx context.Context, want kubelet.Want) (*Report, error) {
-	r, err := v.Node.Recover(ctx)
+	j, err := v.Node.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	r, err := v.Node.recover(ctx, j)
 	if err != nil || r != nil && r.Result == Incomplete {
 		return r, err
 	}
-	p, err := v.Node.Plan(ctx, want, -1)
+	if r, err = v.change(ctx, j, want, r); r != nil && r.Result == Incomplete {
+		return r, err
+	}
+	return r, errors.Join(err, v.API.Uncordon(context.WithoutCancel(ctx)))
+}
+
+// change plans, moves pods away where that is needed, and carries out. recovered is what
+// became of the change before.
+func (v *Visit) change(ctx context.Context, j *journal.Journal, want kubelet.Want, recovered *Report) (*Report, error) {
+	if err := j.Rotate(); err != nil {
+		return nil, err
+	}
+	p, err := v.Node.plan(ctx, j.State, want)
 	if err != nil {
-		return nil, v.back(ctx, err)
+		return nil, err
 	}
 	if p.Settled {
-		if r == nil || r.Digest != want.Digest {
-			r = &Report{Result: Unchanged, Digest: want.Digest, Has: p.Has}
+		if recovered != nil && recovered.Digest == want.Digest {
+			return recovered, nil
 		}
-		return r, v.back(ctx, nil)
+		return &Report{Result: Unchanged, Digest: want.Digest, Has: p.Has}, nil
 	}
-	if p.Change.Class == kubelet.Reboot {
-		return nil, v.back(ctx, reboot(p))
+	if err := p.noReboot(); err != nil {
+		return nil, err
 	}
 	if err := v.API.Cordon(ctx, "kubelet settings "+want.Digest+": "+strings.Join(p.Change.Settings, ", ")); err != nil {
-		return nil, v.back(ctx, err)
+		return nil, err
 	}
 	drained := p.Change.Class == kubelet.Drain
 	if drained {
 		if err := v.API.Drain(ctx); err != nil {
-			return &Report{Result: RolledBack, Digest: want.Digest, Has: p.Has, Settings: p.Change.Settings, Step: Drained, Error: err.Error()}, v.back(ctx, nil)
+			return &Report{Result: RolledBack, Digest: want.Digest, Has: p.Has, Settings: p.Change.Settings, Step: Drained, Error: err.Error()}, nil
+		}
+		// That may have taken an hour, and the kubelet's other files are not fettle's.
+		if p, err = v.Node.plan(ctx, j.State, want); err != nil {
+			return nil, err
 		}
 	}
 	pods, err := v.API.Pods(ctx)
 	if err != nil {
-		return nil, v.back(ctx, err)
+		return nil, err
 	}
-	r, err = v.Node.Apply(ctx, want, len(pods), drained)
-	if r != nil && r.Result == Incomplete {
-		return r, err
-	}
-	return r, v.back(ctx, err)
+	return v.Node.carryOut(ctx, j, p, len(pods), drained)
 }
 
-func reboot(p *Plan) error {
-	return fmt.Errorf("%w: it takes a reboot, which is not fettle's to do: %s", ErrRefused, p.Change.Why)
-}
-
-// Check says what Run would refuse now (node.ErrRefused); nil for nothing. It reads only.
+// Check says what Run would refuse now (ErrRefused); nil for nothing. It reads only.
 func (v *Visit) Check(ctx context.Context, want kubelet.Want) error {
-	p, err := v.Node.Plan(ctx, want, -1)
+	p, err := v.Node.Plan(ctx, want)
 	if err != nil || p.Settled {
 		return err
 	}
-	if p.Change.Class == kubelet.Reboot {
-		return reboot(p)
+	if err := p.noReboot(); err != nil {
+		return err
 	}
 	pods, err := v.API.Pods(ctx)
 	if err != nil {
@@ -84,8 +98,7 @@ func (v *Visit) Check(ctx context.Context, want kubelet.Want) error {
 	if p.Change.Class == kubelet.Drain {
 		pods = cluster.Sort(pods).Stay
 	}
-	_, err = v.Node.Plan(ctx, want, len(pods))
-	return err
+	return v.Node.allow(p, len(pods), true)
 }
 
 // Recover finishes or takes back, on the node, what a former process has begun; nil
@@ -99,8 +112,3 @@ func (v *Visit) Has() (string, error) { return v.Node.Has() }
 // Uncordon lets pods come to the node again, where a visit that was cut off has kept
 // them away.
 func (v *Visit) Uncordon(ctx context.Context) error { return v.API.Uncordon(ctx) }
-
-// back lets pods come to the node again, where a visit has kept them away.
-func (v *Visit) back(ctx context.Context, err error) error {
-	return errors.Join(err, v.API.Uncordon(context.WithoutCancel(ctx)))
-}
