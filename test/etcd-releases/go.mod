@@ -3,3 +3,7 @@
 module fettle.dev/fettle/test/etcd-releases
 
 go 1.26.0
+
+require fettle.dev/fettle/test/kubelet-releases v0.0.0
+
+replace fettle.dev/fettle/test/kubelet-releases => ../kubelet-releases

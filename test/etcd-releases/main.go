@@ -7,13 +7,10 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
+
+	"fettle.dev/fettle/test/kubelet-releases/modules"
 )
 
 // release is a minor version of etcd and the module that has its server.
@@ -50,45 +47,11 @@ func main() {
 	}
 }
 
-// download returns the directory of each release's module. Without network it returns an
-// error if one is not in the cache of modules.
+// download returns the directory of each module, by MODULE@VERSION.
 func download(network bool) (map[string]string, error) {
-	args := []string{"mod", "download", "-json"}
+	var all []string
 	for _, r := range releases {
-		args = append(args, r.module+"@"+r.version)
+		all = append(all, r.module+"@"+r.version)
 	}
-	// Outside any module: with versions, "go mod download" needs none.
-	outside, err := os.MkdirTemp("", "")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(outside)
-	cmd := exec.Command("go", args...)
-	cmd.Dir = outside
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "PWD="+outside)
-	if !network {
-		cmd.Env = append(cmd.Env, "GOPROXY=off")
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, runErr := cmd.Output()
-	dirs := map[string]string{}
-	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
-		var m struct{ Path, Version, Dir, Error string }
-		if err := d.Decode(&m); err != nil {
-			return nil, err
-		}
-		if m.Error != "" {
-			return nil, errors.New(m.Error)
-		}
-		for _, r := range releases {
-			if r.module == m.Path && r.version == m.Version {
-				dirs[r.name] = m.Dir
-			}
-		}
-	}
-	if runErr != nil {
-		return nil, fmt.Errorf("go mod download: %w: %s", runErr, strings.TrimSpace(stderr.String()))
-	}
-	return dirs, nil
+	return modules.Download(all, network)
 }

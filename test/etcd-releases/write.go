@@ -28,7 +28,7 @@ func generate(network bool) (string, error) {
 	flags, keys, gates := map[string]map[string]flag{}, map[string][]string{}, map[string]string{}
 	for _, r := range releases {
 		fmt.Fprintf(&b, "release %s %s %s\n", r.name, r.module, r.version)
-		s := &source{release: r, dir: dirs[r.name], packages: map[string]*pkg{}}
+		s := &source{release: r, dir: dirs[r.module+"@"+r.version], packages: map[string]*pkg{}}
 		of, err := s.flags()
 		if err != nil {
 			return "", err

@@ -86,7 +86,7 @@ func gates(r release, dirs map[string]string) (map[string]string, error) {
 
 // directory is that of a package of a module.
 func directory(r release, pkg string, dirs map[string]string) (string, error) {
-	for _, m := range modules {
+	for _, m := range kubeletModules {
 		if rest, ok := strings.CutPrefix(pkg, m+"/"); ok {
 			return path.Join(dirs[r.of(m)], rest), nil
 		}

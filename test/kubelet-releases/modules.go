@@ -1,16 +1,9 @@
 package main
 
-import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"os"
-	"os/exec"
-	"strings"
-)
+import "fettle.dev/fettle/test/kubelet-releases/modules"
 
-// modules are those that a kubelet's fields, defaults and feature gates are in.
-var modules = []string{
+// kubeletModules are those that a kubelet's fields, defaults and feature gates are in.
+var kubeletModules = []string{
 	"k8s.io/kubernetes", "k8s.io/kubelet", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver",
 	"k8s.io/component-base", "k8s.io/client-go", "k8s.io/controller-manager",
 }
@@ -23,43 +16,13 @@ func (r release) of(module string) string {
 	return module + "@v0." + r.version
 }
 
-// download returns the directory of each module of all releases, as MODULE@VERSION. Without
-// network it returns an error if one is not in the cache of modules.
+// download returns the directory of each module of all releases, as MODULE@VERSION.
 func download(network bool) (map[string]string, error) {
-	args := []string{"mod", "download", "-json"}
+	var all []string
 	for _, r := range releases {
-		for _, m := range modules {
-			args = append(args, r.of(m))
+		for _, m := range kubeletModules {
+			all = append(all, r.of(m))
 		}
 	}
-	// Outside any module: with versions, "go mod download" needs none.
-	outside, err := os.MkdirTemp("", "")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(outside)
-	cmd := exec.Command("go", args...)
-	cmd.Dir = outside
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "PWD="+outside)
-	if !network {
-		cmd.Env = append(cmd.Env, "GOPROXY=off")
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, runErr := cmd.Output()
-	dirs := map[string]string{}
-	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
-		var m struct{ Path, Version, Dir, Error string }
-		if err := d.Decode(&m); err != nil {
-			return nil, err
-		}
-		if m.Error != "" {
-			return nil, fmt.Errorf("%s@%s: %s", m.Path, m.Version, m.Error)
-		}
-		dirs[m.Path+"@"+m.Version] = m.Dir
-	}
-	if runErr != nil {
-		return nil, fmt.Errorf("go mod download: %w: %s", runErr, strings.TrimSpace(stderr.String()))
-	}
-	return dirs, nil
+	return modules.Download(all, network)
 }
