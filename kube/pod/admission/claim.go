@@ -6,34 +6,59 @@ import (
 	"strings"
 )
 
-// Features of a node that pods can need, as the node declares them, with the release whose
-// kubelets ask for them.
-// Source: k8s.io/component-helpers v0.35.4, v0.36.3 and v0.37.2, nodedeclaredfeatures, and
-// k8s.io/kubernetes v1.37.2, pkg/kubelet/lifecycle/handlers.go, declaredFeaturesAdmitHandler.
+// Features of a node that pods can need, as the node declares them.
 const (
 	FeatureRestartAll       = "RestartAllContainersOnContainerExits"
 	FeatureHostNetworkUsers = "UserNamespacesHostNetworkSupport"
+	FeatureBindMountOptions = "VolumeBindMountOptions"
 )
 
-var featureSince = map[string]Release{FeatureRestartAll: declaredFeatures, FeatureHostNetworkUsers: 36}
+// podFeatures are the releases whose kubelets ask for a feature, and whether the container
+// runtime decides on it too. The feature gate without which no node has it has its name.
+// Source: k8s.io/component-helpers v0.35.4, v0.36.3 and v0.37.2, nodedeclaredfeatures, and
+// k8s.io/kubernetes v1.37.2, pkg/kubelet/lifecycle/handlers.go, declaredFeaturesAdmitHandler.
+var podFeatures = map[string]struct {
+	since   Release
+	runtime bool
+}{FeatureRestartAll: {declaredFeatures, false}, FeatureHostNetworkUsers: {36, true}, FeatureBindMountOptions: {37, true}}
 
 // ReasonFeature is the reason for which a kubelet refuses a pod that needs a feature which
 // its node does not declare.
 const ReasonFeature = "PodFeatureUnsupported"
 
+// declares reports whether the node has a feature: by its status.declaredFeatures, or as its
+// kubelet makes that list, by the feature gates and, where known is false, by what its
+// container runtime reports. A server that drops the field leaves it empty.
+func (in *Input) declares(feature string) (yes, known bool) {
+	if in.Place != nil && len(in.Place.Features) > 0 {
+		return slices.Contains(in.Place.Features, feature), true
+	}
+	on := in.Settings.gateOn(feature)
+	return on, !on || !podFeatures[feature].runtime
+}
+
 // undeclared are the features that the pod needs and the node does not declare; ok is false
-// where it is not known what the node declares.
+// where it is not known whether it does.
 func (in *Input) undeclared() (missing []string, ok bool) {
 	if !in.Settings.gateOn("NodeDeclaredFeatures") {
 		return nil, true
 	}
-	known := in.Place != nil && in.Place.Features != nil
+	var open []string
 	for _, f := range in.Pod.Features {
-		if in.Settings.Release.orNewest() >= featureSince[f] && (!known || !slices.Contains(in.Place.Features, f)) {
+		if in.Settings.Release.orNewest() < podFeatures[f].since {
+			continue
+		}
+		switch yes, known := in.declares(f); {
+		case !known:
+			open = append(open, f)
+		case !yes:
 			missing = append(missing, f)
 		}
 	}
-	return missing, known || missing == nil
+	if missing != nil {
+		return missing, true
+	}
+	return open, open == nil
 }
 
 // unsupported is the kubelet's refusal of a pod for the features that it needs.

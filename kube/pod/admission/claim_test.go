@@ -1,10 +1,15 @@
 package admission
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
+	"k8s.io/component-helpers/nodedeclaredfeatures/features"
+	"k8s.io/component-helpers/nodedeclaredfeatures/types"
 )
 
 // A pod that needs a feature of its node: refused where the node is known not to declare it,
@@ -18,16 +23,23 @@ func TestFeaturesByRelease(t *testing.T) {
 		declared []string
 		outcome  string
 	}{
-		{34, nil, FeatureRestartAll, []string{}, Admitted},
-		{35, nil, FeatureRestartAll, []string{}, Admitted}, // alpha
-		{35, on, FeatureRestartAll, []string{}, Refused},
-		{35, on, FeatureHostNetworkUsers, []string{}, Admitted}, // 1.35 does not have it
+		{34, nil, FeatureRestartAll, nil, Admitted},
+		{35, nil, FeatureRestartAll, nil, Admitted}, // alpha
+		{35, on, FeatureRestartAll, nil, Refused},   // the feature is alpha too
+		{35, map[string]bool{"NodeDeclaredFeatures": true, FeatureRestartAll: true}, FeatureRestartAll, nil, Admitted},
+		{35, on, FeatureHostNetworkUsers, nil, Admitted}, // 1.35 does not ask for it
 		{36, nil, FeatureHostNetworkUsers, []string{"GuaranteedQoSPodCPUResize"}, Refused},
-		{36, map[string]bool{"NodeDeclaredFeatures": false}, FeatureRestartAll, []string{}, Admitted},
+		{36, map[string]bool{"NodeDeclaredFeatures": false}, FeatureRestartAll, []string{"other"}, Admitted},
+		{36, nil, FeatureBindMountOptions, nil, Admitted}, // 1.36 does not ask for it
 		{37, nil, FeatureRestartAll, []string{FeatureRestartAll}, Admitted},
-		{37, nil, FeatureRestartAll, []string{}, Refused},
-		{37, nil, FeatureRestartAll, nil, Unknown},
-		{0, nil, FeatureRestartAll, nil, Unknown},
+		{37, nil, FeatureRestartAll, []string{"other"}, Refused},
+		{37, nil, FeatureRestartAll, nil, Admitted}, // by its gate, which is on
+		{37, map[string]bool{FeatureRestartAll: false}, FeatureRestartAll, nil, Refused},
+		{37, nil, FeatureHostNetworkUsers, nil, Refused}, // alpha: no node has it
+		{37, map[string]bool{FeatureHostNetworkUsers: true}, FeatureHostNetworkUsers, nil, Unknown},
+		{37, map[string]bool{FeatureBindMountOptions: true}, FeatureBindMountOptions, nil, Unknown},
+		{37, map[string]bool{FeatureBindMountOptions: true}, FeatureBindMountOptions, []string{FeatureBindMountOptions}, Admitted},
+		{0, nil, FeatureRestartAll, nil, Admitted},
 		{37, nil, "", nil, Admitted},
 	} {
 		in := Input{Node: Node{CPUs: []Processor{{}}, NUMA: []NUMANode{{}}}, Settings: Settings{Release: c.release, FeatureGates: c.gates}, Place: &Place{Features: c.declared}}
@@ -38,6 +50,42 @@ func TestFeaturesByRelease(t *testing.T) {
 		v := mustPredict(t, in).Verdict
 		if v.Outcome != c.outcome || (v.Reason == ReasonFeature) != (c.outcome == Refused) || v.Outcome != Admitted && !strings.Contains(v.Message, c.needs) {
 			t.Errorf("%+v: %+v", c, v)
+		}
+		if v := in.unplaced(); (v != nil) != (c.outcome == Refused) {
+			t.Errorf("%+v: the scheduler: %+v", c, v)
+		}
+	}
+}
+
+// TestDeclaredFeaturesUpstream: what a node declares by its gates is what the kubelet's own
+// functions find, with a container runtime that supports everything and with one that does not.
+func TestDeclaredFeaturesUpstream(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(37, 1))
+	for range 500 {
+		gates, enabled := map[string]bool{}, types.FeatureGateMap{}
+		for name := range podFeatures {
+			if rnd.IntN(3) > 0 {
+				gates[name] = rnd.IntN(2) == 0
+			}
+		}
+		in := Input{Settings: Settings{Release: 37, FeatureGates: gates}, Place: &Place{}}
+		for name := range podFeatures {
+			enabled[name] = in.Settings.gateOn(name)
+		}
+		found := func(runtime bool) []string {
+			return ndf.DefaultFramework.DiscoverNodeFeatures(&types.NodeConfiguration{FeatureGates: enabled, RuntimeFeatures: types.RuntimeFeatures{UserNamespacesHostNetwork: runtime, MountOptions: runtime}})
+		}
+		with, without := found(true), found(false)
+		for name := range podFeatures {
+			yes, known := in.declares(name)
+			if yes != slices.Contains(with, name) || known && yes != slices.Contains(without, name) || !known && slices.Contains(without, name) {
+				t.Fatalf("%v: %s: %t, known %t; the kubelet: %v, %v", gates, name, yes, known, with, without)
+			}
+		}
+	}
+	for _, f := range features.AllFeatures {
+		if gates := f.Requirements().EnabledFeatureGates; podFeatures[f.Name()].since != 0 && !slices.Equal(gates, []string{f.Name()}) {
+			t.Errorf("%s needs the gates %v", f.Name(), gates)
 		}
 	}
 }

@@ -21,7 +21,7 @@ type Place struct {
 	Ports []HostPort
 	// StrictGroups is status.features.supplementalGroupsPolicy; nil if it is not known.
 	StrictGroups *bool
-	// Features is status.declaredFeatures; nil if it is not known.
+	// Features is status.declaredFeatures; empty if it is not known.
 	Features []string
 }
 
@@ -204,6 +204,9 @@ func (in *Input) unplaced() *Verdict {
 				all = append(all, o)
 			}
 		}
+	}
+	if missing, ok := in.undeclared(); ok && missing != nil && in.Place != nil {
+		all = append(all, obstacle{"", "node(s) didn't match Pod's required features", "the node does not declare " + strings.Join(missing, ", ") + " (status.declaredFeatures)"})
 	}
 	if len(all) == 0 {
 		return nil

@@ -99,28 +99,6 @@ var unmodeled = []struct {
 	{"MemoryManager", false, Oldest, 31},
 }
 
-// gateStages are the stages of the gates that are read here: AllAlpha and AllBeta set those
-// of their stage.
-// Source: pkg/features/kube_features.go of the versions above.
-var gateStages = map[string]stages{
-	"PodLevelResourceManagers":                 {36, 37, 0},
-	"InPlacePodVerticalScalingExclusiveCPUs":   {32, 0, 0},
-	"InPlacePodVerticalScalingExclusiveMemory": {34, 0, 0},
-	"PodLevelResources":                        {32, 34, 0},
-	"PodLevelResourcesFixKubeletQOSClass":      {0, 37, 0},
-	"CPUManagerPolicyOptions":                  {0, 29, 33},
-	"CPUManagerPolicyAlphaOptions":             {29, 0, 0},
-	"CPUManagerPolicyBetaOptions":              {0, 29, 0},
-	"TopologyManagerPolicyOptions":             {0, 29, 32},
-	"TopologyManagerPolicyAlphaOptions":        {29, 0, 0},
-	"TopologyManagerPolicyBetaOptions":         {0, 29, 0},
-	"SidecarContainers":                        {0, 29, 33},
-	"NodeDeclaredFeatures":                     {35, 36, 37},
-	"DRAExtendedResource":                      {34, 36, 37},
-	"CPUManager":                               {0, 0, 29},
-	"MemoryManager":                            {0, 29, 32},
-}
-
 // gateSet is the value that a configuration gives to a gate, and the entry of featureGates
 // that does it: the gate's own, or AllAlpha or AllBeta. It reports false for a gate that is
 // left at its default.
@@ -128,22 +106,22 @@ func gateSet(gates map[string]bool, name string, r Release) (value bool, by stri
 	if value, ok := gates[name]; ok {
 		return value, name, true
 	}
-	now, exists := gateStages[name].at(r)
-	all := map[stage]string{alpha: "AllAlpha", beta: "AllBeta"}[now]
+	gate, exists := kuberelease.Known().Gate(name, kuberelease.Release(r))
+	all := map[string]string{"alpha": "AllAlpha", "beta": "AllBeta"}[gate.Stage]
 	if value, ok := gates[all]; ok && exists {
 		return value, all, true
 	}
 	return false, "", false
 }
 
-// gateOn reports whether a gate of gateStages is on: alpha ones are off by default.
+// gateOn reports whether a feature gate is on.
 func (s Settings) gateOn(name string) bool {
 	r := s.Release.orNewest()
-	now, exists := gateStages[name].at(r)
-	if on, _, set := gateSet(s.FeatureGates, name, r); set && now != stable {
+	gate, exists := kuberelease.Known().Gate(name, kuberelease.Release(r))
+	if on, _, set := gateSet(s.FeatureGates, name, r); set && gate.Stage != "ga" {
 		return on && exists
 	}
-	return exists && now != alpha
+	return exists && gate.Default
 }
 
 // ManagesPods reports whether a kubelet manages the CPUs and memory of pods as a whole

@@ -1,6 +1,8 @@
 package podfile
 
 import (
+	"reflect"
+
 	core "k8s.io/api/core/v1"
 
 	"fettle.dev/fettle/kube/pod/admission"
@@ -42,7 +44,25 @@ func features(spec *core.PodSpec) []string {
 	if spec.HostNetwork && spec.HostUsers != nil && !*spec.HostUsers {
 		all = append(all, admission.FeatureHostNetworkUsers)
 	}
+	if bindOptions(spec) {
+		all = append(all, admission.FeatureBindMountOptions)
+	}
 	return all
+}
+
+// bindOptions reports whether a mount has options of its own. The field is looked up by its
+// name: the APIs up to 1.36, with which test/admission builds this, do not have it.
+func bindOptions(spec *core.PodSpec) bool {
+	for _, list := range [][]core.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for j := range list[i].VolumeMounts {
+				if f := reflect.ValueOf(list[i].VolumeMounts[j]).FieldByName("BindMountOptions"); f.IsValid() && f.Len() > 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // claim marks the extended resources of a pod's containers that a claim gives, which the

@@ -6,7 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/version"
+	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
+	"sigs.k8s.io/yaml"
 
 	"fettle.dev/fettle/kube/pod/admission"
 )
@@ -249,10 +253,23 @@ func TestNeeds(t *testing.T) {
 		`spec: {hostNetwork: true, hostUsers: false, containers: [{name: c, restartPolicyRules: [{action: RestartAllContainers}]}]}`: admission.FeatureRestartAll + " " + admission.FeatureHostNetworkUsers,
 		`spec: {hostNetwork: true, hostUsers: true, containers: [{name: c}]}`:                                                        "",
 		`spec: {hostUsers: false, containers: [{name: c}]}`:                                                                          "",
+		`spec: {containers: [{name: c, volumeMounts: [{name: v, mountPath: /v, bindMountOptions: [noexec]}]}]}`:                      admission.FeatureBindMountOptions,
 	} {
-		f, err := Read("f", []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"+text+"\n"))
+		text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n" + text + "\n"
+		f, err := Read("f", []byte(text))
 		if err != nil || strings.Join(f.Pods[0].Pod.Features, " ") != want {
 			t.Errorf("%s: %v", text, err)
+		}
+		var pod core.Pod
+		if err := yaml.Unmarshal([]byte(text), &pod); err != nil {
+			t.Fatal(err)
+		}
+		set, err := ndf.DefaultFramework.InferForPodScheduling(&ndf.PodInfo{Spec: &pod.Spec}, version.MustParse("1.37.2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names, err := ndf.DefaultFramework.Unmap(set); err != nil || strings.Join(names, " ") != want {
+			t.Errorf("%s: the kubelet needs %v (%v)", text, names, err)
 		}
 	}
 	f, err := Read("f", []byte(`{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {initContainers: [{name: i}], containers: [{name: c}, {name: d}]},
