@@ -115,7 +115,9 @@ func admissionSettings(f Fields) (admission.Settings, error) {
 	}
 	eviction := defaultEviction
 	if hard, ok := f["evictionHard"].(map[string]any); ok {
-		eviction = kubeletText(hard["memory.available"])
+		if threshold, set := hard["memory.available"]; set || f["mergeDefaultEvictionSettings"] != true {
+			eviction = kubeletText(threshold)
+		}
 	}
 	if s.MemoryManagerPolicy == admission.MemoryPolicyStatic { // nothing else asks for it
 		if s.EvictionHardMemoryBytes, err = evictionBytes(eviction); err != nil {

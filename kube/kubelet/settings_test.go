@@ -193,6 +193,7 @@ func TestProblems(t *testing.T) {
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], kubeReserved: {memory: 1Gi}, evictionHard: {memory.available: 0%}}", machine(), ""},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], evictionHard: {memory.available: 5%}}", machine(), "fettle needs it in bytes"},
 		{"{maxPods: 50, evictionHard: {memory.available: 5%}}", machine(), ""},
+		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1124Mi}}], kubeReserved: {memory: 1Gi}, evictionHard: {nodefs.available: 5%}, mergeDefaultEvictionSettings: true}", machine(), ""},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 3, limits: {memory: 100Mi}}]}", machine(), "no NUMA node 3"},
 	} {
 		got := strings.Join(Problems(parse(t, c.text), nil, On{Machine: c.m}), "; ")

@@ -282,3 +282,24 @@ func (i *installed) perhapsDefault(field string, v told, r kuberelease.Release) 
 	}
 	return fact.Answer{Unknown: fmt.Sprintf("%s of %s may be the kubelet's default, which is reported as if it were written: fettle check --for %s on the node reads its files", field, v.value, r), At: v.at}, true
 }
+
+// defaultEvictionHard are the thresholds of a kubelet whose configuration has none.
+// Source: k8s.io/kubernetes v1.33.13 and v1.37.2, pkg/kubelet/eviction/defaults_linux.go.
+var defaultEvictionHard = []struct{ signal, threshold string }{
+	{"memory.available", "100Mi"}, {"nodefs.available", "10%"}, {"nodefs.inodesFree", "5%"}, {"imagefs.available", "15%"}, {"imagefs.inodesFree", "5%"},
+}
+
+// fillEviction adds to the evictionHard of the main file the thresholds that it leaves out,
+// if mergeDefaultEvictionSettings says so. In a drop-in that field does nothing.
+// Source: k8s.io/kubernetes v1.33.13 to v1.37.2, cmd/kubelet/app/server.go, loadConfigFile.
+func (d *document) fillEviction() {
+	hard := d.members["evictionHard"].fields
+	if merge := d.members["mergeDefaultEvictionSettings"]; hard == nil || merge.value != "true" {
+		return
+	}
+	for _, def := range defaultEvictionHard {
+		if _, ok := hard.members[def.signal]; !ok {
+			hard.set(def.signal, value{told: told{def.threshold, "the kubelet's default (mergeDefaultEvictionSettings)"}})
+		}
+	}
+}

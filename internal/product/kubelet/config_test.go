@@ -129,6 +129,35 @@ func TestMergePlaces(t *testing.T) {
 	}
 }
 
+// TestDefaultEviction: mergeDefaultEvictionSettings of the main file fills its thresholds
+// from 1.33 on, before the drop-ins come; in a drop-in it does nothing.
+func TestDefaultEviction(t *testing.T) {
+	const head = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
+	const merge, written = "mergeDefaultEvictionSettings: true\n", "evictionHard: {nodefs.available: 7%}\n"
+	const all = "nodefs.available=7%,memory.available=100Mi,nodefs.inodesFree=5%,imagefs.available=15%,imagefs.inodesFree=5%"
+	for _, tt := range []struct {
+		main, dropIn string
+		fill         bool
+		want         string
+	}{
+		{written + merge, "", true, all},
+		{written + merge, "", false, "nodefs.available=7%"},
+		{written, merge, true, "nodefs.available=7%"},
+		{merge, "", true, ""},
+		{merge + "evictionHard: {}\n", "", true, "memory.available=100Mi,nodefs.available=10%,nodefs.inodesFree=5%,imagefs.available=15%,imagefs.inodesFree=5%"},
+		{written + merge, "evictionHard: {memory.available: 1Gi}\n", true, strings.Replace(all, "100Mi", "1Gi", 1)},
+	} {
+		h := machine.Mounted(t, map[string]string{"etc/k.yaml": head + tt.main, "etc/d/1.conf": head + tt.dropIn})
+		d, err := loadAll(h, []string{"/etc/k.yaml", "/etc/d/1.conf"}, true, tt.fill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.options()["evictionHard"].value; got != tt.want {
+			t.Errorf("%q, %q: %s", tt.main, tt.dropIn, got)
+		}
+	}
+}
+
 // TestFieldTypes: what the decoder of kubelet 0.34.4 and 1.34 accepts and refuses
 // (k8s.io/kubelet/config/v1beta1 through apimachinery's UniversalDecoder, strict and not).
 func TestFieldTypes(t *testing.T) {

@@ -23,14 +23,14 @@ var Product = product.Product{
 	Doc:  "the agent of Kubernetes on a node",
 	Parameters: []product.Parameter{
 		{Name: "maxPods", Type: fact.Number, Default: "110", Doc: "pods that the node takes"},
-		{Name: "podsPerCore", Type: fact.Number, Default: "0", Doc: "pods for each CPU; 0 is no limit"},
+		{Name: "podsPerCore", Type: fact.Number, Default: "0", Doc: "pods for each CPU; 0 means unlimited"},
 		{Name: "cpuManagerPolicy", Type: fact.Text, Default: "none"},
 		{Name: "cpuManagerReconcilePeriod", Type: fact.Text, Default: "10s"},
 		{Name: "topologyManagerPolicy", Type: fact.Text, Default: "none"},
 		{Name: "memoryManagerPolicy", Type: fact.Text, Default: "None"},
 		{Name: "kubeAPIQPS", Type: fact.Number, Doc: "requests to the API server in a second; 50 by default since 1.27, 5 before; with 0 the client's own limit of 5"},
 		{Name: "kubeAPIBurst", Type: fact.Number, Doc: "100 by default since 1.27, 10 before"},
-		{Name: "podPidsLimit", Type: fact.Number, Default: "-1", Doc: "processes of a pod; -1 is no limit"},
+		{Name: "podPidsLimit", Type: fact.Number, Default: "-1", Doc: "processes of a pod; -1 means unlimited"},
 		{Name: "containerLogMaxSize", Type: fact.Number, Unit: "bytes", Default: "10Mi", Read: readSize},
 		{Name: "containerLogMaxFiles", Type: fact.Number, Default: "5"},
 		{Name: "protectKernelDefaults", Type: fact.Truth, Default: "false"},
@@ -130,7 +130,8 @@ func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]produc
 	}
 	text, _ := i.version.Value.(string)
 	release, known := kuberelease.Parse(text)
-	if i.document, err = loadAll(h, configs, !known || kuberelease.Known().Loads(kuberelease.LoaderVersioned, release)); err != nil {
+	loads := func(way string) bool { return !known || kuberelease.Known().Loads(way, release) }
+	if i.document, err = loadAll(h, configs, loads(kuberelease.LoaderVersioned), loads(kuberelease.LoaderEviction)); err != nil {
 		return nil, unreadError{err}
 	}
 	i.files = i.document.options()

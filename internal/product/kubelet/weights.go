@@ -35,6 +35,8 @@ const (
 
 // podTree is what the control groups of a node's pods say.
 type podTree struct {
+	host    *host.Host
+	left    int // groups that may still be read
 	version int // of control groups; 0 where they were not recorded
 	top     string
 	percent float64
@@ -122,7 +124,7 @@ func (i *installed) runtimeFormula() (kuberelease.Formula, string, error) {
 
 // readTree reads the control groups of the pods.
 func readTree(h *host.Host) *podTree {
-	t := &podTree{}
+	t := &podTree{host: h, left: maxPodGroups}
 	if _, err := h.Files.Stat(cgroupRoot + "/cgroup.controllers"); err != nil {
 		mounts, _ := h.Files.ReadFile("/proc/1/mountinfo")
 		if _, err := h.Files.Stat(cgroupRoot + "/cpuset"); err == nil || strings.Contains(string(mounts), " - cgroup ") {
@@ -134,88 +136,92 @@ func readTree(h *host.Host) *podTree {
 		return t
 	}
 	t.version = 2
-	left := maxPodGroups
-	if t.err = t.find(h, cgroupRoot, 0, &left); t.err != nil {
+	if t.err = t.find(cgroupRoot, 0); t.err != nil {
 		return t
 	}
 	t.written = kuberelease.DetectFormulas(t.pods)
 	return t
 }
 
-// find looks for the group of all pods: kubepods.slice or kubepods, at the top or in a group
-// of its own (--cgroup-root).
-func (t *podTree) find(h *host.Host, dir string, depth int, left *int) error {
-	entries, err := h.Files.ReadDir(dir)
-	if host.NotFound(err) || depth > 2 {
-		return nil
-	}
-	if err != nil {
-		return err
+// groups lists the groups in a group; none of one that has just ended.
+func (t *podTree) groups(dir string) (names []string, err error) {
+	entries, err := t.host.Files.ReadDir(dir)
+	if err != nil && !host.NotFound(err) {
+		return nil, err
 	}
 	for _, e := range entries {
-		name := path.Join(dir, e.Name())
 		if !e.IsDir() {
 			continue
 		}
-		if *left--; *left < 0 {
-			return fmt.Errorf("more than %d control groups: the formulas of their weights are unknown", maxPodGroups)
+		if t.left--; t.left < 0 {
+			return nil, fmt.Errorf("more than %d control groups: the formulas of their weights are unknown", maxPodGroups)
 		}
-		if base := strings.TrimSuffix(e.Name(), ".slice"); base == "kubepods" || strings.HasSuffix(base, "-kubepods") {
-			t.top, t.percent = name, percentOf(h, name)
-			return t.walk(h, name, 0, left)
+		names = append(names, path.Join(dir, e.Name()))
+	}
+	return names, nil
+}
+
+// find looks for the group of all pods: kubepods.slice or kubepods, at the top or in a group
+// of its own (--cgroup-root).
+func (t *podTree) find(dir string, depth int) error {
+	if depth > 2 {
+		return nil
+	}
+	names, err := t.groups(dir)
+	for _, name := range names {
+		base := path.Base(name)
+		if slice := strings.TrimSuffix(base, ".slice"); slice == "kubepods" || strings.HasSuffix(slice, "-kubepods") {
+			t.top = name
+			if t.percent, err = t.percentOf(name); err != nil {
+				return err
+			}
+			return t.walk(name, 0)
 		}
-		if strings.HasSuffix(e.Name(), ".service") || strings.HasSuffix(e.Name(), ".scope") {
+		if strings.HasSuffix(base, ".service") || strings.HasSuffix(base, ".scope") {
 			continue
 		}
-		if err := t.find(h, name, depth+1, left); err != nil || t.top != "" {
+		if err := t.find(name, depth+1); err != nil || t.top != "" {
 			return err
 		}
 	}
-	return nil
+	return err
 }
 
 // walk reads the pods below a group: those of Guaranteed pods, and the classes.
-func (t *podTree) walk(h *host.Host, dir string, depth int, left *int) error {
-	entries, err := h.Files.ReadDir(dir)
-	if host.NotFound(err) || depth > 1 {
+func (t *podTree) walk(dir string, depth int) error {
+	if depth > 1 {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		name := path.Join(dir, e.Name())
-		if !e.IsDir() {
-			continue
-		}
-		if *left--; *left < 0 {
-			return fmt.Errorf("more than %d control groups: the formulas of their weights are unknown", maxPodGroups)
-		}
-		if !strings.HasPrefix(e.Name(), "pod") && !strings.Contains(e.Name(), "-pod") {
-			if err := t.walk(h, name, depth+1, left); err != nil {
+	names, err := t.groups(dir)
+	for _, name := range names {
+		if base := path.Base(name); !strings.HasPrefix(base, "pod") && !strings.Contains(base, "-pod") {
+			if err := t.walk(name, depth+1); err != nil {
 				return err
 			}
 			continue
 		}
-		weight, ok := weightOf(h, name)
-		inside, err := h.Files.ReadDir(name)
-		if !ok || err != nil {
+		inside, err := t.groups(name)
+		weight, ok := t.weight(name)
+		switch {
+		case t.left < 0:
+			return err
+		case !ok || err != nil:
 			continue // it has just ended
 		}
 		pod := kuberelease.PodWeights{Pod: weight}
 		for _, c := range inside {
-			if w, ok := weightOf(h, path.Join(name, c.Name())); ok && c.IsDir() {
+			if w, ok := t.weight(c); ok {
 				pod.Containers = append(pod.Containers, w)
 			}
 		}
 		t.pods = append(t.pods, pod)
 	}
-	return nil
+	return err
 }
 
-// weightOf reads cpu.weight of a group; false where it has none.
-func weightOf(h *host.Host, group string) (uint64, bool) {
-	text, err := h.Files.ReadFile(group + "/cpu.weight")
+// weight reads cpu.weight of a group; false where it has none.
+func (t *podTree) weight(group string) (uint64, bool) {
+	text, err := t.host.Files.ReadFile(group + "/cpu.weight")
 	if err != nil {
 		return 0, false
 	}
@@ -225,25 +231,27 @@ func weightOf(h *host.Host, group string) (uint64, bool) {
 
 // percentOf is a group's share of the CPUs against its siblings that have processes, and
 // those of the groups above it.
-func percentOf(h *host.Host, group string) float64 {
+func (t *podTree) percentOf(group string) (float64, error) {
 	share := 100.0
 	for ; group != cgroupRoot; group = path.Dir(group) {
-		own, ok := weightOf(h, group)
-		entries, err := h.Files.ReadDir(path.Dir(group))
-		if !ok || err != nil {
+		siblings, err := t.groups(path.Dir(group))
+		own, ok := t.weight(group)
+		switch {
+		case t.left < 0:
+			return 0, err
+		case !ok || err != nil:
 			continue
 		}
 		sum := own
-		for _, e := range entries {
-			other := path.Join(path.Dir(group), e.Name())
-			if events, err := h.Files.ReadFile(other + "/cgroup.events"); other == group || err == nil && strings.Contains(string(events), "populated 0") {
+		for _, other := range siblings {
+			if events, err := t.host.Files.ReadFile(other + "/cgroup.events"); other == group || err == nil && strings.Contains(string(events), "populated 0") {
 				continue
 			}
-			if w, ok := weightOf(h, other); ok && e.IsDir() {
+			if w, ok := t.weight(other); ok {
 				sum += w
 			}
 		}
 		share *= float64(own) / float64(sum)
 	}
-	return share
+	return share, nil
 }
