@@ -26,7 +26,7 @@ type List struct {
 // not; "" where it is not.
 func (l List) Lacks(name string) (unknown string) {
 	if l.Versions[name] == "" && l.Cut {
-		return l.At + " is no list of a whole machine's packages"
+		return l.At + " is not a list of a whole machine's packages"
 	}
 	return ""
 }
@@ -96,7 +96,7 @@ func Read(h *host.Host) (List, error) {
 	case len(cut.Versions) > 0:
 		return cut, nil
 	case cut.At != "":
-		return List{}, fmt.Errorf("%s is no list of a whole machine's packages", cut.At)
+		return List{}, fmt.Errorf("%s is not a list of a whole machine's packages", cut.At)
 	}
 	if db := rpmDatabase(h.Files); db != "" {
 		return askRPM(h, db)

@@ -136,5 +136,5 @@ func userNamed(h *host.Host, name string) (host.User, error) {
 		}
 		return host.User{UID: uint32(uid), GID: uint32(gid)}, nil
 	}
-	return host.User{}, fmt.Errorf("there is no user %s", name)
+	return host.User{}, fmt.Errorf("user %s not found", name)
 }

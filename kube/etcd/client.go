@@ -43,7 +43,7 @@ func Open(urls []string, a Access) ([]*Member, error) {
 		u, err := url.Parse(c.URL)
 		switch {
 		case err != nil || u.Port() == "":
-			return nil, fmt.Errorf("%q is no address of a member: want one such as https://10.0.0.1:2379", text)
+			return nil, fmt.Errorf("%q is not an address of a member: want one such as https://10.0.0.1:2379", text)
 		case u.Scheme == "http" && len(a.Cert) > 0:
 			return nil, fmt.Errorf("%s: a certificate is shown by https only", text)
 		case slices.ContainsFunc(all, func(o *Member) bool { return o.URL == c.URL }):

@@ -157,8 +157,8 @@ func TestStopped(t *testing.T) {
 func TestOpen(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://10.0.0.1:2379": "", "http://[::1]:2379": "", "https://10.0.0.1:2379/": "",
-		"10.0.0.1:2379": "no address", "https://10.0.0.1": "no address", "ftp://10.0.0.1:1": "no address", "https://a:1/v3": "more than host and port",
-		"https://u:p@a:1": "more than host and port", "https://a:1?x": "more than host and port", "https://:2379": "no address",
+		"10.0.0.1:2379": "not an address", "https://10.0.0.1": "not an address", "ftp://10.0.0.1:1": "not an address", "https://a:1/v3": "more than host and port",
+		"https://u:p@a:1": "more than host and port", "https://a:1?x": "more than host and port", "https://:2379": "not an address",
 	} {
 		_, err := Open([]string{url}, Access{})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

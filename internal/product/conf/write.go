@@ -43,7 +43,7 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 	}
 	text := string(b)
 	if found && (at.To > len(text) || at.From > at.To || text[at.From:at.To] != at.Literal) {
-		return fmt.Errorf("%s: somebody is changing this file", at)
+		return fmt.Errorf("%s: another program is changing this file", at)
 	}
 	switch {
 	case v.Absent:

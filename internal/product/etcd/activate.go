@@ -124,7 +124,7 @@ func holds(h *host.Host, key, text string) error {
 			return err
 		}
 		if size, ok := a.Values["etcd_mvcc_db_total_size_in_bytes"]; ok && size >= quota {
-			return fmt.Errorf("the database has %.0f bytes already: at its quota the cluster takes no more writes, and stays so until somebody disarms the alarm", size)
+			return fmt.Errorf("the database has %.0f bytes already: at its quota the cluster takes no more writes, until the alarm is disarmed", size)
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ func newAsker(h *host.Host, in *instance, a *answer) *asker {
 // advice is what to do where the member does not take its own certificates.
 var advice = Advice{
 	Untrusted: "trusted-ca-file of the member names another authority",
-	Stranger:  "its own certificate, cert-file, is none that clients may show; at a listen-metrics-urls of http:// it tells its metrics to everybody of its machine",
+	Stranger:  "its own certificate, cert-file, is not valid for clients; with an http:// listen-metrics-urls it reports its metrics to every user of its machine",
 }
 
 func (x *asker) at(address string) (*Client, error) {

@@ -40,7 +40,7 @@ type Client struct {
 func New(address string, a Access, advice Advice) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, fmt.Errorf("%q is no address of a member: want one such as https://10.0.0.1:2379", address)
+		return nil, fmt.Errorf("%q is not an address of a member: want one such as https://10.0.0.1:2379", address)
 	}
 	if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%q has more than host and port: want one such as https://10.0.0.1:2379", u.Redacted())

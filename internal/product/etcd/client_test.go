@@ -19,12 +19,12 @@ import (
 
 const soon = time.Minute
 
-// TestNew: what is no address of a member, or no certificate, is refused before anybody is
+// TestNew: what is not an address of a member, or no certificate, is refused before anybody is
 // asked; a password is not repeated.
 func TestNew(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://10.0.0.1:2379": "", "http://[::1]:2379/": "", "http://a": "",
-		"10.0.0.1:2379": "no address", "ftp://a:1": "no address", "https://:2379": "no address", "": "no address",
+		"10.0.0.1:2379": "not an address", "ftp://a:1": "not an address", "https://:2379": "not an address", "": "not an address",
 		"https://a:1/v3": "more than host and port", "https://a:1?x": "more than host and port", "https://a:1#x": "more than host and port", "https://u:secret@a:1": "more than host and port",
 	} {
 		c, err := New(address, Access{}, nil)

@@ -16,7 +16,7 @@ import (
 // parameters are those that rules ask for, with the defaults of the newest release
 // (releases.txt, which Default reads for the member's own).
 var parameters = product.Parameters{
-	{Name: "quota-backend-bytes", Type: fact.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, a negative value is no limit"},
+	{Name: "quota-backend-bytes", Type: fact.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, a negative value means unlimited"},
 	milliseconds("heartbeat-interval", "100", "how often the leader tells that it is there"),
 	milliseconds("election-timeout", "1000", "silence after which another leader is elected"),
 	{Name: "snapshot-count", Type: fact.Number, Read: readInteger, Default: "10000", Doc: "changes after which a snapshot is written; 100000 before 3.6"},
@@ -117,7 +117,7 @@ func canonical(value string) string {
 func check(key, value string) error {
 	p := parameters.Named(key)
 	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: it is no tuning parameter of etcd", setting.ErrNotSettable)
+		return fmt.Errorf("%w: not a tuning parameter of etcd", setting.ErrNotSettable)
 	}
 	v, err := p.Read(value)
 	if err == nil && v == -1.0 {

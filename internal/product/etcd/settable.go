@@ -43,7 +43,7 @@ func of(h *host.Host, main string) (*instance, error) {
 			return in, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is no file of etcd's unit", main)
+	return nil, fmt.Errorf("%s is not a file of etcd's unit", main)
 }
 
 // ours refuses files that another tool writes anew: what fettle put there would be

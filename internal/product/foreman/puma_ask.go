@@ -298,7 +298,7 @@ func request(ctx context.Context, bind, what string) (head string, body []byte, 
 	headers, rest, ok := strings.Cut(string(b), "\r\n\r\n")
 	head, _, _ = strings.Cut(headers, "\r\n")
 	if !ok || !strings.HasPrefix(head, "HTTP/1.") {
-		return "", nil, fmt.Errorf("%s answers %.60q, which is no HTTP", bind, head)
+		return "", nil, fmt.Errorf("%s answers %.60q, which is not HTTP", bind, head)
 	}
 	return head, []byte(rest), nil
 }

@@ -214,7 +214,7 @@ func (in *pumaInstance) option(name string, get getter) told {
 	if text := map[string]string{"workers": in.args.workers, "threads_min": in.args.min, "threads_max": in.args.max}[name]; text != "" {
 		n := leading(text)
 		if n == "" && name != "workers" {
-			return told{at: in.argsAt, unknown: fmt.Sprintf("%q is no number of threads", text)}
+			return told{at: in.argsAt, unknown: fmt.Sprintf("%q is not a number of threads", text)}
 		}
 		if n == "" {
 			n = "0"

@@ -190,7 +190,7 @@ func (c *control) reload(ctx context.Context, h *host.Host, main string, p produ
 	case p.Unit != "" && host.HasSystemd(h), len(g.Children) > 0:
 		return product.Reload(ctx, h, p, "USR2")
 	case slices.Contains(g.Main.Argv, "-db"):
-		return errors.New("it runs in the foreground without a master (-W), so that nobody can reload it")
+		return errors.New("it runs in the foreground without a master (-W), so it cannot be reloaded")
 	}
 	argv := g.Main.Argv
 	if n := slices.IndexFunc(argv, func(a string) bool { return a == "-sf" || a == "-st" }); n > 0 {

@@ -67,7 +67,7 @@ func TestRead(t *testing.T) {
 	}
 	for option, want := range map[string]string{
 		"tune.bufsize": "from the environment", "tune.ssl.cachesize": "in a condition", "timeout-server": "2 sections of defaults (defaults base, defaults)",
-		"none": "no tuning option", "global/a#b": "not the name of an option",
+		"none": "not a tuning option", "global/a#b": "not the name of an option",
 	} {
 		if got := i.Option(option).File.Unknown(); !strings.Contains(got, want) {
 			t.Errorf("%s is unknown for %q, want %q", option, got, want)
@@ -131,8 +131,8 @@ func TestValues(t *testing.T) {
 		t.Errorf("%d sections of options, %d options", len(contexts), len(parameters))
 	}
 	for _, c := range []struct{ key, value, want string }{
-		{"global/maxconn", "5", ""}, {"defaults/timeout client", "5x", "not a time"}, {"defaults/http-reuse", "often", "none of"},
-		{"global/chroot", "/", "no tuning option"}, {"frontend web/bind", ":80", "no tuning option"},
+		{"global/maxconn", "5", ""}, {"defaults/timeout client", "5x", "not a time"}, {"defaults/http-reuse", "often", "not one of"},
+		{"global/chroot", "/", "not a tuning option"}, {"frontend web/bind", ":80", "not a tuning option"},
 	} {
 		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %q", c.key, c.value, err, c.want)

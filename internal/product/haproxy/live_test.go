@@ -100,7 +100,7 @@ func TestMaster(t *testing.T) {
 	was = worker(b.Installed().(*installed).run).PID
 	b.Refused("haproxy -c: ", "maxconn", "400", "nbthread", "100000")
 	b.Refused("not a time", "timeout-client", "soon")
-	b.Refused("no tuning option", "global/chroot", "/")
+	b.Refused("not a tuning option", "global/chroot", "/")
 	product.Same(t, mainFile, before)
 	if got := worker(b.Installed().(*installed).run).PID; got != was {
 		t.Errorf("worker %d, was %d", got, was)

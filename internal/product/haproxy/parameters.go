@@ -16,10 +16,10 @@ import (
 // (Configuration Manual, "Performance tuning" and "Proxies"): of the process, and
 // of the defaults for its proxies.
 var parameters = product.Parameters{
-	count("maxconn", "", "connections of the whole process; as many as its open files allow where nobody says so"),
+	count("maxconn", "", "connections of the whole process; as many as its open files allow when unset"),
 	count("maxsslconn", "", "connections with TLS"),
-	count("maxconnrate", "0", "new connections a second; 0 is no limit"),
-	count("ulimit-n", "", "files that it may open; as many as maxconn needs where nobody says so"),
+	count("maxconnrate", "0", "new connections a second; 0 means unlimited"),
+	count("ulimit-n", "", "files that it may open; as many as maxconn needs when unset"),
 	count("fd-hard-limit", "", "upper limit of the files that it reckons with"),
 	product.Count("nbthread", "", "threads; one for each CPU that it may run on, since 2.4 of one NUMA node"),
 	size("tune.bufsize", "16384", "one buffer; a connection has two"),
@@ -29,12 +29,12 @@ var parameters = product.Parameters{
 	duration("timeout-connect", "", "wait for a connection to a server"),
 	duration("timeout-client", "", "wait for a silent client"),
 	duration("timeout-server", "", "wait for a silent server"),
-	duration("timeout-http-request", "", "wait for a whole request; timeout client where nobody says so"),
+	duration("timeout-http-request", "", "wait for a whole request; timeout client when unset"),
 	duration("timeout-http-keep-alive", "", "wait for the next request on a connection"),
-	duration("timeout-queue", "", "wait for a free server; timeout connect where nobody says so"),
+	duration("timeout-queue", "", "wait for a free server; timeout connect when unset"),
 	duration("timeout-tunnel", "", "silence on both sides of a tunnel: WebSocket, CONNECT"),
 	count("retries", "3", "attempts to reach a server after the first"),
-	count("backlog", "", "connections that wait to be accepted; the frontend's maxconn where nobody says so"),
+	count("backlog", "", "connections that wait to be accepted; the frontend's maxconn when unset"),
 	{Name: "http-reuse", Type: fact.Text, Read: oneOf("never", "safe", "aggressive", "always"), Default: "safe", Doc: "whether connections to servers are shared by clients: never, safe, aggressive, always"},
 }
 
@@ -95,7 +95,7 @@ func readDuration(text string) (any, error) {
 func oneOf(words ...string) func(string) (any, error) {
 	return func(text string) (any, error) {
 		if !slices.Contains(words, text) {
-			return nil, fmt.Errorf("%q is none of %s", text, strings.Join(words, ", "))
+			return nil, fmt.Errorf("%q is not one of %s", text, strings.Join(words, ", "))
 		}
 		return text, nil
 	}
@@ -118,7 +118,7 @@ func parameter(key string) *product.Parameter {
 func check(key, value string) error {
 	p := parameter(key)
 	if p == nil {
-		return fmt.Errorf("%w: it is no tuning option of HAProxy", setting.ErrNotSettable)
+		return fmt.Errorf("%w: not a tuning option of HAProxy", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

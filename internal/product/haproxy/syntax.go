@@ -29,7 +29,7 @@ func (syntax) Key(name string) (string, error) {
 		context = p
 	}
 	if context == "" {
-		return "", fmt.Errorf("%q is no tuning option: SECTION/OPTION is meant, \"frontend web/maxconn\"", name)
+		return "", fmt.Errorf("%q is not a tuning option: want SECTION/OPTION, as in \"frontend web/maxconn\"", name)
 	}
 	return context + "/" + option, nil
 }

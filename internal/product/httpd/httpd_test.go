@@ -125,7 +125,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ key, value, want string }{
-		{"virtualhost *:80/timeout", "5", ""}, {"maxclients", "5", ""}, {"loadmodule", "x y", "no tuning directive"}, {"keepalive", "maybe", "neither"},
+		{"virtualhost *:80/timeout", "5", ""}, {"maxclients", "5", ""}, {"loadmodule", "x y", "not a tuning directive"}, {"keepalive", "maybe", "neither"},
 	} {
 		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %q", c.key, c.value, err, c.want)

@@ -80,7 +80,7 @@ func TestEvent(t *testing.T) {
 	pid = b.Installed().(*installed).run.Main.PID
 	b.Refused("ListenBacklog must be > 0 (it was told nothing)", "Timeout", "200", "ListenBacklog", "0", "ServerLimit", "5")
 	b.Refused("not a number", "MaxRequestWorkers", "many")
-	b.Refused("no tuning directive", "Listen", "8080")
+	b.Refused("not a tuning directive", "Listen", "8080")
 	product.Same(t, debianMain, main)
 	product.Same(t, mpm, event)
 	if got := b.Installed().(*installed).run.Main.PID; got != pid {

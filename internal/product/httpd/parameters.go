@@ -27,10 +27,10 @@ var parameters = product.Parameters{
 	product.Count("MaxConnectionsPerChild", "0", "connections after which a process is replaced; 0 is never"),
 	product.Count("AsyncRequestWorkerFactor", "2", "idle connections of event for each idle thread"),
 	truth("KeepAlive", "On", "whether a connection stays open for further requests"),
-	product.Count("MaxKeepAliveRequests", "100", "requests on one connection; 0 is no limit"),
+	product.Count("MaxKeepAliveRequests", "100", "requests on one connection; 0 means unlimited"),
 	duration("KeepAliveTimeout", "5", "wait for the next request on a connection"),
 	{Name: "Timeout", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "60", Doc: "wait for a client or a back end in the middle of a request"},
-	duration("ProxyTimeout", "", "wait for a proxied back end; Timeout where nobody says so"),
+	duration("ProxyTimeout", "", "wait for a proxied back end; Timeout when unset"),
 	product.Count("ListenBacklog", "511", "connections that wait to be accepted; net.core.somaxconn limits it"),
 	truth("HostnameLookups", "Off", "whether each client's name is looked up for the log"),
 	truth("EnableSendfile", "Off", "whether the kernel sends files"),
@@ -110,7 +110,7 @@ func check(key, value string) error {
 	}
 	p := parameter(key)
 	if p == nil {
-		return fmt.Errorf("%w: it is no tuning directive of httpd", setting.ErrNotSettable)
+		return fmt.Errorf("%w: not a tuning directive of httpd", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

@@ -83,7 +83,7 @@ func TestServer(t *testing.T) {
 	// A broker that may use no memory does not start.
 	b.Refused("has ended again", "memory_limit", "1000")
 	b.Refused("neither true nor false", "persistence", "maybe")
-	b.Refused("no tuning option", "pid_file", "/x")
+	b.Refused("not a tuning option", "pid_file", "/x")
 	product.Same(t, mainFile, before)
 	if kept(t) != long+"y" {
 		t.Error("after the roll-back it does not keep what it kept")

@@ -13,15 +13,15 @@ import (
 // parameters are those that rules ask for, with the defaults of mosquitto 1.6 to
 // 2.0 (mosquitto.conf(5)). max_connections is that of the default listener.
 var parameters = product.Parameters{
-	product.Count("max_queued_messages", "1000", "messages that are kept for one client beyond those in flight; 0 is no limit"),
-	size("max_queued_bytes", "0", "bytes that are kept for one client beyond those in flight; 0 is no limit"),
-	product.Count("max_inflight_messages", "20", "messages of quality 1 and 2 that are on their way to one client; 0 is no limit"),
-	size("max_inflight_bytes", "0", "bytes that are on their way to one client; 0 is no limit"),
-	size("max_packet_size", "0", "largest packet that a client may send; 0 is no limit"),
-	size("memory_limit", "0", "memory from which on messages are refused; 0 is no limit"),
+	product.Count("max_queued_messages", "1000", "messages that are kept for one client beyond those in flight; 0 means unlimited"),
+	size("max_queued_bytes", "0", "bytes that are kept for one client beyond those in flight; 0 means unlimited"),
+	product.Count("max_inflight_messages", "20", "messages of quality 1 and 2 that are on their way to one client; 0 means unlimited"),
+	size("max_inflight_bytes", "0", "bytes that are on their way to one client; 0 means unlimited"),
+	size("max_packet_size", "0", "largest packet that a client may send; 0 means unlimited"),
+	size("memory_limit", "0", "memory from which on messages are refused; 0 means unlimited"),
 	{Name: "max_keepalive", Type: fact.Number, Unit: "s", Read: product.ReadCount, Default: "65535", Doc: "longest silence that a client may ask for (MQTT 5)"},
-	{Name: "max_connections", Type: fact.Number, Read: readLimit, Default: "-1", Doc: "clients of the default listener; -1 is no limit"},
-	{Name: "persistent_client_expiration", Type: fact.Text, Read: readExpiration, Doc: "after how long a client that stays away is forgotten: 14d; never where nobody says so"},
+	{Name: "max_connections", Type: fact.Number, Read: readLimit, Default: "-1", Doc: "clients of the default listener; -1 means unlimited"},
+	{Name: "persistent_client_expiration", Type: fact.Text, Read: readExpiration, Doc: "after how long a client that stays away is forgotten: 14d; never when unset"},
 	truth("persistence", "false", "whether messages and subscriptions survive a restart"),
 	{Name: "autosave_interval", Type: fact.Number, Unit: "s", Read: product.ReadCount, Default: "1800", Doc: "time between two savings; 0 saves at the end only"},
 	truth("queue_qos0_messages", "false", "whether messages of quality 0 are kept for clients that are away"),
@@ -74,7 +74,7 @@ func check(key, value string) error {
 	_, option := split(key)
 	p := parameters.Named(option)
 	if p == nil {
-		return fmt.Errorf("%w: it is no tuning option of mosquitto", setting.ErrNotSettable)
+		return fmt.Errorf("%w: not a tuning option of mosquitto", setting.ErrNotSettable)
 	}
 	v, err := p.Read(value)
 	if n, ok := v.(float64); ok && option == "max_packet_size" && n > 0 && n < 20 {

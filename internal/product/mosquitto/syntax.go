@@ -41,7 +41,7 @@ func (s syntax) Key(name string) (string, error) {
 		return option, nil
 	}
 	if err := conf.OneLine(listener); err != nil || !strings.HasPrefix(listener, "listener ") || strings.ContainsAny(listener, "#") || !slices.Contains(ofListener, option) {
-		return "", fmt.Errorf("%q is no option of a listener: \"listener 1883/max_connections\" is one", name)
+		return "", fmt.Errorf("%q is not an option of a listener: \"listener 1883/max_connections\" is one", name)
 	}
 	return strings.Join(strings.Fields(listener), " ") + "/" + option, nil
 }

@@ -107,7 +107,7 @@ func TestValues(t *testing.T) {
 	}
 	for _, c := range []struct{ key, value, want string }{
 		{"events/worker_connections", "5", ""}, {"worker_processes", "auto", ""}, {"worker_processes", "0", "neither auto"},
-		{"http/server/proxy_pass", "x", "no tuning directive"}, {"load_module", "x", "no tuning directive"},
+		{"http/server/proxy_pass", "x", "not a tuning directive"}, {"load_module", "x", "not a tuning directive"},
 	} {
 		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %q", c.key, c.value, err, c.want)

@@ -16,16 +16,16 @@ import (
 // 1.19.10.
 var parameters = product.Parameters{
 	{Name: "worker_processes", Type: fact.Text, Read: readWorkers, Default: "1", Doc: "processes that serve; auto is one for each CPU"},
-	product.Count("worker_rlimit_nofile", "", "files that a worker may open; what it was started with where nobody says so"),
+	product.Count("worker_rlimit_nofile", "", "files that a worker may open; what it was started with when unset"),
 	product.Count("worker_connections", "512", "connections of one worker, those to back ends included"),
 	truth("multi_accept", "off", "whether a worker accepts all new connections at once"),
-	duration("keepalive_timeout", "75s", "wait for the next request on a connection; 0 is none"),
+	duration("keepalive_timeout", "75s", "wait for the next request on a connection; 0 means no wait"),
 	product.Count("keepalive_requests", "1000", "requests on one connection"),
 	truth("sendfile", "off", "whether the kernel sends files"),
 	truth("tcp_nopush", "off", "whether sendfile waits for full packets"),
 	duration("proxy_read_timeout", "60s", "wait for a proxied back end"),
 	duration("proxy_connect_timeout", "60s", "wait for a connection to a back end"),
-	size("client_max_body_size", "1m", "largest body of a request; 0 is no limit"),
+	size("client_max_body_size", "1m", "largest body of a request; 0 means unlimited"),
 	truth("gzip", "off", "whether answers are compressed"),
 }
 
@@ -123,7 +123,7 @@ func bare(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 func check(key, value string) error {
 	p := parameters.Named(bare(key))
 	if p == nil {
-		return fmt.Errorf("%w: it is no tuning directive of nginx", setting.ErrNotSettable)
+		return fmt.Errorf("%w: not a tuning directive of nginx", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

@@ -45,7 +45,7 @@ var parameters = bounded([]product.Parameter{
 	truth("fsync", "on", "whether writes are forced to the disk; off loses the database in a power cut"),
 	truth("full_page_writes", "on", "whether whole pages are logged after a checkpoint; off corrupts torn pages"),
 	{Name: "shared_preload_libraries", Type: fact.List, Read: readList, Doc: "libraries loaded at the start"},
-	memory("temp_file_limit", kB, "-1", "disk space of one process's temporary files; -1 is no limit"),
+	memory("temp_file_limit", kB, "-1", "disk space of one process's temporary files; -1 means unlimited"),
 	duration("idle_in_transaction_session_timeout", second/1000, "0", "time after which an idle transaction is ended; 0 is never"),
 	number("port", "5432", "TCP port, and part of the socket's name"),
 	{Name: "listen_addresses", Type: fact.List, Read: readList, Default: "localhost", Doc: "addresses that it listens on"},
@@ -122,7 +122,7 @@ var onlyOn = []string{"fsync", "full_page_writes"}
 func check(key, value string) error {
 	i := slices.IndexFunc(parameters, func(p product.Parameter) bool { return p.Name == key })
 	if i < 0 || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: it is no tuning parameter of PostgreSQL", setting.ErrNotSettable)
+		return fmt.Errorf("%w: not a tuning parameter of PostgreSQL", setting.ErrNotSettable)
 	}
 	v, err := parameters[i].Read(value)
 	if err == nil && slices.Contains(onlyOn, key) && v != true {

@@ -144,7 +144,7 @@ func of(h *host.Host, file string) (*instance, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("%s is no file of Prometheus's unit", file)
+	return nil, fmt.Errorf("%s is not a file of Prometheus's unit", file)
 }
 
 // fileOf is the file for a key: flags are in another.

@@ -20,9 +20,9 @@ var parameters = product.Parameters{
 	seconds("scrape_interval", "1m", "how often targets are asked"),
 	seconds("scrape_timeout", "10s", "time in which a target has to answer"),
 	seconds("evaluation_interval", "1m", "how often rules are evaluated"),
-	seconds(retentionTime, "15d", "how long samples are kept; in force too where retention.size is not reached; 0 is no limit"),
-	{Name: retentionPercentage, Type: fact.Number, Unit: "%", Read: readPercentage, Default: "0", Doc: "share of the disk at which the oldest samples are deleted, by the configuration file of Prometheus 3; 0 is no limit"},
-	{Name: retentionSize, Type: fact.Number, Unit: "bytes", Read: readSize, Default: "0B", Doc: "size at which the oldest samples are deleted; 0 is no limit"},
+	seconds(retentionTime, "15d", "how long samples are kept; in force too where retention.size is not reached; 0 means unlimited"),
+	{Name: retentionPercentage, Type: fact.Number, Unit: "%", Read: readPercentage, Default: "0", Doc: "share of the disk at which the oldest samples are deleted, by the configuration file of Prometheus 3; 0 means unlimited"},
+	{Name: retentionSize, Type: fact.Number, Unit: "bytes", Read: readSize, Default: "0B", Doc: "size at which the oldest samples are deleted; 0 means unlimited"},
 	seconds("query.timeout", "2m", "time after which a query is ended"),
 	seconds("query.lookback-delta", "5m", "age up to which a sample counts as the present one"),
 	product.Count("query.max-concurrency", "20", "queries at a time"),
@@ -114,7 +114,7 @@ func same(key, a, b string) bool {
 func check(key, value string) error {
 	p := parameters.Named(key)
 	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: it is no tuning parameter of Prometheus", setting.ErrNotSettable)
+		return fmt.Errorf("%w: not a tuning parameter of Prometheus", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

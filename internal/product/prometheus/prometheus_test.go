@@ -122,7 +122,7 @@ func TestValues(t *testing.T) {
 	}
 	for _, c := range []struct{ key, value, want string }{
 		{"scrape_interval", "15s", ""}, {"scrape_interval", "15", "not a time"}, {"scrape_interval", "", "not a time"}, {"scrape_interval", "30m1h", "not a time"},
-		{"storage.tsdb.retention.size", "1.5GB", "not a size"}, {"query.max-samples", "many", "not a number"}, {"config.file", "/x", "no tuning"}, {"web.enable-lifecycle", "true", "no tuning"},
+		{"storage.tsdb.retention.size", "1.5GB", "not a size"}, {"query.max-samples", "many", "not a number"}, {"config.file", "/x", "tuning"}, {"web.enable-lifecycle", "true", "tuning"},
 	} {
 		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s=%s: %v, want %q", c.key, c.value, err, c.want)

@@ -116,13 +116,13 @@ func (p *parser) path() (string, error) {
 			}
 			return "", p.errorf("a value without a key")
 		case c == '\n' || c == '}' || c == ']' || c == '[' || c == ',' || c == '#':
-			return "", p.errorf("%.40q is no key with a value", b.String())
+			return "", p.errorf("%.40q is not a key with a value", b.String())
 		default:
 			b.WriteByte(c)
 			p.at++
 		}
 	}
-	return "", p.errorf("%.40q is no key with a value", b.String())
+	return "", p.errorf("%.40q is not a key with a value", b.String())
 }
 
 // quoted reads a string in quotes, without its escapes.

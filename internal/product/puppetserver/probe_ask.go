@@ -154,7 +154,7 @@ func (a reply) says() string {
 	var unknown *tls.CertificateVerificationError
 	switch {
 	case a.away != nil:
-		return "nobody answers: " + a.away.Error()
+		return "no answer: " + a.away.Error()
 	case a.closed != nil:
 		return "no answer: " + a.closed.Error()
 	case errors.As(a.err, &unknown):

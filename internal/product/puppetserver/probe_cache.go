@@ -54,7 +54,7 @@ func (r *run) look(path, query string, node bool) (s seen, why string) {
 		return s, q.String() + ": " + s.says()
 	}
 	if err := json.Unmarshal(s.body, &s.metadata); err != nil || s.Type == "" {
-		return s, q.String() + ": its answer is no metadata of a file"
+		return s, q.String() + ": its answer is not the metadata of a file"
 	}
 	return s, ""
 }
@@ -104,7 +104,7 @@ func (r *run) file() (name, why string) {
 	}
 	var list []metadata
 	if err := json.Unmarshal(a.body, &list); err != nil {
-		return "", q.String() + ": its answer is no list of files"
+		return "", q.String() + ": its answer is not a list of files"
 	}
 	names := []string{}
 	for _, m := range list {

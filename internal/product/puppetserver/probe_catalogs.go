@@ -26,7 +26,7 @@ func (r *run) catalog(s Site, node string, q question) outcome {
 	a := r.ask(s, q)
 	switch {
 	case a.status == http.StatusOK && !isCatalog(a.body):
-		return outcome{why: q.String() + ": its answer is no catalog of Puppet's"}
+		return outcome{why: q.String() + ": its answer is not a catalog of Puppet's"}
 	case a.status == http.StatusOK, a.status >= 400 && bytes.Contains(a.body, []byte("no fact format")):
 		return outcome{word: Given}
 	case a.refused():

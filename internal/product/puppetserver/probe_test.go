@@ -144,7 +144,7 @@ func TestUnknown(t *testing.T) {
 		holds(t, plan(t, dir, serve(t, dir, h, tls.RequestClientCert)), all("status 503"))
 	})
 	t.Run("no Puppet Server", func(t *testing.T) {
-		const no = "its answer is no catalog of Puppet's"
+		const no = "its answer is not a catalog of Puppet's"
 		hello := func(texts ...string) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if len(texts) > 1 && !strings.Contains(r.URL.Path, "agent1.test") {
@@ -199,7 +199,7 @@ func TestUnknown(t *testing.T) {
 		server := httptest.NewServer(s)
 		site := siteOf(t, server)
 		server.Close()
-		holds(t, plan(t, dir, site), all("nobody answers"))
+		holds(t, plan(t, dir, site), all("no answer"))
 		// That nobody answers at a back end is no good sign where nothing does.
 		p := plan(t, dir, site)
 		p.BackEnds = []Site{site}

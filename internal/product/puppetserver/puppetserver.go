@@ -175,5 +175,5 @@ func check(key, value string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%s is no option that fettle sets", key)
+	return fmt.Errorf("%s is not an option that fettle sets", key)
 }

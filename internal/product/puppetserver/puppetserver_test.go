@@ -48,7 +48,7 @@ include "other.conf"
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
 	for text, want := range map[string]string{
-		"a: {\n b: 1\n": "3: a brace is not closed", "a: [1\n": "2: a list is not closed", "a\n": "1: \"a\" is no key", "\n: 1": "2: a value without a key",
+		"a: {\n b: 1\n": "3: a brace is not closed", "a: [1\n": "2: a list is not closed", "a\n": "1: \"a\" is not a key", "\n: 1": "2: a value without a key",
 		"a: \"x\n": "1: a quote is not closed", "{a: 1}\n}": "2: \"}\" behind the end", "a:\n": "2: a has no value", "a: ,\n}": "",
 	} {
 		_, err := hocon(text)
@@ -132,7 +132,7 @@ func TestSet(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for key, want := range map[string]string{
 		"jruby-puppet.max-active-instances=4": "", "jruby-puppet.max-active-instances=0": "from 1", "jruby-puppet.max-requests-per-instance=0": "",
-		"jruby-puppet.multithreaded=yes": "true or false", "heap=4g": "", "heap=4 g": "a size", "code_cache=512m": "", "jruby-puppet.gem-home=4": "no option that fettle sets",
+		"jruby-puppet.multithreaded=yes": "true or false", "heap=4g": "", "heap=4 g": "a size", "code_cache=512m": "", "jruby-puppet.gem-home=4": "not an option that fettle sets",
 	} {
 		name, value, _ := strings.Cut(key, "=")
 		if err := check(name, value); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -40,7 +40,7 @@ func newControl() *product.Control {
 			case in.unit == nil && before.PID > 0:
 				return product.Start{Argv: before.Argv, Background: !slices.Contains(before.Argv, "-d") && !slices.Contains(before.Argv, "--daemon"), UID: before.UID, GID: before.GID}, nil
 			case in.unit == nil:
-				return product.Start{}, fmt.Errorf("%s is not here: nobody knows how qpidd is started", service)
+				return product.Start{}, fmt.Errorf("%s not found, so how qpidd is started is unknown", service)
 			}
 			return product.OfUnit(h, in.unit)
 		},

@@ -141,7 +141,7 @@ func of(h *host.Host, main string) (*instance, error) {
 			return in, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is no file of qpidd's", main)
+	return nil, fmt.Errorf("%s is not a file of qpidd's", main)
 }
 
 // winner is the line from which the broker takes an option.

@@ -15,9 +15,9 @@ import (
 // (src/qpid/broker/Broker.cpp, src/qpid/acl/AclPlugin.cpp,
 // src/qpid/linearstore/MessageStoreImpl.cpp).
 var parameters = product.Parameters{
-	product.Count("max-connections", "500", "connections at most, by the plug-in of access control; 0 is no limit"),
+	product.Count("max-connections", "500", "connections at most, by the plug-in of access control; 0 means unlimited"),
 	product.Count("connection-backlog", "10", "connections that wait for being accepted"),
-	product.Count("worker-threads", "", "threads; one more than CPUs where nobody says it"),
+	product.Count("worker-threads", "", "threads; one more than CPUs when unset"),
 	{Name: "mgmt-pub-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "10", Doc: "how often management objects are published, and those of what is gone purged"},
 	{Name: "queue-purge-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "600", Doc: "how often expired messages are purged"},
 	{Name: "wcache-page-size", Type: fact.Number, Unit: "KiB", Read: readPage, Default: "32", Doc: "page of the write cache of a durable queue's journal: 4 to 128, a power of two"},
@@ -73,7 +73,7 @@ func readPages(text string) (any, error) {
 func check(key, value string) error {
 	p := parameters.Named(key)
 	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: %s is no tuning: change it by hand", setting.ErrNotSettable, key)
+		return fmt.Errorf("%w: %s is not a tuning option: change it by hand", setting.ErrNotSettable, key)
 	}
 	_, err := p.Read(value)
 	return err

@@ -80,7 +80,7 @@ func TestValues(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"mgmt-pub-interval", "5", ""}, {"mgmt-pub-interval", "500ms", ""}, {"mgmt-pub-interval", "soon", "seconds"}, {"mgmt-pub-interval", "-1", "seconds"}, {"mgmt-pub-interval", "NaN", "seconds"},
 		{"wcache-page-size", "4", ""}, {"wcache-page-size", "5", "128"}, {"wcache-page-size", "256", "128"}, {"wcache-page-size", "2", "128"},
-		{"wcache-num-pages", "3", "from 4"}, {"wcache-num-pages", "16", ""}, {"max-connections", "-1", "not a number"}, {"port", "1", "no tuning"}, {"data-dir", "/x", "no tuning"}, {"acl-file", "x", "no tuning"},
+		{"wcache-num-pages", "3", "from 4"}, {"wcache-num-pages", "16", ""}, {"max-connections", "-1", "not a number"}, {"port", "1", "tuning"}, {"data-dir", "/x", "tuning"}, {"acl-file", "x", "tuning"},
 	} {
 		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s=%s: %v, want %q", c.key, c.value, err, c.want)

@@ -15,7 +15,7 @@ import (
 // parameters are those that rules ask for, with the defaults of Redis 5 to 8
 // (src/config.c). The default of save has changed with version 7.
 var parameters = product.Parameters{
-	memory("maxmemory", "0", "memory for data from which on keys are evicted or writes refused; 0 is no limit"),
+	memory("maxmemory", "0", "memory for data from which on keys are evicted or writes refused; 0 means unlimited"),
 	word("maxmemory-policy", "noeviction", "which keys are evicted at maxmemory"),
 	number("maxmemory-samples", "5", "keys that are looked at to find one to evict"),
 	truth("appendonly", "no", "whether each write goes to a log that survives a crash"),
@@ -101,7 +101,7 @@ var byHand = []string{"port", "unixsocket", "bind", "dir"}
 func check(key, value string) error {
 	p := parameters.Named(key)
 	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: it is no tuning parameter of Redis", setting.ErrNotSettable)
+		return fmt.Errorf("%w: not a tuning parameter of Redis", setting.ErrNotSettable)
 	}
 	_, err := p.Read(value)
 	return err

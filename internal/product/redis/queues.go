@@ -45,7 +45,7 @@ func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) 
 		port = "6379"
 	}
 	if n, err := strconv.Atoi(database); database != "" && (err != nil || n < 0) {
-		return nil, fmt.Errorf("database %.20q of Redis is no number", database)
+		return nil, fmt.Errorf("database %.20q of Redis is not a number", database)
 	}
 	return host.QueryJSON(ctx, h, "queues of Sidekiq in Redis at "+port+"/"+database, func(ctx context.Context, live *host.Host) ([]Queue, error) {
 		s, err := listening(live, port)

@@ -65,8 +65,8 @@ func TestValues(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ key, value, want string }{
-		{"maxmemory", "1gb", ""}, {"maxmemory", "lots", "not a size"}, {"requirepass", "x", "no tuning parameter"},
-		{"port", "1", "no tuning parameter"}, {"appendonly", "on", "neither yes nor no"},
+		{"maxmemory", "1gb", ""}, {"maxmemory", "lots", "not a size"}, {"requirepass", "x", "not a tuning parameter"},
+		{"port", "1", "not a tuning parameter"}, {"appendonly", "on", "neither yes nor no"},
 	} {
 		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %q", c.key, c.value, err, c.want)

@@ -80,5 +80,5 @@ func Logs(h *host.Host, name string) ([]accesslog.Log, error) {
 	case ofHAProxy().MatchString(t):
 		return haproxy.Logs(h, name)
 	}
-	return nil, fmt.Errorf("%s: is no configuration of Apache httpd, nginx, HAProxy or logback-access", name)
+	return nil, fmt.Errorf("%s: not a configuration of Apache httpd, nginx, HAProxy or logback-access", name)
 }
