@@ -18,9 +18,12 @@ var openshiftKubernetes = map[int]Release{
 // OfOpenShift is the release of Kubernetes in a version of OpenShift, 4.16 or 4.16.9. It
 // reports false for those that are not known here.
 func OfOpenShift(version string) (Release, bool) {
-	minor, _ := openshiftMinor(version)
+	minor, ok := openshiftMinor(version)
 	r, known := openshiftKubernetes[minor]
-	return r, known
+	if !ok || !known {
+		return 0, false
+	}
+	return r, true
 }
 
 // openshiftMinor is the N of 4.N, 4.N.9 and 4.N-rc.1.

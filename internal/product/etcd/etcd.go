@@ -61,7 +61,7 @@ var inputs = slices.Concat(percentileInputs(), releaseInputs, []fact.Input{
 	{Name: "etcd.uptime_s", Type: fact.Number, Unit: "s", Doc: "time since it was started"},
 	{Name: "etcd.db_bytes", Type: fact.Number, Unit: "bytes", Doc: "size of the database"},
 	{Name: "etcd.db_in_use_bytes", Type: fact.Number, Unit: "bytes", Doc: "part of it that is in use"},
-	{Name: "etcd.quota_bytes", Type: fact.Number, Unit: "bytes", Doc: "size at which it takes no more writes, as it runs with or, where it does not report that, by its option; -1 is no quota"},
+	{Name: "etcd.quota_bytes", Type: fact.Number, Unit: "bytes", Doc: "size at which it takes no more writes, as it runs with or, where it does not report that, by its option; -1 means no quota"},
 	{Name: "etcd.failed_proposals", Type: fact.Number, Doc: "changes that were not agreed on since it was started"},
 	{Name: "etcd.open_files", Type: fact.Number, Doc: "files that it has open"},
 	{Name: "etcd.open_files_limit", Type: fact.Number, Doc: "files that it may have open"},

@@ -203,7 +203,7 @@ func server(t *testing.T) {
 		// With it, it does not start: five heartbeats have to fit into a timeout.
 		b.Refused("has ended again", "heartbeat-interval", "500")
 		b.Refused("at its quota the cluster takes no more writes", "quota-backend-bytes", "4096")
-		b.Refused("no tuning parameter", "data-dir", "/tmp")
+		b.Refused("not a tuning parameter", "data-dir", "/tmp")
 		b.Refused("whole number", "snapshot-count", "many")
 		testkitproduct.Same(t, debianMain, before)
 		b.Running("heartbeat-interval", "100")
