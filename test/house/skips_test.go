@@ -30,6 +30,7 @@ var maySkip = map[string]string{
 	"internal/engine/plugin/kernel/rtentsk_key_test.go": "runs in a virtual machine of the slow matrix",
 	"internal/engine/plugin/table/vm_test.go onlyIn":    "runs in a virtual machine of the slow matrix",
 	"test/etcd-releases/table_test.go servers":          "the slow matrix builds the servers",
+	"test/etcd-releases/table_test.go TestUpgrade":      "the slow matrix builds the servers",
 	"test/kubelet-releases/table_test.go missing":       "fails under FETTLE_TEST_REQUIRE=1",
 }
 
