@@ -10,35 +10,35 @@ import (
 	"time"
 )
 
-// An archive is one machine as text: what was read from it, and nothing else.
-// It answers as the machine did, names what it does not know (ErrNotRecorded),
-// and is never written to. archive_text.go has the format.
+// archive is one machine as text: what was read from it, and nothing else. It
+// answers as the machine did, returns ErrNotRecorded for everything else, and
+// is read-only. archive_text.go describes the format.
 type archive struct {
-	time     time.Time // when it was recorded; zero if not said
+	time     time.Time // when it was recorded; zero if unknown
 	entries  map[string]*entry
 	names    map[string][]string // the entries' base names by directory
-	commands map[string]Result   // by the argument vector, quoted
-	programs map[string]string   // LookPath's answers; "" is "no such program"
+	commands map[string]Result   // by argument vector, as JSON
+	programs map[string]string   // results of LookPath; "" means that the program is missing
 	links    []Link              // network devices
-	linked   bool                // links is every one of them
+	linked   bool                // links is complete
 	params   map[netKey]netAnswer
-	asks     map[string][]byte // what programs answered over a connection, by question
-	// incomplete is Host.Incomplete.
+	asks     map[string][]byte // answers over a connection, by question
+	// incomplete becomes Host.Incomplete.
 	incomplete string
 }
 
 // entry is one path of an archive.
 type entry struct {
 	mode fs.FileMode // type and permission bits
-	// absent says that the machine has no such path.
+	// absent reports whether the machine lacks the path.
 	absent bool
-	// data is a file's content; nil until it has been read.
+	// data is a file's content; nil if it was not read.
 	data []byte
-	// target is where a symbolic link points, as readlink gives it.
+	// target is the target of a symbolic link, as readlink returns it.
 	target string
-	// listed says that every name in the directory is an entry of the archive.
+	// listed reports whether every name in the directory is an entry.
 	listed bool
-	// errno is what reading the file or listing the directory gave instead.
+	// errno is the error that reading the file or listing the directory returned.
 	errno syscall.Errno
 }
 
@@ -53,7 +53,7 @@ func newArchive() *archive {
 	}
 }
 
-// lstat looks one path up without following links in it.
+// lstat looks up one path without following links.
 func (a *archive) lstat(p string) (*entry, error) {
 	if e := a.entries[p]; e != nil {
 		if e.absent {
@@ -78,7 +78,7 @@ func (a *archive) lstat(p string) (*entry, error) {
 	}
 }
 
-// archivedFiles is the Files of an archive.
+// archivedFiles implements Files for an archive.
 type archivedFiles struct{ *archive }
 
 func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
@@ -98,7 +98,7 @@ func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
 	return at, e, pathError(err, p)
 }
 
-// pathError gives an error the path that was asked for.
+// pathError replaces the path of an error by the requested one.
 func pathError(err error, p string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -203,7 +203,7 @@ func (i archivedInfo) ModTime() time.Time { return time.Time{} }
 func (i archivedInfo) IsDir() bool        { return i.mode.IsDir() }
 func (i archivedInfo) Sys() any           { return nil }
 
-// archivedClock tells the time of the recording.
+// archivedClock returns the time of the recording.
 type archivedClock struct{ a *archive }
 
 func (c archivedClock) Now() time.Time { return c.a.time }

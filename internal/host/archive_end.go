@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// endMark is the last heading of an archive: one without it has been cut off on
-// its way here. Archives with archiveHeadingV1 have none.
+// endMark is the last heading of an archive. An archive without it was
+// truncated; archives with archiveHeadingV1 have none.
 const endMark = "-- end --"
 
-var errNothingLeft = errors.New(`the archive is cut off before its first entry: copy it again`)
+var errNothingLeft = errors.New(`the archive is truncated before its first entry; copy it again`)
 
-// checkEndMark looks for the end mark. Where it is missing, the last entry goes: its
-// content may be cut off inside a number.
+// checkEndMark looks for the end mark. If it is missing, the last entry is
+// dropped, because its content may be truncated within a number.
 func (p *archiveParser) checkEndMark() error {
 	at := bytes.LastIndex(p.rest, []byte("\n-- ")) + 1
 	if at == 0 && !bytes.HasPrefix(p.rest, []byte("-- ")) {
@@ -27,17 +27,17 @@ func (p *archiveParser) checkEndMark() error {
 	return nil
 }
 
-// end takes the end mark's words and content.
+// end parses the end mark.
 func (p *archiveParser) end(words []string, content []byte) error {
 	if len(words) > 0 || len(bytes.TrimSpace(content)) > 0 || len(p.rest) > 0 {
-		return fmt.Errorf("%s is the last line of an archive, and something follows: move it to the end", endMark)
+		return fmt.Errorf("%s must be the last line of an archive; move it to the end", endMark)
 	}
 	return nil
 }
 
-// markIncomplete makes unknown what a cut-off archive has said without what has followed:
-// that a directory's listing is complete, and that a command has written nothing
-// to its standard error.
+// markIncomplete makes unknown what a truncated archive would have completed:
+// whether a directory's listing is complete, and whether a command wrote to its
+// standard error.
 func (p *archiveParser) markIncomplete(name string) {
 	for _, e := range p.entries {
 		e.listed = false
@@ -46,5 +46,5 @@ func (p *archiveParser) markIncomplete(name string) {
 	if p.ran && (bytes.HasPrefix(p.cut, []byte(stderr)) || strings.HasPrefix(stderr, string(p.cut))) {
 		delete(p.commands, p.last)
 	}
-	p.incomplete = fmt.Sprintf("%s is cut off: %s is not its last line; its entry of line %d, what followed, and which listings are complete, are unknown: copy the file again", name, endMark, p.next)
+	p.incomplete = fmt.Sprintf("%s is truncated: its last line is not %s; the entry of line %d, later ones, and which listings are complete are unknown; copy the file again", name, endMark, p.next)
 }

@@ -60,7 +60,7 @@ func TestArchiveCutAnywhere(t *testing.T) {
 			}
 			continue
 		}
-		if !strings.Contains(h.Incomplete, "x is cut off") {
+		if !strings.Contains(h.Incomplete, "x is truncated") {
 			t.Errorf("cut at byte %d: %q", i, h.Incomplete)
 		}
 		got := answers(h)
@@ -100,7 +100,7 @@ func TestArchiveCutInAValue(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	line := 1 + strings.Count(string(text[:at]), "\n")
-	if want := fmt.Sprintf("its entry of line %d,", line); !strings.Contains(h.Incomplete, want) {
+	if want := fmt.Sprintf("the entry of line %d,", line); !strings.Contains(h.Incomplete, want) {
 		t.Errorf("%q; want %q", h.Incomplete, want)
 	}
 }

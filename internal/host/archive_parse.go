@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ParseArchive reads an archive's text; name is for messages.
+// ParseArchive parses the text of an archive. name is used in messages.
 func ParseArchive(name string, text []byte) (*Host, error) {
 	p := archiveParser{archive: newArchive(), rest: text}
 	if err := p.parse(name); err != nil {
@@ -34,12 +34,12 @@ var errNoArchive = fmt.Errorf("not a fettle archive: the first line must be %q",
 type archiveParser struct {
 	*archive
 	rest []byte
-	line int // of the heading being read, from 1
+	line int // of the heading being parsed, from 1
 	next int
-	last string // key of the command that a "stderr" belongs to
+	last string // key of the command that a stderr entry belongs to
 	ran  bool   // the entry before this one is that command
 	root bool   // "/" has an entry
-	cut  []byte // the last entry of an archive without its end
+	cut  []byte // the dropped last entry of a truncated archive
 }
 
 func (p *archiveParser) parse(name string) error {
@@ -62,7 +62,7 @@ func (p *archiveParser) parse(name string) error {
 			}
 			p.time = t
 		} else if line != "" && line[0] != '#' {
-			return fmt.Errorf("expected an entry (-- file /path --), found %.80q", line)
+			return fmt.Errorf("want an entry (-- file /path --), found %.80q", line)
 		}
 	}
 	for len(p.rest) > 0 {
@@ -93,7 +93,7 @@ func (p *archiveParser) parse(name string) error {
 	return p.checkParents()
 }
 
-// takeLine takes one line without its newline and remembers its number.
+// takeLine returns the next line without its newline and records its number.
 func (p *archiveParser) takeLine() []byte {
 	p.line = p.next
 	return p.skipLine()
@@ -106,8 +106,8 @@ func (p *archiveParser) skipLine() []byte {
 	return line
 }
 
-// splitHeading splits at single spaces; a Go string and the JSON of a command
-// are one word.
+// splitHeading splits at single spaces. A quoted Go string and the JSON of a
+// command are one word.
 func splitHeading(s string) ([]string, error) {
 	var words []string
 	for s != "" {
@@ -143,7 +143,7 @@ func splitHeading(s string) ([]string, error) {
 	return words, nil
 }
 
-// entry takes one heading's words and its content.
+// entry parses one entry: the words of its heading, and its content.
 func (p *archiveParser) entry(words []string, content []byte) error {
 	kind, words := words[0], words[1:]
 	switch kind {
@@ -165,7 +165,7 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 			return errors.New("a program is written -- program name /path -- or -- program name absent --")
 		}
 		if _, dup := p.programs[words[0]]; dup {
-			return fmt.Errorf("program %s is here twice", words[0])
+			return fmt.Errorf("program %s occurs twice", words[0])
 		}
 		if words[1] == "absent" {
 			words[1] = ""
@@ -192,7 +192,7 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 		return p.run(h, data)
 	case "ask":
 		if _, dup := p.asks[h.name]; dup {
-			return fmt.Errorf("question %q is here twice", h.name)
+			return fmt.Errorf("question %q occurs twice", h.name)
 		}
 		p.asks[h.name] = data
 		return nil
@@ -230,7 +230,7 @@ func (p *archiveParser) run(h heading, stdout []byte) error {
 	}
 	key := commandKey(argv)
 	if _, dup := p.commands[key]; dup {
-		return fmt.Errorf("command %s is here twice", key)
+		return fmt.Errorf("command %s occurs twice", key)
 	}
 	p.commands[key] = Result{Stdout: stdout, ExitCode: h.exit}
 	p.last = key
@@ -246,18 +246,18 @@ func (p *archiveParser) add(name string, e *entry, extra []byte) error {
 	}
 	if name == "/" {
 		if p.root || !e.mode.IsDir() || e.absent {
-			return errors.New("/ is here twice, or is no directory")
+			return errors.New("/ occurs twice, or is not a directory")
 		}
 		p.root = true
 	} else if p.entries[name] != nil {
-		return fmt.Errorf("%s is here twice", name)
+		return fmt.Errorf("%s occurs twice", name)
 	}
 	p.put(name, e)
 	return nil
 }
 
-// checkParents makes the parents that have no entry and refuses entries below
-// what is no directory.
+// checkParents creates missing parents and rejects entries below a path that is
+// not a directory.
 func (p *archiveParser) checkParents() error {
 	for _, name := range sortedKeys(p.entries) {
 		if p.entries[name].absent {
@@ -272,7 +272,7 @@ func (p *archiveParser) checkParents() error {
 				continue
 			}
 			if e.absent || !e.mode.IsDir() {
-				return fmt.Errorf("%s is below %s, which is no directory", name, dir)
+				return fmt.Errorf("%s is below %s, which is not a directory", name, dir)
 			}
 			break
 		}
@@ -280,7 +280,7 @@ func (p *archiveParser) checkParents() error {
 	return nil
 }
 
-// heading is the words between an entry's type and its path.
+// heading holds the words between an entry's type and its path.
 type heading struct {
 	mode           fs.FileMode
 	errno          syscall.Errno
@@ -341,7 +341,7 @@ func parseHeading(kind string, words []string) (heading, error) {
 }
 
 func (h heading) decode(content []byte) ([]byte, error) {
-	data := append([]byte{}, content...) // never nil: nil is "not read"
+	data := append([]byte{}, content...) // never nil: nil means unread
 	if h.noeol {
 		data = bytes.TrimSuffix(data, []byte("\n"))
 	}

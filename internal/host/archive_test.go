@@ -130,7 +130,7 @@ func archiveText(t testing.TB, h *Host) []byte {
 
 func TestArchiveRefusals(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
-		{"-- file /a --\n-- file /a --\n", "x:3: /a is here twice"},
+		{"-- file /a --\n-- file /a --\n", "x:3: /a occurs twice"},
 		{"-- file a --\n", "not absolute"},
 		{"-- file /a/../b --\n", "not clean"},
 		{"-- file /a/ --\n", "not clean"},
@@ -144,7 +144,7 @@ func TestArchiveRefusals(t *testing.T) {
 		{"-- file 0644 unread /a --\nx\n", "marked as not read"},
 		{"-- file /a\n", "does not end"},
 		{"-- absent /a --\nx\n", "only files have content"},
-		{"hello\n", "expected an entry"},
+		{"hello\n", "want an entry"},
 		{"-- run x [] --\n", "exit code"},
 		{"-- run 0 [] --\n", "command is written"},
 		{"-- stderr --\n", "after its run"},
@@ -152,15 +152,15 @@ func TestArchiveRefusals(t *testing.T) {
 		{"time yesterday\n", "RFC 3339"},
 		{"-- file /" + strings.Repeat("a/", 200) + "b --\n", "too long"},
 		{"-- links --\neth0 speed=1\n", "unknown word \"speed\""},
-		{"-- links --\neth0 index=1\neth1 altname=eth0\n", "\"eth0\" is here twice"},
+		{"-- links --\neth0 index=1\neth1 altname=eth0\n", "\"eth0\" occurs twice"},
 		{"-- links --\n-- links --\n", "written once"},
 		{"-- links --\nindex=1\n", "begin with its name"},
 		{"-- net eth0 rings --\n", "group \"rings\" is unknown"},
 		{"-- net eth0 ring EWHAT --\n", "name of an errno"},
 		{"-- net eth0 ring --\nrx\n", "want NAME=VALUE"},
 		{"-- net eth0 ring --\nrx=1 min=2\n", "only requested="},
-		{"-- end --\n-- file /a --\n", "x:2: -- end -- is the last line"},
-		{"-- end --\nx\n", "x:2: -- end -- is the last line"},
+		{"-- end --\n-- file /a --\n", "x:2: -- end -- must be the last line"},
+		{"-- end --\nx\n", "x:2: -- end -- must be the last line"},
 	} {
 		_, err := ParseArchive("x", []byte(archiveHeadingV1+"\n"+c.body))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -311,7 +311,7 @@ func TestCopyOfSosreport(t *testing.T) {
 	} else if b, err := again.Files.ReadFile("/proc/sys/vm/swappiness"); string(b) != "10\n" || err != nil {
 		t.Errorf("archived swappiness: %q, %v", b, err)
 	}
-	if _, err := OpenRoot(filepath.Dir(dir)); err == nil || !strings.Contains(err.Error(), "name that one") {
+	if _, err := OpenRoot(filepath.Dir(dir)); err == nil || !strings.Contains(err.Error(), "use that directory") {
 		t.Errorf("a level too high: %v", err)
 	}
 	for _, p := range []string{"/proc/sys/vm/none", "/sys/class/dmi/id/board_name", "/sys/block"} {

@@ -72,11 +72,11 @@ const (
 	archiveHeadingV1 = "fettle archive v1"
 )
 
-// Limits of an archive that is read: it may come from anybody.
+// Limits for reading an archive, which may come from an untrusted source.
 const (
 	maxArchiveSize    = 512 << 20 // bytes
 	maxArchiveEntries = 2_000_000
-	maxArchiveDepth   = 128 // elements of one path
+	maxArchiveDepth   = 128 // path elements
 )
 
 var archiveTypes = []struct {
@@ -98,7 +98,8 @@ func typeWord(m fs.FileMode) string {
 	return "chardev"
 }
 
-// permBits are the mode bits that an archive keeps, as chmod(1) writes them.
+// permBits returns the mode bits that an archive keeps, in the notation of
+// chmod(1).
 func permBits(m fs.FileMode) uint32 {
 	p := uint32(m.Perm())
 	for _, b := range modeBits {
@@ -124,8 +125,8 @@ func fileMode(bits uint32) fs.FileMode {
 	return m
 }
 
-// writeTo writes the archive, entries in order of path, so that two archives
-// can be compared line by line.
+// writeTo writes the archive with entries sorted by path, so that archives can
+// be compared line by line.
 func (a *archive) writeTo(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n", archiveHeading)
@@ -284,7 +285,7 @@ func unescape(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// quotePath leaves an ordinary path as it is and writes any other as a Go
+// quotePath returns an ordinary path unchanged and any other as a quoted Go
 // string.
 func quotePath(p string) string {
 	plain := p != "" && p[0] != '"' && p[0] != '[' && p != "->" && p != "--" && utf8.ValidString(p)
@@ -298,7 +299,7 @@ func quotePath(p string) string {
 }
 
 func errnoName(e syscall.Errno) string {
-	if e == syscall.EOPNOTSUPP { // one number with ENOTSUP, which drivers do not say
+	if e == syscall.EOPNOTSUPP { // the same number as ENOTSUP, which drivers do not return
 		return "EOPNOTSUPP"
 	}
 	if n := unix.ErrnoName(e); n != "" {
@@ -318,14 +319,14 @@ var errnoByName = sync.OnceValue(func() map[string]syscall.Errno {
 	return m
 })
 
-// commandKey names a command in an archive.
+// commandKey returns the key of a command in an archive: its arguments as JSON.
 func commandKey(argv []string) string {
 	b, _ := json.Marshal(argv) // a []string always marshals
 	return string(b)
 }
 
-// cleanPath refuses what no machine has: an archive must not name one place in
-// two ways.
+// cleanPath rejects paths that are not absolute and clean: an archive must not
+// have two names for one file.
 func cleanPath(p string) error {
 	switch {
 	case !strings.HasPrefix(p, "/"):

@@ -12,31 +12,31 @@ import (
 	"strings"
 )
 
-// Caller is who asked for a change, as the kernel of this machine knows it. It is
-// recorded with each transaction.
+// Caller is the user who requested a change, as the kernel of this machine
+// identifies it. Each transaction records it.
 type Caller struct {
-	// UID is the effective user of the process.
+	// UID is the effective user id of the process.
 	UID int `json:"uid"`
-	// LoginUID is who logged in (/proc/PID/loginuid): it stays the same through su
-	// and sudo. Null where no login set it, as in a service or a container.
+	// LoginUID is the user id of the login (/proc/PID/loginuid), which su and sudo
+	// keep. Nil if no login set it, as in a service or container.
 	LoginUID *int   `json:"login_uid,omitempty"`
-	Name     string `json:"name"` // of the login user, or else of the effective one
-	// Claimed is SUDO_USER where there is no login uid. Any process of root can set
-	// it, so it proves nothing.
+	Name     string `json:"name"` // of the login user, else of the effective one
+	// Claimed is SUDO_USER if there is no login uid. Any process of root can set
+	// it, so it is not proof.
 	Claimed string `json:"claimed,omitempty"`
-	// TTY is the controlling terminal, Client the address of the ssh client; empty if
-	// unknown or absent.
+	// TTY is the controlling terminal, Client the address of the ssh client; empty
+	// if unknown or absent.
 	TTY    string `json:"tty,omitempty"`
 	Client string `json:"client,omitempty"`
-	// Via is how the request arrived where it was not a command: D-Bus, socket.
+	// Via says how a request arrived that was not a command: D-Bus, socket.
 	Via string `json:"via,omitempty"`
 	PID int    `json:"pid"`
 }
 
-// noLogin is a login uid that was never set.
+// noLogin is the value of a login uid that was never set.
 const noLogin = 1<<32 - 1
 
-// Self is who runs this process.
+// Self returns the caller of this process.
 func Self() Caller {
 	c := callerAt("/proc/self", os.Getpid(), os.Geteuid())
 	if sudo := os.Getenv("SUDO_USER"); sudo != "" && c.LoginUID == nil && c.UID == 0 {
@@ -45,8 +45,8 @@ func Self() Caller {
 	return c
 }
 
-// CallerOf is who runs another process of this machine, whose effective user is
-// known to be uid. via is how its request arrived.
+// CallerOf returns the caller behind another process of this machine. uid is
+// its effective user, via how its request arrived.
 func CallerOf(pid, uid int, via string) Caller {
 	c := callerAt("/proc/"+strconv.Itoa(pid), pid, uid)
 	c.Via = via
@@ -68,8 +68,8 @@ func callerAt(proc string, pid, uid int) Caller {
 	return c
 }
 
-// String is the caller in words: "alice (as root)", or "root (SUDO_USER says alice)"
-// where only the environment names another.
+// String returns "alice (as root)", or "root (SUDO_USER says alice)" if only
+// the environment names the user.
 func (c Caller) String() string {
 	switch as := UserName(c.UID); {
 	case c.LoginUID != nil && *c.LoginUID != c.UID:
@@ -80,7 +80,7 @@ func (c Caller) String() string {
 	return c.Name
 }
 
-// From is where the caller is, in words; empty where that is not known.
+// From describes where the caller is; empty if unknown.
 func (c Caller) From() string {
 	var parts []string
 	if c.Via != "" {
@@ -95,7 +95,7 @@ func (c Caller) From() string {
 	return strings.Join(parts, ", ")
 }
 
-// UserName is the name of a user by /etc/passwd, or the number.
+// UserName returns the name of a user in /etc/passwd, or the number.
 func UserName(uid int) string {
 	f, err := os.Open("/etc/passwd")
 	if err != nil {
@@ -110,7 +110,7 @@ func UserName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// stat are the StatFields of a process; nil where it has ended.
+// stat returns the StatFields of a process; nil if it has ended.
 func stat(proc string) []string {
 	b, err := os.ReadFile(proc + "/stat")
 	if err != nil {
@@ -119,8 +119,8 @@ func stat(proc string) []string {
 	return StatFields(string(b))
 }
 
-// terminal names the controlling terminal by its device number
-// (Documentation/admin-guide/devices.txt); empty for none.
+// terminal returns the name of the controlling terminal by its device number
+// (Documentation/admin-guide/devices.txt); empty if there is none.
 func terminal(proc string) string {
 	f := stat(proc)
 	if len(f) < 5 {
@@ -149,11 +149,11 @@ func terminal(proc string) string {
 	return fmt.Sprintf("terminal %d:%d", major, minor)
 }
 
-// maxAncestors bounds the walk to the first process.
+// maxAncestors limits the walk to the first process.
 const maxAncestors = 64
 
-// sshClient is the other end of the connection that a sshd of root's, above the
-// process, holds.
+// sshClient returns the remote address of the nearest ancestor that is an sshd
+// running as root.
 func sshClient(proc string) string {
 	for range maxAncestors {
 		f := stat(proc)
@@ -172,7 +172,8 @@ func sshClient(proc string) string {
 	return ""
 }
 
-// rootAlone reports whether real, effective, saved and file system user are root.
+// rootAlone reports whether the real, effective, saved and file system user ids
+// are all root.
 func rootAlone(proc string) bool {
 	b, err := os.ReadFile(proc + "/status")
 	if err != nil {
@@ -186,8 +187,8 @@ func rootAlone(proc string) bool {
 	return false
 }
 
-// peerOf is the address of the other end of the first established TCP connection
-// that a process holds, by the numbers of its descriptors.
+// peerOf returns the remote address of the first established TCP connection of
+// a process, in order of file descriptors.
 func peerOf(proc string) string {
 	fds, err := os.ReadDir(proc + "/fd")
 	if err != nil {
@@ -223,8 +224,8 @@ func peerOf(proc string) string {
 	return ""
 }
 
-// procAddress reads the address of /proc/net/tcp: words of 32 bits in the byte order
-// of the machine, in hexadecimal digits; empty for what is not one.
+// procAddress parses an address of /proc/net/tcp: hexadecimal 32-bit words in
+// the machine's byte order; empty if invalid.
 func procAddress(text string) string {
 	digits, _, _ := strings.Cut(text, ":")
 	b, err := hex.DecodeString(digits)
@@ -243,8 +244,8 @@ func procAddress(text string) string {
 	return a.Unmap().String()
 }
 
-// sessionClient is the remote host that systemd-logind has recorded for the session
-// in whose control group the process is.
+// sessionClient returns the remote host that systemd-logind recorded for the
+// session of the process's control group.
 func sessionClient(proc string) string {
 	b, err := os.ReadFile(proc + "/cgroup")
 	if err != nil {

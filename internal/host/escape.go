@@ -10,9 +10,9 @@ import (
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// Escape is text on one line for a record that many programs read: control
-// characters, marks that turn the direction of text, and bytes that are not UTF-8
-// are escaped as in a Go string.
+// Escape returns text on one line for a record that many programs read: control
+// characters, bidirectional marks and invalid UTF-8 are escaped as in a Go
+// string.
 func Escape(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -36,7 +36,7 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// EscapeTruncate is Escaped text of at most so many bytes.
+// EscapeTruncate is Escape limited to most bytes.
 func EscapeTruncate(s string, most int) string {
 	s = Escape(s)
 	if len(s) > most {

@@ -16,68 +16,70 @@ import (
 	"time"
 )
 
-// Exec runs programs of the machine. A copy never runs anything: it replays
-// what was recorded, or returns ErrNotRecorded.
+// Exec runs programs of the machine. A copy never runs programs: it replays
+// recorded results, or returns ErrNotRecorded.
 type Exec interface {
-	// Run runs a program to its end. A non-zero exit is a Result, not an
-	// error; an error means that the program did not run or was ended.
+	// Run runs a program to its end. A non-zero exit code is not an error; an
+	// error means that the program did not run or was killed.
 	Run(ctx context.Context, c Command) (Result, error)
 	// LookPath finds a program as Run would; fs.ErrNotExist if there is none.
 	LookPath(name string) (string, error)
 }
 
-// Command is one program call. No shell is involved.
+// Command is one program call, without a shell.
 type Command struct {
 	Argv  []string
 	Env   []string // added to a minimal environment: "NAME=value"
-	Dir   string   // working directory; "/" when empty
+	Dir   string   // working directory; "/" if empty
 	Stdin []byte
-	// Stdout gets what the program prints as it prints it; nil: Result keeps it.
+	// Stdout receives the output while the program runs; nil: Result.Stdout holds
+	// it.
 	Stdout io.Writer
-	// Timeout ends the program and its children; 0 means one minute.
+	// Timeout limits the run time, after which the process group is killed; 0
+	// means one minute.
 	Timeout time.Duration
-	// DiesWithCaller kills the program at once when the caller is killed, so
-	// that it does not go on beside the undo of what it was to do. The programs
-	// that it has started itself are not reached: those of a script may be meant
-	// to stay. Ender finds them by their mark.
+	// DiesWithCaller kills the program when the caller is killed, so that it
+	// cannot run concurrently with the undo. Its own children are not killed,
+	// since a script may intend them to stay; TaggedKiller finds them by their
+	// tag.
 	DiesWithCaller bool
-	// Tag is put into the environment of the program, and so of all that it
-	// starts; empty for none.
+	// Tag is put into the environment of the program, and so of its descendants;
+	// empty for none.
 	Tag string
-	// As is the user that runs it; nil is the one that fettle runs as.
+	// As is the user that runs the program; nil means the current one.
 	As *User
-	// Sandbox is the view of the machine that it runs with; nil for the machine itself.
+	// Sandbox isolates the program; nil runs it on the machine itself.
 	Sandbox *Sandbox
 }
 
-// User is who runs a program: without supplementary groups.
+// User is a user and group, without supplementary groups.
 type User struct{ UID, GID uint32 }
 
 func (c Command) String() string { return strings.Join(c.Argv, " ") }
 
-// Result is what a program left.
+// Result is the result of a program.
 type Result struct {
 	Stdout, Stderr []byte
 	ExitCode       int
-	// ReadBytes is what the program, its threads and the children that it has waited
-	// for fetched from storage, and not from the page cache (ru_inblock of wait4(2),
-	// which is read_bytes of /proc/PID/io); of a recorded command 0.
+	// ReadBytes counts bytes read from storage, not from the page cache, by the
+	// program, its threads and the children that it waited for (ru_inblock of
+	// wait4(2), read_bytes of /proc/PID/io); 0 for recorded commands.
 	ReadBytes int64
 }
 
-// commandPath is what programs are looked up in: the administrator's tools,
-// never the caller's PATH, because fettle runs as root.
+// commandPath is the search path for programs. The caller's PATH is ignored,
+// because fettle runs as root.
 var commandPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// NotStartedError is the error of a program that the kernel did not start: it has
-// no interpreter, or is no program at all. Nothing of it has been run.
+// NotStartedError is returned if the kernel did not start the program: it is
+// not executable, or its interpreter is missing.
 type NotStartedError struct{ Err error }
 
 func (e *NotStartedError) Error() string { return e.Err.Error() }
 func (e *NotStartedError) Unwrap() error { return e.Err }
 
-// liveExec runs programs of this machine; root is where its root is mounted, ""
-// where that is this process's own.
+// liveExec runs programs of this machine. root is the mount point of the
+// machine's root, "" if it is this process's own.
 type liveExec struct{ root string }
 
 func (e liveExec) LookPath(name string) (string, error) {
@@ -116,7 +118,7 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	case len(c.Argv) == 0:
 		return Result{}, errors.New("empty command")
 	case c.Sandbox != nil && e.root != "":
-		return Result{}, fmt.Errorf("%s: a machine that is mounted at %s has no private view", c, e.root)
+		return Result{}, fmt.Errorf("%s: no sandbox is possible for a machine mounted at %s", c, e.root)
 	case c.Sandbox != nil:
 		return inSandbox(c.Sandbox, c.As, func() (Result, error) { return e.run(ctx, c) })
 	}
@@ -151,18 +153,18 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 	if c.Stdout != nil {
 		cmd.Stdout = c.Stdout
 	}
-	// The whole process group goes on a timeout, and a grandchild that keeps
-	// the pipe open cannot hold us.
+	// A timeout kills the whole process group. WaitDelay keeps a grandchild with
+	// an open pipe from blocking the caller.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: e.root}
 	if c.Sandbox != nil {
-		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID // all that it starts ends with it
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID // kills all its children when it ends
 	}
 	if c.As != nil && c.As.UID != uint32(os.Geteuid()) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.As.UID, Gid: c.As.GID}
 	}
 	if c.DiesWithCaller {
-		// The kernel sends the signal when the thread that started the program
-		// ends (PR_SET_PDEATHSIG(2const)), so this one has to stay.
+		// The kernel sends the signal when the starting thread ends
+		// (PR_SET_PDEATHSIG(2const)), so this thread must stay.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
@@ -173,7 +175,7 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 		err = AwaitExit(ctx, cmd.Wait)
 	}
 	if errors.Is(err, ErrUnkillable) {
-		return Result{}, fmt.Errorf("%s: %w (process %d, as ps shows it)", c, err, cmd.Process.Pid)
+		return Result{}, fmt.Errorf("%s: %w (process %d)", c, err, cmd.Process.Pid)
 	}
 	res := Result{Stdout: out.Bytes(), Stderr: errOut.Bytes()}
 	if cmd.ProcessState != nil {
@@ -188,28 +190,29 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 		return res, nil
 	case ctx.Err() != nil:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return res, fmt.Errorf("%s: ended after %v without an answer", c, timeout)
+			return res, fmt.Errorf("%s: killed after %v", c, timeout)
 		}
 		return res, fmt.Errorf("%s: %w", c, ctx.Err())
 	case cmd.Process == nil:
 		return res, &NotStartedError{fmt.Errorf("%s: %w", c, err)}
 	case errors.Is(err, exec.ErrWaitDelay):
-		return res, nil // the program itself ended well; a child kept its output open
+		return res, nil // the program succeeded; a child kept its output open
 	case errors.As(err, &exit) && exit.Exited():
 		return res, nil
 	}
 	return res, fmt.Errorf("%s: %w", c, err)
 }
 
-// ErrUnkillable is that a program was killed, and does not end: the kernel lets none go
-// that waits for a device in the middle of a request.
-var ErrUnkillable = errors.New("it was killed and does not end: the kernel waits for a device that does not answer (dmesg)")
+// ErrUnkillable is returned for a program that was killed but does not end,
+// because it waits in the kernel for a device.
+var ErrUnkillable = errors.New("killed, but it does not end: the kernel waits for a device that does not answer; see dmesg")
 
-// unkillable is how long a program that was killed is waited for.
+// unkillable is how long to wait for a killed program.
 var unkillable = 20 * time.Second
 
-// AwaitExit waits for the end of a program, which is killed when ctx ends. One that does
-// not end then is ErrUnkillable after a while, and its output is still being written to.
+// AwaitExit waits for a program that is killed when ctx ends. It returns
+// ErrUnkillable if the program has not ended some time later; its output is
+// then still being written to.
 func AwaitExit(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()
@@ -226,7 +229,7 @@ func AwaitExit(ctx context.Context, wait func() error) error {
 	}
 }
 
-// noExec is a copy without recorded commands.
+// noExec is the Exec of a copy without recorded commands.
 type noExec struct{}
 
 func (noExec) Run(_ context.Context, c Command) (Result, error) {

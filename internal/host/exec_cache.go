@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// CacheExec returns a host that runs a program of the same arguments once and
-// answers the next time as it did the first, an error included: those who look at
-// one state of a machine need not know who has asked already.
+// CacheExec returns a host that runs each command once and then repeats its
+// result, including an error, so that independent readers of one state do not
+// repeat commands.
 func CacheExec(h *Host) *Host {
 	once := *h
 	once.Exec = &cachedExec{Exec: h.Exec, answers: map[string]cachedAnswer{}}

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// foreman-debug (script/foreman-debug of Foreman, and what Katello puts into
-// foreman-debug.d) copies files to their places below its top directory, without
-// those that are empty or no text, and puts the output of commands into files there,
-// each with a line "COMMAND> ..." and an empty one before it. What it has only as
-// such an output, this answers for the file. It names no processes: of no listing of
-// its is the name certain that the kernel has for them.
+// foreman-debug (script/foreman-debug of Foreman, and Katello's
+// foreman-debug.d) copies files to their paths below its top directory, except
+// empty and binary ones. It stores command output in files there, each after a
+// line "COMMAND> ..." and an empty line. This file answers from such output for
+// files that were not copied. There are no processes: no listing certainly has
+// the kernel's process names.
 
 // foremanDebug is a copied tree that foreman-debug may have made.
 type foremanDebug struct {
 	files rootedFiles
-	facts func() map[string]string // what facter said, by its path: "os.release.full"
+	facts func() map[string]string // output of facter by path: "os.release.full"
 }
 
 func newForemanDebug(files rootedFiles) *foremanDebug {
@@ -33,7 +33,7 @@ func newForemanDebug(files rootedFiles) *foremanDebug {
 	return d
 }
 
-// is tells what foreman-debug has made from another copied tree.
+// is reports whether foreman-debug made the tree.
 func (d *foremanDebug) is() bool {
 	for _, name := range []string{"/foreman_packages", "/installed_packages"} {
 		if b, err := d.files.ReadFile(name); err == nil && bytes.HasPrefix(b, []byte("COMMAND> ")) {
@@ -43,7 +43,7 @@ func (d *foremanDebug) is() bool {
 	return false
 }
 
-// output is what a command said.
+// output returns the output of a command.
 func (d *foremanDebug) output(name, command string) (string, bool) {
 	b, err := d.files.ReadFile("/" + name)
 	if err != nil {
@@ -52,10 +52,11 @@ func (d *foremanDebug) output(name, command string) (string, bool) {
 	return strings.CutPrefix(string(b), "COMMAND> "+command+"\n\n")
 }
 
-// debugCommands are the files that a command has printed as they are.
+// debugCommands maps files to the output that contains them unchanged.
 var debugCommands = map[string]string{"/proc/cpuinfo": "cpuinfo", "/proc/meminfo": "meminfo", "/etc/hosts": "hosts"}
 
-// debugFacts are the facts of facter that are a file's content (Facter's core facts).
+// debugFacts maps files to the facter facts with their content (Facter's core
+// facts).
 var debugFacts = map[string]string{
 	"/proc/sys/kernel/osrelease":          "kernelrelease",
 	"/proc/sys/kernel/hostname":           "networking.hostname",
@@ -70,7 +71,7 @@ var debugFacts = map[string]string{
 	"/sys/class/dmi/id/chassis_asset_tag": "dmi.chassis.asset_tag",
 }
 
-// file answers for a file that is not among those that were copied.
+// file returns the content of a file that was not copied.
 func (d *foremanDebug) file(p string) ([]byte, bool) {
 	if name, ok := debugCommands[p]; ok {
 		text, ok := d.output(name, "cat "+p)
@@ -91,7 +92,8 @@ func (d *foremanDebug) file(p string) ([]byte, bool) {
 	return nil, false
 }
 
-// uname has the host's name and the kernel's release in its second and third word.
+// uname reads the host name and kernel release, the second and third word of
+// uname -a.
 func (d *foremanDebug) uname(p string) ([]byte, bool) {
 	text, _ := d.output("uname", "uname -a")
 	w := strings.Fields(text)
@@ -107,11 +109,12 @@ func (d *foremanDebug) uname(p string) ([]byte, bool) {
 	return nil, false
 }
 
-// distributions are the ids of os-release(5) for those that facter and
-// lsb_release(1) name otherwise; others are theirs in small letters.
+// distributions maps the names of facter and lsb_release(1) to ids of
+// os-release(5). For all others the id is the lower-case name.
 var distributions = map[string]string{"redhat": "rhel", "redhatenterprise": "rhel", "redhatenterpriseserver": "rhel", "oraclelinux": "ol"}
 
-// release makes the lines of os-release(5) of what facter or lsb_release(1) said.
+// release builds the lines of os-release(5) from the output of facter or
+// lsb_release(1).
 func (d *foremanDebug) release() ([]byte, bool) {
 	name, version, whole := d.facts()["os.name"], d.facts()["os.release.full"], d.facts()["os.distro.description"]
 	text, _ := d.output("lsb_release", "lsb_release -a")
@@ -140,7 +143,7 @@ func (d *foremanDebug) release() ([]byte, bool) {
 	return fmt.Appendf(nil, "ID=%q\nVERSION_ID=%q\nPRETTY_NAME=%q\n", id, version, whole), true
 }
 
-// mountPoints are those that facter found.
+// mountPoints returns the mount points that facter found, sorted.
 func (d *foremanDebug) mountPoints() []string {
 	var points []string
 	for name := range d.facts() {
@@ -164,7 +167,7 @@ func (d *foremanDebug) mounts() ([]byte, bool) {
 	return out.Bytes(), out.Len() > 0
 }
 
-// space is that of the file system that a path is on, in bytes.
+// space returns size and free space of the file system of a path, in bytes.
 func (d *foremanDebug) space(p string) (size, free uint64, ok bool) {
 	if at, err := d.files.Resolve(p); err == nil {
 		p = at
@@ -181,7 +184,8 @@ func (d *foremanDebug) space(p string) (size, free uint64, ok bool) {
 	return size, free, best != "" && err1 == nil && err2 == nil && free <= size
 }
 
-// debugClock tells when it was made, to the zone: date(1) names that by letters.
+// debugClock returns when the tree was made. date(1) abbreviates the time zone,
+// so the offset may be wrong.
 type debugClock struct {
 	noClock
 	*foremanDebug
@@ -205,12 +209,12 @@ func (c debugClock) SinceBoot() (time.Duration, error) {
 	return time.Duration(s) * time.Second, nil
 }
 
-// facter reads what facter prints: "NAME => VALUE", maps in braces, lists in
-// brackets, text in quotes. A list is its items with commas between them.
+// facter parses the output of facter: "NAME => VALUE", maps in braces, lists in
+// brackets, text in quotes. List items are joined with commas.
 func facter(text string) map[string]string {
 	const most = 20000
 	out := map[string]string{}
-	var within []string // names of the maps that are open
+	var within []string // names of the open maps
 	list := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(strings.TrimSpace(line), ",")

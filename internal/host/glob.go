@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Glob returns the paths that match a pattern, sorted. The pattern language is
-// fnmatch's per path element (*, ?, [...]); a leading dot needs no special
-// pattern, as in Python's fnmatch, because /sys has none.
+// Glob returns the paths that match a pattern, sorted. Each path element is an
+// fnmatch pattern (*, ?, [...]). As in Python's fnmatch, wildcards match a
+// leading dot.
 func Glob(f Files, pattern string) ([]string, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func Glob(f Files, pattern string) ([]string, error) {
 			}
 			entries, err := f.ReadDir(dir)
 			if err != nil {
-				continue // not a directory, or gone meanwhile: no match
+				continue // not a directory, or removed meanwhile
 			}
 			for _, e := range entries {
 				if ok, _ := path.Match(elem, e.Name()); ok {

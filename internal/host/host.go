@@ -1,7 +1,7 @@
-// Package host is the only door to a machine: its files, commands, clock,
-// network devices, scheduler and services. Every other package asks a Host, so
-// the same code reads this machine, a copied tree (a sosreport, a fixture) or a
-// machine seen through a mount.
+// Package host accesses a machine: its files, commands, clock, network devices
+// and tasks. Every other package reads and changes a machine through a Host, so
+// the same code works on this machine, a copied tree (a sosreport, a fixture),
+// a recorded archive, or a machine behind a mount.
 package host
 
 import (
@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// ErrReadOnly says that a write was tried on a copied tree.
+// ErrReadOnly is returned for a write to a copied machine.
 var ErrReadOnly = errors.New("a copied machine is read only")
 
 // Host is one machine.
 type Host struct {
-	// Name is how messages call the machine: "this machine", or the directory
-	// or archive that stands in for it.
+	// Name is the machine's name in messages: "this machine", or the directory or
+	// archive that represents it.
 	Name string
-	// Live is true when the kernel that answers is the one that is tuned, so
-	// that values can be written and programs run.
+	// Live reports whether values can be written: the kernel that answers is the
+	// one being tuned.
 	Live bool
-	// Incomplete says, for a person, what is missing of an archive that was cut
-	// off; it is empty where nothing is known to be missing.
+	// Incomplete describes what a truncated archive or report lacks; empty if it
+	// is complete.
 	Incomplete string
 	Files      Files
 	Exec       Exec
@@ -31,12 +31,13 @@ type Host struct {
 	Net        Net
 	Sched      Sched
 	Querier    Querier
-	// SpaceReader are nil where the files themselves say what they are on.
+	// SpaceReader is nil if the size of file systems can be read from the files
+	// themselves.
 	SpaceReader SpaceReader
 }
 
-// Files is the machine's file tree. Paths are absolute and are the machine's
-// own: a copy in /tmp/sos is still asked for /proc/sys/vm/swappiness.
+// Files is the machine's file tree. Paths are absolute paths of the machine: a
+// copy in /tmp/sos is still asked for /proc/sys/vm/swappiness.
 type Files interface {
 	// ReadFile reads a whole file, at most MaxFileSize bytes.
 	ReadFile(path string) ([]byte, error)
@@ -44,53 +45,54 @@ type Files interface {
 	Stat(path string) (fs.FileInfo, error)
 	Lstat(path string) (fs.FileInfo, error)
 	Readlink(path string) (string, error)
-	// Resolve follows every symbolic link, inside this machine's tree, and
-	// returns the one path that names the place.
+	// Resolve follows every symbolic link, inside the machine's tree, and returns
+	// the canonical path.
 	Resolve(path string) (string, error)
 
-	// Store writes data into an existing file with exactly one write(2), as
-	// kernel attributes need it. It creates nothing.
+	// Store writes data to an existing file with exactly one write(2), as kernel
+	// attributes require. It does not create files.
 	Store(path string, data []byte) error
-	// Replace puts a whole file in place atomically: temporary file beside it,
-	// fsync, rename, fsync of the directory. Parent directories are not made.
+	// Replace writes a whole file atomically: temporary file in the same
+	// directory, fsync, rename, fsync of the directory. It does not create
+	// directories.
 	Replace(path string, data []byte, attr Attr) error
 	// Remove deletes a file or an empty directory and syncs its parent.
 	Remove(path string) error
-	// Mkdir makes one directory and syncs its parent.
+	// Mkdir creates one directory and syncs its parent.
 	Mkdir(path string, mode fs.FileMode) error
-	// Hold opens path, writes data with one write(2) and keeps the descriptor
-	// open until Close: /dev/cpu_dma_latency holds its request only so long.
+	// Hold opens path, writes data with one write(2), and keeps the file open
+	// until Close: a request in /dev/cpu_dma_latency lasts only that long.
 	Hold(path string, data []byte) (Handle, error)
 }
 
-// Handle is a descriptor kept open for its effect.
+// Handle is a file that is kept open for its effect.
 type Handle interface {
-	// Store writes a new value through the open descriptor.
+	// Store writes a new value through the open file.
 	Store(data []byte) error
 	Close() error
 }
 
-// Attr is what a file has beside its content.
+// Attr holds the mode and owner of a file.
 type Attr struct {
 	Mode     fs.FileMode // permission bits, and setuid, setgid, sticky
 	UID, GID int
 }
 
-// MaxFileSize caps one read, in bytes: a copied tree is hostile input.
+// MaxFileSize limits one read, in bytes, because copied trees are untrusted.
 const MaxFileSize = 16 << 20
 
-// ErrTooLarge is returned by ReadFile beyond MaxFileSize.
+// ErrTooLarge is returned by ReadFile for files above MaxFileSize.
 var ErrTooLarge = fmt.Errorf("file larger than %d MiB", MaxFileSize>>20)
 
-// Clock tells the machine's time.
+// Clock returns the machine's time.
 type Clock interface {
 	Now() time.Time
-	// SinceBoot is CLOCK_BOOTTIME: it goes on during suspend and no one can
-	// set it. A copy returns ErrNotRecorded.
+	// SinceBoot is CLOCK_BOOTTIME, which includes suspend and cannot be set. A
+	// copy returns ErrNotRecorded.
 	SinceBoot() (time.Duration, error)
 }
 
-// BootID names this boot of the kernel (/proc/sys/kernel/random/boot_id).
+// BootID identifies this boot of the kernel (/proc/sys/kernel/random/boot_id).
 func (h *Host) BootID() (string, error) {
 	b, err := h.Files.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

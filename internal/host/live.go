@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Live is this machine.
+// Live returns this machine.
 func Live() *Host {
 	return &Host{Name: "this machine", Live: true, Files: liveFiles{}, Exec: liveExec{}, Clock: liveClock{}, Net: liveNet{}, Sched: liveSched{}, Querier: liveQuerier{}}
 }
@@ -42,8 +42,8 @@ func (liveFiles) Lstat(p string) (fs.FileInfo, error)     { return os.Lstat(p) }
 func (liveFiles) Readlink(p string) (string, error)       { return os.Readlink(p) }
 func (liveFiles) ReadFile(p string) ([]byte, error)       { return readCapped(p) }
 
-// Resolve lets the kernel walk: three calls, where filepath.EvalSymlinks makes
-// one for each part of the path, and paths in /sys are deep.
+// Resolve lets the kernel resolve the path in three calls.
+// filepath.EvalSymlinks needs one per element, and paths in /sys are deep.
 func (liveFiles) Resolve(p string) (string, error) {
 	fd, err := open(p, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -52,14 +52,14 @@ func (liveFiles) Resolve(p string) (string, error) {
 	defer unix.Close(fd)
 	real, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 	if err != nil || !strings.HasPrefix(real, "/") || strings.HasSuffix(real, " (deleted)") {
-		return filepath.EvalSymlinks(p) // no /proc, or a place without a path
+		return filepath.EvalSymlinks(p) // /proc is missing, or the file was deleted
 	}
 	return real, nil
 }
 
-// readCapped reads without trusting st_size, which is 0 or 4096 for the
-// kernel's files. One read(2) is the common case, and for sysctls the right
-// one: a second read at an offset can see a different value.
+// readCapped reads without trusting st_size, which is 0 or 4096 for kernel
+// files. Most need one read(2). For sysctls that is also required: a second
+// read at an offset can return another value.
 func readCapped(p string) ([]byte, error) {
 	fd, err := open(p, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -96,9 +96,8 @@ func readCapped(p string) ([]byte, error) {
 	}
 }
 
-// growBuffer gives a full buffer room: for all that is still to come where the file says
-// how long it is, and else as much again. A file that says to be too large is not
-// read any further.
+// growBuffer enlarges a full buffer to the file's size, or doubles it if the
+// size is unknown. It returns ErrTooLarge if the file says it is too large.
 func growBuffer(fd int, buf []byte) ([]byte, error) {
 	size := int64(2 * len(buf))
 	var st unix.Stat_t
@@ -106,15 +105,15 @@ func growBuffer(fd int, buf []byte) ([]byte, error) {
 		if st.Size > MaxFileSize {
 			return nil, ErrTooLarge
 		}
-		size = st.Size + 1 // with the byte that tells the end
+		size = st.Size + 1 // one more byte to detect the end
 	}
 	larger := make([]byte, min(size, MaxFileSize+1))
 	copy(larger, buf)
 	return larger, nil
 }
 
-// scratchBuffers are buffers for the kernel's small files: a fresh page for each of
-// dozens of values was an eighth of a verify, most of it page faults.
+// scratchBuffers avoids a new page for each small kernel file, which took an
+// eighth of a verify, mostly in page faults.
 var scratchBuffers = sync.Pool{New: func() any { return new([4096]byte) }}
 
 func open(p string, flags int, mode uint32) (int, error) {
@@ -132,8 +131,8 @@ func open(p string, flags int, mode uint32) (int, error) {
 
 func (liveFiles) Store(p string, data []byte) error { return storeAt(p, data) }
 
-// storeAt opens as a shell's redirection does. The kernel's attributes ignore the
-// truncation; a plain file that stands in for one keeps nothing of a longer
+// storeAt opens the file as a shell redirection does. Kernel attributes ignore
+// the truncation; a plain file that stands in for one keeps no rest of a longer
 // value.
 func storeAt(p string, data []byte) error {
 	fd, err := open(p, unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0)
@@ -164,8 +163,8 @@ func writeOnce(fd int, p string, data []byte) error {
 
 func (liveFiles) Replace(p string, data []byte, attr Attr) error { return replaceAt(p, data, attr) }
 
-// replaceAt follows p if it is a link, so that the file is replaced and not
-// the link (/etc/sysctl.d/99-sysctl.conf is one on Debian).
+// replaceAt follows p if it is a link, so that the target is replaced and not
+// the link (/etc/sysctl.d/99-sysctl.conf is a link on Debian).
 func replaceAt(p string, data []byte, attr Attr) error {
 	if real, rerr := filepath.EvalSymlinks(p); rerr == nil {
 		p = real
@@ -210,10 +209,9 @@ func replaceNew(p string, data []byte, attr Attr) (err error) {
 	return syncDir(filepath.Dir(p))
 }
 
-// overwriteAt writes into the file itself where the disk has no room for a second
-// one: an undo mostly takes lines out again, and what is shorter than the file
-// finds its blocks there. A crash on the way leaves a mixture, which the journal
-// still has as begun.
+// overwriteAt writes in place if the disk has no room for a second file: an
+// undo usually makes a file shorter. A crash leaves a mixture; the journal then
+// still has the write as begun.
 func overwriteAt(p string, data []byte, attr Attr) bool {
 	f, err := os.OpenFile(p, os.O_WRONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -229,8 +227,8 @@ func overwriteAt(p string, data []byte, attr Attr) bool {
 	return errors.Join(f.Truncate(int64(len(data))), f.Chown(attr.UID, attr.GID), f.Chmod(attr.Mode), f.Sync()) == nil
 }
 
-// copyLabels keeps the SELinux label and POSIX ACL of the file that is
-// replaced. A file system without them is no error.
+// copyLabels keeps the SELinux label and POSIX ACL of the replaced file. File
+// systems without them are not an error.
 func copyLabels(from string, to *os.File) {
 	for _, name := range []string{"security.selinux", "system.posix_acl_access"} {
 		buf := make([]byte, 4096)
@@ -289,7 +287,7 @@ func holdAt(p string, data []byte) (Handle, error) {
 func (h *heldFile) Store(data []byte) error { return writeOnce(h.fd, h.path, data) }
 func (h *heldFile) Close() error            { return unix.Close(h.fd) }
 
-// AttrOf reads what Replace needs to keep a file's owner and mode.
+// AttrOf returns the attributes that Replace needs to keep owner and mode.
 func AttrOf(fi fs.FileInfo) Attr {
 	a := Attr{Mode: fi.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {

@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// The datagram sockets of systemd-journald (systemd.io, "Native Journal Protocol") and
-// of syslog(3).
+// The datagram sockets of systemd-journald (systemd.io, "Native Journal
+// Protocol") and syslog(3).
 const (
 	journaldSocket = "/run/systemd/journal/socket"
 	syslogSocket   = "/dev/log"
@@ -20,14 +20,14 @@ const (
 
 const facilityDaemon, severityNotice = 3, 5
 
-// Field is one field of a line of systemd's journal. Names are upper-case letters,
-// digits and underscores.
+// Field is one field of a systemd journal entry. Names consist of upper-case
+// letters, digits and underscores.
 type Field struct{ Name, Value string }
 
 // Log writes one line to this machine's system log (facility daemon, severity
-// notice): to systemd's journal with the fields, or where that does not listen to
-// syslog(3) without them. Where nothing listens it returns the error; a copy logs
-// nothing. It waits for neither.
+// notice): to the systemd journal with fields, or, if that does not listen, to
+// syslog(3) without them. It returns an error if neither listens, and does
+// nothing on a copy.
 func (h *Host) Log(line string, fields ...Field) error {
 	if _, live := h.Files.(liveFiles); !live {
 		return nil
@@ -46,7 +46,7 @@ func (h *Host) Log(line string, fields ...Field) error {
 	return nil
 }
 
-// send sends one datagram; a reader that does not read delays it a moment only.
+// send sends one datagram and waits at most a second for a slow reader.
 func send(socket string, datagram []byte) error {
 	c, err := net.Dial("unixgram", socket)
 	if err != nil {
@@ -58,8 +58,8 @@ func send(socket string, datagram []byte) error {
 	return err
 }
 
-// journalEntry is an entry of the native protocol: NAME=VALUE, or for a value of
-// several lines NAME, its length as 64 bits little-endian, and the value.
+// journalEntry encodes an entry of the native protocol: NAME=VALUE, or for a
+// multi-line value NAME, its length as 64-bit little-endian, and the value.
 func journalEntry(fields []Field) []byte {
 	var b []byte
 	for _, f := range fields {
@@ -78,8 +78,8 @@ func journalEntry(fields []Field) []byte {
 	return b
 }
 
-// oneLine puts a space where a control character stands: a newline in a name or
-// a reason would begin a line that looks like another program's.
+// oneLine replaces control characters by spaces: a newline would start a line
+// that looks like another program's.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// netKey names one answer about a network device, netAnswer is it.
+// netKey identifies a recorded answer about a network device.
 type netKey struct {
 	device string
 	group  NetGroup
@@ -22,7 +22,7 @@ type netAnswer struct {
 	errno  syscall.Errno
 }
 
-// archivedNet replays what was recorded of the network devices.
+// archivedNet replays recorded network devices.
 type archivedNet struct{ a *archive }
 
 func (n archivedNet) Links() ([]Link, error) {
@@ -66,7 +66,7 @@ func (archivedNet) SetParam(device string, _ NetGroup, name, _ string) error {
 }
 func (archivedNet) HoldTimestamping() (io.Closer, error) { return nil, ErrReadOnly }
 
-// recordingNet keeps what the machine answers and lets the archive answer.
+// recordingNet records the machine's answers and replies from the recording.
 type recordingNet struct {
 	r     *answerRecorder
 	inner Net
@@ -128,7 +128,7 @@ func (recordingNet) SetParam(device string, _ NetGroup, name, _ string) error {
 }
 func (recordingNet) HoldTimestamping() (io.Closer, error) { return nil, ErrReadOnly }
 
-// writeNet writes the recorded network devices (archive_text.go has the
+// writeNet writes the recorded network devices (archive_text.go describes the
 // format).
 func (a *archive) writeNet(b *bytes.Buffer) {
 	if a.linked {
@@ -179,8 +179,8 @@ func (a *archive) writeNet(b *bytes.Buffer) {
 	}
 }
 
-// quoteName quotes a device's name that would read as something else: the
-// kernel allows nearly every byte (net/core/dev.c, dev_valid_name).
+// quoteName quotes a device name that could be misread: the kernel allows
+// almost every byte (net/core/dev.c, dev_valid_name).
 func quoteName(name string) string {
 	if strings.ContainsAny(name, `="`) {
 		return strconv.Quote(name)
@@ -188,7 +188,7 @@ func quoteName(name string) string {
 	return quotePath(name)
 }
 
-// maxArchiveLinks bounds the network devices of an archive.
+// maxArchiveLinks limits the network devices of an archive.
 const maxArchiveLinks = 100_000
 
 func (p *archiveParser) parseLinks(words []string, content []byte) error {
@@ -204,7 +204,7 @@ func (p *archiveParser) parseLinks(words []string, content []byte) error {
 		}
 		for _, name := range append([]string{l.Name}, l.AltNames...) {
 			if name == "" || seen[name] {
-				return fmt.Errorf("network device %.40q is here twice, or has no name", name)
+				return fmt.Errorf("network device %.40q occurs twice, or has no name", name)
 			}
 			seen[name] = true
 		}
@@ -215,7 +215,7 @@ func (p *archiveParser) parseLinks(words []string, content []byte) error {
 	return nil
 }
 
-// parseLink reads "eth0 index=2 kind=device altname=...".
+// parseLink parses "eth0 index=2 kind=device altname=...".
 func parseLink(line string) (Link, error) {
 	words, err := netWords(line)
 	if err != nil {
@@ -229,7 +229,7 @@ func parseLink(line string) (Link, error) {
 		switch w.key {
 		case "index":
 			if l.Index, err = strconv.Atoi(w.value); err != nil || l.Index < 0 {
-				return l, fmt.Errorf("index %.40q of network device %.40s is no number", w.value, l.Name)
+				return l, fmt.Errorf("index %.40q of network device %.40s is not a number", w.value, l.Name)
 			}
 		case "kind":
 			l.Kind = w.value
@@ -252,7 +252,7 @@ func (p *archiveParser) parseNet(words []string, content []byte) error {
 	}
 	key := netKey{words[0], NetGroup(words[1])}
 	if _, dup := p.params[key]; dup || key.device == "" || !slices.Contains(NetGroups, key.group) {
-		return fmt.Errorf("network device %.40s: group %.40q is unknown, or here twice", key.device, key.group)
+		return fmt.Errorf("network device %.40s: group %.40q is unknown, or occurs twice", key.device, key.group)
 	}
 	var a netAnswer
 	if len(words) == 3 {
@@ -273,7 +273,7 @@ func (p *archiveParser) parseNet(words []string, content []byte) error {
 	return nil
 }
 
-// parseParam reads "rx=256 max=4096", "tx-gso-robust=off fixed".
+// parseParam parses "rx=256 max=4096" and "tx-gso-robust=off fixed".
 func parseParam(line string) (NetParam, error) {
 	words, err := netWords(line)
 	if err != nil {
@@ -300,7 +300,7 @@ func parseParam(line string) (NetParam, error) {
 
 type netWord struct{ key, value string }
 
-// netWords splits a line into words and "key=value" pairs, values perhaps as Go
+// netWords splits a line into words and "key=value" pairs; values may be Go
 // strings.
 func netWords(line string) ([]netWord, error) {
 	var words []netWord

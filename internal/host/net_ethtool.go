@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The formats of ethtool's parameters.
+// The formats of ethtool parameters.
 const (
 	number = iota // u32
 	flag          // u8, on or off
@@ -22,15 +22,15 @@ var splitWords = []string{"auto", "off", "on"}
 // ethtoolParam is one attribute of ethtool's netlink family
 // (Documentation/networking/ethtool-netlink.rst).
 type ethtoolParam struct {
-	name   string // as ethtool(8) takes it
+	name   string // as in ethtool(8)
 	attr   uint16
-	max    uint16 // the attribute with the largest value; 0 if there is none
+	max    uint16 // the attribute with the largest value; 0 if none
 	format int
 }
 
-// ethtoolGroup is a pair of commands. The ioctl's structure of each
-// (include/uapi/linux/ethtool.h) is 32-bit words in the order of the netlink
-// attributes, one place earlier; words is how many there are.
+// ethtoolGroup is a get and a set command. The ioctl structure of each
+// (include/uapi/linux/ethtool.h) consists of 32-bit words in the order of the
+// netlink attributes, shifted by one; words is their number.
 type ethtoolGroup struct {
 	get, set           uint8
 	ioctlGet, ioctlSet uint32
@@ -95,8 +95,8 @@ var ethtoolGroups = map[NetGroup]ethtoolGroup{
 	}},
 }
 
-// NetParamNames lists the parameters that a group can have, as ethtool(8) takes
-// them; none for features, whose names are the kernel's.
+// NetParamNames lists the possible parameters of a group, as in ethtool(8); nil
+// for features, which the kernel names.
 func NetParamNames(g NetGroup) []string {
 	switch g {
 	case NetLink:
@@ -113,7 +113,7 @@ func NetParamNames(g NetGroup) []string {
 	return names
 }
 
-// NetParamIsSwitch is true for parameters that are on or off.
+// NetParamIsSwitch reports whether a parameter is on or off.
 func NetParamIsSwitch(g NetGroup, name string) bool {
 	p, ok := ethtoolGroups[g].find(name)
 	return g == NetFeatures || ok && p.format == flag
@@ -139,7 +139,7 @@ func (g ethtoolGroup) read(device string) ([]NetParam, error) {
 		}
 	})
 	if errors.Is(err, syscall.EOPNOTSUPP) {
-		// The device has none of it, or the kernel has no such command yet.
+		// The device lacks the group, or the kernel lacks the command.
 		values, err = g.readByIoctl(device)
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func (g ethtoolGroup) read(device string) ([]NetParam, error) {
 		np := NetParam{Name: p.name, Value: p.text(v)}
 		if most, ok := values[p.max]; ok && p.max != 0 {
 			if most == 0 {
-				continue // the ioctl's way to say that the device has none
+				continue // in the ioctl, a maximum of 0 means that the device lacks the parameter
 			}
 			np.Max = strconv.FormatUint(uint64(most), 10)
 		}
@@ -194,7 +194,7 @@ func (p ethtoolParam) parse(text string) (uint32, error) {
 	}
 	v, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no number of 32 bits", text)
+		return 0, fmt.Errorf("%q is not a 32-bit number", text)
 	}
 	return uint32(v), nil
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// features reads the device's features: what can be changed, what is wanted and
-// what is active (net/ethtool/features.c).
+// features reads the device's features: changeable, requested and active
+// (net/ethtool/features.c).
 func features(device string) ([]NetParam, error) {
 	var names []string
 	sets := map[uint16]map[string]bool{}
@@ -20,7 +20,7 @@ func features(device string) ([]NetParam, error) {
 		if t := ad.Type(); t >= unix.ETHTOOL_A_FEATURES_HW && t <= unix.ETHTOOL_A_FEATURES_NOCHANGE {
 			all, set := bitset(ad)
 			if sets[t] = set; t == unix.ETHTOOL_A_FEATURES_HW {
-				names = all // its mask has every feature that the kernel knows
+				names = all // its mask lists every feature of the kernel
 			}
 		}
 	})
@@ -65,9 +65,9 @@ func setFeature(device, name, value string) error {
 	return err
 }
 
-// wakeModes are the wake-on-LAN modes in the order in which ethtool(8) prints
-// them: its letter, the netlink name (net/ethtool/common.c, wol_mode_names) and
-// the bit (WAKE_* of include/uapi/linux/ethtool.h).
+// wakeModes are the wake-on-LAN modes in ethtool(8)'s order: letter, netlink
+// name (net/ethtool/common.c, wol_mode_names) and bit (WAKE_* of
+// include/uapi/linux/ethtool.h).
 var wakeModes = []struct {
 	letter byte
 	name   string
@@ -90,7 +90,7 @@ func wakeLetters(has func(i int) bool) string {
 	return b.String()
 }
 
-// wakeOnLAN reads the modes. The password of SecureOn is not asked for.
+// wakeOnLAN reads the modes, without the SecureOn password.
 func wakeOnLAN(device string) ([]NetParam, error) {
 	var known, on func(i int) bool
 	err := ethtoolGet(unix.ETHTOOL_MSG_WOL_GET, device, func(ad *netlink.AttributeDecoder) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bitset reads a verbose bit set: the names in it, and those that are set.
+// bitset decodes a verbose bit set: all names in it, and which are set.
 func bitset(ad *netlink.AttributeDecoder) (names []string, set map[string]bool) {
 	set = map[string]bool{}
 	noMask := false
@@ -34,7 +34,7 @@ func bitset(ad *netlink.AttributeDecoder) (names []string, set map[string]bool) 
 									value = true
 								}
 							}
-							if name != "" { // a bit of the kernel's own
+							if name != "" { // empty for bits internal to the kernel
 								names = append(names, name)
 								set[name] = value
 							}
@@ -55,7 +55,7 @@ func bitset(ad *netlink.AttributeDecoder) (names []string, set map[string]bool) 
 	return names, set
 }
 
-// encodeBits writes a verbose bit set that changes the named bits only.
+// encodeBits encodes a verbose bit set that changes only the named bits.
 func encodeBits(ae *netlink.AttributeEncoder, names []string, set map[string]bool) error {
 	ae.Nested(unix.ETHTOOL_A_BITSET_BITS, func(bits *netlink.AttributeEncoder) error {
 		for _, name := range names {
@@ -70,8 +70,8 @@ func encodeBits(ae *netlink.AttributeEncoder, names []string, set map[string]boo
 	return nil
 }
 
-// ethtoolFamily is the number of ethtool's generic netlink family, the same in
-// every network namespace until the next boot.
+// ethtoolFamily returns ethtool's generic netlink family, whose number is the
+// same in every network namespace until the next boot.
 var ethtoolFamily = sync.OnceValues(func() (genetlink.Family, error) {
 	c, err := genetlink.Dial(nil)
 	if err != nil {
@@ -85,8 +85,8 @@ var ethtoolFamily = sync.OnceValues(func() (genetlink.Family, error) {
 	return f, err
 })
 
-// ethtoolGet sends a request of the ethtool family and hands each attribute of the
-// answer to decode. Every message has the header as its first attribute.
+// ethtoolGet sends a request of the ethtool family and calls decode for each
+// attribute of the answer. The first attribute of every message is the header.
 func ethtoolGet(command uint8, device string, decode func(*netlink.AttributeDecoder)) error {
 	messages, err := execute(command, device, netlink.Request, nil)
 	if err != nil {
@@ -107,8 +107,8 @@ func ethtoolGet(command uint8, device string, decode func(*netlink.AttributeDeco
 	return nil
 }
 
-// ethtoolSet sends a request that changes something. The kernel's own words go with
-// the error where it has any.
+// ethtoolSet sends a request that changes something. Errors include the
+// kernel's message if it sent one.
 func ethtoolSet(command uint8, device string, encode func(*netlink.AttributeEncoder)) error {
 	_, err := execute(command, device, netlink.Request|netlink.Acknowledge, encode)
 	return err
@@ -140,7 +140,7 @@ func execute(command uint8, device string, flags netlink.HeaderFlags, encode fun
 		return nil, err
 	}
 	defer c.Close()
-	_ = c.SetOption(netlink.ExtendedAcknowledge, true) // words beside the errno, since Linux 4.12
+	_ = c.SetOption(netlink.ExtendedAcknowledge, true) // error messages in addition to the errno, since Linux 4.12
 	messages, err := c.Execute(genetlink.Message{
 		Header: genetlink.Header{Command: command, Version: family.Version}, Data: data,
 	}, family.ID, flags)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ethtool's commands before it had a netlink family, in the units of
-// include/uapi/linux/ethtool.h. Kernels until 5.6 have only these.
+// The ethtool ioctl commands (include/uapi/linux/ethtool.h), the only interface
+// before Linux 5.6.
 const (
 	ioctlGetWake     = 0x5
 	ioctlSetWake     = 0x6
@@ -29,8 +29,9 @@ func ioctlSocket() (int, error) {
 	return unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 }
 
-// ethtoolIoctl runs one SIOCETHTOOL. words is the command's structure; its
-// first word is set to the command. The answer is in the same words.
+// ethtoolIoctl runs one SIOCETHTOOL request. words is the structure of the
+// command; its first word is set to the command. The answer is returned in
+// words.
 func ethtoolIoctl(device string, command uint32, words []uint32) ([]uint32, error) {
 	fd, err := ioctlSocket()
 	if err != nil {
@@ -78,9 +79,9 @@ func (g ethtoolGroup) writeByIoctl(device string, p ethtoolParam, v uint32) erro
 	return err
 }
 
-// featureNames are the kernel's names of the features, by bit.
+// featureNames returns the kernel's names of the features, by bit.
 func featureNames(device string) ([]string, error) {
-	// struct ethtool_sset_info: cmd, reserved, a mask of 64 bits, lengths.
+	// struct ethtool_sset_info: cmd, reserved, a 64-bit mask, lengths.
 	info := make([]uint32, 5)
 	copy(info[2:], wordsOf64(1<<featureSet))
 	info, err := ethtoolIoctl(device, ioctlStringSets, info)
@@ -114,7 +115,7 @@ func wordsOf64(v uint64) []uint32 {
 }
 
 // featuresByIoctl reads struct ethtool_gfeatures: cmd, size in blocks of 32
-// features, and for each block available, requested, active, never changed.
+// features, and per block available, requested, active, never changed.
 func featuresByIoctl(device string) ([]NetParam, error) {
 	names, err := featureNames(device)
 	if err != nil {
@@ -136,8 +137,8 @@ func featuresByIoctl(device string) ([]NetParam, error) {
 	return params, nil
 }
 
-// setFeatureByIoctl writes struct ethtool_sfeatures: cmd, size, and for each
-// block which bits are meant and what is requested.
+// setFeatureByIoctl writes struct ethtool_sfeatures: cmd, size, and per block
+// the mask of bits to change and their requested state.
 func setFeatureByIoctl(device, name string, on bool) error {
 	names, err := featureNames(device)
 	if err != nil {

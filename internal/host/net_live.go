@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// liveNet asks this kernel, in the network namespace of the calling thread:
-// rtnetlink for links, ethtool's netlink family for the rest, and the ioctl of
-// old for what the kernel has no netlink command for.
+// liveNet accesses this kernel's devices in the network namespace of the
+// calling thread: rtnetlink for links, ethtool's netlink family for the rest,
+// and the ioctl on kernels without the netlink command.
 type liveNet struct{}
 
 func (liveNet) Links() ([]Link, error) {
 	list, err := netlink.LinkList()
 	for tries := 0; errors.Is(err, netlink.ErrDumpInterrupted) && tries < 3; tries++ {
-		list, err = netlink.LinkList() // a device came or went meanwhile
+		list, err = netlink.LinkList() // a device was added or removed meanwhile
 	}
 	if err != nil {
 		return nil, fmt.Errorf("network devices: %w", err)
@@ -63,7 +63,7 @@ func findLink(name string) (netlink.Link, error) {
 	return l, nil
 }
 
-// driverOf is "" where the device has no driver that says its name.
+// driverOf returns the driver's name; "" if the driver does not report one.
 func driverOf(name string) string {
 	fd, err := ioctlSocket()
 	if err != nil {
@@ -97,7 +97,7 @@ func (n liveNet) Params(device string, g NetGroup) ([]NetParam, error) {
 	default:
 		eg, ok := ethtoolGroups[g]
 		if !ok {
-			return nil, fmt.Errorf("network device %s: no group of parameters is called %q", device, g)
+			return nil, fmt.Errorf("network device %s: unknown parameter group %q", device, g)
 		}
 		params, err = eg.read(device)
 	}
@@ -121,7 +121,7 @@ func (n liveNet) SetParam(device string, g NetGroup, name, value string) error {
 	default:
 		eg, ok := ethtoolGroups[g]
 		if !ok {
-			return fmt.Errorf("network device %s: no group of parameters is called %q", device, g)
+			return fmt.Errorf("network device %s: unknown parameter group %q", device, g)
 		}
 		err = eg.write(device, name, value)
 	}
@@ -134,7 +134,7 @@ func (n liveNet) SetParam(device string, g NetGroup, name, value string) error {
 func setLink(device, name, value string) error {
 	v, err := strconv.ParseUint(value, 10, 31)
 	if err != nil {
-		return fmt.Errorf("%q is no number", value)
+		return fmt.Errorf("%q is not a number", value)
 	}
 	l, err := findLink(device)
 	if err != nil {
@@ -151,8 +151,8 @@ func setLink(device, name, value string) error {
 
 var errUnknownParam = errors.New("no such parameter")
 
-// netError names the device and what was tried; a device that is not there is
-// fs.ErrNotExist.
+// netError adds the device and the attempted operation to an error; a missing
+// device is fs.ErrNotExist.
 func netError(device, what string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

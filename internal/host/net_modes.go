@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linkModes reads the speeds that a device offers to the other end
-// (Documentation/networking/ethtool-netlink.rst, LINKMODES_GET; since Linux 5.6).
-// Its other bits, such as pause frames, are left out.
+// linkModes reads the advertised speeds of a device
+// (Documentation/networking/ethtool-netlink.rst, LINKMODES_GET; since Linux
+// 5.6). Other bits, such as pause frames, are left out.
 func linkModes(device string) ([]NetParam, error) {
 	var supported []string
 	var offered map[string]bool
@@ -49,7 +49,7 @@ func linkModes(device string) ([]NetParam, error) {
 
 const advertise = "advertise"
 
-// IsSpeed is true for a link mode that is a speed, such as 1000baseT/Full: mode
+// IsSpeed reports whether a link mode is a speed, such as 1000baseT/Full: speed
 // names begin with the megabits per second (net/ethtool/common.c,
 // link_mode_names).
 func IsSpeed(mode string) bool {
@@ -57,8 +57,7 @@ func IsSpeed(mode string) bool {
 	return digits != mode && strings.HasPrefix(digits, "base")
 }
 
-// setLinkModes offers these speeds and no other; what is offered beside speeds
-// stays.
+// setLinkModes advertises exactly these speeds; other advertised bits stay.
 func setLinkModes(device, value string) error {
 	params, err := linkModes(device)
 	if err != nil {

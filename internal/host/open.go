@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// OpenRoot opens what stands in for a machine: a directory (Copy) or an
-// archive (OpenArchive).
+// OpenRoot opens a copied machine: a directory (Copy) or an archive
+// (OpenArchive).
 func OpenRoot(root string) (*Host, error) {
 	st, err := os.Stat(root)
 	if err != nil {
@@ -23,13 +23,14 @@ func OpenRoot(root string) (*Host, error) {
 		return OpenArchive(root)
 	}
 	if inner := machineBelow(root); inner != "" {
-		return nil, fmt.Errorf("%s holds no machine, but %s in it does: name that one", root, inner)
+		return nil, fmt.Errorf("%s is not a machine, but %s in it is; use that directory", root, inner)
 	}
 	return Copy(root)
 }
 
-// machineBelow returns the one directory in root that looks like a machine's
-// root where root itself does not: an unpacked sosreport, a level too high.
+// machineBelow returns the only directory in root that looks like a machine's
+// root, if root itself does not: an unpacked sosreport, opened one level too
+// high.
 func machineBelow(root string) string {
 	if looksLikeMachine(root) {
 		return ""
@@ -59,10 +60,10 @@ func looksLikeMachine(dir string) bool {
 	return false
 }
 
-// OpenArchive opens a machine that Record wrote, or a person by hand. It is
-// read only; commands answer as recorded, else with ErrNotRecorded. A damaged
-// archive is refused with file and line; one that is cut off is read up to there
-// (Host.Incomplete).
+// OpenArchive opens an archive that Record or a person wrote. It is read-only;
+// commands replay their recorded result, or return ErrNotRecorded. A damaged
+// archive is rejected with file and line; a truncated one is read as far as
+// possible (Host.Incomplete).
 func OpenArchive(name string) (*Host, error) {
 	f, err := OpenRegular(name)
 	if err != nil {
@@ -82,21 +83,22 @@ func OpenArchive(name string) (*Host, error) {
 	return ParseArchive(name, text)
 }
 
-// packings are the first bytes of what reports are packed with: gzip, xz, bzip2, zstd.
+// packings are the magic numbers of gzip, xz, bzip2 and zstd.
 var packings = []string{"\x1f\x8b", "\xfd7zXZ\x00", "BZh", "\x28\xb5\x2f\xfd"}
 
-// packed is true for what tar unpacks.
+// packed reports whether a file is compressed or a tar archive.
 func packed(f io.ReaderAt) bool {
 	head := make([]byte, 512)
 	n, _ := f.ReadAt(head, 0)
 	return slices.ContainsFunc(packings, func(magic string) bool { return bytes.HasPrefix(head[:n], []byte(magic)) }) || tarred(head[:n])
 }
 
-// tarred is true of the first block of a tar archive.
+// tarred reports whether a file's first block is that of a tar archive.
 func tarred(head []byte) bool { return len(head) == 512 && string(head[257:262]) == "ustar" }
 
-// unpack is the rest of a sentence: how to unpack a file, and what to name then. One
-// that is no tar archive within is an archive of fettle's, or another single file.
+// unpack returns the end of a sentence: how to unpack the file, and which name
+// to use then. A compressed file that is not a tar archive is taken for an
+// archive of fettle or another single file.
 func unpack(f io.ReadSeeker, name string) string {
 	head := make([]byte, 512)
 	if _, err := f.Seek(0, io.SeekStart); err == nil {

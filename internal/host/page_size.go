@@ -2,8 +2,8 @@ package host
 
 import "encoding/binary"
 
-// PageSize is the machine's page size in bytes: AT_PAGESZ of the auxiliary vector
-// (getauxval(3)), or the 4096 of most machines where that is not known.
+// PageSize returns the machine's page size in bytes (AT_PAGESZ of the auxiliary
+// vector, getauxval(3)), or 4096 if it is unknown.
 func (h *Host) PageSize() int64 {
 	const atPageSize = 6
 	b, err := h.Files.ReadFile("/proc/self/auxv")

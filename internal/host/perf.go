@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// perfEvents are what the processor and the scheduler count, system-wide
-// (perf_event_open(2)). A virtual machine seldom has the processor's.
+// perfEvents are the counted hardware and scheduler events
+// (perf_event_open(2)). Virtual machines seldom have the hardware ones.
 var perfEvents = []struct {
 	name   string
 	kind   uint32
@@ -29,12 +29,12 @@ var perfEvents = []struct {
 	{"cpu_migrations", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_MIGRATIONS},
 }
 
-// Perf is a machine's performance counters at work.
+// Perf is a set of running performance counters.
 type Perf struct{ open map[string][]int }
 
-// OpenPerf begins to count on all processors. Events that this machine does not have,
-// or does not let this user count (kernel.perf_event_paranoid), are left out; what
-// stands in for a machine has none.
+// OpenPerf starts counting on all CPUs. Events that this machine lacks, or that
+// this user must not count (kernel.perf_event_paranoid), are left out; copies
+// have none.
 func (h *Host) OpenPerf() (*Perf, error) {
 	p := &Perf{map[string][]int{}}
 	if _, is := h.Files.(liveFiles); !is {
@@ -53,7 +53,7 @@ func (h *Host) OpenPerf() (*Perf, error) {
 			Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING}
 		for _, cpu := range cpus.Numbers() {
 			fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-			if err != nil { // on one processor and not on all is no sum
+			if err != nil { // a sum needs every CPU
 				closeAll(p.open[e.name])
 				delete(p.open, e.name)
 				break
@@ -64,8 +64,8 @@ func (h *Host) OpenPerf() (*Perf, error) {
 	return p, nil
 }
 
-// Read is what was counted since OpenPerf, by event. Where there were more events than
-// the processor has counters, each was counted for a part of the time, and is scaled.
+// Read returns the counts since OpenPerf, by event. If the CPU multiplexed the
+// event, its count is scaled to the whole time.
 func (p *Perf) Read() (map[string]float64, error) {
 	counted := map[string]float64{}
 	for name, fds := range p.open {
@@ -83,7 +83,7 @@ func (p *Perf) Read() (map[string]float64, error) {
 	return counted, nil
 }
 
-// Close ends the counting.
+// Close stops counting.
 func (p *Perf) Close() {
 	for _, fds := range p.open {
 		closeAll(fds)

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessTree is what a program starts that this process starts, however far away: a process
-// whose parent ends is given to this one (PR_SET_CHILD_SUBREAPER, prctl(2)), whatever
-// its session, its group and its environment.
+// ProcessTree tracks all direct and indirect descendants of this process,
+// whatever their session, process group and environment: a process whose parent
+// ends is reparented to this one (PR_SET_CHILD_SUBREAPER, prctl(2)).
 type ProcessTree struct{ before map[int]bool }
 
-// TrackDescendants begins with a brood. Children that there are already are none of it. One at a
-// time.
+// TrackDescendants starts tracking; existing children are ignored. Only one
+// ProcessTree may be active at a time.
 func TrackDescendants() (*ProcessTree, error) {
 	b := &ProcessTree{before: map[int]bool{}}
 	parents, err := parents()
@@ -30,8 +30,8 @@ func TrackDescendants() (*ProcessTree, error) {
 	return b, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// Kill kills all of the brood and returns once none is left. It waits five seconds at
-// most.
+// Kill kills all tracked processes and returns when none is left, after five
+// seconds at most.
 func (b *ProcessTree) Kill() error {
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(2 * time.Millisecond) {
@@ -47,19 +47,19 @@ func (b *ProcessTree) Kill() error {
 			left++
 			_ = unix.Kill(pid, unix.SIGKILL)
 			if parents[pid] == os.Getpid() {
-				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // nobody else waits for it
+				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // reaps it; nothing else waits for it
 			}
 		}
 		switch {
 		case left == 0:
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("%d processes that the work has started were killed and do not end", left)
+			return fmt.Errorf("%d processes started by the work were killed but have not ended", left)
 		}
 	}
 }
 
-// contains is true for a process of the brood.
+// contains reports whether pid descends from this process.
 func (b *ProcessTree) contains(parents map[int]int, pid int) bool {
 	for range len(parents) {
 		switch parent := parents[pid]; {
@@ -74,7 +74,7 @@ func (b *ProcessTree) contains(parents map[int]int, pid int) bool {
 	return false
 }
 
-// parents is the parent of each process (proc_pid_stat(5)).
+// parents returns the parent of each process (proc_pid_stat(5)).
 func parents() (map[int]int, error) {
 	processes, err := os.ReadDir("/proc")
 	if err != nil {
@@ -86,7 +86,7 @@ func parents() (map[int]int, error) {
 		if err != nil {
 			continue
 		}
-		f := stat("/proc/" + p.Name()) // nil where it has ended
+		f := stat("/proc/" + p.Name()) // nil if it has ended
 		if len(f) < 2 {
 			continue
 		}

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Querier puts questions to programs of the machine that answer over a connection,
-// as a database does.
+// Querier asks programs of the machine that answer over a connection, such as
+// databases.
 type Querier interface {
-	// Query answers with what ask returns, which gets the machine itself to look at.
-	// question names it, without secrets: a recording keeps the answer under that
-	// name, redacted, and an archive answers from there. A copy returns
-	// ErrNotRecorded and asks nobody.
+	// Query returns the result of ask, which gets the machine to talk to. question
+	// is a name without secrets: a recording stores the redacted answer under it,
+	// and an archive replays that. A copy returns ErrNotRecorded without calling
+	// ask.
 	Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error)
 }
 
-// Query puts a question; a host without Asks has recorded none.
+// Query asks h.Querier; a host without one has no recorded answers.
 func (h *Host) Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
 	if h.Querier == nil {
 		return noQuerier{}.Query(ctx, question, ask)
@@ -28,7 +28,7 @@ func (h *Host) Query(ctx context.Context, question string, ask func(context.Cont
 	return h.Querier.Query(ctx, question, ask)
 }
 
-// QueryJSON is Ask for a value, which is kept as JSON.
+// QueryJSON is Query for a value, which is recorded as JSON.
 func QueryJSON[T any](ctx context.Context, h *Host, question string, ask func(context.Context, *Host) (T, error)) (T, error) {
 	var answer T
 	text, err := h.Query(ctx, question, func(ctx context.Context, live *Host) ([]byte, error) {
@@ -59,7 +59,7 @@ func (noQuerier) Query(_ context.Context, question string, _ func(context.Contex
 	return nil, NotRecorded(question)
 }
 
-// recordingQuerier keeps the answers.
+// recordingQuerier records the answers.
 type recordingQuerier struct {
 	r     *answerRecorder
 	inner Querier
@@ -79,7 +79,7 @@ func (x recordingQuerier) Query(ctx context.Context, question string, ask func(c
 	return answer, nil
 }
 
-// archivedQuerier answers as was recorded.
+// archivedQuerier replays recorded answers.
 type archivedQuerier struct{ a *archive }
 
 func (x archivedQuerier) Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
@@ -90,9 +90,10 @@ func (x archivedQuerier) Query(ctx context.Context, question string, ask func(co
 	return answer, nil
 }
 
-// DialUnixAs connects to a unix socket as another user. Only the thread that
-// connects has that user's effective id, and only while it does: the other side
-// sees the id of that moment (SO_PEERCRED, unix(7)). uid -1 connects as oneself.
+// DialUnixAs connects to a Unix socket as another user. Only the connecting
+// thread has that user's effective id, and only while it connects: the peer
+// sees the id of that moment (SO_PEERCRED, unix(7)). uid -1 means the current
+// user.
 func DialUnixAs(ctx context.Context, path string, uid int) (net.Conn, error) {
 	var conn net.Conn
 	var err error
@@ -104,8 +105,8 @@ func DialUnixAs(ctx context.Context, path string, uid int) (net.Conn, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The runtime ends a thread whose goroutine ends without unlocking it: one
-		// that could not become itself again serves nobody else.
+		// A goroutine that ends while locked to its thread ends the thread too, so a
+		// thread that could not restore its user is never reused.
 		runtime.LockOSThread()
 		if err = setThreadUID(uid); err != nil {
 			return
@@ -124,8 +125,8 @@ func DialUnixAs(ctx context.Context, path string, uid int) (net.Conn, error) {
 	return conn, err
 }
 
-// setThreadUID sets the effective user of this thread alone; syscall.Setresuid
-// would change all of them.
+// setThreadUID sets the effective user of the calling thread only;
+// syscall.Setresuid would change all threads.
 func setThreadUID(uid int) error {
 	const same = ^uintptr(0)
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, uintptr(uid), same); errno != 0 {

@@ -13,16 +13,15 @@ import (
 	"syscall"
 )
 
-// MaxRecorded is the largest content that a recording keeps, in bytes; a larger
-// file is answered in full and recorded as unread.
+// MaxRecorded is the largest content that a recording keeps, in bytes. A larger
+// file is returned in full and recorded as unread.
 const MaxRecorded = 8 << 20
 
-// Record returns a host that answers as h does and keeps every answer: files,
-// what is not there, directories, links, modes, errors, commands, network
-// devices. Contents are
-// redacted as they come in (see Redact), so that the archive gives the same
-// answers as the recording host gave. Each path is read once. The recording
-// host refuses writes.
+// Record returns a host that answers as h does and records every answer: files,
+// missing files, directories, links, modes, errors, commands, network devices.
+// Contents are redacted as they are read (see Redact), so the archive answers
+// exactly as the recording host did. Each path is read once. The recording host
+// is read-only.
 func Record(h *Host) (*Host, *Recording) {
 	a := newArchive()
 	a.time = h.Clock.Now()
@@ -40,7 +39,7 @@ func Record(h *Host) (*Host, *Recording) {
 	}, rec
 }
 
-// Recording is what a recording host has answered so far.
+// Recording holds what a recording host has answered so far.
 type Recording struct{ r *answerRecorder }
 
 // WriteTo writes the archive as text.
@@ -52,14 +51,14 @@ func (rec *Recording) WriteTo(w io.Writer) (int64, error) {
 	return c.n, err
 }
 
-// TooLarge are the files that were asked for and not kept, sorted.
+// TooLarge lists the files that were read but not recorded, sorted.
 func (rec *Recording) TooLarge() []string {
 	rec.r.mu.Lock()
 	defer rec.r.mu.Unlock()
 	return slices.Sorted(maps.Keys(rec.r.tooLarge))
 }
 
-// Size is how much has been read from files so far, in bytes.
+// Size returns the number of bytes read from files so far.
 func (rec *Recording) Size() int {
 	rec.r.mu.Lock()
 	defer rec.r.mu.Unlock()
@@ -77,18 +76,18 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// answerRecorder fills an archive with what is asked for and lets the archive answer:
-// so the two cannot differ.
+// answerRecorder fills an archive and answers from it, so that both always
+// agree.
 type answerRecorder struct {
 	mu    sync.Mutex
 	inner Files
 	size  int // bytes of all contents
-	// tooLarge are the files that are not kept.
+	// tooLarge holds the files that are not recorded.
 	tooLarge map[string]bool
 	archivedFiles
 }
 
-// learn makes sure that the archive knows p itself, not through a link.
+// learn ensures that the archive knows p itself, without following a link.
 func (r *answerRecorder) learn(p string) (*entry, error) {
 	e, err := r.lstat(p)
 	if err == nil || !Unknown(err) {
@@ -97,7 +96,7 @@ func (r *answerRecorder) learn(p string) (*entry, error) {
 	st, err := r.inner.Lstat(p)
 	switch {
 	case Unknown(err):
-		return nil, err // a copy that does not know: neither does the archive
+		return nil, err // unknown to the copy, and so to the archive
 	case errors.Is(err, fs.ErrNotExist):
 		r.put(p, &entry{absent: true})
 	case err != nil:
@@ -128,7 +127,7 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// learnWalk learns p and every link on the way to it; it returns the place.
+// learnWalk records p and every link on the way and returns the resolved path.
 func (r *answerRecorder) learnWalk(p string, followLast bool) (string, error) {
 	at, err := WalkLinks(p, followLast,
 		func(q string) (fs.FileMode, error) {
@@ -147,7 +146,7 @@ func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
 	defer r.mu.Unlock()
 	at, err := r.learnWalk(p, true)
 	if Unknown(err) {
-		// A sosreport may have the content without the file (sosFile).
+		// A sosreport may have the content without the file (sosreport.file).
 		if data, rerr := r.inner.ReadFile(p); rerr == nil {
 			r.putFile(path.Clean("/"+p), Redact(p, data))
 		}
@@ -182,7 +181,7 @@ func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
 	return r.archivedFiles.ReadFile(p)
 }
 
-// putFile adds a file whose directories may be missing.
+// putFile adds a file and its missing directories.
 func (r *answerRecorder) putFile(p string, data []byte) {
 	r.put(p, &entry{mode: 0o444, data: append([]byte{}, data...)})
 	r.size += len(data)
@@ -221,12 +220,12 @@ func (r *answerRecorder) ReadDir(p string) ([]fs.DirEntry, error) {
 	return r.archivedFiles.ReadDir(p)
 }
 
-// learnListed learns an entry of a directory from its listing.
+// learnListed records an entry of a directory listing.
 func (r *answerRecorder) learnListed(q string, d fs.DirEntry) {
 	if st, err := d.Info(); err == nil {
 		r.put(q, r.entryOf(q, st.Mode()))
 	}
-	// An entry that has gone meanwhile (a process) is left out.
+	// An entry that was removed meanwhile (a process) is left out.
 }
 
 func (r *answerRecorder) Stat(p string) (fs.FileInfo, error) {
@@ -265,7 +264,7 @@ func (r *answerRecorder) Resolve(p string) (string, error) {
 	return r.archivedFiles.Resolve(p)
 }
 
-// recordingExec keeps the answers of programs.
+// recordingExec records the results of programs.
 type recordingExec struct {
 	r     *answerRecorder
 	inner Exec
@@ -277,7 +276,8 @@ func (x recordingExec) Run(ctx context.Context, c Command) (Result, error) {
 		return res, err
 	}
 	res.Stdout, res.Stderr = Redact("", res.Stdout), Redact("", res.Stderr)
-	// Joined as in /proc/PID/cmdline, so that "--password" covers the next word.
+	// Joined as in /proc/PID/cmdline, so that "--password" also hides the next
+	// word.
 	argv := strings.Split(string(Redact("", []byte(strings.Join(c.Argv, "\x00")))), "\x00")
 	x.r.mu.Lock()
 	defer x.r.mu.Unlock()
@@ -300,7 +300,7 @@ func (x recordingExec) LookPath(name string) (string, error) {
 	return p, err
 }
 
-// archivedExec replays what was recorded.
+// archivedExec replays recorded commands.
 type archivedExec struct{ a *archive }
 
 func (x archivedExec) Run(_ context.Context, c Command) (Result, error) {

@@ -11,14 +11,14 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Redacted stands where a secret was.
+// Redacted replaces a secret.
 const Redacted = "[redacted]"
 
-// Redact returns data without what must not leave a machine: passwords, keys,
-// tokens, private keys, credentials in URLs and headers, and the identifiers
-// that name this one machine (machine-id, serial numbers, UUID). Applying it
-// twice changes nothing. It errs on the side of hiding. Addresses (MAC, IP) and
-// host names are kept: without them a report about a network says nothing.
+// Redact removes from the content of file p what must not leave a machine:
+// passwords, keys, tokens, private keys, credentials in URLs and headers, and
+// identifiers of the machine (machine-id, serial numbers, UUID). Applying it
+// twice changes nothing. In doubt it hides. Addresses (MAC, IP) and host names
+// are kept, because network reports are useless without them.
 func Redact(p string, data []byte) []byte {
 	if len(data) == 0 {
 		return data
@@ -30,13 +30,13 @@ func Redact(p string, data []byte) []byte {
 		return []byte(Redacted)
 	}
 	if len(data) < 20 && !bytes.ContainsAny(data, "=:<$ \t\x00") {
-		return data // one short word: most of the kernel's files
+		return data // one short word, as in most kernel files
 	}
 	if p == "/proc/cpuinfo" || p == "/proc/interrupts" {
-		return data // large, and the kernel's own words
+		return data // large, and without user data
 	}
-	// What one rule hides can bring out another's place: until nothing changes,
-	// so that a second time would change nothing either.
+	// One redaction may expose a match of another: repeat until nothing changes,
+	// so that a second call changes nothing either.
 	for range maxRounds {
 		low, before := bytes.ToLower(data), data
 		for _, r := range redactions() {
@@ -51,10 +51,10 @@ func Redact(p string, data []byte) []byte {
 	return data
 }
 
-// maxRounds bounds the work on hostile input; two are the usual number.
+// maxRounds limits the work on malicious input; normally two suffice.
 const maxRounds = 10
 
-// secretFiles are patterns (path.Match) of files that are secret as a whole.
+// secretFiles are path.Match patterns of files that are secret as a whole.
 var secretFiles = []string{
 	"/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostid",
 	"/etc/shadow*", "/etc/gshadow*", "/etc/ssh/ssh_host_*_key", "/etc/krb5.keytab",
@@ -66,7 +66,7 @@ var secretFiles = []string{
 	"/sys/hypervisor/uuid",
 }
 
-// secretNames are patterns of base names that are secret wherever they are.
+// secretNames are patterns of base names that are secret in any directory.
 var secretNames = []string{
 	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.key", "*.keytab", "*.p12", "*.pfx",
 	"*.jks", "*.kdbx", ".pgpass", ".netrc", ".my.cnf", "*.htpasswd", ".htpasswd",
@@ -93,7 +93,7 @@ func secretFile(p string) bool {
 	return false
 }
 
-// secretKey matches the name of a setting whose value is secret.
+// secretKey matches the name of a setting with a secret value.
 const secretKey = `[\w.\-]*(?:` +
 	`password|passwd|passphrase|passwort|\bpwd|_pwd|secret|token|credentials?|` +
 	`api[_\-]?key|access[_\-]?key|private[_\-]?key|pre-?shared[_\-]?key|auth[_\-]?key|` +
@@ -101,14 +101,14 @@ const secretKey = `[\w.\-]*(?:` +
 	`key[_\-]?data|\bpsk|_psk|-psk|masterauth|requirepass|bindpw|userpw|_pw\b|tcp_fastopen_key` +
 	`)[\w.\-]*(?:\[[^\]\s]*\])?`
 
-// value matches a quoted string, else what stands up to the next blank.
+// value matches a quoted string, or everything up to the next blank.
 const value = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'][^\s\x00]*)`
 
-// redaction hides what pattern matches, except its first group, which stands
-// before the secret, and its second, which stands after it. Without one of the hints, lower-case
-// words, it cannot match: most of what is read is a number, and never meets a
-// regular expression.
-// Where looks is set, only what it takes for a secret is hidden.
+// redaction hides matches of pattern, except the first group, which precedes
+// the secret, and the second, which follows it. pattern can only match text
+// with one of the hints (lower case), which saves most files, single numbers,
+// from all regular expressions. looks, if set, decides whether a match is a
+// secret.
 type redaction struct {
 	hints   [][]byte
 	pattern func() *regexp.Regexp
@@ -152,8 +152,9 @@ func (r redaction) hinted(low []byte) bool {
 	return false
 }
 
-// passwordLike tells -phunter22 from -print0, -p8080 and -path=x: six characters
-// or more, letters and digits, and nothing that a path, a port or a list has.
+// passwordLike distinguishes -phunter22 from -print0, -p8080 and -path=x: at
+// least six characters, letters and digits, and none that occur in paths, ports
+// or lists.
 func passwordLike(word []byte) bool {
 	return len(word) >= 6 && !bytes.ContainsAny(word, "/=:,.") && bytes.ContainsAny(word, "0123456789") &&
 		bytes.ContainsFunc(word, unicode.IsLetter)
@@ -161,31 +162,31 @@ func passwordLike(word []byte) bool {
 
 func words(s string) [][]byte { return bytes.Fields([]byte(s)) }
 
-// word is a value that does not begin as an assignment does.
+// word is a value that does not look like the start of an assignment.
 const word = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'=:][^\s\x00]*)`
 
 var redactions = sync.OnceValue(func() []redaction {
 	keyHints := words("pass pwd secret token key psk credential masterauth bindpw userpw _pw pbkdf2")
 	return append([]redaction{
-		// PEM, also cut off before its end, also on one line with "\n" written out.
+		// PEM, also truncated, also on one line with "\n" spelled out.
 		{words("-----begin"), text.LazyRegexp(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil},
 		// scheme://user:password@host
 		{words("://"), text.LazyRegexp(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`), nil},
 		{words("authorization"), text.LazyRegexp(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`), nil},
 		{words("bearer basic"), text.LazyRegexp(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`), nil},
-		// "key": "value", key = value, key: value. At the start of a line an
-		// unquoted value is the rest of the line, as configuration files have it.
+		// "key": "value", key = value, key: value. At the start of a line an unquoted
+		// value extends to the end of the line, as in configuration files.
 		{keyHints, text.LazyRegexp(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`), nil},
 		{keyHints, text.LazyRegexp(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value), nil},
 		// --password VALUE, requirepass VALUE, <password>VALUE</password>
 		{keyHints, text.LazyRegexp(`(?i)(` + secretKey + `[ \t\x00]+)` + word), nil},
 		{keyHints, text.LazyRegexp(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`), nil},
-		// auth=VALUE, bearer=VALUE, rd.luks.key=VALUE: the whole last word of the
-		// name, and only where something is assigned, because prose has these words.
+		// auth=VALUE, bearer=VALUE, rd.luks.key=VALUE: only as the whole last part of
+		// the name, and only in assignments, because the words are common in prose.
 		{words("auth bearer key"), text.LazyRegexp(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value), nil},
-		// Options of a module for wireless cards and the like: key=VALUE, key2=VALUE;
-		// wep_key0=VALUE, wireless-key s:VALUE. Prose writes "key = value", and the
-		// kernel's lists of keyboards KEY=BITS.
+		// Options of wireless modules: key=VALUE, key2=VALUE; wep_key0=VALUE,
+		// wireless-key s:VALUE. Prose has "key = value", the kernel's keyboard lists
+		// KEY=BITS.
 		{words("key"), text.LazyRegexp(`(?m)((?:^|[\s\x00,;"'])key[0-9]*=)` + value), nil},
 		{words("wirel wep wpa"), text.LazyRegexp(`(?i)(\b(?:wireless|wep|wpa)[_\-]?key[0-9]*[ \t]*[= \t][ \t]*)` + word), nil},
 		{words("community"), text.LazyRegexp(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value), nil},
@@ -199,7 +200,7 @@ var redactions = sync.OnceValue(func() []redaction {
 		{words("pbkdf2"), text.LazyRegexp(`grub\.pbkdf2\.\S+`), nil},
 		// Redis ACL: user NAME on >SECRET
 		{words("user"), text.LazyRegexp(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`), nil},
-		// Shapes of well-known tokens, crypt(3) hashes, JWT, signed URLs.
+		// Well-known token formats, crypt(3) hashes, JWT, signed URLs.
 		{words("akia asia"), text.LazyRegexp(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`), nil},
 		{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), text.LazyRegexp(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`), nil},
 		{words("eyj"), text.LazyRegexp(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`), nil},

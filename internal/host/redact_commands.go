@@ -6,17 +6,16 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// in is what stands between a command and one of its options.
+// in matches the text between a command and one of its options.
 const in = `[ \t\x00](?:[^\n|;&]*?[ \t\x00])??`
 
-// passKey is the name of a setting that ends in "pass": DB_PASS, sshpass, but not
-// bypass, PASS_MAX_DAYS or PassEnvironment.
+// passKey matches names of settings that end in "pass": DB_PASS, sshpass, but
+// not bypass, PASS_MAX_DAYS or PassEnvironment.
 const passKey = `(?:\b|_|\b(?:ssh|user|db|my|pg|ftp|smtp|imap|ldap|mail|root|admin|login|key|store|auth|http|snmp|vpn|proxy|redis|git|svn)` +
 	`|_(?:ssh|user|db|key|store))pass`
 
-// commandRedactions are secrets in the forms that single commands and formats
-// give them, beside those that a name with "password", "secret" or the like
-// announces.
+// commandRedactions hides secrets in the syntax of specific commands and
+// formats, where no name such as "password" announces them.
 func commandRedactions() []redaction {
 	return []redaction{
 		// pass=VALUE, "pass": VALUE, pass: VALUE at the start of a line, --pass VALUE
@@ -28,7 +27,7 @@ func commandRedactions() []redaction {
 		{words("-pass"), text.LazyRegexp(`(?i)([ \t\x00]-pass(?:in|out)?[ \t\x00]+(?:pass:)?)` + value), nil},
 		// dracut: netroot=iscsi:USER:SECRET[:USER:SECRET]@HOST
 		{words("iscsi: cifs:"), text.LazyRegexp(`(?i)(\b(?:iscsi|cifs):(?://)?)[^\s@"'\x00]+(@)`), nil},
-		// The DSN of a driver: USER:SECRET@tcp(HOST), thin:USER/SECRET@HOST
+		// The DSN of a database driver: USER:SECRET@tcp(HOST), thin:USER/SECRET@HOST
 		{words("@tcp( @unix("), text.LazyRegexp(`(\b[\w.\-]+:)[^\s@"'\x00]+(@(?:tcp|unix)\()`), nil},
 		{words("oracle:thin: sqlplus"), text.LazyRegexp(`(?i)((?:oracle:thin:|sqlplus` + in + `)[^\s/@]+/)[^\s@"'\x00]+`), nil},
 		// SNMP: snmp_community=VALUE, com2sec NAME SOURCE VALUE, snmpwalk -c VALUE
@@ -38,7 +37,7 @@ func commandRedactions() []redaction {
 		{words("trapsink trap2sink informsink"), text.LazyRegexp(`(?im)^([ \t]*(?:trap2?|inform)sink[ \t]+\S+[ \t]+)\S+`), nil},
 		{words("snmp"), text.LazyRegexp(`(?i)(\bsnmp\w+` + in + `-[cAX][ \t\x00]*)` + value), nil},
 		{words("createuser"), text.LazyRegexp(`(?im)^([ \t]*createUser[ \t]+)\S.*$`), nil},
-		// Options that mean a password to one command, and something else to others.
+		// Options that take a password in one command, and something else in others.
 		{words("ipmitool mosquitto_ sqlcmd bcp"), text.LazyRegexp(`(\b(?:ipmitool|mosquitto_(?:pub|sub|rr)|sqlcmd|bcp)` + in + `-[PE][ \t\x00]*)` + value), nil},
 		{words("ipmi- bmc- mongo login"), text.LazyRegexp(`(\b(?:ipmi-\w+|bmc-\w+|mongo\w*|(?:docker|podman|buildah|skopeo|helm|oc|az)[ \t\x00]+(?:registry[ \t\x00]+)?login)` + in + `-p[ \t\x00]*)` + value), nil},
 		{words("ldap"), text.LazyRegexp(`(\bldap\w+` + in + `-w[ \t\x00]*)` + value), nil},

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// OpenRegular opens a file that a person named, for reading. It refuses what is
-// no regular file and says what it is instead: a pipe would keep the reader
-// waiting for ever, and a device may have no end.
+// OpenRegular opens a user-specified file for reading. It rejects anything but
+// regular files and names their type: a pipe could block forever, and a device
+// may have no end.
 func OpenRegular(name string) (*os.File, error) {
-	// Without O_NONBLOCK the open of a pipe itself waits for a writer.
+	// Without O_NONBLOCK opening a pipe waits for a writer.
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func OpenRegular(name string) (*os.File, error) {
 	return f, nil
 }
 
-// DescribeType says in words what kind of file a mode is of.
+// DescribeType returns the file type of a mode with its article: "a directory".
 func DescribeType(m fs.FileMode) string {
 	switch {
 	case m.IsRegular():
@@ -43,9 +43,9 @@ func DescribeType(m fs.FileMode) string {
 	case m&fs.ModeDevice != 0:
 		return "a device"
 	}
-	return "no regular file"
+	return "not a regular file"
 }
 
-// Octal is a mode's permission bits as chmod(1) takes them, set-user-ID,
-// set-group-ID and sticky bit included: "1777" for /tmp.
+// Octal returns the permission bits of a mode as chmod(1) writes them,
+// including setuid, setgid and sticky: "1777" for /tmp.
 func Octal(m fs.FileMode) string { return fmt.Sprintf("%04o", permBits(m)) }

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Copy is a machine that was copied into a directory: a sosreport, a fixture.
-// It never writes and never executes; links are followed inside dir only.
+// Copy returns a machine that was copied into a directory, such as a sosreport
+// or a fixture. It never writes and never runs programs; links are followed
+// inside dir only.
 func Copy(dir string) (*Host, error) {
 	st, err := os.Stat(dir)
 	if err != nil {
@@ -35,13 +36,14 @@ func Copy(dir string) (*Host, error) {
 	return h, nil
 }
 
-// Mounted is a live machine whose root is mounted at dir: the node agent's view
-// of its node, and the tests' writable fake machine. Programs are not run.
+// Mounted returns a live machine whose root is mounted at dir: a node as its
+// agent sees it, or a writable test machine. Programs are not run.
 func Mounted(dir string) *Host {
 	return &Host{Name: dir, Live: true, Files: rootedFiles{dir}, Exec: noExec{}, Clock: liveClock{}, Net: noNet{}, Sched: noSched{}, Querier: noQuerier{}}
 }
 
-// IsCopiedTree is true of a tree of which nobody has noted what was not copied.
+// IsCopiedTree reports whether the machine is a copied directory tree, which
+// does not record what was not copied.
 func (h *Host) IsCopiedTree() bool {
 	_, ok := h.Files.(copiedFiles)
 	return ok
@@ -52,12 +54,12 @@ type noClock struct{}
 func (noClock) Now() time.Time                    { return time.Now() }
 func (noClock) SinceBoot() (time.Duration, error) { return 0, NotRecorded("uptime") }
 
-// rootedFiles is a tree below a directory, with the directory as its "/".
+// rootedFiles is the file tree below a directory, which is its "/".
 type rootedFiles struct{ root string }
 
-// WalkLinks resolves links in a tree that is described by lstat and readlink,
-// treating "/" as the tree's own root, so that no link leads out of it. Each step
-// of the way, links included, is given to lstat, whose error ends the walk.
+// WalkLinks resolves links in a tree described by lstat and readlink, with "/"
+// as the tree's own root, so that no link leads outside. lstat is called for
+// each step, including links; its error ends the walk.
 func WalkLinks(p string, followLast bool, lstat func(string) (fs.FileMode, error), readlink func(string) (string, error)) (string, error) {
 	pending := strings.Split(path.Clean("/"+p), "/")[1:]
 	at := "/"
@@ -100,7 +102,7 @@ func WalkLinks(p string, followLast bool, lstat func(string) (fs.FileMode, error
 
 func (r rootedFiles) outer(p string) string { return filepath.Join(r.root, p) }
 
-// inner gives errors the path that the machine knows.
+// inner replaces the path of an error by the machine's path.
 func (r rootedFiles) inner(err error, p string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -149,7 +151,7 @@ func (r rootedFiles) stat(p string, follow bool) (fs.FileInfo, error) {
 		return nil, err
 	}
 	if at == "/" {
-		// The root may have been given by a link, such as /proc/PID/root.
+		// The root may be a link itself, such as /proc/PID/root.
 		st, err := os.Stat(r.root)
 		return st, r.inner(err, p)
 	}
@@ -221,10 +223,10 @@ func (r rootedFiles) Hold(p string, data []byte) (Handle, error) {
 	return h, r.inner(err, p)
 }
 
-// copiedFiles is rootedFiles without the writing half, and with the difference
-// between "the machine has no such file" and "nobody copied it" kept: in a copy
-// a missing file is the second (ErrNotRecorded), unless a
-// sosreport knows better or the tree is a whole root file system.
+// copiedFiles is rootedFiles without writing. It distinguishes "the machine has
+// no such file" from "not copied": a missing file is not copied
+// (ErrNotRecorded), unless a sosreport knows better or the tree is a whole root
+// file system.
 type copiedFiles struct {
 	rootedFiles
 	sos   *sosreport
@@ -232,8 +234,9 @@ type copiedFiles struct {
 	whole bool
 }
 
-// wholeRoot reports whether a tree is a root file system, such as a mounted disk or an
-// unpacked image: a copy that shows how a machine is configured has no shell.
+// wholeRoot reports whether a tree is a root file system, such as a mounted
+// disk or an unpacked image. It is one if it has a shell, which copies of a
+// configuration lack.
 func wholeRoot(files rootedFiles) bool {
 	for _, shell := range []string{"/bin/sh", "/usr/bin/sh"} {
 		if st, err := files.Stat(shell); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
@@ -243,8 +246,9 @@ func wholeRoot(files rootedFiles) bool {
 	return false
 }
 
-// absent reports whether a whole root file system has no such file. An empty directory
-// may be where another file system is mounted when the machine runs.
+// absent reports whether a whole root file system lacks the file. Below an
+// empty directory it is false, because another file system may be mounted there
+// at run time.
 func (c copiedFiles) absent(p string) bool {
 	if !c.whole {
 		return false
@@ -264,6 +268,8 @@ func (c copiedFiles) absent(p string) bool {
 	}
 }
 
+// notCopied turns "no such file" into "not recorded", unless the machine
+// certainly lacks the file.
 func (c copiedFiles) notCopied(err error, p string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && errors.Is(pe.Err, syscall.ENOENT) && !c.sos.absent(path.Clean("/"+p)) && !c.absent(path.Clean("/"+p)) {
@@ -285,9 +291,8 @@ func (c copiedFiles) ReadFile(p string) ([]byte, error) {
 	return b, c.notCopied(err, p)
 }
 
-// ReadDir takes an empty directory of the kernel's for one that was copied
-// without what was in it: a diskless machine is rarer than a copy of /etc with
-// the frame of /sys around it.
+// ReadDir treats an empty directory below /proc or /sys as not copied: a
+// diskless machine is less likely than a copy with empty directories.
 func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	d, err := c.rootedFiles.ReadDir(p)
 	p = path.Clean("/" + p)
@@ -303,8 +308,8 @@ func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	return d, c.notCopied(err, p)
 }
 
-// isKernelPath is true below /proc and /sys, where no directory is made by anybody
-// else.
+// isKernelPath reports whether a path is in /proc or /sys, where only the
+// kernel creates directories.
 func isKernelPath(p string) bool {
 	p = path.Clean("/" + p)
 	return p == "/sys" || p == "/proc" || strings.HasPrefix(p, "/sys/") || strings.HasPrefix(p, "/proc/")

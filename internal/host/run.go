@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// Run runs a program of the machine and returns its standard output. A non-zero
-// exit is an error with the last line that the program said.
+// Run runs a program of the machine and returns its standard output. For a
+// non-zero exit code it returns an error with the last line that the program
+// printed.
 func Run(ctx context.Context, h *Host, argv ...string) (string, error) {
 	return RunCommand(ctx, h, Command{Argv: argv})
 }
 
-// RunCommand is Run with everything a command may have.
+// RunCommand is Run for a full Command.
 func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 	res, err := h.Exec.Run(ctx, c)
 	if err != nil {
@@ -24,7 +25,8 @@ func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 	return string(res.Stdout), nil
 }
 
-// lastLine is the last line of a program's complaint, after a colon.
+// lastLine returns the last line of a program's error output, or of its output,
+// after a colon.
 func lastLine(res Result) string {
 	for _, b := range [][]byte{res.Stderr, res.Stdout} {
 		if text := strings.TrimSpace(string(b)); text != "" {
@@ -34,13 +36,13 @@ func lastLine(res Result) string {
 	return ""
 }
 
-// HasProgram is true when the machine has the program. A copied machine has none.
+// HasProgram reports whether the machine has the program; false for copies.
 func HasProgram(h *Host, program string) bool {
 	_, err := h.Exec.LookPath(program)
 	return err == nil
 }
 
-// HasSystemd is true when systemd is the running init: sd_booted(3) looks for
+// HasSystemd reports whether systemd is the running init; sd_booted(3) checks
 // the same directory.
 func HasSystemd(h *Host) bool {
 	st, err := h.Files.Lstat("/run/systemd/system")

@@ -16,37 +16,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sandbox is a view of the machine for a program of which nothing may stay: all file
-// systems are read-only, and what it may write in is empty but for its directories and
-// ends with it. It sees no network and no process of others, has no capabilities and
-// cannot get any, and all that it has started ends with it.
+// Sandbox is an isolated view of the machine for a program that must leave no
+// trace. All file systems are read-only; writable directories are empty copies
+// that are discarded. The program has no network, no capabilities, sees no
+// other processes, and all its children end with it.
 type Sandbox struct {
-	// Empty are directories that the program may write in, in addition to those of
-	// alwaysEmpty. One that does not exist is left out.
+	// Empty lists writable directories in addition to alwaysEmpty. Directories
+	// that do not exist are ignored.
 	Empty []string
-	// Names are host names that the program finds, at 127.0.0.1; it can ask no DNS server.
+	// Names are host names that resolve to 127.0.0.1; no DNS server is reachable.
 	Names []string
 }
 
-// alwaysEmpty are where programs write, and talk to others (sockets in /run).
+// alwaysEmpty are directories that programs commonly write to, or have sockets
+// in (/run).
 var alwaysEmpty = []string{"/tmp", "/var/tmp", "/run", "/dev/shm", "/var/log", "/var/lock", "/var/run"}
 
-// Limits of what a private view costs.
+// Limits of a sandbox.
 const (
-	sandboxSize   = "64m" // of each empty directory
-	maxMirrored   = 5000  // directories that are made again in an empty one
+	sandboxSize   = "64m" // per empty directory
+	maxMirrored   = 5000  // directories that are recreated in an empty one
 	mirroredDepth = 5
 )
 
-// inSandbox runs the function on a thread of its own that has the view, and never serves
-// another goroutine. Programs that run starts there have it too; user owns what is empty.
+// inSandbox runs the function on a separate thread in the sandbox; the thread
+// is never reused. Programs that run starts there are in the sandbox too. user
+// owns the empty directories.
 func inSandbox(p *Sandbox, user *User, run func() (Result, error)) (res Result, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends here
+		runtime.LockOSThread() // never unlocked: the thread ends here
 		if err = p.enter(user); err != nil {
-			err = fmt.Errorf("no private view of the machine for it: %w", err)
+			err = fmt.Errorf("sandbox: %w", err)
 			return
 		}
 		res, err = run()
@@ -55,10 +57,10 @@ func inSandbox(p *Sandbox, user *User, run func() (Result, error)) (res Result, 
 	return res, err
 }
 
-// enter gives the calling thread the view.
+// enter moves the calling thread into the sandbox.
 func (p *Sandbox) enter(user *User) error {
 	if unix.Geteuid() != 0 {
-		return errors.New("only root can make one")
+		return errors.New("only root can create one")
 	}
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC); err != nil {
 		return fmt.Errorf("unshare: %w", err)
@@ -66,11 +68,11 @@ func (p *Sandbox) enter(user *User) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)
 	}
-	// In this network any port and any address may be bound, as root may on the machine. In
-	// a container /proc/sys is often a read-only mount of its own.
+	// Allow binding to any port and address, as root can on the machine. In
+	// containers /proc/sys is often a separate read-only mount.
 	_ = unix.Mount("", "/proc/sys", "", unix.MS_REMOUNT|unix.MS_BIND, "")
 	for name, value := range map[string]string{"ipv4/ip_unprivileged_port_start": "0", "ipv4/ip_nonlocal_bind": "1", "ipv6/ip_nonlocal_bind": "1"} {
-		_ = os.WriteFile("/proc/sys/net/"+name, []byte(value), 0) // older kernels have not all
+		_ = os.WriteFile("/proc/sys/net/"+name, []byte(value), 0) // older kernels lack some of them
 	}
 	empty, err := emptied(append(slices.Clone(alwaysEmpty), p.Empty...))
 	if err != nil {
@@ -95,11 +97,12 @@ func (p *Sandbox) enter(user *User) error {
 	return dropCapabilities()
 }
 
-// tree are the directories in one that is emptied, by their path in it.
+// tree maps relative paths to the modes of the directories below an emptied
+// one.
 type tree map[string]fs.FileMode
 
-// emptied finds the directories that are emptied, without links and without those that are
-// in another one.
+// emptied returns the directories to empty with their subdirectories. Links are
+// resolved, and directories within another one left out.
 func emptied(dirs []string) (map[string]tree, error) {
 	out := map[string]tree{}
 	var real []string
@@ -122,7 +125,7 @@ func emptied(dirs []string) (map[string]tree, error) {
 			switch {
 			case err != nil && name == dir:
 				return err
-			case err != nil: // it has ended meanwhile
+			case err != nil: // removed meanwhile
 				return nil
 			case !e.IsDir():
 				return nil
@@ -144,7 +147,8 @@ func emptied(dirs []string) (map[string]tree, error) {
 	return out, nil
 }
 
-// mount puts an empty file system with the directories of a tree over one, which user owns.
+// mount mounts an empty file system with the directories of the tree on dir.
+// user owns it.
 func (t tree) mount(dir string, user *User) error {
 	if err := unix.Mount("fettle", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size="+sandboxSize); err != nil {
 		return err
@@ -165,12 +169,14 @@ func (t tree) mount(dir string, user *User) error {
 	return nil
 }
 
-// mount flags by their names in mountinfo, which a change to read-only keeps.
+// mountFlags maps option names in mountinfo to the mount flags that a read-only
+// remount keeps.
 var mountFlags = map[string]uintptr{
 	"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
 }
 
-// allReadOnly makes each mount of this thread read-only; one that cannot be is taken away.
+// allReadOnly remounts each mount of this thread read-only; mounts for which
+// that fails are unmounted.
 func allReadOnly() error {
 	text, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -192,7 +198,7 @@ func allReadOnly() error {
 		if err != nil && at != "/" {
 			err = unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL) {
-				err = nil // another mount covers it: it cannot be reached
+				err = nil // hidden below another mount
 			}
 		}
 		if err != nil {
@@ -205,7 +211,7 @@ func allReadOnly() error {
 	return nil
 }
 
-// unescapeMount undoes \040 and its kind (proc_pid_mountinfo(5)).
+// unescapeMount decodes \040 and the like (proc_pid_mountinfo(5)).
 func unescapeMount(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -221,7 +227,7 @@ func unescapeMount(s string) string {
 	return b.String()
 }
 
-// names gives the thread an /etc/hosts with the names in it.
+// names adds the names to the thread's /etc/hosts.
 func (p *Sandbox) names() error {
 	if len(p.Names) == 0 {
 		return nil
@@ -237,15 +243,16 @@ func (p *Sandbox) names() error {
 	return unix.Mount(own, "/etc/hosts", "", unix.MS_BIND, "")
 }
 
-// dropCapabilities leaves none to what this thread starts: not to root either.
+// dropCapabilities removes all capabilities from programs that this thread
+// starts, also for root.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
-	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // before Linux 4.3 there are none
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // Linux before 4.3 has none
 	for c := range uintptr(64) {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); errors.Is(err, unix.EINVAL) {
-			break // the kernel has no more
+			break // the last capability of this kernel
 		} else if err != nil {
 			return fmt.Errorf("drop capability %d: %w", c, err)
 		}

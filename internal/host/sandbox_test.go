@@ -72,7 +72,7 @@ sed -n 's/^CapEff:[^0-9a-f]*//p' /proc/self/status
 	}
 	// One that hangs is ended, with all that it has started.
 	_, err := host.Live().Exec.Run(t.Context(), host.Command{Argv: []string{"/bin/sh", "-c", "trap '' TERM; setsid sleep 4242 & sleep 4242"}, Sandbox: &host.Sandbox{}, Timeout: 300 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), "ended after") {
+	if err == nil || !strings.Contains(err.Error(), "killed after") {
 		t.Errorf("one that hangs: %v", err)
 	}
 	if !root.Eventually(time.Minute, func() bool { return !anyRuns(t, "sleep\x004242\x00") }) {

@@ -7,86 +7,85 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Sched is the machine's tasks as its CPU scheduler sees them. A task is a
-// thread; the main thread of a process has the process's number. Every call
-// about a task that has ended returns ErrEnded.
+// Sched accesses the machine's tasks as its CPU scheduler sees them. A task is
+// a thread; the main thread's id is the process id. Calls for a task that has
+// ended return ErrEnded.
 type Sched interface {
-	// Tasks lists every task, by number of process and then of thread.
+	// Tasks lists all tasks by process id, then thread id.
 	Tasks() ([]Task, error)
-	// Task reads one task by its thread number.
+	// Task reads one task by its thread id.
 	Task(tid int) (Task, error)
-	// Affinity is the set of online CPUs that a task may run on
+	// Affinity returns the online CPUs that a task may run on
 	// (sched_getaffinity(2)).
 	Affinity(id TaskID) (unit.CPUSet, error)
-	// SetAffinity gives a task its CPUs. A set that holds every CPU that is
-	// online means all, CPUs that come later included.
+	// SetAffinity sets the CPUs of a task. A set of all online CPUs means all,
+	// including future ones.
 	SetAffinity(id TaskID, cpus unit.CPUSet) error
 	// Policy and SetPolicy are sched_getattr(2) and sched_setattr(2).
 	Policy(id TaskID) (Policy, error)
 	SetPolicy(id TaskID, p Policy) error
-	// Events tells of tasks as they begin, without asking again and again,
-	// until ctx ends; then the channel is closed.
+	// Events reports new and changed tasks without polling, until ctx ends and the
+	// channel is closed.
 	Events(ctx context.Context, kinds EventKind) (<-chan TaskEvent, error)
 }
 
-// ErrEnded says that a task is not there any more, or that its number is
-// another task's by now.
+// ErrEnded is returned for a task that has ended, also if its id was reused.
 var ErrEnded = fmt.Errorf("the task has ended")
 
-// TaskID is one task for ever: the kernel gives numbers to new tasks again, but
-// not with the same moment of start.
+// TaskID identifies a task permanently: the kernel reuses thread ids, but not
+// with the same start time.
 type TaskID struct {
 	TID int
-	// Start is when it began, in clock ticks after boot (proc_pid_stat(5),
+	// Start is the start time in clock ticks after boot (proc_pid_stat(5),
 	// starttime).
 	Start uint64
 }
 
 func (id TaskID) String() string { return fmt.Sprintf("%d@%d", id.TID, id.Start) }
 
-// Task is what the kernel tells of one task.
+// Task is the kernel's information about one task.
 type Task struct {
 	TaskID
 	PID    int    // the process
-	Parent int    // the process that is told when this one ends
-	Comm   string // its own name, at most 15 bytes
-	// Cmdline is the process's command line with spaces, or the name in
-	// brackets where there is none (kernel threads), as ps(1) prints it.
+	Parent int    // the parent process
+	Comm   string // its name, at most 15 bytes
+	// Cmdline is the process's command line separated by spaces, or the name in
+	// brackets if there is none (kernel threads), as in ps(1).
 	Cmdline string
 	Kernel  bool // a kernel thread
-	Bound   bool // to its CPUs by the kernel: nobody can move it
+	Bound   bool // fixed to its CPUs by the kernel
 	Zombie  bool
 }
 
-// Policy is how a task is scheduled (sched(7)).
+// Policy is the scheduling policy of a task (sched(7)).
 type Policy struct {
 	Name        string // other, batch, idle, fifo, rr, deadline, or a number
-	Priority    int    // of fifo and rr: 1 to 99
-	Nice        int    // -20 to 19; kept, without effect, by fifo and rr
-	ResetOnFork bool   // children begin as other
-	// Runtime, Deadline and Period of deadline, in nanoseconds.
+	Priority    int    // for fifo and rr: 1 to 99
+	Nice        int    // -20 to 19; without effect under fifo and rr
+	ResetOnFork bool   // children start as other
+	// Runtime, Deadline and Period for deadline, in nanoseconds.
 	Runtime, Deadline, Period uint64
 }
 
-// EventKind is a set of what can happen to tasks.
+// EventKind is a set of task events.
 type EventKind uint32
 
-// What Events can tell of (linux/cn_proc.h). EventLost comes by itself.
+// The kinds of events (linux/cn_proc.h). EventLost is always reported.
 const (
-	EventFork EventKind = 1 << iota // a task has begun
-	EventExec                       // a process runs another program
-	EventComm                       // a task has another name
-	EventLost                       // some events did not fit into the queue
+	EventFork EventKind = 1 << iota // a task was created
+	EventExec                       // a process executed another program
+	EventComm                       // a task changed its name
+	EventLost                       // the queue overflowed
 )
 
 // TaskEvent is one event.
 type TaskEvent struct {
 	Kind     EventKind
 	PID, TID int
-	Parent   int // of EventFork: the process that began it
+	Parent   int // for EventFork: the creating process
 }
 
-// noSched is a machine without a running kernel: a copy.
+// noSched is the Sched of a copy.
 type noSched struct{}
 
 var errNoSched = NotRecorded("tasks")

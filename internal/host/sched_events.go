@@ -24,7 +24,7 @@ const (
 	nlHeader   = unix.NLMSG_HDRLEN // struct nlmsghdr
 	cnHeader   = 20                // struct cn_msg
 	eventAt    = nlHeader + cnHeader
-	eventInfo  = eventAt + 16 // after what, cpu and timestamp_ns
+	eventInfo  = eventAt + 16 // after the fields what, cpu and timestamp_ns
 	eventBytes = 8192
 )
 
@@ -42,7 +42,7 @@ func (liveSched) Events(ctx context.Context, kinds EventKind) (<-chan TaskEvent,
 	if err := onlyEvents(fd, kinds); err != nil {
 		return fail("filter", err)
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20) // a burst of a few thousand
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20) // room for a burst of a few thousand events
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: cnIdxProc}); err != nil {
 		return fail("bind", err)
 	}
@@ -80,7 +80,8 @@ func (liveSched) Events(ctx context.Context, kinds EventKind) (<-chan TaskEvent,
 	return out, nil
 }
 
-// listenMessage asks for the events: nlmsghdr, cn_msg, proc_cn_mcast_op.
+// listenMessage returns the subscription message: nlmsghdr, cn_msg,
+// proc_cn_mcast_op.
 func listenMessage() []byte {
 	b := make([]byte, eventAt+4)
 	native.PutUint32(b[0:], uint32(len(b)))
@@ -93,8 +94,9 @@ func listenMessage() []byte {
 	return b
 }
 
-// parseEvent reads one message of the connector.
-func parseEvent(b []byte) (TaskEvent, bool) {
+// parseEvent parses one message of the connector; ok is false for other
+// messages.
+func parseEvent(b []byte) (event TaskEvent, ok bool) {
 	if len(b) < eventInfo+8 {
 		return TaskEvent{}, false
 	}
@@ -113,8 +115,8 @@ func parseEvent(b []byte) (TaskEvent, bool) {
 	return TaskEvent{}, false
 }
 
-// onlyEvents makes the kernel drop what was not asked for before it wakes
-// anybody: the exit of each task above all (classic BPF, socket(7),
+// onlyEvents installs a filter that drops unrequested events, especially task
+// exits, before they wake the reader (classic BPF, socket(7),
 // SO_ATTACH_FILTER).
 func onlyEvents(fd int, kinds EventKind) error {
 	wanted := map[EventKind]uint32{EventFork: procFork, EventExec: procExec, EventComm: procComm}
@@ -131,8 +133,7 @@ func onlyEvents(fd int, kinds EventKind) error {
 		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
-// networkOrder is how BPF's load sees a number that the kernel wrote in its own
-// order.
+// networkOrder converts a number to the byte order in which a BPF load sees it.
 func networkOrder(v uint32) uint32 {
 	if native.Uint16([]byte{1, 0}) == 1 {
 		return bits.ReverseBytes32(v)

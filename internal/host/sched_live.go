@@ -17,7 +17,7 @@ import (
 
 type liveSched struct{}
 
-// Flags of a task (include/linux/sched.h).
+// Task flags (include/linux/sched.h).
 const (
 	pfKthread       = 0x00200000
 	pfNoSetAffinity = 0x04000000
@@ -45,7 +45,7 @@ func (s liveSched) Tasks() ([]Task, error) {
 	return tasks, nil
 }
 
-// numbersIn lists the directory's names that are numbers, in order.
+// numbersIn lists the numeric names of a directory in ascending order.
 func numbersIn(dir string) ([]int, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func readCmdline(process string) string {
 }
 
 func (liveSched) Task(tid int) (Task, error) {
-	dir := "/proc/" + strconv.Itoa(tid) // found for every thread, listed for processes only
+	dir := "/proc/" + strconv.Itoa(tid) // exists for every thread, but is listed for processes only
 	status, err := readCapped(dir + "/status")
 	if err != nil {
 		return Task{}, ended(err)
@@ -102,14 +102,15 @@ func readTask(dir string, pid int, cmdline string) (Task, error) {
 	return t, nil
 }
 
-// StatFields are the fields of /proc/PID/stat from the state (field 3) on: the name before
-// them is in parentheses, and may have any byte (proc_pid_stat(5)).
+// StatFields returns the fields of /proc/PID/stat from the state (field 3) on.
+// The name before them is in parentheses and may contain any byte
+// (proc_pid_stat(5)).
 func StatFields(stat string) []string {
 	return strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 }
 
-// parseStat reads /proc/PID/stat (proc_pid_stat(5)). The name in parentheses
-// can hold anything, parentheses included.
+// parseStat parses /proc/PID/stat (proc_pid_stat(5)). The name may contain
+// parentheses.
 func parseStat(text string) (Task, error) {
 	open, shut := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || shut < open {
@@ -130,7 +131,7 @@ func parseStat(text string) (Task, error) {
 	return t, errors.Join(err[:]...)
 }
 
-// ended makes ErrEnded of what the kernel says of a task that is gone.
+// ended turns the kernel's errors for a missing task into ErrEnded.
 func ended(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return ErrEnded
@@ -138,7 +139,7 @@ func ended(err error) error {
 	return err
 }
 
-// same is nil while the number is still that task's.
+// same returns nil if the id still belongs to the task.
 func same(id TaskID) error {
 	b, err := readCapped("/proc/" + strconv.Itoa(id.TID) + "/stat")
 	if err != nil {
@@ -198,7 +199,7 @@ func onlineCPUs() (unit.CPUSet, error) {
 	return unit.ParseCPUList(trimLine(b))
 }
 
-// policies are the names by number (include/uapi/linux/sched.h).
+// policies maps policy numbers to names (include/uapi/linux/sched.h).
 var policies = map[uint32]string{0: "other", 1: "fifo", 2: "rr", 3: "batch", 5: "idle", 6: "deadline", 7: "ext"}
 
 func (liveSched) Policy(id TaskID) (Policy, error) {
@@ -214,13 +215,13 @@ func (liveSched) Policy(id TaskID) (Policy, error) {
 		name = strconv.FormatUint(uint64(a.Policy), 10)
 	}
 	if a.Policy == unix.SCHED_FIFO || a.Policy == unix.SCHED_RR {
-		// sched_getattr leaves out the nice value that such a task still has.
+		// sched_getattr omits the nice value of such tasks.
 		if prio, err := unix.Getpriority(unix.PRIO_PROCESS, id.TID); err == nil {
 			a.Nice = int32(20 - prio) // the system call returns 40 to 1 (getpriority(2))
 		}
 	}
 	if a.Policy != unix.SCHED_DEADLINE {
-		a.Runtime, a.Deadline, a.Period = 0, 0, 0 // from Linux 6.12 on the slice of a fair task, the default one too
+		a.Runtime, a.Deadline, a.Period = 0, 0, 0 // since Linux 6.12 also the slice of fair tasks
 	}
 	return Policy{
 		Name: name, Priority: int(a.Priority), Nice: int(a.Nice), ResetOnFork: a.Flags&unix.SCHED_FLAG_RESET_ON_FORK != 0,
@@ -250,9 +251,9 @@ func (liveSched) SetPolicy(id TaskID, p Policy) error {
 		a.Policy, known = uint32(n), true
 	}
 	if !known {
-		return fmt.Errorf("%q is no scheduling policy", p.Name)
+		return fmt.Errorf("unknown scheduling policy %q", p.Name)
 	}
-	// Flags of a deadline task that are not ours stay.
+	// Unknown flags of a deadline task are kept.
 	a.Flags = now.Flags &^ (unix.SCHED_FLAG_RESET_ON_FORK | unix.SCHED_FLAG_UTIL_CLAMP)
 	if p.Name != "deadline" {
 		a.Flags = 0

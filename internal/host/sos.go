@@ -15,15 +15,14 @@ import (
 	"time"
 )
 
-// A sosreport keeps many of a machine's files at their places below its top
-// directory, and what it got from commands below sos_commands/PLUGIN/, named as
-// the command with "_" for " ". Where it has only the command's output, this
-// answers for the file (sos 4.x, sos/report/plugins/*.py). What stands in for the
-// kernel's files of processes is in sos_processes.go, what it is known not to
-// have in sos_absent.go.
+// A sosreport has many of a machine's files at their paths below its top
+// directory, and command output in sos_commands/PLUGIN/ in files named as the
+// command with "_" for " ". This file answers for files that a report has only
+// as command output (sos 4.x, sos/report/plugins/*.py). sos_processes.go covers
+// processes, sos_absent.go files that the machine certainly lacks.
 
-// sosreport is a copied tree that sos has made, or something like it: each answer
-// needs no more than its own file.
+// sosreport is a tree that sos made, or a similar one: each answer needs only
+// its own file.
 type sosreport struct {
 	files rootedFiles
 
@@ -40,14 +39,14 @@ func newSosreport(files rootedFiles) *sosreport {
 	return s
 }
 
-// is tells a sosreport from another copied tree.
+// is reports whether the tree is a sosreport.
 func (s *sosreport) is() bool {
 	st, err := os.Stat(s.files.outer("/sos_commands"))
 	return err == nil && st.IsDir()
 }
 
-// incomplete says what a person has to know of a report that ends too early: its
-// archive has the files in the order of their names, and this is the last.
+// incomplete describes a truncated report: its archive has the files in
+// alphabetical order, and version.txt is the last.
 func (s *sosreport) incomplete() string {
 	if !s.is() {
 		return ""
@@ -55,16 +54,17 @@ func (s *sosreport) incomplete() string {
 	if _, err := s.files.Lstat("/version.txt"); err == nil {
 		return ""
 	}
-	return s.files.root + " is a sosreport that was cut off: it has no version.txt, the last of its files"
+	return s.files.root + " is a truncated sosreport: version.txt, the last of its files, is missing"
 }
 
-// sosCommands says which saved output is a file's content.
+// sosCommands maps files to the saved output with their content.
 var sosCommands = []struct{ path, output string }{
 	{"/proc/cmdline", "sos_commands/boot/cat_.proc.cmdline"},
 	{"/proc/swaps", "sos_commands/memory/swapon_--summary"},
 }
 
-// sosDMI maps files of /sys/class/dmi/id to "section/key" of dmidecode's text.
+// sosDMI maps files of /sys/class/dmi/id to "section/key" of dmidecode's
+// output.
 var sosDMI = map[string]string{
 	"sys_vendor":        "System Information/Manufacturer",
 	"product_name":      "System Information/Product Name",
@@ -79,13 +79,14 @@ var sosDMI = map[string]string{
 	"chassis_asset_tag": "Chassis Information/Asset Tag",
 }
 
-// file answers for a file that a sosreport has only as a command's output.
+// file returns the content of a file that a sosreport has only as command
+// output.
 func (s *sosreport) file(p string) ([]byte, bool) {
 	if strings.HasPrefix(p, "/sos_commands/") {
 		return nil, false
 	}
 	if rest, ok := strings.CutPrefix(p, "/proc/sys/"); ok {
-		// The output writes "." for "/", and "/" for a "." inside a name
+		// sysctl prints "." for "/", and "/" for a "." inside a name
 		// (net.ipv4.conf.eth0/100.mtu).
 		key := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(rest, "/", "\x00"), ".", "/"), "\x00", ".")
 		b, ok := s.sysctls()[key]
@@ -113,7 +114,7 @@ func (s *sosreport) file(p string) ([]byte, bool) {
 	return nil, false
 }
 
-// readSysctls reads the saved output of "sysctl -a".
+// readSysctls parses the saved output of "sysctl -a".
 func (s *sosreport) readSysctls() map[string][]byte {
 	b, err := s.files.ReadFile("/sos_commands/kernel/sysctl_-a")
 	if err != nil {
@@ -122,8 +123,8 @@ func (s *sosreport) readSysctls() map[string][]byte {
 	all := map[string][]byte{}
 	for line := range bytes.Lines(b) {
 		key, value, ok := bytes.Cut(line, []byte(" = "))
-		if ok && bytes.HasSuffix(value, []byte("\n")) { // a last line that was cut off says nothing
-			all[string(key)] = append(all[string(key)], value...) // a value of several lines repeats its key
+		if ok && bytes.HasSuffix(value, []byte("\n")) { // ignores a truncated last line
+			all[string(key)] = append(all[string(key)], value...) // multi-line values repeat their key
 		}
 	}
 	return all
@@ -152,10 +153,11 @@ func (s *sosreport) dmidecode(want string) ([]byte, bool) {
 	return nil, false
 }
 
-// dateLayouts are how date(1) prints in the locales that sos runs in.
+// dateLayouts are the formats of date(1) in the locales that sos uses.
 var dateLayouts = []string{"Mon Jan _2 15:04:05 MST 2006", "Mon Jan _2 03:04:05 PM MST 2006", "Mon 02 Jan 2006 03:04:05 PM MST"}
 
-// date is what date(1) said, and the abbreviation of its time zone.
+// date returns the time that date(1) printed, and the abbreviation of its time
+// zone.
 func (s *sosreport) date(output string) (t time.Time, zone string, ok bool) {
 	b, err := s.files.ReadFile("/sos_commands/date/" + output)
 	if err != nil {
@@ -170,13 +172,13 @@ func (s *sosreport) date(output string) (t time.Time, zone string, ok bool) {
 	return t, "", false
 }
 
-// now is when the report was made.
+// now returns when the report was made.
 func (s *sosreport) now() (time.Time, bool) {
 	t, _, ok := s.date("date_--utc")
 	return t, ok
 }
 
-// location is the machine's time zone, in which ps(1) prints.
+// location returns the machine's time zone, which ps(1) uses.
 func (s *sosreport) location() (*time.Location, bool) {
 	if _, zone, ok := s.date("date"); ok && zone == "UTC" {
 		return time.UTC, true
@@ -189,7 +191,7 @@ func (s *sosreport) location() (*time.Location, bool) {
 	return l, err == nil
 }
 
-// boot is when the kernel started, to the second.
+// boot returns the time of boot, in whole seconds.
 func (s *sosreport) boot() (time.Time, bool) {
 	b, err := s.files.ReadFile("/proc/stat")
 	if err != nil {
@@ -204,8 +206,8 @@ func (s *sosreport) boot() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// uptime is the file's first number, in seconds; the time that CPUs were idle is
-// not known.
+// uptime returns the first number of /proc/uptime, in seconds; the idle time is
+// unknown.
 func (s *sosreport) uptime() ([]byte, bool) {
 	now, ok := s.now()
 	boot, ok2 := s.boot()
@@ -215,7 +217,7 @@ func (s *sosreport) uptime() ([]byte, bool) {
 	return fmt.Appendf(nil, "%.2f\n", now.Sub(boot).Seconds()), true
 }
 
-// sosClock tells when the report was made.
+// sosClock returns when the report was made.
 type sosClock struct{ *sosreport }
 
 func (c sosClock) Now() time.Time {
@@ -234,8 +236,8 @@ func (c sosClock) SinceBoot() (time.Duration, error) {
 	return now.Sub(boot), nil
 }
 
-// sosExec answers with the outputs that the manifest lists with the exit code of
-// the command.
+// sosExec replays the command output that the manifest lists with its exit
+// code.
 type sosExec struct{ *sosreport }
 
 func (x sosExec) Run(ctx context.Context, c Command) (Result, error) {
@@ -255,10 +257,10 @@ func (x sosExec) Run(ctx context.Context, c Command) (Result, error) {
 func (x sosExec) LookPath(name string) (string, error) { return noExec{}.LookPath(name) }
 
 // sosManifest is the part of sos_reports/manifest.json (sos 4.0 and later) that
-// says what was asked of the machine, and what came of it.
+// lists collected commands and files.
 type sosManifest struct {
-	commands map[string][]sosCommand // by the command line
-	specs    map[string]int          // how many files came of what was to be copied
+	commands map[string][]sosCommand // by command line
+	specs    map[string]int          // number of files copied for each requested path
 }
 
 type sosCommand struct {
@@ -304,7 +306,7 @@ func (s *sosreport) readManifest() *sosManifest {
 	return m
 }
 
-// space is what df(1) said of the file system that a path is on.
+// space returns what df(1) printed for the file system of a path, in bytes.
 func (s *sosreport) space(p string) (size, free uint64, err error) {
 	missing := NotRecorded("the space of " + path.Clean(p) + ": df")
 	if at, err := s.files.Resolve(p); err == nil {
@@ -340,13 +342,13 @@ func (s *sosreport) space(p string) (size, free uint64, err error) {
 	return size, free, nil
 }
 
-// below is true for a directory and all in it.
+// below reports whether p is dir or inside it.
 func below(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// cutFields takes n words from the beginning of a line; rest is what is behind
-// the space after them. It answers nil where there are fewer.
+// cutFields splits n words off the beginning of a line; rest follows after
+// spaces. fields is nil if there are fewer words.
 func cutFields(line string, n int) (fields []string, rest string) {
 	rest = strings.TrimRight(line, "\n")
 	for range n {

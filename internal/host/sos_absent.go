@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// copiedWhole are places that sos copies as a whole, so that what is not there the
-// machine has not: each as the plug-ins name it to the manifest, with what they
-// leave out (sos 4.x: kernel.py, system.py, processor.py, block.py, memory.py,
-// systemd.py).
+// copiedWhole are paths that sos copies completely, so that a file missing
+// there is missing on the machine. Each is named as plug-ins name it in the
+// manifest, with the part that they leave out (sos 4.x: kernel.py, system.py,
+// processor.py, block.py, memory.py, systemd.py).
 var copiedWhole = []struct {
 	spec    string
-	without string // a name in it
+	without string // a name that is left out
 }{
 	{"/etc/sysctl.d", ""},
 	{"/lib/sysctl.d", ""},
@@ -36,12 +36,12 @@ var copiedWhole = []struct {
 	{"/sys/kernel/mm/transparent_hugepage", ""},
 }
 
-// mostCopied is how many files of /sys sos copies for one place at least:
-// it stops at 25 MB, and counts a page for each.
+// mostCopied is a number of files of /sys below which sos has certainly not
+// truncated a copy: it stops at 25 MB and counts a page for each file.
 const mostCopied = 5000
 
-// absent is true where the machine has no such file: the place that would have it
-// was copied whole, or the package that makes it is not in the whole list.
+// absent reports whether the machine lacks the file: its directory was copied
+// completely, or the package that creates it is not in a complete package list.
 func (s *sosreport) absent(p string) bool {
 	if s.incomplete() != "" {
 		return false
@@ -50,7 +50,7 @@ func (s *sosreport) absent(p string) bool {
 		return true
 	}
 	if below(p, "/sys/fs/cgroup") && p != "/sys/fs/cgroup" {
-		// Nothing is below where no hierarchy is mounted.
+		// Without a mounted hierarchy the directory is empty.
 		b, err := s.files.ReadFile("/proc/mounts")
 		return err == nil && len(b) > 0 && !strings.Contains(string(b), " cgroup")
 	}
@@ -79,7 +79,7 @@ func (s *sosreport) absent(p string) bool {
 	return false
 }
 
-// lacksPackage is true where a list of packages that is whole has a package not.
+// lacksPackage reports whether a complete package list lacks a package.
 func (s *sosreport) lacksPackage(name string) bool {
 	for _, l := range []struct{ file, begin, end string }{
 		{"/sos_commands/dpkg/dpkg_-l", "\nii  ", " "},

@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// sosProcess is a process as the listings of ps(1) have it that a sosreport keeps
-// (sos/report/plugins/process.py): the one with the control groups, the one with
-// times and numbers, and "ps auxwww" for the memory.
+// sosProcess is a process from the ps(1) listings of a sosreport
+// (sos/report/plugins/process.py): one with control groups, one with start
+// times and ids, and "ps auxwww" for memory.
 type sosProcess struct {
 	comm   string // at most 15 bytes
 	cgroup string
-	args   string // the command line, its arguments separated by spaces
+	args   string // command line, separated by spaces
 	state  string
 	uid    int // effective
 	parent int
-	rssKiB int64 // -1 where that is not known
+	rssKiB int64 // -1 if unknown
 	began  time.Time
 }
 
-// readProcesses reads the listings; none where one of the first two is missing or
-// was cut off, because what is not in them would be taken for not running.
+// readProcesses parses the listings. It returns nil if one of the first two is
+// missing or truncated, because missing processes would count as not running.
 func (s *sosreport) readProcesses() map[int]*sosProcess {
 	names, _ := filepath.Glob(s.files.outer("/sos_commands/process/ps_axo_*"))
 	all := map[int]*sosProcess{}
@@ -52,11 +52,11 @@ func (s *sosreport) readProcesses() map[int]*sosProcess {
 	if !groups || !times {
 		return nil
 	}
-	self := false // each listing has the ps that made it
+	self := false // every listing contains the ps process itself
 	for pid, p := range all {
 		self = self || p.comm == "ps"
 		if p.comm == "" || p.args == "" || p.state == "Z" || p.state == "X" {
-			delete(all, pid) // ended between the listings, or not yet buried
+			delete(all, pid) // ended between the listings, or a zombie
 		}
 	}
 	if !self {
@@ -66,7 +66,8 @@ func (s *sosreport) readProcesses() map[int]*sosProcess {
 	return all
 }
 
-// eachProcess hands the rows of a listing to take, by the names of its columns.
+// eachProcess calls take for each row of a listing with its columns by name,
+// and the rest of the line. It reports whether all rows were valid.
 func (s *sosreport) eachProcess(all map[int]*sosProcess, columns []string, rows string, take func(p *sosProcess, row map[string]string, rest string) bool) bool {
 	for line := range strings.Lines(rows) {
 		f, rest := cutFields(line, len(columns))
@@ -91,7 +92,7 @@ func (s *sosreport) eachProcess(all map[int]*sosProcess, columns []string, rows 
 	return rows != ""
 }
 
-// takeGroup reads "COMMAND         CGROUP"; the name may have spaces in it.
+// takeGroup parses "COMMAND CGROUP"; the name may contain spaces.
 func (p *sosProcess) takeGroup(_ map[string]string, rest string) bool {
 	const width = 15
 	if len(rest) <= width || rest[width] != ' ' {
@@ -103,7 +104,7 @@ func (p *sosProcess) takeGroup(_ map[string]string, rest string) bool {
 	return p.comm != ""
 }
 
-// takeTimes reads "Sun Nov 22 04:58:59 2026 ?        00:00:00 CMD".
+// takeTimes parses "Sun Nov 22 04:58:59 2026 ? 00:00:00 CMD".
 func (p *sosProcess) takeTimes(row map[string]string, rest string, at *time.Location, known bool) bool {
 	f, args := cutFields(rest, 7)
 	if f == nil {
@@ -122,7 +123,7 @@ func (p *sosProcess) takeTimes(row map[string]string, rest string, at *time.Loca
 	return err == nil && err2 == nil && args != ""
 }
 
-// takeMemory reads "ps auxwww".
+// takeMemory parses "ps auxwww".
 func (s *sosreport) takeMemory(all map[int]*sosProcess) {
 	b, err := s.files.ReadFile("/sos_commands/process/ps_auxwww")
 	if err != nil {
@@ -141,7 +142,7 @@ func (s *sosreport) takeMemory(all map[int]*sosProcess) {
 	}
 }
 
-// processFile answers for PID/FILE below /proc as far as ps(1) has said it.
+// processFile returns the content of /proc/PID/FILE as far as ps(1) printed it.
 func (s *sosreport) processFile(rest string) ([]byte, bool) {
 	number, file, _ := strings.Cut(rest, "/")
 	pid, err := strconv.Atoi(number)
@@ -157,7 +158,7 @@ func (s *sosreport) processFile(rest string) ([]byte, bool) {
 		return []byte(p.comm + "\n"), true
 	case "cmdline":
 		if strings.HasPrefix(p.args, "[") {
-			return nil, true // of the kernel
+			return nil, true // a kernel thread
 		}
 		return []byte(strings.ReplaceAll(p.args, " ", "\x00") + "\x00"), true
 	case "cgroup":
@@ -167,7 +168,7 @@ func (s *sosreport) processFile(rest string) ([]byte, bool) {
 		return []byte(cgroupLines(p.cgroup)), true
 	case "status":
 		text := fmt.Sprintf("Name:\t%s\nState:\t%s\nPid:\t%d\nPPid:\t%d\n", p.comm, p.state, pid, p.parent)
-		// ps(1) tells the effective user only.
+		// ps(1) prints the effective user only.
 		text += fmt.Sprintf("Uid:\t%d\t%d\t%d\t%d\n", p.uid, p.uid, p.uid, p.uid)
 		if p.rssKiB >= 0 {
 			text += fmt.Sprintf("VmRSS:\t%8d kB\n", p.rssKiB)
@@ -177,8 +178,8 @@ func (s *sosreport) processFile(rest string) ([]byte, bool) {
 	return nil, false
 }
 
-// cgroupLines puts each hierarchy on its line, as the kernel does: ps(1) has
-// "12:cpu,cpuacct:/a,0::/b".
+// cgroupLines puts each hierarchy on its own line, as the kernel does: ps(1)
+// prints "12:cpu,cpuacct:/a,0::/b".
 func cgroupLines(list string) string {
 	var out strings.Builder
 	for i, part := range strings.Split(list, ",") {
@@ -193,8 +194,8 @@ func cgroupLines(list string) string {
 	return out.String() + "\n"
 }
 
-// sosQuerier lets those ask who look only at the list of processes, and only where
-// there is one, or at the times of files.
+// sosQuerier answers questions that need only the process list, if there is
+// one, or file times.
 type sosQuerier struct{ machine *Host }
 
 func (x sosQuerier) Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
@@ -205,8 +206,8 @@ func (x sosQuerier) Query(ctx context.Context, question string, ask func(context
 	return noQuerier{}.Query(ctx, question, ask)
 }
 
-// listProcesses adds the directories of processes to those that were copied, of
-// which there is one for each process, without its name.
+// listProcesses adds the processes of the listings to a directory listing of
+// /proc.
 func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
 	seen := map[string]bool{}
 	for _, e := range d {
@@ -220,8 +221,8 @@ func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
 	return d
 }
 
-// ProcessStart says when a process of a copy began, to the second before. A live machine
-// has it in /proc/PID/stat.
+// ProcessStart returns when a process of a copy started, in whole seconds. Live
+// machines have it in /proc/PID/stat.
 func (h *Host) ProcessStart(pid int) (time.Time, bool) {
 	if c, ok := h.Files.(copiedFiles); ok {
 		if p := c.sos.processes()[pid]; p != nil && !p.began.IsZero() {
@@ -231,9 +232,9 @@ func (h *Host) ProcessStart(pid int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// lower lists what a block device stands on. Only the device mapper, md and
-// bcache stand on others (bd_link_disk_holder() in block/holder.c); where they
-// stand lsblk(8) has drawn.
+// lower lists the devices below a block device. Only device mapper, md and
+// bcache devices have any (bd_link_disk_holder() in block/holder.c); those are
+// unknown here.
 func (s *sosreport) lower(p string) ([]fs.DirEntry, bool) {
 	dir, last := path.Split(p)
 	dir = path.Clean(dir)

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// A sosreport can hold a whole archive of fettle's: /etc/sos/extras.d/fettle has
-// sos run "fettle facts --output archive". What the archive does not say the rest
-// of the report may.
+// A sosreport can contain a complete fettle archive: with
+// /etc/sos/extras.d/fettle sos runs "fettle facts --output archive". The rest
+// of the report answers what the archive does not.
 
-// sosRecorded is where sos puts the output: in a directory named as the file of
-// extras.d (sos/report/plugins/sos_extras.py).
+// sosRecorded is the path of that output, in a directory named after the file
+// of extras.d (sos/report/plugins/sos_extras.py).
 const sosRecorded = "/sos_commands/sos_extras/*/fettle_facts_--output_archive*"
 
-// overlayArchive lays the archive over a report; h itself where there is none that is
-// whole.
+// overlayArchive returns the archive layered over the report, or h if there is
+// no complete archive.
 func (s *sosreport) overlayArchive(h *Host) *Host {
 	names, _ := filepath.Glob(s.files.outer(sosRecorded))
 	for _, name := range names {
@@ -36,13 +36,13 @@ func (s *sosreport) overlayArchive(h *Host) *Host {
 		a.Name, a.Incomplete = h.Name, h.Incomplete
 		a.Files = layeredFiles{a.Files.(archivedFiles), below}
 		a.Exec = layeredExec{a.Exec, h.Exec}
-		a.SpaceReader = nil // those of the files, in the same order
+		a.SpaceReader = nil // layeredFiles provides them, in the same order
 		return a
 	}
 	return h
 }
 
-// layeredFiles asks an archive first.
+// layeredFiles reads the archive first, then the report.
 type layeredFiles struct {
 	archivedFiles
 	below copiedFiles
@@ -96,7 +96,7 @@ func (l layeredFiles) tail(p string, most int64) (text []byte, before int64, err
 	return slices.Clip(text), before, err
 }
 
-// layeredExec asks an archive first.
+// layeredExec asks the archive first, then the report.
 type layeredExec struct{ first, second Exec }
 
 func (l layeredExec) Run(ctx context.Context, c Command) (Result, error) {

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SpaceReader says how full the file systems of a machine are.
+// SpaceReader returns the size of the machine's file systems.
 type SpaceReader interface {
-	// Space is the size of the file system that a path is on and what of it an
-	// ordinary user may still fill, in bytes.
+	// Space returns the size of the file system of a path, and the space available
+	// to unprivileged users, in bytes.
 	Space(p string) (size, free uint64, err error)
 }
 
-// Space asks Spaces; a host without them measures what its files are on. A copy
-// returns ErrNotRecorded where nobody has noted it.
+// Space asks h.SpaceReader, or measures the files' own file system if that is
+// nil. A copy returns ErrNotRecorded if it was not recorded.
 func (h *Host) Space(p string) (size, free uint64, err error) {
 	if h.SpaceReader != nil {
 		return h.SpaceReader.Space(p)
@@ -52,8 +52,8 @@ func (h *Host) Space(p string) (size, free uint64, err error) {
 	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
 }
 
-// spaceQuestion is the name by which a recording keeps a measurement, beside the
-// answers of programs.
+// spaceQuestion is the key of a recorded measurement among the recorded
+// answers.
 func spaceQuestion(p string) string { return "space of " + path.Clean("/"+p) }
 
 // spaceRecord is a measurement in an archive.
@@ -62,7 +62,7 @@ type spaceRecord struct {
 	FreeBytes uint64 `json:"free_bytes"`
 }
 
-// recordingSpace keeps what was measured.
+// recordingSpace records measurements.
 type recordingSpace struct {
 	r     *answerRecorder
 	inner *Host
@@ -82,7 +82,7 @@ func (x recordingSpace) Space(p string) (size, free uint64, err error) {
 	return size, free, nil
 }
 
-// archivedSpace answers as was recorded.
+// archivedSpace replays recorded measurements.
 type archivedSpace struct{ a *archive }
 
 func (x archivedSpace) Space(p string) (size, free uint64, err error) {
@@ -95,7 +95,7 @@ func (x archivedSpace) Space(p string) (size, free uint64, err error) {
 		return 0, 0, fmt.Errorf("%s: %w", spaceQuestion(p), err)
 	}
 	if n.SizeBytes == 0 || n.SizeBytes >= 1<<62 || n.FreeBytes > n.SizeBytes {
-		return 0, 0, fmt.Errorf("%s: %d bytes are said to be free of %d", spaceQuestion(p), n.FreeBytes, n.SizeBytes)
+		return 0, 0, fmt.Errorf("%s: invalid record: %d bytes free of %d", spaceQuestion(p), n.FreeBytes, n.SizeBytes)
 	}
 	return n.SizeBytes, n.FreeBytes, nil
 }

@@ -11,42 +11,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tagVariable is the environment variable that tells a call's programs from all
-// others: each inherits it, also one that has a session of its own.
+// tagVariable is the environment variable that identifies the programs of one
+// call. Descendants inherit it, also in other sessions.
 const tagVariable = "FETTLE_CALL"
 
-// EnvTag is the entry of an environment that marks a program, and all that it starts,
-// for Ender.
+// EnvTag returns the environment entry that tags a program, and its
+// descendants, for TaggedKiller.
 func EnvTag(mark string) string { return tagVariable + "=" + mark }
 
-// TaggedKiller ends programs by the mark of the call that they come from.
+// TaggedKiller kills programs by the tag of the call that started them.
 type TaggedKiller interface {
-	// KillTagged kills every program that runs with this Command.Mark, whoever
-	// its parent is by now, and returns once none is left. A program that has
-	// emptied its environment is not found. It waits five seconds at most.
+	// KillTagged kills every program with this Command.Tag, whatever its parent,
+	// and returns when none is left, after five seconds at most. A program that
+	// has cleared its environment is not found.
 	KillTagged(mark string) error
 }
 
-// KillTagged implements Ender.
+// KillTagged implements TaggedKiller.
 func (liveExec) KillTagged(mark string) error { return KillTagged(mark) }
 
-// KillTagged is Ender's, for programs of the kernel that this process runs on.
+// KillTagged implements TaggedKiller for programs of this process's kernel.
 func KillTagged(mark string) error {
 	entry := []byte(EnvTag(mark))
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		// Anew until nothing is found: what is killed may just have forked.
+		// Repeat until none is found: a killed program may just have forked.
 		left, err := killTagged(entry)
 		if err != nil || left == 0 {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%d programs that were to end go on (%s=%s in their environment)", left, tagVariable, mark)
+			return fmt.Errorf("%d programs were killed but have not ended (%s=%s in their environment)", left, tagVariable, mark)
 		}
 	}
 }
 
 // killTagged kills the processes with this entry in their environment and
-// returns how many there were.
+// returns their number.
 func killTagged(entry []byte) (int, error) {
 	processes, err := os.ReadDir("/proc")
 	if err != nil {
@@ -58,7 +58,7 @@ func killTagged(entry []byte) (int, error) {
 		if err != nil || pid == os.Getpid() || !hasEntry(pid, entry) {
 			continue
 		}
-		// The number may be another's by now: the descriptor is not.
+		// The process id may have been reused; the descriptor has not.
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // ended meanwhile
@@ -75,7 +75,8 @@ func killTagged(entry []byte) (int, error) {
 	return n, nil
 }
 
-// hasEntry is false for a process that has ended, collected by its parent or not.
+// hasEntry reports whether a process has the entry in its environment; false
+// for one that has ended.
 func hasEntry(pid int, entry []byte) bool {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {

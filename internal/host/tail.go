@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// Tail reads the last max bytes of a log, whatever its size: whole lines, of
-// which before bytes of the file are not. A file that is no regular one is an
+// Tail returns the whole lines within the last max bytes of a log of any size.
+// before is the number of skipped bytes. Anything but a regular file is an
 // error.
 func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) {
 	if f, ok := h.Files.(interface {
@@ -27,10 +27,9 @@ func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) 
 	return text, before, err
 }
 
-// Lines hands the lines of the last most bytes of a log to each, one at a time, so
-// that a log of any size takes little memory; a line longer than a MiB comes in
-// parts. A most of 0 is all of the file. before is what of it is not in the lines,
-// in bytes.
+// Lines calls each for the lines within the last most bytes of a log (0: the
+// whole file), one at a time, so that large logs need little memory. A line
+// longer than a MiB comes in parts. before is the number of skipped bytes.
 func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64, err error) {
 	if most == 0 {
 		most = math.MaxInt64
@@ -56,7 +55,7 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 		return 0, err
 	}
 	r := bufio.NewReaderSize(io.LimitReader(f, st.Size()-from), 1<<20)
-	if before = from; from > 0 { // the line whose beginning is cut off
+	if before = from; from > 0 { // skips the truncated first line
 		for {
 			cut, err := r.ReadSlice('\n')
 			before += int64(len(cut))
@@ -76,11 +75,11 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 	}
 }
 
-// errNoBackingFile: what stands in for the machine keeps the text of this file itself.
+// errNoBackingFile is returned if the machine is an archive that holds the text
+// itself.
 var errNoBackingFile = errors.New("no file of its own")
 
-// OpenLog opens the file that a log is in. What stands in for a machine and keeps the
-// text of its files itself has none.
+// OpenLog opens the file of a log. It fails for an archive, which has no files.
 func (h *Host) OpenLog(p string) (*os.File, error) {
 	switch f := h.Files.(type) {
 	case liveFiles:
@@ -103,8 +102,8 @@ func (h *Host) OpenLog(p string) (*os.File, error) {
 	return nil, errNoBackingFile
 }
 
-// OpenInput is OpenLog that opens a pipe of this machine too, as a shell's <(zcat LOG) is
-// one.
+// OpenInput is OpenLog that also opens a pipe of this machine, such as a
+// shell's <(zcat LOG).
 func (h *Host) OpenInput(p string) (*os.File, error) {
 	if _, live := h.Files.(liveFiles); live {
 		if st, err := os.Stat(p); err == nil && st.Mode()&fs.ModeNamedPipe != 0 {
@@ -122,7 +121,8 @@ func (c copiedFiles) openLog(p string) (*os.File, error) {
 	return OpenRegular(outer)
 }
 
-// resolveOuter is where a file is in the directory that stands in for a machine.
+// resolveOuter returns the path of a machine's file on this machine, with links
+// resolved.
 func (r rootedFiles) resolveOuter(p string) (string, error) {
 	at, err := r.walk(p, true)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r rootedFiles) resolveOuter(p string) (string, error) {
 	return r.outer(at), nil
 }
 
-// wholeLines leaves out the line whose beginning is cut off.
+// wholeLines drops the truncated first line.
 func wholeLines(text []byte) []byte {
 	_, rest, _ := bytes.Cut(text, []byte("\n"))
 	return rest
@@ -160,7 +160,7 @@ func (liveFiles) tail(p string, max int64) (text []byte, before int64, err error
 	return text, from + int64(n) - int64(len(text)), ignoreEOF(err)
 }
 
-// ignoreEOF: a log that was rotated meanwhile is shorter.
+// ignoreEOF accepts io.EOF: a log may have been rotated and be shorter now.
 func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -11,28 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taskRecorder lets the kernel keep the names of the processes that began last,
-// in a ring for each CPU that it overwrites, so that the name of one that has
-// ended can still be told. Nobody is woken for it: the rings are looked at when
-// somebody asks (perf_event_open(2), write_backward; the events are the dummy
-// kind, which counts nothing).
+// taskRecorder makes the kernel keep the names of recently started processes in
+// a ring buffer per CPU, so that the name of a process is known after it has
+// ended. It causes no wake-ups: the rings are read on demand
+// (perf_event_open(2), write_backward; the events are of the dummy type, which
+// counts nothing).
 type taskRecorder struct {
-	pages int // of one ring, a power of two; 0: nothing is recorded
+	pages int // pages of one ring, a power of two; 0: nothing is recorded
 	mu    sync.Mutex
 	rings map[int]*taskRing // by CPU
 }
 
 type taskRing struct {
 	fd   int
-	area []byte // the page of struct perf_event_mmap_page, then the ring
+	area []byte // struct perf_event_mmap_page, then the ring
 }
 
-// ringPages is how many pages all rings share, at most 16 each: a process that
-// begins and ends leaves some 150 bytes.
+// ringPages is the total number of pages of all rings, of which each has at
+// most 16. A process that starts and ends needs about 150 bytes.
 const ringPages = 128
 
-// recordTasks begins to record on all CPUs that are online. The recorder beside
-// an error records nothing.
+// recordTasks starts recording on all online CPUs. A recorder returned with an
+// error records nothing.
 func recordTasks() (*taskRecorder, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
@@ -51,7 +51,7 @@ func recordTasks() (*taskRecorder, error) {
 	return r, nil
 }
 
-// follow adds CPUs that have come online since.
+// follow adds CPUs that have come online.
 func (r *taskRecorder) follow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *taskRecorder) follow() {
 	}
 	for _, cpu := range cpus.Numbers() {
 		if r.rings[cpu] == nil {
-			_ = r.add(cpu) // it may have gone again
+			_ = r.add(cpu) // it may be offline again
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (r *taskRecorder) add(cpu int) error {
 	if err != nil {
 		return err
 	}
-	// Without PROT_WRITE the kernel overwrites what is old.
+	// Without PROT_WRITE the kernel overwrites old records.
 	area, err := unix.Mmap(fd, 0, (1+r.pages)*os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		unix.Close(fd)
@@ -100,21 +100,21 @@ func (r *taskRecorder) close() {
 	}
 }
 
-// headAt is the place of data_head in struct perf_event_mmap_page.
+// headAt is the offset of data_head in struct perf_event_mmap_page.
 const headAt = 1024
 
-// ringSlack is what the kernel may be overwriting at the moment, beyond what it
-// has said: a record of each context that can interrupt another.
+// ringSlack is the number of bytes beyond the head that the kernel may be
+// overwriting: one record for each context that can interrupt another.
 const ringSlack = 512
 
-// read copies the records of one ring, newest first; whole is false where older
-// ones have been overwritten.
+// read copies the records of one ring, newest first; whole is false if older
+// ones were overwritten.
 func (ring *taskRing) read() (records []byte, whole bool) {
 	data := ring.area[os.Getpagesize():]
 	size := uint64(len(data))
 	head := (*uint64)(unsafe.Pointer(&ring.area[headAt]))
-	// The head goes down from 0. What is written while this copies overwrites
-	// the oldest, at the end.
+	// The head decreases from 0. Records written while copying overwrite the
+	// oldest ones, at the end.
 	for range 4 {
 		from := atomic.LoadUint64(head)
 		at := from & (size - 1)
@@ -128,7 +128,7 @@ func (ring *taskRing) read() (records []byte, whole bool) {
 	return nil, false
 }
 
-// recorded is what all rings hold.
+// recorded returns the contents of all rings.
 func (r *taskRecorder) recorded() recordedTasks {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,26 +139,27 @@ func (r *taskRecorder) recorded() recordedTasks {
 	return s
 }
 
-// recordedTasks are processes by number, with the newest that was told of each.
+// recordedTasks maps process ids to the newest record of each.
 type recordedTasks struct {
 	tasks map[int]recordedTask
-	// since is from when on all rings are whole, by the recorder's clock.
+	// since is the time from which on all rings are complete, by the recorder's
+	// clock.
 	since uint64
 }
 
 type recordedTask struct {
 	comm   string
-	named  uint64 // when it got that name
+	named  uint64 // when it got this name
 	parent int
 	began  uint64 // when it was forked
 }
 
-// add reads records of a ring: struct perf_event_header, then what perf's header
-// says of PERF_RECORD_COMM and PERF_RECORD_FORK, then the time
-// (include/uapi/linux/perf_event.h). It stops where they do not make sense.
+// add parses the records of a ring: struct perf_event_header, then
+// PERF_RECORD_COMM or PERF_RECORD_FORK, then the time
+// (include/uapi/linux/perf_event.h). It stops at an invalid record.
 func (s *recordedTasks) add(b []byte, whole bool) {
 	const head, trailer = 8, 8
-	oldest := ^uint64(0) // of a ring without a record
+	oldest := ^uint64(0) // for a ring without records
 	for len(b) >= head+trailer {
 		size := int(native.Uint16(b[6:]))
 		if size < head+trailer || size > len(b) {
@@ -169,7 +170,7 @@ func (s *recordedTasks) add(b []byte, whole bool) {
 		switch native.Uint32(b) {
 		case unix.PERF_RECORD_COMM:
 			if len(body) < 8 || native.Uint32(body) != native.Uint32(body[4:]) {
-				break // a thread's own name
+				break // the name of a thread
 			}
 			pid := int(native.Uint32(body))
 			name, _, _ := bytes.Cut(body[8:], []byte{0})
@@ -194,8 +195,8 @@ func (s *recordedTasks) add(b []byte, whole bool) {
 	}
 }
 
-// name is a process's own name: the one it got since it began, or its parent's
-// where it is certain that it got none.
+// name returns the name of a process: the one it got since it started, or its
+// parent's if it certainly got none.
 func (s *recordedTasks) name(pid int) string {
 	for range 8 {
 		t := s.tasks[pid]

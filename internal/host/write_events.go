@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeEvent is one event of fanotify. The descriptors are the reader's to close.
+// writeEvent is one fanotify event. The caller closes the descriptors.
 type writeEvent struct {
 	fd    int // of the file; -1: none
 	pid   int
 	pidfd int  // -1: none
 	gone  bool // the process had ended before the event was read
-	lost  bool // events before this one did not fit into the queue
+	lost  bool // the queue overflowed before this event
 }
 
-var errWriteEvent = errors.New("fanotify: an event that is not as the kernel's header has it")
+var errWriteEvent = errors.New("fanotify: invalid event")
 
-// parseWrites reads struct fanotify_event_metadata and the records behind each
-// (include/uapi/linux/fanotify.h). Whatever it returns beside an error holds.
+// parseWrites parses struct fanotify_event_metadata and the records after each
+// (include/uapi/linux/fanotify.h). Events returned with an error are valid.
 func parseWrites(b []byte) ([]writeEvent, error) {
 	const head = 24
 	var out []writeEvent
@@ -53,7 +53,8 @@ func parseWrites(b []byte) ([]writeEvent, error) {
 	return out, nil
 }
 
-// writerOf asks who a process is while it is there, and what was seen afterwards.
+// writerOf identifies a process while it exists, and otherwise from recorded
+// tasks.
 func writerOf(e writeEvent, known func() recordedTasks) Writer {
 	w := Writer{PID: e.pid, UID: -1}
 	if e.pid <= 0 {
@@ -64,10 +65,10 @@ func writerOf(e writeEvent, known func() recordedTasks) Writer {
 		dir := "/proc/" + strconv.Itoa(e.pid)
 		t, err := readTask(dir, e.pid, readCmdline(dir))
 		uid := readUID(dir)
-		// What was read is the writer's only if its number is not free yet.
+		// What was read is the writer's only if its process id is still in use.
 		if err == nil && (e.pidfd < 0 || !errors.Is(unix.PidfdSendSignal(e.pidfd, 0, nil, 0), unix.ESRCH)) {
 			w.Comm, w.Parent, w.UID = printable(t.Comm), t.Parent, uid
-			if t.Cmdline != "["+t.Comm+"]" { // there is one, and it is still there
+			if t.Cmdline != "["+t.Comm+"]" { // it has a command line and still exists
 				w.Command = redactedCommand(t.Cmdline)
 			}
 		}
@@ -95,7 +96,7 @@ func commOf(pid int) string {
 	return printable(trimLine(b))
 }
 
-// printable replaces control bytes: a process calls itself what it likes.
+// printable replaces control characters: processes choose their own names.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
@@ -105,7 +106,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// readUID is the effective user of a process; -1 where it cannot be told.
+// readUID returns the effective user of a process, or -1 if unknown.
 func readUID(dir string) int {
 	b, err := readCapped(dir + "/status")
 	if err != nil {
@@ -123,7 +124,7 @@ func readUID(dir string) int {
 	return -1
 }
 
-// maxCommand bounds a command line that is kept, in bytes.
+// maxCommand limits a recorded command line, in bytes.
 const maxCommand = 400
 
 func redactedCommand(line string) string {

@@ -14,17 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteWatch tells of writes to single files as they happen, and who wrote
-// (fanotify(7)). It sees what goes through this machine's own mounts: a write
-// through another mount of proc, as a container with a process namespace of its
-// own has one, is another file to the kernel. What the kernel changes by itself
-// is no write.
+// WriteWatch reports writes to selected files as they happen, and who wrote
+// (fanotify(7)). It covers this machine's own mounts: for the kernel a write
+// through another mount of proc, as in a container with its own process
+// namespace, is to another file. Changes by the kernel itself are not writes.
 type WriteWatch struct {
 	file  *os.File
-	root  string        // of a machine that is mounted somewhere
-	tasks *taskRecorder // empty where the kernel does not record
-	// Limited says why writers that end at once may stay without a name; nil
-	// where the kernel keeps it for a while.
+	root  string        // of a mounted machine
+	tasks *taskRecorder // empty if the kernel does not record
+	// Limited explains why short-lived writers may remain unnamed; nil if the
+	// kernel records names.
 	Limited error
 
 	mu      sync.Mutex
@@ -32,27 +31,27 @@ type WriteWatch struct {
 	paths   map[fileID]string
 }
 
-// FileWrite is one write, or several of one process that came at once. A write
-// that the kernel refused is none, and neither is the truncation when a shell
-// opens the file (fsnotify_change has no path, so fanotify leaves it out).
+// FileWrite is one write, or several writes of one process in quick succession.
+// Rejected writes do not count, nor does the truncation when a shell opens the
+// file (fsnotify_change has no path, so fanotify omits it).
 type FileWrite struct {
-	Path string // as it was given; empty where events were lost
+	Path string // as given to Watch; empty if events were lost
 	Time time.Time
 	By   Writer
 }
 
-// Writer is the process that wrote, as far as it could be told.
+// Writer is the process that wrote, as far as known.
 type Writer struct {
 	PID int // 0: outside of this process's namespace
-	// Comm is the program's own name, at most 15 bytes; empty where the process
-	// had ended before anybody could ask, and the kernel kept nothing.
+	// Comm is the program's name, at most 15 bytes; empty if the process ended too
+	// soon and the kernel recorded nothing.
 	Comm string
-	// Command is the command line with spaces, redacted; empty where only the
+	// Command is the redacted command line, separated by spaces; empty if only the
 	// name is known.
 	Command string
-	UID     int // of the process; -1 where it is not known
-	Parent  int // its parent; 0 where it is not known
-	// ParentComm is the parent's own name; empty where it is not known.
+	UID     int // of the process; -1 if unknown
+	Parent  int // parent process; 0 if unknown
+	// ParentComm is the parent's name; empty if unknown.
 	ParentComm string
 }
 
@@ -60,14 +59,14 @@ type fileID struct{ dev, ino uint64 }
 
 type watched struct {
 	id fileID
-	// pin keeps the name of a kernel variable alive: a new one would be another
-	// file (fs/proc/proc_sysctl.c, proc_sys_lookup). sysfs finds its file again
-	// by number (fs/kernfs/inode.c), and the mark keeps that. -1: none.
+	// pin is a descriptor that keeps the inode of a kernel variable: otherwise a
+	// new one would be another file (fs/proc/proc_sysctl.c, proc_sys_lookup). In
+	// sysfs the mark does that (fs/kernfs/inode.c). -1: none.
 	pin int
 }
 
-// WatchWrites begins with no file. A copied machine returns ErrNotRecorded. The
-// kernel wants CAP_SYS_ADMIN.
+// WatchWrites starts a watch without files. It needs CAP_SYS_ADMIN; a copied
+// machine returns ErrNotRecorded.
 func (h *Host) WatchWrites() (*WriteWatch, error) {
 	w := &WriteWatch{watched: map[string]*watched{}, paths: map[fileID]string{}}
 	switch f := h.Files.(type) {
@@ -91,9 +90,8 @@ func (h *Host) WatchWrites() (*WriteWatch, error) {
 	return w, nil
 }
 
-// Watch makes these files the ones that are watched, and no others. The answer
-// says for which it failed, and why. Files of the same name that have come anew
-// are found by calling it again.
+// Watch sets the watched files and returns those that failed, with the reason.
+// To follow recreated files, call it again.
 func (w *WriteWatch) Watch(paths []string) map[string]error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,12 +140,12 @@ func (w *WriteWatch) add(p string) error {
 	if ok && old.id == id {
 		return nil
 	}
-	// By the descriptor: what is marked is what was looked at.
+	// Mark by descriptor, so that the mark is on the inspected file.
 	if err := unix.FanotifyMark(w.fd(), unix.FAN_MARK_ADD, unix.FAN_MODIFY, unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd)); err != nil {
 		return &fs.PathError{Op: "fanotify_mark", Path: p, Err: err}
 	}
 	if ok {
-		w.drop(p, old) // the mark went with the file
+		w.drop(p, old) // the mark vanished with the old file
 	}
 	at := &watched{id: id, pin: -1}
 	if strings.HasPrefix(p, "/proc/") {
@@ -160,7 +158,7 @@ func (w *WriteWatch) add(p string) error {
 	return nil
 }
 
-// drop ends the watch of one file.
+// drop stops watching one file.
 func (w *WriteWatch) drop(p string, at *watched) {
 	target := filepath.Join("/", w.root, p)
 	if at.pin >= 0 {
@@ -179,7 +177,7 @@ func (w *WriteWatch) drop(p string, at *watched) {
 	}
 }
 
-// fd is the descriptor; -1 after Close. os.File.Fd would make it block.
+// fd returns the descriptor; -1 after Close. os.File.Fd would make it blocking.
 func (w *WriteWatch) fd() (fd int) {
 	fd = -1
 	if raw, err := w.file.SyscallConn(); err == nil {
@@ -188,22 +186,22 @@ func (w *WriteWatch) fd() (fd int) {
 	return fd
 }
 
-// maxFailures is how many reads may fail one after the other: a file that has
-// gone costs one.
+// maxFailures is the maximum number of consecutive failed reads; a removed file
+// costs one.
 const maxFailures = 1000
 
-// Next waits for writes to the watched files, this process's own included. It
-// fails once Close was called.
+// Next waits for writes to the watched files, including those of this process.
+// It fails after Close.
 func (w *WriteWatch) Next() ([]FileWrite, error) {
-	buf := make([]byte, 8192) // some 250 events
+	buf := make([]byte, 8192) // about 250 events
 	for failures := 0; ; {
 		n, err := w.file.Read(buf)
 		if errors.Is(err, os.ErrClosed) {
 			return nil, err
 		}
 		if err != nil {
-			// The file of an event could not be opened: its device has gone,
-			// or nobody may read it. That event is lost.
+			// The file of an event could not be opened, because its device is gone or
+			// access is denied. That event is lost.
 			if failures++; failures > maxFailures {
 				return nil, err
 			}
@@ -215,7 +213,7 @@ func (w *WriteWatch) Next() ([]FileWrite, error) {
 	}
 }
 
-// events turns what was read into writes, in order.
+// events turns fanotify events into writes, in order.
 func (w *WriteWatch) events(buf []byte) []FileWrite {
 	list, err := parseWrites(buf)
 	known := sync.OnceValue(w.tasks.recorded)

@@ -16,7 +16,7 @@ import (
 )
 
 // DryRun is a product's own check of its files. It runs as the user of the service, with a
-// private view of the machine (host.Private), because it may make files and run code that
+// private view of the machine (host.Sandbox), because it may make files and run code that
 // the files name.
 type DryRun struct {
 	Argv, Env []string
