@@ -1,6 +1,7 @@
-// Package packaging holds the files that a package of fettle installs beside the
-// program: units of systemd, the bus's policy, polkit's actions,
-// and what sos is to ask of fettle (/etc/sos/extras.d/fettle).
+// Package packaging embeds the files that a package of fettle installs in
+// addition to the program: systemd units, the D-Bus policy, polkit actions, and
+// the configuration for sos (/etc/sos/extras.d/fettle). Commands that install
+// the units use it.
 package packaging
 
 import (
@@ -14,18 +15,18 @@ import (
 //go:embed systemd/*.service dbus/*.conf polkit/*.policy sos/fettle
 var FS embed.FS
 
-// Program is where a package puts the program, as the units name it.
+// Program is the path at which packages install the program, as in the units.
 const Program = "/usr/bin/fettle"
 
-// Units are the units of systemd, the early one first.
+// Units are the systemd units, the early one first.
 var Units = []string{"fettle-recover.service", "fettle.service"}
 
-// Unit is the text of a unit that starts another program file than Program.
-// With an alias, enabling the unit makes a link of that name: tuned.service,
-// which Cockpit looks for, where TuneD's own package is absent.
+// Unit returns the text of a unit with another program path. With an alias,
+// enabling the unit also creates a link of that name: tuned.service, which
+// Cockpit looks for, if TuneD's own package is absent.
 func Unit(name, program, alias string) (string, error) {
 	if strings.ContainsAny(program, " \t\n\"'\\%$;") {
-		return "", fmt.Errorf("program path %q: systemd would read these characters otherwise", program)
+		return "", fmt.Errorf("program path %q: it has characters that are special to systemd", program)
 	}
 	b, err := FS.ReadFile("systemd/" + name)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package profiles holds fettle's own profiles, in TuneD's language, written
-// from published values. Every value line has its source in the comment above
-// it; README.md lists the sources. A profile that TuneD has installed wins over
-// one of the same name here.
+// Package profiles embeds fettle's own profiles, written in TuneD's language
+// from published values. Each value has its source in the comment above it;
+// README.md lists the sources. An installed TuneD profile of the same name
+// takes precedence.
 package profiles
 
 import "embed"

@@ -1,22 +1,22 @@
 package profiles
 
 // Refusal is published guidance that a profile does not follow, because it has
-// become harmful or meaningless. The profile names it in a comment
-// ("# refused: ID"), so that whoever reads the profile finds the reason.
+// become harmful or meaningless. The profile refers to it in a comment ("#
+// refused: ID").
 type Refusal struct {
-	// ID is what findings, comments and messages call it.
+	// ID is its name in findings, comments and messages.
 	ID string
-	// Profiles are those of ours that would have the guidance.
+	// Profiles are the profiles that the guidance applies to.
 	Profiles []string
-	// Guidance is what the source asks for.
+	// Guidance is what the source recommends.
 	Guidance string
-	// Reason says why it is not done, as the end of a finding.
+	// Reason explains the refusal, as the end of a sentence.
 	Reason string
-	// Source is where the reason can be read.
+	// Source is the source of the reason.
 	Source string
 }
 
-// Refusals lists them all.
+// Refusals lists all refusals.
 var Refusals = []Refusal{
 	{
 		ID:       "write-barriers-off",

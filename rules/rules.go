@@ -1,5 +1,5 @@
-// Package rules embeds the catalogue: rules, tables and evidence as data, each
-// with its source.
+// Package rules embeds the rule catalog: rules, tables and evidence as YAML,
+// each with its source. Package guide/rule loads it.
 package rules
 
 import "embed"

@@ -46,12 +46,12 @@ func TestCutLogs(t *testing.T) {
 	} {
 		for _, form := range []string{"", " --output json"} {
 			out, said, code := mainWith(t, t.TempDir(), strings.Fields(c.args+form)...)
-			if code != 1 || !strings.Contains(said, log) || !strings.Contains(said, "it ends too early") {
+			if code != 1 || !strings.Contains(said, log) || !strings.Contains(said, "it is truncated") {
 				t.Errorf("%s: exit code %d, said %q", c.args+form, code, said)
 			}
 			want := []string{c.want, "could not be read to its end"}
 			if form != "" {
-				want = []string{"it ends too early", `"exit_code": 1`}
+				want = []string{"it is truncated", `"exit_code": 1`}
 			}
 			for _, text := range want {
 				if !strings.Contains(out, text) {

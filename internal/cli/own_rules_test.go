@@ -73,8 +73,8 @@ func TestMistakesInOwnRules(t *testing.T) {
 		{"an id of ours", "OURS1", "S06", `ours.yaml:1: S06 is at linux.yaml:3 already: give this one another id (disable: switches one of fettle's off)`},
 		{"two documents", "- id", firstRule + "---\n- id", `ours.yaml:13: a second document begins here: a file is one list; take the "---" out`},
 		{"a broken second document", "- id", firstRule + "---\n{\n- id", `ours.yaml:1`},
-		{"a binary file", "  why:", "  \x00\x01why:", `ours.yaml:8: the control character 0x00 is in it: is it a text file?`},
-		{"another encoding", "why: It", "why: \xe9It", `ours.yaml:8: the byte 0xe9 is no UTF-8`},
+		{"a binary file", "  why:", "  \x00\x01why:", `ours.yaml:8: control character 0x00; not a text file?`},
+		{"another encoding", "why: It", "why: \xe9It", `ours.yaml:8: invalid UTF-8 byte 0xe9`},
 		{"twice", "- id", firstRule + "- id", `ours.yaml:13: OURS1 is at /etc/fettle/rules.d/ours.yaml:1 already`},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -1,4 +1,5 @@
-// metrics reads what a program says of itself in Prometheus's text format.
+// This file parses Prometheus's text format, in which programs report their
+// metrics.
 
 package prometheus
 
@@ -10,19 +11,18 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Metrics is the samples of a page.
+// Metrics holds the samples of a metrics page.
 type Metrics struct {
-	// Values are the samples by their name; those with several sets of labels are
-	// added up.
+	// Values are the samples by name, summed over all label sets.
 	Values map[string]float64
-	// Labels are those of the last sample of a name that has some.
+	// Labels are the labels of the last sample of each name that has any.
 	Labels map[string]map[string]string
-	// Histograms are by their name, and by the label To of those that tell the
-	// members of a cluster apart.
+	// Histograms are the histograms by name and by the label To, which
+	// distinguishes the members of an etcd cluster.
 	Histograms map[string]map[string]Buckets
 }
 
-// Buckets are how many observations were at most so large, by the bound.
+// Buckets are cumulative counts by upper bound.
 type Buckets map[float64]float64
 
 var (
@@ -30,10 +30,10 @@ var (
 	label  = text.LazyRegexp(`([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"`)
 )
 
-// maxSamples is more than a program has of itself.
+// maxSamples is far above the number of metrics of one program.
 const maxSamples = 100000
 
-// ParseMetrics reads a page; lines that are no samples are left out.
+// ParseMetrics parses a page and ignores invalid lines.
 func ParseMetrics(text string) Metrics {
 	m := Metrics{map[string]float64{}, map[string]map[string]string{}, map[string]map[string]Buckets{}}
 	n := 0

@@ -1,4 +1,6 @@
-// Package prometheus asks a running Prometheus, and says in words why it does not answer.
+// Package prometheus queries a Prometheus server and explains connection
+// errors, and parses the metrics pages of other programs. Benchmarks, findings
+// and experiments use it.
 package prometheus
 
 import (
@@ -18,28 +20,28 @@ import (
 	"time"
 )
 
-// maxAnswer caps an answer, in bytes.
+// maxAnswer is the largest accepted answer, in bytes.
 const maxAnswer = 16 << 20
 
-// Server is a Prometheus by its address.
+// Server is a Prometheus server at an address.
 type Server struct {
 	base  *url.URL
 	token string
 	http  *http.Client
 }
 
-// Open checks an address, http or https, and a bearer token, which may be empty. A
-// token goes by https only, or to this machine.
+// Open checks an address (http or https) and a bearer token, which may be
+// empty. Tokens are sent only over https, or to this machine.
 func Open(address, token string) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no address: want one such as http://localhost:9090", address)
+		return nil, fmt.Errorf("%q is not an address; use one such as http://localhost:9090", address)
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("the address has a user, a query or a fragment: want one such as http://localhost:9090")
+		return nil, errors.New("the address has a user, a query or a fragment; use one such as http://localhost:9090")
 	}
 	if token = strings.TrimSpace(token); token != "" && u.Scheme == "http" && !loopback(u.Hostname()) {
-		return nil, errors.New("the token is not sent without encryption: use https, or a tunnel to this machine")
+		return nil, errors.New("the token is not sent without encryption; use https, or a tunnel to this machine")
 	}
 	return &Server{u, token, &http.Client{
 		CheckRedirect: func(next *http.Request, _ []*http.Request) error { return &redirectError{next.URL} },
@@ -51,17 +53,17 @@ func loopback(name string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// WithTimeout is a context that ends after a time, of which an error then says that the
-// server has not answered within it.
+// WithTimeout returns a context that ends after a time; errors of requests then
+// say so.
 func WithTimeout(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, patience, &timeoutError{patience})
 }
 
-// Host is the server's host and port.
+// Host returns the server's host and port.
 func (s *Server) Host() string { return s.base.Host }
 
-// Query asks one expression whose answer is one number, now. known is false where it
-// has none, or one that is not finite.
+// Query evaluates an expression whose result is one number at present. known is
+// false if there is no result, or it is not finite.
 func (s *Server) Query(ctx context.Context, expression string) (value float64, known bool, err error) {
 	var answer struct {
 		Status, Error string
@@ -74,10 +76,10 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 		return 0, false, err
 	}
 	if answer.Status == "" {
-		return 0, false, fmt.Errorf("%s answers in JSON, and not as Prometheus does: name the address below which /api/v1/query is", s.base.Host)
+		return 0, false, fmt.Errorf("%s answers in JSON, but not as Prometheus does; use the address below which /api/v1/query is", s.base.Host)
 	}
 	if answer.Status != "success" {
-		return 0, false, fmt.Errorf("%s does not answer %s: %s", s.base.Host, expression, answer.Error)
+		return 0, false, fmt.Errorf("%s rejects %s: %s", s.base.Host, expression, answer.Error)
 	}
 	// https://prometheus.io/docs/prometheus/latest/querying/api/, expression query
 	// result formats.
@@ -89,7 +91,7 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 	case "vector":
 		err = json.Unmarshal(answer.Data.Result, &vector)
 	default:
-		return 0, false, fmt.Errorf("%s answers %s with a %s: want a number (an instant vector of one series, or a scalar)", s.base.Host, expression, cmp.Or(answer.Data.ResultType, "result without a type"))
+		return 0, false, fmt.Errorf("%s answers %s with a %s; the result must be one number (an instant vector of one series, or a scalar)", s.base.Host, expression, cmp.Or(answer.Data.ResultType, "result without a type"))
 	}
 	switch {
 	case err != nil:
@@ -97,7 +99,7 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 	case len(vector) == 0:
 		return 0, false, nil
 	case len(vector) > 1:
-		return 0, false, fmt.Errorf("%s answers %s with %d series: want one, by sum(...), max(...) or labels", s.base.Host, expression, len(vector))
+		return 0, false, fmt.Errorf("%s answers %s with %d series; select one by sum(...), max(...) or labels", s.base.Host, expression, len(vector))
 	}
 	text, _ := vector[0].Value[1].(string)
 	v, err := strconv.ParseFloat(text, 64)
@@ -107,19 +109,20 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 	return v, !math.IsNaN(v) && !math.IsInf(v, 0), nil
 }
 
-// Retention is how long samples are kept, as the server says it; "" where it does not.
+// Retention returns how long the server keeps samples, in its own notation; ""
+// if unknown.
 func (s *Server) Retention(ctx context.Context) string {
 	var answer struct {
 		Data struct{ StorageRetention string }
 	}
 	if err := s.json(ctx, "api/v1/status/runtimeinfo", &answer); err != nil {
-		return "" // an old one, or a proxy that lets queries through only
+		return "" // an old server, or a proxy that only allows queries
 	}
 	return answer.Data.StorageRetention
 }
 
-// OwnMetrics are the server's metrics without labels, and the sum over the labels of those
-// with some.
+// OwnMetrics returns the server's own metrics by name, summed over all label
+// sets.
 func (s *Server) OwnMetrics(ctx context.Context) map[string]float64 {
 	out := map[string]float64{}
 	body, err := s.get(ctx, "metrics")
@@ -147,11 +150,11 @@ func (s *Server) json(ctx context.Context, path string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		what := "with what is no JSON"
+		what := "with something other than JSON"
 		if strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 512)])), "<") {
-			what = "with a page for browsers"
+			what = "with an HTML page"
 		}
-		return fmt.Errorf("%s answers %s: it is no Prometheus, or a login is before it: name the address below which /api/v1/query is", s.base.Host, what)
+		return fmt.Errorf("%s answers %s: it is not a Prometheus, or a login page is in front of it; use the address below which /api/v1/query is", s.base.Host, what)
 	}
 	return nil
 }

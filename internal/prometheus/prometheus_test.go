@@ -74,7 +74,7 @@ func TestRefused(t *testing.T) {
 		code   int
 		header map[string]string
 		want   string
-	}{{401, nil, "does not take this token (401 Unauthorized)"}, {403, nil, "--prometheus-token"}, {404, nil, "has no /api/v1/query (404 Not Found): it is no Prometheus"}, {503, nil, "is not ready (503 Service Unavailable): wait"}, {502, nil, "look at its log"}, {418, nil, "want the address of a Prometheus"}, {302, map[string]string{"Location": "http://example.com/"}, "sends to http://example.com/: name the address"}} {
+	}{{401, nil, "rejects this token (401 Unauthorized)"}, {403, nil, "--prometheus-token"}, {404, nil, "has no /api/v1/query (404 Not Found): it is not a Prometheus"}, {503, nil, "is not ready (503 Service Unavailable); wait"}, {502, nil, "see its log"}, {418, nil, "use the address of a Prometheus"}, {302, map[string]string{"Location": "http://example.com/"}, "redirects to http://example.com/; use the final address"}} {
 		if _, _, err := answer(tt.code, tt.header).Query(t.Context(), "up"); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%d: %v, want %q", tt.code, err, tt.want)
 		}
@@ -85,7 +85,7 @@ func TestRefused(t *testing.T) {
 	ended, stop := context.WithCancel(context.Background())
 	stop()
 	if _, _, err := answer(200, nil).Query(ended, "up"); err == nil {
-		t.Error("a context that has ended is none")
+		t.Error("a canceled context is an error")
 	}
 }
 
@@ -109,11 +109,11 @@ func TestUnreached(t *testing.T) {
 	}))
 	defer cut.Close()
 	for address, want := range map[string]string{
-		"http://" + silent.Addr().String():          "has not answered within 50ms: it is busy",
-		"http://" + gone:                            "nothing listens at " + gone + ": start Prometheus, or a tunnel",
-		"https://" + plain.Listener.Addr().String(): "speaks no TLS: http://",
-		strange.URL: "is not trusted here: add its authority",
-		cut.URL:     "ends early: unexpected EOF",
+		"http://" + silent.Addr().String():          "no answer within 50ms; it is busy",
+		"http://" + gone:                            "connection to " + gone + " refused; start Prometheus, or a tunnel",
+		"https://" + plain.Listener.Addr().String(): "does not use TLS; use http://",
+		strange.URL: "is not trusted (",
+		cut.URL:     "is truncated: unexpected EOF",
 	} {
 		s, err := Open(address, "")
 		if err != nil {
@@ -130,7 +130,7 @@ func TestUnreached(t *testing.T) {
 			t.Errorf("%s: %v, want %q", address, err, want)
 		}
 	}
-	// Ctrl-C is no failure of the server.
+	// Ctrl-C is not a failure of the server.
 	s, err := Open("http://"+silent.Addr().String(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestUnreached(t *testing.T) {
 		t.Error(err)
 	}
 	// A name that is not known, as the resolver says it.
-	if err := s.connectionError(t.Context(), &url.Error{Op: "Get", URL: "x", Err: &net.DNSError{Err: "no such host", Name: "prometheus.example", IsNotFound: true}}); !strings.Contains(err.Error(), "the name prometheus.example is not known here (no such host)") {
+	if err := s.connectionError(t.Context(), &url.Error{Op: "Get", URL: "x", Err: &net.DNSError{Err: "no such host", Name: "prometheus.example", IsNotFound: true}}); !strings.Contains(err.Error(), "cannot resolve prometheus.example (no such host)") {
 		t.Error(err)
 	}
 }

@@ -1,5 +1,6 @@
-// Package ssh starts a program on another machine, through the system's ssh or whatever
-// command leads there, and speaks with it in lines over its standard input and output.
+// Package ssh starts a program on another machine, through the system's ssh or
+// any other command line, and exchanges lines with it over standard input and
+// output. The load generator uses it for its workers.
 package ssh
 
 import (
@@ -18,32 +19,32 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// hostName is a host as ssh(1) takes it, and nothing that ssh could take for an option or
-// a shell for a command.
+// hostName matches hosts as ssh(1) accepts them, excluding what ssh could take
+// for an option or a shell for a command.
 var hostName = text.LazyRegexp(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_\[:][A-Za-z0-9._:%\[\]-]*$`)
 
-// ParseHost reads ssh:HOST or ssh:USER@HOST.
+// ParseHost parses ssh:HOST or ssh:USER@HOST.
 func ParseHost(word string) (host string, ok bool) {
 	host, ok = strings.CutPrefix(word, "ssh:")
 	return host, ok && hostName().MatchString(host)
 }
 
-// ErrNoSSH says that this machine cannot reach another one.
-var ErrNoSSH = errors.New("there is no ssh here: install openssh-client (openssh-clients)")
+// ErrNoSSH is returned if this machine has no ssh client.
+var ErrNoSSH = errors.New("ssh not found; install openssh-client (openssh-clients)")
 
-// Command is the command line that runs a command on a host: its key has to be known, and
-// nobody is asked for a password. The other side's shell reads the command.
+// Command returns the command line that runs a command on a host through its
+// login shell. The host's key must be known; passwords are not prompted for.
 func Command(host string, command ...string) ([]string, error) {
 	ssh, err := exec.LookPath("ssh")
 	if err != nil {
 		return nil, ErrNoSSH
 	}
-	// The time to connect is also that of the key exchange, which a busy host is slow at.
+	// ConnectTimeout includes the key exchange, which is slow on a busy host.
 	return append([]string{ssh, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=30", "-T", "--", host}, command...), nil
 }
 
-// FailureReason is why ssh(1) has failed: its last line, and where that is a host's key, of
-// which host, and which line of known_hosts it has been held against.
+// FailureReason extracts why ssh(1) failed: its last line, and for a host key
+// failure also the host and the conflicting line of known_hosts.
 func FailureReason(said string) string {
 	last := strings.TrimPrefix(LastLine(said), "ssh: ")
 	if !strings.HasPrefix(last, "Host key verification failed") {
@@ -61,16 +62,16 @@ func FailureReason(said string) string {
 	return last
 }
 
-// LastLine is the last line of what a program has said.
+// LastLine returns the last line of a program's output.
 func LastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// maxStderr is how much of what a program says beside its answers is kept, in bytes.
+// maxStderr is how much standard error output is kept, in bytes.
 const maxStderr = 16 << 10
 
-// Session is a program that was started.
+// Session is a running program.
 type Session struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -82,11 +83,11 @@ type Session struct {
 	ended error
 }
 
-// Start starts a command line. A line of its answers has so many bytes at most. When ctx
-// ends it is killed.
+// Start starts a command line, which is killed when ctx ends. most is the
+// maximum length of an answer line, in bytes.
 func Start(ctx context.Context, words []string, most int) (*Session, error) {
 	s := &Session{cmd: exec.CommandContext(ctx, words[0], words[1:]...), most: most}
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to handle
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // this process handles Ctrl-C
 	s.cmd.Cancel = func() error { return syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) }
 	s.cmd.WaitDelay = 2 * time.Second
 	s.cmd.Stderr = &s.stderr
@@ -105,7 +106,7 @@ func Start(ctx context.Context, words []string, most int) (*Session, error) {
 	return s, nil
 }
 
-// Write sends bytes.
+// Write sends bytes to the program.
 func (s *Session) Write(text []byte) (int, error) {
 	n, err := s.in.Write(text)
 	if err != nil {
@@ -114,13 +115,13 @@ func (s *Session) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// Line reads a line, without its end.
+// Line reads one line, without its newline.
 func (s *Session) Line() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := s.out.ReadSlice('\n')
 		if len(line)+len(part) > s.most {
-			return nil, fmt.Errorf("it says a line of more than %d bytes", s.most)
+			return nil, fmt.Errorf("its answer has a line of more than %d bytes", s.most)
 		}
 		line = append(line, part...)
 		switch {
@@ -132,8 +133,8 @@ func (s *Session) Line() ([]byte, error) {
 	}
 }
 
-// failure is the reason for which the program cannot be spoken with any longer, as it or ssh
-// has said.
+// failure explains why the program is unreachable, from its own error output or
+// that of ssh.
 func (s *Session) failure(err error) error {
 	ended := s.wait()
 	var exit *exec.ExitError
@@ -142,19 +143,19 @@ func (s *Session) failure(err error) error {
 	case errors.As(ended, &exit) && exit.ExitCode() == 255 && last != "":
 		return fmt.Errorf("ssh: %s", FailureReason(s.stderr.text()))
 	case errors.As(ended, &exit) && exit.ExitCode() == 127:
-		return fmt.Errorf("the program is not installed there, or not in the PATH of its ssh: %s", last)
+		return fmt.Errorf("the program is not installed there, or not in the PATH of ssh sessions: %s", last)
 	case ended != nil && last != "":
-		return fmt.Errorf("it has ended: %s (%w)", last, ended)
+		return fmt.Errorf("the program ended: %s (%w)", last, ended)
 	case ended != nil:
-		return fmt.Errorf("it has ended: %w", ended)
+		return fmt.Errorf("the program ended: %w", ended)
 	case last != "":
-		return fmt.Errorf("it has ended: %s", last)
+		return fmt.Errorf("the program ended: %s", last)
 	}
-	return fmt.Errorf("it has ended: %w", err)
+	return fmt.Errorf("the program ended: %w", err)
 }
 
-// wait ends the session: the program has its end of input, and some time. What it says
-// meanwhile is lost.
+// wait closes the program's input, waits some seconds for it to end, and kills
+// it otherwise. Its further output is lost.
 func (s *Session) wait() error {
 	s.end.Do(func() {
 		_ = s.in.Close()
@@ -165,14 +166,14 @@ func (s *Session) wait() error {
 	return s.ended
 }
 
-// Kill ends the program at once, and what it has started here.
+// Kill kills the program and its local children at once.
 func (s *Session) Kill() { _ = s.cmd.Cancel() }
 
-// Close ends the program: its input is at its end, and where that is not enough it is
-// killed after some seconds.
+// Close closes the program's input, waits for it to end, and kills it after
+// some seconds.
 func (s *Session) Close() { _ = s.wait() }
 
-// tail keeps the end of what is written.
+// tail keeps the end of the written data.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte

@@ -46,9 +46,9 @@ func TestWhy(t *testing.T) {
 	for script, want := range map[string]string{
 		`echo "ssh: Could not resolve hostname web9" >&2; exit 255`: "ssh: Could not resolve hostname web9",
 		`exit 127`: "not installed there",
-		`echo "fettle: no such thing" >&2; exit 2`: "it has ended: fettle: no such thing (exit status 2)",
-		`exit 3`:                "it has ended: exit status 3",
-		`true`:                  "it has ended: EOF",
+		`echo "fettle: no such thing" >&2; exit 2`: "the program ended: fettle: no such thing (exit status 2)",
+		`exit 3`:                "the program ended: exit status 3",
+		`true`:                  "the program ended: EOF",
 		`printf %0101d 1; echo`: "more than 100 bytes",
 	} {
 		s := start(t, script)

@@ -9,29 +9,29 @@ import (
 	"strconv"
 )
 
-// Histogram is how many observations took at most so long, by the bound in seconds.
+// Histogram maps upper bounds in seconds to cumulative counts of observations.
 type Histogram map[float64]float64
 
-// Check refuses counts that cannot be those of a histogram.
+// Check rejects counts that are not a cumulative histogram.
 func (h Histogram) Check() error {
 	last := 0.0
 	for _, bound := range slices.Sorted(maps.Keys(h)) {
 		n := h[bound]
 		if math.IsNaN(bound) || bound <= 0 || math.IsNaN(n) || math.IsInf(n, 0) || n != math.Trunc(n) || n < last {
-			return fmt.Errorf("its buckets contradict each other: %v observations of at most %v s, after %v of less", n, bound, last)
+			return fmt.Errorf("invalid histogram: %v observations up to %v s, but %v up to a smaller bound", n, bound, last)
 		}
 		last = n
 	}
 	if _, has := h[math.Inf(1)]; !has {
-		return errors.New("it has no bucket +Inf, which counts all")
+		return errors.New("invalid histogram: the bucket +Inf is missing")
 	}
 	return nil
 }
 
-// ErrCounterReset is that a counter has gone back.
-var ErrCounterReset = errors.New("its counters have gone back: it was restarted meanwhile")
+// ErrCounterReset is returned if a counter has decreased.
+var ErrCounterReset = errors.New("its counters decreased: it was restarted meanwhile")
 
-// Since is what has come to a histogram after an earlier one.
+// Since returns the observations after an earlier state of the histogram.
 func (h Histogram) Since(earlier Histogram) (Histogram, error) {
 	if len(h) != len(earlier) {
 		return nil, ErrCounterReset
@@ -47,15 +47,15 @@ func (h Histogram) Since(earlier Histogram) (Histogram, error) {
 	return out, out.Check()
 }
 
-// HistogramBucket is between which bounds a quantile lies, in seconds: above Low, and at most
-// High, which is 0 where there is no bound.
+// HistogramBucket is the range of a quantile in seconds: above Low and at most
+// High; High 0 means no upper bound.
 type HistogramBucket struct {
 	Low  float64 `json:"above_s"`
 	High float64 `json:"at_most_s,omitempty"`
 }
 
-// Quantile is the bucket in which the q-quantile lies: the observation of which a share
-// q is not larger. The histogram is not empty.
+// Quantile returns the bucket of the q-quantile, the smallest observation that
+// at least a share q does not exceed. The histogram must not be empty.
 func (h Histogram) Quantile(q float64) HistogramBucket {
 	rank := math.Ceil(q*h[math.Inf(1)] - 1e-9)
 	low := 0.0
@@ -68,11 +68,11 @@ func (h Histogram) Quantile(q float64) HistogramBucket {
 		}
 		low = bound
 	}
-	return HistogramBucket{Low: low} // not reached: the last bucket counts all
+	return HistogramBucket{Low: low} // unreachable: the last bucket counts all
 }
 
-// P99 is the bucket in which the 99th percentile lies, and how many observations there
-// are; of none the bucket is zero. The error is that of counts which are no histogram's.
+// P99 returns the bucket of the 99th percentile and the number of observations;
+// a zero bucket if there are none. The error is Check's.
 func (h Histogram) P99() (b HistogramBucket, n int64, err error) {
 	if err := h.Check(); err != nil {
 		return b, 0, err
@@ -83,7 +83,7 @@ func (h Histogram) P99() (b HistogramBucket, n int64, err error) {
 	return b, n, nil
 }
 
-// String is "between 4 and 8 ms".
+// String returns, for example, "between 4 and 8 ms".
 func (b HistogramBucket) String() string {
 	switch {
 	case b.High == 0:
@@ -94,12 +94,12 @@ func (b HistogramBucket) String() string {
 	return fmt.Sprintf("between %s and %s", strconv.FormatFloat(1000*b.Low, 'g', 4, 64), Milliseconds(b.High))
 }
 
-// Milliseconds writes a time of s seconds in milliseconds.
+// Milliseconds formats a time of s seconds in milliseconds.
 func Milliseconds(s float64) string { return strconv.FormatFloat(1000*s, 'g', 4, 64) + " ms" }
 
-// MinForP99 is the number of observations below which no 99th percentile is judged: it is
-// decided by the ten largest then.
+// MinForP99 is the minimum number of observations for judging a 99th
+// percentile. Below it the ten largest decide.
 const MinForP99 = 1000
 
-// Total is the number of observations.
+// Total returns the number of observations.
 func (h Histogram) Total() float64 { return h[math.Inf(1)] }

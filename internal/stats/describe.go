@@ -1,6 +1,7 @@
-// Package stats is the mathematics of measured values: description, and tests that
-// stay right under the noise of a real machine. It is pure: no clock, no randomness
-// but what is handed in, no input and output.
+// Package stats computes descriptive statistics, confidence intervals and tests
+// from slices of measured values, robust to the noise of real machines. It is
+// pure: no clock, no input or output, and randomness only with a fixed seed.
+// Benchmarks, load tests and experiments use it.
 package stats
 
 import (
@@ -8,7 +9,7 @@ import (
 	"slices"
 )
 
-// Mean is the arithmetic mean; NaN of nothing.
+// Mean returns the arithmetic mean; NaN if x is empty.
 func Mean(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -17,7 +18,8 @@ func Mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// SD is the standard deviation of a sample (divisor n-1); 0 of fewer than two values.
+// SD returns the sample standard deviation (divisor n-1); 0 for fewer than two
+// values.
 func SD(x []float64) float64 {
 	if len(x) < 2 {
 		return 0
@@ -29,8 +31,9 @@ func SD(x []float64) float64 {
 	return math.Sqrt(sum / float64(len(x)-1))
 }
 
-// Quantile is the p-quantile (0 to 1), linear between the order statistics
-// (Hyndman and Fan's type 7, the default of R and NumPy); NaN of nothing.
+// Quantile returns the p-quantile (0 to 1), interpolated linearly between the
+// order statistics (Hyndman and Fan's type 7, the default of R and NumPy); NaN
+// if x is empty.
 func Quantile(x []float64, p float64) float64 {
 	s := slices.Sorted(slices.Values(x))
 	if len(s) == 0 {
@@ -44,11 +47,12 @@ func Quantile(x []float64, p float64) float64 {
 	return s[low] + (at-float64(low))*(s[low+1]-s[low])
 }
 
-// Median is the middle value; NaN of nothing.
+// Median returns the middle value; NaN if x is empty.
 func Median(x []float64) float64 { return Quantile(x, 0.5) }
 
-// MAD is the median absolute deviation from the median, times 1.4826, which makes
-// it the standard deviation where values are normally distributed; NaN of nothing.
+// MAD returns the median absolute deviation from the median times 1.4826, which
+// equals the standard deviation for normally distributed values; NaN if x is
+// empty.
 func MAD(x []float64) float64 {
 	m := Median(x)
 	dev := make([]float64, len(x))
@@ -58,10 +62,10 @@ func MAD(x []float64) float64 {
 	return 1.4826 * Median(dev)
 }
 
-// MedianInterval contains the median of the distribution that the values are drawn
-// from with probability 1-alpha at least, whatever that distribution is: the order
-// statistics between which it lies (the sign test, inverted). It holds where the
-// number of values was fixed beforehand, and is infinite where they are too few.
+// MedianInterval returns a confidence interval for the median of any
+// distribution with coverage of at least 1-alpha: the order statistics of the
+// inverted sign test. It is valid if the number of values was fixed beforehand,
+// and infinite if there are too few.
 func MedianInterval(x []float64, alpha float64) Interval {
 	s := slices.Sorted(slices.Values(x))
 	n := len(s)
@@ -81,8 +85,8 @@ func MedianInterval(x []float64, alpha float64) Interval {
 	return Interval{s[k], s[n-1-k]}
 }
 
-// Spread is by what ratio the largest value exceeds the smallest, of positive values;
-// 0 of fewer than two.
+// Spread returns the ratio by which the largest of positive values exceeds the
+// smallest; 0 for fewer than two values.
 func Spread(x []float64) float64 {
 	if len(x) < 2 {
 		return 0

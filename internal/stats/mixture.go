@@ -2,14 +2,14 @@ package stats
 
 import "math"
 
-// Radius is half the width of an anytime-valid confidence interval for the mean of
-// n values with standard deviation sd: the interval mean ± Radius, computed after
-// every value, contains the true mean at all looks together with probability 1-alpha.
-// It is the one-sample Bayes factor of Student's t with the right-Haar prior of the
-// scale and a normal prior of variance g for the standardised effect, which under
-// the null is a nonnegative martingale (Ville's inequality; Wang and Ramdas,
-// "Anytime-valid t-tests and confidence sequences for Gaussian means with unknown
-// variance", 2023). Infinite while n is too small to exclude anything.
+// Radius returns half the width of an anytime-valid confidence interval for the
+// mean of n values with standard deviation sd: the intervals mean ± Radius
+// after every value all contain the true mean with probability 1-alpha. It is
+// the one-sample Bayes factor of Student's t with the right-Haar prior for the
+// scale and a normal prior of variance g for the standardized effect, which
+// under the null hypothesis is a nonnegative martingale (Ville's inequality;
+// Wang and Ramdas, "Anytime-valid t-tests and confidence sequences for Gaussian
+// means with unknown variance", 2023). It is infinite while n is too small.
 func Radius(n int, sd, alpha, g float64) float64 {
 	if n < 2 {
 		return math.Inf(1)
@@ -22,10 +22,10 @@ func Radius(n int, sd, alpha, g float64) float64 {
 	return sd / math.Sqrt(nf) * math.Sqrt((nf-1)*(k-1)/(1-k/r))
 }
 
-// Needed is the number of values at which Radius falls to half, when their standard
-// deviation is sd; limit when it takes more than that.
+// Needed returns the number of values with standard deviation sd at which
+// Radius falls to half, or limit if it takes more.
 func Needed(half, sd, alpha, g float64, limit int) int {
-	// Radius falls with n once it is finite.
+	// Radius decreases with n once it is finite.
 	low, high := 2, limit
 	for low < high {
 		mid := (low + high) / 2

@@ -8,43 +8,44 @@ import (
 // Interval is a confidence interval; its ends may be infinite.
 type Interval struct{ Low, High float64 }
 
-// Contains says whether x lies in the interval, ends included.
+// Contains reports whether x lies in the interval, ends included.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
-// Sequence is an anytime-valid confidence sequence for the centre of values that
-// are symmetric about it, as the differences of randomised quads are: Interval may
-// be asked after each value, and the experiment may stop for whatever reason. Each
-// value is limited to a band about the effect under test (Huber's psi), whose width
-// comes from earlier values only: one spike cannot hide an effect, and no value is
-// deleted.
+// Sequence is an anytime-valid confidence sequence for the center of
+// symmetrically distributed values, such as the differences of randomized
+// blocks. Interval may be called after each value, and the experiment may stop
+// for any reason. Each value is winsorized to a band around the effect under
+// test (Huber's psi), whose width depends on earlier values only: one spike
+// cannot hide an effect, and no value is discarded.
 type Sequence struct {
 	alpha, g float64
-	least    float64   // half-width that no band falls below
-	placebo  []float64 // differences known to have centre 0
+	least    float64   // minimum half-width of a band
+	placebo  []float64 // differences with a known center of 0
 	values   []float64
-	limits   []float64 // of each value: the half-width of its band
+	limits   []float64 // half-width of the band of each value
 }
 
-// band is the half-width of the band in units of the noise (Huber 1964: 1.345 has
-// 95 % efficiency under normal noise; at 1.5 it is 96 %).
+// band is the half-width of a band in units of the noise. At 1.5 the efficiency
+// under normal noise is 96 % (Huber 1964: 95 % at 1.345).
 const band = 1.5
 
-// NewSequence begins a sequence with error rate alpha. The placebo's values, of which
-// the centre is 0, tell the scale of the noise; at least two are needed. No band becomes
-// narrower than least, a difference that does not matter: values in coarse steps are
-// mostly equal, their noise seems to be none, and a difference of rounding would decide.
+// NewSequence starts a sequence with error rate alpha. placebo, at least two
+// values with center 0, gives the scale of the noise. least, a difference that
+// does not matter, is the minimum half-width of a band: coarsely rounded values
+// are often equal, so their noise would seem to be 0 and a rounding difference
+// would decide.
 func NewSequence(alpha float64, placebo []float64, least float64) *Sequence {
 	return &Sequence{alpha: alpha, g: 1, placebo: placebo, least: max(least, 1e-12)}
 }
 
-// N is the number of values.
+// N returns the number of values.
 func (s *Sequence) N() int { return len(s.values) }
 
-// Values are the values in the order in which they came, unlimited.
+// Values returns the original values in order.
 func (s *Sequence) Values() []float64 { return s.values }
 
-// Noise is the scale of one value's noise as all values so far tell it: a standard
-// deviation by the median absolute deviation.
+// Noise returns the scale of the noise of one value from all values so far: a
+// standard deviation, by the median absolute deviation.
 func (s *Sequence) Noise() float64 {
 	dev := make([]float64, 0, len(s.placebo)+len(s.values))
 	for _, v := range s.placebo {
@@ -59,20 +60,21 @@ func (s *Sequence) Noise() float64 {
 	return 1.4826 * Median(dev)
 }
 
-// Add takes the next value.
+// Add appends a value.
 func (s *Sequence) Add(v float64) {
 	limit := max(band*s.Noise(), s.least)
 	s.values = append(s.values, v)
 	s.limits = append(s.limits, limit)
 }
 
-// scores are the mean and the standard deviation of the values about effect, each in
-// units of its band and limited to it: -1 to 1. In these units all values beyond
-// their bands are alike, however the bands have changed meanwhile.
+// scores returns the mean and standard deviation of the values around effect,
+// each in units of its band and limited to -1 to 1. In these units all values
+// beyond their bands are equal, even if the band width has changed since.
 //
-// The deviation counts one more score at either limit. Values that all lie beyond
-// their bands on one side have none of their own, and five of these come by chance
-// once in sixteen times; so it takes seven.
+// The deviation includes one additional score at each limit. Values that all
+// lie beyond their bands on one side would otherwise have a deviation of 0, and
+// five of these occur by chance once in sixteen times; this way seven are
+// required.
 func (s *Sequence) scores(effect float64) (mean, sd float64) {
 	sum, squares := 0.0, 2.0
 	for i, v := range s.values {
@@ -85,19 +87,20 @@ func (s *Sequence) scores(effect float64) (mean, sd float64) {
 	return mean, math.Sqrt((squares - n*mean*mean) / (n + 1))
 }
 
-// Winsorized counts the values that lie outside of their band about the estimate.
+// Winsorized returns the number of values outside of their band around the
+// estimate.
 func (s *Sequence) Winsorized() (n int) {
-	centre := s.Estimate()
+	center := s.Estimate()
 	for i, v := range s.values {
-		if math.Abs(v-centre) > s.limits[i] {
+		if math.Abs(v-center) > s.limits[i] {
 			n++
 		}
 	}
 	return n
 }
 
-// Estimate is the effect at which the limited values balance (Huber's M-estimate
-// of location); NaN before the first value.
+// Estimate returns the effect at which the winsorized values balance (Huber's
+// M-estimate of location); NaN before the first value.
 func (s *Sequence) Estimate() float64 {
 	if len(s.values) == 0 {
 		return math.NaN()
@@ -109,27 +112,27 @@ func (s *Sequence) Estimate() float64 {
 	return bisect(low, high, s.tolerance(), func(x float64) bool { m, _ := s.scores(x); return m > 0 })
 }
 
-// tolerance is a distance that does not matter beside the noise.
+// tolerance returns a distance that is negligible compared with the noise.
 func (s *Sequence) tolerance() float64 { return 1e-5 * slices.Min(s.limits) }
 
-// Interval is the set of effects that the values do not contradict.
+// Interval returns the set of effects that are compatible with the values.
 func (s *Sequence) Interval() Interval {
 	n := len(s.values)
-	width := Radius(n, 1, s.alpha, s.g) // of a standard deviation of 1
+	width := Radius(n, 1, s.alpha, s.g) // for a standard deviation of 1
 	if math.IsInf(width, 1) {
 		return Interval{math.Inf(-1), math.Inf(1)}
 	}
-	centre := s.Estimate()
+	center := s.Estimate()
 	kept := func(effect float64) bool {
 		m, sd := s.scores(effect)
 		return math.Abs(m) <= width*sd
 	}
-	// edge is the furthest effect that is not contradicted. A contradicted one may
-	// have others behind it (the limited values' spread changes with the effect), so
-	// the search goes on until every value lies at its limit; from there on nothing
-	// changes. Its steps begin at a tenth of the noise of the mean.
+	// edge is the furthest compatible effect. Compatible effects may lie beyond
+	// incompatible ones (the deviation of the winsorized values changes with the
+	// effect), so the search continues until every value is at its limit, beyond
+	// which nothing changes. Steps start at a tenth of the noise of the mean.
 	edge := func(direction float64) float64 {
-		end := centre
+		end := center
 		for i, v := range s.values {
 			end = max(direction*end, direction*v+s.limits[i]) * direction
 		}
@@ -137,8 +140,8 @@ func (s *Sequence) Interval() Interval {
 			return direction * math.Inf(1)
 		}
 		step := max(0.1*s.limits[n-1]/math.Sqrt(float64(n)), 1e-12)
-		last, beyond := centre, end
-		for at := centre; direction*at < direction*end; step *= 1.1 {
+		last, beyond := center, end
+		for at := center; direction*at < direction*end; step *= 1.1 {
 			next := direction * min(direction*(at+direction*step), direction*end)
 			if kept(at) {
 				last, beyond = at, next
@@ -150,8 +153,8 @@ func (s *Sequence) Interval() Interval {
 	return Interval{edge(-1), edge(1)}
 }
 
-// bisect is the place between a, where holds is true (or taken to be), and b, where
-// it is false, at which it changes, to within a distance.
+// bisect returns the point between a, where holds is true (or assumed to be),
+// and b, where it is false, at which it changes, within a distance.
 func bisect(a, b, within float64, holds func(float64) bool) float64 {
 	for math.Abs(b-a) > within {
 		mid := a + (b-a)/2
@@ -167,18 +170,18 @@ func bisect(a, b, within float64, holds func(float64) bool) float64 {
 	return a + (b-a)/2
 }
 
-// Needed is the number of further values after which an interval of the half-width
-// half can be expected, with the noise seen so far; limit when it is more.
+// Needed returns the number of further values after which an interval of
+// half-width half can be expected at the present noise, or limit if it is more.
 func (s *Sequence) Needed(half float64, limit int) int {
 	noise := s.Noise()
 	if len(s.values) > 1 {
-		// The standard deviation of a score, over by how much the mean score moves
-		// with the effect: the asymptotic one of an M-estimate.
-		centre := s.Estimate()
-		_, sd := s.scores(centre)
+		// The standard deviation of a score, divided by the change of the mean score
+		// per effect: the asymptotic deviation of an M-estimate.
+		center := s.Estimate()
+		_, sd := s.scores(center)
 		slope := 0.0
 		for i, v := range s.values {
-			if math.Abs(v-centre) < s.limits[i] {
+			if math.Abs(v-center) < s.limits[i] {
 				slope += 1 / s.limits[i] / float64(len(s.values))
 			}
 		}

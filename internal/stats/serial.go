@@ -2,8 +2,8 @@ package stats
 
 import "math"
 
-// Slope is the least-squares slope of values that were taken at equal distances: by
-// how much they change from one to the next. 0 of fewer than two values.
+// Slope returns the least-squares slope per value of equidistant values; 0 for
+// fewer than two.
 func Slope(x []float64) float64 {
 	if len(x) < 2 {
 		return 0
@@ -18,8 +18,8 @@ func Slope(x []float64) float64 {
 	return top / bottom
 }
 
-// Lag1 is the autocorrelation of neighbours, -1 to 1; NaN where all values are equal or
-// there are fewer than three.
+// Lag1 returns the autocorrelation of neighboring values, -1 to 1; NaN if all
+// values are equal or there are fewer than three.
 func Lag1(x []float64) float64 {
 	if len(x) < 3 {
 		return math.NaN()
@@ -38,22 +38,22 @@ func Lag1(x []float64) float64 {
 	return top / bottom
 }
 
-// Summary is what is left of the measurements of one run.
+// Summary summarizes the measurements of one run.
 type Summary struct {
 	N    int     `json:"n"`
 	Mean float64 `json:"mean"`
 	SD   float64 `json:"sd"`
 }
 
-// Summarize sums measurements up.
+// Summarize computes the summary of measurements.
 func Summarize(x []float64) Summary { return Summary{len(x), Mean(x), SD(x)} }
 
-// BetweenRuns is the share (0 to 1) of the variance of single measurements that lies
-// between the runs they were made in: the intraclass correlation of the one-way
-// random-effects model by analysis of variance, with the size of unequal runs
-// averaged as Searle does. At 0 the requests of one run tell as much as those of
-// many; near 1 a further request of the same run tells nothing. NaN where a run or a
-// measurement too few leaves nothing to compare.
+// BetweenRuns returns the share (0 to 1) of the variance of single measurements
+// that lies between runs: the intraclass correlation of the one-way
+// random-effects model by analysis of variance, with Searle's average size for
+// unequal runs. At 0 the requests of one run tell as much as those of many;
+// near 1 further requests of the same run tell nothing. It is NaN if there are
+// too few runs or measurements.
 func BetweenRuns(runs []Summary) float64 {
 	n, k, squares, sum := 0.0, 0.0, 0.0, 0.0
 	for _, run := range runs {

@@ -2,8 +2,8 @@ package stats
 
 import "math"
 
-// StudentQuantile is the p-quantile (0.5 to less than 1) of Student's t with df degrees of
-// freedom, which need not be a whole number.
+// StudentQuantile returns the p-quantile (0.5 to less than 1) of Student's t
+// distribution with df degrees of freedom, not necessarily a whole number.
 func StudentQuantile(p, df float64) float64 {
 	low, high := 0.0, 1.0
 	for studentCDF(high, df) < p && high < 1e12 {
@@ -12,11 +12,11 @@ func StudentQuantile(p, df float64) float64 {
 	return bisect(low, high, 1e-10*high, func(t float64) bool { return studentCDF(t, df) < p })
 }
 
-// studentCDF is for t of at least 0 (Abramowitz and Stegun 26.7.1).
+// studentCDF is valid for t of at least 0 (Abramowitz and Stegun 26.7.1).
 func studentCDF(t, df float64) float64 { return 1 - incompleteBeta(df/(df+t*t), df/2, 0.5)/2 }
 
-// incompleteBeta is the regularised incomplete beta function I_x(a, b), by its continued
-// fraction (Abramowitz and Stegun 26.5.8), which Lentz's method evaluates.
+// incompleteBeta returns the regularized incomplete beta function I_x(a, b),
+// from its continued fraction (Abramowitz and Stegun 26.5.8) by Lentz's method.
 func incompleteBeta(x, a, b float64) float64 {
 	switch {
 	case x <= 0:
@@ -57,10 +57,10 @@ func incompleteBeta(x, a, b float64) float64 {
 	return front * (f - 1)
 }
 
-// Welch is the difference of the means of two samples, second less first, and the half
-// width of its confidence interval, without the assumption that both scatter alike
-// (Welch 1947, with Satterthwaite's degrees of freedom). It is infinite of fewer than
-// two values, and holds for values that do not depend on each other.
+// Welch returns the difference of two means, second minus first, and half the
+// width of its confidence interval, without assuming equal variances (Welch
+// 1947, with Satterthwaite's degrees of freedom). The width is infinite for
+// fewer than two values in a sample. Values must be independent.
 func Welch(first, second []float64, alpha float64) (difference, half float64) {
 	difference = Mean(second) - Mean(first)
 	if len(first) < 2 || len(second) < 2 {

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Decimal writes a number exactly; one that is not known is empty.
+// Decimal formats a number exactly; "" for nil.
 func Decimal(v *float64) string {
 	if v == nil {
 		return ""
@@ -17,7 +17,7 @@ func Decimal(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', -1, 64)
 }
 
-// CSVCell keeps a spreadsheet from reckoning with a text.
+// CSVCell prevents a spreadsheet from evaluating a text as a formula.
 func CSVCell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) && text != "-" {
 		return "'" + text
@@ -25,7 +25,7 @@ func CSVCell(text string) string {
 	return text
 }
 
-// SecondsOrDash is a time with its unit, or a dash where it is not known.
+// SecondsOrDash formats a time with its unit; "-" for nil.
 func SecondsOrDash(v *float64) string {
 	if v == nil {
 		return "-"
@@ -33,7 +33,7 @@ func SecondsOrDash(v *float64) string {
 	return unit.FormatSeconds(*v)
 }
 
-// SignedSeconds writes a difference of times.
+// SignedSeconds formats a time difference with its sign.
 func SignedSeconds(s float64) string {
 	if s < 0 {
 		return "-" + unit.FormatSeconds(-s)
@@ -41,8 +41,8 @@ func SignedSeconds(s float64) string {
 	return "+" + unit.FormatSeconds(s)
 }
 
-// EscapeControls writes control characters as \xhh: clients that speak TLS to a port without it
-// send them as requests.
+// EscapeControls writes control characters as \xhh. Clients that speak TLS to a
+// plain-text port send them as requests.
 func EscapeControls(text string) string {
 	if strings.IndexFunc(text, unicode.IsControl) < 0 {
 		return text

@@ -1,6 +1,3 @@
-// wording has what sentences for people are made of: counted nouns, and texts of
-// others that are cut to a length.
-
 package text
 
 import (
@@ -8,7 +5,7 @@ import (
 	"strings"
 )
 
-// Count is "1 node" or "3 nodes". A noun that ends in s gets es.
+// Count returns "1 node" or "3 nodes". A noun that ends in s gets es.
 func Count[N ~int | ~int64](n N, noun string) string {
 	switch {
 	case n == 1:
@@ -19,8 +16,8 @@ func Count[N ~int | ~int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Truncate is a text of at most so many bytes, more than three; it ends in "..." where some of
-// it was left out. No character is cut in two.
+// Truncate shortens a text to most bytes, more than three, ending in "..." if
+// something was removed. Characters are not split.
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -1,4 +1,4 @@
-// Package text has small functions for texts: counted nouns and numbers, the nearest word
-// to a misspelled one, cells of tables, plain messages of errors, and regular expressions
-// that are compiled when they are first used.
+// Package text formats and checks short texts for output: counts with nouns,
+// table cells, shell words, messages without Go names, spelling suggestions. It
+// also compiles regular expressions on first use.
 package text

@@ -1,5 +1,3 @@
-// plaintext says where a file that should be text is none.
-
 package text
 
 import (
@@ -8,17 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// FindInvalid is the line, counted from 1, of the first byte or character that no YAML
-// and no configuration has: a control character other than tab and the ends of lines,
-// or what is no UTF-8. It is 0 where all of it is text.
+// FindInvalid returns the line, from 1, of the first byte that does not occur
+// in YAML or configuration files, and describes it: a control character other
+// than tab and line ends, or invalid UTF-8. The line is 0 if the whole text is
+// valid.
 func FindInvalid(text []byte) (line int, what string) {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			what = fmt.Sprintf("the byte 0x%02x is no UTF-8: is it a text file?", text[i])
+			what = fmt.Sprintf("invalid UTF-8 byte 0x%02x; not a text file?", text[i])
 		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f, r >= 0x80 && r < 0xa0 && r != 0x85:
-			what = fmt.Sprintf("the control character 0x%02x is in it: is it a text file?", r)
+			what = fmt.Sprintf("control character 0x%02x; not a text file?", r)
 		}
 		if what != "" {
 			return 1 + bytes.Count(text[:i], []byte("\n")), what

@@ -10,9 +10,9 @@ func TestFault(t *testing.T) {
 	}{
 		{"", 0, ""},
 		{"a: ü\t1\r\nb: \u0085\u2028€\n", 0, ""},
-		{"a: 1\nb: \x00\n", 2, "the control character 0x00 is in it: is it a text file?"},
-		{"\x7fELF\x02", 1, "the control character 0x7f is in it: is it a text file?"},
-		{"a\n\n\xff\xfe", 3, "the byte 0xff is no UTF-8: is it a text file?"},
+		{"a: 1\nb: \x00\n", 2, "control character 0x00; not a text file?"},
+		{"\x7fELF\x02", 1, "control character 0x7f; not a text file?"},
+		{"a\n\n\xff\xfe", 3, "invalid UTF-8 byte 0xff; not a text file?"},
 		{"\ufffd", 0, ""}, // a character, and not the mark of a mistake
 	} {
 		if line, what := FindInvalid([]byte(tt.text)); line != tt.line || what != tt.what {

@@ -1,6 +1,5 @@
-// lazyregexp compiles a regular expression when it is first used.
-// Compiling all of those that fettle has takes longer than most of its verbs,
-// which use none or a few.
+// Compiling all of fettle's regular expressions takes longer than most verbs,
+// which use few or none of them.
 
 package text
 
@@ -9,8 +8,8 @@ import (
 	"sync"
 )
 
-// LazyRegexp returns what compiles expr once, and panics there if it is none, as
-// regexp.MustCompile does.
+// LazyRegexp returns a function that compiles expr once, and panics if it is
+// invalid, as regexp.MustCompile does.
 func LazyRegexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

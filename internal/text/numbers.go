@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// CountPlural is a number with its noun.
+// CountPlural returns a number with its noun in singular or plural.
 func CountPlural(n uint64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -13,7 +13,7 @@ func CountPlural(n uint64, one, many string) string {
 	return Thousands(n) + " " + many
 }
 
-// Thousands writes a count with commas.
+// Thousands formats a count with commas.
 func Thousands(n uint64) string {
 	text := strconv.FormatUint(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -22,5 +22,5 @@ func Thousands(n uint64) string {
 	return text
 }
 
-// Percent is a ratio for a table.
+// Percent formats a ratio in whole percent.
 func Percent(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*ratio) }

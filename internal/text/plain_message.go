@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// goMessages are the texts in which Go's libraries, and the expression language, name their
-// own functions and types, and what is said instead.
+// goMessages are patterns of messages in which Go's libraries or the expression
+// language name functions and types, with plainer replacements.
 var goMessages = sync.OnceValue(func() []struct {
 	*regexp.Regexp
 	instead string
@@ -26,13 +26,13 @@ var goMessages = sync.OnceValue(func() []struct {
 		{`\blookup (\S+): no such host`, `$1: no such host`},
 		{`\bstrconv\.\w+: parsing ("(?:[^"\\]|\\.)*"): invalid syntax`, `$1 is not a number`},
 		{`\bstrconv\.\w+: parsing ("(?:[^"\\]|\\.)*"): value out of range`, `$1 is out of range`},
-		{`\bjson: cannot unmarshal (\w+)(?: \S+)? into Go (?:value|struct field (\S+)) of type \S+`, `not the JSON that is wanted here: a $1 where another kind of value is wanted`},
+		{`\bjson: cannot unmarshal (\w+)(?: \S+)? into Go (?:value|struct field (\S+)) of type \S+`, `unexpected JSON: a $1 instead of another type`},
 		{`\bjson: unknown field `, `unknown field `},
-		{`\btime: (?:invalid duration|unknown unit "[^"]*" in duration|missing unit in duration) ("[^"]*")`, `$1 is not a time as 30s or 5m`},
-		{`\bunexpected token EOF`, `it ends too early`},
+		{`\btime: (?:invalid duration|unknown unit "[^"]*" in duration|missing unit in duration) ("[^"]*")`, `$1 is not a duration such as 30s or 5m`},
+		{`\bunexpected token EOF`, `it is truncated`},
 		{`\bunexpected token \w+\(("(?:[^"\\]|\\.)*")\)`, `unexpected $1`},
-		{`\bunexpected EOF\b`, `it ends too early`},
-		{`\bunexpected end of JSON input`, `the JSON ends too early`},
+		{`\bunexpected EOF\b`, `it is truncated`},
+		{`\bunexpected end of JSON input`, `the JSON is truncated`},
 		{`\bcontext deadline exceeded( \(Client\.Timeout exceeded while awaiting headers\))?`, `no answer in time`},
 	} {
 		out = append(out, struct {
@@ -43,7 +43,7 @@ var goMessages = sync.OnceValue(func() []struct {
 	return out
 })
 
-// PlainMessage is a message without the names of Go's functions and types.
+// PlainMessage removes the names of Go functions and types from a message.
 func PlainMessage(text string) string {
 	if !strings.ContainsAny(text, ":(") && !strings.Contains(text, "unexpected") && !strings.Contains(text, "context") {
 		return text

@@ -1,5 +1,3 @@
-// spell finds the word that somebody may have meant.
-
 package text
 
 import (
@@ -7,8 +5,7 @@ import (
 	"strings"
 )
 
-// Suggest is ` (did you mean "x"?)` for the nearest of the known words, or
-// empty where none is near.
+// Suggest returns ` (did you mean "x"?)` for the nearest known word, or "".
 func Suggest(word string, known []string) string {
 	if best := Nearest(word, known); best != "" {
 		return fmt.Sprintf(" (did you mean %q?)", best)
@@ -16,14 +13,14 @@ func Suggest(word string, known []string) string {
 	return ""
 }
 
-// Nearest is the nearest of the known words, or empty where none is near: at most a
-// third of the word, and at most three letters, may differ, and one that differs in case
-// alone comes first.
+// Nearest returns the nearest known word, or "" if none is near: at most a
+// third of the word, and at most three letters, may differ. A word that differs
+// only in case is preferred.
 func Nearest(word string, known []string) string {
 	best, least := "", min(3, (len(word)+2)/3)+1
 	for _, k := range known {
 		if strings.EqualFold(word, k) {
-			best, least = k, 0 // nothing is nearer
+			best, least = k, 0 // cannot be improved on
 		}
 		if max(len(k)-len(word), len(word)-len(k)) >= least {
 			continue
@@ -35,9 +32,9 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// EditDistance is the number of bytes to insert, delete or replace, or of neighbours to
-// exchange, that makes one word of another (Damerau, 1964, without edits of what was
-// exchanged).
+// EditDistance returns the number of bytes to insert, delete or replace, or of
+// neighbors to exchange, that turn a into b (Damerau, 1964, without edits of
+// exchanged bytes).
 func EditDistance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/term"
 )
 
-// RequireTerminal is nil where a person is at the terminal, who can be asked. The error else says
-// that nothing is done.
+// RequireTerminal returns nil if a user can be asked at the terminal. The error
+// says that nothing was changed.
 func RequireTerminal() error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return Retry(Refused, errors.New("nothing is changed: stdin is not a terminal, so the question cannot be asked"), "--yes answers it beforehand", "--yes")
+		return Retry(Refused, errors.New("stdin is not a terminal, so the question cannot be asked; nothing changed"), "--yes answers it in advance", "--yes")
 	}
 	return nil
 }
 
-// Confirm asks the person at the terminal; where there is none, the error is Attended's. It
-// ends with ctx, too, as with Ctrl-C: reading a terminal, which no signal ends, is left to
-// itself then.
+// Confirm asks the user at the terminal; without one it returns
+// RequireTerminal's error. It ends with ctx, for example on Ctrl-C, and then
+// abandons the blocked read of the terminal.
 func (s *Screen) Confirm(ctx context.Context, question string) (bool, error) {
 	if err := RequireTerminal(); err != nil {
 		return false, err
@@ -40,15 +40,15 @@ func (s *Screen) Confirm(ctx context.Context, question string) (bool, error) {
 	select {
 	case line, said := <-answered:
 		if !said {
-			return false, Exit(Interrupted, errors.New("nothing is changed"))
+			return false, Exit(Interrupted, errors.New("nothing changed"))
 		}
 		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-			s.Say("nothing is changed")
+			s.Say("nothing changed")
 			return false, nil
 		}
 		return true, nil
 	case <-ctx.Done():
 		fmt.Fprintln(s.Err)
-		return false, Exit(Interrupted, errors.New("interrupted: nothing is changed"))
+		return false, Exit(Interrupted, errors.New("interrupted; nothing changed"))
 	}
 }

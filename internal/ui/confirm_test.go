@@ -49,7 +49,7 @@ func TestAgreed(t *testing.T) {
 	interrupt()
 	select {
 	case err := <-ended:
-		if ui.Code(err) != ui.Interrupted || !strings.Contains(err.Error(), "nothing is changed") {
+		if ui.Code(err) != ui.Interrupted || !strings.Contains(err.Error(), "nothing changed") {
 			t.Error(err)
 		}
 	case <-time.After(time.Minute):

@@ -1,5 +1,6 @@
-// Package ui is the terminal: the output switch, colour, talk on standard
-// error, and how an error becomes an exit code.
+// Package ui writes the output of commands: messages and progress on standard
+// error, tables and documents (JSON, YAML, Markdown) on standard output, and
+// maps errors to exit codes. Both command lines use it.
 package ui
 
 import (
@@ -7,21 +8,21 @@ import (
 	"errors"
 )
 
-// The exit codes, the only table.
+// The exit codes.
 const (
 	Done        = 0
 	Failed      = 1   // failed, or nothing could be determined
-	Usage       = 2   // the call's words are off
-	GateNotMet  = 3   // of verify, check --fail-on, prove --expect
-	Refused     = 4   // by a guard rail
+	Usage       = 2   // invalid arguments
+	GateNotMet  = 3   // a condition of verify, check --fail-on or prove --expect
+	Refused     = 4   // by a safety check
 	RolledBack  = 5   // failed, rolled back
-	Incomplete  = 6   // failed and roll-back incomplete
-	Partial     = 7   // applied in part
+	Incomplete  = 6   // failed, and the rollback is incomplete
+	Partial     = 7   // partly applied
 	Busy        = 75  // another transaction is running
 	Interrupted = 130 // undone after Ctrl-C
 )
 
-// ExitCodes says what each code means, for the help texts and the manual.
+// ExitCodes describes each code for help texts and the manual.
 var ExitCodes = []struct {
 	Code    int
 	Meaning string
@@ -38,25 +39,24 @@ var ExitCodes = []struct {
 	{Interrupted, "interrupted, undone"},
 }
 
-// Error is an error with its exit code, a hint what to do, and the command that works.
+// Error is an error with its exit code, a hint, and the command that works.
 type Error struct {
 	Code   int
 	Err    error
 	Hint   string
-	Remedy *Remedy // nil: the hint has the command, or no change of the call helps
+	Remedy *Remedy // nil: the hint has the command, or no other arguments help
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Exit gives an error a code.
+// Exit adds an exit code to an error.
 func Exit(code int, err error) error { return &Error{Code: code, Err: err} }
 
-// Hinted gives an error a code and says what to do about it.
+// Hinted adds an exit code and a hint to an error.
 func Hinted(code int, err error, hint string) error { return &Error{Code: code, Err: err, Hint: hint} }
 
-// Sentinel is an error to compare with by errors.Is that carries its exit code, and what
-// to do about it where that is always the same.
+// Sentinel is an error for errors.Is with a fixed exit code, hint and remedy.
 type Sentinel struct {
 	Text   string
 	Exits  int
@@ -66,17 +66,18 @@ type Sentinel struct {
 
 func (s *Sentinel) Error() string { return s.Text }
 
-// ProgramExit is the exit code of a program that fails with this error (ExitCode is that of
-// an ended process, exec.ExitError).
+// ProgramExit returns the exit code of a program that fails with this error.
+// (ExitCode would be that of exec.ExitError.)
 func (s *Sentinel) ProgramExit() int { return s.Exits }
 
-// coded is an error that carries its exit code.
+// coded is an error with an exit code.
 type coded interface {
 	error
 	ProgramExit() int
 }
 
-// Code is the exit code of an error; nil is 0. An incomplete rollback outweighs all else.
+// Code returns the exit code of an error; 0 for nil. Incomplete takes
+// precedence over all others.
 func Code(err error) int {
 	var e *Error
 	var c coded
@@ -95,7 +96,7 @@ func Code(err error) int {
 	return Failed
 }
 
-// carries reports whether an error, or one that it wraps, carries an exit code.
+// carries reports whether an error, or one that it wraps, has an exit code.
 func carries(err error, code int) bool {
 	if c, ok := err.(coded); ok && c.ProgramExit() == code { //nolint:errorlint // it looks at every one itself
 		return true

@@ -2,7 +2,7 @@ package ui
 
 import "fmt"
 
-// Heading writes the heading of a section.
+// Heading writes a section heading.
 func Heading(s *Screen, text string) {
 	if s.Format == Markdown {
 		fmt.Fprintf(s.Out, "\n## %s\n\n", text)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// OpenMetricsLabel is the value of a label in quotes. Control characters, which the format
-// allows and terminals obey, are replaced.
+// OpenMetricsLabel returns a quoted label value. Control characters, which the
+// format allows but terminals interpret, are replaced.
 func OpenMetricsLabel(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\n' || r == 0x7f || r == 0x202e {
@@ -18,7 +18,7 @@ func OpenMetricsLabel(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
-// OpenMetricsValue is a value as Prometheus reads it.
+// OpenMetricsValue formats a value in OpenMetrics syntax.
 func OpenMetricsValue(v float64) string {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return "NaN"

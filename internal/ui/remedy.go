@@ -6,32 +6,33 @@ import (
 	"path/filepath"
 )
 
-// Remedy is how a refused call works: the same call again, changed as the fields say. The
-// zero value is the same call unchanged, for what is only a matter of time.
+// Remedy describes how a rejected call would work: the same call, changed as
+// the fields say. The zero value is the unchanged call, for temporary errors.
 type Remedy struct {
 	Options []string // added to the call, one word each: --name or --name=value
-	Instead []string // --name=value, each in the place of options of that name that the call has
-	Root    bool     // as root
-	Before  string   // a command that has to succeed first
+	Instead []string // --name=value, each replacing options of that name
+	Root    bool     // run as root
+	Before  string   // a command that must succeed first
 	Drop    string   // --name of options to leave out
-	To      string   // what the command is for: "to keep the state elsewhere"; "" for the same as before
-	// OwnState takes a state directory of this user's own.
+	To      string   // purpose of the command: "to keep the state elsewhere"; "" if it is that of the call
+	// OwnState uses a state directory of the user.
 	OwnState bool
 }
 
-// Retry gives an error a code and a hint, and prints the call with more options as the
-// command that works.
+// Retry adds an exit code and a hint; the printed command is the call with more
+// options.
 func Retry(code int, err error, hint string, options ...string) error {
 	return &Error{Code: code, Err: err, Hint: hint, Remedy: &Remedy{Options: options}}
 }
 
-// Instead gives an error a code and a hint, and prints the call with other values of some
-// options, --name=value, as the command that works.
+// Instead adds an exit code and a hint; the printed command is the call with
+// other values (--name=value) of some options.
 func Instead(code int, err error, hint string, options ...string) error {
 	return &Error{Code: code, Err: err, Hint: hint, Remedy: &Remedy{Instead: options}}
 }
 
-// AsRoot refuses what only root may do, and prints the call with sudo.
+// AsRoot rejects an operation that requires root; the printed command is the
+// call with sudo.
 func AsRoot(err error, hint string) error {
 	return &Error{Code: Refused, Err: err, Hint: hint, Remedy: &Remedy{Root: true}}
 }
@@ -45,13 +46,13 @@ func advice(err error) (hint string, remedy *Remedy) {
 		return s.Hint, s.Remedy
 	}
 	if Code(err) == Busy {
-		return "fettle status shows what is running; wait until that has ended", &Remedy{}
+		return "fettle status shows what is running; wait until it has ended", &Remedy{}
 	}
 	return "", nil
 }
 
-// advise says what to do about an error: its hint, the command that works, and for words
-// that are wrong where they are explained.
+// advise prints how to resolve an error: its hint, the command that works, and
+// for invalid arguments the help command.
 func (s *Screen) advise(err error) {
 	hint, remedy := advice(err)
 	if remedy != nil && remedy.OwnState {
@@ -74,12 +75,12 @@ func (s *Screen) advise(err error) {
 	}
 }
 
-// unchanged reports whether the call works without a change, later.
+// unchanged reports whether the same call works later.
 func (r *Remedy) unchanged() bool {
 	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.OwnState && !r.Root && r.Before == "" && r.Drop == ""
 }
 
-// homeState is a state directory of this user's own.
+// homeState returns the default state directory of the user.
 func homeState() string {
 	home, err := os.UserHomeDir()
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Schema generates the JSON Schema (draft 2020-12) of a document type from its
-// Go type: what `fettle schema KIND` prints and the tests hold every JSON
-// output against. Fields without omitempty are required; further properties are
-// allowed, because an output only grows.
+// Schema generates the JSON Schema (draft 2020-12) of a document from its Go
+// type: `fettle schema KIND` prints it, and tests validate every JSON output
+// against it. Fields without omitempty are required. Additional properties are
+// allowed, because output may grow.
 func Schema(id string, doc any) ([]byte, error) {
 	_, partial := doc.(PartialDocument)
 	g := generator{defs: map[string]any{}, names: map[reflect.Type]string{}, partial: partial}
@@ -34,21 +34,21 @@ func Schema(id string, doc any) ([]byte, error) {
 // JSONTyper is a type whose JSON form is that of another type.
 type JSONTyper interface{ JSONType() reflect.Type }
 
-// PartialDocument is a document of which branches can be left out: neither a part of the
-// tree nor a value with a state of its own (Typed) is required.
+// PartialDocument is a document of which parts may be left out: nested structs
+// and JSONTypers are not required.
 type PartialDocument interface{ JSONPartial() }
 
-// SchemaProvider is a type that says its own JSON Schema.
+// SchemaProvider is a type with a JSON Schema of its own.
 type SchemaProvider interface{ JSONShape() map[string]any }
 
-// Body is a document that is a part of another, as the body of a run: it has neither
-// exit code nor messages of its own.
+// Body is a document within another, such as the body of a run: it has no exit
+// code and messages of its own.
 type Body interface{ JSONBody() }
 
 type generator struct {
 	defs  map[string]any
 	names map[reflect.Type]string
-	// partial is of a Partial document.
+	// partial reports whether the document is a PartialDocument.
 	partial bool
 }
 
@@ -111,7 +111,7 @@ func (g *generator) ref(t reflect.Type) map[string]any {
 			name = strings.NewReplacer("/", "_", ".", "_", "[", "_", "]", "").Replace(t.String())
 		}
 		g.names[t] = name
-		g.defs[name] = map[string]any{} // holds the place while it refers to itself
+		g.defs[name] = map[string]any{} // placeholder for recursive types
 		g.defs[name] = g.object(t)
 	}
 	return map[string]any{"$ref": "#/$defs/" + name}
@@ -141,13 +141,14 @@ func (g *generator) object(t reflect.Type) map[string]any {
 	return map[string]any{"type": "object", "properties": props, "required": required}
 }
 
+// isBranch reports whether a field may be left out of a PartialDocument.
 func isBranch(t reflect.Type) bool {
 	_, typed := reflect.New(t).Interface().(JSONTyper)
 	return typed || t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
 }
 
-// shadowed is true for a promoted field that an embedded field with a name of its
-// own keeps to itself.
+// shadowed reports whether a promoted field is nested in JSON, because its
+// embedded struct has a name of its own.
 func shadowed(t reflect.Type, f reflect.StructField) bool {
 	for _, i := range f.Index[:len(f.Index)-1] {
 		for t.Kind() == reflect.Pointer {

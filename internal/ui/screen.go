@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Format is what --output names.
+// Format is an output format, the value of --output.
 type Format string
 
 // The formats of --output.
@@ -25,7 +25,7 @@ const (
 	Markdown Format = "markdown"
 )
 
-// ParseFormat reads --output.
+// ParseFormat parses the value of --output.
 func ParseFormat(s string, more ...Format) (Format, error) {
 	all := append([]Format{Table, JSON, YAML, Markdown}, more...)
 	names := make([]string, len(all))
@@ -38,34 +38,34 @@ func ParseFormat(s string, more ...Format) (Format, error) {
 	return "", Exit(Usage, fmt.Errorf("--output %q: want one of %s", s, strings.Join(names, ", ")))
 }
 
-// Screen is where a command talks: data to Out, talk to Err.
+// Screen is the output of a command: data on Out, messages on Err.
 type Screen struct {
 	Out, Err io.Writer
-	// Name stands before each line of talk; "" is fettle.
+	// Name is the prefix of messages; "" means fettle.
 	Name   string
 	Format Format
-	// Color is true for a terminal without NO_COLOR. A word and a sign always
-	// carry the meaning as well.
+	// Color reports whether the output is a terminal without NO_COLOR. Color never
+	// carries meaning alone.
 	Color bool
-	// Width is the terminal's, in columns; 0 where there is none.
+	// Width is the terminal width in columns; 0 without a terminal.
 	Width int
-	tty   *os.File // the terminal behind standard output
-	// framed says that Frame has taken the terminal.
+	tty   *os.File // the terminal of standard output
+	// framed reports whether Frame has switched to the alternate screen.
 	framed bool
-	// Messages are what was said on Err, for the JSON output.
+	// Messages are the messages on Err, for JSON output.
 	Messages []string
-	// Failed is set once it has been said what went wrong.
+	// Failed reports whether an error was printed.
 	Failed bool
-	// Printed is set once a document has been printed.
+	// Printed reports whether a document was printed.
 	Printed bool
-	// Call is this process's command line, changed as a remedy says, as sh takes it; nil
-	// where there is no command line.
+	// Call returns this process's command line, changed by a remedy, in sh syntax;
+	// nil if there is none.
 	Call func(Remedy) string
-	// Verb is the command whose --help explains the call, as "fettle tune".
+	// Verb is the command whose --help explains the call: "fettle tune".
 	Verb string
 }
 
-// NewScreen looks at the terminal behind standard output.
+// NewScreen returns a screen that detects the terminal of standard output.
 func NewScreen(out, errw io.Writer) *Screen {
 	s := &Screen{Out: out, Err: errw, Format: Table}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -77,7 +77,7 @@ func NewScreen(out, errw io.Writer) *Screen {
 	return s
 }
 
-// Say writes a line of talk.
+// Say writes a message.
 func (s *Screen) Say(format string, args ...any) {
 	line := Line(text.PlainMessage(fmt.Sprintf(format, args...)))
 	s.Messages = append(s.Messages, line)
@@ -86,8 +86,7 @@ func (s *Screen) Say(format string, args ...any) {
 
 func (s *Screen) talk(line string) { fmt.Fprintln(s.Err, cmp.Or(s.Name, "fettle")+": "+line) }
 
-// Status shows on a terminal how far the work is, in place of what it said last; an
-// empty one takes the line away.
+// Status replaces the progress line on a terminal; an empty text removes it.
 func (s *Screen) Status(format string, args ...any) {
 	if s.Width == 0 || s.Format != Table {
 		return
@@ -96,8 +95,8 @@ func (s *Screen) Status(format string, args ...any) {
 	fmt.Fprint(s.Err, "\r\x1b[K"+string(line[:min(len(line), s.Width-1)]))
 }
 
-// Progress says how far a long work is: on a terminal like Status, else as a line. It is
-// no message of the result.
+// Progress reports the progress of long work: on a terminal like Status,
+// otherwise as a line. It is not added to Messages.
 func (s *Screen) Progress(format string, args ...any) {
 	if s.Width > 0 && s.Format == Table {
 		s.Status(format, args...)
@@ -106,11 +105,11 @@ func (s *Screen) Progress(format string, args ...any) {
 	s.talk(Line(fmt.Sprintf(format, args...)))
 }
 
-// Fail says what went wrong and what to do about it.
+// Fail prints an error and how to resolve it.
 func (s *Screen) Fail(err error) {
 	s.Failed = true
 	if Code(err) == Interrupted && errors.Is(err, context.Canceled) {
-		s.Say("interrupted") // in the middle of reading: there is nothing more to tell
+		s.Say("interrupted") // interrupted while reading; nothing else to report
 		return
 	}
 	s.sayLines(strings.TrimSuffix(err.Error(), "\n"))
@@ -123,7 +122,7 @@ func (s *Screen) sayLines(text string) {
 	}
 }
 
-// The colours of a verdict.
+// The colors of verdicts.
 const (
 	Green  = "\x1b[32m"
 	Yellow = "\x1b[33m"
@@ -132,7 +131,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// Paint colours a text where the terminal can.
+// Paint colors a text if the terminal supports it.
 func (s *Screen) Paint(color, text string) string {
 	if !s.Color || color == "" {
 		return text
@@ -140,8 +139,8 @@ func (s *Screen) Paint(color, text string) string {
 	return color + text + reset
 }
 
-// Printable escapes control bytes, so that what a file holds cannot act on the
-// terminal.
+// Printable replaces control characters, so that file content cannot control
+// the terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' {
@@ -154,8 +153,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Line is Printable text on one line, for a message or for the cell of a table: an error
-// may have several lines, as one that was joined of others has.
+// Line returns Printable text on one line, for a message or table cell; joined
+// errors may have several lines.
 func Line(s string) string {
 	if !strings.Contains(s, "\n") {
 		return Printable(s)
@@ -176,8 +175,9 @@ func Line(s string) string {
 	return Printable(b.String())
 }
 
-// Of a terminal (ECMA-48, and xterm's control sequences): a screen of its own without a
-// cursor, and back; to the top; the rest of a line, of the screen, is cleared.
+// Control sequences (ECMA-48 and xterm): enter and leave the alternate screen,
+// hiding the cursor; cursor home; clear the rest of the line, and of the
+// screen.
 const (
 	enterAltScreen = "\x1b[?1049h\x1b[?25l"
 	leaveAltScreen = "\x1b[?25h\x1b[?1049l"
@@ -186,7 +186,8 @@ const (
 	clearBelow     = "\x1b[J"
 )
 
-// Size is the terminal's, in columns and lines; 0 and 0 where there is none.
+// Size returns the terminal size in columns and lines; 0 and 0 without a
+// terminal.
 func (s *Screen) Size() (width, height int) {
 	if s.tty == nil {
 		return 0, 0
@@ -198,8 +199,8 @@ func (s *Screen) Size() (width, height int) {
 	return width, height
 }
 
-// Frame shows a text instead of all that is on the terminal, as much as it has room for,
-// until Unframe. Lines are cut, not wrapped.
+// Frame replaces the whole terminal content by a text, truncated to its size,
+// until Unframe. Long lines are cut, not wrapped.
 func (s *Screen) Frame(text string) {
 	width, height := s.Size()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -223,7 +224,7 @@ func (s *Screen) Frame(text string) {
 	fmt.Fprint(s.Out, b.String())
 }
 
-// Unframe gives the terminal back as it was before Frame.
+// Unframe restores the terminal content from before Frame.
 func (s *Screen) Unframe() {
 	if s.framed {
 		s.framed = false

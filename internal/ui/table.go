@@ -1,6 +1,3 @@
-// report turns plans, verdicts, findings and evidence into what people
-// and programs read: tables, JSON, YAML, Markdown.
-
 package ui
 
 import (
@@ -15,11 +12,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Grid is a table for eyes: it may change, the JSON only grows.
+// Grid is a table for people. Its layout may change, in contrast to JSON
+// output.
 type Grid struct {
 	Head []string
 	Rows [][]string
-	// Color gives the colour of a cell; nil for none.
+	// Color returns the color of a cell; nil means no colors.
 	Color func(row, col int) string
 }
 
@@ -40,8 +38,7 @@ func (g *Grid) Write(s *Screen) {
 	if len(g.Head) > 0 {
 		t.AppendHeader(head)
 	}
-	// Made printable before it is measured: what stands for a control character
-	// is wider than the character.
+	// Replace control characters before measuring: replacements may be wider.
 	printed := Grid{Head: g.Head, Rows: make([][]string, len(g.Rows))}
 	for i, r := range g.Rows {
 		row := make(table.Row, len(r))
@@ -63,9 +60,8 @@ func (g *Grid) Write(s *Screen) {
 	fmt.Fprintln(s.Out, t.Render())
 }
 
-// fit wraps the widest columns, so that a row is no wider than the terminal;
-// nothing where there is no terminal. First as far as no word is cut, then
-// further.
+// fit wraps the widest columns until a row fits the terminal width (0:
+// unlimited), first without splitting words, then further.
 func (g *Grid) fit(width int) []table.ColumnConfig {
 	columns := len(g.Head)
 	for _, r := range g.Rows {
@@ -109,8 +105,8 @@ func (g *Grid) fit(width int) []table.ColumnConfig {
 	return out
 }
 
-// pieces is text cut where a line may end: behind a space, and behind a slash within
-// a path.
+// pieces splits a text where lines may break: after spaces, and after slashes
+// within a path.
 func pieces(s string) []string {
 	var out []string
 	for s != "" {
@@ -126,10 +122,10 @@ func pieces(s string) []string {
 	return out
 }
 
-// Wrap breaks paths behind a slash and text behind a space.
+// Wrap breaks lines after spaces, and paths after slashes.
 func Wrap(s string, width int) string {
 	if strings.Contains(s, "\x1b") {
-		return text.WrapSoft(s, width) // which knows of colours
+		return text.WrapSoft(s, width) // handles colors
 	}
 	var lines []string
 	line := ""
@@ -148,8 +144,8 @@ func Wrap(s string, width int) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-// Data prints a document as JSON or YAML. doc marshals to a JSON object with a
-// "schema"; the exit code and what was said go in with it.
+// Data prints a document as JSON or YAML, together with the exit code and
+// messages. doc must marshal to a JSON object with a "schema".
 func Data(s *Screen, doc any, exitCode int) error {
 	body, err := json.Marshal(doc)
 	if err != nil {
@@ -167,7 +163,7 @@ func Data(s *Screen, doc any, exitCode int) error {
 		return err
 	}
 	if len(body) < 2 || body[0] != '{' {
-		return fmt.Errorf("%T does not make a JSON object", doc)
+		return fmt.Errorf("%T does not marshal to a JSON object", doc)
 	}
 	s.Printed = true
 	all := append(bytes.TrimSuffix(body, []byte("}")), ',')
@@ -187,7 +183,7 @@ func Data(s *Screen, doc any, exitCode int) error {
 	return err
 }
 
-// writeYAML prints JSON text as YAML with the keys in the same order.
+// writeYAML prints JSON text as YAML with keys in the same order.
 func writeYAML(w io.Writer, text []byte) error {
 	var n yaml.Node
 	if err := yaml.Unmarshal(text, &n); err != nil {
@@ -202,9 +198,9 @@ func writeYAML(w io.Writer, text []byte) error {
 	return enc.Close()
 }
 
-// yamlStyle writes blocks, and strings without quotes where every reader takes
-// them for strings. The encoder knows what YAML 1.2 takes for something else;
-// readers of YAML 1.1 (https://yaml.org/type/) take more.
+// yamlStyle selects block style, and omits quotes if every YAML reader
+// recognizes the string. The encoder handles YAML 1.2; YAML 1.1
+// (https://yaml.org/type/) needs more quotes.
 func yamlStyle(n *yaml.Node) {
 	quoted := n.Style&yaml.DoubleQuotedStyle != 0
 	n.Style = 0
@@ -216,8 +212,8 @@ func yamlStyle(n *yaml.Node) {
 	}
 }
 
-// yaml11 is true for text that YAML 1.1 may read as a boolean, null, a number
-// (also of base 60, 190:20:30), a date, or the keys "=" and "<<".
+// yaml11 reports whether YAML 1.1 may read a text as a boolean, null, number
+// (also of base 60, 190:20:30), date, or as the keys "=" and "<<".
 func yaml11(text string) bool {
 	switch strings.ToLower(text) {
 	case "", "~", "null", "y", "n", "yes", "no", "on", "off", "true", "false", "=", "<<":

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Tables is a verdict with the tables that it is from.
+// Tables is a verdict with the tables that support it.
 type Tables struct {
 	Title, Verdict string
 	Mark           Mark // of the verdict
@@ -16,17 +16,17 @@ type Tables struct {
 	Tables         []TitledGrid
 }
 
-// Mark is how a verdict is shown.
+// Mark classifies a verdict for display.
 type Mark string
 
-// The marks: of what is well, of what is not, and of what nobody can tell.
+// The marks: good, bad, undecided.
 const (
 	MarkGood Mark = "good"
 	MarkBad  Mark = "bad"
 	MarkOpen Mark = "open"
 )
 
-// Sign is what stands before the verdict.
+// Sign returns the character printed before the verdict.
 func (m Mark) Sign() string {
 	switch m {
 	case MarkGood:
@@ -37,7 +37,7 @@ func (m Mark) Sign() string {
 	return "?"
 }
 
-// TitledGrid is a table with its title, which may be empty.
+// TitledGrid is a table with an optional title.
 type TitledGrid struct {
 	Title string
 	Grid
@@ -52,6 +52,6 @@ var tablesTemplate = sync.OnceValue(func() *template.Template {
 	}).Parse(tablesPage))
 })
 
-// HTML writes it as one page that needs nothing else: no script, no network, light and
-// dark, and for paper.
+// HTML writes a self-contained page without scripts or network access, with
+// light, dark and print styles.
 func (t *Tables) HTML(w io.Writer) error { return tablesTemplate().Execute(w, t) }

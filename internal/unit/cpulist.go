@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// ParseCPUList reads the kernel's list format (Documentation/admin-guide/
-// kernel-parameters.rst, "cpu lists"; bitmap_parselist in lib/bitmap-str.c):
-// numbers and ranges separated by commas, a range optionally with the part of
-// each group that counts, "0-3,8,16-31:2/4". White space around the list and
-// its elements is ignored; an empty list is the empty set, as in
-// /sys/devices/system/cpu/isolated. "N" and "all" depend on the machine, and are
-// errors. TuneD's own list grammar is package profile's.
+// ParseCPUList parses the kernel's list format
+// (Documentation/admin-guide/kernel-parameters.rst, "cpu lists";
+// bitmap_parselist in lib/bitmap-str.c): comma-separated numbers and ranges,
+// optionally with the used part of each group, "0-3,8,16-31:2/4". White space
+// around the list and its elements is ignored. An empty list is the empty set,
+// as in /sys/devices/system/cpu/isolated. "N" and "all" depend on the machine
+// and are errors. TuneD's list syntax is parsed by package profile.
 func ParseCPUList(s string) (CPUSet, error) {
 	var set CPUSet
 	if strings.TrimSpace(s) == "" {
@@ -53,7 +53,7 @@ func (s *CPUSet) addRange(elem string) error {
 		}
 		usedText, groupText, ok := strings.Cut(part, "/")
 		if !ok {
-			return fmt.Errorf("%q: groups are written FIRST-LAST:USED/SIZE", elem)
+			return fmt.Errorf("%q: write groups as FIRST-LAST:USED/SIZE", elem)
 		}
 		if used, err = decimal(usedText); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (s *CPUSet) addRange(elem string) error {
 
 func cpuNumber(text string) (int, error) {
 	if text == "N" || text == "n" {
-		return 0, fmt.Errorf("%q needs a machine that says how many CPUs it can have", "N")
+		return 0, fmt.Errorf("%q depends on the machine's number of CPUs", "N")
 	}
 	n, err := decimal(text)
 	if err == nil && n >= MaxCPUs {
@@ -84,8 +84,8 @@ func cpuNumber(text string) (int, error) {
 	return n, err
 }
 
-// decimal reads an unsigned number of digits only: no sign, space or
-// underscore, which strconv or Python would take.
+// decimal parses an unsigned number of digits only, without the signs, spaces
+// and underscores that strconv or Python accept.
 func decimal(text string) (int, error) {
 	if text == "" {
 		return 0, fmt.Errorf("a number is missing")
@@ -102,10 +102,10 @@ func decimal(text string) (int, error) {
 	return n, nil
 }
 
-// ParseCPUMask reads a hexadecimal mask as the kernel does (bitmap_parse in
-// lib/bitmap-str.c): groups of up to eight digits separated by commas, each
-// worth 32 CPUs, the last one CPUs 0-31; one long run of digits is taken too.
-// A leading "0x" and white space around are ignored.
+// ParseCPUMask parses a hexadecimal mask as the kernel does (bitmap_parse in
+// lib/bitmap-str.c): comma-separated groups of up to eight digits, each for 32
+// CPUs, the last one for CPUs 0-31. One long run of digits is accepted too. A
+// leading "0x" and surrounding white space are ignored.
 func ParseCPUMask(s string) (CPUSet, error) {
 	text := strings.TrimSpace(s)
 	digits := strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
@@ -122,7 +122,7 @@ func ParseCPUMask(s string) (CPUSet, error) {
 			return bad("a group is empty")
 		case len(g) > 8 && len(groups) > 1:
 			return bad("group %q has more than 8 digits", g)
-		case i > 0: // a short group still stands for 32 CPUs
+		case i > 0: // a short group also covers 32 CPUs
 			groups[i] = strings.Repeat("0", 8-len(g)) + g
 		}
 	}

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// MaxCPUs is one more than the highest CPU number that any kernel can have:
-// the upper end of NR_CPUS (arch/x86/Kconfig, NR_CPUS_RANGE_END with MAXSMP,
-// and arch/powerpc/Kconfig).
+// MaxCPUs is one more than the highest possible CPU number of any kernel: the
+// maximum of NR_CPUS (arch/x86/Kconfig, NR_CPUS_RANGE_END with MAXSMP, and
+// arch/powerpc/Kconfig).
 const MaxCPUs = 8192
 
-// CPUSet is a set of CPU numbers, each from 0 to MaxCPUs-1. The zero value is
-// the empty set. All methods but AddRange leave the receiver alone.
+// CPUSet is a set of CPU numbers from 0 to MaxCPUs-1. The zero value is the
+// empty set. Only AddRange modifies a set.
 type CPUSet struct {
 	words []uint64 // bit c%64 of word c/64 is CPU c; the last word is not 0
 }
 
-// CPUs makes a set. Like AddRange it panics on a number outside 0..MaxCPUs-1:
-// callers pass constants or numbers that a parser has checked.
+// CPUs returns a set. Like AddRange it panics on numbers outside 0..MaxCPUs-1,
+// so pass constants or checked numbers only.
 func CPUs(numbers ...int) CPUSet {
 	var s CPUSet
 	for _, c := range numbers {
@@ -29,9 +29,8 @@ func CPUs(numbers ...int) CPUSet {
 	return s
 }
 
-// AddRange adds the CPUs from first to last, both included; none if last is
-// smaller. Copies of the set that share its memory see the change or not, so
-// add before copying.
+// AddRange adds the CPUs from first to last inclusive; none if last is smaller.
+// Copies of the set may share memory and see the change, so add before copying.
 func (s *CPUSet) AddRange(first, last int) {
 	if last < first {
 		return
@@ -66,7 +65,7 @@ func (s CPUSet) Has(c int) bool {
 	return c >= 0 && c/64 < len(s.words) && s.words[c/64]&(1<<(c%64)) != 0
 }
 
-// Len is the number of CPUs in the set.
+// Len returns the number of CPUs.
 func (s CPUSet) Len() int {
 	n := 0
 	for _, w := range s.words {
@@ -75,10 +74,10 @@ func (s CPUSet) Len() int {
 	return n
 }
 
-// IsEmpty reports whether the set has no CPU.
+// IsEmpty reports whether the set is empty.
 func (s CPUSet) IsEmpty() bool { return len(s.words) == 0 }
 
-// Max is the highest CPU of the set, -1 if it is empty.
+// Max returns the highest CPU, or -1 if the set is empty.
 func (s CPUSet) Max() int {
 	if s.IsEmpty() {
 		return -1
@@ -100,7 +99,7 @@ func (s CPUSet) Numbers() []int {
 // Equal reports whether both sets hold the same CPUs.
 func (s CPUSet) Equal(t CPUSet) bool { return slices.Equal(s.words, t.words) }
 
-// Union holds the CPUs of either set.
+// Union returns the CPUs in either set.
 func (s CPUSet) Union(t CPUSet) CPUSet {
 	if len(s.words) < len(t.words) {
 		s, t = t, s
@@ -112,7 +111,7 @@ func (s CPUSet) Union(t CPUSet) CPUSet {
 	return trimmed(words)
 }
 
-// Intersect holds the CPUs of both sets.
+// Intersect returns the CPUs in both sets.
 func (s CPUSet) Intersect(t CPUSet) CPUSet {
 	words := slices.Clone(s.words[:min(len(s.words), len(t.words))])
 	for i := range words {
@@ -121,7 +120,7 @@ func (s CPUSet) Intersect(t CPUSet) CPUSet {
 	return trimmed(words)
 }
 
-// Minus holds the CPUs of s that are not in t.
+// Minus returns the CPUs of s that are not in t.
 func (s CPUSet) Minus(t CPUSet) CPUSet {
 	words := slices.Clone(s.words)
 	for i := range min(len(s.words), len(t.words)) {
@@ -130,13 +129,13 @@ func (s CPUSet) Minus(t CPUSet) CPUSet {
 	return trimmed(words)
 }
 
-// Invert holds the CPUs of all (the online or the possible ones) that are not
-// in s.
+// Invert returns the CPUs of all (the online or possible ones) that are not in
+// s.
 func (s CPUSet) Invert(all CPUSet) CPUSet { return all.Minus(s) }
 
-// String packs the set as the kernel prints it in files such as
+// String formats the set as the kernel does, for example in
 // /sys/devices/system/cpu/online (%*pbl in lib/vsprintf.c): ascending, runs of
-// two or more as first-last. The empty set is the empty string.
+// two or more as first-last. The empty set is "".
 func (s CPUSet) String() string {
 	var b strings.Builder
 	for c, last := 0, s.Max(); c <= last; c++ {
@@ -159,9 +158,8 @@ func (s CPUSet) String() string {
 	return b.String()
 }
 
-// Mask prints the set as a hexadecimal mask in groups of eight digits, the
-// highest CPUs first: "00000001,0000000f" is 0-3,32. The empty set is
-// "00000000".
+// Mask formats the set as a hexadecimal mask in groups of eight digits, highest
+// CPUs first: "00000001,0000000f" is 0-3,32. The empty set is "00000000".
 func (s CPUSet) Mask() string {
 	var b strings.Builder
 	for top := max(s.Max(), 0) / 32; top >= 0; top-- {

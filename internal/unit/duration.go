@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Year and Month are systemd's averages: 365.25 days and a twelfth of it.
+// Year and Month are systemd's averages: 365.25 days and a twelfth of that.
 const (
 	Day   = 24 * time.Hour
 	Week  = 7 * Day
@@ -30,11 +30,11 @@ var durationUnits = map[string]time.Duration{
 	"y": Year, "year": Year, "years": Year,
 }
 
-// ParseDuration reads a time span as systemd.time(7) writes it: whole numbers
-// with units, added up, with or without white space: "1h 30min", "500ms",
-// "1min30s". "m" is minutes and "M" months. bare is the unit of a number
-// without one (time.Second where systemd would take seconds); with bare 0 such
-// a number is an error. Negative spans and fractions are errors.
+// ParseDuration parses a time span as in systemd.time(7): whole numbers with
+// units, added up, white space optional: "1h 30min", "500ms", "1min30s". "m"
+// means minutes, "M" months. bare is the unit of numbers without one
+// (time.Second for systemd's default); if it is 0, such numbers are errors, as
+// are negative spans and fractions.
 func ParseDuration(s string, bare time.Duration) (time.Duration, error) {
 	rest := strings.TrimSpace(s)
 	if rest == "" {
@@ -78,11 +78,11 @@ func whyNotNumberAt(number, rest string) string {
 	return whyNotNumber(number)
 }
 
-// NotMeasured stands where a time would that nobody has measured.
+// NotMeasured replaces a time that was not measured.
 const NotMeasured = "-"
 
-// FormatSecondsOf prints a time that n others give, as one of their percentiles: of none it
-// is not known.
+// FormatSecondsOf formats a statistic of n times, such as a percentile, as
+// FormatSeconds does; NotMeasured if n is 0.
 func FormatSecondsOf(n int64, s float64) string {
 	if n == 0 {
 		return NotMeasured
@@ -90,7 +90,8 @@ func FormatSecondsOf(n int64, s float64) string {
 	return FormatSeconds(s)
 }
 
-// FormatSecondsMeasured prints a time that is 0 where nothing was measured.
+// FormatSecondsMeasured formats a time as FormatSeconds does; NotMeasured for
+// 0.
 func FormatSecondsMeasured(s float64) string {
 	if s == 0 {
 		return NotMeasured
@@ -98,12 +99,12 @@ func FormatSecondsMeasured(s float64) string {
 	return FormatSeconds(s)
 }
 
-// FormatSeconds prints a span of so many seconds for people, with three digits and the
-// unit that suits it: "45 ms", "1.2 s", "13.8 min", "2.5 d".
+// FormatSeconds formats s seconds for people, with three digits and a suitable
+// unit: "45 ms", "1.2 s", "13.8 min", "2.5 d".
 func FormatSeconds(s float64) string {
 	round := math.Abs(s)
 	if text, err := strconv.ParseFloat(strconv.FormatFloat(round, 'e', 2, 64), 64); err == nil {
-		round = text // 999.9 ms is 1 s
+		round = text // 999.9 ms becomes 1 s
 	}
 	switch {
 	case round == 0:
@@ -122,7 +123,8 @@ func FormatSeconds(s float64) string {
 	return digits(s/86400) + " d"
 }
 
-// digits writes a number with three, or all of a larger one's.
+// digits formats a number with three digits, or all integer digits of a larger
+// one.
 func digits(v float64) string {
 	if math.Abs(v) >= 999.5 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

@@ -2,8 +2,8 @@ package unit
 
 import "fmt"
 
-// KernelBefore reports whether a kernel's release (uname -r) is known to be older than
-// major.minor.
+// KernelBefore reports whether a kernel release (uname -r) is older than
+// major.minor; false if it cannot be parsed.
 func KernelBefore(release string, major, minor int) bool {
 	var a, b int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n < 2 {

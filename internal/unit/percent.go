@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// Percent is a ratio in percent with as many digits as matter, without the sign of
-// percent: "8.2", "-0.005", "153"; "0" for what is left of rounding, on either side.
+// Percent formats a ratio as a percentage without the percent sign, with the
+// digits that matter: "8.2", "-0.005", "153". Rounding errors around 0 become
+// "0".
 func Percent(ratio float64) string {
 	p := 100 * ratio
 	switch {
-	case math.Abs(p) < 1e-9: // what is left of rounding
+	case math.Abs(p) < 1e-9: // a rounding error
 		return "0"
 	case math.IsInf(p, -1):
 		return "-inf"
@@ -23,13 +24,13 @@ func Percent(ratio float64) string {
 	}
 	s := strconv.FormatFloat(p, 'f', 1, 64)
 	if s == "-0.0" || s == "0.0" {
-		// Not nothing: a bound just beside 0 decides.
+		// Keep one digit: a confidence limit close to 0 matters.
 		s = strconv.FormatFloat(p, 'g', 1, 64)
 	}
 	return strings.TrimSuffix(s, ".0")
 }
 
-// SignedPercent is the Percent of a difference, with a plus where it is above 0.
+// SignedPercent is Percent with a plus sign for positive values.
 func SignedPercent(ratio float64) string {
 	text := Percent(ratio)
 	if text == "0" || strings.HasPrefix(text, "-") {
@@ -38,11 +39,11 @@ func SignedPercent(ratio float64) string {
 	return "+" + text
 }
 
-// ParsePercent reads a percentage, as 2%, and returns it as a ratio.
+// ParsePercent parses a percentage such as 2% and returns it as a ratio.
 func ParsePercent(text string) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
 	if err != nil || !strings.HasSuffix(text, "%") || math.IsInf(n, 0) || math.IsNaN(n) {
-		return 0, errors.New("want a percentage, as 2%")
+		return 0, errors.New("want a percentage such as 2%")
 	}
 	return n / 100, nil
 }

@@ -10,7 +10,7 @@ import (
 // Size is a number of bytes.
 type Size uint64
 
-// Sizes are binary, as everywhere in the kernel.
+// The units are powers of 1024, as in the kernel.
 const (
 	Byte Size = 1
 	KiB  Size = 1 << 10
@@ -26,20 +26,20 @@ var sizeUnits = []struct {
 	size Size
 }{{"EiB", EiB}, {"PiB", PiB}, {"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", Byte}}
 
-// ParseSize reads a number of bytes: digits, optional white space, optional
-// unit. All units are powers of 1024, whichever of their spellings is used:
-// K M G T P E (the kernel's memparse, lib/cmdline.c), kB MB GB TB PB EB
-// (/proc/meminfo, postgresql.conf) and KiB MiB ... (IEC 80000-13); upper or
-// lower case. Signs, fractions and other units are errors.
+// ParseSize parses a number of bytes: digits, optional white space, optional
+// unit. All units are powers of 1024 in any spelling: K M G T P E (the kernel's
+// memparse, lib/cmdline.c), kB MB GB TB PB EB (/proc/meminfo, postgresql.conf)
+// and KiB MiB ... (IEC 80000-13), in upper or lower case. Signs, fractions and
+// other units are errors.
 func ParseSize(s string) (Size, error) {
 	number, suffix := splitUnit(s)
 	factor, ok := sizeFactor(suffix)
 	switch {
 	case ok:
 	case strings.HasPrefix(s, "-"):
-		return 0, fmt.Errorf("size %q: it is below zero", s)
+		return 0, fmt.Errorf("size %q: must not be negative", s)
 	case number != "" && strings.HasPrefix(suffix, "."):
-		return 0, fmt.Errorf("size %q: want a whole number, if need be in a smaller unit", s)
+		return 0, fmt.Errorf("size %q: want a whole number; use a smaller unit", s)
 	default:
 		return 0, fmt.Errorf("size %q: unknown unit %q (use B, KiB, MiB, GiB, TiB)", s, suffix)
 	}
@@ -69,7 +69,7 @@ func sizeFactor(suffix string) (Size, bool) {
 	return 0, false
 }
 
-// splitUnit cuts "4096 kB" into its digits and its unit.
+// splitUnit splits "4096 kB" into digits and unit.
 func splitUnit(s string) (number, suffix string) {
 	s = strings.TrimSpace(s)
 	i := 0
@@ -86,8 +86,8 @@ func whyNotNumber(digits string) string {
 	return digits + " is too large"
 }
 
-// String prints the size exactly, in the largest unit that leaves a whole
-// number: "1536MiB", "4097B". ParseSize reads it back.
+// String formats the size exactly in the largest unit that gives a whole
+// number: "1536MiB", "4097B". ParseSize accepts it.
 func (s Size) String() string {
 	for _, u := range sizeUnits {
 		if s >= u.size && s%u.size == 0 {
@@ -97,8 +97,8 @@ func (s Size) String() string {
 	return "0B"
 }
 
-// Human prints the size for a person, rounded to three digits or to whole
-// units: "1.50 GiB", "37.2 MiB", "512 B".
+// Human formats the size for people, rounded to three digits or whole units:
+// "1.50 GiB", "37.2 MiB", "512 B".
 func (s Size) Human() string {
 	for _, u := range sizeUnits[:len(sizeUnits)-1] {
 		if s < u.size {

@@ -1,4 +1,4 @@
-// Package unit parses and prints sizes, times and CPU lists as the kernel and
-// its tools write them. It reads nothing from a machine, refuses what it does
-// not understand with a reason, and reads back what it prints.
+// Package unit parses and formats sizes, durations, percentages and CPU lists
+// as the kernel and its tools do. It rejects invalid input with a reason, and
+// accepts its own output. All layers use it.
 package unit

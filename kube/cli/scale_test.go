@@ -99,7 +99,7 @@ func TestScalePlan(t *testing.T) {
 		{"scale execute workers-a --to 5001 --yes", ui.Usage, "5001 machines: want at most 5000"},
 		{"scale plan --to 1", ui.Usage, "see kubectl fettle scale plan --help"},
 		{"scale plan workers-a --to 1 -n other", ui.Failed, "the cluster has no"},
-		{"scale execute workers-a --to 4", ui.Refused, "nothing is changed: stdin is not a terminal, so the question cannot be asked"},
+		{"scale execute workers-a --to 4", ui.Refused, "stdin is not a terminal, so the question cannot be asked; nothing changed"},
 		{"scale execute workers-a", ui.Usage, "want one of --to"},
 		{"scale execute workers-a --to 4 --patience 0s --yes", ui.Usage, "--patience 0s: want more than nothing"},
 		{"scale execute workers-a --to 4 --afresh --yes", ui.Usage, "--afresh is for --roll"},

@@ -43,7 +43,7 @@ POOL         NODES  AT ONCE
 workers      1      10%
 - (no pool)  1      1
 `
-	if code != ui.Refused || out != want || !strings.Contains(errs, "--yes answers it beforehand") {
+	if code != ui.Refused || out != want || !strings.Contains(errs, "--yes answers it in advance") {
 		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
 	}
 

@@ -1,5 +1,5 @@
-// Man writes the manual pages (section 8) and the shell completions of fettle,
-// made from its commands.
+// Man writes the manual pages (section 8) and shell completions of fettle,
+// generated from its commands, to a directory.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	dir := flag.Arg(0)
 	root := cli.Command(*version)
 	root.DisableAutoGenTag = true
-	when := time.Unix(0, 0).UTC() // the same pages from the same source
+	when := time.Unix(0, 0).UTC() // reproducible output
 	check(os.MkdirAll(filepath.Join(dir, "man"), 0o755))
 	check(os.MkdirAll(filepath.Join(dir, "completion"), 0o755))
 	check(doc.GenManTree(root, &doc.GenManHeader{Title: "FETTLE", Section: "8", Source: "fettle " + *version, Manual: "fettle", Date: &when}, filepath.Join(dir, "man")))

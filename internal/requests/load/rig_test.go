@@ -198,7 +198,7 @@ func TestLostClient(t *testing.T) {
 		want   string
 	}{
 		"silent":     {fleet.Lost{At: 10100 * ms, Heard: heard, Silent: 30 * time.Second}, 500, 10, "client b: it has said nothing since 08:00:12, 10 s into the load, and was given up after 30 s. Is its machine up"},
-		"ended":      {fleet.Lost{At: 10100 * ms, Heard: heard, Err: errors.New("it has ended: exit status 3")}, 500, 10, "client b: it has ended: exit status 3 (it was last heard of at 08:00:12, 10 s into the load). Is its machine up"},
+		"ended":      {fleet.Lost{At: 10100 * ms, Heard: heard, Err: errors.New("the program ended: exit status 3")}, 500, 10, "client b: the program ended: exit status 3 (it was last heard of at 08:00:12, 10 s into the load). Is its machine up"},
 		"at the end": {fleet.Lost{At: 21 * time.Second, Heard: heard, Silent: 30 * time.Second}, 800, 16, "client b: it has said nothing since "},
 	} {
 		c.lost.Client = "b"

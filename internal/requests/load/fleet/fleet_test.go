@@ -147,7 +147,7 @@ func TestStopped(t *testing.T) {
 func TestLost(t *testing.T) {
 	f := started(t, 2)
 	parts, lost := f.Run(t.Context(), f.Begin(), time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 666}}, func(int, Now) {})
-	if lost[0] != nil || lost[1] == nil || lost[1].Silent != 0 || !strings.HasPrefix(lost[1].Error(), "client b: it has ended: exit status 3 (it was last heard of at ") {
+	if lost[0] != nil || lost[1] == nil || lost[1].Silent != 0 || !strings.HasPrefix(lost[1].Error(), "client b: the program ended: exit status 3 (it was last heard of at ") {
 		t.Error(lost)
 	}
 	if parts[0] == nil || parts[0].Connections != 1 || parts[1] != nil {
@@ -191,7 +191,7 @@ func TestNotStarted(t *testing.T) {
 		"client b: it does not speak fettle/load-worker/v2, but says": {"echo hello; cat >/dev/null", 1},
 		"client b: it does not speak fettle/load-worker/v2: is its":   {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
 		"client b: the program is not installed there":                {"exec /no/such/fettle", 1},
-		"client b: it has ended: away (exit status 9)":                {"echo away >&2; exit 9", 1},
+		"client b: the program ended: away (exit status 9)":                {"echo away >&2; exit 9", 1},
 	} {
 		all := places(t, 2)
 		if c.command != "" {
