@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/resident"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/load"
-	"fettle.dev/fettle/kube/load/lean"
 	"fettle.dev/fettle/kube/load/plan"
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
@@ -77,6 +77,15 @@ type driven struct {
 	gates []*load.Gate
 }
 
+// lean keeps this process small while a load is under way: it collects garbage earlier, and
+// gives back the pages of its program that only its start has needed. What is returned ends
+// it.
+func lean() (end func()) {
+	before := debug.SetGCPercent(15)
+	resident.Rest()
+	return func() { debug.SetGCPercent(before) }
+}
+
 // watch sets up what is measured and shown.
 func (d *driven) watch(a *app, x *load.Options) {
 	x.Begun = func(id string, p *plan.Plan, state *loadrun.State) {
@@ -94,7 +103,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 				}
 			}
 		}
-		lean.GiveBack(host.Live())
+		resident.Rest()
 	}
 	var shown atomic.Int64
 	x.On = func(answer loadrun.Answer) {
@@ -187,7 +196,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		x.Visit = true
 	}
 	d.watch(a, &x)
-	defer lean.Begin(host.Live())()
+	defer lean()()
 	id, out, err := cluster.Run(ctx, l, x)
 	if id == "" {
 		return loadExit(err)
@@ -263,7 +272,7 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 		d.gates = gates
 	}
 	d.watch(a, &x)
-	defer lean.Begin(host.Live())()
+	defer lean()()
 	out, err := cluster.Resume(ctx, id, x)
 	if out == nil || d.plan == nil {
 		return loadExit(err)

@@ -9,9 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/kube/load/lean"
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
@@ -163,7 +161,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return err
 	}
-	defer lean.Begin(host.Live())()
+	defer lean()()
 	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
 	a.screen.Status("")
 	if out != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
