@@ -70,3 +70,28 @@ func key(s setting.Setting) string {
 	_, key, _ := strings.Cut(s.Name, "#")
 	return key
 }
+
+// Reads holds read against what texts mean, and texts that it refuses.
+func Reads[T comparable](t testing.TB, read func(string) (any, error), good map[string]T, bad ...string) {
+	t.Helper()
+	for text, want := range good {
+		if got, err := read(text); err != nil || got != any(want) {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range bad {
+		if got, err := read(text); err == nil {
+			t.Errorf("%q is read as %v, want an error", text, got)
+		}
+	}
+}
+
+// Checks holds check against options, values and a part of the error: "" for none.
+func Checks(t testing.TB, check func(key, value string) error, cases [][3]string) {
+	t.Helper()
+	for _, c := range cases {
+		if err := check(c[0], c[1]); (err == nil) != (c[2] == "") || err != nil && !strings.Contains(err.Error(), c[2]) {
+			t.Errorf("%s %s: %v, want %q", c[0], c[1], err, c[2])
+		}
+	}
+}
