@@ -136,7 +136,7 @@ func tables(t *testing.T, proved map[proof][]plugin.Ground) string {
 		for _, o := range options {
 			grounds := proved[proof{p.Name, o.Doc}]
 			if len(grounds) == 0 {
-				t.Errorf("no test proves [%s] %s: assert its effect in a test, then run make proofs", p.Name, o.Name)
+				t.Errorf("no test proves [%s] %s: assert its effect in a test, and record that in %s (CONTRIBUTING.md, Add a plug-in)", p.Name, o.Name, proofs)
 			}
 			var where []string
 			for _, g := range plugin.Grounds {
