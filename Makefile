@@ -16,7 +16,7 @@ export GOWORK := off
 KUBE := GOWORK= $(GO)
 # Tests are built as the programs that they run, and without the profile that releases
 # are built with, so that no package is compiled twice.
-run check test test-kube test-real test-nightly: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -pgo=off
+run check lint vuln test test-kube test-real test-nightly: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -pgo=off
 # Many tests wait: for servers, clocks, the turn to change the machine. So more packages, and
 # more tests of one, run side by side than there are processors.
 SIDE_BY_SIDE := -p $(shell echo $$(($$(nproc) + 1))) -parallel $(shell echo $$((2 * $$(nproc))))
@@ -124,14 +124,24 @@ experiments: root ## make the experiments of docs/proofs anew, and their pages
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestProofs$$' ./internal/measure/page
 	@git diff --stat
 
+# Programs with dependencies of their own: tools/go.mod, and tools/lint/go.mod for the linter.
+# They are built once into Go's build cache (the linter takes minutes). `go tool -n` prints
+# where, because the linter has to run in the workspace, which knows no -modfile.
+TOOL := $(GO) tool -modfile=tools/go.mod
+
 .PHONY: lint
-lint: ## vet, format, and golangci-lint where it is installed
+lint: ## vet, format, and golangci-lint in the version of tools/lint/go.mod
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
 	if [[ -n $$unformatted ]]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(KUBE) vet ./kube/...
-	@if command -v golangci-lint >/dev/null; then golangci-lint run ./... && cd kube && GOWORK= golangci-lint run ./...; \
-	else echo "golangci-lint is not installed, so .golangci.yml was not checked; to have it: $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"; fi
+	@linter=$$($(GO) tool -n -modfile=tools/lint/go.mod golangci-lint); \
+	"$$linter" run --timeout 20m ./... && cd kube && GOWORK= "$$linter" run --timeout 20m ./...
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in both modules (asks vuln.go.dev)
+	$(TOOL) govulncheck ./...
+	@check=$$($(TOOL) -n govulncheck); cd kube && "$$check" ./...
 
 .PHONY: root
 root: ## build the cached Debian test roots, if this user may
@@ -144,9 +154,6 @@ chromium:
 	@command -v chromium >/dev/null || { \
 		[[ $$(id -u) == 0 && $${FETTLE_TEST_DISPOSABLE:-0} == 1 ]] || { echo "no chromium: the tests that look at a page skip; run: sudo apt-get install --no-install-recommends chromium"; exit 0; }; \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium; } >&2 </dev/null
-
-# Programs with dependencies of their own: tools/go.mod.
-TOOL := $(GO) tool -modfile=tools/go.mod
 
 .PHONY: changelog-new
 changelog-new: ## ask for a fragment of the change log (.changes/unreleased)
