@@ -75,7 +75,7 @@ func oneOf[T any](product, none, option string, all []T, nameOf func(T) string, 
 	case len(all) == 0:
 		return one, errors.New(none)
 	case asked == "":
-		return one, ui.Exit(ui.Usage, fmt.Errorf("several run here: %s %s", option, strings.Join(names, " or ")))
+		return one, ui.Retry(ui.Usage, fmt.Errorf("several run here: %s %s", option, strings.Join(names, " or ")), "", option+"="+names[0])
 	}
-	return one, ui.Exit(ui.Usage, fmt.Errorf("no %s %q runs here, but %s", product, asked, strings.Join(names, ", ")))
+	return one, ui.Instead(ui.Usage, fmt.Errorf("no %s %q runs here, but %s", product, asked, strings.Join(names, ", ")), "", option+"="+names[0])
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/measure/disk"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -39,7 +40,7 @@ measured turn by turn. Nothing is left behind, also after kill -9.`,
 				return err
 			}
 			if c.Flags().Changed("budget") && !o.sustained {
-				return ui.Exit(ui.Usage, errors.New("--budget is for --sustained"))
+				return ui.Retry(ui.Usage, errors.New("--budget is for --sustained"), "", "--sustained")
 			}
 			return a.benchDisk(c.Context(), o, args)
 		},
@@ -54,6 +55,10 @@ measured turn by turn. Nothing is left behind, also after kill -9.`,
 	f.StringVar(&o.role, "role", "", "what the directories are for: pulp, postgresql or etcd; exit with 3 if they are too slow for that")
 	f.StringVar(&o.platform, "platform", "", "satellite: its data directories, each device once, instead of DIR")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be measured, and measure nothing")
+	cliutil.Between(f, "budget", time.Minute, 24*time.Hour, 10*time.Minute)
+	cliutil.Reads(f, "size", "1GiB", readsFileSize)
+	cliutil.OneOf(f, "role", "pulp", "postgresql", "etcd")
+	cliutil.OneOf(f, "platform", "satellite")
 	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"pulp", "postgresql", "etcd"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("platform", cobra.FixedCompletions([]string{"satellite"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -61,27 +66,25 @@ measured turn by turn. Nothing is left behind, also after kill -9.`,
 
 // mode is the kind of run that the options ask for.
 func (o benchDiskOptions) mode() (disk.Mode, error) {
-	mode, asked := disk.Quick, 0
+	mode, asked, more := disk.Quick, 0, []string(nil)
 	for _, m := range []struct {
-		on   bool
-		mode disk.Mode
-	}{{o.full, disk.Full}, {o.classic, disk.Classic}, {o.sustained, disk.Sustained}} {
-		if m.on {
-			mode = m.mode
-			asked++
+		on     bool
+		mode   disk.Mode
+		option string
+	}{{o.full, disk.Full, "--full"}, {o.classic, disk.Classic, "--classic"}, {o.sustained, disk.Sustained, "--sustained"}} {
+		if !m.on {
+			continue
+		}
+		mode = m.mode
+		if asked++; asked > 1 {
+			more = append(more, m.option)
 		}
 	}
 	switch {
 	case asked > 1:
-		return mode, errors.New("want one of --full, --classic and --sustained")
-	case o.budget < time.Minute:
-		return mode, errors.New("--budget: want a minute or more: whether a speed is steady takes that long to see")
-	case o.role != "" && !slices.Contains(disk.Roles, disk.Role(o.role)):
-		return mode, fmt.Errorf("--role %s: want pulp, postgresql or etcd", o.role)
-	case o.platform != "" && o.platform != "satellite":
-		return mode, fmt.Errorf("--platform %s: want satellite", o.platform)
+		return mode, ui.Without(errors.New("want one of --full, --classic and --sustained"), more...)
 	case o.platform != "" && o.role != "":
-		return mode, errors.New("--platform knows the roles of its directories: leave --role out")
+		return mode, ui.Without(errors.New("--platform knows the roles of its directories: leave --role out"), "--role")
 	}
 	return mode, nil
 }
@@ -94,21 +97,28 @@ func (o benchDiskOptions) fileSize(facts *fact.Facts) (int64, error) {
 	case strings.EqualFold(o.size, "2xram"):
 		ram, ok := facts.Memory.TotalBytes.Get()
 		if !ok {
-			return 0, errors.New("--size 2xRAM: the size of the memory is not known here")
+			return 0, ui.Instead(ui.Usage, errors.New("--size 2xRAM: the size of the memory is not known here"), "", "--size=1GiB")
 		}
 		return 2 * ram, nil
 	}
 	size, err := unit.ParseSize(o.size)
-	if err != nil {
-		return 0, fmt.Errorf("--size: %w", err)
+	return int64(size), err
+}
+
+// readsFileSize reads --size.
+func readsFileSize(word string) error {
+	size, err := unit.ParseSize(word)
+	switch {
+	case strings.EqualFold(word, "2xram"):
+		return nil
+	case err != nil:
+		return err
+	case size == 0:
+		return errors.New("want more than 0")
+	case size > unit.EiB:
+		return errors.New("more than any disk has")
 	}
-	if size == 0 {
-		return 0, fmt.Errorf("--size %s: want more than 0", o.size)
-	}
-	if size > 1<<60 {
-		return 0, fmt.Errorf("--size %s: more than any disk has", o.size)
-	}
-	return int64(size), nil
+	return nil
 }
 
 func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) error {
@@ -247,7 +257,7 @@ var satelliteDirs = []struct {
 func (o benchDiskOptions) places(m *machine, dirs []string) (places []*disk.Place, err error) {
 	if o.platform == "" {
 		if len(dirs) == 0 {
-			return nil, ui.Hinted(ui.Usage, errors.New("want the directories to measure, as in: fettle bench disk /var/lib/pgsql"), "see fettle bench disk --help")
+			return nil, ui.Retry(ui.Usage, errors.New("want the directories to measure"), "", "/var/lib/pgsql")
 		}
 		for _, dir := range dirs {
 			p, err := disk.LookAt(m.host, dir)
@@ -255,7 +265,7 @@ func (o benchDiskOptions) places(m *machine, dirs []string) (places []*disk.Plac
 				return nil, ui.Exit(ui.Usage, err)
 			}
 			if slices.ContainsFunc(places, func(q *disk.Place) bool { return q.Directory == p.Directory }) {
-				return nil, ui.Exit(ui.Usage, fmt.Errorf("%s is named twice", p.Directory))
+				return nil, ui.WithoutWord(fmt.Errorf("%s is named twice", p.Directory), dir)
 			}
 			p.Role = disk.Role(o.role)
 			places = append(places, p)
@@ -263,7 +273,7 @@ func (o benchDiskOptions) places(m *machine, dirs []string) (places []*disk.Plac
 		return places, nil
 	}
 	if len(dirs) > 0 {
-		return nil, ui.Exit(ui.Usage, errors.New("--platform has its own directories: leave DIR out"))
+		return nil, ui.Without(errors.New("--platform has its own directories: leave it out, or DIR"), "--platform")
 	}
 	for _, d := range satelliteDirs {
 		p, err := disk.LookAt(m.host, d.dir)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	bench "fettle.dev/fettle/internal/measure/etcd"
 	"fettle.dev/fettle/internal/product/etcd"
 	internalprometheus "fettle.dev/fettle/internal/prometheus"
@@ -34,14 +35,11 @@ lies: since it was started, and while it is watched. Nothing is written, unless
 			if err := noneEmpty(c); err != nil {
 				return err
 			}
-			if o.window < time.Second || o.window > 24*time.Hour {
-				return ui.Exit(ui.Usage, fmt.Errorf("--for %v: want between 1s and 24h", o.window))
-			}
 			if o.prefix == "" && (c.Flags().Changed("writes") || c.Flags().Changed("value-size")) {
-				return ui.Exit(ui.Usage, errors.New("--writes and --value-size want --write-prefix: without it nothing is written"))
+				return ui.Retry(ui.Usage, errors.New("--writes and --value-size want --write-prefix: without it nothing is written"), "", "--write-prefix=bench/")
 			}
 			if o.prefix != "" && c.Flags().Changed("for") {
-				return ui.Exit(ui.Usage, errors.New("--for goes without --write-prefix: it takes as long as --writes"))
+				return ui.Without(errors.New("--for goes without --write-prefix: it takes as long as --writes"), "--for")
 			}
 			return a.benchEtcd(c.Context(), o)
 		},
@@ -52,6 +50,9 @@ lies: since it was started, and while it is watched. Nothing is written, unless
 	f.StringVar(&o.prefix, "write-prefix", "", "also write, beneath keys that begin with this; they are removed again")
 	f.IntVar(&o.writes, "writes", 2000, "how many keys are written, one after the other")
 	f.IntVar(&o.value, "value-size", 1024, "size of their values in bytes")
+	cliutil.Between(f, "for", time.Second, 24*time.Hour, 10*time.Second)
+	cliutil.Between(f, "writes", 1, bench.MostWrites, 2000)
+	cliutil.Between(f, "value-size", 1, bench.MostValue, 1024)
 	return c
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/measure/memory"
 	"fettle.dev/fettle/internal/ui"
@@ -47,6 +47,16 @@ the journal while it is measured, and given back, also after Ctrl-C or kill -9.`
 	f.StringVar(&o.cells, "cells", "", "what is measured, as in 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default: all that the machine can)")
 	f.IntVar(&o.rounds, "rounds", memory.Rounds, "how often each is measured")
 	f.Int64Var(&o.reads, "reads", memory.Reads, "random reads each time")
+	cliutil.Reads(f, "size", "512MiB", func(word string) error {
+		size, err := unit.ParseSize(word)
+		if err == nil && (size < 2*unit.MiB || size > unit.EiB) {
+			err = errors.New("want at least 2 MiB")
+		}
+		return err
+	})
+	cliutil.Reads(f, "cells", "4k,thp", func(word string) error { _, err := memory.ParseCells(word); return err })
+	cliutil.Between(f, "rounds", 1, 10_000, memory.Rounds)
+	cliutil.Between[int64](f, "reads", 1, 1<<40, memory.Reads)
 	f.BoolVar(&noReserve, "no-reserve", false, "reserve no huge pages: leave hugetlb out")
 	return c
 }
@@ -54,24 +64,12 @@ the journal while it is measured, and given back, also after Ctrl-C or kill -9.`
 // benchMemoryPlan is what is asked for, on this machine.
 func (m *machine) benchMemoryPlan(o benchMemoryOptions) (*memory.Plan, error) {
 	asked := memory.Asked{Rounds: o.rounds, Reads: o.reads, Unreserved: !o.reserve}
-	if o.rounds < 1 || o.reads < 1 {
-		return nil, ui.Exit(ui.Usage, errors.New("--rounds and --reads: want a number above 0"))
-	}
 	if o.size != "" {
-		size, err := unit.ParseSize(o.size)
-		if err != nil {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("--size: %w", err))
-		}
-		if size == 0 || size > unit.EiB {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("--size %s: want at least 2 MiB", o.size))
-		}
+		size, _ := unit.ParseSize(o.size) // the option has read it
 		asked.Bytes = int64(size)
 	}
 	if o.cells != "" {
-		var err error
-		if asked.Cells, err = memory.ParseCells(o.cells); err != nil {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("--cells: %w", err))
-		}
+		asked.Cells, _ = memory.ParseCells(o.cells) // as above
 	}
 	p, err := memory.Make(fact.Collect(m.host), asked)
 	if errors.Is(err, memory.ErrTooLarge) {

@@ -37,7 +37,7 @@ func (m *machine) pgbench(s *postgresql.Server, path string) (*pgbench, error) {
 		}
 	}
 	if b.path == "" && path != "" {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--pgbench: there is no program %s", path))
+		return nil, ui.Without(fmt.Errorf("--pgbench: there is no program %s", path), "--pgbench")
 	}
 	if b.path == "" {
 		return nil, ui.Hinted(ui.Failed, fmt.Errorf("there is no %s", strings.Join(tried, ", and no ")), "dnf install postgresql-contrib (Red Hat), apt install postgresql (Debian), or --pgbench PATH")

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/product/postgresql"
@@ -40,22 +42,16 @@ nothing, and lists the largest tables of foreman, candlepin and pulpcore.`,
 			if err := noneEmpty(c); err != nil {
 				return err
 			}
-			if o.asked.Scale < 0 || c.Flags().Changed("scale") && (o.asked.Scale < 1 || o.asked.OutOfCache) {
-				return ui.Exit(ui.Usage, errors.New("--scale: want a number above 0, or --out-of-cache in its place"))
-			}
-			if o.top < 1 || o.top > 1000 {
-				return ui.Exit(ui.Usage, errors.New("--top: want 1 to 1000"))
+			if c.Flags().Changed("scale") && o.asked.OutOfCache {
+				return ui.Without(errors.New("--out-of-cache says the size: leave --scale out"), "--scale")
 			}
 			if o.tables {
 				return a.postgresTables(c.Context(), o)
 			}
 			for _, name := range []string{"database", "top"} {
 				if c.Flags().Changed(name) {
-					return ui.Exit(ui.Usage, fmt.Errorf("--%s is for --tables: the benchmark runs in a database of its own alone", name))
+					return ui.Without(fmt.Errorf("--%s is for --tables: the benchmark runs in a database of its own alone", name), "--"+name)
 				}
-			}
-			if err := o.asked.Check(); err != nil {
-				return ui.Exit(ui.Usage, err)
 			}
 			return a.benchPostgres(c.Context(), o)
 		},
@@ -73,6 +69,18 @@ nothing, and lists the largest tables of foreman, candlepin and pulpcore.`,
 	f.BoolVar(&o.tables, "tables", false, "list the largest tables, and run no benchmark")
 	f.StringSliceVar(&o.databases, "database", []string{"foreman", "candlepin", "pulpcore"}, "with --tables: of which databases, where they exist")
 	f.IntVar(&o.top, "top", 10, "with --tables: how many of each")
+	cliutil.Between(f, "top", 1, 1000, 10)
+	cliutil.Between(f, "scale", 1, postgres.MostScale, 50)
+	cliutil.Between(f, "rounds", 1, 100, 3)
+	cliutil.Between(f, "step", time.Second, time.Hour, 10*time.Second)
+	cliutil.Reads(f, "clients", "1,4,16", func(words string) error {
+		for word := range strings.SplitSeq(words, ",") {
+			if n, err := strconv.Atoi(word); err != nil || n < 1 || n > postgres.MostClients {
+				return fmt.Errorf("want numbers from 1 to %d with commas between", postgres.MostClients)
+			}
+		}
+		return nil
+	})
 	return c
 }
 

@@ -88,6 +88,9 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 	f.StringVar(&o.logs, "logs", "tail", "what of each log is read: tail (the last 16 MiB; what was not read is said) or all")
 	f.StringVar(&o.release, "for", "", "ask only the rules about the kubelet, as if it were of this release of Kubernetes, 1.37, or of OpenShift, 4.20, or those about etcd as of 3.7: what breaks when the node goes there")
 	o.probe.flags(f)
+	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
+	cliutil.OneOf(f, "logs", "tail", "all")
+	cliutil.Reads(f, "on", "ssh:web1.example", sshHosts(false))
 	_ = c.RegisterFlagCompletionFunc("logs", cobra.FixedCompletions([]string{"tail", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
@@ -125,10 +128,34 @@ func platformNames() []string {
 func knownPlatforms(names []string) error {
 	for _, n := range names {
 		if all := platformNames(); !slices.Contains(all, n) {
-			return ui.Hinted(ui.Usage, fmt.Errorf("there is no platform %q%s", n, internaltext.Suggest(n, all)), "there are "+strings.Join(platformNames(), ", "))
+			return unknownPlatform(n, all)
 		}
 	}
 	return nil
+}
+
+// unknownPlatform is the error of a platform that there is not: with the one whose name is
+// like it, or of which it is a part.
+func unknownPlatform(name string, all []string) error {
+	err := fmt.Errorf("there is no platform %q%s; there are %s", name, internaltext.Suggest(name, all), strings.Join(all, ", "))
+	return ui.OtherWord(err, name, cmp.Or(partOf[strings.ToLower(name)], internaltext.Nearest(name, all), "linux"))
+}
+
+// partOf are the platforms to which products belong that have no rules of their own name.
+var partOf = map[string]string{
+	"foreman": "satellite", "katello": "satellite", "pulp": "satellite", "candlepin": "satellite", "capsule": "satellite", "foreman-proxy": "satellite", "smart-proxy": "satellite", "dynflow": "satellite", "qpid": "satellite", "qdrouterd": "satellite",
+	"k8s": "kubernetes-node", "kubernetes": "kubernetes-node", "node": "kubernetes-node", "kube-apiserver": "cluster",
+	"apache": "httpd", "apache2": "httpd", "postgres": "postgresql", "pgsql": "postgresql", "kernel": "linux", "rhel": "linux", "ocp": "openshift", "haproxy": "router",
+}
+
+// partsOf are the names that stand for a platform.
+func partsOf(platform string) (out []string) {
+	for name, of := range partOf {
+		if of == platform {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // distinct are the words of a call, each once.
@@ -143,12 +170,6 @@ func distinct(words []string) []string {
 }
 
 func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
-	if o.failOn != "" && !slices.Contains([]string{"fail", "warn", "unknown"}, o.failOn) {
-		return ui.Exit(ui.Usage, fmt.Errorf("--fail-on %q: want fail, warn or unknown", o.failOn))
-	}
-	if o.logs != "tail" && o.logs != "all" {
-		return ui.Exit(ui.Usage, fmt.Errorf("--logs %q: want tail or all", o.logs))
-	}
 	if err := knownPlatforms(names); err != nil {
 		return err
 	}

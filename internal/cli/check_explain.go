@@ -55,7 +55,7 @@ func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subjec
 		return a.result(x, nil)
 	}
 	if a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
-		return ui.Exit(ui.Usage, fmt.Errorf("--explain has no form %s: want table, json, yaml or markdown", a.screen.Format))
+		return ui.Instead(ui.Usage, fmt.Errorf("--explain has no form %s: want table, json, yaml or markdown", a.screen.Format), "", "--output=json")
 	}
 	findings.PrintExplained(a.screen, r, x.Evidence, x.Tables, x.Findings)
 	return nil

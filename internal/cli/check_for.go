@@ -29,13 +29,18 @@ func forRelease(text string, names *[]string) (*upgrade, error) {
 	if text == "" {
 		return nil, nil
 	}
-	u, err := upgradeTo(text, slices.Contains(*names, etcd.Product.Name) || len(*names) == 0 && strings.HasPrefix(strings.TrimPrefix(text, "v"), "3."))
+	ofEtcd := slices.Contains(*names, etcd.Product.Name) || len(*names) == 0 && strings.HasPrefix(strings.TrimPrefix(text, "v"), "3.")
+	u, err := upgradeTo(text, ofEtcd)
 	if err != nil {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--for %w", err))
+		newest := kuberelease.Known().Newest.String()
+		if ofEtcd {
+			newest = etcd.Known().Newest.String()
+		}
+		return nil, ui.Instead(ui.Usage, fmt.Errorf("--for %w", err), "", "--for="+newest)
 	}
 	for _, name := range *names {
 		if !slices.Contains(u.platforms, name) {
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--for is about the kubelet or about etcd, and not %s", name), "fettle check kubelet --for 1.37 (or 4.20, of OpenShift); fettle check etcd --for 3.7")
+			return nil, ui.WithoutWord(fmt.Errorf("--for is about the kubelet (1.37, or 4.20 of OpenShift) or about etcd (3.7), and not %s", name), name)
 		}
 	}
 	*names = u.platforms

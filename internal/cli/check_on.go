@@ -35,7 +35,7 @@ func parseHosts(words []string) ([]string, error) {
 	for _, w := range words {
 		name, ok := ssh.ParseHost(w)
 		if !ok {
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--on %q: want ssh:HOST or ssh:USER@HOST", w), "a port and a key belong into ~/.ssh/config")
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--on %q: want ssh:HOST or ssh:USER@HOST", w))
 		}
 		if slices.Contains(out, name) {
 			return nil, ui.Exit(ui.Usage, fmt.Errorf("--on names %s twice", name))
@@ -54,11 +54,11 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	}
 	for flag, given := range map[string]bool{"--root": a.root != "", "--baseline": o.baseline != "", "--explain": o.explain != "", "--probe": o.probe.asked, "--for": o.release != ""} {
 		if given {
-			return ui.Exit(ui.Usage, fmt.Errorf("--on and %s: the other hosts know nothing of that", flag))
+			return ui.Without(fmt.Errorf("--on and %s: the other hosts know nothing of that", flag), flag)
 		}
 	}
 	if f := a.screen.Format; f == htmlFormat || f == openMetricsFormat {
-		return ui.Exit(ui.Usage, fmt.Errorf("--on has no form %s: want table, json, yaml, markdown or sarif", f))
+		return ui.Instead(ui.Usage, fmt.Errorf("--on has no form %s: want table, json, yaml, markdown or sarif", f), "", "--output=json")
 	}
 	flags := []string{"--output", "json"}
 	if o.logs == "all" { // an older fettle has no --logs, and reads the ends

@@ -53,26 +53,28 @@ func (o *probeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.files.CA, "cacert", "", "with --probe: authorities of the server, PEM (default: the system's)")
 }
 
+const probeExample = "for example: fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com"
+
 // check returns an error for options that do not go together.
 func (o probeOptions) check(given func(flag string) bool, platforms []string) error {
 	if o.url == "" {
 		if o.asked && slices.Contains(platforms, "puppet") {
-			return errors.New("--probe: whom? want --url https://HOST:8140, as agents have it")
+			return ui.Hinted(ui.Usage, errors.New("--probe: whom? want --url https://HOST:8140, as agents have it"), probeExample)
 		}
 		for _, flag := range []string{"url", "backend", "environment", "file", "user-agent", "allow", "puppet-ssldir", "certname", "cert", "key", "cacert"} {
 			if given(flag) {
-				return fmt.Errorf("--%s is for --probe --url https://HOST:8140", flag)
+				return ui.Without(fmt.Errorf("--%s is for --probe --url https://HOST:8140", flag), "--"+flag)
 			}
 		}
 		return nil
 	}
 	switch {
 	case !o.asked:
-		return errors.New("--url is for --probe")
+		return ui.Retry(ui.Usage, errors.New("--url is for --probe"), "", "--probe")
 	case !slices.Contains(platforms, "puppet"):
-		return errors.New("--probe --url asks a Puppet Server: want fettle check puppet --probe --url " + o.url)
+		return ui.Retry(ui.Usage, errors.New("--probe --url asks a Puppet Server"), "", "puppet")
 	case o.files.PuppetSSLDir == "" && o.files.CertName == "" && o.files.Cert == "" && o.files.Key == "":
-		return errors.New("--probe: as whom? want --puppet-ssldir DIR --certname NAME, or --cert and --key of a node")
+		return ui.Hinted(ui.Usage, errors.New("--probe: as whom? want --puppet-ssldir DIR --certname NAME, or --cert and --key of a node"), probeExample)
 	}
 	return o.files.Check()
 }
@@ -81,7 +83,7 @@ func (o probeOptions) check(given func(flag string) bool, platforms []string) er
 // Puppet Server where one is named.
 func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *platform.Subject) (err error) {
 	if a.root != "" {
-		return ui.Exit(ui.Usage, errors.New("--probe and --root: a copy of a machine answers no questions, and none of its programs is run; without --probe its files are read"))
+		return ui.Without(errors.New("--probe and --root: a copy of a machine answers no questions, and none of its programs is run; without --probe its files are read"), "--probe")
 	}
 	subject.DryRun = os.Geteuid() == 0
 	if o.url != "" {

@@ -3,12 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/daemon/schedule"
 	"fettle.dev/fettle/internal/engine/profile"
@@ -31,9 +31,6 @@ descriptor has to hold, follows new devices, suspend and the schedule, and notic
 what fettle's other commands do. Values stay when it ends; what it holds ends with
 it. Without a selection it takes TuneD's preset or recommended profile.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if c.Flags().Changed("enforce") && o.enforce < 10*time.Second {
-				return ui.Exit(ui.Usage, fmt.Errorf("--enforce %v: want at least 10s", o.enforce))
-			}
 			return a.daemon(c.Context(), o)
 		},
 	}
@@ -42,6 +39,7 @@ it. Without a selection it takes TuneD's preset or recommended profile.`,
 	f.BoolVar(&o.takeOver, "take-over", false, "stop another tuner that is in force; fettle undo gives it back")
 	f.StringVar(&o.schedule, "schedule", schedule.File, "the file of the schedule")
 	f.DurationVar(&o.enforce, "enforce", 0, "put values back that others changed, this often; otherwise drift is only reported")
+	cliutil.Between(f, "enforce", 10*time.Second, 24*time.Hour, time.Minute)
 	return c
 }
 
@@ -53,7 +51,7 @@ func (a *app) daemon(ctx context.Context, o daemonOptions) error {
 		return err
 	}
 	if len(a.profileDirs) > 0 {
-		return ui.Exit(ui.Usage, errors.New("the daemon takes no --profile-dir: others may select profiles through it"))
+		return ui.Without(errors.New("the daemon takes no --profile-dir: others may select profiles through it"), "--profile-dir")
 	}
 	m, err := a.machine(ctx)
 	if err != nil {

@@ -26,10 +26,10 @@ The JSON output is the plan: fettle tune --plan FILE applies exactly that.`,
 		ValidArgsFunction: a.completeProfiles,
 		RunE: func(c *cobra.Command, args []string) error {
 			if o.update == (len(args) > 0) {
-				return ui.Hinted(ui.Usage, errors.New("want either profiles or --update"), "fettle list shows the profiles")
+				return eitherProfiles(o.update)
 			}
 			if o.sysctl && a.screen.Format != ui.Table {
-				return ui.Exit(ui.Usage, fmt.Errorf("--sysctl prints a sysctl.d file: it goes without --output %s", a.output))
+				return ui.Without(fmt.Errorf("--sysctl prints a sysctl.d file: it goes without --output %s", a.output), "--output")
 			}
 			return a.diff(c.Context(), args, o.update, o.all, o.sysctl)
 		},
@@ -38,6 +38,15 @@ The JSON output is the plan: fettle tune --plan FILE applies exactly that.`,
 	c.Flags().BoolVarP(&o.all, "all", "a", false, "also list values that are as wanted already")
 	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print a sysctl.d file, where that is all it takes")
 	return c
+}
+
+// eitherProfiles refuses both profiles and --update, and neither.
+func eitherProfiles(update bool) error {
+	err := errors.New("want either profiles or --update")
+	if update {
+		return ui.Without(err, "--update")
+	}
+	return ui.Retry(ui.Usage, err, "fettle list shows the profiles", "throughput-performance")
 }
 
 func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool) error {
@@ -139,6 +148,11 @@ func (m *machine) asked(text string) (setting.Change, error) {
 		return c, err
 	}
 	return c, nil
+}
+
+func readsChange(text string) error {
+	_, err := parseChange(text)
+	return err
 }
 
 // parseChange reads KIND:NAME=VALUE.

@@ -33,10 +33,12 @@ redacted, as a text archive for --root.`,
 		ValidArgsFunction: a.completeFacts,
 		RunE: func(c *cobra.Command, names []string) error {
 			if o.brief && len(names) > 0 {
-				return ui.Exit(ui.Usage, errors.New("--brief goes without names: it is about the whole machine"))
+				return ui.Without(errors.New("--brief goes without names: it is about the whole machine"), "--brief")
 			}
-			if a.screen.Format == archiveFormat && (o.brief || o.archive != "" || len(names) > 0) {
-				return ui.Exit(ui.Usage, errors.New("--output archive goes alone: it is about the whole machine"))
+			if alone := errors.New("--output archive goes alone: it is about the whole machine"); a.screen.Format == archiveFormat && len(names) > 0 {
+				return ui.Without(alone, "--output", "--brief", "--archive")
+			} else if a.screen.Format == archiveFormat && (o.brief || o.archive != "") {
+				return ui.Without(alone, "--brief", "--archive")
 			}
 			return a.facts(c.Context(), names, o.brief, o.archive)
 		},
@@ -104,11 +106,11 @@ func (a *app) undetermined() error {
 // archive is never there under it.
 func writeArchive(path string, rec *host.Recording) error {
 	if path == "-" {
-		return ui.Exit(ui.Usage, errors.New("--archive -: want the name of a file; standard output has the facts"))
+		return ui.Instead(ui.Usage, errors.New("--archive -: want the name of a file; standard output has the facts"), "", "--archive=machine.txt")
 	}
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		// The rename would put the archive in the place of a device.
-		return ui.Exit(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file, or a name that is free", path, host.DescribeType(st.Mode())))
+		return ui.Instead(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file, or a name that is free", path, host.DescribeType(st.Mode())), "", "--archive=machine.txt")
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".fettle-archive-*")
 	if err != nil {

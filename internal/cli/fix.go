@@ -96,9 +96,9 @@ func (a *app) completeRules() []string {
 func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	switch {
 	case a.root != "" && o.write == "":
-		return ui.Hinted(ui.Usage, errReadOnlyRoot, "with --write DIR it writes the files that the copy's machine wants")
+		return ui.Retry(ui.Usage, errReadOnlyRoot, "with --write DIR it writes the files that the copy's machine wants", "--write=fettle-fix")
 	case o.force && o.write == "":
-		return ui.Exit(ui.Usage, errors.New("--force goes with --write"))
+		return ui.Without(errors.New("--force goes with --write"), "--force")
 	}
 	t, err := a.toFix(ctx)
 	if err != nil {

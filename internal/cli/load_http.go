@@ -40,7 +40,7 @@ and --replay makes the requests of a log again, with the times between them.`,
 			case o.manifest:
 				return a.manifest(o, c.Flags(), args)
 			case o.image != "":
-				return ui.Exit(ui.Usage, errors.New("--image is for --manifest"))
+				return ui.Retry(ui.Usage, errors.New("--image is for --manifest"), "", "--manifest")
 			}
 			return a.loadHTTP(c.Context(), o, args)
 		},
@@ -77,6 +77,7 @@ and --replay makes the requests of a log again, with the times between them.`,
 	f.StringVar(&o.image, "image", "", "with --manifest: the container image, which has fettle in it")
 	o.identityFlags(f)
 	f.StringVar(&o.resume, "tls-resume", "on", "on or off: take up TLS sessions with new connections")
+	o.limits(f)
 	_ = c.RegisterFlagCompletionFunc("tls-resume", cobra.FixedCompletions([]string{"on", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -95,14 +96,14 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	o.say, o.command = a.sayOnce, a.command
 	plan, job, err := o.plan(ctx, urls, net.DefaultResolver)
 	var not *engine.NotAllowedError
-	var hinted *ui.Error
+	var own *ui.Error
 	switch {
 	case errors.As(err, &not):
 		return ui.Retry(ui.Refused, err, "if it is yours, --allow names it, or its network as --allow 192.0.2.0/24", "--allow="+not.Target)
 	case err != nil && ctx.Err() != nil:
 		return cutShort(ctx, err, "nothing was sent", nil)
-	case errors.As(err, &hinted) && hinted.Hint != "":
-		return ui.Hinted(hinted.Code, err, hinted.Hint) // a log that is refused
+	case errors.As(err, &own):
+		return ui.Exit(own.Code, err) // a log that is refused
 	case err != nil:
 		return ui.Exit(ui.Usage, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // identityOptions say what is shown to a server under TLS, and whom is trusted.
@@ -17,6 +18,9 @@ type identityOptions struct {
 	files             engine.Files
 	passFile, passEnv string
 }
+
+// identityOptionNames are the options that say who asks.
+var identityOptionNames = []string{"--cert", "--key", "--cacert", "--pkcs12", "--pass-file", "--pass-env", "--puppet-ssldir", "--certname"}
 
 func (o *identityOptions) identityFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.files.Cert, "cert", "", "client certificate, PEM")
@@ -33,9 +37,9 @@ func (o *identityOptions) identityFlags(f *pflag.FlagSet) {
 func (o identityOptions) checkIdentity() error {
 	switch {
 	case o.passFile != "" && o.passEnv != "":
-		return errors.New("want one of --pass-file and --pass-env")
+		return ui.Without(errors.New("want one of --pass-file and --pass-env"), "--pass-env")
 	case (o.passFile != "" || o.passEnv != "") && o.files.PKCS12 == "":
-		return errors.New("--pass-file and --pass-env are for --pkcs12")
+		return ui.Without(errors.New("--pass-file and --pass-env are for --pkcs12"), "--pass-file", "--pass-env")
 	}
 	return o.files.Check()
 }

@@ -19,12 +19,13 @@ func (o loadHTTPOptions) checkKnee() error {
 	case !o.findKnee:
 		return nil
 	case o.rate == "":
-		return errors.New("--find-knee wants the lowest rate, as --rate 100/s, or both ends, as --rate 100/s..5000/s")
+		return ui.Retry(ui.Usage, errors.New("--find-knee wants the lowest rate, as --rate 100/s, or both ends, as --rate 100/s..5000/s"), "", "--rate=100/s")
 	case len(o.expect) == 0:
-		return errors.New("--find-knee wants to know what has to hold: --expect 'p99 < 200ms', --expect 'errors < 1%'")
+		return ui.Retry(ui.Usage, errors.New("--find-knee wants to know what has to hold: --expect 'p99 < 200ms', --expect 'errors < 1%'"), "", "--expect=p99 < 200ms")
 	}
 	if stage, err := engine.ParseRate(o.rate, o.length); err == nil && stage.To < stage.From {
-		return errors.New("--find-knee: --rate has its lowest end first, as 100/s..5000/s")
+		highest, lowest, _ := strings.Cut(o.rate, "..")
+		return ui.Instead(ui.Usage, errors.New("--find-knee: --rate has its lowest end first"), "", "--rate="+lowest+".."+highest)
 	}
 	return nil
 }

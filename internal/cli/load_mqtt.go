@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
@@ -46,6 +47,17 @@ jobs. Servers other than this machine have to be allowed (--allow).`,
 	f.StringArrayVar(&o.settings, "setting", nil, "with --pull: a round with these settings of the proxy: 'ttl=5s,resend=15m,limit=200'; repeatable (default: the proxy's own, without a limit)")
 	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable. Loopback always may")
 	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this holds for each round: 'p99 < 1s' of the notifications, 'errors < 1%' of the jobs, 'rate > 90/s'; repeatable")
+	reads := func(name, example string, read func(word string) error) { cliutil.Reads(f, name, example, read) }
+	for _, name := range []string{"connect-rate", "job-rate"} {
+		reads(name, "100/s", func(word string) error { _, err := engine.ParseSchedule(word); return err })
+	}
+	reads("setting", "ttl=5s,resend=15m", func(word string) error { _, err := mqtt.Parse(word); return err })
+	reads("expect", "p99 < 1s", func(word string) error { _, err := engine.ParseThreshold(word); return err })
+	cliutil.Between(f, "hosts", 1, maxHosts, 100)
+	cliutil.Between(f, "timeout", time.Millisecond, 10*time.Minute, 10*time.Second)
+	cliutil.Between(f, "wait", time.Second, maxRun, 30*time.Second)
+	cliutil.Between(f, "output-every", 100*time.Millisecond, time.Hour, 5*time.Second)
+	cliutil.Between(f, "job-time", 100*time.Millisecond, 24*time.Hour, 15*time.Second)
 	o.identityFlags(f)
 	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, each the certificate and key of the host NAME (default: all hosts show that of --cert)")
 	return c

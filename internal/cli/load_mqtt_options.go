@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
 )
 
 type loadMQTTOptions struct {
@@ -38,26 +39,16 @@ const (
 func (o *loadMQTTOptions) check() error {
 	switch {
 	case o.hosts == 0 && o.hostCerts == "" && !o.given("hosts"):
-		return errors.New("how many? want --hosts 5000")
-	case o.given("hosts") && (o.hosts < 1 || o.hosts > maxHosts):
-		return fmt.Errorf("--hosts %d: want a number from 1 to %d", o.hosts, maxHosts)
-	case o.timeout < time.Millisecond || o.timeout > 10*time.Minute:
-		return fmt.Errorf("--timeout %v: want from 1ms to 10m", o.timeout)
-	case o.given("wait") && (o.wait < time.Second || o.wait > maxRun):
-		return fmt.Errorf("--wait %v: want from 1s to %v", o.wait, maxRun)
+		return ui.Retry(ui.Usage, errors.New("how many hosts?"), "", "--hosts=100")
 	case len(o.settings) > maxSettings:
 		return fmt.Errorf("%d settings: want at most %d", len(o.settings), maxSettings)
-	case o.every < 100*time.Millisecond || o.every > time.Hour:
-		return fmt.Errorf("--output-every %v: want from 100ms to 1h", o.every)
-	case o.jobTime < 100*time.Millisecond || o.jobTime > 24*time.Hour:
-		return fmt.Errorf("--job-time %v: want from 100ms to 24h", o.jobTime)
 	case o.pull != "" && o.given("wait") && o.wait < min(o.every, o.jobTime):
-		return fmt.Errorf("--wait %v: a report comes each %v only", o.wait, min(o.every, o.jobTime))
+		return ui.Without(fmt.Errorf("--wait %v: a report comes each %v only", o.wait, min(o.every, o.jobTime)), "--wait")
 	}
 	if o.pull == "" {
 		for _, flag := range []string{"output-every", "job-time", "setting"} {
 			if o.given(flag) {
-				return fmt.Errorf("--%s is for --pull", flag)
+				return ui.Without(fmt.Errorf("--%s is for --pull", flag), "--"+flag)
 			}
 		}
 	}
@@ -84,7 +75,7 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engi
 			return nil, ofOption("--expect", err)
 		}
 		if g.Observed() {
-			return nil, fmt.Errorf("--expect: %q: want one of the notifications or the jobs: p50 to p99.9, mean, max, errors, rate", text)
+			return nil, ui.Instead(ui.Usage, fmt.Errorf("--expect: %q: want one of the notifications or the jobs: p50 to p99.9, mean, max, errors, rate", text), "", "--expect=p99 < 1s")
 		}
 		p.Gates = append(p.Gates, g)
 	}
@@ -103,7 +94,7 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engi
 	}
 	secured := p.Broker.Scheme == "mqtts" || strings.HasPrefix(o.pull, "https:")
 	if !secured && (o.files != engine.Files{} || o.hostCerts != "") {
-		return nil, errors.New("certificates are for mqtts:// and https://")
+		return nil, ui.Without(errors.New("certificates are for mqtts:// and https://"), append(identityOptionNames, "--host-certs")...)
 	}
 	if err := o.identities(p, secured); err != nil {
 		return nil, err

@@ -10,9 +10,13 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
@@ -52,52 +56,64 @@ const (
 	requestsRun = time.Hour
 )
 
+// limits says what the options take.
+func (o *loadHTTPOptions) limits(f *pflag.FlagSet) {
+	reads := func(name, example string, read func(word string) error) { cliutil.Reads(f, name, example, read) }
+	reads("rate", "100/s", func(word string) error { _, err := engine.ParseRate(word, time.Second); return err })
+	reads("steps", "100/s,200/s", func(word string) error { _, err := engine.ParseSteps(word, time.Second); return err })
+	reads("expect", "p99 < 200ms", func(word string) error { _, err := engine.ParseThreshold(word); return err })
+	reads("ok-status", "404", errorStatuses)
+	for _, name := range []string{"observe", "clients"} {
+		reads(name, "ssh:web1.example", sshHosts(name == "observe"))
+	}
+	cliutil.OneOf(f, "tls-resume", "on", "off")
+	cliutil.Between(f, "connections", 1, 100_000, 10)
+	cliutil.Between[int64](f, "requests", 1, maxRequests, 1000)
+	cliutil.Between(f, "max-connections", 1, 100_000, 1000)
+	cliutil.Between(f, "streams", 1, 1000, 10)
+	cliutil.Between(f, "for", time.Second, maxRun, 30*time.Second)
+	cliutil.Between(f, "warm-up", time.Second, maxRun, 10*time.Second)
+	cliutil.Between(f, "timeout", time.Millisecond, 10*time.Minute, 10*time.Second)
+	cliutil.Between(f, "speed", 0.001, 1000.0, 1)
+}
+
+// errorStatuses refuses HTTP statuses that are no errors.
+func errorStatuses(words string) error {
+	for word := range strings.SplitSeq(words, ",") {
+		if status, err := strconv.Atoi(word); err != nil || status < 400 || status > 599 {
+			return errors.New("want statuses from 400 to 599, as 404,410: those below are no errors anyway")
+		}
+	}
+	return nil
+}
+
 // check says which options do not go together or make no sense.
 func (o loadHTTPOptions) check() error {
-	models := 0
+	models, more := 0, []string(nil)
 	for _, flag := range []string{"rate", "steps", "connections", "replay"} {
 		if o.given(flag) {
-			models++
+			if models++; models > 1 {
+				more = append(more, "--"+flag)
+			}
 		}
 	}
 	switch {
 	case models == 0:
-		return errors.New("how much? want --rate 100/s, --steps 100/s,200/s or --connections 10")
+		return ui.Retry(ui.Usage, errors.New("how much? want --rate 100/s, --steps 100/s,200/s or --connections 10"), "", "--rate=100/s")
 	case models > 1:
-		return errors.New("want one of --rate, --steps, --connections and --replay")
-	case o.given("connections") && (o.connections < 1 || o.connections > 100_000):
-		return fmt.Errorf("--connections %d: want a number from 1 to 100000", o.connections)
+		return ui.Without(errors.New("want one of --rate, --steps, --connections and --replay"), more...)
 	case o.given("requests") && !o.given("connections"):
-		return errors.New("--requests is for --connections: want --connections 100 --requests 1000")
-	case o.given("requests") && (o.requests < 1 || o.requests > maxRequests):
-		return fmt.Errorf("--requests %d: want a number from 1 to %d", o.requests, int64(maxRequests))
+		return ui.Retry(ui.Usage, errors.New("--requests is for --connections"), "", "--connections=10")
 	case o.given("requests") && (o.given("warm-up") || len(o.clients)+len(o.clientCommands) > 0):
-		return errors.New("--requests excludes --warm-up, --clients and --client-command: leave those out, or set the time with --for 30s in place of --requests")
+		return ui.Without(errors.New("--requests excludes --warm-up, --clients and --client-command: leave those out, or set the time with --for 30s in place of --requests"), "--warm-up", "--clients", "--client-command")
 	case o.given("connections") && o.given("max-connections"):
-		return errors.New("--max-connections is for a rate: --connections has as many as it says")
-	case o.maxConnections < 1 || o.maxConnections > 100_000:
-		return fmt.Errorf("--max-connections %d: want a number from 1 to 100000", o.maxConnections)
-	case o.length < time.Second || o.length > maxRun:
-		return fmt.Errorf("--for %v: want from 1s to %v", o.length, maxRun)
-	case o.warmUp < 0 || o.warmUp > maxRun || o.warmUp > 0 && o.warmUp < time.Second:
-		return fmt.Errorf("--warm-up %v: want from 1s to %v", o.warmUp, maxRun)
-	case o.timeout < time.Millisecond || o.timeout > 10*time.Minute:
-		return fmt.Errorf("--timeout %v: want from 1ms to 10m", o.timeout)
+		return ui.Without(errors.New("--max-connections is for a rate: --connections has as many as it says"), "--max-connections")
 	case o.http2 && o.close:
-		return errors.New("--close is for HTTP/1.1")
+		return ui.Without(errors.New("--close is for HTTP/1.1"), "--close")
 	case !o.http2 && o.given("streams"):
-		return errors.New("--streams is for --http2")
-	case o.streams < 1 || o.streams > 1000:
-		return fmt.Errorf("--streams %d: want a number from 1 to 1000", o.streams)
-	case o.resume != "on" && o.resume != "off":
-		return fmt.Errorf("--tls-resume %s: want on or off", o.resume)
+		return ui.Retry(ui.Usage, errors.New("--streams is for --http2"), "", "--http2")
 	case o.urls != "" && o.method != "":
-		return errors.New("--urls names the method of each: leave --method out")
-	}
-	for _, status := range o.wanted {
-		if status < 400 || status > 599 {
-			return fmt.Errorf("--ok-status %d: want statuses from 400 to 599: those below are no errors anyway", status)
-		}
+		return ui.Without(errors.New("--urls names the method of each: leave --method out"), "--method")
 	}
 	for _, err := range []error{o.checkKnee(), o.checkPlaces(), o.replay.check(o)} {
 		if err != nil {
@@ -137,11 +153,11 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engin
 	}
 	p.Stages, p.For, p.WarmUp, p.Gates, p.Replay, p.Each = stages, o.length, o.warmUp, gates, replayed, o.requests
 	if p.Length() > maxRun {
-		return nil, nil, fmt.Errorf("all steps take %v: want at most %v", p.Length(), maxRun)
+		return nil, nil, ui.Without(fmt.Errorf("all steps take %v: want at most %v", p.Length(), maxRun), "--for")
 	}
 	secured := slices.ContainsFunc(p.Set.Origins, func(o engine.Origin) bool { return o.TLS })
 	if !secured && (o.files != engine.Files{} || o.given("tls-resume")) {
-		return nil, nil, errors.New("certificates and --tls-resume are for https://, and no URL is of that kind")
+		return nil, nil, ui.Without(errors.New("certificates and --tls-resume are for https://, and no URL is of that kind"), append(identityOptionNames, "--tls-resume")...)
 	}
 	return p, job, nil
 }
@@ -167,9 +183,9 @@ func (o loadHTTPOptions) gates() (gates []*engine.Gate, err error) {
 		case err != nil:
 			return nil, ofOption("--expect", err)
 		case g.Observed() && len(o.observe) == 0:
-			return nil, fmt.Errorf("--expect: %q: of which machine? --observe local, or ssh:HOST", text)
+			return nil, ui.Retry(ui.Usage, fmt.Errorf("--expect: %q: of which machine? --observe local, or ssh:HOST", text), "", "--observe=local")
 		case g.Asks() == engine.Rate && o.findKnee:
-			return nil, fmt.Errorf("--expect: %q: --find-knee searches for the rate", text)
+			return nil, ui.Instead(ui.Usage, fmt.Errorf("--expect: %q: --find-knee searches for the rate", text), "", "--expect=p99 < 200ms")
 		}
 		gates = append(gates, g)
 	}
@@ -213,7 +229,7 @@ func (o loadHTTPOptions) job(urls []string) (*load.Job, error) {
 func (o loadHTTPOptions) asked(urls []string) (list []engine.Asked, err error) {
 	switch {
 	case o.urls != "" && len(urls) > 0:
-		return nil, errors.New("--urls names the URLs: leave the others out")
+		return nil, ui.Without(errors.New("--urls names the URLs: leave the others out"), "--urls")
 	case o.urls != "":
 		text, err := readCapped(o.urls)
 		if err != nil {
@@ -221,7 +237,7 @@ func (o loadHTTPOptions) asked(urls []string) (list []engine.Asked, err error) {
 		}
 		return engine.ReadList(o.urls, bytes.NewReader(text))
 	case len(urls) == 0:
-		return nil, errors.New("want a URL, as in: fettle load http --rate 100/s http://localhost:8080/")
+		return nil, ui.Retry(ui.Usage, errors.New("want a URL"), "", "http://localhost:8080/")
 	}
 	method := o.method
 	if method == "" {

@@ -2,14 +2,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/fleet"
 	"fettle.dev/fettle/internal/ssh"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // localMachine is --observe's name of this machine.
@@ -17,21 +20,11 @@ const localMachine = "local"
 
 // checkPlaces says what is wrong with the machines that are named.
 func (o loadHTTPOptions) checkPlaces() error {
-	for i, word := range o.observe {
-		if _, ok := ssh.ParseHost(word); !ok && word != localMachine {
-			return fmt.Errorf("--observe %q: want local, ssh:HOST or ssh:USER@HOST", word)
-		}
-		if slices.Contains(o.observe[:i], word) {
-			return fmt.Errorf("--observe names %s twice", word)
-		}
+	if err := namedOnce("--observe", o.observe); err != nil {
+		return err
 	}
-	for i, word := range o.clients {
-		if _, ok := ssh.ParseHost(word); !ok {
-			return fmt.Errorf("--clients %q: want ssh:HOST or ssh:USER@HOST", word)
-		}
-		if slices.Contains(o.clients[:i], word) {
-			return fmt.Errorf("--clients names %s twice", word)
-		}
+	if err := namedOnce("--clients", o.clients); err != nil {
+		return err
 	}
 	n, connections := len(o.clients)+len(o.clientCommands), o.maxConnections
 	if o.given("connections") {
@@ -39,11 +32,43 @@ func (o loadHTTPOptions) checkPlaces() error {
 	}
 	switch {
 	case n > 0 && o.given("replay"):
-		return fmt.Errorf("--replay is made by one generator: leave --clients out")
+		return ui.Without(fmt.Errorf("--replay is made by one generator: leave --clients out"), "--clients", "--client-command")
 	case connections < n:
-		return fmt.Errorf("%d connections are less than one for each of %d clients", connections, n)
+		option := "--max-connections"
+		if o.given("connections") {
+			option = "--connections"
+		}
+		return ui.Instead(ui.Usage, fmt.Errorf("%d connections are less than one for each of %d clients", connections, n), "", fmt.Sprintf("%s=%d", option, n))
 	}
 	return nil
+}
+
+// namedOnce refuses a machine that an option names twice.
+func namedOnce(option string, words []string) error {
+	for i, word := range words {
+		if slices.Contains(words[:i], word) {
+			once := slices.Compact(slices.Sorted(slices.Values(words)))
+			return ui.Instead(ui.Usage, fmt.Errorf("%s names %s twice", option, word), "", option+"="+strings.Join(once, ","))
+		}
+	}
+	return nil
+}
+
+// sshHosts reads a list of hosts, of which one may be this machine.
+func sshHosts(local bool) func(words string) error {
+	return func(words string) error {
+		for word := range strings.SplitSeq(words, ",") {
+			if _, ok := ssh.ParseHost(word); ok || local && word == localMachine {
+				continue
+			}
+			want := "want ssh:HOST or ssh:USER@HOST; a port and a key belong into ~/.ssh/config"
+			if local {
+				want = "want local, ssh:HOST or ssh:USER@HOST"
+			}
+			return errors.New(want)
+		}
+		return nil
+	}
 }
 
 // places are the workers that the options name.

@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/source"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // replayOptions are those of --replay.
@@ -29,18 +30,15 @@ func (r replayOptions) check(o loadHTTPOptions) error {
 	if len(r.logs) == 0 {
 		for _, flag := range []string{"speed", "replay-method", "replay-format"} {
 			if o.given(flag) {
-				return fmt.Errorf("--%s is for --replay", flag)
+				return ui.Without(fmt.Errorf("--%s is for --replay", flag), "--"+flag)
 			}
 		}
 		return nil
 	}
 	for _, flag := range []string{"urls", "method", "body", "warm-up", "find-knee"} {
 		if o.given(flag) {
-			return fmt.Errorf("--%s does not go with --replay: the log says what is asked, and when", flag)
+			return ui.Without(fmt.Errorf("--%s does not go with --replay: the log says what is asked, and when", flag), "--"+flag)
 		}
-	}
-	if !(r.speed >= 0.001 && r.speed <= 1000) {
-		return fmt.Errorf("--speed %v: want from 0.001 to 1000", r.speed)
 	}
 	return nil
 }

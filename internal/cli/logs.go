@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/logs"
@@ -41,6 +42,8 @@ percentiles (within 0.8 %). Lines that are of no request are counted and shown.`
 	f := c.Flags()
 	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several with commas between; repeatable (default: what the log is about)")
 	f.IntVar(&o.slowest, "slowest", 5, "how many of the slowest requests are shown")
+	cliutil.Reads(f, "by", "status", byDimension)
+	cliutil.Between(f, "slowest", 0, 10_000, 5)
 	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "leave percentiles out, which is faster and takes less memory")
 	o.common(f)
 	f.StringVar(&o.save, "save", "", "write what the logs say into a file too, for fettle logs merge: all groups, exactly")
@@ -69,7 +72,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		}
 	}
 	if len(paths) == 0 {
-		return ui.Hinted(ui.Usage, errors.New("no log is named"), "fettle logs FILE..., - is the standard input; or fettle logs --config /etc/apache2")
+		return ui.Hinted(ui.Usage, errors.New("no log is named"), "- is the standard input; fettle logs --config /etc/apache2 reads the logs that a server's configuration names\nfor example: fettle logs /var/log/httpd/access_log")
 	}
 	found, err := a.findLogs(h, paths)
 	if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {

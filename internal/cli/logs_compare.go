@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
@@ -34,13 +36,14 @@ the durations. What else changed between the two times no log knows: fettle prov
 	f := c.Flags()
 	o.common(f)
 	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several with commas between (default: what the log is about)")
+	cliutil.Reads(f, "by", "status", byDimension)
 	return c
 }
 
 func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after string) error {
 	asked, err := o.asked(time.Now())
 	if err == nil && len(asked.By) > 1 {
-		err = errors.New("--by is given once here; several dimensions have commas between")
+		err = ui.Instead(ui.Usage, errors.New("--by is given once here; several dimensions have commas between"), "", "--by="+strings.Join(o.by, ","))
 	}
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
@@ -70,7 +73,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 			return err
 		}
 		if len(asked.By) == 0 {
-			return ui.Exit(ui.Usage, fmt.Errorf("%s: --by says what to group by: its lines have no method, requestor or status", before))
+			return ui.Retry(ui.Usage, fmt.Errorf("%s: --by says what to group by: its lines have no method, requestor or status", before), "", "--by=path")
 		}
 		asked.By = asked.By[:1]
 	}

@@ -147,7 +147,7 @@ func said(f *logformat.Format, path string, head []byte) error {
 	if n == 0 && all > 0 && bytes.IndexByte(head, 0) < 0 {
 		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
 		return ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", path, otherLines{fmt.Errorf("none of the first %d lines is as --format says; it begins with %.200q", all, first)}),
-			"without --format the format is found out from the lines")
+			"without --format the format is found out from the lines: "+internaltext.CommandLine([]string{"fettle", "logs", path}))
 	}
 	if n < all {
 		f.Why += fmt.Sprintf("; %d of the first %d lines are so", n, all)
@@ -217,11 +217,11 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*logformat.Format, error)
 			return nil, o.uncertain(l.Path, several)
 		}
 		if err != nil {
-			hint := "--format says how its lines are written, as the server's configuration has it"
+			hint, text := "if its lines are requests, --format says how they are written, as the server's configuration has it; for example:", `nginx:$remote_addr [$time_local] "$request" $status $request_time`
 			if u := (*logformat.UnknownError)(nil); errors.As(err, &u) && u.Text != "" {
-				hint += "; put in the names of the unknown values:\n" + o.withFormat(l.Path, u.Text)
+				hint, text = "--format says how its lines are written, as the server's configuration has it; put in the names of the unknown values:", u.Text
 			}
-			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint)
+			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint+"\n"+o.withFormat(l.Path, text))
 		}
 	}
 	if o.unit != "" && f.UnitUnknown != "" {

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/logs"
-	"fettle.dev/fettle/internal/ui"
 )
 
 func logsMergeCommand(a *app) *cobra.Command {
@@ -25,15 +24,13 @@ grouped alike.`,
 	f := c.Flags()
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
 	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
+	cliutil.OneOf(f, "sort", logs.Sorts...)
+	cliutil.Between(f, "top", 0, 100_000_000, 20)
 	f.StringVar(&o.save, "save", "", "write the whole into a file too, to be merged further")
 	return c
 }
 
 func (a *app) logsMerge(o logsOptions, paths []string) error {
-	o.groups = 1
-	if _, err := o.asked(time.Now()); err != nil {
-		return ui.Exit(ui.Usage, err)
-	}
 	var all *logs.Result
 	for _, p := range paths {
 		part, err := loadPart(p)

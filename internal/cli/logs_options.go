@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/ui"
 )
 
 type logsOptions struct {
@@ -43,8 +45,16 @@ func (o *logsOptions) common(f *pflag.FlagSet) {
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
 	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
 	o.lines(f)
+	cliutil.Reads(f, "path", "/hosts/:id", func(word string) error { _, err := logs.ParseRoutes([]string{word}); return err })
+	cliutil.OneOf(f, "paths", "auto")
+	cliutil.Reads(f, "since", "2h", readsMoment)
+	cliutil.Reads(f, "until", "1h", readsMoment)
+	cliutil.OneOf(f, "sort", logs.Sorts...)
+	cliutil.Between(f, "top", 0, 100_000_000, 20)
 	f.IntVar(&o.groups, "groups", 1_000_000, "the most groups of a grouping; what comes beyond is added up as one, and said")
 	f.IntVar(&o.workers, "workers", 0, "how many read at a time (default: a processor each)")
+	cliutil.Between(f, "groups", 1, 100_000_000, 1_000_000)
+	cliutil.Between(f, "workers", 0, 1024, 2)
 }
 
 // lines are the options that say how the lines of logs are to be read.
@@ -53,6 +63,20 @@ func (o *logsOptions) lines(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.config, "config", nil, "the server's configuration, which says the logs' formats: /etc/apache2, /etc/httpd, /etc/nginx, /etc/haproxy, /etc/puppetlabs/puppetserver, or a main file; repeatable")
 	f.StringVar(&o.unit, "unit", "", "unit of the duration, where the format says another: ns, us, ms or s")
 	f.StringVar(&o.duration, "duration", "", "member of JSON lines that is the duration; --unit says its unit")
+	cliutil.OneOf(f, "unit", "ms", "s", "us", "ns")
+}
+
+// byDimension refuses a list of dimensions in which one has no name.
+func byDimension(word string) error {
+	if slices.Contains(strings.Split(strings.ReplaceAll(word, " ", ""), ","), "") {
+		return errors.New("a dimension between the commas has no name")
+	}
+	return nil
+}
+
+func readsMoment(word string) error {
+	_, err := moment(word, time.Now())
+	return err
 }
 
 var durationUnits = map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -63,19 +87,17 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	for _, by := range o.by {
 		names := strings.Split(by, ",")
 		for i := range names {
-			if names[i] = strings.TrimSpace(names[i]); names[i] == "" {
-				return out, fmt.Errorf("--by %s: a dimension between the commas has no name", by)
-			}
+			names[i] = strings.TrimSpace(names[i])
 		}
 		if !slices.ContainsFunc(out.By, func(had []string) bool { return slices.Equal(had, names) }) {
 			out.By = append(out.By, names)
 		}
 	}
 	var err error
-	if out.Since, err = moment("--since", o.since, now); err != nil {
+	if out.Since, err = moment(o.since, now); err != nil {
 		return out, err
 	}
-	if out.Until, err = moment("--until", o.until, now); err != nil {
+	if out.Until, err = moment(o.until, now); err != nil {
 		return out, err
 	}
 	if len(o.paths) > 0 || o.learn != "" {
@@ -84,35 +106,23 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 		}
 	}
 	switch {
-	case o.learn != "" && o.learn != "auto":
-		return out, fmt.Errorf("--paths %s: want auto; --path names one", o.learn)
 	case !out.Since.IsZero() && !out.Until.IsZero() && !out.Since.Before(out.Until):
-		return out, fmt.Errorf("--since %s is not before --until %s", o.since, o.until)
-	case !slices.Contains(logs.Sorts, o.sort):
-		return out, fmt.Errorf("--sort %s: want one of %s", o.sort, strings.Join(logs.Sorts, ", "))
+		return out, ui.Without(fmt.Errorf("--since %s is not before --until %s", o.since, o.until), "--until")
 	case o.noPercentiles && strings.HasPrefix(o.sort, "p"):
-		return out, fmt.Errorf("--sort %s wants percentiles, and --no-percentiles none", o.sort)
-	case o.top < 0 || o.slowest < 0 || o.slowest > 10_000:
-		return out, errors.New("--top: want 0 or more; --slowest: want 0 to 10000")
-	case o.groups < 1 || o.groups > 100_000_000:
-		return out, errors.New("--groups: want 1 to 100000000")
-	case o.workers < 0 || o.workers > 1024:
-		return out, errors.New("--workers: want 0 to 1024")
-	case o.unit != "" && durationUnits[o.unit] == 0:
-		return out, fmt.Errorf("--unit %s: want ns, us, ms or s", o.unit)
+		return out, ui.Without(fmt.Errorf("--sort %s wants percentiles, and --no-percentiles none", o.sort), "--no-percentiles")
 	case o.follow && (o.sinceLast != "" || o.save != "" || o.until != ""):
-		return out, errors.New("--follow goes on from now: it does not go with --since-last, --save or --until")
+		return out, ui.Without(errors.New("--follow goes on from now: it does not go with --since-last, --save or --until"), "--since-last", "--save", "--until")
 	case o.format != "" && len(o.config) > 0:
-		return out, errors.New("--format and --config both say the format: give one")
+		return out, ui.Without(errors.New("--format and --config both say the format: give one"), "--config")
 	case o.duration != "" && o.unit == "":
-		return out, fmt.Errorf("--duration %s: --unit says in what", o.duration)
+		return out, ui.Retry(ui.Usage, fmt.Errorf("--duration %s: --unit says in what", o.duration), "", "--unit=ms")
 	}
 	return out, nil
 }
 
 // moment reads a time: a date, a date and a time of day, either with a zone, as reports
 // print it, or in this machine's, or how long ago.
-func moment(option, text string, now time.Time) (time.Time, error) {
+func moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -124,5 +134,5 @@ func moment(option, text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s %s: want a time as 2026-11-20, 2026-11-20T13:00 or 2026-11-20T13:00:00+01:00, or 2h for that long ago", option, text)
+	return time.Time{}, errors.New("want a time as 2026-11-20, 2026-11-20T13:00 or 2026-11-20T13:00:00+01:00, or 2h for that long ago")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/logs"
@@ -43,13 +44,17 @@ much of the time that nodes waited for their catalogs the server took.`,
 	f.IntVar(&o.top, "top", 10, "how many types, resources and nodes are shown; 0 is all")
 	f.IntVar(&o.workers, "workers", 0, "how many read at a time (default: a processor each)")
 	o.lines(f)
+	cliutil.Between(f, "top", 0, 100_000_000, 20)
+	cliutil.Between(f, "workers", 0, 1024, 2)
+	cliutil.Reads(f, "since", "2h", readsMoment)
+	cliutil.Reads(f, "until", "1h", readsMoment)
 	return c
 }
 
 func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, access []string) error {
 	asked, err := o.asked(time.Now())
 	if err == nil && len(access) == 0 && (o.format != "" || o.unit != "" || o.duration != "") {
-		err = errors.New("--format, --unit and --duration are for an --access-log")
+		err = ui.Without(errors.New("--format, --unit and --duration are for an --access-log"), "--format", "--unit", "--duration")
 	}
 	if err != nil {
 		return ui.Exit(ui.Usage, err)

@@ -15,6 +15,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -22,6 +23,8 @@ import (
 type ProveResult struct {
 	*evidence.Run
 }
+
+var errNoWork = errors.New("want the work after --, or --live for work that goes on here anyhow")
 
 // proveOptions are what is asked for; the evidence keeps them, so that an experiment
 // can be resumed and made again.
@@ -89,18 +92,23 @@ pressure tell the difference.`,
 			switch {
 			case o.resume != "":
 			case o.Live && len(args) > 0:
-				return errors.New("--live measures what runs here anyhow: it takes no command")
+				return ui.Without(errors.New("--live measures what runs here anyhow: it takes no command"), "--live")
 			case o.Bench != "" && len(args) > 0:
-				return errors.New("--bench is the work: it takes no command")
-			case !o.Live && o.Bench == "" && (len(args) == 0 || c.ArgsLenAtDash() != 0):
-				return errors.New("want the work after --, as in: fettle prove --set vm.swappiness=10 -- make; or --live for work that goes on here anyhow")
+				return ui.Without(errors.New("--bench is the work: it takes no command"), "--bench")
+			case o.Live || o.Bench != "" || len(args) > 0 && c.ArgsLenAtDash() == 0:
+			case len(args) == 0:
+				return ui.Retry(ui.Usage, errNoWork, "", "--", "make", "test")
+			case c.ArgsLenAtDash() < 0:
+				return ui.OtherWord(errNoWork, args[0], "--", args[0])
+			default:
+				return ui.WithoutWord(errNoWork, args[0])
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin", "bench", "fio", "covariate", "pattern", "log-format", "log-config", "prometheus-token"} {
 				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
-					return ui.Exit(ui.Usage, fmt.Errorf("--%s is empty", name))
+					return ui.Without(fmt.Errorf("--%s is empty", name), "--"+name)
 				}
 			}
 			if o.resume != "" {
@@ -122,11 +130,8 @@ pressure tell the difference.`,
 					o.more.quads = o.Quads
 				}
 				if len(more) > 0 {
-					return ui.Exit(ui.Usage, fmt.Errorf("--resume goes on as it was begun: it takes no %s", strings.Join(more, ", ")))
+					return ui.Hinted(ui.Usage, fmt.Errorf("--resume goes on as it was begun: it takes no %s", strings.Join(more, ", ")), "run: "+internaltext.CommandLine([]string{"fettle", "prove", "--resume", o.resume}))
 				}
-			}
-			if c.Flags().Changed("timeout") && o.Timeout <= 0 || o.Budget <= 0 {
-				return ui.Exit(ui.Usage, errors.New("--timeout and --budget: want a time above 0"))
 			}
 			if o.resume == "" {
 				if err := o.suits(c.Flags()); err != nil {
@@ -177,6 +182,7 @@ pressure tell the difference.`,
 	f.BoolVar(&o.keep, "keep", false, "apply the change for good if it is better")
 	f.StringVar(&o.resume, "resume", "", "go on with an experiment that was cut off, by its name (fettle runs list) or last; or, by its ID, with one that has ended and cannot tell yet: --budget is the time that it gets then, --quads the most with those that it has")
 	f.BoolVar(&o.Anyway, "anyway", false, "measure also where the machine is busy or the margin out of reach")
+	o.limits(f)
 	return c
 }
 
@@ -191,10 +197,7 @@ func (a *app) prove(ctx context.Context, o proveOptions, work []string) (err err
 	if err != nil {
 		return err
 	}
-	want, ok := expected[o.expect]
-	if o.expect != "" && !ok {
-		return ui.Exit(ui.Usage, fmt.Errorf("--expect %s: want faster, slower, better, worse or no-effect", o.expect))
-	}
+	want := expected[o.expect]
 	p := &proof{machine: m, o: o, body: &prove.Evidence{Schema: prove.Schema, Method: prove.Method, Work: work}}
 	a.holdOut(p.over.Load, p.leave)
 	if o.resume != "" {

@@ -3,13 +3,17 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -29,19 +33,32 @@ var (
 // the work is a line a millisecond.
 var shortest = time.Second
 
+// limits says what the options take.
+func (o *proveOptions) limits(f *pflag.FlagSet) {
+	cliutil.Between(f, "percentile", 0.0, 100, 99)
+	cliutil.Percent(f, "margin", "2%")
+	cliutil.Reads(f, "set", "vm.swappiness=10", readsChange)
+	cliutil.Between(f, "alpha", 0.001, 0.2, 0.05)
+	cliutil.Between(f, "quads", prove.FewestQuads, 100_000, 40)
+	cliutil.Between(f, "placebo", 3, 1000, 3)
+	cliutil.Between(f, "washout", 0, 20, 1)
+	cliutil.Between(f, "settle", 0, maxRun, time.Minute)
+	cliutil.Between(f, "budget", time.Second, maxRun, 30*time.Minute)
+	cliutil.Between(f, "timeout", time.Millisecond, maxRun, 10*time.Minute)
+	cliutil.Between[uint64](f, "seed", 0, 1<<63, 1)
+	cliutil.OneOf(f, "expect", slices.Sorted(maps.Keys(expected))...)
+}
+
 // suits refuses options that mean nothing for the work that was chosen, and sets what
 // depends on it.
 func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	if f.Changed("fio") && !strings.HasPrefix(o.Bench, "disk:") {
-		return errors.New("--fio is for --bench disk:CELL")
-	}
-	if f.Changed("percentile") && !(o.Percentile >= 0 && o.Percentile <= 100) {
-		return fmt.Errorf("--percentile %v: want 0 to 100", o.Percentile)
+		return ui.Without(errors.New("--fio is for --bench disk:CELL"), "--fio")
 	}
 	foreign, why := ofLive, "is for --live"
 	switch {
 	case o.Live && o.Bench != "":
-		return errors.New("want one of --bench and --live")
+		return ui.Without(errors.New("want one of --bench and --live"), "--live")
 	case o.Bench != "":
 		foreign, why = append(ofMetric, ofLive...), "means nothing with --bench, whose cells have one metric"
 	case o.Live:
@@ -49,26 +66,26 @@ func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	}
 	for _, name := range foreign {
 		if f.Changed(name) && (name != "window" || o.windowed) {
-			return fmt.Errorf("--%s %s", name, why)
+			return ui.Without(fmt.Errorf("--%s %s", name, why), "--"+name)
 		}
 	}
 	if !o.Live {
 		return nil
 	}
 	if !f.Changed("metric") {
-		return errors.New("--live: want a --metric: pressure:io, logs:FILE:p99 or prometheus:URL:EXPRESSION")
+		return ui.Retry(ui.Usage, errors.New("--live: want a --metric: pressure:io, logs:FILE:p99 or prometheus:URL:EXPRESSION"), "", "--metric=pressure:io")
 	}
 	if o.Unit != "" && o.Pattern == "" && !strings.HasPrefix(o.Metric, "prometheus:") {
-		return errors.New("--unit is for a --pattern or for Prometheus: the other metrics have their own")
+		return ui.Without(errors.New("--unit is for a --pattern or for Prometheus: the other metrics have their own"), "--unit")
 	}
 	if o.LogFormat != "" && len(o.LogConfig) > 0 || o.Pattern != "" && (o.LogFormat != "" || len(o.LogConfig) > 0) {
-		return errors.New("--pattern, --log-format and --log-config each say how a log is read: give one")
+		return ui.Without(errors.New("--pattern, --log-format and --log-config each say how a log is read: give one"), "--log-format", "--log-config")
 	}
 	if !f.Changed("settle") {
 		o.Settle = o.Window / 5
 	}
 	if o.Window < shortest || o.Settle < 0 || o.Settle > 10*o.Window {
-		return errors.New("--window and --settle: want at least a second, and a --settle of at most ten windows")
+		return ui.Without(errors.New("--window and --settle: want at least a second, and a --settle of at most ten windows"), "--settle")
 	}
 	o.Washout = 0 // --settle is in its place
 	if !f.Changed("budget") {
@@ -91,32 +108,32 @@ func (o *proveOptions) atMost() time.Duration {
 func (o *proveOptions) design(read func(text string, decides bool) (prove.Metric, error)) (d prove.Design, err error) {
 	metric, err := read(o.Metric, true)
 	if err != nil {
-		return d, fmt.Errorf("--metric %s: %w", o.Metric, err)
+		return d, ui.Without(fmt.Errorf("--metric %s: %w", o.Metric, err), "--metric")
 	}
 	d = prove.Defaults(metric)
 	d.Alpha, d.Most, d.Placebo, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Quads, o.Placebo, o.Washout, o.Seed, o.Budget.Seconds()
 	d.Least = min(d.Least, max(d.Most, 2))
 	if d.Margin, err = unit.ParsePercent(o.Margin); err != nil {
-		return d, fmt.Errorf("--margin %s: %w", o.Margin, err)
+		return d, ui.Instead(ui.Usage, fmt.Errorf("--margin %s: %w", o.Margin, err), "", "--margin=2%")
 	}
 	for _, g := range o.Guards {
 		metric, limit, err := limited(g, read, unit.ParsePercent)
 		if err != nil {
-			return d, fmt.Errorf("--guard %s: %w (as max-memory:10%%)", g, err)
+			return d, ui.Instead(ui.Usage, fmt.Errorf("--guard %s: %w", g, err), "", "--guard=max-memory:10%")
 		}
 		d.Guards = append(d.Guards, prove.Guard{Metric: metric, Most: limit})
 	}
 	for _, c := range o.Caps {
 		metric, most, err := limited(c, read, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
 		if err != nil {
-			return d, fmt.Errorf("--stop-above %s: %w (as max-memory:2000000000)", c, err)
+			return d, ui.Instead(ui.Usage, fmt.Errorf("--stop-above %s: %w", c, err), "", "--stop-above=max-memory:2000000000")
 		}
 		d.Caps = append(d.Caps, prove.Cap{Metric: metric, Most: most})
 	}
 	if o.Covariate != "" {
 		metric, err := read(o.Covariate, false)
 		if err != nil {
-			return d, fmt.Errorf("--covariate %s: %w", o.Covariate, err)
+			return d, ui.Without(fmt.Errorf("--covariate %s: %w", o.Covariate, err), "--covariate")
 		}
 		d.Covariate = &metric
 	}
@@ -144,4 +161,22 @@ func (o *proveOptions) ways() (n int) {
 		}
 	}
 	return n
+}
+
+// oneChange is the error of none or several ways to change the machine.
+func (o *proveOptions) oneChange() error {
+	err := errors.New("want one of: --profile, --set, --plan, --change-cmd")
+	if o.ways() == 0 {
+		return ui.Retry(ui.Usage, err, "", "--set=vm.swappiness=10")
+	}
+	var more []string
+	for _, way := range []struct {
+		name  string
+		given bool
+	}{{"--profile", len(o.Profiles) > 0}, {"--set", len(o.Set) > 0}, {"--plan", o.Plan != ""}, {"--change-cmd", o.ChangeCmd != ""}, {"--undo-cmd", o.UndoCmd != ""}} {
+		if way.given {
+			more = append(more, way.name)
+		}
+	}
+	return ui.Without(err, more[1:]...)
 }

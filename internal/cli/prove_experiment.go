@@ -59,11 +59,11 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	}
 	switch {
 	case p.o.ways() != 1:
-		return ui.Exit(ui.Usage, errors.New("want one of: --profile, --set, --plan, --change-cmd"))
+		return p.o.oneChange()
 	case (p.o.ChangeCmd == "") != (p.o.UndoCmd == ""):
-		return ui.Exit(ui.Usage, errors.New("--change-cmd and --undo-cmd go together: what is changed has to be undone"))
+		return ui.Hinted(ui.Usage, errors.New("--change-cmd and --undo-cmd go together: what is changed has to be undone"), "for example: fettle prove --change-cmd 'sysctl -w vm.swappiness=10' --undo-cmd 'sysctl -w vm.swappiness=60' -- make test")
 	case p.o.ChangeCmd != "" && p.o.keep:
-		return ui.Exit(ui.Usage, errors.New("--keep is for changes of fettle's own: run the --change-cmd by hand"))
+		return ui.Without(errors.New("--keep is for changes of fettle's own: run the --change-cmd by hand"), "--keep")
 	}
 	// As long as this process lives the daemon keeps its hands off.
 	if p.lease, err = p.leased(ctx); err != nil {

@@ -35,9 +35,9 @@ without one it is the run that began last.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case file == "":
-				return ui.Exit(ui.Usage, errors.New("want --html FILE, or --html - for standard output"))
+				return ui.Retry(ui.Usage, errors.New("want --html FILE, or --html - for standard output"), "", "--html=report.html")
 			case file == "-" && a.data():
-				return ui.Exit(ui.Usage, errors.New("--html - and --output are both for standard output"))
+				return ui.Without(errors.New("--html - and --output are both for standard output"), "--output")
 			}
 			runs, err := a.findRuns(c, args)
 			if err != nil {

@@ -79,7 +79,7 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	screen.Out = &cliutil.Out{Writer: out}
 	a := &app{version: version, once: &sync.Map{}, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
 	a.asCommand = internaltext.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
-	screen.Call = cliutil.Calls("fettle", args)
+	screen.Call = cliutil.Calls("fettle", args, func(args []string) *cobra.Command { return tree(version, args) })
 	root := a.rootCommand(args...)
 	root.SetArgs(args)
 	root.SetErr(errw)
@@ -116,9 +116,12 @@ func (a *app) sayUnread(tx int, result string) {
 }
 
 // Command is the whole command tree, for manual pages and completions.
-func Command(version string) *cobra.Command {
+func Command(version string) *cobra.Command { return tree(version, nil) }
+
+// tree is a tree of commands that is not the running one.
+func tree(version string, args []string) *cobra.Command {
 	a := &app{version: version, once: &sync.Map{}, screen: ui.NewScreen(os.Stdout, os.Stderr)}
-	return a.rootCommand()
+	return a.rootCommand(args...)
 }
 
 // rootCommand makes the tree of commands: of the verb that the arguments begin
@@ -152,12 +155,12 @@ even after a crash.`,
 		root.CompletionOptions.DisableDefaultCmd = true
 		root.SetHelpCommand(&cobra.Command{Hidden: true})
 		root.AddCommand(v.command(a))
-		return cliutil.Words(root)
+		return cliutil.Words(root, examples)
 	}
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))
 	}
-	return cliutil.Words(cliutil.Defaults(root))
+	return cliutil.Words(cliutil.Defaults(root), examples)
 }
 
 // verb is one line of the table of verbs.
@@ -216,17 +219,17 @@ func asked(args []string) (verb, bool) {
 }
 
 func (a *app) setUp(c *cobra.Command) error {
-	a.screen.Verb = c.CommandPath()
+	a.screen.Example = cliutil.Example(c)
 	if a.stateDir == "" && c.Flags().Changed("state-dir") {
-		return ui.Hinted(ui.Usage, errors.New("--state-dir is empty"), "leave it out for "+journal.DefaultDir)
+		return ui.Without(errors.New("--state-dir is empty: leave it out for "+journal.DefaultDir), "--state-dir")
 	}
 	if a.root == "" && c.Flags().Changed("root") {
-		return ui.Hinted(ui.Usage, errors.New("--root is empty"), "leave it out for this machine")
+		return ui.Without(errors.New("--root is empty: leave it out for this machine"), "--root")
 	}
 	if slices.Contains(a.profileDirs, "") {
-		return ui.Exit(ui.Usage, errors.New("--profile-dir is empty"))
+		return ui.Without(errors.New("--profile-dir is empty"), "--profile-dir")
 	}
-	format, err := cliutil.Format(c, a.output)
+	format, err := cliutil.Format(c)
 	if err != nil {
 		return err
 	}
@@ -251,7 +254,7 @@ func noneEmpty(c *cobra.Command) error {
 			empty = len(all) == 0 || slices.ContainsFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
 		}
 		if empty && err == nil {
-			err = ui.Hinted(ui.Usage, fmt.Errorf("--%s is empty", f.Name), "leave it out, or set the variable that it comes from")
+			err = ui.Without(fmt.Errorf("--%s is empty: leave it out, or set the variable that it comes from", f.Name), "--"+f.Name)
 		}
 	})
 	return err
@@ -277,7 +280,7 @@ var errReadOnlyRoot = errors.New("this verb acts on the live machine and takes n
 // mustBeLive refuses --root where a verb writes.
 func (a *app) mustBeLive() error {
 	if a.root != "" {
-		return ui.Exit(ui.Usage, errReadOnlyRoot)
+		return ui.Without(errReadOnlyRoot, "--root")
 	}
 	return nil
 }

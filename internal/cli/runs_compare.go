@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -22,19 +23,13 @@ other are a weak design, which is said: what else changed meanwhile counts as a
 difference. A and B are IDs, their beginnings, or files.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			limit, err := unit.ParsePercent(margin)
-			if err == nil && !(limit > 0 && limit <= 1) {
-				err = errors.New("want more than 0 % and at most 100 %")
-			}
-			if err != nil {
-				return ui.Exit(ui.Usage, fmt.Errorf("--margin %s: %w", margin, err))
-			}
+			limit, _ := unit.ParsePercent(margin) // cliutil.Percent has read it
 			runs, err := a.findRuns(c, args)
 			if err != nil {
 				return err
 			}
 			if len(runs) != 2 {
-				return ui.Exit(ui.Usage, fmt.Errorf("want two runs, and the files hold %d", len(runs)))
+				return ui.Hinted(ui.Usage, fmt.Errorf("want two runs, and the files hold %d", len(runs)), "fettle runs list shows the IDs of runs; name one in the place of a file")
 			}
 			found, err := prove.Runs(runs[0], runs[1], limit, force)
 			if errors.Is(err, prove.ErrMachines) {
@@ -51,6 +46,7 @@ difference. A and B are IDs, their beginnings, or files.`,
 		},
 	}
 	c.Flags().StringVar(&margin, "margin", "2%", "smaller differences do not matter")
+	cliutil.Percent(c.Flags(), "margin", "2%")
 	c.Flags().BoolVar(&force, "force", false, "compare runs of different machines")
 	return c
 }

@@ -23,7 +23,7 @@ ID or its beginning, or a file.`,
 		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
 		RunE: func(c *cobra.Command, args []string) error {
 			if f := a.screen.Format; c.Flags().Changed("output") && f != ui.JSON && f != benchfmtFormat {
-				return ui.Exit(ui.Usage, fmt.Errorf("--output %s: runs are exported as json or benchfmt", f))
+				return ui.Instead(ui.Usage, fmt.Errorf("--output %s: runs are exported as json or benchfmt", f), "", "--output=json")
 			}
 			runs, err := a.findRuns(c, args)
 			if err != nil {

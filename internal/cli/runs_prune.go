@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/ui"
@@ -47,16 +48,11 @@ shown first. One that is under way is never removed.`,
 			var age time.Duration
 			switch {
 			case f.Changed("keep") && f.Changed("older-than"):
-				return ui.Exit(ui.Usage, errors.New("want one of --keep and --older-than"))
+				return ui.Without(errors.New("want one of --keep and --older-than"), "--keep")
 			case !f.Changed("keep") && !f.Changed("older-than") && !o.cutOff:
-				return ui.Exit(ui.Usage, errors.New("want --keep N, --older-than TIME or --cut-off"))
-			case f.Changed("keep") && o.keep < 0:
-				return ui.Exit(ui.Usage, fmt.Errorf("--keep %d: want 0 or more", o.keep))
+				return ui.Retry(ui.Usage, errors.New("want --keep N, --older-than TIME or --cut-off"), "", "--older-than=90d")
 			case f.Changed("older-than"):
-				var err error
-				if age, err = unit.ParseDuration(o.older, 0); err != nil || age == 0 {
-					return ui.Exit(ui.Usage, fmt.Errorf("--older-than %s: want a time, as 90d or 12h", o.older))
-				}
+				age, _ = unit.ParseDuration(o.older, 0) // the option has read it
 			}
 			return a.runsPrune(c, o, age)
 		},
@@ -64,6 +60,13 @@ shown first. One that is under way is never removed.`,
 	f := c.Flags()
 	f.IntVar(&o.keep, "keep", -1, "remove all runs that have ended but this many, the newest")
 	f.StringVar(&o.older, "older-than", "", "remove the runs that ended longer ago, as 90d")
+	cliutil.Between(f, "keep", 0, 1_000_000, 100)
+	cliutil.Reads(f, "older-than", "90d", func(word string) error {
+		if age, err := unit.ParseDuration(word, 0); err != nil || age == 0 {
+			return errors.New("want a time, as 90d or 12h")
+		}
+		return nil
+	})
 	f.BoolVar(&o.cutOff, "cut-off", false, "remove what was left of runs that were cut off")
 	f.BoolVarP(&o.yes, "yes", "y", false, "remove without asking")
 	return c

@@ -219,7 +219,7 @@ func (a *app) editSchedule(file string, edit func(h *host.Host, text string, ent
 func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles []string) error {
 	e, err := schedule.NewEntry(calendar, profiles)
 	if err != nil {
-		return ui.Exit(ui.Usage, err)
+		return ui.OtherWord(err, calendar, "Mon..Fri 08:00")
 	}
 	if err := a.knownProfiles(ctx, profiles); err != nil {
 		return err

@@ -131,7 +131,7 @@ and looks at none but where its answer says so; --write DIR writes the files bel
 		wish := s.wish()
 		var o sizeOptions
 		c := &cobra.Command{
-			Use: s.name, Short: s.short, Long: s.long, Args: cobra.NoArgs,
+			Use: s.name, Short: s.short, Long: s.long, Args: cobra.NoArgs, SuggestFor: partsOf(s.name),
 			RunE: func(c *cobra.Command, _ []string) error {
 				if err := noneEmpty(c); err != nil {
 					return err
@@ -195,9 +195,9 @@ func figures() (sizing.Figures, error) {
 func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
 	switch {
 	case a.root != "" && gather == nil:
-		return ui.Exit(ui.Usage, errors.New("size is not about a machine and takes no --root"))
+		return ui.Without(errors.New("size is not about a machine and takes no --root"), "--root")
 	case o.force && o.write == "":
-		return ui.Exit(ui.Usage, errors.New("--force goes with --write"))
+		return ui.Without(errors.New("--force goes with --write"), "--force")
 	}
 	f, err := figures()
 	if err != nil {

@@ -109,7 +109,7 @@ func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	}
 	err := errors.Join(errs...)
 	if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {
-		return nil, &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Drop: "--log", Options: options}}
+		return nil, &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Drop: []string{"--log"}, Options: options}}
 	}
 	if err != nil {
 		return nil, err

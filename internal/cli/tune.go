@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
@@ -61,11 +62,8 @@ what both have is not touched.`,
 			if ways != 1 {
 				return ui.Hinted(ui.Usage, errors.New("want one of: profiles, --auto, --update, --plan FILE, --set SETTING=VALUE"), "fettle recommend names a profile for this machine")
 			}
-			if c.Flags().Changed("try") && (o.try < time.Second || o.try > 24*time.Hour) {
-				return ui.Exit(ui.Usage, fmt.Errorf("--try %v: want between 1s and 24h", o.try))
-			}
 			if (o.persist || o.takeOver) && o.try > 0 {
-				return ui.Exit(ui.Usage, errors.New("--try goes without --persist and --take-over: a trial ends without a trace"))
+				return ui.Without(errors.New("--try goes without --persist and --take-over: a trial ends without a trace"), "--persist", "--take-over")
 			}
 			if err := a.endsInWindow(live().Clock.Now().Local(), o.try); err != nil {
 				return err
@@ -82,6 +80,8 @@ what both have is not touched.`,
 	f.BoolVar(&o.persist, "persist", false, "enable and start fettle's unit, so that the selection is applied at boot and kept")
 	f.BoolVar(&o.takeOver, "take-over", false, "stop another tuner that is in force; undo gives it back")
 	f.DurationVar(&o.try, "try", 0, "undo by itself after this time unless fettle confirm arrives")
+	cliutil.Reads(f, "set", "vm.swappiness=10", readsChange)
+	cliutil.Between(f, "try", time.Second, 24*time.Hour, 10*time.Minute)
 	return c
 }
 
@@ -356,7 +356,7 @@ func readPlan(path string) (*tune.Plan, error) {
 	}
 	p, err := tune.ReadPlan(text)
 	if err != nil {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", path, err), "a plan is what fettle diff PROFILE --output json prints")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", path, err), "fettle diff throughput-performance --output json > plan.json writes a plan")
 	}
 	return p, nil
 }

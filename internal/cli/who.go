@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
@@ -30,6 +31,7 @@ func (a *app) writes(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&a.note, "reason", "", reasonUsage)
 	if c.Flags().Lookup("window") == nil { // prove's own takes both
 		c.Flags().StringVar(&a.window, "window", "", windowUsage)
+		cliutil.Reads(c.Flags(), "window", "22:00-04:00", func(word string) error { _, err := parseWindow(word); return err })
 	}
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -51,9 +53,9 @@ func (a *app) checkNote() error {
 	text := strings.TrimSpace(a.note)
 	switch {
 	case text == "":
-		return ui.Hinted(ui.Usage, errors.New("--reason is empty"), "leave it out, or set the variable that it comes from")
+		return ui.Without(errors.New("--reason is empty: leave it out, or set the variable that it comes from"), "--reason")
 	case len(text) > journal.MaxNote:
-		return ui.Exit(ui.Usage, fmt.Errorf("--reason: %d bytes: want at most %d", len(text), journal.MaxNote))
+		return ui.Instead(ui.Usage, fmt.Errorf("--reason: %d bytes: want at most %d", len(text), journal.MaxNote), "", "--reason="+strings.ToValidUTF8(text[:journal.MaxNote], ""))
 	}
 	a.note = host.Escape(text)
 	return nil

@@ -69,8 +69,8 @@ func (a *app) mayWrite(reason, hours bool) error {
 		return nil
 	}
 	w, err := parseWindow(a.window)
-	if err != nil {
-		return ui.Exit(ui.Usage, fmt.Errorf("--window %w", err))
+	if err != nil { // of prove, whose --window is two things
+		return ui.Instead(ui.Usage, fmt.Errorf("--window %w", err), "", "--window=22:00-04:00")
 	}
 	now := live().Clock.Now().Local()
 	if w.contains(now) {

@@ -37,51 +37,60 @@ func Root(c *cobra.Command, output *string) {
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// flagError is the error of an option: with the same call and a value that the option
-// takes, where it knows one; with the name that may have been meant for one that there
-// is not.
+// flagError is the error of an option, with the call that works: a value that the option
+// takes, the name that may have been meant, or neither.
 func flagError(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
-	var works interface{ Works() string }
-	if errors.As(err, &bad) && errors.As(err, &works) {
-		return ui.Instead(ui.Usage, fmt.Errorf("--%s: %w", bad.GetFlag().Name, errors.Unwrap(bad)), "", "--"+bad.GetFlag().Name+"="+works.Works())
-	}
 	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	var bare *pflag.ValueRequiredError
+	var odd *pflag.InvalidSyntaxError
+	var own *ui.Error
+	switch {
+	case errors.As(err, &own): // of a verb that there is not
+		return err
+	case errors.As(err, &bad):
+		flag, cause := bad.GetFlag(), errors.Unwrap(bad)
+		works := worksFor(flag, bad.GetValue())
+		var own interface{ Works() string }
+		var number *strconv.NumError
+		if errors.As(cause, &own) {
+			works = own.Works()
+			err = fmt.Errorf("--%s: %w", flag.Name, cause)
+		} else if errors.As(cause, &number) || flag.Value.Type() == "duration" && strings.HasPrefix(cause.Error(), "time: ") {
+			err = fmt.Errorf("--%s %q: want %s", flag.Name, bad.GetValue(), formOf(flag.Value.Type(), cause))
+		} else if quoted := strconv.Quote(bad.GetValue()); strings.HasPrefix(cause.Error(), quoted) {
+			err = fmt.Errorf("--%s %w", flag.Name, cause)
+		} else {
+			err = fmt.Errorf("--%s %s: %w", flag.Name, quoted, cause)
+		}
+		if works == "" {
+			return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Drop: []string{"--" + flag.Name}, Of: bad.GetValue()}}
+		}
+		return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Instead: []string{"--" + flag.Name + "=" + works}, Of: bad.GetValue()}}
+	case errors.As(err, &bare) && c.HasParent():
+		flag := bare.GetFlag()
+		err := fmt.Errorf("--%s wants a value", flag.Name)
+		if works := worksFor(flag, ""); works != "" {
+			return ui.Instead(ui.Usage, err, "", "--"+flag.Name+"="+works)
+		}
+		return ui.Without(err, "--"+flag.Name)
+	case errors.As(err, &unknown) && !c.HasParent():
+		return seeHelp(c, err)
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		if short := unknown.GetSpecifiedShortnames(); short != "" {
+			return ui.WithoutWord(err, "-"+short)
+		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		name := unknown.GetSpecifiedName()
 		if near := text.Nearest(name, names); near != "" && text.EditDistance(name, near) <= max(1, len(name)/3) {
-			err = fmt.Errorf("%w (did you mean --%s?)", err, near)
+			return ui.OtherWord(fmt.Errorf("%w (did you mean --%s?)", err, near), "--"+name, "--"+near)
 		}
+		return ui.WithoutWord(err, "--"+name)
+	case errors.As(err, &odd):
+		return ui.WithoutWord(err, odd.GetSpecifiedFlag())
 	}
-	return seeHelp(c, wanted(err))
-}
-
-// wanted says of an option what it is to be, where its value is none of these: pflag tells
-// which function of Go did not take it.
-func wanted(err error) error {
-	var bad *pflag.InvalidValueError
-	if !errors.As(err, &bad) {
-		return err
-	}
-	what := ""
-	var number *strconv.NumError
-	switch flag := bad.GetFlag(); {
-	case errors.As(err, &number) && errors.Is(number.Err, strconv.ErrRange):
-		what = "a number that is not so large"
-	case errors.As(err, &number) && number.Func == "ParseFloat":
-		what = "a number"
-	case errors.As(err, &number) && number.Func == "ParseBool":
-		what = "true or false"
-	case errors.As(err, &number):
-		what = "a whole number"
-	case flag.Value.Type() == "duration" && strings.Contains(err.Error(), "time: "):
-		what = "a time as 30s or 5m"
-	default:
-		return err
-	}
-	return fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), what)
+	return seeHelp(c, err)
 }
 
 func exitCodes() string {
@@ -108,10 +117,18 @@ func KnownVerb(c *cobra.Command, args []string) error {
 			continue // another word, as pod is of foo
 		}
 		if d < least {
-			least, near = d, fmt.Sprintf(" (did you mean %q?)", name)
+			least, near = d, name
 		}
 	}
-	return fmt.Errorf("unknown command %q%s", args[0], near)
+	for _, sub := range c.Commands() {
+		if slices.Contains(sub.SuggestFor, args[0]) {
+			near = sub.Name()
+		}
+	}
+	if near != "" {
+		return ui.OtherWord(fmt.Errorf("unknown command %q (did you mean %q?)", args[0], near), args[0], near)
+	}
+	return seeHelp(c, fmt.Errorf("unknown command %q", args[0]))
 }
 
 // Defaults adds to the root of a tree the commands help and completion, which refuse what
@@ -140,34 +157,57 @@ func knownTopic(c *cobra.Command, args []string) error {
 	return KnownVerb(about, rest)
 }
 
-// Words turns the complaints about the words of every command of a tree into usage errors.
-func Words(c *cobra.Command) *cobra.Command {
+// Words turns the complaints about the words of every command of a tree into usage errors,
+// and gives each command the example of it that a table has, by its words behind the
+// program's name.
+func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
+	if example := examples[strings.TrimPrefix(c.CommandPath(), c.Root().DisplayName()+" ")]; c.Example == "" && example != "" {
+		c.Example = "  " + c.CommandPath() + " " + example
+	}
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				if c.HasSubCommands() { // so the word was to be one of them
-					err = cmp.Or(KnownVerb(c, args), err)
-				}
-				return seeHelp(c, counted(c, args, err))
+			err := check(c, args)
+			if own := (*ui.Error)(nil); err == nil || errors.As(err, &own) {
+				return err
 			}
-			return nil
+			if c.HasSubCommands() { // so the word was to be one of them
+				return cmp.Or(KnownVerb(c, args), seeHelp(c, err))
+			}
+			return counted(c, args, err)
 		}
 	}
 	for _, sub := range c.Commands() {
-		Words(sub)
+		Words(sub, examples)
 	}
 	return c
 }
 
+// Example is the first example of a command, on one line; "" where it has none.
+func Example(c *cobra.Command) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
+	return line
+}
+
+// exampleWords are the arguments that the first example of a command begins with.
+func exampleWords(c *cobra.Command) (out []string) {
+	for _, w := range strings.Fields(strings.TrimPrefix(Example(c), c.CommandPath())) {
+		if strings.HasPrefix(w, "-") {
+			break
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
 func seeHelp(c *cobra.Command, err error) error {
-	return ui.Hinted(ui.Usage, err, fmt.Sprintf("see %s --help", c.CommandPath()))
+	return ui.Hinted(ui.Usage, err, fmt.Sprintf("run: %s --help", c.CommandPath()))
 }
 
 // counted says which words are missing or too many where cobra counts them only.
 func counted(c *cobra.Command, args []string, err error) error {
 	none := strings.HasSuffix(err.Error(), fmt.Sprintf(" for %q", c.CommandPath())) // cobra.NoArgs
 	if !none && !strings.Contains(err.Error(), " arg(s)") {
-		return err
+		return seeHelp(c, err)
 	}
 	words := words(c.Use)
 	var required []string
@@ -177,15 +217,21 @@ func counted(c *cobra.Command, args []string, err error) error {
 		}
 	}
 	want := strings.Join(append([]string{c.CommandPath()}, words...), " ")
-	if missing := required[min(len(args), len(required)):]; len(missing) == 1 {
-		return fmt.Errorf("%s is missing: want %s", missing[0], want)
-	} else if len(missing) > 1 {
-		return fmt.Errorf("%s are missing: want %s", strings.Join(missing, " and "), want)
+	if missing := required[min(len(args), len(required)):]; len(missing) > 0 {
+		verb := "are"
+		if len(missing) == 1 {
+			verb = "is"
+		}
+		err := fmt.Errorf("%s %s missing: want %s", strings.Join(missing, " and "), verb, want)
+		if example := exampleWords(c); len(example) >= len(required) {
+			return ui.Retry(ui.Usage, err, "", example[len(args):]...)
+		}
+		return seeHelp(c, err)
 	}
 	if len(args) <= len(words) {
-		return err
+		return seeHelp(c, err)
 	}
-	return fmt.Errorf("%q is too much: want %s", args[len(words)], want)
+	return ui.WithoutWord(fmt.Errorf("%q is too much: want %s", args[len(words)], want), args[len(words)])
 }
 
 // words are those of a usage line that stand for what is no option: FILE, [RUN], PROFILE...
@@ -205,12 +251,19 @@ func words(use string) []string {
 const MoreFormats = "formats"
 
 // Format is the one that --output names for a command.
-func Format(c *cobra.Command, output string) (ui.Format, error) {
+func Format(c *cobra.Command) (ui.Format, error) {
+	output, _ := c.Flags().GetString("output")
 	var more []ui.Format
 	for name := range strings.FieldsSeq(c.Annotations[MoreFormats]) {
 		more = append(more, ui.Format(name))
 	}
-	return ui.ParseFormat(output, more...)
+	f, err := ui.ParseFormat(output, more...)
+	if err != nil {
+		all := append(slices.Clone(more), ui.Table, ui.JSON, ui.YAML, ui.Markdown)
+		near := text.Nearest(output, strings.Fields(strings.Trim(fmt.Sprint(all), "[]")))
+		return f, ui.Instead(ui.Usage, err, "", "--output="+cmp.Or(near, string(ui.Table)))
+	}
+	return f, nil
 }
 
 // Failure is the JSON form of a command that failed before it had anything to print: the
@@ -221,44 +274,6 @@ type Failure struct {
 
 // ForPrograms is true when the output is for programs.
 func ForPrograms(s *ui.Screen) bool { return s.Format == ui.JSON || s.Format == ui.YAML }
-
-// Calls returns Screen.Call for a program that was called with some arguments.
-func Calls(program string, args []string) func(ui.Remedy) string {
-	return func(r ui.Remedy) string {
-		own, rest := args, []string(nil)
-		if end := slices.Index(args, "--"); end >= 0 {
-			own, rest = args[:end], args[end:]
-		}
-		own = without(own, r.Drop)
-		for _, option := range r.Instead {
-			own = without(own, option)
-		}
-		own = append(slices.Clip(own), r.Instead...)
-		words := slices.Concat(strings.Fields(program), own, r.Options, rest)
-		if r.Root {
-			words = append([]string{"sudo"}, words...)
-		}
-		line := text.CommandLine(words)
-		if r.Before != "" {
-			line = r.Before + " && " + line
-		}
-		return line
-	}
-}
-
-// without returns arguments without an option, --name=value, and its values.
-func without(args []string, option string) (out []string) {
-	name, _, _ := strings.Cut(option, "=")
-	for i := 0; i < len(args); i++ {
-		switch {
-		case args[i] == name:
-			i++ // its value
-		case !strings.HasPrefix(args[i], name+"="):
-			out = append(out, args[i])
-		}
-	}
-	return out
-}
 
 // Result prints what came of a command as data, also where err is not nil, and returns
 // err. What went wrong is said first, so that it is among the messages.

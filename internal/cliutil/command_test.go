@@ -42,7 +42,7 @@ func tree() *cobra.Command {
 			c.Flags().Duration("d", 0, "")
 		}
 	}
-	return Words(Defaults(root))
+	return Words(Defaults(root), nil)
 }
 
 func TestWords(t *testing.T) {
@@ -101,7 +101,7 @@ func TestWords(t *testing.T) {
 			continue
 		}
 		var e *ui.Error
-		if err == nil || err.Error() != want || !errors.As(err, &e) || e.Code != ui.Usage || !strings.HasPrefix(e.Hint, "see prog") {
+		if err == nil || err.Error() != want || !errors.As(err, &e) || e.Code != ui.Usage || !strings.HasPrefix(e.Hint, "run: prog") && e.Remedy == nil {
 			t.Errorf("%s: %#v (%v), want %q", words, err, err, want)
 		}
 	}

@@ -140,7 +140,14 @@ func unknownError(lines [][]byte, nearest []fit) error {
 			text = strings.NewReplacer("$request_time", "$value_1", "$upstream_response_time", "$value_2").Replace(text)
 		}
 	}
-	return &UnknownError{fmt.Sprintf("unknown log format: %s of the first %d lines; it begins with %q", what, len(lines), truncate(lines[0], 200)), text}
+	if text == "" {
+		text = proposal(string(lines[0]))
+	}
+	what += fmt.Sprintf(" of the first %d lines", len(lines))
+	if len(lines) == 1 {
+		what = strings.NewReplacer("any of the first 1 lines", "its only line", "the first 1 lines", "1 line").Replace(what)
+	}
+	return &UnknownError{fmt.Sprintf("unknown log format: %s; it begins with %q", what, truncate(lines[0], 200)), text}
 }
 
 // UnitName is the word for a unit of so many nanoseconds.

@@ -9,11 +9,14 @@ import (
 // Remedy describes how a rejected call would work: the same call, changed as
 // the fields say. The zero value is the unchanged call, for temporary errors.
 type Remedy struct {
-	Options []string // added to the call, one word each: --name or --name=value
+	Options []string // added to the call, one word each: --name, --name=value, or an argument
 	Instead []string // --name=value, each replacing options of that name
+	Of      string   // with Instead or Drop: only the option with this value; "" for all
 	Root    bool     // run as root
 	Before  string   // a command that must succeed first
-	Drop    string   // --name of options to leave out
+	Drop    []string // --name of options to leave out
+	Word    string   // a word of the call that Become replaces: an argument, or the name of an option
+	Become  []string // empty: Word is left out
 	To      string   // purpose of the command: "to keep the state elsewhere"; "" if it is that of the call
 	// OwnState uses a state directory of the user.
 	OwnState bool
@@ -31,16 +34,34 @@ func Instead(code int, err error, hint string, options ...string) error {
 	return &Error{Code: code, Err: err, Hint: hint, Remedy: &Remedy{Instead: options}}
 }
 
+// Without returns a usage error whose command is the call without the named options
+// (--name).
+func Without(err error, options ...string) error {
+	return &Error{Code: Usage, Err: err, Remedy: &Remedy{Drop: options}}
+}
+
+// WithoutWord returns a usage error whose command is the call without one argument.
+func WithoutWord(err error, word string) error {
+	return &Error{Code: Usage, Err: err, Remedy: &Remedy{Word: word}}
+}
+
+// OtherWord returns a usage error whose command is the call with word replaced.
+func OtherWord(err error, word string, become ...string) error {
+	return &Error{Code: Usage, Err: err, Remedy: &Remedy{Word: word, Become: become}}
+}
+
 // AsRoot rejects an operation that requires root; the printed command is the
 // call with sudo.
 func AsRoot(err error, hint string) error {
 	return &Error{Code: Refused, Err: err, Hint: hint, Remedy: &Remedy{Root: true}}
 }
 
-// advice returns the hint and the remedy of an error.
+// advice returns the hint and the remedy of an error: of the outermost one that has any.
 func advice(err error) (hint string, remedy *Remedy) {
-	if e := (*Error)(nil); errors.As(err, &e) && (e.Hint != "" || e.Remedy != nil) {
-		return e.Hint, e.Remedy
+	for e := (*Error)(nil); errors.As(err, &e); err = e.Err {
+		if e.Hint != "" || e.Remedy != nil {
+			return e.Hint, e.Remedy
+		}
 	}
 	if s := (*Sentinel)(nil); errors.As(err, &s) && (s.Hint != "" || s.Remedy != nil) {
 		return s.Hint, s.Remedy
@@ -51,8 +72,8 @@ func advice(err error) (hint string, remedy *Remedy) {
 	return "", nil
 }
 
-// advise prints how to resolve an error: its hint, the command that works, and
-// for invalid arguments the help command.
+// advise prints how to resolve an error: its hint, the command that works, and, where no
+// remedy is known for invalid arguments, an example of the verb.
 func (s *Screen) advise(err error) {
 	hint, remedy := advice(err)
 	if remedy != nil && remedy.OwnState {
@@ -70,14 +91,14 @@ func (s *Screen) advise(err error) {
 		s.Say("%s, run: %s", remedy.To, s.Call(*remedy))
 	case remedy != nil && s.Call != nil:
 		s.Say("run: %s", s.Call(*remedy))
-	case hint == "" && Code(err) == Usage && s.Verb != "":
-		s.Say("see %s --help", s.Verb)
+	case hint == "" && Code(err) == Usage && s.Example != "":
+		s.Say("for example: %s", s.Example)
 	}
 }
 
 // unchanged reports whether the same call works later.
 func (r *Remedy) unchanged() bool {
-	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.OwnState && !r.Root && r.Before == "" && r.Drop == ""
+	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.OwnState && !r.Root && r.Before == "" && len(r.Drop) == 0 && r.Word == ""
 }
 
 // homeState returns the default state directory of the user.

@@ -61,8 +61,9 @@ type Screen struct {
 	// Call returns this process's command line, changed by a remedy, in sh syntax;
 	// nil if there is none.
 	Call func(Remedy) string
-	// Verb is the command whose --help explains the call: "fettle tune".
-	Verb string
+	// Example is a call of the verb that works. It is printed for invalid arguments for
+	// which no remedy is known.
+	Example string
 }
 
 // NewScreen returns a screen that detects the terminal of standard output.

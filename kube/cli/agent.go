@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/agent"
@@ -66,6 +67,8 @@ kubelet, when the NodeKubelet object of its node says that it is the node's turn
 	f.DurationVar(&o.interval, "interval", time.Minute, "how often the values are looked at; they are reported, not put back")
 	f.StringVar(&o.unit, "kubelet-unit", agent.DefaultUnit, "the unit of systemd that starts the kubelet of the node")
 	f.StringVar(&o.set, "daemonset", "", "name of the DaemonSet whose pod this is: when that or its namespace is deleted, the node gets back what it had")
+	cliutil.Between(f, "interval", time.Second, 24*time.Hour, time.Minute)
+	cliutil.Reads(f, "allow", "service", readsAllow)
 	metricFlags(f, &o.metrics, "0")
 	f.BoolVar(&o.debug, "debug", false, "log what the client of the API server does")
 	f.BoolVar(&o.uninstall, "uninstall", false, "give the node back what it had before the agent came, its kubelet's settings too, remove what the agent keeps there, and end")
@@ -75,18 +78,16 @@ kubelet, when the NodeKubelet object of its node says that it is the node's turn
 func (a *app) agent(ctx context.Context, o agentOptions) error {
 	allow, err := tuned.ParseAllow(o.allow)
 	if err != nil {
-		return ui.Exit(ui.Usage, fmt.Errorf("--allow: %w", err))
+		return err
 	}
 	switch {
 	case o.node == "":
-		return ui.Hinted(ui.Usage, errors.New("which node this is has to be said"), "name it with --node, or set NODE_NAME from spec.nodeName")
+		return ui.Retry(ui.Usage, errors.New("which node this is has to be said"), "name it with --node, or set NODE_NAME from spec.nodeName", "--node=worker-1")
 	case o.metrics.Check() != nil:
 		return ui.Exit(ui.Usage, o.metrics.Check())
-	case o.interval < time.Second:
-		return ui.Exit(ui.Usage, fmt.Errorf("--interval %v: want at least 1s", o.interval))
 	}
 	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
-		return ui.Hinted(ui.Usage, fmt.Errorf("--root %s is no directory", o.root), "mount the node's root there")
+		return ui.Instead(ui.Usage, fmt.Errorf("--root %s is not a directory", o.root), "mount the node's root there; / is this machine", "--root=/")
 	}
 	apart, err := host.ForeignNamespaces(o.root)
 	if err != nil {

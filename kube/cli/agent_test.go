@@ -24,11 +24,11 @@ func TestAgentOptions(t *testing.T) {
 		want string
 	}{
 		{"agent --root " + root, ui.Usage, "which node this is has to be said"},
-		{"agent --node n --root " + root + "/no", ui.Usage, "is no directory"},
+		{"agent --node n --root " + root + "/no", ui.Usage, "is not a directory"},
 		{"agent --node n --root " + root + " --allow scripts", ui.Usage, `did you mean "script"?`},
 		{"agent --node n --root " + root + " --interval 1ms", ui.Usage, "want at least 1s"},
 		{"agent --node n --root " + root, ui.Usage, "no cluster"},
-		{"agent n", ui.Usage, "see kubectl fettle agent --help"},
+		{"agent n", ui.Usage, "run: kubectl fettle agent"},
 	} {
 		code, out, errs := run(t, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {

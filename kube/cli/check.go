@@ -69,7 +69,7 @@ of them is free. It shows what it would do, and asks.
 			}
 			if o.defrag.asked {
 				if !a.data() && a.screen.Format != ui.Table {
-					return ui.Exit(ui.Usage, fmt.Errorf("--defragment has no form %s: want table, json or yaml", a.screen.Format))
+					return ui.Instead(ui.Usage, fmt.Errorf("--defragment has no form %s: want table, json or yaml", a.screen.Format), "", "--output=json")
 				}
 				return a.defragment(c.Context(), o)
 			}
@@ -84,18 +84,21 @@ of them is free. It shows what it would do, and asks.
 	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "how long all kubelets together may take to say what they run with")
 	o.etcd.flags(f)
 	o.defrag.flags(f)
+	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
+	cliutil.Between(f, "kubelet-time", time.Second, 24*time.Hour, time.Minute)
+	cliutil.Reads(f, "for", kuberelease.Known().Newest.String(), func(word string) error { _, err := kuberelease.Known().Target(word); return err })
+	cliutil.Reads(f, "disable", "O03.node=Calico hands out the addresses", func(word string) error {
+		if _, reason, _ := strings.Cut(word, "="); strings.TrimSpace(reason) == "" {
+			return errors.New("want ID=REASON; the reason will be shown")
+		}
+		return nil
+	})
 	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"fail", "warn", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // check refuses what does not go together.
 func (o *checkOptions) check(changed func(string) bool) error {
-	if o.failOn != "" && !slices.Contains([]string{"fail", "warn", "unknown"}, o.failOn) {
-		return fmt.Errorf("--fail-on %q: want fail, warn or unknown", o.failOn)
-	}
-	if o.kubelets <= 0 {
-		return fmt.Errorf("--kubelet-time %v: want a time above 0", o.kubelets)
-	}
 	return o.defrag.check(changed)
 }
 
@@ -104,7 +107,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	if o.release != "" {
 		var err error
 		if to, err = kuberelease.Known().Target(o.release); err != nil {
-			return ui.Exit(ui.Usage, fmt.Errorf("--for %w", err))
+			return err
 		}
 	}
 	server, base, err := a.apiServer()
@@ -208,9 +211,6 @@ func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) 
 	out := map[string]string{}
 	for _, w := range words {
 		id, reason, _ := strings.Cut(w, "=")
-		if strings.TrimSpace(reason) == "" {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("--disable %q: want ID=REASON; the reason will be shown", w))
-		}
 		if all.Rule(id) == nil {
 			ids := map[string]bool{}
 			for _, r := range all.Rules() {

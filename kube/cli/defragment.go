@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/cluster"
@@ -29,27 +30,23 @@ func (o *defragmentOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noCompact, "no-compact", false, "with --defragment: leave the history as it is")
 	f.Float64Var(&o.share, "defragment-share", 100*etcd.Default.Share, "with --defragment: per cent of a database that have to be free")
 	f.StringVar(&o.size, "defragment-size", strconv.FormatUint(etcd.Default.Bytes/1e6, 10)+"MB", "with --defragment: and how much has to be free")
+	cliutil.Between(f, "defragment-share", 0.0, 100, 100*etcd.Default.Share)
+	cliutil.Reads(f, "defragment-size", "500MB", func(word string) error { _, err := unit.ParseSize(word); return err })
 }
 
 func (o *defragmentOptions) check(changed func(string) bool) error {
 	if !o.asked {
 		for _, name := range []string{"yes", "no-compact", "defragment-share", "defragment-size"} {
 			if changed(name) {
-				return fmt.Errorf("--%s goes with --defragment", name)
+				return ui.Without(fmt.Errorf("--%s goes with --defragment", name), "--"+name)
 			}
 		}
 		return nil
 	}
 	for _, name := range []string{"fail-on", "disable", "all", "kubelet-time"} {
 		if changed(name) {
-			return fmt.Errorf("--%s goes with an audit, and --defragment makes none", name)
+			return ui.Without(fmt.Errorf("--%s goes with an audit, and --defragment makes none", name), "--"+name)
 		}
-	}
-	if o.share < 0 || o.share > 100 {
-		return fmt.Errorf("--defragment-share %g: want 0 to 100 per cent", o.share)
-	}
-	if _, err := unit.ParseSize(o.size); err != nil {
-		return fmt.Errorf("--defragment-size: %w", err)
 	}
 	return nil
 }
@@ -77,7 +74,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	case err != nil:
 		return checkExit(ctx, err)
 	case unasked != "":
-		return ui.Exit(ui.Usage, fmt.Errorf("nothing is defragmented: %s", unasked))
+		return ui.Retry(ui.Usage, fmt.Errorf("nothing is defragmented: %s", unasked), "", "--etcd-endpoints=https://127.0.0.1:2379")
 	}
 	plan, err := etcd.Make(ctx, members, etcd.Limits{Share: o.defrag.share / 100, Bytes: uint64(size)}, !o.defrag.noCompact)
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -138,9 +139,9 @@ func (a *app) apiServer() (*cluster.Server, *url.URL, error) {
 func (o *etcdAccess) watched(addresses []string) ([]*loadrun.Member, error) {
 	var out []*loadrun.Member
 	for _, address := range addresses {
-		u, err := url.Parse(address)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("--etcd-metrics %q: want where a member of etcd tells its metrics, as http://127.0.0.1:2381", address))
+		u, err := metricsAddress(address)
+		if err != nil {
+			return nil, err
 		}
 		host := u.Host
 		if u.Port() == "" {
@@ -153,6 +154,15 @@ func (o *etcdAccess) watched(addresses []string) ([]*loadrun.Member, error) {
 		out = append(out, metricsOf(members[0], cmp.Or(strings.TrimSuffix(u.Path, "/"), "/metrics")))
 	}
 	return out, nil
+}
+
+// metricsAddress reads where a member tells its metrics.
+func metricsAddress(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("want where a member of etcd tells its metrics, as http://127.0.0.1:2381")
+	}
+	return u, nil
 }
 
 func metricsOf(m *etcd.Member, page string) *loadrun.Member {

@@ -137,7 +137,7 @@ func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *mach
 		d.Checks = append(d.Checks, checkHealth(&a))
 	}
 	for name := range wanted {
-		return ui.Exit(ui.Usage, fmt.Errorf("there is no MachineHealthCheck %s in %s", name, d.Namespace))
+		return ui.WithoutWord(fmt.Errorf("there is no MachineHealthCheck %s in %s", name, d.Namespace), name)
 	}
 	return nil
 }

@@ -79,16 +79,16 @@ func (a *app) config() (*rest.Config, error) {
 func (o *kubeOptions) check() error {
 	who := o.over.AuthInfo
 	if who.Impersonate == "" && (who.ImpersonateUID != "" || len(who.ImpersonateGroups) > 0) {
-		return errors.New("--as-group and --as-uid want --as too: the user to act as")
+		return ui.Without(errors.New("--as-group and --as-uid want --as too: the user to act as"), "--as-group", "--as-uid")
 	}
 	if o.over.Timeout != "" {
 		if d, err := clientcmd.ParseTimeout(o.over.Timeout); err != nil || d < 0 {
-			return fmt.Errorf("--request-timeout %s: want a time as 30s or 2m, or 0 for none", o.over.Timeout)
+			return ui.Instead(ui.Usage, fmt.Errorf("--request-timeout %s: want a time as 30s or 2m, or 0 for none", o.over.Timeout), "", "--request-timeout=30s")
 		}
 	}
 	if ca := o.over.ClusterInfo.CertificateAuthority; ca != "" {
 		if o.over.ClusterInfo.InsecureSkipTLSVerify {
-			return errors.New("--certificate-authority and --insecure-skip-tls-verify exclude each other")
+			return ui.Without(errors.New("--certificate-authority and --insecure-skip-tls-verify exclude each other"), "--insecure-skip-tls-verify")
 		}
 		if _, err := os.Stat(ca); err != nil {
 			return fmt.Errorf("--certificate-authority: %w", err)
@@ -133,7 +133,7 @@ func (o *kubeOptions) unusable(err error) error {
 		if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" {
 			none = "KUBECONFIG names " + strings.Join(filepath.SplitList(named), ", ") + ", and there is no such file"
 		}
-		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %s, and this is not a pod", none), "name one with --kubeconfig, or set KUBECONFIG", "--kubeconfig=FILE")
+		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %s, and this is not a pod", none), "name one with --kubeconfig, or set KUBECONFIG", "--kubeconfig=/etc/kubernetes/admin.conf")
 	}
 	for _, name := range files {
 		if wrong := wrongIn(name); wrong != nil {

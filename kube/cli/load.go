@@ -77,6 +77,10 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
 	f.StringVar(&o.html, "html", "", "write what came of the run into this file as well, as one page")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
+	cliutil.Between(f, "in-flight", 1, mostInFlight, loadrun.DefaultInFlight)
+	cliutil.Reads(f, "rate", "500/s", func(word string) error { _, err := engine.ParseSchedule(word); return err })
+	cliutil.Reads(f, "slo", "create p99 < 1s", func(word string) error { _, err := load.ParseGate(word); return err })
+	cliutil.Reads(f, "etcd-metrics", "http://127.0.0.1:2381", func(word string) error { _, err := metricsAddress(word); return err })
 }
 
 // fileFlags are those of plan and run: how a file of kube-burner is read.
@@ -86,6 +90,14 @@ func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.read.AllowMissing, "allow-missing", false, "leave variables empty that a configuration of kube-burner asks for and that are not set")
 	f.StringVar(&o.read.UUID, "uuid", "", "UUID that templates of kube-burner see (default a new one)")
 	f.StringSliceVar(&o.ignore, "ignore", nil, "run a file of kube-burner without these of its fields: "+strings.Join(ignorable, ", ")+"; repeatable")
+	cliutil.Reads(f, "ignore", ignorable[0], func(words string) error {
+		for word := range strings.SplitSeq(words, ",") {
+			if !slices.Contains(ignorable, word) {
+				return fmt.Errorf("want %s%s", strings.Join(ignorable, ", "), text.Suggest(word, ignorable))
+			}
+		}
+		return nil
+	})
 }
 
 // ignorable are the fields that --ignore takes.
@@ -93,14 +105,9 @@ var ignorable = []string{"hooks", "watchers", "waitOptions", "objectWait"}
 
 // fitting refuses options that a file is not read with.
 func (o *loadOptions) fitting(l *plan.Load) error {
-	for _, field := range o.ignore {
-		if !slices.Contains(ignorable, field) {
-			return ui.Exit(ui.Usage, fmt.Errorf("--ignore %s: want %s%s", field, strings.Join(ignorable, ", "), text.Suggest(field, ignorable)))
-		}
-	}
 	r := o.read
 	if l.Format != "kube-burner" && (r.UUID != "" || r.UserData != "" || len(r.Set) > 0 || r.AllowMissing || len(o.ignore) > 0) {
-		return ui.Exit(ui.Usage, fmt.Errorf("--user-data, --set, --allow-missing, --uuid and --ignore are for configurations of kube-burner, and this load is read as %s", l.Format))
+		return ui.Without(fmt.Errorf("--user-data, --set, --allow-missing, --uuid and --ignore are for configurations of kube-burner, and this load is read as %s", l.Format), "--user-data", "--set", "--allow-missing", "--uuid", "--ignore")
 	}
 	return nil
 }
@@ -126,20 +133,21 @@ func (o *loadOptions) unread(l *plan.Load) error {
 
 func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not report it; as etcd has it, -1 is no quota and 0 is 2GiB (default 2GiB, 8GiB on OpenShift)")
+	cliutil.Reads(f, "etcd-quota", "8GiB", func(word string) error { _, err := quotaBytes(word); return err })
 }
 
 // quotaBytes is --etcd-quota, where 0 and what is below mean what they mean to etcd: its
 // default, and no quota (-1). 0 is returned where the flag is not given.
-func (o *loadOptions) quotaBytes() (int64, error) {
-	if o.quota == "" {
+func quotaBytes(word string) (int64, error) {
+	if word == "" {
 		return 0, nil
 	}
-	if n, err := strconv.ParseInt(o.quota, 0, 64); err == nil && n < 0 {
+	if n, err := strconv.ParseInt(word, 0, 64); err == nil && n < 0 {
 		return -1, nil
 	}
-	quota, err := unit.ParseSize(o.quota)
+	quota, err := unit.ParseSize(word)
 	if err != nil {
-		return 0, ui.Exit(ui.Usage, fmt.Errorf("--etcd-quota %s: %w", o.quota, err))
+		return 0, err
 	}
 	if quota == 0 {
 		return plan.DefaultQuota, nil
@@ -150,7 +158,7 @@ func (o *loadOptions) quotaBytes() (int64, error) {
 // askEtcd finds out how large etcd's database is and may be: its quota by the members
 // themselves, or else by --etcd-quota.
 func (o *loadOptions) askEtcd(ctx context.Context, s *cluster.Server, members []*loadrun.Member, c *plan.Cluster) error {
-	given, err := o.quotaBytes()
+	given, err := quotaBytes(o.quota)
 	if err != nil {
 		return err
 	}
@@ -168,19 +176,10 @@ func (o *loadOptions) askEtcd(ctx context.Context, s *cluster.Server, members []
 // mostInFlight is what one process keeps under way.
 const mostInFlight = plan.MostInFlight
 
-// checkInFlight refuses a number of requests that was asked for and cannot be: 0 stands for
-// nothing asked.
-func (o *loadOptions) checkInFlight(f *pflag.FlagSet) error {
-	if f.Changed("in-flight") && (o.inFlight < 1 || o.inFlight > mostInFlight) {
-		return ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
-	}
-	return nil
-}
-
 func (o *loadOptions) driving() (load.Options, error) {
 	x := load.Options{InFlight: o.inFlight, NoBrake: o.noBrake}
 	var err error
-	if x.QuotaBytes, err = o.quotaBytes(); err != nil {
+	if x.QuotaBytes, err = quotaBytes(o.quota); err != nil {
 		return x, err
 	}
 	if x.Etcd, err = o.etcd.watched(o.metrics); err != nil {
@@ -188,7 +187,7 @@ func (o *loadOptions) driving() (load.Options, error) {
 	}
 	if o.rate != "" {
 		if x.Rate, err = engine.ParseSchedule(o.rate); err != nil {
-			return x, ui.Exit(ui.Usage, fmt.Errorf("--rate: %w", err))
+			return x, err
 		}
 	}
 	return x, nil
@@ -245,7 +244,7 @@ func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *cluster.Server, x
 		case err != nil:
 			return err
 		case unasked != "":
-			return ui.Exit(ui.Usage, errors.New(unasked))
+			return ui.Retry(ui.Usage, errors.New(unasked), "", "--etcd-metrics=http://127.0.0.1:2381")
 		}
 		for _, m := range members {
 			x.Etcd = append(x.Etcd, metricsOf(m, "/metrics"))
@@ -281,7 +280,7 @@ func runNamed(s loadrun.Store, args []string) (string, error) {
 	}
 	id, err := s.Last()
 	if err == nil && id == "" {
-		err = ui.Exit(ui.Usage, fmt.Errorf("there is no run in %s", s.Dir))
+		err = ui.Hinted(ui.Usage, fmt.Errorf("there is no run in %s", s.Dir), "kubectl fettle load run makes one; --state-dir names another directory of runs")
 	}
 	return id, err
 }

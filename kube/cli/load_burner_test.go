@@ -119,7 +119,7 @@ var workloads = map[string]struct {
 	},
 	"a field that is read": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate}, args: []string{"--ignore", "hook"},
-		code: ui.Usage, says: `--ignore hook: want hooks, watchers, waitOptions, objectWait (did you mean "hooks"?)`,
+		code: ui.Usage, says: `--ignore "hook": want hooks, watchers, waitOptions, objectWait (did you mean "hooks"?)`,
 	},
 	"an option of another format": {
 		files: map[string]string{"load.yml": "ClusterLoader: {projects: [{num: 1, basename: p}]}\n"}, args: []string{"--uuid", "1"},

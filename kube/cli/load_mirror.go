@@ -54,7 +54,7 @@ is asked for. Nothing is changed in the cluster.`,
 
 func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []string) error {
 	if o.write == "" {
-		return ui.Exit(ui.Usage, errors.New("--write DIR says where the load goes"))
+		return ui.Retry(ui.Usage, errors.New("--write DIR says where the load goes"), "", "--write=load")
 	}
 	if a.namespace() != "" {
 		namespaces = append(namespaces, a.namespace())

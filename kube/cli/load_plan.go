@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -69,6 +70,12 @@ what the version of the cluster was tested with and what its nodes take. Nothing
 	o.quotaFlag(c.Flags())
 	o.fileFlags(c.Flags())
 	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: the version of OpenShift whose maximums hold, as 4.4")
+	cliutil.Reads(c.Flags(), "openshift", "4.17", func(word string) error {
+		if !versionText.MatchString(word) {
+			return errors.New("want a version as 4.4 or 4.17.3")
+		}
+		return nil
+	})
 	return c
 }
 
@@ -80,7 +87,7 @@ func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 	file := ""
 	if len(args) > 0 {
 		if file = args[0]; file == "" { // a variable that is not set, as like as not
-			return nil, ui.Exit(ui.Usage, errors.New("the name of the load's file is empty: want a file, or none at all for the load that is built in"))
+			return nil, ui.WithoutWord(errors.New("the name of the load's file is empty: want a file, or none at all for the load that is built in"), "")
 		}
 	}
 	var l *plan.Load
@@ -110,12 +117,9 @@ func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 
 func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error {
 	if o.version != "" && !o.offline {
-		return ui.Exit(ui.Usage, errors.New("--openshift is for --offline: a cluster says its version itself"))
+		return ui.Retry(ui.Usage, errors.New("--openshift is for --offline: a cluster says its version itself"), "", "--offline")
 	}
-	if o.version != "" && !versionText.MatchString(o.version) {
-		return ui.Exit(ui.Usage, fmt.Errorf("--openshift %s: want a version as 4.4 or 4.17.3", o.version))
-	}
-	quota, err := o.quotaBytes()
+	quota, err := quotaBytes(o.quota)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
@@ -76,18 +77,13 @@ other are a weak design, which is said; fettle prove measures both sides by turn
 		RunE: func(_ *cobra.Command, args []string) error { return a.loadCompare(o, args[0], args[1]) },
 	}
 	c.Flags().StringVar(&o.margin, "margin", "2%", "smaller differences do not matter")
+	cliutil.Percent(c.Flags(), "margin", "2%")
 	c.Flags().BoolVar(&o.force, "force", false, "compare loads of different shapes, and runs on different clusters")
 	return c
 }
 
 func (a *app) loadCompare(o *loadOptions, first, second string) error {
-	margin, err := unit.ParsePercent(o.margin)
-	if err == nil && !(margin > 0 && margin <= 1) {
-		err = errors.New("want more than 0 % and at most 100 %")
-	}
-	if err != nil {
-		return ui.Exit(ui.Usage, fmt.Errorf("--margin %s: %w", o.margin, err))
-	}
+	margin, _ := unit.ParsePercent(o.margin) // cliutil.Percent has read it
 	s, err := a.loadStore(o)
 	if err != nil {
 		return err

@@ -29,9 +29,6 @@ by resume, or taken back by undo. Without --slo it is judged by Kubernetes' own
 objectives. Without a file it is the built-in load, which is removed at its end.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.checkInFlight(c.Flags()); err != nil {
-				return err
-			}
 			return a.loadRun(c.Context(), o, args)
 		},
 	}
@@ -49,9 +46,6 @@ func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 stays, for the next resume, or for undo. Its gates are those of the run, and --slo's.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.checkInFlight(c.Flags()); err != nil {
-				return err
-			}
 			return a.loadResume(c.Context(), o, args)
 		},
 	}
@@ -124,7 +118,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		return err
 	}
 	if o.forProve && (o.keep || o.html != "" || len(o.slo) > 0) {
-		return ui.Exit(ui.Usage, errors.New("--for-prove goes without --keep, --html and --slo: fettle prove judges, and what was made is removed"))
+		return ui.Without(errors.New("--for-prove goes without --keep, --html and --slo: fettle prove judges, and what was made is removed"), "--keep", "--html", "--slo")
 	}
 	x, err := o.driving()
 	if err != nil {

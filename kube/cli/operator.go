@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/deploy"
@@ -41,12 +42,19 @@ func (d *deciding) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&d.podLabels, "pod-labels", false, "let rules ask for labels of pods (watches all pods of the cluster)")
 	f.StringVar(&d.allow, "allow", "", "what profiles may do beyond the boundary: some of script,bootloader,service,systemd,modules,exec")
+	cliutil.Reads(f, "allow", "script,service", readsAllow)
+}
+
+// readsAllow reads what profiles may do beyond settings.
+func readsAllow(word string) error {
+	_, err := tuned.ParseAllow(word)
+	return err
 }
 
 func (d *deciding) options() (tuned.Options, error) {
 	allow, err := tuned.ParseAllow(d.allow)
 	if err != nil {
-		return tuned.Options{}, ui.Exit(ui.Usage, fmt.Errorf("--allow: %w", err))
+		return tuned.Options{}, err
 	}
 	return tuned.Options{PodLabels: d.podLabels, Allow: allow, Builtin: profiles.FS}, nil
 }
@@ -79,18 +87,15 @@ upgrade runs.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return ui.Exit(ui.Usage, fmt.Errorf("%q: the operator takes options alone; what it is to take over stands behind an equals sign: --adopt=%s", args[0], adoptTuned))
+			return ui.WithoutWord(fmt.Errorf("%q: the operator takes options alone; what it is to take over stands behind an equals sign: --adopt=%s", args[0], adoptTuned), args[0])
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			if o.Recommend, err = d.options(); err != nil {
 				return err
 			}
-			if o.Lease < leastLease {
-				return ui.Exit(ui.Usage, fmt.Errorf("--lease %s: want %s or more", o.Lease, leastLease))
-			}
 			if machines.Namespaces = namespacesOf(machines.Namespaces); len(machines.Namespaces) == 0 {
-				return ui.Exit(ui.Usage, errors.New("--machine-namespace: want a namespace, or several with commas between"))
+				return ui.Without(errors.New("--machine-namespace: want a namespace, or several with commas between"), "--machine-namespace")
 			}
 			if err := o.Metrics.Check(); err != nil {
 				return ui.Exit(ui.Usage, err)
@@ -121,6 +126,7 @@ upgrade runs.`,
 	f.BoolVar(&machines.ControlPlane, "remediate-control-plane", false, "let MachineHealthChecks remedy machines of the control plane, too")
 	f.BoolVar(&o.Elect, "leader-elect", true, "let only one of several operators act at a time")
 	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "how long another operator waits for one that has gone without a word")
+	cliutil.Between(f, "lease", leastLease, 24*time.Hour, operator.DefaultLease)
 	metricFlags(f, &o.Metrics, ":8443")
 	f.StringVar(&o.HealthAddress, "health-address", ":8081", "where /healthz and /readyz are served, HOST:PORT; 0 for nowhere")
 	f.BoolVar(&debug, "debug", false, "log each Profile that is written")

@@ -49,13 +49,13 @@ func (o *machineOptions) flags(f *pflag.FlagSet) {
 // machine is the one that the options name.
 func (o *machineOptions) machine() (*host.Host, error) {
 	if !path.IsAbs(o.kubeletDir) {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--kubelet-dir %s: want the path that it has on the node, from / on", o.kubeletDir))
+		return nil, ui.Without(fmt.Errorf("--kubelet-dir %s: want the path that it has on the node, from / on", o.kubeletDir), "--kubelet-dir")
 	}
 	if o.root == "" {
 		return host.Live(), nil
 	}
 	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--root %s: there is no such directory", o.root))
+		return nil, ui.Without(fmt.Errorf("--root %s: there is no such directory", o.root), "--root")
 	}
 	return host.Mounted(o.root), nil
 }

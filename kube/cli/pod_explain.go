@@ -1,18 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/kube/pod/admission/explain"
@@ -49,14 +51,12 @@ hold. Elsewhere it reads what pod record wrote there: --state DIR.`,
 	f.StringVar(&o.state, "state", "", "directory that pod record wrote on the node; nothing else is asked then")
 	f.StringVar(&o.only, "only", "", "KIND/NAME of the one that is meant, where FILE has several")
 	f.StringVar(&o.expect, "expect", "", "exit code 3 unless this comes out: "+strings.Join(outcomes, ", "))
+	cliutil.OneOf(f, "expect", outcomes...)
 	_ = c.RegisterFlagCompletionFunc("expect", cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) error {
-	if o.expect != "" && !slices.Contains(outcomes, o.expect) {
-		return ui.Exit(ui.Usage, fmt.Errorf("--expect %q: want one of %s", o.expect, strings.Join(outcomes, ", ")))
-	}
 	found, err := readPod(file, o.only)
 	if err != nil {
 		return err
@@ -94,17 +94,17 @@ func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapsho
 		return a.snapshot(ctx, o.node, o.machineOptions)
 	}
 	if o.root != "" {
-		return nil, ui.Exit(ui.Usage, errors.New("--state and --root exclude each other: each says where the node is read"))
+		return nil, ui.Without(errors.New("--state and --root exclude each other: each says where the node is read"), "--root")
 	}
 	s, err := node.Load(o.state)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--state: %w", err))
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--state: %w", err), "kubectl fettle pod record DIR, on the node, writes one")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if o.node != "" && s.Name() != "" && o.node != s.Name() {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--state %s is of node %s, not of %s", o.state, s.Name(), o.node))
+		return nil, ui.Without(fmt.Errorf("--state %s is of node %s, not of %s", o.state, s.Name(), o.node), "--node")
 	}
 	return s, nil
 }
@@ -114,11 +114,11 @@ const maxManifest = 4 << 20
 
 // readPod reads the one pod of a manifest, or the one that only names.
 func readPod(file, only string) (*podfile.Found, error) {
-	text, file, err := readManifest(file)
+	data, file, err := readManifest(file)
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	f, err := podfile.Read(file, text)
+	f, err := podfile.Read(file, data)
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
@@ -131,9 +131,9 @@ func readPod(file, only string) (*podfile.Found, error) {
 		names = append(names, name)
 	}
 	if only == "" {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("%s has %s: say which one with --only", file, strings.Join(names, ", ")))
+		return nil, ui.Retry(ui.Usage, fmt.Errorf("%s has %s: say which one with --only", file, strings.Join(names, ", ")), "", "--only="+names[0])
 	}
-	return nil, ui.Exit(ui.Usage, fmt.Errorf("%s has no %s; it has %s", file, only, strings.Join(names, ", ")))
+	return nil, ui.Instead(ui.Usage, fmt.Errorf("%s has no %s; it has %s", file, only, strings.Join(names, ", ")), "", "--only="+cmp.Or(text.Nearest(only, names), names[0]))
 }
 
 // readManifest reads a manifest, and says what it is called; "-" is standard input.

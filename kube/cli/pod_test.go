@@ -200,7 +200,7 @@ func TestPodExplainRefuses(t *testing.T) {
 		{[]string{"pod", "explain", two, "--root", root}, ui.Usage, "has Pod/next, Pod/other: say which one with --only"},
 		{[]string{"pod", "explain", two, "--root", root, "--only", "Pod/third"}, ui.Usage, "has no Pod/third"},
 		{[]string{"pod", "explain", two, "--root", root, "--only", "pod/other"}, ui.Done, "pod other on perf-node"},
-		{[]string{"pod", "explain", file, "--expect", "good"}, ui.Usage, `--expect "good": want one of admitted`},
+		{[]string{"pod", "explain", file, "--expect", "good"}, ui.Usage, `--expect "good": want admitted`},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other, but node perf-node: its boot id is " + bootID + ", that of other is another"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "run it on node other, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/other makes one (--root /host); or there first kubectl fettle pod record DIR, and here pod explain FILE --state DIR"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "new"}, ui.Failed, "is node new cannot be known: its Node object has no boot id (status.nodeInfo.bootID)"},

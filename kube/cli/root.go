@@ -68,12 +68,17 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	screen := ui.NewScreen(out, errw)
 	screen.Name, screen.Out = "kubectl fettle", &cliutil.Out{Writer: out}
 	a := &app{version: version, screen: screen}
-	screen.Call = cliutil.Calls("kubectl fettle", args)
+	screen.Call = cliutil.Calls("kubectl fettle", args, func([]string) *cobra.Command { return tree(version) })
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetErr(errw)
 	err := a.unreached(root.ExecuteContext(ctx))
 	return cliutil.Ended(a.screen, err)
+}
+
+// tree is a tree of commands that is not the running one.
+func tree(version string) *cobra.Command {
+	return (&app{version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}).rootCommand()
 }
 
 // rootCommand makes the tree of commands.
@@ -104,15 +109,15 @@ Beside those below there are --as, --as-group, --as-uid,
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))
 	}
-	return cliutil.Words(cliutil.Defaults(root))
+	return cliutil.Words(cliutil.Defaults(root), examples)
 }
 
 // moreFormats is the annotation of a command that has further formats.
 const moreFormats = cliutil.MoreFormats
 
 func (a *app) setUp(c *cobra.Command) error {
-	a.screen.Verb = c.CommandPath()
-	format, err := cliutil.Format(c, a.output)
+	a.screen.Example = cliutil.Example(c)
+	format, err := cliutil.Format(c)
 	if err != nil {
 		return err
 	}

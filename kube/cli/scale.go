@@ -52,21 +52,22 @@ func (o *scaleOptions) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.burst, "burst", 10, "its requests at once")
 	f.DurationVar(&o.patience, "patience", scale.DefaultPatience, "how long a drain may take beyond the least that it takes, and machines to go")
 	f.DurationVar(&o.join, "join-timeout", 0, "how long the machines of a batch may take to join (default nodeStartupTimeout of their check, else 10m)")
+	cliutil.Between(f, "to", 0, 2_000_000_000, 3)
+	cliutil.Between(f, "batch", 1, scale.MaxBatch, scale.MaxBatch)
+	cliutil.Between(f, "qps", 1, 1000, 5)
+	cliutil.Between(f, "burst", 1, 1000, 10)
+	cliutil.Between(f, "patience", time.Second, 24*time.Hour, scale.DefaultPatience)
+	cliutil.Between(f, "join-timeout", time.Second, 24*time.Hour, 10*time.Minute)
 }
 
 // check refuses options that make no sense.
 func (o *scaleOptions) check(c *cobra.Command) error {
 	if c.Flags().Changed("to") == o.roll {
-		return ui.Exit(ui.Usage, errors.New("want one of --to (how many machines the sets are to have together) and --roll (all of them anew)"))
-	}
-	if o.to < 0 || o.batch < 1 || o.qps < 1 || o.burst < 1 {
-		return ui.Exit(ui.Usage, fmt.Errorf("--to %d, --batch %d, --qps %d, --burst %d: want at least 0, 1, 1 and 1", o.to, o.batch, o.qps, o.burst))
-	}
-	if o.patience <= 0 {
-		return ui.Exit(ui.Usage, fmt.Errorf("--patience %s: want more than nothing", o.patience))
-	}
-	if c.Flags().Changed("join-timeout") && o.join <= 0 {
-		return ui.Exit(ui.Usage, fmt.Errorf("--join-timeout %s: want more than nothing", o.join))
+		err := errors.New("want one of --to (how many machines the sets are to have together) and --roll (all of them anew)")
+		if o.roll {
+			return ui.Without(err, "--roll")
+		}
+		return ui.Retry(ui.Usage, err, "", "--to=3")
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ done, 75 if somebody else scales, 130 after Ctrl-C if the sets are as before.`,
 				return err
 			}
 			if o.afresh && !o.roll {
-				return ui.Exit(ui.Usage, errors.New("--afresh is for --roll"))
+				return ui.Without(errors.New("--afresh is for --roll"), "--afresh")
 			}
 			return a.scaleExecute(c.Context(), sets, o)
 		},

@@ -171,7 +171,7 @@ func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string)
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := api.Get(ctx, client.ObjectKey{Name: namespace}, &n); apierrors.IsNotFound(err) {
 		if a.namespace() != "" {
-			return ui.Hinted(ui.Usage, fmt.Errorf("there is no namespace %s", namespace), "-n names that of the Tuned objects; without it it is "+tuned.Namespace)
+			return ui.Without(fmt.Errorf("there is no namespace %s; that of the Tuned objects is %s unless -n names another", namespace, tuned.Namespace), "--namespace")
 		}
 		return ui.Hinted(ui.Failed, fmt.Errorf("there is no namespace %s, in which the Tuned objects are looked for", namespace), "-n names another one; kubectl apply -f kube/deploy/crds/plain makes it")
 	}

@@ -55,7 +55,7 @@ func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names [
 	namespace := a.namespaceOr(tuned.Namespace)
 	for _, o := range objects.Tuneds {
 		if o.Namespace != "" && o.Namespace != namespace {
-			return ui.Hinted(ui.Usage, fmt.Errorf("%s: Tuned %s is for the namespace %s, and the operator reads those of %s", file, o.Name, o.Namespace, namespace), "-n "+o.Namespace+" is for an operator that reads those")
+			return ui.Instead(ui.Usage, fmt.Errorf("%s: Tuned %s is for the namespace %s, and the operator reads those of %s", file, o.Name, o.Namespace, namespace), "for an operator that reads those", "--namespace="+o.Namespace)
 		}
 	}
 	cluster, err := a.readCluster(ctx, d, objects.Tuneds)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/operator"
@@ -50,14 +51,12 @@ Exit code 1 if a node failed or time was over, 4 if something is in the way or n
 agrees.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.timeout <= 0 {
-				return ui.Exit(ui.Usage, fmt.Errorf("--timeout %s: want more than nothing", o.timeout))
-			}
 			return a.uninstall(c.Context(), o)
 		},
 	}
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	c.Flags().DurationVar(&o.timeout, "timeout", 2*time.Hour, "how long is waited for the nodes; each drain may take ten minutes")
+	cliutil.Between(c.Flags(), "timeout", time.Second, 7*24*time.Hour, 2*time.Hour)
 	return c
 }
 

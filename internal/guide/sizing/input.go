@@ -72,6 +72,9 @@ type valueError struct {
 	works string
 }
 
+// Wrong is the error of a value that an input does not take, with one that it does.
+func Wrong(err error, works string) error { return &valueError{err, works} }
+
 // Works is a value that the input takes.
 func (e *valueError) Works() string { return e.works }
 

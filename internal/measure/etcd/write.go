@@ -37,8 +37,8 @@ const leaseS = 3600
 
 // Limits of what may be asked for.
 const (
-	mostWrites = 100_000
-	mostValue  = 64 << 10
+	MostWrites = 100_000
+	MostValue  = 64 << 10
 )
 
 // foreign are the keys of others that rely on all that is below.
@@ -51,10 +51,10 @@ func (w *Writer) Check(p Page) error {
 		return fmt.Errorf("prefix %q: want 1 to 200 characters that are not only slashes", w.Prefix)
 	case strings.ContainsFunc(w.Prefix, func(r rune) bool { return r < 0x21 || r > 0x7e }):
 		return fmt.Errorf("prefix %q: want printable characters without spaces", w.Prefix)
-	case w.Writes < 1 || w.Writes > mostWrites:
-		return fmt.Errorf("%d writes: want 1 to %d", w.Writes, mostWrites)
-	case w.Value < 1 || w.Value > mostValue:
-		return fmt.Errorf("values of %d bytes: want 1 to %d", w.Value, mostValue)
+	case w.Writes < 1 || w.Writes > MostWrites:
+		return fmt.Errorf("%d writes: want 1 to %d", w.Writes, MostWrites)
+	case w.Value < 1 || w.Value > MostValue:
+		return fmt.Errorf("values of %d bytes: want 1 to %d", w.Value, MostValue)
 	}
 	for _, f := range foreign {
 		if w.Prefix == f || strings.HasPrefix(w.Prefix, f+"/") {

@@ -62,8 +62,11 @@ const ofScale = 15 << 20
 // to reach the disk.
 const outOfCache = 1.5
 
-// mostScale is the largest that may be asked for: 1.4 TiB.
-const mostScale = 100_000
+// MostScale is the largest that may be asked for: 1.4 TiB.
+const MostScale = 100_000
+
+// MostClients is how many a step of the ladder may have.
+const MostClients = 10_000
 
 // Plan is what will be measured.
 type Plan struct {
@@ -90,12 +93,12 @@ func (a Asked) Check() error {
 		return fmt.Errorf("%d rounds: want 1 to 100", a.Rounds)
 	case a.Step < time.Second || a.Step > time.Hour:
 		return fmt.Errorf("steps of %v: want between 1s and 1h", a.Step)
-	case a.Scale < 0 || a.Scale > mostScale:
-		return fmt.Errorf("scale %d: want 1 to %d", a.Scale, mostScale)
+	case a.Scale < 0 || a.Scale > MostScale:
+		return fmt.Errorf("scale %d: want 1 to %d", a.Scale, MostScale)
 	}
 	for _, c := range a.Clients {
-		if c < 1 || c > 10_000 {
-			return fmt.Errorf("%d clients: want 1 to 10000", c)
+		if c < 1 || c > MostClients {
+			return fmt.Errorf("%d clients: want 1 to %d", c, MostClients)
 		}
 	}
 	return nil

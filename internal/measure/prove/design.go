@@ -95,12 +95,12 @@ type Design struct {
 // Defaults are those of the method's simulation: 5 % error, a margin of 2 %, four
 // placebo quads, a verdict from the seventh quad on, at most forty.
 func Defaults(m Metric) Design {
-	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: fewestQuads, Most: 40, Washout: 1}
+	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: FewestQuads, Most: 40, Washout: 1}
 }
 
-// fewestQuads is the number of quads with which there can be a verdict at an alpha of
+// FewestQuads is the number of quads with which there can be a verdict at an alpha of
 // 5 %; a smaller alpha takes a few more.
-const fewestQuads = 7
+const FewestQuads = 7
 
 // Check refuses a design that could not be carried out or would mislead.
 func (d Design) Check() error {
@@ -115,7 +115,7 @@ func (d Design) Check() error {
 	within("the margin", d.Margin >= 0.001 && d.Margin <= 1, "0.1 % to 100 %")
 	within("placebo quads", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
 	within("quads before a verdict", d.Least >= 2, "at least 2")
-	within("quads at the most", d.Most >= max(d.Least, fewestQuads) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, fewestQuads)))
+	within("quads at the most", d.Most >= max(d.Least, FewestQuads) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, FewestQuads)))
 	within("dropped visits", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
 	within("the budget", d.BudgetS >= 0, "a time above 0")
 	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "another one than s: of a time less is better")

@@ -3,6 +3,7 @@ package openshift
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
@@ -119,6 +120,18 @@ func (p *plan) capacity(cores, ram float64) (capacity, []rule.Source, error) {
 	return c, e.Sources, e.Err()
 }
 
+// largerNode are the options of a node that has as many cores and as many bytes of memory
+// for pods, where one with the capacity c has fewer.
+func (p *plan) largerNode(c capacity, cores, memory float64) (options []string) {
+	if more := cores - c.cores; more > 0 {
+		options = append(options, fmt.Sprintf("--node-cores=%d", int(math.Ceil(float64(p.w.NodeCores)+more))))
+	}
+	if more := memory - c.memory; more > 0 {
+		options = append(options, fmt.Sprintf("--node-ram=%dGiB", int(math.Ceil((float64(p.w.NodeRAM)+more)/(1<<30)))))
+	}
+	return options
+}
+
 // nodes is how many nodes hold the applications by cores, by memory.
 func (a *applications) nodes(c capacity, overcommit float64) (byCores, byMemory int) {
 	more := 1 + overcommit/100
@@ -135,7 +148,7 @@ func (p *plan) appNodes() ([]need, error) {
 	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: fmt.Sprintf("%d, less what the node keeps to itself", p.w.NodeCores), Sources: reserved})
 	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GB(c.memory), Unit: "GB", Why: fmt.Sprintf("%g GB, less what the node keeps to itself%s", p.w.nodeGB(), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
 	if c.cores <= 0 || c.memory <= 0 {
-		return nil, sizing.Bad("node-ram", "a node of %d cores and %g GB has nothing left for pods", p.w.NodeCores, p.w.nodeGB())
+		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, 1, 1e9), "a node of %d cores and %g GB has nothing left for pods", p.w.NodeCores, p.w.nodeGB())
 	}
 	if p.apps == nil {
 		return nil, nil
@@ -143,9 +156,9 @@ func (p *plan) appNodes() ([]need, error) {
 	a := p.apps
 	switch {
 	case a.mostCores > c.cores:
-		return nil, sizing.Bad("node-cores", "a pod of %s wants %g cores, and a node of %d has %g for pods: it would wait for ever", a.largestByCores, a.mostCores, p.w.NodeCores, c.cores)
+		return nil, sizing.OtherOptions("node-cores", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s wants %g cores, and a node of %d has %g for pods: it would wait for ever", a.largestByCores, a.mostCores, p.w.NodeCores, c.cores)
 	case a.mostMemory > c.memory:
-		return nil, sizing.Bad("node-ram", "a pod of %s wants %g GB, and a node of %g GB has %g for pods: it would wait for ever", a.largestByMemory, sizing.GB(a.mostMemory), p.w.nodeGB(), sizing.GB(c.memory))
+		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s wants %g GB, and a node of %g GB has %g for pods: it would wait for ever", a.largestByMemory, sizing.GB(a.mostMemory), p.w.nodeGB(), sizing.GB(c.memory))
 	}
 	byCores, byMemory := a.nodes(c, p.w.Overcommit)
 	bare, _ := a.nodes(capacity{float64(p.w.NodeCores), float64(p.w.NodeRAM)}, p.w.Overcommit)

@@ -61,7 +61,7 @@ func (p *plan) storageChoices(context.Context) error {
 		return err
 	}
 	if len(without) > 0 {
-		return sizing.Bad("storage", "with %s alone there is nothing for %s: name another technology too; a disk of the nodes' own is block storage", strings.Join(p.w.Storage, " and "), strings.Join(without, ", "))
+		return sizing.Instead("storage", "block,file,object", "with %s alone there is nothing for %s: name another technology too; a disk of the nodes' own is block storage", strings.Join(p.w.Storage, " and "), strings.Join(without, ", "))
 	}
 	return e.Err()
 }

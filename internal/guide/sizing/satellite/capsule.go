@@ -36,7 +36,12 @@ func ParseCapsule(s string) (Capsule, error) {
 		to, known := fields[key]
 		switch {
 		case !known:
-			return c, fmt.Errorf("%q of Capsule %s: want hosts=, downloads= or rex=%s", w, c.Name, internaltext.Suggest(key, []string{"hosts", "downloads", "rex"}))
+			keys := []string{"hosts", "downloads", "rex"}
+			works := c.Name
+			if near := internaltext.Nearest(key, keys); near != "" {
+				works = strings.Replace(s, w, near+"="+text, 1)
+			}
+			return c, sizing.Wrong(fmt.Errorf("%q of Capsule %s: want hosts=, downloads= or rex=%s", w, c.Name, internaltext.Suggest(key, keys)), works)
 		case said[key]:
 			return c, fmt.Errorf("%s of Capsule %s is said twice", key, c.Name)
 		}

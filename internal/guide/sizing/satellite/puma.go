@@ -58,7 +58,11 @@ func (p *plan) frontEnd(sizing.Figures) error {
 	p.pulp = min(int(p.budget.Number("pulp worker", "most")), p.cpus)
 	p.buffers = p.tuned(entries + "shared_buffers")
 	if !p.fit(least, most) {
-		return sizing.Bad("ram", "%s do not hold %d Puma workers beside PostgreSQL, Candlepin, Pulp and Dynflow: the machine would swap", p.ram, least)
+		had := p.ram
+		for p.ram < unit.TiB && !p.fit(least, most) {
+			p.ram *= 2
+		}
+		return sizing.Instead("ram", p.ram, "%s do not hold %d Puma workers beside PostgreSQL, Candlepin, Pulp and Dynflow: the machine would swap", had, least)
 	}
 	gaveUp := p.moreBuffers(least, most)
 	why := fmt.Sprintf("the most that the guide has for %d CPUs and that connections and memory hold", p.cpus)

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/testkit/calls"
+)
+
+// Each call that a command does not take is answered with one that it takes: no argument,
+// too many, an option that there is not, and for each option a value that is none.
+func TestRefusedCalls(t *testing.T) {
+	calls.Program{
+		Name: "fettle",
+		Tree: func() *cobra.Command { return tree("test", nil) },
+		Run: func(args []string) (int, string) {
+			var out, said bytes.Buffer
+			code := Main("test", args, &out, &said)
+			return code, said.String()
+		},
+		Free: free,
+	}.Refusals(t)
+}
+
+// free are the options whose text may be anything until the command looks at it: names of
+// files, servers, keys and headers, conditions and formats, which depend on the logs, and
+// what has an error of its own that TestRefusalsPrintACommand covers.
+var free = []string{
+	"access-log", "allow", "archive", "backend", "baseline", "bench", "body", "by", "cacert", "cert", "certname", "change-cmd", "client-command", "config",
+	"connect-to", "covariate", "database", "dir", "duration", "environment", "explain", "file", "fio", "for", "format", "guard", "header", "host-certs",
+	"html", "image", "key", "log", "log-config", "log-format", "member", "method", "metric", "pass-env", "pass-file", "pattern", "pgbench", "pkcs12", "plan",
+	"platform", "product-version", "profile", "profile-dir", "prometheus", "prometheus-token", "pull", "puppet-ssldir", "reason", "replay", "replay-format",
+	"replay-method", "resume", "root", "save", "schedule", "server", "since-last", "state-dir", "stop-above", "undo-cmd", "unit-of-metric", "url", "urls",
+	"user-agent", "where", "write", "write-prefix",
+}

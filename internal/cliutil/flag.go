@@ -1,0 +1,175 @@
+package cliutil
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// checked is the value of an option that is looked at when the option is read, so that
+// each fault of it is an error of the command line, with a value that works.
+type checked struct {
+	pflag.Value
+	check func(word string) error  // before it is set
+	works func(word string) string // the nearest value that it takes
+}
+
+// Set implements pflag.Value.
+func (c *checked) Set(word string) error {
+	if err := c.check(word); err != nil {
+		return err
+	}
+	return c.Value.Set(word)
+}
+
+// checkedList is a checked value of an option that may be repeated.
+type checkedList struct {
+	*checked
+	pflag.SliceValue
+}
+
+func check(f *pflag.FlagSet, name string, look func(word string) error, works func(word string) string) {
+	flag := f.Lookup(name)
+	c := &checked{flag.Value, look, works}
+	flag.Value = c
+	if list, ok := c.Value.(pflag.SliceValue); ok {
+		flag.Value = &checkedList{c, list}
+	}
+}
+
+// OneOf lets an option take some words only.
+func OneOf(f *pflag.FlagSet, name string, words ...string) {
+	check(f, name, func(word string) error {
+		if !slices.Contains(words, word) {
+			return fmt.Errorf("want %s%s", orOf(words), text.Suggest(word, words))
+		}
+		return nil
+	}, func(word string) string { return cmp.Or(text.Nearest(word, words), words[0]) })
+}
+
+// orOf is a list of words for a sentence.
+func orOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// Reads lets an option take what a function reads, of which there is an example.
+func Reads(f *pflag.FlagSet, name, example string, read func(word string) error) {
+	check(f, name, read, func(string) string { return example })
+}
+
+// Percent lets an option take a percentage above 0 % and up to 100 %.
+func Percent(f *pflag.FlagSet, name, example string) {
+	Reads(f, name, example, func(word string) error {
+		ratio, err := unit.ParsePercent(word)
+		if err == nil && !(ratio > 0 && ratio <= 1) {
+			err = errors.New("want more than 0% and at most 100%")
+		}
+		return err
+	})
+}
+
+// number is what Between limits.
+type number interface {
+	~int | ~int64 | ~uint64 | ~float64
+}
+
+// Between limits the number or the time of an option; its unit is that of the option. Where
+// a value is none at all, the example is in its place.
+func Between[N number](f *pflag.FlagSet, name string, least, most, example N) {
+	check(f, name, func(word string) error {
+		n, err := parse[N](word)
+		if err != nil {
+			return fmt.Errorf("want %s", formOf(f.Lookup(name).Value.Type(), err))
+		}
+		if n < least || n > most || n != n {
+			return fmt.Errorf("want %s to %s", show(least), show(most))
+		}
+		return nil
+	}, func(word string) string {
+		n, err := parse[N](word)
+		if err != nil {
+			n = example
+		}
+		return show(min(max(n, least), most))
+	})
+}
+
+func parse[N number](word string) (n N, err error) {
+	switch p := any(&n).(type) {
+	case *time.Duration:
+		*p, err = time.ParseDuration(word)
+	case *int:
+		var i int64
+		i, err = strconv.ParseInt(word, 0, strconv.IntSize) // as pflag reads it
+		*p = int(i)
+	case *int64:
+		*p, err = strconv.ParseInt(word, 0, 64)
+	case *uint64:
+		*p, err = strconv.ParseUint(word, 0, 64)
+	case *float64:
+		*p, err = strconv.ParseFloat(word, 64)
+	}
+	return n, err
+}
+
+// show prints a number as the option takes it: 24h and not 24h0m0s.
+func show[N number](n N) string {
+	d, ok := any(n).(time.Duration)
+	if !ok {
+		return fmt.Sprint(n)
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// worksFor returns a value that an option takes in the place of one that it does not: its own
+// answer, its default, or one of its type; "" where its text has no form.
+func worksFor(flag *pflag.Flag, value string) string {
+	if c, ok := flag.Value.(interface{ worksFor(word string) string }); ok {
+		return c.worksFor(value)
+	}
+	if d := strings.Trim(flag.DefValue, "[]"); d != "" && d != "0" && d != "0s" && d != "false" {
+		return d
+	}
+	kind := flag.Value.Type()
+	if first, _, choice := strings.Cut(kind, "|"); choice {
+		return first
+	}
+	return map[string]string{"bool": "true", "duration": "30s", "size": "64GiB", "int": "1", "int64": "1", "uint64": "1", "intSlice": "1", "float64": "1", "count": "1", "number": "1"}[kind]
+}
+
+func (c *checked) worksFor(word string) string { return c.works(word) }
+
+// formOf says what a value of a type looks like, for one that does not.
+func formOf(of string, err error) string {
+	var number *strconv.NumError
+	switch {
+	case errors.As(err, &number) && errors.Is(number.Err, strconv.ErrRange):
+		return "a number that is not so large"
+	case of == "duration":
+		return "a time as 30s or 5m"
+	case strings.HasPrefix(of, "float"):
+		return "a number"
+	case of == "bool":
+		return "true or false"
+	}
+	return "a whole number"
+}

@@ -1,0 +1,121 @@
+// Package calls tests what a program prints for calls that its commands do not take: a call
+// that they do. The tests of both programs use it, each with its own tree of commands.
+package calls
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Program is one whose refusals are tested.
+type Program struct {
+	Name string                // as it is called: kubectl fettle
+	Tree func() *cobra.Command // a new tree of its commands
+	Run  func(args []string) (code int, said string)
+	// Free are the options whose text has no form that could be wrong before the command
+	// runs: names of files, hosts and the like. Every other text says what it takes.
+	Free []string
+}
+
+// Refusals makes wrong calls of every command, one with each option, and looks what is
+// printed for them: exit code 2, and a call that is read without an error.
+func (p Program) Refusals(t *testing.T) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Name() != "help" && !strings.Contains(c.CommandPath(), "completion") && !strings.HasPrefix(c.Name(), "__") {
+			p.command(t, c)
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(p.Tree())
+}
+
+// command makes the wrong calls of one command.
+func (p Program) command(t *testing.T, c *cobra.Command) {
+	path := strings.Fields(strings.TrimPrefix(c.CommandPath(), p.Name))
+	base := path
+	if c.HasSubCommands() {
+		// Its example is one of them.
+	} else if example := strings.Fields(strings.TrimPrefix(cliutil.Example(c), c.CommandPath())); !strings.Contains(cliutil.Example(c), "'") {
+		for _, w := range example {
+			if strings.HasPrefix(w, "-") {
+				break
+			}
+			base = append(base[:len(base):len(base)], w)
+		}
+	}
+	p.refused(t, c, false, path...)
+	p.refused(t, c, false, append(base[:len(base):len(base)], strings.Fields(strings.Repeat("surplus ", 9))...)...)
+	p.refused(t, c, true, append(base[:len(base):len(base)], "--no-such-option")...)
+	p.refused(t, c, true, append(base[:len(base):len(base)], "--no-such-option=5")...)
+	if c.HasSubCommands() && !c.HasParent() {
+		p.refused(t, c, true, "no-such-verb")
+	}
+	for _, set := range []*pflag.FlagSet{c.LocalFlags(), c.InheritedFlags()} {
+		set.VisitAll(func(f *pflag.Flag) {
+			if f.Name == "help" || f.Name == "version" || c.HasParent() && set != c.LocalFlags() && c.Parent().HasParent() {
+				return
+			}
+			p.refused(t, c, true, append(base[:len(base):len(base)], "--"+f.Name+"x")...)
+			if f.NoOptDefVal == "" {
+				p.refused(t, c, true, append(base[:len(base):len(base)], "--"+f.Name)...)
+			}
+			for _, free := range p.Free {
+				if f.Name == free {
+					return
+				}
+			}
+			p.refused(t, c, true, append(base[:len(base):len(base)], "--"+f.Name+"=!")...)
+		})
+	}
+}
+
+// refused makes a call. Where it must not be taken, it is an error that it is.
+func (p Program) refused(t *testing.T, c *cobra.Command, must bool, args ...string) {
+	t.Helper()
+	if cliutil.Parse(p.Tree(), args) == nil {
+		if must {
+			t.Errorf("%s %s: it is taken", p.Name, strings.Join(args, " "))
+		}
+		return
+	}
+	code, said := p.Run(args)
+	call := Printed(p.Name, said)
+	if code != ui.Usage || call == nil {
+		t.Errorf("%s %s: exit code %d and no call: %s", p.Name, strings.Join(args, " "), code, said)
+		return
+	}
+	root := p.Tree()
+	if err := cliutil.Parse(root, call); err != nil {
+		t.Errorf("%s %s: %q is printed, and is not taken: %v", p.Name, strings.Join(args, " "), call, err)
+	}
+	if meant, _, err := root.Find(call); err != nil || args[0] != "no-such-verb" && meant.CommandPath() != c.CommandPath() {
+		t.Errorf("%s %s: %q is printed, which is another command", p.Name, strings.Join(args, " "), call)
+	}
+}
+
+// Printed is the call in what was said, as a shell splits it; nil where there is none.
+func Printed(program, said string) []string {
+	for line := range strings.Lines(said) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), program+": ")
+		for _, before := range []string{"run: ", "for example: ", "run again: "} {
+			if _, call, ok := strings.Cut(line, before+program+" "); ok {
+				out, err := exec.Command("sh", "-c", "set -f; for w in "+call+`; do printf '%s\n' "$w"; done`).Output()
+				if err != nil {
+					return nil
+				}
+				return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/testkit/calls"
+)
+
+// Each call that a command does not take is answered with one that it takes: no argument,
+// too many, an option that there is not, and for each option a value that is none.
+func TestRefusedCalls(t *testing.T) {
+	calls.Program{
+		Name: "kubectl fettle",
+		Tree: func() *cobra.Command { return tree("test") },
+		Run: func(args []string) (int, string) {
+			var out, said bytes.Buffer
+			code := Main("test", args, &out, &said)
+			return code, said.String()
+		},
+		Free: []string{
+			// kubectl's own, which client-go reads.
+			"as", "as-group", "as-uid", "certificate-authority", "client-certificate", "client-key", "cluster", "context", "kubeconfig", "namespace",
+			"request-timeout", "server", "tls-server-name", "token", "user",
+			// Names of files, objects and addresses.
+			"daemonset", "etcd-cacert", "etcd-cert", "etcd-endpoints", "etcd-key", "file", "health-address", "html", "image", "kubelet-dir", "kubelet-unit",
+			"machine-namespace", "metrics-address", "metrics-cert-dir", "node", "only", "root", "set", "state", "state-dir", "user-data", "uuid", "write",
+		},
+	}.Refusals(t)
+}
