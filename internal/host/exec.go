@@ -28,10 +28,9 @@ type Exec interface {
 
 // Command is one program call, without a shell.
 type Command struct {
-	Argv  []string
-	Env   []string // added to a minimal environment: "NAME=value"
-	Dir   string   // working directory; "/" if empty
-	Stdin []byte
+	Argv []string
+	Env  []string // added to a minimal environment: "NAME=value"
+	Dir  string   // working directory; "/" if empty
 	// Stdout receives the output while the program runs; nil: Result.Stdout holds
 	// it.
 	Stdout io.Writer
@@ -144,9 +143,6 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 	cmd.Dir = c.Dir
 	if cmd.Dir == "" {
 		cmd.Dir = "/"
-	}
-	if c.Stdin != nil {
-		cmd.Stdin = bytes.NewReader(c.Stdin)
 	}
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut

@@ -27,7 +27,7 @@ type cachedAnswer struct {
 }
 
 func (x *cachedExec) Run(ctx context.Context, c Command) (Result, error) {
-	if len(c.Stdin) > 0 || len(c.Env) > 0 || c.Dir != "" || c.Tag != "" {
+	if len(c.Env) > 0 || c.Dir != "" || c.Tag != "" {
 		return x.Exec.Run(ctx, c)
 	}
 	x.mu.Lock()
