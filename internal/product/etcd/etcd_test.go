@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/prometheus"
+	conftest "fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/plugin"
 	"fettle.dev/fettle/internal/testkit/product"
 )
@@ -163,14 +164,10 @@ func TestVariables(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	for _, c := range []struct{ key, value, want string }{
+	conftest.Checks(t, check, [][3]string{
 		{"quota-backend-bytes", "8589934592", ""}, {"quota-backend-bytes", "8GB", "whole number"}, {"quota-backend-bytes", "-1", "until the disk is full"}, {"snapshot-count", "-1", "whole number"}, {"auto-compaction-mode", "never", "neither"},
 		{"auto-compaction-retention", "5m", ""}, {"auto-compaction-retention", "8", ""}, {"auto-compaction-retention", "often", "not a time"}, {"initial-cluster", "x", "tuning"}, {"logger", "x", "tuning"},
-	} {
-		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s=%s: %v, want %q", c.key, c.value, err, c.want)
-		}
-	}
+	})
 	for _, c := range []struct {
 		mode, keep string
 		want       float64

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/product"
+	conftest "fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 	testkitproduct "fettle.dev/fettle/internal/testkit/product"
 )
@@ -104,16 +105,7 @@ func TestBroken(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	for text, want := range map[string]float64{"5000": 5, "0": 0, "30s": 30, "1m": 60, "500us": 5e-4, "2h": 7200, "1d": 86400, "7ms": 0.007} {
-		if got, err := readDuration(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "s", "-1", "1.5s", "1h30m", "5x", " 5"} {
-		if got, err := readDuration(text); err == nil {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
+	conftest.Reads(t, readDuration, map[string]float64{"5000": 5, "0": 0, "30s": 30, "1m": 60, "500us": 5e-4, "2h": 7200, "1d": 86400, "7ms": 0.007}, "", "s", "-1", "1.5s", "1h30m", "5x", " 5")
 	for address, want := range map[string]string{
 		"*:80": "tcp 127.0.0.1:80", ":::443": "tcp [::1]:443", "[::1]:443": "tcp [::1]:443", "ipv4@10.0.0.1:80-90": "tcp 10.0.0.1:80", "/run/x": "unix /run/x",
 		"unix@/run/x": "unix /run/x", "abns@x": " ", "fd@5": " ", "quic4@:443": " ", "80": " ", "a:b": " ",
@@ -130,14 +122,10 @@ func TestValues(t *testing.T) {
 	if len(contexts) != len(parameters) {
 		t.Errorf("%d sections of options, %d options", len(contexts), len(parameters))
 	}
-	for _, c := range []struct{ key, value, want string }{
+	conftest.Checks(t, check, [][3]string{
 		{"global/maxconn", "5", ""}, {"defaults/timeout client", "5x", "not a time"}, {"defaults/http-reuse", "often", "not one of"},
 		{"global/chroot", "/", "not a tuning option"}, {"frontend web/bind", ":80", "not a tuning option"},
-	} {
-		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %s: %v, want %q", c.key, c.value, err, c.want)
-		}
-	}
+	})
 }
 
 // Capsules behind a load balancer.

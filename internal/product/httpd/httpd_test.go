@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	conftest "fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/product"
 )
@@ -109,28 +110,15 @@ func TestBroken(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	for text, want := range map[string]float64{"60": 60, "500ms": 0.5, "2mi": 120, "1h": 3600, "5s": 5} {
-		if got, err := readDuration(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "ms", "-1", "1.5", "5 s", "1d"} {
-		if got, err := readDuration(text); err == nil {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
+	conftest.Reads(t, readDuration, map[string]float64{"60": 60, "500ms": 0.5, "2mi": 120, "1h": 3600, "5s": 5}, "", "ms", "-1", "1.5", "5 s", "1d")
 	for listen, want := range map[string]string{"80": "127.0.0.1:80", "10.0.0.1:443": "10.0.0.1:443", "0.0.0.0:8": "127.0.0.1:8", "[::1]:80": "[::1]:80", "*:81": "127.0.0.1:81"} {
 		if got := address(listen); got != want {
 			t.Errorf("Listen %s: %s, want %s", listen, got, want)
 		}
 	}
-	for _, c := range []struct{ key, value, want string }{
+	conftest.Checks(t, check, [][3]string{
 		{"virtualhost *:80/timeout", "5", ""}, {"maxclients", "5", ""}, {"loadmodule", "x y", "not a tuning directive"}, {"keepalive", "maybe", "neither"},
-	} {
-		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %s: %v, want %q", c.key, c.value, err, c.want)
-		}
-	}
+	})
 }
 
 func FuzzBytes(f *testing.F) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	conftest "fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/product"
 )
@@ -90,29 +91,12 @@ func TestBroken(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	for text, want := range map[string]float64{"75s": 75, "0": 0, "60": 60, "500ms": 0.5, "1h30m": 5400, "65 60": 65, "1d": 86400} {
-		if got, err := readDuration(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "s", "-1", "1.5s", "30m1h", "5x", " 5", "1s1s"} {
-		if got, err := readDuration(text); err == nil {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-	for text, want := range map[string]float64{"1m": 1 << 20, "8k": 8192, "0": 0, "1G": 1 << 30} {
-		if got, err := readSize(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, c := range []struct{ key, value, want string }{
+	conftest.Reads(t, readDuration, map[string]float64{"75s": 75, "0": 0, "60": 60, "500ms": 0.5, "1h30m": 5400, "65 60": 65, "1d": 86400}, "", "s", "-1", "1.5s", "30m1h", "5x", " 5", "1s1s")
+	conftest.Reads(t, readSize, map[string]float64{"1m": 1 << 20, "8k": 8192, "0": 0, "1G": 1 << 30})
+	conftest.Checks(t, check, [][3]string{
 		{"events/worker_connections", "5", ""}, {"worker_processes", "auto", ""}, {"worker_processes", "0", "neither auto"},
 		{"http/server/proxy_pass", "x", "not a tuning directive"}, {"load_module", "x", "not a tuning directive"},
-	} {
-		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %s: %v, want %q", c.key, c.value, err, c.want)
-		}
-	}
+	})
 	for value, want := range map[string]bool{"5": true, "5; evil": false, "5 }": false, "$x": false, "": false, "a\nb": false, "65 60": true} {
 		if _, err := (syntax{}).Literal(value); (err == nil) != want {
 			t.Errorf("%q: %v", value, err)

@@ -6,6 +6,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product/conf"
+	conftest "fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/plugin"
 	"fettle.dev/fettle/internal/testkit/product"
 )
@@ -110,24 +111,12 @@ func TestGlobal(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	for text, want := range map[string]float64{"15d": 1296000, "1h30m": 5400, "500ms": 0.5, "0": 0, "1y": 31536000} {
-		if got, err := readTime(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	for text, want := range map[string]float64{"512MB": 512 << 20, "512MiB": 512 << 20, "1GiB512MiB": 1536 << 20, "0B": 0, "0": 0, "2GB": 2 << 30} {
-		if got, err := readSize(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	for _, c := range []struct{ key, value, want string }{
+	conftest.Reads(t, readTime, map[string]float64{"15d": 1296000, "1h30m": 5400, "500ms": 0.5, "0": 0, "1y": 31536000})
+	conftest.Reads(t, readSize, map[string]float64{"512MB": 512 << 20, "512MiB": 512 << 20, "1GiB512MiB": 1536 << 20, "0B": 0, "0": 0, "2GB": 2 << 30})
+	conftest.Checks(t, check, [][3]string{
 		{"scrape_interval", "15s", ""}, {"scrape_interval", "15", "not a time"}, {"scrape_interval", "", "not a time"}, {"scrape_interval", "30m1h", "not a time"},
 		{"storage.tsdb.retention.size", "1.5GB", "not a size"}, {"query.max-samples", "many", "not a number"}, {"config.file", "/x", "tuning"}, {"web.enable-lifecycle", "true", "tuning"},
-	} {
-		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s=%s: %v, want %q", c.key, c.value, err, c.want)
-		}
-	}
+	})
 	for _, c := range []struct {
 		flags map[string]string
 		want  string

@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/setting"
+	conftest "fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
 	testkitproduct "fettle.dev/fettle/internal/testkit/product"
@@ -77,15 +78,11 @@ func TestOpenFiles(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	for _, c := range []struct{ key, value, want string }{
+	conftest.Checks(t, check, [][3]string{
 		{"mgmt-pub-interval", "5", ""}, {"mgmt-pub-interval", "500ms", ""}, {"mgmt-pub-interval", "soon", "seconds"}, {"mgmt-pub-interval", "-1", "seconds"}, {"mgmt-pub-interval", "NaN", "seconds"},
 		{"wcache-page-size", "4", ""}, {"wcache-page-size", "5", "128"}, {"wcache-page-size", "256", "128"}, {"wcache-page-size", "2", "128"},
 		{"wcache-num-pages", "3", "from 4"}, {"wcache-num-pages", "16", ""}, {"max-connections", "-1", "not a number"}, {"port", "1", "tuning"}, {"data-dir", "/x", "tuning"}, {"acl-file", "x", "tuning"},
-	} {
-		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s=%s: %v, want %q", c.key, c.value, err, c.want)
-		}
-	}
+	})
 	if v, err := readSeconds("500ms"); err != nil || v != 0.5 {
 		t.Errorf("500ms is %v, %v", v, err)
 	}

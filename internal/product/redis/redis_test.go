@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	conftest "fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/product"
 )
@@ -54,24 +55,11 @@ func TestReadSettings(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	for text, want := range map[string]float64{"0": 0, "100": 100, "1k": 1000, "1KB": 1024, "64mb": 64 << 20, "2G": 2e9, "2gb": 2 << 30, "7b": 7} {
-		if got, err := readMemory(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "mb", "-1", "1.5gb", "1tb", "1 mb", "99999999999999999999gb", "9223372036854775807gb"} {
-		if got, err := readMemory(text); err == nil {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-	for _, c := range []struct{ key, value, want string }{
+	conftest.Reads(t, readMemory, map[string]float64{"0": 0, "100": 100, "1k": 1000, "1KB": 1024, "64mb": 64 << 20, "2G": 2e9, "2gb": 2 << 30, "7b": 7}, "", "mb", "-1", "1.5gb", "1tb", "1 mb", "99999999999999999999gb", "9223372036854775807gb")
+	conftest.Checks(t, check, [][3]string{
 		{"maxmemory", "1gb", ""}, {"maxmemory", "lots", "not a size"}, {"requirepass", "x", "not a tuning parameter"},
 		{"port", "1", "not a tuning parameter"}, {"appendonly", "on", "neither yes nor no"},
-	} {
-		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %s: %v, want %q", c.key, c.value, err, c.want)
-		}
-	}
+	})
 	for bind, want := range map[string]string{
 		"": "127.0.0.1", "127.0.0.1 -::1": "127.0.0.1", "10.1.2.3": "10.1.2.3", "* -::*": "127.0.0.1", "::1": "::1", "10.1.2.3 127.0.0.1": "127.0.0.1",
 		"0.0.0.0": "127.0.0.1", "example.org": "127.0.0.1",
