@@ -112,6 +112,14 @@ func TestNoWeights(t *testing.T) {
 			t.Errorf("%s: %+v", input, a)
 		}
 	}
+	// A copy without them does not say that pods have no share.
+	found, err = find(t.Context(), machine.Copy(t, node(t, "1.34.4", "", "maxPods: 9\n", nil)))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d found: %v", len(found), err)
+	}
+	if a := found[0].Answer("pods_cpu_percent"); a.Unknown == "" {
+		t.Errorf("of a copy: %+v", a)
+	}
 	i, err := Of(Reported{Config: []byte(`{"kind":"KubeletConfiguration"}`), At: "/configz of node a", Version: "1.34.3"})
 	if err != nil {
 		t.Fatal(err)
