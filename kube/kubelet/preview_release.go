@@ -19,9 +19,31 @@ type ReleasePlan struct {
 	Unjudged string `json:"unjudged,omitempty"`
 }
 
-// kubelet is the node's, by what it says of its version.
+// kubelet is the node's, by what it says of its version. The version of its control groups is
+// known only where the kubelet runs although it would fail on version 1.
 func (n *NodePreview) kubelet() kuberelease.Kubelet {
-	return kuberelease.KubeletOf(n.Status.NodeInfo.KubeletVersion)
+	k := kuberelease.KubeletOf(n.Status.NodeInfo.KubeletVersion)
+	if n.Runs["failCgroupV1"] == true && kuberelease.Known().HasField("failCgroupV1", k.Release) {
+		k.Cgroup = 2
+	}
+	return k
+}
+
+// judged is what a kubelet makes of fields. Where the version of its control groups is not
+// known, what it would refuse on version 1 is unknown.
+func judged(f Fields, k kuberelease.Kubelet) kuberelease.Verdict {
+	j := kuberelease.Judge(f, k)
+	if k.Cgroup != 0 {
+		return j
+	}
+	k.Cgroup = 1
+	for _, found := range kuberelease.Judge(f, k).Refused {
+		if !slices.Contains(j.Refused, found) {
+			found.Why = "the kubelet does not start with it on control groups of version 1, and which version the node has is not known here: fettle facts on the node says it (cgroup.version)"
+			j.Unknown = append(j.Unknown, found)
+		}
+	}
+	return j
 }
 
 // byRelease judges what the objects of the pool say, also what fettle does not set, by the
@@ -75,8 +97,8 @@ func (n *NodePreview) judge(said Fields) ReleasePlan {
 	case k.Release < table.Oldest:
 		return ReleasePlan{Kubernetes: k.Release.String(), Unjudged: fmt.Sprintf("it is older than the releases that are known here, %s to %s", table.Oldest, table.Newest)}
 	}
-	r := ReleasePlan{Kubernetes: k.Release.String(), Verdict: kuberelease.Judge(Merge(n.Runs, said), k)}
-	has := kuberelease.Judge(n.Runs, k)
+	r := ReleasePlan{Kubernetes: k.Release.String(), Verdict: judged(Merge(n.Runs, said), k)}
+	has := judged(n.Runs, k)
 	for _, both := range []struct {
 		all *[]kuberelease.Finding
 		has []kuberelease.Finding

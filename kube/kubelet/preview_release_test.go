@@ -44,6 +44,9 @@ func TestByRelease(t *testing.T) {
 			`[{"kubernetes":"1.36","nodes":["n1"],"ignored":["defaultPodSysctls"]},{"kubernetes":"1.37","nodes":["n2"],"refused":["defaultPodSysctls"]}]`},
 		{"{memoryThrottlingFactor: 0.8}", []NodePreview{previewOf("n1", "v1.36.4", "{}"), previewOf("n2", "v1.37.2", "{}"), previewOf("n3", "v1.37.2", "{featureGates: {MemoryQoS: false}}"), previewOf("n4", "v1.37.2", "{memoryThrottlingFactor: 0.9}")}, true,
 			`[{"kubernetes":"1.37","nodes":["n2"],"changed":["memoryThrottlingFactor"]},{"kubernetes":"1.37","nodes":["n3"],"refused":["memoryThrottlingFactor"]}]`},
+		// n3 runs with it, so that its control groups are of version 2.
+		{"{failCgroupV1: true, singleProcessOOMKill: false}", []NodePreview{previewOf("n1", "v1.36.4", "{failCgroupV1: false}"), previewOf("n2", "v1.30.14", "{}"), previewOf("n3", "v1.36.4", "{failCgroupV1: true}")}, true,
+			`[{"kubernetes":"1.30","nodes":["n2"],"ignored":["failCgroupV1","singleProcessOOMKill"]},{"kubernetes":"1.36","nodes":["n1"],"unknown":["failCgroupV1","singleProcessOOMKill"]}]`},
 		{"{featureGates: {MemoryManager: true}}", []NodePreview{previewOf("n1", "v1.28.4", "{}"), previewOf("n2", "devel", "{}")}, true,
 			`[{"nodes":["n2"],"unjudged":true},{"kubernetes":"1.28","nodes":["n1"],"unjudged":true}]`},
 	} {
