@@ -1,5 +1,5 @@
 // The server of etcd 3.5, which tests run.
-module fettle.dev/fettle/test/etcd-releases/server/3.5
+module fettle.dev/fettle/test/etcd-releases/server
 
 go 1.26.0
 
