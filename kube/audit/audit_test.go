@@ -246,7 +246,7 @@ func TestEtcdByRelease(t *testing.T) {
 		t.Error("E15 was asked although it is disabled")
 	}
 	external := &Cluster{Version: "1.34.4", Members: []etcd.Look{{URL: "https://10.0.0.9:2379", Version: "3.4.27"}, {URL: "https://10.0.0.8:2379", Silent: errors.New("no answer")}}}
-	want(t, judged(t, external, nil), map[string]rule.State{"E15 https://10.0.0.9:2379": rule.Unknown, "E17 https://10.0.0.9:2379": rule.Warned})
+	want(t, judged(t, external, nil), map[string]rule.State{"E15 https://10.0.0.9:2379": rule.NotApplicable, "E16 https://10.0.0.9:2379": rule.NotApplicable, "E17 https://10.0.0.9:2379": rule.Warned})
 	want(t, as(external, 30, nil), map[string]rule.State{"E17 https://10.0.0.9:2379": rule.Passed})
 	want(t, as(&Cluster{Unread: map[Part]string{OfEtcd: "want a certificate"}}, 37, nil), map[string]rule.State{"etcd": rule.Unknown})
 	if got := as(&Cluster{OpenShift: "4.20.1", EtcdPods: c.EtcdPods}, 35, nil); len(got) > 0 {

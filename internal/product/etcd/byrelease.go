@@ -92,9 +92,13 @@ func (i *installed) Default(name string) (value, source string) {
 // byRelease answers a releaseInput; ok is false for other inputs.
 func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 	switch input {
-	case "refused_options":
-		return i.judged(i.refused), true
-	case "ignored_options":
+	case "refused_options", "ignored_options":
+		switch {
+		case i.flags == nil: // those of a member without a pod are on its machine
+			return fact.Answer{}, true
+		case input == "refused_options":
+			return i.judged(i.refused), true
+		}
 		return i.judged(i.ignored), true
 	case "installed_version", "least_version", "skipped_releases":
 		return i.cluster[input], true
@@ -136,9 +140,6 @@ func (i *installed) judged(by func(Release) (list []string, unknown error)) fact
 // refused are the reasons for which a release does not start: etcd reads its flags first, also
 // where it has a configuration file, and does not take an option from a flag and a variable.
 func (i *installed) refused(r Release) (out []string, err error) {
-	if i.flags == nil {
-		return nil, errors.New(i.unread)
-	}
 	for _, name := range slices.Sorted(maps.Keys(i.flags)) {
 		t := i.flags[name]
 		known := has(Known().flagIn(name), r)

@@ -39,7 +39,6 @@ func Of(r Reported) product.Installed {
 	switch config, ok, _ := in.option("config-file"); {
 	case r.Words == nil:
 		in.flags = nil
-		in.unread = "the flags of a member without a pod are on its machine: fettle check etcd there reads them"
 	case ok:
 		in.unread = config.text + " is on the node of " + r.Name + ": fettle check etcd there reads it"
 	}
