@@ -86,11 +86,11 @@ bench: root build ## measure fettle and its peers, side by side
 	$(KUBE) test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./kube/...
 
 .PHONY: profile
-profile: ## write what the compiler is told of where time goes, cmd/fettle/default.pgo, anew
+profile: ## write cmd/fettle/default.pgo, the CPU profile that releases are built with
 	FETTLE_BENCH_PROFILE=1 $(GO) test -trimpath -run TestProfileLogs -v -count 1 ./test/peers
 
 .PHONY: golden
-golden: ## write expected outputs anew (look at the diff before you commit)
+golden: ## write expected outputs again (read the diff before you commit)
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -short ./...
 	FETTLE_UPDATE_GOLDEN=1 $(KUBE) test -short ./kube/...
 	@git diff --stat
@@ -105,7 +105,7 @@ man: ## write the manual pages and the shell completions into dist/
 PROOFS := internal/engine/plugin/table/testdata/proofs.txt
 PRODUCT_PROOFS := internal/product/table/testdata/proofs.txt
 .PHONY: proofs
-proofs: root ## run the tests that prove options, and make the manual's table of proofs anew
+proofs: root ## run the tests that prove options, and write the manual's table of proofs
 	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
 	FETTLE_PROOF_FILE=$$new FETTLE_TEST_NIGHTLY=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 \
 		$(GO) test -count=1 -timeout 6h -skip '^TestManual$$' ./internal/engine/plugin/... ./internal/daemon ./test/peers; \
@@ -118,7 +118,7 @@ proofs: root ## run the tests that prove options, and make the manual's table of
 
 # On a machine that does nothing else: an hour and a half at the most.
 .PHONY: experiments
-experiments: root ## make the experiments of docs/proofs anew, and their pages
+experiments: root ## run the experiments of docs/proofs, and write their pages
 	FETTLE_PROOFS=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 $(GO) test -count=1 -v -timeout 4h ./test/proofs
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run 'Page$$' ./test/proofs
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestProofs$$' ./internal/measure/page

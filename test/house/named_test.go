@@ -20,6 +20,7 @@ var (
 	path      = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
 	symbol    = regexp.MustCompile(`^([a-z]\w*)\.([A-Z]\w*)(\.[A-Z]\w*)?(\(.*\))?$`)
 	testNamed = regexp.MustCompile(`\bTest[A-Z]\w+`)
+	roomsOf   = regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|")
 )
 
 // TestGuidesNameWhatExists looks for every file, every package.Name and every test that
@@ -124,7 +125,8 @@ func declares(names map[string]bool, d ast.Decl) {
 	}
 }
 
-// TestDistrictsNameTheirRooms: a district with several packages says what each does.
+// TestDistrictsNameTheirRooms: a district with several packages says what each does, and
+// names no others.
 func TestDistrictsNameTheirRooms(t *testing.T) {
 	pages := map[string]string{"internal/product": "doc.go", "internal/daemon": "control.go"}
 	seen := map[string]bool{}
@@ -147,6 +149,20 @@ func TestDistrictsNameTheirRooms(t *testing.T) {
 		room, _ := strings.CutPrefix(s.pkg, d+"/")
 		if room != d && !regexp.MustCompile(`[\s`+"`"+`]`+regexp.QuoteMeta(room)+`[\s,`+"`"+`]`).Match(text) {
 			t.Errorf("%s/%s does not name the room %s", d, page, room)
+		}
+	}
+	for _, d := range districts {
+		if d.layer >= 5 {
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join("../..", d.path, "README.md"))
+		for _, row := range roomsOf.FindAllStringSubmatch(string(text), -1) {
+			for _, room := range quoted.FindAllString(row[1], -1) {
+				room = filepath.Join(d.path, strings.Trim(room, "`"))
+				if _, err := os.Stat(filepath.Join("../..", room)); err != nil {
+					t.Errorf("%s/README.md names the room %s, which does not exist", d.path, room)
+				}
+			}
 		}
 	}
 }
