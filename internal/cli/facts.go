@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -112,17 +112,9 @@ func writeArchive(path string, rec *host.Recording) error {
 		// The rename would put the archive in the place of a device.
 		return ui.Instead(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file, or a name that is free", path, host.DescribeType(st.Mode())), "", "--archive=machine.txt")
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".fettle-archive-*")
-	if err != nil {
+	var text bytes.Buffer
+	if _, err := rec.WriteTo(&text); err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	if _, err := rec.WriteTo(f); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return host.WriteFile(path, text.Bytes(), 0o600)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/page"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -78,9 +79,8 @@ func writePage(name string, text []byte) error { return replace(name, text, page
 // replace writes a document in the place of an older one of its kind, whole or not at
 // all. What is there and does not begin as its kind does stays: the evidence is easily
 // named by mistake.
-func replace(name string, text, begins []byte, kind string) (err error) {
-	f, err := os.Open(name)
-	if err == nil {
+func replace(name string, text, begins []byte, kind string) error {
+	if f, err := os.Open(name); err == nil {
 		begin := make([]byte, len(begins))
 		st, unknown := f.Stat()
 		_, _ = io.ReadFull(f, begin) // a shorter one is none either
@@ -94,19 +94,7 @@ func replace(name string, text, begins []byte, kind string) (err error) {
 			return ui.Hinted(ui.Refused, fmt.Errorf("%s is there already, and is not a %s", name, kind), "name another file, or move it away: mv "+internaltext.Quote(name)+" "+internaltext.Quote(name+".old"))
 		}
 	}
-	f, err = os.CreateTemp(filepath.Dir(name), ".fettle-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(0o644) // to be shown; its records may be anybody's to read or not
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return host.WriteFile(name, text, 0o644) // to be shown; its records may be anybody's to read or not
 }
 
 // damaged says what to do about a record that is not as it was recorded.

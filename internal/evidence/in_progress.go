@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // RunInProgress is a run that is being recorded line by line. Its first line is the record
@@ -56,7 +58,7 @@ func (u *RunInProgress) Replace(v any) (err error) {
 	}
 	was := u.file
 	u.file = f
-	return errors.Join(syncDir(filepath.Dir(u.Path)), was.Close())
+	return errors.Join(host.SyncDir(filepath.Dir(u.Path)), was.Close())
 }
 
 // Name is how Resume and CutOff call the run.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // Remove removes a run that has ended, by its whole ID. One that is gone already is no
@@ -16,7 +18,7 @@ func (s Store) Remove(id string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return errors.Join(err, syncDir(s.Dir))
+	return errors.Join(err, host.SyncDir(s.Dir))
 }
 
 // Drop removes a run that was cut off, by its name; one that is under way is ErrAtWork.
@@ -37,7 +39,7 @@ func (s Store) Drop(name string) error {
 	if !isSameFile(f, path) {
 		return nil // finished or dropped while it was being opened
 	}
-	return errors.Join(remove(path), syncDir(s.Dir))
+	return errors.Join(remove(path), host.SyncDir(s.Dir))
 }
 
 // isSameFile says whether an open file is still the one of that name.

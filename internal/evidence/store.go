@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // Store is a directory of runs, one file each, named by their IDs. Writers do not
@@ -76,15 +78,7 @@ func (s Store) Put(r *Run) error {
 	} else if err != nil {
 		return err
 	}
-	return syncDir(s.Dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return host.SyncDir(s.Dir)
 }
 
 // Get reads the one run whose ID begins with the given digits.
@@ -182,7 +176,7 @@ func (s Store) Begin(r *Run) (*RunInProgress, error) {
 		err = u.Append(r)
 	}
 	if err == nil {
-		err = syncDir(s.Dir)
+		err = host.SyncDir(s.Dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
@@ -208,7 +202,7 @@ func (s Store) Finish(u *RunInProgress) error {
 
 // Discard removes the lines of a run in which nothing counts.
 func (s Store) Discard(u *RunInProgress) error {
-	return errors.Join(remove(u.Path), u.file.Close(), syncDir(s.Dir))
+	return errors.Join(remove(u.Path), u.file.Close(), host.SyncDir(s.Dir))
 }
 
 // ErrInProgress is that the process which records a run still lives.

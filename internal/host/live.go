@@ -238,16 +238,27 @@ func copyLabels(from string, to *os.File) {
 	}
 }
 
+// syncDir is SyncDir where the file system can do it.
 func syncDir(dir string) error {
+	if err := SyncDir(dir); !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+// SyncDir makes the names in a directory of this machine durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
-		return err
-	}
-	return nil
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// WriteFile writes a file of this machine, whole or not at all, in the place of one of that
+// name; it is durable when WriteFile returns.
+func WriteFile(p string, data []byte, mode fs.FileMode) error {
+	return replaceNew(p, data, Attr{Mode: mode, UID: -1, GID: -1})
 }
 
 func (liveFiles) Remove(p string) error {

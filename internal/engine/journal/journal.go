@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"fettle.dev/fettle/internal/ui"
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // DefaultDir is where the journal of a machine is.
@@ -141,7 +143,7 @@ func (j *Journal) open() error {
 	err = j.clearTail()
 	if err == nil && j.State.Generation == 0 {
 		if err = j.append("start", record{Start: &start{Version: 1, NextID: j.State.nextID}}); err == nil {
-			err = syncDir(j.dir)
+			err = host.SyncDir(j.dir)
 		}
 	}
 	if err != nil {
@@ -278,13 +280,4 @@ func open(path string, flags int, mode uint32, trusted func(uid uint32) bool) (*
 		return nil, fmt.Errorf("%s is not a plain file of this user: %w", path, ErrRefused)
 	}
 	return f, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // rotateAt is how much a file may grow, in bytes, before it is set aside: every
@@ -60,7 +62,7 @@ func (j *Journal) Rotate() error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	if err := syncDir(j.dir); err != nil {
+	if err := host.SyncDir(j.dir); err != nil {
 		return err
 	}
 	j.at("journal:rotate:done")

@@ -68,7 +68,7 @@ func Prepare(dir string) error {
 		if _, err := checkDir(dir, own); err != nil {
 			return err
 		}
-		return syncDir(filepath.Dir(dir))
+		return host.SyncDir(filepath.Dir(dir))
 	}
 	if err != nil {
 		return err

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 const (
@@ -168,7 +170,7 @@ func Create(dir string, h Header) (*Journal, error) {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncDir(dir)
+		err = host.SyncDir(dir)
 	}
 	if err != nil {
 		f.Close()
@@ -210,15 +212,6 @@ func lock(f *os.File) error {
 		return fmt.Errorf("%w (%s)", ErrBusy, f.Name())
 	}
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 func start(f *os.File) *Journal {
