@@ -176,34 +176,21 @@ func replaceAt(p string, data []byte, attr Attr) error {
 	return err
 }
 
-func replaceNew(p string, data []byte, attr Attr) (err error) {
+func replaceNew(p string, data []byte, attr Attr) error {
 	f, err := os.CreateTemp(filepath.Dir(p), "."+filepath.Base(p)+".fettle-*")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
+	if _, err = f.Write(data); err == nil {
+		err = errors.Join(f.Chown(attr.UID, attr.GID), f.Chmod(attr.Mode))
+		copyLabels(p, f)
+		err = errors.Join(err, f.Sync())
 	}
-	if err = f.Chown(attr.UID, attr.GID); err != nil {
-		return err
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), p)
 	}
-	if err = f.Chmod(attr.Mode); err != nil {
-		return err
-	}
-	copyLabels(p, f)
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), p); err != nil {
+	if err != nil {
+		os.Remove(f.Name())
 		return err
 	}
 	return syncDir(filepath.Dir(p))
