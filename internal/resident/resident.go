@@ -18,7 +18,9 @@ import (
 // The heap goes to the kernel, and so do the pages of the program's own file, which are
 // in the page cache anyway and are mapped again as they are needed. What a program does
 // while it starts (package initialization, tables of types) touches most of that file
-// once. It takes milliseconds, a collection of the heap included.
+// once. It takes milliseconds, a collection of the heap included. The daemon at rest has 12
+// to 16 MiB resident with it and 29.6 MiB without (test/peers, Debian 12), where half of
+// TuneD's 27.5 MiB is the goal.
 func Rest() {
 	debug.FreeOSMemory()
 	self, err := os.Readlink("/proc/self/exe")
