@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -237,7 +238,7 @@ func swaps(r *reader) Set[Swap] {
 			set.unknown = fmt.Sprintf("%s: cannot read %.60q", source, line)
 			return set
 		}
-		s := set.add(unescapeMount(w[0]))
+		s := set.add(host.UnescapeMount(w[0]))
 		s.Kind = Known(w[1], source)
 		for _, c := range []struct {
 			fact  *Fact[int64]

@@ -3,6 +3,8 @@ package fact
 import (
 	"path"
 	"strings"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // Mount is one mounted file system by its mount point. Of several on one point
@@ -75,7 +77,7 @@ func parseMounts(text, source string) []mountEntry {
 		w := strings.Fields(line)
 		if !strings.HasSuffix(source, "mountinfo") {
 			if len(w) >= 4 {
-				all = append(all, mountEntry{point: unescapeMount(w[1]), fsType: w[2], source: unescapeMount(w[0]), root: "/", superOptions: strings.Split(w[3], ",")})
+				all = append(all, mountEntry{point: host.UnescapeMount(w[1]), fsType: w[2], source: host.UnescapeMount(w[0]), root: "/", superOptions: strings.Split(w[3], ",")})
 			}
 			continue
 		}
@@ -87,7 +89,7 @@ func parseMounts(text, source string) []mountEntry {
 			continue
 		}
 		m := mountEntry{
-			point: unescapeMount(w[4]), fsType: w[end+1], source: unescapeMount(w[end+2]), devNumber: w[2], root: unescapeMount(w[3]),
+			point: host.UnescapeMount(w[4]), fsType: w[end+1], source: host.UnescapeMount(w[end+2]), devNumber: w[2], root: host.UnescapeMount(w[3]),
 			options: strings.Split(w[5], ","),
 		}
 		seen := map[string]bool{}
@@ -102,15 +104,6 @@ func parseMounts(text, source string) []mountEntry {
 		all = append(all, m)
 	}
 	return all
-}
-
-// unescapeMount undoes the octal of blanks in mount tables (fs/proc_namespace.c,
-// mangle).
-func unescapeMount(s string) string {
-	for _, e := range [][2]string{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\043`, "#"}, {`\134`, `\`}} {
-		s = strings.ReplaceAll(s, e[0], e[1])
-	}
-	return s
 }
 
 // device is the block device of a mounted file system, by the table that names it.

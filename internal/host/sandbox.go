@@ -188,7 +188,7 @@ func allReadOnly() error {
 		if len(f) < 6 {
 			continue
 		}
-		at := unescapeMount(f[4])
+		at := UnescapeMount(f[4])
 		flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY)
 		for _, o := range strings.Split(f[5], ",") {
 			flags |= mountFlags[o]
@@ -211,8 +211,8 @@ func allReadOnly() error {
 	return nil
 }
 
-// unescapeMount decodes \040 and the like (proc_pid_mountinfo(5)).
-func unescapeMount(s string) string {
+// UnescapeMount decodes \040 and the like (proc_pid_mountinfo(5)).
+func UnescapeMount(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+4 <= len(s) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -123,25 +122,9 @@ func read(h *host.Host) ([]mount, error) {
 		if len(f) < 4 || !strings.HasPrefix(f[0], "/dev/") {
 			continue
 		}
-		out = append(out, mount{unescape(f[0]), unescape(f[1]), f[2], f[3]})
+		out = append(out, mount{host.UnescapeMount(f[0]), host.UnescapeMount(f[1]), f[2], f[3]})
 	}
 	return out, nil
-}
-
-// unescape undoes \040 and its like (kernel, fs/proc_namespace.c mangle).
-func unescape(s string) string {
-	var out strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				out.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		out.WriteByte(s[i])
-	}
-	return out.String()
 }
 
 // disk is the sysfs directory of the disk below a partition or an LVM volume;

@@ -8,6 +8,7 @@ import (
 
 	engineplugin "fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
@@ -103,7 +104,7 @@ func FuzzUnescape(f *testing.F) {
 	f.Add(`\`)
 	f.Add(`\777`)
 	f.Fuzz(func(t *testing.T, s string) {
-		if len(unescape(s)) > len(s) {
+		if len(host.UnescapeMount(s)) > len(s) {
 			t.Error(s)
 		}
 	})
