@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 )
 
-// TestMain keeps all temporary directories of the package below one, which goes last: a
-// manager of the kubelet, which cannot be stopped, may write its state once more, and makes
-// the directory for it again, when the test that had it has removed it. It is in memory
-// where possible: each state that a kubelet writes waits for the disk.
+// TestMain keeps all temporary directories of the package in memory where possible: each
+// state that a kubelet writes waits for the disk.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("/dev/shm", "admission")
 	if err != nil {
@@ -30,13 +27,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	for range 100 { // something may be written while it is removed
-		if err = os.RemoveAll(dir); err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err != nil {
+	if err := os.RemoveAll(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}

@@ -163,7 +163,7 @@ func (d document) flat() string {
 // goes over the main file's with its defaults: null removes only what a drop-in before has
 // set, and an explicit zero stays (kubelet 1.29.14 and 1.31.14, cmd/kubelet/app/server.go,
 // mergeKubeletConfigurations: their members have other names in memory; test/admission
-// TestConfigMergeBefore32). fills is whether the release heeds mergeDefaultEvictionSettings.
+// TestConfigMerge). fills is whether the release heeds mergeDefaultEvictionSettings.
 func loadAll(h *host.Host, configs []string, versioned, fills bool) (document, error) {
 	var merged, over document
 	for n, name := range configs {

@@ -39,11 +39,28 @@ func StartFiles(dir string, in *admission.Input, pods []*v1.Pod) (*Files, error)
 	if f.Memory, err = newMemoryManager(s, machine, reservation, dir, f.topology); err != nil {
 		return nil, err
 	}
-	active := func() []*v1.Pod { return f.Pods }
-	for _, start := range []any{f.CPU.Start, f.Memory.Start} {
-		if err := failure(call(start, active, config.NewSourcesReady(ready), noStatus{}, nil, containermap.NewContainerMap())); err != nil {
-			return nil, err
+	asked := make(chan struct{}, 2)
+	active := func() []*v1.Pod {
+		select {
+		case asked <- struct{}{}:
+		default:
 		}
+		return f.Pods
+	}
+	start := func(manager any) error {
+		return failure(call(manager, active, config.NewSourcesReady(ready), noStatus{}, nil, containermap.NewContainerMap()))
+	}
+	if err := start(f.CPU.Start); err != nil {
+		return nil, err
+	}
+	if s.CPUManagerPolicy == admission.PolicyStatic {
+		// At its start the manager removes what pods had that are gone, in a goroutine that
+		// asks for the pods once before and once after; the next time is in an hour.
+		<-asked
+		<-asked
+	}
+	if err := start(f.Memory.Start); err != nil {
+		return nil, err
 	}
 	call(f.topology.AddHintProvider, f.CPU)
 	call(f.topology.AddHintProvider, f.Memory)
