@@ -13,7 +13,8 @@ import (
 )
 
 // TestMergedAsKubelet holds what is read against what the kubelets' own code made of the
-// same files (test/admission TestConfigMerge, kubelets 1.31.14, 1.34.4 and 1.37.2).
+// same files (test/admission TestConfigMerge, kubelets 1.31.14, 1.34.4,
+// 1.36.3 and 1.37.2).
 func TestMergedAsKubelet(t *testing.T) {
 	for _, table := range []struct {
 		file, version string
