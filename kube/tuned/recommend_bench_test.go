@@ -52,12 +52,20 @@ func decideAll(objects []*Tuned, nodes []RecommendedNode) (decided int) {
 }
 
 // BenchmarkCluster is everything for a cluster of 500 nodes and 50 rules: the
-// objects read, every node decided.
+// objects read, every node decided, in less than 100 ms.
 func BenchmarkCluster(b *testing.B) {
 	objects, nodes := large()
 	b.ReportAllocs()
+	best := time.Hour // what else the machine does takes no part
 	for b.Loop() {
-		decideAll(objects, nodes)
+		start := time.Now()
+		if n := decideAll(objects, nodes); n < 20 || n > 480 {
+			b.Fatalf("%d of %d nodes decided: not what is to be measured", n, len(nodes))
+		}
+		best = min(best, time.Since(start))
+	}
+	if best > 100*time.Millisecond {
+		b.Errorf("%v for %d nodes", best, len(nodes))
 	}
 }
 
@@ -68,23 +76,5 @@ func BenchmarkNode(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		rules.Decide(nodes[i%len(nodes)])
-	}
-}
-
-// A cluster of that size is decided in well under 100 ms, also on a machine that
-// has something else to do: the best of some tries counts.
-func TestALargeClusterIsDecidedFast(t *testing.T) {
-	objects, nodes := large()
-	best := time.Hour
-	for range 10 {
-		start := time.Now()
-		if n := decideAll(objects, nodes); n < 20 || n > 480 {
-			t.Fatalf("%d of %d nodes decided: not what is to be measured", n, len(nodes))
-		}
-		best = min(best, time.Since(start))
-	}
-	t.Logf("%v", best)
-	if best > 100*time.Millisecond {
-		t.Errorf("%v for %d nodes", best, len(nodes))
 	}
 }
