@@ -107,6 +107,7 @@ func TestCommandWithoutStarter(t *testing.T) {
 
 // TestCommandEnds: whatever ends a visit ends all that it has started.
 func TestCommandEnds(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	child := filepath.Join(dir, "child")
 	for _, memory := range []bool{false, true} {
@@ -258,6 +259,7 @@ func emptyHost(t *testing.T) *host.Host {
 // TestCommandEndsAll: what the work starts ends with it, also in a session of its own and
 // without its environment.
 func TestCommandEndsAll(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
 	c := &Command{Args: []string{"sh", "-c", "setsid env -i sh -c 'echo $$ >" + file + "; exec sleep 1000' </dev/null >/dev/null 2>&1 & sleep 1000"}, Timeout: starts, Clock: wallClock{}, Mark: "ends-all"}
 	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "it did not end within") {

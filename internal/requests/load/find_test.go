@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/fleet"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // expecting is a plan with thresholds.
@@ -118,6 +119,7 @@ func TestStageLength(t *testing.T) {
 // TestFindKnee: of a real server, with the stages in the result; and an interrupted search
 // is no answer.
 func TestFindKnee(t *testing.T) {
+	root.Real(t, "waits eight seconds: stages, and the silence between them")
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer server.Close()

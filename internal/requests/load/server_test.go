@@ -104,6 +104,7 @@ func TestKnownServiceTimes(t *testing.T) {
 // TestInjectedStall: the server stands still for a second; a rate shows it in the 90th
 // percentile, the service time over one connection does not.
 func TestInjectedStall(t *testing.T) {
+	t.Parallel()
 	var once sync.Once
 	begin := time.Now()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

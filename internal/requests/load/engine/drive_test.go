@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -110,38 +111,41 @@ func TestEveryStartIsMade(t *testing.T) {
 func TestStallIsSeenByAllItDelayed(t *testing.T) {
 	const stall = time.Second
 	for _, connections := range []int{1, 4, 500} {
-		var mu sync.Mutex
-		var until time.Time
-		s := &server{}
-		s.answer = func(n int, gone <-chan struct{}) {
-			mu.Lock()
-			if n == 20 {
-				until = time.Now().Add(stall)
+		t.Run(fmt.Sprint(connections), func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var until time.Time
+			s := &server{}
+			s.answer = func(n int, gone <-chan struct{}) {
+				mu.Lock()
+				if n == 20 {
+					until = time.Now().Add(stall)
+				}
+				left := time.Until(until)
+				mu.Unlock()
+				if left > 0 {
+					nap(left, gone)
+				}
 			}
-			left := time.Until(until)
-			mu.Unlock()
-			if left > 0 {
-				nap(left, gone)
+			_, total := run(t.Context(), t, s, Plan{Schedule: steady(t, 100, 3*time.Second), Connections: connections})
+			if total.Starts != 300 || total.Good != 300 {
+				t.Fatalf("%d connections: %+v", connections, total)
 			}
-		}
-		_, total := run(t.Context(), t, s, Plan{Schedule: steady(t, 100, 3*time.Second), Connections: connections})
-		if total.Starts != 300 || total.Good != 300 {
-			t.Fatalf("%d connections: %+v", connections, total)
-		}
-		// 100 were meant to start in that second, 10 ms apart: that many at least waited
-		// for 0, 10, ... 1000 ms, which is true of a slow machine too. So at least 30 of
-		// 300 waited for 700 ms or longer, and 70 for 300 ms.
-		for p, least := range map[float64]float64{90: 0.69, 77: 0.29} {
-			if got := total.Percentile(p); got < least {
-				t.Errorf("%d connections: p%v is %.3f s, want %v at least", connections, p, got, least)
+			// 100 were meant to start in that second, 10 ms apart: that many at least waited
+			// for 0, 10, ... 1000 ms, which is true of a slow machine too. So at least 30 of
+			// 300 waited for 700 ms or longer, and 70 for 300 ms.
+			for p, least := range map[float64]float64{90: 0.69, 77: 0.29} {
+				if got := total.Percentile(p); got < least {
+					t.Errorf("%d connections: p%v is %.3f s, want %v at least", connections, p, got, least)
+				}
 			}
-		}
-		if connections == 1 && total.Waited < 50 {
-			t.Errorf("one connection: %d of the starts found it in use", total.Waited)
-		}
-		if connections == 500 && total.Waited > 0 {
-			t.Errorf("500 connections: %d of the starts found them in use", total.Waited)
-		}
+			if connections == 1 && total.Waited < 50 {
+				t.Errorf("one connection: %d of the starts found it in use", total.Waited)
+			}
+			if connections == 500 && total.Waited > 0 {
+				t.Errorf("500 connections: %d of the starts found them in use", total.Waited)
+			}
+		})
 	}
 }
 

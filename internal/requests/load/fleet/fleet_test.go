@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestMain makes the test's own program a worker, as a shell command starts it.
@@ -159,6 +160,7 @@ func TestLost(t *testing.T) {
 // is given up after some time, whatever its load would take; the others are stopped, and what
 // they have counted is there.
 func TestFallsSilent(t *testing.T) {
+	root.Real(t, "waits ten seconds for a client that has fallen silent")
 	t.Parallel()
 	f := started(t, 2)
 	f.Patience = 10 * time.Second // that the other is heard of in, on a busy machine too

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // jobs is where jobs are fetched and reported of.
@@ -77,6 +78,7 @@ func (j *jobs) pull(t *testing.T, every, jobTime time.Duration) *Pull {
 // TestRefusedJobs: what the server does not take is lost as it is on a real host, which
 // tries nothing again.
 func TestRefusedJobs(t *testing.T) {
+	root.Real(t, "waits ten seconds for jobs that do not end")
 	t.Parallel()
 	number := func(path string) string { return path[strings.LastIndex(path, "-")+1:][:12] }
 	posts, mu := map[string]int{}, sync.Mutex{}
@@ -117,6 +119,7 @@ func TestRefusedJobs(t *testing.T) {
 // TestSentAgain: a host whose message was lost hears of its job after two TTL and the
 // resend interval.
 func TestSentAgain(t *testing.T) {
+	root.Real(t, "waits five seconds for a resend")
 	t.Parallel()
 	b, j := newBroker(t), newJobs(t, nil)
 	lost := false
@@ -140,6 +143,7 @@ func TestSentAgain(t *testing.T) {
 // TestStartedTwice: a host that is slower than two TTL and fetches before the resend has
 // its job twice.
 func TestStartedTwice(t *testing.T) {
+	root.Real(t, "waits ten seconds for a resend")
 	t.Parallel()
 	slow := make(chan struct{})
 	var once sync.Once
