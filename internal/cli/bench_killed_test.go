@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestBenchKilled: after kill -9 at any moment what was finished is kept, listed and
@@ -28,7 +29,7 @@ func TestBenchKilled(t *testing.T) {
 		"disk":   {[]string{"bench", "disk", "--size", "64MiB", "--fio", fio}, "measurements", 60},
 		"memory": {[]string{"bench", "memory", "--size", "2MiB", "--reads", "1000", "--rounds", "1000", "--cells", "4k", "--no-reserve"}, "rounds", 1000},
 	} {
-		for range 6 {
+		for range testkitroot.Sample(6) {
 			dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 			fettle := func(args ...string) *exec.Cmd {
 				return exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state}, args...)...)

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // No fix makes a machine fail a rule that it has followed: neither the one of a
@@ -26,7 +27,11 @@ func TestFixesAgree(t *testing.T) {
 	}
 	c := loadCatalogue(t)
 	applied := 0
-	for _, archive := range archives {
+	each := len(archives) / testkitroot.Sample(len(archives))
+	for i, archive := range archives {
+		if i%each != 0 {
+			continue
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(archive), ".txt"), func(t *testing.T) {
 			b, err := os.ReadFile(archive)
 			if err != nil {
@@ -35,7 +40,7 @@ func TestFixesAgree(t *testing.T) {
 			applied += fixesAgree(t, c, string(b))
 		})
 	}
-	if applied < 30 {
+	if applied < testkitroot.Sample(30) {
 		t.Errorf("%d fixes were tried, of which there should be more", applied)
 	}
 }

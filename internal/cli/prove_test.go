@@ -150,10 +150,11 @@ func TestProveKilled(t *testing.T) {
 // when fettle ends.
 func TestProveInterrupted(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	cases := []struct {
 		signal syscall.Signal
 		visit  int
-	}{{syscall.SIGINT, 1}, {syscall.SIGTERM, 40}, {syscall.SIGHUP, 41}, {syscall.SIGINT, 42}} {
+	}{{syscall.SIGTERM, 40}, {syscall.SIGINT, 1}, {syscall.SIGHUP, 41}, {syscall.SIGINT, 42}}
+	for _, c := range cases[:testkitroot.Sample(len(cases))] {
 		p := newProving(t)
 		p.hang(c.visit)
 		cmd := p.prove()

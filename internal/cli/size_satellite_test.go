@@ -17,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 	sized "fettle.dev/fettle/internal/guide/sizing/satellite"
 	"fettle.dev/fettle/internal/host"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/testkit/sizing"
 )
 
@@ -70,7 +71,7 @@ func TestSizeSatelliteIsClean(t *testing.T) {
 	c := loadCatalogue(t)
 	f := sizing.Figures(t)
 	rnd := rand.New(rand.NewPCG(12000, 612))
-	for i := range 60 {
+	for i := range testkitroot.Sample(60) {
 		w := randomWish(rnd)
 		r, err := sizing.Ask(f, sized.New(), w.said()...)
 		if err != nil {
@@ -151,6 +152,7 @@ var broken = map[string]struct{ value, rule string }{
 // Every value that size writes is held by a rule: a machine with that one value
 // broken has a finding.
 func TestSizeSatelliteBroken(t *testing.T) {
+	testkitroot.Real(t, "audits a hundred machines")
 	c := loadCatalogue(t)
 	f := sizing.Figures(t)
 	seen := map[string]bool{}

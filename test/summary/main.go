@@ -24,6 +24,11 @@ const (
 	testBudget    = 3 * time.Second
 )
 
+// budgets are of packages that take longer, each with the reason.
+var budgets = map[string]time.Duration{
+	"fettle.dev/fettle/internal/cli": 45 * time.Second, // the scripts start a thousand processes
+}
+
 // event is a line of go test -json: see `go doc test2json`, and `go help buildjson`.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
@@ -109,6 +114,9 @@ func (s *summary) take(e event) {
 // end is the end of a test or, where e names none, of a package.
 func (s *summary) end(e event, key string) {
 	budget, name := packageBudget, e.Package
+	if b, ok := budgets[name]; ok {
+		budget = b
+	}
 	if e.Test != "" {
 		budget, name = testBudget, strings.TrimSpace(key)
 		text := ""

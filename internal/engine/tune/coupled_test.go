@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // coupledKernel is a machine whose sysctls change each other as the kernel's do.
@@ -240,7 +241,7 @@ func (c *coupledCase) String() string {
 func TestCoupledTransactionsInAnyOrder(t *testing.T) {
 	tree, tried := coupledTree(t), 0
 	for _, kinds := range [][]journal.TxKind{{journal.Apply}, {journal.Apply, journal.Tune}} {
-		for seed := range uint64(150) {
+		for seed := range uint64(root.Sample(150)) {
 			c := newCoupledCase(t, tree, seed, kinds...)
 			if !c.tuneAll() {
 				continue
@@ -254,8 +255,8 @@ func TestCoupledTransactionsInAnyOrder(t *testing.T) {
 			}
 		}
 	}
-	if tried < 150 {
-		t.Errorf("tried %d sets of transactions, want 150 at least", tried)
+	if want := root.Sample(150); tried < want {
+		t.Errorf("tried %d sets of transactions, want %d at least", tried, want)
 	}
 }
 
@@ -279,7 +280,7 @@ func cutOff(do func()) (cut bool) {
 // before it, knows what may have been left changed.
 func TestCoupledUndoCutOff(t *testing.T) {
 	tree, tried := coupledTree(t), 0
-	for seed := range uint64(8) {
+	for seed := range uint64(root.Sample(8)) {
 		for which := range 4 {
 			for point := 0; ; point++ {
 				c := newCoupledCase(t, tree, seed, journal.Apply)
@@ -319,7 +320,7 @@ func TestCoupledUndoCutOff(t *testing.T) {
 			}
 		}
 	}
-	if tried < 100 {
-		t.Errorf("cut off at %d points, want 100 at least", tried)
+	if want := root.Sample(100); tried < want {
+		t.Errorf("cut off at %d points, want %d at least", tried, want)
 	}
 }

@@ -25,6 +25,7 @@ func ownNetwork(t *testing.T) (outside bool) {
 	t.Helper()
 	const mark = "FETTLE_TEST_OWN_NETWORK"
 	if os.Getenv(mark) == "" {
+		root.Real(t, "changes a network of its own")
 		if os.Geteuid() != 0 {
 			root.Missing(t, "a network namespace needs root")
 		}

@@ -13,18 +13,15 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // A journal that is set aside again and again, killed in the middle of that now
 // and then, leads a machine through the same values as one that is never set
 // aside, and back to where it began.
 func TestRotationLosesNothing(t *testing.T) {
-	seeds := 4
-	if testing.Short() {
-		seeds = 2
-	}
 	merged, rotated := 0, 0
-	for seed := range seeds {
+	for seed := range root.Sample(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(seed), 5))
 			names := []string{"a.a", "a.b", "a.c", "a.d"}
@@ -133,7 +130,7 @@ func TestRotationLosesNothing(t *testing.T) {
 			}
 		})
 	}
-	if rotated < 2*seeds || merged < seeds {
+	if rotated < 2*root.Sample(4) || merged < root.Sample(4) {
 		t.Errorf("set aside %d times, with %d transactions merged: too few to show anything", rotated, merged)
 	}
 	t.Logf("set aside %d times, with %d transactions merged", rotated, merged)

@@ -32,6 +32,15 @@ func Real(t testing.TB, why string) {
 	}
 }
 
+// Sample returns how many of so many seeds, orders or machines a test tries: all, and one
+// in eight under -short.
+func Sample(all int) int {
+	if testing.Short() {
+		return max(1, all/8)
+	}
+	return all
+}
+
 // Nightly ends a test that is of the slow matrix, which make test-nightly runs.
 func Nightly(t testing.TB, why string) {
 	t.Helper()
