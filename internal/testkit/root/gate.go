@@ -32,6 +32,15 @@ func Real(t testing.TB, why string) {
 	}
 }
 
+// Rights ends a test that acts as root where it cannot: it makes root's files, say.
+func Rights(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		Real(t, "needs the rights of root")
+		Missing(t, "needs the rights of root; run the tests as root")
+	}
+}
+
 // Sample returns how many of so many seeds, orders or machines a test tries: all, and one
 // in eight under -short.
 func Sample(all int) int {
