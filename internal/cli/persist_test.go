@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // A bare program brings all that a package would: units, the bus's policy,
 // polkit's actions. What is there already, or what nothing would read, is not
 // written.
 func TestPersistWritesWhatAPackageWouldBring(t *testing.T) {
+	testkitroot.Rights(t)
 	const actions = "com.redhat.tuned.policy"
 	for name, c := range map[string]struct {
 		dirs, files []string

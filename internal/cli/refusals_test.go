@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/engine/journal"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -215,6 +216,9 @@ func TestRefusalsPrintACommand(t *testing.T) {
 		}
 		var out, said bytes.Buffer
 		code := Main("test", words, &out, &said)
+		if os.Geteuid() != 0 && code == ui.Refused && strings.Contains(said.String(), "run: sudo fettle ") {
+			continue // a verb of root's
+		}
 		if code != c.code {
 			t.Errorf("%s: exit code %d, not %d: %s", c.words, code, c.code, said.String())
 			continue
@@ -269,6 +273,7 @@ func parses(t *testing.T, of, line string, works bool) {
 
 // What holds the journal is not waited for, and the call is printed to be made again.
 func TestBusyPrintsTheCall(t *testing.T) {
+	testkitroot.Rights(t)
 	state := t.TempDir()
 	if err := os.Chmod(state, 0o700); err != nil {
 		t.Fatal(err)

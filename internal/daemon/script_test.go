@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // calls remembers how programs were called, and that all was well.
@@ -24,6 +25,7 @@ func (c *calls) Run(_ context.Context, cmd host.Command) (host.Result, error) {
 // TestVerifyTellsScripts: a script is told whether what is missing is to be passed over, as
 // TuneD tells it.
 func TestVerifyTellsScripts(t *testing.T) {
+	root.Rights(t)
 	f := newFake(t, map[string]string{
 		"/etc/tuned/scripted/tuned.conf": "[script]\nscript=${i:PROFILE_DIR}/a.sh",
 		"/etc/tuned/scripted/a.sh":       "#!/bin/sh",

@@ -182,7 +182,7 @@ func replaceNew(p string, data []byte, attr Attr) error {
 		return err
 	}
 	if _, err = f.Write(data); err == nil {
-		err = errors.Join(f.Chown(attr.UID, attr.GID), f.Chmod(attr.Mode))
+		err = errors.Join(giveTo(f, attr), f.Chmod(attr.Mode))
 		copyLabels(p, f)
 		err = errors.Join(err, f.Sync())
 	}
@@ -194,6 +194,19 @@ func replaceNew(p string, data []byte, attr Attr) error {
 		return err
 	}
 	return syncDir(filepath.Dir(p))
+}
+
+// giveTo sets the owner of a file. Without the rights of root the file stays the
+// caller's if the directory is the caller's too: its owner can replace the file anyway.
+func giveTo(f *os.File, attr Attr) error {
+	err := f.Chown(attr.UID, attr.GID)
+	if caller := os.Geteuid(); errors.Is(err, unix.EPERM) && caller != 0 {
+		var dir unix.Stat_t
+		if unix.Stat(filepath.Dir(f.Name()), &dir) == nil && int(dir.Uid) == caller {
+			return nil
+		}
+	}
+	return err
 }
 
 // overwriteAt writes in place if the disk has no room for a second file: an
@@ -211,7 +224,7 @@ func overwriteAt(p string, data []byte, attr Attr) bool {
 	if _, err := f.WriteAt(data, 0); err != nil {
 		return false
 	}
-	return errors.Join(f.Truncate(int64(len(data))), f.Chown(attr.UID, attr.GID), f.Chmod(attr.Mode), f.Sync()) == nil
+	return errors.Join(f.Truncate(int64(len(data))), giveTo(f, attr), f.Chmod(attr.Mode), f.Sync()) == nil
 }
 
 // copyLabels keeps the SELinux label and POSIX ACL of the replaced file. File

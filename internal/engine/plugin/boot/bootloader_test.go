@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 func TestCmdline(t *testing.T) {
@@ -179,6 +180,7 @@ func TestGrubRefusesHandEdits(t *testing.T) {
 }
 
 func TestOverlayOfDirectory(t *testing.T) {
+	testkitroot.Rights(t)
 	h, _ := debian(t, map[string]string{dropInDir + "/": "", "/tmp/x/etc/a": "content\n", "/tmp/x/bin/l": "-> ../etc/a"})
 	kinds := plugin.Kinds(h, Kinds(h))
 	items := plugin.PlanUndotest(t, &Bootloader, h, kinds, "initrd_remove_dir=True", "initrd_dst_img=o.img", "initrd_add_dir=/tmp/x", "cmdline=a=1")
@@ -209,6 +211,7 @@ func TestOverlayOfDirectory(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
+	testkitroot.Rights(t)
 	for _, c := range []struct {
 		name  string
 		more  map[string]string

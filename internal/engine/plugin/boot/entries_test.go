@@ -145,6 +145,7 @@ func TestOSTree(t *testing.T) {
 }
 
 func TestBootc(t *testing.T) {
+	testkitroot.Rights(t)
 	files := map[string]string{
 		"/run/ostree-booted": "", "/proc/cmdline": "ostree=/ostree/boot.1/x/0 rw\n",
 		"/boot/loader/entries/ostree-1.conf": "options ostree=/ostree/boot.0/x/0 rw\nx-options-source-fettle old=1\n",

@@ -14,11 +14,13 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // A script that fails keeps nothing from being done or undone, and is told of:
 // each call once, by script, call and exit code.
 func TestFailingScriptIsTold(t *testing.T) {
+	root.Rights(t)
 	const path = "/usr/lib/tuned/p/a.sh"
 	h := machine.Mounted(t, map[string]string{
 		path:    "#!/bin/sh\necho first\necho \"no $1\"\ncase $1 in start) exit 3;; stop) exit 4;; esac\nexit 1\n",

@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // within starts the files of a tree as this machine's kernel does.
@@ -34,6 +35,7 @@ func (e within) Run(ctx context.Context, c host.Command) (host.Result, error) {
 // TestScriptThatCannotBeStarted: nothing of it has run, so the value is rejected
 // with the kernel's reason, nothing stays on record, and undo has nothing to call.
 func TestScriptThatCannotBeStarted(t *testing.T) {
+	testkitroot.Rights(t)
 	for text, why := range map[string]string{
 		"echo no interpreter is named\n": "exec format error",
 		"#!/no/such/interpreter\n":       "no such file or directory",

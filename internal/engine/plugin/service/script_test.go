@@ -55,6 +55,7 @@ func request(h *host.Host, k setting.Kinds) *engineplugin.Request {
 }
 
 func TestContract(t *testing.T) {
+	testkitroot.Rights(t)
 	h, e, kinds := scriptMachine(t)
 	before := plugin.Snapshot(t, h)
 	o := profile.Option{Name: "script", Scripts: []profile.Script{{Path: "/usr/lib/tuned/p/a.sh"}, {Path: "/usr/lib/tuned/p/b.sh"}}}
@@ -108,6 +109,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestStartThatComplains(t *testing.T) {
+	testkitroot.Rights(t)
 	_, e, kinds := scriptMachine(t)
 	e.exit["start"] = 16
 	s := setting.Setting{Kind: "script", Name: "/usr/lib/tuned/p/a.sh"}
@@ -137,6 +139,7 @@ func TestStartThatComplains(t *testing.T) {
 }
 
 func TestCutOffStartIsStopped(t *testing.T) {
+	testkitroot.Rights(t)
 	_, e, kinds := scriptMachine(t)
 	s := setting.Setting{Kind: "script", Name: "/usr/lib/tuned/p/a.sh"}
 	k := kinds["script"].(kind)
@@ -179,6 +182,7 @@ func TestCutOffStartIsStopped(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
+	testkitroot.Rights(t)
 	h, e, kinds := scriptMachine(t)
 	for file, c := range map[string]struct {
 		verdict engineplugin.Verdict
@@ -201,6 +205,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestDeviceScripts(t *testing.T) {
+	testkitroot.Rights(t)
 	h, e, kinds := scriptMachine(t)
 	r := request(h, kinds)
 	r.Environ = nil

@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // fakeSystemd plays systemctl for units given as "active enabled".
@@ -58,6 +59,7 @@ var systemdTree = map[string]string{
 }
 
 func TestPlan(t *testing.T) {
+	root.Rights(t)
 	h := machine.Mounted(t, systemdTree)
 	h.Exec = fakeSystemd(map[string]string{"mail.service": "inactive disabled", "web.service": "active enabled", "s.socket": "failed static"})
 	kinds := plugin.Kinds(h, Kinds(h))
@@ -122,6 +124,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestApplyAndUndo(t *testing.T) {
+	root.Rights(t)
 	h := machine.Mounted(t, systemdTree)
 	units := map[string]string{"mail.service": "inactive disabled", "web.service": "active enabled"}
 	p := fakeSystemd(units)

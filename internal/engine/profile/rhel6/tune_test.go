@@ -21,6 +21,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/machine"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // shellExec runs scripts of the tree with this machine's shell, which finds the
@@ -71,6 +72,7 @@ func settings(t *testing.T, root string) map[string]string {
 // TestImportTuneVerifyUndo goes the whole way on a machine of files: import,
 // install, tune, verify, a drift that verify sees, undo, and all is as before.
 func TestImportTuneVerifyUndo(t *testing.T) {
+	testkitroot.Rights(t)
 	for name, want := range map[string]map[string]string{
 		"throughput-like": {
 			"/proc/sys/vm/dirty_ratio": "40", "/proc/sys/vm/swappiness": "30", "/proc/sys/net/netfilter/nf_conntrack_max": "262144",
