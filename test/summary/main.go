@@ -133,7 +133,7 @@ func (s *summary) end(e event, key string) {
 		case strings.Contains(text, "make test-nightly runs it"):
 			s.nightly++
 		default:
-			s.skipped = append(s.skipped, name+": "+strings.Join(strings.Fields(withoutProgress(text)), " "))
+			s.skipped = append(s.skipped, name+": "+reason(text))
 		}
 	}
 	took := time.Duration(e.Elapsed * float64(time.Second))
@@ -143,6 +143,12 @@ func (s *summary) end(e event, key string) {
 	load := s.load()
 	s.slow = append(s.slow, fmt.Sprintf("%s: %.1f s of %.0f s, with %.1f tasks a processor", name, took.Seconds(), budget.Seconds(), load))
 	s.tooSlow = s.tooSlow || took.Seconds() > 2*load*budget.Seconds()
+}
+
+// reason is the first line that a skipped test has printed itself.
+func reason(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(withoutProgress(text)), "\n")
+	return line
 }
 
 // withoutProgress leaves the lines out that only go test -v prints.
