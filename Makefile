@@ -16,7 +16,7 @@ export GOWORK := off
 KUBE := GOWORK= $(GO)
 # Tests are built as the programs that they run, and without the profile that releases
 # are built with, so that no package is compiled twice.
-run check lint vuln test test-kube test-real test-nightly: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -pgo=off
+run check lint vuln test test-kube test-real test-nightly race: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -pgo=off
 # Many tests wait: for servers, clocks, the turn to change the machine. So more packages, and
 # more tests of one, run side by side than there are processors.
 SIDE_BY_SIDE := -p $(shell echo $$(($$(nproc) + 1))) -parallel $(shell echo $$((2 * $$(nproc))))
@@ -61,6 +61,12 @@ test: ## the tests of the host module: any user, no other programs, minutes
 test-kube: ## the same of the module kube/
 	$(KUBE) test -short -json $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./kube/... | $(GO) run ./test/summary
 
+# Packages that have goroutines of their own; at night all are looked at.
+RACE ?= ./internal/daemon/... ./internal/engine/journal ./internal/host ./internal/measure/prove/... ./internal/requests/...
+.PHONY: race
+race: ## the short tests of RACE with the race detector, which needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) $(RACE)
+
 # The modules below test/ wait more than they work, and the fuzz targets only work: they run
 # side by side, and what the latter say comes last.
 .PHONY: test-real
@@ -73,7 +79,8 @@ test-real: root chromium ## with the real products, browser, guest and cluster; 
 
 # How long it takes, and what of it: test/README.md, "The slow matrix".
 .PHONY: test-nightly
-test-nightly: root chromium ## test-real and the slow matrix
+test-nightly: root chromium ## test-real and the slow matrix; the race detector over all
+	@$(MAKE) --no-print-directory race RACE=./...
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
 	FETTLE_TEST_NIGHTLY=1 $(KUBE) test -timeout 6h ./kube/...
 	@FETTLE_TEST_NIGHTLY=1 test/nested
