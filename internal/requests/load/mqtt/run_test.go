@@ -263,8 +263,8 @@ func TestNobody(t *testing.T) {
 		t.Error(err)
 	}
 	full := newBroker(t)
-	go full.start()
 	full.most = 0
+	go full.start()
 	q := planOf(t, full, 1)
 	q.Pull = &Pull{Base: &engine.Request{URL: &url.URL{Scheme: "http", Host: b.address}}, Sockets: p.Sockets}
 	if _, err := Prepare(t.Context(), q); err == nil || !strings.Contains(err.Error(), b.address+" cannot be connected to") {
