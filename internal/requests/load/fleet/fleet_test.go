@@ -193,7 +193,7 @@ func TestNotStarted(t *testing.T) {
 		"client b: it does not speak fettle/load-worker/v2, but says": {"echo hello; cat >/dev/null", 1},
 		"client b: it does not speak fettle/load-worker/v2: is its":   {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
 		"client b: the program is not installed there":                {"exec /no/such/fettle", 1},
-		"client b: the program ended: away (exit status 9)":                {"echo away >&2; exit 9", 1},
+		"client b: the program ended: away (exit status 9)":           {"echo away >&2; exit 9", 1},
 	} {
 		all := places(t, 2)
 		if c.command != "" {
@@ -212,6 +212,7 @@ func TestNotStarted(t *testing.T) {
 // TestSilent: one that never speaks, or stops before it is ready, is not waited for longer
 // than it may take, whatever it has started and whoever holds its output.
 func TestSilent(t *testing.T) {
+	root.Real(t, "waits ten seconds for clients that do not speak")
 	t.Parallel()
 	for _, command := range []string{"sleep 100", "setsid sleep 60", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 100`} {
 		t.Run(command, func(t *testing.T) {
