@@ -5,26 +5,27 @@ import (
 	"fmt"
 )
 
-// Scale is how an axis of a curve is drawn.
+// Scale is the scale of a curve's axis.
 type Scale string
 
-// The scales. On a percentile's axis 99 and 99.9 are as far apart as 90 and 99.
+// The scales. On a percentile axis 99 and 99.9 are as far apart as 90 and 99.
 const (
 	Linear     Scale = "linear"
 	Log        Scale = "log"
 	Percentile Scale = "percentile" // 0 to less than 100
 )
 
-// Axis is what a curve shows in one direction.
+// Axis describes one axis of a curve.
 type Axis struct {
 	Name  string `json:"name"` // queue depth, latency
 	Unit  string `json:"unit,omitempty"`
 	Scale Scale  `json:"scale"`
 }
 
-// Curve is how what a bench has measured depends on something: latency by percentile,
-// rate by queue depth. The body of a bench may have a list "curves" at its top, beside
-// its series; curves are looked at, and series are compared.
+// Curve shows how a measured value depends on another: latency by percentile,
+// rate by queue depth. The body of a benchmark may have a top-level list
+// "curves" in addition to its series. Curves are displayed; series are
+// compared.
 type Curve struct {
 	Name  string `json:"name"`
 	X     Axis   `json:"x"`
@@ -35,14 +36,14 @@ type Curve struct {
 // Line is one line of a curve.
 type Line struct {
 	Name string `json:"name"`
-	// Points are x and y, x rising.
+	// Points are x and y, with x ascending.
 	Points [][2]float64 `json:"points"`
-	// Doubts say of each point in a word why it is doubtful; empty for one that is not.
-	// There are none, or as many as points.
+	// Doubts gives for each point the reason why it is doubtful, or "". It is
+	// empty, or as long as Points.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// CurvesOf are the curves of a run; none where it has none.
+// CurvesOf returns the curves of a run; nil if it has none.
 func CurvesOf(r *Run) ([]Curve, error) {
 	var body struct {
 		Curves []Curve `json:"curves"`
@@ -56,7 +57,7 @@ func CurvesOf(r *Run) ([]Curve, error) {
 	for _, c := range body.Curves {
 		for _, a := range []Axis{c.X, c.Y} {
 			if a.Scale != Linear && a.Scale != Log && (a.Scale != Percentile || a == c.Y) {
-				return nil, fmt.Errorf("run %s: curve %q: the scale of %q is %q: want linear or log, or percentile for x", r.ID, c.Name, a.Name, a.Scale)
+				return nil, fmt.Errorf("run %s: curve %q: the scale of %q is %q; use linear or log, or percentile for x", r.ID, c.Name, a.Name, a.Scale)
 			}
 		}
 		for _, l := range c.Lines {
@@ -68,7 +69,7 @@ func CurvesOf(r *Run) ([]Curve, error) {
 				case i > 0 && p[0] <= l.Points[i-1][0]:
 					return nil, fmt.Errorf("run %s: curve %q, line %q: x does not rise at point %d", r.ID, c.Name, l.Name, i+1)
 				case c.X.Scale == Percentile && (p[0] < 0 || p[0] >= 100):
-					return nil, fmt.Errorf("run %s: curve %q, line %q: %v is no percentile below 100", r.ID, c.Name, l.Name, p[0])
+					return nil, fmt.Errorf("run %s: curve %q, line %q: %v is not a percentile from 0 to below 100", r.ID, c.Name, l.Name, p[0])
 				case c.X.Scale == Log && p[0] <= 0, c.Y.Scale == Log && p[1] <= 0:
 					return nil, fmt.Errorf("run %s: curve %q, line %q: %v has no logarithm", r.ID, c.Name, l.Name, p)
 				}

@@ -23,7 +23,7 @@ func TestCurvesOfARun(t *testing.T) {
 	}
 	for points, fault := range map[string]string{
 		`[[1,1],[1,2]]`:                    "x does not rise at point 2",
-		`[[1,1],[100,2]]`:                  "no percentile below 100",
+		`[[1,1],[100,2]]`:                  "not a percentile",
 		`[[1,0]]`:                          "has no logarithm",
 		`[["a",0]]`:                        "cannot be read",
 		`[[1,1],[2,2]],"doubts":["noisy"]`: "1 doubts of 2 points",
@@ -34,7 +34,7 @@ func TestCurvesOfARun(t *testing.T) {
 		}
 	}
 	for _, scales := range []string{`"x":{"scale":"linear"},"y":{"scale":"percentile"}`, `"x":{"scale":"linear"}`, `"x":{"scale":"cubic"},"y":{"scale":"log"}`} {
-		if _, err := evidence.CurvesOf(&evidence.Run{Body: json.RawMessage(`{"curves":[{` + scales + `}]}`)}); err == nil || !strings.Contains(err.Error(), "want linear or log") {
+		if _, err := evidence.CurvesOf(&evidence.Run{Body: json.RawMessage(`{"curves":[{` + scales + `}]}`)}); err == nil || !strings.Contains(err.Error(), "use linear or log") {
 			t.Errorf("%s: %v", scales, err)
 		}
 	}

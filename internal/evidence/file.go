@@ -9,13 +9,13 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// maxFileSize is the most that is read of a file with records, in bytes: one of an
-// experiment of a thousand visits takes two million.
+// maxFileSize is the largest file of records that is read, in bytes; an
+// experiment of a thousand phases takes two million.
 const maxFileSize = 256 << 20
 
-// ReadFile reads the records in a file: one or several, one after the other, as they
-// were exported, or as a verb printed them with --output json. The error is a *Damaged
-// where one of them is not as it was recorded.
+// ReadFile reads the records in a file: one or several in sequence, as
+// exported, or as printed with --output json. The error is a *DamagedError if a
+// record was changed.
 func ReadFile(name string) ([]*Run, error) {
 	f, err := host.OpenRegular(name)
 	if err != nil {
@@ -29,18 +29,18 @@ func ReadFile(name string) ([]*Run, error) {
 		err := d.Decode(&r)
 		switch {
 		case in.N == 0:
-			return nil, fmt.Errorf("%s: it has more than %d MiB", name, maxFileSize>>20)
+			return nil, fmt.Errorf("%s: larger than %d MiB", name, maxFileSize>>20)
 		case errors.Is(err, io.EOF) && len(runs) > 0:
 			return runs, nil
 		case errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("%s: it is empty, and no record of a run", name)
+			return nil, fmt.Errorf("%s: empty file; not a record of a run", name)
 		case err != nil:
-			return nil, fmt.Errorf("%s: no record of a run: %w", name, err)
+			return nil, fmt.Errorf("%s: not a record of a run: %w", name, err)
 		case r.Schema != Schema:
-			return nil, fmt.Errorf("%s: no record of a run: its schema is %q, not %q", name, r.Schema, Schema)
+			return nil, fmt.Errorf("%s: not a record of a run: its schema is %q, not %q", name, r.Schema, Schema)
 		}
-		// What is printed with it (the exit code, messages) and the spaces between do
-		// not belong to the record.
+		// Members added by printing (exit code, messages) and white space are not
+		// part of the record.
 		id := r.ID
 		if _, err := r.sealed(); err != nil {
 			return nil, &DamagedError{name, err}
@@ -53,11 +53,11 @@ func ReadFile(name string) ([]*Run, error) {
 	}
 }
 
-// open says whether a record is that of an experiment that has not ended, as runs show
-// prints it: that one has no ID yet. Every other one is kept with its ID, or not at all.
+// open reports whether the record is of an unfinished experiment, as runs show
+// prints it: it has no ID yet.
 func (r *Run) open() bool { return r.Kind == "prove" && r.Ended.IsZero() }
 
-// Text is the record as the store keeps it, for other places.
+// Text returns the record as the store keeps it, for export.
 func (r *Run) Text() ([]byte, error) {
 	if r.ID == "" {
 		if r.Kind == "prove" {

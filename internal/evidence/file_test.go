@@ -63,16 +63,16 @@ func TestFile(t *testing.T) {
 		"one":           {string(texts[0]), 1, ""},
 		"two":           {string(texts[0]) + string(texts[1]), 2, ""},
 		"not ended":     {string(printed), 1, ""},
-		"no id":         {without(ended), 0, "the record has no id: it would be " + ended.ID},
-		"bench, no id":  {without(bench), 0, "the record has no id: it would be " + bench.ID},
+		"no id":         {without(ended), 0, "the record has no id; it should be " + ended.ID},
+		"bench, no id":  {without(bench), 0, "the record has no id; it should be " + bench.ID},
 		"another id":    {strings.Replace(string(texts[0]), `"id": "`, `"id": "0`, 1), 0, "was changed after it was recorded"},
 		"other spaces":  {strings.ReplaceAll(string(texts[0]), "\n", "\n\t"), 1, ""},
-		"empty":         {"", 0, "it is empty"},
+		"empty":         {"", 0, "empty file"},
 		"another":       {`{"schema":"fettle/plan/v1"}`, 0, `its schema is "fettle/plan/v1"`},
 		"changed":       {strings.Replace(string(texts[0]), "faster by 0", "faster by 9", 1), 0, "was changed after it was recorded"},
 		"body changed":  {strings.Replace(string(texts[0]), "1.50e0", "1.60e0", 1), 0, "was changed after it was recorded"},
-		"cut":           {string(texts[0][:len(texts[0])-3]), 0, "no record of a run"},
-		"one and a bit": {string(texts[0]) + "{", 0, "no record of a run"},
+		"cut":           {string(texts[0][:len(texts[0])-3]), 0, "not a record of a run"},
+		"one and a bit": {string(texts[0]) + "{", 0, "not a record of a run"},
 	} {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)

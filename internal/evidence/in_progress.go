@@ -13,15 +13,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// RunInProgress is a run that is being recorded line by line. Its first line is the record
-// as far as it is known at the beginning.
+// RunInProgress is a run that is recorded line by line. The first line is the
+// record as known at the start.
 type RunInProgress struct {
 	Run  *Run
 	Path string
 	file *os.File
 }
 
-// Append adds a line; it is durable when Append returns.
+// Append adds a line, which is durable when Append returns.
 func (u *RunInProgress) Append(v any) error { return errors.Join(u.write(v), u.file.Sync()) }
 
 func (u *RunInProgress) write(v any) error {
@@ -32,18 +32,17 @@ func (u *RunInProgress) write(v any) error {
 	return err
 }
 
-// replaceSuffix is the ending of a file that is to take the place of another: whoever is
-// killed in between leaves it beside that, and it is removed with that.
+// replaceSuffix is the suffix of Replace's temporary file. A killed process may
+// leave one; it is deleted with the run.
 const replaceSuffix = ".new"
 
-// Replace puts a line in the place of all but the first; it is durable when Replace
-// returns, and whenever this process is killed there is the old line or the new one.
+// Replace replaces all lines but the first by one line, durably and atomically.
 func (u *RunInProgress) Replace(v any) (err error) {
 	f, err := os.OpenFile(u.Path+replaceSuffix, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	// Locked before it has the name: nobody sees a run without its process.
+	// Locked before the rename, so that the run never appears abandoned.
 	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 		next := &RunInProgress{Run: u.Run, Path: f.Name(), file: f}
 		if err = next.write(u.Run); err == nil {
@@ -61,12 +60,12 @@ func (u *RunInProgress) Replace(v any) (err error) {
 	return errors.Join(host.SyncDir(filepath.Dir(u.Path)), was.Close())
 }
 
-// Name is how Resume and CutOff call the run.
+// Name returns the name for Resume and Unfinished.
 func (u *RunInProgress) Name() string {
 	return strings.TrimSuffix(filepath.Base(u.Path), progressSuffix)
 }
 
-// Close leaves the run as one that was cut off; it can be taken up again.
+// Close leaves the run unfinished; it can be resumed.
 func (u *RunInProgress) Close() error { return u.file.Close() }
 
 func (u *RunInProgress) resume(line func([]byte) error) error {
@@ -74,7 +73,7 @@ func (u *RunInProgress) resume(line func([]byte) error) error {
 		return ErrInProgress
 	}
 	if !isSameFile(u.file, u.Path) {
-		return fs.ErrNotExist // it was finished or dropped meanwhile
+		return fs.ErrNotExist // finished or dropped meanwhile
 	}
 	end, err := lines(u.file, u.Run, line)
 	if err != nil {

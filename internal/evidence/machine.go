@@ -14,7 +14,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Machine is the fingerprint of a machine: what a measurement depends on.
+// Machine is the fingerprint of a machine: everything that measurements depend
+// on.
 type Machine struct {
 	Name        string `json:"name"`
 	Model       string `json:"model,omitempty"`
@@ -24,14 +25,14 @@ type Machine struct {
 	Hypervisor  string `json:"hypervisor,omitempty"` // empty on bare metal
 	OS          string `json:"os"`
 	Kernel      string `json:"kernel"`
-	// Hardware is a digest of processor, memory and disks: equal on the same machine
-	// and on those just like it.
+	// Hardware is a digest of processor, memory and disks: equal on identical
+	// machines.
 	Hardware string `json:"hardware_digest"`
-	// Settings are those of the kernel that measurements depend on, by their names.
+	// Settings are the kernel settings that affect measurements, by name.
 	Settings map[string]string `json:"settings"`
 }
 
-// Fingerprint reads a machine.
+// Fingerprint returns the fingerprint of a machine.
 func Fingerprint(h *host.Host) Machine {
 	f := fact.Collect(h)
 	m := Machine{
@@ -54,14 +55,14 @@ func Fingerprint(h *host.Host) Machine {
 	}
 	text, err := json.Marshal(hardware)
 	if err != nil {
-		panic(err) // of strings and numbers
+		panic(err) // only strings and numbers
 	}
 	sum := sha256.Sum256(text)
 	m.Hardware = hex.EncodeToString(sum[:8])
 	return m
 }
 
-// HardwareText is the hardware in words, as far as it is known, with its digest.
+// HardwareText describes the hardware, as far as known, with its digest.
 func (m *Machine) HardwareText() string {
 	var parts []string
 	if m.Model != "" {
@@ -85,8 +86,8 @@ func (m *Machine) HardwareText() string {
 	return strings.TrimSpace(strings.Join(parts, ", ") + " (" + digest + ")")
 }
 
-// fingerprintFiles are the settings of the fingerprint: patterns of files, and by what the name
-// of the setting begins.
+// fingerprintFiles are patterns of the files with the settings of the
+// fingerprint.
 var fingerprintFiles = []string{
 	"/proc/sys/vm/*", "/proc/sys/kernel/sched_*", "/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/nmi_watchdog", "/proc/sys/kernel/timer_migration",
 	"/proc/sys/net/core/*", "/proc/sys/net/ipv4/tcp_*", "/proc/sys/fs/aio-max-nr", "/proc/sys/fs/file-max",
@@ -97,13 +98,14 @@ var fingerprintFiles = []string{
 	"/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/online",
 }
 
-// excluded are files that places finds and that are not read: patterns (path.Match).
+// excluded are patterns (path.Match) of files that fingerprintFiles matches but
+// that are not read.
 var excluded = []string{
-	// A record is shown to others: tcp_fastopen_key, netdev_rss_key.
+	// Secrets, because records are shared: tcp_fastopen_key, netdev_rss_key.
 	"/proc/sys/*/*_key", "/proc/sys/net/*/*_key", "/proc/sys/*/*secret*", "/proc/sys/net/*/*secret*",
-	// Reading it acts: each CPU is interrupted to add up its counters.
+	// Reading it interrupts each CPU to sum up its counters.
 	"/proc/sys/vm/stat_refresh",
-	// They act when they are written, and hold no setting.
+	// They trigger an action on write, and hold no setting.
 	"/proc/sys/vm/compact_memory", "/proc/sys/vm/drop_caches",
 }
 
@@ -114,7 +116,8 @@ func isExcluded(file string) bool {
 	})
 }
 
-// maxValueLength is the longest value taken, in bytes: a setting is not a table.
+// maxValueLength is the longest value included, in bytes, which excludes
+// tables.
 const maxValueLength = 200
 
 func fingerprintSettings(h *host.Host) map[string]string {
@@ -122,7 +125,7 @@ func fingerprintSettings(h *host.Host) map[string]string {
 	for _, pattern := range fingerprintFiles {
 		found, err := host.Glob(h.Files, pattern)
 		if err != nil {
-			continue // the machine has no such thing
+			continue // not on this machine
 		}
 		for _, file := range found {
 			if name := path.Base(path.Dir(path.Dir(file))); strings.HasPrefix(name, "loop") || strings.HasPrefix(name, "ram") || isExcluded(file) {
@@ -138,7 +141,7 @@ func fingerprintSettings(h *host.Host) map[string]string {
 	return all
 }
 
-// settingName is how fettle calls the setting that a file holds.
+// settingName returns the setting's name for a file.
 func settingName(file string) string {
 	if key, found := strings.CutPrefix(file, "/proc/sys/"); found {
 		return "sysctl:" + strings.ReplaceAll(key, "/", ".")
@@ -146,8 +149,8 @@ func settingName(file string) string {
 	return "sysfs:" + file
 }
 
-// Differing are the names of the settings that two machines do not have in common or
-// have with other values, sorted.
+// Differing returns the names of the settings that differ between two machines,
+// or that only one has, sorted.
 func (m Machine) Differing(n Machine) (names []string) {
 	for name, value := range m.Settings {
 		if other, has := n.Settings[name]; !has || other != value {

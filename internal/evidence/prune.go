@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Remove removes a run that has ended, by its whole ID. One that is gone already is no
-// error: somebody else has removed it.
+// Remove deletes a finished run by its full ID. A run that no longer exists is
+// not an error.
 func (s Store) Remove(id string) error {
 	err := os.Remove(filepath.Join(s.Dir, filepath.Base(id)+recordSuffix))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -21,8 +21,8 @@ func (s Store) Remove(id string) error {
 	return errors.Join(err, host.SyncDir(s.Dir))
 }
 
-// Drop removes a run that was cut off, by its name; one that is under way is ErrAtWork.
-// It is removed while it is locked, so that nobody can take it up meanwhile.
+// Drop deletes an unfinished run by name; ErrInProgress if it is still running.
+// It holds the lock meanwhile, so that the run cannot be resumed.
 func (s Store) Drop(name string) error {
 	path := filepath.Join(s.Dir, filepath.Base(name)+progressSuffix)
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
@@ -37,12 +37,12 @@ func (s Store) Drop(name string) error {
 		return ErrInProgress
 	}
 	if !isSameFile(f, path) {
-		return nil // finished or dropped while it was being opened
+		return nil // finished or dropped meanwhile
 	}
 	return errors.Join(remove(path), host.SyncDir(s.Dir))
 }
 
-// isSameFile says whether an open file is still the one of that name.
+// isSameFile reports whether path still refers to the open file.
 func isSameFile(f *os.File, path string) bool {
 	here, err := f.Stat()
 	if err != nil {

@@ -1,5 +1,7 @@
-// Package evidence keeps what was measured: one record of each measurement, with the
-// machine it was made on, in a store that loses nothing.
+// Package evidence stores the records of measurements: each with its result and
+// the fingerprint of its machine, in a directory that survives crashes.
+// Benchmarks, load tests and experiments write records; reports, comparisons
+// and the manual read them.
 package evidence
 
 import (
@@ -13,16 +15,16 @@ import (
 	"unicode/utf8"
 )
 
-// Schema names the JSON form of a run.
+// Schema is the schema of a run in JSON.
 const Schema = "fettle/run/v1"
 
 // Run is the record of one measurement.
 type Run struct {
 	Schema string `json:"schema"` // fettle/run/v1
-	// ID is the beginning of the SHA-256 of the record without it.
+	// ID is the beginning of the SHA-256 of the record without ID.
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`    // prove
-	Command string    `json:"command"` // how fettle was called
+	Command string    `json:"command"` // the command line
 	User    string    `json:"user,omitempty"`
 	Version string    `json:"version"` // of fettle
 	Began   time.Time `json:"began"`
@@ -30,16 +32,17 @@ type Run struct {
 	Machine Machine   `json:"machine"`
 	// Verdict is the result in one line.
 	Verdict string `json:"verdict"`
-	// Body is what the kind of measurement has to say, in its own schema.
+	// Body is the result of the kind of measurement, in its own schema.
 	Body json.RawMessage `json:"body"`
 }
 
-// idLength is the number of hexadecimal digits of an ID: two of 2^24 records agree in
-// them once in a hundred thousand stores, and then the second is refused.
+// idLength is the number of hexadecimal digits of an ID. Among 2^24 records two
+// have the same ID in one of a hundred thousand stores; the second is then
+// rejected.
 const idLength = 16
 
-// EscapeInvalidUTF8 is text as a record can hold it: bytes that are not UTF-8 are written \xNN.
-// JSON has no place for them, and would put the same sign for each.
+// EscapeInvalidUTF8 writes bytes that are not UTF-8 as \xNN. JSON cannot
+// represent them and would replace them all by the same character.
 func EscapeInvalidUTF8(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -57,7 +60,8 @@ func EscapeInvalidUTF8(text string) string {
 	return b.String()
 }
 
-// escapeInvalidUTF8 does it with all text of a record but the body, which is JSON already.
+// escapeInvalidUTF8 escapes all text of a record except the body, which is JSON
+// already.
 func (r *Run) escapeInvalidUTF8() {
 	m := &r.Machine
 	for _, s := range []*string{&r.Kind, &r.Command, &r.User, &r.Version, &r.Verdict, &m.Name, &m.Model, &m.CPU, &m.Hypervisor, &m.OS, &m.Kernel, &m.Hardware} {
@@ -73,9 +77,9 @@ func (r *Run) escapeInvalidUTF8() {
 	m.Settings = settings
 }
 
-// sealed is the text of a record with its ID.
+// sealed returns the text of the record with its ID.
 func (r *Run) sealed() ([]byte, error) {
-	r.escapeInvalidUTF8() // what is read again has to give the same text
+	r.escapeInvalidUTF8() // reading it back must give the same text
 	r.Schema, r.ID = Schema, ""
 	text, err := r.text()
 	if err != nil {
@@ -97,36 +101,36 @@ func (r *Run) text() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DamagedError is that a file does not hold the record that was written: nothing in it is
-// evidence.
+// DamagedError is returned for a file that does not hold the record as written,
+// and so proves nothing.
 type DamagedError struct {
 	Path string
-	Err  error // what is wrong with it
+	Err  error // the reason
 }
 
 func (d *DamagedError) Error() string { return d.Path + ": " + d.Err.Error() }
 func (d *DamagedError) Unwrap() error { return d.Err }
 
-// checkID is an error where a record is not the one with the ID that it had before it was
-// sealed again.
+// checkID returns an error if the record's ID is not the given one, that is, if
+// the record was changed.
 func (r *Run) checkID(had string) error {
 	switch {
 	case had == "":
-		return fmt.Errorf("the record has no id: it would be %s", r.ID)
+		return fmt.Errorf("the record has no id; it should be %s", r.ID)
 	case had != r.ID:
 		return fmt.Errorf("run %s was changed after it was recorded", had)
 	}
 	return nil
 }
 
-// Read reads the text of a record and refuses one that is not as it was written.
+// Read parses the text of a record and rejects it if it was changed.
 func Read(text []byte) (*Run, error) {
 	var r Run
 	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, fmt.Errorf("no record of a run: %w", err)
+		return nil, fmt.Errorf("not a record of a run: %w", err)
 	}
 	if r.Schema != Schema {
-		return nil, fmt.Errorf("no record of a run: its schema is %q, not %q", r.Schema, Schema)
+		return nil, fmt.Errorf("not a record of a run: its schema is %q, not %q", r.Schema, Schema)
 	}
 	id := r.ID
 	again, err := r.sealed()

@@ -6,22 +6,21 @@ import (
 	"math"
 )
 
-// Series is one thing that a bench has measured, once in each of its repeats. The body
-// of every bench has its series as a list "series" at the top, so that runs can be
-// compared and drawn without knowing what measured them.
+// Series is a measured quantity with one value per repetition. The body of
+// every benchmark has a top-level list "series", so that runs can be compared
+// and drawn without knowing the benchmark.
 type Series struct {
-	// Name is that of the thing measured, the same in every run: disk:randrw-qd32@/srv.
+	// Name identifies the quantity across runs: disk:randrw-qd32@/srv.
 	Name string `json:"name"`
-	// Unit is spelled as in MB/s, ms, 1/s.
+	// Unit is written as MB/s, ms, 1/s.
 	Unit string `json:"unit"`
-	// More says that more is better.
+	// More reports whether higher is better.
 	More bool `json:"more_is_better"`
-	// Samples are the values, one of each repeat, in the order of their measurement.
+	// Samples are the values in order of measurement, one per repetition.
 	Samples []float64 `json:"samples"`
 }
 
-// SeriesOf are the series of a run; none where the measurement is of a kind that has
-// none.
+// SeriesOf returns the series of a run; nil if its kind has none.
 func SeriesOf(r *Run) ([]Series, error) {
 	var body struct {
 		Series []Series `json:"series"`
@@ -45,11 +44,11 @@ func SeriesOf(r *Run) ([]Series, error) {
 	return body.Series, nil
 }
 
-// Add appends a sample. JSON has no infinity, so a bench that has one has not
-// measured anything.
+// Add appends a sample. It rejects NaN and infinity, which JSON cannot
+// represent.
 func (s *Series) Add(value float64) error {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		return fmt.Errorf("%s: %v is no measurement", s.Name, value)
+		return fmt.Errorf("%s: %v is not a measurement", s.Name, value)
 	}
 	s.Samples = append(s.Samples, value)
 	return nil

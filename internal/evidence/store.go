@@ -18,18 +18,18 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Store is a directory of runs, one file each, named by their IDs. Writers do not
-// disturb each other, and a crash at any moment leaves each record whole or not
-// there. A measurement under way is kept line by line beside them.
+// Store is a directory of runs, one file each, named by ID. Concurrent writers
+// are safe, and after a crash each record is either complete or absent.
+// Unfinished runs are stored line by line in the same directory.
 type Store struct{ Dir string }
 
-// The endings of names in the directory.
+// The suffixes of file names.
 const (
 	recordSuffix   = ".json"
-	progressSuffix = ".jsonl" // a run under way, or one that was cut off
+	progressSuffix = ".jsonl" // an unfinished run
 )
 
-// make makes the directory, for its owner alone.
+// make creates the directory, accessible to its owner only.
 func (s Store) make() error {
 	if err := os.Mkdir(s.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -39,14 +39,14 @@ func (s Store) make() error {
 	case err != nil:
 		return err
 	case !st.IsDir():
-		return fmt.Errorf("%s is not a directory: runs are kept there", s.Dir)
+		return fmt.Errorf("%s must be a directory; runs are stored there", s.Dir)
 	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s can be written by others: chmod 0700 it once you trust its content", s.Dir)
+		return fmt.Errorf("%s is writable by other users; run chmod 0700 on it once you trust its content", s.Dir)
 	}
 	return nil
 }
 
-// Put keeps a record and gives it its ID. One that is there already stays.
+// Put stores a record and sets its ID. An existing equal record is kept.
 func (s Store) Put(r *Run) error {
 	if err := s.make(); err != nil {
 		return err
@@ -67,12 +67,12 @@ func (s Store) Put(r *Run) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	// A link, not a renaming: it does not replace what is there.
+	// In contrast to a rename, a link does not replace an existing file.
 	to := filepath.Join(s.Dir, r.ID+recordSuffix)
 	if err := os.Link(f.Name(), to); errors.Is(err, fs.ErrExist) {
 		there, err := os.ReadFile(to)
 		if err == nil && !bytes.Equal(there, text) {
-			err = fmt.Errorf("run %s is there already, with other content", r.ID)
+			err = fmt.Errorf("run %s already exists with other content", r.ID)
 		}
 		return err
 	} else if err != nil {
@@ -81,7 +81,7 @@ func (s Store) Put(r *Run) error {
 	return host.SyncDir(s.Dir)
 }
 
-// Get reads the one run whose ID begins with the given digits.
+// Get returns the run whose ID begins with id.
 func (s Store) Get(id string) (*Run, error) {
 	names, err := s.names(recordSuffix)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s Store) read(id string) (*Run, error) {
 	}
 	r, err := Read(text)
 	if err == nil && r.ID != id {
-		err = fmt.Errorf("it holds run %s, and the store names a record by its ID", r.ID)
+		err = fmt.Errorf("it contains run %s, which does not match its file name", r.ID)
 	}
 	if err != nil {
 		return nil, &DamagedError{path, err}
@@ -118,7 +118,7 @@ func (s Store) read(id string) (*Run, error) {
 	return r, nil
 }
 
-// names are the files with an ending, without it, sorted.
+// names returns the file names with a suffix, without it, sorted.
 func (s Store) names(ending string) ([]string, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,14 +137,15 @@ func (s Store) names(ending string) ([]string, error) {
 	return out, nil
 }
 
-// All are the runs, oldest first; those that cannot be read are told as errors (*Damaged)
-// beside the others, which are nil only where the store cannot be read.
+// All returns the runs, oldest first. Records that cannot be read are reported
+// as errors (*DamagedError) in addition to the others. The runs are nil only if
+// the store cannot be read.
 func (s Store) All() ([]*Run, error) {
 	names, err := s.names(recordSuffix)
 	if err != nil {
 		return nil, err
 	}
-	out := []*Run{} // nil where the store cannot be read
+	out := []*Run{} // nil if the store cannot be read
 	var errs []error
 	for _, n := range names {
 		r, err := s.read(n)
@@ -158,8 +159,8 @@ func (s Store) All() ([]*Run, error) {
 	return out, errors.Join(errs...)
 }
 
-// Begin begins to record a run; the file is locked until Close or the end of the
-// process.
+// Begin starts recording a run. The file is locked until Close or the end of
+// the process.
 func (s Store) Begin(r *Run) (*RunInProgress, error) {
 	if err := s.make(); err != nil {
 		return nil, err
@@ -184,7 +185,7 @@ func (s Store) Begin(r *Run) (*RunInProgress, error) {
 	return u, nil
 }
 
-// remove removes the lines of a run, and what Replace may have left.
+// remove deletes the file of an unfinished run, and what Replace may have left.
 func remove(path string) error {
 	if err := os.Remove(path + replaceSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -192,7 +193,7 @@ func remove(path string) error {
 	return os.Remove(path)
 }
 
-// Finish puts the whole record into the store, in place of the lines.
+// Finish stores the complete record and deletes the unfinished one.
 func (s Store) Finish(u *RunInProgress) error {
 	if err := s.Put(u.Run); err != nil {
 		return errors.Join(err, u.file.Close())
@@ -200,16 +201,16 @@ func (s Store) Finish(u *RunInProgress) error {
 	return errors.Join(remove(u.Path), u.file.Close())
 }
 
-// Discard removes the lines of a run in which nothing counts.
+// Discard deletes an unfinished run without a result.
 func (s Store) Discard(u *RunInProgress) error {
 	return errors.Join(remove(u.Path), u.file.Close(), host.SyncDir(s.Dir))
 }
 
-// ErrInProgress is that the process which records a run still lives.
-var ErrInProgress = errors.New("it is still under way")
+// ErrInProgress is returned if the process that records a run is still running.
+var ErrInProgress = errors.New("the run is still in progress")
 
-// Unfinished are the names of runs that are under way or were cut off, oldest first. One
-// that was cut off before its first line is none.
+// Unfinished returns the names of unfinished runs, oldest first, except those
+// without a first line.
 func (s Store) Unfinished() ([]string, error) {
 	names, err := s.names(progressSuffix)
 	return slices.DeleteFunc(names, func(name string) bool {
@@ -218,8 +219,8 @@ func (s Store) Unfinished() ([]string, error) {
 	}), err
 }
 
-// Resume takes up a run that was cut off, and calls line with each of its lines but
-// the first. A last line that is not whole was never recorded, and is removed.
+// Resume continues an unfinished run. It calls line for each recorded line
+// after the first, and removes an incomplete last line.
 func (s Store) Resume(name string, line func([]byte) error) (*RunInProgress, error) {
 	path := filepath.Join(s.Dir, filepath.Base(name)+progressSuffix)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
@@ -233,7 +234,8 @@ func (s Store) Resume(name string, line func([]byte) error) (*RunInProgress, err
 	return u, nil
 }
 
-// lines reads the record of a run under way, and says where its last whole line ends.
+// lines reads the record of an unfinished run and returns the offset after its
+// last complete line.
 func lines(from io.Reader, r *Run, line func([]byte) error) (end int64, err error) {
 	in := bufio.NewReader(from)
 	for n := 1; ; n++ {
@@ -261,11 +263,11 @@ func lines(from io.Reader, r *Run, line func([]byte) error) (end int64, err erro
 	}
 }
 
-// locked says whether the process that records a run lives.
+// locked reports whether the process that records a run is still running.
 func locked(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil }
 
-// Peek reads a run that is under way or was cut off, and says whether the process
-// that records it lives.
+// Peek reads an unfinished run; alive reports whether the process that records
+// it is still running.
 func (s Store) Peek(name string, line func([]byte) error) (r *Run, alive bool, err error) {
 	path := filepath.Join(s.Dir, filepath.Base(name)+progressSuffix)
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
@@ -274,7 +276,7 @@ func (s Store) Peek(name string, line func([]byte) error) (r *Run, alive bool, e
 	}
 	defer func() { f.Close() }()
 	for alive = locked(f); !alive && !isSameFile(f, path); alive = locked(f) {
-		// Another has taken its place meanwhile, or it has ended.
+		// Replaced by another file meanwhile, or finished.
 		next, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			return nil, false, err

@@ -7,11 +7,10 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Archive collects the facts of a machine and reads what the other reading
-// verbs (check, diff, recommend, why) ask for, and returns the facts and the
-// recording, redacted, from which an archive is written. Each path is read
-// once. What else the archive is to hold, the callers read through the host that
-// records.
+// Archive collects the facts of a machine, and reads everything else that the
+// read-only verbs (check, diff, recommend, why) need. It returns the facts and
+// the redacted recording from which an archive is written. Each path is read
+// once. Callers read further parts through the recording host in more.
 func Archive(h *host.Host, more ...func(*host.Host, *host.Recording)) (*Facts, *host.Recording) {
 	rec, recording := host.Record(h)
 	f := Collect(rec)
@@ -26,11 +25,11 @@ func Archive(h *host.Host, more ...func(*host.Host, *host.Recording)) (*Facts, *
 	return f, recording
 }
 
-// maxNetDevices bounds the network devices whose parameters are asked for.
+// maxNetDevices limits the network devices whose parameters are read.
 const maxNetDevices = 256
 
-// readNetParams asks for the parameters of the network devices that have hardware
-// behind them; of the others a node has hundreds.
+// readNetParams reads the parameters of hardware network devices, but not those
+// of virtual ones, of which a node has hundreds.
 func readNetParams(n host.Net) {
 	links, err := n.Links()
 	if err != nil {
@@ -48,25 +47,26 @@ func readNetParams(n host.Net) {
 	}
 }
 
-// maxExtraFiles bounds the files that are read beyond the facts: a copied tree is
-// hostile input. What is beyond is in the archive as unread.
+// maxExtraFiles limits the files that are read in addition to the facts,
+// because copied trees are untrusted. Further files are unread in the archive.
 const maxExtraFiles = 50_000
 
-// maxSubdirs bounds the directories that are entered below one: a node with a
-// thousand pods has two of each in /proc/sys/net/ipv4.
+// maxSubdirs limits the subdirectories that are entered per directory: a node
+// with a thousand pods has two thousand in /proc/sys/net/ipv4.
 const maxSubdirs = 512
 
-// tree is a part of the machine that an archive holds beyond the facts.
+// tree is a part of the machine that an archive contains in addition to the
+// facts.
 type tree struct {
 	root  string
-	depth int // directories below root that are followed
-	// names are patterns of the files that are read, all if empty; the others
-	// are listed without their content.
+	depth int // levels of subdirectories that are entered
+	// names are patterns of the files whose content is read; all if empty. Other
+	// files are only listed.
 	names string
 }
 
-// archivedTrees is those parts: where settings are, where others claim them, and where
-// profiles are kept.
+// archivedTrees are the locations of settings, of configuration that sets them,
+// and of profiles.
 var archivedTrees = []tree{
 	{"/proc/sys/kernel", 2, ""},
 	{"/proc/sys/vm", 1, ""},
@@ -91,8 +91,8 @@ var archivedTrees = []tree{
 	{"/proc/modules", 0, ""}, {"/proc/version", 0, ""}, {"/proc/cgroups", 0, ""}, {"/proc/filesystems", 0, ""},
 }
 
-// readTree reads a file, or a directory's files down to a depth. Links are noted
-// and read, directories behind links are not entered: sysfs is full of loops.
+// readTree reads a file, or the files of a directory down to a depth. Links to
+// files are read; linked directories are not entered, because sysfs has loops.
 func readTree(files host.Files, p string, depth int, t tree, left *int) {
 	st, err := files.Stat(p)
 	if err != nil {
@@ -122,6 +122,7 @@ func readTree(files host.Files, p string, depth int, t tree, left *int) {
 	}
 }
 
+// wants reports whether the content of a file is read.
 func (t tree) wants(dir, name string) bool {
 	if t.names == "" {
 		return true

@@ -9,14 +9,14 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Line is one line of the brief form.
+// Line is one line of the summary.
 type Line struct {
 	Label string `json:"label"`
 	Text  string `json:"text"`
 }
 
-// Brief says in about a dozen lines what a person asks first about a machine.
-// What is not known is said as "unknown", what the machine lacks is left out.
+// Brief summarizes a machine in about a dozen lines. Unknown facts read
+// "unknown"; absent ones are left out.
 func Brief(f *Facts) []Line {
 	return []Line{
 		{"machine", briefMachine(f)},
@@ -36,12 +36,13 @@ func Brief(f *Facts) []Line {
 
 const unknownWord = "unknown"
 
-// join puts the parts that say something together.
+// join joins the non-empty parts with commas.
 func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
-// absentIs gives the word for absence, "unknown", or the value as text.
+// absentIs returns the value as text, absent if the fact is absent, or
+// "unknown".
 func absentIs[T any](f Fact[T], absent string, show func(T) string) string {
 	v, ok := f.Get()
 	switch {
@@ -60,7 +61,7 @@ func number(f Fact[int64]) string {
 	return absentIs(f, "", func(n int64) string { return fmt.Sprint(n) })
 }
 
-// bytesText prints a size with three digits: 1.82 TiB, 512 GiB.
+// bytesText formats a size with three digits: 1.82 TiB, 512 GiB.
 func bytesText(n int64) string {
 	v, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	i := 0
@@ -209,7 +210,7 @@ func briefNUMA(f *Facts) string {
 	return join(parts...)
 }
 
-// cpusText is a CPU list, or how many where the list is long.
+// cpusText returns a CPU list, or the number of CPUs if the list is long.
 func cpusText(f Fact[string]) string {
 	return absentIs(f, "", func(list string) string {
 		if list == "" {
@@ -251,7 +252,7 @@ func briefHuge(f *Facts) string {
 	return join(parts...)
 }
 
-// briefDisks puts disks that are alike on one place: "4 x nvme 1.82 TiB none".
+// briefDisks groups identical disks: "4 x nvme 1.82 TiB none".
 func briefDisks(f *Facts) string {
 	if f.Disk.unknown != "" {
 		return unknownWord

@@ -7,16 +7,16 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Collector reads one part of the tree.
+// Collector reads one part of the facts.
 type Collector struct {
-	// Name is the part it fills: the JSON name of a field of Facts.
+	// Name is the part: the JSON name of a field of Facts.
 	Name string
-	// Reads says what it reads, for the manual.
+	// Reads lists the files that it reads, for the manual.
 	Reads   string
 	collect func(*reader, *Facts)
 }
 
-// Collectors is every collector, in the order they run.
+// Collectors lists all collectors in the order in which they run.
 var Collectors = []Collector{
 	{"machine", "/sys/class/dmi/id, /proc/device-tree/model", collectMachine},
 	{"kernel", "/proc/sys/kernel, /proc/version, /proc/cmdline, /proc/uptime, clocksource0, /proc/pressure", collectKernel},
@@ -32,8 +32,8 @@ var Collectors = []Collector{
 	{"services", "unit files and links below /etc/systemd and /usr/lib/systemd, /proc/*/comm, /etc/tuned", collectServices},
 }
 
-// Collect reads everything. It never fails: what cannot be read is unknown, and
-// one failing collector does not keep the others from their work.
+// Collect reads all facts and never fails: what cannot be read is unknown, and
+// a failing collector does not stop the others.
 func Collect(h *host.Host) *Facts {
 	f := &Facts{Schema: Schema, Time: h.Clock.Now().UTC()}
 	r := newReader(h)
@@ -43,8 +43,8 @@ func Collect(h *host.Host) *Facts {
 	return f
 }
 
-// runCollector turns a panic, which only a defect or a hostile tree can cause,
-// into a reason.
+// runCollector runs a collector and turns a panic, caused by a bug or a
+// malicious tree, into a reason.
 func runCollector(c Collector, h *host.Host, r *reader, f *Facts) (run Run) {
 	start := time.Now()
 	run = Run{Name: c.Name, Time: h.Clock.Now().UTC()}
@@ -59,7 +59,8 @@ func runCollector(c Collector, h *host.Host, r *reader, f *Facts) (run Run) {
 	return run
 }
 
-// markUnknown gives the reason to every fact of a part that was not reached.
+// markUnknown marks the facts of a part that were not collected as unknown,
+// with the reason.
 func markUnknown(f *Facts, part, why string) {
 	f.visit(func(name string, l leaf) {
 		n := l.leafNote()

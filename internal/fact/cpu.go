@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// CPU is the processors. Lists are in the kernel's form ("0-3,8"). Sources:
-// /proc/cpuinfo and /sys/devices/system/cpu
+// CPU describes the processors. Lists have the kernel's format ("0-3,8").
+// Sources: /proc/cpuinfo and /sys/devices/system/cpu
 // (Documentation/ABI/testing/sysfs-devices-system-cpu).
 type CPU struct {
 	Vendor    Fact[string]   `json:"vendor"`
@@ -22,7 +22,7 @@ type CPU struct {
 	Microcode Fact[string]   `json:"microcode"`
 	Flags     Fact[[]string] `json:"flags"`
 
-	// Count is the logical CPUs that are online.
+	// Count is the number of online logical CPUs.
 	Count          Fact[int64] `json:"count"`
 	Sockets        Fact[int64] `json:"sockets"`
 	Cores          Fact[int64] `json:"cores"`
@@ -43,13 +43,14 @@ type CPU struct {
 	Idle      Idle       `json:"idle"`
 	Cache     Set[Cache] `json:"cache"`
 
-	// Vulnerabilities is the kernel's sentence by weakness.
+	// Vulnerabilities is the kernel's status text by vulnerability.
 	Vulnerabilities Fact[map[string]string] `json:"vulnerabilities"`
 }
 
 const cpuDir = "/sys/devices/system/cpu/"
 
-// reportedFlags are the CPU flags that a tuning decision or a fingerprint can hang on.
+// reportedFlags are the CPU flags that tuning decisions or fingerprints depend
+// on.
 var reportedFlags = []string{
 	"hypervisor", "constant_tsc", "nonstop_tsc", "tsc_deadline_timer", "arat", "pdpe1gb", "aperfmperf",
 	"hwp", "hwp_epp", "epb", "cppc", "cpb", "ida", "dtherm", "ht", "lm", "vmx", "svm",
@@ -76,8 +77,8 @@ func collectCPU(r *reader, f *Facts) {
 	c.Vulnerabilities = vulnerabilities(r)
 }
 
-// armVendors are the implementer numbers of the Main ID Register (Arm ARM,
-// MIDR_EL1).
+// armVendors maps implementer codes of the Main ID Register to vendors (Arm
+// ARM, MIDR_EL1).
 var armVendors = map[string]string{"0x41": "ARM", "0x42": "Broadcom", "0x43": "Cavium", "0x46": "Fujitsu", "0x48": "HiSilicon", "0x4e": "NVIDIA", "0x50": "APM", "0x51": "Qualcomm", "0x61": "Apple", "0x6d": "Microsoft", "0xc0": "Ampere"}
 
 func cpuinfo(r *reader, c *CPU) {
@@ -135,7 +136,7 @@ func cpuinfo(r *reader, c *CPU) {
 		}
 		return found
 	})
-	// Topology as /proc/cpuinfo has it, for copies without sysfs.
+	// The topology in /proc/cpuinfo, for copies without sysfs.
 	if !n.known() {
 		c.Count, c.Sockets, c.Cores = Fact[int64]{note: n}, Fact[int64]{note: n}, Fact[int64]{note: n}
 		return
@@ -165,7 +166,8 @@ func knownUnlessZero(n int64, source, why string) Fact[int64] {
 	return Known(n, source)
 }
 
-// topology prefers sysfs, which every architecture has.
+// topology reads the topology from sysfs if possible, because every
+// architecture provides it.
 func topology(r *reader, c *CPU) {
 	online, err := unit.ParseCPUList(c.OnlineList.Or(""))
 	if err == nil && !online.IsEmpty() {
@@ -203,19 +205,18 @@ func topology(r *reader, c *CPU) {
 	}
 }
 
-// Cache is one kind of cache: its name is the level and kind ("l1d", "l3").
+// Cache is one kind of cache; its name is level and type ("l1d", "l3").
 type Cache struct {
-	// SizeBytes is that of one instance, Instances how many there are.
+	// SizeBytes is the size of one instance, Instances their number.
 	SizeBytes Fact[int64] `json:"size_bytes"`
 	Instances Fact[int64] `json:"instances"`
-	// CPUsPerInstance is how many logical CPUs share one.
+	// CPUsPerInstance is the number of logical CPUs that share one.
 	CPUsPerInstance Fact[int64] `json:"cpus_per_instance"`
 	LineBytes       Fact[int64] `json:"line_bytes"`
 	Ways            Fact[int64] `json:"ways"`
 }
 
-// caches reads each cache once: a CPU that is in the list of one already seen
-// is skipped.
+// caches reads each cache once, skipping CPUs that share a cache already read.
 func caches(r *reader, c *CPU) Set[Cache] {
 	var set Set[Cache]
 	online, err := unit.ParseCPUList(c.OnlineList.Or(""))

@@ -10,24 +10,25 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Frequency is CPU frequency scaling (Documentation/admin-guide/pm/cpufreq.rst).
-// The lists of words hold each value that some policy has, so that one word
-// means all agree. All is absent where the machine has no cpufreq.
+// Frequency is CPU frequency scaling
+// (Documentation/admin-guide/pm/cpufreq.rst). Lists of words contain each value
+// that some policy has; one word means that all agree. Everything is absent if
+// the machine has no cpufreq.
 type Frequency struct {
 	Driver     Fact[string]   `json:"driver"`
 	Governors  Fact[[]string] `json:"governors"`
 	Preference Fact[[]string] `json:"energy_performance_preferences"`
-	// EnergyPerfBias is each value that some CPU has: 0 performance to 15
-	// power saving (Documentation/admin-guide/pm/intel_epb.rst).
+	// EnergyPerfBias lists the values that CPUs have: 0 (performance) to 15 (power
+	// saving) (Documentation/admin-guide/pm/intel_epb.rst).
 	EnergyPerfBias Fact[[]string] `json:"energy_perf_bias"`
-	// Boost is turbo: false also where intel_pstate/no_turbo is 1.
+	// Boost is turbo; it is also false if intel_pstate/no_turbo is 1.
 	Boost Fact[bool] `json:"boost"`
 	// PstateStatus is active, passive or guided (intel_pstate, amd_pstate).
 	PstateStatus Fact[string] `json:"pstate_status"`
 	Policy       Set[Policy]  `json:"policy"`
 }
 
-// Policy is CPUs that change their frequency together.
+// Policy is a group of CPUs that change frequency together.
 type Policy struct {
 	CPUList            Fact[string]   `json:"cpu_list"`
 	Driver             Fact[string]   `json:"driver"`
@@ -100,7 +101,7 @@ func energyPerfBias(r *reader, c *CPU) Fact[[]string] {
 	return Known(sortedNames(found), cpuDir+"cpu*/power/energy_perf_bias")
 }
 
-// driver is that of any policy: the kernel has no second one at the same time.
+// driver returns the driver of any policy; the kernel has only one at a time.
 func driver(set Set[Policy]) Fact[string] {
 	if !set.known() || len(set.Names()) == 0 {
 		return Fact[string]{note: set.note}
@@ -112,8 +113,8 @@ func driver(set Set[Policy]) Fact[string] {
 	return firstKnown(all...)
 }
 
-// active is the policies without those whose CPUs are offline, of which the kernel
-// says nothing (EBUSY). A policy has the number of its first CPU.
+// active returns the policies with online CPUs. The kernel does not report
+// others (EBUSY). A policy has the number of its first CPU.
 func active(set Set[Policy], onlineList Fact[string]) Set[Policy] {
 	online, err := unit.ParseCPUList(onlineList.Or(""))
 	if !onlineList.known() || err != nil {
@@ -130,8 +131,8 @@ func active(set Set[Policy], onlineList Fact[string]) Set[Policy] {
 	return out
 }
 
-// missingPolicies says of which CPU a copy lacks the policy; its note is known where all
-// that the machine has are there. A CPU without frequency scaling has none.
+// missingPolicies says for which CPU a copy lacks the policy; the note is known
+// if all policies were recorded. CPUs without frequency scaling have none.
 func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 	list, ok := onlineList.Get()
 	online, err := unit.ParseCPUList(list)
@@ -139,7 +140,7 @@ func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 		return onlineList.note
 	}
 	covered := map[int]bool{}
-	all := note{source: set.source} // whether each says which CPUs are its own
+	all := note{source: set.source} // whether every policy lists its CPUs
 	for _, name := range set.Names() {
 		own, err := unit.ParseCPUList(set.Get(name).CPUList.Or(""))
 		if n := set.Get(name).CPUList.note; n.unknown != "" {
@@ -151,7 +152,7 @@ func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 			}
 		}
 		if cpu, err := strconv.Atoi(strings.TrimPrefix(name, "policy")); err == nil {
-			covered[cpu] = true // it has the number of its first CPU
+			covered[cpu] = true // the number of its first CPU
 		}
 	}
 	for _, cpu := range online.Numbers() {
@@ -171,8 +172,9 @@ func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 	return note{source: set.source}
 }
 
-// distinct is the values of one attribute over all items, each once, sorted. There may
-// be more where one is not known, or missing, which rest says.
+// distinct returns the values of one attribute over all items, sorted and
+// unique. If rest or an item is unknown or missing, the fact notes that there
+// may be more.
 func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]string] {
 	if !set.known() {
 		return Fact[[]string]{note: set.note}
@@ -187,7 +189,7 @@ func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]str
 			continue
 		}
 		last = v.note
-		if v.absent { // all of them have the attributes of the one driver
+		if v.absent { // items share one driver, so all have the same attributes
 			missing = cmp.Or(missing, v.source+" is missing, which others have")
 		}
 		why = cmp.Or(why, v.unknown)
@@ -204,15 +206,16 @@ func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]str
 	return f
 }
 
-// Idle is the CPUs' idle states (Documentation/admin-guide/pm/cpuidle.rst).
+// Idle describes the CPUs' idle states
+// (Documentation/admin-guide/pm/cpuidle.rst).
 type Idle struct {
 	Driver   Fact[string]   `json:"driver"`
 	Governor Fact[string]   `json:"governor"`
 	State    Set[IdleState] `json:"state"`
 }
 
-// IdleState is one state of the first online CPU (state0, state1, ...), and on
-// which CPUs it is disabled.
+// IdleState is an idle state of the first online CPU (state0, state1, ...) and
+// the CPUs on which it is disabled.
 type IdleState struct {
 	Name         Fact[string]  `json:"name"` // POLL, C1, C6
 	LatencyS     Fact[float64] `json:"exit_latency_s"`

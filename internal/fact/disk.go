@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Disk is one block device that is not a partition
+// Disk is a block device other than a partition
 // (Documentation/ABI/stable/sysfs-block).
 type Disk struct {
 	// Transport is nvme (on PCIe; else nvme-tcp, nvme-rdma, nvme-fc), sata, sas, scsi, fc, iscsi, usb, virtio, xen, mmc, md,
@@ -25,7 +25,7 @@ type Disk struct {
 	ReadAheadBytes     Fact[int64]    `json:"read_ahead_bytes"`
 	RequestAffinity    Fact[int64]    `json:"rq_affinity"`
 	NoMerges           Fact[int64]    `json:"nomerges"`
-	WritebackThrottleS Fact[float64]  `json:"writeback_throttling_s"` // 0 is off
+	WritebackThrottleS Fact[float64]  `json:"writeback_throttling_s"` // 0 means off
 	WriteCache         Fact[string]   `json:"write_cache"`            // write back, write through
 	LogicalBlockBytes  Fact[int64]    `json:"logical_block_bytes"`
 	PhysicalBlockBytes Fact[int64]    `json:"physical_block_bytes"`
@@ -39,12 +39,12 @@ type Disk struct {
 	IOTimeoutS         Fact[float64]  `json:"io_timeout_s"`
 	NUMANode           Fact[int64]    `json:"numa_node"`
 
-	// LowerDevices are what a dm or md device is made of, UpperDevices what is
-	// made of this one.
+	// LowerDevices are the components of a dm or md device, UpperDevices the
+	// devices built on this one.
 	LowerDevices Fact[[]string] `json:"lower_devices"`
 	UpperDevices Fact[[]string] `json:"upper_devices"`
-	// MapperName is the device-mapper name (vg-lv, mpatha), MapperKind what
-	// made it: lvm, mpath, crypt, part.
+	// MapperName is the device-mapper name (vg-lv, mpatha), MapperKind its type:
+	// lvm, mpath, crypt, part.
 	MapperName Fact[string]   `json:"mapper_name"`
 	MapperKind Fact[string]   `json:"mapper_kind"`
 	RAIDLevel  Fact[string]   `json:"raid_level"`
@@ -57,7 +57,8 @@ type Partition struct {
 	SizeBytes  Fact[int64] `json:"size_bytes"`
 }
 
-// sectorBytes is the unit of sysfs's sizes, whatever the device's sectors are.
+// sectorBytes is the unit of sizes in sysfs, independent of the device's sector
+// size.
 const sectorBytes = 512
 
 func collectDisks(r *reader, f *Facts) {
@@ -73,7 +74,7 @@ func readDisk(r *reader, name string, d *Disk) {
 	q := dir + "queue/"
 	d.Transport = transport(r, name)
 	d.Vendor = r.optional(dir + "device/vendor")
-	if v, ok := d.Vendor.Get(); ok && strings.HasPrefix(v, "0x") { // virtio's PCI number
+	if v, ok := d.Vendor.Get(); ok && strings.HasPrefix(v, "0x") { // virtio's PCI vendor id
 		d.Vendor = Absent[string](d.Vendor.source)
 	}
 	d.Model = r.optional(dir + "device/model")
@@ -115,8 +116,8 @@ func readDisk(r *reader, name string, d *Disk) {
 	partitions(r, dir, name, d)
 }
 
-// lowerDevices are those that a mapped disk is made of. One with hardware of its
-// own has none, also where a copy has not the list.
+// lowerDevices returns the components of a disk. A hardware disk has none, even
+// if a copy lacks the list.
 func lowerDevices(r *reader, dir string) Fact[[]string] {
 	lower := r.names(dir + "slaves")
 	to, err := r.files.Readlink(strings.TrimSuffix(dir, "/"))
@@ -126,13 +127,13 @@ func lowerDevices(r *reader, dir string) Fact[[]string] {
 	return lower
 }
 
-// names reads a directory as a list of names.
+// names returns the names in a directory.
 func (r *reader) names(p string) Fact[[]string] {
 	names, n := r.dir(p)
 	return withNote(n, append([]string{}, names...))
 }
 
-// partitions are the directories below the disk's own whose names begin with
+// partitions reads the directories below the disk's own whose names start with
 // its name: sda1, nvme0n1p1.
 func partitions(r *reader, dir, name string, d *Disk) {
 	names, n := r.dir(strings.TrimSuffix(dir, "/"))
@@ -148,15 +149,15 @@ func partitions(r *reader, dir, name string, d *Disk) {
 	}
 }
 
-// namedTransports are devices whose name is enough.
+// namedTransports maps device name prefixes to transports.
 var namedTransports = []struct{ prefix, transport string }{
 	{"nvme", "nvme"}, {"vd", "virtio"}, {"xvd", "xen"}, {"mmcblk", "mmc"}, {"md", "md"}, {"dm-", "dm"},
 	{"loop", "loop"}, {"zram", "zram"}, {"ram", "ram"}, {"nbd", "nbd"}, {"rbd", "rbd"}, {"drbd", "drbd"},
 }
 
-// transport tells how a disk is reached: by its name, else by the way to it in
-// the tree of devices (drivers/scsi/scsi_transport_*.c name their parts), else
-// by its vendor.
+// transport returns how a disk is attached: by its name, else by its path in
+// the device tree (named by drivers/scsi/scsi_transport_*.c), else by its
+// vendor.
 func transport(r *reader, name string) Fact[string] {
 	if t, n := r.text("/sys/block/" + name + "/device/transport"); strings.HasPrefix(name, "nvme") && n.known() && t != "" && t != "pcie" {
 		return Known("nvme-"+t, n.source)

@@ -1,5 +1,6 @@
-// Package fact reads a machine into facts: what it is and how it is set up,
-// each with its source. It never writes and never runs a program.
+// Package fact reads a machine into facts: its hardware, kernel and
+// configuration, each with its source. It never writes and never runs programs.
+// Rules, recommendations, fingerprints and the facts verb use it.
 package fact
 
 import (
@@ -9,29 +10,30 @@ import (
 	"time"
 )
 
-// Fact is one thing read from a machine. It is in one of three states: it has a
-// value; it is absent (the machine has no such thing: no cpufreq in a guest); or
-// it is unknown (nobody could or did read it), with the reason. Absent and
-// unknown have no value, never a zero.
+// Fact is one piece of information about a machine, in one of three states: it
+// has a value; it is absent (the machine lacks it, such as cpufreq in a guest);
+// or it is unknown (it was not or could not be read), with a reason. Absent and
+// unknown facts have no value, not a zero.
 //
-// In JSON a fact is its bare value or null; Facts writes the reasons beside the
-// tree ("unknown", "source"), so that a path such as .cpu.sockets is the value.
+// In JSON a fact is its bare value or null. Facts writes the reasons next to
+// the tree ("unknown", "source"), so that a path such as .cpu.sockets is the
+// value.
 type Fact[T any] struct {
 	value *T
 	note
 }
 
-// note is what a fact says beside its value.
+// note holds a fact's source and state.
 type note struct {
 	source  string // the path it was read from
 	absent  bool
 	unknown string
-	// more says why a list that has a value may lack some.
+	// more explains why a list may be incomplete.
 	more string
 }
 
-// Get returns the value, and whether there is one.
-func (f Fact[T]) Get() (T, bool) {
+// Get returns the value; ok is false if there is none.
+func (f Fact[T]) Get() (v T, ok bool) {
 	if f.value == nil {
 		var zero T
 		return zero, false
@@ -39,7 +41,7 @@ func (f Fact[T]) Get() (T, bool) {
 	return *f.value, true
 }
 
-// Or returns the value, or other where there is none.
+// Or returns the value, or other if there is none.
 func (f Fact[T]) Or(other T) T {
 	if f.value == nil {
 		return other
@@ -47,28 +49,28 @@ func (f Fact[T]) Or(other T) T {
 	return *f.value
 }
 
-// Is says that the fact has a value and that it is v.
+// Is reports whether the fact has the value v.
 func Is[T comparable](f Fact[T], v T) bool { return f.value != nil && *f.value == v }
 
-// Absent says that the machine has no such thing.
+// Absent reports whether the machine lacks it.
 func (n note) Absent() bool { return n.absent }
 
-// Unknown returns why nothing is known, "" where something is.
+// Unknown returns why the fact is unknown, or "".
 func (n note) Unknown() string { return n.unknown }
 
 // Source returns the path that the fact was read from.
 func (n note) Source() string { return n.source }
 
-// Known makes a fact with a value: for sizing, which has no machine to read,
-// and for tests.
+// Known returns a fact with a value, for sizing without a machine and for
+// tests.
 func Known[T any](v T, source string) Fact[T] { return Fact[T]{&v, note{source: source}} }
 
-// Absent makes a fact about what the machine does not have.
+// Absent returns a fact in the state absent.
 func Absent[T any](source string) Fact[T] {
 	return Fact[T]{note: note{source: source, absent: true}}
 }
 
-// Unknown makes a fact that nobody knows.
+// Unknown returns a fact in the state unknown.
 func Unknown[T any](source, why string) Fact[T] {
 	return Fact[T]{note: note{source: source, unknown: why}}
 }
@@ -80,8 +82,8 @@ func (f *Fact[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &f.value)
 }
 
-// JSONType is the type that stands in JSON for a fact, or null: for the
-// generator of the JSON Schema.
+// JSONType returns the type that represents a fact in JSON (or null), for the
+// JSON Schema generator.
 func (Fact[T]) JSONType() reflect.Type { return reflect.TypeFor[T]() }
 
 func (f *Fact[T]) leafNote() *note { return &f.note }
@@ -95,8 +97,8 @@ func (f *Fact[T]) leafValue() any {
 	return *f.value
 }
 
-// Set is things of one kind by name: disks, NUMA nodes. The set itself can be
-// absent or unknown; an empty set that is known says that there are none.
+// Set holds items of one kind by name: disks, NUMA nodes. The set itself can be
+// absent or unknown; a known empty set means that there are none.
 type Set[T any] struct {
 	items map[string]*T
 	note
@@ -105,13 +107,13 @@ type Set[T any] struct {
 // Names returns the names in natural order (sda, sdb, sdaa; node2, node10).
 func (s Set[T]) Names() []string { return sortedNames(s.items) }
 
-// Get returns one by its name, nil if there is none.
+// Get returns an item by name; nil if there is none.
 func (s Set[T]) Get(name string) *T { return s.items[name] }
 
-// Len returns how many there are; ok is false where that is not known.
+// Len returns the number of items; ok is false if it is unknown.
 func (s Set[T]) Len() (n int, ok bool) { return len(s.items), s.unknown == "" }
 
-// add makes the item of a name.
+// add adds an item.
 func (s *Set[T]) add(name string) *T {
 	if s.items == nil {
 		s.items = map[string]*T{}
@@ -125,7 +127,7 @@ func (s Set[T]) MarshalJSON() ([]byte, error) {
 	if s.absent || s.unknown != "" {
 		return []byte("null"), nil
 	}
-	var b bytes.Buffer // a map would be in the order of bytes: node10 before node2
+	var b bytes.Buffer // a map would be sorted bytewise: node10 before node2
 	b.WriteByte('{')
 	for i, name := range s.Names() {
 		if i > 0 {
@@ -152,8 +154,8 @@ func (s *Set[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &s.items)
 }
 
-// JSONType is the type of one item: in JSON a set is an object of them by name,
-// or null.
+// JSONType returns the type of a set in JSON: an object of items by name, or
+// null.
 func (Set[T]) JSONType() reflect.Type { return reflect.TypeFor[map[string]T]() }
 
 func (s *Set[T]) leafNote() *note { return &s.note }
@@ -166,18 +168,18 @@ func (s *Set[T]) each(f func(name string, item any)) {
 	}
 }
 
-// Item is one fact with its name: what Facts.List and Facts.Lookup give.
+// Item is one fact with its name, as returned by Facts.List and Facts.Lookup.
 type Item struct {
-	// Name is the path in the JSON tree with dots: "cpu.sockets",
-	// "disk.nvme0n1.scheduler". Names of devices and mount points stand in it
-	// as they are, dots and slashes included.
+	// Name is the path in the JSON tree: "cpu.sockets", "disk.nvme0n1.scheduler".
+	// Names of devices and mount points appear unchanged, including dots and
+	// slashes.
 	Name string `json:"name"`
 	// Value is a string, bool, int64, float64, []string, []int64 or
-	// map[string]string; nil where absent or unknown.
+	// map[string]string; nil if absent or unknown.
 	Value   any       `json:"value"`
 	Absent  bool      `json:"absent,omitempty"`
 	Unknown string    `json:"unknown,omitempty"`
-	More    string    `json:"more,omitempty"` // why a list may lack some
+	More    string    `json:"more,omitempty"` // why a list may be incomplete
 	Source  string    `json:"source"`
 	Time    time.Time `json:"time"`
 }

@@ -4,15 +4,15 @@ import (
 	"time"
 )
 
-// Schema names the JSON form of Facts.
+// Schema is the schema of Facts in JSON.
 const Schema = "fettle/facts/v1"
 
-// Facts is everything read from one machine. Units are in the JSON names; CPU
-// lists are in the kernel's form ("0-3,8").
+// Facts is everything read from a machine. JSON names include units; CPU lists
+// have the kernel's format ("0-3,8").
 type Facts struct {
 	Schema string `json:"schema"`
-	// Time is when collecting began: the machine's clock, or for an archive
-	// the time of its recording.
+	// Time is when collection started: the machine's clock, or the recording time
+	// of an archive.
 	Time time.Time `json:"time"`
 
 	Machine        Machine        `json:"machine"`
@@ -28,27 +28,26 @@ type Facts struct {
 	Cgroup         Cgroup         `json:"cgroup"`
 	Services       Services       `json:"services"`
 
-	// Collectors says when each part was read, and which failed.
+	// Collectors lists when each part was read, and which failed.
 	Collectors []Run `json:"collectors"`
 
-	// What JSON has beside the tree of values, by the facts' names: why
-	// something is unknown, or a list may lack some, and the path that each value was read from. A null
-	// without a reason is what the machine does not have. MarshalJSON fills
-	// them.
+	// JSON members in addition to the tree, by fact name: why a fact is unknown or
+	// a list may be incomplete, and the path that each value was read from. null
+	// without a reason means absent. MarshalJSON fills them in.
 	Unknown map[string]string `json:"unknown"`
 	Source  map[string]string `json:"source"`
 }
 
-// JSONPartial says that a document of facts may be a part of them (Selection).
+// JSONPartial implements ui.PartialDocument, because a Selection omits parts.
 func (Facts) JSONPartial() {}
 
-// Run is one collector's work.
+// Run is the run of one collector.
 type Run struct {
-	// Name is the collector, and the part of the tree that it filled.
+	// Name is the collector's name, and the part that it filled.
 	Name      string    `json:"name"`
 	Time      time.Time `json:"time"`
 	DurationS float64   `json:"duration_s"`
-	// Error is set when the collector itself failed: what it did not get to
-	// is unknown with this reason.
+	// Error is set if the collector itself failed. Facts that it did not collect
+	// are unknown for this reason.
 	Error string `json:"error,omitempty"`
 }

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Field is one fact that a machine may have: its name, with "*" for the name in
-// a set ("disk.*.scheduler"), and the type of its value.
+// Field is a possible fact: its name, with "*" for the name of a set's item
+// ("disk.*.scheduler"), and the type of its value.
 type Field struct {
 	Name string
 	Type reflect.Type
 }
 
-// Fields lists them in the order of the tree, and the sets ("disk", "numa.node").
+// Fields returns all fields in the order of the tree, and the names of the sets
+// ("disk", "numa.node").
 func Fields() (fields []Field, sets []string) {
 	var walk func(prefix string, t reflect.Type)
 	walk = func(prefix string, t reflect.Type) {
@@ -42,5 +43,5 @@ func Fields() (fields []Field, sets []string) {
 	return slices.Clip(fields), slices.Clip(sets)
 }
 
-// typed is a Fact or a Set: it says what stands in JSON for it.
+// typed is a Fact or a Set.
 type typed interface{ JSONType() reflect.Type }

@@ -8,34 +8,34 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Type is the type of an input.
+// Type is the type of a rule input.
 type Type string
 
-// The types of inputs. A number is a float64: sizes in bytes and times in
-// seconds are exact up to 2^53.
+// The types. Numbers are float64; sizes in bytes and times in seconds are exact
+// up to 2^53.
 const (
 	Number Type = "number"
 	Text   Type = "text"
 	Truth  Type = "truth"
-	List   Type = "list" // of text
-	Map    Type = "map"  // of text by name
+	List   Type = "list" // of strings
+	Map    Type = "map"  // of strings by name
 	// Bytes is a size as text ("8MB", "512kB"), read as a number of bytes.
 	Bytes Type = "bytes"
 )
 
-// Input is one thing that rules may ask of a machine.
+// Input is a value that rules may read from a machine.
 type Input struct {
-	// Name is "memory.total_bytes". A "*" stands for the item of a set that the
-	// rule is bound to by each: "disk.*.scheduler".
+	// Name is, for example, "memory.total_bytes". A "*" stands for the item of a
+	// set that the rule iterates over: "disk.*.scheduler".
 	Name string `json:"name"`
 	Type Type   `json:"type"`
-	// Unit is that of a number: "bytes", "s", "%"; "" for a count.
+	// Unit is the unit of a number: "bytes", "s", "%"; "" for a count.
 	Unit string `json:"unit,omitempty"`
 	Doc  string `json:"doc,omitempty"`
 }
 
-// Of is the set that a machine has several of and each has this input: "disk";
-// "" for an input of the machine.
+// Of returns the set whose items have this input: "disk"; "" for an input of
+// the machine.
 func (in Input) Of() string {
 	of, _, ok := strings.Cut(in.Name, ".*.")
 	if !ok {
@@ -44,21 +44,22 @@ func (in Input) Of() string {
 	return of
 }
 
-// Answer is what a machine says to an input: it has a value, or has no such
-// thing, or nobody knows.
+// Answer is the machine's value for an input: it has a value, is absent, or
+// unknown.
 type Answer struct {
-	// Value is a float64, string, bool, []string or map[string]string; nil where
-	// the thing is absent or unknown.
+	// Value is a float64, string, bool, []string or map[string]string; nil if
+	// absent or unknown.
 	Value any
 	// At is where it was read: FILE:LINE, a path, a command.
 	At string
-	// From is, for an answer about a program, whether it runs with the value or will after
-	// its next start: Running, Files or FromProgram; "" for everything else.
+	// From says, for a value of a program, whether the program runs with it or
+	// will after its next start: Running, Files or FromProgram; "" otherwise.
 	From string
-	// Unknown says why nothing is known; "" where something is.
+	// Unknown says why the value is unknown, or "".
 	Unknown string
-	// LowerBound says why Value, a number, may be higher, or a list longer: not all was
-	// counted. A finding that more would turn bad is not passed.
+	// LowerBound says why Value, a number, may be higher, or a list longer,
+	// because not everything was counted. A finding that more would violate is
+	// then not passed.
 	LowerBound string
 }
 
@@ -66,28 +67,27 @@ type Answer struct {
 // err has, or absent where the machine has no such thing (host.Why).
 func Unread(at string, err error) Answer { return Answer{Unknown: host.Why(at, err), At: at} }
 
-// The values of From.
+// FromProgram returns the From of a value that a program itself read from its
+// files on request (check --probe).
 const (
 	Running = "running"
 	Files   = "files (from the next start)"
 )
 
-// FromProgram is the From of a value that a program itself has read from its files when it was
-// asked (check --probe).
+// MachineTree answers rule inputs for a real, recorded or hypothetical machine.
 func FromProgram(program string) string { return "files, as " + program + " reads them" }
 
-// MachineTree answers for a machine: one that is there, one that is recorded, or one
-// that is only thought of.
+// Answer returns the value of an input, with "*" replaced by the item.
 type MachineTree interface {
-	// Answer is the answer to an input, a "*" replaced by the item.
+	// Read returns the value of a setting as a type.
 	Answer(input string) Answer
-	// Read is the answer to a setting, read as a type.
-	Read(setting string, as Type) Answer
 	// Items lists a set. unknown says why it cannot be listed.
+	Read(setting string, as Type) Answer
+	// Zero returns a zero value of the type, for checking expressions.
 	Items(set string) (names []string, unknown string)
 }
 
-// Zero is a value of the type, to check expressions with.
+// Has reports whether v has the type.
 func (t Type) Zero() any {
 	switch t {
 	case Number, Bytes:
@@ -104,11 +104,13 @@ func (t Type) Zero() any {
 	return nil
 }
 
-// Has is true for a value of the type.
+// Plain converts a value to the Go type of one of the types; ok is false if
+// that is impossible.
 func (t Type) Has(v any) bool { return reflect.TypeOf(v) == reflect.TypeOf(t.Zero()) }
 
-// Plain brings a value to one of the types' Go types.
-func Plain(v any) (any, bool) {
+// Finite reports whether v is not NaN or infinite, the results of a division by
+// zero.
+func Plain(v any) (plain any, ok bool) {
 	switch v := v.(type) {
 	case float64, string, bool, []string, map[string]string:
 		return v, true

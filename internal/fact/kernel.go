@@ -50,7 +50,7 @@ func collectOS(r *reader, f *Facts) {
 	f.OS.Hostname = firstKnown(r.str("/proc/sys/kernel/hostname"), r.mayBeEmpty("/etc/hostname"))
 }
 
-// Kernel is the running kernel.
+// Kernel describes the running kernel.
 type Kernel struct {
 	Release Fact[string] `json:"release"`
 	Version Fact[string] `json:"version"`
@@ -58,17 +58,18 @@ type Kernel struct {
 	Arch    Fact[string]  `json:"arch"`
 	BootID  Fact[string]  `json:"boot_id"`
 	UptimeS Fact[float64] `json:"uptime_s"`
-	// CommandLine is redacted; Parameters has it by name, the last of several
-	// winning, "" for a bare word. What follows "--" is for init and left out.
+	// CommandLine is redacted. Parameters are its parameters by name; the last one
+	// of a name wins, and words without "=" have the value "". Everything after
+	// "--" is for init and omitted.
 	CommandLine Fact[string]            `json:"command_line"`
 	Parameters  Fact[map[string]string] `json:"parameters"`
-	// Preemption is none, voluntary, full, lazy or rt, as the kernel runs with
-	// it: from debugfs where it can be read, else from version and command line.
+	// Preemption is the active model (none, voluntary, full, lazy or rt): from
+	// debugfs if readable, else from version and command line.
 	Preemption            Fact[string]   `json:"preemption"`
 	Tainted               Fact[int64]    `json:"tainted"`
 	Clocksource           Fact[string]   `json:"clocksource"`
 	ClocksourcesAvailable Fact[[]string] `json:"clocksources_available"`
-	// Pressure says whether pressure stall information can be read.
+	// Pressure reports whether pressure stall information is available.
 	Pressure    Fact[bool]  `json:"pressure"`
 	SysctlCount Fact[int64] `json:"sysctl_count"`
 }
@@ -84,7 +85,7 @@ func collectKernel(r *reader, f *Facts) {
 	})
 	k.Release = firstKnown(r.str("/proc/sys/kernel/osrelease"), convert(version, func(w []string) string { return w[2] }))
 	k.Version = r.str("/proc/sys/kernel/version")
-	k.Arch = firstKnown(r.str("/proc/sys/kernel/arch"), archOf(k.Release)) // the sysctl is there since 6.1
+	k.Arch = firstKnown(r.str("/proc/sys/kernel/arch"), archOf(k.Release)) // the sysctl exists since 6.1
 	k.BootID = r.str("/proc/sys/kernel/random/boot_id")
 	k.UptimeS = parsed(r, "/proc/uptime", func(s string) (float64, error) {
 		up, _, _ := strings.Cut(s, " ")
@@ -115,9 +116,8 @@ func collectKernel(r *reader, f *Facts) {
 	k.SysctlCount = r.countFiles("/proc/sys")
 }
 
-// ParseCommandLine splits a kernel command line into its parameters, with the
-// kernel's quotes (lib/cmdline.c, next_arg): a blank in double quotes does not
-// separate.
+// ParseCommandLine splits a kernel command line into its parameters. Blanks in
+// double quotes do not separate (lib/cmdline.c, next_arg).
 func ParseCommandLine(line string) map[string]string {
 	params := map[string]string{}
 	quoted := false
@@ -136,8 +136,7 @@ func ParseCommandLine(line string) map[string]string {
 	return params
 }
 
-// arches are the machine names that distributions put at the end of a kernel's
-// release.
+// arches maps the suffixes of kernel releases to machine names.
 var arches = map[string]string{
 	"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64",
 	"ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "i686": "i686",
@@ -156,8 +155,8 @@ func archOf(release Fact[string]) Fact[string] {
 	return Unknown[string](release.source, "neither /proc/sys/kernel/arch nor the kernel's release names the architecture")
 }
 
-// preemption follows the command line where the kernel can choose at boot
-// (PREEMPT_DYNAMIC), else the build's word in the version.
+// preemption takes the model from the command line if the kernel can choose at
+// boot (PREEMPT_DYNAMIC), else from the version.
 func preemption(k *Kernel) Fact[string] {
 	v, ok := k.Version.Get()
 	if !ok {
@@ -203,10 +202,10 @@ func (r *reader) countFiles(root string) Fact[int64] {
 	return withNote(n, count)
 }
 
-// Cgroup is how control groups are mounted.
+// Cgroup describes how control groups are mounted.
 type Cgroup struct {
-	// Version is 1, 2, or 1 with the second hierarchy beside it, said by
-	// Hybrid.
+	// Version is 1 or 2. Hybrid reports whether version 2 is mounted in addition
+	// to version 1.
 	Version     Fact[int64]    `json:"version"`
 	Hybrid      Fact[bool]     `json:"hybrid"`
 	Controllers Fact[[]string] `json:"controllers"`
@@ -243,7 +242,7 @@ func collectCgroup(r *reader, f *Facts) {
 	case unified != "":
 		c.Version = Known(int64(2), n.source)
 		c.Controllers = r.anyWords(unified + "/cgroup.controllers")
-	case !whole: // a list for people has none of the kernel's file systems
+	case !whole: // fstab-like lists lack the kernel's file systems
 		why := n.source + " has no file systems of the kernel's"
 		*c = Cgroup{Unknown[int64](n.source, why), Unknown[bool](n.source, why), Unknown[[]string](n.source, why)}
 		return

@@ -4,9 +4,9 @@ import (
 	"strings"
 )
 
-// Machine is who made it. Source: SMBIOS tables as the kernel gives them in
-// /sys/class/dmi/id (Documentation/ABI/testing/sysfs-class-dmi), or the device
-// tree. Serial numbers are not read.
+// Machine identifies the hardware. Source: SMBIOS in /sys/class/dmi/id
+// (Documentation/ABI/testing/sysfs-class-dmi), or the device tree. Serial
+// numbers are not read.
 type Machine struct {
 	Vendor          Fact[string] `json:"vendor"`
 	Product         Fact[string] `json:"product"`
@@ -38,7 +38,8 @@ func collectMachine(r *reader, f *Facts) {
 	m.EFI = r.exists("/sys/firmware/efi")
 }
 
-// placeholderValues are what makers leave in SMBIOS where they have nothing to say.
+// placeholderValues are the values that vendors leave in SMBIOS instead of
+// information.
 var placeholderValues = map[string]bool{
 	"to be filled by o.e.m.": true, "not specified": true, "none": true, "default string": true,
 	"system product name": true, "system manufacturer": true, "unknown": true, "n/a": true, "o.e.m.": true,

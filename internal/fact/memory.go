@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Memory is RAM, pages and swap. Sources: /proc/meminfo
+// Memory describes RAM, pages and swap. Sources: /proc/meminfo
 // (Documentation/filesystems/proc.rst), /sys/kernel/mm/hugepages and
 // /sys/kernel/mm/transparent_hugepage (Documentation/admin-guide/mm).
 type Memory struct {
@@ -36,7 +36,7 @@ type Memory struct {
 	KSM              Fact[bool]      `json:"ksm"`
 }
 
-// Swap is one swap area by its path.
+// Swap is one swap area; its name is its path.
 type Swap struct {
 	Kind      Fact[string] `json:"kind"` // partition or file
 	SizeBytes Fact[int64]  `json:"size_bytes"`
@@ -44,8 +44,8 @@ type Swap struct {
 	Priority  Fact[int64]  `json:"priority"`
 }
 
-// HugePages is the pool of one size of page ("2048kB", "1048576kB"); counts
-// are pages.
+// HugePages is the pool of one page size ("2048kB", "1048576kB"), counted in
+// pages.
 type HugePages struct {
 	SizeBytes  Fact[int64]         `json:"size_bytes"`
 	Total      Fact[int64]         `json:"total"`
@@ -56,20 +56,20 @@ type HugePages struct {
 	Node       Set[NodeOfHugePage] `json:"node"`
 }
 
-// NodeOfHugePage is a pool's share on one NUMA node.
+// NodeOfHugePage is a pool's share of one NUMA node.
 type NodeOfHugePage struct {
 	Total Fact[int64] `json:"total"`
 	Free  Fact[int64] `json:"free"`
 }
 
-// TransparentHuge is transparent huge pages.
+// TransparentHuge describes transparent huge pages.
 type TransparentHuge struct {
 	Enabled Fact[string] `json:"enabled"` // always, madvise, never
-	// InUse is the strongest mode of any size: since Linux 6.8 each size has a mode of
-	// its own, or inherits Enabled.
+	// InUse is the strongest mode of any size: since Linux 6.8 each size has its
+	// own mode, or inherits Enabled.
 	InUse Fact[string] `json:"in_use"`
-	// OwnSize is the size ("2048kB") that has InUse by a mode of its own, beyond what
-	// Enabled says; absent where none has.
+	// OwnSize is the size ("2048kB") whose own mode, stronger than Enabled, is
+	// InUse; absent if there is none.
 	OwnSize    Fact[string] `json:"own_size"`
 	Defrag     Fact[string] `json:"defrag"`
 	Shmem      Fact[string] `json:"shmem"`
@@ -121,8 +121,8 @@ func collectMemory(r *reader, f *Facts) {
 	m.KSM = convert(r.int("/sys/kernel/mm/ksm/run"), func(run int64) bool { return run == 1 })
 }
 
-// hugeModes reads the modes of the sizes of transparent huge pages, which decide: where
-// there are sizes, the global mode counts for those alone that inherit it.
+// hugeModes reads the modes of the individual sizes. If there are sizes, the
+// global mode applies only to those that inherit it.
 func hugeModes(r *reader, global Fact[string]) (inUse, ownSize Fact[string]) {
 	rank := map[string]int{"never": 1, "madvise": 2, "always": 3}
 	inUse, ownSize = global, Absent[string](thpDir)
@@ -138,7 +138,7 @@ func hugeModes(r *reader, global Fact[string]) (inUse, ownSize Fact[string]) {
 		size, ok := strings.CutPrefix(name, "hugepages-")
 		mode := r.chosen(thpDir + name + "/enabled")
 		switch {
-		case !ok || mode.Absent(): // a size for files alone
+		case !ok || mode.Absent(): // a size for files only
 			continue
 		case mode.Unknown() != "":
 			return mode, mode
@@ -166,20 +166,22 @@ func milliseconds(f Fact[int64]) Fact[float64] {
 	return convert(f, func(ms int64) float64 { return float64(ms) / 1e3 })
 }
 
-// table is /proc/meminfo or a node's: the values in bytes, and why one cannot be read.
+// table holds the values of /proc/meminfo or a node's meminfo in bytes, and the
+// reasons for those that cannot be read.
 type table struct {
 	note
 	values map[string]int64
 	bad    map[string]string
 }
 
-// requiredMeminfo are the lines of /proc/meminfo, the first and two towards its end, that
-// every kernel prints (fs/proc/meminfo.c): without them the file is not whole.
+// requiredMeminfo are lines of /proc/meminfo that every kernel prints, at its
+// beginning and near its end (fs/proc/meminfo.c). Without them the file is
+// truncated.
 var requiredMeminfo = []string{"MemTotal", "CommitLimit", "Committed_AS"}
 
-// meminfo parses /proc/meminfo, or a node's with the words before the key given;
-// values in kB become bytes. Without one of the lines that are always there, what is
-// missing is unknown.
+// meminfo parses /proc/meminfo, or a node's, whose keys have a prefix. Values
+// in kB become bytes. If one of the required lines is missing, all missing
+// values are unknown.
 func (r *reader) meminfo(p, before string, always ...string) table {
 	text, n := r.text(p)
 	t := table{n, map[string]int64{}, map[string]string{}}
@@ -207,7 +209,8 @@ func (r *reader) meminfo(p, before string, always ...string) table {
 	return t
 }
 
-// get is one value; the kernel may lack it only where the file is whole.
+// get returns one value; a missing value is absent only if the file is
+// complete.
 func (t table) get(key string) Fact[int64] {
 	if !t.known() {
 		return Fact[int64]{note: t.note}
@@ -262,7 +265,7 @@ func hugePages(r *reader, info table) Set[HugePages] {
 	names, n := r.dir(dir)
 	set.note = n
 	if size := info.values["Hugepagesize"]; n.unknown != "" && info.known() && size > 0 {
-		// A copy without sysfs: /proc/meminfo has the default size.
+		// For copies without sysfs: /proc/meminfo has the default size.
 		set.note = note{source: info.source}
 		p := set.add(fmt.Sprintf("%dkB", size/1024))
 		p.SizeBytes = info.get("Hugepagesize")
@@ -294,8 +297,7 @@ func hugePages(r *reader, info table) Set[HugePages] {
 	return set
 }
 
-// NUMA is memory's distance from CPUs
-// (Documentation/ABI/stable/sysfs-devices-node).
+// NUMA describes NUMA nodes (Documentation/ABI/stable/sysfs-devices-node).
 type NUMA struct {
 	Count Fact[int64] `json:"count"`
 	Node  Set[Node]   `json:"node"`
@@ -309,7 +311,7 @@ type Node struct {
 	CPUList    Fact[string] `json:"cpu_list"`
 	TotalBytes Fact[int64]  `json:"total_bytes"`
 	FreeBytes  Fact[int64]  `json:"free_bytes"`
-	// Distance is to each node in their order; 10 is local (ACPI SLIT).
+	// Distance lists the distances to all nodes in order; 10 is local (ACPI SLIT).
 	Distance Fact[[]int64] `json:"distance"`
 }
 

@@ -7,14 +7,14 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Mount is one mounted file system by its mount point. Of several on one point
-// the last, which hides the others. The kernel's own (proc, sysfs, cgroup, ...)
-// are left out.
+// Mount is a mounted file system; its name is its mount point. Of several on
+// one mount point only the last, visible one is listed. The kernel's own (proc,
+// sysfs, cgroup, ...) are left out.
 type Mount struct {
 	Type   Fact[string] `json:"type"`
 	Source Fact[string] `json:"source"`
-	// Device is the block device's name in /sys/block or a partition of one:
-	// sda1, dm-0.
+	// Device is the name of the block device or partition in /sys/block: sda1,
+	// dm-0.
 	Device  Fact[string]   `json:"device"`
 	Options Fact[[]string] `json:"options"`
 }
@@ -22,21 +22,21 @@ type Mount struct {
 // mountEntry is one line of a mount table.
 type mountEntry struct {
 	point, fsType, source string
-	devNumber             string // major:minor, "" in /proc/mounts
-	root                  string // what of the file system is mounted, "/" for all; "/" in /proc/mounts
+	devNumber             string // major:minor; "" in /proc/mounts
+	root                  string // the mounted part of the file system, "/" for all; "/" in /proc/mounts
 	options, superOptions []string
 }
 
-// kernelFileSystems are those of the kernel, which hold no data of anybody's.
+// kernelFileSystems are file systems of the kernel, which hold no user data.
 var kernelFileSystems = map[string]bool{
 	"proc": true, "sysfs": true, "cgroup": true, "cgroup2": true, "devpts": true, "devtmpfs": true, "mqueue": true,
 	"debugfs": true, "tracefs": true, "securityfs": true, "pstore": true, "bpf": true, "configfs": true, "fusectl": true,
 	"autofs": true, "binfmt_misc": true, "efivarfs": true, "selinuxfs": true, "rpc_pipefs": true, "nsfs": true, "binder": true,
 }
 
-// mountTable is what process 1 sees: our own view may be a service's private
-// one, or a container's beside the machine that it looks at. Only root may read
-// that; next best is our own, then /proc/mounts, which has less.
+// mountTable returns the mount table of process 1, because that of this process
+// may be that of a service or container. Only root may read it; otherwise this
+// process's own table is used, or /proc/mounts, which has less information.
 func (r *reader) mountTable() (string, note) {
 	text, first := r.text("/proc/1/mountinfo")
 	if first.known() {
@@ -69,8 +69,8 @@ func collectMounts(r *reader, f *Facts) {
 	}
 }
 
-// parseMounts parses proc_pid_mountinfo(5), or fstab(5)'s form where the source
-// is not a mountinfo.
+// parseMounts parses proc_pid_mountinfo(5), or the format of fstab(5) if the
+// source is not a mountinfo.
 func parseMounts(text, source string) []mountEntry {
 	var all []mountEntry
 	for line := range strings.Lines(text) {
@@ -106,7 +106,8 @@ func parseMounts(text, source string) []mountEntry {
 	return all
 }
 
-// device is the block device of a mounted file system, by the table that names it.
+// device returns the block device of a mounted file system. table is the source
+// of the fact.
 func (m mountEntry) device(r *reader, table string) Fact[string] {
 	switch {
 	case m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:"):

@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// Net is one network device (Documentation/ABI/testing/sysfs-class-net). What
-// only netlink knows (rings, coalescing, offloads) is not here.
+// Net is one network device (Documentation/ABI/testing/sysfs-class-net). Values
+// that only netlink provides (rings, coalescing, offloads) are not included.
 type Net struct {
 	// Kind is ethernet, loopback, bond, bridge, vlan, team, wireless, veth, tun,
 	// vxlan, geneve, infiniband, ppp, dummy or other.
 	Kind         Fact[string]   `json:"kind"`
-	Physical     Fact[bool]     `json:"physical"` // a device is behind it
+	Physical     Fact[bool]     `json:"physical"` // it has a hardware device
 	Driver       Fact[string]   `json:"driver"`
 	State        Fact[string]   `json:"state"` // up, down, unknown, ... (RFC 2863)
 	Carrier      Fact[bool]     `json:"carrier"`
@@ -36,7 +36,7 @@ func collectNet(r *reader, f *Facts) {
 	names, n := r.dir(netDir)
 	f.Net.note = n
 	for _, name := range names {
-		if name == "bonding_masters" { // the one file among the links
+		if name == "bonding_masters" { // a file among links
 			continue
 		}
 		readNet(r, name, f.Net.add(name))
@@ -54,7 +54,7 @@ func readNet(r *reader, name string, d *Net) {
 	if Is(d.SpeedBps, 0) {
 		d.SpeedBps = Absent[int64](d.SpeedBps.source)
 	}
-	if Is(d.SpeedBps, 4294967295*1_000_000) { // SPEED_UNKNOWN as old drivers print it
+	if Is(d.SpeedBps, 4294967295*1_000_000) { // SPEED_UNKNOWN in old drivers
 		d.SpeedBps = Absent[int64](d.SpeedBps.source)
 	}
 	d.Duplex = r.str(dir + "duplex")
@@ -89,8 +89,8 @@ func readNet(r *reader, name string, d *Net) {
 	d.DeferHardIRQ = r.int(dir + "napi_defer_hard_irqs")
 }
 
-// netKind asks the device's own DEVTYPE first (SET_NETDEV_DEVTYPE in its
-// driver), then its directories, then ARPHRD (include/uapi/linux/if_arp.h).
+// netKind returns the device's kind from its DEVTYPE (SET_NETDEV_DEVTYPE in its
+// driver), else its directories, else ARPHRD (include/uapi/linux/if_arp.h).
 func netKind(r *reader, name string) Fact[string] {
 	dir := netDir + "/" + name + "/"
 	uevent, n := r.text(dir + "uevent")

@@ -6,7 +6,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// PrintBrief prints facts in a dozen lines.
+// PrintBrief prints the summary of the facts.
 func PrintBrief(s *ui.Screen, lines []Line) {
 	g := ui.Grid{}
 	for _, l := range lines {
@@ -15,7 +15,7 @@ func PrintBrief(s *ui.Screen, lines []Line) {
 	g.Write(s)
 }
 
-// PrintSelection prints facts.
+// PrintSelection prints facts as a table.
 func PrintSelection(s *ui.Screen, f *Selection) {
 	g := ui.Grid{Head: []string{"fact", "value", "from"}}
 	for _, it := range f.List() {

@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// reader reads each file of a machine once, redacted, and turns what it finds
-// into facts.
+// reader reads each file of a machine once, redacted, and converts it into
+// facts.
 type reader struct {
 	files host.Files
 	seen  map[string]content
@@ -24,7 +24,7 @@ type reader struct {
 
 type content struct {
 	text string
-	none bool // not a byte, not even the end of a line
+	none bool // zero bytes, not even a newline
 	note
 }
 
@@ -37,9 +37,9 @@ func newReader(h *host.Host) *reader {
 	return &reader{files: h.Files, seen: map[string]content{}, lists: map[string]listing{}}
 }
 
-// noteOf turns an error into a fact's state. The kernel answers EINVAL,
-// EOPNOTSUPP or ENODATA where an attribute exists and this device has no such
-// thing (the speed of a link that is down): that is absence too.
+// noteOf turns an error into a fact's state. EINVAL, EOPNOTSUPP and ENODATA
+// mean that the attribute exists but does not apply to this device (the speed
+// of a link that is down): that is absent, too.
 func noteOf(p string, err error) note {
 	n := note{source: p}
 	switch {
@@ -54,17 +54,17 @@ func noteOf(p string, err error) note {
 	return n
 }
 
-// known says that the state is neither absent nor unknown.
+// known reports whether the fact is neither absent nor unknown.
 func (n note) known() bool { return !n.absent && n.unknown == "" }
 
 const (
 	commandLine = "/proc/cmdline"
-	// maxCommandLine is more than any kernel takes, in bytes: COMMAND_LINE_SIZE is 2 or
-	// 4 KiB, and only s390 can be built for more.
+	// maxCommandLine is above the limit of any kernel, in bytes: COMMAND_LINE_SIZE
+	// is 2 or 4 KiB; only s390 can be built with more.
 	maxCommandLine = 64 << 10
 )
 
-// text returns a file's content without the newline at its end.
+// text returns a file's content without the final newline.
 func (r *reader) text(p string) (string, note) {
 	if c, ok := r.seen[p]; ok {
 		return c.text, c.note
@@ -82,8 +82,8 @@ func (r *reader) text(p string) (string, note) {
 	return c.text, c.note
 }
 
-// nonEmpty is as text, and a file without a byte is unknown: the kernel's have at
-// least the end of a line, so that one has been cut off.
+// nonEmpty is text for files of the kernel, which contain at least a newline: a
+// file of zero bytes is truncated and therefore unknown.
 func (r *reader) nonEmpty(p string) (string, note) {
 	text, n := r.text(p)
 	if n.known() && r.seen[p].none {
@@ -106,7 +106,7 @@ func (r *reader) dir(p string) ([]string, note) {
 	return l.names, l.note
 }
 
-// parsed reads a file and parses it; what cannot be parsed is unknown.
+// parsed reads and parses a file; what cannot be parsed is unknown.
 func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 	text, n := r.text(p)
 	if !n.known() {
@@ -126,17 +126,17 @@ func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 	return Known(v, p)
 }
 
-// notAError is a parser's word of what a text is not.
+// notAError says what a text should be but is not.
 type notAError string
 
 func (what notAError) Error() string { return "is no " + string(what) }
 
 var errEmpty = errors.New("empty")
 
-// errNoValue is for a parser that finds the kernel's word for "there is none".
+// errNoValue is returned by parsers for the kernel's representation of "none".
 var errNoValue = errors.New("none")
 
-// str reads a line, which is never empty.
+// str reads a line that is never empty.
 func (r *reader) str(p string) Fact[string] {
 	return parsed(r, p, func(s string) (string, error) {
 		if s = strings.TrimSpace(s); s == "" {
@@ -146,8 +146,7 @@ func (r *reader) str(p string) Fact[string] {
 	})
 }
 
-// optional reads a line of the kernel's that is empty where there is nothing to say,
-// which is absence.
+// optional reads a line of the kernel; an empty line means absent.
 func (r *reader) optional(p string) Fact[string] {
 	text, n := r.nonEmpty(p)
 	if text = strings.TrimSpace(text); n.known() && text == "" {
@@ -156,7 +155,8 @@ func (r *reader) optional(p string) Fact[string] {
 	return withNote(n, text)
 }
 
-// mayBeEmpty reads a line of a file that somebody may have left empty.
+// mayBeEmpty reads a line of a file that may have been left empty, which means
+// absent.
 func (r *reader) mayBeEmpty(p string) Fact[string] {
 	text, n := r.text(p)
 	if text = strings.TrimSpace(text); n.known() && text == "" {
@@ -165,13 +165,13 @@ func (r *reader) mayBeEmpty(p string) Fact[string] {
 	return withNote(n, text)
 }
 
-// line reads a line that may well be empty.
+// line reads a line that may be empty.
 func (r *reader) line(p string) Fact[string] {
 	text, n := r.nonEmpty(p)
 	return withNote(n, strings.TrimSpace(text))
 }
 
-// cpus reads a list of CPUs, which may be empty only where some are not always there.
+// cpus reads a CPU list. mayBeNone says whether it may be empty.
 func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 	f := r.line(p)
 	switch s, ok := f.Get(); {
@@ -179,7 +179,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 		return f
 	case s == "" && !mayBeNone:
 		return Unknown[string](p, p+" is empty")
-	case s == "(null)" && mayBeNone: // nohz_full of kernels before 5.20 without the option
+	case s == "(null)" && mayBeNone: // nohz_full without the option, in kernels before 5.20
 		return Known("", p)
 	case s != "":
 		if _, err := unit.ParseCPUList(s); err != nil {
@@ -189,8 +189,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 	return f
 }
 
-// decimal reads digits; what is below least, or above the range of values
-// when it is in units of the given size, is none.
+// decimal parses a number of at least least and multiplies it by factor.
 func decimal(s string, least, factor int64) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil || n < least || n > math.MaxInt64/factor {
@@ -202,12 +201,12 @@ func decimal(s string, least, factor int64) (int64, error) {
 // int reads a decimal number that is not negative.
 func (r *reader) int(p string) Fact[int64] { return r.scaled(p, 1) }
 
-// scaled reads a decimal number, not negative, in units of the given size.
+// scaled reads a non-negative decimal number and multiplies it by factor.
 func (r *reader) scaled(p string, factor int64) Fact[int64] {
 	return parsed(r, p, func(s string) (int64, error) { return decimal(s, 0, factor) })
 }
 
-// zeroAbsent reads a number whose zero says that there is none.
+// zeroAbsent reads a number for which 0 means absent.
 func (r *reader) zeroAbsent(p string, factor int64) Fact[int64] {
 	f := r.scaled(p, factor)
 	if Is(f, 0) {
@@ -216,7 +215,7 @@ func (r *reader) zeroAbsent(p string, factor int64) Fact[int64] {
 	return f
 }
 
-// minusOneAbsent reads a number whose minus one says that there is none.
+// minusOneAbsent reads a number for which -1 means absent.
 func (r *reader) minusOneAbsent(p string, factor int64) Fact[int64] {
 	return parsed(r, p, func(s string) (int64, error) {
 		if strings.TrimSpace(s) == "-1" {
@@ -226,7 +225,7 @@ func (r *reader) minusOneAbsent(p string, factor int64) Fact[int64] {
 	})
 }
 
-// flag reads a yes or no in the kernel's spellings.
+// flag reads a boolean in the kernel's spellings.
 func (r *reader) flag(p string) Fact[bool] {
 	return parsed(r, p, func(s string) (bool, error) {
 		switch strings.TrimSpace(s) {
@@ -239,8 +238,8 @@ func (r *reader) flag(p string) Fact[bool] {
 	})
 }
 
-// chosen reads the word in brackets of "[always] madvise never". Some files
-// have one word only, without brackets ("none").
+// chosen reads the bracketed word of "[always] madvise never". Some files have
+// a single word without brackets ("none").
 func (r *reader) chosen(p string) Fact[string] {
 	return parsed(r, p, func(s string) (string, error) {
 		words := strings.Fields(s)
@@ -256,7 +255,7 @@ func (r *reader) chosen(p string) Fact[string] {
 	})
 }
 
-// words reads a line of words, at least one, brackets removed.
+// words reads one or more words and removes brackets.
 func (r *reader) words(p string) Fact[[]string] {
 	f := r.anyWords(p)
 	if words, ok := f.Get(); ok && len(words) == 0 {
@@ -265,7 +264,7 @@ func (r *reader) words(p string) Fact[[]string] {
 	return f
 }
 
-// anyWords reads a line of words that may have none.
+// anyWords reads words, possibly none.
 func (r *reader) anyWords(p string) Fact[[]string] {
 	return parsed(r, p, func(s string) ([]string, error) {
 		words := strings.Fields(s)
@@ -276,8 +275,8 @@ func (r *reader) anyWords(p string) Fact[[]string] {
 	})
 }
 
-// link reads where a link points and returns the last element: the driver's
-// name of device/driver.
+// link returns the last element of a link's target: the driver's name for
+// device/driver.
 func (r *reader) link(p string) Fact[string] {
 	to, err := r.files.Readlink(p)
 	if n := noteOf(p, err); !n.known() {
@@ -286,7 +285,7 @@ func (r *reader) link(p string) Fact[string] {
 	return Known(path.Base(to), p)
 }
 
-// exists says whether there is such a path.
+// exists reports whether a path exists.
 func (r *reader) exists(p string) Fact[bool] {
 	_, err := r.files.Lstat(p)
 	n := noteOf(p, err)
@@ -299,8 +298,8 @@ func (r *reader) exists(p string) Fact[bool] {
 	return Known(true, p)
 }
 
-// firstKnown returns the first fact that has a value, else the first that is
-// not absent, else the last.
+// firstKnown returns the first fact with a value, else the first unknown one,
+// else the last.
 func firstKnown[T any](facts ...Fact[T]) Fact[T] {
 	for _, f := range facts {
 		if f.known() {
@@ -315,7 +314,7 @@ func firstKnown[T any](facts ...Fact[T]) Fact[T] {
 	return facts[len(facts)-1]
 }
 
-// convert makes a fact from another's value, in the same state.
+// convert converts a fact's value and keeps its state.
 func convert[A, B any](f Fact[A], to func(A) B) Fact[B] {
 	if v, ok := f.Get(); ok {
 		return Known(to(v), f.source)
@@ -323,7 +322,7 @@ func convert[A, B any](f Fact[A], to func(A) B) Fact[B] {
 	return Fact[B]{note: f.note}
 }
 
-// withNote makes a fact with another's state and source.
+// withNote returns a fact with value v and the given state and source.
 func withNote[T any](n note, v T) Fact[T] {
 	if !n.known() {
 		return Fact[T]{note: n}
@@ -331,7 +330,7 @@ func withNote[T any](n note, v T) Fact[T] {
 	return Known(v, n.source)
 }
 
-// cpuCount is how many CPUs a list names.
+// cpuCount returns the number of CPUs in a list.
 func cpuCount(list string) int64 {
 	set, err := unit.ParseCPUList(list)
 	if err != nil {
@@ -340,8 +339,8 @@ func cpuCount(list string) int64 {
 	return int64(set.Len())
 }
 
-// numbered returns the names that are a prefix and a number, by number: cpu0,
-// cpu1, cpu10 and not cpufreq.
+// numbered returns the names that consist of prefix and a number, sorted by
+// number: cpu0, cpu1, cpu10, but not cpufreq.
 func numbered(names []string, prefix string) []string {
 	found := map[string]bool{}
 	for _, n := range names {

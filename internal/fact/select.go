@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Selection is a part of the facts: those of some names.
+// Selection is a subset of the facts.
 type Selection struct {
 	facts *Facts
-	names map[string]bool // of facts and sets
+	names map[string]bool // names of facts and sets
 }
 
-// Select finds the facts that begin with one of the names: those at or below it
-// in the tree ("memory", "disk.vda") where there are any, otherwise those whose
-// names go on in any way ("memo", "disk.vda.queue"). missing are the names that
-// no fact begins with. No names select all.
+// Select selects the facts at or below the given names in the tree ("memory",
+// "disk.vda"), or, if there are none, those whose names start with them
+// ("memo", "disk.vda.queue"). Without names it selects all. missing lists the
+// names without a match.
 func (f *Facts) Select(names ...string) (s *Selection, missing []string) {
 	s = &Selection{f, map[string]bool{}}
 	if len(names) == 0 {
@@ -35,7 +35,8 @@ func (f *Facts) Select(names ...string) (s *Selection, missing []string) {
 	return s, missing
 }
 
-// Determined is false where not one fact is known: what was read is no machine.
+// Determined reports whether at least one fact is known. Otherwise the input
+// was not a machine.
 func (f *Facts) Determined() bool {
 	return slices.ContainsFunc(f.List(), func(it Item) bool { return it.Unknown == "" })
 }
@@ -50,7 +51,8 @@ func (s *Selection) add(wanted func(name string) bool) bool {
 	return found
 }
 
-// Names are what a name can be: each fact, and each part of the tree.
+// Names returns all names that Select accepts: each fact, and each part of the
+// tree.
 func (f *Facts) Names() []string {
 	seen := map[string]bool{}
 	var out []string
@@ -65,13 +67,13 @@ func (f *Facts) Names() []string {
 	return out
 }
 
-// List returns the selected facts, as Facts.List does.
+// List returns the selected facts as Facts.List does.
 func (s *Selection) List() []Item {
 	return slices.DeleteFunc(s.facts.List(), func(it Item) bool { return !s.names[it.Name] })
 }
 
-// MarshalJSON writes the document of all facts without the branches of the tree
-// that are not selected.
+// MarshalJSON writes the document of all facts without the parts that are not
+// selected.
 func (s *Selection) MarshalJSON() ([]byte, error) {
 	f := *s.facts
 	f.annotate()
@@ -95,8 +97,9 @@ func (s *Selection) MarshalJSON() ([]byte, error) {
 	return b, err
 }
 
-// branch marshals what is selected of a struct; any is false where nothing is.
-// What is not in the tree of facts (schema, time) is always written.
+// branch marshals the selected part of a struct; any is false if nothing is
+// selected. Members outside of the tree of facts (schema, time) are always
+// written.
 func (s *Selection) branch(prefix string, v reflect.Value) (text []byte, any bool, err error) {
 	var b bytes.Buffer
 	put := func(key string, value []byte) {
@@ -143,7 +146,7 @@ func (s *Selection) branch(prefix string, v reflect.Value) (text []byte, any boo
 	return b.Bytes(), any, nil
 }
 
-// leaf marshals a fact, or what is selected of a set.
+// leaf marshals a fact, or the selected part of a set.
 func (s *Selection) leaf(name string, l leaf) (text []byte, selected bool, err error) {
 	set, isSet := l.(container)
 	if !isSet || !state(l).known() {

@@ -6,31 +6,32 @@ import (
 	"strings"
 )
 
-// Services is what systemd starts, and who else tunes this machine. It is read
+// Services describes what systemd starts, and other tuning programs. It is read
 // from files: a unit is enabled if a link in a .wants or .requires directory
-// below /etc/systemd/system (or /run, or the distribution's own) asks for it.
+// below /etc/systemd/system (or /run, or the vendor directories) refers to it.
 type Services struct {
 	Init         Fact[string]   `json:"init"` // the name of process 1
 	EnabledUnits Fact[[]string] `json:"enabled_units"`
 	MaskedUnits  Fact[[]string] `json:"masked_units"`
-	// RunningUnits are the services that have a control group now.
+	// RunningUnits are the services that have a control group.
 	RunningUnits Fact[[]string] `json:"running_units"`
 	ProcessCount Fact[int64]    `json:"process_count"`
 	Tuner        Set[Tuner]     `json:"tuner"`
-	// TunedProfile is what TuneD would apply (/etc/tuned/active_profile).
+	// TunedProfile is the profile that TuneD would apply
+	// (/etc/tuned/active_profile).
 	TunedProfile Fact[string] `json:"tuned_profile"`
 	TunedMode    Fact[string] `json:"tuned_mode"` // auto or manual
 }
 
 // Tuner is a program that changes the same settings as fettle.
 type Tuner struct {
-	Installed Fact[bool] `json:"installed"` // its unit file is there
+	Installed Fact[bool] `json:"installed"` // its unit file exists
 	Enabled   Fact[bool] `json:"enabled"`
 	Running   Fact[bool] `json:"running"`
 }
 
-// knownTuners are the others, with the name of their process as the kernel keeps it
-// (15 bytes, TASK_COMM_LEN) and their unit.
+// knownTuners are other tuning programs: name, process name as the kernel
+// truncates it (15 bytes, TASK_COMM_LEN), and unit.
 var knownTuners = []struct{ name, comm, unit string }{
 	{"tuned", "tuned", "tuned.service"},
 	{"tuned-ppd", "tuned-ppd", "tuned-ppd.service"},
@@ -49,7 +50,7 @@ var knownTuners = []struct{ name, comm, unit string }{
 	{"fettle", "fettle", "fettle.service"},
 }
 
-// unitDirs in systemd's order of precedence (systemd.unit(5)).
+// unitDirs are the unit directories by precedence (systemd.unit(5)).
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
 func collectServices(r *reader, f *Facts) {
@@ -72,7 +73,7 @@ func collectServices(r *reader, f *Facts) {
 	s.TunedMode = r.mayBeEmpty("/etc/tuned/profile_mode")
 }
 
-// processNames reads the names of all processes. A copy keeps none of them.
+// processNames returns the names of all processes. Copies have none.
 func processNames(r *reader) (map[string]bool, Fact[int64]) {
 	names, n := r.dir("/proc")
 	comms := map[string]bool{}
@@ -83,11 +84,11 @@ func processNames(r *reader) (map[string]bool, Fact[int64]) {
 		}
 		if comm, cn := r.text("/proc/" + pid + "/comm"); cn.known() {
 			if comm == "fettle" && !isDaemon(r, pid) {
-				comm = "" // a verb of fettle's, such as the one that reads this
+				comm = "" // another verb, such as the running one
 			}
 			comms[comm] = true
 			count++
-		} // a process that has ended meanwhile
+		} // otherwise the process has ended meanwhile
 	}
 	if n.known() && count == 0 {
 		n.unknown = "/proc has no processes in this copy"
@@ -96,13 +97,13 @@ func processNames(r *reader) (map[string]bool, Fact[int64]) {
 	return comms, withNote(n, count)
 }
 
-// isDaemon says whether a process of fettle's is its daemon.
+// isDaemon reports whether a fettle process is its daemon.
 func isDaemon(r *reader, pid string) bool {
 	cmdline, n := r.text("/proc/" + pid + "/cmdline")
 	return n.known() && slices.Contains(strings.Split(cmdline, "\x00"), "daemon")
 }
 
-// enabledUnits reads the links that systemctl enable makes.
+// enabledUnits reads the links that systemctl enable creates.
 func enabledUnits(r *reader) (enabled, masked []string, n note) {
 	found, hidden := map[string]bool{}, map[string]bool{}
 	n = note{source: unitDirs[0]}
@@ -136,8 +137,8 @@ func enabledUnits(r *reader) (enabled, masked []string, n note) {
 	return sortedNames(found), sortedNames(hidden), n
 }
 
-// runningUnits lists systemd's control groups: it removes a service's when its
-// last process has gone. Cgroup v1 has them below the hierarchy "systemd".
+// runningUnits lists systemd's control groups, which systemd removes with the
+// last process of a service. In cgroup v1 they are in the hierarchy "systemd".
 func runningUnits(r *reader) Fact[[]string] {
 	var last note
 	for _, dir := range []string{"/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"} {

@@ -7,22 +7,22 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// FileSystem is one of this machine's own disks on which data can grow, as full as it
-// was at a time.
+// FileSystem is a local disk file system on which data can grow, with its
+// present usage.
 type FileSystem struct {
 	Mount     string `json:"mount"`
 	SizeBytes int64  `json:"size_bytes"`
-	// FreeBytes is what an ordinary user may still fill.
+	// FreeBytes is the space available to unprivileged users.
 	FreeBytes int64 `json:"free_bytes"`
 }
 
-// UsedBytes is what is no more to be filled.
+// UsedBytes returns the space that is no longer available.
 func (f FileSystem) UsedBytes() int64 { return f.SizeBytes - f.FreeBytes }
 
-// FileSystems measures those that there are, by their mount points: each once,
-// wherever else it is mounted. Those of other machines are left out, because one that
-// does not answer would hold up who asks, and those that nobody can write. The error
-// is host.Unknown where a copy has none measured.
+// FileSystems returns the local writable file systems by mount point, each
+// once, even if mounted several times. Network file systems are left out,
+// because an unresponsive server would block the call. The error wraps
+// host.ErrNotRecorded if a copy has no measurement.
 func FileSystems(h *host.Host) ([]FileSystem, error) {
 	r := newReader(h)
 	text, n := r.text("/proc/self/mountinfo")
@@ -49,13 +49,13 @@ func FileSystems(h *host.Host) ([]FileSystem, error) {
 	return all, nil
 }
 
-// imageTypes are file systems that are written once (filesystems(5)).
+// imageTypes are read-only image file systems (filesystems(5)).
 var imageTypes = []string{"squashfs", "iso9660", "udf", "erofs", "cramfs", "romfs"}
 
-// writableDisks are the mounts of disks that can be written, one for each disk: the one
-// that has all of it, else the one with the shortest path.
+// writableDisks returns the writable disk mounts, one per disk: the one that
+// contains the whole file system, else the one with the shortest path.
 func writableDisks(all []mountEntry) []mountEntry {
-	last := map[string]int{} // by point: what is mounted later hides the rest
+	last := map[string]int{} // by mount point: later mounts hide earlier ones
 	for i, m := range all {
 		last[m.point] = i
 	}
@@ -67,7 +67,7 @@ func writableDisks(all []mountEntry) []mountEntry {
 			continue
 		}
 		device := m.source
-		if m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:") { // of Btrfs it is another for each subvolume
+		if m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:") { // Btrfs has a device number per subvolume
 			device = m.devNumber
 		}
 		if known, ok := best[device]; !ok || known.root != "/" && m.root == "/" || (known.root == "/") == (m.root == "/") && len(m.point) < len(known.point) {

@@ -7,16 +7,17 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Storage is what holds a directory: the file system, and the devices below it down
-// to those with hardware of their own.
+// Storage describes where a directory is stored: its file system, and the
+// devices below it down to hardware.
 type Storage struct {
 	Mount  string `json:"mount"`
 	Type   string `json:"type"` // of the file system
 	Source string `json:"source"`
-	// Device is that of the file system; empty where it has none: nfs, tmpfs.
+	// Device is the device of the file system; empty if there is none (nfs,
+	// tmpfs).
 	Device string `json:"device,omitempty"`
-	// Layers are the devices from that of the file system down, each before those
-	// that it is made of.
+	// Layers are the devices from the file system down, each before its
+	// components.
 	Layers []Layer `json:"layers,omitempty"`
 	Class  Class   `json:"class"`
 }
@@ -25,15 +26,15 @@ type Storage struct {
 type Layer struct {
 	Device     string `json:"device"`
 	Transport  string `json:"transport"`            // as in Disk
-	Kind       string `json:"kind,omitempty"`       // of a mapped one: lvm, mpath, crypt, or its RAID level
-	Model      string `json:"model,omitempty"`      // of one with hardware of its own
-	Rotational *bool  `json:"rotational,omitempty"` // as the device says; a virtual one says anything
-	SizeBytes  int64  `json:"size_bytes,omitempty"` // 0 where that is not known
-	// Lower is false of a device that nothing is below.
+	Kind       string `json:"kind,omitempty"`       // for mapped devices: lvm, mpath, crypt, or the RAID level
+	Model      string `json:"model,omitempty"`      // for hardware devices
+	Rotational *bool  `json:"rotational,omitempty"` // as reported by the device; meaningless for virtual ones
+	SizeBytes  int64  `json:"size_bytes,omitempty"` // 0 if unknown
+	// Lower reports whether the device has lower devices.
 	Lower bool `json:"has_lower_devices"`
 }
 
-// Class is what can be expected of a storage.
+// Class is a performance class of storage.
 type Class string
 
 // The classes. The slowest device of a storage decides.
@@ -41,18 +42,19 @@ const (
 	ClassHDD     Class = "hdd"
 	ClassSSD     Class = "ssd"
 	ClassNVMe    Class = "nvme"
-	ClassSAN     Class = "san"     // fc, iscsi, NVMe over fabrics, a network block device
-	ClassVirtual Class = "virtual" // a hypervisor's: whatever is behind it
+	ClassSAN     Class = "san"     // Fibre Channel, iSCSI, NVMe over fabrics, network block devices
+	ClassVirtual Class = "virtual" // a hypervisor's disk with unknown backing
 	ClassNetwork Class = "network file system"
 	ClassMemory  Class = "memory"
 	ClassUnknown Class = "unknown"
 )
 
-// networkTypes are file systems of another machine (as in statfs(2) and filesystems(5)).
+// networkTypes are network file systems (statfs(2), filesystems(5)).
 var networkTypes = []string{"nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "9p", "virtiofs", "afs", "lustre", "gpfs", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs"}
 
-// StorageOf tells what holds a directory as this process sees it, symbolic links
-// followed. What cannot be found out is empty, and the class unknown.
+// StorageOf describes where a directory is stored, as seen by this process,
+// following symbolic links. Unknown parts are empty, and the class is
+// ClassUnknown.
 func StorageOf(h *host.Host, dir string) Storage {
 	r := newReader(h)
 	at := dir
@@ -66,7 +68,7 @@ func StorageOf(h *host.Host, dir string) Storage {
 	s := Storage{Class: ClassUnknown}
 	var found mountEntry
 	for _, m := range parseMounts(text, n.source) {
-		// Of several on one point the last hides the others.
+		// Of several mounts on one mount point the last hides the others.
 		if (at == m.point || m.point == "/" || strings.HasPrefix(at, m.point+"/")) && len(m.point) >= len(s.Mount) {
 			s.Mount, s.Type, s.Source, found = m.point, m.fsType, m.source, m
 		}
@@ -87,7 +89,7 @@ func StorageOf(h *host.Host, dir string) Storage {
 	return s
 }
 
-// wholeDisk is the disk that a partition is of, or the device itself.
+// wholeDisk returns the disk of a partition, or the device itself.
 func wholeDisk(r *reader, device string) string {
 	if Is(r.exists("/sys/block/"+device), true) {
 		return device
@@ -101,7 +103,7 @@ func wholeDisk(r *reader, device string) string {
 	return device
 }
 
-// maxLayerDepth is how many devices lie above each other at the most.
+// maxLayerDepth is the maximum number of stacked devices.
 const maxLayerDepth = 16
 
 func (s *Storage) layers(r *reader, device string, depth int) {
@@ -122,7 +124,7 @@ func (s *Storage) layers(r *reader, device string, depth int) {
 	}
 }
 
-// Leaves are the devices that nothing is below.
+// Leaves returns the devices without lower devices.
 func (s Storage) Leaves() (names []string) {
 	for _, l := range s.Layers {
 		if !l.Lower {
@@ -132,7 +134,7 @@ func (s Storage) Leaves() (names []string) {
 	return names
 }
 
-// classBySpeed is the order of the classes, the slowest first.
+// classBySpeed lists the classes, slowest first.
 var classBySpeed = []Class{ClassUnknown, ClassSAN, ClassVirtual, ClassHDD, ClassSSD, ClassNVMe, ClassMemory}
 
 func (s Storage) class() Class {
@@ -172,7 +174,7 @@ func (l Layer) class() Class {
 	return ClassUnknown
 }
 
-// virtualModel says that a SCSI disk is a hypervisor's own.
+// virtualModel reports whether a SCSI disk is a hypervisor's virtual disk.
 func virtualModel(model string) bool {
 	for _, vendor := range []string{"QEMU", "VMware", "Msft", "VBOX", "Google", "Xen"} {
 		if strings.HasPrefix(model, vendor) {

@@ -4,27 +4,27 @@ import (
 	"strings"
 )
 
-// Virtualization is what the system runs on.
+// Virtualization describes what the system runs on.
 type Virtualization struct {
 	// Hypervisor is kvm, vmware, hyperv, xen, qemu (emulated), oracle
 	// (VirtualBox), amazon (Nitro), google, parallels, bhyve, powervm, zvm, or
-	// "other" for a guest of something unnamed. Absent on bare metal.
+	// "other" for an unidentified one. Absent on bare metal.
 	Hypervisor Fact[string] `json:"hypervisor"`
-	// Container is docker, podman, kubernetes, lxc, systemd-nspawn, openvz, or
-	// what the container manager says. Absent outside one.
+	// Container is docker, podman, kubernetes, lxc, systemd-nspawn, openvz, or the
+	// name that the container manager reports. Absent outside of containers.
 	Container Fact[string] `json:"container"`
-	// BareMetal is true with neither hypervisor nor container around.
+	// BareMetal reports that there is neither a hypervisor nor a container.
 	BareMetal Fact[bool] `json:"bare_metal"`
 	// Cloud is aws, azure, google, alibaba, oracle, digitalocean, hetzner,
 	// ibm, tencent, openstack and the others of cloudMarks. Absent elsewhere.
 	Cloud Fact[string] `json:"cloud"`
 }
 
-// dmiMark is a word at the beginning of a DMI value that gives something away.
+// dmiMark is a prefix of a DMI value that identifies a hypervisor or cloud.
 type dmiMark struct{ file, prefix, name string }
 
-// hypervisorMarks are in the order of systemd's detect_vm_dmi (src/basic/virt.c)
-// where that matters: the more special first.
+// hypervisorMarks follow the order of systemd's detect_vm_dmi
+// (src/basic/virt.c) where it matters: specific before general.
 var hypervisorMarks = []dmiMark{
 	{"product_name", "KVM", "kvm"},
 	{"product_name", "OpenStack", "kvm"},
@@ -45,11 +45,11 @@ var hypervisorMarks = []dmiMark{
 	{"sys_vendor", "Alibaba Cloud", "kvm"},
 }
 
-// hypervisorFlag is the CPU's word that it is a virtual one (CPUID 1, ECX bit
-// 31). A cloud's bare-metal machine has the vendor's DMI and not this flag.
+// hypervisorFlag is the CPU flag of virtual machines (CPUID 1, ECX bit 31).
+// Bare-metal cloud machines have the vendor's DMI values without this flag.
 const hypervisorFlag = "hypervisor"
 
-// cloudMarks follow cloud-init's ds-identify and the vendors' own pages.
+// cloudMarks follow cloud-init's ds-identify and the vendors' documentation.
 var cloudMarks = []dmiMark{
 	{"sys_vendor", "Amazon EC2", "aws"},
 	{"bios_vendor", "Amazon EC2", "aws"},
@@ -116,7 +116,7 @@ func firstNonEmpty(words ...string) string {
 }
 
 func hypervisor(r *reader, f *Facts) Fact[string] {
-	// Xen's control domain sees the machine's own DMI, and is no guest.
+	// Xen's control domain sees the hardware's DMI values, but is not a guest.
 	if s, n := r.text("/proc/xen/capabilities"); n.known() && strings.Contains(s, "control_d") {
 		return Absent[string]("/proc/xen/capabilities")
 	}
@@ -156,7 +156,7 @@ func hypervisor(r *reader, f *Facts) Fact[string] {
 	return Absent[string]("/proc/cpuinfo")
 }
 
-// guestClock names the hypervisor that a paravirtual clock is from.
+// guestClock returns the hypervisor of a paravirtual clock source.
 func guestClock(f *Facts) string {
 	for _, c := range f.Kernel.ClocksourcesAvailable.Or(nil) {
 		switch {
@@ -200,8 +200,8 @@ func containerKind(r *reader) Fact[string] {
 	if n.known() {
 		return Absent[string]("/proc/1/cgroup")
 	}
-	// A copy without process 1: a container does not have the whole of a block
-	// device's file system as its root.
+	// For copies without process 1: the root of a container is not a whole block
+	// device file system.
 	table, mn := r.mountTable()
 	for _, m := range parseMounts(table, mn.source) {
 		if m.point == "/" && m.root == "/" && strings.HasPrefix(m.source, "/dev/") {
@@ -212,8 +212,8 @@ func containerKind(r *reader) Fact[string] {
 	return Fact[string]{note: n}
 }
 
-// cloud reads the vendor from the firmware's tables. A guest or a container
-// that does not see them may be in any cloud.
+// cloud identifies the cloud by firmware tables. It is unknown for guests and
+// containers that cannot see them.
 func cloud(r *reader, bareMetal Fact[bool]) Fact[string] {
 	if name, source := r.firstMark(cloudMarks); name != "" {
 		return Known(name, source)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// leaf is a Fact or a Set, whatever its type.
+// leaf is a Fact or a Set of any type.
 type leaf interface {
 	leafNote() *note
 	empty() bool // null in JSON
@@ -26,8 +26,8 @@ type container interface {
 	each(func(name string, item any))
 }
 
-// walk visits every fact and every set below v, a pointer to a struct, in the
-// order of the fields.
+// walk visits every fact and set below v, a pointer to a struct, in field
+// order.
 func walk(prefix string, v reflect.Value, visit func(name string, l leaf)) {
 	v = v.Elem()
 	for i := range v.NumField() {
@@ -55,8 +55,8 @@ func (f *Facts) visit(visit func(name string, l leaf)) {
 	walk("", reflect.ValueOf(f), visit)
 }
 
-// List returns every fact in the order of the tree. A set is in the list only
-// where it is absent or unknown as a whole.
+// List returns every fact in the order of the tree. Sets are listed only if
+// they are absent or unknown as a whole.
 func (f *Facts) List() []Item {
 	when := map[string]time.Time{}
 	for _, r := range f.Collectors {
@@ -80,14 +80,14 @@ func (f *Facts) List() []Item {
 	return items
 }
 
-// Index finds facts by name: made once, asked often.
+// Index finds facts by name; create it once for many lookups.
 type Index struct {
 	items       map[string]Item
-	sets        map[string][]string // the names in a set that is known
+	sets        map[string][]string // names of the items of known sets
 	missingSets []Item              // sets that are absent or unknown as a whole
 }
 
-// Index makes an index of what the facts are now.
+// Index returns an index of the present facts.
 func (f *Facts) Index() *Index {
 	x := &Index{items: map[string]Item{}, sets: map[string][]string{}}
 	for _, it := range f.List() {
@@ -107,8 +107,8 @@ func (f *Facts) Index() *Index {
 	return x
 }
 
-// Lookup finds one fact by name. A name below a set that is absent or unknown
-// as a whole has that state; ok is false for a name that nothing has.
+// Lookup finds a fact by name. Names below a set that is absent or unknown as a
+// whole have the set's state; ok is false for unknown names.
 func (x *Index) Lookup(name string) (it Item, ok bool) {
 	if it, ok := x.items[name]; ok {
 		return it, true
@@ -122,9 +122,9 @@ func (x *Index) Lookup(name string) (it Item, ok bool) {
 	return Item{}, false
 }
 
-// Members returns the names in a set ("disk", "numa.node"). Where the set is
+// Members returns the names in a set ("disk", "numa.node"). If the set is
 // absent or unknown as a whole, ok is true, names is nil, and Lookup of the set
-// says why; ok is false for what is no set.
+// says why; ok is false if there is no such set.
 func (x *Index) Members(set string) (names []string, ok bool) {
 	if names, ok := x.sets[set]; ok {
 		return names, true
@@ -140,7 +140,7 @@ func (x *Index) Members(set string) (names []string, ok bool) {
 // Lookup finds one fact by name, as Index.Lookup does.
 func (f *Facts) Lookup(name string) (it Item, ok bool) { return f.Index().Lookup(name) }
 
-// annotate fills what JSON has beside the tree.
+// annotate fills in the JSON members next to the tree.
 func (f *Facts) annotate() {
 	f.Unknown, f.Source = map[string]string{}, map[string]string{}
 	f.visit(func(name string, l leaf) {
@@ -156,7 +156,7 @@ func (f *Facts) annotate() {
 	})
 }
 
-// state is a fact's note; one that nobody has filled in says so.
+// state returns a leaf's note, "not collected" if it was never set.
 func state(l leaf) note {
 	n := *l.leafNote()
 	if v, ok := l.(valued); ok && n.known() && v.leafValue() == nil {
@@ -165,8 +165,8 @@ func state(l leaf) note {
 	return n
 }
 
-// MarshalJSON writes the tree of values with null for what is absent or
-// unknown, and the reasons and sources beside it.
+// MarshalJSON writes the tree of values, null for absent or unknown ones, and
+// the reasons and sources next to it.
 func (f Facts) MarshalJSON() ([]byte, error) {
 	type plain Facts
 	f.annotate()
@@ -190,15 +190,16 @@ func (f *Facts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// sortedNames is never nil: an empty list is a value, and null in JSON is none.
+// sortedNames returns the sorted keys, never nil: an empty list is a value,
+// null is not.
 func sortedNames[V any](m map[string]V) []string {
 	names := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
 	slices.SortFunc(names, natural)
 	return names
 }
 
-// natural orders names as a person does: numbers by their size, and the letters
-// of disks by their length (sdb before sdaa).
+// natural compares names in natural order: numbers by value, disk letters by
+// length (sdb before sdaa).
 func natural(a, b string) int {
 	for _, disk := range []string{"sd", "vd", "xvd"} {
 		x, inA := strings.CutPrefix(a, disk)

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// ErrNotRecorded says that this host cannot answer: a copied tree holds no running
-// kernel and no command output that was not saved. It is not fs.ErrNotExist, which says
-// that the machine is known to have no such thing: what is not known is never "absent"
+// ErrNotRecorded is returned if a copy cannot answer: it has no running kernel,
+// and command output only if it was saved. It is not fs.ErrNotExist, which
+// means that the machine certainly lacks the file: unknown is never "absent"
 // and never a default. Callers use Unknown, NotFound, Why or File.
 var ErrNotRecorded = errors.New("not recorded in this copy")
 
-// NotRecorded is the error of a host that cannot answer what.
+// NotRecorded returns an ErrNotRecorded for what.
 func NotRecorded(what string) error { return fmt.Errorf("%s: %w", what, ErrNotRecorded) }
 
-// Unknown reports whether err says that this host cannot answer.
+// Unknown reports whether err means that this host cannot answer.
 func Unknown(err error) bool { return errors.Is(err, ErrNotRecorded) }
 
-// NotFound reports whether err says that there is nothing to read: the machine has no such
-// thing, or this copy does not record whether it has. It is for callers to whom both are
-// the same: they look in the next place, or list what there is.
+// NotFound reports whether err means that there is nothing to read: the machine
+// lacks the file, or this copy does not record it. It is for callers that treat
+// both alike, because they then look elsewhere or list what exists.
 func NotFound(err error) bool { return errors.Is(err, fs.ErrNotExist) || Unknown(err) }
 
-// Why is the reason why it is not known what p holds, where reading it gave err. It is
-// empty where err is nil, or says that the machine has no such file.
+// Why explains why the content of p is unknown if reading it returned err. It
+// is empty if err is nil, or if the machine has no such file.
 func Why(p string, err error) string {
 	var pe *fs.PathError
 	switch {
@@ -38,13 +38,14 @@ func Why(p string, err error) string {
 	case errors.As(err, &pe):
 		err = pe.Err
 	case strings.Contains(err.Error(), p):
-		return err.Error() // it names the file, and the line that is wrong
+		return err.Error() // the error names the file, and the invalid line
 	}
 	return fmt.Sprintf("%s cannot be read: %v", p, err)
 }
 
-// File is what a file holds. Where it does not exist, Unknown says why that is not known;
-// an empty Unknown says that the machine has no such file.
+// File is the content of a file. If it does not exist, Unknown says why that is
+// uncertain; an empty Unknown means that the machine certainly has no such
+// file.
 type File struct {
 	Path    string
 	Text    string

@@ -12,25 +12,25 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Kubelet is the kubelet that a configuration is judged for.
+// Kubelet is the kubelet for which a configuration is judged.
 type Kubelet struct {
 	Release Release
-	// OpenShift is set for the kubelets of OpenShift, which warn of feature gates that they
-	// do not know and start.
+	// OpenShift reports whether it is a kubelet of OpenShift, which warns of
+	// unknown feature gates and starts.
 	OpenShift bool
-	// Cgroup is the version of the machine's control groups, 1 or 2; 0 where it is not known.
+	// Cgroup is the machine's control group version, 1 or 2; 0 if unknown.
 	Cgroup int
 }
 
-// KubeletOf is the kubelet of a version, v1.31.4+b49f9d1; a version that cannot be read has
-// the release 0, and nothing is judged.
+// KubeletOf returns the kubelet of a version such as v1.31.4+b49f9d1. For an
+// invalid version the release is 0, and nothing is judged.
 func KubeletOf(version string) Kubelet {
 	r, _ := Parse(version)
 	return Kubelet{Release: r, OpenShift: openshiftBuild(version)}
 }
 
-// Finding is what a release makes of a field, named as in the file: memorySwap.swapBehavior,
-// featureGates.MemoryQoS.
+// Finding is a release's reaction to a field, named as in the file:
+// memorySwap.swapBehavior, featureGates.MemoryQoS.
 type Finding struct {
 	Field string `json:"field"`
 	Why   string `json:"why"`
@@ -38,22 +38,23 @@ type Finding struct {
 
 func (f Finding) String() string { return f.Field + ": " + f.Why }
 
-// Verdict is what a release makes of a configuration.
+// Verdict is a release's reaction to a configuration.
 type Verdict struct {
-	// Refused keeps the kubelet from starting.
+	// Refused are values with which the kubelet does not start.
 	Refused []Finding `json:"refused,omitempty"`
-	// Ignored are fields that the release does not have, and passes over.
+	// Ignored are fields that the release does not have and ignores.
 	Ignored []Finding `json:"ignored,omitempty"`
-	// Changed are values that did nothing in earlier releases.
+	// Changed are values that had no effect in earlier releases.
 	Changed []Finding `json:"changed,omitempty"`
-	// Unknown is what cannot be said of a release that is newer than those known here.
+	// Unknown are fields and gates that cannot be judged, because the release is
+	// newer than the known ones.
 	Unknown []Finding `json:"unknown,omitempty"`
 }
 
-// Judge says what a kubelet makes of a configuration: a KubeletConfiguration, or fields of
-// one, as JSON has them. It knows the fields, feature gates and values whose meaning
-// depends on the release; other values are not looked at. Nothing is said of releases older
-// than those known here.
+// Judge judges a configuration for a kubelet: a KubeletConfiguration, or some
+// fields of one, in JSON form. It checks the fields, feature gates and values
+// whose meaning depends on the release, and no others. For releases older than
+// the known ones the verdict is empty.
 func Judge(config map[string]any, k Kubelet) Verdict {
 	table := Known()
 	j := &checker{table: table, kubelet: k, config: config, gates: map[string]bool{}}
@@ -80,37 +81,37 @@ func Judge(config map[string]any, k Kubelet) Verdict {
 	return j.out
 }
 
-// checker is a judgement in the making.
+// checker builds a verdict.
 type checker struct {
 	table   *Releases
 	kubelet Kubelet
 	config  map[string]any
-	gates   map[string]bool // as they are set
+	gates   map[string]bool // explicitly set gates
 	out     Verdict
 }
 
-// fields finds those that the release does not have.
+// fields finds fields that the release does not have.
 func (j *checker) fields() {
 	r := j.kubelet.Release
 	for _, name := range slices.Sorted(maps.Keys(j.config)) {
 		switch span := j.table.FieldSpan(name); {
 		case j.table.HasField(name, r):
 		case r > j.table.Newest && span == "":
-			j.out.Unknown = append(j.out.Unknown, Finding{name, fmt.Sprintf("whether Kubernetes %s has this field is not known: the newest release known here is %s", r, j.table.Newest)})
+			j.out.Unknown = append(j.out.Unknown, Finding{name, fmt.Sprintf("unknown for Kubernetes %s: the newest known release is %s", r, j.table.Newest)})
 		case span != "":
-			j.out.Ignored = append(j.out.Ignored, Finding{name, fmt.Sprintf("Kubernetes %s does not have this field (%s): the kubelet passes over it", r, span)})
+			j.out.Ignored = append(j.out.Ignored, Finding{name, fmt.Sprintf("Kubernetes %s does not have this field (%s); the kubelet ignores it", r, span)})
 		default:
-			j.out.Ignored = append(j.out.Ignored, Finding{name, fmt.Sprintf("Kubernetes has no such field: the kubelet passes over it%s", text.Suggest(name, j.table.Fields(r)))})
+			j.out.Ignored = append(j.out.Ignored, Finding{name, fmt.Sprintf("Kubernetes has no such field; the kubelet ignores it%s", text.Suggest(name, j.table.Fields(r)))})
 		}
 	}
 }
 
-// featureGates finds those that the release does not know, has locked, or has on without
-// what they need.
+// featureGates finds gates that the release does not know or has locked, or
+// whose required gates are off.
 func (j *checker) featureGates() {
 	r := j.kubelet.Release
 	set, _ := j.config["featureGates"].(map[string]any)
-	refuse := func(name, format string, args ...any) {
+	reject := func(name, format string, args ...any) {
 		j.out.Refused = append(j.out.Refused, Finding{"featureGates." + name, fmt.Sprintf(format, args...)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
@@ -119,23 +120,23 @@ func (j *checker) featureGates() {
 		}
 		on, err := strconv.ParseBool(fmt.Sprint(set[name]))
 		if err != nil {
-			refuse(name, "want true or false, found %.40v", set[name])
+			reject(name, "want true or false, found %.40v", set[name])
 			continue
 		}
 		g, known := j.table.Gate(name, r)
 		span := j.table.GateSpan(name)
 		switch {
 		case known && g.Locked && on != g.Default:
-			refuse(name, "it is locked to %t in Kubernetes %s: remove it", g.Default, r)
+			reject(name, "it is locked to %t in Kubernetes %s; remove it", g.Default, r)
 		case known:
 			j.gates[name] = on
-		case j.kubelet.OpenShift: // which passes over it
+		case j.kubelet.OpenShift: // OpenShift's kubelet ignores it
 		case r > j.table.Newest && span == "":
-			j.out.Unknown = append(j.out.Unknown, Finding{"featureGates." + name, fmt.Sprintf("whether Kubernetes %s has this feature gate is not known: the newest release known here is %s", r, j.table.Newest)})
+			j.out.Unknown = append(j.out.Unknown, Finding{"featureGates." + name, fmt.Sprintf("unknown for Kubernetes %s: the newest known release is %s", r, j.table.Newest)})
 		case span != "":
-			refuse(name, "Kubernetes %s does not know this feature gate (%s): remove it", r, span)
+			reject(name, "Kubernetes %s does not have this feature gate (%s); remove it", r, span)
 		default:
-			refuse(name, "Kubernetes has no such feature gate%s", text.Suggest(name, j.table.Gates(r)))
+			reject(name, "Kubernetes has no such feature gate%s", text.Suggest(name, j.table.Gates(r)))
 		}
 	}
 	for _, name := range j.table.Gates(r) {
@@ -144,14 +145,14 @@ func (j *checker) featureGates() {
 		}
 		for _, needed := range j.table.Needs(name, r) {
 			if _, known := j.table.Gate(needed, r); known && !j.on(needed) {
-				refuse(name, "it needs the feature gate %s, which is off", needed)
+				reject(name, "it needs the feature gate %s, which is off", needed)
 			}
 		}
 	}
 }
 
-// on reports whether a feature gate is on. AllAlpha and AllBeta set those of their stage
-// that are not set themselves.
+// on reports whether a feature gate is on. AllAlpha and AllBeta set the gates
+// of their stage that are not set explicitly.
 func (j *checker) on(name string) bool {
 	g, known := j.table.Gate(name, j.kubelet.Release)
 	if on, ok := j.gates[name]; ok || !known {
@@ -163,7 +164,7 @@ func (j *checker) on(name string) bool {
 	return g.Default
 }
 
-// at is the value at a path; nil where there is none.
+// at returns the value at a path; nil if there is none.
 func (j *checker) at(path ...string) any {
 	var v any = j.config
 	for _, name := range path {
@@ -175,7 +176,8 @@ func (j *checker) at(path ...string) any {
 
 func (j *checker) set(path ...string) bool { return j.at(path...) != nil }
 
-// text is a scalar as text, a list with commas; "" where there is neither.
+// text returns a scalar as text, or a list joined with commas; "" for anything
+// else.
 func (j *checker) text(path ...string) string {
 	switch v := j.at(path...).(type) {
 	case nil, map[string]any:
@@ -191,19 +193,19 @@ func (j *checker) text(path ...string) string {
 	}
 }
 
-// span is a time; 0 where there is none.
+// span returns a duration; 0 if there is none.
 func (j *checker) span(path ...string) time.Duration {
 	d, _ := time.ParseDuration(j.text(path...))
 	return d
 }
 
-// number is a number; false where there is none.
-func (j *checker) number(path ...string) (float64, bool) {
+// number returns a number; ok is false if there is none.
+func (j *checker) number(path ...string) (n float64, ok bool) {
 	n, err := strconv.ParseFloat(j.text(path...), 64)
 	return n, err == nil
 }
 
-// isTrue reports whether a field is true, or not set and true by default.
+// isTrue reports whether a field is true; standard is its default.
 func (j *checker) isTrue(standard bool, path ...string) bool {
 	on, err := strconv.ParseBool(j.text(path...))
 	if err != nil {
@@ -212,14 +214,15 @@ func (j *checker) isTrue(standard bool, path ...string) bool {
 	return on
 }
 
-// needs is the refusal of a value whose feature gate is off; "" where it is on.
+// needs returns why a value is rejected while its feature gate is off; "" if
+// the gate is on.
 func (j *checker) needs(gate string) string {
 	if j.on(gate) {
 		return ""
 	}
 	g, known := j.table.Gate(gate, j.kubelet.Release)
 	if !known {
-		return fmt.Sprintf("it needs the feature gate %s, which Kubernetes %s does not know", gate, j.kubelet.Release)
+		return fmt.Sprintf("it needs the feature gate %s, which Kubernetes %s does not have", gate, j.kubelet.Release)
 	}
 	return fmt.Sprintf("it needs the feature gate %s, which is off (%s in Kubernetes %s): set it to true in featureGates, or remove the value", gate, g.Stage, j.kubelet.Release)
 }

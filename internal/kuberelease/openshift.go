@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// openshiftKubernetes is the Kubernetes of each version of OpenShift 4: that of 4.1 and
-// 4.2, then one more for each.
-// Source: the OpenShift release notes of 4.1 (1.13), 4.2 (1.14), 4.3 (1.16), 4.12 (1.25),
-// 4.14 (1.27), 4.16 (1.29) and 4.22 (1.35), "Kubernetes 1.N with CRI-O runtime".
+// openshiftKubernetes maps minor versions of OpenShift 4 to Kubernetes
+// releases. Source: the OpenShift release notes of 4.1 (1.13), 4.2 (1.14), 4.3
+// (1.16), 4.12 (1.25), 4.14 (1.27), 4.16 (1.29) and 4.22 (1.35), "Kubernetes
+// 1.N with CRI-O runtime". Those in between follow one by one.
 var openshiftKubernetes = map[int]Release{
 	1: 13, 2: 14, 3: 16, 4: 17, 5: 18, 6: 19, 7: 20, 8: 21, 9: 22, 10: 23, 11: 24,
 	12: 25, 13: 26, 14: 27, 15: 28, 16: 29, 17: 30, 18: 31, 19: 32, 20: 33, 21: 34, 22: 35,
 }
 
-// OfOpenShift is the release of Kubernetes in a version of OpenShift, 4.16 or 4.16.9. It
-// reports false for those that are not known here.
+// OfOpenShift returns the Kubernetes release of an OpenShift version, 4.16 or
+// 4.16.9. It reports false if the release is unknown.
 func OfOpenShift(version string) (Release, bool) {
 	minor, ok := openshiftMinor(version)
 	r, known := openshiftKubernetes[minor]
@@ -26,7 +26,7 @@ func OfOpenShift(version string) (Release, bool) {
 	return r, true
 }
 
-// openshiftMinor is the N of 4.N, 4.N.9 and 4.N-rc.1.
+// openshiftMinor returns the N of 4.N, 4.N.9 and 4.N-rc.1.
 func openshiftMinor(version string) (int, bool) {
 	rest, ok := strings.CutPrefix(version, "4.")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -35,23 +35,24 @@ func openshiftMinor(version string) (int, bool) {
 	return int(n), ok && err == nil && n > 0
 }
 
-// openshiftBuild reports whether a version has the build of OpenShift's kubelets:
-// 1.27.6+b49f9d1, and not k3s's 1.34.1+k3s1.
+// openshiftBuild reports whether a version has the build metadata of
+// OpenShift's kubelets: 1.27.6+b49f9d1, but not k3s's 1.34.1+k3s1.
 func openshiftBuild(version string) bool {
 	_, build, _ := strings.Cut(version, "+")
 	return len(build) >= 7 && strings.Trim(build, "0123456789abcdef") == ""
 }
 
-// Target is a release that kubelets are to be taken for.
+// Target is a release that kubelets are judged for.
 type Target struct {
-	Release string // 1.37; 4.23, as it was asked for, where Kubernetes' release is not known
-	// Rules is the release whose rules are applied: the newest known, for a newer one.
+	Release string // 1.37; the requested 4.23 if its Kubernetes release is unknown
+	// Rules is the release whose rules apply: the newest known one, for newer
+	// releases.
 	Rules Release
-	// OpenShift is the version of OpenShift that was asked for; "" for one of Kubernetes.
+	// OpenShift is the requested OpenShift version; "" for a Kubernetes release.
 	OpenShift string
 }
 
-// Target reads a release of Kubernetes, 1.37, or of OpenShift, 4.20.
+// Target parses a Kubernetes release, 1.37, or an OpenShift version, 4.20.
 func (r *Releases) Target(text string) (Target, error) {
 	newest := len(openshiftKubernetes)
 	if minor, ok := openshiftMinor(text); ok {

@@ -1,6 +1,7 @@
-// Package kuberelease says what the kubelets of the releases of Kubernetes know: the fields
-// of their configuration, their feature gates, defaults that changed, and with which
-// configurations they do not start. It reads no machine and links nothing of Kubernetes.
+// Package kuberelease knows the kubelets of each Kubernetes release: their
+// configuration fields, feature gates, changed defaults, and the configurations
+// with which they do not start. It judges configurations for rules and for the
+// operator. It reads no machine and needs no Kubernetes library.
 package kuberelease
 
 import (
@@ -16,12 +17,11 @@ import (
 // Release is a minor version of Kubernetes 1.x.
 type Release int
 
-// String is the release as Kubernetes writes it: 1.36.
+// String returns, for example, "1.36".
 func (r Release) String() string { return "1." + strconv.Itoa(int(r)) }
 
-// Parse reads the version of a kubelet: v1.36.3, 1.35.4-1.1, 1.31. It reports false
-// for a text that does not begin with a major and a minor number, and for majors other
-// than 1.
+// Parse parses the version of a kubelet: v1.36.3, 1.35.4-1.1, 1.31. It reports
+// false if the text does not begin with major version 1 and a minor version.
 func Parse(version string) (Release, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "1.")
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
@@ -33,14 +33,14 @@ func Parse(version string) (Release, bool) {
 	return Release(n), true
 }
 
-// Gate is a feature gate as a kubelet of one release has it.
+// Gate is a feature gate of one release.
 type Gate struct {
 	Stage   string // alpha, beta, ga, deprecated
 	Default bool
 	Locked  bool // another value keeps the kubelet from starting
 }
 
-// Releases is what the kubelets of all releases know.
+// Releases holds what the kubelets of all known releases support.
 type Releases struct {
 	Oldest, Newest Release
 	fields         map[string][]span
@@ -51,7 +51,7 @@ type Releases struct {
 	etcd           map[string][]span
 }
 
-// span is what holds from a release to another, both included.
+// span is a fact that holds in the releases from first to last, inclusive.
 type span struct {
 	first, last Release
 	text        string
@@ -60,11 +60,11 @@ type span struct {
 //go:embed releases.txt
 var releasesText string
 
-// Known is the table of the releases.
+// Known returns the table of the known releases.
 var Known = sync.OnceValue(func() *Releases {
 	r, err := readReleases(releasesText)
 	if err != nil {
-		panic(err) // it is embedded; TestTable reads it
+		panic(err) // the table is embedded; TestTable parses it
 	}
 	return r
 })
@@ -105,7 +105,8 @@ func readReleases(text string) (*Releases, error) {
 	return r, nil
 }
 
-// at is what holds in a release, or in the nearest one that is known.
+// at returns the text of the span that covers a release, or the nearest known
+// release.
 func (r *Releases) at(spans []span, of Release) (string, bool) {
 	of = r.Nearest(of)
 	for _, s := range spans {
@@ -116,11 +117,12 @@ func (r *Releases) at(spans []span, of Release) (string, bool) {
 	return "", false
 }
 
-// Nearest is the release itself where it is known, and else the oldest or the newest.
+// Nearest returns the release if it is known, otherwise the oldest or newest
+// known one.
 func (r *Releases) Nearest(of Release) Release { return min(max(of, r.Oldest), r.Newest) }
 
-// HasField reports whether KubeletConfiguration has a field in a release; 0 stands for any
-// of them.
+// HasField reports whether KubeletConfiguration has a field in a release; 0
+// means in any release.
 func (r *Releases) HasField(name string, of Release) bool {
 	if of == 0 {
 		return len(r.fields[name]) > 0
@@ -129,8 +131,8 @@ func (r *Releases) HasField(name string, of Release) bool {
 	return ok
 }
 
-// Fields are the names of KubeletConfiguration's fields in a release; of 0, those of all
-// releases.
+// Fields returns the names of KubeletConfiguration's fields in a release; 0
+// means in all releases.
 func (r *Releases) Fields(of Release) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
@@ -141,8 +143,8 @@ func (r *Releases) Fields(of Release) []string {
 	return out
 }
 
-// Gate is a feature gate in a release; false where the kubelet does not know it and, named
-// in featureGates, does not start.
+// Gate returns a feature gate of a release. It reports false if the kubelet
+// does not know it; the kubelet does not start if featureGates has it.
 func (r *Releases) Gate(name string, of Release) (Gate, bool) {
 	text, ok := r.at(r.gates[name], of)
 	stage, rest, _ := strings.Cut(text, ",")
@@ -150,7 +152,7 @@ func (r *Releases) Gate(name string, of Release) (Gate, bool) {
 	return Gate{Stage: stage, Default: on == "on", Locked: locked}, ok
 }
 
-// Gates are the names of the feature gates of a release.
+// Gates returns the names of the feature gates of a release.
 func (r *Releases) Gates(of Release) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(r.gates)) {
@@ -161,8 +163,8 @@ func (r *Releases) Gates(of Release) []string {
 	return out
 }
 
-// FieldSpan says in which releases a field is: "1.36 and later", "up to 1.35", "1.30 to
-// 1.33"; "" for one that no known release has.
+// FieldSpan describes the releases that have a field: "1.36 and later", "up to
+// 1.35", "1.30 to 1.33"; "" if no known release has it.
 func (r *Releases) FieldSpan(name string) string { return r.spanText(r.fields[name]) }
 
 // GateSpan is FieldSpan for feature gates.
@@ -184,14 +186,14 @@ func (r *Releases) spanText(spans []span) string {
 	return first.String() + " to " + last.String()
 }
 
-// Default is the default of a field where it differs between releases, in words of Go;
-// "none" for a field without one.
+// Default returns the default of a field whose default differs between
+// releases, in Go syntax; "none" if it has no default.
 func (r *Releases) Default(name string, of Release) (string, bool) {
 	return r.at(r.defaults[name], of)
 }
 
-// Needs are the feature gates without which a gate cannot be on: from 1.35 on a kubelet
-// does not start then.
+// Needs returns the feature gates that a gate requires. From 1.35 on a kubelet
+// does not start without them.
 func (r *Releases) Needs(gate string, of Release) []string {
 	text, ok := r.at(r.needs[gate], of)
 	if !ok {
@@ -200,15 +202,15 @@ func (r *Releases) Needs(gate string, of Release) []string {
 	return strings.Split(text, ",")
 }
 
-// Loads reports whether the kubelet of a release reads its files in a way: one of the
-// Loader constants.
+// Loads reports whether the kubelet of a release reads its files in one of the
+// ways of the Loader constants.
 func (r *Releases) Loads(way string, of Release) bool {
 	_, ok := r.at(r.loaders[way], of)
 	return ok
 }
 
-// Etcd is the version of etcd that kubeadm of a release installs, and the oldest external one
-// that it accepts: 3.7.0 and 3.5.24.
+// Etcd returns the etcd version that kubeadm of a release installs, and the
+// oldest external one that it accepts: 3.7.0 and 3.5.24.
 func (r *Releases) Etcd(of Release) (installed, least string) {
 	installed, _ = r.at(r.etcd["default"], of)
 	least, _ = r.at(r.etcd["least"], of)

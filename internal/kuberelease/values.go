@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// valueCheck is a check of a kubelet at its start. It holds from release first to last; 0 is
-// open. check returns why the kubelet does not start, "" where it does.
+// valueCheck is a check that a kubelet makes at its start, from release first
+// to last; 0 means unlimited. check returns why the kubelet does not start, or
+// "".
 type valueCheck struct {
 	field       string
 	first, last Release
 	check       func(j *checker, path []string) string
 }
 
-// valueChecks are the checks that depend on the release or on a feature gate, and some that go
-// with them.
-// Source: k8s.io/kubernetes v1.29.14 to v1.37.2, pkg/kubelet/apis/config/validation,
-// ValidateKubeletConfiguration (test/admission TestConfigValidation asks it).
+// valueChecks are the checks that depend on the release or a feature gate, and
+// related ones. Source: k8s.io/kubernetes v1.29.14 to v1.37.2,
+// pkg/kubelet/apis/config/validation, ValidateKubeletConfiguration
+// (test/admission TestConfigValidation compares with it).
 var valueChecks = []valueCheck{
 	{"containerLogMaxFiles", 33, 0, atLeast(2)},
 	{"containerLogMaxWorkers", 30, 0, atLeast(1)},
@@ -100,7 +101,7 @@ var valueChecks = []valueCheck{
 	}},
 	{"runOnce", 32, 0, func(j *checker, path []string) string {
 		if j.isTrue(false, path...) {
-			return "kubelets run once no more since Kubernetes 1.32: remove it"
+			return "Kubernetes 1.32 removed this mode; remove it"
 		}
 		return ""
 	}},
@@ -115,7 +116,7 @@ var valueChecks = []valueCheck{
 		if why := gracePeriod(j, path); why != "" || j.span(path...) <= j.span("shutdownGracePeriod") {
 			return why
 		}
-		return "it is more than shutdownGracePeriod, of which it is a part"
+		return "it exceeds shutdownGracePeriod, of which it is a part"
 	}},
 	{"shutdownGracePeriodByPodPriority", 0, 0, func(j *checker, path []string) string {
 		list, isList := j.at(path...).([]any)
@@ -123,7 +124,7 @@ var valueChecks = []valueCheck{
 		case !j.set(path...) || isList && len(list) == 0:
 			return ""
 		case j.on("GracefulNodeShutdownBasedOnPodPriority") && (j.span("shutdownGracePeriod") > 0 || j.span("shutdownGracePeriodCriticalPods") > 0):
-			return "it does not go with shutdownGracePeriod"
+			return "it excludes shutdownGracePeriod"
 		}
 		return j.needs("GracefulNodeShutdownBasedOnPodPriority")
 	}},
@@ -148,7 +149,7 @@ var valueChecks = []valueCheck{
 	}},
 }
 
-// atLeast is a check for whole numbers; one that is not set has its default.
+// atLeast returns a check of the minimum of a number, if it is set.
 func atLeast(least float64) func(*checker, []string) string {
 	return func(j *checker, path []string) string {
 		if n, ok := j.number(path...); ok && n < least {
@@ -158,7 +159,7 @@ func atLeast(least float64) func(*checker, []string) string {
 	}
 }
 
-// gated is a choice that needs a feature gate.
+// gated checks a choice that requires a feature gate.
 func (j *checker) gated(gate string, choices []string, path []string) string {
 	text := j.text(path...)
 	switch {
@@ -223,7 +224,7 @@ func maximumAge(j *checker, path []string) string {
 	return ""
 }
 
-// gracePeriod is a check of the two times of a shutdown.
+// gracePeriod checks the two shutdown periods.
 func gracePeriod(j *checker, path []string) string {
 	d := j.span(path...)
 	switch {
@@ -246,12 +247,12 @@ func throttling(j *checker, path []string) string {
 	case factor <= 0 || factor > 1:
 		return fmt.Sprintf("%v is not above 0 and at most 1", factor)
 	case j.kubelet.Release >= 37 && factor != formerDefault && !j.on("MemoryQoS"):
-		return "with the feature gate MemoryQoS off, Kubernetes 1.37 and later take no other factor than 0.9: remove it"
+		return "with the feature gate MemoryQoS off, Kubernetes 1.37 and later accept only the factor 0.9; remove it"
 	}
 	return ""
 }
 
-// enforced is a check of enforceNodeAllocatable.
+// enforced checks enforceNodeAllocatable.
 func enforced(j *checker, path []string) string {
 	const none = "none"
 	choices := []string{"pods", "system-reserved", "kube-reserved", none}
@@ -273,9 +274,9 @@ func enforced(j *checker, path []string) string {
 		case !slices.Contains(choices, item):
 			return oneOf(item, choices)
 		case item == none && len(items) > 1:
-			return "none goes with nothing else"
+			return "none excludes all other values"
 		case j.kubelet.Release >= 31 && slices.Contains(items[:n], item):
-			return fmt.Sprintf("%s is there twice", item)
+			return fmt.Sprintf("%s occurs twice", item)
 		case isReserved && j.text(group) == "":
 			return fmt.Sprintf("%s needs %s", item, group)
 		case isReserved && j.kubelet.Release >= 32 && slices.Contains(items, item+"-compressible"):
@@ -287,7 +288,7 @@ func enforced(j *checker, path []string) string {
 	return ""
 }
 
-// sysctlName is what the name of a sysctl can look like.
+// sysctlName matches valid sysctl names.
 var sysctlName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 })
@@ -307,17 +308,17 @@ func podSysctls(j *checker, path []string) string {
 		case !sysctlName().MatchString(name) || len(name) > 253:
 			return fmt.Sprintf("%q is not the name of a sysctl", name)
 		case !namespaced(dotted):
-			return fmt.Sprintf("%s is not namespaced: a pod cannot have its own", name)
+			return fmt.Sprintf("%s is not namespaced; pods cannot set it", name)
 		case seen[dotted]:
-			return fmt.Sprintf("%s is there twice", dotted)
+			return fmt.Sprintf("%s occurs twice", dotted)
 		}
 		seen[dotted] = true
 	}
 	return ""
 }
 
-// dots is the name of a sysctl with dots: of net/ipv4/conf/eth0.100/rp_filter that is
-// net.ipv4.conf.eth0/100.rp_filter.
+// dots returns a sysctl name with dots as separators:
+// net.ipv4.conf.eth0/100.rp_filter for net/ipv4/conf/eth0.100/rp_filter.
 func dots(name string) string {
 	if first := strings.IndexAny(name, "./"); first < 0 || name[first] == '.' {
 		return name
@@ -325,8 +326,8 @@ func dots(name string) string {
 	return strings.NewReplacer(".", "/", "/", ".").Replace(name)
 }
 
-// namespaced reports whether the kubelet takes a sysctl for one of a namespace.
-// Source: k8s.io/component-helpers v0.37.2, node/util/sysctl/namespace.go.
+// namespaced reports whether the kubelet considers a sysctl namespaced. Source:
+// k8s.io/component-helpers v0.37.2, node/util/sysctl/namespace.go.
 func namespaced(name string) bool {
 	switch name {
 	case "kernel.domainname", "kernel.sem", "kernel.shmall", "kernel.shmmax", "kernel.shmmni", "kernel.shm_rmid_forced", "kernel.shm",

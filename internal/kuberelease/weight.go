@@ -8,27 +8,28 @@ import (
 	"strings"
 )
 
-// Formula is how CPU shares (2 to 262144, 1024 a CPU) become a cpu.weight of control groups
-// of version 2 (1 to 10000).
+// Formula converts CPU shares (2 to 262144, 1024 per CPU) to a cpu.weight of
+// cgroup v2 (1 to 10000).
 type Formula string
 
 // The formulas.
 const (
-	// Linear gives one CPU the weight 39. Kubelets write the groups of pods, of the classes
-	// and of all pods with it, in every release from 1.29 to 1.37 (k8s.io/kubernetes,
-	// pkg/kubelet/cm/cgroup_manager_linux.go, getCPUWeight), and runc up to 1.3.1 those of
-	// containers.
+	// Linear gives one CPU the weight 39. Kubelets of all releases from 1.29 to
+	// 1.37 use it for the groups of pods, QoS classes and all pods
+	// (k8s.io/kubernetes, pkg/kubelet/cm/cgroup_manager_linux.go, getCPUWeight),
+	// and runc up to 1.3.1 for containers.
 	Linear Formula = "linear"
-	// Curve gives one CPU the weight 100, which is the default of all other groups. runc
-	// (opencontainers/cgroups from 0.0.3 on, pull request 20) and crun (pull request 1767)
-	// write the groups of containers with it.
+	// Curve gives one CPU the weight 100, the default of all other groups. runc
+	// (opencontainers/cgroups from 0.0.3, pull request 20) and crun (pull request
+	// 1767) use it for containers.
 	Curve Formula = "curve"
 )
 
-// Formulas are all of them.
+// Formulas lists all formulas.
 var Formulas = []Formula{Linear, Curve}
 
-// KubeletFormula is that of the groups which a kubelet writes itself, in all known releases.
+// KubeletFormula is the formula for groups that kubelets create themselves, in
+// all known releases.
 const KubeletFormula = Linear
 
 const (
@@ -36,8 +37,8 @@ const (
 	maxWeight            = 10000
 )
 
-// Shares are the CPU shares that a kubelet makes of a request in thousandths of a CPU
-// (pkg/kubelet/cm/helpers_linux.go, MilliCPUToShares).
+// Shares returns the CPU shares of a request in thousandths of a CPU, as the
+// kubelet computes them (pkg/kubelet/cm/helpers_linux.go, MilliCPUToShares).
 func Shares(milliCPU int64) uint64 {
 	if milliCPU <= 0 {
 		return minShares
@@ -45,7 +46,7 @@ func Shares(milliCPU int64) uint64 {
 	return uint64(min(max(milliCPU*1024/1000, minShares), maxShares))
 }
 
-// Weight is the cpu.weight of shares.
+// Weight returns the cpu.weight for shares.
 func (f Formula) Weight(shares uint64) uint64 {
 	shares = min(max(shares, minShares), maxShares)
 	if f == Linear {
@@ -61,26 +62,27 @@ func (f Formula) Weight(shares uint64) uint64 {
 	return uint64(math.Ceil(math.Pow(10, (l*l+125*l)/612-7.0/34)))
 }
 
-// SharesRange are the least and the most shares that have a weight; ok is false for weights that
-// the formula never gives.
+// SharesRange returns the range of shares with a weight; ok is false if the
+// formula never gives that weight.
 func (f Formula) SharesRange(weight uint64) (least, most uint64, ok bool) {
-	above := func(w uint64) uint64 { // the first shares whose weight is at least w
+	above := func(w uint64) uint64 { // the lowest shares with a weight of at least w
 		return minShares + uint64(sort.Search(maxShares-minShares+1, func(n int) bool { return f.Weight(minShares+uint64(n)) >= w }))
 	}
 	least, most = above(weight), above(weight+1)-1
 	return least, most, least <= most
 }
 
-// FormulasFor are the formulas that make a weight of shares; both of them at the ends of the
-// range.
+// FormulasFor returns the formulas that convert shares to weight; both at the
+// ends of the range.
 func FormulasFor(shares, weight uint64) []Formula {
 	return slices.DeleteFunc(slices.Clone(Formulas), func(f Formula) bool { return f.Weight(shares) != weight })
 }
 
-// RuntimeFormula is the formula of a runtime's version: runc 1.3.2, crun 1.23. It reports
-// false for other programs, and for versions that cannot be read.
-// Source: the go.mod of runc v1.3.1 and v1.3.2 (opencontainers/cgroups v0.0.1 and v0.0.4);
-// runc 1.1 and 1.2 have the linear one; crun's release notes of 1.23.
+// RuntimeFormula returns the formula of a runtime version, such as runc 1.3.2
+// or crun 1.23; ok is false for other programs and invalid versions. Source:
+// the go.mod of runc v1.3.1 and v1.3.2 (opencontainers/cgroups v0.0.1 and
+// v0.0.4); runc 1.1 and 1.2 use the linear formula; crun's release notes of
+// 1.23.
 func RuntimeFormula(program, version string) (Formula, bool) {
 	since := map[string][3]int{"runc": {1, 3, 2}, "crun": {1, 23, 0}}
 	first, known := since[program]
@@ -106,28 +108,31 @@ func RuntimeFormula(program, version string) (Formula, bool) {
 	return Curve, true
 }
 
-// PodWeights are the weights of a pod's group and of its containers' groups, that of its
-// sandbox, which has the weight 1, among them or not.
+// PodWeights are the weights of a pod's group and of its containers' groups,
+// with or without the sandbox, which has weight 1.
 type PodWeights struct {
 	Pod        uint64
 	Containers []uint64
 }
 
-// WeightFormulas is by which formulas the weights of a node were written.
+// WeightFormulas are the formulas with which the weights of a node were
+// written.
 type WeightFormulas struct {
-	// Pods and Containers are the formulas; "" where they are not certain.
+	// Pods and Containers are the formulas; "" if uncertain.
 	Pods, Containers Formula
-	// Same says that pods and containers have one formula, whichever.
+	// Same reports whether pods and containers certainly have the same formula.
 	Same bool
-	// Seen are the pods that ask for CPU, Fit those that the formulas explain.
+	// Seen is the number of pods that request CPU, Fit the number that the
+	// formulas explain.
 	Seen, Fit int
 }
 
-// DetectFormulas says by which formulas the weights of a node's pods were written, from the
-// weights alone: the shares of a pod are the sum of its containers', and only some pairs of
-// formulas explain that. Pods with an overhead, or with init containers that ask for more,
-// are explained by none or by chance: a pair is certain where it alone explains a pod, and
-// leaves no other, or no more pods than it alone explains, unexplained.
+// DetectFormulas determines the formulas of a node's pods from the weights
+// alone: a pod's shares are the sum of its containers' shares, which only some
+// pairs of formulas satisfy. Pods with overhead or larger init containers are
+// explained by no pair, or by chance. A pair is certain if some pods are
+// explained by it alone, and it explains all pods, or leaves at most as many
+// unexplained as it alone explains.
 func DetectFormulas(pods []PodWeights) WeightFormulas {
 	type pair struct{ pods, containers Formula }
 	var w WeightFormulas
@@ -157,14 +162,14 @@ func DetectFormulas(pods []PodWeights) WeightFormulas {
 			return WeightFormulas{Pods: f.pods, Containers: f.containers, Same: f.pods == f.containers, Seen: w.Seen, Fit: fits[f]}
 		}
 	}
-	// Weights that are equal in a pod of one container have one formula.
+	// In a pod of one container, equal weights mean equal formulas.
 	w.Fit = max(fits[pair{Linear, Linear}], fits[pair{Curve, Curve}])
 	w.Same = w.Fit > 0 && w.Fit == w.Seen && fits[pair{Linear, Curve}]+fits[pair{Curve, Linear}] == 0
 	return w
 }
 
-// explained reports whether a pod's weights can be those of containers whose shares add up
-// to the pod's.
+// explained reports whether the pod's shares can be the sum of its containers'
+// shares under the two formulas.
 func (p PodWeights) explained(pod, container Formula) bool {
 	least, most, ok := pod.SharesRange(p.Pod)
 	if !ok {
@@ -177,12 +182,12 @@ func (p PodWeights) explained(pod, container Formula) bool {
 			return false
 		}
 		if weight == 1 {
-			lo = 0 // without a request, or a sandbox
+			lo = 0 // no request, or the sandbox
 			if container == Curve {
 				hi = 0
 			}
 		}
-		sumLeast, sumMost = sumLeast+lo, sumMost+hi+1 // the pod's is rounded once, theirs each
+		sumLeast, sumMost = sumLeast+lo, sumMost+hi+1 // each container's shares are rounded, the pod's only once
 	}
 	return sumLeast <= most && least <= sumMost
 }

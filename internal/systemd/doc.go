@@ -1,3 +1,4 @@
-// Package systemd reads systemd's units as systemd does, and asks and tells its services
-// with systemctl.
+// Package systemd reads unit files as systemd does, with their drop-ins,
+// environment and limits, and controls services with systemctl. Products and
+// plug-ins use it.
 package systemd

@@ -1,5 +1,5 @@
-// systemctl asks systemd about services and tells them, with systemctl(1)
-// and journalctl(1), whose output of properties is a stable interface.
+// This file uses systemctl(1) and journalctl(1), whose property output is a
+// stable interface.
 
 package systemd
 
@@ -14,17 +14,18 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Service is what systemd says of a unit.
+// Service is the state of a unit.
 type Service struct {
 	Load, Active string // LoadState, ActiveState
-	MainPID      int    // 0 where none runs
+	MainPID      int    // 0 if none runs
 	CanReload    bool
-	Restarts     int // by itself, since somebody has told it to start
-	// Started is when its main process was, on CLOCK_MONOTONIC; 0 where none ever was.
+	Restarts     int // automatic restarts since the last start
+	// Started is the start of the main process on CLOCK_MONOTONIC; 0 if none was
+	// started.
 	Started time.Duration
 }
 
-// Show asks for one.
+// Show returns the state of a unit.
 func Show(ctx context.Context, h *host.Host, unit string) (Service, error) {
 	out, err := host.Run(ctx, h, "systemctl", "show", "--property=LoadState,ActiveState,MainPID,CanReload,NRestarts,ExecMainStartTimestampMonotonic", "--", unit)
 	if err != nil {
@@ -52,13 +53,13 @@ func Show(ctx context.Context, h *host.Host, unit string) (Service, error) {
 	return s, nil
 }
 
-// RunJob makes systemd restart, reload or start a unit. The error has what the
-// service itself has said last; complaint finds that in its log, nil takes the
+// RunJob makes systemd restart, reload or start a unit. The error contains the
+// service's own last message: complaint extracts it from the log; nil takes the
 // last line.
 func RunJob(ctx context.Context, h *host.Host, verb, unit string, within time.Duration, complaint func(log string) string) error {
 	if verb != "reload" {
-		// A unit that was started a few times within seconds is not started any more
-		// otherwise, whoever did that (StartLimitBurst=).
+		// Otherwise a unit that was started several times within seconds is not
+		// started again (StartLimitBurst=).
 		_, _ = host.Run(ctx, h, "systemctl", "reset-failed", "--", unit)
 	}
 	began := h.Clock.Now()
@@ -70,7 +71,7 @@ func RunJob(ctx context.Context, h *host.Host, verb, unit string, within time.Du
 	if said := failureLog(ctx, h, unit, began, complaint); said != "" {
 		return fmt.Errorf("%w: %s", err, said)
 	}
-	// "Job for X.service failed because ..."; the rest names other commands.
+	// "Job for X.service failed because ..."; the other lines name commands.
 	first, _, _ := strings.Cut(strings.TrimSpace(string(res.Stderr)), "\n")
 	if first == "" {
 		return err
@@ -78,13 +79,13 @@ func RunJob(ctx context.Context, h *host.Host, verb, unit string, within time.Du
 	return fmt.Errorf("%w: %s", err, first)
 }
 
-// maxRestarts is how often systemd starts a service again that ends as soon as it is
-// started, until it counts as failed: a slow one, or one that systemd lets wait,
-// never comes to its limit (StartLimitBurst= in StartLimitIntervalSec=).
+// maxRestarts is the number of automatic restarts after which a service counts
+// as failed. A slow service, or one with a restart delay, never reaches
+// systemd's own limit (StartLimitBurst= in StartLimitIntervalSec=).
 const maxRestarts = 3
 
-// FailureOf is the error of a service that systemd has given up, or starts again and
-// again; nil of any other.
+// FailureOf returns an error if systemd has given up on a service or keeps
+// restarting it, and nil otherwise.
 func FailureOf(ctx context.Context, h *host.Host, unit string, since time.Time, complaint func(log string) string) error {
 	s, err := Show(ctx, h, unit)
 	if err != nil || s.Active != "failed" && s.Restarts < maxRestarts {
@@ -97,11 +98,11 @@ func FailureOf(ctx context.Context, h *host.Host, unit string, since time.Time, 
 	return errors.New(text)
 }
 
-// failureLog is what the processes of a unit have logged since a time; "" where
-// nothing is known.
+// failureLog returns the last log message of a unit's processes since a time;
+// "" if unknown.
 func failureLog(ctx context.Context, h *host.Host, unit string, since time.Time, complaint func(log string) string) string {
 	_, _ = host.Run(ctx, h, "journalctl", "--sync")
-	// Of the unit's processes, without what systemd says of it.
+	// Messages of the unit's processes, not those of systemd about it.
 	out, err := host.Run(ctx, h, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=50",
 		"--since=@"+strconv.FormatInt(since.Unix(), 10), "_SYSTEMD_UNIT="+unit)
 	if err != nil {
@@ -110,7 +111,8 @@ func failureLog(ctx context.Context, h *host.Host, unit string, since time.Time,
 	return FailureText(out, complaint)
 }
 
-// FailureText is what a text says of a failure: what complaint finds, else its last line.
+// FailureText returns the part of a text that describes a failure: what
+// complaint finds, or the last line.
 func FailureText(text string, complaint func(string) string) string {
 	text = strings.TrimSpace(text)
 	if complaint != nil && text != "" {

@@ -1,6 +1,4 @@
-// unit reads systemd's units as systemd does: the unit's file, the
-// drop-ins over it, which of their lines counts, and the limits that its
-// processes run with. It knows no product.
+// This file finds a unit's file and the drop-ins that modify it.
 
 package systemd
 
@@ -15,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// dirs are where system units are, those before others in systemd's order
-// (systemd.unit(5), "Unit File Load Path").
+// dirs are the directories of system units by precedence (systemd.unit(5),
+// "Unit File Load Path").
 var dirs = []string{
 	"/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/generator.early",
 	"/etc/systemd/system", "/etc/systemd/system.attached", "/run/systemd/system", "/run/systemd/system.attached",
@@ -24,11 +22,11 @@ var dirs = []string{
 	"/run/systemd/generator.late",
 }
 
-// Reader reads the units of one machine, each directory once.
+// Reader reads the units of one machine, listing each directory once.
 type Reader struct {
 	host  *host.Host
 	lists map[string]dirListing
-	alias map[string][]string // other names by the name of the file that they link to
+	alias map[string][]string // names of links by the name of the file that they point to
 }
 
 type dirListing struct {
@@ -36,33 +34,33 @@ type dirListing struct {
 	err     error
 }
 
-// New makes a reader of a machine's units.
+// New returns a reader for a machine's units.
 func New(h *host.Host) *Reader { return &Reader{host: h, lists: map[string]dirListing{}} }
 
-// Value is what one line says, and where: FILE:LINE.
+// Value is the value of one line, with its location FILE:LINE.
 type Value struct {
 	Text string
 	At   string
 }
 
-// Unit is a unit as its files make it.
+// Unit is a unit with its drop-ins applied.
 type Unit struct {
 	Name string
-	// Files are those that were read, in order.
+	// Files are the files that were read, in order.
 	Files []string
-	// Masked is true where nothing can start it.
+	// Masked reports whether the unit cannot be started.
 	Masked bool
-	// Partial is true where a copy has not the unit's own file: of what its
-	// drop-ins do not say, nobody knows what it is.
+	// Partial reports whether a copy lacks the unit's own file, so that settings
+	// which its drop-ins do not set are unknown.
 	Partial bool
 
 	lines  []line
 	reader *Reader
 }
 
-// Load reads a unit. The error is fs.ErrNotExist where the machine has none of
-// the name, and host.Unknown where a copy does not say. A copy without the
-// unit's own file may have its drop-ins or its process: that is a unit in part.
+// Load reads a unit. The error is fs.ErrNotExist if the machine has no such
+// unit, and host.ErrNotRecorded if a copy does not say. A copy without the
+// unit's own file may have drop-ins or a process: the unit is then Partial.
 func (r *Reader) Load(name string) (*Unit, error) {
 	u := &Unit{Name: name, reader: r}
 	fragment, err := r.fragment(name)
@@ -99,7 +97,7 @@ func (r *Reader) Load(name string) (*Unit, error) {
 	return u, nil
 }
 
-// addDropIns reads the drop-ins of all names of the unit.
+// addDropIns reads the drop-ins for all names of the unit.
 func (u *Unit) addDropIns(names []string) error {
 	dropIns, err := u.reader.dropIns(names)
 	if err != nil {
@@ -108,7 +106,7 @@ func (u *Unit) addDropIns(names []string) error {
 	for _, p := range dropIns {
 		text, err := u.reader.host.Files.ReadFile(p)
 		if u.reader.readlink(p) == "/dev/null" {
-			continue // hides one of the same name
+			continue // masks a drop-in of the same name
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", u.Name, err)
@@ -140,8 +138,8 @@ func (r *Reader) list(dir string) dirListing {
 	return l
 }
 
-// has finds a name in a directory. A copy may have files of a directory without
-// the list of them.
+// has reports whether a directory contains a name. A copy may have files of a
+// directory without its listing.
 func (r *Reader) has(dir, name string) (bool, error) {
 	l := r.list(dir)
 	if errors.Is(l.err, fs.ErrPermission) {
@@ -154,8 +152,8 @@ func (r *Reader) has(dir, name string) (bool, error) {
 	return slices.ContainsFunc(l.entries, func(e fs.DirEntry) bool { return e.Name() == name }), nil
 }
 
-// vendorDirs are where packages put their units: whether a machine has a unit is
-// only known where one of them was listed, or where there is none.
+// vendorDirs are the directories of packaged units. Whether a machine has a
+// unit is known only if one of them was listed, or none exists.
 var vendorDirs = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}
 
 func (r *Reader) vendorKnown() bool {
@@ -171,7 +169,7 @@ func (r *Reader) vendorKnown() bool {
 	return !unrecorded
 }
 
-// fragment finds a unit's file: of its own name, else of its template's.
+// fragment returns the path of a unit's file, or of its template's.
 func (r *Reader) fragment(name string) (string, error) {
 	for _, n := range []string{name, template(name)} {
 		if n == "" {
@@ -193,7 +191,7 @@ func (r *Reader) fragment(name string) (string, error) {
 	return "", fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)
 }
 
-// template is the name of the template of an instance, "" of any other unit.
+// template returns the template name of an instance, "" for other units.
 func template(name string) string {
 	at := strings.Index(name, "@")
 	dot := strings.LastIndex(name, ".")
@@ -203,8 +201,8 @@ func template(name string) string {
 	return name[:at+1] + name[dot:]
 }
 
-// names are those of a unit: the one that it was asked for by, that of its file,
-// and the links to that.
+// names returns all names of a unit: the requested one, that of its file, and
+// links to it.
 func (r *Reader) names(name, fragment string) []string {
 	all := []string{name}
 	add := func(n string) {
@@ -234,7 +232,7 @@ func (r *Reader) names(name, fragment string) []string {
 	return all
 }
 
-// instantiate gives a template's name the instance of another.
+// instantiate replaces a template name by the instance that like has.
 func instantiate(name, like string) string {
 	before, after, ok := strings.Cut(name, "@.")
 	if !ok || template(like) == "" {
@@ -243,7 +241,7 @@ func instantiate(name, like string) string {
 	return before + "@" + Instance(like) + "." + after
 }
 
-// Instance is what stands between "@" and the suffix; "" where there is none.
+// Instance returns the part between "@" and the suffix; "" if there is none.
 func Instance(name string) string {
 	at, dot := strings.Index(name, "@"), strings.LastIndex(name, ".")
 	if at < 0 || dot < at {
@@ -252,13 +250,13 @@ func Instance(name string) string {
 	return name[at+1 : dot]
 }
 
-// maxDropIns bounds the drop-ins of one unit. Nobody has so many: a unit with more is
-// unknown as a whole, as the last of them decide.
+// maxDropIns limits the drop-ins of one unit. A unit with more is an error,
+// because the last ones take precedence.
 const maxDropIns = 500
 
-// dropIns lists the files of the drop-in directories in the order in which they
-// are read: by name, and of several with one name only the first in the order of
-// the directories. Those of a unit's whole type come last in that order.
+// dropIns lists the drop-in files in the order in which they are read: by name;
+// of files with one name only the first by directory precedence. Directories
+// for the whole unit type come last.
 func (r *Reader) dropIns(names []string) ([]string, error) {
 	var order []string
 	for _, n := range names {
@@ -291,7 +289,7 @@ func (r *Reader) dropIns(names []string) ([]string, error) {
 		}
 	}
 	if len(found) > maxDropIns {
-		return nil, fmt.Errorf("%d drop-ins, and at most %d are read: what they say together is unknown", len(found), maxDropIns)
+		return nil, fmt.Errorf("%d drop-ins; at most %d are supported", len(found), maxDropIns)
 	}
 	var out []string
 	for _, p := range found {
@@ -301,8 +299,9 @@ func (r *Reader) dropIns(names []string) ([]string, error) {
 	return out, nil
 }
 
-// variants are the names whose drop-ins are a unit's, the most specific first:
-// a-b@c.service, a-b@.service, a-.service, a-@c.service, a-@.service.
+// variants returns the names whose drop-in directories apply to a unit, most
+// specific first: a-b@c.service, a-b@.service, a-.service, a-@c.service,
+// a-@.service.
 func variants(name string) []string {
 	out := []string{name}
 	instance := template(name) != ""
@@ -322,8 +321,8 @@ func variants(name string) []string {
 	return append(out, variants(shorter+ext)...)
 }
 
-// Last is what the last line of a key says; ok is false where there is none, or
-// where an empty one took it back.
+// Last returns the value of the last line of a key; ok is false if there is
+// none, or if it is empty, which resets the key.
 func (u *Unit) Last(section, key string) (v Value, ok bool) {
 	for _, l := range u.lines {
 		if l.section == section && l.key == key {
@@ -333,8 +332,7 @@ func (u *Unit) Last(section, key string) (v Value, ok bool) {
 	return v, ok
 }
 
-// All are the lines of a key that is a list; an empty one takes back those
-// before it.
+// All returns the values of a list key; an empty value resets the list.
 func (u *Unit) All(section, key string) []Value {
 	var out []Value
 	for _, l := range u.lines {
@@ -349,8 +347,8 @@ func (u *Unit) All(section, key string) []Value {
 	return out
 }
 
-// Enabled lists the units that start at boot and match a pattern, as the links
-// below *.wants and *.requires say.
+// Enabled lists the units that match a pattern and start at boot, by the links
+// in *.wants and *.requires.
 func (r *Reader) Enabled(pattern string) ([]string, error) {
 	var out []string
 	known := false

@@ -6,9 +6,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Command is the program call of a service's last ExecStart=, with specifiers and
-// variables replaced as systemd does (systemd.service(5), "Command lines"); nil
-// where it has none. at is FILE:LINE.
+// Command returns the arguments of a service's last ExecStart=, with specifiers
+// and variables replaced as in systemd.service(5), "Command lines", and its
+// location FILE:LINE; nil if there is none.
 func (u *Unit) Command() (argv []string, at string) {
 	all := u.All("Service", "ExecStart")
 	if len(all) == 0 {
@@ -22,7 +22,7 @@ func (u *Unit) Command() (argv []string, at string) {
 	name := strings.TrimLeft(words[0], "-@:+!|")
 	prefix := words[0][:len(words[0])-len(name)]
 	words[0] = name
-	if strings.Contains(prefix, "@") && len(words) > 1 { // the second word is what the program is told as its name
+	if strings.Contains(prefix, "@") && len(words) > 1 { // the second word is argv[0]
 		words = append(words[:1], words[2:]...)
 	}
 	env, _ := u.Environment()

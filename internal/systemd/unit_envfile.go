@@ -5,15 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// Assignment is one assignment of a file of EnvironmentFile=.
+// Assignment is one assignment of an environment file.
 type Assignment struct {
 	Name, Value string
 	Line        int
 }
 
-// EnvironmentFile reads such a file (systemd.exec(5)), which /etc/sysconfig and
-// /etc/default are full of: a shell's quotes and escapes without its
-// expansions. A later assignment of a name counts; all are returned.
+// EnvironmentFile parses a file of EnvironmentFile= (systemd.exec(5)), such as
+// those in /etc/sysconfig and /etc/default: shell quotes and escapes without
+// expansions. It returns all assignments; a later one of the same name takes
+// precedence.
 func EnvironmentFile(text string) []Assignment {
 	var out []Assignment
 	p := envParser{rest: text, line: 1}
@@ -59,8 +60,7 @@ func (p *envParser) skip(set string) {
 	}
 }
 
-// comment goes to the end of the line; a backslash before it takes the next
-// line along.
+// comment skips to the end of the line; a backslash at its end continues it.
 func (p *envParser) comment() {
 	for p.rest != "" {
 		switch c := p.next(); {
@@ -72,14 +72,14 @@ func (p *envParser) comment() {
 	}
 }
 
-// name reads up to "="; a line without one is none.
-func (p *envParser) name() (string, bool) {
+// name reads up to "="; ok is false for a line without one.
+func (p *envParser) name() (name string, ok bool) {
 	end := strings.IndexAny(p.rest, "=\n")
 	if end < 0 {
 		p.rest = ""
 		return "", false
 	}
-	name := strings.TrimRight(p.rest[:end], blanks)
+	name = strings.TrimRight(p.rest[:end], blanks)
 	isName := p.rest[end] == '='
 	p.rest = p.rest[end:]
 	p.next()
@@ -88,7 +88,7 @@ func (p *envParser) name() (string, bool) {
 
 func (p *envParser) value() string {
 	var b strings.Builder
-	keep := 0 // the length without blanks at the end that stand outside of quotes
+	keep := 0 // length without unquoted trailing blanks
 	p.skip(blanks)
 	for p.rest != "" {
 		switch c := p.next(); c {
@@ -123,8 +123,8 @@ func (p *envParser) value() string {
 	return b.String()[:keep]
 }
 
-// double reads to the end of "...", in which a backslash escapes what a shell
-// lets it.
+// double reads to the end of "...", where a backslash escapes the characters
+// that a shell allows.
 func (p *envParser) double(b *strings.Builder) {
 	for p.rest != "" {
 		c := p.next()

@@ -11,17 +11,17 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// directories are what systemd makes for a service, and says in its environment
-// (systemd.exec(5), RuntimeDirectory=).
+// directories are the directories that systemd creates for a service, with the
+// variables that name them (systemd.exec(5), RuntimeDirectory=).
 var directories = map[string]struct{ below, variable string }{
 	"RuntimeDirectory": {"/run", "RUNTIME_DIRECTORY"}, "StateDirectory": {"/var/lib", "STATE_DIRECTORY"}, "CacheDirectory": {"/var/cache", "CACHE_DIRECTORY"},
 	"LogsDirectory": {"/var/log", "LOGS_DIRECTORY"}, "ConfigurationDirectory": {"/etc", "CONFIGURATION_DIRECTORY"},
 }
 
-// Environment is what the unit's processes get: Environment=, over it the files
-// of EnvironmentFile= in order, then without UnsetEnvironment=. What is in a file
-// that cannot be read is not known: unread names it, "" where all were read. It may
-// set any variable again, so that env has then only what comes after it.
+// Environment returns the environment of the unit's processes: Environment=,
+// then EnvironmentFile= in order, without UnsetEnvironment=. A file that cannot
+// be read may set any variable: unread names it, and env has only what follows
+// it; "" if all were read.
 func (u *Unit) Environment() (env map[string]Value, unread string) {
 	env = map[string]Value{}
 	if u.Partial {
@@ -32,7 +32,7 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 		at := ""
 		for _, v := range u.All("Service", key) {
 			for _, word := range strings.Fields(u.expand(v.Text)) {
-				name, _, _ := strings.Cut(word, ":") // what follows are links to it
+				name, _, _ := strings.Cut(word, ":") // the rest is a link name
 				made, at = append(made, path.Join(in.below, name)), v.At
 			}
 		}
@@ -61,7 +61,7 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 					env[a.Name] = Value{a.Value, f + ":" + strconv.Itoa(a.Line)}
 				}
 			case optional && u.reader.absent(f, err):
-			default: // not in this copy, or systemd does not start the unit without it
+			default: // not recorded, or systemd would not start the unit without it
 				unread = f
 				clear(env)
 			}
@@ -79,8 +79,8 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 	return env, unread
 }
 
-// absent is true where the machine has no such file, for all that is known: a copy
-// that has its directory, and nothing of the name in it, was made without one.
+// absent reports whether the machine certainly lacks the file. A copy does if
+// it has the directory's listing without the name.
 func (r *Reader) absent(file string, err error) bool {
 	if !host.Unknown(err) {
 		return errors.Is(err, fs.ErrNotExist)
@@ -94,8 +94,8 @@ func (r *Reader) absent(file string, err error) bool {
 
 var assignment = text.LazyRegexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// assignments are the words of Environment= that systemd takes: all up to one
-// whose quote does not end.
+// assignments returns the words of Environment= that systemd accepts: those
+// before an unterminated quote.
 func (u *Unit) assignments(text string) []string {
 	words, _ := split(text)
 	var out []string
@@ -107,8 +107,7 @@ func (u *Unit) assignments(text string) []string {
 	return out
 }
 
-// expand replaces the specifiers that come from the unit's name alone; others
-// stay as they are.
+// expand replaces the specifiers that depend on the unit's name only.
 func (u *Unit) expand(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -118,7 +117,7 @@ func (u *Unit) expand(s string) string {
 	return strings.NewReplacer("%%", "%", "%n", u.Name, "%N", base, "%p", prefix, "%P", unescape(prefix), "%i", instance, "%I", unescape(instance)).Replace(s)
 }
 
-// unescape undoes systemd-escape(1): "-" is "/", \x2d is "-".
+// unescape reverses systemd-escape(1): "-" is "/", \x2d is "-".
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -138,9 +137,9 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// split cuts a line into words as systemd does: blanks between them, "..." and
-// '...' around blanks, and C's escapes. ok is false where a quote does not end or
-// an escape is none; the words before it are good.
+// split splits a line into words as systemd does: separated by blanks, with
+// "..." and '...' quotes and C escapes. ok is false for an unterminated quote
+// or invalid escape; the words before it are valid.
 func split(s string) (words []string, ok bool) {
 	var b strings.Builder
 	var quote byte
@@ -182,8 +181,8 @@ func split(s string) (words []string, ok bool) {
 	return words, true
 }
 
-// escaped reads what follows a backslash and says how many bytes it is; 0 for
-// what is no escape.
+// escaped decodes the escape after a backslash and returns its length; 0 if it
+// is invalid.
 func escaped(s string) (text string, n int) {
 	if s == "" {
 		return "", 0

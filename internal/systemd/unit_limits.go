@@ -14,16 +14,16 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Limit is one of setrlimit(2)'s, soft and hard; math.Inf(1) is none.
+// Limit is a soft and hard limit of setrlimit(2); math.Inf(1) means unlimited.
 type Limit struct {
 	Soft, Hard float64
 	At         string // FILE:LINE, or a path below /proc
 }
 
-// Limit is what a unit's files ask for: the last LimitNOFILE= for "NOFILE" that
-// is a limit (systemd ignores others, an empty one too), else DefaultLimitNOFILE=
-// of systemd-system.conf(5). ok is false where neither is set: the default that
-// systemd was built with, or its kernel's.
+// Limit returns the limit that the unit's files set: for "NOFILE" the last
+// valid LimitNOFILE= (systemd ignores invalid and empty ones), else
+// DefaultLimitNOFILE= of systemd-system.conf(5). ok is false if neither is set
+// and the built-in default applies.
 func (u *Unit) Limit(name string) (l Limit, ok bool) {
 	return lastLimit(u.lines, "Service", "Limit"+name, func() (Limit, bool) {
 		return lastLimit(u.reader.manager(), "Manager", "DefaultLimit"+name, func() (Limit, bool) { return Limit{}, false })
@@ -43,8 +43,8 @@ func lastLimit(lines []line, section, key string, none func() (Limit, bool)) (Li
 	return none()
 }
 
-// ParseLimit reads "1024", "1024:524288", "64M" or "infinity" (systemd.exec(5));
-// times have no unit here.
+// ParseLimit parses "1024", "1024:524288", "64M" or "infinity"
+// (systemd.exec(5)), but not time units.
 func ParseLimit(text string) (Limit, error) {
 	soft, hard, two := strings.Cut(text, ":")
 	if !two {
@@ -56,7 +56,7 @@ func ParseLimit(text string) (Limit, error) {
 		l.Hard, err = limitValue(hard)
 	}
 	if err != nil || l.Soft > l.Hard {
-		return Limit{}, fmt.Errorf("%q is no limit: want N, SOFT:HARD or infinity", text)
+		return Limit{}, fmt.Errorf("%q is not a limit; use N, SOFT:HARD or infinity", text)
 	}
 	return l, nil
 }
@@ -82,7 +82,7 @@ func last(s string) byte {
 	return s[len(s)-1]
 }
 
-// manager are the lines of systemd's own configuration.
+// manager returns the lines of systemd's own configuration.
 func (r *Reader) manager() []line {
 	files := []string{"/etc/systemd/system.conf"}
 	found := map[string]string{}
@@ -106,8 +106,8 @@ func (r *Reader) manager() []line {
 	return out
 }
 
-// Processes are those in the unit's control group, the first started first as
-// far as their numbers tell. None where it does not run.
+// Processes returns the process ids in the unit's control group in ascending
+// order; none if it is not running.
 func (u *Unit) Processes() ([]string, error) {
 	files := u.reader.host.Files
 	group := u.slice() + "/" + u.Name
@@ -131,8 +131,8 @@ func (u *Unit) Processes() ([]string, error) {
 	return nil, missing
 }
 
-// slice is the path of the unit's slice: a-b.slice is below a.slice. A template's
-// instances share one of their own.
+// slice returns the path of the unit's slice: a-b.slice is below a.slice.
+// Instances of a template share a slice.
 func (u *Unit) slice() string {
 	name := ""
 	if v, ok := u.Last("Service", "Slice"); ok {
@@ -156,8 +156,8 @@ func (u *Unit) slice() string {
 	return path.Join(append(parts, name)...)
 }
 
-// Running is a limit that the unit's first process runs with, "Max open files".
-// ok is false where it does not run.
+// Running returns a limit of the unit's first process, by its name in /proc:
+// "Max open files". ok is false if the unit is not running.
 func (u *Unit) Running(name string) (l Limit, ok bool, err error) {
 	pids, err := u.Processes()
 	if err != nil || len(pids) == 0 {
@@ -165,12 +165,12 @@ func (u *Unit) Running(name string) (l Limit, ok bool, err error) {
 	}
 	l, err = LimitOf(u.reader.host, pids[0], name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Limit{}, false, nil // it has ended
+		return Limit{}, false, nil // the process has ended
 	}
 	return l, err == nil, err
 }
 
-// LimitOf is a limit that a process runs with, "Max open files".
+// LimitOf returns a limit of a process, by its name in /proc: "Max open files".
 func LimitOf(h *host.Host, pid, name string) (Limit, error) {
 	p := "/proc/" + pid + "/limits"
 	text, err := h.Files.ReadFile(p)
@@ -182,7 +182,7 @@ func LimitOf(h *host.Host, pid, name string) (Limit, error) {
 	return l, err
 }
 
-// parseLimits reads /proc/PID/limits (proc_pid_limits(5)).
+// parseLimits parses /proc/PID/limits (proc_pid_limits(5)).
 func parseLimits(text, name string) (Limit, error) {
 	for row := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(row, name+" ")
@@ -207,5 +207,5 @@ func parseLimits(text, name string) (Limit, error) {
 		}
 		return l, nil
 	}
-	return Limit{}, fmt.Errorf("it has no line %q", name)
+	return Limit{}, fmt.Errorf("the line %q is missing", name)
 }

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// line is one assignment.
+// line is one assignment of a unit file.
 type line struct {
 	section, key, value string
 	file                string
-	number              int // the first one of a line that is continued
+	number              int // of the first line, if it is continued
 }
 
 func (l line) at() string { return l.file + ":" + strconv.Itoa(l.number) }
@@ -20,9 +20,9 @@ const maxLine = 1 << 20
 
 const blanks = " \t\r"
 
-// parse reads a unit file's assignments (systemd.syntax(7)): a line that ends in
-// a backslash goes on in the next one, comments between them left out; what is
-// no UTF-8 is left out.
+// parse parses the assignments of a unit file (systemd.syntax(7)): a line that
+// ends in a backslash continues on the next line, comments in between are
+// ignored, as are lines with invalid UTF-8.
 func parse(file string, text []byte) []line {
 	var out []line
 	section := ""
@@ -36,7 +36,7 @@ func parse(file string, text []byte) []line {
 			if end := len(s) - 1; s[end] == ']' {
 				section = s[1:end]
 			} else {
-				section = "" // nothing is taken until the next good one
+				section = "" // ignores lines until the next valid section
 			}
 		default:
 			key, value, ok := strings.Cut(s, "=")
@@ -48,7 +48,7 @@ func parse(file string, text []byte) []line {
 	for raw := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
 		number++
 		if len(raw) > maxLine {
-			return out // systemd reads no further
+			return out // systemd stops reading here
 		}
 		raw = strings.TrimRight(raw, "\n")
 		s := strings.TrimLeft(raw, blanks)
@@ -72,7 +72,7 @@ func parse(file string, text []byte) []line {
 	return out
 }
 
-// continues is true for a line that ends in a backslash that no other escapes.
+// continues reports whether a line ends in an unescaped backslash.
 func continues(s string) bool {
 	n := 0
 	for n < len(s) && s[len(s)-1-n] == '\\' {

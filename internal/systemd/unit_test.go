@@ -61,7 +61,7 @@ func TestTooManyDropIns(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	files[etc+"foreman.service.d/9999.conf"] = "[Service]\nLimitNOFILE=4096\n"
-	if _, err := New(machine.Mounted(t, files)).Load("foreman.service"); err == nil || err.Error() != "foreman.service: 501 drop-ins, and at most 500 are read: what they say together is unknown" {
+	if _, err := New(machine.Mounted(t, files)).Load("foreman.service"); err == nil || err.Error() != "foreman.service: 501 drop-ins; at most 500 are supported" {
 		t.Errorf("%v", err)
 	}
 }

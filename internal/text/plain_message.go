@@ -26,7 +26,7 @@ var goMessages = sync.OnceValue(func() []struct {
 		{`\blookup (\S+): no such host`, `$1: no such host`},
 		{`\bstrconv\.\w+: parsing ("(?:[^"\\]|\\.)*"): invalid syntax`, `$1 is not a number`},
 		{`\bstrconv\.\w+: parsing ("(?:[^"\\]|\\.)*"): value out of range`, `$1 is out of range`},
-		{`\bjson: cannot unmarshal (\w+)(?: \S+)? into Go (?:value|struct field (\S+)) of type \S+`, `unexpected JSON: a $1 instead of another type`},
+		{`\bjson: cannot unmarshal (\w+)(?: \S+)? into Go (?:value|struct field (\S+)) of type \S+`, `unexpected $1 in the JSON`},
 		{`\bjson: unknown field `, `unknown field `},
 		{`\btime: (?:invalid duration|unknown unit "[^"]*" in duration|missing unit in duration) ("[^"]*")`, `$1 is not a duration such as 30s or 5m`},
 		{`\bunexpected token EOF`, `it is truncated`},

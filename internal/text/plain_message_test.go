@@ -46,7 +46,7 @@ func TestPlain(t *testing.T) {
 		"read the manual: it says so":                              "read the manual: it says so",
 		`--where: unexpected token Operator("=") (1:8)`:            `--where: unexpected "=" (1:8)`,
 		`exec: "fio": executable file not found in $PATH`:          "fio: not found in $PATH",
-		"json: cannot unmarshal number into Go value of type rule": "not the JSON that is wanted here: a number where another kind of value is wanted",
+		"json: cannot unmarshal number into Go value of type rule": "unexpected number in the JSON",
 	} {
 		if got := PlainMessage(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
