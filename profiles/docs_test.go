@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// TestManual holds the generated tables of the manual against the profiles.
+// TestManual compares the generated tables of the manual with the profiles.
 func TestManual(t *testing.T) {
 	const page = "070-profiles.md"
 	root.Manual(t, page, root.Generated{Name: "refusals", Text: refusalTable()}, root.Generated{Name: "values", Text: valueTables(t)})

@@ -12,9 +12,9 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// TestIsolating: which CPUs are isolated comes from the file of variables that TuneD has
-// too, or from a profile that includes one of ours; without either the profile is refused,
-// with what to write where.
+// TestIsolating: the isolated CPUs come from TuneD's variables file, or from a
+// profile that includes one of ours. Without either the profile is rejected
+// with instructions.
 func TestIsolating(t *testing.T) {
 	load := func(name string, files map[string]string) (*profile.Profile, error) {
 		tree := map[string]string{"/sys/devices/system/cpu/online": "0-7\n", "/sys/devices/system/cpu/present": "0-7\n", "/proc/cpuinfo": "vendor_id\t: AuthenticAMD\n"}
@@ -90,9 +90,9 @@ func TestIsolating(t *testing.T) {
 	}
 }
 
-// TestTunedsOwnIsolating lets the distribution's TuneD (2.20) apply its own profiles and
-// ours of the same names to an invented machine: what the machine has afterwards is the
-// same, but for what is stated here.
+// TestTunedsOwnIsolating applies Debian's TuneD (2.20) with its own profiles,
+// and with ours of the same names, to an invented machine. The results are the
+// same except for the listed differences.
 func TestTunedsOwnIsolating(t *testing.T) {
 	root.Real(t, "runs TuneD in the Debian test root")
 	const workqueue = "/sys/devices/virtual/workqueue/"
@@ -139,8 +139,8 @@ func TestTunedsOwnIsolating(t *testing.T) {
 			if ours[workqueue+"cpumask"] == "f" {
 				t.Error("nothing was applied")
 			}
-			// What 2.20 and 2.28 differ in: realtime has the pstate driver by the processor,
-			// network-latency three arguments more.
+			// Differences between 2.20 and 2.28: realtime selects the pstate driver by
+			// processor, network-latency has three more arguments.
 			drop := []string{"intel_pstate=disable", "amd_pstate=disable", "tsc=reliable", "rcupdate.rcu_normal_after_boot=1", "rcutree.nohz_full_patience_delay=1000"}
 			words := func(line string) (out []string) {
 				for _, w := range strings.Fields(line) {

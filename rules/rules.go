@@ -4,7 +4,7 @@ package rules
 
 import "embed"
 
-// FS holds the catalogue's files.
+// FS contains the catalog's files.
 //
 //go:embed *.yaml
 var FS embed.FS

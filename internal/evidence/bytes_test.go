@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestBytes: a record whose text has bytes that are not UTF-8 is read again, and tells
-// which bytes they were.
+// TestBytes: a record with bytes that are not UTF-8 can be read again and
+// preserves the bytes.
 func TestBytes(t *testing.T) {
 	odd := func(n int) *Run {
 		r := run(n)

@@ -49,7 +49,7 @@ func TestStore(t *testing.T) {
 		t.Error("no ID names a run")
 	}
 
-	// One that somebody has changed is no evidence, and hides no other.
+	// A changed record is rejected and does not hide others.
 	path := filepath.Join(s.Dir, ids[1]+".json")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("%d, %v", len(all), err)
 	}
 
-	// Neither is one without its ID, or under another's.
+	// So is a record without its ID, or under another one.
 	for name, text := range map[string]string{
 		ids[1]:             strings.Replace(string(text), `"id": "`+ids[1]+`"`, `"id": ""`, 1),
 		ids[2]:             strings.Replace(string(text), `"id": "`+ids[1]+`",`, "", 1),
@@ -115,9 +115,9 @@ func TestManyWriters(t *testing.T) {
 	}
 }
 
-// TestCutOffAtEachByte: whatever part of the last write has reached the disk, the
-// lines before it are there, and the run goes on.
-func TestCutOffAtEachByte(t *testing.T) {
+// TestUnfinishedAtEachByte: whatever part of the last write reached the disk,
+// earlier lines are kept, and the run can be resumed.
+func TestUnfinishedAtEachByte(t *testing.T) {
 	s := Store{filepath.Join(t.TempDir(), "runs")}
 	u, err := s.Begin(run(1))
 	if err != nil {
@@ -183,8 +183,8 @@ func TestCutOffAtEachByte(t *testing.T) {
 	}
 }
 
-// TestReplace: there is always one line, of a run whose process lives, and nothing else is
-// left of the run when it is dropped, or has ended.
+// TestReplace: there is always exactly one line, locked by its process, and
+// nothing is left of a dropped or finished run.
 func TestReplace(t *testing.T) {
 	s := Store{filepath.Join(t.TempDir(), "runs")}
 	u, err := s.Begin(run(1))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestFile: what was exported or printed is read again, and nothing else.
+// TestFile: exported or printed records can be read, and nothing else.
 func TestFile(t *testing.T) {
 	s := Store{filepath.Join(t.TempDir(), "runs")}
 	var texts [][]byte

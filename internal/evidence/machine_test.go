@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// reads notes which files are read.
+// reads records which files are read.
 type reads struct {
 	host.Files
 	files []string
@@ -22,7 +22,8 @@ func (r *reads) ReadFile(file string) ([]byte, error) {
 	return r.Files.ReadFile(file)
 }
 
-// TestExcluded: the fingerprint has no key, and what acts is not even read.
+// TestExcluded: the fingerprint contains no keys, and files that act when read
+// are not read.
 func TestExcluded(t *testing.T) {
 	root := t.TempDir()
 	const secret = "5ec12e7a-00000000"
@@ -62,7 +63,7 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// TestHardwareText: what is not known is left out, and is no 0.
+// TestHardwareText: unknown values are left out, not 0.
 func TestHardwareText(t *testing.T) {
 	for want, m := range map[string]Machine{
 		"QEMU Standard PC, 2 × Intel Xeon, 8.00 GiB (0123)": {Model: "QEMU Standard PC", CPU: "Intel Xeon", CPUs: 2, MemoryBytes: 8 << 30, Hardware: "0123"},

@@ -27,7 +27,7 @@ func TestDrop(t *testing.T) {
 	if err := u.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Whoever opened it before it was dropped takes nothing up.
+	// A process that opened the file before it was dropped cannot resume the run.
 	f, err := os.OpenFile(u.Path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -57,9 +57,9 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestPruneBesideWriters: while runs begin, end and are listed, dropping all that was
-// cut off takes none that is under way, and no record is lost.
-func TestPruneBesideWriters(t *testing.T) {
+// TestPruneBesideWriters: while runs begin, end and are listed, dropping
+// unfinished runs never drops one in progress, and no record is lost.
+func TestPruneDuringWrites(t *testing.T) {
 	s := Store{filepath.Join(t.TempDir(), "runs")}
 	const writers, each = 4, 12
 	var writing, pruning sync.WaitGroup

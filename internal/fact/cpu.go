@@ -183,7 +183,7 @@ func topology(r *reader, c *CPU) {
 			}
 			_, bad1 := strconv.Atoi(socket)
 			if siblings, bad2 := unit.ParseCPUList(core); bad1 != nil || bad2 != nil || !siblings.Has(cpu) {
-				why := fmt.Sprintf("%s: %.60q and %.60q are no socket and no threads of CPU %d", dir, socket, core, cpu)
+				why := fmt.Sprintf("%s: invalid socket %.60q or threads %.60q of CPU %d", dir, socket, core, cpu)
 				c.Sockets, c.Cores = Unknown[int64](dir, why), Unknown[int64](dir, why)
 				sockets = nil
 				break
@@ -242,7 +242,7 @@ func caches(r *reader, c *CPU) Set[Cache] {
 				break
 			}
 			if err != nil || !cpus.Has(cpu) {
-				set.unknown = fmt.Sprintf("%sshared_cpu_list: %.60q is no list of CPUs with %d", dir, shared, cpu)
+				set.unknown = fmt.Sprintf("%sshared_cpu_list: %.60q is not a CPU list with CPU %d", dir, shared, cpu)
 				return set
 			}
 			covered = covered.Union(cpus)
@@ -295,7 +295,7 @@ func cacheName(r *reader, dir string) (name, unknown string) {
 	case "Unified":
 		return name, ""
 	}
-	return "", fmt.Sprintf("%stype: %.60q is no kind of cache", dir, kind.Or(""))
+	return "", fmt.Sprintf("%stype: unknown cache type %.60q", dir, kind.Or(""))
 }
 
 func vulnerabilities(r *reader) Fact[map[string]string] {

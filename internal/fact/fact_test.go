@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// open reads an archive from its text.
+// open parses an archive.
 func open(t testing.TB, text string) *host.Host {
 	t.Helper()
 	h, err := host.ParseArchive("test", []byte(text))
@@ -24,7 +24,7 @@ func open(t testing.TB, text string) *host.Host {
 	return h
 }
 
-// settled is facts as JSON without what differs from run to run.
+// settled returns facts as JSON without the parts that differ between runs.
 func settled(t testing.TB, f *Facts) string {
 	t.Helper()
 	g := *f
@@ -36,7 +36,7 @@ func settled(t testing.TB, f *Facts) string {
 	return string(b) + "\n"
 }
 
-// The archive of this machine gives the facts that this machine gave.
+// The archive of this machine gives the same facts as this machine.
 func TestArchiveGivesTheSameFacts(t *testing.T) {
 	live, recording := Archive(host.Live())
 	var text bytes.Buffer
@@ -107,8 +107,8 @@ func TestJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// Every field of the tree has a name of its own that says what it is, and every
-// collector fills a part that exists.
+// Every field of the tree has a unique name, and every collector fills an
+// existing part.
 func TestNames(t *testing.T) {
 	f := Collect(host.Live())
 	seen := map[string]bool{}
@@ -156,7 +156,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A collector that fails leaves reasons, and the others work.
+// A failing collector leaves reasons, and the others still run.
 func TestFailingCollector(t *testing.T) {
 	defer func(saved []Collector) { Collectors = saved }(Collectors)
 	broken := append([]Collector{}, Collectors...)
@@ -187,7 +187,7 @@ func BenchmarkCollect(b *testing.B) {
 	}
 }
 
-// A copied tree cannot make an archive grow without bound.
+// The size of an archive of a copied tree is bounded.
 func TestSweepIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range maxSubdirs + 20 {

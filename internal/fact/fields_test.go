@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Every fact of this machine has a field, and its value is of the field's type.
+// Every fact of this machine has a field, and its value has the field's type.
 func TestFields(t *testing.T) {
 	fields, sets := Fields()
 	byPattern := map[*regexp.Regexp]Field{}

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// spoiled is a machine with another content of one file; asked are the files that
-// were read.
+// spoiled is a machine with one file's content replaced; asked are the files
+// that were read.
 type spoiled struct {
 	host.Files
 	path, content string
@@ -32,11 +32,10 @@ func (s *spoiled) ReadFile(p string) ([]byte, error) {
 
 var anyNumber = text.LazyRegexp(`[0-9]+`)
 
-// What is there and cannot be understood is unknown: whatever a file holds, no fact
-// becomes absent by it, and no thing goes from a set that is known.
+// Invalid content is unknown: no content of a file makes a fact absent, or
+// removes an item from a known set.
 func TestGarbageIsNotAbsent(t *testing.T) {
-	// In these an empty file, or any word, is the machine's own way to say that
-	// there is none.
+	// In these files an empty content, or any word, legitimately means "none".
 	none := []string{"/etc/hostname", "/etc/tuned/", "/proc/xen/capabilities"}
 	contents := []string{"", "abc\n", "-5\n", "99999999999999999999999\n"}
 	tried := map[string]bool{}
@@ -57,7 +56,7 @@ func TestGarbageIsNotAbsent(t *testing.T) {
 			kinds := contents
 			b, _ := h.Files.ReadFile(p)
 			switch words := !strings.ContainsAny(string(b), "0123456789"); {
-			case len(files.asked) > 500: // the large machines take their time
+			case len(files.asked) > 500: // large machines would take too long
 				kinds = contents[len(tried)%2*2:][:1]
 			case words:
 				kinds = contents[:2]
@@ -86,7 +85,7 @@ func TestGarbageIsNotAbsent(t *testing.T) {
 	}
 }
 
-// unknownAbove is true where a part of the tree above a fact is unknown.
+// unknownAbove reports whether a part of the tree above a fact is unknown.
 func unknownAbove(items map[string]Item, name string) bool {
 	for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
 		if items[name[:i]].Unknown != "" {
@@ -96,7 +95,7 @@ func unknownAbove(items map[string]Item, name string) bool {
 	return false
 }
 
-// Single lines of /proc/meminfo that are no number, and what is said of them.
+// Invalid lines of /proc/meminfo, and the resulting reasons.
 func TestMeminfoLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"MemTotal: abc":                      `/proc/meminfo: MemTotal: "abc" is no number`,

@@ -18,8 +18,8 @@ var update = flag.Bool("update", false, "write the golden files of testdata/host
 
 const hostsDir = "../../testdata/hosts"
 
-// TestHosts reads the machines of testdata/hosts and compares the brief form
-// and the JSON with what a person has looked at.
+// TestHosts reads the machines of testdata/hosts and compares the summary and
+// the JSON with reviewed output.
 func TestHosts(t *testing.T) {
 	archives, err := filepath.Glob(hostsDir + "/*.txt")
 	if err != nil || len(archives) < 6 {
@@ -65,7 +65,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// An archive of an archived machine gives the same facts again.
+// An archive of an archived machine gives the same facts.
 func TestArchiveOfAnArchive(t *testing.T) {
 	h, err := host.OpenRoot(hostsDir + "/intel-2s-bare-metal.txt")
 	if err != nil {
@@ -81,7 +81,7 @@ func TestArchiveOfAnArchive(t *testing.T) {
 	}
 }
 
-// An archive is the equal of the directory that it describes.
+// An archive gives the same facts as the directory that it describes.
 func TestDirectoryIsTheEqualOfTheArchive(t *testing.T) {
 	name := hostsDir + "/aws-nitro.txt"
 	h, err := host.OpenRoot(name)

@@ -198,7 +198,7 @@ func (r *reader) meminfo(p, before string, always ...string) table {
 		if v, err := decimal(value, 0, factor); err == nil && v <= 1<<62 {
 			t.values[key] = v
 		} else {
-			t.bad[key] = fmt.Sprintf("%s: %s: %.60q is no number", p, key, strings.TrimSpace(rest))
+			t.bad[key] = fmt.Sprintf("%s: %s: %.60q is not a number", p, key, strings.TrimSpace(rest))
 		}
 	}
 	for _, key := range always {

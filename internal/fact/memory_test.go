@@ -6,8 +6,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// The mode of each size decides since Linux 6.8; the global one counts for sizes that
-// inherit it.
+// Since Linux 6.8 the mode of each size decides; the global one applies to
+// sizes that inherit it.
 func TestModeOfTransparentHugePages(t *testing.T) {
 	const always, madvise, never, inherit = "[always] inherit madvise never\n", "always inherit [madvise] never\n", "always inherit madvise [never]\n", "always [inherit] madvise never\n"
 	for _, c := range []struct {
@@ -26,7 +26,7 @@ func TestModeOfTransparentHugePages(t *testing.T) {
 		for size, text := range c.sizes {
 			tree[thpDir+"hugepages-"+size+"/enabled"] = text
 		}
-		tree[thpDir+"hugepages-8kB/shmem_enabled"] = never // a size for files alone
+		tree[thpDir+"hugepages-8kB/shmem_enabled"] = never // a size for files only
 		f := Collect(machine.Mounted(t, tree))
 		thp := f.Memory.THP
 		if thp.InUse.Or("") != c.inUse || thp.OwnSize.Or("") != c.ownSize {

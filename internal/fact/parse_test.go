@@ -26,7 +26,8 @@ func TestParseCommandLine(t *testing.T) {
 	}
 }
 
-// No kernel has a command line of a megabyte: nobody works through that of a copy.
+// A command line of a megabyte in a copy is not parsed, because no kernel has
+// one.
 func TestCommandLineIsShort(t *testing.T) {
 	h := machine.Copy(t, map[string]string{"proc/cmdline": strings.Repeat("password=x ", 100_000)})
 	k := Collect(h).Kernel
@@ -145,7 +146,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// Nothing that a file can hold may end a collector.
+// No file content makes a collector fail.
 func FuzzCollect(f *testing.F) {
 	paths := []string{
 		"/proc/cpuinfo", "/proc/meminfo", "/proc/swaps", "/proc/self/mountinfo", "/proc/cmdline", "/proc/uptime", "/proc/version",
@@ -166,7 +167,7 @@ func FuzzCollect(f *testing.F) {
 				text = online
 			}
 			if strings.ContainsAny(text, "\\") || strings.HasPrefix(text, "-- ") || strings.Contains(text, "\n-- ") {
-				return // the archive's own escapes are tested where they are
+				return // escapes of archives have tests of their own
 			}
 			b.WriteString("-- file " + p + " --\n" + text + "\n")
 			for at := p; strings.LastIndexByte(at, '/') > 0; {

@@ -10,10 +10,10 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// secretWord is in every secret that these tests plant.
+// secretWord is part of every planted secret.
 const secretWord = "Xyzzy7Plugh"
 
-// plantedLines are secrets as files have them, one a line.
+// plantedLines are secrets as they occur in files, one per line.
 var plantedLines = []string{
 	"password = " + secretWord + "a",
 	"export DB_PASSWORD=" + secretWord + "b",
@@ -59,8 +59,8 @@ var plantedLines = []string{
 	"root:$6$salt$" + secretWord + "t:19000::::::",
 }
 
-// planting is a machine with secrets at the end of every file that is read: all
-// of them below /etc and at the top of /proc, elsewhere two each in turn.
+// planting is a machine with secrets at the end of every file: all of them
+// below /etc and at the top of /proc, elsewhere two per file in turn.
 type planting struct {
 	host.Files
 	oneLine bool
@@ -73,7 +73,7 @@ func (f planting) ReadFile(p string) ([]byte, error) {
 		return b, err
 	}
 	if strings.HasSuffix(p, "/cpuinfo") || strings.HasSuffix(p, "/interrupts") {
-		return b, nil // the kernel's own words, left alone for speed
+		return b, nil // kernel files that are not redacted, for speed
 	}
 	f.read[p] = true
 	if f.oneLine {
@@ -89,8 +89,8 @@ func (f planting) ReadFile(p string) ([]byte, error) {
 	return append(append(bytes.TrimRight(b, "\n"), '\n'), strings.Join(lines, "\n")+"\n"...), nil
 }
 
-// Neither the facts nor the archive of a machine hold a secret that stands in
-// any file that was read for them.
+// Neither the facts nor the archive of a machine contain a secret from a file
+// that was read.
 func TestNoSecretLeaves(t *testing.T) {
 	for _, oneLine := range []bool{false, true} {
 		h := host.Live()
@@ -101,7 +101,7 @@ func TestNoSecretLeaves(t *testing.T) {
 		if _, err := recording.WriteTo(&text); err != nil {
 			t.Fatal(err)
 		}
-		// Read without a recording, too: what "fettle facts" prints.
+		// Also without a recording: the output of "fettle facts".
 		direct, err := json.Marshal(Collect(h))
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestNoSecretLeaves(t *testing.T) {
 	}
 }
 
-// archiveFor leaves out, in the short tests, what an archive has beyond the
+// archiveFor omits, in short tests, the parts of an archive in addition to the
 // facts.
 func archiveFor(h *host.Host) (*Facts, *host.Recording) {
 	if !testing.Short() {
@@ -134,7 +134,7 @@ func archiveFor(h *host.Host) (*Facts, *host.Recording) {
 	return Collect(rec), recording
 }
 
-// The files that are secret as a whole, at the places where an archive reads.
+// Files that are secret as a whole, in the directories that an archive reads.
 func TestSecretFilesAreHidden(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{

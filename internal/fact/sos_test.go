@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// A sosreport has some files at their places and some as the output of
-// commands; what it lacks is unknown with the file's name, never zero.
+// A sosreport has some files as copies and some as command output; what it
+// lacks is unknown with the file's name, never zero.
 func TestSosreport(t *testing.T) {
 	f := Collect(machine.Copy(t, map[string]string{
 		"proc/meminfo":                       "MemTotal:       8152064 kB\nMemFree: 1 kB\nHugePages_Total:       4\nHugePages_Free:        3\nHugepagesize:       2048 kB\n",

@@ -54,7 +54,7 @@ func TestFillable(t *testing.T) {
 
 func TestFileSystems(t *testing.T) {
 	const table = "61 1 254:1 / / rw - ext4 /dev/vda1 rw\n"
-	// This machine's own, which is recorded.
+	// This machine's file systems, which are recorded.
 	live := host.Live()
 	here, err := FileSystems(live)
 	if err != nil {
@@ -76,11 +76,11 @@ func TestFileSystems(t *testing.T) {
 	if got, err := FileSystems(archive); err != nil || !slices.Equal(names(got, mount), names(here, mount)) {
 		t.Errorf("the archive has %v, %v; the machine %v", got, err, here)
 	}
-	// One that is seen through a mount.
+	// A machine behind a mount.
 	if got, err := FileSystems(machine.Mounted(t, map[string]string{"/proc/self/mountinfo": table})); err != nil || len(got) != 1 || got[0].Mount != "/" || got[0].SizeBytes <= 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	// Copies: of one nobody has asked df.
+	// A copy without output of df.
 	if got, err := FileSystems(machine.Copy(t, map[string]string{"/proc/self/mountinfo": table})); !host.Unknown(err) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -90,7 +90,7 @@ func TestFileSystems(t *testing.T) {
 	})); err != nil || len(got) != 1 || got[0] != (FileSystem{"/", 1000000 << 10, 600000 << 10}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	// An archive may say anything.
+	// Invalid records in an archive.
 	for _, text := range []string{`{"size_bytes":5,"free_bytes":6}`, `{"size_bytes":-5,"free_bytes":-6}`, `{}`, "x"} {
 		h, err := host.ParseArchive("archive", []byte("fettle archive v2\n-- dir 0755 / --\n-- file 0444 /proc/self/mountinfo --\n"+table+"-- ask \"space of /\" --\n"+text+"\n-- end --\n"))
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// answers is what a host says of all that the sample archive holds, and of its
-// neighbours.
+// answers returns a host's answers about every path of the sample archive and
+// its neighbors.
 func answers(h *Host) map[string]string {
 	got := map[string]string{}
 	note := func(what string, answer any, err error) {
@@ -44,8 +44,8 @@ func answers(h *Host) map[string]string {
 	return got
 }
 
-// Wherever an archive is cut off, it says so, and what it still answers is what
-// the whole one answers.
+// An archive truncated at any byte says so, and its remaining answers are those
+// of the whole one.
 func TestArchiveCutAnywhere(t *testing.T) {
 	whole, err := ParseArchive("x", []byte(sampleArchive))
 	if err != nil || whole.Incomplete != "" {
@@ -81,7 +81,7 @@ func TestArchiveCutAnywhere(t *testing.T) {
 	}
 }
 
-// A value that is cut off is unknown, and not a smaller one.
+// A truncated value is unknown, not a smaller number.
 func TestArchiveCutInAValue(t *testing.T) {
 	text, err := os.ReadFile("../../testdata/hosts/kvm-guest.txt")
 	if err != nil {

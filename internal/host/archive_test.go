@@ -104,7 +104,7 @@ func TestArchiveAnswers(t *testing.T) {
 	}
 }
 
-// The text is canonical: writing what was read gives the same bytes.
+// Writing a parsed archive reproduces its bytes.
 func TestArchiveTextRoundTrip(t *testing.T) {
 	h, err := ParseArchive("x", []byte(sampleArchive))
 	if err != nil {
@@ -172,7 +172,7 @@ func TestArchiveRefusals(t *testing.T) {
 	}
 }
 
-// What a recording host answered, its archive answers.
+// The archive of a recording answers as the recording host did.
 func TestRecordThenOpen(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"a/plain": "1\n", "a/bin": "\x00\xff\\x\n-- x --\n", "a/empty": "", "b/c d": "no newline"} {
@@ -299,7 +299,7 @@ func TestCopyOfSosreport(t *testing.T) {
 			t.Errorf("%s: %q, %v", p, b, err)
 		}
 	}
-	// A recording of the sosreport keeps what stood in for the files.
+	// A recording of a sosreport keeps the content that replaces missing files.
 	rec, recording := Record(h)
 	if b, err := rec.Files.ReadFile("/proc/sys/vm/swappiness"); string(b) != "10\n" || err != nil {
 		t.Errorf("recorded swappiness: %q, %v", b, err)

@@ -57,15 +57,15 @@ import (
 //
 //	noeol    the content's last line has no newline
 //	escaped  the content is written with \\, \xNN and, at the start of a line, \-
-//	unread   it exists, and nobody read or listed it
-//	EACCES   or another errno's name: what reading or listing it gave
+//	unread   it exists, but was not read or listed
+//	EACCES   or another errno's name: the error of reading or listing it
 //
 // A directory entry without "unread" says that every name in the directory is
 // an entry of the archive. Parents need no entry of their own: they exist and
 // are unread. A path with spaces or bytes that do not print is a Go string.
 //
-// The end mark tells a whole archive from one that was cut off as it was copied.
-// Version 1 is the same without it.
+// The end mark distinguishes complete archives from truncated ones. Version 1 is
+// the same without it.
 
 const (
 	archiveHeading   = "fettle archive v2"

@@ -15,12 +15,12 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// As a helper this test is another process: FETTLE_TEST_HELPER says which.
+// TestHelperCaller is the helper process; FETTLE_TEST_HELPER selects its role.
 func TestHelperCaller(t *testing.T) {
 	switch helper := os.Getenv("FETTLE_TEST_HELPER"); {
-	case helper == "": // not the other process
+	case helper == "": // not the helper process
 	case strings.HasPrefix(helper, "sshd "):
-		// A connection that this process holds, and a child that asks who it is.
+		// Holds a connection, and a child that asks for its caller.
 		c, err := net.Dial("tcp", strings.TrimPrefix(helper, "sshd "))
 		if err == nil {
 			err = os.WriteFile("/proc/self/comm", []byte("sshd-session"), 0)
@@ -46,15 +46,15 @@ func TestHelperCaller(t *testing.T) {
 // loginErr is why the helper could not set its login uid.
 var loginErr error
 
-// Only a process's first thread may set the login uid that /proc/self has, and that is where
-// init runs (fs/proc/base.c, proc_loginuid_write).
+// Only the first thread of a process, on which init runs, may set the login uid
+// that /proc/self has (fs/proc/base.c, proc_loginuid_write).
 func init() {
 	if uid, ok := strings.CutPrefix(os.Getenv("FETTLE_TEST_HELPER"), "login "); ok {
 		loginErr = os.WriteFile("/proc/self/loginuid", []byte(uid), 0)
 	}
 }
 
-// helperSays is what the helper prints behind @.
+// helperSays returns what the helper prints after @.
 func helperSays(t *testing.T, helper string, attr *syscall.SysProcAttr, env ...string) string {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestHelperCaller$")
@@ -88,7 +88,8 @@ func helperIs(t *testing.T, helper string, attr *syscall.SysProcAttr) Caller {
 	return c
 }
 
-// The login user goes before SUDO_USER, which counts as a claim where there is none.
+// The login user takes precedence over SUDO_USER, which counts as a claim
+// without a login.
 func TestSelf(t *testing.T) {
 	if os.Geteuid() != 0 {
 		root.Missing(t, "only root can change the login uid")
@@ -110,7 +111,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// The controlling terminal is named.
+// The controlling terminal has a name.
 func TestCallerTerminal(t *testing.T) {
 	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -135,7 +136,8 @@ func TestCallerTerminal(t *testing.T) {
 	}
 }
 
-// The ssh client is the other end of the connection that root's sshd above holds.
+// The ssh client is the remote address of the connection of the sshd above,
+// which runs as root.
 func TestCallerSSHClient(t *testing.T) {
 	if os.Geteuid() != 0 {
 		root.Missing(t, "a sshd of root's needs root")
@@ -157,7 +159,7 @@ func TestCallerSSHClient(t *testing.T) {
 
 func TestProcAddress(t *testing.T) {
 	if !littleEndian {
-		return // the examples are
+		return // only the helpers test this
 	}
 	for text, want := range map[string]string{
 		"0100007F:1F90": "127.0.0.1", "070200C0:0016": "192.0.2.7",
@@ -185,7 +187,7 @@ func TestEscaped(t *testing.T) {
 	}
 }
 
-// The native protocol: a value of several lines has its length before it.
+// The native protocol: the length precedes a multi-line value.
 func TestJournalEntry(t *testing.T) {
 	got := string(journalEntry([]Field{{"MESSAGE", "one"}, {"EMPTY", ""}, {"TWO", "a\nb"}}))
 	if want := "MESSAGE=one\nTWO\n\x03\x00\x00\x00\x00\x00\x00\x00a\nb\n"; got != want {

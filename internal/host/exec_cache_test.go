@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// countedExec answers with how often it was asked.
+// countedExec answers with the number of calls.
 type countedExec struct {
 	noExec
 	n int

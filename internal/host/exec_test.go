@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// A program that ends with its caller runs undisturbed until the caller is
-// killed, and not longer.
+// A program with DiesWithCaller runs until the caller is killed, and no longer.
 func TestEndsWithCaller(t *testing.T) {
 	const place = "FETTLE_TEST_CALLER"
 	if file := os.Getenv(place); file != "" {
-		// The caller: it is killed while the program runs.
+		// The caller, which is killed while the program runs.
 		_, _ = liveExec{}.Run(context.Background(), Command{
 			Argv: []string{"/bin/sh", "-c", `echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 600`, file}, DiesWithCaller: true,
 		})
@@ -53,7 +52,7 @@ func TestEndsWithCaller(t *testing.T) {
 	eventually(t, "the program goes on without its caller", func() bool { return !runs(pid) })
 }
 
-// runs is false for a process that has ended, collected by its parent or not.
+// runs reports whether a process exists and has not ended.
 func runs(pid string) bool {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -73,7 +72,7 @@ func eventually(t *testing.T, otherwise string, cond func() bool) {
 	}
 }
 
-// A program that the kernel does not let go is not waited for.
+// A program that the kernel does not let end is not waited for.
 func TestUnkillable(t *testing.T) {
 	defer func(d time.Duration) { unkillable = d }(unkillable)
 	unkillable = 10 * time.Millisecond

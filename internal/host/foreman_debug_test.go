@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// debugged is a tree as script/foreman-debug makes it: the files that it copies, and
-// the outputs of commands by name, with its line above each.
+// debugged returns a tree as script/foreman-debug makes it: copied files, and
+// command output by name.
 func debugged(files map[string]string, outputs map[string][2]string) map[string]string {
 	tree := map[string]string{}
 	for name, text := range files {
@@ -24,7 +24,7 @@ func debugged(files map[string]string, outputs map[string][2]string) map[string]
 	return tree
 }
 
-// what facter 4 prints.
+// output of facter 4
 const facts = `dmi => {
   bios => {
     vendor => "SeaBIOS"
@@ -119,7 +119,7 @@ func TestForemanDebug(t *testing.T) {
 		t.Errorf("up %v, %v", up, err)
 	}
 
-	// Without facter, and with foreman-debug -g, which has nothing generic.
+	// Without facter, and with foreman-debug -g, which omits the generic part.
 	o := debugOutputs()
 	delete(o, "facts")
 	h = sosTree(t, debugged(nil, o))
@@ -137,8 +137,7 @@ func TestForemanDebug(t *testing.T) {
 	}
 }
 
-// Whatever facter or another output says, what stands in for a file has no line or
-// field that was not in it.
+// Content that replaces a file has only lines and fields of the output.
 func FuzzForemanDebug(f *testing.F) {
 	f.Add(facts, "Distributor ID:\tDebian\nRelease:\t12\n")
 	f.Add("a => {\n}\n}\nb => [\n1,\n]\n", "")
@@ -164,7 +163,7 @@ func FuzzForemanDebug(f *testing.F) {
 	})
 }
 
-// What facter prints is read in memory bounded by what it prints.
+// The memory for parsing facter's output is bounded by its size.
 func FuzzFacter(f *testing.F) {
 	f.Add(facts)
 	f.Add("a => [\n\"b\",\n]\nc => {\nd => {\ne => \"}\"\n")

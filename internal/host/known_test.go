@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What a machine lacks, what a copy does not say and what cannot be read are three
-// answers, whichever machine gives them.
+// Absent, not recorded and unreadable files are three different answers on
+// every kind of machine.
 func TestFileHasThreeStates(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "there"), []byte("text\n"), 0o600); err != nil {

@@ -55,14 +55,14 @@ func TestArchivedNet(t *testing.T) {
 	}
 }
 
-// privateNet gives the test a network namespace of its own with two veth
-// devices, veth0 and veth1, of four queues each.
+// privateNet gives the test a network namespace with two veth devices, veth0
+// and veth1, with four queues each.
 func privateNet(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		root.Missing(t, "a network namespace needs root")
 	}
-	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,8 @@ func privateNet(t *testing.T) {
 	}
 }
 
-// What a recording host answers about network devices, its archive answers.
+// The archive of a recording answers about network devices as the recording
+// host did.
 func TestRecordNet(t *testing.T) {
 	privateNet(t)
 	live := Live()
@@ -109,7 +110,7 @@ func TestRecordNet(t *testing.T) {
 	}
 }
 
-// The ioctl of old kernels reads and writes what netlink does.
+// The ioctl of old kernels reads and writes the same values as netlink.
 func TestIoctlAsNetlink(t *testing.T) {
 	privateNet(t)
 	byNetlink, err := features("veth0")

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// where is a program that says in which root it runs.
+// where is a program that prints in which root it runs.
 const where = `package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 }
 `
 
-// A node's programs are those of its root, and run there; its links lead inside it.
+// A node's programs run in its root, and its links lead inside it.
 func TestNodePrograms(t *testing.T) {
 	if os.Geteuid() != 0 {
 		root.Missing(t, "only root runs programs in another root")
@@ -67,7 +67,7 @@ func TestNodePrograms(t *testing.T) {
 	}
 }
 
-// A node's devices are read, those of a copy are not.
+// Device files are read on a node, but not in a copy.
 func TestNodeDevices(t *testing.T) {
 	if b, err := host.Node("/").Files.ReadFile("/dev/null"); err != nil || len(b) != 0 {
 		t.Errorf("%q %v", b, err)
@@ -77,8 +77,7 @@ func TestNodeDevices(t *testing.T) {
 	}
 }
 
-// Network devices are a node's only where its root shows this kernel: a tree of files
-// has none.
+// A node has network devices only if its root shows this kernel's processes.
 func TestNodeNetwork(t *testing.T) {
 	if _, err := host.Node(t.TempDir()).Net.Links(); !host.Unknown(err) {
 		t.Errorf("a tree of files: %v", err)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A report that is still packed is refused with the way to unpack it.
+// A packed report is rejected with the command to unpack it.
 func TestPacked(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "sosreport-a/etc"), 0o755); err != nil {
@@ -40,7 +40,7 @@ func TestPacked(t *testing.T) {
 			t.Errorf("%s: %v", base, err)
 		}
 	}
-	// An archive of fettle's is no tar archive.
+	// A compressed archive of fettle is not a tar archive.
 	var alone bytes.Buffer
 	z = gzip.NewWriter(&alone)
 	if _, err := z.Write([]byte("== /etc/hostname\nx\n")); err != nil || z.Close() != nil {
@@ -70,8 +70,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// A file of 8 GB in a copy, or one that stands in for a machine, takes no memory: it
-// is not read.
+// A file of 8 GB, in a copy or as an archive, is not read into memory.
 func TestHugeFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"etc/os-release", "proc/meminfo", "sos_commands/kernel/sysctl_-a", "sos_commands/sos_extras/fettle/fettle_facts_--output_archive", "sos_reports/manifest.json", "archive"} {
@@ -116,7 +115,8 @@ func TestHugeFiles(t *testing.T) {
 	}
 }
 
-// What is as large as may be is read whole, and takes itself once.
+// A file of the maximum size is read completely, with one allocation of its
+// size.
 func TestLargestFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	for _, c := range []struct {

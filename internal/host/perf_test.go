@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// The scheduler's counter is there on every machine on which root may ask, and grows;
-// what the processor counts is there where it counts.
+// The scheduler's counter exists on every machine for root, and grows; hardware
+// counters exist where supported.
 func TestPerf(t *testing.T) {
 	p, err := Live().OpenPerf()
 	if err != nil {
@@ -26,7 +26,7 @@ func TestPerf(t *testing.T) {
 	grown := false
 	for end := time.Now().Add(30 * time.Second); !grown && time.Now().Before(end); {
 		done := make(chan bool)
-		for range 4 * runtime.NumCPU() { // more threads than processors are moved about
+		for range 4 * runtime.NumCPU() { // more threads than CPUs cause migrations
 			go func() {
 				for until := time.Now().Add(20 * time.Millisecond); time.Now().Before(until); {
 				}
@@ -51,7 +51,7 @@ func TestPerf(t *testing.T) {
 	if !grown && runtime.NumCPU() > 1 {
 		t.Error("no task has moved to another CPU in half a minute")
 	}
-	// What stands in for a machine has none.
+	// A copied machine has none.
 	none, err := Mounted(t.TempDir()).OpenPerf()
 	if err != nil || len(none.open) != 0 {
 		t.Errorf("%v, %v", none, err)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What was answered once is answered from the archive, without its secrets, and
-// nobody is asked there; what was not is not recorded.
+// An archive replays recorded answers without secrets and without asking; other
+// questions are not recorded.
 func TestAsk(t *testing.T) {
 	ctx := context.Background()
 	text := "version\t15\nsetting\tPGPASSWORD=hunter2 cp\n-- file /x --\nlast"
@@ -59,7 +59,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// The other side sees the user; this process stays who it is.
+// The peer sees the other user; this process keeps its own.
 func TestDialUnixAs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root is somebody else; connecting as oneself")

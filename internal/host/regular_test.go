@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What a person names is read only if it has an end.
+// Only regular files are opened.
 func TestOpenRegular(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")

@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Nothing that a program with a private view does stays, whoever runs it: it writes no file
-// but where it sees empty directories, finds no network, and what it starts ends with it.
-func TestPrivateLeavesNothing(t *testing.T) {
+// A sandboxed program leaves nothing behind, whichever user runs it: it writes
+// only to empty directories, has no network, and its children end with it.
+func TestSandboxLeavesNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		root.Missing(t, "only root makes a private view")
 	}
@@ -29,7 +29,7 @@ func TestPrivateLeavesNothing(t *testing.T) {
 	if err := os.WriteFile(dir+"/logs/old", []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// The directory of tests may be below /tmp, which is empty in the view.
+	// The test directory may be below /tmp, which is empty in the sandbox.
 	script := `id -u
 for f in /etc/fettle-test /fettle-test /usr/fettle-test /sys/fettle-test /dev/fettle-test /var/lib/fettle-test; do
   (echo x >$f) 2>/dev/null && echo wrote $f
@@ -70,7 +70,7 @@ sed -n 's/^CapEff:[^0-9a-f]*//p' /proc/self/status
 	if text, _ := os.ReadFile("/etc/hosts"); strings.Contains(string(text), "private.example") {
 		t.Error("the name has stayed in /etc/hosts")
 	}
-	// One that hangs is ended, with all that it has started.
+	// A hanging program is killed with all its children.
 	_, err := host.Live().Exec.Run(t.Context(), host.Command{Argv: []string{"/bin/sh", "-c", "trap '' TERM; setsid sleep 4242 & sleep 4242"}, Sandbox: &host.Sandbox{}, Timeout: 300 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "killed after") {
 		t.Errorf("one that hangs: %v", err)
@@ -78,7 +78,7 @@ sed -n 's/^CapEff:[^0-9a-f]*//p' /proc/self/status
 	if !root.Eventually(time.Minute, func() bool { return !anyRuns(t, "sleep\x004242\x00") }) {
 		t.Error("what it has started runs on")
 	}
-	// This process itself has the machine as before.
+	// This process is not affected.
 	if err := os.WriteFile(dir+"/after", nil, 0o600); err != nil {
 		t.Error(err)
 	}

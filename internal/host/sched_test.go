@@ -80,7 +80,7 @@ func TestAffinityAndPolicy(t *testing.T) {
 			}
 		}
 	}
-	// The number alone is not the task.
+	// The thread id alone does not identify a task.
 	other := TaskID{task.TID, task.Start - 1}
 	if err := s.SetAffinity(other, all); !errors.Is(err, ErrEnded) {
 		t.Errorf("another task with this number: %v", err)
@@ -105,7 +105,7 @@ func TestEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of a busy machine the kernel loses some.
+	// A busy kernel drops some events.
 	seen := map[int]EventKind{}
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		cmd := exec.Command("/bin/true")

@@ -121,12 +121,12 @@ func TestSosAnswers(t *testing.T) {
 		t.Errorf("vda stands on %v, %v", d, err)
 	}
 	for name, recorded := range map[string]bool{
-		"/sys/devices/system/cpu/cpu0/cpuidle":       true,  // the place was copied whole
+		"/sys/devices/system/cpu/cpu0/cpuidle":       true,  // its directory was copied completely
 		"/sys/kernel/mm/transparent_hugepage/defrag": false, // it was not
 		"/sys/block/dm-0/slaves":                     false,
 		"/proc/51/limits":                            false,
 		"/proc/65/comm":                              false,
-		"/proc/sys/kernel/cut":                       false, // the line has no end
+		"/proc/sys/kernel/cut":                       false, // the line is truncated
 		"/proc/sys/vm/other":                         false,
 		"/etc/tuned/active_profile":                  false,
 	} {
@@ -137,7 +137,8 @@ func TestSosAnswers(t *testing.T) {
 	}
 }
 
-// What was cut off says nothing: no process is missing because its line is.
+// Truncated listings are ignored: no process counts as missing because its line
+// is.
 func TestSosCut(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -170,7 +171,7 @@ func TestSosCut(t *testing.T) {
 	}
 }
 
-// An archive of fettle's in a report goes before the rest of it, if it is whole.
+// A complete archive of fettle in a report takes precedence over the report.
 func TestSosRecorded(t *testing.T) {
 	const name = "sos_commands/sos_extras/fettle/fettle_facts_--output_archive"
 	f := wholeSos()
@@ -200,8 +201,8 @@ func TestSosRecorded(t *testing.T) {
 	}
 }
 
-// Whatever a report says, it is read: no panic, nothing outside it, no process
-// without a name.
+// Every report can be read: no panic, no file outside of it, no process without
+// a name.
 func FuzzSosreport(f *testing.F) {
 	f.Add(sosGroups, sosTimes, wholeSos()["sos_reports/manifest.json"], wholeSos()["sos_commands/filesys/df_-al_-x_autofs"])
 	f.Add("COMMAND CGROUP\n", "S UID PID PPID STARTED TT TIME CMD\n", "{}", "Filesystem 1K-blocks\n")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What was measured is in the recording, and nothing else is known of its machine.
+// A recording contains the measured sizes, and no others are known.
 func TestSpaceIsRecorded(t *testing.T) {
 	h := Mounted(t.TempDir())
 	size, free, err := h.Space("/")
@@ -37,7 +37,7 @@ func TestSpaceIsRecorded(t *testing.T) {
 	}
 }
 
-// measuredOnce is one file system, which fills no further while it is looked at.
+// measuredOnce is a file system of constant size and usage.
 type measuredOnce [2]uint64
 
 func (m measuredOnce) Space(p string) (size, free uint64, err error) {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// What a call has started is found and ended also where its parent is gone and
-// its session another one; what has another mark is left alone.
-func TestEndMarked(t *testing.T) {
+// Tagged programs are found and killed even if their parent has ended and they
+// have another session; programs with another tag are not.
+func TestKillTagged(t *testing.T) {
 	dir := t.TempDir()
 	start := func(mark string) (pids []string) {
 		t.Helper()

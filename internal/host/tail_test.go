@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The end of a log is whole lines, on every sort of machine.
+// Tail returns whole lines on every kind of machine.
 func TestTail(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
@@ -32,7 +32,7 @@ func TestTail(t *testing.T) {
 	}
 	for name, h := range map[string]*Host{"mounted": Mounted(root), "copy": copied, "archive": archived} {
 		for max, want := range map[int64]string{1 << 20: text, int64(len(text)): text, 15: "second\nthird\n", 13: "third\n", 3: "", 0: text} {
-			if max == 0 { // of Lines alone
+			if max == 0 { // Lines only
 				var all strings.Builder
 				if before, err := h.Lines("/etc/link", 0, func(line []byte) { all.Write(line) }); err != nil || all.String() != text || before != 0 {
 					t.Errorf("%s: all lines are %q after %d, %v", name, all.String(), before, err)

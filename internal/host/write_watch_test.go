@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// watchOn watches files of a machine of plain files; fanotify(7) makes no
-// difference between them and the kernel's.
+// watchOn watches files of a machine of plain files, which fanotify(7) treats
+// like kernel files.
 func watchOn(t *testing.T, dir string, paths ...string) *WriteWatch {
 	t.Helper()
 	w, err := Mounted(dir).WatchWrites()
@@ -30,7 +30,7 @@ func watchOn(t *testing.T, dir string, paths ...string) *WriteWatch {
 	return w
 }
 
-// next reads until done says that it has seen enough, at most a minute.
+// next reads writes until done returns true, for at most a minute.
 func next(t *testing.T, w *WriteWatch, done func(FileWrite) bool) {
 	t.Helper()
 	timer := time.AfterFunc(time.Minute, func() { w.Close() })
@@ -62,7 +62,7 @@ func TestWatchWrites(t *testing.T) {
 	if err := exec.Command("sh", "-c", "echo 1 >"+other).Run(); err != nil {
 		t.Fatal(err)
 	}
-	// A writer that lives on is told with everything.
+	// A writer that is still running is identified completely.
 	long := exec.Command("sh", "-c", "echo 1 >"+file+"; read end; true --password=hunter2hunter2")
 	stdin, err := long.StdinPipe()
 	if err != nil {
@@ -88,7 +88,7 @@ func TestWatchWrites(t *testing.T) {
 	if err := long.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// A file of the same name that came anew is found again.
+	// A recreated file of the same name is watched again.
 	if err := os.Rename(other, file); err != nil {
 		t.Fatal(err)
 	}
@@ -99,17 +99,17 @@ func TestWatchWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	next(t, w, func(e FileWrite) bool { return e.Path == "/value" })
-	// And one that is not watched any more is not.
+	// A file that is no longer watched is not reported.
 	if failed := w.Watch(nil); len(failed) > 0 || len(w.watched)+len(w.paths) > 0 {
 		t.Errorf("after the end: %v, %d watched", failed, len(w.watched))
 	}
 }
 
-// TestWritersThatEndAtOnce lets two hundred programs write and end before
-// anybody reads: each has a number, and a name where the kernel kept it.
+// TestWritersThatEndAtOnce lets two hundred programs write and end before the
+// first read: each has a process id, and a name if the kernel recorded it.
 func TestWritersThatEndAtOnce(t *testing.T) {
-	// The kernel keeps some hundreds of processes for each CPU; others that
-	// begin meanwhile may push these out, but not every time.
+	// The kernel records hundreds of processes per CPU. Others that start
+	// meanwhile may displace these, but not every time.
 	const burst, attempts = 200, 10
 	for range attempts {
 		named, limited := burstOfWriters(t, burst)
@@ -139,7 +139,7 @@ func burstOfWriters(t *testing.T, burst int) (named int, limited error) {
 			t.Fatal("events were lost")
 		}
 		pids[e.By.PID] = true
-		// Whatever is told is true.
+		// Reported names and parents are correct.
 		if e.By.Comm != "" && e.By.Comm != "dd" || e.By.Parent != 0 && e.By.Parent != script.Process.Pid {
 			t.Errorf("writer %+v, want dd of %d", e.By, script.Process.Pid)
 		}
@@ -151,9 +151,9 @@ func burstOfWriters(t *testing.T, burst int) (named int, limited error) {
 	return named, w.Limited
 }
 
-// TestRefusedWriteIsNone: a shell opens a kernel variable, which truncates, and
-// the kernel refuses what it writes: only the next writer is seen. The variable's
-// name survives that the kernel drops its caches.
+// TestRefusedWriteIsNone: a shell opens a kernel variable, which truncates it,
+// and the kernel rejects the value; only the next writer is reported. The watch
+// survives a drop of the kernel's caches.
 func TestRefusedWriteIsNone(t *testing.T) {
 	root.Disposable(t)
 	const variable = "/proc/sys/vm/swappiness"
@@ -190,7 +190,7 @@ func TestNotWatched(t *testing.T) {
 	}
 }
 
-// event is one event as the kernel writes it.
+// event encodes an event as the kernel does.
 func event(mask uint64, fd, pid int32, pidfd ...int32) []byte {
 	b := make([]byte, 24, 32)
 	b[4] = unix.FANOTIFY_METADATA_VERSION
@@ -232,7 +232,7 @@ func FuzzParseWrites(f *testing.F) {
 	})
 }
 
-// comm and fork are records of the ring.
+// comm and fork encode records of the ring.
 func comm(pid, tid uint32, name string, at uint64) []byte {
 	b := make([]byte, 16, 64)
 	native.PutUint32(b, unix.PERF_RECORD_COMM)
@@ -258,7 +258,7 @@ func fork(pid, parent, tid uint32, at uint64) []byte {
 }
 
 func TestTasksSeen(t *testing.T) {
-	const none = 1 << 22 // above every number that the kernel gives
+	const none = 1 << 22 // above every process id
 	s := recordedTasks{tasks: map[int]recordedTask{}}
 	s.add(slices.Concat(
 		comm(none+1, none+1, "sysctl", 30), comm(none+1, none+9, "thread", 35), fork(none+1, none+2, none+1, 20), // newest first
@@ -273,7 +273,7 @@ func TestTasksSeen(t *testing.T) {
 	if got := s.tasks[none+1].parent; got != none+2 {
 		t.Errorf("parent %d", got)
 	}
-	// Where a ring has lost what is older than 50, a name since then may be lost.
+	// If a ring has lost records older than 50, a later name may be lost too.
 	s.add(comm(none+5, none+5, "x", 50), false)
 	for pid, want := range map[int]string{none + 1: "sysctl", none + 3: ""} {
 		if got := s.name(pid); got != want {

@@ -9,13 +9,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestJudge: what the releases of 1.29 to 1.37 make of one configuration. The kubelets' own
-// validation of 1.34.4 and 1.37.2 agrees (test/admission TestConfigValidation).
+// TestJudge: verdicts of the releases 1.29 to 1.37 on one configuration. The
+// kubelets' own validation of 1.34.4 and 1.37.2 agrees (test/admission
+// TestConfigValidation).
 func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		config  string
 		kubelet Kubelet
-		want    string // refused | ignored | changed | unknown: the fields
+		want    string // refused | ignored | changed | unknown fields
 	}{
 		{"{maxPods: 20}", Kubelet{Release: 29}, "|||"},
 		{"{maxPods: 20, defaultPodSysctls: {vm.swappiness: '1'}}", Kubelet{Release: 28}, "|||"},
@@ -33,7 +34,8 @@ func TestJudge(t *testing.T) {
 		{"{defaultPodSysctls: {net.core.somaxconn: '1024'}}", Kubelet{Release: 37}, "defaultPodSysctls|||"},
 		{"{defaultPodSysctls: {net.core.somaxconn: '1024'}, featureGates: {DefaultPodSysctls: true}}", Kubelet{Release: 37}, "|||"},
 		{"{defaultPodSysctls: {net.core.somaxconn: '1024'}, featureGates: {AllAlpha: true, GenericWorkload: true}}", Kubelet{Release: 37}, "|||"},
-		// Alpha gates that need a beta gate that is off: AllAlpha alone does not start.
+		// Alpha gates that need a beta gate that is off: with AllAlpha alone the
+		// kubelet does not start.
 		{"{featureGates: {AllAlpha: true}}", Kubelet{Release: 37}, "featureGates.CompositePodGroup featureGates.PodGroupPreemptionPolicy featureGates.TopologyAwareWorkloadScheduling featureGates.WorkloadWithJob|||"},
 		{"{defaultPodSysctls: {vm.swappiness: '1'}, featureGates: {DefaultPodSysctls: true}}", Kubelet{Release: 37}, "defaultPodSysctls|||"},
 		{"{memoryThrottlingFactor: 0.9}", Kubelet{Release: 36}, "|||"},
@@ -86,7 +88,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreTaken: no release refuses its own defaults.
+// TestDefaultsAreTaken: no release rejects its own defaults.
 func TestDefaultsAreTaken(t *testing.T) {
 	for r := Known().Oldest; r <= Known().Newest; r++ {
 		if j := Judge(map[string]any{}, Kubelet{Release: r, Cgroup: 2}); fmt.Sprint(j) != fmt.Sprint(Verdict{}) {
@@ -95,7 +97,7 @@ func TestDefaultsAreTaken(t *testing.T) {
 	}
 }
 
-// TestLoader: in which releases files are read in which way, and which gates a gate needs.
+// TestLoader: how each release reads its files, and which gates require others.
 func TestLoader(t *testing.T) {
 	for way, want := range map[string][]Release{
 		LoaderGate: {29}, LoaderVersioned: {32, 33, 34, 35, 36, 37}, LoaderKinds: {32, 33, 34, 35, 36, 37}, LoaderEviction: {33, 34, 35, 36, 37}, LoaderSkipped: {36, 37},

@@ -46,8 +46,8 @@ func TestTable(t *testing.T) {
 		{"AllAlpha", 33, true, Gate{"alpha", false, false}, "1.29 and later"},
 		{"HugepageAwareEviction", 37, true, Gate{"beta", true, false}, "1.37 and later"},
 		{"HugepageAwareEviction", 36, false, Gate{}, "1.37 and later"},
-		// The kubelet is compatible with the release before its own, and this default is of
-		// programs that are not.
+		// The kubelet is compatible with the previous release; this default is that
+		// of other programs.
 		{"DRAFractionalCapacityRange", 37, true, Gate{"beta", false, false}, "1.37 and later"},
 		{"Memoryqos", 37, false, Gate{}, ""},
 	} {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestWeights holds the formulas against what the functions of nine kubelets, of four
-// versions of opencontainers/cgroups and of runc 1.2.8 give (test/kubelet-releases
+// TestWeights compares the formulas with the functions of nine kubelets, four
+// versions of opencontainers/cgroups and runc 1.2.8 (test/kubelet-releases
 // TestWeights runs them).
 func TestWeights(t *testing.T) {
 	text, err := os.ReadFile("testdata/weights.txt")
@@ -75,9 +75,9 @@ func TestRuntimeFormula(t *testing.T) {
 	}
 }
 
-// TestWrittenWeights: nodes with pods at random, of which some have init containers that
-// ask for more. The pair of formulas is found or left open, and never a wrong one.
-func TestWrittenWeights(t *testing.T) {
+// TestDetectFormulas: random nodes whose pods may have larger init containers.
+// The pair of formulas is found or left open, never wrong.
+func TestDetectFormulas(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 5))
 	found, all := map[[2]Formula]int{}, 0
 	for range 500 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBrackets: the brackets that proxies write around an IPv6 address are not a part of the
-// client: it is the same one in each format.
+// TestBrackets: the brackets around IPv6 addresses in some formats are not part
+// of the client, which is the same in each format.
 func TestBrackets(t *testing.T) {
 	for name, line := range map[string]string{
 		"istio":  `[2026-11-20T10:00:00.401Z] "GET /i HTTP/1.1" 200 - via_upstream - "-" 0 12 978 977 "-" "A/1" "0f7c" "www.example.org" "10.0.0.2:8080" inbound|8080|| 127.0.0.6:40226 10.0.0.2:8080 [2001:db8::17]:5226 outbound default`,

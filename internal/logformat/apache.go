@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// apacheNames are Apache's nicknames for its formats as Debian's and Red Hat's
-// configuration define them, for a log without its configuration.
+// apacheNames are the formats behind Apache's nicknames in the configuration of
+// Debian and Red Hat, for logs without their configuration.
 var apacheNames = []struct{ name, format string }{
 	{"Apache's vhost_combined log", `%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i"`},
 	{"the combined log", `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`},
 	{"the common log", ApacheCommon},
 }
 
-// ApacheCommon is the format of a log for which no LogFormat was given, and the one that
-// has the nickname CLF (mod_log_config.c, DEFAULT_LOG_FORMAT).
+// ApacheCommon is the default format if no LogFormat was given, and the format
+// with the nickname CLF (mod_log_config.c, DEFAULT_LOG_FORMAT).
 const ApacheCommon = `%h %l %u %t "%r" %>s %b`
 
-// apacheDirectives are the directives of Apache httpd 2.4 without an argument (mod_log_config,
-// "Custom Log Formats"; %I, %O, %S of mod_logio).
+// apacheDirectives are the directives of Apache httpd 2.4 without an argument
+// (mod_log_config, "Custom Log Formats"; %I, %O, %S of mod_logio).
 var apacheDirectives = map[byte]Field{
 	'a': {Name: FieldClient, Kind: Address}, 'A': {Name: "server_address"}, 'B': {Name: FieldBytes, Kind: Number}, 'b': {Name: FieldBytes, Kind: Number},
 	'D': {Name: FieldDuration, Kind: Duration, Unit: 1e3, Digits: true}, 'f': {Name: "file"}, 'h': {Name: FieldClient, Kind: Address, Names: true}, 'H': {Name: FieldProtocol},
@@ -29,13 +29,15 @@ var apacheDirectives = map[byte]Field{
 	'I': {Name: "bytes_in", Kind: Number}, 'O': {Name: FieldBytes, Kind: Number}, 'S': {Name: "bytes_both", Kind: Number},
 }
 
-// apacheArguments are what needs the name of something in braces.
+// apacheArguments are the directives that take a name in braces, with the
+// prefix of the field's name.
 var apacheArguments = map[string]string{
 	"C": "cookie", "e": "env", "i": "in", "n": "note", "o": "out", "x": "ssl", "c": "ssl", "^ti": "trailer_in", "^to": "trailer_out",
 }
 
-// Apache compiles a LogFormat of httpd 2.4 (mod_log_config), as httpd has it once it has
-// taken away the quotes around it and the backslashes before those in it.
+// Apache compiles a LogFormat of httpd 2.4 (mod_log_config). text is the format
+// after httpd has removed the outer quotes and the backslashes before inner
+// ones.
 func Apache(text string) (*Format, error) {
 	const what = "LogFormat"
 	var pieces []piece
@@ -73,11 +75,11 @@ func Apache(text string) (*Format, error) {
 	return compile(&Format{Name: "Apache's LogFormat"}, what, text, joinTimes(pieces))
 }
 
-// apacheDirective is one directive: %!200,304>{Referer}i.
+// apacheDirective is one directive, such as %!200,304>{Referer}i.
 type apacheDirective struct {
-	last     bool // >: of the request that was answered in the end, where there was an internal redirect
+	last     bool // >: of the final request after an internal redirect
 	argument string
-	letter   string // with ^ti, ^to and ^FB as they are
+	letter   string // including ^ti, ^to and ^FB
 }
 
 func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
@@ -87,7 +89,7 @@ func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
 			d.last = false
 		case c == '>':
 			d.last = true
-		case c == '!' || c == ',' || c >= '0' && c <= '9': // for these statuses only; else -
+		case c == '!' || c == ',' || c >= '0' && c <= '9': // only for these statuses; otherwise -
 		case c == '{':
 			end := strings.IndexByte(text[n:], '}')
 			if end < 0 {
@@ -109,14 +111,15 @@ func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
 	return d, n, fmt.Errorf("%% without a letter")
 }
 
-// field is what a directive stands for, and what the server writes around it.
+// field returns the field of a directive, and the text that the server writes
+// around it.
 func (d apacheDirective) field() (f Field, before, after string, err error) {
 	word := strings.ToLower(d.argument)
 	switch d.letter {
-	case "^FB": // until the first byte of the answer, with LogIOTrackTTFB
+	case "^FB": // time to the first byte of the response, with LogIOTrackTTFB
 		return Field{Name: "first_byte", Kind: Duration, Unit: 1e3, Digits: true}, "", "", nil
 	case "a", "h":
-		if d.argument == "c" { // of the connection, not of X-Forwarded-For
+		if d.argument == "c" { // of the connection, not X-Forwarded-For
 			return Field{Name: "peer", Kind: Address, Names: d.letter == "h"}, "", "", nil
 		}
 	case "p":
@@ -125,7 +128,7 @@ func (d apacheDirective) field() (f Field, before, after string, err error) {
 			return Field{Name: name("port", word), Kind: Number}, "", "", nil
 		case "":
 		default:
-			return f, "", "", fmt.Errorf("%%{...}p is canonical, local or remote")
+			return f, "", "", fmt.Errorf("%%{...}p must be canonical, local or remote")
 		}
 	case "P":
 		switch word {
@@ -133,12 +136,12 @@ func (d apacheDirective) field() (f Field, before, after string, err error) {
 			return Field{Name: word}, "", "", nil
 		case "":
 		default:
-			return f, "", "", fmt.Errorf("%%{...}P is pid, tid or hextid")
+			return f, "", "", fmt.Errorf("%%{...}P must be pid, tid or hextid")
 		}
 	case "T":
 		unit, ok := map[string]int64{"": 1e9, "s": 1e9, "ms": 1e6, "us": 1e3}[word]
 		if !ok {
-			return f, "", "", fmt.Errorf("%%{...}T is s, ms or us")
+			return f, "", "", fmt.Errorf("%%{...}T must be s, ms or us")
 		}
 		return Field{Name: FieldDuration, Kind: Duration, Unit: unit, Digits: true}, "", "", nil
 	case "t":
@@ -146,7 +149,7 @@ func (d apacheDirective) field() (f Field, before, after string, err error) {
 	}
 	if kind, ok := apacheArguments[d.letter]; ok {
 		if d.argument == "" {
-			return f, "", "", fmt.Errorf("%%%s wants a name before it, in braces", d.letter)
+			return f, "", "", fmt.Errorf("%%%s requires a name in braces before it", d.letter)
 		}
 		n := name(kind, d.argument)
 		switch kind + " " + word {
@@ -169,14 +172,15 @@ func (d apacheDirective) field() (f Field, before, after string, err error) {
 			return f, "", "", nil
 		}
 	}
-	return f, "", "", fmt.Errorf("no directive of Apache httpd 2.4 (mod_log_config, mod_logio, mod_ssl) is written so")
+	return f, "", "", fmt.Errorf("unknown directive for Apache httpd 2.4 (mod_log_config, mod_logio, mod_ssl)")
 }
 
-// clf is %t without its brackets.
+// clf is the strftime pattern of %t without its brackets.
 const clf = "%d/%b/%Y:%H:%M:%S %z"
 
-// timeField is %t, and %{FORMAT}t, where FORMAT is strftime's, or sec, msec, usec, msec_frac
-// or usec_frac, and begin: or end: in front of it.
+// timeField returns the field of %t or %{FORMAT}t. FORMAT is a strftime
+// pattern, sec, msec, usec, msec_frac or usec_frac, optionally with the prefix
+// begin: or end:.
 func (d apacheDirective) timeField() (f Field, before, after string, err error) {
 	argument, end := d.argument, false
 	if rest, ok := strings.CutPrefix(argument, "begin"); ok && (rest == "" || rest[0] == ':') {
@@ -205,14 +209,15 @@ func (d apacheDirective) timeField() (f Field, before, after string, err error) 
 	if p.items == nil {
 		var ok bool
 		if p, ok = strftime(argument); !ok {
-			return f, "", "", fmt.Errorf("%%{...}t: no format of strftime(3), nor sec, msec, usec, msec_frac or usec_frac")
+			return f, "", "", fmt.Errorf("%%{...}t must be a strftime(3) format, sec, msec, usec, msec_frac or usec_frac")
 		}
 	}
 	f.asTime(&p)
 	return f, before, after, nil
 }
 
-// asTime makes the field a time of a pattern; one that does not say when it was is text.
+// asTime makes the field a time with a pattern, or text if the pattern lacks
+// the date or minute.
 func (f *Field) asTime(p *pattern) {
 	f.Layout, f.pattern = Strftime, p
 	if !p.hasMinute() {
@@ -220,7 +225,7 @@ func (f *Field) asTime(p *pattern) {
 		return
 	}
 	f.Kind, f.Name = Time, FieldTime
-	if c, _ := strftime(clf); p.same(&c) { // most logs: the quick way
+	if c, _ := strftime(clf); p.same(&c) { // most logs: the fast path
 		f.Layout = CLF
 	}
 }
@@ -237,8 +242,8 @@ func (p *pattern) same(q *pattern) bool {
 	return true
 }
 
-// joinTimes makes one field of the parts of a time that several directives write, with at
-// most a few bytes between them: %{%F %T}t.%{msec_frac}t%{%z}t.
+// joinTimes merges the parts of a time that several directives write, with at
+// most a few bytes in between: %{%F %T}t.%{msec_frac}t%{%z}t.
 func joinTimes(pieces []piece) []piece {
 	out := pieces[:0:0]
 	for _, p := range pieces {

@@ -2,15 +2,15 @@ package logformat
 
 import "bytes"
 
-// scanBacktrack tries every way to cut the line from begin on, the shortest fields first: a
-// client that writes quotes into a log that does not escape them, or an address with
-// colons before a port, ends a field too early for the plain way. What a field cannot be
-// (a number with letters) decides.
+// scanBacktrack tries every way to split the line from begin on, shortest
+// fields first. The fast path ends a field too early if a client sends quotes
+// that the server does not escape, or at an address with colons before a port.
+// Fields with restricted content (a number has no letters) decide.
 //
-// It takes time and memory in proportion to the line, whatever is in it. Of a text, the
-// ends that can be reached from a place further on are among those from a place before
-// it: where one beginning led nowhere, no later one does. All other fields are short, so
-// few ends are tried for each beginning, and each beginning once.
+// Time and memory are linear in the line length. The ends of a text field that
+// are reachable from a later start are a subset of those from an earlier one,
+// so after one start has failed, no later one succeeds. All other fields are
+// short, so few ends are tried per start, and each start once.
 func (f *Format) scanBacktrack(line []byte, begin int, spans []Span) LineKind {
 	b := backtrack{f: f, line: line, spans: spans, dead: make([]deadEnds, len(f.steps))}
 	for i := range b.dead {
@@ -22,7 +22,7 @@ func (f *Format) scanBacktrack(line []byte, begin int, spans []Span) LineKind {
 	return f.classify(line, spans)
 }
 
-// backtrack is one line that is cut.
+// backtrack is the state of splitting one line.
 type backtrack struct {
 	f     *Format
 	line  []byte
@@ -30,17 +30,19 @@ type backtrack struct {
 	dead  []deadEnds // by step
 }
 
-// deadEnds are the beginnings of a step's field from which the rest of the line cannot be
-// cut: all of from to to, and those marked.
+// deadEnds are the starts of a step's field from which the rest of the line
+// cannot be split: all from from to to, and the marked ones.
 type deadEnds struct {
 	from, to int
-	marked   []uint64 // a bit for each byte of the line; nil: none
+	marked   []uint64 // one bit per byte of the line; nil: none
 }
 
+// is reports whether a start is known to fail.
 func (d *deadEnds) is(at int) bool {
 	return at >= d.from && at <= d.to || d.marked != nil && d.marked[at>>6]&(1<<(at&63)) != 0
 }
 
+// mark records that a start fails. size is the length of the line.
 func (d *deadEnds) mark(at, size int) {
 	if d.marked == nil {
 		d.marked = make([]uint64, size>>6+1)
@@ -48,7 +50,7 @@ func (d *deadEnds) mark(at, size int) {
 	d.marked[at>>6] |= 1 << (at & 63)
 }
 
-// try cuts the line from at on, beginning with the i-th step.
+// try splits the line from at on, beginning with step i.
 func (b *backtrack) try(i, at int) bool {
 	line := b.line
 	if i == len(b.f.steps) {
@@ -60,7 +62,7 @@ func (b *backtrack) try(i, at int) bool {
 		at = s.afterOmitted(line, at)
 		return at >= 0 && b.try(i+1, at)
 	}
-	if s.braced != 0 || s.strict || s.port != nil { // it has one end
+	if s.braced != 0 || s.strict || s.port != nil { // it has only one possible end
 		n := s.end(line[at:])
 		if n < 0 || s.braced == 0 && !b.f.Fields[s.field].Fits(line[at:at+n]) || !b.try(i+1, at+n+s.skip()) {
 			return false
@@ -78,7 +80,7 @@ func (b *backtrack) try(i, at int) bool {
 	if list {
 		most = field.list(line[at:])
 	}
-	// A number ends before the first byte that is of none.
+	// A number ends before the first character that is not part of one.
 	once := s.number && !list && len(s.lit) > 0 && bytes.IndexByte([]byte("0123456789.+-"), s.lit[0]) < 0
 	for from := at; from <= len(line) && from-at <= most; from++ {
 		end := len(line)
@@ -105,7 +107,7 @@ func (b *backtrack) try(i, at int) bool {
 			return true
 		}
 		if once || i+1 < len(b.f.steps) && b.allDead(i+1, next) {
-			break // nor will a later end
+			break // a later end would not help
 		}
 	}
 	switch {
@@ -117,13 +119,13 @@ func (b *backtrack) try(i, at int) bool {
 	return false
 }
 
-// allDead says whether the step's field leads nowhere from all places from at on.
+// allDead reports whether a step's field fails from every start from at on.
 func (b *backtrack) allDead(i, at int) bool {
 	d := &b.dead[i]
 	return b.f.steps[i].braced == 0 && at >= d.from && d.to == len(b.line)
 }
 
-// skip is how much of what ends the field is behind it.
+// skip returns the length of the literal that is skipped after the field.
 func (s *step) skip() int {
 	if s.keep {
 		return 0

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// TestScanBack: lines whose fields cannot be cut the plain way.
-func TestScanBack(t *testing.T) {
+// TestScanBacktrack: lines that the fast path splits incorrectly.
+func TestScanBacktrack(t *testing.T) {
 	for _, c := range []struct {
 		format, line string
-		want         map[string]string // nil: not of the format
+		want         map[string]string // nil: not in the format
 	}{
-		// A quote that is not escaped is not Apache's.
+		// Apache escapes quotes.
 		{`%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %D`, `::1 - john doe [18/Mar/2012:04:02:25 +0000] "GET /" x" 200 5 "a" "b" 17`, nil},
 		{`%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, `::1 - - [18/Mar/2012:04:02:25 +0000] "GET / HTTP/1.1" 200 5 "a" "b" "c"`, nil},
 		{`%v:%p %h %s`, `::1:80:443 192.0.2.1 200`, map[string]string{"host": "::1:80", "port": "443"}},
@@ -61,9 +61,9 @@ func rescanned(t *testing.T, f *Format, line string) map[string]string {
 	return out
 }
 
-// TestScanBackIsLinear: lines of separators, which have to be tried in every way, take
-// time in proportion to their length. These took hours when it grew with its square.
-func TestScanBackIsLinear(t *testing.T) {
+// TestScanBacktrackIsLinear: lines of separators, which require trying every
+// split, take linear time. With quadratic time these took hours.
+func TestScanBacktrackIsLinear(t *testing.T) {
 	formats := map[string]func() (*Format, error){
 		"upstreams": func() (*Format, error) {
 			return Nginx(`$remote_addr $upstream_response_time $upstream_connect_time $upstream_header_time $request_time $status`)

@@ -2,12 +2,12 @@ package logformat
 
 import "bytes"
 
-// row is a sampled line that a format has read.
+// row is a sampled line that a format matches.
 type row struct {
 	f     *Format
 	line  []byte
 	spans []Span
-	at    int // the line's place in the sample
+	at    int // the line's index in the sample
 }
 
 func (r row) text(name string) []byte {
@@ -19,7 +19,7 @@ func (r row) text(name string) []byte {
 
 func (r row) int(name string) (int64, bool) { return Int(r.text(name)) }
 
-// bySource is the number of the field that the server's format has as asked.
+// bySource returns the number in the field with the given source.
 func (r row) bySource(asked string) (int64, bool) {
 	for i := range r.f.Fields {
 		if r.f.Fields[i].Source == asked {
@@ -29,7 +29,7 @@ func (r row) bySource(asked string) (int64, bool) {
 	return 0, false
 }
 
-// most reports whether something is true of nine in ten rows.
+// most reports whether a condition holds for nine in ten rows.
 func most(rows []row, is func(r row) bool) bool {
 	n := 0
 	for _, r := range rows {
@@ -40,8 +40,8 @@ func most(rows []row, is func(r row) bool) bool {
 	return 10*n >= 9*len(rows)
 }
 
-// byteCounts: what came in (%I) is at least the request's line, and what went out (%O)
-// at least the answer's body. HTTP/2 compresses headers, and may be below.
+// byteCounts checks that %I is larger than the request line, and %O at least
+// the response body. HTTP/2 is exempt, because it compresses headers.
 func byteCounts(rows []row) verdict {
 	if most(rows, func(r row) bool {
 		if bytes.Contains(r.text(FieldRequest), []byte("HTTP/2")) {
@@ -57,8 +57,9 @@ func byteCounts(rows []row) verdict {
 	return against
 }
 
-// alwaysNumber: httpd writes a number for each request (mod_log_config, log_request_duration), so
-// that a - is another value: X-Forwarded-For of nginx' main without a proxy in front.
+// alwaysNumber checks that the duration is a number, which httpd writes for
+// every request (mod_log_config, log_request_duration). A - is another value,
+// such as nginx' X-Forwarded-For without a proxy.
 func alwaysNumber(rows []row) verdict {
 	if most(rows, func(r row) bool { return string(r.text(FieldDuration)) != "-" }) {
 		return neutral
@@ -66,8 +67,9 @@ func alwaysNumber(rows []row) verdict {
 	return against
 }
 
-// sameDuration: the seconds, or milliseconds, are the microseconds, cut and not rounded
-// (mod_log_config, log_request_duration_scaled). Zeros alone prove nothing.
+// sameDuration checks that seconds, or milliseconds, are the truncated
+// microseconds (mod_log_config, log_request_duration_scaled). Zeros alone prove
+// nothing.
 func sameDuration(rows []row) verdict {
 	some := false
 	for _, r := range rows {
@@ -85,7 +87,7 @@ func sameDuration(rows []row) verdict {
 	return neutral
 }
 
-// bothOf wants what each of two wants; nil wants nothing.
+// bothOf combines two checks; nil checks nothing.
 func bothOf(a, b func([]row) verdict) func([]row) verdict {
 	switch {
 	case a == nil:
@@ -101,7 +103,8 @@ func bothOf(a, b func([]row) verdict) func([]row) verdict {
 	}
 }
 
-// hostNames: the virtual hosts are names; an address in front of another is not one of them.
+// hostNames checks that virtual hosts are names: an address before another one
+// is not a virtual host.
 func hostNames(rows []row) verdict {
 	if most(rows, func(r row) bool { return !isAddress(r.text(FieldHost)) }) {
 		return neutral
@@ -109,7 +112,7 @@ func hostNames(rows []row) verdict {
 	return against
 }
 
-// forwarded: what is taken for X-Forwarded-For is a list of addresses, or -.
+// forwarded checks that X-Forwarded-For is a list of addresses, or -.
 func forwarded(rows []row) verdict {
 	if most(rows, func(r row) bool {
 		list := r.text("forwarded_for")
@@ -129,7 +132,8 @@ func forwarded(rows []row) verdict {
 	return against
 }
 
-// forwardedLists: as forwarded, and some are of several addresses; a single one is the client.
+// forwardedLists is forwarded, and requires some lists with several addresses:
+// a single one is the client.
 func forwardedLists(rows []row) verdict {
 	for _, r := range rows {
 		if bytes.IndexByte(r.text("forwarded_for"), ',') > 0 {
@@ -139,8 +143,9 @@ func forwardedLists(rows []row) verdict {
 	return against
 }
 
-// puppetPaths: requests of Puppet's agents and tools (puppetserver, documentation of its
-// HTTP API), of which a GET has no body, and so no length of one.
+// puppetPaths checks for request paths of Puppet's agents and tools
+// (puppetserver, documentation of its HTTP API), and that GET requests have no
+// content length.
 func puppetPaths(rows []row) verdict {
 	if !most(rows, func(r row) bool {
 		_, has := r.int("in_content_length")
@@ -151,10 +156,11 @@ func puppetPaths(rows []row) verdict {
 	return paths(rows, "/puppet/", "/puppet-ca/", "/puppet-admin-api/", "/status/v1/", "/metrics/v", "/environment", "/production/", "/v3/")
 }
 
-// puppetDBPaths: requests of PuppetDB's API.
+// puppetDBPaths checks for request paths of PuppetDB's API.
 func puppetDBPaths(rows []row) verdict { return paths(rows, "/pdb/", "/status/v1/", "/metrics/v") }
 
-// paths: at least half of the requests are for a path that begins with one of them.
+// paths checks that at least half of the request paths have one of the
+// prefixes.
 func paths(rows []row, begins ...string) verdict {
 	n := 0
 	for _, r := range rows {

@@ -5,25 +5,24 @@ import (
 	"strings"
 )
 
-// source003 is the LogFormat of "Puppetmaster Performance Tuning with mod_mem_cache"
-// (source 003), with the mistyped headers that its log shows as -.
+// source003 is the LogFormat of "Puppetmaster Performance Tuning with
+// mod_mem_cache", including the misspelled headers that its log shows as -.
 const source003 = `%h %l %u %t "%r" %>s %b %D "%{Referer}i" "%{User-Agent}i"`
 
 // candidate is a format that a log may have.
 type candidate struct {
 	name string
-	text string // as --format takes it
-	// reason is printed with how many lines fit.
+	text string // in the syntax of --format
+	// reason is printed with the number of matching lines.
 	reason string
-	// guess is what of the format the lines do not say; a candidate without one is
-	// preferred to one with it.
+	// guess describes what the lines do not prove about the format. Candidates
+	// without a guess are preferred.
 	guess string
-	// evidence judges the candidate by the sampled requests, beyond that they fit; nil for
-	// none.
+	// evidence judges the sampled requests beyond matching; nil for none.
 	evidence func(rows []row) verdict
 }
 
-// verdict is how the sampled requests support a candidate.
+// verdict says how the sampled requests support a candidate.
 type verdict int
 
 // The verdicts.
@@ -33,8 +32,8 @@ const (
 	proven // the lines have what no other format has
 )
 
-// apacheBases are the formats that servers write before what an administrator adds
-// behind, as Debian's and Red Hat's configuration and the documentation of httpd have them.
+// apacheBases are the formats to which administrators append further fields, as
+// in the configuration of Debian and Red Hat and the documentation of httpd.
 var apacheBases = []struct {
 	name, format string
 	evidence     func(rows []row) verdict
@@ -50,11 +49,12 @@ var apacheBases = []struct {
 	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), forwardedLists},
 }
 
-// combinedIO is what httpd's own combinedio adds; an administrator's %D and %O look alike.
+// combinedIO is the addition of httpd's combinedio; custom %D and %O look the
+// same.
 const combinedIO = " %I %O"
 
-// apacheSuffixes are what is added behind them. Those with one number in the same place are each
-// as likely as the others: a log with such a number is refused.
+// apacheSuffixes are common additions. Those with one number in the same place
+// are equally likely, so a log with such a number is rejected as ambiguous.
 var apacheSuffixes = []struct {
 	text, name, reason string
 	evidence           func(rows []row) verdict
@@ -82,7 +82,7 @@ var apacheSuffixes = []struct {
 	{" %I %O %T %D", ", %I, %O, %T and %D", "four whole numbers at the end", bothOf(byteCounts, sameDuration)},
 }
 
-// productCandidates are the formats of one product each.
+// productCandidates are the formats of specific products.
 var productCandidates = []candidate{
 	{"HAProxy's HTTP log", "haproxy", "option httplog; its times are milliseconds", "", nil},
 	{"HAProxy's HTTP log in CLF", "haproxy-clf", "option httplog clf; its times are milliseconds", "", nil},
@@ -108,17 +108,17 @@ var productCandidates = []candidate{
 	{"the log of source 003", "source003", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
 }
 
-// sslRequest is the CustomLog of ssl.conf of Red Hat's mod_ssl, and of httpd's own
+// sslRequest is the CustomLog in ssl.conf of Red Hat's mod_ssl and in httpd's
 // httpd-ssl.conf.
 const sslRequest = `%t %h %{SSL_PROTOCOL}x %{SSL_CIPHER}x "%r" %b`
 
-// pulp is the --access-logformat of gunicorn that Pulp starts (pulpcore,
-// pulpcore/app/entrypoint.py; pulp_installer, pulpcore-api.service), in httpd's words: gunicorn
-// writes each as httpd does.
+// pulp is the --access-logformat with which Pulp starts gunicorn (pulpcore,
+// pulpcore/app/entrypoint.py; pulp_installer, pulpcore-api.service), in httpd's
+// syntax, which writes the same.
 var pulp = `pulp [%{correlation-id}o]: ` + apacheNames[1].format
 
-// candidates are the formats that a log may have. Of those that say the same of each
-// line, the first gives the name.
+// candidates returns all formats to try. Of formats that read each line the
+// same, the first gives the name.
 func candidates() []candidate {
 	list := slices.Clip(productCandidates)
 	for _, base := range apacheBases {
@@ -133,7 +133,7 @@ func candidates() []candidate {
 	return list
 }
 
-// Named are the formats that have a name of their own.
+// Named are the formats with a name of their own.
 var Named = map[string]func() (*Format, error){
 	"combined":       func() (*Format, error) { return Apache(apacheNames[1].format) },
 	"common":         func() (*Format, error) { return Apache(apacheNames[2].format) },

@@ -2,20 +2,20 @@ package logformat
 
 import "bytes"
 
-// columns cuts lines of words with a blank between them, of which a text is in quotes; to
-// which the product may add words at the end.
+// columns splits lines of blank-separated words, which may be quoted. The
+// product may add words at the end.
 type columns struct {
 	of   []column
-	need int // of, at least
-	// sum is the field that is all from the field first to the field last, or -1.
+	need int // minimum number of columns
+	// sum is the field that spans from field first to field last, or -1.
 	sum, first, last int
 }
 
-// column is one of them: a field, and the port behind the last colon where it has one.
+// column is a field, and the field of the port after the last colon, or -1.
 type column struct{ field, port int }
 
-// columnar makes a format of columns; an address has a port behind it. sum is one more
-// field, of all that is from the field first to the field last; a Field without a name adds nothing.
+// columnar creates a format of columns; addresses have a port. sum is an
+// additional field that spans from first to last; none if its name is empty.
 func columnar(f *Format, need int, fields []Field, sum Field, first, last string) *Format {
 	c := &columns{need: need, sum: -1}
 	add := func(field Field) int {
@@ -70,7 +70,8 @@ func (c *columns) scan(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// wordEnd is where the word from at on ends, in which blanks may stand between quotes, or -1.
+// wordEnd returns the end of the word at at, which may have blanks in quotes,
+// or -1.
 func wordEnd(line []byte, at int) int {
 	from := at
 	for at < len(line) && line[at] != ' ' {

@@ -8,9 +8,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// nginxKeys are the labels that nginx' documentation and examples give to variables
-// behind the combined log (nginx.com, "Using NGINX Logging for Application Performance
-// Monitoring").
+// nginxKeys maps the labels in nginx's documentation and examples to variables
+// appended to the combined log (nginx.com, "Using NGINX Logging for Application
+// Performance Monitoring").
 var nginxKeys = map[string]string{
 	"rt": "request_time", "uct": "upstream_connect_time", "uht": "upstream_header_time", "urt": "upstream_response_time", "ut": "upstream_response_time",
 	"ua": "upstream_addr", "us": "upstream_status", "ul": "upstream_response_length", "cs": "upstream_cache_status", "sn": "server_name", "xff": "http_x_forwarded_for",
@@ -25,9 +25,10 @@ var (
 	epoch        = text.LazyRegexp(`^1\d{9}\.\d{3}$`) // $msec
 )
 
-// apacheTails make candidates of a line of the combined log with labels behind it of which one
-// names a duration, a whole number, as httpd writes it: D=106269. Where the label says the unit
-// there is one, else one for each unit that httpd may write.
+// apacheTails returns candidates for a line of the combined log followed by
+// labeled values, one of which is a duration as a whole number, as httpd writes
+// it: D=106269. There is one candidate if the label has a unit, else one per
+// possible unit.
 func apacheTails(line []byte) (list []candidate) {
 	m := combinedTail().FindSubmatch(line)
 	if m == nil {
@@ -37,7 +38,7 @@ func apacheTails(line []byte) (list []candidate) {
 	if m[1] != nil {
 		base = "%v " + base
 	}
-	const here = "\x00" // where the duration stands
+	const here = "\x00" // marks the place of the duration
 	text, took := "", ""
 	for rest := m[2]; len(rest) > 0; {
 		w := tailWord().FindSubmatch(rest)
@@ -74,8 +75,9 @@ func apacheTails(line []byte) (list []candidate) {
 	return list
 }
 
-// labelUnits are the directives of httpd whose number may stand behind a label; nil: it does not
-// name a duration. D is httpd's own label of %D (mod_headers), and T that of %T.
+// labelUnits returns the httpd directives whose number the label may have; nil
+// if it is not a duration. D is httpd's own label of %D (mod_headers), T that
+// of %T.
 func labelUnits(label string) []string {
 	unit, _, ok := namedDuration(label)
 	switch {
@@ -103,10 +105,10 @@ func labelUnits(label string) []string {
 	return []string{"%D", "%{ms}T", "%T"}
 }
 
-// nginxTail makes a candidate of a line of nginx' combined log with more behind it: values
-// with labels, and times with a point, which nginx alone writes. ok is false where a
-// value behind it could be anything; the text of the candidate then calls it value_N, so
-// that its reader can put in what it is.
+// nginxTail returns a candidate for a line of nginx's combined log followed by
+// labeled values, or times with a decimal point, which only nginx writes. ok is
+// false if a value is unknown; the candidate's text then calls it value_N for
+// the user to replace.
 func nginxTail(line []byte) (c candidate, ok bool) {
 	m := combinedTail().FindSubmatch(line)
 	if m == nil {
@@ -169,7 +171,7 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 	case unknown > 0:
 		return c, false
 	case times == 0 && labels == 0:
-		return c, false // nginx' main, which has a name
+		return c, false // nginx's main format, which has a name
 	case times == 1:
 		c.guess, c.evidence = "that the number with a point is nginx' $request_time, seconds", upstreamWithin
 	case times == 2:
@@ -181,16 +183,16 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 	return c, true
 }
 
-// firstOf is the first of a list of addresses.
+// firstOf returns the first address of a list.
 func firstOf(list []byte) []byte {
 	one, _, _ := bytes.Cut(list, []byte(","))
 	return one
 }
 
-// upstreamWithin: a request takes about as long as its upstreams or longer, and is written
-// with a point. nginx rounds each by itself: 1.22 wrote 0.006 for a request and 0.007 for
-// its two upstreams together. Where the upstreams take longer than that in more lines than
-// the request does, the two are the other way round.
+// upstreamWithin checks that a request takes about as long as its upstreams or
+// longer, with a decimal point. nginx rounds each value separately: 1.22 wrote
+// 0.006 for a request and 0.007 for its two upstreams together. If upstreams
+// take longer in more lines than the request does, the two are swapped.
 func upstreamWithin(rows []row) verdict {
 	d := Field{Kind: Duration, Unit: 1e9, List: true}
 	longer, shorter := 0, 0

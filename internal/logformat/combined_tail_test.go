@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLabels: a number with a label behind the combined log is a duration where the label says
-// so, in the unit that the label says; where it says none the log is refused.
+// TestLabels: a labeled number after the combined log is a duration if the
+// label says so, in the label's unit; without a unit the log is ambiguous.
 func TestLabels(t *testing.T) {
 	const line = `192.0.2.1 - - [20/Nov/2026:10:00:05 +0000] "GET /i HTTP/2.0" 200 12 "-" "curl/8"`
 	for _, c := range []struct {
@@ -53,8 +53,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// The format that a refusal proposes has no name that the lines contradict: an upstream
-// cannot take longer than its request.
+// The format that an error proposes has no name that the lines contradict: an
+// upstream cannot take longer than its request.
 func TestRefusedTail(t *testing.T) {
 	line := `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.050 0.100`
 	_, err := Detect([]byte(line+"\n"+line+"\n"), nil)

@@ -2,14 +2,14 @@ package logformat
 
 import "strings"
 
-// piece is a part of a server's format: text that stands as it is, or a field.
+// piece is a part of a server's format: literal text or a field.
 type piece struct {
 	lit   string
 	field *Field
-	at    int // in the format's text
+	at    int // offset in the format's text
 }
 
-// compile makes the steps of a format from its pieces.
+// compile creates a format's steps from its pieces.
 func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 	f.Source = text
 	joined := pieces[:0:0]
@@ -24,8 +24,8 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 				last.lit += p.lit
 				continue
 			case p.field != nil && last.field != nil:
-				// Path and query follow each other in both languages: together they are
-				// a URL, and no other two fields may.
+				// Path and query may be adjacent in both languages and form a URL. No other
+				// two fields may be adjacent.
 				if last.field.Name == FieldPath && p.field.Name == FieldQuery {
 					last.field = &Field{Name: FieldURL, Source: last.field.Source + p.field.Source, Kind: URL, Escape: p.field.Escape}
 					continue
@@ -38,13 +38,13 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 					joined = append(joined, piece{lit: "/", at: -1}, p)
 					continue
 				}
-				return nil, formatError(what, text, p.at, "nothing stands between "+last.field.Source+" and "+p.field.Source+", so where one ends cannot be told")
+				return nil, formatError(what, text, p.at, "no separator between "+last.field.Source+" and "+p.field.Source+", so the end of the first is ambiguous")
 			}
 		}
 		joined = append(joined, p)
 	}
 	if !assignNames(joined) {
-		return nil, formatError(what, text, 0, "no field in it")
+		return nil, formatError(what, text, 0, "it has no field")
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(joined); i++ {
@@ -97,7 +97,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 	return f, nil
 }
 
-// until sets what ends the value of the field at i: the text that follows it.
+// until sets the text that ends the field i.
 func (s *step) until(joined []piece, i int) {
 	if i+1 == len(joined) {
 		return
@@ -114,9 +114,10 @@ func (s *step) until(joined []piece, i int) {
 	}
 }
 
-// assignNames says which of several fields of one meaning has its name: the status that was
-// answered in the end (Apache's %>s before %s), the duration with the finest unit (%D
-// before %T), the time of the request with the finest one. It is false without a field.
+// assignNames decides which of several fields with the same meaning gets the
+// plain name: the final status (Apache's %>s before %s), the duration with the
+// finest unit (%D before %T), the request time with the finest resolution. It
+// reports whether there is any field.
 func assignNames(pieces []piece) bool {
 	var fields []*Field
 	for _, p := range pieces {
@@ -154,15 +155,15 @@ func assignNames(pieces []piece) bool {
 	return len(fields) > 0
 }
 
-// fallbackNames are fields that stand for another where a format does not have that: Apache's
-// status before an internal redirect, HAProxy's time of the whole session.
+// fallbackNames are fields that replace a missing one: Apache's status before
+// an internal redirect, HAProxy's session duration.
 var fallbackNames = map[string]string{"status_first": FieldStatus, "session_duration": FieldDuration}
 
-// resolution is how exact a time is, in nanoseconds.
+// resolution returns the resolution of a time in nanoseconds.
 func (f *Field) resolution() int64 {
 	switch {
 	case f.Layout == Unix:
-		return min(f.Unit, 1e6) // with a fraction, or without
+		return min(f.Unit, 1e6) // with or without a fraction
 	case f.Layout == CLFMilli:
 		return 1e6
 	case f.Layout == Strftime && f.pattern.has&hasFraction != 0:
@@ -173,8 +174,8 @@ func (f *Field) resolution() int64 {
 	return 1e9
 }
 
-// name makes the name of a field from a header's or a variable's: X-Request-Id is
-// x_request_id.
+// name converts the name of a header or variable to that of a field:
+// X-Request-Id becomes x_request_id.
 func name(words ...string) string {
 	s := strings.ToLower(strings.Join(words, "_"))
 	return strings.Map(func(r rune) rune {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSeveralFormatsInTurn: a log whose lines are half of one format and half of another is
-// refused, and the refusal does not claim that one line is both.
+// TestSeveralFormatsInTurn: a log with two formats in equal parts is rejected,
+// and the error does not claim that one line has both.
 func TestSeveralFormatsInTurn(t *testing.T) {
 	const combined = `192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "A/1"`
 	const timed = combined + ` "-" rt=0.100 urt="0.100"`

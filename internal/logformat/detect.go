@@ -8,23 +8,24 @@ import (
 	"strings"
 )
 
-// HeadSize is how much of the beginning of a log tells its format, in bytes.
+// HeadSize is how much of the beginning of a log is used to detect its format,
+// in bytes.
 const HeadSize = 64 << 10
 
-// minShare is the share of the first lines that a format has to read.
+// minShare is the minimum share of the first lines that a format must match.
 const minShare = 0.5
 
-// AmbiguousError is the error of a log that several formats read, of which each says something
-// else of a value, or in another unit.
+// AmbiguousError is returned for a log that several formats match with
+// different meanings or units of a value.
 type AmbiguousError struct {
-	What    string   // which value, and what it may be
+	What    string   // the value, and its possible meanings
 	Choices []Choice // the formats
 }
 
-// Choice is a format that a log may have.
+// Choice is a possible format of a log.
 type Choice struct {
-	Text string // as --format takes it
-	What string // what it says of the values about which they differ
+	Text string // in the syntax of --format
+	What string // its interpretation of the ambiguous values
 }
 
 func (a *AmbiguousError) Error() string {
@@ -35,8 +36,8 @@ func (a *AmbiguousError) Error() string {
 	return a.What + "; as a format one of " + strings.Join(texts, ", ")
 }
 
-// SameRequests reports whether the formats differ only in values behind the request, none
-// of which says when it came.
+// SameRequests reports whether the formats differ only in values after the
+// request, none of which affects the request's time.
 func (a *AmbiguousError) SameRequests() bool {
 	for _, c := range a.Choices {
 		f, err := Parse(c.Text)
@@ -47,11 +48,12 @@ func (a *AmbiguousError) SameRequests() bool {
 	return true
 }
 
-// Detect finds the format of a log by its beginning. units are those of JSON.
+// Detect detects the format of a log from its beginning. units gives the
+// durations of JSON lines and their units.
 func Detect(head []byte, units map[string]int64) (*Format, error) {
 	lines := lines(head)
 	if len(lines) == 0 {
-		return nil, fmt.Errorf("has no line")
+		return nil, fmt.Errorf("the log is empty")
 	}
 	var best []fit
 	for w := -1; w < len(wraps); w++ {
@@ -90,8 +92,8 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 	return best[0].chosen(len(lines)), nil
 }
 
-// unwrapped removes the wrap with index w from lines, -1 for no wrap; ok is false where most
-// lines do not have it.
+// unwrapped removes the wrap with index w from lines (-1: none); ok is false if
+// most lines are not wrapped.
 func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 	if w < 0 {
 		return lines, true
@@ -110,7 +112,7 @@ func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 	return bare, len(bare) > 0 && float64(n) >= minShare*float64(len(lines))
 }
 
-// wrappedBy sets what is around the lines of a format.
+// wrappedBy sets the wrap of a format's lines.
 func (f *Format) wrappedBy(w int) *Format {
 	if w >= 0 {
 		f.wrap = &wraps[w]
@@ -119,17 +121,17 @@ func (f *Format) wrappedBy(w int) *Format {
 	return f
 }
 
-// UnknownError is the error of a log that no format reads.
+// UnknownError is returned for a log that no format matches.
 type UnknownError struct {
-	What string // which format comes nearest, and what the log begins with
-	// Text is a format that would read it, as --format takes it, with names to put in for
-	// the values that are not known; empty: none is near enough.
+	What string // the nearest format, and the beginning of the log
+	// Text is a format in the syntax of --format that would match, with
+	// placeholder names for unknown values; empty if none is near.
 	Text string
 }
 
 func (u *UnknownError) Error() string { return u.What }
 
-// unknownError is the error of a log that no format reads.
+// unknownError returns the UnknownError of a log.
 func unknownError(lines [][]byte, nearest []fit) error {
 	what, text := "no known format reads any", ""
 	if len(nearest) > 0 {
@@ -150,7 +152,7 @@ func unknownError(lines [][]byte, nearest []fit) error {
 	return &UnknownError{fmt.Sprintf("unknown log format: %s; it begins with %q", what, truncate(lines[0], 200)), text}
 }
 
-// UnitName is the word for a unit of so many nanoseconds.
+// UnitName returns the name of a unit of unit nanoseconds.
 func UnitName(unit int64) string {
 	switch unit {
 	case 0:
@@ -167,7 +169,7 @@ func UnitName(unit int64) string {
 
 func truncate(text []byte, n int) string { return string(text[:min(len(text), n)]) }
 
-// most lines of the beginning that are looked at.
+// maxSampleLines is the number of lines used for detection.
 const maxSampleLines = 200
 
 func lines(head []byte) [][]byte {
@@ -176,7 +178,7 @@ func lines(head []byte) [][]byte {
 		line, rest, whole := bytes.Cut(head, []byte("\n"))
 		head = rest
 		if !whole && len(out) > 0 {
-			break // cut off
+			break // a truncated last line
 		}
 		if line = bytes.TrimSuffix(line, []byte("\r")); len(line) > 0 {
 			out = append(out, line)
@@ -185,8 +187,8 @@ func lines(head []byte) [][]byte {
 	return out
 }
 
-// plausible reports whether each field is what it has to be, the time and the duration too,
-// which Scan leaves to the reader.
+// plausible reports whether every field is valid, including time and duration,
+// which Scan does not check.
 func (f *Format) plausible(line []byte, spans []Span) bool {
 	for i := range f.Fields {
 		if !f.Fields[i].Fits(spans[i].Of(line)) {
@@ -196,11 +198,11 @@ func (f *Format) plausible(line []byte, spans []Span) bool {
 	return true
 }
 
-// Languages compile formats as the products' configurations have them.
+// Languages compile formats in the syntax of the products' configuration.
 var Languages = map[string]func(text string) (*Format, error){"apache": Apache, "nginx": Nginx, "haproxy": HAProxy, "envoy": Envoy, "logback": Logback, "puppet-log": PuppetLog}
 
-// Reads is of how many of the first lines that are whole a format reads how many, and what
-// is around them.
+// Reads counts the lines in head that the format matches, and all lines, and
+// selects the wrap that matches most.
 func (f *Format) Reads(head []byte) (n, all int) {
 	lines := lines(head)
 	before := f.wrap
@@ -211,7 +213,7 @@ func (f *Format) Reads(head []byte) (n, all int) {
 			continue
 		}
 		read, rows := f.reads(bare)
-		clients := 0 // that are addresses, which names in what is around a line are not
+		clients := 0 // prefers wraps under which clients are addresses: prefixes contain names
 		for _, r := range rows {
 			if isAddress(r.text(FieldClient)) {
 				clients++
@@ -228,8 +230,8 @@ func (f *Format) Reads(head []byte) (n, all int) {
 	return n, len(lines)
 }
 
-// Parse makes a format of how somebody names it: one of Named, or LANGUAGE:FORMAT as
-// the server's configuration has it.
+// Parse parses a format given by the user: one of Named, or LANGUAGE:FORMAT in
+// the syntax of the server's configuration.
 func Parse(text string) (*Format, error) {
 	if make, ok := Named[text]; ok {
 		f, err := make()
@@ -241,10 +243,10 @@ func Parse(text string) (*Format, error) {
 	language, rest, _ := strings.Cut(text, ":")
 	compile, ok := Languages[language]
 	if !ok || rest == "" {
-		return nil, fmt.Errorf("%q is not a format: want apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN, puppet-log:PATTERN, or one of %s", text, strings.Join(slices.Sorted(maps.Keys(Named)), ", "))
+		return nil, fmt.Errorf("%q is not a format; use apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN, puppet-log:PATTERN, or one of %s", text, strings.Join(slices.Sorted(maps.Keys(Named)), ", "))
 	}
 	if language == "apache" {
-		rest = strings.ReplaceAll(rest, `\"`, `"`) // as httpd's configuration has it
+		rest = strings.ReplaceAll(rest, `\"`, `"`) // as escaped in httpd's configuration
 	}
 	f, err := compile(rest)
 	if err == nil {

@@ -2,17 +2,17 @@ package logformat
 
 import "strings"
 
-// envoyDefault is the format of an access log of Envoy that names none (Envoy 1.30
-// documentation, "Access logging", default format string).
+// envoyDefault is Envoy's default access log format (Envoy 1.30 documentation,
+// "Access logging", default format string).
 const envoyDefault = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% %BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%"`
 
-// istioDefault is the accessLogFormat of a mesh that names none (Istio 1.9 to 1.30,
+// istioDefault is the default accessLogFormat of a mesh (Istio 1.9 to 1.30,
 // documentation, "Envoy Access Logs"; pilot/pkg/model/telemetry_logging.go).
 const istioDefault = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% "%UPSTREAM_TRANSPORT_FAILURE_REASON%" %BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER_RAW% %UPSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_REMOTE_ADDRESS% %REQUESTED_SERVER_NAME% %ROUTE_NAME%`
 
-// envoyOperators are Envoy's command operators ("Access logging", command operators), with
-// their arguments where these decide. Durations are in milliseconds; START_TIME is when
-// the request began. What a client sent is written as it is.
+// envoyOperators are Envoy's command operators ("Access logging", command
+// operators), with arguments if these matter. Durations are in milliseconds;
+// START_TIME is the start of the request. Envoy does not escape values.
 var envoyOperators = map[string]Field{
 	"START_TIME": {Name: FieldTime, Kind: Time, Layout: ISO}, "DURATION": {Name: FieldDuration, Kind: Duration, Unit: 1e6},
 	"REQ(:METHOD)": {Name: FieldMethod, Kind: Word}, "REQ(X-ENVOY-ORIGINAL-PATH?:PATH)": {Name: FieldURL, Kind: URL}, "REQ(:PATH)": {Name: FieldURL, Kind: URL}, "PROTOCOL": {Name: FieldProtocol, Kind: Word},
@@ -30,8 +30,8 @@ var envoyOperators = map[string]Field{
 	"CONNECTION_TERMINATION_DETAILS": {Name: "connection_termination_details", Kind: Word},
 }
 
-// Envoy compiles a text format of Envoy's access log (text_format_source, or Istio's
-// accessLogFormat).
+// Envoy compiles a text format of Envoy's access log (text_format_source, or
+// Istio's accessLogFormat).
 func Envoy(text string) (*Format, error) {
 	const what = "text_format"
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), `\n`)
@@ -59,7 +59,7 @@ func Envoy(text string) (*Format, error) {
 			return nil, formatError(what, text, i, "% without another")
 		}
 		word, n := text[i+1:i+1+end], i+end+2
-		word, _, _ = strings.Cut(word, "):") // at most so many bytes
+		word, _, _ = strings.Cut(word, "):") // drops the length limit
 		if strings.Contains(word, "(") && !strings.HasSuffix(word, ")") {
 			word += ")"
 		}
@@ -67,7 +67,7 @@ func Envoy(text string) (*Format, error) {
 		switch {
 		case ok:
 		case strings.HasPrefix(word, "START_TIME("):
-			return nil, formatError(what, text, i, "a time of Envoy's own format is not known here; START_TIME without one is")
+			return nil, formatError(what, text, i, "START_TIME with a format is not supported; use START_TIME without one")
 		default:
 			field = Field{Name: strings.Trim(name(word), "_")}
 		}
@@ -85,7 +85,7 @@ func Envoy(text string) (*Format, error) {
 				f.absent = append(f.absent, at)
 			}
 		}
-		if len(f.absent) < 2 { // a status of 0 alone is a request that ended without an answer
+		if len(f.absent) < 2 { // a status of 0 alone is a request without a response
 			f.absent = nil
 		}
 	}

@@ -6,26 +6,27 @@ import (
 	"unicode/utf8"
 )
 
-// Escape is how a server writes, within a value, the bytes that would end it or that
-// cannot be printed.
+// Escape is how a server escapes bytes of a value that would end it or are not
+// printable.
 type Escape uint8
 
-// The ways to write them.
+// The escapes.
 const (
-	// Verbatim is as they are: logback-access, Rails, nginx' escape=none.
+	// Verbatim means unescaped: logback-access, Rails, nginx' escape=none.
 	Verbatim Escape = iota
-	// Backslash is \" \\ \n \xhh, as Apache httpd since 2.0.49 (ap_escape_logitem) and
-	// nginx (\xHH alone, ngx_http_log_escape).
+	// Backslash is \" \\ \n \xhh, as in Apache httpd since 2.0.49
+	// (ap_escape_logitem) and nginx (only \xHH, ngx_http_log_escape).
 	Backslash
-	// JSONString is \" \\ \/ \n \u00e4, as JSON has it (RFC 8259, section 7).
+	// JSONString is \" \\ \/ \n \u00e4, as in JSON (RFC 8259, section 7).
 	JSONString
-	// Hash is #XX, as HAProxy in requests and captured headers (configuration manual, 8.6).
+	// Hash is #XX, as in requests and captured headers of HAProxy (configuration
+	// manual, 8.6).
 	Hash
-	// Brackets is a backslash before ", \ and ], as HAProxy's +E.
+	// Brackets is a backslash before ", \ and ], as in HAProxy's +E.
 	Brackets
 )
 
-// prefix is the byte with which what was written otherwise begins; 0 is none.
+// prefix returns the first byte of an escape; 0 if there are none.
 func (e Escape) prefix() byte {
 	switch e {
 	case Backslash, JSONString, Brackets:
@@ -36,15 +37,15 @@ func (e Escape) prefix() byte {
 	return 0
 }
 
-// MayHaveEscapes says whether a line may have a value that is written otherwise than the client
-// sent it. Most lines have none, and nothing more is asked of them.
+// MayHaveEscapes reports whether a line may contain escaped values. Most do
+// not, and need no further work.
 func (f *Format) MayHaveEscapes(line []byte) bool {
 	return f.backslash && bytes.IndexByte(line, '\\') >= 0 || f.hash && bytes.IndexByte(line, '#') >= 0
 }
 
-// Unescape is a value as the client sent it: text itself where nothing in it was written
-// otherwise. A zero byte stays as it was written, since it is between parts of keys
-// (group.Separator), and so does what the server would not have written.
+// Unescape returns the value as the client sent it, or text itself if nothing
+// is escaped. Escapes of zero bytes are kept, because group keys use them as
+// separators (group.Separator), and so are invalid escapes.
 func (e Escape) Unescape(text []byte) []byte {
 	mark := e.prefix()
 	if mark == 0 {
@@ -68,7 +69,8 @@ func (e Escape) Unescape(text []byte) []byte {
 	return out
 }
 
-// undo appends what the beginning of text stands for and gives its length.
+// undo decodes the escape at the beginning of text, appends the result to out
+// and returns the escape's length.
 func (e Escape) undo(text []byte, out *[]byte) (ok bool, size int) {
 	if e == Hash {
 		if b, ok := hexByte(text, 1); ok {
@@ -115,13 +117,13 @@ func (e Escape) undo(text []byte, out *[]byte) (ok bool, size int) {
 				return true, 12
 			}
 		}
-		*out = utf8.AppendRune(*out, r) // half of a pair is U+FFFD
+		*out = utf8.AppendRune(*out, r) // an unpaired surrogate becomes U+FFFD
 		return true, 6
 	}
 	return false, 0
 }
 
-// hexByte reads the two digits at i; a zero byte is none.
+// hexByte decodes two digits at i; zero is invalid.
 func hexByte(text []byte, i int) (byte, bool) {
 	if len(text) < i+2 {
 		return 0, false
@@ -131,7 +133,7 @@ func hexByte(text []byte, i int) (byte, bool) {
 	return high<<4 | low, ok1 && ok2 && high|low != 0
 }
 
-// hexRune reads \uhhhh; a zero is none.
+// hexRune decodes \uhhhh; zero is invalid.
 func hexRune(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

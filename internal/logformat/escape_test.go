@@ -2,9 +2,9 @@ package logformat
 
 import "testing"
 
-// TestPlain: what the servers write for a byte, and what was sent. The first rows are
-// what Apache 2.4 and nginx 1.22 wrote for what stands beside it.
-func TestPlain(t *testing.T) {
+// TestUnescape: escapes as servers write them, and the bytes sent. Apache 2.4
+// and nginx 1.22 wrote the first rows.
+func TestUnescape(t *testing.T) {
 	for _, c := range []struct {
 		escape     Escape
 		text, want string
@@ -13,7 +13,7 @@ func TestPlain(t *testing.T) {
 		{Backslash, `\"\\\n\t\r\b\v`, "\"\\\n\t\r\b\v"},
 		{Backslash, `\xc3\xa4\x7F`, "ä\x7f"},
 		{Backslash, `\x22\x5C`, `"\`},
-		{Backslash, `\x00`, `\x00`}, // stays: it is between parts of keys
+		{Backslash, `\x00`, `\x00`}, // kept, as a separator of keys
 		{Backslash, `\x2`, `\x2`},
 		{Backslash, `\xzz\q\`, `\xzz\q\`},
 		{Backslash, `\u0041\/`, `\u0041\/`},

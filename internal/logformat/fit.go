@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// fit is a candidate that reads lines of a log.
+// fit is a candidate that matches lines of a log.
 type fit struct {
 	candidate
 	f        *Format
-	wrap     int // of wraps
-	read     int // lines, also those that are not requests
+	wrap     int // index in wraps
+	read     int // matching lines, including those that are not requests
 	rows     []row
-	strength int // proven by the lines, plain, or a guess
+	strength int // 2 proven by the lines, 1 plain, 0 a guess
 }
 
-// better reports whether a candidate is preferred to another.
+// better reports whether a is preferred to b.
 func (a fit) better(b fit) bool {
 	if a.read != b.read {
 		return a.read > b.read
@@ -23,7 +23,7 @@ func (a fit) better(b fit) bool {
 	return a.strength > b.strength
 }
 
-// chosen is the format of a fit, with why.
+// chosen returns the format of a fit, with the reason for choosing it.
 func (a fit) chosen(lines int) *Format {
 	a.f.Name, a.f.Text = a.name, a.text
 	a.f.Why = fmt.Sprintf("%d of the first %d lines are so", a.read, lines)
@@ -37,7 +37,7 @@ func (a fit) chosen(lines int) *Format {
 	return a.f
 }
 
-// fits are the candidates that read lines.
+// fits returns the candidates that match lines.
 func fits(lines [][]byte) []fit {
 	var out []fit
 	list := candidates()
@@ -55,7 +55,7 @@ func fits(lines [][]byte) []fit {
 	for _, c := range list {
 		f, err := Parse(c.text)
 		if err != nil {
-			panic("format: candidate " + c.text + ": " + err.Error()) // TestCandidates
+			panic("format: candidate " + c.text + ": " + err.Error()) // TestCandidates prevents this
 		}
 		f.wrap = nil
 		if n, _ := f.reads(few); n == 0 && !f.joined {
@@ -88,7 +88,7 @@ func fits(lines [][]byte) []fit {
 	return out
 }
 
-// spreadSample is n lines of all parts of lines.
+// spreadSample returns up to n lines, evenly spread.
 func spreadSample(lines [][]byte, n int) [][]byte {
 	if len(lines) <= n {
 		return lines
@@ -100,8 +100,8 @@ func spreadSample(lines [][]byte, n int) [][]byte {
 	return out
 }
 
-// begins reports whether requests of several lines begin in lines, whose end may be
-// further on.
+// begins reports whether multi-line requests begin in lines, even if they end
+// later.
 func (f *Format) begins(lines [][]byte) bool {
 	spans := make([]Span, len(f.Fields))
 	j := f.Joiner()
@@ -111,9 +111,9 @@ func (f *Format) begins(lines [][]byte) bool {
 	return j.Open() > 0
 }
 
-// plausibleClients looks at who the requests come from: a host name is a guess, since a virtual
-// host looks the same, and needs an identity of - behind it. No address at all, and the
-// field is another.
+// plausibleClients checks the clients. A host name makes the format a guess,
+// because a virtual host looks the same, and requires an identity of -. Without
+// any address or name the field is not the client.
 func (a *fit) plausibleClients() bool {
 	i := a.f.Field(FieldClient)
 	if i < 0 || a.f.Fields[i].Kind != Address {
@@ -137,7 +137,8 @@ func (a *fit) plausibleClients() bool {
 	return addresses+names > 0 || len(a.rows) == 0
 }
 
-// reads is how many lines are of the format, and those of them that are requests.
+// reads returns the number of lines that match the format, and the requests
+// among them.
 func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 	j := f.Joiner()
 	for at, line := range lines {
@@ -165,22 +166,22 @@ func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 	return n, rows
 }
 
-// conflict is why fits that read as much cannot be distinguished, or nil where they say the
-// same of all lines.
+// conflict returns an error if equally good fits read a line differently, and
+// nil if they agree.
 func conflict(best []fit) error {
 	for _, other := range best[1:] {
 		if other.wrap != best[0].wrap {
 			continue
 		}
 		a, b, shared := differ(&best[0], &other)
-		what := fmt.Sprintf("%d formats read the same lines, and a value may be %s or %s", len(best), a, b)
+		what := fmt.Sprintf("%d formats match the same lines, and a value may be %s or %s", len(best), a, b)
 		switch {
 		case !shared:
-			what = fmt.Sprintf("%d formats read %d of the first lines each, and not the same ones", len(best), best[0].read)
+			what = fmt.Sprintf("%d formats each match %d of the first lines, but not the same ones", len(best), best[0].read)
 		case a == "":
 			continue
 		}
-		err := &AmbiguousError{What: "its format is not certain: " + what}
+		err := &AmbiguousError{What: "ambiguous log format: " + what}
 		for _, c := range best {
 			what := c.name
 			if d := c.f.Field(FieldDuration); d >= 0 {
@@ -193,8 +194,8 @@ func conflict(best []fit) error {
 	return nil
 }
 
-// differ is what two fits say of a value, where they do not say the same, and whether there
-// is a request that both read.
+// differ returns two meanings of a value on which two fits disagree, and
+// whether they share any request.
 func differ(a, b *fit) (p, q string, shared bool) {
 	i, j := 0, 0
 	for i < len(a.rows) && j < len(b.rows) {
@@ -223,7 +224,8 @@ func differ(a, b *fit) (p, q string, shared bool) {
 	return "", "", shared || len(a.rows) == 0 || len(b.rows) == 0
 }
 
-// role is what a field is, with its unit, for comparison and for a reader.
+// role returns the meaning of a field with its unit, for comparison and
+// messages.
 func (f *Field) role() string {
 	if f.Kind == Duration {
 		return f.Name + " in " + UnitName(f.Unit)

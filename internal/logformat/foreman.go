@@ -2,7 +2,7 @@ package logformat
 
 import "bytes"
 
-// Fields of a request that Foreman's production.log has in several lines.
+// Fields of a request in Foreman's production.log.
 const (
 	foremanTime = iota
 	foremanClient
@@ -19,8 +19,9 @@ const (
 	foremanFields
 )
 
-// foreman is production.log of Foreman (config/settings.yaml, :logging; Rails' log
-// subscriber): a request is its lines of one request id, from Started to Completed.
+// foreman is Foreman's production.log (config/settings.yaml, :logging; Rails'
+// log subscriber). A request consists of the lines with one request id, from
+// Started to Completed.
 func foreman() *Format {
 	ms := func(name string) Field { return Field{Name: name, Kind: Duration, Unit: 1e6} }
 	f := &Format{Name: "Foreman's production.log", Source: "Rails' Started, Processing and Completed", joined: true, NoZone: true, Fields: make([]Field, foremanFields)}
@@ -34,37 +35,38 @@ func foreman() *Format {
 	return f
 }
 
-// Joiner puts the lines of requests together.
+// Joiner joins the lines of multi-line requests.
 type Joiner struct {
 	open  map[string]*openRequest
-	order []string // ids, the oldest first; some of them have ended
-	size  int      // bytes of what has begun
-	// evicted are those that began so long ago that others took their place.
+	order []string // ids by age, oldest first; some have ended
+	size  int      // bytes of the open requests
+	// evicted is the number of old requests that were dropped to limit memory.
 	evicted int
-	lines   []byte // room for lines
-	// zoned says that lines Started name the zone of the server's clock, zone is that of the
-	// last one, as +0200.
+	lines   []byte // buffer for joined lines
+	// zoned reports whether Started lines name the server's time zone; zone is the
+	// latest one, as +0200.
 	zoned bool
 	zone  string
-	// Of Rails: how its lines are written, and the requests that have no names.
+	// For Rails: how its lines are written, and the requests without ids.
 	rails, ruby, bare bool
 	processes         map[string][]*inProgress
-	// Lost are requests of which the log has the end and not the beginning: it was
-	// rotated meanwhile. They count, without what the beginning would say.
+	// Lost counts requests without a logged beginning, because the log was rotated
+	// meanwhile. They count, without the values of the beginning.
 	Lost int
 }
 
 // openRequest is a request that has not ended.
 type openRequest struct{ time, client, method, url, controller, action, as string }
 
-// maxOpen is how many requests may be at work at a time; a server that was killed
-// leaves some that never end.
+// maxOpen limits the number of open requests; a killed server leaves some that
+// never end.
 const maxOpen = 64 << 10
 
-// maxID is how long a request's id can be, in bytes: a UUID has 36.
+// maxID limits the length of a request id, in bytes: a UUID has 36.
 const maxID = 128
 
-// mostHeld is how much is kept of them, in bytes, and mostURL of one's URL.
+// maxOpenBytes limits the memory for open requests, maxURL that for a URL, in
+// bytes.
 const (
 	maxOpenBytes = 32 << 20
 	maxURL       = 8 << 10
@@ -74,7 +76,7 @@ func (s *openRequest) size() int {
 	return len(s.time) + len(s.client) + len(s.method) + len(s.url) + len(s.controller) + len(s.action) + len(s.as)
 }
 
-// Open is how many requests have begun and not ended.
+// Open returns the number of open requests.
 func (j *Joiner) Open() int {
 	n := len(j.open) + j.evicted
 	for _, all := range j.processes {
@@ -87,8 +89,8 @@ func (j *Joiner) Open() int {
 	return n
 }
 
-// Add takes a line. Whole says that it ended a request: then out is a line made of all
-// of its lines, and spans are of that.
+// Add adds a line. If it completes a request, l is RequestLine, out a line with
+// all values of the request, and spans refer to out.
 func (j *Joiner) Add(line []byte, spans []Span) (out []byte, l LineKind) {
 	if j.rails {
 		return j.joinRails(line, spans)
@@ -99,14 +101,14 @@ func (j *Joiner) Add(line []byte, spans []Span) (out []byte, l LineKind) {
 	}
 	if !ok {
 		if len(line) == 0 || line[0] == ' ' || line[0] == '|' || line[0] == '\t' || len(j.open) > 0 && !looksTimed(line) {
-			return nil, OtherLine // of a message of several lines
+			return nil, OtherLine // continues a multi-line message
 		}
 		return nil, BadLine
 	}
 	return j.message(when, id, message, spans)
 }
 
-// message takes a message of the request with an id.
+// message processes a message of the request with an id.
 func (j *Joiner) message(when, id, message []byte, spans []Span) (out []byte, l LineKind) {
 	switch {
 	case bytes.HasPrefix(message, []byte("Started ")):
@@ -128,7 +130,7 @@ func (j *Joiner) message(when, id, message []byte, spans []Span) (out []byte, l 
 	return nil, OtherLine
 }
 
-// begin takes `Started GET "/api" for 10.0.0.1 at 2026-11-20 23:58:28 +0000`.
+// begin parses `Started GET "/api" for 10.0.0.1 at 2026-11-20 23:58:28 +0000`.
 func (j *Joiner) begin(s *openRequest, when, message []byte) {
 	if zone := zoneBy(when, message); zone != "" {
 		j.zone = zone
@@ -151,13 +153,14 @@ func (j *Joiner) begin(s *openRequest, when, message []byte) {
 	}
 }
 
-// processed takes "Processing by HostsController#index as JSON".
+// processed parses "Processing by HostsController#index as JSON".
 func (s *openRequest) processed(message []byte) {
 	what, as, _ := bytes.Cut(message[len("Processing by "):], []byte(" as "))
 	controller, action, _ := bytes.Cut(what, []byte("#"))
 	s.controller, s.action, s.as = string(controller), string(action), string(as)
 }
 
+// request returns the open request with an id, and creates it if necessary.
 func (j *Joiner) request(id []byte) *openRequest {
 	if j.open == nil {
 		j.open = map[string]*openRequest{}
@@ -181,7 +184,8 @@ func (j *Joiner) request(id []byte) *openRequest {
 	return s
 }
 
-// account counts what is kept of a request, and forgets the oldest where it is too much.
+// account updates the memory used by a request, and evicts the oldest ones
+// above the limit.
 func (j *Joiner) account(s *openRequest) {
 	j.size += s.size()
 	for len(j.open) > 1 && (len(j.open) > maxOpen || j.size > maxOpenBytes) {
@@ -203,7 +207,8 @@ func (j *Joiner) remove(id string, s *openRequest) {
 	delete(j.open, id)
 }
 
-// completed ends a request: "200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms | Allocations: 1234)".
+// completed parses "200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms |
+// Allocations: 1234)", which ends a request.
 func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, LineKind) {
 	if !bytes.Contains(rest, []byte("in ")) {
 		return nil, BadLine
@@ -218,7 +223,7 @@ func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, LineKin
 	return j.ended(s, id, rest, spans)
 }
 
-// ended makes the line of a request that ended.
+// ended returns the line of a completed request.
 func (j *Joiner) ended(s *openRequest, id, rest []byte, spans []Span) ([]byte, LineKind) {
 	status, rest, _ := bytes.Cut(rest, []byte(" "))
 	in := bytes.Index(rest, []byte("in "))
@@ -257,8 +262,8 @@ func (j *Joiner) ended(s *openRequest, id, rest []byte, spans []Span) ([]byte, L
 	return line, RequestLine
 }
 
-// room is where the next line is made. What was made before stays: several are at work
-// at a time.
+// room returns the buffer for the next line. Earlier lines stay valid, because
+// several are in use at a time.
 func (j *Joiner) room() []byte {
 	const least, many = 1 << 10, 64 << 10
 	if len(j.lines) < least {
@@ -279,8 +284,8 @@ func part(text []byte, name string) []byte {
 	return value
 }
 
-// foremanLine takes a line apart, as Foreman since 1.18 writes it
-// (TIME [LEVEL|LOGGER|ID] MESSAGE) and before (TIME ID [LOGGER] [LEVEL] MESSAGE).
+// foremanLine splits a line in the format of Foreman since 1.18 (TIME
+// [LEVEL|LOGGER|ID] MESSAGE) or before (TIME ID [LOGGER] [LEVEL] MESSAGE).
 func foremanLine(line []byte) (when, id, message []byte, ok bool) {
 	if !looksTimed(line) {
 		return nil, nil, nil, false
@@ -318,7 +323,7 @@ func foremanLine(line []byte) (when, id, message []byte, ok bool) {
 	return when, word, rest, true
 }
 
-// looksTimed says whether a line begins with a time.
+// looksTimed reports whether a line begins with a time.
 func looksTimed(line []byte) bool {
 	return len(line) > 20 && line[4] == '-' && line[7] == '-' && (line[10] == 'T' || line[10] == ' ') && line[13] == ':' && line[16] == ':' && line[0] >= '0' && line[0] <= '9'
 }

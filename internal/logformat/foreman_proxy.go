@@ -13,9 +13,10 @@ const (
 	proxyFields
 )
 
-// foremanProxy is proxy.log of the Smart Proxy (lib/proxy/log.rb of theforeman/smart-proxy
-// 3.12, LoggerMiddleware; file_logging_pattern "%d %.8X{request} [%.1l] %m"): a request is
-// its line Finished, which has the time of the answer in the server's zone.
+// foremanProxy is proxy.log of the Smart Proxy (lib/proxy/log.rb of
+// theforeman/smart-proxy 3.12, LoggerMiddleware; file_logging_pattern "%d
+// %.8X{request} [%.1l] %m"). A request is its Finished line, which has the
+// response time in the server's time zone.
 func foremanProxy() *Format {
 	return &Format{Name: "foreman-proxy's proxy.log", Source: "its line Finished of each request", TimeIsEnd: true, NoZone: true, scan: scanProxy, Fields: []Field{
 		proxyTime: {Name: FieldTime, Kind: Time, Layout: ISO}, proxyID: {Name: "request_id"}, proxyMethod: {Name: FieldMethod}, proxyPath: {Name: FieldURL, Kind: URL},
@@ -23,7 +24,8 @@ func foremanProxy() *Format {
 	}}
 }
 
-// scanProxy cuts "2026-11-27T09:38:25 1f0a2b3c [I] Finished GET /features with 200 (1.62 ms)".
+// scanProxy splits "2026-11-27T09:38:25 1f0a2b3c [I] Finished GET /features
+// with 200 (1.62 ms)".
 func scanProxy(line []byte, spans []Span) LineKind {
 	clear(spans)
 	if !looksTimed(line) {
@@ -58,7 +60,7 @@ func scanProxy(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// word is how long a method before a blank is, or 0.
+// word returns the length of a method before a blank, or 0.
 func word(text []byte) int {
 	n := bytes.IndexByte(text[:min(len(text), 21)], ' ')
 	if n > 0 && isMethod(string(text[:n])) {
@@ -72,9 +74,9 @@ func status3(text []byte) bool {
 	return ok && len(text) == 3 && n >= 100
 }
 
-// puma is the access log of Puma 5.6 (--log-requests; Puma::CommonLogger) and of
-// Rack::CommonLogger: the common log and the seconds with four digits, all of them when the
-// answer was over.
+// puma is the access log of Puma 5.6 (--log-requests; Puma::CommonLogger) and
+// of Rack::CommonLogger: the common log and seconds with four decimals, written
+// after the response.
 func puma() (*Format, error) {
 	f, err := Nginx(`$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time`)
 	if err == nil {
@@ -84,7 +86,8 @@ func puma() (*Format, error) {
 	return f, err
 }
 
-// fourDigits: Rack writes seconds with four digits behind the point, nginx with three.
+// fourDigits checks for seconds with four decimals, as Rack writes them; nginx
+// writes three.
 func fourDigits(rows []row) verdict {
 	for _, r := range rows {
 		text := r.text(FieldDuration)

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// zoneBy is the zone of a line's time, as +0200, by the time and the zone that its message
-// states: the logger's clock may have another one. Empty: the message states none.
+// zoneBy returns the time zone of a line's time, as +0200, by comparison with
+// the time and zone that its message states; the logger's zone may differ. It
+// is empty if the message states none.
 func zoneBy(when, message []byte) string {
 	stated, zone := statedTime(message)
 	line, ok := iso(when)
@@ -14,7 +15,7 @@ func zoneBy(when, message []byte) string {
 	if zone == "" || !ok || !is || zoned(string(when)) {
 		return ""
 	}
-	const step = 15 * 60e6 // of zones; the line is written a little after what it states
+	const step = 15 * 60e6 // zones are multiples of 15 minutes; lines are written shortly after the stated time
 	east := floorDiv(line-at+step/2, step) * 15
 	sign := '+'
 	if east < 0 {
@@ -30,8 +31,8 @@ func floorDiv(a, b int64) int64 {
 	return a / b
 }
 
-// statedTime is the time at the end of a message Started, and its zone as +0200; empty: it
-// has none.
+// statedTime returns the time at the end of a Started message, and its zone as
+// +0200; empty if there is none.
 func statedTime(message []byte) (at []byte, zone string) {
 	const clock = len("2026-11-20 23:58:28")
 	n := bytes.LastIndex(message, []byte(" at ")) + len(" at ")
@@ -48,7 +49,8 @@ func statedTime(message []byte) (at []byte, zone string) {
 	return at, ""
 }
 
-// at is the time of a line, with the zone of the last request where lines have one.
+// at returns the time of a line, with the zone of the latest request if lines
+// have one.
 func (j *Joiner) at(when []byte) string {
 	if !j.zoned || len(when) == 0 || zoned(string(when)) {
 		return string(when)

@@ -1,27 +1,29 @@
-// Package logformat knows how a server writes one line for each request: the grammars in
-// which servers are told (Apache's LogFormat, nginx's log_format, HAProxy's log-format,
-// logback-access' pattern), JSON lines, and how to find out which of them a log has.
+// Package logformat parses request logs, one request per line. It compiles
+// formats in the syntax of server configurations (Apache's LogFormat, nginx's
+// log_format, HAProxy's log-format, logback-access patterns), reads JSON lines,
+// and detects which format a log has. Package requests/logs uses it.
 //
-// A Format is compiled once; Scan then cuts a line into fields without copying it.
+// A Format is compiled once; Scan then splits lines into fields without
+// copying.
 package logformat
 
 import "bytes"
 
-// Layout is how a time is written.
+// Layout is the notation of a time.
 type Layout uint8
 
-// The layouts of times.
+// The layouts.
 const (
-	CLF         Layout = iota // 18/Mar/2012:04:02:25 +0000, as Apache, nginx and logback-access
-	CLFMilli                  // 18/Mar/2012:04:02:25.123, as HAProxy, in the server's zone
-	ISO                       // 2012-03-18T04:02:25+00:00, fractions of a second and a space for T allowed
-	Unix                      // a number of Unit nanoseconds since 1970
-	Strftime                  // as a pattern of strftime(3) has it
-	DateAndTime               // a date and a time of day in two members of a JSON object
+	CLF         Layout = iota // 18/Mar/2012:04:02:25 +0000, in Apache, nginx and logback-access
+	CLFMilli                  // 18/Mar/2012:04:02:25.123, in HAProxy, in the server's time zone
+	ISO                       // 2012-03-18T04:02:25+00:00, optionally with fractions or a space instead of T
+	Unix                      // number of Unit nanoseconds since 1970
+	Strftime                  // a strftime(3) pattern
+	DateAndTime               // date and time of day in two members of a JSON object
 )
 
-// Names of fields that have a meaning here; a field of any other name is text that can
-// be grouped by and compared.
+// Names of fields with a defined meaning. Fields with other names are text for
+// grouping and comparison.
 const (
 	FieldTime     = "time"
 	FieldDuration = "duration"
@@ -35,134 +37,138 @@ const (
 	FieldBytes    = "bytes"
 	FieldClient   = "client"
 	FieldUser     = "user"
-	FieldHost     = "host" // the virtual host asked for
+	FieldHost     = "host" // the requested virtual host
 )
 
 // Field is one value of a line.
 type Field struct {
-	Name   string // in lower case, with _ between words
-	Source string // as the server's format has it: %D, $request_time
+	Name   string // lower case, words separated by _
+	Source string // in the server's format: %D, $request_time
 	Kind   Kind
 	Layout Layout
-	Unit   int64 // nanoseconds of a Duration or a Unix time
-	// List says that the text may be several numbers, of several attempts, with commas
-	// or colons between them (nginx' $upstream_response_time): they are added.
+	Unit   int64 // nanoseconds per unit of a Duration or Unix time
+	// List reports whether the text may contain several numbers, for several
+	// attempts, separated by commas or colons (nginx' $upstream_response_time).
+	// They are added.
 	List   bool
-	Sum    bool   // of a List: all its parts have to be there
-	Escape Escape // how bytes of the value are written
-	// Lenient says that a number may have an exponent, and a duration its own unit, as in
-	// JSON: 9.2e-05, 1.2s.
+	Sum    bool   // for a List: all parts must be present
+	Escape Escape // how the value is escaped
+	// Lenient reports whether a number may have an exponent, and a duration a
+	// unit, as in JSON: 9.2e-05, 1.2s.
 	Lenient bool
-	// Names says that the server may write a host name for an Address (Apache's
+	// Names reports whether an Address may be a host name (Apache's
 	// HostnameLookups).
 	Names bool
-	// Digits says that the server writes a Duration without a point (Apache, HAProxy).
+	// Digits reports whether a Duration has no decimal point (Apache, HAProxy).
 	Digits bool
-	// Braced says that the value stands in braces, or is left out with the space behind
-	// it (HAProxy's captured headers).
+	// Braced reports whether the value is in braces, or omitted with the following
+	// space (HAProxy's captured headers).
 	Braced bool
 
-	pattern *pattern // of Strftime
+	pattern *pattern // for Strftime
 	quotes  bool     // around the braces
-	strict  bool     // in quotes: a quote within that is not escaped makes it another format's line
-	atEnd   bool     // a time of the answer, where the format's others are of the request
+	strict  bool     // in quotes: an unescaped quote inside means that the line has another format
+	atEnd   bool     // a time of the response, while others are of the request
 }
 
-// Format is a way to write a line, ready to read lines.
+// Format is a compiled format.
 type Format struct {
 	Name   string // "Apache's combined log"
-	Source string // how it was written: the LogFormat, or where it stands
+	Source string // the origin: the LogFormat, or its location
 	Fields []Field
-	// Text is the format as --format takes it, where it was found out as one that has a text.
+	// Text is the format in the syntax of --format, if it was detected and has
+	// one.
 	Text string
-	// TimeIsEnd says that a line's time is when it was written, after the answer
-	// (nginx, logback-access), not when the request came (Apache, HAProxy).
+	// TimeIsEnd reports whether a line's time is that of the response (nginx,
+	// logback-access), not that of the request (Apache, HAProxy).
 	TimeIsEnd bool
 
-	// UnitUnknown is a member of JSON lines that is a duration in a unit which nothing says:
-	// it is not read as one.
+	// UnitUnknown is a member of JSON lines that is a duration in an unknown unit;
+	// it is not used as one.
 	UnitUnknown string
 
-	// NoMember says that none of the first lines has the member that was named as the
-	// duration; they have Members, of which Numbers may be one.
+	// NoMember reports whether none of the first lines has the member that was
+	// named as the duration. They have Members, of which Numbers may be durations.
 	NoMember         bool
 	Members, Numbers []string
 
-	// NoZone says that times are written in the server's own zone without naming it.
+	// NoZone reports whether times are in the server's time zone without naming
+	// it.
 	NoZone bool
-	// Why says why this is a log's format, where it was found out.
+	// Why explains why a format was detected.
 	Why string
-	// Guessed is what of the format the lines do not say; empty: nothing.
+	// Guessed describes what the lines do not prove about the format; empty if
+	// nothing.
 	Guessed string
 
 	prefix    []byte
 	steps     []step
-	lone      int     // of Fields, what may be either of the two before it; 0: none
-	checks    []check // of Fields, those whose text is checked once a line is cut
-	addresses []int   // of Fields, those of the kind Address
-	// Of some field the bytes are written otherwise than the client sent them.
+	lone      int     // index in Fields of the value that may belong to either of the two fields before it; 0: none
+	checks    []check // fields that are checked after a line is split
+	addresses []int   // indexes of Address fields
+	// Whether some field has escapes of the kind.
 	backslash, hash bool
-	wrap            *wrap // what another program wrote around each line
-	trailing        bool  // blanks may be left at the end of a line
+	wrap            *wrap // what another program adds to each line
+	trailing        bool  // trailing blanks may remain
 	scan            func(line []byte, spans []Span) LineKind
-	absent          []int // of Fields: a line in which each of them is - or 0 is of a connection, not of a request
+	absent          []int // fields: a line in which all of them are - or 0 is a connection, not a request
 	joined, rails   bool
-	zone            string // of the server's clock, as the first lines of a joined format say it
+	zone            string // the server's time zone, from the first lines of a joined format
 }
 
-// LineKind is what a line is.
+// LineKind classifies a line.
 type LineKind uint8
 
-// What a line may be.
+// The kinds of lines.
 const (
-	BadLine     LineKind = iota // not of the format
+	BadLine     LineKind = iota // not in the format
 	RequestLine                 // a request
-	OtherLine                   // of the format, and no request
+	OtherLine                   // in the format, but not a request
 )
 
-// Joined says that a request has several lines, which Joiner puts together; Scan is not
-// for such a format.
+// Joined reports whether a request has several lines, to be read with a Joiner
+// instead of Scan.
 func (f *Format) Joined() bool { return f.joined }
 
-// Keyed says that lines have members with names: JSON, or key=value.
+// Keyed reports whether lines have named members: JSON, or key=value.
 func (f *Format) Keyed() bool { return f.Name == JSONLines || f.Name == PairLines }
 
-// step is one field and what stands behind it.
+// step is one field and the text after it.
 type step struct {
-	field  int    // in Fields
-	lit    []byte // ends the field; empty: it ends with the line
-	quoted bool   // a quote after an odd number of backslashes does not end it
-	strict bool   // the first quote that ends a value ends this one, or the line is of another format
-	number bool   // the value begins with a digit or a sign
-	port   []byte // ends the port behind the value and a colon: the last colon before it ends the value
-	keep   bool   // lit is the beginning of the next field, and stays
-	braced byte   // the value begins so, or is not there, and then lit is not either; 0: none
+	field  int    // index in Fields
+	lit    []byte // ends the field; empty: the line end does
+	quoted bool   // quotes after an odd number of backslashes do not end it
+	strict bool   // the first quote must end the value, or the line has another format
+	number bool   // the value begins with a digit or sign
+	port   []byte // ends the port after the value and a colon; the last colon before it ends the value
+	keep   bool   // lit is part of the next field
+	braced byte   // the value begins with it, or is omitted together with lit; 0: none
 
 	quick quick
 }
 
-// Span is where a field stands in its line.
+// Span is the position of a field in its line.
 type Span struct {
 	Start, End int32
-	// One more than the number that the text is, where that was seen while the line was
-	// cut.
+	// One more than the number in the text, if it was parsed while splitting the
+	// line.
 	number int64
 }
 
 func span(start, end int) Span { return Span{Start: int32(start), End: int32(end)} }
 
-// Of is the text of a field.
+// Of returns the text of the field.
 func (s Span) Of(line []byte) []byte { return line[s.Start:s.End] }
 
-// Int is the number that the text is. False says that nobody has looked yet, or that the
-// text is none.
+// Int returns the number in the text; ok is false if it was not parsed yet, or
+// is not a number.
 func (s Span) Int() (n int64, ok bool) { return s.number - 1, s.number > 0 }
 
-// MaxLine is the longest line that is read, in bytes: Apache cuts a request at 8 KiB and
-// a header at as much, so a line beyond it is no request.
+// MaxLine is the longest line that is read, in bytes. Apache limits request
+// lines and headers to 8 KiB each, so longer lines are not requests.
 const MaxLine = 1 << 20
 
-// Field finds a field by name; -1 is none.
+// Field returns the index of the field with a name, or -1.
 func (f *Format) Field(name string) int {
 	for i := range f.Fields {
 		if f.Fields[i].Name == name {
@@ -172,8 +178,8 @@ func (f *Format) Field(name string) int {
 	return -1
 }
 
-// Scan cuts a line, without its end of line, into spans, of which there have to be as
-// many as Fields.
+// Scan splits a line, without its line end, into spans, which must have the
+// length of Fields.
 func (f *Format) Scan(line []byte, spans []Span) LineKind {
 	if f.scan != nil {
 		l := f.scan(line, spans)
@@ -187,7 +193,7 @@ func (f *Format) Scan(line []byte, spans []Span) LineKind {
 	}
 	at := 0
 	if f.trailing {
-		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
+		line = bytes.TrimRight(line, " ") // an omitted last value leaves its blank
 	}
 	if len(line) > 0 && line[0] == byteOrder[0] && bytes.HasPrefix(line, byteOrder) {
 		at = len(byteOrder)
@@ -224,8 +230,8 @@ func (f *Format) Scan(line []byte, spans []Span) LineKind {
 	return f.classify(line, spans)
 }
 
-// connection reports whether a line has no method, no protocol and no status: Envoy writes
-// one for each connection of TCP, too.
+// connection reports whether a line has no method, protocol and status: Envoy
+// also logs TCP connections.
 func (f *Format) connection(line []byte, spans []Span) bool {
 	for _, at := range f.absent {
 		if text := string(spans[at].Of(line)); text != "-" && text != "0" {
@@ -235,9 +241,10 @@ func (f *Format) connection(line []byte, spans []Span) bool {
 	return true
 }
 
-// classify says what a line is that was cut. It leaves the brackets around an IPv6 address out, so that it is the same client in
-// each format, and moves what stands alone in braces, where two fields may, to a field of
-// its own: which of the two it is the line does not say.
+// classify determines the kind of a split line. It also removes the brackets
+// around an IPv6 address, so that clients are equal across formats, and moves a
+// single value in braces that may belong to either of two fields to a field of
+// its own.
 func (f *Format) classify(line []byte, spans []Span) LineKind {
 	if f.absent != nil && f.connection(line, spans) {
 		return OtherLine
@@ -258,21 +265,20 @@ func (f *Format) classify(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// check is a field whose text is checked once a line is cut, in the way that most lines
-// pass at once.
+// check is a field that is checked after a line is split.
 type check struct {
 	field  int
 	kind   Kind
 	status bool
 }
 
-// valid reports whether the fields of a line that was cut are what they have to be.
+// valid reports whether the checked fields of a split line are valid.
 func (f *Format) valid(line []byte, spans []Span) bool {
 	for i := range f.checks {
 		c := &f.checks[i]
 		s := spans[c.field]
 		switch {
-		case s.number > 0: // digits, as was seen when it was cut
+		case s.number > 0: // digits, as parsed while splitting
 			if !c.status || s.End-s.Start == 3 {
 				continue
 			}
@@ -290,8 +296,8 @@ func (f *Format) valid(line []byte, spans []Span) bool {
 	return true
 }
 
-// afterOmitted is where the line goes on behind a value that was left out with the blank behind
-// it, or -1.
+// afterOmitted returns the position after an omitted value and its blank, or
+// -1.
 func (s *step) afterOmitted(line []byte, at int) int {
 	lit := bytes.TrimPrefix(s.lit, []byte(" "))
 	if !bytes.HasPrefix(line[at:], lit) {
@@ -302,15 +308,15 @@ func (s *step) afterOmitted(line []byte, at int) int {
 	return at + len(lit)
 }
 
-// Rescan is Scan for a line that it has cut into what cannot be: the first end of each
-// field was not the right one.
+// Rescan splits a line again that Scan split into invalid values, because the
+// first end of a field was not the right one.
 func (f *Format) Rescan(line []byte, spans []Span) LineKind {
 	if f.scan != nil || f.joined {
 		return BadLine
 	}
 	at := 0
 	if f.trailing {
-		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
+		line = bytes.TrimRight(line, " ") // an omitted last value leaves its blank
 	}
 	if bytes.HasPrefix(line, byteOrder) {
 		at = len(byteOrder)
@@ -321,9 +327,9 @@ func (f *Format) Rescan(line []byte, spans []Span) LineKind {
 	return f.scanBacktrack(line, at+len(f.prefix), spans)
 }
 
-// end is how long the field at the beginning of text is, or -1.
+// end returns the length of the field at the beginning of text, or -1.
 func (s *step) end(text []byte) int {
-	if s.braced != 0 { // a brace in a value is #7D
+	if s.braced != 0 { // braces in values are escaped as #7D
 		n := bytes.IndexByte(text, '}') + 1
 		if s.braced == '"' && n < len(text) {
 			n++
@@ -365,7 +371,7 @@ func (s *step) end(text []byte) int {
 	}
 }
 
-// escaped says whether the byte at n stands behind an odd number of backslashes.
+// escaped reports whether the byte at n follows an odd number of backslashes.
 func escaped(text []byte, n int) bool {
 	odd := false
 	for n--; n >= 0 && text[n] == '\\'; n-- {

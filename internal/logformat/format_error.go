@@ -2,11 +2,11 @@ package logformat
 
 import "fmt"
 
-// FormatError is why a server's format cannot be used, and what of it is at fault.
+// FormatError explains why a server's format cannot be used, with the position.
 type FormatError struct {
 	What string // LogFormat, log_format, log-format, pattern
 	Text string // the format
-	At   int    // the byte of Text, from 0
+	At   int    // byte offset in Text, from 0
 	Why  string
 }
 
@@ -14,7 +14,7 @@ func (r *FormatError) Error() string {
 	return fmt.Sprintf("%s %q, column %d (%s): %s", r.What, r.Text, r.At+1, r.Excerpt(), r.Why)
 }
 
-// Excerpt is what stands there, up to the next blank or quote.
+// Excerpt returns the text at the position, up to the next blank or quote.
 func (r *FormatError) Excerpt() string {
 	rest := r.Text[min(r.At, len(r.Text)):]
 	for i := 1; i < len(rest); i++ {
@@ -25,7 +25,7 @@ func (r *FormatError) Excerpt() string {
 	return rest
 }
 
-// formatError is an error about a place in a format.
+// formatError returns an error about a position in a format.
 func formatError(what, text string, at int, why string) error {
 	return &FormatError{what, text, at, why}
 }

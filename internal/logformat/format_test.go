@@ -30,8 +30,9 @@ func fields(t *testing.T, f *Format, line string) map[string]string {
 	return out
 }
 
-// TestDetect: lines as the products wrote them (source 003; Puppet Server 7.9.5, HAProxy
-// 2.6, nginx 1.22, Apache 2.4, Foreman 3), and what is found in them.
+// TestDetect: lines as the products wrote them ("Puppetmaster Performance
+// Tuning with mod_mem_cache"; Puppet Server 7.9.5, HAProxy 2.6, nginx 1.22,
+// Apache 2.4, Foreman 3), and the detected values.
 func TestDetect(t *testing.T) {
 	for _, c := range []struct {
 		name, log string
@@ -92,8 +93,8 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsNotThere: a member that somebody named for the duration and no line has
-// is not told as the duration.
+// TestMemberThatIsNotThere: a member that the user named as duration but no
+// line has is not reported as the duration.
 func TestMemberThatIsNotThere(t *testing.T) {
 	head := []byte(`{"status":200,"took":5}` + "\n")
 	for member, want := range map[string]string{"took": `; "took" is the duration, in milliseconds`, "tok": `; none of them has "tok", which should be the duration: they have status, took`} {
@@ -107,8 +108,8 @@ func TestMemberThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestUncertain: logs that are refused: of a value that could be several, with the formats
-// to choose from, and of one that no format knows, with one that would read it.
+// TestUncertain: rejected logs: ambiguous ones with the formats to choose from,
+// and unknown ones with a format that would match.
 func TestUncertain(t *testing.T) {
 	const combined = `192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "curl/8"`
 	for behind, want := range map[string][]string{
@@ -151,7 +152,8 @@ func TestUncertain(t *testing.T) {
 	}
 }
 
-// TestMostLinesWin: what no format reads is not read, and what half of the lines are decides.
+// TestMostLinesWin: lines without a known format are not read, and half of the
+// lines decide.
 func TestMostLinesWin(t *testing.T) {
 	lines := strings.Repeat(`192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "A"`+"\n"+`192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "A" x"y`+"\n", 50)
 	f, err := Detect([]byte(lines), nil)

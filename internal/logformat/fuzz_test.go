@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// within wants each field inside its line.
+// within checks that each field lies within its line.
 func within(t *testing.T, f *Format, line []byte, spans []Span) {
 	t.Helper()
 	for i, s := range spans {
@@ -17,7 +17,7 @@ func within(t *testing.T, f *Format, line []byte, spans []Span) {
 	}
 }
 
-// valued reads what the fields of a line mean.
+// valued evaluates the fields of a line.
 func valued(f *Format, line []byte, spans []Span) {
 	var clock Clock
 	for i := range f.Fields {
@@ -35,7 +35,7 @@ func valued(f *Format, line []byte, spans []Span) {
 	}
 }
 
-// read reads a line in every way that a format has.
+// read reads a line in every way of a format.
 func read(t *testing.T, f *Format, line []byte) {
 	t.Helper()
 	spans := make([]Span, len(f.Fields))
@@ -67,8 +67,8 @@ func read(t *testing.T, f *Format, line []byte) {
 	}
 }
 
-// quickly wants a line cut in one way, whatever stands behind it in memory: by what its
-// fields are, and by searching for the end of each.
+// quickly checks that the fast path and searching split a line in the same way,
+// whatever follows it in memory.
 func quickly(t *testing.T, f *Format, line []byte) {
 	t.Helper()
 	slow := *f
@@ -113,7 +113,7 @@ var seedLines = []string{
 	`{"time":"2026-11-20T23:58:28+00:00","request":"GET / HTTP/1.1","status":200,"a":{"b":[1,{"c":"\u00e4\\"}]},"request_time":0.012}`,
 }
 
-// FuzzScan: a line under every format that has a name, and what is found out of it.
+// FuzzScan: a line in every named format, and in the detected one.
 func FuzzScan(f *testing.F) {
 	for _, l := range seedLines {
 		f.Add([]byte(l))
@@ -148,7 +148,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzCompile: formats of all languages, and a line under each.
+// FuzzCompile: formats of all languages, and a line in each.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{
 		source003, `%!200,304>{Referer}i%%\n\t\\ %{%F %T}t.%{usec_frac}t%{%z}t`, `%{begin:msec}t %{end:%d/%B/%Y %I:%M:%S %p %j %s}t %^FB %{x}^ti`, `%{`, `%^F`, `%`,
@@ -182,7 +182,8 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzPlain: undoing gives no zero byte, and gives what was sent for what a server writes.
+// FuzzPlain: unescaping gives no zero byte, and reverses the escapes of
+// servers.
 func FuzzPlain(f *testing.F) {
 	f.Add([]byte(`\"\\\x00\u0000\ud83d\ude00#22`), []byte("a\"\\\nä"))
 	f.Fuzz(func(t *testing.T, written, sent []byte) {

@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// haproxyHTTP is what `option httplog` writes (configuration manual, 8.2.3).
+// haproxyHTTP is the format of `option httplog` (configuration manual, 8.2.3).
 const haproxyHTTP = `%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r`
 
-// haproxyCLF is what `option httplog clf` writes.
+// haproxyCLF is the format of `option httplog clf`.
 const haproxyCLF = `%{+Q}o %{-Q}ci - - [%trg] %r %ST %B "" "" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl`
 
-// haproxyCLFBare is that of a frontend that captures no headers.
+// haproxyCLFBare is haproxyCLF without captured headers.
 var haproxyCLFBare = HAProxyCaptures(haproxyCLF, 0, 0)
 
-// haproxyTCP is what `option tcplog` writes (configuration manual, 8.2.2): connections.
+// haproxyTCP is the format of `option tcplog`, for connections (configuration
+// manual, 8.2.2).
 const haproxyTCP = `%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq`
 
-// haproxyFields are HAProxy's log variables (configuration manual, 8.2.6). Times are in
-// milliseconds, and -1 is a phase that was not reached.
+// haproxyFields are HAProxy's log variables (configuration manual, 8.2.6).
+// Times are in milliseconds; -1 means that a phase was not reached.
 var haproxyFields = map[string]Field{
 	"ci": {Name: FieldClient, Kind: Address}, "cp": {Name: "client_port", Kind: Number}, "tr": {Name: FieldTime, Kind: Time, Layout: CLFMilli}, "t": {Name: FieldTime, Kind: Time, Layout: CLFMilli},
 	"trg": {Name: FieldTime, Kind: Time}, "trl": {Name: FieldTime, Kind: Time}, "T": {Name: FieldTime, Kind: Time}, "Tl": {Name: FieldTime, Kind: Time}, "Ts": {Name: FieldTime, Kind: Time, Layout: Unix, Unit: 1e9},
@@ -35,14 +36,15 @@ var haproxyFields = map[string]Field{
 	"fi": {Name: "frontend_address", Kind: Address}, "fp": {Name: "frontend_port", Kind: Number}, "bi": {Name: "backend_address", Kind: Address}, "bp": {Name: "backend_port", Kind: Number}, "si": {Name: "server_address", Kind: Address}, "sp": {Name: "server_port", Kind: Number},
 }
 
-// HAProxyFormats are what HAProxy's options for logs of requests stand for.
+// HAProxyFormats are the formats of HAProxy's options for HTTP logs.
 var HAProxyFormats = map[string]string{
 	"httplog": haproxyHTTP, "httplog clf": haproxyCLF,
 	"httpslog": haproxyHTTP + ` %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc`,
 }
 
-// HAProxyCaptures is a format with as many captured headers of requests and of responses as
-// a frontend has: %hrl and %hsl write each by itself, and nothing where there is none.
+// HAProxyCaptures adapts a format to the numbers of captured request and
+// response headers: %hrl and %hsl write each header separately, and nothing if
+// there are none.
 func HAProxyCaptures(text string, requests, responses int) string {
 	for word, n := range map[string]int{" %hrl": requests, " %hsl": responses} {
 		text = strings.ReplaceAll(text, word, strings.Repeat(word, n))
@@ -50,24 +52,24 @@ func HAProxyCaptures(text string, requests, responses int) string {
 	return text
 }
 
-// haproxyBare are texts that HAProxy never puts in quotes (src/log.c), as it does not
+// haproxyBare are text variables that HAProxy never quotes (src/log.c), like
 // numbers and times.
 var haproxyBare = []string{"ms", "ts", "tsc", "rc", "lc", "rt", "pid", "cp", "fp", "bp", "sp"}
 
-// haproxyHashed are those in which it writes #XX.
+// haproxyHashed are the variables with #XX escapes.
 var haproxyHashed = []string{"r", "HM", "HP", "HPO", "HQ", "HU", "HV", "hr", "hs", "hrl", "hsl"}
 
-// HAProxy compiles a log-format of HAProxy, as the configuration has it after its
-// quotes; a sample expression (%[...]) is a field named by its text. What a syslog
-// daemon writes in front of each line is taken away.
+// HAProxy compiles a log-format of HAProxy, without the quotes of the
+// configuration. A sample expression (%[...]) is a field named by its text. A
+// syslog prefix of lines is removed.
 func HAProxy(text string) (*Format, error) {
 	const what = "log-format"
 	var pieces []piece
-	all := "" // flags of %o, for every field from there on
+	all := "" // flags of %o, for all following fields
 	space := true
 	for i := 0; i < len(text); {
 		switch {
-		case text[i] == ' ': // several are one, and none begins the line
+		case text[i] == ' ': // several count as one, and leading ones are dropped
 			if !space {
 				pieces = append(pieces, piece{lit: " ", at: i})
 			}
@@ -111,7 +113,7 @@ func HAProxy(text string) (*Format, error) {
 			}
 			var ok bool
 			if field, ok = haproxyFields[variable]; !ok {
-				return nil, formatError(what, text, i, "no log variable of HAProxy is written so")
+				return nil, formatError(what, text, i, "unknown log variable of HAProxy")
 			}
 		}
 		field.Source = text[i:n]
@@ -124,11 +126,11 @@ func HAProxy(text string) (*Format, error) {
 			field.Escape = Brackets
 		}
 		if is("X") && (field.Kind == Number || field.Kind == Address) {
-			field.Kind = Text // in hexadecimal
+			field.Kind = Text // hexadecimal
 		}
 		quoted := is("Q") && field.Kind != Number && field.Kind != Duration && field.Kind != Time && !slices.Contains(haproxyBare, variable)
 		if quoted && field.Braced {
-			field.quotes, quoted = true, false // they are left out with the braces
+			field.quotes, quoted = true, false // quotes are omitted with the braces
 		}
 		if quoted {
 			pieces = append(pieces, piece{lit: `"`, at: i})
@@ -145,8 +147,8 @@ func HAProxy(text string) (*Format, error) {
 	return compile(&Format{Name: "HAProxy's log-format", wrap: &wraps[0], trailing: true}, what, text, pieces)
 }
 
-// closing finds the bracket that ends the one at the beginning; brackets within quotes
-// do not count.
+// closing returns the index of the bracket that closes the first one; brackets
+// in quotes do not count.
 func closing(text string) int {
 	depth, quote := 0, byte(0)
 	for i := 0; i < len(text); i++ {

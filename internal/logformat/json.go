@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// jsonScanner cuts one JSON object a line. The members of objects within it have names with
-// points between them: http.response.status_code.
+// jsonScanner splits one JSON object per line. Members of nested objects have
+// names with dots: http.response.status_code.
 type jsonScanner struct {
 	root   node
 	fields int
 
-	// required are groups of fields: a line that has none of one group is not a request.
+	// required are groups of fields; a request has at least one of each group.
 	required   [][]int
-	dashCounts bool          // a - is as good as none of need
-	logger     int           // of a line that has this field, it begins with prefix; -1: none
-	prefix     []byte        // the loggers of requests
-	clock      int           // the field that is the time of front; -1: none
-	front      *loggerPrefix // an object, or key=value, stands behind what a logger writes; nil: alone
-	pair       int           // the field that is a date and a time of day in two members; -1: none
+	dashCounts bool          // a value of - counts as present
+	logger     int           // field that begins with prefix in requests, if present; -1: none
+	prefix     []byte        // prefix of request loggers
+	clock      int           // field with the time of the logger prefix; -1: none
+	front      *loggerPrefix // text before the object or key=value; nil: none
+	pair       int           // field with date and time of day in two members; -1: none
 
 	client, status, bytes int // fields; -1: none
 }
@@ -27,20 +27,21 @@ func newJSONScanner() *jsonScanner {
 	return &jsonScanner{root: node{field: -1}, logger: -1, clock: -1, pair: -1, client: -1, status: -1, bytes: -1}
 }
 
-// node is an object's members by name.
+// node holds the requested members of an object by name.
 type node struct {
 	members map[string]*node
 	field   int // -1: none
 }
 
-// add asks for a member. A point in its name may be between an object and its member or
-// stand in the name of one: loggers that keep to Elastic's schema write both.
+// add requests a member. A dot in its name may separate nested objects or be
+// part of a name: loggers for Elastic's schema write both.
 func (k *jsonScanner) add(dotted string, field int) {
 	k.root.add(strings.Split(dotted, "."), field)
 	k.fields = max(k.fields, field+1)
 }
 
-// maxNameParts is the most words of a name that are taken together in every way.
+// maxNameParts is the maximum number of name parts for which every grouping is
+// tried.
 const maxNameParts = 6
 
 func (n *node) add(words []string, field int) {
@@ -66,10 +67,10 @@ func (n *node) add(words []string, field int) {
 	}
 }
 
-// depth is how deep an object may lie in others.
+// depth is the maximum nesting of objects.
 const depth = 32
 
-// byteOrder is the mark that some programs write before the first line.
+// byteOrder is the byte order mark that some programs write first.
 var byteOrder = []byte("\ufeff")
 
 func (k *jsonScanner) scan(line []byte, spans []Span) LineKind {
@@ -93,8 +94,8 @@ func (k *jsonScanner) scan(line []byte, spans []Span) LineKind {
 	return k.request(line, spans)
 }
 
-// object reads one that begins at at, and gives where it ends, or -1. A nil node is one
-// whose members nobody asked for.
+// object scans an object at at and returns its end, or -1. n is nil if no
+// member was requested.
 func (k *jsonScanner) object(line []byte, at int, n *node, spans []Span, deep int) int {
 	if deep == 0 {
 		return -1
@@ -140,6 +141,7 @@ func (k *jsonScanner) object(line []byte, at int, n *node, spans []Span, deep in
 	}
 }
 
+// value scans a value at at and returns its end, or -1.
 func (k *jsonScanner) value(line []byte, at int, n *node, spans []Span, deep int) int {
 	if at >= len(line) {
 		return -1
@@ -175,6 +177,7 @@ func (k *jsonScanner) value(line []byte, at int, n *node, spans []Span, deep int
 	return end
 }
 
+// array scans an array at at and returns its end, or -1.
 func (k *jsonScanner) array(line []byte, at int, spans []Span, deep int) int {
 	if deep == 0 {
 		return -1
@@ -202,7 +205,7 @@ func (k *jsonScanner) array(line []byte, at int, spans []Span, deep int) int {
 	}
 }
 
-// literal is where a number, true, false or null ends, or -1.
+// literal returns the end of a number, true, false or null, or -1.
 func literal(line []byte, at int) int {
 	for _, word := range []string{"true", "false", "null"} {
 		if line[at] == word[0] {
@@ -241,6 +244,7 @@ func literal(line []byte, at int) int {
 	return at
 }
 
+// space returns the position of the first non-blank from at on.
 func space(line []byte, at int) int {
 	for at < len(line) && (line[at] == ' ' || line[at] == '\t' || line[at] == '\r') {
 		at++
@@ -248,7 +252,8 @@ func space(line []byte, at int) int {
 	return at
 }
 
-// stringEnd is behind the quote that ends the string which begins at at, or -1.
+// stringEnd returns the position after the closing quote of the string at at,
+// or -1.
 func stringEnd(line []byte, at int) int {
 	from := at + 1
 	for {

@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// JSONLines is the name of the format of lines that are objects.
+// JSONLines is the name of the format of JSON lines.
 const JSONLines = "JSON lines"
 
-// jsonBuilder makes a format of what members are called and of the values that they have.
+// jsonBuilder builds a format from the names and sampled values of members.
 type jsonBuilder struct {
 	*sample
 	f       *Format
 	k       *jsonScanner
 	product *jsonProduct
-	times   []string // of what is in front of the objects
+	times   []string // times in the logger prefix
 	used    map[string]bool
 	guesses []string
 }
 
-// JSON makes a format of lines that are objects, of the log's first lines; nil: none of
-// them is one. A member has a role by its name and its values together; durations beyond
-// those whose unit is known are named by units ("took": 1e6 for milliseconds).
+// JSON creates a format for JSON lines from the first lines of a log; nil if
+// none is an object. Member names and values together determine roles. units
+// names a duration and its unit ("took": 1e6 for milliseconds), if it cannot be
+// detected.
 func JSON(lines [][]byte, units map[string]int64) *Format {
 	s := sampleOf(lines)
 	if len(s.rows) == 0 {
@@ -37,7 +38,7 @@ func newBuilder(s *sample, name string) *jsonBuilder {
 	return &jsonBuilder{sample: s, used: map[string]bool{}, product: s.product(), f: &Format{Name: name, Source: "its members' names", backslash: true}, k: newJSONScanner()}
 }
 
-// build makes the format.
+// build builds the format.
 func (b *jsonBuilder) build(units map[string]int64) {
 	b.sample.requests(b.product)
 	b.duration(units)
@@ -45,7 +46,7 @@ func (b *jsonBuilder) build(units map[string]int64) {
 	if b.k.front != nil && b.f.Field(FieldTime) < 0 {
 		b.k.clock = len(b.f.Fields)
 		b.f.Fields = append(b.f.Fields, Field{Name: FieldTime, Kind: Time, Layout: ISO, Source: "the time of " + b.k.front.name})
-		// Caddy writes UTC without naming it (time_local: the server's zone).
+		// Caddy writes UTC without naming it (time_local: the server's time zone).
 		utc := b.product != nil && strings.HasPrefix(b.product.name, "Caddy")
 		if b.product == nil && b.f.Field(FieldDuration) >= 0 {
 			b.guess("the time of %s is that of the answer", b.k.front.name)
@@ -77,7 +78,7 @@ func (b *jsonBuilder) add(field Field, member string) {
 	b.f.Fields = append(b.f.Fields, field)
 }
 
-// taken reports whether a member has a meaning of its own.
+// taken reports whether a member has a defined meaning.
 func (b *jsonBuilder) taken(member string) bool {
 	for _, f := range b.f.Fields {
 		if f.Source == member {
@@ -87,7 +88,7 @@ func (b *jsonBuilder) taken(member string) bool {
 	return false
 }
 
-// byName are the members whose name is normal's, in order.
+// byName returns the members with a normalized name, in order.
 func (b *jsonBuilder) byName(n string) (members []string) {
 	for _, member := range b.list() {
 		if normal(member) == n {
@@ -97,8 +98,8 @@ func (b *jsonBuilder) byName(n string) (members []string) {
 	return members
 }
 
-// role gives a role to the first member that has its name and its values: the product's
-// own before all others.
+// role assigns a role to the first member with a matching name and matching
+// values; members of the known product take precedence.
 func (b *jsonBuilder) role(r *role) {
 	taken := ""
 	try := func(member string, sure bool) {
@@ -126,8 +127,8 @@ func (b *jsonBuilder) role(r *role) {
 	}
 }
 
-// requests sets which lines are requests: those of the product, or those with what was
-// asked for, and how it ended or how long it took.
+// requests sets the members that requests must have: those of the product, or a
+// request or URL and a status, duration or method.
 func (b *jsonBuilder) requests() {
 	field := func(member string) int {
 		return slices.IndexFunc(b.f.Fields, func(f Field) bool { return f.Source == member })
@@ -161,7 +162,7 @@ func (b *jsonBuilder) requests() {
 	b.k.client, b.k.status, b.k.bytes = b.f.Field(FieldClient), b.f.Field(FieldStatus), b.f.Field(FieldBytes)
 }
 
-// why appends to the format's Why what identified it.
+// why appends the explanation of the detection to the format.
 func (b *jsonBuilder) why() {
 	if b.product != nil {
 		b.f.Why += "; members of " + b.product.name

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// detectJSON makes the format of lines of which at least a share are objects; nil: they are
-// not. skipped is how many lines stood before them.
+// detectJSON returns the format of lines of which at least a share are objects,
+// or nil. skipped is the number of other lines before them.
 func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int64) *Format {
-	if afterDocker(lines[0]) > 0 { // its messages are within
+	if afterDocker(lines[0]) > 0 { // a wrap that contains the messages
 		return nil
 	}
 	f := JSON(lines, units)
@@ -34,16 +34,17 @@ func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int
 	return f
 }
 
-// minJSONShare is the share of objects among other lines that makes a log one of objects if no other
-// format reads it: a container's log has what its programs say, too.
+// minJSONShare is the minimum share of objects if no other format matches:
+// container logs also contain other messages.
 const minJSONShare = 0.05
 
-// detectAfterBanner finds JSON lines behind others, as a server's messages at its start, also
-// where another program wrote something around all of them; nil: there are none.
+// detectAfterBanner returns the format of JSON lines after other lines, such as
+// start-up messages, also if another program wraps all lines; nil if there are
+// none.
 func detectAfterBanner(head []byte, least float64, units map[string]int64) *Format {
 	all := bytes.Split(head, []byte("\n"))
 	if len(all) > 1 {
-		all = all[:len(all)-1] // the last one may be cut off
+		all = all[:len(all)-1] // the last one may be truncated
 	}
 	all = slices.DeleteFunc(all, func(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 })
 	for w := -1; w < len(wraps); w++ {
@@ -65,8 +66,8 @@ func detectAfterBanner(head []byte, least float64, units map[string]int64) *Form
 	return nil
 }
 
-// bannerLines is how many lines stand before the first that a candidate reads: a server's messages
-// at its start.
+// bannerLines returns the number of lines before the first match, such as
+// start-up messages.
 func (a *fit) bannerLines(lines [][]byte) int {
 	bare, ok := unwrapped(lines, a.wrap)
 	if !ok {
@@ -80,8 +81,9 @@ func (a *fit) bannerLines(lines [][]byte) int {
 	return 0
 }
 
-// hasRequestFields reports whether a format of objects has a member that marks a request: what was asked
-// for, how, or how it ended. The messages of a container's log have none.
+// hasRequestFields reports whether a JSON format has a member that identifies
+// requests: request, URL, method, status or duration. Messages in container
+// logs have none.
 func (f *Format) hasRequestFields() bool {
 	for _, name := range []string{FieldRequest, FieldURL, FieldMethod, FieldStatus, FieldDuration} {
 		if f.Field(name) >= 0 {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Words of a member's name that make it a request's duration: one of these, or time with
-// one that says of what. No other words may stand in it: upstream_response_time is another
-// program's, queue_time a part.
+// Name parts of members that are durations of requests: one of soleWords, or
+// time with one of timeWords. Any other part excludes the member:
+// upstream_response_time is of another program, queue_time a part.
 var (
 	durationWords = []string{"duration", "request", "latency", "response", "elapsed", "took", "taken", "runtime", "time"}
 	soleWords     = []string{"duration", "latency", "elapsed", "took", "taken", "runtime"}
@@ -17,8 +17,8 @@ var (
 	ignoredWords  = []string{"http", "req", "res", "server", "in", "the", "exec"}
 )
 
-// namedDuration reports whether a member's name is that of a request's duration, and the
-// unit that the name says; 0: none. rank orders names, the most telling first.
+// namedDuration reports whether a name is that of a request duration, and the
+// unit in the name (0: none). rank orders names, the most specific first.
 func namedDuration(member string) (unit int64, rank int, ok bool) {
 	rank = len(durationWords)
 	single, time, what := false, false, false
@@ -42,10 +42,10 @@ func namedDuration(member string) (unit int64, rank int, ok bool) {
 	return unit, rank, single || time && what
 }
 
-// isDuration reports whether a value is a number that is not negative, or names its unit.
+// isDuration reports whether a value is a non-negative number, or has a unit.
 func isDuration(value string) bool {
 	if strings.HasPrefix(value, "-") {
-		return true // none, as HAProxy's -1
+		return true // absent, such as HAProxy's -1
 	}
 	_, ok := parseDecimal([]byte(value))
 	return ok || hasUnit(value)
@@ -59,12 +59,12 @@ func hasUnit(value string) bool {
 // durationMember is a member that is a duration.
 type durationMember struct {
 	member string
-	unit   int64 // 0: each value has its own
+	unit   int64 // 0: each value has its own unit
 	rank   int
 }
 
-// durations finds the members that are the request's duration, the most telling first, and
-// those that are one in a unit which nothing says.
+// durations returns the members that are request durations, the most specific
+// first, and those with an unknown unit.
 func (s *sample) durations(p *jsonProduct) (known, unknown []durationMember) {
 	for _, member := range s.list() {
 		values := s.members[member]
@@ -95,7 +95,8 @@ func (s *sample) durations(p *jsonProduct) (known, unknown []durationMember) {
 	return known, unknown
 }
 
-// duration gives the format its duration. units names the member that the user says is it.
+// duration assigns the duration. units names the member that the user
+// specified.
 func (b *jsonBuilder) duration(units map[string]int64) {
 	for member, unit := range units {
 		b.add(Field{Name: FieldDuration, Kind: Duration, Unit: unit, Lenient: true}, member)
@@ -120,8 +121,8 @@ func (b *jsonBuilder) duration(units map[string]int64) {
 	}
 }
 
-// time gives the format its time: the request's beginning where a member says so, and else
-// the time when the line was written, from which the duration is taken off.
+// time assigns the time: the start of the request if a member has it, else the
+// time when the line was written, from which the duration is subtracted.
 func (b *jsonBuilder) time() {
 	var begin, end []string
 	if b.product != nil {
@@ -162,14 +163,15 @@ func (b *jsonBuilder) time() {
 	}
 }
 
-// Names of members with a time, as normal has them: when the request came, and when the line
-// was written.
+// Normalized names of members with the request's time, and with the time when
+// the line was written.
 var (
 	beginNames = []string{"start_time", "started_at", "start_utc", "start_local", "request_start", "start", "start_timestamp", "time_start", "begin", "received_at", "request_time"}
 	timeNames  = []string{"time", "timestamp", "ts", "msec", "time_iso_8601", "time_iso8601", "time_local", "datetime", "date_time", "date", "asctime", "log_time"}
 )
 
-// tryTime makes a member the time, if its values are times.
+// tryTime assigns the time to a member if its values are times, and reports
+// whether it did.
 func (b *jsonBuilder) tryTime(member string) bool {
 	if b.used[member] {
 		return false
@@ -183,7 +185,7 @@ func (b *jsonBuilder) tryTime(member string) bool {
 	return true
 }
 
-// dateAndTime makes a date and a time of day in two members the time.
+// dateAndTime assigns the time to two members with date and time of day.
 func (b *jsonBuilder) dateAndTime() {
 	find := func(fits func(string) bool, names ...string) string {
 		for _, name := range names {
@@ -214,7 +216,7 @@ func (b *jsonBuilder) dateAndTime() {
 	}
 }
 
-// guess records an assumption about the format that the lines do not confirm.
+// guess records an unproven assumption about the format.
 func (b *jsonBuilder) guess(format string, args ...any) {
 	b.guesses = append(b.guesses, fmt.Sprintf(format, args...))
 }

@@ -2,44 +2,46 @@ package logformat
 
 import "strings"
 
-// jsonProduct is a program that writes one JSON object for each request, and what its members
-// mean. It is recognized by the members that it alone writes together, never by one name.
+// jsonProduct is a program that writes JSON lines, with the meaning of its
+// members. It is recognized by a combination of members, never by a single one.
 type jsonProduct struct {
 	name string
-	// marks are groups of members: of each group the log has at least one.
+	// marks are groups of members, of each of which the log has at least one.
 	marks [][]string
-	// required are members without which a line is a message of the program and not a request.
+	// required are members that distinguish requests from other messages.
 	required []string
-	// logger is a member that begins with prefix in lines of requests, where a line has it.
+	// logger is a member that begins with prefix in requests, if present.
 	logger, prefix string
-	// begin are members with the time when the request came, end those with the time when
-	// the line was written.
+	// begin are members with the start of the request, end those with the time of
+	// the line.
 	begin, end []string
 	duration   string
-	unit       int64 // of the duration, in nanoseconds; 0: each value has its own
+	unit       int64 // of the duration, in nanoseconds; 0: in each value
 	form       form
-	roles      map[string][]string // further members, by the field's name
+	roles      map[string][]string // further members by field name
 }
 
-// form is how a product writes the number of a duration. Another form means that it was
-// configured to write another unit, or that the log is another program's.
+// form is how a product writes durations. Another form means a configured unit,
+// or another program.
 type form uint8
 
 const (
 	anyForm           form = iota
 	whole                  // an integer
-	fractional             // not integers alone
-	thousandths            // three digits behind the point
-	atMostThousandths      // at most three, as a program that passes lines on writes them again, and not integers alone
+	fractional             // not only integers
+	thousandths            // three decimals
+	atMostThousandths      // at most three decimals, as rewritten by log shippers, and not only integers
 )
 
-// jsonProducts are those whose members are known. Run here: nginx 1.22.1 (log_format
-// escape=json), Caddy 2.11.9 (its default encoder, and with other duration_format), lograge
-// 0.10.0 with Rails 6.1, Echo 4.13.3 (middleware.Logger), Traefik 3.2.1 (its access log
-// handler). From documentation: HAProxy 3.0 and 3.1 (haproxy.com, "Encoding HAProxy logs in
-// machine-readable JSON or CBOR"), Istio 1.24 (istio.io, default accessLogFormat) and Envoy
-// Gateway 1.2, pino-http 10, Google Cloud's HttpRequest, logstash-logback-encoder 7.4
-// (LogstashAccessEncoder), Elastic Common Schema 8.11 (event.duration).
+// jsonProducts are programs with known members. Run for this table: nginx
+// 1.22.1 (log_format escape=json), Caddy 2.11.9 (its default encoder, and with
+// other duration_format), lograge 0.10.0 with Rails 6.1, Echo 4.13.3
+// (middleware.Logger), Traefik 3.2.1 (its access log handler). From
+// documentation: HAProxy 3.0 and 3.1 (haproxy.com, "Encoding HAProxy logs in
+// machine-readable JSON or CBOR"), Istio 1.24 (istio.io, default
+// accessLogFormat) and Envoy Gateway 1.2, pino-http 10, Google Cloud's
+// HttpRequest, logstash-logback-encoder 7.4 (LogstashAccessEncoder), Elastic
+// Common Schema 8.11 (event.duration).
 var jsonProducts = []jsonProduct{
 	{
 		name: "Traefik's access log", marks: [][]string{{"DownstreamStatus"}, {"RequestMethod", "RequestPath", "RouterName", "ServiceName", "OriginStatus"}},
@@ -57,7 +59,7 @@ var jsonProducts = []jsonProduct{
 			FieldClient: {"request.client_ip", "request.remote_ip", "request.remote_addr"}, FieldHost: {"request.host"}, FieldUser: {"user_id"},
 		},
 	},
-	{ // Caddy's message names the line where the log's configuration leaves the protocol out
+	{ // identified by Caddy's message if the configuration omits the protocol
 		name: "Caddy's access log", marks: [][]string{{"request.uri"}, {"request.remote_ip", "request.remote_addr"}, {"logger", "msg"}, {"duration"}, {"size"}},
 		required: []string{"request.uri", "status"}, logger: "logger", prefix: "http.log.access", end: []string{"ts"}, duration: "duration", unit: 1e9, form: fractional,
 		roles: map[string][]string{
@@ -65,7 +67,7 @@ var jsonProducts = []jsonProduct{
 			FieldClient: {"request.client_ip", "request.remote_ip", "request.remote_addr"}, FieldHost: {"request.host"}, FieldUser: {"user_id"},
 		},
 	},
-	{ // of a connection of TCP the path and the protocol are null or -
+	{ // for TCP connections path and protocol are null or -
 		name:     "Envoy's access log, as Istio and Envoy Gateway configure it",
 		marks:    [][]string{{"start_time"}, {"response_code"}, {"response_flags", "upstream_cluster", "upstream_host", "upstream_service_time", "x-envoy-upstream-service-time", "authority", ":authority"}},
 		required: []string{"response_code", "path|x-envoy-origin-path|original_path|protocol"}, begin: []string{"start_time"}, duration: "duration", unit: 1e6, form: whole,
@@ -79,7 +81,7 @@ var jsonProducts = []jsonProduct{
 		required: []string{"controller", "path", "status"}, end: []string{"time", "@timestamp", "timestamp"}, duration: "duration", unit: 1e6,
 		roles: map[string][]string{FieldMethod: {"method"}, FieldURL: {"path"}, FieldStatus: {"status"}, FieldClient: {"ip", "remote_ip"}, FieldHost: {"host"}},
 	},
-	{ // names that nginx alone has: also where Fluent Bit, jq or another program made 0.5 of 0.500
+	{ // names only nginx has, so that log shippers or jq may have turned 0.500 into 0.5
 		name:  "nginx' variables (log_format escape=json)",
 		marks: [][]string{{"request_time"}, {"time_iso8601", "time_local", "msec"}, {"body_bytes_sent", "http_user_agent", "http_referer", "http_x_forwarded_for", "upstream_response_time", "upstream_addr", "upstream_status"}},
 		end:   []string{"msec", "time_iso8601", "time_local"}, duration: "request_time", unit: 1e9, form: atMostThousandths,
@@ -124,7 +126,8 @@ var jsonProducts = []jsonProduct{
 	},
 }
 
-// requiredGroups are the groups of members of which a request has one.
+// requiredGroups returns the groups of members of which a request has at least
+// one.
 func (p *jsonProduct) requiredGroups() (groups [][]string) {
 	for _, one := range p.required {
 		groups = append(groups, strings.Split(one, "|"))
@@ -132,7 +135,7 @@ func (p *jsonProduct) requiredGroups() (groups [][]string) {
 	return groups
 }
 
-// product recognizes the program that wrote the lines; nil: none that is known.
+// product identifies the program that wrote the lines; nil if unknown.
 func (s *sample) product() *jsonProduct {
 	for i := range jsonProducts {
 		p := &jsonProducts[i]
@@ -151,7 +154,7 @@ func (s *sample) product() *jsonProduct {
 	return nil
 }
 
-// writes reports whether the durations of a log are written as the product writes them.
+// writes reports whether the durations have the product's form.
 func (p *jsonProduct) writes(values []string) bool {
 	all, points := 0, 0
 	for _, v := range values {
@@ -182,14 +185,14 @@ func (p *jsonProduct) writes(values []string) bool {
 	return p.form != fractional && p.form != atMostThousandths || all == 0 || points > 0
 }
 
-// moreDigits reports whether a number has more than three digits behind its point.
+// moreDigits reports whether a number has more than three decimals.
 func moreDigits(text string) bool {
 	_, behind, _ := strings.Cut(text, ".")
 	return len(behind) > 3
 }
 
-// threeDigits reports whether a number has three digits behind its point, as nginx writes
-// seconds.
+// threeDigits reports whether a number has exactly three decimals, as nginx
+// writes seconds.
 func threeDigits(text string) bool {
 	n := len(text)
 	if n < 5 || text[n-4] != '.' {

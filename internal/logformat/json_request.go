@@ -2,8 +2,8 @@ package logformat
 
 import "bytes"
 
-// put records where a field is. The date and the time of day of a pair are one span, from the
-// one to the other with what stands between.
+// put records the position of a field. Date and time of day of a pair are one
+// span that includes everything in between.
 func (k *jsonScanner) put(spans []Span, field, from, to int) {
 	s := span(from, to)
 	if field == k.pair && spans[field].End > 0 {
@@ -38,7 +38,7 @@ func (k *jsonScanner) request(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// withoutPort is an address without the port and the brackets that may be around it.
+// withoutPort removes the port and brackets of an address.
 func withoutPort(line []byte, s Span) Span {
 	text := s.Of(line)
 	at := bytes.LastIndexByte(text, ':')
@@ -60,8 +60,8 @@ func withoutPort(line []byte, s Span) Span {
 	return s // 2001:db8::1
 }
 
-// count is a count without the point and the zeros of 200.0; one with an exponent has its
-// number.
+// count removes the decimal point and zeros of 200.0; for numbers with an
+// exponent it stores the parsed number.
 func count(line []byte, s Span) Span {
 	text := s.Of(line)
 	for i, c := range text {

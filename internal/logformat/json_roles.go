@@ -8,19 +8,21 @@ import (
 	"unicode"
 )
 
-// role is a field that a member of JSON lines may be, by its name and its values together.
+// role is a field that a member of JSON lines may have, determined by name and
+// values.
 type role struct {
 	field Field
-	// names are those that web servers, frameworks and shippers give to it, as normal has
-	// them, the most telling first.
+	// names are normalized member names that web servers, frameworks and log
+	// shippers use, the most specific first.
 	names []string
-	// fits reports whether a value can be the field's; nil: any text can.
+	// fits reports whether a value is valid for the field; nil: any text is.
 	fits func(value string) bool
-	// strict says that a line whose value does not fit could not be read.
+	// strict reports whether a line with an invalid value could not be read.
 	strict bool
 }
 
-// roles are those that a name and values give. Times and durations are in json_duration.go.
+// roles are the roles by name and values. Times and durations are in
+// json_duration.go.
 var roles = []role{
 	{Field{Name: FieldRequest, Kind: Request}, []string{"request", "request_line", "http_request", "req"}, isRequest, false},
 	{Field{Name: FieldMethod}, []string{"method", "request_method", "http_request_method", "http_method", "req_method", "verb", "http_verb"}, isMethod, false},
@@ -41,8 +43,8 @@ func roleOf(field string) *role {
 	return &roles[slices.IndexFunc(roles, func(r role) bool { return r.field.Name == field })]
 }
 
-// reserved are the names of fields and dimensions with a meaning of their own: a member that
-// is called so and has not the role is member_NAME.
+// reserved reports whether a field or dimension has a defined meaning. A member
+// of that name without the role becomes member_NAME.
 func reserved(name string) bool {
 	switch name {
 	case FieldTime, FieldDuration, FieldPath, "class", "route", "certname":
@@ -51,14 +53,15 @@ func reserved(name string) bool {
 	return slices.ContainsFunc(roles, func(r role) bool { return r.field.Name == name })
 }
 
-// envelopes are objects into which loggers put what belongs to a line.
+// envelopes are objects that loggers put around the members of a line.
 var envelopes = []string{"fields", "data", "attributes", "attrs", "context", "extra", "event", "payload", "labels", "access", "log", "json"}
 
-// normal is a member's name in lower case with _ between its words: response.statusCode is
-// response_status_code, fields.duration_ms duration_ms, @timestamp timestamp.
+// normal normalizes a member name to lower-case words separated by _:
+// response.statusCode becomes response_status_code, fields.duration_ms
+// duration_ms, @timestamp timestamp.
 func normal(member string) string { return strings.Join(nameWords(member), "_") }
 
-// nameWords are the words of a member's name, without the objects that hold all of a line.
+// nameWords splits a member name into words, without enclosing envelopes.
 func nameWords(member string) []string {
 	var out []string
 	var word []rune
@@ -85,7 +88,7 @@ func nameWords(member string) []string {
 	return out
 }
 
-// isEmpty reports whether a value stands for one that is not there.
+// isEmpty reports whether a value means that there is none.
 func isEmpty(value string) bool { return value == "" || value == "-" }
 
 // isRequest reports whether a text is METHOD TARGET or METHOD TARGET PROTOCOL.
@@ -95,7 +98,8 @@ func isRequest(value string) bool {
 	return ok && isMethod(method) && (isURL(target) || method == "CONNECT" && isHost(target))
 }
 
-// methods are those of RFC 9110 and 5789, WebDAV's most common ones, and what caches send.
+// methods are those of RFC 9110 and 5789, common ones of WebDAV, and those of
+// caches.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "PURGE", "PRI"}
 
 func isMethod(value string) bool { return slices.Contains(methods, strings.ToUpper(value)) }
@@ -109,7 +113,7 @@ func isProtocol(value string) bool {
 	return strings.HasPrefix(v, "HTTP") || strings.HasPrefix(v, "H2") || strings.HasPrefix(v, "H3") || v == "1.0" || v == "1.1" || v == "2" || v == "2.0" || v == "3" || v == "3.0"
 }
 
-// isStatus takes 0 too: no answer was sent.
+// isStatus also accepts 0, which means no response.
 func isStatus(value string) bool {
 	n, ok := lenientInt([]byte(value))
 	return ok && (n == 0 || n >= 100 && n <= 599)
@@ -120,10 +124,10 @@ func isCount(value string) bool {
 	return ok
 }
 
-// isClient reports whether a text is an address, with or without a port, or the name of a
-// host.
+// isClient reports whether a text is an address, with or without a port, or a
+// host name.
 func isClient(value string) bool {
-	value, _, _ = strings.Cut(value, ",") // of each proxy one
+	value, _, _ = strings.Cut(value, ",") // one for each proxy
 	if _, err := netip.ParseAddr(value); err == nil {
 		return true
 	}
@@ -133,7 +137,8 @@ func isClient(value string) bool {
 	return strings.HasPrefix(value, "unix:") || value == "localhost" || strings.Contains(value, ".") && isHost(value)
 }
 
-// isHost reports whether a text is the name or the address of a host, with or without a port.
+// isHost reports whether a text is a host name or address, with or without a
+// port.
 func isHost(value string) bool {
 	for _, c := range []byte(value) {
 		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-._:[]", c) >= 0 || c >= 0x80 {
@@ -144,7 +149,7 @@ func isHost(value string) bool {
 	return value != "" && len(value) <= 260
 }
 
-// share is how much of the values that are there can be a role's; 0 without a value.
+// share returns the share of non-empty values that fit; 0 without values.
 func share(values []string, fits func(string) bool) float64 {
 	n, all := 0, 0
 	for _, v := range values {
@@ -162,8 +167,8 @@ func share(values []string, fits func(string) bool) float64 {
 	return float64(n) / float64(all)
 }
 
-// accepts reports whether values make a member a role's. Of a role that is strict nearly all
-// have to fit, as the lines whose values do not could not be read.
+// accepts reports whether the values fit the role. For strict roles nearly all
+// must fit, because the other lines could not be read.
 func (r *role) accepts(values []string) bool {
 	least := minShare
 	if r.strict {
@@ -172,10 +177,12 @@ func (r *role) accepts(values []string) bool {
 	return r.fits == nil || share(values, r.fits) >= least
 }
 
-// nearlyAll is the share of values of a time, a status or a duration that have to be one.
+// nearlyAll is the minimum share of values that must be valid for a time,
+// status or duration.
 const nearlyAll = 0.9
 
-// layoutOf finds how times are written; false: the values are not times.
+// layoutOf detects the layout of times; ok is false if the values are not
+// times.
 func layoutOf(values []string) (f Field, noZone, ok bool) {
 	f = Field{Name: FieldTime, Kind: Time, Lenient: true}
 	i := slices.IndexFunc(values, func(v string) bool { return !isEmpty(v) })
@@ -208,13 +215,13 @@ func layoutOf(values []string) (f Field, noZone, ok bool) {
 	return f, noZone, share(values, good) >= nearlyAll
 }
 
-// zoned reports whether an ISO time says its zone.
+// zoned reports whether an ISO time has a time zone.
 func zoned(text string) bool {
 	clock := text[min(len(text), 11):]
 	return strings.ContainsAny(clock, "Zz+") || strings.Contains(clock, "-")
 }
 
-// whole is the digits in front of the point.
+// whole returns the digits before the decimal point.
 func (d decimal) whole() []byte {
 	for len(d.digits) < d.point {
 		d.digits = append(d.digits, '0')
@@ -222,7 +229,7 @@ func (d decimal) whole() []byte {
 	return d.digits[:d.point]
 }
 
-// isDate and isClock report whether a text is the one or the other half of a time.
+// isDate and isClock report whether a text is a date or a time of day.
 func isDate(value string) bool {
 	_, err := time.Parse(time.DateOnly, value)
 	return err == nil

@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// sample is the members of a log's first objects, and the values that they have there.
+// sample holds the members of a log's first objects with their values.
 type sample struct {
-	rows    []map[string]string // an object each; members of objects within it have points in their names
-	members map[string][]string // the values of each, in the order of the rows that have it
+	rows    []map[string]string // one per object; nested members have names with dots
+	members map[string][]string // values of each member in row order
 }
 
-// maxMembers is the most names of members that are looked at.
+// maxMembers limits the number of member names.
 const maxMembers = 100
 
-// sampleOf reads the objects among lines.
+// sampleOf parses the objects among lines.
 func sampleOf(lines [][]byte) *sample {
 	s := &sample{}
 	names := map[string]bool{}
@@ -30,7 +30,7 @@ func sampleOf(lines [][]byte) *sample {
 	return s
 }
 
-// index collects the values of the rows that are of interest.
+// index collects the values of the selected rows.
 func (s *sample) index(of func(row map[string]string) bool) {
 	s.members = map[string][]string{}
 	for _, row := range s.rows {
@@ -42,8 +42,8 @@ func (s *sample) index(of func(row map[string]string) bool) {
 	}
 }
 
-// requests leaves of the values those of rows that are requests: of a product's, or of rows
-// that say what was asked for. Where none does, all rows stay.
+// requests restricts the values to those of requests: rows of the product's
+// requests, or rows with a request or URL. If there are none, all rows remain.
 func (s *sample) requests(p *jsonProduct) {
 	asks := func(row map[string]string) bool {
 		if p != nil && len(p.required) > 0 {
@@ -73,7 +73,7 @@ func (p *jsonProduct) has(row map[string]string) bool {
 	return !is || len(logger) >= len(p.prefix) && logger[:len(p.prefix)] == p.prefix
 }
 
-// membersDiffer reports whether two members have different values in a row that has both.
+// membersDiffer reports whether two members have different values in some row.
 func (s *sample) membersDiffer(a, b string) bool {
 	return slices.ContainsFunc(s.rows, func(row map[string]string) bool {
 		x, is1 := row[a]
@@ -82,11 +82,11 @@ func (s *sample) membersDiffer(a, b string) bool {
 	})
 }
 
-// list is the names of all members.
+// list returns all member names, sorted.
 func (s *sample) list() []string { return slices.Sorted(maps.Keys(s.members)) }
 
-// membersOf are the names and values of an object's members. names are those of the objects
-// before it, of which there are at most mostMembers.
+// membersOf returns the members of an object. names collects the names of all
+// objects, at most maxMembers.
 func membersOf(line []byte, names map[string]bool) (map[string]string, bool) {
 	line = bytes.TrimLeft(bytes.TrimPrefix(line, byteOrder), " \t")
 	if len(line) == 0 || line[0] != '{' {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// detected is the format of lines.
+// detected returns the format of lines.
 func detected(t *testing.T, lines string) *Format {
 	t.Helper()
 	f, err := Detect([]byte(lines+"\n"), nil)
@@ -16,13 +16,13 @@ func detected(t *testing.T, lines string) *Format {
 	return f
 }
 
-// TestJSONDuration: the unit of a duration is the product's, the name's, the value's own, or
-// unknown; it is never assumed.
+// TestJSONDuration: the unit of a duration is that of the product, the name or
+// the value, or unknown; it is never assumed.
 func TestJSONDuration(t *testing.T) {
 	const line = `{"time":"2026-11-20T10:00:00Z","method":"GET","path":"/a","status":200,`
 	for _, c := range []struct {
 		members string
-		unknown string // the member whose unit nothing says
+		unknown string // the member with an unknown unit
 		us      int64  // -1: no duration
 	}{
 		{`"duration":0.5}`, "duration", -1},
@@ -39,7 +39,7 @@ func TestJSONDuration(t *testing.T) {
 		{`"request_time":0.100}`, "request_time", -1},
 		{`"remote_addr":"192.0.2.1","request_time":0.100}`, "", 100_000},
 		{`"remote_addr":"192.0.2.1","request_time":0.1}`, "request_time", -1},
-		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.1}`, "", 100_000}, // passed on by another program
+		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.1}`, "", 100_000}, // rewritten by a log shipper
 		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.1234}`, "request_time", -1},
 		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":600.000}`, "", 600_000_000},
 		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.000}`, "", 0},
@@ -91,8 +91,8 @@ func TestJSONDuration(t *testing.T) {
 	}
 }
 
-// TestJSONProductContradicted: a product's members with numbers that it does not write are of
-// another configuration, and its unit does not hold.
+// TestJSONProductContradicted: numbers in another form than the product's mean
+// another configuration, so its unit does not apply.
 func TestJSONProductContradicted(t *testing.T) {
 	for _, line := range []string{
 		`{"ts":1795168800.5,"request":{"remote_ip":"192.0.2.1","proto":"HTTP/1.1","method":"GET","uri":"/"},"duration":92967,"size":1,"status":200}`,
@@ -105,11 +105,11 @@ func TestJSONProductContradicted(t *testing.T) {
 	}
 }
 
-// TestJSONRoles: a member has a role by its name and its values together.
+// TestJSONRoles: name and values together give a member its role.
 func TestJSONRoles(t *testing.T) {
 	for _, c := range []struct {
 		line string
-		want map[string]string // a field's text; "-" says that there is no such field
+		want map[string]string // field texts; "-": no such field
 	}{
 		{`{"time":"2026-11-20T10:00:00Z","request":"req-7","method":"GET","uri":"/x","status":500}`, map[string]string{FieldRequest: "-", FieldMethod: "GET", FieldURL: "/x", "member_request": "req-7"}},
 		{`{"time":"2026-11-20T10:00:00Z","request":"GET /x HTTP/1.1","method":"GET","uri":"/x","status":500}`, map[string]string{FieldRequest: "GET /x HTTP/1.1"}},
@@ -155,8 +155,8 @@ func TestJSONRoles(t *testing.T) {
 	}
 }
 
-// TestJSONTimeIsEnd: what a logger writes after the answer is no beginning, and what says it
-// is one is.
+// TestJSONTimeIsEnd: a time that a logger writes after the response is not the
+// start, and a member with the start is.
 func TestJSONTimeIsEnd(t *testing.T) {
 	for line, want := range map[string]bool{
 		`{"time_iso8601":"2026-11-20T10:00:00+00:00","request":"GET / HTTP/1.1","status":200,"request_time":1.000}`:                                               true,
@@ -174,7 +174,7 @@ func TestJSONTimeIsEnd(t *testing.T) {
 	}
 }
 
-// TestJSONNoRequests: objects that are not requests are not taken for them.
+// TestJSONNoRequests: objects that are not requests are recognized.
 func TestJSONNoRequests(t *testing.T) {
 	for _, lines := range []string{
 		`{"level":"info","msg":"started","time":"2026-11-20T10:00:00Z"}`,
@@ -187,7 +187,7 @@ func TestJSONNoRequests(t *testing.T) {
 	}
 }
 
-// TestJSONBehindBanner: what a server says at its start does not hide the lines behind it.
+// TestJSONBehindBanner: start-up messages do not hide the lines after them.
 func TestJSONBehindBanner(t *testing.T) {
 	line := `{"time":"2026-11-20T10:00:00Z","method":"GET","path":"/a","status":200,"duration_ms":5}` + "\n"
 	for _, banner := range []string{"[1] Puma starting\n", strings.Repeat("x\n", 250), "\n\n# {\n", "a\n\n{not one\n"} {
@@ -202,7 +202,8 @@ func TestJSONBehindBanner(t *testing.T) {
 	}
 }
 
-// TestJSONAmongOthers: a container's log has what its programs say, too, as docker keeps it.
+// TestJSONAmongOthers: container logs contain other messages too, as docker
+// stores them.
 func TestJSONAmongOthers(t *testing.T) {
 	line := `{"time":"2026-11-20T10:00:00Z","method":"GET","path":"/a","status":200,"duration_ms":5}`
 	for _, log := range []string{
@@ -218,7 +219,7 @@ func TestJSONAmongOthers(t *testing.T) {
 	}
 }
 
-// TestNumbers: numbers as JSON may write them are those that strconv reads.
+// TestNumbers: JSON numbers are parsed as by strconv.
 func TestNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		"200": "200", "200.0": "200", "2e2": "200", "2.5E+1": "25", "9.2e-05": "0.000092", "0.5": "0.5", "1.7951688005241024e+09": "1795168800.5241024", "0e9": "0", "10e-1": "1", "007": "7", "0.10": "0.10",

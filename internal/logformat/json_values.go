@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// decimal is a number as JSON may write it: digits with a point in them.
+// decimal is a number in JSON notation.
 type decimal struct {
-	digits []byte // without a point, at most 64
-	point  int    // how many of them stand in front of the point; may be below 0 or beyond
+	digits []byte // without decimal point, at most 64
+	point  int    // number of digits before the decimal point; may be negative or larger than the number of digits
 }
 
-// maxDigits bounds a number and its exponent: longer ones are not a time, count or duration.
+// maxDigits limits a number and its exponent: longer ones are not times, counts
+// or durations.
 const maxDigits = 64
 
-// parseDecimal reads a number that is not negative, with or without a fraction and an
+// parseDecimal parses a non-negative number, optionally with fraction and
 // exponent: 200.0, 9.2e-05, 1.7951688E+09.
 func parseDecimal(text []byte) (d decimal, ok bool) {
 	if len(text) > 0 && text[0] == '+' {
@@ -64,7 +65,7 @@ func parseDecimal(text []byte) (d decimal, ok bool) {
 
 func (d decimal) zero() bool { return len(bytes.Trim(d.digits, "0")) == 0 }
 
-// integer reports whether nothing but zeros stands behind the point.
+// integer reports whether all decimals are zero.
 func (d decimal) integer() bool {
 	for i, c := range d.digits {
 		if i >= d.point && c != '0' {
@@ -74,7 +75,8 @@ func (d decimal) integer() bool {
 	return true
 }
 
-// plain is the number without an exponent, as Int and Field.Duration read it.
+// plain formats the number without an exponent, as Int and Field.Duration
+// require.
 func (d decimal) plain() []byte {
 	out := make([]byte, 0, 2*maxDigits)
 	for i := range max(d.point, 1) {
@@ -95,7 +97,7 @@ func (d decimal) plain() []byte {
 	return append(out, d.digits[min(max(d.point, 0), len(d.digits)):]...)
 }
 
-// lenientInt reads a count as JSON may write it: 200, 200.0, 2e2.
+// lenientInt parses a count in JSON notation: 200, 200.0, 2e2.
 func lenientInt(text []byte) (int64, bool) {
 	if n, ok := Int(text); ok {
 		return n, true
@@ -107,8 +109,8 @@ func lenientInt(text []byte) (int64, bool) {
 	return Int(d.plain())
 }
 
-// lenientDuration reads what Duration does not: a number with an exponent, or a text with
-// its own unit (5ms, 1.2s, 4m3s). The result is in microseconds.
+// lenientDuration parses a number with an exponent, or a text with a unit (5ms,
+// 1.2s, 4m3s), and returns microseconds.
 func (f *Field) lenientDuration(text []byte) (int64, bool) {
 	if f.Unit > 0 {
 		if d, ok := parseDecimal(text); ok {
@@ -118,7 +120,7 @@ func (f *Field) lenientDuration(text []byte) (int64, bool) {
 	return ownUnit(text)
 }
 
-// lenientTime reads a time since 1970 whose number has an exponent.
+// lenientTime parses a time since 1970 with an exponent.
 func (f *Field) lenientTime(text []byte) (int64, bool) {
 	d, ok := parseDecimal(text)
 	if !ok {
@@ -127,7 +129,7 @@ func (f *Field) lenientTime(text []byte) (int64, bool) {
 	return f.epoch(d.plain())
 }
 
-// unitWords are how programs write the unit of a duration behind its number, in nanoseconds.
+// unitWords are the unit suffixes of durations, in nanoseconds.
 var unitWords = map[string]int64{
 	"ns": 1, "nanos": 1, "nanosecond": 1, "nanoseconds": 1, "nsec": 1,
 	"us": 1e3, "µs": 1e3, "μs": 1e3, "micros": 1e3, "microsecond": 1e3, "microseconds": 1e3, "usec": 1e3,
@@ -137,7 +139,8 @@ var unitWords = map[string]int64{
 	"h": 3600e9, "hour": 3600e9, "hours": 3600e9,
 }
 
-// ownUnit reads a duration in microseconds that names its unit: 5ms, 1.2 s, 4m3s, 1h2m3.5s.
+// ownUnit parses a duration with a unit and returns microseconds: 5ms, 1.2 s,
+// 4m3s, 1h2m3.5s.
 func ownUnit(text []byte) (int64, bool) {
 	rest := strings.TrimSpace(string(text[:min(len(text), maxDigits)]))
 	if len(text) > maxDigits || rest == "" {
@@ -172,8 +175,8 @@ func ownUnit(text []byte) (int64, bool) {
 	return sum, sum <= maxDuration/1000
 }
 
-// pairTime reads a time whose date and time of day are two members: text begins with one
-// of them and ends with the other, whatever stands between (Layout DateAndTime).
+// pairTime parses a time in two members (Layout DateAndTime): text begins with
+// one of them and ends with the other.
 func pairTime(text []byte) (int64, bool) {
 	a, _, ok := bytes.Cut(text, []byte(`"`))
 	z := text[bytes.LastIndexByte(text, '"')+1:]

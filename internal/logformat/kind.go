@@ -2,26 +2,25 @@ package logformat
 
 import "bytes"
 
-// Kind is what a field's text means. Field.Fits is the definition of each kind, and the
-// only one: the detection of a log's format, the reading of its lines and the search for
-// another way to cut a line all use it.
+// Kind is the type of a field. Field.Fits defines each kind; detection, reading
+// and backtracking all use it.
 type Kind uint8
 
 // The kinds of fields.
 const (
 	Text     Kind = iota
-	Time          // when, in the field's Layout
-	Duration      // a number of Unit nanoseconds; - and what is below 0 are absent
-	Number        // a count; - is absent
+	Time          // in the field's Layout
+	Duration      // a number of Unit nanoseconds; - and negative values mean absent
+	Number        // a count; - means absent
 	Request       // METHOD URL PROTOCOL, as the client sent it
 	URL           // path and query
-	Address       // an IP address, or a host name where Names allows it; - is absent
-	Ident         // what identd says of the user: a word that is not an IP address; nearly always -
-	Word          // text without a blank or a quote
-	Host          // a name or an address of a server without a port, or a word of the same characters
+	Address       // an IP address, or a host name if Names allows it; - means absent
+	Ident         // a user from identd: a word other than an IP address, usually -
+	Word          // text without blanks and quotes
+	Host          // a server name or address without a port
 )
 
-// Fits reports whether a text can be what the field is.
+// Fits reports whether a text is valid for the field.
 func (f *Field) Fits(text []byte) bool {
 	if len(text) > f.maxLength() || f.strict && bareQuote(text, f.Escape) {
 		return false
@@ -57,9 +56,9 @@ func (f *Field) Fits(text []byte) bool {
 	return true
 }
 
-// list is how much of the beginning of a text is numbers of several attempts, some of which
-// have none: nginx writes ", " between servers and " : " between groups of them; the parts
-// of a Sum have a blank between them.
+// list returns the length of the list of numbers at the beginning of a text.
+// nginx separates servers by ", " and groups by " : "; the parts of a Sum are
+// separated by blanks.
 func (f *Field) list(text []byte) int {
 	text = text[:min(len(text), maxList)]
 	for at, whole := 0, 0; ; {
@@ -85,19 +84,20 @@ func (f *Field) list(text []byte) int {
 	}
 }
 
-// Absent reports whether a text stands for no number: -, nothing, or a number below 0
-// (HAProxy's -1, a phase that was not reached).
+// Absent reports whether a text means that there is no number: -, empty, or
+// negative (HAProxy's -1 for a phase that was not reached).
 func Absent(text []byte) bool {
 	return len(text) == 0 || text[0] == '-' && number(text[1:])
 }
 
-// status reports whether a number of so many digits is a status: 100 to 999; servers
-// write 0 and nginx 000 and 009 where there was no answer with one.
+// status reports whether a number with so many digits is a status: 100 to 999,
+// or 0; nginx writes 000 and 009 if there was no response.
 func status(n int64, digits int) bool {
 	return n <= 999 && (digits == 3 || n == 0)
 }
 
-// bareQuote reports whether a text has a quote that its server would have escaped.
+// bareQuote reports whether a text has a quote that the server would have
+// escaped.
 func bareQuote(text []byte, e Escape) bool {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(text[at:], '"')
@@ -110,7 +110,7 @@ func bareQuote(text []byte, e Escape) bool {
 	}
 }
 
-// number reports whether a text is digits and points, or nothing.
+// number reports whether a text consists of digits and points only.
 func number(text []byte) bool {
 	for _, c := range text {
 		if (c < '0' || c > '9') && c != '.' {
@@ -125,8 +125,8 @@ func (f *Field) matchesAnything() bool {
 	return !f.strict && (f.Kind == Text || f.Kind == Request || f.Kind == URL)
 }
 
-// checked reports whether reading checks the field once its line is cut. The time and
-// the duration are left to the one who needs their values, which fail where Fits does.
+// checked reports whether the field is checked when a line is split. Time and
+// duration are checked by those who read their values.
 func (f *Field) checked() bool {
 	switch f.Kind {
 	case Text, Request, URL:
@@ -135,7 +135,7 @@ func (f *Field) checked() bool {
 	return f.Name != FieldTime && f.Name != FieldDuration
 }
 
-// check has a field checked once a line is cut.
+// check adds a field to those checked after splitting.
 func (f *Format) check(i int) {
 	if f.Fields[i].Kind == Address {
 		f.addresses = append(f.addresses, i)
@@ -143,15 +143,15 @@ func (f *Format) check(i int) {
 	f.checks = append(f.checks, check{i, f.Fields[i].Kind, f.Fields[i].Name == FieldStatus})
 }
 
-// mostAddress is the longest host name, in bytes (RFC 1035, 2.3.4), and mostShort the
-// longest text of the other kinds that have a limit.
+// maxAddress is the longest host name, in bytes (RFC 1035, 2.3.4), maxShort the
+// longest text of other limited kinds, maxList the longest list.
 const (
 	maxAddress = 255
 	maxShort   = 40
 	maxList    = 512
 )
 
-// maxLength is how long a field's text can be, in bytes.
+// maxLength returns the maximum length of the field's text, in bytes.
 func (f *Field) maxLength() int {
 	switch {
 	case f.List:
@@ -168,8 +168,9 @@ func (f *Field) maxLength() int {
 	return maxShort
 }
 
-// address reports whether a text is an address of a client: of the Internet, the word
-// that nginx (unix:) and HAProxy (unix) write for a Unix socket, or with Names a host name.
+// address reports whether a text is a client address: an IP address, the name
+// for a Unix socket in nginx (unix:) and HAProxy (unix), or, with Names, a host
+// name.
 func (f *Field) address(text []byte) bool {
 	if ipv4(text) || string(text) == "-" || ipv6(text) {
 		return true
@@ -180,7 +181,7 @@ func (f *Field) address(text []byte) bool {
 // isAddress reports whether a text is an IP address.
 func isAddress(text []byte) bool { return ipv4(text) || ipv6(text) }
 
-// ipv4 reports whether a text is four numbers up to 255 with points between them.
+// ipv4 reports whether a text is an IPv4 address.
 func ipv4(text []byte) bool {
 	if len(text) < len("0.0.0.0") || len(text) > len("255.255.255.255") {
 		return false
@@ -200,8 +201,8 @@ func ipv4(text []byte) bool {
 	return dots == 3 && digits > 0
 }
 
-// ipv6 reports whether a text is an address of IPv6 (RFC 4291, 2.2), in brackets or not,
-// also with a zone or with one of IPv4 at its end.
+// ipv6 reports whether a text is an IPv6 address (RFC 4291, 2.2), optionally in
+// brackets, with a zone, or with an IPv4 address at its end.
 func ipv6(text []byte) bool {
 	if n := len(text); n > 2 && text[0] == '[' && text[n-1] == ']' {
 		text = text[1 : n-1]
@@ -251,9 +252,9 @@ func ipv6(text []byte) bool {
 	return groups == 8 && !gap || gap && groups < 8
 }
 
-// hostName reports whether a text is a name that a server may have looked up: letters,
-// digits, - and _ with points between, and not digits alone. One word is not a name but
-// for localhost: what other programs write before a line begins with one.
+// hostName reports whether a text is a host name from a lookup: letters,
+// digits, - and _, at least one dot and one letter. Single words are excluded
+// except for localhost, because prefixes of other programs begin with them.
 func hostName(text []byte) bool {
 	if len(text) == 0 || len(text) > maxAddress || text[0] == '.' || text[0] == '-' {
 		return false

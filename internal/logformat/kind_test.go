@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAddress: what is an address is what net/netip takes for one, however it is checked.
+// TestAddress: both checks of addresses agree with net/netip.
 func TestAddress(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var texts []string
@@ -21,7 +21,7 @@ func TestAddress(t *testing.T) {
 		four := netip.AddrFrom4([4]byte(b[:4]))
 		for _, one := range []string{six.String(), six.StringExpanded(), four.String(), netip.AddrFrom16(four.As16()).String(), "fe80::" + fmt.Sprintf("%x", b[0]) + "%eth0"} {
 			texts = append(texts, one)
-			// And what is nearly one.
+			// Similar but invalid texts.
 			other := []byte(one)
 			other[r.IntN(len(other))] = "0129afg:. %]["[r.IntN(13)]
 			texts = append(texts, string(other), one[r.IntN(len(one)):], one+one[r.IntN(len(one)):])
@@ -35,7 +35,7 @@ func TestAddress(t *testing.T) {
 			if slow := ipv4([]byte(text)); quick != slow {
 				t.Fatalf("%q: %v the quick way, %v the other", text, quick, slow)
 			}
-			// 01 for 1 is an address to those who write logs, if not to netip.
+			// Logs may write 01 for 1, which netip rejects.
 			if slow := ipv4([]byte(text)); want && !slow {
 				t.Fatalf("%q is an address", text)
 			}

@@ -2,16 +2,16 @@ package logformat
 
 import "strings"
 
-// puppetServer is the pattern of Puppet Server's request-logging.xml (puppetserver 6 to
-// 8; documentation/config_file_logbackxml.md).
+// puppetServer is the pattern in Puppet Server's request-logging.xml
+// (puppetserver 6 to 8; documentation/config_file_logbackxml.md).
 const puppetServer = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}" %D %i{Content-Length} %mdc{jruby.borrow-time:--}`
 
-// puppetDB is the pattern of PuppetDB's request-logging.xml (puppetdb 7 and 8).
+// puppetDB is the pattern in PuppetDB's request-logging.xml (puppetdb 7 and 8).
 const puppetDB = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}" %D %header{X-Uncompressed-Length}`
 
-// logbackWords are the conversion words of logback-access' PatternLayout that stand for one
-// value ("Logback-access", layouts). Its %D is milliseconds, where Apache's is
-// microseconds.
+// logbackWords are the conversion words of logback-access' PatternLayout with a
+// single value ("Logback-access", layouts). %D is in milliseconds, in contrast
+// to Apache's microseconds.
 var logbackWords = map[string]Field{
 	"h": {Name: FieldClient, Kind: Address, Names: true}, "clientHost": {Name: FieldClient, Kind: Address, Names: true}, "remoteIP": {Name: FieldClient, Kind: Address}, "a": {Name: FieldClient, Kind: Address}, "l": {Name: "ident", Kind: Ident}, "u": {Name: FieldUser}, "user": {Name: FieldUser},
 	"t": {Name: FieldTime, Kind: Time}, "date": {Name: FieldTime, Kind: Time}, "r": {Name: FieldRequest, Kind: Request}, "requestURL": {Name: FieldRequest, Kind: Request},
@@ -42,7 +42,7 @@ func Logback(text string) (*Format, error) {
 		}
 		n := i + 1
 		for n < len(text) && (text[n] == '-' || text[n] == '.' || text[n] >= '0' && text[n] <= '9') {
-			n++ // the least and the most width
+			n++ // minimum and maximum width
 		}
 		from := n
 		for n < len(text) && (text[n] >= 'a' && text[n] <= 'z' || text[n] >= 'A' && text[n] <= 'Z') {
@@ -65,12 +65,12 @@ func Logback(text string) (*Format, error) {
 			}
 			when, ok := javaDate(p)
 			if !ok {
-				return nil, formatError(what, text, i, "a date is written with the letters y, M, d, H, h, m, s, S, a, E, Z and X")
+				return nil, formatError(what, text, i, "dates may have the letters y, M, d, H, h, m, s, S, a, E, Z and X")
 			}
 			field := Field{Name: FieldTime, Kind: Time, Source: text[i:n]}
 			field.asTime(&when)
 			if zone == "UTC" || zone == "GMT" {
-				when.has |= hasZone // it is said here, and not in the line
+				when.has |= hasZone // the pattern has the zone, not the line
 			}
 			pieces, i = append(pieces, piece{field: &field, at: i}), n
 			continue
@@ -101,12 +101,12 @@ func Logback(text string) (*Format, error) {
 			key, _, _ := strings.Cut(argument, ":")
 			field, ok = Field{Name: name(key)}, true
 			if key == "jruby.borrow-time" {
-				// Until the JRuby instance was there; empty or - where none was needed.
+				// Waiting time for a JRuby instance; empty or - if none was needed.
 				field = Field{Name: "jruby_borrow_time", Kind: Number}
 			}
 		}
 		if !ok {
-			return nil, formatError(what, text, i, "not a word of logback-access")
+			return nil, formatError(what, text, i, "unknown conversion word of logback-access")
 		}
 		field.Source = text[i:n]
 		pieces, i = append(pieces, piece{field: &field, at: i}), n
@@ -114,14 +114,14 @@ func Logback(text string) (*Format, error) {
 	return compile(&Format{Name: "logback-access", TimeIsEnd: true}, what, text, pieces)
 }
 
-// javaLetters are the letters of Java's patterns of dates (SimpleDateFormat), with what
-// strftime has for them, the fraction of a second and +01:00 (:) besides.
+// javaLetters maps letters of Java date patterns (SimpleDateFormat) to strftime
+// letters; : is +01:00.
 var javaLetters = map[string]byte{
 	"yyyy": 'Y', "yy": 'y', "uuuu": 'Y', "MM": 'm', "MMM": 'b', "MMMM": 'B', "dd": 'd', "HH": 'H', "hh": 'I', "mm": 'M', "ss": 'S', "SSS": 'f', "SSSSSS": 'F', "a": 'p', "E": 'a', "EEE": 'a', "EEEE": 'A',
 	"Z": 'z', "XX": 'z', "XXX": ':', "z": 'Z',
 }
 
-// javaDate is a pattern of Java's, or ISO8601 as logback has it.
+// javaDate parses a Java date pattern, or logback's ISO8601.
 func javaDate(text string) (p pattern, ok bool) {
 	if text == "ISO8601" {
 		text = "yyyy-MM-dd HH:mm:ss,SSS"
@@ -136,7 +136,7 @@ func javaDate(text string) (p pattern, ok bool) {
 				return p, false
 			}
 			lit := text[n : n+end]
-			if lit == "" { // two are one
+			if lit == "" { // two mean one
 				lit = "'"
 			}
 			p.add(item{lit: lit})

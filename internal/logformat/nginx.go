@@ -2,12 +2,12 @@ package logformat
 
 import "strings"
 
-// nginxVariables are nginx' (ngx_http_core_module, ngx_http_log_module,
-// ngx_http_upstream_module, "Embedded Variables"); times are in seconds with a
-// resolution of milliseconds.
+// nginxVariables are nginx variables (ngx_http_core_module,
+// ngx_http_log_module, ngx_http_upstream_module, "Embedded Variables").
+// Durations are in seconds with millisecond resolution.
 var nginxVariables = map[string]Field{
 	"remote_addr": {Name: FieldClient, Kind: Address}, "remote_user": {Name: FieldUser}, "http_referer": {Name: "referer"}, "http_user_agent": {Name: "user_agent"},
-	"http_x_forwarded_for": {Name: "forwarded_for"}, "host": {Name: FieldHost, Kind: Host}, "http_host": {Name: FieldHost}, "server_name": {Name: "server_name", Kind: Word}, // a host with a blank is refused by nginx
+	"http_x_forwarded_for": {Name: "forwarded_for"}, "host": {Name: FieldHost, Kind: Host}, "http_host": {Name: FieldHost}, "server_name": {Name: "server_name", Kind: Word}, // nginx rejects hosts with blanks
 	"time_local": {Name: FieldTime, Kind: Time}, "time_iso8601": {Name: FieldTime, Kind: Time, Layout: ISO}, "msec": {Name: FieldTime, Kind: Time, Layout: Unix, Unit: 1e9},
 	"request": {Name: FieldRequest, Kind: Request}, "request_method": {Name: FieldMethod}, "request_uri": {Name: FieldURL, Kind: URL},
 	"uri": {Name: FieldPath}, "document_uri": {Name: FieldPath}, "args": {Name: FieldQuery}, "query_string": {Name: FieldQuery}, "is_args": {Name: FieldQuery}, "server_protocol": {Name: FieldProtocol},
@@ -20,28 +20,29 @@ var nginxVariables = map[string]Field{
 	"upstream_cache_status": {Name: "cache"}, "connection_requests": {Name: "keepalive_requests", Kind: Number}, "ssl_client_s_dn": {Name: "certname"},
 }
 
-// NginxCombined is nginx' own format, which a log has for which none was named.
+// NginxCombined is nginx's default format.
 const NginxCombined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
 
-// nginxMain is the log_format main of nginx.conf in nginx.org's packages and images.
+// nginxMain is the log_format main in nginx.conf of nginx.org's packages and
+// images.
 const nginxMain = NginxCombined + ` "$http_x_forwarded_for"`
 
 // ingressNginx is the default log-format-upstream of the NGINX Ingress Controller
 // (kubernetes/ingress-nginx, user guide, "Log format").
 const ingressNginx = NginxCombined + ` $request_length $request_time [$proxy_upstream_name] [$proxy_alternative_upstream_name] $upstream_addr $upstream_response_length $upstream_response_time $upstream_status $req_id`
 
-// NginxEscapes are the words for escape= of a log_format.
+// NginxEscapes are the values of escape= in a log_format.
 var NginxEscapes = map[string]Escape{"default": Backslash, "json": JSONString, "none": Verbatim}
 
-// Nginx compiles a log_format of nginx: its strings together, without their quotes. In
-// front of them escape=WORD may stand, and a blank.
+// Nginx compiles a log_format of nginx: its strings joined, without quotes,
+// optionally after escape=WORD and a blank.
 func Nginx(text string) (*Format, error) {
 	const what = "log_format"
 	escape, begin := Backslash, 0
 	if rest, ok := strings.CutPrefix(text, "escape="); ok {
 		word, _, _ := strings.Cut(rest, " ")
 		if escape, ok = NginxEscapes[word]; !ok {
-			return nil, formatError(what, text, len("escape="), "escape is default, json or none")
+			return nil, formatError(what, text, len("escape="), "escape must be default, json or none")
 		}
 		begin = min(len("escape=")+len(word)+1, len(text))
 	}

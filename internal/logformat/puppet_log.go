@@ -8,9 +8,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// puppetLog is Puppet Server's own log, puppetserver.log, as its logback.xml has it
-// (%d %-5p [%t] [%c{2}] %m%n): of its lines those that say how long something for a
-// node took are requests.
+// puppetLog is Puppet Server's own log, puppetserver.log, in the format of its
+// logback.xml (%d %-5p [%t] [%c{2}] %m%n). Lines with the duration of something
+// for a node are requests.
 //
 //	2026-11-20T23:58:28.123Z INFO  [qtp1-35] [puppetserver] Puppet Compiled catalog for NODE in environment ENV in 0.21 seconds
 func puppetLog() *Format {
@@ -18,16 +18,16 @@ func puppetLog() *Format {
 		{Name: FieldTime, Kind: Time, Layout: ISO},
 		{Name: "level"},
 		{Name: "thread"},
-		{Name: "indirector"}, // what was made: Compiled catalog
+		{Name: "indirector"}, // the action: Compiled catalog
 		{Name: "requestor"},
 		{Name: "environment"},
 		{Name: FieldDuration, Source: "Compiled catalog ... in", Kind: Duration, Unit: 1e9},
 	}}
 }
 
-// PuppetLog is the format of puppetserver.log for a pattern of logback that begins as the
-// one of the packages: a date as ISO 8601, the level, the thread and the logger in
-// brackets, and the message.
+// PuppetLog is the format of puppetserver.log for a logback pattern that begins
+// as that of the packages: an ISO 8601 date, the level, the thread and logger
+// in brackets, and the message.
 func PuppetLog(text string) (*Format, error) {
 	const what = "pattern"
 	want := []struct{ before, words string }{{"", "d date"}, {" ", "p le level"}, {" [", "t thread"}, {"] [", "c lo logger C class"}, {"] ", "m msg message"}}
@@ -37,11 +37,11 @@ func PuppetLog(text string) (*Format, error) {
 	for i, w := range want {
 		m := puppetWord().FindStringSubmatch(text[at:])
 		if m == nil || m[1] != w.before || !slices.Contains(strings.Fields(w.words), m[2]) {
-			return nil, formatError(what, text, at, "not as in puppetserver.log, %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5p [%t] [%c{2}] %m%n")
+			return nil, formatError(what, text, at, "must begin as in puppetserver.log: %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5p [%t] [%c{2}] %m%n")
 		}
 		if date := strings.Trim(m[3], `{}"`); i == 0 {
 			if date != "" && date != "ISO8601" && !isoDate().MatchString(date) {
-				return nil, formatError(what, text, at, "the date is not written as yyyy-MM-dd'T'HH:mm:ss")
+				return nil, formatError(what, text, at, "the date must be yyyy-MM-dd'T'HH:mm:ss")
 			}
 			f.NoZone = !strings.ContainsAny(date, "XZ")
 		}
@@ -57,14 +57,14 @@ var (
 
 func scanPuppetLog(line []byte, spans []Span) LineKind {
 	level := bytes.IndexByte(line, ' ')
-	if level == 10 { // a space for T
+	if level == 10 { // a space instead of T
 		if n := bytes.IndexByte(line[11:], ' '); n >= 0 {
 			level = 11 + n
 		}
 	}
 	if level < 19 {
 		if len(line) > 0 && (line[0] == '\t' || line[0] == ' ') || bytes.HasPrefix(line, []byte("Caused by")) || javaName(line) {
-			return OtherLine // of a stack trace
+			return OtherLine // part of a stack trace
 		}
 		return BadLine
 	}
@@ -112,7 +112,8 @@ func scanPuppetLog(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// javaName says whether a line begins as a stack trace does: a class with points.
+// javaName reports whether a line begins with a Java class name, as lines of
+// stack traces do.
 func javaName(line []byte) bool {
 	n := bytes.IndexAny(line, ": ")
 	if n < 0 {

@@ -6,33 +6,34 @@ import (
 	"slices"
 )
 
-// rails is the log of a Rails application: Foreman's without its own layout, through Ruby's
-// Logger or with the bare messages. Requests are distinguished by the tags before the message
-// (config.log_tags = [:request_id]); without tags by the process, and by when they began.
+// rails is the log of a Rails application: that of Foreman without its layout,
+// through Ruby's Logger or with bare messages. Requests are distinguished by
+// tags before the message (config.log_tags = [:request_id]), or else by process
+// and start time.
 func rails() *Format {
 	f := foreman()
 	f.Name, f.rails = "Rails' log", true
 	return f
 }
 
-// Joiner joins the lines of a format's requests.
+// Joiner returns a Joiner for the format's lines.
 func (f *Format) Joiner() Joiner { return Joiner{rails: f.rails, zoned: f.zone != "", zone: f.zone} }
 
-// inProgress is a request of a process whose lines do not name it.
+// inProgress is an open request of a process whose lines have no request id.
 type inProgress struct {
 	openRequest
-	processing int64 // when its controller began, in microseconds; 0: not yet
+	processing int64 // start of the controller in microseconds; 0: not started
 }
 
-// maxInProgress bounds the requests of one process that have begun and not ended: a route
-// that does not exist leaves one.
+// maxInProgress limits the open requests of one process: requests without a
+// route never end.
 const maxInProgress = 256
 
-// maxRounding is how far the duration of a request, which is rounded to milliseconds, may be from
-// the times of its lines, in microseconds.
+// maxRounding is the maximum difference between a request's duration, rounded
+// to milliseconds, and the times of its lines, in microseconds.
 const maxRounding = 3000
 
-// joinRails is Join of Rails' lines.
+// joinRails is Add for Rails.
 func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, LineKind) {
 	r, ruby := parseRuby(line)
 	if !ruby {
@@ -66,9 +67,10 @@ func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, LineKind) {
 	return j.untagged(when, r.process.Of(line), message, spans)
 }
 
-// hasRequestID reports whether the tags before a message have a word that names one request: at
-// least eight hexadecimal digits in a row, one of them a decimal one, as UUIDs, the request IDs
-// of nginx and AWS and Foreman's have. A host name or an address is the same of several.
+// hasRequestID reports whether the tags before a message identify a request:
+// they have at least eight consecutive hexadecimal digits, including a decimal
+// one, as UUIDs and the request ids of nginx, AWS and Foreman do. Host names
+// and addresses are not unique.
 func hasRequestID(tags []byte) bool {
 	hex, decimal := 0, false
 	for _, c := range tags {
@@ -84,7 +86,7 @@ func hasRequestID(tags []byte) bool {
 	return false
 }
 
-// untagged takes a message of a process whose requests have no names.
+// untagged processes a message of a process without request ids.
 func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, LineKind) {
 	if j.processes == nil {
 		j.processes = map[string][]*inProgress{}
@@ -112,7 +114,7 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 			s := &inProgress{openRequest: openRequest{time: j.at(when)}}
 			all, waiting = append(all, s), append(waiting, s)
 		}
-		if len(waiting) > 1 { // any of them may be it
+		if len(waiting) > 1 { // it may be any of them
 			for _, s := range waiting {
 				s.method, s.url, s.client = "", "", ""
 			}
@@ -145,7 +147,7 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 	return nil, OtherLine
 }
 
-// unrouted ends the request that a message says has no route.
+// unrouted ends the request that has no route according to a message.
 func (j *Joiner) unrouted(message []byte) {
 	_, rest, ok := bytes.Cut(message, []byte("ActionController::RoutingError (No route matches ["))
 	if !ok {
@@ -153,7 +155,7 @@ func (j *Joiner) unrouted(message []byte) {
 	}
 	method, rest, _ := bytes.Cut(rest, []byte(`] "`))
 	path, _, _ := bytes.Cut(rest, []byte(`"`))
-	for _, process := range slices.Sorted(maps.Keys(j.processes)) { // in order, so that each reading finds the same
+	for _, process := range slices.Sorted(maps.Keys(j.processes)) { // sorted, so that each reading gives the same result
 		all := j.processes[process]
 		for i, s := range all {
 			url, _, _ := bytes.Cut([]byte(s.url), []byte("?"))
@@ -165,7 +167,8 @@ func (j *Joiner) unrouted(message []byte) {
 	}
 }
 
-// tookOf is the duration of "Completed 200 OK in 251ms (...", in microseconds.
+// tookOf returns the duration in "Completed 200 OK in 251ms (...", in
+// microseconds.
 func tookOf(message []byte) int64 {
 	_, rest, _ := bytes.Cut(message, []byte(" in "))
 	took, _, _ := bytes.Cut(rest, []byte("ms"))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestRailsTags: a tag that requests have in common (config.log_tags = [:host]) names none of
-// them: who made a request is found by the process and the times, or is unknown.
+// TestRailsTags: a tag that requests share (config.log_tags = [:host]) does not
+// identify a request: process and times do, or the requester is unknown.
 func TestRailsTags(t *testing.T) {
 	for tags, want := range map[string][2]string{
 		"":                   {"192.0.2.1", "192.0.2.2"},
@@ -44,8 +44,9 @@ func TestRailsTags(t *testing.T) {
 	}
 }
 
-// TestStartedZone: the zone that lines Started name is that of their times, also of a request
-// whose beginning the log has not; without one the times are of the server's clock.
+// TestStartedZone: the time zone in Started lines applies to the lines' times,
+// also for a request without a logged beginning; without one times are in the
+// server's zone.
 func TestStartedZone(t *testing.T) {
 	const a, b = "2024-03-20T23:58:28 [I|app|0123456a] ", "2024-03-20T23:58:29 [I|app|0123456b] "
 	for _, c := range []struct {

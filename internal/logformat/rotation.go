@@ -8,22 +8,24 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// CompressedExtensions are those of compressed logs.
+// CompressedExtensions are the file name extensions of compressed logs.
 var CompressedExtensions = []string{".gz", ".zst", ".bz2", ".xz"}
 
-// How logrotate (start, dateext, dateformat), rotatelogs and logback (%d, %i) name what
-// was rotated: by a number or a date, at the end or in front of an extension.
+// rotation matches the names that logrotate (start, dateext, dateformat),
+// rotatelogs and logback (%d, %i) give to rotated files: with a number or date,
+// at the end or before an extension.
 const rotation = `(.+?)(?:\.(\d{1,6})|[-._](\d{4}-?\d\d-?\d\d(?:[-._T]?\d{1,10})?)(?:\.(\d{1,6}))?)`
 
 var (
-	// RotatedAtEnd is for what was rotated, by a number or date at the end.
+	// RotatedAtEnd matches names with a number or date at the end.
 	RotatedAtEnd = text.LazyRegexp(`^` + rotation + `$`)
-	// RotatedBefore is for what was rotated in front of its extension.
+	// RotatedBefore matches names with a number or date before the extension.
 	RotatedBefore = text.LazyRegexp(`^` + rotation + `(\.[a-z]+)$`)
 )
 
-// NamesBeforeRotation are the names that a file may have had before it was compressed and rotated
-// away, itself first: access.log-20261120.gz was access.log, and access.log.2.gz too.
+// NamesBeforeRotation returns the names that a file may have had before
+// compression and rotation, beginning with its own: access.log for
+// access.log-20261120.gz and access.log.2.gz.
 func NamesBeforeRotation(file string) []string {
 	names := []string{file}
 	add := func(name string) {
@@ -38,13 +40,13 @@ func NamesBeforeRotation(file string) []string {
 	if m := RotatedAtEnd().FindStringSubmatch(file); m != nil {
 		add(m[1])
 	}
-	if m := RotatedBefore().FindStringSubmatch(file); m != nil { // logrotate's extension
+	if m := RotatedBefore().FindStringSubmatch(file); m != nil { // logrotate's extension option
 		add(m[1] + m[5])
 	}
 	return names
 }
 
-// Uncompressed is a name without the extension of a compressed file.
+// Uncompressed returns a name without the extension for compression.
 func Uncompressed(file string) string {
 	for _, ext := range CompressedExtensions {
 		if rest, ok := strings.CutSuffix(file, ext); ok {

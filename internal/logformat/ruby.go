@@ -5,16 +5,18 @@ import (
 	"fmt"
 )
 
-// rubyLine is a line of Ruby's Logger: "I, [2026-11-27T09:38:25.399983 #28853]  INFO -- : MESSAGE"
-// (Logger::Formatter), and in front of the message the tags of Rails' TaggedLogging.
+// rubyLine is a line of Ruby's Logger (Logger::Formatter): "I,
+// [2026-11-27T09:38:25.399983 #28853] INFO -- : MESSAGE", with tags of Rails'
+// TaggedLogging before the message.
 type rubyLine struct {
 	when    Span
-	process Span // the number of the process
-	tags    Span // [f154f375-...] and a blank, all of them
-	message int  // where it begins
+	process Span // the process id
+	tags    Span // all tags with their blanks: [f154f375-...]
+	message int  // start of the message
 }
 
-// parseRuby takes a line apart; false: it is the rest of a message, or of another program.
+// parseRuby splits a line; ok is false for the rest of a message, or a line of
+// another program.
 func parseRuby(line []byte) (r rubyLine, ok bool) {
 	const begin = len("I, [")
 	if len(line) < 40 || line[1] != ',' || line[2] != ' ' || line[3] != '[' || line[0] < 'A' || line[0] > 'Z' {
@@ -39,7 +41,7 @@ func parseRuby(line []byte) (r rubyLine, ok bool) {
 	return r, true
 }
 
-// tagged is where the tags before a message are, and where it begins.
+// tagged returns the tags before a message, and the start of the message.
 func tagged(line []byte, at int) (tags Span, message int) {
 	from := at
 	for at < len(line) && line[at] == '[' {
@@ -52,10 +54,11 @@ func tagged(line []byte, at int) (tags Span, message int) {
 	return span(from, at), at
 }
 
-// loggerPrefix is what a logger writes in front of an object or key=value.
+// loggerPrefix is the text that a logger writes before an object or key=value.
 type loggerPrefix struct {
 	name string
-	// parse gives the time, and where the message begins; false: the line is not one of its own.
+	// parse returns the time and the start of the message; ok is false if the line
+	// is not from the logger.
 	parse func(line []byte) (when Span, message int, ok bool)
 }
 
@@ -67,9 +70,9 @@ var loggerPrefixes = []loggerPrefix{
 	{"zap's console", parseConsole},
 }
 
-// parseConsole takes a line of the console encoder of go.uber.org/zap apart, which is Caddy's
-// format console: TIME, LEVEL, the logger's name, the message and an object, with tabs between
-// them. A line without an object has its message at its end.
+// parseConsole splits a line of go.uber.org/zap's console encoder, Caddy's
+// format console: TIME, LEVEL, logger, message and object, separated by tabs.
+// Without an object the message ends the line.
 func parseConsole(line []byte) (when Span, message int, ok bool) {
 	tab := bytes.IndexByte(line[:min(len(line), 48)], '\t')
 	if tab < 0 {
@@ -85,8 +88,8 @@ func parseConsole(line []byte) (when Span, message int, ok bool) {
 	return span(0, tab), at + 1, true
 }
 
-// afterPrefix gives the keys of a line the time of what is in front of it, and where its message
-// begins; false: the line is not the logger's.
+// afterPrefix stores the time of a logger prefix and returns the start of the
+// message; ok is false if the line is not from the logger.
 func (k *jsonScanner) afterPrefix(line []byte, spans []Span) (message int, ok bool) {
 	when, message, ok := k.front.parse(line)
 	if ok && k.clock >= 0 {
@@ -95,8 +98,8 @@ func (k *jsonScanner) afterPrefix(line []byte, spans []Span) (message int, ok bo
 	return message, ok
 }
 
-// detectLogger makes the format of what an application writes through a logger with a front, if
-// that is JSON or key=value; nil: it is not.
+// detectLogger returns the format of JSON or key=value messages with a logger
+// prefix, or nil.
 func detectLogger(lines [][]byte, units map[string]int64) *Format {
 	for i := range loggerPrefixes {
 		var messages [][]byte
@@ -106,7 +109,7 @@ func detectLogger(lines [][]byte, units map[string]int64) *Format {
 				messages, times = append(messages, line[at:]), append(times, string(when.Of(line)))
 			}
 		}
-		if len(messages) == 0 || 4*len(messages) < len(lines) { // others are the rest of messages
+		if len(messages) == 0 || 4*len(messages) < len(lines) { // other lines continue messages
 			continue
 		}
 		if f := keyed(messages, units, &loggerPrefixes[i], times); f != nil {
@@ -117,8 +120,8 @@ func detectLogger(lines [][]byte, units map[string]int64) *Format {
 	return nil
 }
 
-// detectPairs makes the format of lines of key=value that name a request, as lograge writes
-// them; nil: they are not so.
+// detectPairs returns the format of key=value lines that are requests, as
+// lograge writes them, or nil.
 func detectPairs(lines [][]byte, units map[string]int64) *Format {
 	f := keyed(lines, units, nil, nil)
 	if f != nil {
@@ -127,8 +130,8 @@ func detectPairs(lines [][]byte, units map[string]int64) *Format {
 	return f
 }
 
-// keyed makes a format of messages that are objects or key=value, behind a front with times if
-// there is one.
+// keyed returns a format for messages that are objects or key=value, or nil.
+// before and times describe the logger prefix, if there is one.
 func keyed(messages [][]byte, units map[string]int64, before *loggerPrefix, times []string) *Format {
 	pairs := false
 	b := newBuilder(sampleOf(messages), JSONLines)
@@ -138,7 +141,7 @@ func keyed(messages [][]byte, units map[string]int64, before *loggerPrefix, time
 			return nil
 		}
 	} else if before == nil {
-		return nil // JSON lines
+		return nil // plain JSON lines
 	}
 	b.k.front, b.times = before, times
 	b.build(units)
@@ -155,10 +158,10 @@ func keyed(messages [][]byte, units map[string]int64, before *loggerPrefix, time
 	return b.f
 }
 
-// PairLines is the name of the format of lines of key=value.
+// PairLines is the name of the format of key=value lines.
 const PairLines = "lines of key=value"
 
-// pairsOf reads the lines that name a request by key=value.
+// pairsOf parses the lines whose key=value pairs describe a request.
 func pairsOf(lines [][]byte) *sample {
 	s := &sample{}
 	names := map[string]bool{}
@@ -179,8 +182,8 @@ func pairsOf(lines [][]byte) *sample {
 	return s
 }
 
-// scanPairs cuts a line of key=value. Of two with one key the first counts: what a client
-// sent comes later.
+// scanPairs splits a line of key=value. The first of several pairs with one key
+// wins, because values from clients come later.
 func (k *jsonScanner) scanPairs(line []byte, spans []Span) LineKind {
 	clear(spans)
 	at := 0
@@ -205,8 +208,8 @@ func (k *jsonScanner) scanPairs(line []byte, spans []Span) LineKind {
 	return k.request(line, spans)
 }
 
-// eachPair gives the words KEY=VALUE of a line from at on. A value in quotes may have blanks;
-// one that its line does not end goes on in the next.
+// eachPair calls found for each KEY=VALUE of a line from at on. Quoted values
+// may contain blanks; an unterminated one continues on the next line.
 func eachPair(line []byte, at int, found func(key []byte, value Span)) {
 	for at < len(line) {
 		if line[at] == ' ' {

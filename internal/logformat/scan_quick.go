@@ -7,32 +7,33 @@ import (
 	"unsafe"
 )
 
-// quick is how the end of a step's field is found where nothing is out of the ordinary: by
-// what the field is, since a call to search the line for each of ten short fields costs
-// more than all else that is done with it. Where the literal is not found so, end is asked.
+// quick is the fast way to find the end of a step's field, depending on the
+// field's kind: calling a search function for each of ten short fields would
+// cost more than everything else. If the literal is not found there, end is
+// used.
 type quick struct {
 	how   how
-	first byte   // of the literal
+	first byte   // first byte of the literal
 	width int    // of byWidth
-	every uint64 // first, eight times
-	// The literal, if it has at most four bytes, as one number and the bits of it that count.
+	every uint64 // first in each of eight bytes
+	// The literal as a number and its bit mask, if it has at most four bytes.
 	word, mask uint32
-	size       int // of the literal
-	over       int // how much of it is skipped: all, or nothing
+	size       int // length of the literal
+	over       int // how much of the literal is skipped: all or nothing
 }
 
-// how is the way in which the end of a field is found.
+// how is the method to find the end of a field.
 type how uint8
 
 const (
-	byEnd    how = iota // not so: end is asked
-	bySearch            // the literal is searched for
-	byShort             // the literal is expected soon
-	byDigits            // behind the last digit, of seven at the most
-	byWidth             // it is as long as every other
+	byEnd    how = iota // by calling end
+	bySearch            // by searching for the literal
+	byShort             // by checking the next bytes for the literal
+	byDigits            // after the last of up to seven digits
+	byWidth             // at a fixed width
 )
 
-// prepare sets how the end of a step's field is found.
+// prepare selects the method for a step's field.
 func (s *step) prepare(f *Field) {
 	p := &s.quick
 	p.over = s.skip()
@@ -59,22 +60,22 @@ func (s *step) prepare(f *Field) {
 	}
 }
 
-// Of eight bytes as one number, the first the lowest.
+// Constants for eight bytes in one little-endian number.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 	zeros = 0x3030303030303030 // the digit 0
-	tens  = 0x7676767676767676 // added to a byte above 9, sets its highest bit
+	tens  = 0x7676767676767676 // added to a byte above 9, sets its high bit
 )
 
-// scanQuick cuts fields from the i-th step on, as long as each ends where quick has it. It
-// gives the step that it has not cut, and where that begins.
+// scanQuick splits fields from step i on as long as the fast way works. It
+// returns the first step that it did not split, and its start.
 func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 	if cap(line)-len(line) < ahead {
 		return i, at
 	}
-	// No field begins behind the line's end, so what is read is within its capacity, and
-	// need not be checked for each of ten fields.
+	// No field begins after the line's end, so all reads are within the line's
+	// capacity and need no bounds checks.
 	text := unsafe.Pointer(unsafe.SliceData(line))
 	for ; i < len(f.steps); i++ {
 		s := &f.steps[i]
@@ -82,7 +83,7 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 		end, number := at, int64(0)
 		switch p.how {
 		case byShort:
-			// The lowest of the high bits that are left is that of the first byte that is first.
+			// The lowest remaining high bit marks the first byte equal to first.
 			w := eightAt(text, at) ^ p.every
 			if w = (w - ones) &^ w & highs; w == 0 {
 				end += 8
@@ -108,7 +109,8 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 		default:
 			return i, at
 		}
-		// Most literals are "] " or shorter, and one comparison is cheaper than a call.
+		// Most literals are at most as long as "] ", and one comparison is cheaper
+		// than a call.
 		if uint32(eightAt(text, end))&p.mask != p.word || end+p.size > len(line) ||
 			s.quoted && end > at && line[end-1] == '\\' {
 			return i, at
@@ -119,24 +121,24 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 	return i, at
 }
 
-// ahead is how far behind the end of a line quickly may read, in bytes: behind the longest of
-// its fields that is not searched for.
+// ahead is the number of bytes that scanQuick may read beyond the end of a
+// line: the longest field that is not searched for.
 const ahead = len("18/Mar/2012:04:02:25 +0000") + 8
 
-// eightAt is the eight bytes from at on.
+// eightAt returns the eight bytes from at on.
 func eightAt(text unsafe.Pointer, at int) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(text, at))[:])
 }
 
-// eight is the number that eight digits are, each a byte from 0 to 9: pairs are added, then
-// fours, then both.
+// eight returns the number of eight digits, given as bytes from 0 to 9: it
+// combines pairs, then fours, then both halves.
 func eight(d uint64) int64 {
 	d = d*10 + d>>8
 	return int64((d&0x000000ff000000ff*(100+1000000<<32) + d>>16&0x000000ff000000ff*(1+10000<<32)) >> 32)
 }
 
-// quickIPv4 reports whether a part of a line is an address as ipv4 has it, without a branch
-// for each byte. After false the address may still be valid.
+// quickIPv4 reports whether part of a line is an IPv4 address, without a branch
+// per byte. After false the address may still be valid.
 func quickIPv4(line []byte, from, to int) bool {
 	n := to - from
 	if n < len("0.0.0.0") || n > len("255.255.255.255") || cap(line)-from < 16 {
@@ -167,10 +169,10 @@ func quickIPv4(line []byte, from, to int) bool {
 	return points == 0 && octet(line, at, to)
 }
 
-// isZero has the highest bit of each byte that is zero.
+// isZero sets the high bit of each byte that is zero.
 func isZero(w uint64) uint64 { return ^(w&^highs + ^uint64(highs) | w) & highs }
 
-// octet reports whether the digits of a line from one place to another are at most 255.
+// octet reports whether the digits between two positions are at most 255.
 func octet(line []byte, from, to int) bool {
 	switch to - from {
 	case 1, 2:

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// pattern is a time as strftime(3) writes it, in the C locale, with what Apache has
-// besides: the fraction of a second.
+// pattern is a strftime(3) time pattern in the C locale, plus Apache's fraction
+// of a second.
 type pattern struct {
 	items []item
-	width int  // the most bytes that it writes
-	has   uint // of the parts below
+	width int  // maximum length, in bytes
+	has   uint // the parts below that it contains
 }
 
-// item is one conversion, or a text that stands as it is.
+// item is one conversion, or literal text.
 type item struct {
-	letter byte // 0: lit; f and F: 3 and 6 digits of a fraction
+	letter byte // 0: literal; f and F: 3 and 6 digits of a fraction
 	lit    string
 }
 
-// Parts of a time that a pattern may have.
+// Parts of a time in a pattern.
 const (
 	hasYear = 1 << iota
 	hasMonth
@@ -34,8 +34,8 @@ const (
 	hasEpoch
 )
 
-// widths are how many bytes a conversion writes at most, and what part of a time it is;
-// what is 0 says nothing that another part does not.
+// widths are the maximum length and the part of each conversion; part 0 adds no
+// information.
 var widths = map[byte]struct {
 	width int
 	part  uint
@@ -45,19 +45,19 @@ var widths = map[byte]struct {
 	'f': {3, hasFraction}, 'F': {6, hasFraction}, 'Z': {6, 0}, 'a': {3, 0}, 'A': {9, 0}, 'u': {1, 0}, 'w': {1, 0}, 'U': {2, 0}, 'W': {2, 0}, 'V': {2, 0}, 'G': {4, 0}, 'g': {2, 0}, 'C': {2, 0},
 }
 
-// shorthands are conversions that stand for several.
+// shorthands are conversions that expand to several.
 var shorthands = map[byte]string{
 	'D': "%m/%d/%y", 'x': "%m/%d/%y", 'F': "%Y-%m-%d", 'T': "%H:%M:%S", 'X': "%H:%M:%S", 'R': "%H:%M", 'r': "%I:%M:%S %p", 'c': "%a %b %e %H:%M:%S %Y", 'n': "\n", 't': "\t", '%': "",
 }
 
-// strftime takes a pattern apart; ok is false where it is none.
+// strftime parses a pattern; ok is false if it is invalid.
 func strftime(text string) (p pattern, ok bool) {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '%' {
 			p.add(item{lit: text[i : i+1]})
 			continue
 		}
-		if i++; i < len(text) && (text[i] == 'E' || text[i] == 'O') { // of another calendar; none in the C locale
+		if i++; i < len(text) && (text[i] == 'E' || text[i] == 'O') { // alternative calendar; no effect in the C locale
 			i++
 		}
 		if i >= len(text) {
@@ -101,18 +101,19 @@ func (p *pattern) join(q pattern) {
 	}
 }
 
-// hasMinute says whether a pattern says which minute it was.
+// hasMinute reports whether the pattern determines the minute.
 func (p *pattern) hasMinute() bool {
 	day := p.has&(hasYear|hasMonth|hasDay) == hasYear|hasMonth|hasDay || p.has&(hasYear|hasYearDay) == hasYear|hasYearDay
 	return p.has&hasEpoch != 0 || day && p.has&(hasHour|hasMinute) == hasHour|hasMinute
 }
 
-// lacksZone says whether it leaves the zone out.
+// lacksZone reports whether the pattern has no time zone.
 func (p *pattern) lacksZone() bool { return p.has&(hasZone|hasEpoch) == 0 }
 
 var fullMonths = []string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
 
-// time reads a text that the pattern has written, in microseconds since 1970.
+// time parses a text written with the pattern and returns microseconds since
+// 1970.
 func (p *pattern) time(text []byte) (int64, bool) {
 	var year, month, day, yearDay, hour, minute, second, micro, east, epoch int64
 	month, day, year = 1, 1, 1970
@@ -143,7 +144,7 @@ func (p *pattern) time(text []byte) (int64, bool) {
 		case 'a', 'A', 'Z':
 			size = 0
 			for size < len(text) && size < widths[one.letter].width && (text[size]|0x20 >= 'a' && text[size]|0x20 <= 'z' || one.letter == 'Z' && strings.IndexByte("+-0123456789", text[size]) >= 0) {
-				size++ // a zone without a name is +03
+				size++ // zones without a name are written as +03
 			}
 			ok = size > 0
 		case 'z':
@@ -181,7 +182,7 @@ func (p *pattern) time(text []byte) (int64, bool) {
 		switch one.letter {
 		case 'Y':
 			year = n
-		case 'y': // as POSIX has it: 69 to 99 are of the last century
+		case 'y': // as in POSIX: 69 to 99 are in the last century
 			if year = 2000 + n; n >= 69 {
 				year = 1900 + n
 			}
@@ -233,7 +234,7 @@ func (p *pattern) time(text []byte) (int64, bool) {
 	return (date.Unix()+hour*3600+minute*60+second-east)*1e6 + micro, true
 }
 
-// digits reads so many digits; blank says that the first may be a space.
+// digits parses size digits; blank says whether the first may be a space.
 func digits(text []byte, size int, blank bool) (int64, bool) {
 	if len(text) < size {
 		return 0, false
@@ -245,7 +246,8 @@ func digits(text []byte, size int, blank bool) (int64, bool) {
 	return Int(text)
 }
 
-// monthName reads the name of a month, from 1, and says how long it is; 0 is none.
+// monthName parses a month name and returns its number from 1, or 0, and its
+// length.
 func monthName(text []byte, full bool) (n int64, size int) {
 	if !full {
 		if len(text) < 3 {

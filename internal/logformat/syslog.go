@@ -2,15 +2,15 @@ package logformat
 
 import "bytes"
 
-// maxSyslogPrefix is how much of a line is looked at for what a syslog daemon wrote, in bytes.
+// maxSyslogPrefix limits the length of a syslog prefix, in bytes.
 const maxSyslogPrefix = 512
 
-// afterSyslog is where the message of a line begins that a syslog daemon or a client of one
-// wrote, or -1:
+// afterSyslog returns the start of the message in a line that a syslog daemon
+// or client wrote, or -1:
 //
 //	<N>MESSAGE                            HAProxy's formats short and priority, sd-daemon(3)
 //	<N>TIME MESSAGE                       HAProxy's format timed
-//	[<N>]TIME [HOST] PROGRAM[PID]: MESSAGE  RFC 3164, as a file of rsyslog, journalctl
+//	[<N>]TIME [HOST] PROGRAM[PID]: MESSAGE  RFC 3164, in files of rsyslog, journalctl
 //	<N>1 TIME HOST APP PID ID DATA MESSAGE  RFC 5424
 //	PROGRAM[PID]: MESSAGE
 func afterSyslog(line []byte) int {
@@ -49,8 +49,8 @@ func afterSyslog(line []byte) int {
 	return -1
 }
 
-// afterStamp is behind "Nov 20 10:00:00 ", with a fraction of a second (journalctl -o
-// short-precise) or not, or 0.
+// afterStamp returns the position after "Nov 20 10:00:00 ", optionally with a
+// fraction (journalctl -o short-precise), or 0.
 func afterStamp(line []byte) int {
 	if len(line) < 16 || month(line[:3]) == 0 || line[3] != ' ' || line[6] != ' ' || line[9] != ':' || line[12] != ':' {
 		return 0
@@ -62,7 +62,8 @@ func afterStamp(line []byte) int {
 	return 15 + n + 1
 }
 
-// afterTag is behind "[HOST ]PROGRAM[PID]: ", or 0. A program has a colon behind its name.
+// afterTag returns the position after "[HOST ]PROGRAM[PID]: ", or 0. The
+// program name ends in a colon.
 func afterTag(line []byte) int {
 	at := 0
 	for range 2 {
@@ -85,7 +86,7 @@ func afterTag(line []byte) int {
 	return 0
 }
 
-// afterPriority is behind <N>, or 0.
+// afterPriority returns the position after <N>, or 0.
 func afterPriority(head []byte) int {
 	if len(head) < 3 || head[0] != '<' {
 		return 0
@@ -100,9 +101,10 @@ func afterPriority(head []byte) int {
 	return end + 1
 }
 
-// after5424 is behind the header and the structured data of RFC 5424 (6.2, 6.3), whose
-// version ends at a place: TIMESTAMP HOSTNAME APP-NAME PROCID MSGID [ID NAME="VALUE"...]
-// MESSAGE. A ] in a value is \]. It is 0 for what is none.
+// after5424 returns the position after the header and structured data of RFC
+// 5424 (6.2, 6.3), or 0. at is the position after the version: TIMESTAMP
+// HOSTNAME APP-NAME PROCID MSGID [ID NAME="VALUE"...] MESSAGE. A ] in a value
+// is escaped as \].
 func after5424(line []byte, at int) int {
 	for range 5 {
 		n := bytes.IndexByte(line[at:min(len(line), at+maxSyslogPrefix)], ' ')

@@ -2,7 +2,7 @@ package logformat
 
 import "testing"
 
-// TestSyslog: whatever a syslog daemon writes in front of it, the line is the same.
+// TestSyslog: every syslog prefix is removed.
 func TestSyslog(t *testing.T) {
 	f, err := HAProxy(haproxyHTTP)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestSyslog(t *testing.T) {
 	}
 }
 
-// TestPuppetLog: patterns of logback whose lines are read, and those of which none is.
+// TestPuppetLog: supported and unsupported logback patterns.
 func TestPuppetLog(t *testing.T) {
 	for text, noZone := range map[string]bool{
 		`%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5p [%t] [%c{2}] %m%n`: false,

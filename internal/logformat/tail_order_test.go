@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Two numbers behind nginx' combined are the request's time and its upstreams' only where
-// the lines allow it: within a rounding, the first is the longer one.
+// Two numbers after nginx's combined log are the times of the request and its
+// upstreams only if the lines allow it: up to rounding, the first one is
+// longer.
 func TestTailOrder(t *testing.T) {
 	head := func(pairs ...[2]int) []byte {
 		var b strings.Builder

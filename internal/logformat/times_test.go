@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestTimes: times as servers write them, and when that was.
+// TestTimes: times as servers write them, and their values.
 func TestTimes(t *testing.T) {
 	const at = "2012-03-18T04:02:25Z"
 	apache := map[string][]string{ // LogFormat to the lines that mean at
@@ -90,7 +90,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestChosen: which of several fields of one meaning counts.
+// TestChosen: which of several fields with the same meaning is used.
 func TestChosen(t *testing.T) {
 	for _, c := range []struct{ format, name, asked string }{
 		{`%h %s`, FieldStatus, "%s"}, {`%h %s %>s`, FieldStatus, "%>s"}, {`%h %s %>s`, "status_first", "%s"},

@@ -2,12 +2,13 @@ package logformat
 
 import "strings"
 
-// traefikCommon is Traefik's accessLog in the format common (doc.traefik.io, "Access
-// logs", Common Log Format): the number behind the user agent counts requests since Traefik
-// began. It escapes nothing in quotes; the time is that of the request's beginning.
+// traefikCommon is Traefik's accessLog in the format common (doc.traefik.io,
+// "Access logs", Common Log Format). The number after the user agent counts
+// requests since Traefik's start. Quotes are not escaped; the time is the start
+// of the request.
 const traefikCommon = `{client} - {user} [{time}] "{request}" {status} {bytes} "{referer}" "{user_agent}" {request_count} "{router}" "{server}" {duration}ms`
 
-// traefikFields are the fields of traefikCommon that are more than text.
+// traefikFields are the fields of traefikCommon other than plain text.
 var traefikFields = map[string]Field{
 	FieldClient: {Kind: Address}, FieldTime: {Kind: Time}, FieldRequest: {Kind: Request}, FieldStatus: {Kind: Number}, FieldBytes: {Kind: Number},
 	"request_count": {Kind: Number}, FieldDuration: {Kind: Duration, Unit: 1e6, Source: "the last field"},

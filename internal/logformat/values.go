@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Int reads a count: digits alone.
+// Int parses a count, which consists of digits only.
 func Int(text []byte) (int64, bool) {
 	if len(text) == 0 || len(text) > 18 {
 		return 0, false
@@ -21,12 +21,13 @@ func Int(text []byte) (int64, bool) {
 	return n, true
 }
 
-// maxDuration is the longest duration that is one, in nanoseconds: a year. The time of day
-// in seconds, which a wrong format gives, is no duration.
+// maxDuration is the longest valid duration, in nanoseconds: a year. It
+// excludes times of day in seconds, read under a wrong format.
 const maxDuration = int64(365 * 24 * time.Hour)
 
-// Duration reads a duration in microseconds, rounded half up. False is none: -, what is
-// below 0 (HAProxy's -1, a phase that was never reached), or no number.
+// Duration parses a duration and returns microseconds, rounded half up. It
+// reports false if the duration is absent (-, or negative such as HAProxy's -1
+// for a phase that was not reached), or not a number.
 func (f *Field) Duration(text []byte) (int64, bool) {
 	if f.List {
 		return f.durations(text)
@@ -38,11 +39,11 @@ func (f *Field) Duration(text []byte) (int64, bool) {
 	return us, ok
 }
 
-// strictDuration is Duration of digits with or without a point.
+// strictDuration parses digits with an optional decimal point.
 func (f *Field) strictDuration(text []byte) (int64, bool) {
 	whole, digits := int64(0), 0
 	i := 0
-	if i < len(text) && text[i] == '+' { // HAProxy's logasap: it was still going on
+	if i < len(text) && text[i] == '+' { // HAProxy's logasap: the request was still in progress
 		i++
 	}
 	for ; i < len(text); i++ {
@@ -74,19 +75,20 @@ func (f *Field) strictDuration(text []byte) (int64, bool) {
 			part, scale = part*10+int64(c), scale*10
 		}
 	}
-	// f.Unit is at most an hour in nanoseconds and part below 1e9: seconds (1e9) fit.
+	// f.Unit is at most an hour in nanoseconds and part below 1e9, so seconds
+	// (1e9) fit.
 	return (whole*f.Unit + part*(f.Unit/scale) + part*(f.Unit%scale)/scale + 500) / 1000, true
 }
 
-// Whole is Duration of a text that is the digits of a number.
+// Whole is Duration for a parsed whole number.
 func (f *Field) Whole(n int64) (int64, bool) {
-	switch f.Unit { // divisions by what is not known before cost more than the digits
+	switch f.Unit { // divisions by constants are faster
 	case 1e3:
 		return n, n <= maxDuration/1e3
 	case 1e6:
 		return n * 1e3, n <= maxDuration/1e6
 	}
-	if f.Unit <= 0 || n > maxDuration/f.Unit { // without a unit a number says nothing
+	if f.Unit <= 0 || n > maxDuration/f.Unit { // a number without a unit has no meaning
 		return 0, false
 	}
 	if f.Unit%1000 == 0 {
@@ -95,8 +97,8 @@ func (f *Field) Whole(n int64) (int64, bool) {
 	return (n*f.Unit + 500) / 1000, true
 }
 
-// durations adds the numbers of a list: "0.010, 0.002 : 0.1"; a - among them is nothing, and
-// without one of the parts of a Sum there is none.
+// durations adds the numbers of a list: "0.010, 0.002 : 0.1". A - is ignored,
+// but makes a Sum absent.
 func (f *Field) durations(text []byte) (int64, bool) {
 	one := Field{Unit: f.Unit}
 	sum, some := int64(0), false
@@ -109,7 +111,7 @@ func (f *Field) durations(text []byte) (int64, bool) {
 			text = nil
 		}
 		if len(word) == 0 || string(word) == "-" && !f.Sum {
-			continue // of two separators, or an attempt without an answer
+			continue // an empty part, or an attempt without a response
 		}
 		d, ok := one.Duration(word)
 		if !ok {
@@ -120,16 +122,16 @@ func (f *Field) durations(text []byte) (int64, bool) {
 	return sum, some
 }
 
-// Clock remembers the last second that it read, which most lines share with the one
+// Clock caches the last parsed second, which most lines share with the line
 // before.
 type Clock struct {
 	text  [26]byte
 	micro int64
 	day   [11]byte
-	start int64 // of that day, in seconds since 1970
+	start int64 // start of the day, in seconds since 1970
 }
 
-// Time reads a time in microseconds since 1970, UTC. clock may be nil.
+// Time parses a time in microseconds since 1970, UTC. clock may be nil.
 func (f *Field) Time(text []byte, clock *Clock) (int64, bool) {
 	switch f.Layout {
 	case CLF:
@@ -161,7 +163,7 @@ func (f *Field) Time(text []byte, clock *Clock) (int64, bool) {
 	return iso(text)
 }
 
-// clf reads 18/Mar/2012:04:02:25 +0000.
+// clf parses 18/Mar/2012:04:02:25 +0000.
 func (c *Clock) clf(text []byte) (int64, bool) {
 	if len(text) != 26 {
 		return 0, false
@@ -187,7 +189,7 @@ func (c *Clock) clf(text []byte) (int64, bool) {
 	return c.micro, true
 }
 
-// local reads 18/Mar/2012:04:02:25 as if it were UTC, in seconds.
+// local parses 18/Mar/2012:04:02:25 as UTC, in seconds.
 func (c *Clock) local(text []byte) (int64, bool) {
 	if text[11] != ':' || text[14] != ':' || text[17] != ':' {
 		return 0, false
@@ -228,7 +230,8 @@ func month(text []byte) time.Month {
 	return 0
 }
 
-// epoch reads a number of Unit nanoseconds since 1970, with or without a fraction.
+// epoch parses a number of Unit nanoseconds since 1970, optionally with a
+// fraction.
 func (f *Field) epoch(text []byte) (int64, bool) {
 	whole, part, _ := bytes.Cut(text, []byte("."))
 	n, ok := Int(whole)
@@ -237,7 +240,7 @@ func (f *Field) epoch(text []byte) (int64, bool) {
 	}
 	micro := n * f.Unit / 1000
 	if len(part) > 0 {
-		for _, c := range part[min(len(part), 9):] { // an exponent is not a fraction
+		for _, c := range part[min(len(part), 9):] { // exponents are not fractions
 			if c < '0' || c > '9' {
 				return 0, false
 			}
@@ -256,8 +259,8 @@ func (f *Field) epoch(text []byte) (int64, bool) {
 	return micro, true
 }
 
-// iso reads 2012-03-18T04:02:25.123+00:00; T may be a space, the comma of logback a
-// point, and without a zone it is UTC.
+// iso parses 2012-03-18T04:02:25.123+00:00. T may be a space, the point a comma
+// (logback), and a missing time zone means UTC.
 func iso(text []byte) (int64, bool) {
 	if len(text) < 19 || len(text) > 40 {
 		return 0, false
@@ -267,7 +270,7 @@ func iso(text []byte) (int64, bool) {
 	if t[10] == ' ' {
 		t[10] = 'T'
 	}
-	if t[4] == '/' && t[7] == '/' { // Go's own loggers
+	if t[4] == '/' && t[7] == '/' { // Go's log package
 		t[4], t[7] = '-', '-'
 	}
 	if len(t) > 19 && t[19] == ',' {

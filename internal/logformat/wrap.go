@@ -2,23 +2,23 @@ package logformat
 
 import "bytes"
 
-// wrap is what another program writes around each line of a log: a syslog daemon, a
-// container runtime, docker compose, a log shipper. It is removed before a line is read as
-// any format.
+// wrap is the text that another program adds around each line of a log: a
+// syslog daemon, container runtime, docker compose, log shipper. It is removed
+// before parsing.
 type wrap struct {
 	name string
-	// from is where the line begins behind it, or -1 without it.
+	// from returns the start of the wrapped line, or -1 if it is not wrapped.
 	from func(line []byte) int
-	// quoted says that the line is a JSON string from there on.
+	// quoted reports whether the line is a JSON string.
 	quoted bool
-	// parts says that a line too long for the program is cut into several, which are joined.
+	// parts reports whether long lines are split into several, to be joined again.
 	parts bool
-	// inner says that the line may have what syslog writes, too: HAProxy in a container
-	// with "log stdout format short".
+	// inner reports whether the line may also have a syslog prefix: HAProxy in a
+	// container with "log stdout format short".
 	inner bool
 }
 
-// wraps are the ways in which lines are wrapped. A line may also stand alone.
+// wraps are the known wraps. Lines may also be unwrapped.
 var wraps = []wrap{
 	{name: "what syslog writes", from: afterSyslog},
 	{name: "a time", from: afterISO},
@@ -37,30 +37,31 @@ var wraps = []wrap{
 	{name: "what Google Cloud writes (textPayload)", from: func(line []byte) int { return inMember(line, "textPayload") }, quoted: true, inner: true},
 }
 
-// Unwrapper removes what is around the lines of a format, and joins the parts of a line. One
-// is used by one goroutine; the zero value is ready.
+// Unwrapper removes the wrap of a format's lines and joins the parts of a line.
+// It must not be used concurrently; the zero value is ready.
 type Unwrapper struct {
 	room    []byte
-	pending [2]pendingParts // of stdout and stderr
+	pending [2]pendingParts // for stdout and stderr
 }
 
-// pendingParts is the parts of a line whose last one has not come.
+// pendingParts holds the parts of an incomplete line.
 type pendingParts struct {
 	text []byte
 	n    int
 }
 
-// wrapState is what a line is that may be wrapped.
+// wrapState is the state of a line that may be wrapped.
 type wrapState uint8
 
 const (
-	bareLine  wrapState = iota // nothing is around it
-	wholeLine                  // with the parts before it
-	partLine                   // the rest of it comes later
+	bareLine  wrapState = iota // not wrapped
+	wholeLine                  // complete, with its earlier parts
+	partLine                   // the rest follows later
 )
 
-// Unwrap is the line without what is around it, with the parts of it that came before. part says
-// that it goes on in another line. A line with nothing around it is itself.
+// Unwrap returns the line without its wrap, joined with its earlier parts. part
+// reports whether it continues on another line. An unwrapped line is returned
+// unchanged.
 func (u *Unwrapper) Unwrap(f *Format, line []byte) (out []byte, part bool) {
 	if f.wrap == nil {
 		return line, false
@@ -69,7 +70,8 @@ func (u *Unwrapper) Unwrap(f *Format, line []byte) (out []byte, part bool) {
 	return out, what == partLine
 }
 
-// TakeUnjoined is how many parts of lines wait for their last one, and forgets them.
+// TakeUnjoined returns the number of parts that wait for the rest of their
+// line, and drops them.
 func (u *Unwrapper) TakeUnjoined() (n int) {
 	for i := range u.pending {
 		n += u.pending[i].n
@@ -78,8 +80,8 @@ func (u *Unwrapper) TakeUnjoined() (n int) {
 	return n
 }
 
-// PartDetector says how a part of a line that goes on in another one is known; nil: a format has no
-// parts.
+// PartDetector returns a function that reports whether a line is an incomplete
+// part; nil if the format has no parts.
 func (f *Format) PartDetector() func(line []byte) bool {
 	if f.wrap == nil || !f.wrap.parts {
 		return nil
@@ -110,7 +112,7 @@ func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, what wrapState) {
 			out = u.copyLine(JSONString.Unescape(out))
 		}
 		part, stderr = !whole, bytes.Contains(line[end:], []byte(`"stderr"`))
-	case w.parts: // behind "stdout F "
+	case w.parts: // "stdout F " precedes the line
 		part, stderr = line[at-2] == 'P', line[at-6] == 'e'
 	}
 	if w.parts {
@@ -134,10 +136,11 @@ func index(second bool) int {
 	return 0
 }
 
-// join puts a part of a line behind those before it. over says that it is the last.
+// join appends a part to the earlier ones. over reports whether the line is
+// complete.
 func (u *Unwrapper) join(h *pendingParts, text []byte, part bool) (whole []byte, over bool) {
 	switch {
-	case part && len(h.text) <= MaxLine: // no line that is longer is read
+	case part && len(h.text) <= MaxLine: // longer lines are not read
 		h.text = append(h.text, text...)
 		fallthrough
 	case part:
@@ -150,8 +153,8 @@ func (u *Unwrapper) join(h *pendingParts, text []byte, part bool) (whole []byte,
 	return text, true
 }
 
-// copyLine copies a line to where it can be read quickly (see ahead). The copy stays valid, since
-// several lines are in use at a time.
+// copyLine copies a line into a buffer with room for scanQuick (see ahead). The
+// copy stays valid, since several lines are in use at a time.
 func (u *Unwrapper) copyLine(line []byte) []byte {
 	const many = 64 << 10
 	need := len(line) + ahead
@@ -176,8 +179,8 @@ func composed(line []byte, first, second func([]byte) int) int {
 	return at + n
 }
 
-// afterISO is behind a time as ISO 8601 has it and a blank: HAProxy's "format iso", docker
-// logs --timestamps.
+// afterISO returns the position after an ISO 8601 time and a blank, or -1:
+// HAProxy's "format iso", docker logs --timestamps.
 func afterISO(line []byte) int {
 	if len(line) < 21 || line[4] != '-' || line[10] != 'T' {
 		return -1
@@ -192,8 +195,8 @@ func afterISO(line []byte) int {
 	return n + 1
 }
 
-// afterCRI is behind "TIME stdout F " (kubelet, CRI logging), with P for F in front of a part of
-// a line.
+// afterCRI returns the position after "TIME stdout F " (kubelet, CRI logging),
+// or -1; P instead of F marks a part of a line.
 func afterCRI(line []byte) int {
 	at := afterISO(line)
 	if at < 0 {
@@ -207,20 +210,20 @@ func afterCRI(line []byte) int {
 	return at + n
 }
 
-// afterDocker is within the string of {"log":"...
+// afterDocker returns the start of the string in {"log":"..., or -1.
 func afterDocker(line []byte) int {
 	const begins = `{"log":`
 	if !bytes.HasPrefix(line, []byte(begins)) {
 		return -1
 	}
-	at := space(line, len(begins)) // other programs that write it have a blank
+	at := space(line, len(begins)) // written with a blank by other programs
 	if at == len(line) || line[at] != '"' {
 		return -1
 	}
 	return at + 1
 }
 
-// afterCompose is behind "NAME  | ".
+// afterCompose returns the position after "NAME | ", or -1.
 func afterCompose(line []byte) int {
 	n := bytes.Index(line[:min(len(line), 128)], []byte(" | "))
 	if n <= 0 {
@@ -232,7 +235,7 @@ func afterCompose(line []byte) int {
 	return n + len(" | ")
 }
 
-// afterPod is behind "[pod/NAME/CONTAINER] ".
+// afterPod returns the position after "[pod/NAME/CONTAINER] ", or -1.
 func afterPod(line []byte) int {
 	if !bytes.HasPrefix(line, []byte("[pod/")) {
 		return -1
@@ -244,9 +247,9 @@ func afterPod(line []byte) int {
 	return n + 2
 }
 
-// afterStern is behind "POD CONTAINER ", or "NAMESPACE POD CONTAINER " of stern -A (stern,
-// cmd/cmd.go, generateTemplate). A pod's name has a -, a container's no point: what has one is
-// the virtual host that a line begins with.
+// afterStern returns the position after "POD CONTAINER ", or "NAMESPACE POD
+// CONTAINER " of stern -A, or -1 (stern, cmd/cmd.go, generateTemplate). Pod
+// names contain a -, container names no dot: a word with one is a virtual host.
 func afterStern(line []byte) int {
 	at := 0
 	var words [3][]byte
@@ -273,7 +276,8 @@ func afterStern(line []byte) int {
 	return -1
 }
 
-// inMember is within the string that a member of an object at its first level is, or -1.
+// inMember returns the start of the string that a top-level member contains, or
+// -1.
 func inMember(line []byte, name string) int {
 	at := space(line, 0)
 	if at == len(line) || line[at] != '{' {
@@ -306,7 +310,8 @@ func inMember(line []byte, name string) int {
 	return -1
 }
 
-// plainWord reports whether a text is letters, digits, -, _, /, . and @.
+// plainWord reports whether a text consists of letters, digits, -, _, /, . and
+// @.
 func plainWord(text []byte) bool {
 	for _, c := range text {
 		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && bytes.IndexByte([]byte("-_/.@"), c) < 0 {
@@ -316,8 +321,8 @@ func plainWord(text []byte) bool {
 	return true
 }
 
-// dnsWord reports whether a text is lower-case letters, digits, - and ., as the names of
-// Kubernetes are.
+// dnsWord reports whether a text consists of lower-case letters, digits, - and
+// ., as Kubernetes names do.
 func dnsWord(text []byte) bool {
 	for _, c := range text {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {

@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Answers of other kinds than a number are said in words; a number is read.
+// Results other than one number are errors that explain the result.
 func TestQuery(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"status":"success","data":{"resultType":"scalar","result":[1795315658.9,"1.5"]}}`:                        "1.5 true",
@@ -89,9 +89,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whoever is not there, or not what was meant, is said in words, and within a time.
-func TestUnreached(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody answers
+// Connection errors are explained, and returned within the timeout.
+func TestConnectionErrors(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections but never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestUnreached(t *testing.T) {
 	if _, _, err := s.Query(ctx, "up"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	// A name that is not known, as the resolver says it.
+	// A name that cannot be resolved.
 	if err := s.connectionError(t.Context(), &url.Error{Op: "Get", URL: "x", Err: &net.DNSError{Err: "no such host", Name: "prometheus.example", IsNotFound: true}}); !strings.Contains(err.Error(), "cannot resolve prometheus.example (no such host)") {
 		t.Error(err)
 	}

@@ -17,7 +17,7 @@ const (
 	unclear   = setting.Unclear
 )
 
-// TestCompareAsTheKernel holds texts that are written against texts that the kernel
+// TestCompareAsTheKernel compares written texts with the texts that the kernel
 // prints, for each format of the table.
 func TestCompareAsTheKernel(t *testing.T) {
 	const queue = "/sys/devices/x/block/sda/queue/"
@@ -78,7 +78,7 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"/sys/class/scsi_host/host0/link_power_management_policy", "min_power", "max_performance", different},
 		{"/sys/kernel/mm/ksm/use_zero_pages", "yes", "1", same},
 		{"/sys/devices/system/cpu/cpufreq/boost", "off", "0", same},
-		{"/sys/devices/x/quirk", "1", "true", unclear}, // whose reader is not known
+		{"/sys/devices/x/quirk", "1", "true", unclear}, // unknown file format
 		// The switch of the multi-generational LRU.
 		{"/sys/kernel/mm/lru_gen/enabled", "y", "0x0007", same},
 		{"/sys/kernel/mm/lru_gen/enabled", "Y", "0x0000", different},
@@ -87,7 +87,7 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"/sys/kernel/mm/lru_gen/enabled", "n", "0x0007", different},
 		{"/sys/kernel/mm/lru_gen/enabled", "5", "0x0005", same},
 		{"/sys/kernel/mm/lru_gen/enabled", "5", "0x0007", different},
-		// One switch is written, the list is read.
+		// One switch is written, the whole list is read.
 		{"/sys/kernel/debug/sched/features", "NO_HRTICK", "PLACE_LAG NO_HRTICK", same},
 		{"/sys/kernel/debug/sched/features", "HRTICK", "PLACE_LAG NO_HRTICK", different},
 		{"/sys/kernel/debug/sched/features", "PLACE_LAG NO_HRTICK", "PLACE_LAG NO_HRTICK", same},
@@ -113,7 +113,7 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"kernel.hostname", "CAFE", "cafe", different},
 		{"net.core.default_qdisc", "FACE", "face", different},
 		{"/sys/devices/system/cpu/cpu0/power/energy_perf_bias", "0x6", "6", same},
-		// Numbers that are rounded, or stand for a default.
+		// Numbers that are rounded, or select a default.
 		{queue + "read_ahead_kb", "17", "16", same},
 		{queue + "read_ahead_kb", "0128", "128", same}, // base 10
 		{queue + "read_ahead_kb", "0100", "64", different},
@@ -168,12 +168,12 @@ func TestCompareAsTheKernel(t *testing.T) {
 	}
 }
 
-// TestCompareInPages holds what the kernel rounds to pages against machines whose pages have
-// 4 and 64 KiB.
+// TestCompareInPages compares values that the kernel rounds to pages, on
+// machines with pages of 4 and 64 KiB.
 func TestCompareInPages(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		reads      map[int64]string // by the page size
+		reads      map[int64]string // by page size
 	}{
 		{"/sys/devices/x/block/sda/queue/read_ahead_kb", "100", map[int64]string{4096: "100", 65536: "64"}},
 		{"fs.pipe-max-size", "10000", map[int64]string{4096: "16384", 65536: "65536"}},
@@ -200,7 +200,7 @@ func TestCompareInPages(t *testing.T) {
 	}
 }
 
-// Each format names the kernel's reader and writer.
+// Each format names the kernel's parser and printer.
 func TestFormatsNameTheKernel(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("formats.go"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// No name is in the table twice, and each range has numbers in it.
+// No name occurs twice, and no range is empty.
 func TestRangesAreSound(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range kernelRanges {
@@ -28,7 +28,8 @@ func TestRangesAreSound(t *testing.T) {
 	}
 }
 
-// The running kernel refuses what the table says it does: nothing in force changes.
+// The running kernel rejects what the table says; the values in force do not
+// change.
 func TestRangesOfTheKernel(t *testing.T) {
 	root.Disposable(t)
 	ctx := context.Background()
@@ -67,7 +68,7 @@ func TestRangesOfTheKernel(t *testing.T) {
 				}
 				tried++
 			}
-			// A limit whose other spelling is in force reads 0, and takes no 0.
+			// A limit whose counterpart is in force reads 0 and does not accept 0.
 			if why, refused := k.Rejects(s, before); refused && before != Text("0") {
 				t.Errorf("%s holds %s and is said to be refused: %s", name, before, why)
 			}
@@ -79,8 +80,8 @@ func TestRangesOfTheKernel(t *testing.T) {
 	}
 }
 
-// Both ends of a range are taken by the running kernel; of settings that do no harm for
-// a moment.
+// The running kernel accepts both ends of a range, for settings that are
+// harmless for a moment.
 func TestRangesEnds(t *testing.T) {
 	root.Disposable(t)
 	ctx := context.Background()
@@ -113,8 +114,8 @@ func TestRangesEnds(t *testing.T) {
 	}
 }
 
-// What is refused is said of the kernels for which the table holds alone.
-func TestRefuses(t *testing.T) {
+// Values are rejected only for kernels that the table covers.
+func TestRejects(t *testing.T) {
 	for _, c := range []struct {
 		release, setting, want string
 		refused                bool

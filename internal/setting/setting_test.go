@@ -75,7 +75,7 @@ func TestEqualAsTheKernelPrints(t *testing.T) {
 		{"sysctl", "10", "010", false},
 		{"sysctl", "0x10", "16", true},
 		{"sysctl", "16", "10", false},
-		{"sysctl", "1 2", "1 2 3", true}, // the third is left as it is
+		{"sysctl", "1 2", "1 2 3", true}, // the third keeps its value
 		{"sysctl", "1 2 3", "1 2", false},
 		{"sysctl", "bbr", "cubic", false},
 		{"sysfs", "f", "00000000,0000000f", true},
@@ -170,7 +170,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestFiles: every name of a place is found from the place, and leads back to it.
+// TestFiles: every path of a setting is listed, and resolves to it.
 func TestFiles(t *testing.T) {
 	kinds := setting.Kernel(machine.Mounted(t, map[string]string{
 		"/proc/meminfo":                                          "Hugepagesize:       2048 kB\n",

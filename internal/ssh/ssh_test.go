@@ -58,9 +58,9 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestEnds: one that does not care for the end of its input is killed, and so is what it
-// has started.
-func TestEnds(t *testing.T) {
+// TestEnds: a program that ignores the end of its input is killed with its
+// children.
+func TestKill(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s, err := Start(ctx, []string{"sh", "-c", `trap "" TERM; echo up; sleep 3600 & wait; sleep 3600`}, 100)
 	if err != nil {

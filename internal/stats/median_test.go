@@ -27,8 +27,8 @@ func TestMedianInterval(t *testing.T) {
 	}
 }
 
-// TestMedianIntervalHolds: it is wrong in at most 5 % of the cases, of a skewed
-// distribution too.
+// TestMedianIntervalHolds: the interval misses the median in at most 5 % of the
+// cases, also for a skewed distribution.
 func TestMedianIntervalHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const cases = 4000

@@ -26,8 +26,8 @@ func TestDescription(t *testing.T) {
 	near(t, "median of nothing", Median(nil), math.NaN(), 0)
 }
 
-// TestRadius: the interval is that of inverting the Bayes factor, computed here from
-// its own formula, and it is wider than the interval that may be looked at once.
+// TestRadius: the interval equals the inversion of the Bayes factor, computed
+// here from its formula, and is wider than a fixed-sample interval.
 func TestRadius(t *testing.T) {
 	bayes := func(n int, tt, g float64) float64 {
 		nu, r := float64(n-1), 1+float64(n)*g
@@ -59,7 +59,7 @@ func TestRadius(t *testing.T) {
 func TestSignFlip(t *testing.T) {
 	near(t, "all on one side", SignFlip([]float64{1, 2, 3, 4, 5}), 2.0/32, 0)
 	near(t, "in balance", SignFlip([]float64{1, -1}), 1, 0)
-	near(t, "two of three", SignFlip([]float64{1, 2, -0.5}), 4.0/8, 0) // |2.5| is met by ±2.5 and ±3.5
+	near(t, "two of three", SignFlip([]float64{1, 2, -0.5}), 4.0/8, 0) // ±2.5 and ±3.5 reach |2.5|
 	near(t, "nothing", SignFlip(nil), 1, 0)
 	x := make([]float64, 24)
 	for i := range x {
@@ -68,7 +68,7 @@ func TestSignFlip(t *testing.T) {
 	near(t, "drawn", SignFlip(x), 1.0/100_001, 0)
 	x = append(x[:10:10], -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)
 	near(t, "drawn, in balance", SignFlip(x), 1, 0)
-	// 14 of 21: the binomial's two tails.
+	// 14 of 21: both tails of the binomial distribution.
 	for i := range x {
 		x[i] = 1
 		if i >= 14 {
@@ -118,7 +118,7 @@ func TestBetweenRuns(t *testing.T) {
 	near(t, "runs alone differ", BetweenRuns(summaries([]float64{1, 1}, []float64{2, 2}, nil)), 1, 0)
 }
 
-// TestSequence: small cases whose answer can be seen.
+// TestSequence: small cases with obvious results.
 func TestSequence(t *testing.T) {
 	placebo := []float64{0.01, -0.01, 0.012, -0.008}
 	s := NewSequence(0.05, placebo, 0)
@@ -142,7 +142,7 @@ func TestSequence(t *testing.T) {
 		t.Error("the spike is not counted")
 	}
 
-	// A metric without noise: what it says is exact.
+	// A metric without noise is exact.
 	s = NewSequence(0.05, []float64{0, 0, 0, 0}, 0)
 	for range 8 {
 		s.Add(0.05)
@@ -162,8 +162,8 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestIntervalIsTheInversion: the interval's ends are where the test of an effect
-// changes its answer, against a fine grid.
+// TestIntervalIsTheInversion: the interval's ends are where the test of an
+// effect changes its result, on a fine grid.
 func TestIntervalIsTheInversion(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestStudent: the quantiles are those of the tables (and of R's qt).
+// TestStudent: the quantiles agree with the tables (and R's qt).
 func TestStudent(t *testing.T) {
 	for _, c := range []struct{ p, df, want float64 }{
 		{0.975, 1, 12.706205}, {0.975, 2, 4.302653}, {0.975, 10, 2.228139}, {0.975, 30, 2.042272}, {0.995, 4, 4.604095}, {0.95, 7, 1.894579}, {0.95, 8, 1.859548}, {0.5, 3, 0}, {0.975, 1e6, 1.959966},

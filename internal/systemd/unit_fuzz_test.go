@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever a file says, reading it ends, and what is read are assignments.
+// Parsing ends for any input and returns only assignments.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"[Service]\nA=1 \\\n# c\n2\n", "[S]\nA=\"x\\\n", "\ufeff[S]\nA=%i%%\n[", "A=1\\"} {
 		f.Add(s)

@@ -15,9 +15,9 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// The real systemd is asked: of some dozen generated trees, "systemd-analyze
-// verify" says which drop-ins it reads in which order, which environment and
-// which limit come of them.
+// The real systemd reads the same: for a dozen generated trees,
+// "systemd-analyze verify" lists the drop-ins in order, the environment and the
+// limits.
 func TestUnitsAreReadAsSystemdReadsThem(t *testing.T) {
 	testkitroot.Real(t, "runs systemd-analyze in the Debian test root")
 	const trees, seed = 40, 20261122
@@ -75,7 +75,7 @@ func describe(u *Unit) string {
 	return b.String()
 }
 
-// dump is the same from what systemd says at the end, when it has loaded a unit.
+// dump extracts the same from systemd's output after it has loaded a unit.
 func dump(out, dir, name string) (text string, skipped int) {
 	var files, env []string
 	hard, soft := "", ""
@@ -114,7 +114,7 @@ func dump(out, dir, name string) (text string, skipped int) {
 	return strings.Join(all, "\n") + "\n", skipped
 }
 
-// endless is infinity where systemd prints its highest number.
+// endless replaces systemd's largest number by infinity.
 func endless(value string) string {
 	if value == "18446744073709551615" {
 		return "Inf"
@@ -122,7 +122,7 @@ func endless(value string) string {
 	return value
 }
 
-// generate writes a unit with drop-ins in many of the places where they can be.
+// generate writes a unit with drop-ins in many of the possible directories.
 func generate(t *testing.T, r *rand.Rand, dir string) string {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	name := pick("a.service", "a-b.service", "a-b-c.service", "a@i.service", "a-b@i-1.service")

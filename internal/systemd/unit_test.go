@@ -51,7 +51,7 @@ func TestTheLastLineCounts(t *testing.T) {
 	}
 }
 
-// A unit with more drop-ins than anybody has is unknown, and costs nothing.
+// A unit with too many drop-ins is rejected without reading them.
 func TestTooManyDropIns(t *testing.T) {
 	files := map[string]string{lib + "foreman.service": "[Service]\nLimitNOFILE=1024\n"}
 	for i := range maxDropIns {
@@ -98,7 +98,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("specifiers: %v", env)
 		}
 	}
-	// A drop-in of one of its names is a unit's, whichever name it is asked for by.
+	// Drop-ins of any of its names belong to a unit, whichever name is requested.
 	for _, name := range []string{"redis.service", "redis-server.service"} {
 		u, err := r.Load(name)
 		if err != nil {
@@ -117,7 +117,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// A copy may have the drop-ins of units whose own files nobody copied.
+// A copy may have the drop-ins of units without the units' files.
 func TestLoadInPart(t *testing.T) {
 	r := New(machine.Copy(t, map[string]string{
 		etc + "a.service.d/x.conf":                           "[Service]\nLimitNOFILE=7\nEnvironment=A=1\n",
@@ -192,7 +192,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// What systemd makes for a service stands in its environment and its command line.
+// Directories that systemd creates are in the environment and the command line.
 func TestDirectories(t *testing.T) {
 	u, err := New(machine.Mounted(t, map[string]string{
 		lib + "p.service": "[Service]\nRuntimeDirectory=gone\nRuntimeDirectory=\nRuntimeDirectory=%p\nLogsDirectory=a b/c:link\nExecStart=/bin/p --file ${RUNTIME_DIRECTORY}/x $CACHE_DIRECTORY\n",
@@ -233,11 +233,11 @@ func TestEnvironmentFiles(t *testing.T) {
 	}
 }
 
-// What a file would set that nobody has copied may go before all that is set before it.
+// A file that was not copied may override everything before it.
 func TestEnvironmentOfACopy(t *testing.T) {
 	const unit = "[Service]\nEnvironment=A=1 B=2\nEnvironmentFile="
 	for name, c := range map[string]struct {
-		file, beside string // EnvironmentFile=, a file beside it that the copy has
+		file, beside string // EnvironmentFile=, and another file in its directory
 		want         map[string]string
 		unread       string
 	}{

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// What the libraries say of wrong input, as it comes from them, is said without their names.
-func TestPlain(t *testing.T) {
+// Messages of Go's libraries lose the names of functions and types.
+func TestPlainMessage(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "no such")
 	var wrong struct{ A int }

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// watched tells what is written to it.
+// watched sends everything written to it to a channel.
 type watched struct{ said chan string }
 
 func (w watched) Write(b []byte) (int, error) {
@@ -20,8 +20,8 @@ func (w watched) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestAgreed: yes is yes, all else is no, and Ctrl-C ends the question at once.
-func TestAgreed(t *testing.T) {
+// TestConfirm: only yes is yes, and Ctrl-C ends the question at once.
+func TestConfirm(t *testing.T) {
 	stdin := os.Stdin
 	defer func() { os.Stdin = stdin }()
 	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "n\n": false, "\n": false, "yours\n": false} {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLine: an error of several lines is told on one, and what acts on a terminal does not.
+// TestLine: a multi-line error becomes one line without control characters.
 func TestLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"one":                  "one",

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// On a terminal no line is wider than it, and no word is lost; elsewhere each
+// On a terminal no line exceeds its width and no word is lost; elsewhere each
 // row is one line.
 func TestGridFitsTheTerminal(t *testing.T) {
 	long := strings.TrimSpace(strings.Repeat("a profile for many purposes ", 12))
@@ -32,8 +32,7 @@ func TestGridFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// Readers of YAML 1.1 take an unquoted on or 190:20:30 for something else than
-// text.
+// YAML 1.1 readers do not take an unquoted on or 190:20:30 for text.
 func TestYAMLForOldReaders(t *testing.T) {
 	text := []string{
 		"on", "off", "y", "N", "yes", "No", "TRUE", "null", "~", "", "=", "<<", "12", "-1", "+1", "0x1f", "0b1", "017", "1_000",
@@ -64,7 +63,7 @@ func TestYAMLForOldReaders(t *testing.T) {
 	}
 }
 
-// A cell is one line, whatever is in it, also where no width is given.
+// A cell is one line, also without a width.
 func TestGridIsOneLineARow(t *testing.T) {
 	var out strings.Builder
 	s := NewScreen(&out, &out)

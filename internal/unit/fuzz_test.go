@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is printed is read back as the same value, in each notation.
+// Printed values parse to the same value, in each notation.
 
 func FuzzCPUList(f *testing.F) {
 	for _, s := range []string{"", "0-3,8", "0-31:2/4", "all", "2-N", "1,,2", "3-1", " 1 , 2 ", "8191", "0x3", "5-9:3/9223372036854775807"} {

@@ -266,7 +266,7 @@ func TestPercentiles(t *testing.T) {
 		{"peer", peers(prometheus.Buckets{0.0128: 0, inf: 0}), "unknown: 0 since it was started, and 1 are asked for"},
 		{"fsync", peers(slow), "unknown: 4 since it was started, and 1000 are asked for"},
 		{"fsync", peers(prometheus.Buckets{0.001: 5000, inf: 4000}), "unknown: invalid histogram"},
-		{"fsync", peers(prometheus.Buckets{0.001: 5000}), "unknown: it has no bucket +Inf"},
+		{"fsync", peers(prometheus.Buckets{0.001: 5000}), "unknown: invalid histogram: the bucket +Inf is missing"},
 		{"fsync", nil, "unknown: it is not among its metrics"},
 	} {
 		p := percentileOf(c.short, c.all)

@@ -93,7 +93,7 @@ CustomLog /var/log/never.log combined
 	if err == nil {
 		_, err = l.Compile()
 	}
-	if err == nil || !strings.Contains(err.Error(), main+"25:37: LogFormat, %Q: no directive") {
+	if err == nil || !strings.Contains(err.Error(), main+"25:37: LogFormat, %Q: unknown directive") {
 		t.Error(err)
 	}
 }

@@ -71,7 +71,7 @@ http {
 	if err == nil {
 		_, err = l.Compile()
 	}
-	if err == nil || !strings.Contains(err.Error(), main+"9:6: log_format, $b: nothing stands between $a and $b") {
+	if err == nil || !strings.Contains(err.Error(), main+"9:6: log_format, $b: no separator between $a and $b") {
 		t.Error(err)
 	}
 

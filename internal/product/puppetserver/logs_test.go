@@ -82,7 +82,7 @@ func TestLogs(t *testing.T) {
 		if l, _, err = accesslog.Of(all, "/var/log/puppetlabs/puppetserver/puppetserver-status.log"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Compile(); err == nil || !strings.Contains(err.Error(), own+":11:27: pattern, %m%n: not as in puppetserver.log") {
+		if _, err := l.Compile(); err == nil || !strings.Contains(err.Error(), own+":11:27: pattern, %m%n: must begin as in puppetserver.log") {
 			t.Error(err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all[0].Compile(); err == nil || !strings.Contains(err.Error(), xml+":11:15: pattern, %wrong{x}: not a word of logback-access") {
+	if _, err := all[0].Compile(); err == nil || !strings.Contains(err.Error(), xml+":11:15: pattern, %wrong{x}: unknown conversion word of logback-access") {
 		t.Error(err)
 	}
 	machine.WriteFile(t, dir, xml, "<configuration>\n<appender>\n</configuration>\n")
