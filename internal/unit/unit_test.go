@@ -42,8 +42,8 @@ func TestParseCPUList(t *testing.T) {
 		"1-3:0/2":              "cannot have 0 in use",
 		"1-3:3/2":              "cannot have 3 in use",
 		"1:1/2":                "only a range",
-		"0-N":                  "needs a machine",
-		"all":                  "needs a machine",
+		"0-N":                  "depends on the machine",
+		"all":                  "depends on the machine",
 		"0x3":                  "is not a number",
 	} {
 		if got, err := ParseCPUList(in); err == nil || !strings.Contains(err.Error(), reason) {
