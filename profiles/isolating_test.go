@@ -12,9 +12,8 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// TestIsolating: the isolated CPUs come from TuneD's variables file, or from a
-// profile that includes one of ours. Without either the profile is rejected
-// with instructions.
+// TestIsolating: the isolated CPUs come from TuneD's variables file, or from a profile
+// that includes one of ours. Without either the profile is rejected with instructions.
 func TestIsolating(t *testing.T) {
 	load := func(name string, files map[string]string) (*profile.Profile, error) {
 		tree := map[string]string{"/sys/devices/system/cpu/online": "0-7\n", "/sys/devices/system/cpu/present": "0-7\n", "/proc/cpuinfo": "vendor_id\t: AuthenticAMD\n"}

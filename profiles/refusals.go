@@ -1,8 +1,7 @@
 package profiles
 
-// Refusal is published guidance that a profile does not follow, because it has
-// become harmful or meaningless. The profile refers to it in a comment ("#
-// refused: ID").
+// Refusal is published guidance that a profile does not follow, because it has become
+// harmful or meaningless. The profile refers to it in a comment ("# refused: ID").
 type Refusal struct {
 	// ID is its name in findings, comments and messages.
 	ID string

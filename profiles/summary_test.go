@@ -39,8 +39,7 @@ var (
 	}
 )
 
-// answer is how a cell is met today: an option of a merged profile, or a
-// refusal.
+// answer is how a cell is met today: an option of a merged profile, or a refusal.
 type answer struct {
 	unit, option, value string
 	refusal             string

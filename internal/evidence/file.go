@@ -13,9 +13,8 @@ import (
 // experiment of a thousand phases takes two million.
 const maxFileSize = 256 << 20
 
-// ReadFile reads the records in a file: one or several in sequence, as
-// exported, or as printed with --output json. The error is a *DamagedError if a
-// record was changed.
+// ReadFile reads the records in a file: one or several in sequence, as exported, or as
+// printed with --output json. The error is a *DamagedError if a record was changed.
 func ReadFile(name string) ([]*Run, error) {
 	f, err := host.OpenRegular(name)
 	if err != nil {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Interruption records that a benchmark was interrupted. It is the top-level
-// member "cut" of the body; everything else in the body covers only what was
-// finished.
+// Interruption records that a benchmark was interrupted. It is the top-level member
+// "cut" of the body; everything else in the body covers only what was finished.
 type Interruption struct {
 	Done    int    `json:"finished"`
 	Planned int    `json:"planned"`

@@ -14,8 +14,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Machine is the fingerprint of a machine: everything that measurements depend
-// on.
+// Machine is the fingerprint of a machine: everything that measurements depend on.
 type Machine struct {
 	Name        string `json:"name"`
 	Model       string `json:"model,omitempty"`
@@ -25,8 +24,7 @@ type Machine struct {
 	Hypervisor  string `json:"hypervisor,omitempty"` // empty on bare metal
 	OS          string `json:"os"`
 	Kernel      string `json:"kernel"`
-	// Hardware is a digest of processor, memory and disks: equal on identical
-	// machines.
+	// Hardware is a digest of processor, memory and disks: equal on identical machines.
 	Hardware string `json:"hardware_digest"`
 	// Settings are the kernel settings that affect measurements, by name.
 	Settings map[string]string `json:"settings"`
@@ -86,8 +84,7 @@ func (m *Machine) HardwareText() string {
 	return strings.TrimSpace(strings.Join(parts, ", ") + " (" + digest + ")")
 }
 
-// fingerprintFiles are patterns of the files with the settings of the
-// fingerprint.
+// fingerprintFiles are patterns of the files with the settings of the fingerprint.
 var fingerprintFiles = []string{
 	"/proc/sys/vm/*", "/proc/sys/kernel/sched_*", "/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/nmi_watchdog", "/proc/sys/kernel/timer_migration",
 	"/proc/sys/net/core/*", "/proc/sys/net/ipv4/tcp_*", "/proc/sys/fs/aio-max-nr", "/proc/sys/fs/file-max",
@@ -116,8 +113,7 @@ func isExcluded(file string) bool {
 	})
 }
 
-// maxValueLength is the longest value included, in bytes, which excludes
-// tables.
+// maxValueLength is the longest value included, in bytes, which excludes tables.
 const maxValueLength = 200
 
 func fingerprintSettings(h *host.Host) map[string]string {

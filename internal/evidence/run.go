@@ -1,7 +1,6 @@
-// Package evidence stores the records of measurements: each with its result and
-// the fingerprint of its machine, in a directory that survives crashes.
-// Benchmarks, load tests and experiments write records; reports, comparisons
-// and the manual read them.
+// Package evidence stores the records of measurements: each with its result and the
+// fingerprint of its machine, in a directory that survives crashes. Benchmarks, load
+// tests and experiments write records; reports, comparisons and the manual read them.
 package evidence
 
 import (
@@ -36,9 +35,8 @@ type Run struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// idLength is the number of hexadecimal digits of an ID. Among 2^24 records two
-// have the same ID in one of a hundred thousand stores; the second is then
-// rejected.
+// idLength is the number of hexadecimal digits of an ID. Among 2^24 records two have
+// the same ID in one of a hundred thousand stores; the second is then rejected.
 const idLength = 16
 
 // EscapeInvalidUTF8 writes bytes that are not UTF-8 as \xNN. JSON cannot

@@ -44,8 +44,7 @@ func SeriesOf(r *Run) ([]Series, error) {
 	return body.Series, nil
 }
 
-// Add appends a sample. It rejects NaN and infinity, which JSON cannot
-// represent.
+// Add appends a sample. It rejects NaN and infinity, which JSON cannot represent.
 func (s *Series) Add(value float64) error {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return fmt.Errorf("%s: %v is not a measurement", s.Name, value)

@@ -55,8 +55,7 @@ const maxExtraFiles = 50_000
 // with a thousand pods has two thousand in /proc/sys/net/ipv4.
 const maxSubdirs = 512
 
-// tree is a part of the machine that an archive contains in addition to the
-// facts.
+// tree is a part of the machine that an archive contains in addition to the facts.
 type tree struct {
 	root  string
 	depth int // levels of subdirectories that are entered

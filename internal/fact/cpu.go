@@ -49,8 +49,7 @@ type CPU struct {
 
 const cpuDir = "/sys/devices/system/cpu/"
 
-// reportedFlags are the CPU flags that tuning decisions or fingerprints depend
-// on.
+// reportedFlags are the CPU flags that tuning decisions or fingerprints depend on.
 var reportedFlags = []string{
 	"hypervisor", "constant_tsc", "nonstop_tsc", "tsc_deadline_timer", "arat", "pdpe1gb", "aperfmperf",
 	"hwp", "hwp_epp", "epb", "cppc", "cpb", "ida", "dtherm", "ht", "lm", "vmx", "svm",

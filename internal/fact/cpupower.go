@@ -10,10 +10,9 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Frequency is CPU frequency scaling
-// (Documentation/admin-guide/pm/cpufreq.rst). Lists of words contain each value
-// that some policy has; one word means that all agree. Everything is absent if
-// the machine has no cpufreq.
+// Frequency is CPU frequency scaling (Documentation/admin-guide/pm/cpufreq.rst). Lists
+// of words contain each value that some policy has; one word means that all agree.
+// Everything is absent if the machine has no cpufreq.
 type Frequency struct {
 	Driver     Fact[string]   `json:"driver"`
 	Governors  Fact[[]string] `json:"governors"`
@@ -172,9 +171,8 @@ func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 	return note{source: set.source}
 }
 
-// distinct returns the values of one attribute over all items, sorted and
-// unique. If rest or an item is unknown or missing, the fact notes that there
-// may be more.
+// distinct returns the values of one attribute over all items, sorted and unique. If
+// rest or an item is unknown or missing, the fact notes that there may be more.
 func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]string] {
 	if !set.known() {
 		return Fact[[]string]{note: set.note}
@@ -206,8 +204,7 @@ func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]str
 	return f
 }
 
-// Idle describes the CPUs' idle states
-// (Documentation/admin-guide/pm/cpuidle.rst).
+// Idle describes the CPUs' idle states (Documentation/admin-guide/pm/cpuidle.rst).
 type Idle struct {
 	Driver   Fact[string]   `json:"driver"`
 	Governor Fact[string]   `json:"governor"`

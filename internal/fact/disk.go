@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Disk is a block device other than a partition
-// (Documentation/ABI/stable/sysfs-block).
+// Disk is a block device other than a partition (Documentation/ABI/stable/sysfs-block).
 type Disk struct {
 	// Transport is nvme (on PCIe; else nvme-tcp, nvme-rdma, nvme-fc), sata, sas, scsi, fc, iscsi, usb, virtio, xen, mmc, md,
 	// dm, loop, zram, ram, nbd, rbd, drbd or other.
@@ -57,8 +56,7 @@ type Partition struct {
 	SizeBytes  Fact[int64] `json:"size_bytes"`
 }
 
-// sectorBytes is the unit of sizes in sysfs, independent of the device's sector
-// size.
+// sectorBytes is the unit of sizes in sysfs, independent of the device's sector size.
 const sectorBytes = 512
 
 func collectDisks(r *reader, f *Facts) {
@@ -155,9 +153,8 @@ var namedTransports = []struct{ prefix, transport string }{
 	{"loop", "loop"}, {"zram", "zram"}, {"ram", "ram"}, {"nbd", "nbd"}, {"rbd", "rbd"}, {"drbd", "drbd"},
 }
 
-// transport returns how a disk is attached: by its name, else by its path in
-// the device tree (named by drivers/scsi/scsi_transport_*.c), else by its
-// vendor.
+// transport returns how a disk is attached: by its name, else by its path in the device
+// tree (named by drivers/scsi/scsi_transport_*.c), else by its vendor.
 func transport(r *reader, name string) Fact[string] {
 	if t, n := r.text("/sys/block/" + name + "/device/transport"); strings.HasPrefix(name, "nvme") && n.known() && t != "" && t != "pcie" {
 		return Known("nvme-"+t, n.source)

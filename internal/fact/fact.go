@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// Fact is one piece of information about a machine, in one of three states: it
-// has a value; it is absent (the machine lacks it, such as cpufreq in a guest);
-// or it is unknown (it was not or could not be read), with a reason. Absent and
-// unknown facts have no value, not a zero.
+// Fact is one piece of information about a machine, in one of three states: it has a
+// value; it is absent (the machine lacks it, such as cpufreq in a guest); or it is
+// unknown (it was not or could not be read), with a reason. Absent and unknown facts
+// have no value, not a zero.
 //
-// In JSON a fact is its bare value or null. Facts writes the reasons next to
-// the tree ("unknown", "source"), so that a path such as .cpu.sockets is the
-// value.
+// In JSON a fact is its bare value or null. Facts writes the reasons next to the tree
+// ("unknown", "source"), so that a path such as .cpu.sockets is the value.
 type Fact[T any] struct {
 	value *T
 	note
@@ -61,8 +60,7 @@ func (n note) Unknown() string { return n.unknown }
 // Source returns the path that the fact was read from.
 func (n note) Source() string { return n.source }
 
-// Known returns a fact with a value, for sizing without a machine and for
-// tests.
+// Known returns a fact with a value, for sizing without a machine and for tests.
 func Known[T any](v T, source string) Fact[T] { return Fact[T]{&v, note{source: source}} }
 
 // Absent returns a fact in the state absent.
@@ -154,8 +152,7 @@ func (s *Set[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &s.items)
 }
 
-// JSONType returns the type of a set in JSON: an object of items by name, or
-// null.
+// JSONType returns the type of a set in JSON: an object of items by name, or null.
 func (Set[T]) JSONType() reflect.Type { return reflect.TypeFor[map[string]T]() }
 
 func (s *Set[T]) leafNote() *note { return &s.note }
@@ -170,9 +167,8 @@ func (s *Set[T]) each(f func(name string, item any)) {
 
 // Item is one fact with its name, as returned by Facts.List and Facts.Lookup.
 type Item struct {
-	// Name is the path in the JSON tree: "cpu.sockets", "disk.nvme0n1.scheduler".
-	// Names of devices and mount points appear unchanged, including dots and
-	// slashes.
+	// Name is the path in the JSON tree: "cpu.sockets", "disk.nvme0n1.scheduler". Names of
+	// devices and mount points appear unchanged, including dots and slashes.
 	Name string `json:"name"`
 	// Value is a string, bool, int64, float64, []string, []int64 or
 	// map[string]string; nil if absent or unknown.

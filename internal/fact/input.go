@@ -44,8 +44,7 @@ func (in Input) Of() string {
 	return of
 }
 
-// Answer is the machine's value for an input: it has a value, is absent, or
-// unknown.
+// Answer is the machine's value for an input: it has a value, is absent, or unknown.
 type Answer struct {
 	// Value is a float64, string, bool, []string or map[string]string; nil if
 	// absent or unknown.
@@ -57,9 +56,8 @@ type Answer struct {
 	From string
 	// Unknown says why the value is unknown, or "".
 	Unknown string
-	// LowerBound says why Value, a number, may be higher, or a list longer,
-	// because not everything was counted. A finding that more would violate is
-	// then not passed.
+	// LowerBound says why Value, a number, may be higher, or a list longer, because not
+	// everything was counted. A finding that more would violate is then not passed.
 	LowerBound string
 }
 
@@ -108,8 +106,7 @@ func (t Type) Zero() any {
 // that is impossible.
 func (t Type) Has(v any) bool { return reflect.TypeOf(v) == reflect.TypeOf(t.Zero()) }
 
-// Finite reports whether v is not NaN or infinite, the results of a division by
-// zero.
+// Finite reports whether v is not NaN or infinite, the results of a division by zero.
 func Plain(v any) (plain any, ok bool) {
 	switch v := v.(type) {
 	case float64, string, bool, []string, map[string]string:

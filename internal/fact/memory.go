@@ -44,8 +44,7 @@ type Swap struct {
 	Priority  Fact[int64]  `json:"priority"`
 }
 
-// HugePages is the pool of one page size ("2048kB", "1048576kB"), counted in
-// pages.
+// HugePages is the pool of one page size ("2048kB", "1048576kB"), counted in pages.
 type HugePages struct {
 	SizeBytes  Fact[int64]         `json:"size_bytes"`
 	Total      Fact[int64]         `json:"total"`
@@ -174,9 +173,8 @@ type table struct {
 	bad    map[string]string
 }
 
-// requiredMeminfo are lines of /proc/meminfo that every kernel prints, at its
-// beginning and near its end (fs/proc/meminfo.c). Without them the file is
-// truncated.
+// requiredMeminfo are lines of /proc/meminfo that every kernel prints, at its beginning
+// and near its end (fs/proc/meminfo.c). Without them the file is truncated.
 var requiredMeminfo = []string{"MemTotal", "CommitLimit", "Committed_AS"}
 
 // meminfo parses /proc/meminfo, or a node's, whose keys have a prefix. Values
@@ -209,8 +207,7 @@ func (r *reader) meminfo(p, before string, always ...string) table {
 	return t
 }
 
-// get returns one value; a missing value is absent only if the file is
-// complete.
+// get returns one value; a missing value is absent only if the file is complete.
 func (t table) get(key string) Fact[int64] {
 	if !t.known() {
 		return Fact[int64]{note: t.note}

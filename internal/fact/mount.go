@@ -13,8 +13,7 @@ import (
 type Mount struct {
 	Type   Fact[string] `json:"type"`
 	Source Fact[string] `json:"source"`
-	// Device is the name of the block device or partition in /sys/block: sda1,
-	// dm-0.
+	// Device is the name of the block device or partition in /sys/block: sda1, dm-0.
 	Device  Fact[string]   `json:"device"`
 	Options Fact[[]string] `json:"options"`
 }

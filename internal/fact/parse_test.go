@@ -26,8 +26,7 @@ func TestParseCommandLine(t *testing.T) {
 	}
 }
 
-// A command line of a megabyte in a copy is not parsed, because no kernel has
-// one.
+// A command line of a megabyte in a copy is not parsed, because no kernel has one.
 func TestCommandLineIsShort(t *testing.T) {
 	h := machine.Copy(t, map[string]string{"proc/cmdline": strings.Repeat("password=x ", 100_000)})
 	k := Collect(h).Kernel

@@ -14,8 +14,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// reader reads each file of a machine once, redacted, and converts it into
-// facts.
+// reader reads each file of a machine once, redacted, and converts it into facts.
 type reader struct {
 	files host.Files
 	seen  map[string]content
@@ -155,8 +154,7 @@ func (r *reader) optional(p string) Fact[string] {
 	return withNote(n, text)
 }
 
-// mayBeEmpty reads a line of a file that may have been left empty, which means
-// absent.
+// mayBeEmpty reads a line of a file that may have been left empty, which means absent.
 func (r *reader) mayBeEmpty(p string) Fact[string] {
 	text, n := r.text(p)
 	if text = strings.TrimSpace(text); n.known() && text == "" {

@@ -124,8 +124,7 @@ func TestNoSecretLeaves(t *testing.T) {
 	}
 }
 
-// archiveFor omits, in short tests, the parts of an archive in addition to the
-// facts.
+// archiveFor omits, in short tests, the parts of an archive in addition to the facts.
 func archiveFor(h *host.Host) (*Facts, *host.Recording) {
 	if !testing.Short() {
 		return Archive(h)

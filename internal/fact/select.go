@@ -51,8 +51,7 @@ func (s *Selection) add(wanted func(name string) bool) bool {
 	return found
 }
 
-// Names returns all names that Select accepts: each fact, and each part of the
-// tree.
+// Names returns all names that Select accepts: each fact, and each part of the tree.
 func (f *Facts) Names() []string {
 	seen := map[string]bool{}
 	var out []string
@@ -72,8 +71,7 @@ func (s *Selection) List() []Item {
 	return slices.DeleteFunc(s.facts.List(), func(it Item) bool { return !s.names[it.Name] })
 }
 
-// MarshalJSON writes the document of all facts without the parts that are not
-// selected.
+// MarshalJSON writes the document of all facts without the parts that are not selected.
 func (s *Selection) MarshalJSON() ([]byte, error) {
 	f := *s.facts
 	f.annotate()
@@ -97,9 +95,8 @@ func (s *Selection) MarshalJSON() ([]byte, error) {
 	return b, err
 }
 
-// branch marshals the selected part of a struct; any is false if nothing is
-// selected. Members outside of the tree of facts (schema, time) are always
-// written.
+// branch marshals the selected part of a struct; any is false if nothing is selected.
+// Members outside of the tree of facts (schema, time) are always written.
 func (s *Selection) branch(prefix string, v reflect.Value) (text []byte, any bool, err error) {
 	var b bytes.Buffer
 	put := func(key string, value []byte) {

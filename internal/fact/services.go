@@ -17,8 +17,7 @@ type Services struct {
 	RunningUnits Fact[[]string] `json:"running_units"`
 	ProcessCount Fact[int64]    `json:"process_count"`
 	Tuner        Set[Tuner]     `json:"tuner"`
-	// TunedProfile is the profile that TuneD would apply
-	// (/etc/tuned/active_profile).
+	// TunedProfile is the profile that TuneD would apply (/etc/tuned/active_profile).
 	TunedProfile Fact[string] `json:"tuned_profile"`
 	TunedMode    Fact[string] `json:"tuned_mode"` // auto or manual
 }

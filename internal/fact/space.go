@@ -21,8 +21,8 @@ func (f FileSystem) UsedBytes() int64 { return f.SizeBytes - f.FreeBytes }
 
 // FileSystems returns the local writable file systems by mount point, each
 // once, even if mounted several times. Network file systems are left out,
-// because an unresponsive server would block the call. The error wraps
-// host.ErrNotRecorded if a copy has no measurement.
+// because an unresponsive server would block the call. The error is one of
+// host.Unknown if a copy has no measurement.
 func FileSystems(h *host.Host) ([]FileSystem, error) {
 	r := newReader(h)
 	text, n := r.text("/proc/self/mountinfo")

@@ -13,11 +13,9 @@ type Storage struct {
 	Mount  string `json:"mount"`
 	Type   string `json:"type"` // of the file system
 	Source string `json:"source"`
-	// Device is the device of the file system; empty if there is none (nfs,
-	// tmpfs).
+	// Device is the device of the file system; empty if there is none (nfs, tmpfs).
 	Device string `json:"device,omitempty"`
-	// Layers are the devices from the file system down, each before its
-	// components.
+	// Layers are the devices from the file system down, each before its components.
 	Layers []Layer `json:"layers,omitempty"`
 	Class  Class   `json:"class"`
 }
@@ -52,9 +50,8 @@ const (
 // networkTypes are network file systems (statfs(2), filesystems(5)).
 var networkTypes = []string{"nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "9p", "virtiofs", "afs", "lustre", "gpfs", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs"}
 
-// StorageOf describes where a directory is stored, as seen by this process,
-// following symbolic links. Unknown parts are empty, and the class is
-// ClassUnknown.
+// StorageOf describes where a directory is stored, as seen by this process, following
+// symbolic links. Unknown parts are empty, and the class is ClassUnknown.
 func StorageOf(h *host.Host, dir string) Storage {
 	r := newReader(h)
 	at := dir

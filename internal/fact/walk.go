@@ -26,8 +26,7 @@ type container interface {
 	each(func(name string, item any))
 }
 
-// walk visits every fact and set below v, a pointer to a struct, in field
-// order.
+// walk visits every fact and set below v, a pointer to a struct, in field order.
 func walk(prefix string, v reflect.Value, visit func(name string, l leaf)) {
 	v = v.Elem()
 	for i := range v.NumField() {

@@ -35,9 +35,8 @@ func (p *archiveParser) end(words []string, content []byte) error {
 	return nil
 }
 
-// markIncomplete makes unknown what a truncated archive would have completed:
-// whether a directory's listing is complete, and whether a command wrote to its
-// standard error.
+// markIncomplete makes unknown what a truncated archive would have completed: whether a
+// directory's listing is complete, and whether a command wrote to its standard error.
 func (p *archiveParser) markIncomplete(name string) {
 	for _, e := range p.entries {
 		e.listed = false

@@ -98,8 +98,7 @@ func typeWord(m fs.FileMode) string {
 	return "chardev"
 }
 
-// permBits returns the mode bits that an archive keeps, in the notation of
-// chmod(1).
+// permBits returns the mode bits that an archive keeps, in the notation of chmod(1).
 func permBits(m fs.FileMode) uint32 {
 	p := uint32(m.Perm())
 	for _, b := range modeBits {
@@ -285,8 +284,7 @@ func unescape(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// quotePath returns an ordinary path unchanged and any other as a quoted Go
-// string.
+// quotePath returns an ordinary path unchanged and any other as a quoted Go string.
 func quotePath(p string) string {
 	plain := p != "" && p[0] != '"' && p[0] != '[' && p != "->" && p != "--" && utf8.ValidString(p)
 	for _, r := range p {

@@ -11,8 +11,7 @@ import (
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // Escape returns text on one line for a record that many programs read: control
-// characters, bidirectional marks and invalid UTF-8 are escaped as in a Go
-// string.
+// characters, bidirectional marks and invalid UTF-8 are escaped as in a Go string.
 func Escape(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {

@@ -37,10 +37,9 @@ type Command struct {
 	// Timeout limits the run time, after which the process group is killed; 0
 	// means one minute.
 	Timeout time.Duration
-	// DiesWithCaller kills the program when the caller is killed, so that it
-	// cannot run concurrently with the undo. Its own children are not killed,
-	// since a script may intend them to stay; TaggedKiller finds them by their
-	// tag.
+	// DiesWithCaller kills the program when the caller is killed, so that it cannot run
+	// concurrently with the undo. Its own children are not killed, since a script may
+	// intend them to stay; TaggedKiller finds them by their tag.
 	DiesWithCaller bool
 	// Tag is put into the environment of the program, and so of its descendants;
 	// empty for none.

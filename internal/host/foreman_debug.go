@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// foreman-debug (script/foreman-debug of Foreman, and Katello's
-// foreman-debug.d) copies files to their paths below its top directory, except
-// empty and binary ones. It stores command output in files there, each after a
-// line "COMMAND> ..." and an empty line. This file answers from such output for
-// files that were not copied. There are no processes: no listing certainly has
-// the kernel's process names.
+// foreman-debug (script/foreman-debug of Foreman, and Katello's foreman-debug.d) copies
+// files to their paths below its top directory, except empty and binary ones. It stores
+// command output in files there, each after a line "COMMAND> ..." and an empty line.
+// This file answers from such output for files that were not copied. There are no
+// processes: no listing certainly has the kernel's process names.
 
 // foremanDebug is a copied tree that foreman-debug may have made.
 type foremanDebug struct {
@@ -55,8 +54,7 @@ func (d *foremanDebug) output(name, command string) (string, bool) {
 // debugCommands maps files to the output that contains them unchanged.
 var debugCommands = map[string]string{"/proc/cpuinfo": "cpuinfo", "/proc/meminfo": "meminfo", "/etc/hosts": "hosts"}
 
-// debugFacts maps files to the facter facts with their content (Facter's core
-// facts).
+// debugFacts maps files to the facter facts with their content (Facter's core facts).
 var debugFacts = map[string]string{
 	"/proc/sys/kernel/osrelease":          "kernelrelease",
 	"/proc/sys/kernel/hostname":           "networking.hostname",
@@ -92,8 +90,7 @@ func (d *foremanDebug) file(p string) ([]byte, bool) {
 	return nil, false
 }
 
-// uname reads the host name and kernel release, the second and third word of
-// uname -a.
+// uname reads the host name and kernel release, the second and third word of uname -a.
 func (d *foremanDebug) uname(p string) ([]byte, bool) {
 	text, _ := d.output("uname", "uname -a")
 	w := strings.Fields(text)

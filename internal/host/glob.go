@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Glob returns the paths that match a pattern, sorted. Each path element is an
-// fnmatch pattern (*, ?, [...]). As in Python's fnmatch, wildcards match a
-// leading dot.
+// Glob returns the paths that match a pattern, sorted. Each path element is an fnmatch
+// pattern (*, ?, [...]). As in Python's fnmatch, wildcards match a leading dot.
 func Glob(f Files, pattern string) ([]string, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, err

@@ -52,9 +52,8 @@ type Files interface {
 	// Store writes data to an existing file with exactly one write(2), as kernel
 	// attributes require. It does not create files.
 	Store(path string, data []byte) error
-	// Replace writes a whole file atomically: temporary file in the same
-	// directory, fsync, rename, fsync of the directory. It does not create
-	// directories.
+	// Replace writes a whole file atomically: temporary file in the same directory, fsync,
+	// rename, fsync of the directory. It does not create directories.
 	Replace(path string, data []byte, attr Attr) error
 	// Remove deletes a file or an empty directory and syncs its parent.
 	Remove(path string) error

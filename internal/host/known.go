@@ -44,8 +44,7 @@ func Why(p string, err error) string {
 }
 
 // File is the content of a file. If it does not exist, Unknown says why that is
-// uncertain; an empty Unknown means that the machine certainly has no such
-// file.
+// uncertain; an empty Unknown means that the machine certainly has no such file.
 type File struct {
 	Path    string
 	Text    string

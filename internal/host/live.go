@@ -131,9 +131,8 @@ func open(p string, flags int, mode uint32) (int, error) {
 
 func (liveFiles) Store(p string, data []byte) error { return storeAt(p, data) }
 
-// storeAt opens the file as a shell redirection does. Kernel attributes ignore
-// the truncation; a plain file that stands in for one keeps no rest of a longer
-// value.
+// storeAt opens the file as a shell redirection does. Kernel attributes ignore the
+// truncation; a plain file that stands in for one keeps no rest of a longer value.
 func storeAt(p string, data []byte) error {
 	fd, err := open(p, unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0)
 	if err != nil {

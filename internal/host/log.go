@@ -24,10 +24,9 @@ const facilityDaemon, severityNotice = 3, 5
 // letters, digits and underscores.
 type Field struct{ Name, Value string }
 
-// Log writes one line to this machine's system log (facility daemon, severity
-// notice): to the systemd journal with fields, or, if that does not listen, to
-// syslog(3) without them. It returns an error if neither listens, and does
-// nothing on a copy.
+// Log writes one line to this machine's system log (facility daemon, severity notice):
+// to the systemd journal with fields, or, if that does not listen, to syslog(3) without
+// them. It returns an error if neither listens, and does nothing on a copy.
 func (h *Host) Log(line string, fields ...Field) error {
 	if _, live := h.Files.(liveFiles); !live {
 		return nil

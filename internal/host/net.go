@@ -18,8 +18,7 @@ type Net interface {
 	// lacks. The error is EOPNOTSUPP if the device lacks the whole group, and
 	// fs.ErrNotExist if there is no such device.
 	Params(device string, g NetGroup) ([]NetParam, error)
-	// SetParam sets one parameter and keeps the others. The driver may round the
-	// value.
+	// SetParam sets one parameter and keeps the others. The driver may round the value.
 	SetParam(device string, g NetGroup, name, value string) error
 	// HoldTimestamping opens a socket with receive timestamps and keeps it until
 	// Close, so that the kernel's static key netstamp_needed_key stays on

@@ -128,8 +128,7 @@ func (recordingNet) SetParam(device string, _ NetGroup, name, _ string) error {
 }
 func (recordingNet) HoldTimestamping() (io.Closer, error) { return nil, ErrReadOnly }
 
-// writeNet writes the recorded network devices (archive_text.go describes the
-// format).
+// writeNet writes the recorded network devices (archive_text.go describes the format).
 func (a *archive) writeNet(b *bytes.Buffer) {
 	if a.linked {
 		b.WriteString("-- links --\n")
@@ -300,8 +299,7 @@ func parseParam(line string) (NetParam, error) {
 
 type netWord struct{ key, value string }
 
-// netWords splits a line into words and "key=value" pairs; values may be Go
-// strings.
+// netWords splits a line into words and "key=value" pairs; values may be Go strings.
 func netWords(line string) ([]netWord, error) {
 	var words []netWord
 	for rest := line; ; {

@@ -29,9 +29,8 @@ func ioctlSocket() (int, error) {
 	return unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 }
 
-// ethtoolIoctl runs one SIOCETHTOOL request. words is the structure of the
-// command; its first word is set to the command. The answer is returned in
-// words.
+// ethtoolIoctl runs one SIOCETHTOOL request. words is the structure of the command; its
+// first word is set to the command. The answer is returned in words.
 func ethtoolIoctl(device string, command uint32, words []uint32) ([]uint32, error) {
 	fd, err := ioctlSocket()
 	if err != nil {

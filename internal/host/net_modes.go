@@ -49,9 +49,8 @@ func linkModes(device string) ([]NetParam, error) {
 
 const advertise = "advertise"
 
-// IsSpeed reports whether a link mode is a speed, such as 1000baseT/Full: speed
-// names begin with the megabits per second (net/ethtool/common.c,
-// link_mode_names).
+// IsSpeed reports whether a link mode is a speed, such as 1000baseT/Full: speed names
+// begin with the megabits per second (net/ethtool/common.c, link_mode_names).
 func IsSpeed(mode string) bool {
 	digits := strings.TrimLeft(mode, "0123456789")
 	return digits != mode && strings.HasPrefix(digits, "base")

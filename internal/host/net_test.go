@@ -73,8 +73,7 @@ func privateNet(t *testing.T) {
 	}
 }
 
-// The archive of a recording answers about network devices as the recording
-// host did.
+// The archive of a recording answers about network devices as the recording host did.
 func TestRecordNet(t *testing.T) {
 	privateNet(t)
 	live := Live()

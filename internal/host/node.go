@@ -42,11 +42,10 @@ func (f nodeFiles) ReadFile(p string) ([]byte, error) {
 	return b, f.inner(err, p)
 }
 
-// ForeignNamespaces lists the namespaces in which this process differs from the
-// machine whose root is mounted at dir. In a foreign one it would access
-// sysctls of its own container (network_namespaces(7), ipc_namespaces(7)), or
-// see only its own processes. The list is empty for trees without processes,
-// such as copies.
+// ForeignNamespaces lists the namespaces in which this process differs from the machine
+// whose root is mounted at dir. In a foreign one it would access sysctls of its own
+// container (network_namespaces(7), ipc_namespaces(7)), or see only its own processes.
+// The list is empty for trees without processes, such as copies.
 func ForeignNamespaces(dir string) ([]string, error) {
 	var apart []string
 	for _, name := range []string{"net", "ipc", "uts", "pid"} {

@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// OpenRoot opens a copied machine: a directory (Copy) or an archive
-// (OpenArchive).
+// OpenRoot opens a copied machine: a directory (Copy) or an archive (OpenArchive).
 func OpenRoot(root string) (*Host, error) {
 	st, err := os.Stat(root)
 	if err != nil {
@@ -28,9 +27,8 @@ func OpenRoot(root string) (*Host, error) {
 	return Copy(root)
 }
 
-// machineBelow returns the only directory in root that looks like a machine's
-// root, if root itself does not: an unpacked sosreport, opened one level too
-// high.
+// machineBelow returns the only directory in root that looks like a machine's root, if
+// root itself does not: an unpacked sosreport, opened one level too high.
 func machineBelow(root string) string {
 	if looksLikeMachine(root) {
 		return ""
@@ -60,10 +58,9 @@ func looksLikeMachine(dir string) bool {
 	return false
 }
 
-// OpenArchive opens an archive that Record or a person wrote. It is read-only;
-// commands replay their recorded result, or return ErrNotRecorded. A damaged
-// archive is rejected with file and line; a truncated one is read as far as
-// possible (Host.Incomplete).
+// OpenArchive opens an archive that Record or a person wrote. It is read-only; commands
+// replay their recorded result, or return ErrNotRecorded. A damaged archive is rejected
+// with file and line; a truncated one is read as far as possible (Host.Incomplete).
 func OpenArchive(name string) (*Host, error) {
 	f, err := OpenRegular(name)
 	if err != nil {

@@ -115,8 +115,7 @@ func TestHugeFiles(t *testing.T) {
 	}
 }
 
-// A file of the maximum size is read completely, with one allocation of its
-// size.
+// A file of the maximum size is read completely, with one allocation of its size.
 func TestLargestFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	for _, c := range []struct {

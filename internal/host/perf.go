@@ -32,9 +32,8 @@ var perfEvents = []struct {
 // Perf is a set of running performance counters.
 type Perf struct{ open map[string][]int }
 
-// OpenPerf starts counting on all CPUs. Events that this machine lacks, or that
-// this user must not count (kernel.perf_event_paranoid), are left out; copies
-// have none.
+// OpenPerf starts counting on all CPUs. Events that this machine lacks, or that this
+// user must not count (kernel.perf_event_paranoid), are left out; copies have none.
 func (h *Host) OpenPerf() (*Perf, error) {
 	p := &Perf{map[string][]int{}}
 	if _, is := h.Files.(liveFiles); !is {

@@ -13,10 +13,9 @@ import (
 // Querier asks programs of the machine that answer over a connection, such as
 // databases.
 type Querier interface {
-	// Query returns the result of ask, which gets the machine to talk to. question
-	// is a name without secrets: a recording stores the redacted answer under it,
-	// and an archive replays that. A copy returns ErrNotRecorded without calling
-	// ask.
+	// Query returns the result of ask, which gets the machine to talk to. question is a
+	// name without secrets: a recording stores the redacted answer under it, and an
+	// archive replays that. A copy returns ErrNotRecorded without calling ask.
 	Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error)
 }
 
@@ -90,10 +89,9 @@ func (x archivedQuerier) Query(ctx context.Context, question string, ask func(co
 	return answer, nil
 }
 
-// DialUnixAs connects to a Unix socket as another user. Only the connecting
-// thread has that user's effective id, and only while it connects: the peer
-// sees the id of that moment (SO_PEERCRED, unix(7)). uid -1 means the current
-// user.
+// DialUnixAs connects to a Unix socket as another user. Only the connecting thread has
+// that user's effective id, and only while it connects: the peer sees the id of that
+// moment (SO_PEERCRED, unix(7)). uid -1 means the current user.
 func DialUnixAs(ctx context.Context, path string, uid int) (net.Conn, error) {
 	var conn net.Conn
 	var err error

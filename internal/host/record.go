@@ -17,11 +17,10 @@ import (
 // file is returned in full and recorded as unread.
 const MaxRecorded = 8 << 20
 
-// Record returns a host that answers as h does and records every answer: files,
-// missing files, directories, links, modes, errors, commands, network devices.
-// Contents are redacted as they are read (see Redact), so the archive answers
-// exactly as the recording host did. Each path is read once. The recording host
-// is read-only.
+// Record returns a host that answers as h does and records every answer: files, missing
+// files, directories, links, modes, errors, commands, network devices. Contents are
+// redacted as they are read (see Redact), so the archive answers exactly as the
+// recording host did. Each path is read once. The recording host is read-only.
 func Record(h *Host) (*Host, *Recording) {
 	a := newArchive()
 	a.time = h.Clock.Now()
@@ -76,8 +75,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// answerRecorder fills an archive and answers from it, so that both always
-// agree.
+// answerRecorder fills an archive and answers from it, so that both always agree.
 type answerRecorder struct {
 	mu    sync.Mutex
 	inner Files
@@ -276,8 +274,7 @@ func (x recordingExec) Run(ctx context.Context, c Command) (Result, error) {
 		return res, err
 	}
 	res.Stdout, res.Stderr = Redact("", res.Stdout), Redact("", res.Stderr)
-	// Joined as in /proc/PID/cmdline, so that "--password" also hides the next
-	// word.
+	// Joined as in /proc/PID/cmdline, so that "--password" also hides the next word.
 	argv := strings.Split(string(Redact("", []byte(strings.Join(c.Argv, "\x00")))), "\x00")
 	x.r.mu.Lock()
 	defer x.r.mu.Unlock()

@@ -104,11 +104,10 @@ const secretKey = `[\w.\-]*(?:` +
 // value matches a quoted string, or everything up to the next blank.
 const value = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'][^\s\x00]*)`
 
-// redaction hides matches of pattern, except the first group, which precedes
-// the secret, and the second, which follows it. pattern can only match text
-// with one of the hints (lower case), which saves most files, single numbers,
-// from all regular expressions. looks, if set, decides whether a match is a
-// secret.
+// redaction hides matches of pattern, except the first group, which precedes the
+// secret, and the second, which follows it. pattern can only match text with one of the
+// hints (lower case), which saves most files, single numbers, from all regular
+// expressions. looks, if set, decides whether a match is a secret.
 type redaction struct {
 	hints   [][]byte
 	pattern func() *regexp.Regexp
@@ -152,9 +151,8 @@ func (r redaction) hinted(low []byte) bool {
 	return false
 }
 
-// passwordLike distinguishes -phunter22 from -print0, -p8080 and -path=x: at
-// least six characters, letters and digits, and none that occur in paths, ports
-// or lists.
+// passwordLike distinguishes -phunter22 from -print0, -p8080 and -path=x: at least six
+// characters, letters and digits, and none that occur in paths, ports or lists.
 func passwordLike(word []byte) bool {
 	return len(word) >= 6 && !bytes.ContainsAny(word, "/=:,.") && bytes.ContainsAny(word, "0123456789") &&
 		bytes.ContainsFunc(word, unicode.IsLetter)
@@ -184,9 +182,8 @@ var redactions = sync.OnceValue(func() []redaction {
 		// auth=VALUE, bearer=VALUE, rd.luks.key=VALUE: only as the whole last part of
 		// the name, and only in assignments, because the words are common in prose.
 		{words("auth bearer key"), text.LazyRegexp(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value), nil},
-		// Options of wireless modules: key=VALUE, key2=VALUE; wep_key0=VALUE,
-		// wireless-key s:VALUE. Prose has "key = value", the kernel's keyboard lists
-		// KEY=BITS.
+		// Options of wireless modules: key=VALUE, key2=VALUE; wep_key0=VALUE, wireless-key
+		// s:VALUE. Prose has "key = value", the kernel's keyboard lists KEY=BITS.
 		{words("key"), text.LazyRegexp(`(?m)((?:^|[\s\x00,;"'])key[0-9]*=)` + value), nil},
 		{words("wirel wep wpa"), text.LazyRegexp(`(?i)(\b(?:wireless|wep|wpa)[_\-]?key[0-9]*[ \t]*[= \t][ \t]*)` + word), nil},
 		{words("community"), text.LazyRegexp(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value), nil},

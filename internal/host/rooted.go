@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// Copy returns a machine that was copied into a directory, such as a sosreport
-// or a fixture. It never writes and never runs programs; links are followed
-// inside dir only.
+// Copy returns a machine that was copied into a directory, such as a sosreport or a
+// fixture. It never writes and never runs programs; links are followed inside dir only.
 func Copy(dir string) (*Host, error) {
 	st, err := os.Stat(dir)
 	if err != nil {
@@ -223,10 +222,9 @@ func (r rootedFiles) Hold(p string, data []byte) (Handle, error) {
 	return h, r.inner(err, p)
 }
 
-// copiedFiles is rootedFiles without writing. It distinguishes "the machine has
-// no such file" from "not copied": a missing file is not copied
-// (ErrNotRecorded), unless a sosreport knows better or the tree is a whole root
-// file system.
+// copiedFiles is rootedFiles without writing. It distinguishes "the machine has no such
+// file" from "not copied": a missing file is not copied (ErrNotRecorded), unless a
+// sosreport knows better or the tree is a whole root file system.
 type copiedFiles struct {
 	rootedFiles
 	sos   *sosreport
@@ -234,9 +232,8 @@ type copiedFiles struct {
 	whole bool
 }
 
-// wholeRoot reports whether a tree is a root file system, such as a mounted
-// disk or an unpacked image. It is one if it has a shell, which copies of a
-// configuration lack.
+// wholeRoot reports whether a tree is a root file system, such as a mounted disk or an
+// unpacked image. It is one if it has a shell, which copies of a configuration lack.
 func wholeRoot(files rootedFiles) bool {
 	for _, shell := range []string{"/bin/sh", "/usr/bin/sh"} {
 		if st, err := files.Stat(shell); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
@@ -246,9 +243,8 @@ func wholeRoot(files rootedFiles) bool {
 	return false
 }
 
-// absent reports whether a whole root file system lacks the file. Below an
-// empty directory it is false, because another file system may be mounted there
-// at run time.
+// absent reports whether a whole root file system lacks the file. Below an empty
+// directory it is false, because another file system may be mounted there at run time.
 func (c copiedFiles) absent(p string) bool {
 	if !c.whole {
 		return false

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Run runs a program of the machine and returns its standard output. For a
-// non-zero exit code it returns an error with the last line that the program
-// printed.
+// Run runs a program of the machine and returns its standard output. For a non-zero
+// exit code it returns an error with the last line that the program printed.
 func Run(ctx context.Context, h *Host, argv ...string) (string, error) {
 	return RunCommand(ctx, h, Command{Argv: argv})
 }

@@ -97,8 +97,7 @@ func (p *Sandbox) enter(user *User) error {
 	return dropCapabilities()
 }
 
-// tree maps relative paths to the modes of the directories below an emptied
-// one.
+// tree maps relative paths to the modes of the directories below an emptied one.
 type tree map[string]fs.FileMode
 
 // emptied returns the directories to empty with their subdirectories. Links are

@@ -15,8 +15,7 @@ type Sched interface {
 	Tasks() ([]Task, error)
 	// Task reads one task by its thread id.
 	Task(tid int) (Task, error)
-	// Affinity returns the online CPUs that a task may run on
-	// (sched_getaffinity(2)).
+	// Affinity returns the online CPUs that a task may run on (sched_getaffinity(2)).
 	Affinity(id TaskID) (unit.CPUSet, error)
 	// SetAffinity sets the CPUs of a task. A set of all online CPUs means all,
 	// including future ones.
@@ -36,8 +35,7 @@ var ErrEnded = fmt.Errorf("the task has ended")
 // with the same start time.
 type TaskID struct {
 	TID int
-	// Start is the start time in clock ticks after boot (proc_pid_stat(5),
-	// starttime).
+	// Start is the start time in clock ticks after boot (proc_pid_stat(5), starttime).
 	Start uint64
 }
 

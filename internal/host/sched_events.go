@@ -80,8 +80,7 @@ func (liveSched) Events(ctx context.Context, kinds EventKind) (<-chan TaskEvent,
 	return out, nil
 }
 
-// listenMessage returns the subscription message: nlmsghdr, cn_msg,
-// proc_cn_mcast_op.
+// listenMessage returns the subscription message: nlmsghdr, cn_msg, proc_cn_mcast_op.
 func listenMessage() []byte {
 	b := make([]byte, eventAt+4)
 	native.PutUint32(b[0:], uint32(len(b)))
@@ -94,8 +93,7 @@ func listenMessage() []byte {
 	return b
 }
 
-// parseEvent parses one message of the connector; ok is false for other
-// messages.
+// parseEvent parses one message of the connector; ok is false for other messages.
 func parseEvent(b []byte) (event TaskEvent, ok bool) {
 	if len(b) < eventInfo+8 {
 		return TaskEvent{}, false
@@ -115,9 +113,8 @@ func parseEvent(b []byte) (event TaskEvent, ok bool) {
 	return TaskEvent{}, false
 }
 
-// onlyEvents installs a filter that drops unrequested events, especially task
-// exits, before they wake the reader (classic BPF, socket(7),
-// SO_ATTACH_FILTER).
+// onlyEvents installs a filter that drops unrequested events, especially task exits,
+// before they wake the reader (classic BPF, socket(7), SO_ATTACH_FILTER).
 func onlyEvents(fd int, kinds EventKind) error {
 	wanted := map[EventKind]uint32{EventFork: procFork, EventExec: procExec, EventComm: procComm}
 	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: eventAt}}

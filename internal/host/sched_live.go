@@ -102,15 +102,13 @@ func readTask(dir string, pid int, cmdline string) (Task, error) {
 	return t, nil
 }
 
-// StatFields returns the fields of /proc/PID/stat from the state (field 3) on.
-// The name before them is in parentheses and may contain any byte
-// (proc_pid_stat(5)).
+// StatFields returns the fields of /proc/PID/stat from the state (field 3) on. The name
+// before them is in parentheses and may contain any byte (proc_pid_stat(5)).
 func StatFields(stat string) []string {
 	return strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 }
 
-// parseStat parses /proc/PID/stat (proc_pid_stat(5)). The name may contain
-// parentheses.
+// parseStat parses /proc/PID/stat (proc_pid_stat(5)). The name may contain parentheses.
 func parseStat(text string) (Task, error) {
 	open, shut := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || shut < open {

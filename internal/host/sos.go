@@ -63,8 +63,7 @@ var sosCommands = []struct{ path, output string }{
 	{"/proc/swaps", "sos_commands/memory/swapon_--summary"},
 }
 
-// sosDMI maps files of /sys/class/dmi/id to "section/key" of dmidecode's
-// output.
+// sosDMI maps files of /sys/class/dmi/id to "section/key" of dmidecode's output.
 var sosDMI = map[string]string{
 	"sys_vendor":        "System Information/Manufacturer",
 	"product_name":      "System Information/Product Name",
@@ -79,8 +78,7 @@ var sosDMI = map[string]string{
 	"chassis_asset_tag": "Chassis Information/Asset Tag",
 }
 
-// file returns the content of a file that a sosreport has only as command
-// output.
+// file returns the content of a file that a sosreport has only as command output.
 func (s *sosreport) file(p string) ([]byte, bool) {
 	if strings.HasPrefix(p, "/sos_commands/") {
 		return nil, false
@@ -156,8 +154,7 @@ func (s *sosreport) dmidecode(want string) ([]byte, bool) {
 // dateLayouts are the formats of date(1) in the locales that sos uses.
 var dateLayouts = []string{"Mon Jan _2 15:04:05 MST 2006", "Mon Jan _2 03:04:05 PM MST 2006", "Mon 02 Jan 2006 03:04:05 PM MST"}
 
-// date returns the time that date(1) printed, and the abbreviation of its time
-// zone.
+// date returns the time that date(1) printed, and the abbreviation of its time zone.
 func (s *sosreport) date(output string) (t time.Time, zone string, ok bool) {
 	b, err := s.files.ReadFile("/sos_commands/date/" + output)
 	if err != nil {
@@ -236,8 +233,7 @@ func (c sosClock) SinceBoot() (time.Duration, error) {
 	return now.Sub(boot), nil
 }
 
-// sosExec replays the command output that the manifest lists with its exit
-// code.
+// sosExec replays the command output that the manifest lists with its exit code.
 type sosExec struct{ *sosreport }
 
 func (x sosExec) Run(ctx context.Context, c Command) (Result, error) {

@@ -206,8 +206,7 @@ func (x sosQuerier) Query(ctx context.Context, question string, ask func(context
 	return noQuerier{}.Query(ctx, question, ask)
 }
 
-// listProcesses adds the processes of the listings to a directory listing of
-// /proc.
+// listProcesses adds the processes of the listings to a directory listing of /proc.
 func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
 	seen := map[string]bool{}
 	for _, e := range d {
@@ -232,9 +231,8 @@ func (h *Host) ProcessStart(pid int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// lower lists the devices below a block device. Only device mapper, md and
-// bcache devices have any (bd_link_disk_holder() in block/holder.c); those are
-// unknown here.
+// lower lists the devices below a block device. Only device mapper, md and bcache
+// devices have any (bd_link_disk_holder() in block/holder.c); those are unknown here.
 func (s *sosreport) lower(p string) ([]fs.DirEntry, bool) {
 	dir, last := path.Split(p)
 	dir = path.Clean(dir)

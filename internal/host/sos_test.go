@@ -137,8 +137,7 @@ func TestSosAnswers(t *testing.T) {
 	}
 }
 
-// Truncated listings are ignored: no process counts as missing because its line
-// is.
+// Truncated listings are ignored: no process counts as missing because its line is.
 func TestSosCut(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -201,8 +200,7 @@ func TestSosRecorded(t *testing.T) {
 	}
 }
 
-// Every report can be read: no panic, no file outside of it, no process without
-// a name.
+// Every report can be read: no panic, no file outside of it, no process without a name.
 func FuzzSosreport(f *testing.F) {
 	f.Add(sosGroups, sosTimes, wholeSos()["sos_reports/manifest.json"], wholeSos()["sos_commands/filesys/df_-al_-x_autofs"])
 	f.Add("COMMAND CGROUP\n", "S UID PID PPID STARTED TT TIME CMD\n", "{}", "Filesystem 1K-blocks\n")

@@ -52,8 +52,7 @@ func (h *Host) Space(p string) (size, free uint64, err error) {
 	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
 }
 
-// spaceQuestion is the key of a recorded measurement among the recorded
-// answers.
+// spaceQuestion is the key of a recorded measurement among the recorded answers.
 func spaceQuestion(p string) string { return "space of " + path.Clean("/"+p) }
 
 // spaceRecord is a measurement in an archive.

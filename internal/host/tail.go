@@ -10,9 +10,8 @@ import (
 	"os"
 )
 
-// Tail returns the whole lines within the last max bytes of a log of any size.
-// before is the number of skipped bytes. Anything but a regular file is an
-// error.
+// Tail returns the whole lines within the last max bytes of a log of any size. before
+// is the number of skipped bytes. Anything but a regular file is an error.
 func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) {
 	if f, ok := h.Files.(interface {
 		tail(p string, max int64) ([]byte, int64, error)
@@ -75,8 +74,7 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 	}
 }
 
-// errNoBackingFile is returned if the machine is an archive that holds the text
-// itself.
+// errNoBackingFile is returned if the machine is an archive that holds the text itself.
 var errNoBackingFile = errors.New("no file of its own")
 
 // OpenLog opens the file of a log. It fails for an archive, which has no files.

@@ -11,11 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taskRecorder makes the kernel keep the names of recently started processes in
-// a ring buffer per CPU, so that the name of a process is known after it has
-// ended. It causes no wake-ups: the rings are read on demand
-// (perf_event_open(2), write_backward; the events are of the dummy type, which
-// counts nothing).
+// taskRecorder makes the kernel keep the names of recently started processes in a ring
+// buffer per CPU, so that the name of a process is known after it has ended. It causes
+// no wake-ups: the rings are read on demand (perf_event_open(2), write_backward; the
+// events are of the dummy type, which counts nothing).
 type taskRecorder struct {
 	pages int // pages of one ring, a power of two; 0: nothing is recorded
 	mu    sync.Mutex
@@ -142,8 +141,7 @@ func (r *taskRecorder) recorded() recordedTasks {
 // recordedTasks maps process ids to the newest record of each.
 type recordedTasks struct {
 	tasks map[int]recordedTask
-	// since is the time from which on all rings are complete, by the recorder's
-	// clock.
+	// since is the time from which on all rings are complete, by the recorder's clock.
 	since uint64
 }
 

@@ -53,8 +53,7 @@ func parseWrites(b []byte) ([]writeEvent, error) {
 	return out, nil
 }
 
-// writerOf identifies a process while it exists, and otherwise from recorded
-// tasks.
+// writerOf identifies a process while it exists, and otherwise from recorded tasks.
 func writerOf(e writeEvent, known func() recordedTasks) Writer {
 	w := Writer{PID: e.pid, UID: -1}
 	if e.pid <= 0 {

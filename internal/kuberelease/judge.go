@@ -176,8 +176,7 @@ func (j *checker) at(path ...string) any {
 
 func (j *checker) set(path ...string) bool { return j.at(path...) != nil }
 
-// text returns a scalar as text, or a list joined with commas; "" for anything
-// else.
+// text returns a scalar as text, or a list joined with commas; "" for anything else.
 func (j *checker) text(path ...string) string {
 	switch v := j.at(path...).(type) {
 	case nil, map[string]any:

@@ -9,9 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestJudge: verdicts of the releases 1.29 to 1.37 on one configuration. The
-// kubelets' own validation of 1.34.4 and 1.37.2 agrees (test/admission
-// TestConfigValidation).
+// TestJudge: verdicts of the releases 1.29 to 1.37 on one configuration. The kubelets'
+// own validation of 1.34.4 and 1.37.2 agrees (test/admission TestConfigValidation).
 func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		config  string

@@ -45,8 +45,7 @@ func openshiftBuild(version string) bool {
 // Target is a release that kubelets are judged for.
 type Target struct {
 	Release string // 1.37; the requested 4.23 if its Kubernetes release is unknown
-	// Rules is the release whose rules apply: the newest known one, for newer
-	// releases.
+	// Rules is the release whose rules apply: the newest known one, for newer releases.
 	Rules Release
 	// OpenShift is the requested OpenShift version; "" for a Kubernetes release.
 	OpenShift string

@@ -105,8 +105,7 @@ func readReleases(text string) (*Releases, error) {
 	return r, nil
 }
 
-// at returns the text of the span that covers a release, or the nearest known
-// release.
+// at returns the text of the span that covers a release, or the nearest known release.
 func (r *Releases) at(spans []span, of Release) (string, bool) {
 	of = r.Nearest(of)
 	for _, s := range spans {
@@ -117,8 +116,7 @@ func (r *Releases) at(spans []span, of Release) (string, bool) {
 	return "", false
 }
 
-// Nearest returns the release if it is known, otherwise the oldest or newest
-// known one.
+// Nearest returns the release if it is known, otherwise the oldest or newest known one.
 func (r *Releases) Nearest(of Release) Release { return min(max(of, r.Oldest), r.Newest) }
 
 // HasField reports whether KubeletConfiguration has a field in a release; 0

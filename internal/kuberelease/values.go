@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// valueCheck is a check that a kubelet makes at its start, from release first
-// to last; 0 means unlimited. check returns why the kubelet does not start, or
-// "".
+// valueCheck is a check that a kubelet makes at its start, from release first to last;
+// 0 means unlimited. check returns why the kubelet does not start, or "".
 type valueCheck struct {
 	field       string
 	first, last Release

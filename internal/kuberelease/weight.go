@@ -78,11 +78,10 @@ func FormulasFor(shares, weight uint64) []Formula {
 	return slices.DeleteFunc(slices.Clone(Formulas), func(f Formula) bool { return f.Weight(shares) != weight })
 }
 
-// RuntimeFormula returns the formula of a runtime version, such as runc 1.3.2
-// or crun 1.23; ok is false for other programs and invalid versions. Source:
-// the go.mod of runc v1.3.1 and v1.3.2 (opencontainers/cgroups v0.0.1 and
-// v0.0.4); runc 1.1 and 1.2 use the linear formula; crun's release notes of
-// 1.23.
+// RuntimeFormula returns the formula of a runtime version, such as runc 1.3.2 or crun
+// 1.23; ok is false for other programs and invalid versions. Source: the go.mod of runc
+// v1.3.1 and v1.3.2 (opencontainers/cgroups v0.0.1 and v0.0.4); runc 1.1 and 1.2 use
+// the linear formula; crun's release notes of 1.23.
 func RuntimeFormula(program, version string) (Formula, bool) {
 	since := map[string][3]int{"runc": {1, 3, 2}, "crun": {1, 23, 0}}
 	first, known := since[program]
@@ -115,8 +114,7 @@ type PodWeights struct {
 	Containers []uint64
 }
 
-// WeightFormulas are the formulas with which the weights of a node were
-// written.
+// WeightFormulas are the formulas with which the weights of a node were written.
 type WeightFormulas struct {
 	// Pods and Containers are the formulas; "" if uncertain.
 	Pods, Containers Formula
@@ -127,12 +125,11 @@ type WeightFormulas struct {
 	Seen, Fit int
 }
 
-// DetectFormulas determines the formulas of a node's pods from the weights
-// alone: a pod's shares are the sum of its containers' shares, which only some
-// pairs of formulas satisfy. Pods with overhead or larger init containers are
-// explained by no pair, or by chance. A pair is certain if some pods are
-// explained by it alone, and it explains all pods, or leaves at most as many
-// unexplained as it alone explains.
+// DetectFormulas determines the formulas of a node's pods from the weights alone: a
+// pod's shares are the sum of its containers' shares, which only some pairs of formulas
+// satisfy. Pods with overhead or larger init containers are explained by no pair, or by
+// chance. A pair is certain if some pods are explained by it alone, and it explains all
+// pods, or leaves at most as many unexplained as it alone explains.
 func DetectFormulas(pods []PodWeights) WeightFormulas {
 	type pair struct{ pods, containers Formula }
 	var w WeightFormulas

@@ -35,9 +35,8 @@ var apacheArguments = map[string]string{
 	"C": "cookie", "e": "env", "i": "in", "n": "note", "o": "out", "x": "ssl", "c": "ssl", "^ti": "trailer_in", "^to": "trailer_out",
 }
 
-// Apache compiles a LogFormat of httpd 2.4 (mod_log_config). text is the format
-// after httpd has removed the outer quotes and the backslashes before inner
-// ones.
+// Apache compiles a LogFormat of httpd 2.4 (mod_log_config). text is the format after
+// httpd has removed the outer quotes and the backslashes before inner ones.
 func Apache(text string) (*Format, error) {
 	const what = "LogFormat"
 	var pieces []piece
@@ -111,8 +110,7 @@ func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
 	return d, n, fmt.Errorf("%% without a letter")
 }
 
-// field returns the field of a directive, and the text that the server writes
-// around it.
+// field returns the field of a directive, and the text that the server writes around it.
 func (d apacheDirective) field() (f Field, before, after string, err error) {
 	word := strings.ToLower(d.argument)
 	switch d.letter {
@@ -178,9 +176,8 @@ func (d apacheDirective) field() (f Field, before, after string, err error) {
 // clf is the strftime pattern of %t without its brackets.
 const clf = "%d/%b/%Y:%H:%M:%S %z"
 
-// timeField returns the field of %t or %{FORMAT}t. FORMAT is a strftime
-// pattern, sec, msec, usec, msec_frac or usec_frac, optionally with the prefix
-// begin: or end:.
+// timeField returns the field of %t or %{FORMAT}t. FORMAT is a strftime pattern, sec,
+// msec, usec, msec_frac or usec_frac, optionally with the prefix begin: or end:.
 func (d apacheDirective) timeField() (f Field, before, after string, err error) {
 	argument, end := d.argument, false
 	if rest, ok := strings.CutPrefix(argument, "begin"); ok && (rest == "" || rest[0] == ':') {

@@ -38,9 +38,8 @@ func elb() (*Format, error) {
 }
 
 // nlb is the access log for TLS connections of a Network Load Balancer (AWS
-// documentation, Elastic Load Balancing, "Access logs for your Network Load
-// Balancer"). The time is the end of the connection in UTC, durations are in
-// milliseconds.
+// documentation, Elastic Load Balancing, "Access logs for your Network Load Balancer").
+// The time is the end of the connection in UTC, durations are in milliseconds.
 func nlb() (*Format, error) {
 	return columnar(&Format{Name: "the access log of an AWS Network Load Balancer", Source: "AWS, \"Access logs for your Network Load Balancer\"", TimeIsEnd: true}, 14, []Field{
 		{Name: "type", Kind: Host}, {Name: "version", Kind: Word}, {Name: FieldTime, Kind: Time, Layout: ISO}, {Name: "elb", Kind: Word}, {Name: "listener", Kind: Word},

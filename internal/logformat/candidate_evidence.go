@@ -67,9 +67,8 @@ func alwaysNumber(rows []row) verdict {
 	return against
 }
 
-// sameDuration checks that seconds, or milliseconds, are the truncated
-// microseconds (mod_log_config, log_request_duration_scaled). Zeros alone prove
-// nothing.
+// sameDuration checks that seconds, or milliseconds, are the truncated microseconds
+// (mod_log_config, log_request_duration_scaled). Zeros alone prove nothing.
 func sameDuration(rows []row) verdict {
 	some := false
 	for _, r := range rows {
@@ -143,9 +142,8 @@ func forwardedLists(rows []row) verdict {
 	return against
 }
 
-// puppetPaths checks for request paths of Puppet's agents and tools
-// (puppetserver, documentation of its HTTP API), and that GET requests have no
-// content length.
+// puppetPaths checks for request paths of Puppet's agents and tools (puppetserver,
+// documentation of its HTTP API), and that GET requests have no content length.
 func puppetPaths(rows []row) verdict {
 	if !most(rows, func(r row) bool {
 		_, has := r.int("in_content_length")
@@ -159,8 +157,7 @@ func puppetPaths(rows []row) verdict {
 // puppetDBPaths checks for request paths of PuppetDB's API.
 func puppetDBPaths(rows []row) verdict { return paths(rows, "/pdb/", "/status/v1/", "/metrics/v") }
 
-// paths checks that at least half of the request paths have one of the
-// prefixes.
+// paths checks that at least half of the request paths have one of the prefixes.
 func paths(rows []row, begins ...string) verdict {
 	n := 0
 	for _, r := range rows {

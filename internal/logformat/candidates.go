@@ -25,7 +25,6 @@ type candidate struct {
 // verdict says how the sampled requests support a candidate.
 type verdict int
 
-// The verdicts.
 const (
 	against verdict = iota - 1 // the lines contradict it
 	neutral
@@ -49,8 +48,7 @@ var apacheBases = []struct {
 	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), forwardedLists},
 }
 
-// combinedIO is the addition of httpd's combinedio; custom %D and %O look the
-// same.
+// combinedIO is the addition of httpd's combinedio; custom %D and %O look the same.
 const combinedIO = " %I %O"
 
 // apacheSuffixes are common additions. Those with one number in the same place

@@ -70,8 +70,7 @@ func (c *columns) scan(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// wordEnd returns the end of the word at at, which may have blanks in quotes,
-// or -1.
+// wordEnd returns the end of the word at at, which may have blanks in quotes, or -1.
 func wordEnd(line []byte, at int) int {
 	from := at
 	for at < len(line) && line[at] != ' ' {

@@ -25,10 +25,9 @@ var (
 	epoch        = text.LazyRegexp(`^1\d{9}\.\d{3}$`) // $msec
 )
 
-// apacheTails returns candidates for a line of the combined log followed by
-// labeled values, one of which is a duration as a whole number, as httpd writes
-// it: D=106269. There is one candidate if the label has a unit, else one per
-// possible unit.
+// apacheTails returns candidates for a line of the combined log followed by labeled
+// values, one of which is a duration as a whole number, as httpd writes it: D=106269.
+// There is one candidate if the label has a unit, else one per possible unit.
 func apacheTails(line []byte) (list []candidate) {
 	m := combinedTail().FindSubmatch(line)
 	if m == nil {
@@ -75,9 +74,8 @@ func apacheTails(line []byte) (list []candidate) {
 	return list
 }
 
-// labelUnits returns the httpd directives whose number the label may have; nil
-// if it is not a duration. D is httpd's own label of %D (mod_headers), T that
-// of %T.
+// labelUnits returns the httpd directives whose number the label may have; nil if it is
+// not a duration. D is httpd's own label of %D (mod_headers), T that of %T.
 func labelUnits(label string) []string {
 	unit, _, ok := namedDuration(label)
 	switch {
@@ -105,10 +103,9 @@ func labelUnits(label string) []string {
 	return []string{"%D", "%{ms}T", "%T"}
 }
 
-// nginxTail returns a candidate for a line of nginx's combined log followed by
-// labeled values, or times with a decimal point, which only nginx writes. ok is
-// false if a value is unknown; the candidate's text then calls it value_N for
-// the user to replace.
+// nginxTail returns a candidate for a line of nginx's combined log followed by labeled
+// values, or times with a decimal point, which only nginx writes. ok is false if a
+// value is unknown; the candidate's text then calls it value_N for the user to replace.
 func nginxTail(line []byte) (c candidate, ok bool) {
 	m := combinedTail().FindSubmatch(line)
 	if m == nil {
@@ -183,7 +180,6 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 	return c, true
 }
 
-// firstOf returns the first address of a list.
 func firstOf(list []byte) []byte {
 	one, _, _ := bytes.Cut(list, []byte(","))
 	return one

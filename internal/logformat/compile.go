@@ -114,10 +114,9 @@ func (s *step) until(joined []piece, i int) {
 	}
 }
 
-// assignNames decides which of several fields with the same meaning gets the
-// plain name: the final status (Apache's %>s before %s), the duration with the
-// finest unit (%D before %T), the request time with the finest resolution. It
-// reports whether there is any field.
+// assignNames decides which of several fields with the same meaning gets the plain name:
+// the final status (Apache's %>s before %s), the duration with the finest unit (%D before
+// %T), the request time with the finest resolution. It reports whether there is any field.
 func assignNames(pieces []piece) bool {
 	var fields []*Field
 	for _, p := range pieces {

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// HeadSize is how much of the beginning of a log is used to detect its format,
-// in bytes.
+// HeadSize is how much of the beginning of a log is used to detect its format, in bytes.
 const HeadSize = 64 << 10
 
 // minShare is the minimum share of the first lines that a format must match.

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Escape is how a server escapes bytes of a value that would end it or are not
-// printable.
+// Escape is how a server escapes bytes of a value that would end it or are not printable.
 type Escape uint8
 
 // The escapes.
@@ -19,8 +18,7 @@ const (
 	Backslash
 	// JSONString is \" \\ \/ \n \u00e4, as in JSON (RFC 8259, section 7).
 	JSONString
-	// Hash is #XX, as in requests and captured headers of HAProxy (configuration
-	// manual, 8.6).
+	// Hash is #XX, as in requests and captured headers of HAProxy (configuration manual, 8.6).
 	Hash
 	// Brackets is a backslash before ", \ and ], as in HAProxy's +E.
 	Brackets

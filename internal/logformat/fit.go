@@ -100,8 +100,7 @@ func spreadSample(lines [][]byte, n int) [][]byte {
 	return out
 }
 
-// begins reports whether multi-line requests begin in lines, even if they end
-// later.
+// begins reports whether multi-line requests begin in lines, even if they end later.
 func (f *Format) begins(lines [][]byte) bool {
 	spans := make([]Span, len(f.Fields))
 	j := f.Joiner()
@@ -137,8 +136,7 @@ func (a *fit) plausibleClients() bool {
 	return addresses+names > 0 || len(a.rows) == 0
 }
 
-// reads returns the number of lines that match the format, and the requests
-// among them.
+// reads returns the number of lines that match the format, and the requests among them.
 func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 	j := f.Joiner()
 	for at, line := range lines {
@@ -224,8 +222,7 @@ func differ(a, b *fit) (p, q string, shared bool) {
 	return "", "", shared || len(a.rows) == 0 || len(b.rows) == 0
 }
 
-// role returns the meaning of a field with its unit, for comparison and
-// messages.
+// role returns the meaning of a field with its unit, for comparison and messages.
 func (f *Field) role() string {
 	if f.Kind == Duration {
 		return f.Name + " in " + UnitName(f.Unit)

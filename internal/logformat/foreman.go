@@ -2,7 +2,6 @@ package logformat
 
 import "bytes"
 
-// Fields of a request in Foreman's production.log.
 const (
 	foremanTime = iota
 	foremanClient
@@ -58,15 +57,13 @@ type Joiner struct {
 // openRequest is a request that has not ended.
 type openRequest struct{ time, client, method, url, controller, action, as string }
 
-// maxOpen limits the number of open requests; a killed server leaves some that
-// never end.
+// maxOpen limits the number of open requests; a killed server leaves some that never end.
 const maxOpen = 64 << 10
 
 // maxID limits the length of a request id, in bytes: a UUID has 36.
 const maxID = 128
 
-// maxOpenBytes limits the memory for open requests, maxURL that for a URL, in
-// bytes.
+// maxOpenBytes limits the memory for open requests, maxURL that for a URL, in bytes.
 const (
 	maxOpenBytes = 32 << 20
 	maxURL       = 8 << 10
@@ -184,8 +181,7 @@ func (j *Joiner) request(id []byte) *openRequest {
 	return s
 }
 
-// account updates the memory used by a request, and evicts the oldest ones
-// above the limit.
+// account updates the memory used by a request, and evicts the oldest ones above the limit.
 func (j *Joiner) account(s *openRequest) {
 	j.size += s.size()
 	for len(j.open) > 1 && (len(j.open) > maxOpen || j.size > maxOpenBytes) {

@@ -2,7 +2,6 @@ package logformat
 
 import "bytes"
 
-// Fields of a line of foreman-proxy.
 const (
 	proxyTime = iota
 	proxyID
@@ -13,10 +12,9 @@ const (
 	proxyFields
 )
 
-// foremanProxy is proxy.log of the Smart Proxy (lib/proxy/log.rb of
-// theforeman/smart-proxy 3.12, LoggerMiddleware; file_logging_pattern "%d
-// %.8X{request} [%.1l] %m"). A request is its Finished line, which has the
-// response time in the server's time zone.
+// foremanProxy is proxy.log of the Smart Proxy (lib/proxy/log.rb of theforeman/smart-proxy
+// 3.12, LoggerMiddleware; file_logging_pattern "%d %.8X{request} [%.1l] %m"). A request is
+// its Finished line, which has the response time in the server's time zone.
 func foremanProxy() *Format {
 	return &Format{Name: "foreman-proxy's proxy.log", Source: "its line Finished of each request", TimeIsEnd: true, NoZone: true, scan: scanProxy, Fields: []Field{
 		proxyTime: {Name: FieldTime, Kind: Time, Layout: ISO}, proxyID: {Name: "request_id"}, proxyMethod: {Name: FieldMethod}, proxyPath: {Name: FieldURL, Kind: URL},

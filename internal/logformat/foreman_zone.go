@@ -49,8 +49,7 @@ func statedTime(message []byte) (at []byte, zone string) {
 	return at, ""
 }
 
-// at returns the time of a line, with the zone of the latest request if lines
-// have one.
+// at returns the time of a line, with the zone of the latest request if lines have one.
 func (j *Joiner) at(when []byte) string {
 	if !j.zoned || len(when) == 0 || zoned(string(when)) {
 		return string(when)

@@ -1,10 +1,9 @@
-// Package logformat parses request logs, one request per line. It compiles
-// formats in the syntax of server configurations (Apache's LogFormat, nginx's
-// log_format, HAProxy's log-format, logback-access patterns), reads JSON lines,
-// and detects which format a log has. Package requests/logs uses it.
+// Package logformat parses request logs, one request per line. It compiles formats in
+// the syntax of server configurations (Apache's LogFormat, nginx's log_format,
+// HAProxy's log-format, logback-access patterns), reads JSON lines, and detects which
+// format a log has. Package requests/logs uses it.
 //
-// A Format is compiled once; Scan then splits lines into fields without
-// copying.
+// A Format is compiled once; Scan then splits lines into fields without copying.
 package logformat
 
 import "bytes"
@@ -47,17 +46,15 @@ type Field struct {
 	Kind   Kind
 	Layout Layout
 	Unit   int64 // nanoseconds per unit of a Duration or Unix time
-	// List reports whether the text may contain several numbers, for several
-	// attempts, separated by commas or colons (nginx' $upstream_response_time).
-	// They are added.
+	// List reports whether the text may contain several numbers, for several attempts,
+	// separated by commas or colons (nginx' $upstream_response_time). They are added.
 	List   bool
 	Sum    bool   // for a List: all parts must be present
 	Escape Escape // how the value is escaped
 	// Lenient reports whether a number may have an exponent, and a duration a
 	// unit, as in JSON: 9.2e-05, 1.2s.
 	Lenient bool
-	// Names reports whether an Address may be a host name (Apache's
-	// HostnameLookups).
+	// Names reports whether an Address may be a host name (Apache's HostnameLookups).
 	Names bool
 	// Digits reports whether a Duration has no decimal point (Apache, HAProxy).
 	Digits bool
@@ -76,8 +73,7 @@ type Format struct {
 	Name   string // "Apache's combined log"
 	Source string // the origin: the LogFormat, or its location
 	Fields []Field
-	// Text is the format in the syntax of --format, if it was detected and has
-	// one.
+	// Text is the format in the syntax of --format, if it was detected and has one.
 	Text string
 	// TimeIsEnd reports whether a line's time is that of the response (nginx,
 	// logback-access), not that of the request (Apache, HAProxy).
@@ -92,13 +88,11 @@ type Format struct {
 	NoMember         bool
 	Members, Numbers []string
 
-	// NoZone reports whether times are in the server's time zone without naming
-	// it.
+	// NoZone reports whether times are in the server's time zone without naming it.
 	NoZone bool
 	// Why explains why a format was detected.
 	Why string
-	// Guessed describes what the lines do not prove about the format; empty if
-	// nothing.
+	// Guessed describes what the lines do not prove about the format; empty if nothing.
 	Guessed string
 
 	prefix    []byte
@@ -150,8 +144,7 @@ type step struct {
 // Span is the position of a field in its line.
 type Span struct {
 	Start, End int32
-	// One more than the number in the text, if it was parsed while splitting the
-	// line.
+	// One more than the number in the text, if it was parsed while splitting the line.
 	number int64
 }
 
@@ -241,10 +234,9 @@ func (f *Format) connection(line []byte, spans []Span) bool {
 	return true
 }
 
-// classify determines the kind of a split line. It also removes the brackets
-// around an IPv6 address, so that clients are equal across formats, and moves a
-// single value in braces that may belong to either of two fields to a field of
-// its own.
+// classify determines the kind of a split line. It also removes the brackets around an
+// IPv6 address, so that clients are equal across formats, and moves a single value in
+// braces that may belong to either of two fields to a field of its own.
 func (f *Format) classify(line []byte, spans []Span) LineKind {
 	if f.absent != nil && f.connection(line, spans) {
 		return OtherLine

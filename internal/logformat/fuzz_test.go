@@ -182,8 +182,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzPlain: unescaping gives no zero byte, and reverses the escapes of
-// servers.
+// FuzzPlain: unescaping gives no zero byte, and reverses the escapes of servers.
 func FuzzPlain(f *testing.F) {
 	f.Add([]byte(`\"\\\x00\u0000\ud83d\ude00#22`), []byte("a\"\\\nä"))
 	f.Fuzz(func(t *testing.T, written, sent []byte) {

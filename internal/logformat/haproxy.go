@@ -42,9 +42,8 @@ var HAProxyFormats = map[string]string{
 	"httpslog": haproxyHTTP + ` %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc`,
 }
 
-// HAProxyCaptures adapts a format to the numbers of captured request and
-// response headers: %hrl and %hsl write each header separately, and nothing if
-// there are none.
+// HAProxyCaptures adapts a format to the numbers of captured request and response
+// headers: %hrl and %hsl write each header separately, and nothing if there are none.
 func HAProxyCaptures(text string, requests, responses int) string {
 	for word, n := range map[string]int{" %hrl": requests, " %hsl": responses} {
 		text = strings.ReplaceAll(text, word, strings.Repeat(word, n))

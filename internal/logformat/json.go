@@ -40,8 +40,7 @@ func (k *jsonScanner) add(dotted string, field int) {
 	k.fields = max(k.fields, field+1)
 }
 
-// maxNameParts is the maximum number of name parts for which every grouping is
-// tried.
+// maxNameParts is the maximum number of name parts for which every grouping is tried.
 const maxNameParts = 6
 
 func (n *node) add(words []string, field int) {
@@ -252,8 +251,7 @@ func space(line []byte, at int) int {
 	return at
 }
 
-// stringEnd returns the position after the closing quote of the string at at,
-// or -1.
+// stringEnd returns the position after the closing quote of the string at at, or -1.
 func stringEnd(line []byte, at int) int {
 	from := at + 1
 	for {

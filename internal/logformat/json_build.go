@@ -20,10 +20,9 @@ type jsonBuilder struct {
 	guesses []string
 }
 
-// JSON creates a format for JSON lines from the first lines of a log; nil if
-// none is an object. Member names and values together determine roles. units
-// names a duration and its unit ("took": 1e6 for milliseconds), if it cannot be
-// detected.
+// JSON creates a format for JSON lines from the first lines of a log; nil if none is an
+// object. Member names and values together determine roles. units names a duration and
+// its unit ("took": 1e6 for milliseconds), if it cannot be detected.
 func JSON(lines [][]byte, units map[string]int64) *Format {
 	s := sampleOf(lines)
 	if len(s.rows) == 0 {
@@ -38,7 +37,6 @@ func newBuilder(s *sample, name string) *jsonBuilder {
 	return &jsonBuilder{sample: s, used: map[string]bool{}, product: s.product(), f: &Format{Name: name, Source: "its members' names", backslash: true}, k: newJSONScanner()}
 }
 
-// build builds the format.
 func (b *jsonBuilder) build(units map[string]int64) {
 	b.sample.requests(b.product)
 	b.duration(units)
@@ -70,7 +68,6 @@ func (b *jsonBuilder) build(units map[string]int64) {
 	b.why()
 }
 
-// add makes a member a field.
 func (b *jsonBuilder) add(field Field, member string) {
 	b.used[member] = true
 	field.Source, field.Escape = member, JSONString

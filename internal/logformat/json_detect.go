@@ -39,8 +39,7 @@ func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int
 const minJSONShare = 0.05
 
 // detectAfterBanner returns the format of JSON lines after other lines, such as
-// start-up messages, also if another program wraps all lines; nil if there are
-// none.
+// start-up messages, also if another program wraps all lines; nil if there are none.
 func detectAfterBanner(head []byte, least float64, units map[string]int64) *Format {
 	all := bytes.Split(head, []byte("\n"))
 	if len(all) > 1 {
@@ -81,9 +80,8 @@ func (a *fit) bannerLines(lines [][]byte) int {
 	return 0
 }
 
-// hasRequestFields reports whether a JSON format has a member that identifies
-// requests: request, URL, method, status or duration. Messages in container
-// logs have none.
+// hasRequestFields reports whether a JSON format has a member that identifies requests:
+// request, URL, method, status or duration. Messages in container logs have none.
 func (f *Format) hasRequestFields() bool {
 	for _, name := range []string{FieldRequest, FieldURL, FieldMethod, FieldStatus, FieldDuration} {
 		if f.Field(name) >= 0 {

@@ -95,8 +95,7 @@ func (s *sample) durations(p *jsonProduct) (known, unknown []durationMember) {
 	return known, unknown
 }
 
-// duration assigns the duration. units names the member that the user
-// specified.
+// duration assigns the duration. units names the member that the user specified.
 func (b *jsonBuilder) duration(units map[string]int64) {
 	for member, unit := range units {
 		b.add(Field{Name: FieldDuration, Kind: Duration, Unit: unit, Lenient: true}, member)
@@ -170,8 +169,7 @@ var (
 	timeNames  = []string{"time", "timestamp", "ts", "msec", "time_iso_8601", "time_iso8601", "time_local", "datetime", "date_time", "date", "asctime", "log_time"}
 )
 
-// tryTime assigns the time to a member if its values are times, and reports
-// whether it did.
+// tryTime assigns the time to a member if its values are times, and reports whether it did.
 func (b *jsonBuilder) tryTime(member string) bool {
 	if b.used[member] {
 		return false

@@ -12,8 +12,7 @@ type jsonProduct struct {
 	required []string
 	// logger is a member that begins with prefix in requests, if present.
 	logger, prefix string
-	// begin are members with the start of the request, end those with the time of
-	// the line.
+	// begin are members with the start of the request, end those with the time of the line.
 	begin, end []string
 	duration   string
 	unit       int64 // of the duration, in nanoseconds; 0: in each value
@@ -33,14 +32,13 @@ const (
 	atMostThousandths      // at most three decimals, as rewritten by log shippers, and not only integers
 )
 
-// jsonProducts are programs with known members. Run for this table: nginx
-// 1.22.1 (log_format escape=json), Caddy 2.11.9 (its default encoder, and with
-// other duration_format), lograge 0.10.0 with Rails 6.1, Echo 4.13.3
-// (middleware.Logger), Traefik 3.2.1 (its access log handler). From
-// documentation: HAProxy 3.0 and 3.1 (haproxy.com, "Encoding HAProxy logs in
-// machine-readable JSON or CBOR"), Istio 1.24 (istio.io, default
-// accessLogFormat) and Envoy Gateway 1.2, pino-http 10, Google Cloud's
-// HttpRequest, logstash-logback-encoder 7.4 (LogstashAccessEncoder), Elastic
+// jsonProducts are programs with known members. Run for this table: nginx 1.22.1
+// (log_format escape=json), Caddy 2.11.9 (its default encoder, and with other
+// duration_format), lograge 0.10.0 with Rails 6.1, Echo 4.13.3 (middleware.Logger),
+// Traefik 3.2.1 (its access log handler). From documentation: HAProxy 3.0 and 3.1
+// (haproxy.com, "Encoding HAProxy logs in machine-readable JSON or CBOR"), Istio 1.24
+// (istio.io, default accessLogFormat) and Envoy Gateway 1.2, pino-http 10, Google
+// Cloud's HttpRequest, logstash-logback-encoder 7.4 (LogstashAccessEncoder), Elastic
 // Common Schema 8.11 (event.duration).
 var jsonProducts = []jsonProduct{
 	{
@@ -126,8 +124,7 @@ var jsonProducts = []jsonProduct{
 	},
 }
 
-// requiredGroups returns the groups of members of which a request has at least
-// one.
+// requiredGroups returns the groups of members of which a request has at least one.
 func (p *jsonProduct) requiredGroups() (groups [][]string) {
 	for _, one := range p.required {
 		groups = append(groups, strings.Split(one, "|"))
@@ -191,8 +188,7 @@ func moreDigits(text string) bool {
 	return len(behind) > 3
 }
 
-// threeDigits reports whether a number has exactly three decimals, as nginx
-// writes seconds.
+// threeDigits reports whether a number has exactly three decimals, as nginx writes seconds.
 func threeDigits(text string) bool {
 	n := len(text)
 	if n < 5 || text[n-4] != '.' {

@@ -8,8 +8,7 @@ import (
 	"unicode"
 )
 
-// role is a field that a member of JSON lines may have, determined by name and
-// values.
+// role is a field that a member of JSON lines may have, determined by name and values.
 type role struct {
 	field Field
 	// names are normalized member names that web servers, frameworks and log
@@ -21,8 +20,7 @@ type role struct {
 	strict bool
 }
 
-// roles are the roles by name and values. Times and durations are in
-// json_duration.go.
+// roles are the roles by name and values. Times and durations are in json_duration.go.
 var roles = []role{
 	{Field{Name: FieldRequest, Kind: Request}, []string{"request", "request_line", "http_request", "req"}, isRequest, false},
 	{Field{Name: FieldMethod}, []string{"method", "request_method", "http_request_method", "http_method", "req_method", "verb", "http_verb"}, isMethod, false},
@@ -56,9 +54,8 @@ func reserved(name string) bool {
 // envelopes are objects that loggers put around the members of a line.
 var envelopes = []string{"fields", "data", "attributes", "attrs", "context", "extra", "event", "payload", "labels", "access", "log", "json"}
 
-// normal normalizes a member name to lower-case words separated by _:
-// response.statusCode becomes response_status_code, fields.duration_ms
-// duration_ms, @timestamp timestamp.
+// normal normalizes a member name to lower-case words separated by _: response.statusCode
+// becomes response_status_code, fields.duration_ms duration_ms, @timestamp timestamp.
 func normal(member string) string { return strings.Join(nameWords(member), "_") }
 
 // nameWords splits a member name into words, without enclosing envelopes.
@@ -98,8 +95,7 @@ func isRequest(value string) bool {
 	return ok && isMethod(method) && (isURL(target) || method == "CONNECT" && isHost(target))
 }
 
-// methods are those of RFC 9110 and 5789, common ones of WebDAV, and those of
-// caches.
+// methods are those of RFC 9110 and 5789, common ones of WebDAV, and those of caches.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "PURGE", "PRI"}
 
 func isMethod(value string) bool { return slices.Contains(methods, strings.ToUpper(value)) }
@@ -124,8 +120,7 @@ func isCount(value string) bool {
 	return ok
 }
 
-// isClient reports whether a text is an address, with or without a port, or a
-// host name.
+// isClient reports whether a text is an address, with or without a port, or a host name.
 func isClient(value string) bool {
 	value, _, _ = strings.Cut(value, ",") // one for each proxy
 	if _, err := netip.ParseAddr(value); err == nil {
@@ -137,8 +132,7 @@ func isClient(value string) bool {
 	return strings.HasPrefix(value, "unix:") || value == "localhost" || strings.Contains(value, ".") && isHost(value)
 }
 
-// isHost reports whether a text is a host name or address, with or without a
-// port.
+// isHost reports whether a text is a host name or address, with or without a port.
 func isHost(value string) bool {
 	for _, c := range []byte(value) {
 		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-._:[]", c) >= 0 || c >= 0x80 {
@@ -181,8 +175,7 @@ func (r *role) accepts(values []string) bool {
 // status or duration.
 const nearlyAll = 0.9
 
-// layoutOf detects the layout of times; ok is false if the values are not
-// times.
+// layoutOf detects the layout of times; ok is false if the values are not times.
 func layoutOf(values []string) (f Field, noZone, ok bool) {
 	f = Field{Name: FieldTime, Kind: Time, Lenient: true}
 	i := slices.IndexFunc(values, func(v string) bool { return !isEmpty(v) })

@@ -17,7 +17,6 @@ type sample struct {
 // maxMembers limits the number of member names.
 const maxMembers = 100
 
-// sampleOf parses the objects among lines.
 func sampleOf(lines [][]byte) *sample {
 	s := &sample{}
 	names := map[string]bool{}
@@ -82,7 +81,6 @@ func (s *sample) membersDiffer(a, b string) bool {
 	})
 }
 
-// list returns all member names, sorted.
 func (s *sample) list() []string { return slices.Sorted(maps.Keys(s.members)) }
 
 // membersOf returns the members of an object. names collects the names of all

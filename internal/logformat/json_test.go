@@ -202,8 +202,7 @@ func TestJSONBehindBanner(t *testing.T) {
 	}
 }
 
-// TestJSONAmongOthers: container logs contain other messages too, as docker
-// stores them.
+// TestJSONAmongOthers: container logs contain other messages too, as docker stores them.
 func TestJSONAmongOthers(t *testing.T) {
 	line := `{"time":"2026-11-20T10:00:00Z","method":"GET","path":"/a","status":200,"duration_ms":5}`
 	for _, log := range []string{

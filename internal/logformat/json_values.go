@@ -75,8 +75,7 @@ func (d decimal) integer() bool {
 	return true
 }
 
-// plain formats the number without an exponent, as Int and Field.Duration
-// require.
+// plain formats the number without an exponent, as Int and Field.Duration require.
 func (d decimal) plain() []byte {
 	out := make([]byte, 0, 2*maxDigits)
 	for i := range max(d.point, 1) {

@@ -96,8 +96,7 @@ func status(n int64, digits int) bool {
 	return n <= 999 && (digits == 3 || n == 0)
 }
 
-// bareQuote reports whether a text has a quote that the server would have
-// escaped.
+// bareQuote reports whether a text has a quote that the server would have escaped.
 func bareQuote(text []byte, e Escape) bool {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(text[at:], '"')
@@ -168,9 +167,8 @@ func (f *Field) maxLength() int {
 	return maxShort
 }
 
-// address reports whether a text is a client address: an IP address, the name
-// for a Unix socket in nginx (unix:) and HAProxy (unix), or, with Names, a host
-// name.
+// address reports whether a text is a client address: an IP address, the name for a
+// Unix socket in nginx (unix:) and HAProxy (unix), or, with Names, a host name.
 func (f *Field) address(text []byte) bool {
 	if ipv4(text) || string(text) == "-" || ipv6(text) {
 		return true
@@ -178,10 +176,8 @@ func (f *Field) address(text []byte) bool {
 	return f.Names && hostName(text) || string(text) == "unix:" || string(text) == "unix"
 }
 
-// isAddress reports whether a text is an IP address.
 func isAddress(text []byte) bool { return ipv4(text) || ipv6(text) }
 
-// ipv4 reports whether a text is an IPv4 address.
 func ipv4(text []byte) bool {
 	if len(text) < len("0.0.0.0") || len(text) > len("255.255.255.255") {
 		return false

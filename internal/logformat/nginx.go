@@ -23,8 +23,7 @@ var nginxVariables = map[string]Field{
 // NginxCombined is nginx's default format.
 const NginxCombined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
 
-// nginxMain is the log_format main in nginx.conf of nginx.org's packages and
-// images.
+// nginxMain is the log_format main in nginx.conf of nginx.org's packages and images.
 const nginxMain = NginxCombined + ` "$http_x_forwarded_for"`
 
 // ingressNginx is the default log-format-upstream of the NGINX Ingress Controller

@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// rails is the log of a Rails application: that of Foreman without its layout,
-// through Ruby's Logger or with bare messages. Requests are distinguished by
-// tags before the message (config.log_tags = [:request_id]), or else by process
-// and start time.
+// rails is the log of a Rails application: that of Foreman without its layout, through
+// Ruby's Logger or with bare messages. Requests are distinguished by tags before the
+// message (config.log_tags = [:request_id]), or else by process and start time.
 func rails() *Format {
 	f := foreman()
 	f.Name, f.rails = "Rails' log", true
@@ -67,10 +66,9 @@ func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, LineKind) {
 	return j.untagged(when, r.process.Of(line), message, spans)
 }
 
-// hasRequestID reports whether the tags before a message identify a request:
-// they have at least eight consecutive hexadecimal digits, including a decimal
-// one, as UUIDs and the request ids of nginx, AWS and Foreman do. Host names
-// and addresses are not unique.
+// hasRequestID reports whether the tags before a message identify a request: they have at
+// least eight consecutive hexadecimal digits, including a decimal one, as UUIDs and the
+// request ids of nginx, AWS and Foreman do. Host names and addresses are not unique.
 func hasRequestID(tags []byte) bool {
 	hex, decimal := 0, false
 	for _, c := range tags {
@@ -167,8 +165,7 @@ func (j *Joiner) unrouted(message []byte) {
 	}
 }
 
-// tookOf returns the duration in "Completed 200 OK in 251ms (...", in
-// microseconds.
+// tookOf returns the duration in "Completed 200 OK in 251ms (...", in microseconds.
 func tookOf(message []byte) int64 {
 	_, rest, _ := bytes.Cut(message, []byte(" in "))
 	took, _, _ := bytes.Cut(rest, []byte("ms"))

@@ -44,9 +44,8 @@ func TestRailsTags(t *testing.T) {
 	}
 }
 
-// TestStartedZone: the time zone in Started lines applies to the lines' times,
-// also for a request without a logged beginning; without one times are in the
-// server's zone.
+// TestStartedZone: the time zone in Started lines applies to the lines' times, also for
+// a request without a logged beginning; without one times are in the server's zone.
 func TestStartedZone(t *testing.T) {
 	const a, b = "2024-03-20T23:58:28 [I|app|0123456a] ", "2024-03-20T23:58:29 [I|app|0123456b] "
 	for _, c := range []struct {

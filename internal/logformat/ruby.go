@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// rubyLine is a line of Ruby's Logger (Logger::Formatter): "I,
-// [2026-11-27T09:38:25.399983 #28853] INFO -- : MESSAGE", with tags of Rails'
-// TaggedLogging before the message.
+// rubyLine is a line of Ruby's Logger (Logger::Formatter): "I, [2026-11-27T09:38:25.399983
+// #28853] INFO -- : MESSAGE", with tags of Rails' TaggedLogging before the message.
 type rubyLine struct {
 	when    Span
 	process Span // the process id

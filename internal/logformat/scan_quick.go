@@ -7,10 +7,9 @@ import (
 	"unsafe"
 )
 
-// quick is the fast way to find the end of a step's field, depending on the
-// field's kind: calling a search function for each of ten short fields would
-// cost more than everything else. If the literal is not found there, end is
-// used.
+// quick is the fast way to find the end of a step's field, depending on the field's
+// kind: calling a search function for each of ten short fields would cost more than
+// everything else. If the literal is not found there, end is used.
 type quick struct {
 	how   how
 	first byte   // first byte of the literal
@@ -109,8 +108,7 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 		default:
 			return i, at
 		}
-		// Most literals are at most as long as "] ", and one comparison is cheaper
-		// than a call.
+		// Most literals are at most as long as "] ", and one comparison is cheaper than a call.
 		if uint32(eightAt(text, end))&p.mask != p.word || end+p.size > len(line) ||
 			s.quoted && end > at && line[end-1] == '\\' {
 			return i, at
@@ -172,7 +170,6 @@ func quickIPv4(line []byte, from, to int) bool {
 // isZero sets the high bit of each byte that is zero.
 func isZero(w uint64) uint64 { return ^(w&^highs + ^uint64(highs) | w) & highs }
 
-// octet reports whether the digits between two positions are at most 255.
 func octet(line []byte, from, to int) bool {
 	switch to - from {
 	case 1, 2:

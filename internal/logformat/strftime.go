@@ -19,7 +19,6 @@ type item struct {
 	lit    string
 }
 
-// Parts of a time in a pattern.
 const (
 	hasYear = 1 << iota
 	hasMonth
@@ -112,8 +111,7 @@ func (p *pattern) lacksZone() bool { return p.has&(hasZone|hasEpoch) == 0 }
 
 var fullMonths = []string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
 
-// time parses a text written with the pattern and returns microseconds since
-// 1970.
+// time parses a text written with the pattern and returns microseconds since 1970.
 func (p *pattern) time(text []byte) (int64, bool) {
 	var year, month, day, yearDay, hour, minute, second, micro, east, epoch int64
 	month, day, year = 1, 1, 1970
@@ -246,8 +244,7 @@ func digits(text []byte, size int, blank bool) (int64, bool) {
 	return Int(text)
 }
 
-// monthName parses a month name and returns its number from 1, or 0, and its
-// length.
+// monthName parses a month name and returns its number from 1, or 0, and its length.
 func monthName(text []byte, full bool) (n int64, size int) {
 	if !full {
 		if len(text) < 3 {

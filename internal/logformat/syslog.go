@@ -101,10 +101,9 @@ func afterPriority(head []byte) int {
 	return end + 1
 }
 
-// after5424 returns the position after the header and structured data of RFC
-// 5424 (6.2, 6.3), or 0. at is the position after the version: TIMESTAMP
-// HOSTNAME APP-NAME PROCID MSGID [ID NAME="VALUE"...] MESSAGE. A ] in a value
-// is escaped as \].
+// after5424 returns the position after the header and structured data of RFC 5424 (6.2,
+// 6.3), or 0. at is the position after the version: TIMESTAMP HOSTNAME APP-NAME PROCID
+// MSGID [ID NAME="VALUE"...] MESSAGE. A ] in a value is escaped as \].
 func after5424(line []byte, at int) int {
 	for range 5 {
 		n := bytes.IndexByte(line[at:min(len(line), at+maxSyslogPrefix)], ' ')

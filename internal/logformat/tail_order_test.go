@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Two numbers after nginx's combined log are the times of the request and its
-// upstreams only if the lines allow it: up to rounding, the first one is
-// longer.
+// Two numbers after nginx's combined log are the times of the request and its upstreams
+// only if the lines allow it: up to rounding, the first one is longer.
 func TestTailOrder(t *testing.T) {
 	head := func(pairs ...[2]int) []byte {
 		var b strings.Builder

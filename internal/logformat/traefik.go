@@ -2,10 +2,9 @@ package logformat
 
 import "strings"
 
-// traefikCommon is Traefik's accessLog in the format common (doc.traefik.io,
-// "Access logs", Common Log Format). The number after the user agent counts
-// requests since Traefik's start. Quotes are not escaped; the time is the start
-// of the request.
+// traefikCommon is Traefik's accessLog in the format common (doc.traefik.io, "Access
+// logs", Common Log Format). The number after the user agent counts requests since
+// Traefik's start. Quotes are not escaped; the time is the start of the request.
 const traefikCommon = `{client} - {user} [{time}] "{request}" {status} {bytes} "{referer}" "{user_agent}" {request_count} "{router}" "{server}" {duration}ms`
 
 // traefikFields are the fields of traefikCommon other than plain text.

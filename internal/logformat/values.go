@@ -75,8 +75,7 @@ func (f *Field) strictDuration(text []byte) (int64, bool) {
 			part, scale = part*10+int64(c), scale*10
 		}
 	}
-	// f.Unit is at most an hour in nanoseconds and part below 1e9, so seconds
-	// (1e9) fit.
+	// f.Unit is at most an hour in nanoseconds and part below 1e9, so seconds (1e9) fit.
 	return (whole*f.Unit + part*(f.Unit/scale) + part*(f.Unit%scale)/scale + 500) / 1000, true
 }
 
@@ -122,8 +121,7 @@ func (f *Field) durations(text []byte) (int64, bool) {
 	return sum, some
 }
 
-// Clock caches the last parsed second, which most lines share with the line
-// before.
+// Clock caches the last parsed second, which most lines share with the line before.
 type Clock struct {
 	text  [26]byte
 	micro int64
@@ -230,8 +228,7 @@ func month(text []byte) time.Month {
 	return 0
 }
 
-// epoch parses a number of Unit nanoseconds since 1970, optionally with a
-// fraction.
+// epoch parses a number of Unit nanoseconds since 1970, optionally with a fraction.
 func (f *Field) epoch(text []byte) (int64, bool) {
 	whole, part, _ := bytes.Cut(text, []byte("."))
 	n, ok := Int(whole)

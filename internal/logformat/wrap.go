@@ -2,9 +2,8 @@ package logformat
 
 import "bytes"
 
-// wrap is the text that another program adds around each line of a log: a
-// syslog daemon, container runtime, docker compose, log shipper. It is removed
-// before parsing.
+// wrap is the text that another program adds around each line of a log: a syslog
+// daemon, container runtime, docker compose, log shipper. It is removed before parsing.
 type wrap struct {
 	name string
 	// from returns the start of the wrapped line, or -1 if it is not wrapped.
@@ -18,7 +17,6 @@ type wrap struct {
 	inner bool
 }
 
-// wraps are the known wraps. Lines may also be unwrapped.
 var wraps = []wrap{
 	{name: "what syslog writes", from: afterSyslog},
 	{name: "a time", from: afterISO},
@@ -59,9 +57,8 @@ const (
 	partLine                   // the rest follows later
 )
 
-// Unwrap returns the line without its wrap, joined with its earlier parts. part
-// reports whether it continues on another line. An unwrapped line is returned
-// unchanged.
+// Unwrap returns the line without its wrap, joined with its earlier parts. part reports
+// whether it continues on another line. An unwrapped line is returned unchanged.
 func (u *Unwrapper) Unwrap(f *Format, line []byte) (out []byte, part bool) {
 	if f.wrap == nil {
 		return line, false
@@ -136,8 +133,7 @@ func index(second bool) int {
 	return 0
 }
 
-// join appends a part to the earlier ones. over reports whether the line is
-// complete.
+// join appends a part to the earlier ones. over reports whether the line is complete.
 func (u *Unwrapper) join(h *pendingParts, text []byte, part bool) (whole []byte, over bool) {
 	switch {
 	case part && len(h.text) <= MaxLine: // longer lines are not read
@@ -310,8 +306,7 @@ func inMember(line []byte, name string) int {
 	return -1
 }
 
-// plainWord reports whether a text consists of letters, digits, -, _, /, . and
-// @.
+// plainWord reports whether a text consists of letters, digits, -, _, /, . and @.
 func plainWord(text []byte) bool {
 	for _, c := range text {
 		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && bytes.IndexByte([]byte("-_/.@"), c) < 0 {

@@ -67,8 +67,7 @@ func underlying(err error) error {
 	return err
 }
 
-// statusError explains an error status, and what to do; nil if the body can be
-// used.
+// statusError explains an error status, and what to do; nil if the body can be used.
 func (s *Server) statusError(resp *http.Response) error {
 	host := s.base.Host
 	switch code := resp.StatusCode; {

@@ -1,5 +1,4 @@
-// This file parses Prometheus's text format, in which programs report their
-// metrics.
+// This file parses Prometheus's text format, in which programs report their metrics.
 
 package prometheus
 

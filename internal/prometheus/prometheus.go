@@ -53,8 +53,7 @@ func loopback(name string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// WithTimeout returns a context that ends after a time; errors of requests then
-// say so.
+// WithTimeout returns a context that ends after a time; errors of requests then say so.
 func WithTimeout(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, patience, &timeoutError{patience})
 }
@@ -121,8 +120,7 @@ func (s *Server) Retention(ctx context.Context) string {
 	return answer.Data.StorageRetention
 }
 
-// OwnMetrics returns the server's own metrics by name, summed over all label
-// sets.
+// OwnMetrics returns the server's own metrics by name, summed over all label sets.
 func (s *Server) OwnMetrics(ctx context.Context) map[string]float64 {
 	out := map[string]float64{}
 	body, err := s.get(ctx, "metrics")

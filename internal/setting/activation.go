@@ -9,8 +9,7 @@ import (
 // Activation is the reload or restart by which a program takes its new values.
 // The zero value means that none is needed.
 type Activation struct {
-	// Program is the program's name as its kind writes it:
-	// "postgresql@15-main.service".
+	// Program is the program's name as its kind writes it: "postgresql@15-main.service".
 	Program string
 	// Restart reports whether the program reads the value only when it starts.
 	// Otherwise a reload is enough.

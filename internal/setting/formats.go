@@ -21,11 +21,9 @@ type fileFormat struct {
 	// files are patterns of path.Match. A pattern that begins with ".../" matches
 	// the end of a path, one that ends with "/..." everything below a directory.
 	files []string
-	// prints limits the format to files whose current text satisfies it; nil for
-	// all.
+	// prints limits the format to files whose current text satisfies it; nil for all.
 	prints func(read string) bool
-	// reader and writer name the kernel functions that parse a write and print the
-	// value.
+	// reader and writer name the kernel functions that parse a write and print the value.
 	reader, writer string
 	compare        func(comparisonInput) Comparison
 }
@@ -130,10 +128,9 @@ func (f *fileFormat) of(file string) bool {
 	return false
 }
 
-// compareFile compares a requested text with the text that a file reads,
-// ignoring the amount of white space. For files without a known format only
-// equal words, and bitmaps printed in full groups, count as the same value: "a"
-// and "0A" may be names.
+// compareFile compares a requested text with the text that a file reads, ignoring the
+// amount of white space. For files without a known format only equal words, and bitmaps
+// printed in full groups, count as the same value: "a" and "0A" may be names.
 func compareFile(c comparisonInput) Comparison {
 	if c.want == c.read || strings.TrimSpace(c.want) == strings.TrimSpace(c.read) {
 		return Same

@@ -80,9 +80,8 @@ func compareRanges(c comparisonInput) Comparison {
 	return comparison(slices.Equal(want, read))
 }
 
-// compareCPUList compares CPU lists in which "N" is the last possible CPU,
-// "all" means 0-N, and 0-7:2/4 the first two of each four (lib/bitmap-str.c
-// bitmap_parselist).
+// compareCPUList compares CPU lists in which "N" is the last possible CPU, "all" means
+// 0-N, and 0-7:2/4 the first two of each four (lib/bitmap-str.c bitmap_parselist).
 func compareCPUList(c comparisonInput) Comparison {
 	list := strings.Join(strings.FieldsFunc(c.want, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }), ",")
 	if len(list) >= 3 && strings.Contains(strings.ToLower(list), "all") {
@@ -125,8 +124,7 @@ func compareSMT(c comparisonInput) Comparison {
 	return comparison(want == read)
 }
 
-// ranges returns the ranges of a list in ascending order, with adjacent ones
-// merged.
+// ranges returns the ranges of a list in ascending order, with adjacent ones merged.
 func ranges(list string) ([][2]int64, bool) {
 	var out [][2]int64
 	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }) {
@@ -218,9 +216,8 @@ func compareBool(c comparisonInput) Comparison {
 	return comparison(want == read)
 }
 
-// compareParameter compares a module parameter: booleans read Y or N, numbers
-// have base 0, arrays are separated by commas. Other parameters print in
-// formats of their own.
+// compareParameter compares a module parameter: booleans read Y or N, numbers have base
+// 0, arrays are separated by commas. Other parameters print in formats of their own.
 func compareParameter(c comparisonInput) Comparison {
 	want, read := strings.Split(strings.TrimSpace(c.want), ","), strings.Split(strings.TrimSpace(c.read), ",")
 	if len(want) != len(read) {
@@ -246,9 +243,8 @@ func compareParameter(c comparisonInput) Comparison {
 	return worst
 }
 
-// compareLRUGen compares values of the multi-generational LRU switch: y, n, or
-// a mask of three bits, of which the file shows those that the machine
-// supports.
+// compareLRUGen compares values of the multi-generational LRU switch: y, n, or a mask
+// of three bits, of which the file shows those that the machine supports.
 func compareLRUGen(c comparisonInput) Comparison {
 	read, ok := number(strings.TrimSpace(c.read))
 	if !ok {
@@ -305,8 +301,7 @@ func opposite(word, no string) string {
 	return no + word
 }
 
-// compareSigned compares "+name -name" with the list of names that the file
-// reads.
+// compareSigned compares "+name -name" with the list of names that the file reads.
 func compareSigned(c comparisonInput) Comparison {
 	read := strings.Fields(c.read)
 	signed := false

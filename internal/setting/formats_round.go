@@ -38,8 +38,7 @@ func powerOfTwo(n, _ int64) int64 {
 	return 1 << bits.Len64(uint64(n-1))
 }
 
-// pipeSize rounds up to a power of two of at least a page (fs/pipe.c
-// round_pipe_size).
+// pipeSize rounds up to a power of two of at least a page (fs/pipe.c round_pipe_size).
 func pipeSize(n, page int64) int64 { return max(powerOfTwo(n, page), page) }
 
 // pageOfHeads rounds a number of 8-byte pointers up to whole pages.
@@ -82,8 +81,7 @@ func compareLatency(c comparisonInput) Comparison {
 	}
 }
 
-// compareSize compares a size with a suffix with a number of bytes in whole
-// pages.
+// compareSize compares a size with a suffix with a number of bytes in whole pages.
 func compareSize(c comparisonInput) Comparison {
 	want, ok := size(c.want)
 	read, okRead := size(c.read)

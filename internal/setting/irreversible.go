@@ -28,8 +28,7 @@ func (k sysctl) WhyIrreversible(s Setting, now, want Value) (why string, ok bool
 	if !ok {
 		return "", false
 	}
-	// The value of "default" applies to future devices, so no device loses
-	// anything.
+	// The value of "default" applies to future devices, so no device loses anything.
 	if device, ok = strings.CutSuffix(device, ".disable_ipv6"); ok && device != "default" && k.Equal(now, Text("0")) {
 		return whyIPv6Off, true
 	}

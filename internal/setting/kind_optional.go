@@ -122,8 +122,7 @@ type RequestChecker interface {
 	CheckRequest(s Setting, want Value, profileDirs []string) error
 }
 
-// CheckRequest rejects a value that must not be requested by the setting's
-// name.
+// CheckRequest rejects a value that must not be requested by the setting's name.
 func (k Kinds) CheckRequest(s Setting, want Value, profileDirs []string) error {
 	if g, ok := k[s.Kind].(RequestChecker); ok {
 		return g.CheckRequest(s, want, profileDirs)
@@ -131,10 +130,9 @@ func (k Kinds) CheckRequest(s Setting, want Value, profileDirs []string) error {
 	return nil
 }
 
-// Irreversible is a kind some of whose writes cannot be undone: they act at
-// once and keep nothing, or have effects that no setting covers.
-// WhyIrreversible explains why a change from now to want is irreversible; ok is
-// false if it can be undone.
+// Irreversible is a kind some of whose writes cannot be undone: they act at once and
+// keep nothing, or have effects that no setting covers. WhyIrreversible explains why a
+// change from now to want is irreversible; ok is false if it can be undone.
 type Irreversible interface {
 	WhyIrreversible(s Setting, now, want Value) (why string, ok bool)
 }
@@ -157,8 +155,7 @@ type RebootCleaner interface {
 	CleanAfterReboot(ctx context.Context, s Setting, had Value) (did bool, err error)
 }
 
-// ValueChecker is a kind that knows for some settings which values the kernel
-// rejects.
+// ValueChecker is a kind that knows for some settings which values the kernel rejects.
 type ValueChecker interface {
 	// Rejects reports whether the kernel would reject want. why says which values
 	// it accepts.
@@ -177,9 +174,8 @@ func (k Kinds) Rejects(s Setting, want Value) (why string, refused bool) {
 // Restorer is a kind some of whose settings may have had a value that cannot be
 // written directly.
 type Restorer interface {
-	// Restore puts back the previous value after a Write of it failed. It may
-	// temporarily write coupled settings, whose before-images are therefore
-	// recorded too.
+	// Restore puts back the previous value after a Write of it failed. It may temporarily
+	// write coupled settings, whose before-images are therefore recorded too.
 	Restore(ctx context.Context, s Setting, had Value) error
 }
 
@@ -207,8 +203,7 @@ type Exclusive interface {
 	RefusesZero(Setting) bool
 }
 
-// Counterpart returns the other setting of a pair; ok is false if there is
-// none.
+// Counterpart returns the other setting of a pair; ok is false if there is none.
 func (k Kinds) Counterpart(s Setting) (twin Setting, ok bool) {
 	if t, is := k[s.Kind].(Exclusive); is {
 		return t.Counterpart(s)

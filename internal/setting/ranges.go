@@ -34,10 +34,9 @@ var (
 	since61                    = [2]int{6, 1}
 )
 
-// kernelRanges is compiled from kernel/sysctl.c and the files that its tables
-// moved to, net/core/sysctl_net_core.c, net/ipv4/sysctl_net_ipv4.c,
-// net/netfilter/nf_conntrack_standalone.c, ipc/ipc_sysctl.c and
-// net/core/neighbour.c.
+// kernelRanges is compiled from kernel/sysctl.c and the files that its tables moved to,
+// net/core/sysctl_net_core.c, net/ipv4/sysctl_net_ipv4.c,
+// net/netfilter/nf_conntrack_standalone.c, ipc/ipc_sysctl.c and net/core/neighbour.c.
 var kernelRanges = []kernelRange{
 	{0, 1, [2]int{}, []string{
 		"kernel.sched_autogroup_enabled", "kernel.dmesg_restrict", "kernel.watchdog", "kernel.nmi_watchdog", "kernel.soft_watchdog",

@@ -28,8 +28,7 @@ func TestRangesAreSound(t *testing.T) {
 	}
 }
 
-// The running kernel rejects what the table says; the values in force do not
-// change.
+// The running kernel rejects what the table says; the values in force do not change.
 func TestRangesOfTheKernel(t *testing.T) {
 	root.Disposable(t)
 	ctx := context.Background()

@@ -262,8 +262,7 @@ func (k Kinds) Write(ctx context.Context, s Setting, v Value) error {
 	return kind.Write(ctx, s, v)
 }
 
-// Kernel returns the table of the kinds that the kernel and the file system
-// provide.
+// Kernel returns the table of the kinds that the kernel and the file system provide.
 func Kernel(h *host.Host) Kinds {
 	return Kinds{
 		"sysctl": sysctl{h},
@@ -277,8 +276,7 @@ func Kernel(h *host.Host) Kinds {
 // modifiers).
 type Op string
 
-// The modifiers: a plain value is set, ">N" only raises the value, "<N" only
-// lowers it.
+// The modifiers: a plain value is set, ">N" only raises the value, "<N" only lowers it.
 const (
 	Set   Op = ""
 	Raise Op = ">"

@@ -54,9 +54,8 @@ func swapSeparators(s string) string {
 }
 
 // sysctlAliases maps second names of a kernel variable to the canonical one.
-// mm/hugetlb.c uses one handler for both (the mempolicy variant only places
-// pages differently); net/netfilter/nf_conntrack_standalone.c has one address
-// in two tables.
+// mm/hugetlb.c uses one handler for both (the mempolicy variant only places pages
+// differently); net/netfilter/nf_conntrack_standalone.c has one address in two tables.
 var sysctlAliases = map[string]string{
 	"vm.nr_hugepages_mempolicy": "vm.nr_hugepages",
 	"net.nf_conntrack_max":      "net.netfilter.nf_conntrack_max",
@@ -86,9 +85,8 @@ func (k sysctl) Read(_ context.Context, s Setting) (Value, error) {
 	return Text(strings.TrimSuffix(string(b), "\n")), nil
 }
 
-// line returns the bytes to write for a value. An empty value is an empty line,
-// because the kernel ignores writes of zero bytes (fs/read_write.c,
-// proc_sys_write).
+// line returns the bytes to write for a value. An empty value is an empty line, because
+// the kernel ignores writes of zero bytes (fs/read_write.c, proc_sys_write).
 func line(text string) []byte {
 	if text == "" {
 		return []byte("\n")

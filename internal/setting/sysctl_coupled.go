@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// sysctlPairs are pairs of sysctls that express one limit: writing one sets the
-// other to 0 (mm/page-writeback.c dirty_*_handler, mm/util.c
-// overcommit_*_handler).
+// sysctlPairs are pairs of sysctls that express one limit: writing one sets the other
+// to 0 (mm/page-writeback.c dirty_*_handler, mm/util.c overcommit_*_handler).
 var sysctlPairs = map[string]pair{
 	"vm.dirty_bytes":            {counterpart: "vm.dirty_ratio", refusesZero: true}, // at least two pages
 	"vm.dirty_ratio":            {counterpart: "vm.dirty_bytes"},
@@ -161,9 +160,8 @@ func (k sysctl) present(dir []string) []Setting {
 	return []Setting{{"sysctl", SysctlName(p)}}
 }
 
-// followers returns the devices that have the same value as "default". The
-// kernel does not say which devices follow it; devices with another value do
-// not.
+// followers returns the devices that have the same value as "default". The kernel does
+// not say which devices follow it; devices with another value do not.
 func (k sysctl) followers(dir []string) []Setting {
 	const device = 3 // net/ipv4/conf/DEVICE/...
 	shared, err := k.host.Files.ReadFile(procSys + strings.Join(dir, "/"))

@@ -20,8 +20,7 @@ var aliases = map[string]alias{
 	"net.mptcp.path_manager":       {"net.mptcp.pm_type", map[string]string{"kernel": "0", "userspace": "1"}},
 }
 
-// alias is the other name, and its names for the values; nil if they are the
-// same.
+// alias is the other name, and its names for the values; nil if they are the same.
 type alias struct {
 	other  string
 	values map[string]string
@@ -31,9 +30,8 @@ type alias struct {
 // otherUnits; 0 if it depends on the kernel build.
 var unitFactors = map[string]int{"base_reachable_time": 1000, "retrans_time": 10, "gc_min_interval": 1000, "unres_qlen": 0}
 
-// Decides implements Decider. kernel.watchdog = 0 forces both detectors to 0,
-// and it reads 0 while neither runs (kernel/watchdog.c
-// lockup_detector_update_enable).
+// Decides implements Decider. kernel.watchdog = 0 forces both detectors to 0, and it
+// reads 0 while neither runs (kernel/watchdog.c lockup_detector_update_enable).
 func (k sysctl) Decides(s Setting, want Value, will func(Setting) Value) []Decided {
 	text := strings.TrimSpace(want.Text)
 	switch s.Name {

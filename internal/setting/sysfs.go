@@ -21,8 +21,7 @@ func (k sysfs) Resolve(s Setting) (Setting, error) {
 	p := path.Clean(s.Name)
 	real, err := k.host.Files.Resolve(p)
 	if host.NotFound(err) {
-		// Resolve the existing part, so that two names of one missing attribute are
-		// equal.
+		// Resolve the existing part, so that two names of one missing attribute are equal.
 		if dir, derr := k.host.Files.Resolve(path.Dir(p)); derr == nil {
 			real, err = path.Join(dir, path.Base(p)), nil
 		} else {
@@ -38,10 +37,9 @@ func (k sysfs) Resolve(s Setting) (Setting, error) {
 	return k.alias(real), nil
 }
 
-// alias maps second paths of a kernel variable to the canonical setting: the
-// read-ahead of a disk is also an attribute of its bdi (block/blk-sysfs.c,
-// mm/backing-dev.c); the default huge page pool (mm/hugetlb.c) and some module
-// parameters are also sysctls.
+// alias maps second paths of a kernel variable to the canonical setting: the read-ahead
+// of a disk is also an attribute of its bdi (block/blk-sysfs.c, mm/backing-dev.c); the
+// default huge page pool (mm/hugetlb.c) and some module parameters are also sysctls.
 func (k sysfs) alias(p string) Setting {
 	if dev, ok := strings.CutPrefix(p, "/sys/devices/virtual/bdi/"); ok && path.Base(p) == "read_ahead_kb" {
 		if q, err := k.host.Files.Resolve("/sys/dev/block/" + path.Dir(dev) + "/queue/read_ahead_kb"); err == nil {
@@ -80,8 +78,7 @@ var sysctlParameters = map[string]string{
 	"sunrpc.tcp_max_slot_table_entries":  "/sys/module/sunrpc/parameters/tcp_max_slot_table_entries",
 }
 
-// Read returns the active word of a choice: "madvise" for "always [madvise]
-// never".
+// Read returns the active word of a choice: "madvise" for "always [madvise] never".
 func (k sysfs) Read(_ context.Context, s Setting) (Value, error) {
 	if err := below("/sys/", s.Name); err != nil {
 		return Value{}, err

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Restore implements Restorer for files that are written one word at a time and
-// read as a list: it writes each word that the old value had and the present
-// one lacks.
+// Restore implements Restorer for files that are written one word at a time and read as
+// a list: it writes each word that the old value had and the present one lacks.
 func (k sysfs) Restore(ctx context.Context, s Setting, had Value) error {
 	refused := k.Write(ctx, s, had)
 	if refused == nil || had.Absent {

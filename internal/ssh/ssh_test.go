@@ -58,8 +58,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestEnds: a program that ignores the end of its input is killed with its
-// children.
+// TestEnds: a program that ignores the end of its input is killed with its children.
 func TestKill(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s, err := Start(ctx, []string{"sh", "-c", `trap "" TERM; echo up; sleep 3600 & wait; sleep 3600`}, 100)

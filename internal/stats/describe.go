@@ -18,8 +18,7 @@ func Mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// SD returns the sample standard deviation (divisor n-1); 0 for fewer than two
-// values.
+// SD returns the sample standard deviation (divisor n-1); 0 for fewer than two values.
 func SD(x []float64) float64 {
 	if len(x) < 2 {
 		return 0
@@ -31,9 +30,8 @@ func SD(x []float64) float64 {
 	return math.Sqrt(sum / float64(len(x)-1))
 }
 
-// Quantile returns the p-quantile (0 to 1), interpolated linearly between the
-// order statistics (Hyndman and Fan's type 7, the default of R and NumPy); NaN
-// if x is empty.
+// Quantile returns the p-quantile (0 to 1), interpolated linearly between the order
+// statistics (Hyndman and Fan's type 7, the default of R and NumPy); NaN if x is empty.
 func Quantile(x []float64, p float64) float64 {
 	s := slices.Sorted(slices.Values(x))
 	if len(s) == 0 {
@@ -50,9 +48,8 @@ func Quantile(x []float64, p float64) float64 {
 // Median returns the middle value; NaN if x is empty.
 func Median(x []float64) float64 { return Quantile(x, 0.5) }
 
-// MAD returns the median absolute deviation from the median times 1.4826, which
-// equals the standard deviation for normally distributed values; NaN if x is
-// empty.
+// MAD returns the median absolute deviation from the median times 1.4826, which equals
+// the standard deviation for normally distributed values; NaN if x is empty.
 func MAD(x []float64) float64 {
 	m := Median(x)
 	dev := make([]float64, len(x))

@@ -11,12 +11,11 @@ type Interval struct{ Low, High float64 }
 // Contains reports whether x lies in the interval, ends included.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
-// Sequence is an anytime-valid confidence sequence for the center of
-// symmetrically distributed values, such as the differences of randomized
-// blocks. Interval may be called after each value, and the experiment may stop
-// for any reason. Each value is winsorized to a band around the effect under
-// test (Huber's psi), whose width depends on earlier values only: one spike
-// cannot hide an effect, and no value is discarded.
+// Sequence is an anytime-valid confidence sequence for the center of symmetrically
+// distributed values, such as the differences of randomized blocks. Interval may be
+// called after each value, and the experiment may stop for any reason. Each value is
+// winsorized to a band around the effect under test (Huber's psi), whose width depends
+// on earlier values only: one spike cannot hide an effect, and no value is discarded.
 type Sequence struct {
 	alpha, g float64
 	least    float64   // minimum half-width of a band
@@ -29,11 +28,10 @@ type Sequence struct {
 // under normal noise is 96 % (Huber 1964: 95 % at 1.345).
 const band = 1.5
 
-// NewSequence starts a sequence with error rate alpha. placebo, at least two
-// values with center 0, gives the scale of the noise. least, a difference that
-// does not matter, is the minimum half-width of a band: coarsely rounded values
-// are often equal, so their noise would seem to be 0 and a rounding difference
-// would decide.
+// NewSequence starts a sequence with error rate alpha. placebo, at least two values
+// with center 0, gives the scale of the noise. least, a difference that does not
+// matter, is the minimum half-width of a band: coarsely rounded values are often equal,
+// so their noise would seem to be 0 and a rounding difference would decide.
 func NewSequence(alpha float64, placebo []float64, least float64) *Sequence {
 	return &Sequence{alpha: alpha, g: 1, placebo: placebo, least: max(least, 1e-12)}
 }
@@ -67,14 +65,13 @@ func (s *Sequence) Add(v float64) {
 	s.limits = append(s.limits, limit)
 }
 
-// scores returns the mean and standard deviation of the values around effect,
-// each in units of its band and limited to -1 to 1. In these units all values
-// beyond their bands are equal, even if the band width has changed since.
+// scores returns the mean and standard deviation of the values around effect, each in
+// units of its band and limited to -1 to 1. In these units all values beyond their
+// bands are equal, even if the band width has changed since.
 //
-// The deviation includes one additional score at each limit. Values that all
-// lie beyond their bands on one side would otherwise have a deviation of 0, and
-// five of these occur by chance once in sixteen times; this way seven are
-// required.
+// The deviation includes one additional score at each limit. Values that all lie beyond
+// their bands on one side would otherwise have a deviation of 0, and five of these
+// occur by chance once in sixteen times; this way seven are required.
 func (s *Sequence) scores(effect float64) (mean, sd float64) {
 	sum, squares := 0.0, 2.0
 	for i, v := range s.values {
@@ -87,8 +84,7 @@ func (s *Sequence) scores(effect float64) (mean, sd float64) {
 	return mean, math.Sqrt((squares - n*mean*mean) / (n + 1))
 }
 
-// Winsorized returns the number of values outside of their band around the
-// estimate.
+// Winsorized returns the number of values outside of their band around the estimate.
 func (s *Sequence) Winsorized() (n int) {
 	center := s.Estimate()
 	for i, v := range s.values {

@@ -48,12 +48,11 @@ type Summary struct {
 // Summarize computes the summary of measurements.
 func Summarize(x []float64) Summary { return Summary{len(x), Mean(x), SD(x)} }
 
-// BetweenRuns returns the share (0 to 1) of the variance of single measurements
-// that lies between runs: the intraclass correlation of the one-way
-// random-effects model by analysis of variance, with Searle's average size for
-// unequal runs. At 0 the requests of one run tell as much as those of many;
-// near 1 further requests of the same run tell nothing. It is NaN if there are
-// too few runs or measurements.
+// BetweenRuns returns the share (0 to 1) of the variance of single measurements that
+// lies between runs: the intraclass correlation of the one-way random-effects model by
+// analysis of variance, with Searle's average size for unequal runs. At 0 the requests
+// of one run tell as much as those of many; near 1 further requests of the same run
+// tell nothing. It is NaN if there are too few runs or measurements.
 func BetweenRuns(runs []Summary) float64 {
 	n, k, squares, sum := 0.0, 0.0, 0.0, 0.0
 	for _, run := range runs {

@@ -20,8 +20,7 @@ type Service struct {
 	MainPID      int    // 0 if none runs
 	CanReload    bool
 	Restarts     int // automatic restarts since the last start
-	// Started is the start of the main process on CLOCK_MONOTONIC; 0 if none was
-	// started.
+	// Started is the start of the main process on CLOCK_MONOTONIC; 0 if none was started.
 	Started time.Duration
 }
 

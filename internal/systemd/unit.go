@@ -59,7 +59,7 @@ type Unit struct {
 }
 
 // Load reads a unit. The error is fs.ErrNotExist if the machine has no such
-// unit, and host.ErrNotRecorded if a copy does not say. A copy without the
+// unit, and one of host.Unknown if a copy does not say. A copy without the
 // unit's own file may have drop-ins or a process: the unit is then Partial.
 func (r *Reader) Load(name string) (*Unit, error) {
 	u := &Unit{Name: name, reader: r}
@@ -299,9 +299,8 @@ func (r *Reader) dropIns(names []string) ([]string, error) {
 	return out, nil
 }
 
-// variants returns the names whose drop-in directories apply to a unit, most
-// specific first: a-b@c.service, a-b@.service, a-.service, a-@c.service,
-// a-@.service.
+// variants returns the names whose drop-in directories apply to a unit, most specific
+// first: a-b@c.service, a-b@.service, a-.service, a-@c.service, a-@.service.
 func variants(name string) []string {
 	out := []string{name}
 	instance := template(name) != ""

@@ -11,10 +11,9 @@ type Assignment struct {
 	Line        int
 }
 
-// EnvironmentFile parses a file of EnvironmentFile= (systemd.exec(5)), such as
-// those in /etc/sysconfig and /etc/default: shell quotes and escapes without
-// expansions. It returns all assignments; a later one of the same name takes
-// precedence.
+// EnvironmentFile parses a file of EnvironmentFile= (systemd.exec(5)), such as those in
+// /etc/sysconfig and /etc/default: shell quotes and escapes without expansions. It
+// returns all assignments; a later one of the same name takes precedence.
 func EnvironmentFile(text string) []Assignment {
 	var out []Assignment
 	p := envParser{rest: text, line: 1}

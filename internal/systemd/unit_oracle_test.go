@@ -15,9 +15,8 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// The real systemd reads the same: for a dozen generated trees,
-// "systemd-analyze verify" lists the drop-ins in order, the environment and the
-// limits.
+// The real systemd reads the same: for a dozen generated trees, "systemd-analyze
+// verify" lists the drop-ins in order, the environment and the limits.
 func TestUnitsAreReadAsSystemdReadsThem(t *testing.T) {
 	testkitroot.Real(t, "runs systemd-analyze in the Debian test root")
 	const trees, seed = 40, 20261122

@@ -176,9 +176,8 @@ func Line(s string) string {
 	return Printable(b.String())
 }
 
-// Control sequences (ECMA-48 and xterm): enter and leave the alternate screen,
-// hiding the cursor; cursor home; clear the rest of the line, and of the
-// screen.
+// Control sequences (ECMA-48 and xterm): enter and leave the alternate screen, hiding
+// the cursor; cursor home; clear the rest of the line, and of the screen.
 const (
 	enterAltScreen = "\x1b[?1049h\x1b[?25l"
 	leaveAltScreen = "\x1b[?25h\x1b[?1049l"
@@ -187,8 +186,7 @@ const (
 	clearBelow     = "\x1b[J"
 )
 
-// Size returns the terminal size in columns and lines; 0 and 0 without a
-// terminal.
+// Size returns the terminal size in columns and lines; 0 and 0 without a terminal.
 func (s *Screen) Size() (width, height int) {
 	if s.tty == nil {
 		return 0, 0

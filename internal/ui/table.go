@@ -12,8 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Grid is a table for people. Its layout may change, in contrast to JSON
-// output.
+// Grid is a table for people. Its layout may change, in contrast to JSON output.
 type Grid struct {
 	Head []string
 	Rows [][]string

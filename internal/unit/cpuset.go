@@ -129,8 +129,7 @@ func (s CPUSet) Minus(t CPUSet) CPUSet {
 	return trimmed(words)
 }
 
-// Invert returns the CPUs of all (the online or possible ones) that are not in
-// s.
+// Invert returns the CPUs of all (the online or possible ones) that are not in s.
 func (s CPUSet) Invert(all CPUSet) CPUSet { return all.Minus(s) }
 
 // String formats the set as the kernel does, for example in

@@ -30,11 +30,10 @@ var durationUnits = map[string]time.Duration{
 	"y": Year, "year": Year, "years": Year,
 }
 
-// ParseDuration parses a time span as in systemd.time(7): whole numbers with
-// units, added up, white space optional: "1h 30min", "500ms", "1min30s". "m"
-// means minutes, "M" months. bare is the unit of numbers without one
-// (time.Second for systemd's default); if it is 0, such numbers are errors, as
-// are negative spans and fractions.
+// ParseDuration parses a time span as in systemd.time(7): whole numbers with units,
+// added up, white space optional: "1h 30min", "500ms", "1min30s". "m" means minutes,
+// "M" months. bare is the unit of numbers without one (time.Second for systemd's
+// default); if it is 0, such numbers are errors, as are negative spans and fractions.
 func ParseDuration(s string, bare time.Duration) (time.Duration, error) {
 	rest := strings.TrimSpace(s)
 	if rest == "" {
@@ -90,8 +89,7 @@ func FormatSecondsOf(n int64, s float64) string {
 	return FormatSeconds(s)
 }
 
-// FormatSecondsMeasured formats a time as FormatSeconds does; NotMeasured for
-// 0.
+// FormatSecondsMeasured formats a time as FormatSeconds does; NotMeasured for 0.
 func FormatSecondsMeasured(s float64) string {
 	if s == 0 {
 		return NotMeasured
@@ -123,8 +121,7 @@ func FormatSeconds(s float64) string {
 	return digits(s/86400) + " d"
 }
 
-// digits formats a number with three digits, or all integer digits of a larger
-// one.
+// digits formats a number with three digits, or all integer digits of a larger one.
 func digits(v float64) string {
 	if math.Abs(v) >= 999.5 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

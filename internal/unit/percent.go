@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Percent formats a ratio as a percentage without the percent sign, with the
-// digits that matter: "8.2", "-0.005", "153". Rounding errors around 0 become
-// "0".
+// Percent formats a ratio as a percentage without the percent sign, with the digits
+// that matter: "8.2", "-0.005", "153". Rounding errors around 0 become "0".
 func Percent(ratio float64) string {
 	p := 100 * ratio
 	switch {

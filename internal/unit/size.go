@@ -26,11 +26,10 @@ var sizeUnits = []struct {
 	size Size
 }{{"EiB", EiB}, {"PiB", PiB}, {"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", Byte}}
 
-// ParseSize parses a number of bytes: digits, optional white space, optional
-// unit. All units are powers of 1024 in any spelling: K M G T P E (the kernel's
-// memparse, lib/cmdline.c), kB MB GB TB PB EB (/proc/meminfo, postgresql.conf)
-// and KiB MiB ... (IEC 80000-13), in upper or lower case. Signs, fractions and
-// other units are errors.
+// ParseSize parses a number of bytes: digits, optional white space, optional unit. All
+// units are powers of 1024 in any spelling: K M G T P E (the kernel's memparse,
+// lib/cmdline.c), kB MB GB TB PB EB (/proc/meminfo, postgresql.conf) and KiB MiB ...
+// (IEC 80000-13), in upper or lower case. Signs, fractions and other units are errors.
 func ParseSize(s string) (Size, error) {
 	number, suffix := splitUnit(s)
 	factor, ok := sizeFactor(suffix)
