@@ -33,9 +33,9 @@ var kernelFileSystems = map[string]bool{
 	"autofs": true, "binfmt_misc": true, "efivarfs": true, "selinuxfs": true, "rpc_pipefs": true, "nsfs": true, "binder": true,
 }
 
-// mountTable returns the mount table of process 1, because that of this process
-// may be that of a service or container. Only root may read it; otherwise this
-// process's own table is used, or /proc/mounts, which has less information.
+// mountTable returns the mount table of process 1, because this process may run in a
+// service or container with its own. Only root may read that one; otherwise this
+// process's table is used, or /proc/mounts, which has less information.
 func (r *reader) mountTable() (string, note) {
 	text, first := r.text("/proc/1/mountinfo")
 	if first.known() {

@@ -151,8 +151,9 @@ func (r redaction) hinted(low []byte) bool {
 	return false
 }
 
-// passwordLike distinguishes -phunter22 from -print0, -p8080 and -path=x: at least six
-// characters, letters and digits, and none that occur in paths, ports or lists.
+// passwordLike reports whether an argument looks like a password, to distinguish
+// -phunter22 from -print0, -p8080 and -path=x: it has at least six characters, letters
+// and digits, and no separators of paths, ports or lists.
 func passwordLike(word []byte) bool {
 	return len(word) >= 6 && !bytes.ContainsAny(word, "/=:,.") && bytes.ContainsAny(word, "0123456789") &&
 		bytes.ContainsFunc(word, unicode.IsLetter)

@@ -36,8 +36,8 @@ var copiedWhole = []struct {
 	{"/sys/kernel/mm/transparent_hugepage", ""},
 }
 
-// mostCopied is a number of files of /sys below which sos has certainly not
-// truncated a copy: it stops at 25 MB and counts a page for each file.
+// mostCopied is the number of files below /sys up to which a copy is certainly
+// complete: sos stops at 25 MB and counts a page per file.
 const mostCopied = 5000
 
 // absent reports whether the machine lacks the file: its directory was copied

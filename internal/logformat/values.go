@@ -129,7 +129,8 @@ type Clock struct {
 	start int64 // start of the day, in seconds since 1970
 }
 
-// Time parses a time in microseconds since 1970, UTC. clock may be nil.
+// Time parses a time and returns microseconds since 1970, UTC. It reports false if the
+// text is not a time. clock may be nil.
 func (f *Field) Time(text []byte, clock *Clock) (int64, bool) {
 	switch f.Layout {
 	case CLF:

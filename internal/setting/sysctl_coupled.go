@@ -32,9 +32,9 @@ func (sysctl) Counterpart(s Setting) (Setting, bool) {
 // RefusesZero implements Exclusive.
 func (sysctl) RefusesZero(s Setting) bool { return sysctlPairs[s.Name].refusesZero }
 
-// Restore implements Restorer for limits that the kernel does not accept as 0
-// while the counterpart is to be 0 as well. Writing the counterpart sets the
-// limit to 0; the counterpart is then reset.
+// Restore implements Restorer for a limit that must become 0 although the kernel
+// rejects a written 0, and whose counterpart is 0 too. Writing 1 to the counterpart
+// sets the limit to 0; writing 0 then restores the counterpart.
 func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
 	refused := k.Write(ctx, s, had)
 	twin, ok := k.Counterpart(s)
