@@ -209,7 +209,7 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 	switch {
 	case h.unread || h.errno != 0:
 		if len(data) > 0 {
-			return fmt.Errorf("%s is marked as not read and has content", h.name)
+			return fmt.Errorf("%s is marked unread, but has content", h.name)
 		}
 	case e.mode.IsDir():
 		e.listed = true

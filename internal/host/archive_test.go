@@ -141,7 +141,7 @@ func TestArchiveRefusals(t *testing.T) {
 		{"-- file 99 /a --\n", "octal"},
 		{"-- file 0644 shiny /a --\n", "unknown word"},
 		{"-- file 0644 escaped /a --\n\\q\n", "bad escape"},
-		{"-- file 0644 unread /a --\nx\n", "marked as not read"},
+		{"-- file 0644 unread /a --\nx\n", "marked unread, but has content"},
 		{"-- file /a\n", "does not end"},
 		{"-- absent /a --\nx\n", "only files have content"},
 		{"hello\n", "want an entry"},

@@ -68,7 +68,7 @@ func OpenArchive(name string) (*Host, error) {
 	}
 	defer f.Close()
 	if packed(f) {
-		return nil, fmt.Errorf("%s is packed: unpack it (%s", name, unpack(f, name))
+		return nil, fmt.Errorf("%s is packed; unpack it with %s", name, unpack(f, name))
 	}
 	if st, err := f.Stat(); err == nil && st.Size() > maxArchiveSize {
 		return nil, fmt.Errorf("%s: archive larger than %d MiB", name, maxArchiveSize>>20)
@@ -105,14 +105,14 @@ func unpack(f io.ReadSeeker, name string) string {
 				if single == name {
 					single += ".txt"
 				}
-				return fmt.Sprintf("gzip -dc %s >%s), and name the file that this makes", name, single)
+				return fmt.Sprintf("gzip -dc %s >%s, then name the new file", name, single)
 			}
 		}
 	}
 	for suffix, program := range map[string]string{".txt.xz": "xz", ".txt.bz2": "bzip2", ".txt.zst": "zstd"} {
 		if strings.HasSuffix(name, suffix) {
-			return fmt.Sprintf("%s -dc %s >%s), and name the file that this makes", program, name, strings.TrimSuffix(name, path.Ext(name)))
+			return fmt.Sprintf("%s -dc %s >%s, then name the new file", program, name, strings.TrimSuffix(name, path.Ext(name)))
 		}
 	}
-	return fmt.Sprintf("tar -xf %s -C DIR), and name the directory that is in it", name)
+	return fmt.Sprintf("tar -xf %s -C DIR, then name the directory in DIR", name)
 }

@@ -36,7 +36,7 @@ func TestPacked(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenRoot(name); err == nil || !strings.Contains(err.Error(), "unpack it (tar -xf "+name+" -C DIR)") {
+		if _, err := OpenRoot(name); err == nil || !strings.Contains(err.Error(), "unpack it with tar -xf "+name+" -C DIR,") {
 			t.Errorf("%s: %v", base, err)
 		}
 	}
@@ -47,10 +47,10 @@ func TestPacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for base, want := range map[string]string{
-		"m.txt.gz":  "unpack it (gzip -dc %s/m.txt.gz >%[1]s/m.txt), and name the file that this makes",
-		"m":         "unpack it (gzip -dc %s/m >%[1]s/m.txt), and name the file",
-		"m.txt.xz":  "unpack it (xz -dc %s/m.txt.xz >%[1]s/m.txt), and name the file",
-		"m.txt.zst": "unpack it (zstd -dc %s/m.txt.zst >%[1]s/m.txt), and name the file",
+		"m.txt.gz":  "unpack it with gzip -dc %s/m.txt.gz >%[1]s/m.txt, then name the new file",
+		"m":         "unpack it with gzip -dc %s/m >%[1]s/m.txt, then name the new file",
+		"m.txt.xz":  "unpack it with xz -dc %s/m.txt.xz >%[1]s/m.txt, then name the new file",
+		"m.txt.zst": "unpack it with zstd -dc %s/m.txt.zst >%[1]s/m.txt, then name the new file",
 	} {
 		text := map[string]string{"m.txt.xz": "\xfd7zXZ\x00\x00\x04", "m.txt.zst": "\x28\xb5\x2f\xfd\x04"}[base]
 		if text == "" {

@@ -81,7 +81,7 @@ func readReleases(text string) (*Releases, error) {
 		case words[0] == "release":
 			of, ok := Parse(words[1])
 			if !ok || r.Newest != 0 && of != r.Newest+1 {
-				return nil, fmt.Errorf("%q: releases are to follow each other", line)
+				return nil, fmt.Errorf("%q: out of order; each release must be the one after the previous", line)
 			}
 			if r.Newest = of; r.Oldest == 0 {
 				r.Oldest = of

@@ -182,6 +182,6 @@ func (b *jsonBuilder) why() {
 			}
 		}
 	case b.f.UnitUnknown != "":
-		b.f.Why += fmt.Sprintf("; the unit of %q is not known: --duration %s --unit s (or ms, us, ns) says it", b.f.UnitUnknown, b.f.UnitUnknown)
+		b.f.Why += fmt.Sprintf("; the unit of %q is unknown; set it with --duration %s --unit s (or ms, us, ns)", b.f.UnitUnknown, b.f.UnitUnknown)
 	}
 }
