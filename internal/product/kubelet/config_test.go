@@ -15,7 +15,7 @@ import (
 
 // TestMergedAsKubelet holds what is read against what the kubelets' own code made of the
 // same files (test/admission TestConfigMerge, kubelets 1.31.14, 1.34.4,
-// 1.36.3 and 1.37.2).
+// 1.35.4, 1.36.3 and 1.37.2).
 func TestMergedAsKubelet(t *testing.T) {
 	for _, table := range []struct {
 		file, version string
