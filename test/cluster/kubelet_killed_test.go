@@ -17,6 +17,7 @@ import (
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet/node"
 )
 
@@ -75,7 +76,7 @@ func TestKubeletKilled(t *testing.T) {
 			}
 			c.untouched(t, daemon, pids)
 			if finished { // and back, for the next
-				if r, err := v.Node.Apply(t.Context(), settings(t, "{}"), 10, true); err != nil || r.Result != node.Done {
+				if r, err := v.Run(t.Context(), settings(t, "{}")); err != nil || r.Result != node.Done {
 					t.Fatalf("%+v %v", r, err)
 				}
 			}
@@ -86,7 +87,7 @@ func TestKubeletKilled(t *testing.T) {
 			}
 		})
 	}
-	if r, err := v.Node.Apply(t.Context(), want, 10, true); err != nil || r.Result != node.Done {
+	if r, err := v.Run(t.Context(), want); err != nil || r.Result != node.Done {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -170,6 +171,7 @@ func killed(t *testing.T) {
 			}
 		},
 	}
-	r, err := n.Apply(t.Context(), settings(t, "{cpuManagerPolicy: static, kubeReserved: {cpu: 500m}}"), 10, true)
+	v := &node.Visit{Node: n, API: &cluster.Node{Client: client, Name: n.Kubelet.(*node.RunningKubelet).Node, Patience: 2 * time.Minute, Interval: 500 * time.Millisecond}}
+	r, err := v.Run(t.Context(), settings(t, "{cpuManagerPolicy: static, kubeReserved: {cpu: 500m}}"))
 	t.Fatalf("it was not killed: %+v %v", r, err)
 }

@@ -233,7 +233,7 @@ func TestKubeletSettings(t *testing.T) {
 		t.Errorf("it is found before: %v", problems)
 	}
 	held := c.daemonState(t, daemon)
-	r, err = v.Node.Apply(t.Context(), settings(t, bad), 10, true)
+	r, err = v.Run(t.Context(), settings(t, bad))
 	if err != nil {
 		t.Fatal(err)
 	}
