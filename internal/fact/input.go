@@ -65,27 +65,27 @@ type Answer struct {
 // err has, or absent where the machine has no such thing (host.Why).
 func Unread(at string, err error) Answer { return Answer{Unknown: host.Why(at, err), At: at} }
 
-// FromProgram returns the From of a value that a program itself read from its
-// files on request (check --probe).
+// The values of From, next to FromProgram.
 const (
 	Running = "running"
 	Files   = "files (from the next start)"
 )
 
-// MachineTree answers rule inputs for a real, recorded or hypothetical machine.
+// FromProgram returns the From of a value that a program itself read from its
+// files on request (check --probe).
 func FromProgram(program string) string { return "files, as " + program + " reads them" }
 
-// Answer returns the value of an input, with "*" replaced by the item.
+// MachineTree answers rule inputs for a real, recorded or hypothetical machine.
 type MachineTree interface {
-	// Read returns the value of a setting as a type.
+	// Answer returns the value of an input, with "*" replaced by the item.
 	Answer(input string) Answer
-	// Items lists a set. unknown says why it cannot be listed.
+	// Read returns the value of a setting as a type.
 	Read(setting string, as Type) Answer
-	// Zero returns a zero value of the type, for checking expressions.
+	// Items lists a set. unknown says why it cannot be listed.
 	Items(set string) (names []string, unknown string)
 }
 
-// Has reports whether v has the type.
+// Zero returns a zero value of the type, for checking expressions.
 func (t Type) Zero() any {
 	switch t {
 	case Number, Bytes:
@@ -102,11 +102,11 @@ func (t Type) Zero() any {
 	return nil
 }
 
-// Plain converts a value to the Go type of one of the types; ok is false if
-// that is impossible.
+// Has reports whether v has the type.
 func (t Type) Has(v any) bool { return reflect.TypeOf(v) == reflect.TypeOf(t.Zero()) }
 
-// Finite reports whether v is not NaN or infinite, the results of a division by zero.
+// Plain converts a value to the Go type of one of the types; ok is false if
+// that is impossible.
 func Plain(v any) (plain any, ok bool) {
 	switch v := v.(type) {
 	case float64, string, bool, []string, map[string]string:
@@ -141,7 +141,7 @@ func Plain(v any) (plain any, ok bool) {
 	return nil, v == nil
 }
 
-// Finite is false for what no machine has: the result of a division by zero.
+// Finite reports whether v is not NaN or infinite, the results of a division by zero.
 func Finite(v any) bool {
 	f, ok := v.(float64)
 	return !ok || !math.IsNaN(f) && !math.IsInf(f, 0)

@@ -315,7 +315,7 @@ func TestCopyOfSosreport(t *testing.T) {
 		t.Errorf("a level too high: %v", err)
 	}
 	for _, p := range []string{"/proc/sys/vm/none", "/sys/class/dmi/id/board_name", "/sys/block"} {
-		if _, err := h.Files.ReadFile(p); !!errors.Is(err, fs.ErrNotExist) {
+		if _, err := h.Files.ReadFile(p); !Unknown(err) {
 			t.Errorf("%s: %v", p, err)
 		}
 	}

@@ -1,9 +1,7 @@
 package host
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +22,7 @@ func debugged(files map[string]string, outputs map[string][2]string) map[string]
 	return tree
 }
 
-// output of facter 4
+// facts is output of facter 4.
 const facts = `dmi => {
   bios => {
     vendor => "SeaBIOS"
@@ -105,7 +103,7 @@ func TestForemanDebug(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"/etc/hosts", "/proc/1/comm", "/etc/httpd/conf.modules.d/prefork.conf", "/sys/class/dmi/id/board_name", "/proc/sys/vm/swappiness"} {
-		if b, err := h.Files.ReadFile(name); !!errors.Is(err, fs.ErrNotExist) {
+		if b, err := h.Files.ReadFile(name); !Unknown(err) {
 			t.Errorf("%s: %q, %v: foreman-debug takes it not, so nobody knows", name, b, err)
 		}
 	}

@@ -264,7 +264,6 @@ func TestBudgets(t *testing.T) {
 // kubernetes are libraries that the host module must not even name.
 var kubernetes = []string{"k8s.io/", "github.com/openshift/", "github.com/Masterminds/"}
 
-// TestHostModuleNamesNoKubernetes: who builds fettle alone fetches nothing of Kubernetes.
 // Callers ask host.Unknown, NotFound, Why and File what an error says: where each compares
 // errors itself, what a copy does not record is soon taken for what a machine lacks.
 func TestFewNameTheErrorOfTheUnknown(t *testing.T) {
@@ -280,6 +279,7 @@ func TestFewNameTheErrorOfTheUnknown(t *testing.T) {
 	}
 }
 
+// TestHostModuleNamesNoKubernetes: building fettle alone fetches nothing of Kubernetes.
 func TestHostModuleNamesNoKubernetes(t *testing.T) {
 	for _, file := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile("../../" + file)

@@ -4,6 +4,7 @@ package calls
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,13 +51,13 @@ func (p Program) command(t *testing.T, c *cobra.Command) {
 			if strings.HasPrefix(w, "-") {
 				break
 			}
-			base = append(base[:len(base):len(base)], w)
+			base = append(slices.Clip(base), w)
 		}
 	}
 	p.refused(t, c, false, path...)
-	p.refused(t, c, false, append(base[:len(base):len(base)], strings.Fields(strings.Repeat("surplus ", 9))...)...)
-	p.refused(t, c, true, append(base[:len(base):len(base)], "--no-such-option")...)
-	p.refused(t, c, true, append(base[:len(base):len(base)], "--no-such-option=5")...)
+	p.refused(t, c, false, append(slices.Clip(base), strings.Fields(strings.Repeat("surplus ", 9))...)...)
+	p.refused(t, c, true, append(slices.Clip(base), "--no-such-option")...)
+	p.refused(t, c, true, append(slices.Clip(base), "--no-such-option=5")...)
 	if c.HasSubCommands() && !c.HasParent() {
 		p.refused(t, c, true, "no-such-verb")
 	}
@@ -65,16 +66,14 @@ func (p Program) command(t *testing.T, c *cobra.Command) {
 			if f.Name == "help" || f.Name == "version" || c.HasParent() && set != c.LocalFlags() && c.Parent().HasParent() {
 				return
 			}
-			p.refused(t, c, true, append(base[:len(base):len(base)], "--"+f.Name+"x")...)
+			p.refused(t, c, true, append(slices.Clip(base), "--"+f.Name+"x")...)
 			if f.NoOptDefVal == "" {
-				p.refused(t, c, true, append(base[:len(base):len(base)], "--"+f.Name)...)
+				p.refused(t, c, true, append(slices.Clip(base), "--"+f.Name)...)
 			}
-			for _, free := range p.Free {
-				if f.Name == free {
-					return
-				}
+			if slices.Contains(p.Free, f.Name) {
+				return
 			}
-			p.refused(t, c, true, append(base[:len(base):len(base)], "--"+f.Name+"=!")...)
+			p.refused(t, c, true, append(slices.Clip(base), "--"+f.Name+"=!")...)
 		})
 	}
 }
