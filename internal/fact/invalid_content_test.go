@@ -98,11 +98,11 @@ func unknownAbove(items map[string]Item, name string) bool {
 // Invalid lines of /proc/meminfo, and the resulting reasons.
 func TestMeminfoLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"MemTotal: abc":                      `/proc/meminfo: MemTotal: "abc" is no number`,
-		"MemTotal: -16 kB":                   `/proc/meminfo: MemTotal: "-16 kB" is no number`,
-		"MemTotal: 18446744073709551615 kB":  `/proc/meminfo: MemTotal: "18446744073709551615 kB" is no number`,
-		"MemTotal: 9007199254740993000 kB":   `/proc/meminfo: MemTotal: "9007199254740993000 kB" is no number`,
-		"MemTotal:":                          `/proc/meminfo: MemTotal: "" is no number`,
+		"MemTotal: abc":                      `/proc/meminfo: MemTotal: "abc" is not a number`,
+		"MemTotal: -16 kB":                   `/proc/meminfo: MemTotal: "-16 kB" is not a number`,
+		"MemTotal: 18446744073709551615 kB":  `/proc/meminfo: MemTotal: "18446744073709551615 kB" is not a number`,
+		"MemTotal: 9007199254740993000 kB":   `/proc/meminfo: MemTotal: "9007199254740993000 kB" is not a number`,
+		"MemTotal:":                          `/proc/meminfo: MemTotal: "" is not a number`,
 		"":                                   "/proc/meminfo is not whole: it has no MemTotal",
 		"MemTotal: 16 kB":                    "",
 		"MemTotal: 16 kB\nSwapTotal: 1e3 kB": "",
