@@ -253,12 +253,12 @@ func benchRealEtcd(t *testing.T) {
 		if got := strings.Fields(keys()); len(got) != 1 || got[0] != "bench/mine" {
 			t.Errorf("left behind after Ctrl-C: %q", got)
 		}
-		for args, want := range map[string]string{"--write-prefix /registry": "Kubernetes' own", "--write-prefix bench --writes 0": "0 writes"} {
+		for args, want := range map[string]string{"--write-prefix /registry": "Kubernetes' own", "--write-prefix /registry/x": "Kubernetes' own"} {
 			if out, _, _ := benchEtcd(t, 4, strings.Fields(args)...); !strings.Contains(out, want) {
 				t.Errorf("%s: %s", args, out)
 			}
 		}
-		for _, args := range []string{"--for 1ms", "--writes 5", "--write-prefix a --for 5s", "--member other"} {
+		for _, args := range []string{"--for 1ms", "--writes 5", "--write-prefix bench --writes 0", "--write-prefix a --for 5s", "--member other"} {
 			benchEtcd(t, 2, strings.Fields(args)...)
 		}
 		stop()

@@ -123,11 +123,12 @@ func TestBenchMemoryRefused(t *testing.T) {
 		want string
 	}{
 		{"--size 1TiB", 4, "more than a quarter of the available memory"},
-		{"--size 3", 2, "multiple of 2 MiB"},
+		{"--size 3", 2, "want at least 2 MiB"},
+		{"--size 3MiB", 2, "multiple of 2 MiB"},
 		{"--size huge", 2, "--size"},
-		{"--size 0", 2, "--size 0"},
+		{"--size 0", 2, "want at least 2 MiB"},
 		{"--rounds 0", 2, "--rounds"},
-		{"--rounds 1000000", 2, "1000000 rounds"},
+		{"--rounds 1000000", 2, `--rounds "1000000": want 1 to 10000`},
 		{"--reads 10", 2, "10 reads"},
 		{"--cells 8k", 2, "4k, thp"},
 		{"--cells thp-remote", 1, "one node of memory"},

@@ -133,7 +133,7 @@ func TestProbeRefused(t *testing.T) {
 		want string
 	}{
 		{2, []string{"check", "puppet", "--url", "https://localhost"}, "--url is for --probe"},
-		{2, []string{"check", "--probe", "--url", "https://localhost"}, "want fettle check puppet --probe"},
+		{2, []string{"check", "--probe", "--url", "https://localhost"}, "--probe --url asks a Puppet Server"},
 		{2, asked(), "want --url https://HOST:8140"},
 		{2, []string{"check", "puppet", "--probe", "--url", "https://localhost"}, "as whom?"},
 		{2, []string{"check", "puppet", "--probe", "--url", "https://localhost", "--certname", "a"}, "--puppet-ssldir and --certname belong together"},

@@ -195,14 +195,15 @@ func TestProveFaults(t *testing.T) {
 		"the work hangs":       {func(p *proving) { p.hang(1) }, []string{"--timeout", "300ms"}, 1, "it did not end within 300ms"},
 		"no such number":       {nil, []string{"--metric", "tps=tps ([0-9]+)"}, 1, "tps does not appear in what the command prints"},
 		"not a number":         {nil, []string{"--metric", "word=(took)"}, 1, `"took", which (took) finds, is no number`},
-		"below 0":              {nil, []string{"--percentile", "-5"}, 2, "--percentile -5: want 0 to 100"},
+		"below 0":              {nil, []string{"--percentile", "-5"}, 2, `--percentile "-5": want 0 to 100`},
 		"the values are there": {func(p *proving) { p.write("10\n") }, nil, 1, "the machine has these values already"},
 		"no such setting":      {nil, []string{"--set", "vm.no_such=1"}, 1, "vm.no_such: unsupported"},
 		"--expect not met":     {nil, []string{"--expect", "no-effect"}, 3, "expected no-effect; the verdict is: faster by "},
 		"no margin":            {nil, []string{"--margin", "2"}, 2, "want a percentage"},
 		"a bad pattern":        {nil, []string{"--metric", "a=("}, 2, "missing closing"},
 		"two changes":          {nil, []string{"--change-cmd", "true", "--undo-cmd", "true"}, 2, "want one of"},
-		"no time":              {nil, []string{"--budget", "1ms"}, 0, "ended by         budget"},
+		"little time":          {nil, []string{"--budget", "1s"}, 0, "ended by         budget"},
+		"no time":              {nil, []string{"--budget", "1ms"}, 2, "want 1s to 168h"},
 		"nothing to resume":    {nil, []string{"--resume", "last"}, 2, "--resume goes on as it was begun"},
 	} {
 		t.Run(name, func(t *testing.T) {

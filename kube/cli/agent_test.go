@@ -26,7 +26,7 @@ func TestAgentOptions(t *testing.T) {
 		{"agent --root " + root, ui.Usage, "which node this is has to be said"},
 		{"agent --node n --root " + root + "/no", ui.Usage, "is not a directory"},
 		{"agent --node n --root " + root + " --allow scripts", ui.Usage, `did you mean "script"?`},
-		{"agent --node n --root " + root + " --interval 1ms", ui.Usage, "want at least 1s"},
+		{"agent --node n --root " + root + " --interval 1ms", ui.Usage, "want 1s to 24h"},
 		{"agent --node n --root " + root, ui.Usage, "no cluster"},
 		{"agent n", ui.Usage, "run: kubectl fettle agent"},
 	} {

@@ -71,7 +71,7 @@ func TestCommandLine(t *testing.T) {
 		{"operator --allow scripts", ui.Usage, `--allow "scripts": nothing called "scripts" is refused`},
 		{"operator --adopt=everything", ui.Usage, `"everything": want some of tuned, kubelets, machines, or all`},
 		{"operator --adopt tuned", ui.Usage, `"tuned": the operator takes options alone; what it is to take over stands behind an equals sign: --adopt=tuned`},
-		{"operator --adopt --lease 1s", ui.Usage, "--lease 1s"},
+		{"operator --adopt --lease 1s", ui.Usage, `--lease "1s": want 3s to 24h`},
 		{"operator --lease 1s", ui.Usage, `--lease "1s": want 3s to 24h`},
 		{"operator --machine-namespace ,", ui.Usage, "--machine-namespace: want a namespace"},
 		{"operator", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},

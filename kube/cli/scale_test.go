@@ -97,7 +97,7 @@ func TestScalePlan(t *testing.T) {
 		{"scale plan workers-a --to -1", ui.Usage, `--to "-1"`},
 		{"scale plan workers-a --to 2000000000", ui.Usage, "2000000000 machines: want at most 5000"},
 		{"scale execute workers-a --to 5001 --yes", ui.Usage, "5001 machines: want at most 5000"},
-		{"scale plan --to 1", ui.Usage, "run: kubectl fettle scale plan --to 1 workers"},
+		{"scale plan --to 1", ui.Usage, " scale plan --to 1 workers"},
 		{"scale plan workers-a --to 1 -n other", ui.Failed, "the cluster has no"},
 		{"scale execute workers-a --to 4", ui.Refused, "stdin is not a terminal, so the question cannot be asked; nothing changed"},
 		{"scale execute workers-a", ui.Usage, "want one of --to"},

@@ -199,7 +199,7 @@ func TestWatching(t *testing.T) {
 		want string
 	}{
 		"not etcd": {func(p *Page) { p.Commit = nil }, "etcd_disk_backend_commit_duration_seconds: is it etcd?"},
-		"hostile":  {func(p *Page) { p.Fsync = stats.Histogram{1: 3, inf: 2} }, "contradict each other"},
+		"hostile":  {func(p *Page) { p.Fsync = stats.Histogram{1: 3, inf: 2} }, "invalid histogram"},
 	} {
 		m := newMember()
 		c.page(&m.page)

@@ -32,7 +32,7 @@ func TestApps(t *testing.T) {
 		"- {name: a, quantity: [1], cpu: 1, memory: 1G}":              "line 1: quantity: want one value",
 		"- {name: a, quantity: 1, cpu: 1, memory: 1G, overcommit: x}": `overcommit: "x": want true or false`,
 		"- a\n":                  "line 1: want an application",
-		"- {name: a}\n- b: \x00": "line 2: the control character 0x00",
+		"- {name: a}\n- b: \x00": "line 2: control character 0x00",
 		"- {name: \xff\xfe}":     "line 1: invalid UTF-8 byte 0xff",
 		"{":                      "line 1: ",
 		" ":                      "the file is empty",

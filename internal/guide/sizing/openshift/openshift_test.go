@@ -148,7 +148,7 @@ func TestBadInput(t *testing.T) {
 		"nodes=3 namespaces=10000001":                                         "want 1 to 10000000 (etcd",
 		"nodes=3 kube-api-qps=10001":                                          "want 1 to 10000 (the default",
 		"nodes=3 pods-per-node=10001":                                         "want 1 to 10000 (four times",
-		"nodes=3 prometheus=ftp://x":                                          "no address",
+		"nodes=3 prometheus=ftp://x":                                          "is not an address",
 		"nodes=3 prometheus-token=x":                                          "which Prometheus",
 		"nodes=3 prometheus=http://prometheus.example.com prometheus-token=x": "without encryption",
 		"nodes=3 node-cores=1 node-ram=1 pods-per-node=250 huge-pages=900MiB": "nothing left",
