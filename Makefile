@@ -6,9 +6,8 @@ GO ?= go
 # How long each fuzz target runs in `make test-real`; CI sets 30s.
 FUZZTIME ?= 5s
 TIMEOUT ?= 40m
-# More flags of go test; and -strict, with which CI keeps the budget of seconds (test/summary).
+# More flags of go test.
 TESTFLAGS ?=
-SUMMARY ?=
 export CGO_ENABLED := 0
 # The host module is built by itself, so that nothing of Kubernetes is fetched for it. The
 # module kube/ is built with go.work, so that it shares what is compiled of the host module.
@@ -55,7 +54,7 @@ check: lint test test-kube ## lint, and the tests of minutes
 
 .PHONY: test
 test: ## the tests of the host module: any user, no other programs, minutes
-	$(GO) test -short -json $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./... | $(GO) run ./test/summary $(SUMMARY)
+	$(GO) test -short -json $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./... | $(GO) run ./test/summary
 
 .PHONY: test-kube
 test-kube: ## the same of the module kube/
