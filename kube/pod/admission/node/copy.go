@@ -110,7 +110,7 @@ func slimNode(n *core.Node, recorded bool) *core.Node {
 	out := &core.Node{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: meta.ObjectMeta{Name: n.Name, Labels: n.Labels}}
 	out.Spec.Taints, out.Spec.Unschedulable = n.Spec.Taints, n.Spec.Unschedulable
 	out.Status.Allocatable, out.Status.Capacity, out.Status.NodeInfo = n.Status.Allocatable, n.Status.Capacity, n.Status.NodeInfo
-	out.Status.DeclaredFeatures = n.Status.DeclaredFeatures
+	*declaredFeatures(&out.Status) = *declaredFeatures(&n.Status)
 	if out.Status.Features = n.Status.Features; out.Status.Features == nil && !recorded {
 		out.Status.Features = &core.NodeFeatures{SupplementalGroupsPolicy: new(bool)}
 	}
