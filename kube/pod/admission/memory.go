@@ -185,7 +185,7 @@ func (m *memoryManager) load(st *MemoryState) error {
 	found := memoryAccounts(st.Nodes).clone()
 	var same, different int
 	var last error
-	for _, order := range st.orders(m.release) {
+	for _, order := range st.orders() {
 		expected := m.nodes.clone()
 		for _, c := range order {
 			for _, b := range st.Entries[c.pod][c.container] {
@@ -208,7 +208,7 @@ func (m *memoryManager) load(st *MemoryState) error {
 	case same == 0:
 		return fmt.Errorf("memory_manager_state is not what the machine and the settings make of it (%w)%s", last, remedy)
 	case different > 0:
-		m.chance = fmt.Errorf("a kubelet before %s adds up what containers hold in any order, and with this memory_manager_state, where a NUMA node is in two groups, it starts or does not by chance (%w)%s", groupsChecked, last, remedy)
+		m.chance = fmt.Errorf("the kubelet adds up what containers hold in any order, and with this memory_manager_state, where a NUMA node is in two groups, it starts or does not by chance (%w)%s", last, remedy)
 	}
 	m.nodes = found
 	return nil
@@ -217,13 +217,15 @@ func (m *memoryManager) load(st *MemoryState) error {
 // holder is a container that holds memory.
 type holder struct{ pod, container string }
 
-// orders are the orders in which a kubelet may add up what containers hold: one, as they make
-// no difference, unless its release lets a NUMA node be in two groups. Then they are some of
-// those that Go's maps can have, always the same ones.
-func (st *MemoryState) orders(r Release) [][]holder {
+// orders returns the orders in which a kubelet may add up what containers hold: one, because
+// they make no difference, unless a NUMA node is in two groups. Then it returns some of those
+// that Go's maps can have, always the same ones: the last block of a node decides its group
+// (validateState, 1.29 to 1.37). Before 1.32 the kubelet made such files often; 1.33.13 was
+// seen to make one, too.
+func (st *MemoryState) orders() [][]holder {
 	var all [][]holder
 	number := 1
-	if r < groupsChecked && st.overlaps() {
+	if st.overlaps() {
 		number = 64
 	}
 	dice := rand.New(rand.NewPCG(1, 32)) //nolint:gosec // the same orders at each call

@@ -242,7 +242,7 @@ func TestMemoryStateByRelease(t *testing.T) {
 	}
 }
 
-// Before 1.32 a NUMA node may be in two groups, and then the file is what the kubelet makes
+// Where a NUMA node is in two groups, the file is what the kubelet makes
 // of it in some orders of its map only.
 func TestMemoryStartByChance(t *testing.T) {
 	blocks := map[string]MemoryBlock{"a": {Nodes: maskOf(0) | maskOf(1) | maskOf(2), Resource: Memory, SizeBytes: 3 << 30}, "b": {Nodes: maskOf(0) | maskOf(1), Resource: Memory, SizeBytes: 1 << 30}}
@@ -265,7 +265,7 @@ func TestMemoryStartByChance(t *testing.T) {
 		{31, "ab", 0, true, Admitted, true},
 		{31, "ab", 1, false, NodeFails, false},
 		{31, "a", 0, false, Admitted, false},
-		{32, "ab", 0, false, Admitted, false}, // in the order of names, which this one is
+		{33, "ab", 0, false, Undecided, false},
 	} {
 		in := Input{Node: n, Settings: s, Pod: Pod{Containers: []Container{{Name: "c"}}}}
 		in.Settings.Release = c.release
