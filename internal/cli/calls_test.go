@@ -10,7 +10,7 @@ import (
 )
 
 // Each call that a command does not take is answered with one that it takes: no argument,
-// too many, an option that there is not, and for each option a value that is none.
+// too many, an unknown option, and for each option an invalid value.
 func TestRefusedCalls(t *testing.T) {
 	calls.Program{
 		Name: "fettle",

@@ -39,8 +39,8 @@ func Calls(program string, args []string, tree func(args []string) *cobra.Comman
 	}
 }
 
-// Parse does with a call what comes before the run function of its command: the error is
-// that of an option or an argument that the command does not take.
+// Parse does what precedes the run function of a command: it returns the error of an option
+// or argument that the command rejects.
 func Parse(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
 	if err != nil {
@@ -61,14 +61,14 @@ func Parse(root *cobra.Command, args []string) error {
 	return err
 }
 
-// piece is an option of a call with its value, or a word that is neither.
+// piece is an option of a call with its value, or an argument.
 type piece struct {
 	words []string
-	flag  string // "" where it is no option that the command has
+	flag  string // "" if the command has no such option
 	value string
 }
 
-// changed is a call, changed as a remedy says.
+// changed returns a call with a remedy applied.
 func changed(root *cobra.Command, args []string, r ui.Remedy) []string {
 	own, rest := args, []string(nil)
 	if end := slices.Index(args, "--"); end >= 0 {
@@ -123,7 +123,7 @@ func changed(root *cobra.Command, args []string, r ui.Remedy) []string {
 	return slices.Concat(out, rest)
 }
 
-// arguments counts the words of a call that are neither options nor its verb.
+// arguments returns the number of arguments of a call, without its verb.
 func arguments(c *cobra.Command, list []piece) int {
 	n := -len(strings.Fields(c.CommandPath())) + len(strings.Fields(c.Root().DisplayName()))
 	for _, p := range list {
@@ -134,8 +134,8 @@ func arguments(c *cobra.Command, list []piece) int {
 	return n
 }
 
-// lastWord is where in a call a word stands that is no option and no option's value; -1 is
-// nowhere.
+// lastWord returns the index of the last argument of a call that equals word, or -1. Options
+// and their values are not arguments.
 func lastWord(c *cobra.Command, args []string, word string) int {
 	last, at := -1, 0
 	for _, p := range pieces(c, args) {
@@ -147,7 +147,7 @@ func lastWord(c *cobra.Command, args []string, word string) int {
 	return last
 }
 
-// pieces takes the words of a call apart as pflag does.
+// pieces splits a call into options and arguments as pflag does.
 func pieces(c *cobra.Command, args []string) (out []piece) {
 	c.InitDefaultHelpFlag()
 	c.InheritedFlags() // merges them
@@ -177,7 +177,7 @@ func pieces(c *cobra.Command, args []string) (out []piece) {
 	return out
 }
 
-// short is the option with a one-letter name.
+// short returns the option with a one-letter name, or nil.
 func short(c *cobra.Command, name string) *pflag.Flag {
 	if f := c.Flags().ShorthandLookup(name); f != nil {
 		return f

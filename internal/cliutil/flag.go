@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// checked is the value of an option that is looked at when the option is read, so that
-// each fault of it is an error of the command line, with a value that works.
+// checked is the value of an option that is validated when the option is parsed, so that an
+// invalid one is an error of the command line that knows a valid one.
 type checked struct {
 	pflag.Value
 	check func(word string) error  // before it is set
@@ -46,7 +46,7 @@ func check(f *pflag.FlagSet, name string, look func(word string) error, works fu
 	}
 }
 
-// OneOf lets an option take some words only.
+// OneOf restricts an option to some words.
 func OneOf(f *pflag.FlagSet, name string, words ...string) {
 	check(f, name, func(word string) error {
 		if !slices.Contains(words, word) {
@@ -56,7 +56,7 @@ func OneOf(f *pflag.FlagSet, name string, words ...string) {
 	}, func(word string) string { return cmp.Or(text.Nearest(word, words), words[0]) })
 }
 
-// orOf is a list of words for a sentence.
+// orOf joins words for a sentence: a, b or c.
 func orOf(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -64,12 +64,12 @@ func orOf(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// Reads lets an option take what a function reads, of which there is an example.
+// Reads restricts an option to what read accepts; example is such a value.
 func Reads(f *pflag.FlagSet, name, example string, read func(word string) error) {
 	check(f, name, read, func(string) string { return example })
 }
 
-// Percent lets an option take a percentage above 0 % and up to 100 %.
+// Percent restricts an option to a percentage above 0 % and up to 100 %.
 func Percent(f *pflag.FlagSet, name, example string) {
 	Reads(f, name, example, func(word string) error {
 		ratio, err := unit.ParsePercent(word)
@@ -85,8 +85,8 @@ type number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
 
-// Between limits the number or the time of an option; its unit is that of the option. Where
-// a value is none at all, the example is in its place.
+// Between restricts an option to numbers or times from least to most, in the option's unit.
+// For a value that cannot be parsed the example is proposed.
 func Between[N number](f *pflag.FlagSet, name string, least, most, example N) {
 	check(f, name, func(word string) error {
 		n, err := parse[N](word)
@@ -124,7 +124,7 @@ func parse[N number](word string) (n N, err error) {
 	return n, err
 }
 
-// show prints a number as the option takes it: 24h and not 24h0m0s.
+// show prints a number as the option accepts it: 24h instead of 24h0m0s.
 func show[N number](n N) string {
 	d, ok := any(n).(time.Duration)
 	if !ok {
@@ -140,8 +140,8 @@ func show[N number](n N) string {
 	return s
 }
 
-// worksFor returns a value that an option takes in the place of one that it does not: its own
-// answer, its default, or one of its type; "" where its text has no form.
+// worksFor returns a valid value for an option instead of an invalid one: what its check
+// proposes, its default, or one of its type; "" for free text.
 func worksFor(flag *pflag.Flag, value string) string {
 	if c, ok := flag.Value.(interface{ worksFor(word string) string }); ok {
 		return c.worksFor(value)
@@ -158,7 +158,7 @@ func worksFor(flag *pflag.Flag, value string) string {
 
 func (c *checked) worksFor(word string) string { return c.works(word) }
 
-// formOf says what a value of a type looks like, for one that does not.
+// formOf describes the valid values of a type, for a value that cannot be parsed.
 func formOf(of string, err error) string {
 	var number *strconv.NumError
 	switch {
