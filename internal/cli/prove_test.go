@@ -40,6 +40,7 @@ func newProving(t *testing.T) *proving {
 n=$(cat %[1]s/count 2>/dev/null || echo 0); n=$((n+1)); echo $n >%[1]s/count
 if [ -e %[1]s/fail ]; then echo "no such table" >&2; exit 3; fi
 if [ -e %[1]s/hang ] && [ $n -ge "$(cat %[1]s/hang)" ]; then echo >%[1]s/hangs; sleep 1000; fi
+[ -e %[1]s/slow ] && sleep 0.1
 base=10000; [ "$(cat %[2]s/proc/sys/vm/swappiness)" = 10 ] && base=9200
 echo "took $((base + n * 7919 %% 41 - 20))"
 `, dir, p.machine)
@@ -202,9 +203,10 @@ func TestProveFaults(t *testing.T) {
 		"no margin":            {nil, []string{"--margin", "2"}, 2, "want a percentage"},
 		"a bad pattern":        {nil, []string{"--metric", "a=("}, 2, "missing closing"},
 		"two changes":          {nil, []string{"--change-cmd", "true", "--undo-cmd", "true"}, 2, "want one of"},
-		"little time":          {nil, []string{"--budget", "1s"}, 0, "ended by         budget"},
-		"no time":              {nil, []string{"--budget", "1ms"}, 2, "want 1s to 168h"},
-		"nothing to resume":    {nil, []string{"--resume", "last"}, 2, "--resume goes on as it was begun"},
+		// A run takes 0.1 s and the placebo alone 16 runs, so no machine has a verdict before.
+		"little time":       {func(p *proving) { p.touch("slow") }, []string{"--budget", "1s"}, 0, "ended by         budget"},
+		"no time":           {nil, []string{"--budget", "1ms"}, 2, "want 1s to 168h"},
+		"nothing to resume": {nil, []string{"--resume", "last"}, 2, "--resume goes on as it was begun"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
