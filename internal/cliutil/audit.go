@@ -7,18 +7,18 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// The formats that an audit has beside the common ones.
+// The additional formats of an audit.
 const (
 	SARIF       ui.Format = "sarif"
 	OpenMetrics ui.Format = "openmetrics"
 	HTML        ui.Format = "html"
 )
 
-// AuditFormats are their names, for the annotation MoreFormats.
+// AuditFormats is the value of the annotation MoreFormats.
 const AuditFormats = string(SARIF + " " + OpenMetrics + " " + HTML)
 
-// Audit prints an audit in the form asked for, of which people see all findings or those
-// that want something, and returns the gate's error. version is the program's.
+// Audit prints an audit in the format of the screen, and returns gate. all includes findings
+// that need no action in the formats for readers. version is the program's.
 func Audit(s *ui.Screen, version string, audit *findings.Audit, all bool, gate error) error {
 	var err error
 	switch s.Format {

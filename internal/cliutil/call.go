@@ -54,11 +54,14 @@ func Parse(root *cobra.Command, args []string) error {
 	if help, _ := c.Flags().GetBool("help"); help {
 		return nil
 	}
-	if err := c.ValidateArgs(c.Flags().Args()); err != nil {
+	args = c.Flags().Args()
+	if err := c.ValidateArgs(args); err != nil {
 		return err
 	}
-	_, err = Format(c)
-	return err
+	if _, err = Format(c); err != nil || c.PreRunE == nil {
+		return err
+	}
+	return c.PreRunE(c, args)
 }
 
 // piece is an option of a call with its value, or an argument.
@@ -68,59 +71,85 @@ type piece struct {
 	value string
 }
 
+func each(words []string) (out []piece) {
+	for _, w := range words {
+		out = append(out, piece{words: []string{w}})
+	}
+	return out
+}
+
+func wordsOf(list []piece) (out []string) {
+	for _, p := range list {
+		out = append(out, p.words...)
+	}
+	return out
+}
+
 // changed returns a call with a remedy applied.
 func changed(root *cobra.Command, args []string, r ui.Remedy) []string {
-	own, rest := args, []string(nil)
+	var rest []string
 	if end := slices.Index(args, "--"); end >= 0 {
-		own, rest = args[:end], args[end:]
+		args, rest = args[:end], slices.Clone(args[end:])
 	}
-	c, _, err := root.Find(own)
+	c, _, err := root.Find(args)
 	if err != nil {
 		c = root
 	}
-	replaced := slices.Clone(r.Drop)
+	list := otherValues(pieces(c, args), r)
+	switch {
+	case r.Word == "":
+	case len(r.Become) > 0 || strings.HasPrefix(r.Word, "-"):
+		list = otherWord(c, list, r)
+	default: // a surplus argument, so the last one that has this text
+		isWord := func(p piece) bool { return p.flag == "" && p.words[0] == r.Word }
+		if at := lastIndex(list, isWord); at >= 0 {
+			list = slices.Delete(list, at, at+1)
+		} else if at := lastIndex(rest, func(word string) bool { return word == r.Word }); at > 0 {
+			rest = slices.Delete(rest, at, at+1)
+		}
+	}
+	return slices.Concat(wordsOf(list), rest)
+}
+
+// otherValues replaces, removes and adds the options that a remedy names.
+func otherValues(list []piece, r ui.Remedy) []piece {
+	named := slices.Clone(r.Drop)
 	for _, option := range r.Instead {
 		name, _, _ := strings.Cut(option, "=")
-		replaced = append(replaced, name)
+		named = append(named, name)
 	}
-	var out []string
-	instead := r.Instead
-	list := pieces(c, own)
-	at := slices.IndexFunc(list, func(p piece) bool { return p.value == r.Of && p.flag != "" && slices.Contains(replaced, "--"+p.flag) })
-	surplus := r.Word != "" && len(r.Become) == 0 && !strings.HasPrefix(r.Word, "-")
-	for i := 0; i < len(list); i++ {
-		p := list[i]
+	meant := func(p piece) bool { return p.flag != "" && slices.Contains(named, "--"+p.flag) }
+	// One value of an option that may have several is replaced where it stands.
+	if at := slices.IndexFunc(list, func(p piece) bool { return meant(p) && p.value == r.Of }); r.Of != "" && at >= 0 {
+		list, r.Instead = slices.Replace(list, at, at+1, each(r.Instead)...), nil
+	} else {
+		list = slices.DeleteFunc(list, meant)
+	}
+	return append(list, each(slices.Concat(r.Instead, r.Options))...)
+}
+
+// otherWord replaces the first argument, or the name of an unknown option, that equals
+// r.Word.
+func otherWord(c *cobra.Command, list []piece, r ui.Remedy) []piece {
+	for i, p := range list {
+		name, value, has := strings.Cut(p.words[0], "=")
 		switch {
-		case r.Of != "" && at >= 0 && i == at: // one value of an option that may have others
-			out, instead = append(out, instead...), nil
-			continue
-		case (r.Of == "" || at < 0) && p.flag != "" && slices.Contains(replaced, "--"+p.flag):
-			continue
-		case p.flag == "" && r.Word != "" && !surplus && p.words[0] == r.Word:
-			out = append(out, r.Become...)
+		case p.flag != "":
+		case p.words[0] == r.Word:
+			n := 1
 			if last := len(list) - 1; len(r.Become) == 0 && i+1 == last && list[last].flag == "" && arguments(c, list) > 1 {
-				i++ // the value that it was given
+				n = 2 // the value of the unknown option
 			}
-			r.Word = ""
-			continue
-		case p.flag == "" && r.Word != "" && !surplus && strings.HasPrefix(p.words[0], r.Word+"="):
-			for _, name := range r.Become {
-				out = append(out, name+strings.TrimPrefix(p.words[0], r.Word))
+			return slices.Replace(list, i, i+n, each(r.Become)...)
+		case has && name == r.Word:
+			become := slices.Clone(r.Become)
+			for k := range become {
+				become[k] += "=" + value
 			}
-			r.Word = ""
-			continue
-		}
-		out = append(out, p.words...)
-	}
-	out = slices.Concat(out, instead, r.Options)
-	if surplus {
-		if last := lastWord(c, out, r.Word); last >= 0 {
-			out = slices.Delete(out, last, last+1)
-		} else if last := slices.Index(rest, r.Word); last > 0 {
-			rest = slices.Delete(slices.Clone(rest), last, last+1)
+			return slices.Replace(list, i, i+1, each(become)...)
 		}
 	}
-	return slices.Concat(out, rest)
+	return list
 }
 
 // arguments returns the number of arguments of a call, without its verb.
@@ -134,17 +163,13 @@ func arguments(c *cobra.Command, list []piece) int {
 	return n
 }
 
-// lastWord returns the index of the last argument of a call that equals word, or -1. Options
-// and their values are not arguments.
-func lastWord(c *cobra.Command, args []string, word string) int {
-	last, at := -1, 0
-	for _, p := range pieces(c, args) {
-		if p.flag == "" && p.words[0] == word {
-			last = at
+func lastIndex[T any](list []T, is func(T) bool) int {
+	for i, x := range slices.Backward(list) {
+		if is(x) {
+			return i
 		}
-		at += len(p.words)
 	}
-	return last
+	return -1
 }
 
 // pieces splits a call into options and arguments as pflag does.

@@ -73,3 +73,67 @@ func TestCalls(t *testing.T) {
 		}
 	}
 }
+
+// related is a small program whose flags exclude and require each other.
+func related([]string) *cobra.Command {
+	var output string
+	root := &cobra.Command{Use: "prog", Long: "It does things."}
+	Root(root, &output)
+	c := &cobra.Command{Use: "one", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
+	f := c.Flags()
+	f.Bool("full", false, "")
+	f.Bool("short", false, "")
+	f.Bool("long", false, "")
+	f.String("time", "", "")
+	f.String("log", "", "")
+	f.Int("speed", 1, "")
+	f.String("prefix", "", "")
+	f.Int("writes", 1, "")
+	Between(f, "writes", 1, 9, 5)
+	NotEmpty(c)
+	Exclusive(c, "full", "short", "long")
+	Excludes(c, "full", "it takes its time", "time")
+	Requires(c, "--long", "time")
+	Requires(c, "--log", "speed")
+	Requires(c, "--prefix=bench/", "writes")
+	root.AddCommand(c)
+	return Words(Defaults(root), nil)
+}
+
+func TestRules(t *testing.T) {
+	for words, want := range map[string]string{
+		"one --full --short --long":   "prog one --full",
+		"one --full=false --short":    "prog one --full=false",
+		"one --long --time 5 --full":  "prog one --full",
+		"one --full --time 5":         "prog one --full",
+		"one --time 5":                "prog one --time 5 --long",
+		"one --speed 5":               "prog one",
+		"one --writes 3":              "prog one --writes 3 --prefix=bench/",
+		"one --writes 30":             "prog one --writes=9 --prefix=bench/",
+		"one --time= --short --full":  "prog one --full",
+		"one --log x --speed 3":       "",
+		"one --long --time 3":         "",
+		"one --prefix a/ --writes 3":  "",
+		"one --full":                  "",
+		"one --short --full=false -h": "",
+	} {
+		args := strings.Fields(words)
+		err := Parse(related(nil), args)
+		var e *ui.Error
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", words, err)
+		case want != "" && (!errors.As(err, &e) || e.Code != ui.Usage || e.Remedy == nil):
+			t.Errorf("%s: %v has no remedy", words, err)
+		case want != "":
+			if got := Calls("prog", args, related)(*e.Remedy); got != want {
+				t.Errorf("%s: %q, want %q", words, got, want)
+			}
+			root := related(nil)
+			root.SetArgs(args)
+			if run := root.Execute(); run == nil || run.Error() != err.Error() {
+				t.Errorf("%s: run: %v, parsed: %v", words, run, err)
+			}
+		}
+	}
+}

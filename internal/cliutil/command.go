@@ -1,6 +1,6 @@
-// Package cliutil has what the command lines of fettle and of kubectl fettle share: what
-// is refused of their words, in sentences with the exit code for it, and what is printed
-// of a failure.
+// Package cliutil has what the command lines of fettle and kubectl fettle share: checks of
+// flags and arguments, whose errors carry the exit code and a call that works, and the
+// output of results and failures.
 package cliutil
 
 import (
@@ -18,16 +18,16 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Root gives the root of a tree of commands what both programs want of it: cobra says
-// nothing by itself, verbs and options that there are not are refused, and without any
-// word there is help. The output option is put into *output.
+// Root sets up the root of a tree of commands: errors are returned and not printed, unknown
+// verbs are rejected, and a call without arguments prints the help. --output is stored in
+// *output.
 func Root(c *cobra.Command, output *string) {
 	c.Long += "\n\nExit codes:\n" + exitCodes()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.Args = KnownVerb
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		// The options of a verb that there is not are unknown, too.
+		// The flags of an unknown verb are unknown too: report the verb.
 		if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
 			err = cmp.Or(c.ValidateArgs(words), err)
 		}
@@ -37,8 +37,8 @@ func Root(c *cobra.Command, output *string) {
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// flagError is the error of an option, with the call that works: a value that the option
-// takes, the name that may have been meant, or neither.
+// flagError adds to an error of pflag the remedy: a valid value, the name that was probably
+// meant, or the call without the flag.
 func flagError(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
@@ -46,7 +46,7 @@ func flagError(c *cobra.Command, err error) error {
 	var odd *pflag.InvalidSyntaxError
 	var own *ui.Error
 	switch {
-	case errors.As(err, &own): // of a verb that there is not
+	case errors.As(err, &own): // an unknown verb
 		return err
 	case errors.As(err, &bad):
 		flag, cause := bad.GetFlag(), errors.Unwrap(bad)
@@ -101,7 +101,7 @@ func exitCodes() string {
 	return b.String()
 }
 
-// KnownVerb refuses a verb that there is not.
+// KnownVerb is the Args of a command that only has subcommands: it rejects any other word.
 func KnownVerb(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -131,8 +131,14 @@ func KnownVerb(c *cobra.Command, args []string) error {
 	return seeHelp(c, fmt.Errorf("unknown command %q", args[0]))
 }
 
-// Defaults adds to the root of a tree the commands help and completion, which refuse what
-// there is not as any other does.
+// Group returns a command that only has subcommands.
+func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(subcommands...)
+	return c
+}
+
+// Defaults adds the commands help and completion, which reject unknown words as others do.
 func Defaults(root *cobra.Command) *cobra.Command {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -141,14 +147,14 @@ func Defaults(root *cobra.Command) *cobra.Command {
 		case "help":
 			c.Args = knownTopic
 		case "completion":
-			// Without a run function cobra looks at no argument.
+			// Without a run function cobra ignores arguments.
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	}
 	return root
 }
 
-// knownTopic refuses help about a command that there is not.
+// knownTopic rejects help about an unknown command.
 func knownTopic(c *cobra.Command, args []string) error {
 	about, rest, err := c.Root().Find(args)
 	if err != nil {
@@ -157,9 +163,9 @@ func knownTopic(c *cobra.Command, args []string) error {
 	return KnownVerb(about, rest)
 }
 
-// Words turns the complaints about the words of every command of a tree into usage errors,
-// and gives each command the example of it that a table has, by its words behind the
-// program's name.
+// Words turns cobra's errors about the number of arguments into usage errors with a remedy,
+// in a whole tree, and sets the example of each command from a table, whose keys are
+// command paths without the program's name.
 func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
 	if example := examples[strings.TrimPrefix(c.CommandPath(), c.Root().DisplayName()+" ")]; c.Example == "" && example != "" {
 		c.Example = "  " + c.CommandPath() + " " + example
@@ -170,7 +176,7 @@ func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
 			if own := (*ui.Error)(nil); err == nil || errors.As(err, &own) {
 				return err
 			}
-			if c.HasSubCommands() { // so the word was to be one of them
+			if c.HasSubCommands() { // the word was meant as one of them
 				return cmp.Or(KnownVerb(c, args), seeHelp(c, err))
 			}
 			return counted(c, args, err)
@@ -182,13 +188,13 @@ func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
 	return c
 }
 
-// Example is the first example of a command, on one line; "" where it has none.
+// Example returns the first example of a command, on one line, or "".
 func Example(c *cobra.Command) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
 	return line
 }
 
-// exampleWords are the arguments that the first example of a command begins with.
+// exampleWords returns the arguments with which the first example of a command begins.
 func exampleWords(c *cobra.Command) (out []string) {
 	for _, w := range strings.Fields(strings.TrimPrefix(Example(c), c.CommandPath())) {
 		if strings.HasPrefix(w, "-") {
@@ -203,7 +209,7 @@ func seeHelp(c *cobra.Command, err error) error {
 	return ui.Hinted(ui.Usage, err, fmt.Sprintf("run: %s --help", c.CommandPath()))
 }
 
-// counted says which words are missing or too many where cobra counts them only.
+// counted names the missing or surplus arguments; cobra only counts them.
 func counted(c *cobra.Command, args []string, err error) error {
 	none := strings.HasSuffix(err.Error(), fmt.Sprintf(" for %q", c.CommandPath())) // cobra.NoArgs
 	if !none && !strings.Contains(err.Error(), " arg(s)") {
@@ -234,7 +240,7 @@ func counted(c *cobra.Command, args []string, err error) error {
 	return ui.WithoutWord(fmt.Errorf("%q is too much: want %s", args[len(words)], want), args[len(words)])
 }
 
-// words are those of a usage line that stand for what is no option: FILE, [RUN], PROFILE...
+// words returns the arguments in a usage line: FILE, [RUN], PROFILE...
 func words(use string) []string {
 	var out []string
 	for _, w := range strings.Fields(use)[1:] {
@@ -246,11 +252,11 @@ func words(use string) []string {
 	return out
 }
 
-// MoreFormats is the annotation of a command that has formats beside those of all: their
-// names, with spaces between them.
+// MoreFormats is the annotation of a command with its additional formats, separated by
+// spaces.
 const MoreFormats = "formats"
 
-// Format is the one that --output names for a command.
+// Format returns the format that --output selects.
 func Format(c *cobra.Command) (ui.Format, error) {
 	output, _ := c.Flags().GetString("output")
 	var more []ui.Format
@@ -266,17 +272,17 @@ func Format(c *cobra.Command) (ui.Format, error) {
 	return f, nil
 }
 
-// Failure is the JSON form of a command that failed before it had anything to print: the
-// messages say why.
+// Failure is the JSON form of a command that failed before it had a result; its messages
+// have the reason.
 type Failure struct {
 	Schema string `json:"schema"` // fettle/error/v1
 }
 
-// ForPrograms is true when the output is for programs.
+// ForPrograms reports whether the output is JSON or YAML.
 func ForPrograms(s *ui.Screen) bool { return s.Format == ui.JSON || s.Format == ui.YAML }
 
-// Result prints what came of a command as data, also where err is not nil, and returns
-// err. What went wrong is said first, so that it is among the messages.
+// Result prints the result of a command as data, also if err is not nil, and returns err.
+// The error is reported first, so that it is among the messages of the document.
 func Result(s *ui.Screen, doc any, err error) error {
 	if err != nil {
 		s.Fail(err)
@@ -284,8 +290,9 @@ func Result(s *ui.Screen, doc any, err error) error {
 	return errors.Join(err, ui.Data(s, doc, ui.Code(err)))
 }
 
-// Ended says what went wrong, if it has not been said, and returns the exit code. Who
-// asked for data gets some, also of a failure. Output that could not be written is one.
+// Ended reports the error of a command, unless it was reported before, and returns the exit
+// code. With --output json or yaml a failure is a document too. Output that could not be
+// written is a failure.
 func Ended(s *ui.Screen, err error) int {
 	if err == nil {
 		if w, ok := s.Out.(*Out); ok && w.Err != nil {

@@ -6,9 +6,8 @@ import (
 	"syscall"
 )
 
-// Out remembers that standard output could not be written, which tables and help texts
-// do not look at. A reader that has seen enough (a closed pipe) is no failure: Unread
-// says that there was one.
+// Out is standard output. It remembers a failed write, which tables and help texts ignore.
+// A closed pipe is not a failure: its reader has seen enough, and Unread is set.
 type Out struct {
 	io.Writer
 	Err    error

@@ -1,0 +1,110 @@
+package cliutil
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Check adds a check of flags and arguments that precedes the run function of a command.
+// A call that is printed has passed it too, so it must depend on the call alone.
+func Check(c *cobra.Command, check func(args []string) error) {
+	before := c.PreRunE
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		if before != nil {
+			if err := before(c, args); err != nil {
+				return err
+			}
+		}
+		return check(args)
+	}
+}
+
+// given reports whether a call has a flag; --flag=false counts as absent.
+func given(c *cobra.Command, name string) bool {
+	f := c.Flag(name)
+	return f != nil && f.Changed && f.Value.String() != "false"
+}
+
+// which returns those of some flags that a call has, with dashes.
+func which(c *cobra.Command, names []string) (out []string) {
+	for _, name := range names {
+		if given(c, name) {
+			out = append(out, "--"+name)
+		}
+	}
+	return out
+}
+
+// Exclusive allows one of some flags. The printed call keeps the first of them.
+func Exclusive(c *cobra.Command, names ...string) {
+	c.MarkFlagsMutuallyExclusive(names...) // completions leave the others out
+	Check(c, func([]string) error {
+		has := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !c.Flag(name).Changed })
+		if has = dashed(has); len(has) > 1 {
+			return ui.Without(fmt.Errorf("want one of %s", orOf(dashed(names))), has[1:]...)
+		}
+		return nil
+	})
+}
+
+// Excludes rejects flags next to another one, for a reason. The printed call lacks them.
+func Excludes(c *cobra.Command, flag, why string, others ...string) {
+	Check(c, func([]string) error {
+		if has := which(c, others); given(c, flag) && len(has) > 0 {
+			return ui.Without(fmt.Errorf("%s and --%s exclude each other: %s", strings.Join(has, ", "), flag, why), has...)
+		}
+		return nil
+	})
+}
+
+// Requires rejects flags without another one. The printed call has that one, as with says
+// it: --write-prefix=bench/; where with names a flag without the value that it takes, the
+// flags are left out instead.
+func Requires(c *cobra.Command, with string, names ...string) {
+	name, _, hasValue := strings.Cut(strings.TrimPrefix(with, "--"), "=")
+	Check(c, func([]string) error {
+		has := which(c, names)
+		if len(has) == 0 || given(c, name) {
+			return nil
+		}
+		verb := "is"
+		if len(has) > 1 {
+			verb = "are"
+		}
+		err := fmt.Errorf("%s %s for --%s", strings.Join(has, ", "), verb, name)
+		if !hasValue && c.Flag(name).NoOptDefVal == "" {
+			return ui.Without(err, has...)
+		}
+		return ui.Retry(ui.Usage, err, "", with)
+	})
+}
+
+// NotEmpty rejects a flag with an empty value, as an unset variable of a script gives.
+func NotEmpty(c *cobra.Command) {
+	Check(c, func([]string) (err error) {
+		c.Flags().Visit(func(f *pflag.Flag) {
+			empty := f.Value.Type() == "string" && strings.TrimSpace(f.Value.String()) == ""
+			if list, ok := f.Value.(pflag.SliceValue); ok {
+				all := list.GetSlice()
+				empty = len(all) == 0 || slices.ContainsFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
+			}
+			if empty && err == nil {
+				err = ui.Without(fmt.Errorf("--%s is empty: leave it out, or set the variable that it comes from", f.Name), "--"+f.Name)
+			}
+		})
+		return err
+	})
+}
+
+func dashed(names []string) (out []string) {
+	for _, name := range names {
+		out = append(out, "--"+name)
+	}
+	return out
+}
