@@ -144,6 +144,10 @@ lint: ## vet, format, and golangci-lint in the version of tools/lint/go.mod
 	@linter=$$($(GO) tool -n -modfile=tools/lint/go.mod golangci-lint); \
 	"$$linter" run --timeout 20m ./... && cd kube && GOWORK= "$$linter" run --timeout 20m ./...
 
+.PHONY: generate
+generate: ## write generated code again: the copies of the objects of an API
+	@generator=$$($(TOOL) -n controller-gen); cd kube && GOWORK= "$$generator" object paths=./machine paths=./kubelet paths=./tuned
+
 .PHONY: vuln
 vuln: ## known vulnerabilities in both modules (asks vuln.go.dev)
 	$(TOOL) govulncheck ./...

@@ -8,6 +8,8 @@ import (
 // NodeKubelet is the kubelet of one node: what it is to run with, and what became of
 // that. It is named like the node. The operator writes its spec, the agent of the node
 // its status.
+//
+// +kubebuilder:object:root=true
 type NodeKubelet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -17,6 +19,8 @@ type NodeKubelet struct {
 }
 
 // NodeKubeletSpec is what the node is told.
+//
+// +kubebuilder:object:generate=true
 type NodeKubeletSpec struct {
 	// Pool is the KubeletPool of the node; "" for a node that no pool has any more.
 	Pool string `json:"pool,omitempty"`
@@ -55,6 +59,8 @@ const (
 )
 
 // NodeKubeletStatus is what the agent of the node says.
+//
+// +kubebuilder:object:generate=true
 type NodeKubeletStatus struct {
 	// Turn is the last one that has ended.
 	Turn  int64     `json:"turn,omitempty"`
@@ -78,6 +84,8 @@ type NodeKubeletStatus struct {
 func (k *NodeKubelet) Changing() bool { return k.Spec.Turn != k.Status.Turn }
 
 // NodeKubeletList is a list of them.
+//
+// +kubebuilder:object:root=true
 type NodeKubeletList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`

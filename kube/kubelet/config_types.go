@@ -26,6 +26,8 @@ var (
 )
 
 // KubeletConfig asks for settings of the kubelets of pools.
+//
+// +kubebuilder:object:root=true
 type KubeletConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -35,6 +37,8 @@ type KubeletConfig struct {
 }
 
 // KubeletConfigSpec is what is asked for.
+//
+// +kubebuilder:object:generate=true
 type KubeletConfigSpec struct {
 	// MachineConfigPoolSelector selects pools by their labels, MachineConfigPools or
 	// KubeletPools. None, and an empty one, select nothing.
@@ -49,12 +53,16 @@ type KubeletConfigSpec struct {
 }
 
 // KubeletConfigStatus is what became of it.
+//
+// +kubebuilder:object:generate=true
 type KubeletConfigStatus struct {
 	ObservedGeneration int64                    `json:"observedGeneration,omitempty"`
 	Conditions         []KubeletConfigCondition `json:"conditions,omitempty"`
 }
 
 // KubeletConfigCondition is OpenShift's, of the type Success or Failure.
+//
+// +kubebuilder:object:generate=true
 type KubeletConfigCondition struct {
 	Type               string                 `json:"type,omitempty"`
 	Status             metav1.ConditionStatus `json:"status,omitempty"`
@@ -70,6 +78,8 @@ const (
 )
 
 // KubeletConfigList is a list of them.
+//
+// +kubebuilder:object:root=true
 type KubeletConfigList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
@@ -79,6 +89,8 @@ type KubeletConfigList struct {
 
 // KubeletPool is nodes whose kubelets have the same settings, and how a change of these
 // goes from one to the next. Its labels are what a KubeletConfig selects it by.
+//
+// +kubebuilder:object:root=true
 type KubeletPool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -88,6 +100,8 @@ type KubeletPool struct {
 }
 
 // KubeletPoolSpec is the pool.
+//
+// +kubebuilder:object:generate=true
 type KubeletPoolSpec struct {
 	// NodeSelector selects nodes by their labels. None, and an empty one, select nothing.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
@@ -108,6 +122,8 @@ const (
 )
 
 // KubeletPoolStatus is how far a change is.
+//
+// +kubebuilder:object:generate=true
 type KubeletPoolStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Digest names the settings that are wanted; KubeletConfigs the objects they come from.
@@ -131,6 +147,8 @@ const (
 )
 
 // KubeletPoolList is a list of them.
+//
+// +kubebuilder:object:root=true
 type KubeletPoolList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`

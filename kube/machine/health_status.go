@@ -38,7 +38,7 @@ const maxMessage = 4 << 10
 // has the check, only the condition that names it is fettle's to write. As long as the
 // decision is the same, so is the status.
 func (d *Decision) Status(has HealthCheckStatus, now time.Time) HealthCheckStatus {
-	want := has.DeepCopy()
+	want := *has.DeepCopy()
 	c := Condition{Type: Remediating, Status: core.ConditionFalse, Severity: "Info", Message: strings.Join(d.Words()[1:], ". ")}
 	switch {
 	case d.ReportOnly != "":
@@ -80,7 +80,7 @@ func (d *Decision) Status(has HealthCheckStatus, now time.Time) HealthCheckStatu
 
 // Unreadable is the status of a check that cannot be read.
 func Unreadable(has HealthCheckStatus, err error, now time.Time) HealthCheckStatus {
-	want := has.DeepCopy()
+	want := *has.DeepCopy()
 	if want.RemediationsAllowed == nil {
 		want.RemediationsAllowed = new(int32)
 	}

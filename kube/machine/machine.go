@@ -57,6 +57,8 @@ const (
 )
 
 // Machine is one.
+//
+// +kubebuilder:object:root=true
 type Machine struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -64,6 +66,8 @@ type Machine struct {
 }
 
 // Status is what is known of a machine.
+//
+// +kubebuilder:object:generate=true
 type Status struct {
 	// NodeRef is its node; nil until it has joined.
 	NodeRef     *core.ObjectReference `json:"nodeRef"`
@@ -154,6 +158,8 @@ func (m *Machine) ControlPlane(node *core.Node) bool {
 }
 
 // Set is a MachineSet, which keeps a number of machines.
+//
+// +kubebuilder:object:root=true
 type Set struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -162,6 +168,8 @@ type Set struct {
 }
 
 // SetSpec is what is wanted.
+//
+// +kubebuilder:object:generate=true
 type SetSpec struct {
 	// Replicas is 1 where nothing is said.
 	Replicas *int32             `json:"replicas"`
@@ -173,12 +181,16 @@ type SetSpec struct {
 }
 
 // Template is what a set gives its machines.
+//
+// +kubebuilder:object:generate=true
 type Template struct {
 	// ObjectMeta has the labels by which checks select them.
 	meta.ObjectMeta `json:"metadata"`
 }
 
 // SetStatus is what there is.
+//
+// +kubebuilder:object:generate=true
 type SetStatus struct {
 	Replicas      int32 `json:"replicas"`
 	ReadyReplicas int32 `json:"readyReplicas"`
@@ -188,6 +200,8 @@ type SetStatus struct {
 }
 
 // HealthCheck is a MachineHealthCheck.
+//
+// +kubebuilder:object:root=true
 type HealthCheck struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -199,6 +213,8 @@ type HealthCheck struct {
 }
 
 // HealthCheckSpec is what is watched, and when it is ill.
+//
+// +kubebuilder:object:generate=true
 type HealthCheckSpec struct {
 	// Selector picks machines; an empty one picks all.
 	Selector            meta.LabelSelector   `json:"selector,omitzero"`
@@ -213,6 +229,8 @@ type HealthCheckSpec struct {
 }
 
 // UnhealthyCondition is a condition of a node that makes it ill after a time.
+//
+// +kubebuilder:object:generate=true
 type UnhealthyCondition struct {
 	Type    core.NodeConditionType `json:"type"`
 	Status  core.ConditionStatus   `json:"status"`
@@ -220,6 +238,8 @@ type UnhealthyCondition struct {
 }
 
 // HealthCheckStatus is what a controller says of a check; no decision is made by it.
+//
+// +kubebuilder:object:generate=true
 type HealthCheckStatus struct {
 	ExpectedMachines    *int        `json:"expectedMachines,omitempty"`
 	CurrentHealthy      *int        `json:"currentHealthy,omitempty"`
@@ -229,6 +249,8 @@ type HealthCheckStatus struct {
 
 // Condition is one of a check's. Severity is said where the status is False: Error,
 // Warning or Info.
+//
+// +kubebuilder:object:generate=true
 type Condition struct {
 	Type               string               `json:"type"`
 	Status             core.ConditionStatus `json:"status"`
@@ -239,6 +261,8 @@ type Condition struct {
 }
 
 // MachineList is a list of machines.
+//
+// +kubebuilder:object:root=true
 type MachineList struct {
 	meta.TypeMeta `json:",inline"`
 	meta.ListMeta `json:"metadata"`
@@ -246,6 +270,8 @@ type MachineList struct {
 }
 
 // SetList is a list of machine sets.
+//
+// +kubebuilder:object:root=true
 type SetList struct {
 	meta.TypeMeta `json:",inline"`
 	meta.ListMeta `json:"metadata"`
@@ -253,6 +279,8 @@ type SetList struct {
 }
 
 // HealthCheckList is a list of checks.
+//
+// +kubebuilder:object:root=true
 type HealthCheckList struct {
 	meta.TypeMeta `json:",inline"`
 	meta.ListMeta `json:"metadata"`

@@ -7,6 +7,8 @@ import (
 )
 
 // StatusCondition is one thing that is said of an object.
+//
+// +kubebuilder:object:generate=true
 type StatusCondition struct {
 	Type   ConditionType          `json:"type"`
 	Status metav1.ConditionStatus `json:"status"`

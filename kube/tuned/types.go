@@ -3,6 +3,8 @@ package tuned
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Tuned has profiles, and rules that say which nodes get them.
+//
+// +kubebuilder:object:root=true
 type Tuned struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -32,6 +34,8 @@ const (
 )
 
 // TunedSpec is what a Tuned object asks for.
+//
+// +kubebuilder:object:generate=true
 type TunedSpec struct {
 	ManagementState ManagementState  `json:"managementState,omitempty" pattern:"^(Managed|Unmanaged|Force|Removed)$"`
 	Profile         []TunedProfile   `json:"profile,omitempty"`
@@ -39,12 +43,16 @@ type TunedSpec struct {
 }
 
 // TunedProfile is a profile in TuneD's language.
+//
+// +kubebuilder:object:generate=true
 type TunedProfile struct {
 	Name string `json:"name" minLength:"1"`
 	Data string `json:"data"`
 }
 
 // TunedRecommend is a rule: which nodes get a profile.
+//
+// +kubebuilder:object:generate=true
 type TunedRecommend struct {
 	Profile string `json:"profile" minLength:"1"`
 	// Priority: lower numbers come first. A rule without one comes last; only an
@@ -61,6 +69,8 @@ type TunedRecommend struct {
 }
 
 // TunedMatch is a label that a node, or a pod on it, has to have.
+//
+// +kubebuilder:object:generate=true
 type TunedMatch struct {
 	Label string `json:"label"`
 	// Value is the label's; any, if nil.
@@ -78,6 +88,8 @@ const (
 )
 
 // OperandConfig is how the agent is to run.
+//
+// +kubebuilder:object:generate=true
 type OperandConfig struct {
 	Debug bool `json:"debug,omitempty"`
 	// Verbosity is the agent's log level; 0 logs least.
@@ -86,6 +98,8 @@ type OperandConfig struct {
 }
 
 // TuneDConfig has options of tuned-main.conf.
+//
+// +kubebuilder:object:generate=true
 type TuneDConfig struct {
 	// ReapplySysctl lets the machine's own sysctl files win over the profile; nil
 	// leaves it to the agent.
@@ -95,11 +109,15 @@ type TuneDConfig struct {
 }
 
 // TunedStatus is what the operator says of a Tuned object.
+//
+// +kubebuilder:object:generate=true
 type TunedStatus struct {
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 }
 
 // TunedList is a list of Tuned objects.
+//
+// +kubebuilder:object:root=true
 type TunedList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
@@ -108,6 +126,8 @@ type TunedList struct {
 }
 
 // Profile is what one node is to have, and has. It is named like the node.
+//
+// +kubebuilder:object:root=true
 type Profile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -117,6 +137,8 @@ type Profile struct {
 }
 
 // ProfileSpec is what the operator decided for a node.
+//
+// +kubebuilder:object:generate=true
 type ProfileSpec struct {
 	Config ProfileConfig `json:"config"`
 	// Profile are the texts that the node needs.
@@ -124,6 +146,8 @@ type ProfileSpec struct {
 }
 
 // ProfileConfig names the profile of a node, and how its agent is to run.
+//
+// +kubebuilder:object:generate=true
 type ProfileConfig struct {
 	TunedProfile string `json:"tunedProfile"`
 	Debug        bool   `json:"debug,omitempty"`
@@ -135,6 +159,8 @@ type ProfileConfig struct {
 }
 
 // ProfileStatus is what the agent of a node says.
+//
+// +kubebuilder:object:generate=true
 type ProfileStatus struct {
 	// TunedProfile is the profile in force.
 	TunedProfile string            `json:"tunedProfile"`
@@ -145,6 +171,8 @@ type ProfileStatus struct {
 }
 
 // ProfileList is a list of Profile objects.
+//
+// +kubebuilder:object:root=true
 type ProfileList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`

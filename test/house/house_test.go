@@ -117,7 +117,8 @@ func complaint(pkg, imported string) string {
 type source struct {
 	pkg     string
 	imports []string
-	lines   int
+	// lines are those that a person writes; a file has these or generated ones.
+	lines, generated int
 	// exported are the names at the top level that begin with a capital letter.
 	exported int
 	// notRecorded is set where the file names the error of a host that cannot answer.
@@ -167,7 +168,7 @@ func parse(root, path string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		return source{}, err
 	}
@@ -175,7 +176,12 @@ func parse(root, path string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	s := source{pkg: filepath.ToSlash(dir), lines: bytes.Count(text, []byte("\n")), notRecorded: bytes.Contains(text, []byte("ErrNotRecorded"))}
+	s := source{pkg: filepath.ToSlash(dir), notRecorded: bytes.Contains(text, []byte("ErrNotRecorded"))}
+	if lines := bytes.Count(text, []byte("\n")); ast.IsGenerated(file) {
+		s.generated = lines
+	} else {
+		s.lines = lines
+	}
 	for _, spec := range file.Imports {
 		target, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
@@ -237,6 +243,7 @@ func TestImportsGoDown(t *testing.T) {
 
 func TestBudgets(t *testing.T) {
 	is := make([]budget, len(districts))
+	generated := 0
 	seen := map[string]bool{}
 	for _, s := range sources(t) {
 		i := find(s.pkg)
@@ -248,8 +255,10 @@ func TestBudgets(t *testing.T) {
 		}
 		seen[s.pkg] = true
 		is[i].lines += s.lines
+		generated += s.generated
 		is[i].exported += s.exported
 	}
+	t.Logf("%d lines of generated code, which no budget counts", generated)
 	for i, d := range districts {
 		if got, may := is[i], d.budget; got.packages > may.packages || got.lines > may.lines || got.exported > may.exported {
 			t.Errorf("%s has %d packages, %d lines and %d exported names, and may have %d, %d and %d: take something out, or raise its budget in this commit and say why",
