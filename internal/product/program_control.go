@@ -14,46 +14,73 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// Control tells the programs of one product. Its functions get the main file of
-// the instance, which is what names it.
+// Control checks, reloads and restarts the programs of one product. Its functions get
+// the main file of an instance.
 type Control struct {
-	// Name is how a program is called that no unit runs: "redis-server".
+	// Name is that of a program that no unit runs: "redis-server".
 	Name string
-	// Unit is the service that would run an instance; "" where none does.
+	// Unit is the service that would run an instance; "" if none would.
 	Unit func(h *host.Host, main string) string
-	// UnitFiles is true where settings are in the unit's own files, which systemd has
-	// to read before it restarts it.
+	// UnitFiles is true if settings are in the unit's own files, which systemd has to
+	// read before it restarts the unit.
 	UnitFiles bool
 	// Mains lists the main files of all instances.
 	Mains func(h *host.Host) ([]string, error)
-	// Running finds the main process; ErrStopped where there is none.
+	// Running finds the main process, or returns ErrStopped.
 	Running func(ctx context.Context, h *host.Host, main string) (Process, error)
-	// Check refuses a configuration with which the program would not start, before
-	// it is told anything; nil where it cannot be checked.
+	// Check refuses a configuration with which the program would not start, before the
+	// program is reloaded or restarted; nil if it cannot be checked.
 	Check func(ctx context.Context, h *host.Host, main string) error
-	// Reads lists the files of an instance; nil where nobody tells by their times
-	// what a program has read.
+	// Reads lists the files of an instance; nil if what a program has read is not
+	// inferred from their times.
 	Reads func(h *host.Host, main string) []string
 	// Reload makes a running program read its files again.
-	Reload func(ctx context.Context, h *host.Host, main string, p Process) error
-	// Ready is nil once the program answers as a healthy one that has taken its
-	// files. before is the process as it was when it was told.
-	Ready func(ctx context.Context, h *host.Host, main string, before Process) error
+	Reload func(ctx context.Context, h *host.Host, main string, p Process) (Reloaded, error)
+	// Ready returns nil once the program is healthy and has taken its files.
+	Ready func(ctx context.Context, h *host.Host, main string) error
 	// Stop ends it; nil sends SIGTERM.
 	Stop func(ctx context.Context, h *host.Host, main string, p Process) error
-	// Start is how it is started where no unit does that.
+	// Start is how it is started if no unit does that.
 	Start func(h *host.Host, main string, before Process) (Start, error)
 	// Complaint finds in what a service has logged why it did not start; nil takes
 	// the last line.
 	Complaint func(log string) string
-	// Patience bounds the wait for Ready; half a minute where it is 0.
+	// Patience limits the wait for Ready; 0 is half a minute.
 	Patience time.Duration
 
 	mu sync.Mutex
-	// mains is the instance of each program, by its name, that was told of here;
-	// refused are those that were to be told and could not be.
+	// mains is the instance of each program, by its name, that an activation was planned
+	// for; refused are those that were not activated.
 	mains   map[string]string
 	refused map[string]bool
+}
+
+// Reloaded returns nil once a reload is complete: the program serves with the files that
+// it read again. It is asked before Ready; nil if Ready is enough.
+type Reloaded func(ctx context.Context) error
+
+// ReloadBy is a Reload that systemd or a signal does, and that leaves nothing to wait for.
+func ReloadBy(signal string) func(ctx context.Context, h *host.Host, main string, p Process) (Reloaded, error) {
+	return func(ctx context.Context, h *host.Host, _ string, p Process) (Reloaded, error) {
+		return nil, Reload(ctx, h, p, signal)
+	}
+}
+
+// Service is a Control.Unit for a product of which all machines have one of some units.
+func Service(names ...string) func(h *host.Host, main string) string {
+	return func(h *host.Host, main string) string { return Unit(h, main, names...) }
+}
+
+// ConfigTest is a Control.Check by a command of the product. name is how errors call the
+// command, complaint finds in its messages what is wrong.
+func ConfigTest(name string, command func(h *host.Host, main string) host.Command, complaint func(messages string) string) func(ctx context.Context, h *host.Host, main string) error {
+	return func(ctx context.Context, h *host.Host, main string) error {
+		res, err := h.Exec.Run(ctx, command(h, main))
+		if err != nil || res.ExitCode == 0 {
+			return err
+		}
+		return fmt.Errorf("%s: %s", name, complaint(string(res.Stderr)+string(res.Stdout)))
+	}
 }
 
 // Start is a program call that leaves a server behind.
@@ -183,9 +210,10 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 		}
 	}
 	began := h.Clock.Now()
+	var reloaded Reloaded
 	switch {
 	case !a.Restart:
-		err = c.Reload(ctx, h, main, before)
+		reloaded, err = c.Reload(ctx, h, main, before)
 	case unit != "":
 		if c.UnitFiles {
 			if _, err := host.Run(ctx, h, "systemctl", "daemon-reload"); err != nil {
@@ -199,7 +227,7 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	if err != nil {
 		return err
 	}
-	return c.wait(ctx, h, main, before, a.Restart, func() error {
+	return c.wait(ctx, h, main, before, a.Restart, reloaded, func() error {
 		if unit == "" {
 			return nil
 		}
@@ -260,7 +288,7 @@ func (c *Control) restart(ctx context.Context, h *host.Host, main string, before
 
 // wait waits for Ready. A program that has ended will not become ready; failed
 // says whether systemd has given it up.
-func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Process, restarted bool, failed func() error) error {
+func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Process, restarted bool, reloaded Reloaded, failed func() error) error {
 	gone, asked := 0, h.Clock.Now()
 	return Until(ctx, func() error {
 		p, err := c.Running(ctx, h, main)
@@ -276,7 +304,12 @@ func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Pr
 			err = fmt.Errorf("process %d has not been replaced", p.PID)
 		default:
 			gone = 0
-			err = c.Ready(ctx, h, main, before)
+			if reloaded != nil {
+				err = reloaded(ctx)
+			}
+			if err == nil {
+				err = c.Ready(ctx, h, main)
+			}
 		}
 		if now := h.Clock.Now(); err != nil && (gone > 50 || now.Sub(asked) > time.Second) {
 			if f := failed(); f != nil {

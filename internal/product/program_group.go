@@ -16,7 +16,15 @@ type Group struct {
 	Changed float64
 }
 
-// Taken says whether the group has read its files since they were changed.
+// serving are the processes that serve: the children, or the main one if it has none.
+func (g Group) serving() []Process {
+	if len(g.Children) > 0 {
+		return g.Children
+	}
+	return []Process{g.Main}
+}
+
+// Taken reports whether the group has read its files since they were changed.
 func (g Group) Taken() Taken { return Since(g.Changed, g.Main, g.Children) }
 
 // TakenAtStart is Taken of what the main process reads when it starts, and never

@@ -61,8 +61,8 @@ func control(t *testing.T, s *programSystemd) (*Control, *host.Host) {
 			}
 			return s.running, nil
 		},
-		Reload: func(ctx context.Context, h *host.Host, _ string, p Process) error { return Reload(ctx, h, p, "HUP") },
-		Ready:  func(context.Context, *host.Host, string, Process) error { return s.settledReason },
+		Reload: ReloadBy("HUP"),
+		Ready:  func(context.Context, *host.Host, string) error { return s.settledReason },
 	}, h
 }
 

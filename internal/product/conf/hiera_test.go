@@ -9,9 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
-	internalproduct "fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testkit/product"
 )
 
 const custom = "---\n# Ours: see the change 4711\napache::mod::event::serverlimit: 64   # hosts\npostgresql::server::config_entries:\n  max_connections: 1000\n  # keep\n  shared_buffers: '8GB'\n"
@@ -83,12 +81,4 @@ func TestEffect(t *testing.T) {
 	if v, why := effect(t.Context(), h, main, "", ""); v != plugin.OK {
 		t.Errorf("after: %v %s", v, why)
 	}
-}
-
-func FuzzSet(f *testing.F) {
-	f.Add(custom, "postgresql::server::config_entries/max_connections", "7")
-	f.Add("", "a::b", "x: y")
-	f.Fuzz(func(t *testing.T, text, key, value string) {
-		product.Bytes(t, internalproduct.Product{Name: Name, Kind: Kind}, map[string]string{main: text}, key, value)
-	})
 }

@@ -42,6 +42,9 @@ type Product struct {
 	// Check refuses values, and options, that nobody may ask for by name; nil
 	// where everything in the main file may be.
 	Check func(key, value string) error
+	// CheckHere refuses values that would do harm on this machine; it is called after
+	// Check, and nil if none would.
+	CheckHere func(h *host.Host, key, value string) error
 	// Activation and Activate are setting.Activator's; nil where values take
 	// effect when somebody starts the program.
 	Activation func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool)

@@ -36,12 +36,16 @@ func (k kind) CheckRequest(s setting.Setting, want setting.Value, _ []string) er
 	if err != nil {
 		return err
 	}
-	if k.Check == nil || want.Absent {
+	if k.Check == nil && k.CheckHere == nil || want.Absent {
 		return nil
 	}
 	literal, err := k.syntax(main).Literal(want.Text)
-	if err == nil {
-		err = k.Check(key, k.syntax(main).Unquote(literal))
+	value := k.syntax(main).Unquote(literal)
+	if err == nil && k.Check != nil {
+		err = k.Check(key, value)
+	}
+	if err == nil && k.CheckHere != nil {
+		err = k.CheckHere(k.host, key, value)
 	}
 	if err != nil && !errors.Is(err, setting.ErrNotSettable) {
 		err = fmt.Errorf("%w: %w", setting.ErrNotSettable, err)

@@ -60,7 +60,7 @@ func agrees(ctx context.Context, h *host.Host, main string) error {
 
 // ready asks for its health, as a load balancer does. A member that tells strangers
 // nothing is ready when it takes connections: it does so once it has joined.
-func ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := of(h, main)
 	if err != nil {
 		return product.Final(err)

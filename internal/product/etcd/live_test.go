@@ -37,7 +37,7 @@ func serve(t *testing.T, main string) {
 		t.Fatal(err)
 	}
 	testkitproduct.Eventually(t, "etcd is healthy", func() bool {
-		return ready(t.Context(), h, main, product.Process{}) == nil
+		return ready(t.Context(), h, main) == nil
 	})
 }
 

@@ -112,7 +112,7 @@ func dynflowProcess(ctx context.Context, h *host.Host, main string) (product.Pro
 
 // ready waits for the title that Sidekiq has once it takes jobs, with the threads
 // of its file.
-func ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+func ready(ctx context.Context, h *host.Host, main string) error {
 	i, err := dynflowLookAt(ctx, h, main)
 	if err != nil {
 		return err

@@ -103,7 +103,7 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 
 // ready waits for all workers to take requests, and for an answer as a client gets
 // it. An application that fails for every request is not healthy.
-func (t *teller) ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+func (t *teller) ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := belongs(h, main)
 	if err != nil {
 		return product.Final(err)

@@ -10,14 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/product/conf"
 )
 
 func newest(all []product.Process) product.Process {
@@ -101,54 +98,14 @@ func failures(h *host.Host, p product.Process) int {
 	return 0
 }
 
-// control tells a server; it remembers what a reload is to replace.
-type control struct {
-	*product.Control
-	mu   sync.Mutex
-	told map[string]told // by the main file
-}
-
-type told struct {
-	worker   product.Process
-	failures int
-}
-
-func newControl() *control {
-	c := &control{told: map[string]told{}}
-	c.Control = &product.Control{
-		Name:  "haproxy",
-		Unit:  func(h *host.Host, main string) string { return product.Unit(h, main, "haproxy.service") },
-		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
-		Running: func(ctx context.Context, h *host.Host, main string) (product.Process, error) {
-			g, err := processes(ctx, h, main)
-			return g.Main, err
-		},
-		Check: configTest,
-		Reads: func(h *host.Host, main string) []string {
-			s, _ := readSettings(h, main)
-			return s.files
-		},
-		Reload: c.reload,
-		Ready:  c.ready,
-	}
-	return c
-}
-
-// configTest is haproxy -c: it refuses what the server would not take.
-func configTest(ctx context.Context, h *host.Host, main string) error {
+// configTest is haproxy -c.
+var configTest = product.ConfigTest("haproxy -c", func(h *host.Host, main string) host.Command {
 	argv := []string{"haproxy", "-c"}
 	for _, a := range arguments(h, main) {
 		argv = append(argv, "-f", a)
 	}
-	res, err := h.Exec.Run(ctx, host.Command{Argv: argv})
-	if err != nil {
-		return err
-	}
-	if res.ExitCode == 0 {
-		return nil
-	}
-	return fmt.Errorf("haproxy -c: %s", complaint(string(res.Stderr)+string(res.Stdout)))
-}
+	return host.Command{Argv: argv}
+}, complaint)
 
 // complaint is what of an output says what is wrong.
 func complaint(text string) string {
@@ -164,49 +121,58 @@ func complaint(text string) string {
 	return first
 }
 
-// settling is how long a master may take until it hears again.
+// settling is how long a master may take until it catches signals again.
 const settling = 20 * time.Second
 
-// reload starts a new worker, to which the old one hands its sockets and then
-// finishes what it has begun. A master that starts itself anew, as after a reload that
-// failed, loses what it is told before it listens (2.6: nine of ten that came as soon as
-// it had counted its failure).
-func (c *control) reload(ctx context.Context, h *host.Host, main string, p product.Process) error {
-	g, err := processes(ctx, h, main)
+// reload starts a new worker, to which the old one passes its sockets before it finishes
+// what it has begun. A master that starts itself anew, as after a reload that failed,
+// loses a signal that comes before it listens (2.6: nine of ten that came as soon as it
+// had counted its failure).
+func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
+	before, err := processes(ctx, h, main)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(g.Children) > 0 {
+	if len(before.Children) > 0 {
 		settled, end := context.WithTimeout(ctx, settling)
 		defer end()
-		if err := product.Catches(settled, h, g.Main.PID, syscall.SIGUSR2); err != nil {
-			return fmt.Errorf("its master is not ready to be told: %w", err)
+		if err := product.Catches(settled, h, before.Main.PID, syscall.SIGUSR2); err != nil {
+			return nil, fmt.Errorf("its master is not ready for a reload: %w", err)
 		}
 	}
-	c.mu.Lock()
-	c.told[main] = told{worker(g), failures(h, g.Main)}
-	c.mu.Unlock()
-	switch {
-	case p.Unit != "" && host.HasSystemd(h), len(g.Children) > 0:
-		return product.Reload(ctx, h, p, "USR2")
-	case slices.Contains(g.Main.Argv, "-db"):
-		return errors.New("it runs in the foreground without a master (-W), so it cannot be reloaded")
+	failed := failures(h, before.Main)
+	replaced := func(ctx context.Context) error {
+		now, err := processes(ctx, h, main)
+		if err != nil || !worker(now).Same(worker(before)) {
+			return err
+		}
+		err = errors.New("the worker with the old configuration still serves: its log says why")
+		if failures(h, now.Main) > failed {
+			return product.Final(err)
+		}
+		return err
 	}
-	argv := g.Main.Argv
+	switch {
+	case p.Unit != "" && host.HasSystemd(h), len(before.Children) > 0:
+		return replaced, product.Reload(ctx, h, p, "USR2")
+	case slices.Contains(before.Main.Argv, "-db"):
+		return nil, errors.New("it runs in the foreground without a master (-W), so it cannot be reloaded")
+	}
+	argv := before.Main.Argv
 	if n := slices.IndexFunc(argv, func(a string) bool { return a == "-sf" || a == "-st" }); n > 0 {
 		argv = argv[:n] // of the reload before, always at the end
 	}
-	argv = append(slices.Clone(argv), "-sf", strconv.Itoa(g.Main.PID))
+	argv = append(slices.Clone(argv), "-sf", strconv.Itoa(before.Main.PID))
 	res, err := h.Exec.Run(ctx, host.Command{Argv: argv})
 	if err == nil && res.ExitCode != 0 {
 		err = fmt.Errorf("haproxy -sf: %s", complaint(string(res.Stderr)+string(res.Stdout)))
 	}
-	return err
+	return replaced, err
 }
 
-// ready waits until another worker than before answers as the one that serves, on
-// the stats socket and where clients come in.
-func (c *control) ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+// ready waits until the worker answers as the one that serves, on the stats socket and
+// where clients connect.
+func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
 		return product.Final(err)
@@ -215,23 +181,8 @@ func (c *control) ready(ctx context.Context, h *host.Host, main string, _ produc
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	told := c.told[main]
-	c.mu.Unlock()
-	if worker(g).Same(told.worker) {
-		err := errors.New("the worker with the old configuration still serves: its log says why")
-		if failures(h, g.Main) > told.failures {
-			return product.Final(err)
-		}
+	if _, err := answers(ctx, h, main, s, g); err != nil && !errors.Is(err, errNoSocket) {
 		return err
-	}
-	info, err := question(ctx, h, main, s)
-	switch {
-	case errors.Is(err, errNoSocket):
-	case err != nil:
-		return err
-	case info["Pid"] != strconv.Itoa(worker(g).PID):
-		return fmt.Errorf("process %s still answers, not %d with the new configuration", info["Pid"], worker(g).PID)
 	}
 	network, address := s.serves()
 	if network == "" {
@@ -244,20 +195,32 @@ func (c *control) ready(ctx context.Context, h *host.Host, main string, _ produc
 	return conn.Close()
 }
 
-// effect says whether the running server has read the file.
-func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
-	s, err := readSettings(h, main)
-	if err != nil {
-		return plugin.Unknown, err.Error()
+// answers is "show info" of the worker of a group.
+func answers(ctx context.Context, h *host.Host, main string, s settings, g product.Group) (map[string]string, error) {
+	info, err := question(ctx, h, main, s)
+	if err == nil && info["Pid"] != strconv.Itoa(worker(g).PID) {
+		return nil, errAnother
 	}
-	g, err := processes(ctx, h, main)
-	if field := fields[strings.TrimPrefix(key, "global/")]; err == nil && field != "" {
-		if info, err := question(ctx, h, main, s); err == nil && info[field] == canonical(value) {
-			return plugin.OK, ""
-		} else if err == nil && info[field] != "" {
-			return plugin.Drifted, "the server runs with " + info[field]
+	return info, err
+}
+
+// errAnother is that the answer is of another process than the one that serves.
+var errAnother = errors.New("another process answers at its stats socket")
+
+// lingers is how long after a reload the worker of before may answer: until it is ended,
+// both have the socket.
+const lingers = 5 * time.Second
+
+// ask is what the worker reports, once the one of before a reload no longer answers.
+func ask(ctx context.Context, i *installed) (info map[string]string, err error) {
+	for end := time.Now().Add(lingers); ; time.Sleep(20 * time.Millisecond) {
+		info, err = answers(ctx, i.Host, i.Main, i.Files, i.Run)
+		if !errors.Is(err, errAnother) || !i.Host.Live || ctx.Err() != nil || time.Now().After(end) {
+			return info, err
+		}
+		if g, err := processes(ctx, i.Host, i.Main); err == nil {
+			g.Changed = i.Run.Changed
+			i.Run = g
 		}
 	}
-	g.Changed = product.Changed(ctx, h, main, s.files)
-	return product.Effect(g.Taken(), err)
 }

@@ -48,13 +48,13 @@ backend unused
 
 func TestRead(t *testing.T) {
 	h := machine.Mounted(t, tree)
-	all, err := find(t.Context(), h)
+	all, err := Product.Find(t.Context(), h)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}
 	i := all[0].(*installed)
-	if i.fileErr != nil {
-		t.Fatal(i.fileErr)
+	if i.FileErr != nil {
+		t.Fatal(i.FileErr)
 	}
 	for option, want := range map[string]string{
 		"maxconn": "4000 " + mainFile + ":6", "nbthread": "4 /etc/haproxy/conf.d/30.cfg:2", "ulimit-n": " " + mainFile,
@@ -83,7 +83,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", input, got, want)
 		}
 	}
-	if network, address := i.files.serves(); network != "tcp" || address != "127.0.0.1:8080" {
+	if network, address := i.Files.serves(); network != "tcp" || address != "127.0.0.1:8080" {
 		t.Errorf("it is asked at %s %s", network, address)
 	}
 }

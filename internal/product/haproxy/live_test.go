@@ -78,12 +78,12 @@ func TestMaster(t *testing.T) {
 	before := product.Read(t, mainFile)
 	i := b.Installed().(*installed)
 	compare(t, b, i)
-	master, was := i.run.Main.PID, worker(i.run).PID
+	master, was := i.Run.Main.PID, worker(i.Run).PID
 
 	b.Set([]string{"reload of haproxy " + mainFile}, "maxconn", "300", "nbthread", "1", "timeout-client", "20s", "timeout-tunnel", "1h")
 	i = b.Installed().(*installed)
-	if i.run.Main.PID != master || worker(i.run).PID == was {
-		t.Errorf("master %d, was %d; worker %d, was %d", i.run.Main.PID, master, worker(i.run).PID, was)
+	if i.Run.Main.PID != master || worker(i.Run).PID == was {
+		t.Errorf("master %d, was %d; worker %d, was %d", i.Run.Main.PID, master, worker(i.Run).PID, was)
 	}
 	for option, want := range map[string]string{"maxconn": "300", "nbthread": "1", "timeout-client": "20s", "timeout-tunnel": "1h"} {
 		b.Running(option, want)
@@ -97,12 +97,12 @@ func TestMaster(t *testing.T) {
 	b.Running("maxconn", "500")
 	through(t, port)
 
-	was = worker(b.Installed().(*installed).run).PID
+	was = worker(b.Installed().(*installed).Run).PID
 	b.Refused("haproxy -c: ", "maxconn", "400", "nbthread", "100000")
 	b.Refused("not a time", "timeout-client", "soon")
 	b.Refused("not a tuning option", "global/chroot", "/")
 	product.Same(t, mainFile, before)
-	if got := worker(b.Installed().(*installed).run).PID; got != was {
+	if got := worker(b.Installed().(*installed).Run).PID; got != was {
 		t.Errorf("worker %d, was %d", got, was)
 	}
 	// More files than any process may open (fs.nr_open).
@@ -121,25 +121,26 @@ func TestMasterAfterFailure(t *testing.T) {
 	b, port := serve(t, "-W", "-D")
 	good := product.Read(t, mainFile)
 	bad := strings.Replace(good, "maxconn 500", "maxconn 2000000000", 1) // more files than any process may open
-	c, h := newControl(), b.Host
+	h := b.Host
 	ctx, end := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer end()
-	tell := func(config string) internalproduct.Group {
+	tell := func(config string) (internalproduct.Group, internalproduct.Reloaded) {
 		t.Helper()
 		if err := os.WriteFile(mainFile, []byte(config), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		g, err := processes(ctx, h, mainFile)
+		var replaced internalproduct.Reloaded
 		if err == nil {
-			err = c.reload(ctx, h, mainFile, g.Main)
+			replaced, err = reload(ctx, h, mainFile, g.Main)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		return g
+		return g, replaced
 	}
 	for range 5 {
-		was := tell(bad)
+		was, _ := tell(bad)
 		if err := internalproduct.Until(ctx, func() error {
 			if failures(h, was.Main) == 0 {
 				return errors.New("nothing has failed")
@@ -148,8 +149,8 @@ func TestMasterAfterFailure(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		tell(good)
-		if err := internalproduct.Until(ctx, func() error { return c.ready(ctx, h, mainFile, was.Main) }); err != nil {
+		_, replaced := tell(good)
+		if err := internalproduct.Until(ctx, func() error { return errors.Join(replaced(ctx), ready(ctx, h, mainFile)) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,11 +164,11 @@ func TestDaemon(t *testing.T) {
 	}
 	b, port := serve(t, "-D")
 	before := product.Read(t, mainFile)
-	was := b.Installed().(*installed).run.Main
+	was := b.Installed().(*installed).Run.Main
 	b.Set([]string{"reload of haproxy " + mainFile}, "maxconn", "300", "retries", "2")
 	b.Running("maxconn", "300")
 	b.Running("retries", "2")
-	if b.Installed().(*installed).run.Main.Same(was) {
+	if b.Installed().(*installed).Run.Main.Same(was) {
 		t.Error("the old process still serves")
 	}
 	b.Undo()
@@ -187,11 +188,11 @@ func lineOf(text, part string) int {
 // compare holds what is read against what HAProxy says of itself.
 func compare(t *testing.T, b *product.Bench, i *installed) {
 	t.Helper()
-	if i.Name() != "haproxy" || i.fileErr != nil || i.runErr != nil || i.infoErr != nil {
-		t.Fatal(i.Name(), i.fileErr, i.runErr, i.infoErr)
+	if i.Name() != "haproxy" || i.FileErr != nil || i.RunErr != nil || i.ReportErr != nil {
+		t.Fatal(i.Name(), i.FileErr, i.RunErr, i.ReportErr)
 	}
 	for _, in := range inputs {
-		if a := i.Answer(strings.TrimPrefix(in.Name, "haproxy.")); a.Value == nil && in.Name != "haproxy.passthrough_443" {
+		if a := i.Answer(in.Name); a.Value == nil && in.Name != "passthrough_443" {
 			t.Errorf("%s: %+v", in.Name, a)
 		}
 	}
@@ -206,7 +207,7 @@ func compare(t *testing.T, b *product.Bench, i *installed) {
 		t.Errorf("timeout client %v, %v", v, err)
 	}
 	// The queue that the kernel was asked for.
-	_, address := i.files.serves()
+	_, address := i.Files.serves()
 	queue := product.Command(t, "ss", "-Hltn", "src", address)
 	m := regexp.MustCompile(`^LISTEN\s+\d+\s+(\d+)`).FindStringSubmatch(queue)
 	if got := i.Answer("listen_backlog").Value; m == nil || fmt.Sprint(got) != m[1] {

@@ -143,6 +143,27 @@ func (s *settings) text(name, text string) error {
 	return nil
 }
 
+// Paths implements product.Files.
+func (s settings) Paths() []string { return s.files }
+
+// Options implements product.Files: the tuning options of the process and of the defaults.
+func (s settings) Options() []string {
+	var names []string
+	for _, o := range s.options {
+		kind := s.sections[o.section].kind
+		if p := parameter(o.Key); p != nil && (kind == "global" || kind == "defaults") {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// Value implements product.Files.
+func (s settings) Value(key string) (value, at string, ok bool, err error) {
+	o, ok, err := s.get(key)
+	return syntax{}.Unquote(o.Literal), o.Place.String(), ok, err
+}
+
 // get is what a key is set to; the last line counts. "defaults/OPTION" is of the
 // only such section, whatever its name.
 func (s settings) get(key string) (option, bool, error) {
@@ -328,11 +349,7 @@ func (s settings) serves() (network, address string) {
 	return "", ""
 }
 
-func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
-	s, err := readSettings(h, main)
-	if err != nil {
-		return conf.Place{}, false, err
-	}
+func (s settings) place(key string) (conf.Place, bool, error) {
 	o, ok, err := s.get(key)
 	return o.Place, ok, err
 }

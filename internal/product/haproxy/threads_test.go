@@ -14,7 +14,7 @@ func TestThreadsOfFiles(t *testing.T) {
 		"global\n  nbthread 2\n": {Value: 2.0, At: "/etc/haproxy/haproxy.cfg:2", From: fact.Files},
 		"global\n  maxconn 9\n":  {},
 	} {
-		all, err := find(t.Context(), machine.Mounted(t, map[string]string{"etc/haproxy/haproxy.cfg": text}))
+		all, err := Product.Find(t.Context(), machine.Mounted(t, map[string]string{"etc/haproxy/haproxy.cfg": text}))
 		if err != nil || len(all) != 1 {
 			t.Fatal(all, err)
 		}

@@ -93,7 +93,7 @@ func newControl() *product.Control {
 			s, _ := readSettings(h, instanceOf(h, main))
 			return s.files
 		},
-		Reload:    reload,
+		Reload:    product.ReloadBy("USR1"), // a graceful restart: requests that are being served are finished
 		Ready:     ready,
 		Complaint: complaint,
 		Start: func(h *host.Host, main string, _ product.Process) (product.Start, error) {
@@ -131,14 +131,9 @@ func complaint(text string) string {
 	return lines[0]
 }
 
-// reload is a graceful restart: requests that are being served are finished.
-func reload(ctx context.Context, h *host.Host, main string, p product.Process) error {
-	return product.Reload(ctx, h, p, "USR1") // as httpd -k graceful
-}
-
 // ready waits for a process that was started since the files were changed, and
 // for an answer on a port.
-func ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, instanceOf(h, main))
 	if err != nil {
 		return product.Final(err)

@@ -22,23 +22,23 @@ func TestServer(t *testing.T) {
 	product.Command(t, "mosquitto", "-c", mainFile, "-d")
 	b := product.New(t, Product)
 	t.Cleanup(func() {
-		if p := b.Installed().(*installed).run.Main.PID; p > 0 {
+		if p := b.Installed().(*installed).Run.Main.PID; p > 0 {
 			product.Command(t, "kill", "-9", strconv.Itoa(p))
 		}
 	})
 	var i *installed
 	product.Eventually(t, "mosquitto answers", func() bool {
 		i = b.Installed().(*installed)
-		return i.saidErr == nil && i.said.Sys["$SYS/broker/clients/connected"] != ""
+		return i.ReportErr == nil && i.Report.Sys["$SYS/broker/clients/connected"] != ""
 	})
 	for _, in := range inputs {
-		if a := i.Answer(strings.TrimPrefix(in.Name, "mosquitto.")); a.Value == nil && in.Name != "mosquitto.connections_limit" {
+		if a := i.Answer(in.Name); a.Value == nil && in.Name != "connections_limit" {
 			t.Errorf("%s: %+v", in.Name, a)
 		}
 	}
 	const topic = "$SYS/broker/version"
-	if got := product.Command(t, "mosquitto_sub", "-t", topic, "-C", "1", "-W", "60"); got != i.said.Sys[topic] || !strings.HasSuffix(got, i.Answer("version").Value.(string)) {
-		t.Errorf("%s is %q, mosquitto_sub hears %q", topic, i.said.Sys[topic], got)
+	if got := product.Command(t, "mosquitto_sub", "-t", topic, "-C", "1", "-W", "60"); got != i.Report.Sys[topic] || !strings.HasSuffix(got, i.Answer("version").Value.(string)) {
+		t.Errorf("%s is %q, mosquitto_sub hears %q", topic, i.Report.Sys[topic], got)
 	}
 	for _, option := range []string{"max_inflight_messages", "max_packet_size", "max_keepalive"} {
 		b.Running(option, parameters.Named(option).Default)
@@ -51,21 +51,21 @@ func TestServer(t *testing.T) {
 		t.Errorf("the archive says %+v", got)
 	}
 
-	before, pid := product.Read(t, mainFile), i.run.Main.PID
+	before, pid := product.Read(t, mainFile), i.Run.Main.PID
 	long := strings.Repeat("x", 2000)
 	if !delivered(t, long) {
 		t.Error("a packet of 2000 bytes is not taken")
 	}
 	b.Running("persistence", "true")
 	b.Set([]string{"reload of mosquitto " + mainFile}, "autosave_interval", "60", "persistent_client_expiration", "14d")
-	if got := b.Installed().(*installed).run.Main.PID; got != pid {
+	if got := b.Installed().(*installed).Run.Main.PID; got != pid {
 		t.Errorf("process %d, was %d", got, pid)
 	}
 	// What it keeps for its clients it keeps over a restart.
 	b.Set([]string{"restart of mosquitto " + mainFile}, "max_connections", "500", "max_packet_size", "1000", "max_inflight_messages", "50", "max_queued_messages", "300")
 	i = b.Installed().(*installed)
-	if i.run.Main.PID == pid || i.Answer("connections_limit").Value != 500.0 {
-		t.Errorf("process %d, was %d; %+v", i.run.Main.PID, pid, i.Answer("connections_limit"))
+	if i.Run.Main.PID == pid || i.Answer("connections_limit").Value != 500.0 {
+		t.Errorf("process %d, was %d; %+v", i.Run.Main.PID, pid, i.Answer("connections_limit"))
 	}
 	for option, want := range map[string]string{"max_connections": "500", "max_packet_size": "1000", "max_inflight_messages": "50", "max_queued_messages": "300"} {
 		b.Running(option, want)

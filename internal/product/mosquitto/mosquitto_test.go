@@ -34,13 +34,13 @@ max_inflight_messages   40
 
 func TestRead(t *testing.T) {
 	h := machine.Mounted(t, tree)
-	all, err := find(t.Context(), h)
+	all, err := Product.Find(t.Context(), h)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}
 	i := all[0].(*installed)
-	if i.fileErr != nil {
-		t.Fatal(i.fileErr)
+	if i.FileErr != nil {
+		t.Fatal(i.FileErr)
 	}
 	for option, want := range map[string]string{
 		"max_queued_messages": "300 /etc/mosquitto/conf.d/b.conf:1", "max_inflight_messages": "40 " + mainFile + ":6", "sys_interval": "5 /etc/mosquitto/conf.d/a.conf:1",

@@ -53,6 +53,13 @@ func readExpiration(text string) (any, error) {
 	return nil, fmt.Errorf("%q is not a time as mosquitto writes one: 12h, 14d, 2w, 6m, 1y", text)
 }
 
+// needsRestart reports whether an option, of the broker or of a listener, takes effect only
+// at a restart.
+func needsRestart(key string) bool {
+	_, option := split(key)
+	return slices.Contains(atStart, option)
+}
+
 // atStart are those that a reload does not take. The manual says so of
 // max_connections only; the others are read and not copied (src/conf.c of 2.0,
 // config__copy), and memory_limit never goes away again.

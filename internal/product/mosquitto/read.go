@@ -48,6 +48,31 @@ func (s settings) get(key string) (conf.Place, bool) {
 	return conf.Place{}, false
 }
 
+// Paths implements product.Files.
+func (s settings) Paths() []string { return s.files }
+
+// Options implements product.Files.
+func (s settings) Options() []string {
+	var names []string
+	for _, p := range s.all {
+		if parameters.Named(p.Key) != nil {
+			names = append(names, p.Key)
+		}
+	}
+	return names
+}
+
+// Value implements product.Files.
+func (s settings) Value(key string) (value, at string, ok bool, err error) {
+	p, ok := s.get(key)
+	return p.Literal, p.String(), ok, nil
+}
+
+func (s settings) place(key string) (conf.Place, bool, error) {
+	p, ok := s.get(key)
+	return p, ok, nil
+}
+
 func (s settings) text(key, def string) string {
 	if p, ok := s.get(key); ok {
 		return p.Literal
@@ -187,13 +212,4 @@ func (s settings) connections() (sum float64, at string) {
 		at = cmp.Or(at, p.String())
 	}
 	return sum, at
-}
-
-func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
-	s, err := readSettings(h, main)
-	if err != nil {
-		return conf.Place{}, false, err
-	}
-	p, ok := s.get(key)
-	return p, ok, nil
 }

@@ -8,13 +8,10 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/product/conf"
 )
 
 // processes finds those of an instance; workers that only finish what they have
@@ -83,51 +80,10 @@ func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	return err == nil && real == main || file == main
 }
 
-// control tells a server; it remembers the workers that a reload is to replace.
-type control struct {
-	*product.Control
-	mu   sync.Mutex
-	told map[string]told // by the main file
-}
-
-type told struct {
-	old []product.Process
-	// barren is since when no worker is seen; zero where one is.
-	barren time.Time
-}
-
-func newControl() *control {
-	c := &control{told: map[string]told{}}
-	c.Control = &product.Control{
-		Name:  "nginx",
-		Unit:  func(h *host.Host, main string) string { return product.Unit(h, main, "nginx.service") },
-		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
-		Running: func(ctx context.Context, h *host.Host, main string) (product.Process, error) {
-			g, err := processes(ctx, h, main)
-			return g.Main, err
-		},
-		Check: configTest,
-		Reads: func(h *host.Host, main string) []string {
-			s, _ := readSettings(h, main)
-			return s.files
-		},
-		Reload: c.reload,
-		Ready:  c.ready,
-	}
-	return c
-}
-
-// configTest is nginx -t: it refuses what the server would not take.
-func configTest(ctx context.Context, h *host.Host, main string) error {
-	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"nginx", "-t", "-q", "-c", main}})
-	if err != nil {
-		return err
-	}
-	if res.ExitCode == 0 {
-		return nil
-	}
-	return fmt.Errorf("nginx -t: %s", complaint(string(res.Stderr)))
-}
+// configTest is nginx -t.
+var configTest = product.ConfigTest("nginx -t", func(_ *host.Host, main string) host.Command {
+	return host.Command{Argv: []string{"nginx", "-t", "-q", "-c", main}}
+}, complaint)
 
 // complaint is what of an output says what is wrong.
 func complaint(text string) string {
@@ -144,51 +100,44 @@ func complaint(text string) string {
 	return strings.TrimSpace(text)
 }
 
-func (c *control) reload(ctx context.Context, h *host.Host, main string, p product.Process) error {
-	g, err := processes(ctx, h, main)
+// noWorker is how long a server may have no worker until no more are expected. nginx
+// starts them at once, which takes seconds on a busy machine, and does not replace one
+// that failed to begin.
+const noWorker = 10 * time.Second
+
+// reload replaces the workers. It is complete once other workers than before take
+// connections.
+func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
+	before, err := processes(ctx, h, main)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.mu.Lock()
-	c.told[main] = told{old: g.Children}
-	c.mu.Unlock()
-	return product.Reload(ctx, h, p, "HUP")
+	var none time.Time // since when no worker runs
+	return func(ctx context.Context) error {
+		now, err := processes(ctx, h, main)
+		if err != nil {
+			return err
+		}
+		switch {
+		case slices.ContainsFunc(now.Children, func(p product.Process) bool { return slices.ContainsFunc(before.Children, p.Same) }):
+			return errors.New("a worker with the old configuration still serves: its error log says why")
+		case len(now.Children) > 0:
+			none = time.Time{}
+			return nil
+		case none.IsZero():
+			none = h.Clock.Now()
+		case h.Clock.Now().Sub(none) > noWorker:
+			return product.Final(errors.New("no worker runs with the new configuration: its error log says why"))
+		}
+		return errors.New("no worker runs with the new configuration")
+	}, product.Reload(ctx, h, p, "HUP")
 }
 
-// barren is after how long without any worker none is to be expected: nginx starts
-// them at once, which on a busy machine takes seconds, and none again that has failed to
-// begin.
-const barren = 10 * time.Second
-
-// ready waits until other workers take connections than those before the reload,
-// and for an answer on a socket.
-func (c *control) ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+// ready waits for an answer on a socket.
+func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
 		return product.Final(err)
-	}
-	g, err := processes(ctx, h, main)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	told := c.told[main]
-	if len(g.Children) > 0 {
-		told.barren = time.Time{}
-	} else if told.barren.IsZero() {
-		told.barren = h.Clock.Now()
-	}
-	c.told[main] = told
-	c.mu.Unlock()
-	switch {
-	case slices.ContainsFunc(g.Children, func(p product.Process) bool {
-		return slices.ContainsFunc(told.old, p.Same)
-	}):
-		return errors.New("a worker with the old configuration still serves: its error log says why")
-	case len(g.Children) == 0 && h.Clock.Now().Sub(told.barren) > barren:
-		return product.Final(errors.New("no worker runs with the new configuration: its error log says why"))
-	case len(g.Children) == 0:
-		return errors.New("no worker runs with the new configuration")
 	}
 	network, address := s.listens()
 	if network == "" {
@@ -199,15 +148,4 @@ func (c *control) ready(ctx context.Context, h *host.Host, main string, _ produc
 		return err
 	}
 	return conn.Close()
-}
-
-// effect says whether the running server has read the file.
-func effect(ctx context.Context, h *host.Host, main, _, _ string) (plugin.Verdict, string) {
-	s, err := readSettings(h, main)
-	if err != nil {
-		return plugin.Unknown, err.Error()
-	}
-	g, err := processes(ctx, h, main)
-	g.Changed = product.Changed(ctx, h, main, s.files)
-	return product.Effect(g.Taken(), err)
 }

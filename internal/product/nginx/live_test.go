@@ -22,8 +22,8 @@ func TestServer(t *testing.T) {
 	b := product.New(t, Product)
 	product.Eventually(t, "nginx serves", func() bool { return b.Installed().Answer("workers_running").Value != 0.0 })
 	i := b.Installed().(*installed)
-	if i.fileErr != nil || i.runErr != nil {
-		t.Fatal(i.fileErr, i.runErr)
+	if i.FileErr != nil || i.RunErr != nil {
+		t.Fatal(i.FileErr, i.RunErr)
 	}
 
 	dump := product.Command(t, "nginx", "-T")
@@ -31,8 +31,8 @@ func TestServer(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^# configuration file (\S+):$`).FindAllStringSubmatch(dump, -1) {
 		files = append(files, m[1])
 	}
-	if !slices.Equal(slices.Compact(files), i.files.files) {
-		t.Errorf("files\n%q\nnginx reads\n%q", i.files.files, files)
+	if !slices.Equal(slices.Compact(files), i.Files.files) {
+		t.Errorf("files\n%q\nnginx reads\n%q", i.Files.files, files)
 	}
 	for _, p := range parameters {
 		want := regexp.MustCompile(`(?m)^\s*`+p.Name+`\s+([^;]*);`).FindAllStringSubmatch(dump, -1)
@@ -45,7 +45,7 @@ func TestServer(t *testing.T) {
 		}
 	}
 	for _, in := range inputs {
-		if a := i.Answer(strings.TrimPrefix(in.Name, "nginx.")); a.Value == nil {
+		if a := i.Answer(in.Name); a.Value == nil {
 			t.Errorf("%s: %+v", in.Name, a)
 		}
 	}
@@ -57,15 +57,15 @@ func TestServer(t *testing.T) {
 	}
 
 	const main = "/etc/nginx/nginx.conf"
-	before, pid, limit := product.Read(t, main), i.run.Main.PID, i.Answer("open_files_limit").Value
+	before, pid, limit := product.Read(t, main), i.Run.Main.PID, i.Answer("open_files_limit").Value
 	b.Set([]string{"reload of nginx " + main}, "worker_processes", "3", "worker_connections", "700", "worker_rlimit_nofile", "800", "keepalive_timeout", "30s")
 	// A worker that has just begun is called like its master for a moment.
 	product.Eventually(t, "three workers run", func() bool {
 		i = b.Installed().(*installed)
 		return i.Answer("workers_running").Value == 3.0
 	})
-	if i.run.Main.PID != pid {
-		t.Errorf("main process %d, was %d", i.run.Main.PID, pid)
+	if i.Run.Main.PID != pid {
+		t.Errorf("main process %d, was %d", i.Run.Main.PID, pid)
 	}
 	if got := i.Answer("open_files_limit").Value; got != 800.0 {
 		t.Errorf("its workers may open %v files", got)
@@ -88,7 +88,7 @@ func TestServer(t *testing.T) {
 	// What -t takes and no worker can begin with: nobody has so much memory.
 	b.Refused("no worker runs with the new configuration", "worker_connections", "2000000000")
 	product.Same(t, main, before)
-	if got := b.Installed().(*installed).run.Main.PID; got != pid {
+	if got := b.Installed().(*installed).Run.Main.PID; got != pid {
 		t.Errorf("main process %d, was %d", got, pid)
 	}
 	b.Running("worker_connections", "768")

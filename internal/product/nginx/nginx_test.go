@@ -39,13 +39,13 @@ http {
 
 func TestRead(t *testing.T) {
 	h := machine.Mounted(t, tree)
-	all, err := find(t.Context(), h)
+	all, err := Product.Find(t.Context(), h)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}
 	i := all[0].(*installed)
-	if i.fileErr != nil {
-		t.Fatal(i.fileErr)
+	if i.FileErr != nil {
+		t.Fatal(i.FileErr)
 	}
 	for option, want := range map[string]string{
 		"worker_processes": "auto " + mainFile + ":1", "worker_connections": "1024 " + mainFile + ":3", "keepalive_timeout": "65 60 " + mainFile + ":7",
@@ -65,7 +65,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", input, got, want)
 		}
 	}
-	if network, address := i.files.listens(); network != "tcp" || address != "[::1]:8443" {
+	if network, address := i.Files.listens(); network != "tcp" || address != "[::1]:8443" {
 		t.Errorf("it is asked at %s %s", network, address)
 	}
 }

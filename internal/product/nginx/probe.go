@@ -25,61 +25,42 @@ const maxNames = 100
 
 var unknownName = text.LazyRegexp(`host not found in [^"]*"(?:[a-z]+://)?([A-Za-z0-9._-]+)`)
 
-// Probe implements component.Prober: nginx -T prints the files that it has read.
-func (i *installed) Probe(ctx context.Context) {
-	i.Take(i.dryRun(ctx))
-}
-
-func (i *installed) dryRun(ctx context.Context) (product.Checked, error) {
-	if host.Unknown(i.fileErr) {
-		return product.Checked{}, i.fileErr
-	}
-	d := product.DryRun{Argv: []string{"nginx"}, Unit: i.unit(), Otherwise: "nobody", Running: i.run, Files: i.files.files, Empty: i.written(), Complaint: complaint}
-	if u, err := systemd.New(i.host).Load(d.Unit); d.Unit != "" && err == nil {
+// dryRun is nginx -T, which prints the files that it has read.
+func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checked, error) {
+	d.Argv, d.Otherwise, d.Empty, d.Complaint = []string{"nginx"}, "nobody", i.Files.written(), complaint
+	if u, err := systemd.New(i.Host).Load(d.Unit); d.Unit != "" && err == nil {
 		if argv, _ := u.Command(); len(argv) > 0 && path.Base(argv[0]) == "nginx" {
 			d.Argv = argv // with its -g, and -p
 		}
-		env, _ := u.Environment()
-		for name, v := range env {
-			d.Env = append(d.Env, name+"="+v.Text)
-		}
 	}
 	d.Argv = append(slices.Clone(d.Argv), "-T", "-c", i.Main)
-	if f, ok := i.files.get("user"); ok && len(f.words) > 0 {
+	if f, ok := i.Files.get("user"); ok && len(f.words) > 0 {
 		d.User = f.words[0]
 	}
 	for {
-		c, err := d.Run(ctx, i.host)
+		c, err := d.Run(ctx, i.Host)
 		if m := unknownName().FindStringSubmatch(c.Refused); err == nil && m != nil && len(d.Names) < maxNames && !slices.Contains(d.Names, m[1]) {
 			d.Names = append(d.Names, m[1]) // it has no network to ask who that is
 			continue
 		}
 		if err == nil && c.Refused == "" {
-			err = i.compare(c.Output)
+			err = i.Files.compare(i.Host, c.Output)
 		}
 		return c, err
 	}
 }
 
-// unit is the service that runs it; "" for none.
-func (i *installed) unit() string {
-	if i.runErr == nil && i.run.Main.Unit != "" {
-		return i.run.Main.Unit
-	}
-	return product.Unit(i.host, i.Main, "nginx.service")
-}
-
 // written are the directories that nginx writes in, but for those in which it reads.
-func (i *installed) written() []string {
+func (s settings) written() []string {
 	out := []string{"/var/lib/nginx", "/var/cache/nginx"}
-	for _, f := range i.files.all {
+	for _, f := range s.all {
 		if slices.Contains(makes, bare(f.key)) && strings.HasPrefix(f.words[0], "/") {
 			out = append(out, path.Dir(path.Clean(f.words[0])))
 		}
 	}
 	return slices.DeleteFunc(out, func(dir string) bool {
-		return slices.ContainsFunc(i.files.files, func(f string) bool { return strings.HasPrefix(f, dir+"/") }) ||
-			slices.ContainsFunc(i.files.all, func(f found) bool {
+		return slices.ContainsFunc(s.files, func(f string) bool { return strings.HasPrefix(f, dir+"/") }) ||
+			slices.ContainsFunc(s.all, func(f found) bool {
 				return !slices.Contains(makes, bare(f.key)) && slices.ContainsFunc(f.words, func(w string) bool { return strings.HasPrefix(w, dir+"/") })
 			})
 	})
@@ -89,12 +70,12 @@ var dumpedFile = text.LazyRegexp(`^# configuration file [^\n]*:\n`)
 
 // compare returns an error where nginx has read other files, or another text of them, than
 // fettle: it prints each once, in the order in which it reads them.
-func (i *installed) compare(dump string) error {
-	for n, f := range i.files.files {
-		if slices.Contains(i.files.files[:n], f) {
+func (s settings) compare(h *host.Host, dump string) error {
+	for n, f := range s.files {
+		if slices.Contains(s.files[:n], f) {
 			continue
 		}
-		text, err := i.host.Files.ReadFile(f)
+		text, err := h.Files.ReadFile(f)
 		if err != nil {
 			return err
 		}

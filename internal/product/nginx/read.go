@@ -83,6 +83,31 @@ func (s settings) get(key string) (found, bool) {
 	return found{}, false
 }
 
+// Paths implements product.Files.
+func (s settings) Paths() []string { return s.files }
+
+// Options implements product.Files.
+func (s settings) Options() []string {
+	var names []string
+	for _, f := range s.all {
+		if p := parameters.Named(bare(f.key)); p != nil {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// Value implements product.Files.
+func (s settings) Value(key string) (value, at string, ok bool, err error) {
+	f, ok := s.get(key)
+	return f.value(), f.String(), ok, nil
+}
+
+func (s settings) place(key string) (conf.Place, bool, error) {
+	f, ok := s.get(key)
+	return f.Place, ok, nil
+}
+
 // sockets are the listen directives for connections of TCP and of unix sockets.
 func (s settings) sockets() []found {
 	var out []found
@@ -250,13 +275,4 @@ func (r *reader) include(name, context string, depth int) error {
 		}
 	}
 	return nil
-}
-
-func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
-	s, err := readSettings(h, main)
-	if err != nil {
-		return conf.Place{}, false, err
-	}
-	f, ok := s.get(key)
-	return f.Place, ok, nil
 }

@@ -1,53 +1,43 @@
 package postgresql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/product/conf"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // How long a server may take to start, with recovery.
 const startTime = 2 * time.Minute
 
-// control tells the servers. What a reload is to be later than is remembered.
-type control struct {
-	*product.Control
-	mu   sync.Mutex
-	told map[string]float64 // by the main file: when it had read its files last, since the epoch
-}
-
-func newControl() *control {
-	c := &control{told: map[string]float64{}}
-	c.Control = &product.Control{
+func newControl() *product.Control {
+	return &product.Control{
 		Name:      "postgresql",
 		Unit:      func(h *host.Host, main string) string { return clusterOf(h, main).Unit },
 		Mains:     func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
 		Running:   process,
-		Reload:    c.reload,
-		Ready:     c.ready,
+		Reload:    reload,
+		Ready:     ready,
 		Start:     start,
 		Stop:      stop,
 		Complaint: complaint,
 		Patience:  startTime,
 	}
-	return c
 }
 
 // process is the postmaster of a cluster.
 func process(_ context.Context, h *host.Host, main string) (product.Process, error) {
 	files, _ := readSettings(h, main)
-	p, err := serverOf(h, or(files.dir, path.Dir(main)))
+	p, err := serverOf(h, cmp.Or(files.dir, path.Dir(main)))
 	switch {
 	case errors.Is(err, errStopped):
 		return product.Process{}, product.ErrStopped
@@ -57,61 +47,50 @@ func process(_ context.Context, h *host.Host, main string) (product.Process, err
 	return product.Numbered(h, p.pid)
 }
 
-// activation says what makes a parameter of a cluster take effect.
-func (c *control) activation(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
-	restart := slices.Contains(atStart, key)
+// needsRestart reports whether a parameter of a cluster takes effect only at a restart.
+func needsRestart(ctx context.Context, h *host.Host, main, key string) bool {
 	files, _ := readSettings(h, main)
 	if asked, err := question(ctx, h, main, files.dir); err == nil {
 		if r, ok := asked.Settings[key]; ok {
-			restart = r.Context == "postmaster"
+			return r.Context == "postmaster"
 		}
 	}
-	return c.Activation(ctx, h, main, restart)
+	return slices.Contains(atStart, key)
 }
 
-func or(a, b string) string {
-	if a != "" {
-		return a
+// reload makes it read its files again, which it reports when it has.
+func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
+	before, err := current(ctx, h, main)
+	if err != nil {
+		return nil, err
 	}
-	return b
+	return func(ctx context.Context) error {
+		now, err := current(ctx, h, main)
+		if err == nil && now.Loaded <= before.Loaded {
+			err = errors.New("it has not read its files again")
+		}
+		return err
+	}, product.Reload(ctx, h, p, "HUP")
 }
 
-// reload makes it read its files again, which it says when it has.
-func (c *control) reload(ctx context.Context, h *host.Host, main string, p product.Process) error {
+// ready waits for an answer to a query.
+func ready(ctx context.Context, h *host.Host, main string) error {
+	_, err := current(ctx, h, main)
+	return err
+}
+
+// current asks the server of a main file's cluster. Files that cannot be read, by fettle or by
+// the server, are a final error.
+func current(ctx context.Context, h *host.Host, main string) (*answer, error) {
 	files, err := readSettings(h, main)
 	if err != nil {
-		return err
+		return nil, product.Final(err)
 	}
-	before, err := question(ctx, h, main, files.dir)
-	if err != nil {
-		return err
+	a, err := question(ctx, h, main, files.dir)
+	if err == nil && len(a.Errors) > 0 {
+		return nil, product.Final(fmt.Errorf("the server does not take %s", strings.Join(a.Errors, "; ")))
 	}
-	c.mu.Lock()
-	c.told[main] = before.Loaded
-	c.mu.Unlock()
-	return product.Reload(ctx, h, p, "HUP")
-}
-
-// ready wants an answer to a query, with the files read again. A server that was
-// restarted has read them later than the one before.
-func (c *control) ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
-	files, err := readSettings(h, main)
-	if err != nil {
-		return product.Final(err)
-	}
-	now, err := question(ctx, h, main, files.dir)
-	c.mu.Lock()
-	since := c.told[main]
-	c.mu.Unlock()
-	switch {
-	case err != nil:
-		return err
-	case len(now.Errors) > 0:
-		return product.Final(fmt.Errorf("the server does not take %s", strings.Join(now.Errors, "; ")))
-	case now.Loaded <= since:
-		return errors.New("it has not read its files again")
-	}
-	return nil
+	return a, err
 }
 
 // start and stop are Debian's own tool, where no systemd runs.

@@ -30,7 +30,7 @@ var Product = product.Product{
 			Canonical: canonical,
 			Check:     check,
 			Activation: func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
-				return c.activation(ctx, h, main, key)
+				return c.Activation(ctx, h, main, needsRestart(ctx, h, main, key))
 			},
 			Activate: c.Activate,
 			Effect:   effect,

@@ -32,7 +32,7 @@ func newControl() *product.Control {
 			return product.OfService(ctx, h, "prometheus", in.unit.Name)
 		},
 		Check:  configTest,
-		Reload: reload,
+		Reload: product.ReloadBy("HUP"),
 		Ready:  ready,
 		Start: func(h *host.Host, main string, _ product.Process) (product.Start, error) {
 			in, err := of(h, main)
@@ -62,13 +62,8 @@ func configTest(ctx context.Context, h *host.Host, main string) error {
 	return fmt.Errorf("promtool check config: %s", strings.TrimSpace(string(res.Stderr)))
 }
 
-// reload makes it read its configuration again.
-func reload(ctx context.Context, h *host.Host, _ string, p product.Process) error {
-	return product.Reload(ctx, h, p, "HUP")
-}
-
 // ready waits until it answers queries and has taken what its files say.
-func ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := of(h, main)
 	if err != nil {
 		return product.Final(err)

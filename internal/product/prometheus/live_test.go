@@ -35,7 +35,7 @@ func serve(t *testing.T) {
 			testkitproduct.Command(t, "kill", fmt.Sprint(p.PID))
 		}
 	})
-	testkitproduct.Eventually(t, "Prometheus is ready", func() bool { return ready(t.Context(), h, standard, product.Process{}) == nil })
+	testkitproduct.Eventually(t, "Prometheus is ready", func() bool { return ready(t.Context(), h, standard) == nil })
 }
 
 // Debian's Prometheus: what is read is what its API says, keys of the file are

@@ -106,7 +106,7 @@ func starts(_ context.Context, h *host.Host, _ string) error {
 
 // ready waits until the port takes connections, which it does once the
 // interpreters are there.
-func ready(ctx context.Context, h *host.Host, _ string, _ product.Process) error {
+func ready(ctx context.Context, h *host.Host, _ string) error {
 	name, port := "127.0.0.1", "8140"
 	if p, ok, err := Option(h, "webserver.ssl-port", "webserver.conf"); err == nil && ok {
 		port = Value(p)

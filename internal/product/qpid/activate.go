@@ -1,6 +1,7 @@
 package qpid
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,83 +10,61 @@ import (
 	"slices"
 	"time"
 
-	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/product/conf"
 )
 
-// newControl restarts the broker: it reads everything when it starts.
-func newControl() *product.Control {
-	return &product.Control{
-		Name:  "qpidd",
-		Unit:  func(h *host.Host, main string) string { return product.Unit(h, main, service) },
-		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(settable(h)) },
-		Running: func(ctx context.Context, h *host.Host, _ string) (product.Process, error) {
-			return product.OfService(ctx, h, "qpidd", service)
-		},
-		Check: func(_ context.Context, h *host.Host, main string) error {
-			in, err := of(h, main)
-			if err == nil {
-				_, _, err = in.file(h, "port")
-			}
-			return err
-		},
-		Ready: ready,
-		Start: func(h *host.Host, main string, before product.Process) (product.Start, error) {
-			in, err := of(h, main)
-			switch {
-			case err != nil:
-				return product.Start{}, err
-			case in.unit == nil && before.PID > 0:
-				return product.Start{Argv: before.Argv, Background: !slices.Contains(before.Argv, "-d") && !slices.Contains(before.Argv, "--daemon"), UID: before.UID, GID: before.GID}, nil
-			case in.unit == nil:
-				return product.Start{}, fmt.Errorf("%s not found, so how qpidd is started is unknown", service)
-			}
-			return product.OfUnit(h, in.unit)
-		},
-		Patience: 90 * time.Second, // it reads the journals of durable queues
-	}
+func processes(ctx context.Context, h *host.Host, _ string) (product.Group, error) {
+	p, err := product.OfService(ctx, h, "qpidd", service)
+	return product.Group{Main: p}, err
 }
 
-// ready wants the broker to take a connection, and at the port without TLS to speak
-// AMQP.
-func ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
-	in, err := of(h, main)
-	if err != nil {
+// configTest refuses a file with which the broker would not start.
+func configTest(_ context.Context, h *host.Host, main string) error {
+	in, err := read(h, main)
+	return errors.Join(err, in.unread)
+}
+
+// start is how the unit starts it, or how the process was started that runs.
+func start(h *host.Host, main string, before product.Process) (product.Start, error) {
+	in, err := read(h, main)
+	switch {
+	case err != nil:
+		return product.Start{}, err
+	case in.unit != nil:
+		return product.OfUnit(h, in.unit)
+	case before.PID == 0:
+		return product.Start{}, fmt.Errorf("%s not found, so how qpidd is started is unknown", service)
+	}
+	daemonized := slices.Contains(before.Argv, "-d") || slices.Contains(before.Argv, "--daemon")
+	return product.Start{Argv: before.Argv, Background: !daemonized, UID: before.UID, GID: before.GID}, nil
+}
+
+// ready waits until the broker takes a connection, and at the port without TLS until it
+// answers in AMQP.
+func ready(ctx context.Context, h *host.Host, main string) error {
+	in, err := read(h, main)
+	if err = errors.Join(err, in.unread); err != nil {
 		return product.Final(err)
 	}
-	port, ok, err := in.option(h, "port")
-	if err != nil {
-		return product.Final(err)
+	option := func(name string) string {
+		value, _, _, _ := in.Value(name)
+		return value
 	}
-	if !ok {
-		port.text = parameters.Named("port").Default
-	}
-	tls, hasTLS, err := in.option(h, "ssl-port")
-	if err != nil {
-		return product.Final(err)
-	}
-	only, restricted, err := in.option(h, "listen-disable")
-	if err != nil {
-		return product.Final(err)
-	}
-	address, _, err := in.option(h, "interface")
-	if err != nil {
-		return product.Final(err)
-	}
+	port := cmp.Or(option("port"), parameters.Named("port").Default)
+	tls, address := option("ssl-port"), option("interface")
 	ip := "127.0.0.1"
-	switch parsed := net.ParseIP(address.text); {
+	switch parsed := net.ParseIP(address); {
 	case parsed != nil && !parsed.IsUnspecified():
-		ip = address.text
-	case parsed == nil && address.text != "" && address.text != "lo":
-		return nil // a device: that its process is there is all that is known
+		ip = address
+	case parsed == nil && address != "" && address != "lo":
+		return nil // a network device: only its process is checked
 	}
-	if port.text != "0" && (!restricted || only.text != "tcp") {
-		return greets(ctx, net.JoinHostPort(ip, port.text))
+	if port != "0" && option("listen-disable") != "tcp" {
+		return greets(ctx, net.JoinHostPort(ip, port))
 	}
-	if hasTLS && tls.text != "0" {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(ip, tls.text))
+	if tls != "" && tls != "0" {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(ip, tls))
 		if err != nil {
 			return err
 		}
@@ -119,14 +98,4 @@ func greets(ctx context.Context, address string) error {
 		return errors.New(address + ": what answers there speaks no AMQP")
 	}
 	return nil
-}
-
-// effect says whether the running broker has read the file.
-func effect(ctx context.Context, h *host.Host, main, _, _ string) (plugin.Verdict, string) {
-	p, err := product.OfService(ctx, h, "qpidd", service)
-	g := product.Group{Main: p}
-	if err == nil {
-		g.Changed = product.Changed(ctx, h, main, []string{main})
-	}
-	return product.Effect(g.TakenAtStart(), err)
 }

@@ -2,7 +2,9 @@ package qpid
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -18,18 +20,21 @@ var mains = []string{"/etc/qpid/qpidd.conf", "/etc/qpidd.conf"}
 // told is a value and where it stands.
 type told struct{ text, at string }
 
-// instance is the broker as the files of a machine set it up. A flag goes before a
-// variable, and that before the file (Options::parse).
+// instance is the broker as the files of a machine set it up. A flag takes precedence
+// over a variable, and that over the file (Options::parse).
 type instance struct {
 	conf.Instance
 	unit  *systemd.Unit // nil where a copy has none
 	flags map[string]told
 	env   map[string]told
+	lines []conf.Assignment // of the file
+	// unread is why the lines are not known.
+	unread error
 }
 
-// instances is the broker, where there is one.
-func instances(h *host.Host) ([]*instance, error) {
-	in := &instance{Instance: conf.Instance{Name: "qpidd"}, flags: map[string]told{}, env: map[string]told{}}
+// find finds the broker, if there is one, without the lines of its file.
+func find(h *host.Host) ([]instance, error) {
+	in := instance{Instance: conf.Instance{Name: "qpidd"}, flags: map[string]told{}, env: map[string]told{}}
 	switch u, err := systemd.New(h).Load(service); {
 	case host.NotFound(err):
 	case err != nil:
@@ -49,17 +54,17 @@ func instances(h *host.Host) ([]*instance, error) {
 	}
 	if c, ok := in.flags["config"]; ok && path.IsAbs(c.text) {
 		in.Main = path.Clean(c.text)
-		return []*instance{in}, nil
+		return []instance{in}, nil
 	}
 	for _, name := range mains {
 		if _, err := h.Files.Stat(name); err == nil {
 			in.Main = name
-			return []*instance{in}, nil
+			return []instance{in}, nil
 		}
 	}
 	if in.unit != nil {
 		in.Main = mains[0]
-		return []*instance{in}, nil
+		return []instance{in}, nil
 	}
 	return nil, nil
 }
@@ -82,8 +87,18 @@ func flags(argv []string, at string) map[string]told {
 	return out
 }
 
-// above is what goes before the file.
-func (in *instance) above(option string) (t told, what string) {
+// instances are the main files.
+func instances(h *host.Host) ([]conf.Instance, error) {
+	all, err := find(h)
+	var out []conf.Instance
+	for _, in := range all {
+		out = append(out, in.Instance)
+	}
+	return out, err
+}
+
+// above is what takes precedence over the file.
+func (in instance) above(option string) (t told, what string) {
 	if t, ok := in.flags[option]; ok {
 		return t, "--" + option
 	}
@@ -93,65 +108,66 @@ func (in *instance) above(option string) (t told, what string) {
 	return told{}, ""
 }
 
-// file is what the file says of an option.
-func (in *instance) file(h *host.Host, option string) (conf.Place, bool, error) {
-	text, err := h.Files.ReadFile(in.Main)
+// read is the broker of a main file.
+func read(h *host.Host, main string) (instance, error) {
+	all, err := find(h)
 	if err != nil {
-		return conf.Place{}, false, err
-	}
-	all, err := syntax{}.Assignments(string(text))
-	if err != nil {
-		return conf.Place{}, false, fmt.Errorf("%s:%w", in.Main, err)
-	}
-	for _, a := range all {
-		if a.Key == option {
-			return conf.Place{File: in.Main, Assignment: a}, true, nil
-		}
-	}
-	return conf.Place{}, false, nil
-}
-
-// option is what counts of the three.
-func (in *instance) option(h *host.Host, name string) (t told, ok bool, err error) {
-	if t, what := in.above(name); what != "" {
-		return t, true, nil
-	}
-	p, ok, err := in.file(h, name)
-	return told{p.Literal, p.String()}, ok, err
-}
-
-// settable are the instances as conf has them.
-func settable(h *host.Host) ([]conf.Instance, error) {
-	all, err := instances(h)
-	var out []conf.Instance
-	for _, in := range all {
-		out = append(out, in.Instance)
-	}
-	return out, err
-}
-
-// of is the instance of a main file.
-func of(h *host.Host, main string) (*instance, error) {
-	all, err := instances(h)
-	if err != nil {
-		return nil, err
+		return instance{}, err
 	}
 	for _, in := range all {
 		if real, err := h.Files.Resolve(in.Main); in.Main == main || err == nil && real == main {
+			in.lines, in.unread = lines(h, in.Main)
 			return in, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is not a file of qpidd's", main)
+	return instance{}, fmt.Errorf("%s is not a file of qpidd", main)
 }
 
-// winner is the line from which the broker takes an option.
-func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
-	in, err := of(h, main)
+func lines(h *host.Host, file string) ([]conf.Assignment, error) {
+	text, err := h.Files.ReadFile(file)
 	if err != nil {
-		return conf.Place{}, false, err
+		return nil, err
 	}
+	all, err := syntax{}.Assignments(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", file, err)
+	}
+	return all, nil
+}
+
+// Paths implements product.Files.
+func (in instance) Paths() []string { return []string{in.Main} }
+
+// Options implements product.Files.
+func (in instance) Options() []string {
+	names := slices.Concat(slices.Collect(maps.Keys(in.flags)), slices.Collect(maps.Keys(in.env)))
+	for _, a := range in.lines {
+		names = append(names, a.Key)
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return parameters.Named(n) == nil })
+}
+
+// Value implements product.Files.
+func (in instance) Value(name string) (value, at string, ok bool, err error) {
+	if t, what := in.above(name); what != "" {
+		return t.text, t.at, true, nil
+	}
+	p, ok := in.line(name)
+	return p.Literal, p.String(), ok, in.unread
+}
+
+func (in instance) line(option string) (p conf.Place, ok bool) {
+	if n := slices.IndexFunc(in.lines, func(a conf.Assignment) bool { return a.Key == option }); n >= 0 {
+		return conf.Place{File: in.Main, Assignment: in.lines[n]}, true
+	}
+	return conf.Place{}, false
+}
+
+// place is the line from which the broker takes an option.
+func (in instance) place(key string) (conf.Place, bool, error) {
 	if t, what := in.above(key); what != "" {
-		return conf.Place{}, false, fmt.Errorf("%s has %s, which goes before the file: change it there by hand", t.at, what)
+		return conf.Place{}, false, fmt.Errorf("%s has %s, which takes precedence over the file: change it there by hand", t.at, what)
 	}
-	return in.file(h, key)
+	p, ok := in.line(key)
+	return p, ok, in.unread
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/setting"
 	conftest "fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
@@ -37,7 +36,7 @@ func TestReads(t *testing.T) {
 		{"no option", map[string]string{main: "\nauth\n"}, map[string]string{"auth": "unknown: 2: there is no"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all, err := find(t.Context(), plugin.Tree(t, c.files))
+			all, err := Product.Find(t.Context(), plugin.Tree(t, c.files))
 			if err != nil || len(all) != 1 {
 				t.Fatalf("%v, %v", all, err)
 			}
@@ -56,7 +55,7 @@ func TestReads(t *testing.T) {
 		})
 	}
 	for name, files := range map[string]map[string]string{"nothing": {}, "masked": {"/etc/systemd/system/qpidd.service": "-> /dev/null", main: katello}} {
-		if all, err := find(t.Context(), plugin.Tree(t, files)); err != nil || len(all) != 0 {
+		if all, err := Product.Find(t.Context(), plugin.Tree(t, files)); err != nil || len(all) != 0 {
 			t.Errorf("%s: %v, %v", name, all, err)
 		}
 	}
@@ -64,14 +63,14 @@ func TestReads(t *testing.T) {
 
 // How many files it may open its unit says where it does not run.
 func TestOpenFiles(t *testing.T) {
-	all, err := find(t.Context(), plugin.Tree(t, map[string]string{unitFile: packaged, main: katello, "/etc/systemd/system/qpidd.service.d/90-limits.conf": "[Service]\nLimitNOFILE=65536\n"}))
+	all, err := Product.Find(t.Context(), plugin.Tree(t, map[string]string{unitFile: packaged, main: katello, "/etc/systemd/system/qpidd.service.d/90-limits.conf": "[Service]\nLimitNOFILE=65536\n"}))
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}
 	if a := all[0].Answer("open_files_limit"); a.Value != 65536.0 || a.At != "/etc/systemd/system/qpidd.service.d/90-limits.conf:2" {
 		t.Errorf("%+v", a)
 	}
-	all, err = find(t.Context(), machine.Copy(t, map[string]string{"etc/qpid/qpidd.conf": katello}))
+	all, err = Product.Find(t.Context(), machine.Copy(t, map[string]string{"etc/qpid/qpidd.conf": katello}))
 	if err != nil || len(all) != 1 || all[0].Answer("open_files_limit").Unknown == "" || all[0].Answer("started_since_change").Unknown == "" {
 		t.Errorf("of a copy: %v, %v", all, err)
 	}
@@ -141,12 +140,12 @@ func TestReady(t *testing.T) {
 		}()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		h := plugin.Tree(t, map[string]string{unitFile: packaged, main: "port=" + port + "\n"})
-		err = newControl().Ready(t.Context(), h, main, product.Process{})
+		err = daemon.NewControl().Ready(t.Context(), h, main)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		l.Close()
-		if err := newControl().Ready(t.Context(), h, main, product.Process{}); err == nil {
+		if err := daemon.NewControl().Ready(t.Context(), h, main); err == nil {
 			t.Errorf("%s: ready though nobody listens", c.name)
 		}
 	}

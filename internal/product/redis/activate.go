@@ -71,7 +71,7 @@ func running(ctx context.Context, h *host.Host, main string) (product.Process, e
 }
 
 // ready waits for PING, which a server that reads its data answers with LOADING.
-func ready(ctx context.Context, h *host.Host, main string, _ product.Process) error {
+func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
 		return err

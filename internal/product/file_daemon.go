@@ -1,0 +1,252 @@
+package product
+
+import (
+	"context"
+	"sync"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// FileDaemon is a daemon that reads its options from configuration files, when it
+// starts or when it is reloaded. Its fields are what differs from product to product;
+// Product makes the rest of it. F is what the files of one instance set, A what its
+// running program reports: struct{} if it reports nothing.
+type FileDaemon[F Files, A any] struct {
+	Name, Doc  string
+	Packages   []string // as Product.Packages
+	Parameters Parameters
+	Inputs     []Input[F, A]
+
+	// Conf is how its files are written. Product sets Name, Activation, Activate,
+	// Effect and, if it is nil, Winner.
+	Conf conf.Product
+	// Read returns what the files of a main file's instance set, as far as they can
+	// be read if there is an error.
+	Read func(h *host.Host, main string) (F, error)
+	// ReadRunning is Read if the command line of the running program, or nil, decides
+	// how its files are read.
+	ReadRunning func(h *host.Host, main string, argv []string) (F, error)
+	// MainOf is the main file of the instance that a file sets options of; nil if each
+	// instance has only one such file.
+	MainOf func(h *host.Host, file string) string
+	// Place returns the line that sets an option.
+	Place func(files F, key string) (conf.Place, bool, error)
+
+	// Program is the name of its process in messages.
+	Program string
+	// Processes finds those of an instance, or returns ErrStopped.
+	Processes func(ctx context.Context, h *host.Host, main string) (Group, error)
+	// OpenFiles is true if the open files of the processes that serve are counted.
+	OpenFiles bool
+	// Control returns how the program is controlled. Product sets Name, Mains, Running
+	// and Reads.
+	Control func() *Control
+	// Restart reports whether an option takes effect only at a restart; nil if all take
+	// effect at a reload.
+	Restart func(key string) bool
+	// SilentReload is true if a reload leaves no trace in the program's processes, so
+	// that whether it read its files since its start is not known.
+	SilentReload bool
+
+	// Ask asks the running program what it reports; nil if it reports nothing.
+	Ask func(ctx context.Context, i *Instance[F, A]) (A, error)
+	// Reported is the value of an option in a report, or "". ReportedBy names the report.
+	Reported   func(report A, key string) string
+	ReportedBy string
+	// Running is the value of an option in the running program and where that is from;
+	// nil if Reported has all that is known.
+	Running func(i *Instance[F, A], key string) (value, at string, ok bool)
+	// Effect is a verdict of an option that the template's does not fit; nil if there is
+	// none.
+	Effect func(ctx context.Context, h *host.Host, file, key, value string) (v plugin.Verdict, why string, ok bool)
+
+	// DryRun has the program check its files (check --probe); nil if it cannot.
+	DryRun func(ctx context.Context, i *Instance[F, A], d DryRun) (Checked, error)
+}
+
+// Files is what the configuration files of one instance set.
+type Files interface {
+	// Paths are the files that were read, the main one first.
+	Paths() []string
+	// Options are the names of the options that they set, in any order.
+	Options() []string
+	// Value is what they set an option to, and where: FILE:LINE. An error says why
+	// that is not known.
+	Value(key string) (value, at string, ok bool, err error)
+}
+
+// Product returns the product, with its methods made from the template.
+func (d *FileDaemon[F, A]) Product() Product {
+	p := Product{Name: d.Name, Doc: d.Doc, Packages: d.Packages, Parameters: d.Parameters, Find: d.find, Kind: d.kind}
+	if d.DryRun != nil {
+		p.Inputs = ProbeInputs(d.Name)
+	}
+	for _, in := range d.Inputs {
+		p.Inputs = append(p.Inputs, fact.Input{Name: d.Name + "." + in.Name, Type: in.Type, Unit: in.Unit, Doc: in.Doc})
+	}
+	return p
+}
+
+// read reads the files of an instance whose program runs with a command line, or nil.
+func (d *FileDaemon[F, A]) read(h *host.Host, main string, argv []string) (F, error) {
+	if d.ReadRunning != nil {
+		return d.ReadRunning(h, main, argv)
+	}
+	return d.Read(h, main)
+}
+
+func (d *FileDaemon[F, A]) find(ctx context.Context, h *host.Host) ([]Installed, error) {
+	all, err := d.Conf.Instances(h)
+	if err != nil {
+		return nil, err
+	}
+	var out []Installed
+	for _, in := range all {
+		i := &Instance[F, A]{Instance: in, Host: h, daemon: d}
+		i.Run, i.RunErr = d.Processes(ctx, h, in.Main)
+		i.Files, i.FileErr = d.read(h, in.Main, i.Run.Main.Argv)
+		i.ReportErr, i.OpenErr = i.RunErr, i.RunErr
+		if i.RunErr == nil {
+			i.Run.Changed = Changed(ctx, h, in.Main, i.Files.Paths())
+			if d.OpenFiles {
+				i.Open, i.OpenErr = FilesOpen(ctx, h, d.Program+" "+in.Main, i.Run.serving()...)
+			}
+			if d.Ask != nil {
+				i.Report, i.ReportErr = d.Ask(ctx, i)
+			}
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+// NewControl returns how the program is controlled.
+func (d *FileDaemon[F, A]) NewControl() *Control {
+	c := d.Control()
+	c.Name = d.Program
+	c.Mains = func(h *host.Host) ([]string, error) { return conf.Mains(d.Conf.Instances(h)) }
+	c.Running = func(ctx context.Context, h *host.Host, main string) (Process, error) {
+		g, err := d.Processes(ctx, h, main)
+		return g.Main, err
+	}
+	c.Reads = func(h *host.Host, main string) []string {
+		files, _ := d.read(h, main, nil)
+		return files.Paths()
+	}
+	return c
+}
+
+// kind is the kind of setting that writes its options.
+func (d *FileDaemon[F, A]) kind(h *host.Host) setting.Kind {
+	c := d.NewControl()
+	var silent silentReloads
+	if reload := c.Reload; d.SilentReload {
+		c.Reload = func(ctx context.Context, h *host.Host, main string, p Process) (Reloaded, error) {
+			files, err := d.read(h, main, nil)
+			if err != nil {
+				return nil, err
+			}
+			done, err := reload(ctx, h, main, p)
+			if err == nil {
+				silent.add(main, p, Changed(ctx, h, main, files.Paths()))
+			}
+			return done, err
+		}
+	}
+	p := d.Conf
+	p.Name, p.Activate = d.Name, c.Activate
+	if p.Winner == nil {
+		p.Winner = func(h *host.Host, main, key string) (conf.Place, bool, error) {
+			files, err := d.read(h, main, nil)
+			if err != nil {
+				return conf.Place{}, false, err
+			}
+			return d.Place(files, key)
+		}
+	}
+	p.Activation = func(ctx context.Context, h *host.Host, file, key string) (setting.Activation, bool) {
+		if d.MainOf != nil {
+			file = d.MainOf(h, file)
+		}
+		return c.Activation(ctx, h, file, d.restarts(key))
+	}
+	p.Effect = func(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
+		return d.effect(ctx, h, main, key, value, &silent)
+	}
+	return conf.New(h, p)
+}
+
+func (d *FileDaemon[F, A]) restarts(key string) bool { return d.Restart != nil && d.Restart(key) }
+
+// taken reports whether the processes of an instance read an option since its files
+// changed.
+func (d *FileDaemon[F, A]) taken(g Group, key string) Taken {
+	if d.SilentReload || d.restarts(key) {
+		return g.TakenAtStart()
+	}
+	return g.Taken()
+}
+
+// effect returns whether the running program has the value of an option that its files
+// set.
+func (d *FileDaemon[F, A]) effect(ctx context.Context, h *host.Host, main, key, value string, silent *silentReloads) (plugin.Verdict, string) {
+	if d.Effect != nil {
+		if v, why, ok := d.Effect(ctx, h, main, key, value); ok {
+			return v, why
+		}
+	}
+	files, err := d.read(h, main, nil)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	i := &Instance[F, A]{Instance: conf.Instance{Main: main}, Host: h, Files: files, daemon: d}
+	i.Run, i.RunErr = d.Processes(ctx, h, main)
+	i.Run.Changed = Changed(ctx, h, main, files.Paths())
+	if i.RunErr == nil && d.Reported != nil {
+		runs := ""
+		if report, err := d.Ask(ctx, i); err == nil {
+			runs = d.Reported(report, key)
+		}
+		switch {
+		case runs == "":
+		case runs == d.Conf.Canonical(value):
+			return plugin.OK, ""
+		case d.restarts(key):
+			return plugin.NeedsRestart, "the server runs with " + runs + " until it is restarted"
+		default:
+			return plugin.Drifted, "the server runs with " + runs
+		}
+	}
+	if i.RunErr == nil && !d.restarts(key) && silent.has(main, i.Run) {
+		return plugin.OK, ""
+	}
+	return Effect(d.taken(i.Run, key), i.RunErr)
+}
+
+// silentReloads are the processes that were reloaded, by the main file of their
+// instance, with the time at which the files had changed.
+type silentReloads struct {
+	mu  sync.Mutex
+	all map[string]Group
+}
+
+func (s *silentReloads) add(main string, p Process, changed float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]Group{}
+	}
+	s.all[main] = Group{Main: p, Changed: changed}
+}
+
+// has reports whether a process was reloaded since its files changed.
+func (s *silentReloads) has(main string, g Group) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, ok := s.all[main]
+	return ok && old.Main.Same(g.Main) && old.Changed == g.Changed
+}

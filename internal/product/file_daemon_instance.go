@@ -1,0 +1,196 @@
+package product
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
+	"fettle.dev/fettle/internal/systemd"
+)
+
+// Instance is one instance of a FileDaemon on a machine.
+type Instance[F Files, A any] struct {
+	conf.Instance
+	Probed
+	Host *host.Host
+
+	Files   F
+	FileErr error
+
+	Run    Group
+	RunErr error // ErrStopped if it does not run
+
+	// Open is the number of open files of the process that has most.
+	Open    int
+	OpenErr error
+
+	Report    A
+	ReportErr error
+
+	daemon *FileDaemon[F, A]
+}
+
+// Name implements Installed.
+func (i *Instance[F, A]) Name() string { return i.Instance.Name }
+
+// Options implements Installed.
+func (i *Instance[F, A]) Options() []string {
+	return slices.Compact(slices.Sorted(slices.Values(i.Files.Options())))
+}
+
+// Option implements Installed. A running value that the program does not report is that
+// of the files, if it has read them since they changed.
+func (i *Instance[F, A]) Option(name string) Option {
+	file, value := fact.Absent[string](i.Main), ""
+	key, err := i.daemon.Conf.Syntax.Key(name)
+	if err == nil {
+		err = i.FileErr
+	}
+	if err == nil {
+		var at string
+		var ok bool
+		if value, at, ok, err = i.Files.Value(key); ok {
+			file = fact.Known(value, at)
+		}
+	}
+	o := AsRead(i.Main, file, err, i.daemon.taken(i.Run, key), i.RunErr)
+	switch {
+	case i.ReportErr != nil:
+	case i.daemon.Running != nil:
+		if runs, at, ok := i.daemon.Running(i, key); ok && err == nil {
+			o.Running = fact.Known(runs, at)
+		}
+	case i.daemon.Reported != nil:
+		if runs := i.daemon.Reported(i.Report, key); runs != "" {
+			source := i.daemon.ReportedBy
+			if _, ok := file.Get(); ok && err == nil && i.daemon.Conf.Canonical(value) == runs {
+				source = file.Source() // the file is where it comes from
+			}
+			o.Running = fact.Known(runs, source)
+		}
+	}
+	return o
+}
+
+// Probe implements Prober.
+func (i *Instance[F, A]) Probe(ctx context.Context) {
+	if i.daemon.DryRun == nil {
+		return
+	}
+	if host.Unknown(i.FileErr) {
+		i.Take(Checked{}, i.FileErr)
+		return
+	}
+	d := DryRun{Unit: i.Service(), Running: i.Run, Files: i.Files.Paths()}
+	if u, err := systemd.New(i.Host).Load(d.Unit); d.Unit != "" && err == nil {
+		env, _ := u.Environment()
+		for name, v := range env {
+			d.Env = append(d.Env, name+"="+v.Text)
+		}
+	}
+	i.Take(i.daemon.DryRun(ctx, i, d))
+}
+
+// Service is the unit that runs the instance, or would run it; "" if there is none.
+func (i *Instance[F, A]) Service() string {
+	if i.RunErr == nil && i.Run.Main.Unit != "" {
+		return i.Run.Main.Unit
+	}
+	return i.daemon.Control().Unit(i.Host, i.Main)
+}
+
+// Input is an input of a FileDaemon, with its answer.
+type Input[F Files, A any] struct {
+	Name string // without the product's
+	Type fact.Type
+	Unit string
+	Doc  string
+	// From is what Answer needs: if it could not be read, that is the answer.
+	From   Need
+	Answer func(*Instance[F, A]) fact.Answer
+}
+
+// Need is what the answer of an Input needs.
+type Need int
+
+// The needs.
+const (
+	Nothing Need = iota
+	FromFiles
+	FromProcess
+	FromReport
+)
+
+// Answer implements Installed.
+func (i *Instance[F, A]) Answer(input string) fact.Answer {
+	if i.daemon.DryRun != nil {
+		if a, ok := i.ProbeAnswer(input, i.Main); ok {
+			return a
+		}
+	}
+	n := slices.IndexFunc(i.daemon.Inputs, func(in Input[F, A]) bool { return in.Name == input })
+	if n < 0 {
+		return fact.Answer{Unknown: i.daemon.Name + " has no input " + input, At: i.Main}
+	}
+	in := i.daemon.Inputs[n]
+	switch {
+	case in.From == FromFiles && i.FileErr != nil:
+		return fact.Answer{Unknown: i.FileErr.Error(), At: i.Main}
+	case in.From == FromProcess && i.RunErr != nil:
+		return fact.Answer{Unknown: i.RunErr.Error(), At: "/proc"}
+	case in.From == FromReport && i.ReportErr != nil:
+		return fact.Answer{Unknown: i.ReportErr.Error(), At: i.Main}
+	}
+	a := in.Answer(i)
+	if in.From == FromFiles {
+		a.From = cmp.Or(a.From, Origin(i.daemon.taken(i.Run, ""), i.RunErr))
+	}
+	return a
+}
+
+// ReadSinceChange answers whether the running program read its files since they changed.
+func (i *Instance[F, A]) ReadSinceChange() fact.Answer {
+	return ReadSinceChange(i.Main, i.FileErr, i.daemon.taken(i.Run, ""), i.RunErr)
+}
+
+// StartedSinceChange is ReadSinceChange of a program that reads its files at its start, or
+// whose reloads cannot be seen: false if it is not known to have read them.
+func (i *Instance[F, A]) StartedSinceChange() fact.Answer {
+	a := i.ReadSinceChange()
+	if a.Unknown != "" && i.RunErr == nil && i.FileErr == nil {
+		return fact.Answer{Value: false, At: "/proc"}
+	}
+	return a
+}
+
+// FilesOpen answers how many files the process that has most of them open has.
+func (i *Instance[F, A]) FilesOpen() fact.Answer {
+	if i.OpenErr != nil {
+		return fact.Answer{Unknown: i.OpenErr.Error(), At: "/proc"}
+	}
+	return fact.Answer{Value: float64(i.Open), At: "/proc/PID/fd of " + i.daemon.Program}
+}
+
+// OpenFilesLimit answers how many files a process that serves may have open.
+func (i *Instance[F, A]) OpenFilesLimit() fact.Answer {
+	if all := i.Run.serving(); all[len(all)-1].OpenFiles > 0 {
+		return fact.Answer{Value: float64(all[len(all)-1].OpenFiles), At: "/proc/PID/limits of " + i.daemon.Program}
+	}
+	return fact.Answer{Unknown: "/proc/PID/limits of " + i.daemon.Program + " cannot be read, or is not in this copy", At: "/proc"}
+}
+
+// PackageVersion answers the version of the first of the product's packages that is
+// installed.
+func (i *Instance[F, A]) PackageVersion() fact.Answer {
+	names := i.daemon.Packages
+	if len(names) == 0 {
+		names = []string{i.daemon.Name}
+	}
+	if v, at := Version(i.Host, names...); v != "" {
+		return fact.Answer{Value: v, At: at}
+	}
+	return fact.Answer{Unknown: "no list of packages names it", At: i.Main}
+}
