@@ -56,9 +56,6 @@ type Installed interface {
 	Name() string
 	// Option is one of its options. What nobody has told it is absent.
 	Option(name string) Option
-	// Options lists all that its files name or that it says it runs with, for the
-	// check of what has drifted.
-	Options() []string
 	// Answer answers the product's further inputs, without "NAME.".
 	Answer(input string) fact.Answer
 }
@@ -70,20 +67,16 @@ type Defaulter interface {
 	Default(name string) (value, source string)
 }
 
-// Option is one option in the three places where it can be: what the tool that
-// owns the configuration is told (intended), what the file says, and what the
-// program runs with. The source of each is FILE:LINE, or says who was asked.
+// Option is one option in the two places where it can be: what the files set it to, and
+// what the program runs with. The source of each is FILE:LINE, or says who was asked.
 type Option struct {
-	Intended, File, Running fact.Fact[string]
+	File, Running fact.Fact[string]
 }
 
-// Effective is what counts: what runs, where that is known; else what the file
-// says, else what was intended.
+// Effective is what runs, if that is known; else what the files set.
 func (o Option) Effective() fact.Fact[string] {
-	for _, f := range []fact.Fact[string]{o.Running, o.File, o.Intended} {
-		if _, ok := f.Get(); ok {
-			return f
-		}
+	if _, ok := o.Running.Get(); ok {
+		return o.Running
 	}
 	return o.File
 }

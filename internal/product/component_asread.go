@@ -10,7 +10,7 @@ import (
 // what its files say, where it has read them since they were changed. fileErr is
 // why the files are not known, runErr why the processes are not.
 func AsRead(main string, file fact.Fact[string], fileErr error, taken Taken, runErr error) Option {
-	o := Option{Intended: fact.Absent[string](main), File: file, Running: fact.Absent[string](main)}
+	o := Option{File: file, Running: fact.Absent[string](main)}
 	switch {
 	case fileErr != nil:
 		o.File = fact.Unknown[string](main, fileErr.Error())

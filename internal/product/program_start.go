@@ -1,6 +1,7 @@
 package product
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -9,6 +10,33 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/systemd"
 )
+
+// ByUnit is a Control of a program that one unit runs, with Unit, Running and Start.
+// unit returns that of a main file's instance.
+func ByUnit(program string, unit func(h *host.Host, main string) (*systemd.Unit, error)) *Control {
+	return &Control{
+		Unit: func(h *host.Host, main string) string {
+			if u, err := unit(h, main); err == nil {
+				return u.Name
+			}
+			return ""
+		},
+		Running: func(ctx context.Context, h *host.Host, main string) (Process, error) {
+			u, err := unit(h, main)
+			if err != nil {
+				return Process{}, err
+			}
+			return OfService(ctx, h, program, u.Name)
+		},
+		Start: func(h *host.Host, main string, _ Process) (Start, error) {
+			u, err := unit(h, main)
+			if err != nil {
+				return Start{}, err
+			}
+			return OfUnit(h, u)
+		},
+	}
+}
 
 // OfUnit is the call that a service's unit makes: its command line, environment,
 // directory and user, for where no systemd runs that could.

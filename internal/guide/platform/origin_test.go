@@ -16,7 +16,7 @@ type server struct{ product.Installed }
 func (server) Name() string { return "" }
 
 func (server) Option(name string) product.Option {
-	o := product.Option{Intended: fact.Absent[string]("/c"), File: fact.Absent[string]("/c"), Running: fact.Unknown[string]("/c", "it cannot be asked")}
+	o := product.Option{File: fact.Absent[string]("/c"), Running: fact.Unknown[string]("/c", "it cannot be asked")}
 	switch name {
 	case "runs":
 		o.Running = fact.Known("1", "show info")

@@ -24,7 +24,6 @@ func (i installed) Option(name string) product.Option {
 	}
 	return product.Option{File: fact.Absent[string]("/etc/p.conf")}
 }
-func (i installed) Options() []string           { return nil }
 func (i installed) Answer(s string) fact.Answer { return fact.Answer{Value: s + " of " + i.name} }
 
 func platformProduct(all ...product.Installed) product.Product {

@@ -5,39 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
-	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/product/conf"
 )
-
-// newControl restarts the member: it reads everything when it starts.
-func newControl() *product.Control {
-	return &product.Control{
-		Name: "etcd",
-		Unit: func(h *host.Host, main string) string {
-			if in, err := of(h, main); err == nil {
-				return in.unit.Name
-			}
-			return ""
-		},
-		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(settable(h)) },
-		Running: func(ctx context.Context, h *host.Host, main string) (product.Process, error) {
-			in, err := of(h, main)
-			if err != nil {
-				return product.Process{}, err
-			}
-			return product.OfService(ctx, h, "etcd", in.unit.Name)
-		},
-		Check: agrees,
-		Ready: ready,
-		Start: start,
-		// It reads its log, and waits for the other members.
-		Patience: 90 * time.Second,
-	}
-}
 
 // agrees refuses to restart a member whose cluster is not well: one fewer, and
 // nobody writes.
@@ -128,28 +99,4 @@ func holds(h *host.Host, key, text string) error {
 		}
 	}
 	return nil
-}
-
-// effect says whether the running member has the value of its files.
-func effect(ctx context.Context, h *host.Host, main, key, text string) (plugin.Verdict, string) {
-	in, err := of(h, main)
-	if err != nil {
-		return plugin.Unknown, err.Error()
-	}
-	a, err := question(ctx, h, in)
-	switch {
-	case errors.Is(err, product.ErrStopped):
-		return plugin.OK, "in force from the member's next start"
-	case err != nil:
-		return plugin.Unknown, err.Error()
-	}
-	i := &installed{instance: in, asked: a}
-	v, unknown := i.runs(key)
-	switch {
-	case unknown != "":
-		return plugin.Unknown, unknown
-	case canonical(v) == canonical(text):
-		return plugin.OK, ""
-	}
-	return plugin.NeedsRestart, "the member runs with " + v + " until it is restarted"
 }

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// answer is what a running member says of itself.
+// answer is what a running member reports.
 type answer struct {
 	Process product.Process `json:"process"` // PID 0 for one in a container
 	// Env are the ETCD_ variables that it was started with, by option; Whole is
@@ -29,6 +29,8 @@ type answer struct {
 	Values  map[string]float64 `json:"values"` // metrics
 	// Percentiles are those of histograms.
 	Percentiles map[string]percentile `json:"p99_buckets"`
+	// now is when it was asked, in seconds since the epoch.
+	now float64
 }
 
 // kept are the metrics that are.
@@ -43,9 +45,13 @@ var histograms = map[string]string{
 	"etcd_disk_wal_fsync_duration_seconds": "fsync", "etcd_disk_backend_commit_duration_seconds": "commit", "etcd_network_peer_round_trip_time_seconds": round,
 }
 
-// question asks the member of an instance; program.ErrStopped where none runs.
+// question asks the member of an instance, or returns product.ErrStopped.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
-	return host.QueryJSON(ctx, h, "etcd "+in.Name, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
+	a, err := host.QueryJSON(ctx, h, "etcd "+in.Name, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
+	if err == nil {
+		a.now = float64(h.Clock.Now().UnixNano()) / 1e9
+	}
+	return a, err
 }
 
 // started is what a running member was started with.

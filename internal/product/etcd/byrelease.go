@@ -18,19 +18,22 @@ import (
 )
 
 // releaseInputs are answered by the member's release.
-var releaseInputs = []fact.Input{
-	{Name: "etcd.refused_options", Type: fact.List, Doc: "flags, variables and keys with which this release does not start"},
-	{Name: "etcd.ignored_options", Type: fact.List, Doc: "variables and keys of the configuration file that this release ignores"},
-	{Name: "etcd.installed_version", Type: fact.Text, Doc: "version of a cluster's member now, whatever release it is judged as; absent on a machine"},
-	{Name: "etcd.least_version", Type: fact.Text, Doc: "oldest external etcd that kubeadm accepts with the cluster's release of Kubernetes; absent for members that kubeadm installs itself, and on a machine"},
-	{Name: "etcd.skipped_releases", Type: fact.List, Doc: "releases between a member's and the one that kubeadm installs with another release of Kubernetes; absent for members that kubeadm does not install"},
+var releaseInputs = []input{
+	{Name: "refused_options", Type: fact.List, Doc: "flags, variables and keys with which this release does not start", Answer: func(i *installed) fact.Answer { return i.Files.judged(versionOf(i), i.Files.refused) }},
+	{Name: "ignored_options", Type: fact.List, Doc: "variables and keys of the configuration file that this release ignores", Answer: func(i *installed) fact.Answer { return i.Files.judged(versionOf(i), i.Files.ignored) }},
+	ofCluster("installed_version", fact.Text, "version of a cluster's member now, whatever release it is judged as; absent on a machine"),
+	ofCluster("least_version", fact.Text, "oldest external etcd that kubeadm accepts with the cluster's release of Kubernetes; absent for members that kubeadm installs itself, and on a machine"),
+	ofCluster("skipped_releases", fact.List, "releases between a member's and the one that kubeadm installs with another release of Kubernetes; absent for members that kubeadm does not install"),
+}
+
+// ofCluster is an input of a member that a cluster shows.
+func ofCluster(name string, as fact.Type, doc string) input {
+	return input{Name: name, Type: as, Doc: doc, Answer: func(i *installed) fact.Answer { return i.Files.cluster[name] }}
 }
 
 // AsksRelease reports whether an input's answer depends on the release only.
-func AsksRelease(input string) bool {
-	return slices.ContainsFunc(releaseInputs, func(in fact.Input) bool {
-		return input == strings.Replace(in.Name, "etcd.", "etcd.*.", 1) || input == in.Name
-	})
+func AsksRelease(name string) bool {
+	return slices.ContainsFunc(releaseInputs, func(in input) bool { return name == "etcd.*."+in.Name || name == "etcd."+in.Name })
 }
 
 // As is the product as if its members were of another release: what their flags and files
@@ -38,13 +41,21 @@ func AsksRelease(input string) bool {
 func As(r Release) product.Product {
 	p := Product
 	p.Find = func(ctx context.Context, h *host.Host) ([]product.Installed, error) {
-		all, err := find(ctx, h)
+		all, err := Product.Find(ctx, h)
 		for _, i := range all {
-			i.(*installed).version = fact.Answer{Value: r.String(), At: "--for " + r.String()}
+			i.(*installed).Files.version = fact.Answer{Value: r.String(), At: "--for " + r.String()}
 		}
 		return all, err
 	}
 	return p
+}
+
+// versionOf is the version that a member is taken for.
+func versionOf(i *installed) fact.Answer {
+	if v := i.Files.version; v.Value != nil || v.Unknown != "" {
+		return v
+	}
+	return i.Files.versionOf(i.Host, i.Report)
 }
 
 // versionOf is the version of a member: as it reports it, by the tag of its pod's image, or
@@ -65,16 +76,16 @@ func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 	return fact.Answer{Unknown: fmt.Sprintf("neither the member nor a package says which version of etcd this is: %s --version prints it", cmp.Or(in.program, "etcd")), At: in.Main}
 }
 
-// release is that of the member; false where it is not known.
-func (i *installed) release() (Release, bool) {
-	text, _ := i.version.Value.(string)
+// releaseOf is the release of a version; false if it is not known.
+func releaseOf(version fact.Answer) (Release, bool) {
+	text, _ := version.Value.(string)
 	return ParseRelease(text)
 }
 
-// Default implements component.Defaulter. Where the release is not known and others have
-// another default, the source says so.
-func (i *installed) Default(name string) (value, source string) {
-	r, known := i.release()
+// defaultOf is the default of an option in a version. If the release is not known and others
+// have another default, the source is a guess.
+func defaultOf(version fact.Answer, name string) (value, source string) {
+	r, known := releaseOf(version)
 	if !known {
 		r = Known().Newest
 	}
@@ -89,29 +100,15 @@ func (i *installed) Default(name string) (value, source string) {
 	return value, source
 }
 
-// byRelease answers a releaseInput; ok is false for other inputs.
-func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
-	switch input {
-	case "refused_options", "ignored_options":
-		switch {
-		case i.flags == nil: // those of a member without a pod are on its machine
-			return fact.Answer{}, true
-		case input == "refused_options":
-			return i.judged(i.refused), true
-		}
-		return i.judged(i.ignored), true
-	case "installed_version", "least_version", "skipped_releases":
-		return i.cluster[input], true
-	}
-	return fact.Answer{}, false
-}
-
 // judged is a list by the member's release. Where that is not known, the answer is what all
 // releases agree in.
-func (i *installed) judged(by func(Release) (list []string, unknown error)) fact.Answer {
-	r, known := i.release()
+func (in *instance) judged(version fact.Answer, by func(Release) (list []string, unknown error)) fact.Answer {
+	if in.flags == nil { // those of a member without a pod are on its machine
+		return fact.Answer{}
+	}
+	r, known := releaseOf(version)
 	if known && r < Known().Oldest {
-		return fact.Answer{Unknown: fmt.Sprintf("etcd %s is older than the releases that are known here, %s to %s", r, Known().Oldest, Known().Newest), At: i.version.At}
+		return fact.Answer{Unknown: fmt.Sprintf("etcd %s is older than the releases that are known here, %s to %s", r, Known().Oldest, Known().Newest), At: version.At}
 	}
 	of := []Release{r}
 	if !known {
@@ -124,43 +121,43 @@ func (i *installed) judged(by func(Release) (list []string, unknown error)) fact
 	for n, r := range of {
 		list, err := by(r)
 		if err != nil {
-			return fact.Answer{Unknown: err.Error(), At: i.Main}
+			return fact.Answer{Unknown: err.Error(), At: in.Main}
 		}
 		if n > 0 && !slices.Equal(list, first) {
-			return fact.Answer{Unknown: i.version.Unknown, At: i.version.At}
+			return fact.Answer{Unknown: version.Unknown, At: version.At}
 		}
 		first = list
 	}
 	if first == nil {
 		first = []string{}
 	}
-	return fact.Answer{Value: first, At: i.Main}
+	return fact.Answer{Value: first, At: in.Main}
 }
 
 // refused are the reasons for which a release does not start: etcd reads its flags first, also
 // where it has a configuration file, and does not take an option from a flag and a variable.
-func (i *installed) refused(r Release) (out []string, err error) {
-	for _, name := range slices.Sorted(maps.Keys(i.flags)) {
-		t := i.flags[name]
+func (in *instance) refused(r Release) (out []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(in.flags)) {
+		t := in.flags[name]
 		known := has(Known().flagIn(name), r)
-		env, twice := i.env[name]
+		env, twice := in.env[name]
 		switch {
 		case strings.Contains(name, "$"):
 		case !known && r > Known().Newest && Known().kind(name) == "":
 			return nil, fmt.Errorf("whether etcd %s has the flag --%s is not known: the newest release known here is %s", r, name, Known().Newest)
 		case !known:
 			out = append(out, fmt.Sprintf("--%s, %s%s", name, t.at, why(name, Known().flagIn(name), r)))
-		case twice && i.config == nil && !i.script:
+		case twice && in.config == nil && !in.script:
 			out = append(out, fmt.Sprintf("--%s, %s, and the variable %s, %s: etcd takes one of them", name, t.at, variable(name), env.at))
 		}
 	}
-	if word := i.word; word.text != "" {
+	if word := in.word; word.text != "" {
 		out = append(out, fmt.Sprintf("%q, %s: not a flag (the value of a switch is written --NAME=VALUE)", word.text, word.at))
 	}
-	if i.config == nil {
+	if in.config == nil {
 		return out, nil
 	}
-	for _, k := range i.config.keys {
+	for _, k := range in.config.keys {
 		if _, err := strconv.ParseInt(k.text, 0, 64); err != nil && k.text != "" && has(Known().keys[k.name], r) && Known().kind(k.name) == "duration" {
 			out = append(out, fmt.Sprintf("%s: %s, %s: here a time is a number of nanoseconds", k.name, k.text, k.at))
 		}
@@ -170,35 +167,35 @@ func (i *installed) refused(r Release) (out []string, err error) {
 
 // ignored are the variables and keys that a release ignores: of variables its log has a line,
 // of keys nothing.
-func (i *installed) ignored(r Release) (out []string, err error) {
-	if i.script {
+func (in *instance) ignored(r Release) (out []string, err error) {
+	if in.script {
 		return nil, nil // it may set and remove variables
 	}
-	if i.unread != "" {
-		return nil, errors.New(i.unread)
+	if in.unread != "" {
+		return nil, errors.New(in.unread)
 	}
-	if i.config == nil {
-		for _, name := range slices.Sorted(maps.Keys(i.env)) {
-			t := i.env[name]
-			if in := Known().flagIn(name); t.text != "" && !has(in, r) && name != "unsupported-arch" {
-				if r > Known().Newest && in == nil {
+	if in.config == nil {
+		for _, name := range slices.Sorted(maps.Keys(in.env)) {
+			t := in.env[name]
+			if releases := Known().flagIn(name); t.text != "" && !has(releases, r) && name != "unsupported-arch" {
+				if r > Known().Newest && releases == nil {
 					return nil, fmt.Errorf("whether etcd %s has %s is not known: the newest release known here is %s", r, variable(name), Known().Newest)
 				}
-				out = append(out, fmt.Sprintf("%s, %s%s", variable(name), t.at, why(name, in, r)))
+				out = append(out, fmt.Sprintf("%s, %s%s", variable(name), t.at, why(name, releases, r)))
 			}
 		}
 		return out, nil
 	}
-	for _, k := range i.config.keys {
-		in := Known().keys[k.name]
-		if has(in, r) {
+	for _, k := range in.config.keys {
+		releases := Known().keys[k.name]
+		if has(releases, r) {
 			continue
 		}
-		if r > Known().Newest && in == nil {
+		if r > Known().Newest && releases == nil {
 			return nil, fmt.Errorf("whether etcd %s has the key %s is not known: the newest release known here is %s", r, k.name, Known().Newest)
 		}
-		reason := why(k.name, in, r)
-		if in == nil {
+		reason := why(k.name, releases, r)
+		if releases == nil {
 			reason = text.Suggest(k.name, slices.Collect(maps.Keys(Known().keys)))
 		}
 		out = append(out, fmt.Sprintf("%s, %s%s", k.name, k.at, reason))

@@ -9,237 +9,163 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/product/conf"
-	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/systemd"
 )
 
 // Product is etcd.
-var Product = product.Product{
-	Name:       "etcd",
-	Doc:        "etcd, the member of a machine: of a unit, or of a cluster's static pod",
+var Product = daemon.Product()
+
+type (
+	input     = product.Input[*instance, *answer]
+	installed = product.Instance[*instance, *answer]
+)
+
+var daemon = &product.Daemon[*instance, *answer]{
+	Name: "etcd", Doc: "etcd, the member of a machine: of a unit, or of a cluster's static pod",
 	Parameters: parameters,
 	Inputs:     inputs,
-	Find:       find,
-	Kind: func(h *host.Host) setting.Kind {
-		c := newControl()
-		return conf.New(h, conf.Product{
-			Name:      "etcd",
-			Syntax:    variables{},
-			SyntaxOf:  syntaxOf,
-			Roots:     func(*host.Host) []string { return []string{"/etc"} },
-			Instances: settable,
-			Winner:    winner,
-			Canonical: canonical,
-			Check: func(key, value string) error {
-				if err := check(key, value); err != nil {
-					return err
-				}
-				return errors.Join(ours(h), holds(h, key, value))
-			},
-			Activation: c.Restarts,
-			Activate:   c.Activate,
-			Effect:     effect,
-		})
+	Conf: conf.Product{
+		Syntax: variables{}, SyntaxOf: syntaxOf, Roots: func(*host.Host) []string { return []string{"/etc"} }, Instances: settable,
+		Winner: winner, Canonical: canonical, Check: check,
+		CheckHere: func(h *host.Host, key, value string) error { return errors.Join(ours(h), holds(h, key, value)) },
 	},
-}
-
-var inputs = slices.Concat(percentileInputs(), releaseInputs, []fact.Input{
-	{Name: "etcd.version", Type: fact.Text, Doc: "version of the running member, or by the image of its pod or its package"},
-	{Name: "etcd.pod", Type: fact.Truth, Doc: "whether it is the static pod of a cluster's node"},
-	{Name: "etcd.compacts", Type: fact.Truth, Doc: "whether it compacts its history by itself"},
-	{Name: "etcd.members", Type: fact.Number, Doc: "members with which the cluster began"},
-	{Name: "etcd.healthy", Type: fact.Truth, Doc: "what it answers to /health"},
-	{Name: "etcd.has_leader", Type: fact.Truth, Doc: "whether it knows the leader"},
-	{Name: "etcd.leader_changes", Type: fact.Number, Doc: "changes of the leader that it has seen since it was started, without its first"},
-	{Name: "etcd.uptime_s", Type: fact.Number, Unit: "s", Doc: "time since it was started"},
-	{Name: "etcd.db_bytes", Type: fact.Number, Unit: "bytes", Doc: "size of the database"},
-	{Name: "etcd.db_in_use_bytes", Type: fact.Number, Unit: "bytes", Doc: "part of it that is in use"},
-	{Name: "etcd.quota_bytes", Type: fact.Number, Unit: "bytes", Doc: "size at which it takes no more writes, as it runs with or, where it does not report that, by its option; -1 means no quota"},
-	{Name: "etcd.failed_proposals", Type: fact.Number, Doc: "changes that were not agreed on since it was started"},
-	{Name: "etcd.open_files", Type: fact.Number, Doc: "files that it has open"},
-	{Name: "etcd.open_files_limit", Type: fact.Number, Doc: "files that it may have open"},
-	{Name: "etcd.unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does"},
-	{Name: "etcd.resident_bytes", Type: fact.Number, Unit: "bytes", Doc: "memory of the process"},
-	{Name: "etcd.pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running member's"},
-})
-
-func find(ctx context.Context, h *host.Host) ([]product.Installed, error) {
-	all, err := instances(h)
-	if err != nil {
-		return nil, err
-	}
-	var out []product.Installed
-	for _, in := range all {
-		i := &installed{instance: in, now: float64(h.Clock.Now().UnixNano()) / 1e9}
-		i.asked, i.askErr = question(ctx, h, in)
-		i.version = in.versionOf(h, i.asked)
-		out = append(out, i)
-	}
-	return out, nil
-}
-
-type installed struct {
-	*instance
-	now    float64 // in seconds since the epoch
-	asked  *answer
-	askErr error
-	// version is what it is taken for: its own, or the one of --for.
-	version fact.Answer
-	cluster map[string]fact.Answer // of a member that a cluster shows
-}
-
-func (i *installed) Name() string { return i.Instance.Name }
-
-// Options implements component.Installed.
-func (i *installed) Options() []string {
-	if i.config != nil {
-		return slices.Sorted(maps.Keys(i.config.values))
-	}
-	names := maps.Clone(i.env)
-	maps.Copy(names, i.flags)
-	return slices.Sorted(maps.Keys(names))
-}
-
-// Option implements component.Installed.
-func (i *installed) Option(name string) product.Option {
-	o := product.Option{Intended: fact.Absent[string](i.Main), File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
-	t, ok, unknown := i.option(name)
-	switch {
-	case ok:
-		o.File = fact.Known(t.text, t.at)
-	case unknown != "":
-		o.File = fact.Unknown[string](i.Main, unknown)
-	}
-	switch {
-	case errors.Is(i.askErr, product.ErrStopped):
-	case i.askErr != nil:
-		o.Running = fact.Unknown[string](i.Main, i.askErr.Error())
-	default:
-		text, unknown := i.runs(name)
-		at := fmt.Sprintf("process %d of etcd", i.asked.Process.PID)
+	Instances: members,
+	Read:      memberOf,
+	Program:   "etcd",
+	Control: func() *product.Control {
+		c := product.ByUnit("etcd", func(h *host.Host, main string) (*systemd.Unit, error) {
+			in, err := of(h, main)
+			if err != nil {
+				return nil, err
+			}
+			return in.unit, nil
+		})
+		c.Check, c.Ready, c.Start = agrees, ready, start
+		c.Patience = 90 * time.Second // it reads its log, and waits for the other members
+		return c
+	},
+	Restart: func(string) bool { return true }, // it reads everything when it starts
+	Ask:     func(ctx context.Context, i *installed) (*answer, error) { return question(ctx, i.Host, i.Files) },
+	Runs: func(i *installed, name string) fact.Fact[string] {
+		text, unknown := runs(i, name)
+		at := fmt.Sprintf("process %d of etcd", i.Report.Process.PID)
 		switch {
 		case unknown != "":
-			o.Running = fact.Unknown[string](at, unknown)
-		case text != "":
-			if text == t.text {
-				at = t.at // that is where it comes from
-			}
-			o.Running = fact.Known(text, at)
+			return fact.Unknown[string](at, unknown)
+		case text == "":
+			return fact.Absent[string](i.Main)
 		}
-	}
-	return o
+		return fact.Known(text, at)
+	},
+	Default: func(i *installed, name string) (value, source string) { return defaultOf(versionOf(i), name) },
 }
 
-// runs is what an option is in the running member, its default included.
-func (i *installed) runs(name string) (text, unknown string) {
-	text, unknown = i.asked.value(i.instance, name)
+var inputs = slices.Concat(percentileInputs(), releaseInputs, []input{
+	{Name: "version", Type: fact.Text, Doc: "version of the running member, or by the image of its pod or its package", Answer: versionOf},
+	{Name: "pod", Type: fact.Truth, Doc: "whether it is the static pod of a cluster's node", Answer: func(i *installed) fact.Answer {
+		return fact.Answer{Value: i.Files.pod(), At: i.Main}
+	}},
+	{Name: "compacts", Type: fact.Truth, Doc: "whether it compacts its history by itself", Answer: compacts},
+	{Name: "members", Type: fact.Number, Doc: "members with which the cluster began", Answer: memberCount},
+	reported("healthy", fact.Truth, "what it answers to /health", func(i *installed) fact.Answer {
+		return fact.Answer{Value: i.Report.Healthy == "true", At: "/health of etcd"}
+	}),
+	metric("has_leader", fact.Truth, "", "whether it knows the leader", func(v, _ float64) any { return v == 1 }, "etcd_server_has_leader"),
+	metric("leader_changes", fact.Number, "", "changes of the leader that it has seen since it was started, without its first", func(v, _ float64) any { return max(0, v-1) }, "etcd_server_leader_changes_seen_total"),
+	metric("uptime_s", fact.Number, "s", "time since it was started", func(v, now float64) any { return max(0, now-v) }, "process_start_time_seconds"),
+	metric("db_bytes", fact.Number, "bytes", "size of the database", nil, "etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes"),
+	metric("db_in_use_bytes", fact.Number, "bytes", "part of it that is in use", nil, "etcd_mvcc_db_total_size_in_use_in_bytes"),
+	{Name: "quota_bytes", Type: fact.Number, Unit: "bytes", Doc: "size at which it takes no more writes, as it runs with or, where it does not report that, by its option; -1 means no quota", Answer: func(i *installed) fact.Answer {
+		if i.ReportErr != nil || i.Report.Silent != "" {
+			return quota(i)
+		}
+		return measured(i, nil, "etcd_server_quota_backend_bytes")
+	}},
+	metric("failed_proposals", fact.Number, "", "changes that were not agreed on since it was started", nil, "etcd_server_proposals_failed_total"),
+	metric("open_files", fact.Number, "", "files that it has open", nil, "process_open_fds"),
+	metric("open_files_limit", fact.Number, "", "files that it may have open", nil, "process_max_fds"),
+	{Name: "unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does", From: product.FromReport, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Report.Process) }},
+	metric("resident_bytes", fact.Number, "bytes", "memory of the process", nil, "process_resident_memory_bytes"),
+	{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running member's", From: product.FromReport, Answer: pending},
+})
+
+// reported is an input of a member that reports its metrics.
+func reported(name string, as fact.Type, doc string, answer func(*installed) fact.Answer) input {
+	return input{Name: name, Type: as, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
+		if i.Report.Silent != "" {
+			return fact.Answer{Unknown: i.Report.Silent, At: i.Main}
+		}
+		return answer(i)
+	}}
+}
+
+// metric is an input that the first of some metrics answers, converted with the time at
+// which the member was asked.
+func metric(name string, as fact.Type, unit, doc string, convert func(v, now float64) any, names ...string) input {
+	in := reported(name, as, doc, func(i *installed) fact.Answer { return measured(i, convert, names...) })
+	in.Unit = unit
+	return in
+}
+
+func measured(i *installed, convert func(v, now float64) any, names ...string) fact.Answer {
+	const at = "/metrics of etcd"
+	for _, name := range names {
+		if v, ok := i.Report.Values[name]; ok {
+			if convert == nil {
+				return fact.Answer{Value: v, At: at}
+			}
+			return fact.Answer{Value: convert(v, i.Report.now), At: at}
+		}
+	}
+	return fact.Answer{Unknown: names[0] + " is not among its metrics", At: at}
+}
+
+// runs is what an option is in a running member, its default included.
+func runs(i *installed, name string) (text, unknown string) {
+	text, unknown = i.Report.value(i.Files, name)
 	if text == "" && unknown == "" && parameters.Named(name) != nil {
 		text, _ = i.Default(name)
 	}
 	return text, unknown
 }
 
-// pending are the options that it does not run with as the files say.
-func (i *installed) pending() []string {
-	out := []string{}
-	for _, name := range i.Options() {
-		t, ok, _ := i.option(name)
-		if p := parameters.Named(name); p == nil || !ok || strings.Contains(t.text, "%") {
-			continue // %H is the machine's name
-		}
-		if v, unknown := i.runs(name); unknown == "" && canonical(v) != canonical(t.text) {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// Answer implements component.Installed.
-func (i *installed) Answer(input string) fact.Answer {
-	switch input {
-	case "pod":
-		return fact.Answer{Value: i.pod(), At: i.Main}
-	case "compacts", "members":
-		return i.setUp(input)
-	case "version":
-		return i.version
-	}
-	if a, ok := i.byRelease(input); ok {
-		return a
-	}
-	at := "/metrics of etcd"
+// pending are the options that it does not run with as the files have them.
+func pending(i *installed) fact.Answer {
+	in := i.Files
 	switch {
-	case input == "quota_bytes" && (i.askErr != nil || i.asked.Silent != ""):
-		return i.quota()
-	case i.askErr != nil:
-		return fact.Answer{Unknown: i.askErr.Error(), At: i.Main}
-	case input == "unit":
-		return product.RunBy(i.asked.Process)
-	case input == "pending_changes" && i.pod():
+	case in.pod():
 		return fact.Answer{Unknown: "it runs in a container", At: i.Main}
-	case input == "pending_changes" && i.config != nil && !i.asked.Taken:
-		return fact.Answer{Unknown: "its configuration file was changed since it was started, and it does not say what it runs with", At: i.Main}
-	case input == "pending_changes":
-		return fact.Answer{Value: i.pending(), At: i.Main}
-	case i.asked.Silent != "":
-		return fact.Answer{Unknown: i.asked.Silent, At: i.Main}
-	case input == "healthy":
-		return fact.Answer{Value: i.asked.Healthy == "true", At: "/health of etcd"}
+	case in.config != nil && !i.Report.Taken:
+		return fact.Answer{Unknown: "its configuration file was changed since it was started, and it does not report what it runs with", At: i.Main}
 	}
-	if a, ok := i.percentileAnswer(input, at); ok {
-		return a
-	}
-	names, known := measured[input]
-	for _, name := range names {
-		if v, ok := i.asked.Values[name]; ok {
-			return fact.Answer{Value: i.converted(input, v), At: at}
+	out := []string{}
+	for _, p := range parameters {
+		t, ok, _ := in.option(p.Name)
+		if !ok || strings.Contains(t.text, "%") { // %H is the machine's name
+			continue
+		}
+		if v, unknown := runs(i, p.Name); unknown == "" && canonical(v) != canonical(t.text) {
+			out = append(out, p.Name)
 		}
 	}
-	if known {
-		return fact.Answer{Unknown: names[0] + " is not among its metrics", At: at}
-	}
-	return fact.Answer{Unknown: "etcd does not say it", At: at}
-}
-
-// measured are the metrics of inputs; the second is the name before 3.4.
-var measured = map[string][]string{
-	"has_leader": {"etcd_server_has_leader"}, "leader_changes": {"etcd_server_leader_changes_seen_total"}, "uptime_s": {"process_start_time_seconds"},
-	"db_bytes":        {"etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes"},
-	"db_in_use_bytes": {"etcd_mvcc_db_total_size_in_use_in_bytes"}, "quota_bytes": {"etcd_server_quota_backend_bytes"},
-	"failed_proposals": {"etcd_server_proposals_failed_total"}, "open_files": {"process_open_fds"}, "open_files_limit": {"process_max_fds"},
-	"resident_bytes": {"process_resident_memory_bytes"},
-}
-
-func (i *installed) converted(input string, v float64) any {
-	switch input {
-	case "has_leader":
-		return v == 1
-	case "leader_changes":
-		return max(0, v-1) // the first is that it has found one
-	case "uptime_s":
-		return max(0, i.now-v)
-	}
-	return v
+	slices.Sort(out)
+	return fact.Answer{Value: out, At: i.Main}
 }
 
 // quota is the size at which a member that does not report it takes no more writes, by its
 // option: 0 is etcd's own 2 GiB, and below 0 it has no quota.
-func (i *installed) quota() fact.Answer {
-	o := i.Option("quota-backend-bytes").Effective()
-	text, ok := o.Get()
-	at := o.Source()
-	switch {
-	case o.Unknown() != "":
-		return fact.Answer{Unknown: o.Unknown(), At: at}
-	case !ok:
-		text, at = i.Default("quota-backend-bytes")
+func quota(i *installed) fact.Answer {
+	text, at, unknown := effective(i, "quota-backend-bytes")
+	if unknown != "" {
+		return fact.Answer{Unknown: unknown, At: at}
 	}
 	n, err := readQuota(text)
 	if err != nil {
@@ -251,28 +177,30 @@ func (i *installed) quota() fact.Answer {
 	return fact.Answer{Value: n, At: at}
 }
 
-// setUp is what the files say of compaction and members.
-func (i *installed) setUp(input string) fact.Answer {
-	text := func(name string) (string, string, string) {
-		o := i.Option(name).Effective()
-		if v, ok := o.Get(); ok {
-			return v, o.Source(), ""
-		}
-		def, at := i.Default(name)
-		return def, cmp.Or(at, i.Main), o.Unknown()
+// effective is an option as it runs, by the files, or its default.
+func effective(i *installed, name string) (text, at, unknown string) {
+	o := i.Option(name).Effective()
+	if v, ok := o.Get(); ok {
+		return v, o.Source(), ""
 	}
-	if input == "members" {
-		v, at, unknown := text("initial-cluster")
-		switch {
-		case unknown != "":
-			return fact.Answer{Unknown: unknown, At: at}
-		case v == "":
-			return fact.Answer{Value: 1.0, At: at} // itself
-		}
-		return fact.Answer{Value: float64(strings.Count(v, ",") + 1), At: at}
+	def, at := i.Default(name)
+	return def, cmp.Or(at, i.Main), o.Unknown()
+}
+
+func memberCount(i *installed) fact.Answer {
+	text, at, unknown := effective(i, "initial-cluster")
+	switch {
+	case unknown != "":
+		return fact.Answer{Unknown: unknown, At: at}
+	case text == "":
+		return fact.Answer{Value: 1.0, At: at} // itself
 	}
-	mode, _, unknownMode := text("auto-compaction-mode")
-	keep, at, unknown := text("auto-compaction-retention")
+	return fact.Answer{Value: float64(strings.Count(text, ",") + 1), At: at}
+}
+
+func compacts(i *installed) fact.Answer {
+	mode, _, unknownMode := effective(i, "auto-compaction-mode")
+	keep, at, unknown := effective(i, "auto-compaction-retention")
 	if unknown != "" || unknownMode != "" {
 		return fact.Answer{Unknown: unknown + unknownMode, At: at}
 	}

@@ -89,7 +89,7 @@ func TestInstances(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all, err := find(t.Context(), plugin.Tree(t, c.files))
+			all, err := Product.Find(t.Context(), plugin.Tree(t, c.files))
 			if err != nil || len(all) != 1 {
 				t.Fatalf("%d, %v", len(all), err)
 			}
@@ -105,16 +105,16 @@ func TestInstances(t *testing.T) {
 			}
 		})
 	}
-	all, err := find(t.Context(), plugin.Tree(t, map[string]string{"/etc/kubernetes/manifests/etcd.yaml": kubeadm}))
+	all, err := Product.Find(t.Context(), plugin.Tree(t, map[string]string{"/etc/kubernetes/manifests/etcd.yaml": kubeadm}))
 	if err != nil || all[0].Answer("members").Value != 3.0 || all[0].Answer("pod").Value != true || all[0].Answer("compacts").Value != false {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for name, text := range map[string]string{"/etc/kubernetes/manifests/etcd.yaml": "spec: [\n", "/etc/kubernetes/manifests/etcd-pod.yaml": "spec: {}\n"} {
-		if _, err := find(t.Context(), plugin.Tree(t, map[string]string{name: text})); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+		if _, err := Product.Find(t.Context(), plugin.Tree(t, map[string]string{name: text})); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if all, err := find(t.Context(), plugin.Tree(t, map[string]string{"/etc/default/etcd": "ETCD_NAME=a\n"})); err != nil || len(all) != 0 {
+	if all, err := Product.Find(t.Context(), plugin.Tree(t, map[string]string{"/etc/default/etcd": "ETCD_NAME=a\n"})); err != nil || len(all) != 0 {
 		t.Errorf("a file of variables is no etcd: %v, %v", all, err)
 	}
 }
@@ -223,7 +223,7 @@ func TestAsked(t *testing.T) {
 	if _, err := json.Marshal(a); err != nil {
 		t.Error(err)
 	}
-	i := &installed{instance: in, asked: a, version: in.versionOf(nil, a)}
+	i := daemon.New(nil, in.Instance, in, a, nil)
 	for input, want := range map[string]any{"healthy": false, "has_leader": true, "leader_changes": 3.0, "version": "3.5.9",
 		"fsync": "p99 of 1000 between 4 and 8 ms", "fsync_above_s": 0.004, "fsync_at_most_s": 0.008, "peer": "p99 of 200 above 100 ms", "peer_above_s": 0.1, "peer_at_most_s": 0.0} {
 		if got := i.Answer(input); got.Value != want {

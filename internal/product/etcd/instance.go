@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product/conf"
 	"fettle.dev/fettle/internal/systemd"
@@ -31,8 +32,12 @@ type instance struct {
 	script  bool // of a static pod that starts etcd by a shell's script
 	// files are those of variables, in order, or the configuration file.
 	files []string
-	// unread is why something may be set all the same.
+	// unread is why something may be set that is not known.
 	unread string
+	// version is what a member is taken for, of --for or of a cluster; the zero value for
+	// its own.
+	version fact.Answer
+	cluster map[string]fact.Answer // of a member that a cluster shows
 }
 
 // pod is true for the static pod of a cluster's node.
@@ -51,6 +56,18 @@ func (in *instance) option(name string) (t told, ok bool, unknown string) {
 		return t, true, ""
 	}
 	return told{}, false, in.unread
+}
+
+// Paths implements product.Files.
+func (in *instance) Paths() []string { return in.files }
+
+// Value implements product.Files.
+func (in *instance) Value(name string) (value, at string, ok bool, err error) {
+	t, ok, unknown := in.option(name)
+	if unknown != "" {
+		err = errors.New(unknown)
+	}
+	return t.text, t.at, ok, err
 }
 
 // manifests are the static pods of kubeadm and of OpenShift, which had another

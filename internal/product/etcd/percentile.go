@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"fmt"
-	"strings"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/prometheus"
@@ -58,39 +57,35 @@ func (p percentile) above(o percentile) bool {
 	return p.Low > o.Low
 }
 
-// percentiles are the inputs of a histogram: the bucket in words, and its bounds.
-var percentiles = []string{"fsync", "commit", round}
-
-// percentileInputs are those of all histograms.
-func percentileInputs() (out []fact.Input) {
+// percentileInputs are those of all histograms: the bucket in words, and its bounds.
+func percentileInputs() (out []input) {
 	for _, x := range []struct{ name, of string }{
 		{"fsync", "fdatasync of the log"}, {"commit", "a commit of the backend"}, {round, "the round trip to the slowest other member"},
 	} {
-		out = append(out,
-			fact.Input{Name: "etcd." + x.name, Type: fact.Text, Doc: "bucket of the 99th percentile of " + x.of + " since it was started, and of how many"},
-			fact.Input{Name: "etcd." + x.name + "_above_s", Type: fact.Number, Unit: "s", Doc: "that bucket's lower bound"},
-			fact.Input{Name: "etcd." + x.name + "_at_most_s", Type: fact.Number, Unit: "s", Doc: "its upper bound; 0: it has none"})
+		of := func(value func(percentile) any) func(*installed) fact.Answer {
+			return func(i *installed) fact.Answer { return percentileAnswer(i, x.name, value) }
+		}
+		upper := reported(x.name+"_at_most_s", fact.Number, "its upper bound; 0: it has none", of(func(p percentile) any { return p.High }))
+		lower := reported(x.name+"_above_s", fact.Number, "that bucket's lower bound", of(func(p percentile) any { return p.Low }))
+		upper.Unit, lower.Unit = "s", "s"
+		out = append(out, reported(x.name, fact.Text, "bucket of the 99th percentile of "+x.of+" since it was started, and of how many", of(func(p percentile) any {
+			return fmt.Sprintf("p99 of %d %s", p.N, p.HistogramBucket)
+		})), lower, upper)
 	}
 	return out
 }
 
-// percentileAnswer is what is known of an input of a histogram; false for another input.
-func (i *installed) percentileAnswer(input, at string) (fact.Answer, bool) {
-	for _, short := range percentiles {
-		rest, ok := strings.CutPrefix(input, short)
-		if !ok || rest != "" && rest != "_above_s" && rest != "_at_most_s" {
-			continue
-		}
-		p, ok := i.asked.Percentiles[short]
-		switch {
-		case short == round && i.setUp("members").Value == 1.0:
-			return fact.Answer{At: at}, true // there is no other
-		case !ok:
-			return fact.Answer{Unknown: "it was recorded without its histograms' buckets, by another fettle", At: at}, true
-		case p.Unknown != "":
-			return fact.Answer{Unknown: p.Unknown, At: at}, true
-		}
-		return fact.Answer{Value: map[string]any{"": fmt.Sprintf("p99 of %d %s", p.N, p.HistogramBucket), "_above_s": p.Low, "_at_most_s": p.High}[rest], At: at}, true
+// percentileAnswer is an answer from the percentile of a histogram.
+func percentileAnswer(i *installed, histogram string, value func(percentile) any) fact.Answer {
+	const at = "/metrics of etcd"
+	p, ok := i.Report.Percentiles[histogram]
+	switch {
+	case histogram == round && memberCount(i).Value == 1.0:
+		return fact.Answer{At: at} // there is no other
+	case !ok:
+		return fact.Answer{Unknown: "it was recorded without its histograms' buckets, by another fettle", At: at}
+	case p.Unknown != "":
+		return fact.Answer{Unknown: p.Unknown, At: at}
 	}
-	return fact.Answer{}, false
+	return fact.Answer{Value: value(p), At: at}
 }

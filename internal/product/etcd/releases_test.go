@@ -46,7 +46,7 @@ func pod(image string, flags ...string) string {
 // one is the member that a machine's files set up.
 func one(t *testing.T, files map[string]string) *installed {
 	t.Helper()
-	all, err := find(t.Context(), plugin.Tree(t, files))
+	all, err := Product.Find(t.Context(), plugin.Tree(t, files))
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d, %v", len(all), err)
 	}
@@ -158,8 +158,8 @@ func TestSpellings(t *testing.T) {
 	}
 	// An empty variable sets nothing.
 	empty := one(t, map[string]string{"/lib/systemd/system/etcd.service": "[Service]\nEnvironment=ETCD_MAX_WALS= ETCD_CONFIG_FILE=\nExecStart=/usr/bin/etcd\n"})
-	if v, ok := empty.Option("max-wals").File.Get(); ok || empty.config != nil {
-		t.Errorf("max-wals is %q, and its file %v", v, empty.config)
+	if v, ok := empty.Option("max-wals").File.Get(); ok || empty.Files.config != nil {
+		t.Errorf("max-wals is %q, and its file %v", v, empty.Files.config)
 	}
 }
 

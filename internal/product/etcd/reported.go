@@ -35,44 +35,44 @@ func Of(r Reported) product.Installed {
 		in.setVariable(name, told{value, r.At})
 	}
 	in.readWords(r.Words, r.At)
-	i := &installed{instance: in, askErr: product.ErrStopped}
 	switch config, ok, _ := in.option("config-file"); {
 	case r.Words == nil:
 		in.flags = nil
 	case ok:
 		in.unread = config.text + " is on the node of " + r.Name + ": fettle check etcd there reads it"
 	}
+	i := daemon.New(nil, in.Instance, in, nil, product.ErrStopped)
 	own := fact.Answer{Value: r.Version, At: r.At}
 	if r.Version == "" {
 		own = in.versionOf(nil, nil)
 	}
-	i.version, i.cluster = own, map[string]fact.Answer{"installed_version": own}
+	in.version, in.cluster = own, map[string]fact.Answer{"installed_version": own}
 	if r.Kubernetes == 0 {
 		return i
 	}
 	installed, least := kuberelease.Known().Etcd(r.Kubernetes)
 	at := "kubeadm of Kubernetes " + r.Kubernetes.String()
 	if !r.Kubeadm {
-		i.cluster["least_version"] = fact.Answer{Value: least, At: at}
+		in.cluster["least_version"] = fact.Answer{Value: least, At: at}
 	}
 	if !r.Upgrade {
 		return i
 	}
-	now, known := i.release()
+	now, known := releaseOf(own)
 	next, _ := ParseRelease(installed)
 	switch {
 	case !r.Kubeadm && r.Words != nil:
-		i.version = fact.Answer{Unknown: fmt.Sprintf("which etcd comes with Kubernetes %s here is not known (kubeadm's is %s): fettle check etcd --for %s on the node", r.Kubernetes, installed, next), At: r.At}
+		in.version = fact.Answer{Unknown: fmt.Sprintf("which etcd comes with Kubernetes %s here is not known (kubeadm's is %s): fettle check etcd --for %s on the node", r.Kubernetes, installed, next), At: r.At}
 	case r.Kubeadm && known && now > next: // kubeadm keeps a newer one
 	case r.Kubeadm:
-		i.version = fact.Answer{Value: installed, At: at}
+		in.version = fact.Answer{Value: installed, At: at}
 		skipped := []string{}
 		for between := now + 1; known && between < next; between++ {
 			skipped = append(skipped, between.String())
 		}
-		i.cluster["skipped_releases"] = fact.Answer{Value: skipped, At: at}
+		in.cluster["skipped_releases"] = fact.Answer{Value: skipped, At: at}
 		if !known {
-			i.cluster["skipped_releases"] = fact.Answer{Unknown: own.Unknown, At: cmp.Or(own.At, r.At)}
+			in.cluster["skipped_releases"] = fact.Answer{Unknown: own.Unknown, At: cmp.Or(own.At, r.At)}
 		}
 	}
 	return i

@@ -29,21 +29,37 @@ func ofPod(manifest string) error {
 	return fmt.Errorf("%s is a static pod's: kubeadm or the cluster's operator writes it, and the kubelet restarts etcd when it changes; set the option there (etcd.local.extraArgs of kubeadm's ClusterConfiguration, the Etcd object of OpenShift)", manifest)
 }
 
-// of is the instance of a main file.
-func of(h *host.Host, main string) (*instance, error) {
+// members are all instances, those of static pods too.
+func members(h *host.Host) ([]conf.Instance, error) {
+	all, err := instances(h)
+	var out []conf.Instance
+	for _, in := range all {
+		out = append(out, in.Instance)
+	}
+	return out, err
+}
+
+// memberOf is the instance of a main file.
+func memberOf(h *host.Host, main string) (*instance, error) {
 	all, err := instances(h)
 	if err != nil {
 		return nil, err
 	}
 	for _, in := range all {
 		if real, err := h.Files.Resolve(in.Main); in.Main == main || err == nil && real == main {
-			if in.pod() {
-				return nil, ofPod(main)
-			}
 			return in, nil
 		}
 	}
 	return nil, fmt.Errorf("%s is not a file of etcd's unit", main)
+}
+
+// of is memberOf for an instance that can be set.
+func of(h *host.Host, main string) (*instance, error) {
+	in, err := memberOf(h, main)
+	if err == nil && in.pod() {
+		return nil, ofPod(main)
+	}
+	return in, err
 }
 
 // ours refuses files that another tool writes anew: what fettle put there would be

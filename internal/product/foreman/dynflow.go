@@ -213,12 +213,9 @@ type dynflowInstalled struct {
 
 func (i *dynflowInstalled) Name() string { return i.name }
 
-// Options implements component.Installed.
-func (i *dynflowInstalled) Options() []string { return []string{"concurrency"} }
-
 // Option implements component.Installed.
 func (i *dynflowInstalled) Option(name string) product.Option {
-	o := product.Option{Intended: fact.Absent[string](i.file), File: fact.Absent[string](i.file), Running: fact.Absent[string](i.unit)}
+	o := product.Option{File: fact.Absent[string](i.file), Running: fact.Absent[string](i.unit)}
 	if name != "concurrency" {
 		return o
 	}

@@ -81,13 +81,13 @@ type pumaInstalled struct {
 
 func (i *pumaInstalled) Name() string { return i.name }
 
-// Options implements component.Installed.
-func (i *pumaInstalled) Options() []string { return []string{"threads_max", "threads_min", "workers"} }
+// pumaOptions are the names of the parameters, sorted.
+var pumaOptions = []string{"threads_max", "threads_min", "workers"}
 
 // Option implements component.Installed.
 func (i *pumaInstalled) Option(name string) product.Option {
-	o := product.Option{Intended: fact.Absent[string](i.name), File: fact.Absent[string](i.name), Running: fact.Absent[string](i.name)}
-	if !slices.Contains(i.Options(), name) {
+	o := product.Option{File: fact.Absent[string](i.name), Running: fact.Absent[string](i.name)}
+	if !slices.Contains(pumaOptions, name) {
 		return o
 	}
 	t := i.option(name, i.get)
@@ -161,7 +161,7 @@ func (i *pumaInstalled) runs(name string) (text, unknown string) {
 // pending are the options that it does not run with as the files say.
 func (i *pumaInstalled) pending() []string {
 	out := []string{}
-	for _, name := range i.Options() {
+	for _, name := range pumaOptions {
 		o := i.Option(name)
 		file, known := o.File.Get()
 		runs, also := o.Running.Get()

@@ -18,9 +18,12 @@ var Product = daemon.Product()
 // info is the answer to "show info", by the names of its lines.
 type info = map[string]string
 
-type installed = product.Instance[settings, info]
+type (
+	input     = product.Input[settings, info]
+	installed = product.Instance[settings, info]
+)
 
-var daemon = &product.FileDaemon[settings, info]{
+var daemon = &product.Daemon[settings, info]{
 	Name: "haproxy", Doc: "HAProxy, load balancer and OpenShift's router",
 	Parameters: parameters,
 	Inputs:     inputs,
@@ -38,7 +41,7 @@ var daemon = &product.FileDaemon[settings, info]{
 	DryRun:     dryRun,
 }
 
-var inputs = []product.Input[settings, info]{
+var inputs = []input{
 	{Name: "version", Type: fact.Text, Doc: "version of the running server, or of the package", Answer: func(i *installed) fact.Answer {
 		if v := i.Report["Version"]; v != "" {
 			return fact.Answer{Value: product.Upstream(v), At: "show info"}
@@ -86,8 +89,8 @@ var inputs = []product.Input[settings, info]{
 }
 
 // reported is an input that a line of "show info" answers.
-func reported(name, unit, doc, line string) product.Input[settings, info] {
-	return product.Input[settings, info]{Name: name, Type: fact.Number, Unit: unit, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
+func reported(name, unit, doc, line string) input {
+	return input{Name: name, Type: fact.Number, Unit: unit, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		n, err := strconv.ParseFloat(i.Report[line], 64)
 		if err != nil {
 			return fact.Answer{Unknown: "show info has no " + line, At: i.Main}

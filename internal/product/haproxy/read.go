@@ -146,18 +146,6 @@ func (s *settings) text(name, text string) error {
 // Paths implements product.Files.
 func (s settings) Paths() []string { return s.files }
 
-// Options implements product.Files: the tuning options of the process and of the defaults.
-func (s settings) Options() []string {
-	var names []string
-	for _, o := range s.options {
-		kind := s.sections[o.section].kind
-		if p := parameter(o.Key); p != nil && (kind == "global" || kind == "defaults") {
-			names = append(names, p.Name)
-		}
-	}
-	return names
-}
-
 // Value implements product.Files.
 func (s settings) Value(key string) (value, at string, ok bool, err error) {
 	o, ok, err := s.get(key)

@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/product/conf"
 )
 
 // processes finds those of an instance.
@@ -79,41 +77,8 @@ func tool(h *host.Host, main string, words ...string) host.Command {
 	return host.Command{Argv: append(append(argv, "-f", main), words...), Env: env}
 }
 
-func newControl() *product.Control {
-	return &product.Control{
-		Name:  "httpd",
-		Unit:  func(h *host.Host, main string) string { return product.Unit(h, main, instanceOf(h, main).unit) },
-		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(servers(h)) },
-		Running: func(ctx context.Context, h *host.Host, main string) (product.Process, error) {
-			g, err := processes(ctx, h, main)
-			return g.Main, err
-		},
-		Check: configTest,
-		Reads: func(h *host.Host, main string) []string {
-			s, _ := readSettings(h, instanceOf(h, main))
-			return s.files
-		},
-		Reload:    product.ReloadBy("USR1"), // a graceful restart: requests that are being served are finished
-		Ready:     ready,
-		Complaint: complaint,
-		Start: func(h *host.Host, main string, _ product.Process) (product.Start, error) {
-			c := tool(h, main, "-k", "start")
-			return product.Start{Argv: c.Argv, Env: c.Env}, nil
-		},
-	}
-}
-
-// configTest is httpd -t: it refuses what the server would not start with.
-func configTest(ctx context.Context, h *host.Host, main string) error {
-	res, err := h.Exec.Run(ctx, tool(h, main, "-t"))
-	if err != nil {
-		return err
-	}
-	if res.ExitCode == 0 {
-		return nil
-	}
-	return fmt.Errorf("httpd -t: %s", complaint(string(res.Stderr)+string(res.Stdout)))
-}
+// configTest is httpd -t.
+var configTest = product.ConfigTest("httpd -t", func(h *host.Host, main string) host.Command { return tool(h, main, "-t") }, complaint)
 
 // complaint is what of an output says what is wrong.
 func complaint(text string) string {
@@ -166,24 +131,4 @@ func address(listen string) string {
 		at = "127.0.0.1"
 	}
 	return net.JoinHostPort(at, port)
-}
-
-// effect says whether the running server has read the file.
-func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
-	if key == ulimitVariable {
-		return ulimitEffect(ctx, h, main, value)
-	}
-	s, err := readSettings(h, instanceOf(h, main))
-	if err != nil {
-		return plugin.Unknown, err.Error()
-	}
-	g, err := processes(ctx, h, main)
-	g.Changed = product.Changed(ctx, h, main, s.files)
-	switch {
-	case !slices.Contains(atStart, key):
-		return product.Effect(g.Taken(), err)
-	case err == nil && g.TakenAtStart() != product.Yes:
-		return plugin.Unknown, "its files were changed since it was started, and it does not say what it runs with"
-	}
-	return product.Effect(g.TakenAtStart(), err)
 }

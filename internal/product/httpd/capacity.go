@@ -46,8 +46,8 @@ func (l limits) checked(mpm string) limits {
 
 // limits are those of the files, and the places of those that have one. unknown is why they
 // are not known.
-func (i *installed) limits() (l limits, at map[string]string, unknown fact.Answer) {
-	l, at = defaultsOf(i.files.mpm), map[string]string{}
+func (s settings) limits() (l limits, at map[string]string, unknown fact.Answer) {
+	l, at = defaultsOf(s.mpm), map[string]string{}
 	for _, of := range []struct {
 		key string
 		to  *int
@@ -55,8 +55,8 @@ func (i *installed) limits() (l limits, at map[string]string, unknown fact.Answe
 		{"serverlimit", &l.serverLimit}, {"threadlimit", &l.threadLimit}, {"threadsperchild", &l.threads},
 		{"startservers", &l.start}, {"maxrequestworkers", &l.asked},
 	} {
-		t, ok := i.files.value(of.key)
-		if !ok || i.files.mpm == "prefork" && (of.key == "threadsperchild" || of.key == "threadlimit") {
+		t, ok := s.value(of.key)
+		if !ok || s.mpm == "prefork" && (of.key == "threadsperchild" || of.key == "threadlimit") {
 			continue
 		}
 		n, isNumber := leading(t.value)
@@ -68,12 +68,12 @@ func (i *installed) limits() (l limits, at map[string]string, unknown fact.Answe
 		}
 		*of.to, at[of.key] = n, t.at.String()
 	}
-	return l.checked(i.files.mpm), at, fact.Answer{}
+	return l.checked(s.mpm), at, fact.Answer{}
 }
 
 // capacity answers one of the inputs that limits have.
-func (i *installed) capacity(input string) fact.Answer {
-	l, at, unknown := i.limits()
+func (s settings) capacity(input string) fact.Answer {
+	l, at, unknown := s.limits()
 	if unknown.Unknown != "" {
 		return unknown
 	}
@@ -93,13 +93,13 @@ func (i *installed) capacity(input string) fact.Answer {
 		}
 	}
 	if len(places) == 0 {
-		places = []string{"the default of the " + i.files.mpm + " module"}
+		places = []string{"the default of the " + s.mpm + " module"}
 	}
 	return fact.Answer{Value: float64(of.value), At: places[0]}
 }
 
 // number is the value of a directive in the files.
-func (i *installed) number(t told, key string) fact.Answer {
+func number(t told, key string) fact.Answer {
 	if t.unknown != "" {
 		return fact.Answer{Unknown: t.unknown, At: t.at.String()}
 	}

@@ -66,7 +66,7 @@ func TestConditions(t *testing.T) {
 		for name, text := range c.files {
 			files[name] = text
 		}
-		found, err := find(t.Context(), machine.Mounted(t, files))
+		found, err := Product.Find(t.Context(), machine.Mounted(t, files))
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -98,7 +98,7 @@ func TestLimits(t *testing.T) {
 		{"prefork", "ServerLimit 4\n", 256, 4},
 		{"prefork", "MaxRequestWorkers 0\nThreadsPerChild 30\n", 0, 1},
 	} {
-		found, err := find(t.Context(), machine.Mounted(t, map[string]string{redHatMain: "LoadModule mpm_" + c.mpm + "_module m/x.so\n" + c.text}))
+		found, err := Product.Find(t.Context(), machine.Mounted(t, map[string]string{redHatMain: "LoadModule mpm_" + c.mpm + "_module m/x.so\n" + c.text}))
 		if err != nil || len(found) != 1 {
 			t.Fatal(err)
 		}
@@ -145,18 +145,18 @@ func TestReadAsHTTPD(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s\n%s", err, text, out)
 		}
-		found, err := find(t.Context(), machine.Mounted(t, map[string]string{
+		found, err := Product.Find(t.Context(), machine.Mounted(t, map[string]string{
 			"etc/apache2/apache2.conf": text, "etc/apache2/envvars": "export APACHE_ARGUMENTS=-DGIVEN\n", "etc/passwd": "", file: "", "var/lib/dpkg/status": versionIs(version),
 		}))
 		if err != nil || len(found) != 1 {
 			t.Fatal(err)
 		}
 		i := found[0].(*installed)
-		l, _, unknown := i.limits()
+		l, _, unknown := i.Files.limits()
 		if unknown.Unknown != "" {
 			t.Fatalf("%s\n%s", unknown.Unknown, text)
 		}
-		raw := i.files
+		raw := i.Files
 		for _, c := range []struct {
 			what string
 			says *regexp.Regexp
@@ -254,13 +254,13 @@ func TestUnitEnvironment(t *testing.T) {
 		if c.envvars != "" {
 			files["etc/apache2/envvars"] = c.envvars
 		}
-		found, err := find(t.Context(), machine.Mounted(t, files))
+		found, err := Product.Find(t.Context(), machine.Mounted(t, files))
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%s: %d found: %v", name, len(found), err)
 		}
 		got := []string{"none", "none"}
 		for n, directive := range []string{"maxrequestworkers", "serverlimit"} {
-			if v, ok := found[0].(*installed).files.value(directive); ok {
+			if v, ok := found[0].(*installed).Files.value(directive); ok {
 				got[n] = v.value
 			}
 		}

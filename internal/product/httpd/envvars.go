@@ -187,9 +187,9 @@ func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plug
 
 // limitScript is the script from which the limit of open files comes, because
 // Debian's apache2ctl starts httpd; absent where the unit's own counts.
-func (i *installed) limitScript() fact.Answer {
-	file := envvarsFile(i.host, i.Main)
-	if file == "" || i.runErr == nil && i.run.Main.Unit != "" && !i.startedByScript() {
+func limitScript(i *installed) fact.Answer {
+	file := envvarsFile(i.Host, i.Main)
+	if file == "" || i.RunErr == nil && i.Run.Main.Unit != "" && !startedByScript(i) {
 		return fact.Answer{}
 	}
 	return fact.Answer{Value: file, At: file}
@@ -197,8 +197,8 @@ func (i *installed) limitScript() fact.Answer {
 
 // startedByScript says whether the unit of the running server calls apache2ctl. A
 // unit that cannot be read is taken for the distribution's.
-func (i *installed) startedByScript() bool {
-	u, err := systemd.New(i.host).Load(i.run.Main.Unit)
+func startedByScript(i *installed) bool {
+	u, err := systemd.New(i.Host).Load(i.Run.Main.Unit)
 	if err != nil {
 		return true
 	}

@@ -88,14 +88,14 @@ func TestLimitScript(t *testing.T) {
 			files["/usr/lib/systemd/system/apache2.service"] = c.unit
 		}
 		h := machine.Copy(t, files)
-		i := &installed{instance: instanceOf(h, debianMain), host: h, run: product.Group{Main: product.Process{PID: 7, Unit: "apache2.service"}}}
-		if got := i.Answer("limit_script"); got.Value != c.want || got.Unknown != "" {
+		i := &installed{Instance: instanceOf(h, debianMain).Instance, Host: h, Run: product.Group{Main: product.Process{PID: 7, Unit: "apache2.service"}}}
+		if got := limitScript(i); got.Value != c.want || got.Unknown != "" {
 			t.Errorf("%s: %+v, want %v", about, got, c.want)
 		}
 	}
 	h := machine.Mounted(t, redHat)
-	i := &installed{instance: instanceOf(h, redHatMain), host: h, run: product.Group{Main: product.Process{PID: 7, Unit: "httpd.service"}}}
-	if got := i.Answer("limit_script"); got.Value != nil || got.Unknown != "" {
+	i := &installed{Instance: instanceOf(h, redHatMain).Instance, Host: h, Run: product.Group{Main: product.Process{PID: 7, Unit: "httpd.service"}}}
+	if got := limitScript(i); got.Value != nil || got.Unknown != "" {
 		t.Errorf("Red Hat's: %+v", got)
 	}
 }

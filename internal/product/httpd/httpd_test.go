@@ -54,13 +54,13 @@ func TestRedHat(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Name != "httpd" || strings.Join(all[0].defines, " ") != "FAST SSL" {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	found, err := find(t.Context(), h)
+	found, err := Product.Find(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	i := found[0].(*installed)
-	if i.fileErr != nil {
-		t.Fatal(i.fileErr)
+	if i.FileErr != nil {
+		t.Fatal(i.FileErr)
 	}
 	for option, want := range map[string]string{
 		"ServerLimit": "64 /etc/httpd/conf.modules.d/event.conf:2", "MaxRequestWorkers": "1024 /etc/httpd/conf.modules.d/event.conf:3",

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/text"
 )
 
@@ -27,13 +26,13 @@ const infoMost = 16 << 20
 // askInfo asks the running server for the directives that it has read (mod_info,
 // server-info?config), where a Location of its files serves that: over loopback, without
 // TLS and without credentials.
-func (i *installed) askInfo(ctx context.Context) (settings, error) {
-	if i.runErr != nil || i.fileErr != nil {
+func askInfo(ctx context.Context, i *installed) (settings, error) {
+	if i.FileErr != nil {
 		return settings{}, errNoInfo
 	}
-	at := i.files.infoPath()
+	at := i.Files.infoPath()
 	var sockets []string
-	for _, l := range i.files.listen {
+	for _, l := range i.Files.listen {
 		name, port, err := net.SplitHostPort(address(l))
 		if ip, bad := netip.ParseAddr(name); err == nil && bad == nil && ip.IsLoopback() && len(sockets) < 4 {
 			sockets = append(sockets, net.JoinHostPort(name, port))
@@ -42,7 +41,7 @@ func (i *installed) askInfo(ctx context.Context) (settings, error) {
 	if at == "" || len(sockets) == 0 {
 		return settings{}, errNoInfo
 	}
-	page, err := host.QueryJSON(ctx, i.host, "httpd "+i.Main+": "+at, func(ctx context.Context, _ *host.Host) (page string, err error) {
+	page, err := host.QueryJSON(ctx, i.Host, "httpd "+i.Main+": "+at, func(ctx context.Context, _ *host.Host) (page string, err error) {
 		for _, socket := range sockets {
 			if page, err = get(ctx, "http://"+socket+at); err == nil {
 				return page, nil
@@ -53,7 +52,7 @@ func (i *installed) askInfo(ctx context.Context) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	s := i.files
+	s := i.Files
 	return s, s.replace(infoText(page))
 }
 
@@ -112,32 +111,18 @@ func infoText(page string) string {
 	return out.String()
 }
 
-// now is the installation as its server has read its files, where that says so; start is
-// whether something is asked for that the server keeps from its start on: its page shows
-// what a reload has read.
-func (i *installed) now(start bool) *installed {
-	if i.infoErr != nil || start && i.run.TakenAtStart() != product.Yes {
-		return i
-	}
-	c := *i
-	c.files = i.info
-	return &c
-}
-
 // running is what the server says that a directive is, and where it has that from; ok is
 // false where it does not say it.
-func (i *installed) running(key string) (value, at string, ok bool) {
-	if i.infoErr != nil || slices.Contains(atStart, key) {
+func running(i *installed, key string) (value, at string, ok bool) {
+	if slices.Contains(atStart, key) {
 		return "", "", false
 	}
-	if t, ok := i.info.value(key); ok {
+	if t, ok := i.Report.value(key); ok {
 		return t.value, "server-info, " + t.at.String(), true
 	}
 	p := parameter(key)
-	if _, inFile := i.files.value(key); !inFile || p == nil || p.Default == "" {
+	if _, inFile := i.Files.value(key); !inFile || p == nil || p.Default == "" {
 		return "", "", false
 	}
 	return p.Default, "the default of httpd (server-info)", true // the file's is not yet in force
 }
-
-var _ product.Prober = (*installed)(nil)

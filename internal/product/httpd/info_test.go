@@ -38,7 +38,7 @@ func TestInfo(t *testing.T) {
 	}
 	write("Timeout 7\n")
 	i := b.Installed()
-	if err := i.(*installed).infoErr; err != nil {
+	if err := i.(*installed).ReportErr; err != nil {
 		t.Fatal(err)
 	}
 	for n, option := range []string{"Timeout", "KeepAliveTimeout"} {

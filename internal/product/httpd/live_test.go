@@ -50,13 +50,13 @@ func TestEvent(t *testing.T) {
 
 	const mpm = "/etc/apache2/mods-available/mpm_event.conf"
 	main, event := product.Read(t, debianMain), product.Read(t, mpm)
-	pid := b.Installed().(*installed).run.Main.PID
+	pid := b.Installed().(*installed).Run.Main.PID
 
 	// A graceful restart takes it: the same main process.
 	b.Set([]string{"reload of httpd " + debianMain}, "MaxRequestWorkers", "100", "keepalivetimeout", "7", "StartServers", "1")
 	offers(t, 100)
-	if i := b.Installed().(*installed); i.run.Main.PID != pid {
-		t.Errorf("main process %d, was %d", i.run.Main.PID, pid)
+	if i := b.Installed().(*installed); i.Run.Main.PID != pid {
+		t.Errorf("main process %d, was %d", i.Run.Main.PID, pid)
 	}
 	if got := product.Read(t, mpm); !strings.Contains(got, "MaxRequestWorkers       100\n") {
 		t.Errorf("the line that counts is not changed:\n%s", got)
@@ -64,7 +64,7 @@ func TestEvent(t *testing.T) {
 	// A restart takes it.
 	b.Set([]string{"restart of httpd " + debianMain}, "ServerLimit", "3", "apache2/ThreadLimit", "32")
 	i := b.Installed().(*installed)
-	if i.run.Main.PID == pid {
+	if i.Run.Main.PID == pid {
 		t.Error("the main process is the old one")
 	}
 	if o := i.Option("ServerLimit"); o.Running.Source() != debianMain+":"+fmt.Sprint(strings.Count(main, "\n")+1) || o.Running.Or("") != "3" {
@@ -77,13 +77,13 @@ func TestEvent(t *testing.T) {
 	offers(t, 150)
 
 	// What -t refuses is never told; the same processes go on.
-	pid = b.Installed().(*installed).run.Main.PID
+	pid = b.Installed().(*installed).Run.Main.PID
 	b.Refused("ListenBacklog must be > 0 (it was told nothing)", "Timeout", "200", "ListenBacklog", "0", "ServerLimit", "5")
 	b.Refused("not a number", "MaxRequestWorkers", "many")
 	b.Refused("not a tuning directive", "Listen", "8080")
 	product.Same(t, debianMain, main)
 	product.Same(t, mpm, event)
-	if got := b.Installed().(*installed).run.Main.PID; got != pid {
+	if got := b.Installed().(*installed).Run.Main.PID; got != pid {
 		t.Errorf("main process %d, was %d", got, pid)
 	}
 	// What -t takes and the kernel does not: a scoreboard of more than 80 GB.
@@ -132,33 +132,33 @@ var dumped = regexp.MustCompile(`(?m)^\s*\([0-9*]+\) (\S+)$`)
 func asked(t *testing.T, b *product.Bench, mpm string) {
 	t.Helper()
 	i := b.Installed().(*installed)
-	if i.Name() != "apache2" || i.fileErr != nil {
-		t.Fatalf("%s: %v", i.Name(), i.fileErr)
+	if i.Name() != "apache2" || i.FileErr != nil {
+		t.Fatalf("%s: %v", i.Name(), i.FileErr)
 	}
 	var included []string
 	for _, m := range dumped.FindAllStringSubmatch(product.Command(t, "apache2ctl", "-t", "-D", "DUMP_INCLUDES"), -1) {
 		included = append(included, m[1])
 	}
-	if !slices.Equal(i.files.files, included) {
-		t.Errorf("files\n%q\nhttpd reads\n%q", i.files.files, included)
+	if !slices.Equal(i.Files.files, included) {
+		t.Errorf("files\n%q\nhttpd reads\n%q", i.Files.files, included)
 	}
 	// What DUMP_RUN_CFG says of variables, modules and what is defined.
 	if got := i.Answer("mpm"); got.Value != mpm {
 		t.Errorf("mpm %+v", got)
 	}
 	modules := product.Command(t, "apache2ctl", "-M")
-	for name := range i.files.modules {
+	for name := range i.Files.modules {
 		if !strings.HasSuffix(name, ".c") && !strings.Contains(modules, " "+name+" ") {
 			t.Errorf("httpd has no %s:\n%s", name, modules)
 		}
 	}
 	for _, m := range regexp.MustCompile(`(?m)^ (\S+_module) `).FindAllStringSubmatch(modules, -1) {
-		if _, ok := i.files.modules[m[1]]; !ok && m[1] != "mpm_event_module" {
+		if _, ok := i.Files.modules[m[1]]; !ok && m[1] != "mpm_event_module" {
 			t.Errorf("httpd has %s, fettle does not know it", m[1])
 		}
 	}
 	run := product.Command(t, "apache2ctl", "-t", "-D", "DUMP_RUN_CFG")
-	if v, _ := i.files.value("pidfile"); !strings.Contains(run, `PidFile: "`+v.value+`"`) {
+	if v, _ := i.Files.value("pidfile"); !strings.Contains(run, `PidFile: "`+v.value+`"`) {
 		t.Errorf("PidFile %s:\n%s", v.value, run)
 	}
 	// mod_info's dump of what is read, in order: the last of each for the server.
@@ -186,7 +186,7 @@ func asked(t *testing.T, b *product.Bench, mpm string) {
 		}
 	}
 	for _, in := range inputs {
-		if a := i.Answer(strings.TrimPrefix(in.Name, "httpd.")); a.Value == nil {
+		if a := i.Answer(in.Name); a.Value == nil {
 			t.Errorf("%s: %+v", in.Name, a)
 		}
 	}

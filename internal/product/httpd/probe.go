@@ -16,35 +16,27 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Probe implements component.Prober: httpd -t -D DUMP_CONFIG prints the directives that it
-// has read, without conditions, with variables and macros replaced (mod_info).
-func (i *installed) Probe(ctx context.Context) { i.Take(i.dryRun(ctx)) }
-
-func (i *installed) dryRun(ctx context.Context) (product.Checked, error) {
-	if host.Unknown(i.fileErr) {
-		return product.Checked{}, i.fileErr
-	}
-	d := product.DryRun{Unit: i.unit, Otherwise: "nobody", Running: i.run, Files: i.files.files, Complaint: complaint}
-	if i.runErr == nil && i.run.Main.Unit != "" {
-		d.Unit = i.run.Main.Unit
-	}
-	if t, ok := i.files.value("user"); ok && t.unknown == "" {
+// dryRun is httpd -t -D DUMP_CONFIG, which prints the directives that it has read, without
+// conditions, with variables and macros replaced (mod_info).
+func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checked, error) {
+	d.Otherwise, d.Complaint = "nobody", complaint
+	if t, ok := i.Files.value("user"); ok && t.unknown == "" {
 		d.User = strings.TrimPrefix(t.value, "#")
 	}
 	ask := func(dump ...string) (product.Checked, error) {
-		d.Argv, d.Env = i.testCall(dump...)
-		return d.Run(ctx, i.host)
+		d.Argv, d.Env = testCall(i, dump...)
+		return d.Run(ctx, i.Host)
 	}
 	c, err := ask("-D", "DUMP_MODULES")
 	if err != nil || c.Refused != "" {
 		return c, err
 	}
-	i.files.take(c.Output)
-	if _, loaded := i.files.modules["info_module"]; !loaded {
-		if i.asksForInfo() {
+	i.Files.take(c.Output)
+	if _, loaded := i.Files.modules["info_module"]; !loaded {
+		if asksForInfo(i) {
 			return c, nil // with the module, other directives would be read
 		}
-		file := i.infoModule()
+		file := infoModule(i.Host)
 		if file == "" {
 			return c, nil
 		}
@@ -55,7 +47,7 @@ func (i *installed) dryRun(ctx context.Context) (product.Checked, error) {
 	if err != nil || c.Refused != "" {
 		return c, err
 	}
-	return c, i.files.replace(c.Output)
+	return c, i.Files.replace(c.Output)
 }
 
 // envvarsCall calls Debian's httpd with the variables of its envvars, as apache2ctl does,
@@ -63,29 +55,30 @@ func (i *installed) dryRun(ctx context.Context) (product.Checked, error) {
 const envvarsCall = `if test -f "$APACHE_ENVVARS"; then . "$APACHE_ENVVARS"; fi; mkdir -p "${APACHE_RUN_DIR:-/var/run/apache2}" && exec "${APACHE_HTTPD:-/usr/sbin/apache2}" -d "$APACHE_CONFDIR" $APACHE_ARGUMENTS "$@"`
 
 // testCall is httpd -t with the options and the environment of the service.
-func (i *installed) testCall(dump ...string) (argv, env []string) {
-	c := tool(i.host, i.Main, append([]string{"-t"}, dump...)...)
-	if i.envvars == "" {
+func testCall(i *installed, dump ...string) (argv, env []string) {
+	c := tool(i.Host, i.Main, append([]string{"-t"}, dump...)...)
+	envvars := instanceOf(i.Host, i.Main).envvars
+	if envvars == "" {
 		return c.Argv, c.Env
 	}
-	env = append(c.Env, "APACHE_ENVVARS="+i.envvars, "APACHE_CONFDIR="+path.Dir(i.Main))
+	env = append(c.Env, "APACHE_ENVVARS="+envvars, "APACHE_CONFDIR="+path.Dir(i.Main))
 	return append([]string{"/bin/sh", "-c", envvarsCall, "sh"}, c.Argv[1:]...), env
 }
 
-var asksForInfo = text.LazyRegexp(`(?i)<IfModule[ \t]+["']?!?(?:mod_info\.c|info_module)`)
+var infoCondition = text.LazyRegexp(`(?i)<IfModule[ \t]+["']?!?(?:mod_info\.c|info_module)`)
 
 // asksForInfo reports whether a file has a condition that depends on mod_info.
-func (i *installed) asksForInfo() bool {
-	return slices.ContainsFunc(i.files.files, func(f string) bool {
-		text, err := i.host.Files.ReadFile(f)
-		return err != nil || asksForInfo().Match(text)
+func asksForInfo(i *installed) bool {
+	return slices.ContainsFunc(i.Files.files, func(f string) bool {
+		text, err := i.Host.Files.ReadFile(f)
+		return err != nil || infoCondition().Match(text)
 	})
 }
 
 // infoModule is the file of mod_info, in the directory of another module; "" for none.
-func (i *installed) infoModule() string {
+func infoModule(h *host.Host) string {
 	for _, dir := range []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules"} {
-		if _, err := i.host.Files.Stat(dir + "/mod_info.so"); err == nil {
+		if _, err := h.Files.Stat(dir + "/mod_info.so"); err == nil {
 			return dir + "/mod_info.so"
 		}
 	}

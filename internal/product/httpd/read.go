@@ -34,6 +34,7 @@ type settings struct {
 	listen []string
 	logs   []logDirective
 	root   string // ServerRoot
+	main   string // the main file
 }
 
 // told is what the files say of a directive.
@@ -64,11 +65,23 @@ func (s settings) value(key string) (found told, ok bool) {
 	return found, ok
 }
 
+// Paths implements product.Files.
+func (s settings) Paths() []string { return s.files }
+
+// Value implements product.Files.
+func (s settings) Value(key string) (value, at string, ok bool, err error) {
+	t, ok := s.value(key)
+	if t.unknown != "" {
+		err = errors.New(t.unknown)
+	}
+	return t.value, t.at.String(), ok, err
+}
+
 // readSettings reads a main file as httpd would, with the modules that it loads
 // and the names that are defined.
 func readSettings(h *host.Host, in instance) (settings, error) {
 	r := reader{
-		host: h, settings: settings{root: in.root}, defines: map[string]string{}, env: environment(h, in),
+		host: h, settings: settings{root: in.root, main: in.Main}, defines: map[string]string{}, env: environment(h, in),
 		includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles},
 	}
 	r.modules = map[string]string{"core.c": "", "core_module": "", "mod_so.c": "", "so_module": "", "http_core.c": "", "http_module": ""}

@@ -186,7 +186,7 @@ func (*installed) Name() string { return "" }
 
 // Option implements component.Installed: a flag goes before the file.
 func (i *installed) Option(name string) product.Option {
-	o := product.Option{Intended: fact.Absent[string](i.config.at), File: fact.Absent[string](i.config.at), Running: fact.Absent[string](i.config.at)}
+	o := product.Option{File: fact.Absent[string](i.config.at), Running: fact.Absent[string](i.config.at)}
 	for _, from := range []map[string]told{i.files, i.flags} {
 		t, ok := from[name]
 		switch {
@@ -205,21 +205,6 @@ func (i *installed) Option(name string) product.Option {
 // notNegative are options of which a negative value keeps the kubelet from starting
 // (kubelet 1.34, pkg/kubelet/apis/config/validation/validation.go).
 var notNegative = map[string]bool{"maxPods": true, "podsPerCore": true, "kubeAPIQPS": true, "kubeAPIBurst": true}
-
-// Options implements component.Installed.
-func (i *installed) Options() []string {
-	seen := map[string]bool{}
-	var out []string
-	for _, from := range []map[string]told{i.files, i.flags, i.running} {
-		for name := range from {
-			if !strings.HasPrefix(name, "--") && !seen[name] {
-				seen[name] = true
-				out = append(out, name)
-			}
-		}
-	}
-	return out
-}
 
 // Answer implements component.Installed.
 func (i *installed) Answer(input string) fact.Answer {

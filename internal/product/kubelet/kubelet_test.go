@@ -232,7 +232,7 @@ func FuzzOf(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, name := range i.Options() {
+		for name := range i.(*installed).running {
 			if _, known := i.Option(name).Running.Get(); !known {
 				t.Errorf("%q is listed, and has no value", name)
 			}

@@ -15,9 +15,12 @@ import (
 // Product is mosquitto.
 var Product = daemon.Product()
 
-type installed = product.Instance[settings, report]
+type (
+	input     = product.Input[settings, report]
+	installed = product.Instance[settings, report]
+)
 
-var daemon = &product.FileDaemon[settings, report]{
+var daemon = &product.Daemon[settings, report]{
 	Name: "mosquitto", Doc: "mosquitto, the MQTT broker of remote execution",
 	Parameters: parameters,
 	Inputs:     inputs,
@@ -37,7 +40,7 @@ var daemon = &product.FileDaemon[settings, report]{
 	ReportedBy:   "CONNACK of MQTT 5",
 }
 
-var inputs = []product.Input[settings, report]{
+var inputs = []input{
 	{Name: "version", Type: fact.Text, Doc: "version of the running broker, or of the package", Answer: func(i *installed) fact.Answer {
 		if _, v, ok := strings.Cut(i.Report.Sys["$SYS/broker/version"], "version "); ok {
 			return fact.Answer{Value: v, At: "$SYS/broker/version"}
@@ -58,8 +61,8 @@ var inputs = []product.Input[settings, report]{
 }
 
 // topic is an input that a topic of the broker answers with a number.
-func topic(name, doc, topic string) product.Input[settings, report] {
-	return product.Input[settings, report]{Name: name, Type: fact.Number, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
+func topic(name, doc, topic string) input {
+	return input{Name: name, Type: fact.Number, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		n, err := strconv.ParseFloat(i.Report.Sys[topic], 64)
 		if err != nil {
 			return fact.Answer{Unknown: "it does not publish " + topic, At: i.Main}

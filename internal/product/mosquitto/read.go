@@ -51,17 +51,6 @@ func (s settings) get(key string) (conf.Place, bool) {
 // Paths implements product.Files.
 func (s settings) Paths() []string { return s.files }
 
-// Options implements product.Files.
-func (s settings) Options() []string {
-	var names []string
-	for _, p := range s.all {
-		if parameters.Named(p.Key) != nil {
-			names = append(names, p.Key)
-		}
-	}
-	return names
-}
-
 // Value implements product.Files.
 func (s settings) Value(key string) (value, at string, ok bool, err error) {
 	p, ok := s.get(key)

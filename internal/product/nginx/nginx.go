@@ -14,12 +14,9 @@ import (
 // Product is nginx.
 var Product = daemon.Product()
 
-type (
-	daemonOf  = product.FileDaemon[settings, struct{}]
-	installed = product.Instance[settings, struct{}]
-)
+type installed = product.Instance[settings, struct{}]
 
-var daemon = &daemonOf{
+var daemon = &product.Daemon[settings, struct{}]{
 	Name: "nginx", Doc: "nginx, web server and proxy", Packages: []string{"nginx", "nginx-core", "nginx-server"},
 	Parameters: parameters,
 	Inputs:     inputs,

@@ -86,17 +86,6 @@ func (s settings) get(key string) (found, bool) {
 // Paths implements product.Files.
 func (s settings) Paths() []string { return s.files }
 
-// Options implements product.Files.
-func (s settings) Options() []string {
-	var names []string
-	for _, f := range s.all {
-		if p := parameters.Named(bare(f.key)); p != nil {
-			names = append(names, p.Name)
-		}
-	}
-	return names
-}
-
 // Value implements product.Files.
 func (s settings) Value(key string) (value, at string, ok bool, err error) {
 	f, ok := s.get(key)

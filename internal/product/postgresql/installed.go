@@ -73,7 +73,7 @@ func (i *installed) Name() string { return i.cluster.Name }
 
 // Option implements component.Installed.
 func (i *installed) Option(name string) product.Option {
-	o := product.Option{Intended: fact.Absent[string](""), File: fact.Absent[string](i.Main), Running: fact.Absent[string]("pg_settings")}
+	o := product.Option{File: fact.Absent[string](i.Main), Running: fact.Absent[string]("pg_settings")}
 	if i.fileErr != nil {
 		o.File = fact.Unknown[string](i.Main, i.fileErr.Error())
 	} else if p, ok := i.files.winner(name); ok {
@@ -92,22 +92,6 @@ func (i *installed) whyNotAsked() string {
 		return errStopped.Error()
 	}
 	return i.askErr.Error()
-}
-
-// Options implements component.Installed.
-func (i *installed) Options() []string {
-	names := map[string]bool{}
-	for _, p := range i.files.all {
-		names[p.Key] = true
-	}
-	if i.asked != nil {
-		for name, r := range i.asked.Settings {
-			if r.Source != "default" && r.Source != "override" {
-				names[name] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // Answer implements component.Installed.

@@ -4,46 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
-	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/product/conf"
 )
-
-// newControl reloads it for what prometheus.yml says, and restarts it for flags.
-func newControl() *product.Control {
-	return &product.Control{
-		Name: "prometheus",
-		Unit: func(h *host.Host, main string) string {
-			if in, err := of(h, main); err == nil {
-				return in.unit.Name
-			}
-			return ""
-		},
-		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(settable(h)) },
-		Running: func(ctx context.Context, h *host.Host, main string) (product.Process, error) {
-			in, err := of(h, main)
-			if err != nil {
-				return product.Process{}, err
-			}
-			return product.OfService(ctx, h, "prometheus", in.unit.Name)
-		},
-		Check:  configTest,
-		Reload: product.ReloadBy("HUP"),
-		Ready:  ready,
-		Start: func(h *host.Host, main string, _ product.Process) (product.Start, error) {
-			in, err := of(h, main)
-			if err != nil {
-				return product.Start{}, err
-			}
-			return product.OfUnit(h, in.unit)
-		},
-		Patience: 5 * time.Minute, // it reads its log when it starts
-	}
-}
 
 // configTest is promtool check config: it refuses what the server would not take.
 func configTest(ctx context.Context, h *host.Host, main string) error {
@@ -77,9 +43,11 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	case a.Ready != "200 OK":
 		return fmt.Errorf("/-/ready: %s", a.Ready)
 	}
-	i := &installed{instance: in, asked: a}
-	if left := i.pending(); len(left) > 0 {
-		return fmt.Errorf("it has not taken %s", strings.Join(left, ", "))
+	for _, p := range parameters {
+		t, ok, _ := in.option(p.Name)
+		if v, unknown := a.value(p.Name); ok && unknown == "" && v != "" && !slices.Contains(byHand, p.Name) && !same(p.Name, v, t.text) {
+			return fmt.Errorf("it has not taken %s", p.Name)
+		}
 	}
 	return nil
 }
@@ -111,9 +79,8 @@ func keepsSamples(h *host.Host, key, value string) error {
 			return err
 		case key == "storage.tsdb.retention.size":
 			// With a size of 0, or a larger one than there is, nothing goes.
-			i := &installed{instance: in, asked: a}
-			disk := i.Answer("disk_bytes")
-			used, known := disk.Value.(float64)
+			blocks, known := a.Values["prometheus_tsdb_storage_blocks_bytes"]
+			used := blocks + a.Values["prometheus_tsdb_wal_storage_size_bytes"]
 			if want.(float64) == 0 || known && want.(float64) > used {
 				continue
 			}
@@ -142,29 +109,4 @@ func keepsSamples(h *host.Host, key, value string) error {
 		}
 	}
 	return nil
-}
-
-// effect says whether the running server has the value of its files.
-func effect(ctx context.Context, h *host.Host, file, key, text string) (plugin.Verdict, string) {
-	in, err := of(h, file)
-	if err != nil {
-		return plugin.Unknown, err.Error()
-	}
-	a, err := question(ctx, h, in)
-	switch {
-	case errors.Is(err, product.ErrStopped):
-		return plugin.OK, "in force from the server's next start"
-	case err != nil:
-		return plugin.Unknown, err.Error()
-	}
-	v, unknown := a.value(key)
-	switch {
-	case unknown != "":
-		return plugin.Unknown, unknown
-	case same(key, v, text):
-		return plugin.OK, ""
-	case isFlag(key):
-		return plugin.NeedsRestart, "the server runs with " + v + " until it is restarted"
-	}
-	return plugin.Drifted, "the server runs with " + v + ": reload it"
 }

@@ -31,6 +31,8 @@ type answer struct {
 	// Free is what is free on the disk of its samples, in bytes; nil where that is
 	// not known.
 	Free *float64 `json:"free,omitempty"`
+	// now is when it was asked, in seconds since the epoch.
+	now float64
 }
 
 // runtime is /api/v1/status/runtimeinfo.
@@ -50,9 +52,13 @@ var kept = []string{
 	"process_start_time_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
 }
 
-// question asks the server of an instance; program.ErrStopped where none runs.
+// question asks the server of an instance, or returns product.ErrStopped.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
-	return host.QueryJSON(ctx, h, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
+	a, err := host.QueryJSON(ctx, h, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
+	if err == nil {
+		a.now = float64(h.Clock.Now().UnixNano()) / 1e9
+	}
+	return a, err
 }
 
 func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
@@ -73,7 +79,7 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 		Version string `json:"version"`
 	}
 	for name, into := range map[string]any{"flags": &a.Flags, "config": &config, "runtimeinfo": &a.Runtime, "buildinfo": &build} {
-		if err := status(ctx, base, name, into); err != nil {
+		if err := document(ctx, base, name, into); err != nil {
 			a.Silent = err.Error()
 			return a, nil
 		}
@@ -127,8 +133,8 @@ func address(flags map[string]string) string {
 	return "http://" + net.JoinHostPort(name, port) + strings.TrimSuffix(path.Clean("/"+prefix), "/")
 }
 
-// status reads one of its API's documents of itself.
-func status(ctx context.Context, base, name string, into any) error {
+// document reads one of its API's documents of itself.
+func document(ctx context.Context, base, name string, into any) error {
 	code, text, err := fetch(ctx, base+"/api/v1/status/"+name)
 	if err != nil {
 		return err

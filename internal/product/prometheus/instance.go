@@ -118,6 +118,18 @@ func (in *instance) option(name string) (t told, ok bool, unknown string) {
 	return t, ok, ""
 }
 
+// Paths implements product.Files.
+func (in *instance) Paths() []string { return []string{in.Main} }
+
+// Value implements product.Files.
+func (in *instance) Value(name string) (value, at string, ok bool, err error) {
+	t, ok, unknown := in.option(name)
+	if unknown != "" {
+		err = errors.New(unknown)
+	}
+	return t.text, t.at, ok, err
+}
+
 // settable are the instances as settings name them.
 func settable(h *host.Host) ([]conf.Instance, error) {
 	all, err := instances(h)

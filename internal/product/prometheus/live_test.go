@@ -21,7 +21,7 @@ const debianArgs = "/etc/default/prometheus"
 func serve(t *testing.T) {
 	t.Helper()
 	h := host.Live()
-	s, err := newControl().Start(h, standard, product.Process{})
+	s, err := daemon.NewControl().Start(h, standard, product.Process{})
 	if err == nil {
 		err = product.Run(t.Context(), h, s)
 	}
@@ -78,13 +78,13 @@ func server(t *testing.T) {
 	file, args := testkitproduct.Read(t, standard), testkitproduct.Read(t, debianArgs)
 	b := testkitproduct.New(t, Product)
 	asked(t, b)
-	pid := b.Installed().(*installed).asked.Process.PID
+	pid := b.Installed().(*installed).Report.Process.PID
 
 	b.Set([]string{"reload of prometheus " + standard}, "scrape_interval", "20s", "scrape_timeout", "5s", "prometheus/evaluation_interval", "1m")
 	b.Running("scrape_interval", "20s")
 	b.Running("scrape_timeout", "5s")
 	b.Running("evaluation_interval", "1m")
-	if now := b.Installed().(*installed).asked.Process.PID; now != pid {
+	if now := b.Installed().(*installed).Report.Process.PID; now != pid {
 		t.Errorf("it was restarted: %d, was %d", now, pid)
 	}
 	b.Set([]string{"restart of prometheus " + standard}, "storage.tsdb.retention.time", "30d", "query.max-concurrency", "10")
@@ -116,7 +116,7 @@ func server(t *testing.T) {
 func asked(t *testing.T, b *testkitproduct.Bench) {
 	i := b.Installed()
 	for _, in := range inputs {
-		name := strings.TrimPrefix(in.Name, "prometheus.")
+		name := in.Name
 		if a := i.Answer(name); a.Value == nil && name != "samples_per_second" && name != "need_bytes" {
 			t.Errorf("%s: %+v", in.Name, a)
 		}

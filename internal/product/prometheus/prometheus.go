@@ -5,217 +5,182 @@ package prometheus
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"slices"
+	"time"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/product/conf"
-	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/systemd"
 )
 
 // Product is Prometheus.
-var Product = product.Product{
-	Name:       "prometheus",
-	Doc:        "Prometheus, the monitoring server that a unit runs",
+var Product = daemon.Product()
+
+type (
+	input     = product.Input[*instance, *answer]
+	installed = product.Instance[*instance, *answer]
+)
+
+var daemon = &product.Daemon[*instance, *answer]{
+	Name: "prometheus", Doc: "Prometheus, the monitoring server that a unit runs",
 	Parameters: parameters,
+	ByHand:     byHand,
 	Inputs:     inputs,
-	Find:       find,
-	Kind: func(h *host.Host) setting.Kind {
-		c := newControl()
-		return conf.New(h, conf.Product{
-			Name:      "prometheus",
-			Syntax:    global{},
-			SyntaxOf:  syntaxOf,
-			FileOf:    fileOf,
-			Roots:     func(*host.Host) []string { return []string{"/etc"} },
-			Instances: settable,
-			Winner:    winner,
-			Canonical: canonical,
-			Check: func(key, value string) error {
-				if err := check(key, value); err != nil {
-					return err
-				}
-				return keepsSamples(h, key, value)
-			},
-			Activation: func(ctx context.Context, h *host.Host, file, key string) (setting.Activation, bool) {
-				in, err := of(h, file)
-				if err != nil {
-					return setting.Activation{}, false
-				}
-				return c.Activation(ctx, h, in.Main, isFlag(key))
-			},
-			Activate: c.Activate,
-			Effect:   effect,
-		})
+	Conf: conf.Product{
+		Syntax: global{}, SyntaxOf: syntaxOf, FileOf: fileOf, Roots: func(*host.Host) []string { return []string{"/etc"} }, Instances: settable,
+		Winner: winner, Canonical: canonical, Check: check, CheckHere: keepsSamples,
 	},
-}
-
-var inputs = []fact.Input{
-	{Name: "prometheus.version", Type: fact.Text, Doc: "version of the running server"},
-	{Name: "prometheus.ready", Type: fact.Truth, Doc: "what it answers to /-/ready"},
-	{Name: "prometheus.reload_ok", Type: fact.Truth, Doc: "whether it has taken its configuration when it last read it"},
-	{Name: "prometheus.corruptions", Type: fact.Number, Doc: "corruptions of its log since it was started"},
-	{Name: "prometheus.failed_compactions", Type: fact.Number, Doc: "compactions that have failed since it was started"},
-	{Name: "prometheus.missed_evaluations", Type: fact.Number, Doc: "evaluations of rule groups left out, as the one before took too long"},
-	{Name: "prometheus.series", Type: fact.Number, Doc: "series in memory"},
-	{Name: "prometheus.samples_per_second", Type: fact.Number, Unit: "1/s", Doc: "samples taken in, since it was started"},
-	{Name: "prometheus.disk_bytes", Type: fact.Number, Unit: "bytes", Doc: "size of its blocks and of its log"},
-	{Name: "prometheus.free_bytes", Type: fact.Number, Unit: "bytes", Doc: "what is free on the disk of its samples"},
-	{Name: "prometheus.need_bytes", Type: fact.Number, Unit: "bytes", Doc: "what its retention will take, by the samples that it takes in"},
-	{Name: "prometheus.resident_bytes", Type: fact.Number, Unit: "bytes", Doc: "memory of the process"},
-	{Name: "prometheus.open_files", Type: fact.Number, Doc: "files that it has open"},
-	{Name: "prometheus.open_files_limit", Type: fact.Number, Doc: "files that it may have open"},
-	{Name: "prometheus.unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does"},
-	{Name: "prometheus.uptime_s", Type: fact.Number, Unit: "s", Doc: "time since it was started"},
-	{Name: "prometheus.pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running server's"},
-}
-
-func find(ctx context.Context, h *host.Host) ([]product.Installed, error) {
-	all, err := instances(h)
-	if err != nil {
-		return nil, err
-	}
-	var out []product.Installed
-	for _, in := range all {
-		i := &installed{instance: in, now: float64(h.Clock.Now().UnixNano()) / 1e9}
-		i.asked, i.askErr = question(ctx, h, in)
-		out = append(out, i)
-	}
-	return out, nil
-}
-
-type installed struct {
-	*instance
-	now    float64 // in seconds since the epoch
-	asked  *answer
-	askErr error
-}
-
-func (i *installed) Name() string { return i.Instance.Name }
-
-// Options implements component.Installed.
-func (i *installed) Options() []string {
-	names := maps.Clone(i.flags)
-	for name, t := range i.file {
-		names[name] = t
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-// Option implements component.Installed.
-func (i *installed) Option(name string) product.Option {
-	o := product.Option{Intended: fact.Absent[string](i.Main), File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
-	t, ok, unknown := i.option(name)
-	switch {
-	case ok:
-		o.File = fact.Known(t.text, t.at)
-	case unknown != "":
-		o.File = fact.Unknown[string](i.Main, unknown)
-	}
-	const at = "/api/v1/status of prometheus"
-	switch {
-	case errors.Is(i.askErr, product.ErrStopped):
-	case i.askErr != nil:
-		o.Running = fact.Unknown[string](i.Main, i.askErr.Error())
-	default:
-		switch text, unknown := i.asked.value(name); {
-		case unknown != "":
-			o.Running = fact.Unknown[string](at, unknown)
-		case text != "" && ok && same(name, text, t.text):
-			o.Running = fact.Known(text, t.at) // that is where it comes from
-		case text != "":
-			o.Running = fact.Known(text, at)
+	Read: of,
+	MainOf: func(h *host.Host, file string) string {
+		if in, err := of(h, file); err == nil {
+			return in.Main
 		}
-	}
-	return o
+		return file
+	},
+	Program: "prometheus",
+	Control: func() *product.Control {
+		c := product.ByUnit("prometheus", func(h *host.Host, main string) (*systemd.Unit, error) {
+			in, err := of(h, main)
+			if err != nil {
+				return nil, err
+			}
+			return in.unit, nil
+		})
+		c.Check, c.Reload, c.Ready = configTest, product.ReloadBy("HUP"), ready
+		c.Patience = 5 * time.Minute // it reads its log when it starts
+		return c
+	},
+	Restart: isFlag,
+	Ask:     func(ctx context.Context, i *installed) (*answer, error) { return question(ctx, i.Host, i.Files) },
+	Runs:    runs,
+	Same:    same,
 }
 
-// pending are the tuning parameters that it does not run with as the files say.
-func (i *installed) pending() []string {
-	out := []string{}
-	for _, p := range parameters {
-		t, ok, _ := i.option(p.Name)
-		v, unknown := i.asked.value(p.Name)
-		if ok && unknown == "" && v != "" && !slices.Contains(byHand, p.Name) && !same(p.Name, v, t.text) {
-			out = append(out, p.Name)
-		}
-	}
-	return out
-}
+// Where answers are from.
+const (
+	statusPage  = "/api/v1/status of prometheus"
+	metricsPage = "/metrics of prometheus"
+)
 
-// Answer implements component.Installed.
-func (i *installed) Answer(input string) fact.Answer {
-	const at = "/api/v1/status of prometheus"
-	a := i.asked
-	switch {
-	case i.askErr != nil:
-		return fact.Answer{Unknown: i.askErr.Error(), At: i.Main}
-	case input == "unit":
-		return product.RunBy(a.Process)
-	case a.Silent != "":
-		return fact.Answer{Unknown: a.Silent, At: i.Main}
-	}
-	switch input {
-	case "version":
-		if a.Version != "" {
-			return fact.Answer{Value: a.Version, At: at}
+var inputs = []input{
+	status("version", fact.Text, "version of the running server", func(a *answer) any {
+		if a.Version == "" {
+			return nil
 		}
-	case "ready":
-		return fact.Answer{Value: a.Ready == "200 OK", At: "/-/ready of prometheus"}
-	case "reload_ok":
-		return fact.Answer{Value: a.Runtime.ReloadOK, At: at}
-	case "corruptions":
-		return fact.Answer{Value: a.Runtime.Corrupted, At: at}
-	case "pending_changes":
-		return fact.Answer{Value: i.pending(), At: at}
-	case "free_bytes":
-		if a.Free == nil {
+		return a.Version
+	}),
+	status("ready", fact.Truth, "what it answers to /-/ready", func(a *answer) any { return a.Ready == "200 OK" }),
+	status("reload_ok", fact.Truth, "whether it has taken its configuration when it last read it", func(a *answer) any { return a.Runtime.ReloadOK }),
+	status("corruptions", fact.Number, "corruptions of its log since it was started", func(a *answer) any { return a.Runtime.Corrupted }),
+	metric("failed_compactions", "", "compactions that have failed since it was started", "prometheus_tsdb_compactions_failed_total"),
+	measured("missed_evaluations", "", "evaluations of rule groups left out, as the one before took too long", func(i *installed, _ float64) fact.Answer {
+		return fact.Answer{Value: i.Report.Values["prometheus_rule_group_iterations_missed_total"], At: metricsPage} // none: it has no rules
+	}),
+	metric("series", "", "series in memory", "prometheus_tsdb_head_series"),
+	measured("samples_per_second", "1/s", "samples taken in, since it was started", func(i *installed, uptime float64) fact.Answer {
+		return rate(i, uptime, func(samples float64) any { return samples })
+	}),
+	measured("disk_bytes", "bytes", "size of its blocks and of its log", func(i *installed, _ float64) fact.Answer {
+		v := i.Report.Values
+		return fact.Answer{Value: v["prometheus_tsdb_storage_blocks_bytes"] + v["prometheus_tsdb_wal_storage_size_bytes"], At: metricsPage}
+	}),
+	{Name: "free_bytes", Type: fact.Number, Unit: "bytes", Doc: "what is free on the disk of its samples", From: product.FromReport, Answer: ifItAnswers(func(i *installed) fact.Answer {
+		if i.Report.Free == nil {
 			return fact.Answer{Unknown: "the directory of its samples cannot be looked at", At: i.Main}
 		}
-		return fact.Answer{Value: *a.Free, At: a.Flags["storage.tsdb.path"]}
-	}
-	return i.measured(input)
+		return fact.Answer{Value: *i.Report.Free, At: i.Report.Flags["storage.tsdb.path"]}
+	})},
+	measured("need_bytes", "bytes", "what its retention will take, by the samples that it takes in", func(i *installed, uptime float64) fact.Answer {
+		return rate(i, uptime, func(samples float64) any {
+			text, _ := i.Report.value(retentionTime)
+			keep, err := readTime(text)
+			if err != nil || keep == 0.0 {
+				return nil // only a size counts
+			}
+			return keep.(float64) * samples * perSample(i.Report.Values)
+		})
+	}),
+	metric("resident_bytes", "bytes", "memory of the process", "process_resident_memory_bytes"),
+	metric("open_files", "", "files that it has open", "process_open_fds"),
+	metric("open_files_limit", "", "files that it may have open", "process_max_fds"),
+	{Name: "unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does", From: product.FromReport, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Report.Process) }},
+	measured("uptime_s", "s", "time since it was started", func(_ *installed, uptime float64) fact.Answer {
+		return fact.Answer{Value: uptime, At: metricsPage}
+	}),
+	{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running server's", From: product.FromReport, Answer: ifItAnswers((*installed).Pending)},
 }
 
-// measured are the inputs of its metrics.
-func (i *installed) measured(input string) fact.Answer {
-	const at = "/metrics of prometheus"
-	v := i.asked.Values
-	uptime := max(0, i.now-v["process_start_time_seconds"])
-	names := map[string]string{
-		"failed_compactions": "prometheus_tsdb_compactions_failed_total", "missed_evaluations": "prometheus_rule_group_iterations_missed_total", "series": "prometheus_tsdb_head_series",
-		"resident_bytes": "process_resident_memory_bytes", "open_files": "process_open_fds", "open_files_limit": "process_max_fds",
-	}
-	if n, ok := v[names[input]]; ok {
-		return fact.Answer{Value: n, At: at}
-	}
-	_, started := v["process_start_time_seconds"]
-	samples, taken := v["prometheus_tsdb_head_samples_appended_total"]
-	switch {
-	case !started:
-	case input == "missed_evaluations":
-		return fact.Answer{Value: 0.0, At: at} // it has no rules
-	case input == "uptime_s":
-		return fact.Answer{Value: uptime, At: at}
-	case input == "disk_bytes":
-		return fact.Answer{Value: v["prometheus_tsdb_storage_blocks_bytes"] + v["prometheus_tsdb_wal_storage_size_bytes"], At: at}
-	case uptime < 600: // the first scrapes are not what it will take in
-		return fact.Answer{Unknown: "it was started less than ten minutes ago", At: at}
-	case !taken:
-	case input == "samples_per_second":
-		return fact.Answer{Value: samples / uptime, At: at}
-	case input == "need_bytes":
-		text, _ := i.asked.value("storage.tsdb.retention.time")
-		keep, err := readTime(text)
-		if err != nil || keep == 0.0 {
-			return fact.Answer{At: at} // only a size counts
+// ifItAnswers is an answer of a server that answers at all.
+func ifItAnswers(answer func(*installed) fact.Answer) func(*installed) fact.Answer {
+	return func(i *installed) fact.Answer {
+		if i.Report.Silent != "" {
+			return fact.Answer{Unknown: i.Report.Silent, At: i.Main}
 		}
-		return fact.Answer{Value: keep.(float64) * samples / uptime * perSample(v), At: at}
+		return answer(i)
 	}
-	return fact.Answer{Unknown: "prometheus does not say it", At: at}
+}
+
+// status is an input that its API answers; nil is not known.
+func status(name string, as fact.Type, doc string, value func(*answer) any) input {
+	return input{Name: name, Type: as, Doc: doc, From: product.FromReport, Answer: ifItAnswers(func(i *installed) fact.Answer {
+		if v := value(i.Report); v != nil {
+			return fact.Answer{Value: v, At: statusPage}
+		}
+		return fact.Answer{Unknown: "it does not report its " + name, At: statusPage}
+	})}
+}
+
+// metric is an input that a metric answers.
+func metric(name, unit, doc, metric string) input {
+	return measured(name, unit, doc, func(i *installed, _ float64) fact.Answer {
+		if v, ok := i.Report.Values[metric]; ok {
+			return fact.Answer{Value: v, At: metricsPage}
+		}
+		return lacks(metric)
+	})
+}
+
+// measured is an input that is calculated from metrics and the server's time since its
+// start, in seconds.
+func measured(name, unit, doc string, answer func(i *installed, uptime float64) fact.Answer) input {
+	return input{Name: name, Type: fact.Number, Unit: unit, Doc: doc, From: product.FromReport, Answer: ifItAnswers(func(i *installed) fact.Answer {
+		const start = "process_start_time_seconds"
+		started, ok := i.Report.Values[start]
+		if !ok {
+			return lacks(start)
+		}
+		return answer(i, max(0, i.Report.now-started))
+	})}
+}
+
+// rate is an answer from the samples that the server takes in each second; the first
+// scrapes are not what it will take in.
+func rate(i *installed, uptime float64, of func(samples float64) any) fact.Answer {
+	const taken = "prometheus_tsdb_head_samples_appended_total"
+	samples, ok := i.Report.Values[taken]
+	switch {
+	case uptime < 600:
+		return fact.Answer{Unknown: "it was started less than ten minutes ago", At: metricsPage}
+	case !ok:
+		return lacks(taken)
+	}
+	return fact.Answer{Value: of(samples / uptime), At: metricsPage}
+}
+
+func lacks(metric string) fact.Answer {
+	return fact.Answer{Unknown: metric + " is not among its metrics", At: metricsPage}
+}
+
+// runs is what an option is in the running server.
+func runs(i *installed, name string) fact.Fact[string] {
+	switch text, unknown := i.Report.value(name); {
+	case unknown != "":
+		return fact.Unknown[string](statusPage, unknown)
+	case text != "":
+		return fact.Known(text, statusPage)
+	}
+	return fact.Absent[string](i.Main)
 }
 
 // perSample is the bytes of a sample on the disk: as measured when blocks were

@@ -23,7 +23,7 @@ func machine(t testing.TB, args, file string) *host.Host {
 
 func TestOptions(t *testing.T) {
 	h := machine(t, "# x\nARGS=\"--query.timeout=1m --storage.tsdb.retention.time 30d --web.enable-admin-api --no-x\"\n", sample)
-	all, err := find(t.Context(), h)
+	all, err := Product.Find(t.Context(), h)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}
@@ -39,13 +39,13 @@ func TestOptions(t *testing.T) {
 	}
 	// The file that a flag names; a broken one.
 	h = plugin.Tree(t, map[string]string{unitFile: strings.Replace(unitText, "$ARGS", "--config.file=/etc/p.yml", 1), "/etc/p.yml": "global: [\n"})
-	if all, err := find(t.Context(), h); err != nil || !strings.HasPrefix(all[0].Option("scrape_interval").File.Unknown(), "/etc/p.yml: ") {
+	if all, err := Product.Find(t.Context(), h); err != nil || !strings.HasPrefix(all[0].Option("scrape_interval").File.Unknown(), "/etc/p.yml: ") {
 		t.Errorf("%v, %v", all, err)
 	}
 	if _, _, err := winner(h, "/etc/p.yml", "query.timeout"); err == nil || !strings.Contains(err.Error(), "takes none from a file") {
 		t.Error(err)
 	}
-	if all, err := find(t.Context(), plugin.Tree(t, map[string]string{standard: sample})); err != nil || len(all) != 0 {
+	if all, err := Product.Find(t.Context(), plugin.Tree(t, map[string]string{standard: sample})); err != nil || len(all) != 0 {
 		t.Errorf("a file is no server: %v, %v", all, err)
 	}
 }
@@ -152,13 +152,14 @@ func TestAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &installed{instance: all[0], asked: a, now: 4600}
+	i := daemon.New(h, all[0].Instance, all[0], a, nil)
+	a.now = 4600
 	for input, want := range map[string]any{"samples_per_second": 10.0, "need_bytes": 10 * 864000 * 1.5, "disk_bytes": 11.0, "ready": true} {
 		if got := i.Answer(input); got.Value != want {
 			t.Errorf("%s: %+v, want %v", input, got, want)
 		}
 	}
-	if got := strings.Join(i.pending(), " "); got != "query.timeout" {
+	if got := i.Pending().Value.([]string); strings.Join(got, " ") != "query.timeout" {
 		t.Errorf("pending %q", got)
 	}
 	a.Runtime.Retention = "512MiB"
@@ -218,7 +219,7 @@ func TestRetention(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := &installed{instance: all[0], asked: &answer{Flags: map[string]string{}, Runtime: runtime{Retention: c.said}}}
+			i := daemon.New(h, all[0].Instance, all[0], &answer{Flags: map[string]string{}, Runtime: runtime{Retention: c.said}}, nil)
 			for n, name := range []string{retentionTime, retentionSize, retentionPercentage} {
 				o := i.Option(name)
 				file, _ := o.File.Get()

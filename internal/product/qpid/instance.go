@@ -2,7 +2,6 @@ package qpid
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -137,15 +136,6 @@ func lines(h *host.Host, file string) ([]conf.Assignment, error) {
 
 // Paths implements product.Files.
 func (in instance) Paths() []string { return []string{in.Main} }
-
-// Options implements product.Files.
-func (in instance) Options() []string {
-	names := slices.Concat(slices.Collect(maps.Keys(in.flags)), slices.Collect(maps.Keys(in.env)))
-	for _, a := range in.lines {
-		names = append(names, a.Key)
-	}
-	return slices.DeleteFunc(names, func(n string) bool { return parameters.Named(n) == nil })
-}
 
 // Value implements product.Files.
 func (in instance) Value(name string) (value, at string, ok bool, err error) {

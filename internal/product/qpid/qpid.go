@@ -18,7 +18,7 @@ var Product = daemon.Product()
 type installed = product.Instance[instance, struct{}]
 
 // daemon has Restart for all options: the broker reads everything when it starts.
-var daemon = &product.FileDaemon[instance, struct{}]{
+var daemon = &product.Daemon[instance, struct{}]{
 	Name: "qpid", Doc: "qpidd, the message broker of Satellites before 6.15", Packages: []string{"qpid-cpp-server", "qpidd"},
 	Parameters: parameters,
 	Inputs:     inputs,

@@ -4,58 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/product/conf"
 	"fettle.dev/fettle/internal/setting"
 )
 
-// teller makes values take effect. Redis does not read its file again: what it
-// takes while it runs is set with CONFIG SET, one option at a time, and the
-// program's name says which: "redis-server.service (maxmemory)".
-type teller struct{ *product.Control }
-
-func newTeller() teller {
-	return teller{&product.Control{
-		Name: "redis-server",
-		Unit: func(h *host.Host, main string) string {
-			return product.Unit(h, main, "redis-server.service", "redis.service", "valkey.service")
-		},
-		Mains:    func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
-		Running:  running,
-		Check:    keepsData,
-		Ready:    ready,
-		Start:    start,
-		Patience: 2 * time.Minute, // it reads all its data when it starts
-	}}
-}
-
-func (t teller) activation(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
-	restart := slices.Contains(atStart, key)
-	a, ok := t.Activation(ctx, h, main, restart)
-	if !restart {
-		a.Program += " (" + key + ")"
+// setsOne makes values take effect. Redis does not read its file again: what it takes
+// while it runs is set with CONFIG SET, one option at a time, and the program's name has
+// the option: "redis-server.service (maxmemory)".
+func setsOne(c *product.Control, p *conf.Product) {
+	activation, activate := p.Activation, p.Activate
+	p.Activation = func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
+		a, ok := activation(ctx, h, main, key)
+		if !a.Restart {
+			a.Program += " (" + key + ")"
+		}
+		return a, ok
 	}
-	return a, ok
-}
-
-func (t teller) activate(ctx context.Context, h *host.Host, a setting.Activation) error {
-	name, key, one := strings.Cut(a.Program, " (")
-	a.Program = name
-	if !one {
-		return t.Activate(ctx, h, a)
+	p.Activate = func(ctx context.Context, h *host.Host, a setting.Activation) error {
+		name, key, one := strings.Cut(a.Program, " (")
+		a.Program = name
+		if !one {
+			return activate(ctx, h, a)
+		}
+		main, err := c.Of(ctx, h, name)
+		if err != nil {
+			return err
+		}
+		return set(ctx, h, main, strings.TrimSuffix(key, ")"))
 	}
-	main, err := t.Of(ctx, h, name)
-	if err != nil {
-		return err
-	}
-	return set(ctx, h, main, strings.TrimSuffix(key, ")"))
 }
 
 func running(ctx context.Context, h *host.Host, main string) (product.Process, error) {
@@ -189,31 +170,4 @@ func start(h *host.Host, main string, before product.Process) (product.Start, er
 		Argv: []string{name, main}, UID: before.UID, GID: before.GID,
 		Background: s.text("daemonize", "no") != "yes",
 	}, nil
-}
-
-// effect says whether the running server has the value of its files.
-func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
-	s, err := readSettings(h, main)
-	if err != nil {
-		return plugin.Unknown, err.Error()
-	}
-	a, err := question(ctx, h, main, s)
-	switch {
-	case errors.Is(err, product.ErrStopped):
-		return plugin.OK, "in force from the server's next start"
-	case err != nil:
-		return plugin.Unknown, err.Error()
-	case a.NoConfig != "":
-		return plugin.Unknown, a.NoConfig
-	}
-	v, ok := a.Config[key]
-	switch {
-	case !ok:
-		return plugin.Unsupported, "this version of Redis has no such option"
-	case same(key, v, value):
-		return plugin.OK, ""
-	case slices.Contains(atStart, key):
-		return plugin.NeedsRestart, "the server runs with " + v + " until it is restarted"
-	}
-	return plugin.Drifted, "the server runs with " + v
 }

@@ -127,7 +127,7 @@ func asked(t *testing.T, b *product.Bench) {
 		}
 	}
 	for _, in := range inputs {
-		if a := i.Answer(strings.TrimPrefix(in.Name, "redis.")); a.Value == nil {
+		if a := i.Answer(in.Name); a.Value == nil {
 			t.Errorf("%s: %+v", in.Name, a)
 		}
 	}

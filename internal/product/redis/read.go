@@ -86,6 +86,18 @@ func (s settings) value(key string) (value string, at conf.Place, ok bool) {
 	return strings.Join(points, " "), at, true
 }
 
+// Paths implements product.Files.
+func (s settings) Paths() []string { return s.files }
+
+// Value implements product.Files: a secret is not set.
+func (s settings) Value(key string) (value, at string, ok bool, err error) {
+	if slices.Contains(secrets, key) {
+		return "", "", false, nil
+	}
+	v, p, ok := s.value(key)
+	return v, p.String(), ok, nil
+}
+
 func (s settings) text(key, def string) string {
 	if v, _, ok := s.value(key); ok {
 		return v

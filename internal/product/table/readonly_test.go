@@ -78,7 +78,6 @@ func TestReadingRunsNothing(t *testing.T) {
 			for _, in := range p.Inputs {
 				i.Answer(strings.TrimPrefix(in.Name, p.Name+"."))
 			}
-			i.Options()
 		}
 	}
 	for _, name := range []string{"haproxy", "nginx", "httpd", "puma", "postgresql", "redis", "prometheus"} {

@@ -3,6 +3,7 @@ package product
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"fettle.dev/fettle/internal/fact"
@@ -11,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// Instance is one instance of a FileDaemon on a machine.
+// Instance is one instance of a Daemon on a machine.
 type Instance[F Files, A any] struct {
 	conf.Instance
 	Probed
@@ -30,20 +31,49 @@ type Instance[F Files, A any] struct {
 	Report    A
 	ReportErr error
 
-	daemon *FileDaemon[F, A]
+	daemon *Daemon[F, A]
 }
 
 // Name implements Installed.
 func (i *Instance[F, A]) Name() string { return i.Instance.Name }
 
-// Options implements Installed.
-func (i *Instance[F, A]) Options() []string {
-	return slices.Compact(slices.Sorted(slices.Values(i.Files.Options())))
+// Option implements Installed.
+func (i *Instance[F, A]) Option(name string) Option {
+	if i.daemon.Runs != nil {
+		return i.reportedOption(name)
+	}
+	return i.readOption(name)
 }
 
-// Option implements Installed. A running value that the program does not report is that
-// of the files, if it has read them since they changed.
-func (i *Instance[F, A]) Option(name string) Option {
+// reportedOption is an option of a program that reports all of them.
+func (i *Instance[F, A]) reportedOption(name string) Option {
+	o := Option{File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
+	value, at, ok, err := i.Files.Value(name)
+	if i.FileErr != nil {
+		ok, err = false, i.FileErr
+	}
+	switch {
+	case ok:
+		o.File = fact.Known(value, at)
+	case err != nil:
+		o.File = fact.Unknown[string](i.Main, err.Error())
+	}
+	switch {
+	case errors.Is(i.ReportErr, ErrStopped):
+	case i.ReportErr != nil:
+		o.Running = fact.Unknown[string](i.Main, i.ReportErr.Error())
+	default:
+		o.Running = i.daemon.Runs(i, name)
+		if runs, known := o.Running.Get(); known && ok && i.daemon.same(name, runs, value) {
+			o.Running = fact.Known(runs, at) // the file is where it comes from
+		}
+	}
+	return o
+}
+
+// readOption is an option of a program that runs with those of its files, if it has read
+// them since they changed, except for the few that it reports.
+func (i *Instance[F, A]) readOption(name string) Option {
 	file, value := fact.Absent[string](i.Main), ""
 	key, err := i.daemon.Conf.Syntax.Key(name)
 	if err == nil {
@@ -75,6 +105,29 @@ func (i *Instance[F, A]) Option(name string) Option {
 	return o
 }
 
+// Default implements Defaulter.
+func (i *Instance[F, A]) Default(name string) (value, source string) {
+	if i.daemon.Default == nil {
+		return "", ""
+	}
+	return i.daemon.Default(i, name)
+}
+
+// Pending answers which of the parameters that fettle sets the running program has not as
+// its files have them.
+func (i *Instance[F, A]) Pending() fact.Answer {
+	out := []string{}
+	for _, p := range i.daemon.Parameters {
+		o := i.Option(p.Name)
+		file, inFile := o.File.Get()
+		runs, running := o.Running.Get()
+		if inFile && running && !slices.Contains(i.daemon.ByHand, p.Name) && !i.daemon.same(p.Name, file, runs) {
+			out = append(out, p.Name)
+		}
+	}
+	return fact.Answer{Value: out, At: i.Main}
+}
+
 // Probe implements Prober.
 func (i *Instance[F, A]) Probe(ctx context.Context) {
 	if i.daemon.DryRun == nil {
@@ -102,7 +155,7 @@ func (i *Instance[F, A]) Service() string {
 	return i.daemon.Control().Unit(i.Host, i.Main)
 }
 
-// Input is an input of a FileDaemon, with its answer.
+// Input is an input of a Daemon, with its answer.
 type Input[F Files, A any] struct {
 	Name string // without the product's
 	Type fact.Type

@@ -11,11 +11,14 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// FileDaemon is a daemon that reads its options from configuration files, when it
-// starts or when it is reloaded. Its fields are what differs from product to product;
-// Product makes the rest of it. F is what the files of one instance set, A what its
-// running program reports: struct{} if it reports nothing.
-type FileDaemon[F Files, A any] struct {
+// Daemon is a daemon that reads its options from files, when it starts or when it is
+// reloaded. Its fields are what differs from product to product; Product makes the rest.
+// F is what the files of one instance set, A what its running program reports.
+//
+// There are two kinds. A daemon that does not report its options (Processes) runs with
+// those of its files, if its processes read them since they changed. A daemon that reports
+// all of them (Runs) is asked.
+type Daemon[F Files, A any] struct {
 	Name, Doc  string
 	Packages   []string // as Product.Packages
 	Parameters Parameters
@@ -24,6 +27,9 @@ type FileDaemon[F Files, A any] struct {
 	// Conf is how its files are written. Product sets Name, Activation, Activate,
 	// Effect and, if it is nil, Winner.
 	Conf conf.Product
+	// Instances are all instances, if Conf has only those that can be set; nil if it has
+	// all.
+	Instances func(*host.Host) ([]conf.Instance, error)
 	// Read returns what the files of a main file's instance set, as far as they can
 	// be read if there is an error.
 	Read func(h *host.Host, main string) (F, error)
@@ -38,13 +44,16 @@ type FileDaemon[F Files, A any] struct {
 
 	// Program is the name of its process in messages.
 	Program string
-	// Processes finds those of an instance, or returns ErrStopped.
+	// Processes finds those of an instance, or returns ErrStopped; nil if Runs has all that
+	// is known.
 	Processes func(ctx context.Context, h *host.Host, main string) (Group, error)
 	// OpenFiles is true if the open files of the processes that serve are counted.
 	OpenFiles bool
-	// Control returns how the program is controlled. Product sets Name, Mains, Running
-	// and Reads.
+	// Control returns how the program is controlled. Product sets Name, Mains, and with
+	// Processes Running and Reads.
 	Control func() *Control
+	// Adapt changes what Product has made of Conf; nil for no change.
+	Adapt func(c *Control, p *conf.Product)
 	// Restart reports whether an option takes effect only at a restart; nil if all take
 	// effect at a reload.
 	Restart func(key string) bool
@@ -57,9 +66,18 @@ type FileDaemon[F Files, A any] struct {
 	// Reported is the value of an option in a report, or "". ReportedBy names the report.
 	Reported   func(report A, key string) string
 	ReportedBy string
-	// Running is the value of an option in the running program and where that is from;
-	// nil if Reported has all that is known.
+	// Running is Reported for a program that reports only some instances' options.
 	Running func(i *Instance[F, A], key string) (value, at string, ok bool)
+	// Runs is what an option is in the running program of an instance that has a Report.
+	Runs func(i *Instance[F, A], name string) fact.Fact[string]
+	// Same reports whether an option takes two values for the same; nil compares by
+	// Conf.Canonical.
+	Same func(name, a, b string) bool
+	// Default is the default of an option of an instance, as Defaulter has it; nil if those
+	// of Parameters hold.
+	Default func(i *Instance[F, A], name string) (value, source string)
+	// ByHand are the Parameters that only an administrator sets.
+	ByHand []string
 	// Effect is a verdict of an option that the template's does not fit; nil if there is
 	// none.
 	Effect func(ctx context.Context, h *host.Host, file, key, value string) (v plugin.Verdict, why string, ok bool)
@@ -72,15 +90,13 @@ type FileDaemon[F Files, A any] struct {
 type Files interface {
 	// Paths are the files that were read, the main one first.
 	Paths() []string
-	// Options are the names of the options that they set, in any order.
-	Options() []string
 	// Value is what they set an option to, and where: FILE:LINE. An error says why
 	// that is not known.
 	Value(key string) (value, at string, ok bool, err error)
 }
 
 // Product returns the product, with its methods made from the template.
-func (d *FileDaemon[F, A]) Product() Product {
+func (d *Daemon[F, A]) Product() Product {
 	p := Product{Name: d.Name, Doc: d.Doc, Packages: d.Packages, Parameters: d.Parameters, Find: d.find, Kind: d.kind}
 	if d.DryRun != nil {
 		p.Inputs = ProbeInputs(d.Name)
@@ -92,32 +108,43 @@ func (d *FileDaemon[F, A]) Product() Product {
 }
 
 // read reads the files of an instance whose program runs with a command line, or nil.
-func (d *FileDaemon[F, A]) read(h *host.Host, main string, argv []string) (F, error) {
+func (d *Daemon[F, A]) read(h *host.Host, main string, argv []string) (F, error) {
 	if d.ReadRunning != nil {
 		return d.ReadRunning(h, main, argv)
 	}
 	return d.Read(h, main)
 }
 
-func (d *FileDaemon[F, A]) find(ctx context.Context, h *host.Host) ([]Installed, error) {
-	all, err := d.Conf.Instances(h)
+// New returns an instance that is not of this machine's files, with what it reports.
+func (d *Daemon[F, A]) New(h *host.Host, in conf.Instance, files F, report A, reportErr error) *Instance[F, A] {
+	return &Instance[F, A]{Instance: in, Host: h, Files: files, Report: report, ReportErr: reportErr, daemon: d}
+}
+
+func (d *Daemon[F, A]) find(ctx context.Context, h *host.Host) ([]Installed, error) {
+	instances := d.Instances
+	if instances == nil {
+		instances = d.Conf.Instances
+	}
+	all, err := instances(h)
 	if err != nil {
 		return nil, err
 	}
 	var out []Installed
 	for _, in := range all {
 		i := &Instance[F, A]{Instance: in, Host: h, daemon: d}
-		i.Run, i.RunErr = d.Processes(ctx, h, in.Main)
+		if d.Processes != nil {
+			i.Run, i.RunErr = d.Processes(ctx, h, in.Main)
+		}
 		i.Files, i.FileErr = d.read(h, in.Main, i.Run.Main.Argv)
-		i.ReportErr, i.OpenErr = i.RunErr, i.RunErr
-		if i.RunErr == nil {
+		if d.Processes != nil && i.RunErr == nil {
 			i.Run.Changed = Changed(ctx, h, in.Main, i.Files.Paths())
-			if d.OpenFiles {
-				i.Open, i.OpenErr = FilesOpen(ctx, h, d.Program+" "+in.Main, i.Run.serving()...)
-			}
-			if d.Ask != nil {
-				i.Report, i.ReportErr = d.Ask(ctx, i)
-			}
+		}
+		i.ReportErr, i.OpenErr = i.RunErr, i.RunErr
+		if d.OpenFiles && i.RunErr == nil {
+			i.Open, i.OpenErr = FilesOpen(ctx, h, d.Program+" "+in.Main, i.Run.serving()...)
+		}
+		if d.Ask != nil && i.RunErr == nil {
+			i.Report, i.ReportErr = d.Ask(ctx, i)
 		}
 		out = append(out, i)
 	}
@@ -125,10 +152,13 @@ func (d *FileDaemon[F, A]) find(ctx context.Context, h *host.Host) ([]Installed,
 }
 
 // NewControl returns how the program is controlled.
-func (d *FileDaemon[F, A]) NewControl() *Control {
+func (d *Daemon[F, A]) NewControl() *Control {
 	c := d.Control()
 	c.Name = d.Program
 	c.Mains = func(h *host.Host) ([]string, error) { return conf.Mains(d.Conf.Instances(h)) }
+	if d.Processes == nil {
+		return c
+	}
 	c.Running = func(ctx context.Context, h *host.Host, main string) (Process, error) {
 		g, err := d.Processes(ctx, h, main)
 		return g.Main, err
@@ -141,7 +171,7 @@ func (d *FileDaemon[F, A]) NewControl() *Control {
 }
 
 // kind is the kind of setting that writes its options.
-func (d *FileDaemon[F, A]) kind(h *host.Host) setting.Kind {
+func (d *Daemon[F, A]) kind(h *host.Host) setting.Kind {
 	c := d.NewControl()
 	var silent silentReloads
 	if reload := c.Reload; d.SilentReload {
@@ -177,14 +207,17 @@ func (d *FileDaemon[F, A]) kind(h *host.Host) setting.Kind {
 	p.Effect = func(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
 		return d.effect(ctx, h, main, key, value, &silent)
 	}
+	if d.Adapt != nil {
+		d.Adapt(c, &p)
+	}
 	return conf.New(h, p)
 }
 
-func (d *FileDaemon[F, A]) restarts(key string) bool { return d.Restart != nil && d.Restart(key) }
+func (d *Daemon[F, A]) restarts(key string) bool { return d.Restart != nil && d.Restart(key) }
 
 // taken reports whether the processes of an instance read an option since its files
 // changed.
-func (d *FileDaemon[F, A]) taken(g Group, key string) Taken {
+func (d *Daemon[F, A]) taken(g Group, key string) Taken {
 	if d.SilentReload || d.restarts(key) {
 		return g.TakenAtStart()
 	}
@@ -193,7 +226,7 @@ func (d *FileDaemon[F, A]) taken(g Group, key string) Taken {
 
 // effect returns whether the running program has the value of an option that its files
 // set.
-func (d *FileDaemon[F, A]) effect(ctx context.Context, h *host.Host, main, key, value string, silent *silentReloads) (plugin.Verdict, string) {
+func (d *Daemon[F, A]) effect(ctx context.Context, h *host.Host, main, key, value string, silent *silentReloads) (plugin.Verdict, string) {
 	if d.Effect != nil {
 		if v, why, ok := d.Effect(ctx, h, main, key, value); ok {
 			return v, why
@@ -204,6 +237,9 @@ func (d *FileDaemon[F, A]) effect(ctx context.Context, h *host.Host, main, key, 
 		return plugin.Unknown, err.Error()
 	}
 	i := &Instance[F, A]{Instance: conf.Instance{Main: main}, Host: h, Files: files, daemon: d}
+	if d.Runs != nil {
+		return d.effectOfReport(ctx, i, key, value)
+	}
 	i.Run, i.RunErr = d.Processes(ctx, h, main)
 	i.Run.Changed = Changed(ctx, h, main, files.Paths())
 	if i.RunErr == nil && d.Reported != nil {
@@ -225,6 +261,34 @@ func (d *FileDaemon[F, A]) effect(ctx context.Context, h *host.Host, main, key, 
 		return plugin.OK, ""
 	}
 	return Effect(d.taken(i.Run, key), i.RunErr)
+}
+
+func (d *Daemon[F, A]) effectOfReport(ctx context.Context, i *Instance[F, A], key, value string) (plugin.Verdict, string) {
+	i.Report, i.ReportErr = d.Ask(ctx, i)
+	if i.ReportErr != nil {
+		return Effect(Unclear, i.ReportErr)
+	}
+	now := d.Runs(i, key)
+	runs, ok := now.Get()
+	switch {
+	case now.Unknown() != "":
+		return plugin.Unknown, now.Unknown()
+	case !ok:
+		return plugin.Unsupported, "this version of " + d.Name + " has no such option"
+	case d.same(key, runs, value):
+		return plugin.OK, ""
+	case d.restarts(key):
+		return plugin.NeedsRestart, "the server runs with " + runs + " until it is restarted"
+	}
+	return plugin.Drifted, "the server runs with " + runs
+}
+
+// same reports whether an option takes two values for the same.
+func (d *Daemon[F, A]) same(name, a, b string) bool {
+	if d.Same != nil {
+		return d.Same(name, a, b)
+	}
+	return d.Conf.Canonical(a) == d.Conf.Canonical(b)
 }
 
 // silentReloads are the processes that were reloaded, by the main file of their
