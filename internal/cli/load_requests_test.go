@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -21,6 +20,7 @@ func TestLoadRequests(t *testing.T) {
 	}))
 	defer server.Close()
 	state := filepath.Join(t.TempDir(), "state")
+	began := time.Now()
 	_, x := loadHTTP(t, state, 0, "--connections", "5", "--requests", "40", "--output", "json", server.URL)
 	if x == nil {
 		t.Fatal("no result")
@@ -29,11 +29,11 @@ func TestLoadRequests(t *testing.T) {
 		t.Errorf("%d of %d requests, %+v", x.Whole.Starts, x.RequestsAsked, x.Cut)
 	}
 	// Mean and deviation are of all: 20 of 200 took 20 ms and more.
-	if l := x.Whole.Latency; l.N != 200 || l.MeanS < 0.002 || l.SDS < 0.004 || math.IsNaN(l.SDS) {
+	if l := x.Whole.Latency; l.N != 200 || l.MeanS < 0.002 || !(l.SDS > 0 && l.SDS < l.MaxS) {
 		t.Errorf("%+v", l)
 	}
 	// The rate is over the time that they took, not over that of --for.
-	if x.Whole.AnswerRate < 5 {
+	if took := 200 / x.Whole.AnswerRate; !(took > 0 && took <= time.Since(began).Seconds()) {
 		t.Errorf("%g answers a second", x.Whole.AnswerRate)
 	}
 	out, _ := loadHTTP(t, state, 0, "--connections", "2", "--requests", "3", server.URL)

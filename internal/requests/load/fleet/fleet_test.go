@@ -96,9 +96,13 @@ func started(t *testing.T, n int) *Fleet {
 func TestUnionOfParts(t *testing.T) {
 	f := started(t, 3)
 	for _, c := range f.Clients {
-		if c.Off <= 0 || c.Off > 10*time.Second || c.ahead < -c.Off-time.Millisecond || c.ahead > c.Off+time.Millisecond {
+		if c.Off <= 0 || c.ahead < -c.Off-time.Millisecond || c.ahead > c.Off+time.Millisecond {
 			t.Errorf("of the same clock it says %v, off by %v", c.ahead, c.Off)
 		}
+	}
+	off := 20 * time.Millisecond // the clocks are compared to the time that a question takes
+	for _, c := range f.Clients {
+		off = max(off, c.Off)
 	}
 	for range 2 {
 		begin := f.Begin()
@@ -106,7 +110,7 @@ func TestUnionOfParts(t *testing.T) {
 		if !slices.Equal(lost, []*Lost{nil, nil, nil}) {
 			t.Fatal(lost)
 		}
-		if early := time.Until(begin); early > 20*time.Millisecond {
+		if early := time.Until(begin); early > off {
 			t.Errorf("the last one has begun %v early", early)
 		}
 		whole := empty()
