@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // a third of the time of these tests would be garbage collection
 	testscript.Main(m, map[string]func(){
 		"fettle": func() {
 			becomeUser(os.Getenv("FETTLE_TEST_UID"))

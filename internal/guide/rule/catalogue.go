@@ -109,13 +109,13 @@ func Load(inputs []fact.Input, sets []string, files []File) (*Catalogue, error) 
 	return c, nil
 }
 
-// Tables are the tables of files, without the rules: what is asked for figures
-// alone needs no inputs to check rules against.
+// Tables returns the tables of files of ours without their rules, which are not parsed:
+// sizing needs figures alone.
 func Tables(files []File) (*Catalogue, error) {
 	c := &Catalogue{tables: map[string]*Table{}}
 	all := &file{}
 	var problems []error
-	for _, f := range files {
+	for _, f := range onlyTables(files) {
 		problems = append(problems, all.read(f))
 	}
 	for _, t := range all.tables {

@@ -15,20 +15,15 @@ import (
 // platforms and what it depends on in a line each. Evidence is left out: no rule
 // needs it to be judged.
 func Only(files []File, platforms []string) []File {
-	var all []*entry
+	out, all := split(files)
 	rules := map[string]*entry{}
 	tables := map[string]*entry{}
-	out := make([]File, len(files))
-	for i, f := range files {
-		out[i] = File{Name: f.Name, Text: bytes.Clone(f.Text)}
-		for _, e := range entries(out[i].Text) {
-			all = append(all, e)
-			switch e.kind {
-			case "id":
-				rules[e.name] = e
-			case "table":
-				tables[e.name] = e
-			}
+	for _, e := range all {
+		switch e.kind {
+		case "id":
+			rules[e.name] = e
+		case "table":
+			tables[e.name] = e
 		}
 	}
 	var keep func(e *entry)
@@ -57,16 +52,42 @@ func Only(files []File, platforms []string) []File {
 			keep(e)
 		}
 	}
+	blank(all)
+	return out
+}
+
+// onlyTables takes out of files all but the tables, on the terms of Only.
+func onlyTables(files []File) []File {
+	out, all := split(files)
 	for _, e := range all {
-		if !e.kept {
-			for i, c := range e.text {
-				if c != '\n' {
-					e.text[i] = ' '
-				}
+		e.kept = e.kind == "table"
+	}
+	blank(all)
+	return out
+}
+
+// split copies files and returns the entries of the copies.
+func split(files []File) (copies []File, all []*entry) {
+	for _, f := range files {
+		f.Text = bytes.Clone(f.Text)
+		copies = append(copies, f)
+		all = append(all, entries(f.Text)...)
+	}
+	return copies, all
+}
+
+// blank overwrites the entries that are not kept, all but their line breaks.
+func blank(all []*entry) {
+	for _, e := range all {
+		if e.kept {
+			continue
+		}
+		for i, c := range e.text {
+			if c != '\n' {
+				e.text[i] = ' '
 			}
 		}
 	}
-	return out
 }
 
 // entry is one item of a file's list, as text.
