@@ -51,6 +51,7 @@ func (p *proving) on() {
 // TestProveBeside: the transactions of others are waited for, and are told of the
 // experiment; what it has under test they do not get. A second experiment comes second.
 func TestProveBeside(t *testing.T) {
+	testkitroot.Real(t, "makes experiments")
 	t.Parallel()
 	p := newProving(t)
 	cmd := p.prove("--anyway")
@@ -237,6 +238,7 @@ func TestProveRejected(t *testing.T) {
 
 // TestProveGoesOn: an experiment that has ended without an answer goes on from its record.
 func TestProveGoesOn(t *testing.T) {
+	testkitroot.Real(t, "makes experiments")
 	t.Parallel()
 	p := newProving(t)
 	// An effect of which seven quads know nothing.

@@ -116,6 +116,7 @@ func TestProveLive(t *testing.T) {
 // TestProveLiveKilled: after kill -9 in a window with the change the machine is
 // restored, and the experiment goes on later.
 func TestProveLiveKilled(t *testing.T) {
+	testkitroot.Real(t, "makes experiments")
 	s := newServing(t)
 	// Without an effect it does not end before it is killed.
 	s.same.Store(true)
@@ -159,6 +160,8 @@ func TestProveLiveStops(t *testing.T) {
 // TestProveLiveFaults: what cannot be measured is said before anything is changed, and
 // a cap ends the experiment.
 func TestProveLiveFaults(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
 	for name, x := range map[string]struct {
 		args []string
 		code int
@@ -180,8 +183,6 @@ func TestProveLiveFaults(t *testing.T) {
 		"time for nothing": {[]string{"--budget", "1ms"}, 2, "want 1s to 168h"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newServing(t)
 			out, err := s.live(append([]string{"--anyway"}, x.args...)...).CombinedOutput()
 			code := 0
 			if err != nil {
@@ -193,7 +194,6 @@ func TestProveLiveFaults(t *testing.T) {
 			s.restored()
 		})
 	}
-	p := newProving(t)
 	for name, x := range map[string]struct {
 		args []string
 		says string
@@ -205,7 +205,7 @@ func TestProveLiveFaults(t *testing.T) {
 		"no format in it":     {[]string{"--log-format", "combined", "--", "true"}, "--log-format is for --live"},
 		"the unit of a clock": {[]string{"--live", "--metric", "pressure:io", "--unit", "s"}, "--unit is for a --pattern"},
 	} {
-		out, err := p.command(append([]string{"prove", "--set", "vm.swappiness=10"}, x.args...)...).CombinedOutput()
+		out, err := s.command(append([]string{"prove", "--set", "vm.swappiness=10"}, x.args...)...).CombinedOutput()
 		if err == nil || err.(*exec.ExitError).ExitCode() != 2 || !strings.Contains(string(out), x.says) {
 			t.Errorf("%s: %v: %s", name, err, out)
 		}

@@ -60,6 +60,7 @@ func (p *proving) cutOff(signal syscall.Signal, more ...string) (string, int) {
 // its threads were at only where somebody asks for that. Both leave the machine restored,
 // and the experiment to be resumed.
 func TestProveQuit(t *testing.T) {
+	testkitroot.Real(t, "makes experiments")
 	p := newProving(t)
 	if said, code := p.cutOff(syscall.SIGQUIT); code != 130 || strings.Contains(said, "goroutine") || !strings.Contains(said, "the machine is as it was") {
 		t.Errorf("exit code %d: %s", code, said)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/testkit/calls"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -242,11 +243,10 @@ func TestRefusalsPrintACommand(t *testing.T) {
 // work.
 func parses(t *testing.T, of, line string, works bool) {
 	t.Helper()
-	split, err := exec.Command("sh", "-c", "set -f; for w in "+strings.TrimPrefix(line, "fettle ")+`; do printf '%s\n' "$w"; done`).Output()
-	if err != nil {
+	words := calls.Split(strings.TrimPrefix(line, "fettle "))
+	if words == nil {
 		return // words of a sentence, not a shell command: its quotes need no partner
 	}
-	words := strings.Split(strings.TrimSuffix(string(split), "\n"), "\n")
 	if works {
 		var out, said bytes.Buffer
 		if code := Main("test", words, &out, &said); code != 0 {

@@ -4,6 +4,7 @@ package calls
 
 import (
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -108,13 +109,24 @@ func Printed(program, said string) []string {
 		line = strings.TrimPrefix(strings.TrimSpace(line), program+": ")
 		for _, before := range []string{"run: ", "for example: ", "run again: "} {
 			if _, call, ok := strings.Cut(line, before+program+" "); ok {
-				out, err := exec.Command("sh", "-c", "set -f; for w in "+call+`; do printf '%s\n' "$w"; done`).Output()
-				if err != nil {
-					return nil
-				}
-				return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+				return Split(call)
 			}
 		}
 	}
 	return nil
+}
+
+// plain matches calls without anything that a shell would look at.
+var plain = regexp.MustCompile(`^[\w ./:=,@%+-]+$`)
+
+// Split returns the words of a call as a shell splits them; nil if it could not.
+func Split(call string) []string {
+	if plain.MatchString(call) {
+		return strings.Fields(call)
+	}
+	out, err := exec.Command("sh", "-c", "set -f; for w in "+call+`; do printf '%s\n' "$w"; done`).Output()
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
