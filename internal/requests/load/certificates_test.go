@@ -122,7 +122,7 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		p := perSecondFor(20, time.Second)
+		p := perSecondFor(100, 200*time.Millisecond)
 		p.TLS = config
 		x := loaded(t.Context(), t, p, engine.Common{}, url)
 		if x.Whole.Statuses["200"] != 20 || x.Servers[0].TLS != "TLS 1.3" || !x.Servers[0].ClientCertificate {
@@ -168,7 +168,7 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Without a certificate, and without the authority: found before anything is sent.
-	p := perSecondFor(20, time.Second)
+	p := perSecondFor(100, 200*time.Millisecond)
 	for name, f := range map[string]engine.Files{"no certificate": {CA: ca}, "no authority": {Cert: cert, Key: key}} {
 		if p.TLS, err = load(f, ""); err != nil {
 			t.Fatal(err)
