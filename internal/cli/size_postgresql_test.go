@@ -80,7 +80,7 @@ func TestSizePostgreSQLIsClean(t *testing.T) {
 					passed++
 				case g.State == rule.NotApplicable && (g.ID == "G09" || g.ID == "G10"): // it tries huge pages, and does not insist
 				default:
-					t.Errorf("%v: %s is %s: %v, want %v (%s)", said, g.ID, g.State, g.Measured, g.Want, g.Reason)
+					t.Errorf("%v: %s is %s (measured %v, want %v; %s): add what it reads to serverWith, or except it above", said, g.ID, g.State, g.Measured, g.Want, g.Reason)
 				}
 			}
 		}

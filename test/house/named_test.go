@@ -20,21 +20,22 @@ var (
 	path      = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
 	symbol    = regexp.MustCompile(`^([a-z]\w*)\.([A-Z]\w*)(\.[A-Z]\w*)?(\(.*\))?$`)
 	testNamed = regexp.MustCompile(`\bTest[A-Z]\w+`)
+	camelCase = regexp.MustCompile(`^[A-Za-z]+[a-z0-9][A-Z]\w*$`)
 	roomsOf   = regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|")
 )
 
-// TestGuidesNameWhatExists looks for every file, every package.Name and every test that
-// the guides name.
+// TestGuidesNameWhatExists looks for every file, every package.Name, every other Go name
+// and every test that the guides name.
 func TestGuidesNameWhatExists(t *testing.T) {
 	t.Chdir("../..")
 	checked := 0
 	known := map[string]map[string]bool{"t": {"Parallel": true}} // testing.T's
-	var tests strings.Builder
-	for _, pattern := range []string{"*/*_test.go", "*/*/*_test.go", "*/*/*/*_test.go", "*/*/*/*/*_test.go", "*/*/*/*/*/*_test.go"} {
+	var source strings.Builder
+	for _, pattern := range []string{"*/*.go", "*/*/*.go", "*/*/*/*.go", "*/*/*/*/*.go", "*/*/*/*/*/*.go"} {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
 			text, _ := os.ReadFile(file)
-			tests.Write(text)
+			source.Write(text)
 		}
 	}
 	for _, guide := range guides {
@@ -44,7 +45,7 @@ func TestGuidesNameWhatExists(t *testing.T) {
 		}
 		for _, name := range testNamed.FindAllString(string(text), -1) {
 			checked++
-			if !strings.Contains(tests.String(), "\nfunc "+name+"(") {
+			if !strings.Contains(source.String(), "\nfunc "+name+"(") {
 				t.Errorf("%s names %s: there is no such test", guide, name)
 			}
 		}
@@ -55,6 +56,12 @@ func TestGuidesNameWhatExists(t *testing.T) {
 				checked++
 				if _, err := os.Stat(span); err != nil {
 					t.Errorf("%s names %s, which does not exist", guide, span)
+				}
+			}
+			if camelCase.MatchString(span) {
+				checked++
+				if !strings.Contains(source.String(), span) {
+					t.Errorf("%s names %s: no Go file has that name", guide, span)
 				}
 			}
 			if m := symbol.FindStringSubmatch(span); m != nil {
