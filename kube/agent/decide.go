@@ -7,7 +7,7 @@ type Situation struct {
 	// Boot is this boot's id. Decided is the boot in which the agent last carried out
 	// a decision about its Profile object; "" where it never did.
 	Boot, Decided string
-	// Heard says that the API server has answered: else Wanted is not known.
+	// Heard reports whether the API server has answered: else Wanted is not known.
 	Heard bool
 	// Wanted is what the node is to have; nil for no profile.
 	Wanted *Wanted
@@ -29,7 +29,7 @@ type Wanted struct {
 // InForce is a selection that is in force.
 type InForce struct {
 	Profile string
-	// Origin is Wanted's, as it was; empty for a selection that somebody made on the
+	// Origin is Wanted's, as it was; empty for a selection that a user made on the
 	// node.
 	Origin string
 	// Boot is the one in which it was last applied.
@@ -54,14 +54,14 @@ const (
 // Decision is the next step.
 type Decision struct {
 	Action Action
-	// Waits says that what is wanted waits for the next boot.
+	// Waits reports whether what is wanted waits for the next boot.
 	Waits bool
 	// Why says what is in the way of what is wanted; empty for nothing.
 	Why string
 }
 
-// somebodyElses is why a node with a selection of somebody's own is left alone.
-const somebodyElses = "somebody has selected a profile on the node itself, which stays: fettle undo there gives the node to the cluster"
+// selectedLocally is why a node with a selection of its own is left alone.
+const selectedLocally = "a profile was selected on the node itself, and stays: fettle undo there gives the node to the cluster"
 
 // Decide says what to do. It is a pure function.
 //
@@ -73,7 +73,7 @@ func Decide(s Situation) Decision {
 	stay := Decision{Action: Leave}
 	if s.InForce != nil && s.InForce.Origin == "" {
 		if s.Heard && s.Wanted != nil {
-			stay.Why = somebodyElses
+			stay.Why = selectedLocally
 		}
 		return stay
 	}

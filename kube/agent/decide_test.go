@@ -62,7 +62,7 @@ func TestDecide(t *testing.T) {
 		{"a profile that cannot be applied, at a boot", Situation{Heard: true, Decided: before, Wanted: &Wanted{Profile: "b", Fault: "refused"}, InForce: a(before)}, Decision{Action: Again, Why: "refused"}},
 		{"a profile that cannot be applied, deferred", Situation{Heard: true, Decided: boot, Wanted: &Wanted{Profile: "b", Fault: "refused", Deferred: always}}, Decision{Action: Leave, Why: "refused"}},
 
-		{"somebody's own selection stays", Situation{Heard: true, Decided: boot, Wanted: want("a", "a1", never), InForce: theirs}, Decision{Action: Leave, Why: somebodyElses}},
+		{"somebody's own selection stays", Situation{Heard: true, Decided: boot, Wanted: want("a", "a1", never), InForce: theirs}, Decision{Action: Leave, Why: selectedLocally}},
 		{"somebody's own selection is not taken back", Situation{Heard: true, Decided: boot, InForce: theirs}, leave},
 		{"somebody's own selection is not the agent's to apply at a boot", Situation{Heard: true, Decided: before, InForce: &InForce{Profile: "day", Boot: before}}, leave},
 	} {

@@ -47,7 +47,7 @@ type Switch struct {
 }
 
 // switches reads them from the transactions of a journal, in their order. A boot after
-// which the same is applied again is none.
+// which the same is applied again does not count.
 func switches(txs []*journal.Tx) []Switch {
 	var out []Switch
 	var last *tune.Selection
@@ -96,7 +96,7 @@ func namesOf(s *tune.Selection) string {
 	return strings.Join(s.Names(), " ")
 }
 
-// differ says whether two selections are of other profiles, or of other texts.
+// differ reports whether two selections are of other profiles, or of other texts.
 func differ(a, b *tune.Selection) bool {
 	if a == nil || b == nil {
 		return namesOf(a) != namesOf(b)

@@ -28,7 +28,7 @@ func wantOf(s kubelet.NodeKubeletSpec) (kubelet.Want, error) {
 		return kubelet.Want{}, kubeletRefused(err)
 	}
 	if want.Digest != s.Digest {
-		return kubelet.Want{}, kubeletRefused(fmt.Errorf("the settings of the NodeKubelet are %q, and it says that they are %q: its operator is of another version, or somebody has changed it", want.Digest, s.Digest))
+		return kubelet.Want{}, kubeletRefused(fmt.Errorf("the settings of the NodeKubelet are %q, and it says that they are %q: its operator is of another version, or the object was edited", want.Digest, s.Digest))
 	}
 	want.Configs = s.KubeletConfigs
 	return want, nil
@@ -90,8 +90,8 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// final says whether an error ends a turn. Others, of the API server or of a lock that
-// somebody else has, may pass.
+// final reports whether an error ends a turn. Others, of the API server or of a lock that
+// another process holds, may pass.
 func final(err error) bool { return errors.Is(err, node.ErrRefused) }
 
 // tail keeps the end of a log.

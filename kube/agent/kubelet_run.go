@@ -87,11 +87,11 @@ func RunKubelet(ctx context.Context, o KubeletOptions) error {
 // agent is one at work.
 type agent struct {
 	KubeletOptions
-	// began says that a process before this one may have begun what it has not ended.
+	// began reports whether a process before this one may have begun what it has not ended.
 	began bool
 	// ended is what became of that, until it has been said.
 	ended *node.Report
-	// cordoned says that it may have left the node cordoned.
+	// cordoned reports whether it may have left the node cordoned.
 	cordoned bool
 	// marked is what was noted at the node last; nil before the first time.
 	marked *string
@@ -124,7 +124,7 @@ func (a *agent) follows(ctx context.Context, left error) error {
 	var k kubelet.NodeKubelet
 	switch err := a.Client.Get(ctx, client.ObjectKey{Name: a.Node}, &k); {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return left // nobody wants anything
+		return left // nothing is wanted
 	case err != nil:
 		return errors.Join(left, err)
 	case left != nil:
@@ -178,7 +178,7 @@ func (a *agent) recover(ctx context.Context) error {
 	return nil
 }
 
-// free says whether nothing is in the way any more of a node that was blocked.
+// free reports whether nothing is in the way any more of a node that was blocked.
 func (a *agent) free(ctx context.Context, s kubelet.NodeKubeletSpec) bool {
 	want, err := wantOf(s)
 	return err == nil && a.Visitor.Check(ctx, want) == nil

@@ -91,8 +91,8 @@ func TestKubeletRefused(t *testing.T) {
 		want string
 	}{
 		"what may not be set": {kubelet.NodeKubeletSpec{KubeletConfig: &runtime.RawExtension{Raw: []byte(`{"staticPodPath": "/tmp"}`)}}, "staticPodPath"},
-		"another digest":      {kubelet.NodeKubeletSpec{Digest: "0123456789ab", KubeletConfig: &runtime.RawExtension{Raw: []byte(`{"maxPods": 50}`)}}, "somebody has changed it"},
-		"no settings":         {kubelet.NodeKubeletSpec{Digest: "0123456789ab"}, "somebody has changed it"},
+		"another digest":      {kubelet.NodeKubeletSpec{Digest: "0123456789ab", KubeletConfig: &runtime.RawExtension{Raw: []byte(`{"maxPods": 50}`)}}, "the object was edited"},
+		"no settings":         {kubelet.NodeKubeletSpec{Digest: "0123456789ab"}, "the object was edited"},
 		"nothing readable":    {kubelet.NodeKubeletSpec{KubeletConfig: &runtime.RawExtension{Raw: []byte(`[1]`)}}, "spec.kubeletConfig"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	topology "fettle.dev/fettle/kube/pod/admission/node"
 )
 
-// DefaultUnit is the unit of systemd that starts a kubelet where nobody says another one.
+// DefaultUnit is the default unit of systemd that starts a kubelet.
 const DefaultUnit = "kubelet.service"
 
 // Machine is a node's machine, whose kubelet is changed.

@@ -46,7 +46,7 @@ func (a *running) end(changed <-chan struct{}, wanted func() (heard bool, p *tun
 			return
 		}
 		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
-			break // another agent comes, or nobody can say
+			break // another agent comes, or it is unknown
 		}
 		select {
 		case <-changed:
@@ -60,7 +60,7 @@ func (a *running) end(changed <-chan struct{}, wanted func() (heard bool, p *tun
 	a.Log.Info("ended; the values stay in force")
 }
 
-// restore gives the node back what it had; somebody else who is at work on it is waited
+// restore gives the node back what it had; another transaction on it is waited
 // for until ctx ends.
 func (a *running) restore(ctx context.Context, why string) {
 	for {

@@ -30,7 +30,7 @@ type Outcome struct {
 	Err error
 	// Recovered are transactions that had been cut off, and were taken back first.
 	Recovered []int
-	// Busy says that somebody else is at work on the node: look again soon.
+	// Busy reports whether another transaction runs on the node: look again soon.
 	Busy bool
 }
 
@@ -160,7 +160,7 @@ func (m *agentMachine) accepted(ctx context.Context, sel *tune.Selection) (*prof
 	return p, err
 }
 
-// withdraw takes back what the cluster's selections have set. Values that somebody set
+// withdraw takes back what the cluster's selections have set. Values that were set
 // one by one stay.
 func (m *agentMachine) withdraw(ctx context.Context, out *Outcome) error {
 	m.engine.Reason = "the cluster wants no profile on node " + m.Name

@@ -29,7 +29,7 @@ const Dir = "/var/lib/fettle-agent"
 // profilesDir has the texts of the Profile object, as NAME/tuned.conf.
 const profilesDir = Dir + "/profiles"
 
-// patience is how long a transaction of somebody else's is waited for.
+// patience is how long a transaction of another process is waited for.
 var patience = 10 * time.Second
 
 // Node is the machine that an agent tunes. Its methods are not for several goroutines
@@ -41,7 +41,7 @@ type Node struct {
 	Root string
 	// Allow is what profiles may do beyond the boundary.
 	Allow tuned.Allow
-	// Tell is called with what a person should know as it happens; nil: nobody listens.
+	// Tell is called with warnings as they happen; it may be nil.
 	Tell func(text string)
 	// At is the engine's, for tests.
 	At func(point string)
@@ -162,7 +162,7 @@ func (m *agentMachine) ofKubelet(ctx context.Context) tune.Keep {
 const kubeletOwns = "the kubelet owns it, and sets it each time it starts"
 
 // overridden asks the sysctl files of the node's administrator, read once and only if
-// somebody asks.
+// asked for.
 func (m *agentMachine) overridden(ctx context.Context, s setting.Setting) (tune.Override, bool) {
 	main := m.engine.Main
 	if s.Kind != "sysctl" || !main.ReapplySysctl {

@@ -13,17 +13,17 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Metrics are those of an agent, beside the ones of the API server's client and of the
+// Metrics are those of an agent, in addition to those of the API server's client and of the
 // Go runtime. None says on which node it is: who collects them knows whom he asked.
 var Metrics = []cluster.Metric{
-	{Name: "fettle_agent_profile_info", Type: "gauge", Labels: []string{"profile"}, Doc: "1 for the cluster's profile that is in force; nothing where there is none"},
+	{Name: "fettle_agent_profile_info", Type: "gauge", Labels: []string{"profile"}, Doc: "1 for the cluster's profile that is in force; absent without one"},
 	{Name: "fettle_agent_values", Type: "gauge", Labels: []string{"verdict"}, Doc: "values of the profile in force, by verdict"},
 	{Name: "fettle_agent_condition", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "1 for the status of a condition: condition applied or degraded; status true, false or unknown"},
 	{Name: "fettle_agent_change_waits", Type: "gauge", Doc: "1 while a change waits for the next boot of the node"},
 	{Name: "fettle_agent_heard", Type: "gauge", Doc: "1 once the API server has said which profile the node is to have"},
 	{Name: "fettle_agent_last_look_timestamp_seconds", Type: "gauge", Doc: "when the node was last looked at, in seconds since 1970"},
 	{Name: "fettle_agent_look_duration_seconds", Type: "histogram", Doc: "how long a look at the node takes, with what it changes"},
-	{Name: "fettle_agent_looks_total", Type: "counter", Labels: []string{"result"}, Doc: "looks at the node: done, failed, or busy where somebody else was at work on it"},
+	{Name: "fettle_agent_looks_total", Type: "counter", Labels: []string{"result"}, Doc: "looks at the node: done, failed, or busy if another transaction ran on it"},
 	{Name: "fettle_agent_transactions_total", Type: "counter", Labels: []string{"action"}, Doc: "transactions on the node: apply, again (after a boot) or restore"},
 	{Name: "fettle_agent_recovered_transactions_total", Type: "counter", Doc: "transactions that had been cut off, and were taken back"},
 	{Name: "fettle_agent_report_failures_total", Type: "counter", Doc: "reports to the API server that failed: status, values or an event; they are tried again"},
@@ -40,7 +40,7 @@ const (
 // nothing takes milliseconds, one that asks for devices and restarts programs longer.
 var lookBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
-// tally is what the metrics say, collected when somebody asks.
+// tally is what the metrics report, collected on each scrape.
 type tally struct {
 	descriptions map[string]*prometheus.Desc
 	durations    prometheus.Histogram

@@ -288,7 +288,7 @@ func TestSomebodyElses(t *testing.T) {
 	selectOwn(t, m, "own")
 	out := f.look(f.profile("", "night", night), Leave)
 	f.want(swappiness, "1")
-	if c := condition(t, out, "night", tuned.Applied); c.Status != "False" || c.Message != somebodyElses+"; no profile is in force" {
+	if c := condition(t, out, "night", tuned.Applied); c.Status != "False" || c.Message != selectedLocally+"; no profile is in force" {
 		t.Errorf("%+v", c)
 	}
 	f.look(nil, Leave)

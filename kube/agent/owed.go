@@ -18,7 +18,7 @@ type owed struct {
 	at time.Time
 }
 
-// maxOwed is how many events are kept while there is nobody to tell; then the oldest go.
+// maxOwed is how many events are kept while no API server answers; then the oldest go.
 const maxOwed = 100
 
 // owe remembers events.

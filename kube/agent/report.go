@@ -82,7 +82,7 @@ func degraded(out Outcome) tuned.StatusCondition {
 	case out.Decision.Waits:
 		c.Reason, c.Message = TunedDeferredUpdate, "a change waits for the next boot of the node"
 	case len(g.overridden) > 0:
-		c.Reason, c.Message = TunedSysctlOverride, list("set by somebody else who goes first", g.overridden)
+		c.Reason, c.Message = TunedSysctlOverride, list("set by another source of higher precedence", g.overridden)
 	case len(g.drifted) > 0:
 		c.Reason, c.Message = ValuesDrifted, list("changed since, and not put back", g.drifted)
 	default:

@@ -130,7 +130,7 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 	log := a.Log.With("action", out.Decision.Action, "profile", out.Profile)
 	switch {
 	case out.Busy:
-		log.Info("somebody else is at work on the node", "error", out.Err)
+		log.Info("another transaction runs on the node", "error", out.Err)
 		a.owe(Deeds(out), time.Now())
 		return false
 	case out.Err != nil && out.fault() != a.last.fault():

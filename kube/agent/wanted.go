@@ -80,7 +80,7 @@ func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]st
 	texts, bad = map[string]string{}, map[string]string{}
 	for _, p := range all {
 		if !validName(p.Name) {
-			bad[p.Name] = fmt.Sprintf("%q is no name of a profile: %v", p.Name, profile.ErrName)
+			bad[p.Name] = fmt.Sprintf("%q is not a valid name of a profile: %v", p.Name, profile.ErrName)
 			continue
 		}
 		if other, twice := texts[p.Name]; twice && other != p.Data {
@@ -205,7 +205,7 @@ func (m *agentMachine) mkdir(dir string) error {
 	case err != nil:
 		return err
 	case !st.IsDir():
-		return fmt.Errorf("%s on the node is no directory: remove it", dir)
+		return fmt.Errorf("%s on the node is not a directory: remove it", dir)
 	}
 	return nil
 }

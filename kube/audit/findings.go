@@ -47,7 +47,7 @@ type Tables interface {
 }
 
 // Findings asks the rules. disabled are ids with what a finding says of a rule that
-// somebody does not want.
+// the user has disabled.
 func (c *Cluster) Findings(ctx context.Context, rules *rule.Catalogue, tables Tables, disabled map[string]string) ([]rule.Finding, error) {
 	m := c.answers(tables)
 	platforms := []string{platform.Name}
@@ -156,7 +156,7 @@ func (c *Cluster) KubeletVersions() []string {
 	return out
 }
 
-// kubelets asks the rules of kubelets of each node. A rule that nobody wants is told once.
+// kubelets asks the rules of kubelets of each node. A disabled rule is reported once.
 func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
 	var out []rule.Finding
 	told := map[string]bool{}

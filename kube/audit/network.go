@@ -20,7 +20,7 @@ func addresses(cidrs []string) (float64, error) {
 	for _, text := range cidrs {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no network", text)
+			return 0, fmt.Errorf("%q is not a network", text)
 		}
 		least = min(least, math.Exp2(float64(p.Addr().BitLen()-p.Bits()))-ownAddresses)
 	}
@@ -54,7 +54,7 @@ func parts(args []string) (n float64, known bool, err error) {
 		}
 		n, err := strconv.Atoi(flags[f.flag])
 		if err != nil {
-			return 0, false, fmt.Errorf("--%s=%s is no number", f.flag, flags[f.flag])
+			return 0, false, fmt.Errorf("--%s=%s is not a number", f.flag, flags[f.flag])
 		}
 		for _, family := range f.families {
 			bits[family] = n
@@ -64,7 +64,7 @@ func parts(args []string) (n float64, known bool, err error) {
 	for text := range strings.SplitSeq(flags["cluster-cidr"], ",") {
 		p, err := netip.ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
-			return 0, false, fmt.Errorf("--cluster-cidr=%s: %q is no network", flags["cluster-cidr"], text)
+			return 0, false, fmt.Errorf("--cluster-cidr=%s: %q is not a network", flags["cluster-cidr"], text)
 		}
 		node := bits[p.Addr().Is4()]
 		if node < p.Bits() || node > p.Addr().BitLen() {

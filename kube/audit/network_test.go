@@ -30,8 +30,8 @@ func TestParts(t *testing.T) {
 		"--leader-elect": "0 false <nil>",
 		"":               "0 false <nil>",
 		"--cluster-cidr=10.244.0.0/16 --node-cidr-mask-size=12":   "0 false parts of /12 do not fit into --cluster-cidr=10.244.0.0/16",
-		"--cluster-cidr=10.244.0.0/16 --node-cidr-mask-size=many": "0 false --node-cidr-mask-size=many is no number",
-		"--cluster-cidr=here": `0 false --cluster-cidr=here: "here" is no network`,
+		"--cluster-cidr=10.244.0.0/16 --node-cidr-mask-size=many": "0 false --node-cidr-mask-size=many is not a number",
+		"--cluster-cidr=here": `0 false --cluster-cidr=here: "here" is not a network`,
 	} {
 		n, known, err := parts(strings.Fields(text))
 		if got := fmt.Sprintf("%g %v %v", n, known, err); got != want {

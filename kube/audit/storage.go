@@ -42,7 +42,7 @@ func imageName(image string) string {
 }
 
 // roleOf says what a container is; "" for none that is known. What only measures one
-// (an exporter) is none.
+// (an exporter) is not one.
 func roleOf(c Container) string {
 	names := []string{imageName(c.Image), strings.ToLower(c.Name)}
 	for _, name := range names {

@@ -25,7 +25,7 @@ type Survey struct {
 	Unasked string
 	// Kubelets is how long all kubelets together may take to say what they run with.
 	Kubelets time.Duration
-	// Tell is called with what is read; nil: nobody listens.
+	// Tell is called with what is read; it may be nil.
 	Tell func(what string)
 
 	cluster *Cluster

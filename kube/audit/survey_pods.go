@@ -208,7 +208,7 @@ var provisioners = map[string]string{
 }
 
 // inTree is what a class's provisioner makes. One that makes nothing has no driver: which
-// volumes it will be nobody knows.
+// volumes it will be is unknown.
 func inTree(provisioner string) string {
 	name, own := strings.CutPrefix(provisioner, "kubernetes.io/")
 	switch source, known := provisioners[name]; {

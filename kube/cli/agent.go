@@ -118,7 +118,7 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 		ended <- agent.RunKubelet(ctx, kubelet)
 	}()
 	go func() {
-		// A node is tuned whether or not somebody can look at the metrics of that.
+		// A node is tuned whether or not its metrics can be served.
 		if err := cluster.Serve(ctx, config, o.metrics, l); err != nil {
 			log.Error("no metrics are served", "address", o.metrics.Address, "error", err)
 		}

@@ -57,7 +57,7 @@ With --defragment it does not audit, but compacts etcd's history and writes the
 databases of its members anew, one after the other and the leader last, where enough
 of them is free. It shows what it would do, and asks.
 
---output has, beside the usual, html (one page), sarif (2.1.0) and openmetrics.`,
+--output has, in addition to the usual, html (one page), sarif (2.1.0) and openmetrics.`,
 		Example: `  kubectl fettle check --etcd-cacert /etc/kubernetes/pki/etcd/ca.crt \
     --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
   kubectl fettle check --for 1.37 --fail-on fail
@@ -206,7 +206,7 @@ func (a *app) reading(run func(context.Context, []string) error) func(*cobra.Com
 	}
 }
 
-// disabledBy are the rules that nobody wants, with the reason as findings have it.
+// disabledBy returns the disabled rules, with the reason as findings have it.
 func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, w := range words {

@@ -145,7 +145,7 @@ func (a *app) printDefragment(p *etcd.Plan) {
 	if p.CompactTo > 0 {
 		a.screen.Say("history before revision %d is compacted first: who reads older revisions is told to list anew. It takes some seconds until the members have counted what is free then", p.CompactTo)
 	}
-	a.screen.Say("then each member of whose database more than %g %% and more than %s are free is defragmented; it answers nobody meanwhile (about 2 s for each GiB on a fast disk)", 100*p.Limits.Share, size(p.Limits.Bytes))
+	a.screen.Say("then each member of whose database more than %g %% and more than %s are free is defragmented; it answers no request meanwhile (about 2 s for each GiB on a fast disk)", 100*p.Limits.Share, size(p.Limits.Bytes))
 	if p.NoSpace {
 		a.screen.Say("the cluster has the alarm NOSPACE: afterwards etcdctl alarm disarm lets it write again")
 	}

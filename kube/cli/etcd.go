@@ -31,7 +31,7 @@ func (o *etcdAccess) flags(f *pflag.FlagSet) {
 // a system have some 200 KiB.
 const maxPEM = 1 << 20
 
-// given says that one of them is.
+// given reports whether one of them is.
 func (o *etcdAccess) given() bool { return o.ca+o.cert+o.key != "" }
 
 // read reads the files.

@@ -38,7 +38,7 @@ type CheckHealth struct {
 	Unhealthy int    `json:"unhealthy_count"`
 	// Allowed is how many more may become unhealthy.
 	Allowed int `json:"remediations_allowed_count"`
-	// Open says whether the limit allows remediation; Words say all the rest.
+	// Open reports whether the limit allows remediation; Words say all the rest.
 	Open  bool     `json:"open"`
 	Words []string `json:"words"`
 	// Machines are those that are not healthy.
@@ -137,7 +137,7 @@ func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *mach
 		d.Checks = append(d.Checks, checkHealth(&a))
 	}
 	for name := range wanted {
-		return ui.WithoutWord(fmt.Errorf("there is no MachineHealthCheck %s in %s", name, d.Namespace), name)
+		return ui.WithoutWord(fmt.Errorf("MachineHealthCheck %s not found in %s", name, d.Namespace), name)
 	}
 	return nil
 }

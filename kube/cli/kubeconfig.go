@@ -99,7 +99,7 @@ func (o *kubeOptions) check() error {
 
 // complete puts into a configuration what options say and clientcmd passes over. Of a
 // pod's own account it takes the address, the token and the authority alone, so that this
-// account would act where somebody else was named; one of a kubeconfig has it already.
+// account would act instead of the user who was named; one of a kubeconfig has it already.
 func (o *kubeOptions) complete(c *rest.Config) error {
 	if who := o.over.AuthInfo; who.Impersonate != "" && c.Impersonate.UserName == "" {
 		c.Impersonate.UserName, c.Impersonate.UID, c.Impersonate.Groups = who.Impersonate, who.ImpersonateUID, who.ImpersonateGroups
@@ -129,9 +129,9 @@ func (o *kubeOptions) unusable(err error) error {
 	const view = "kubectl config view shows what is read"
 	files := o.files()
 	if len(files) == 0 && clientcmd.IsEmptyConfig(err) {
-		none := "there is no kubeconfig"
+		none := "no kubeconfig found"
 		if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" {
-			none = "KUBECONFIG names " + strings.Join(filepath.SplitList(named), ", ") + ", and there is no such file"
+			none = "KUBECONFIG names " + strings.Join(filepath.SplitList(named), ", ") + ", which does not exist"
 		}
 		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %s, and this is not a pod", none), "name one with --kubeconfig, or set KUBECONFIG", "--kubeconfig=/etc/kubernetes/admin.conf")
 	}
@@ -148,7 +148,7 @@ func (o *kubeOptions) unusable(err error) error {
 	return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", err), view)
 }
 
-// wrongIn says why a file is no kubeconfig, nil if it is one, or is no file.
+// wrongIn returns why a file is not a kubeconfig; nil if it is one, or does not exist.
 func wrongIn(name string) error {
 	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
 		return nil
@@ -187,13 +187,13 @@ func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
 	case len(c.Clusters) == 0 && len(c.Contexts) == 0:
 		return "it has no clusters and no contexts"
 	case user != "" && c.AuthInfos[user] == nil:
-		return fmt.Sprintf("there is no user %q; it has %s", user, namesOf(c.AuthInfos))
+		return fmt.Sprintf("it has no user %q, but %s", user, namesOf(c.AuthInfos))
 	case cluster != "" && c.Clusters[cluster] == nil:
-		return fmt.Sprintf("there is no cluster %q; it has %s", cluster, namesOf(c.Clusters))
+		return fmt.Sprintf("it has no cluster %q, but %s", cluster, namesOf(c.Clusters))
 	case cluster == "" && context == "":
 		return "no context is the current one, and --context names none; it has " + namesOf(c.Contexts)
 	case context != "" && c.Contexts[context] == nil:
-		return fmt.Sprintf("there is no context %q; it has %s", context, namesOf(c.Contexts))
+		return fmt.Sprintf("it has no context %q, but %s", context, namesOf(c.Contexts))
 	}
 	if cluster == "" {
 		switch cluster = c.Contexts[context].Cluster; {

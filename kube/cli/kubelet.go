@@ -39,7 +39,7 @@ func kubeletCommand(a *app) *cobra.Command {
 	plan := &cobra.Command{
 		Use: "plan FILE", Short: "Check KubeletConfig objects, and say which nodes they would change, how, and in which order",
 		Long: `Reads the KubeletConfig and KubeletPool objects of FILE ("-" is standard input),
-those of the cluster beside them, its nodes with their pods, what each kubelet
+those of the cluster with them, its nodes with their pods, what each kubelet
 runs with (/configz, by way of the API server), and what its agent has said. Of two objects of one
 name that of FILE counts. Nothing is changed.
 
@@ -273,7 +273,7 @@ func (a *app) printKubeletPlan(p kubelet.Plan) {
 		}
 	}
 	if len(p.Pools) == 0 {
-		line("! there is no pool: a KubeletPool selects nodes, and a KubeletConfig selects pools by their labels")
+		line("! no pool: a KubeletPool selects nodes, and a KubeletConfig selects pools by their labels")
 	}
 	for _, name := range p.Unselected {
 		line("! KubeletConfig %s selects no pool", name)

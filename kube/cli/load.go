@@ -280,7 +280,7 @@ func runNamed(s loadrun.Store, args []string) (string, error) {
 	}
 	id, err := s.Last()
 	if err == nil && id == "" {
-		err = ui.Hinted(ui.Usage, fmt.Errorf("there is no run in %s", s.Dir), "kubectl fettle load run makes one; --state-dir names another directory of runs")
+		err = ui.Hinted(ui.Usage, fmt.Errorf("no run in %s", s.Dir), "kubectl fettle load run makes one; --state-dir names another directory of runs")
 	}
 	return id, err
 }

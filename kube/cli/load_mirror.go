@@ -84,7 +84,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	}
 	p, err := plan.Compile(ctx, l, "plan", nil)
 	if err != nil {
-		return fmt.Errorf("what was written is no load: %w", err)
+		return fmt.Errorf("the written load cannot be read: %w", err)
 	}
 	if want := doc.Objects + doc.Namespaces; p.Len() != want {
 		return fmt.Errorf("%s makes %d objects, and not the %d that were counted", file, p.Len(), want)

@@ -31,7 +31,7 @@ func (d *driven) knows(c *plan.Cluster) {
 	}
 }
 
-// keepRecord keeps what was measured beside the run's journal.
+// keepRecord keeps what was measured next to the run's journal.
 func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, doc *LoadRun) error {
 	if out.Created == out.Found {
 		return nil

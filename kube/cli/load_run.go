@@ -65,7 +65,7 @@ type driven struct {
 	done   atomic.Int64
 	before int
 	store  string // the directory of the runs
-	// resumed says that a process before this one has begun.
+	// resumed reports whether a process before this one has begun.
 	resumed bool
 	// gates are those that were asked for.
 	gates []*load.Gate
@@ -301,7 +301,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	var undone error
 	if !o.keep && (interrupted && !d.resumed || l.Cleanup && doc.State == "done") {
 		if undone = a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc); undone != nil {
-			// Before all else: something stands that nobody wants.
+			// Before all else: objects are left in the cluster.
 			err = errors.Join(doc.leftStanding(undone, d.id, interrupted), err)
 		}
 	}

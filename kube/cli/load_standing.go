@@ -18,7 +18,7 @@ const standingWithin = 20 * time.Second
 // loadStanding looks in the cluster for objects of runs whose journals may not hold all
 // that they made, or whose loads are lost, and says what there is. lost and runs are of those
 // of kept, in their order. Its error
-// is that there are such; that the cluster cannot be asked is said, and is none.
+// is that there are such; that the cluster cannot be asked is reported, and is not an error.
 func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []loadrun.StoreKept, lost []bool, runs []LoadRunStatus) error {
 	if !slices.ContainsFunc(kept, load.Doubtful) && !slices.Contains(lost, true) {
 		return nil

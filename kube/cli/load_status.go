@@ -75,7 +75,7 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 	lost := make([]bool, len(kept))
 	for i, k := range kept {
 		if k.Err == nil && (k.State.Phase == loadrun.Undone || k.State.Held) {
-			continue // nobody will ask for what it was to make
+			continue // what it was to make is not needed
 		}
 		var damaged *loadrun.Damaged
 		if _, err := s.Load(k.ID); errors.As(err, &damaged) {
@@ -107,7 +107,7 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 	return err
 }
 
-// phaseOf is what a run is at. What was begun, and nobody is at, was stopped: resume or undo
+// phaseOf is the phase of a run. One that was begun and that no process has was stopped: resume or undo
 // goes on with it.
 func phaseOf(s *loadrun.State) string {
 	switch {

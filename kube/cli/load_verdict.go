@@ -16,7 +16,7 @@ const (
 )
 
 // judge is the verdict on a run that came to its end, and what the run ends with. A gate
-// that nobody asked for fails only where it is known not to be met, and so do the API
+// that was not asked for fails only if it is known not to be met, and so do the API
 // server's own metrics; where some gates were asked for, these alone count.
 func (x *LoadRun) judge(asked bool) error {
 	x.Verdict = verdictNotMet

@@ -146,8 +146,8 @@ func namespacesOf(list []string) (out []string) {
 // metricFlags are the options of a verb that has metrics.
 func metricFlags(f *pflag.FlagSet, o *cluster.Options, address string) {
 	f.StringVar(&o.Address, "metrics-address", address, "where metrics are served, HOST:PORT; 0 for nowhere")
-	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over plain HTTP, to everybody who reaches the address (else HTTPS, to whom the cluster lets get /metrics)")
-	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a certificate that nobody has signed)")
+	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over plain HTTP, to all who reach the address (else HTTPS, to users whom the cluster lets get /metrics)")
+	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a self-signed certificate)")
 }
 
 // The kinds of objects that can be taken over from another controller.

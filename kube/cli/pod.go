@@ -55,7 +55,7 @@ func (o *machineOptions) machine() (*host.Host, error) {
 		return host.Live(), nil
 	}
 	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
-		return nil, ui.Without(fmt.Errorf("--root %s: there is no such directory", o.root), "--root")
+		return nil, ui.Without(fmt.Errorf("--root %s: no such directory", o.root), "--root")
 	}
 	return host.Mounted(o.root), nil
 }
@@ -114,7 +114,7 @@ func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	if silent > 0 {
 		without = fmt.Sprintf("; %s no boot id at all, which its kubelet says when it runs", text.Count(silent, "node")+map[bool]string{true: " has", false: " have"}[silent == 1])
 	}
-	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is no node of this cluster: of its %s none has the boot id %s%s", p.h.Name, text.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
+	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is not a node of this cluster: none of its %s has the boot id %s%s", p.h.Name, text.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
 }
 
 // booted is the node that runs the boot of a kernel, nil for none.

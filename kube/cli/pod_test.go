@@ -204,11 +204,11 @@ func TestPodExplainRefuses(t *testing.T) {
 		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other, but node perf-node: its boot id is " + bootID + ", that of other is another"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "run it on node other, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/other makes one (--root /host); or there first kubectl fettle pod record DIR, and here pod explain FILE --state DIR"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "new"}, ui.Failed, "is node new cannot be known: its Node object has no boot id (status.nodeInfo.bootID)"},
-		{[]string{"pod", "explain", file, "--root", stranger}, ui.Refused, "is no node of this cluster: of its 3 nodes none has the boot id stranger; 1 node has no boot id at all"},
+		{[]string{"pod", "explain", file, "--root", stranger}, ui.Refused, "is not a node of this cluster: none of its 3 nodes has the boot id stranger; 1 node has no boot id at all"},
 		{[]string{"pod", "explain", file, "--root", unbooted}, ui.Failed, "boot_id is empty"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "none"}, ui.Usage, `no node is called "none"`},
 		{[]string{"pod", "explain", file, "--state", root + "/none"}, ui.Usage, "--state: "},
-		{[]string{"pod", "explain", file, "--root", root + "/none"}, ui.Usage, "there is no such directory"},
+		{[]string{"pod", "explain", file, "--root", root + "/none"}, ui.Usage, "no such directory"},
 		{[]string{"pod", "explain", file, "--root", root, "--state", root}, ui.Usage, "exclude each other"},
 		{[]string{"pod", "explain", file, "--state", root}, ui.Failed, "has no configz.json"},
 		{[]string{"pod", "explain", file, "--root", root, "--kubelet-dir", "kubelet"}, ui.Usage, "--kubelet-dir kubelet"},
@@ -270,7 +270,7 @@ func TestPodVerify(t *testing.T) {
 		{"unsaid", ui.Failed, "is node new cannot be known: its Node object has no boot id"},
 		{"pending", ui.Refused, "is on no node yet: it is Pending"},
 		{"ended", ui.Refused, "has ended: it is Succeeded"},
-		{"none", ui.Usage, "there is no pod default/none"},
+		{"none", ui.Usage, "pod default/none not found"},
 	} {
 		if code, out, errs := run(t, "--kubeconfig", config, "pod", "verify", c.pod, "--root", root); code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("%s: exit code %d, want %d and %q:\n%s%s", c.pod, code, c.code, c.want, out, errs)

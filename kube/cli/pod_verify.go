@@ -71,7 +71,7 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kub
 	full := namespace + "/" + name
 	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("there is no pod %s", full), "--namespace names another namespace; kubectl get pods --all-namespaces lists all")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("pod %s not found", full), "--namespace names another namespace; kubectl get pods --all-namespaces lists all")
 	}
 	if err != nil {
 		return nil, err

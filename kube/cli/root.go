@@ -25,7 +25,7 @@ type app struct {
 	screen  *ui.Screen
 	// server is the address of the API server, once a verb knows it.
 	server string
-	// patience is how long one request to it may take; 0 where nobody has said.
+	// patience is how long one request to it may take; 0 is the default.
 	patience time.Duration
 }
 

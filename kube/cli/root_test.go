@@ -93,7 +93,7 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 	for i, c := range []struct{ text, args, want string }{
 		{"", "", "it has no clusters and no contexts"},
 		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", "", "no context is the current one, and --context names none; it has a"},
-		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", " --context b", `there is no context "b"; it has a`},
+		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", " --context b", `it has no context "b", but a`},
 		{"{current-context: a, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: d}}]}", "", `context "a" names the cluster "d", which it does not have`},
 		{"{current-context: a, contexts: [{name: a, context: {user: u}}]}", "", `context "a" names no cluster`},
 		{"{current-context: a, clusters: [{name: c, cluster: {insecure-skip-tls-verify: true}}], contexts: [{name: a, context: {cluster: c}}]}", "", `cluster "c" has no server`},
@@ -112,8 +112,8 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 	t.Setenv("HOME", dir)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for named, want := range map[string]string{
-		"": "no cluster: there is no kubeconfig, and this is not a pod\n",
-		filepath.Join(dir, "gone") + ":" + filepath.Join(dir, "lost"): "no cluster: KUBECONFIG names " + dir + "/gone, " + dir + "/lost, and there is no such file, and this is not a pod\n",
+		"": "no cluster: no kubeconfig found, and this is not a pod\n",
+		filepath.Join(dir, "gone") + ":" + filepath.Join(dir, "lost"): "no cluster: KUBECONFIG names " + dir + "/gone, " + dir + "/lost, which does not exist, and this is not a pod\n",
 	} {
 		t.Setenv("KUBECONFIG", named)
 		var out, said bytes.Buffer

@@ -79,7 +79,7 @@ func scalePlanCommand(a *app) *cobra.Command {
 		Long: `Plans how machine sets (machine.openshift.io/v1beta1) come to N machines together.
 Up: in batches, zones kept even, each no larger than a MachineHealthCheck with
 maxUnhealthy bears without closing remediation, since machines that have not
-joined count as unhealthy. Down: machines that serve nobody first (what was asked
+joined count as unhealthy. Down: machines that serve no pods first (what was asked
 for and has not come), in steps of their own that drain nothing, with the time that evictions take, the disruption budgets that stand in the way, and never the
 last machines that routers run on. With --roll every machine is made anew, as an
 edited machine set wants it that concerns machines that exist: new ones first,

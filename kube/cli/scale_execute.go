@@ -47,10 +47,10 @@ first what has not come; it has nothing to drain.
 
 After Ctrl-C, or where it was killed, the same call goes on: what has been done is
 seen from the machine sets and machines. While it runs, the operator remedies no
-machines, and nobody else can scale.
+machines, and no other process can scale.
 
-Exit code 4 if something is in the way or nobody agrees, 7 if a part has been
-done, 75 if somebody else scales, 130 after Ctrl-C if the sets are as before.`,
+Exit code 4 if something is in the way or the question is not confirmed, 7 if a
+part has been done, 75 if another process scales, 130 after Ctrl-C if the sets are as before.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
 			if err := o.check(c); err != nil {

@@ -54,7 +54,7 @@ func TestScaleOfWhatIsNotKnown(t *testing.T) {
 		{edited(machineSets, `"replicas":1`, `"replicas":2`), "plan workers-b --to 2", ui.Done, []string{"nothing is to be done; not made yet: 1 machine\n"}},
 		{machines(), "plan workers-b --to 1", ui.Done, []string{"1 machine to 1\n", "to have 1 machine together already: nothing is to be done\n"}},
 		{machines(), "execute workers-b --to 1 --yes", ui.Done, []string{"nothing: 0 steps carried out, 1 machine\n"}},
-		{map[string]any{machineSets: json.RawMessage(`{"items":[]}`), machineList: json.RawMessage(`{"items":[]}`), machineSets[:len(machineSets)-len("sets")] + "healthchecks": json.RawMessage(`{"items":[]}`)}, "plan foo --to 1", ui.Usage, []string{"there is no machine set foo in openshift-machine-api; there is none there\n"}},
+		{map[string]any{machineSets: json.RawMessage(`{"items":[]}`), machineList: json.RawMessage(`{"items":[]}`), machineSets[:len(machineSets)-len("sets")] + "healthchecks": json.RawMessage(`{"items":[]}`)}, "plan foo --to 1", ui.Usage, []string{"machine set foo not found in openshift-machine-api; it has none\n"}},
 		{machines(), "plan workers-a --to 4 --join-timeout 90s", ui.Done, []string{"1m30s"}},
 		{machines(), "plan workers-a --to 2 --patience 3m", ui.Done, []string{"6m0s"}},
 		{machines(), "plan workers-a --to 2 --patience 0s", ui.Usage, []string{`--patience "0s": want 1s to 24h`}},

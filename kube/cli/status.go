@@ -171,11 +171,11 @@ func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string)
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := api.Get(ctx, client.ObjectKey{Name: namespace}, &n); apierrors.IsNotFound(err) {
 		if a.namespace() != "" {
-			return ui.Without(fmt.Errorf("there is no namespace %s; that of the Tuned objects is %s unless -n names another", namespace, tuned.Namespace), "--namespace")
+			return ui.Without(fmt.Errorf("namespace %s not found; that of the Tuned objects is %s unless -n names another", namespace, tuned.Namespace), "--namespace")
 		}
-		return ui.Hinted(ui.Failed, fmt.Errorf("there is no namespace %s, in which the Tuned objects are looked for", namespace), "-n names another one; kubectl apply -f kube/deploy/crds/plain makes it")
+		return ui.Hinted(ui.Failed, fmt.Errorf("namespace %s, which holds the Tuned objects, not found", namespace), "-n names another one; kubectl apply -f kube/deploy/crds/plain makes it")
 	}
-	a.screen.Say("there is no Tuned object in %s: no rule can choose a profile", namespace)
+	a.screen.Say("%s has no Tuned object: no rule can choose a profile", namespace)
 	return nil
 }
 
@@ -259,7 +259,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 		line("! %s", text)
 	}
 	if slices.ContainsFunc(doc.Nodes, func(n nodestatus.Node) bool { return n.Absent() != "" }) {
-		line("! what is said of a node without an agent is what that said last; kubectl -n %s get daemonset,pods -l %s -o wide shows why there is none", doc.Namespace, labels.Set(nodestatus.AgentSelector))
+		line("! of a node without an agent this is its last report; kubectl -n %s get daemonset,pods -l %s -o wide shows why the agent is missing", doc.Namespace, labels.Set(nodestatus.AgentSelector))
 	}
 	for _, n := range doc.Nodes {
 		for _, c := range n.Conditions {
@@ -291,7 +291,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 		line("! %s", tie)
 	}
 	for _, name := range doc.Stray {
-		line("! Profile %s: there is no such node", name)
+		line("! Profile %s: node not found", name)
 	}
 	if named {
 		a.printHistory(doc.Nodes)

@@ -80,7 +80,7 @@ n2    openshift-node  openshift-node  Tuned default, recommend[1] (priority 40):
 	}
 	for text, want := range map[string]string{
 		"apiVersion: v1\nkind: List\nitems: []\n":                  "no Tuned object in it",
-		head + "  profiles: []\n":                                  `there is no field "profiles"`,
+		head + "  profiles: []\n":                                  `unknown field "profiles"`,
 		strings.Replace(mine, "namespace: o", "namespace: x-o", 1): "is for the namespace x-openshift",
 	} {
 		if code, _, _, errs := status(kubeconfig, text); code != ui.Usage || !strings.Contains(errs, want) {

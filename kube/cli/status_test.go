@@ -98,7 +98,7 @@ n2    -       -        none      no rule of any Tuned object holds
 ! node n1: Degraded is True (ValuesDrifted): changed since
 ! node n1: sysctl:a: want 1, has 2: drifted
 ! Tuned default is not valid: profile bad, line 1: expected a [section] before "x"
-! Profile n3: there is no such node
+! Profile n3: node not found
 `
 	if code != ui.Done || out != want || errs != "" {
 		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
@@ -148,10 +148,10 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 	all[nowhere+"tuneds"], all[nowhere+"profiles"] = all[in+"tuneds"], all[in+"profiles"]
 	all["/api/v1/namespaces/openshift-cluster-node-tuning-operator"] = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"openshift-cluster-node-tuning-operator"}}`
 	kubeconfig = api(t, all)
-	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "there is no Tuned object in openshift-cluster-node-tuning-operator") || !strings.Contains(out, "none      there is no Tuned object in openshift-cluster-node-tuning-operator\n") {
+	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "openshift-cluster-node-tuning-operator has no Tuned object") || !strings.Contains(out, "none      openshift-cluster-node-tuning-operator has no Tuned object\n") {
 		t.Errorf("%d %q\n%s", code, errs, out)
 	}
-	if code, _, errs := status("-n", "nowhere"); code != ui.Usage || !strings.Contains(errs, "there is no namespace nowhere") {
+	if code, _, errs := status("-n", "nowhere"); code != ui.Usage || !strings.Contains(errs, "namespace nowhere not found") {
 		t.Errorf("%d %q", code, errs)
 	}
 	kubeconfig = api(t, map[string]string{"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources})
@@ -193,8 +193,8 @@ n3    p       p        no-agent  as it was said
 n4    p       p        no-agent  as it was said
 4 nodes: 1 ok, 3 no-agent
 ! node n2: its agent does not run: pod agent-n2 is not Ready since 2026-11-21T10:00:00Z: no answer
-! node n3, n4: there is no pod of its agent
-! what is said of a node without an agent is what that said last; kubectl -n openshift-cluster-node-tuning-operator get daemonset,pods -l app.kubernetes.io/name=fettle-agent -o wide shows why there is none
+! node n3, n4: its agent has no pod
+! of a node without an agent this is its last report; kubectl -n openshift-cluster-node-tuning-operator get daemonset,pods -l app.kubernetes.io/name=fettle-agent -o wide shows why the agent is missing
 `
 	if code, out, errs := status(kubeconfig); code != ui.Done || out != want || errs != "" {
 		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)

@@ -39,7 +39,7 @@ func (a *app) turnedAway(err error) error {
 }
 
 // refused is what an API server has answered to a request, if an error is of that: client-go's
-// error, or the one of connections beside it.
+// error, or the one of connections next to it.
 func refused(err error) (code int, said string, known bool) {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		s := status.Status()
@@ -58,7 +58,7 @@ func refused(err error) (code int, said string, known bool) {
 }
 
 // missingUser says that the context names a user that the kubeconfig does not have, so that
-// nobody in particular asks; "" where that is not so, or something else says who asks.
+// the request is anonymous; "" where that is not so, or something else says who asks.
 func (o *kubeOptions) missingUser() string {
 	who := o.over.AuthInfo
 	if o.over.Context.AuthInfo != "" || who.Token != "" || who.ClientCertificate != "" {

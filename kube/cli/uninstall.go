@@ -47,8 +47,8 @@ Removed; KubeletConfig objects stay as they are. After Ctrl-C nodes go on being 
 back, and the same call goes on waiting; with managementState Managed they get their
 settings again.
 
-Exit code 1 if a node failed or time was over, 4 if something is in the way or nobody
-agrees.`,
+Exit code 1 if a node failed or time was over, 4 if something is in the way or the
+question is not confirmed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.uninstall(c.Context(), o)
@@ -87,7 +87,7 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	return err
 }
 
-// uninstallAll gives back and waits; the document is what was seen last, nil where nobody
+// uninstallAll gives back and waits; the document is what was seen last, nil if nothing
 // has agreed.
 func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstallOptions) (*operator.Document, error) {
 	doc, err := r.Look(ctx)

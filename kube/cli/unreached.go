@@ -50,7 +50,7 @@ func (a *app) unreached(err error) error {
 	return err
 }
 
-// timedOut says that a request has taken too long, whoever has measured that.
+// timedOut reports whether a request has taken too long, whoever has measured that.
 func timedOut(err error) bool {
 	var slow net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()

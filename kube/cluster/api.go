@@ -37,7 +37,7 @@ type Server struct {
 	agent string
 	// within is how long an answer may take.
 	within time.Duration
-	// headers are those of requests, which share them: nobody changes them.
+	// headers are those of requests, which share them and must not change them.
 	headers sync.Map // of headerOf and http.Header
 }
 
@@ -236,7 +236,7 @@ func (a Answer) Err() error {
 	return e
 }
 
-// IsStatus says that an error is an answer with a status.
+// IsStatus reports whether an error is an answer with a status.
 func IsStatus(err error, status int) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status == status

@@ -25,7 +25,7 @@ import (
 )
 
 // Cordoned is the annotation of a node that fettle has cordoned. It is set in the same
-// request as the cordon: a node without it was cordoned by somebody else.
+// request as the cordon: a node without it was cordoned by another user.
 const Cordoned = "fettle.dev/cordoned"
 
 // The defaults of Node.
@@ -48,7 +48,7 @@ type Node struct {
 }
 
 // Cordon keeps new pods away, for a reason that people can read on the node. A node that
-// somebody has cordoned already is left his.
+// another user has cordoned already stays cordoned.
 func (n *Node) Cordon(ctx context.Context, why string) error {
 	return n.change(ctx, func(node *core.Node) any {
 		if node.Spec.Unschedulable {
@@ -58,7 +58,7 @@ func (n *Node) Cordon(ctx context.Context, why string) error {
 	})
 }
 
-// Uncordon lets pods come again, where Cordon has kept them away. Where somebody has done
+// Uncordon lets pods come again, where Cordon has kept them away. Where another user has done
 // that meanwhile only the mark goes.
 func (n *Node) Uncordon(ctx context.Context) error {
 	return n.change(ctx, func(node *core.Node) any {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// guard lets those through who bring a token of somebody whom the cluster lets get the
+// guard accepts requests with a token of a user whom the cluster lets get the
 // path (a rule with nonResourceURLs). controller-runtime has such a filter too, at the
 // price of linking the API server's own packages.
 type guard struct {
@@ -40,7 +40,7 @@ type answer struct {
 const (
 	// How long an answer holds: who loses a right has it for as long.
 	letInFor, keptOutFor = time.Minute, 10 * time.Second
-	// What the API server is asked at the most: anybody can send tokens that are none.
+	// Limits for requests to the API server: any client can send invalid tokens.
 	asksPerSecond, asksAtOnce = 5, 10
 	// askFor is how long a question may take.
 	askFor = 5 * time.Second

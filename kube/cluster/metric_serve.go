@@ -26,7 +26,7 @@ import (
 type Options struct {
 	// Address is host:port; "0" for nowhere.
 	Address string
-	// Open serves them over plain HTTP to everybody who reaches the address. Else it is
+	// Open serves them over plain HTTP to all who reach the address. Else it is
 	// HTTPS, and the API server is asked about each who comes.
 	Open bool
 	// CertDir has tls.crt and tls.key, which are read again when they change; "" for a
@@ -96,7 +96,7 @@ func Serve(ctx context.Context, config *rest.Config, o Options, l logr.Logger) e
 	return s.Start(ctx)
 }
 
-// ownCertificate makes a certificate that nobody has signed, when the first one asks: it
+// ownCertificate makes a self-signed certificate at the first connection: it
 // keeps others from listening, and proves nothing.
 func ownCertificate() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	made := make(chan *tls.Certificate, 1)

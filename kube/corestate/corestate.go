@@ -8,12 +8,12 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Ended says that nothing of a pod runs any more, and that it holds nothing.
+// Ended reports whether nothing of a pod runs any more, and that it holds nothing.
 func Ended(p *core.Pod) bool {
 	return p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
 }
 
-// Stays says that a pod belongs to its node, so that a drain leaves it there: one of a
+// Stays reports whether a pod belongs to its node, so that a drain leaves it there: one of a
 // DaemonSet, or a static one.
 func Stays(p *core.Pod) bool {
 	owner := meta.GetControllerOf(p)
@@ -21,7 +21,7 @@ func Stays(p *core.Pod) bool {
 	return static || owner != nil && owner.Kind == "DaemonSet"
 }
 
-// Ready says that a node is there and says of itself that it takes pods.
+// Ready reports whether a node is there and says of itself that it takes pods.
 func Ready(n *core.Node) bool {
 	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c core.NodeCondition) bool {
 		return c.Type == core.NodeReady && c.Status == core.ConditionTrue

@@ -21,7 +21,7 @@ type number uint64
 func (n *number) UnmarshalJSON(text []byte) error {
 	v, err := strconv.ParseUint(strings.Trim(string(text), `"`), 10, 64)
 	if err != nil {
-		return fmt.Errorf("%s is no whole number from 0 on", text)
+		return fmt.Errorf("%s is not a whole number of at least 0", text)
 	}
 	*n = number(v)
 	return nil
@@ -36,7 +36,7 @@ type header struct {
 
 // Status is what a member says of itself (etcd, rpc.proto, StatusResponse).
 type Status struct {
-	Cluster, Member, Leader uint64 // ids; the leader's is 0 where there is none
+	Cluster, Member, Leader uint64 // ids; Leader is 0 without a leader
 	Revision                uint64
 	Applied, Raft           uint64 // the last entries that it has applied, and that it knows
 	DatabaseBytes           uint64
@@ -194,12 +194,12 @@ func (m *Member) Health(ctx context.Context) (well bool, reason string, err erro
 func (m *Member) compact(ctx context.Context, revision uint64) error {
 	_, err := m.Call(ctx, "/v3/kv/compaction", map[string]any{"revision": strconv.FormatUint(revision, 10), "physical": true}, longest)
 	if err != nil && strings.Contains(err.Error(), "has been compacted") {
-		return nil // somebody was faster
+		return nil // another client compacted first
 	}
 	return err
 }
 
-// defragment writes the member's database anew. It answers nobody meanwhile.
+// defragment rewrites the member's database. The member answers no request meanwhile.
 func (m *Member) defragment(ctx context.Context) error {
 	_, err := m.Call(ctx, "/v3/maintenance/defragment", struct{}{}, longest)
 	return err

@@ -32,7 +32,7 @@ var advice = etcd.Advice{
 	etcd.Stranger:  "--etcd-cert and --etcd-key name a certificate that its authority has signed",
 }
 
-// Open checks addresses, https://HOST:PORT, and certificates; nobody is asked yet.
+// Open checks addresses, https://HOST:PORT, and certificates; it sends no request.
 func Open(urls []string, a Access) ([]*Member, error) {
 	var all []*Member
 	for _, text := range urls {

@@ -12,7 +12,7 @@ import (
 type Result struct {
 	Schema string `json:"schema"` // fettle/etcd-defragment/v1
 	Plan
-	// Compacted says that history before CompactTo is gone.
+	// Compacted reports whether history before CompactTo is gone.
 	Compacted bool `json:"compacted"`
 	// Done are the members, in the order of the work.
 	Done []Done `json:"done"`
@@ -37,7 +37,7 @@ type Done struct {
 // Work carries plans out.
 type Work struct {
 	Members []*Member
-	// Tell is called with what is done, as it is done; nil: nobody listens.
+	// Tell is called with each step as it is done; it may be nil.
 	Tell func(text string)
 	// Settle is how long the members may take to be well again after each step.
 	Settle time.Duration
@@ -46,12 +46,12 @@ type Work struct {
 	// Calm is how long what is in use has to stay as it is after a compaction until it is
 	// believed. Members drop history in the background, and count what is free as they
 	// commit the writes of others (measured with 3.4.23: the second one from then on). A
-	// member to whom nobody writes tells its old figures; to one of a cluster of
-	// Kubernetes somebody writes every second.
+	// member without writes reports its old figures; a cluster of Kubernetes is
+	// written to every second.
 	Calm time.Duration
 }
 
-// ErrStopped says that a step was not followed by health, and nothing more was done.
+// ErrStopped means that a step was not followed by health, and nothing more was done.
 var ErrStopped = errors.New("stopped")
 
 // Run compacts, and defragments the members that are above the limits then, one after the
@@ -115,7 +115,7 @@ func (w *Work) calm(ctx context.Context) error {
 	end := time.Now().Add(w.Settle)
 	before, since := map[string]uint64{}, time.Now()
 	for {
-		began := time.Now() // what is seen from here on counts: time in which nobody looks does not
+		began := time.Now() // only time in which the member is observed counts
 		for _, m := range w.Members {
 			x, err := m.Status(ctx)
 			if err != nil {
@@ -154,7 +154,7 @@ func (w *Work) next(s *state, left map[string]*Member) *Member {
 }
 
 // one defragments a member, and waits until the cluster is well and the member has what
-// the others have. It is not interrupted: the member would go on all the same.
+// the others have. It is not interrupted: the member would go on anyway.
 func (w *Work) one(ctx context.Context, m *Member, s *state, done *Done) error {
 	w.tell("%s is defragmented", m.URL)
 	var index uint64

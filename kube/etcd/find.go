@@ -33,12 +33,12 @@ type Found struct {
 	Unread error
 }
 
-// Guarded says that the members tell only who shows a certificate.
+// Guarded reports whether the members tell only who shows a certificate.
 func (f *Found) Guarded() bool {
 	return slices.ContainsFunc(f.Endpoints, func(e string) bool { return strings.HasPrefix(e, "https:") })
 }
 
-// Unasked says, to somebody who has shown no certificate, why no member was asked and what
+// Unasked tells a user without a certificate why no member was asked and what
 // to do. option is the one with which they name addresses.
 func (f *Found) Unasked(option string) string {
 	const certificates = "--etcd-cacert, --etcd-cert and --etcd-key"

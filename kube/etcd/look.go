@@ -51,7 +51,7 @@ func (m *Member) look(ctx context.Context) Look {
 		return l
 	}
 	l.Healthy, l.Reason, l.Unwell = m.Health(ctx)
-	// Who tells metrics need not have the API beside them.
+	// An address of metrics need not serve the API too.
 	if peers, err := m.Peers(ctx); err == nil {
 		l.Peers = peers
 	}

@@ -20,8 +20,8 @@ type Limits struct {
 // (openshift-docs, 4.9, "Defragmenting etcd data"): 45 % and 100 MB.
 var Default = Limits{Share: 0.45, Bytes: 100e6}
 
-// worth says whether a database is worth it. Of one that does not say what is in use
-// nobody knows.
+// worth reports whether a defragmentation of the database is worth it; false if the size in
+// use is unknown.
 func (l Limits) worth(size, inUse uint64) bool {
 	return inUse > 0 && size > inUse && size-inUse > l.Bytes && float64(size-inUse) > l.Share*float64(size)
 }
@@ -41,7 +41,7 @@ type Step struct {
 	// DatabaseBytes is the size of the file, InUseBytes what of it is used.
 	DatabaseBytes uint64 `json:"database_bytes"`
 	InUseBytes    uint64 `json:"in_use_bytes"`
-	// Worth says that it is above the limits by now; a compaction may bring it there.
+	// Worth reports whether it is above the limits by now; a compaction may bring it there.
 	Worth bool `json:"above_limits"`
 }
 
@@ -52,7 +52,7 @@ type Plan struct {
 	CompactTo uint64 `json:"compact_to_revision,omitempty"`
 	// Steps are in the order of the work, the leader last.
 	Steps []Step `json:"members"`
-	// NoSpace says that the cluster takes no writes, because its quota is full.
+	// NoSpace reports whether the cluster takes no writes, because its quota is full.
 	NoSpace bool `json:"no_space_alarm"`
 }
 
@@ -183,7 +183,7 @@ func (s *state) disagree(members []*Member) (why []string) {
 	return why
 }
 
-// missing are the members of the cluster that nobody has named: of them it is not known
+// missing returns the members of the cluster that no address names: it is not known
 // whether they are well.
 func (s *state) missing(ctx context.Context, members []*Member) (why []string, err error) {
 	peers, err := members[0].Peers(ctx)

@@ -86,7 +86,7 @@ func ClassOf(name string) Class {
 	return Nothing
 }
 
-// standard is a setting's value, the kubelet's default where there is none
+// standard is a setting's value, or else the kubelet's default
 // (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.27 and later).
 func (s setting) standard(f Fields) any {
 	v := f[s.name]

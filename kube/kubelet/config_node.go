@@ -80,7 +80,7 @@ type NodeKubeletStatus struct {
 	DownMilliseconds int64 `json:"downMilliseconds,omitempty"`
 }
 
-// Changing says that the node was told to begin and has not said how that ended.
+// Changing reports whether the node was told to begin and has not said how that ended.
 func (k *NodeKubelet) Changing() bool { return k.Spec.Turn != k.Status.Turn }
 
 // NodeKubeletList is a list of them.

@@ -52,7 +52,7 @@ func Read(file string, data []byte) (Objects, error) {
 		return Objects{}, err
 	}
 	if len(out.Configs)+len(out.Pools) == 0 {
-		return Objects{}, fmt.Errorf("%s: there is no object in it: want KubeletConfig of %s or KubeletPool of %s", file, ConfigVersion, PoolVersion)
+		return Objects{}, fmt.Errorf("%s has no object: want KubeletConfig of %s or KubeletPool of %s", file, ConfigVersion, PoolVersion)
 	}
 	return out, nil
 }

@@ -143,7 +143,7 @@ type KubeletPoolStatus struct {
 const (
 	Updated  = "Updated"  // all nodes have the settings
 	Updating = "Updating" // nodes change, or wait for it
-	Degraded = "Degraded" // nothing goes on until somebody does something
+	Degraded = "Degraded" // the rollout has stopped until an administrator acts
 )
 
 // KubeletPoolList is a list of them.

@@ -33,10 +33,10 @@ type PoolPreview struct {
 	Paused         bool
 	// Retry is what its annotation kubeletconfig.RetryAnnotation says.
 	Retry string
-	// Theirs says that it is a MachineConfigPool: what its nodes have is not in fettle's
+	// Theirs reports whether it is a MachineConfigPool: what its nodes have is not in fettle's
 	// drop-ins, and only what the kubelets run with says it.
 	Theirs bool
-	// Removed says that its nodes get back what they had, whatever is wanted.
+	// Removed reports whether its nodes get back what they had, whatever is wanted.
 	Removed bool
 }
 
@@ -46,7 +46,7 @@ type NodePreview struct {
 	// Runs is what its kubelet runs with (/configz); where it is nil, Unread says why.
 	Runs   Fields
 	Unread string
-	// Kubelet is what was told to its agent, and what that has said; nil where there is none.
+	// Kubelet is what its agent was told, and what it reported; nil without such an object.
 	Kubelet *NodeKubelet
 	// Pods are those on it that have not ended.
 	Pods []core.Pod
@@ -83,7 +83,7 @@ type NodePlan struct {
 	Name string `json:"name"`
 	// Order is its place in the roll-out, from 1; 0 where it would not be changed.
 	Order int `json:"order,omitempty"`
-	// Now says that it would begin at once.
+	// Now reports whether it would begin at once.
 	Now bool `json:"now,omitempty"`
 	// Class is nothing, restart, drain and restart, or unknown.
 	Class    string   `json:"class"`
@@ -93,7 +93,7 @@ type NodePlan struct {
 	// Problem says why it would be refused on the node, Held why the node has to wait.
 	Problem string `json:"problem,omitempty"`
 	Held    string `json:"held,omitempty"`
-	// Unread says that the problem is that its kubelet could not be read: whether it would be
+	// Unread reports whether the problem is that its kubelet could not be read: whether it would be
 	// refused there is not known.
 	Unread bool `json:"unread,omitempty"`
 }

@@ -34,7 +34,7 @@ func (n *NodePreview) back(want Want) []string {
 	return out
 }
 
-// covers says whether a value takes the place of another one wholly: an object is merged
+// covers reports whether a value takes the place of another one wholly: an object is merged
 // into what is below it.
 func covers(over, under any) bool {
 	if over == nil {

@@ -85,7 +85,7 @@ func TestOf(t *testing.T) {
 		{"restart", previewCluster(t, "{maxPods: 20}", node("n10", "{maxPods: 110}"), node("n2", "{maxPods: 110}"), node("n1", "{maxPods: 20}"), cordoned, node("n5", ""), node("n6", "{}", crowd...)), `1 true n1 restart moves 0
 2 false n2 restart moves 0
 3 false n10 restart moves 0
-0 false n4 restart moves 0: somebody has cordoned it
+0 false n4 restart moves 0: it was cordoned by another user
 0 false n5 unknown moves 0: its kubelet does not say what it runs with: no answer
 0 false n6 restart moves 0: 21 pods run on the node, and it would take 20 (maxPods 20, podsPerCore unset): move pods away first, or raise it
 `},

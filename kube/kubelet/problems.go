@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// Machine is what is known of the node's machine; nil where nobody has looked yet.
+// Machine is what is known of the node's machine; nil if it was not read yet.
 type Machine = admission.Node
 
 // On is the kubelet and the machine that a configuration is for.
@@ -77,7 +77,7 @@ func notStarting(effective, now Fields, k kuberelease.Kubelet) []string {
 	return out
 }
 
-// zero says that a value means the kubelet's default.
+// zero reports whether a value means the kubelet's default.
 func zero(v any) bool { return v == "" || v == "0s" || v == int64(0) }
 
 // defaultEviction is memory.available of evictionHard where nothing is set

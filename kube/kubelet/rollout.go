@@ -43,7 +43,7 @@ const (
 	Failed Phase = "failed"
 	// Broken: it has tried, and does not run with its former settings either.
 	Broken Phase = "broken"
-	// Blocked: it has looked at the settings, and they need what nobody does by himself:
+	// Blocked: it has looked at the settings, and they need what only an administrator does:
 	// a reboot, or a kubelet that reads drop-ins.
 	Blocked Phase = "blocked"
 )
@@ -58,7 +58,7 @@ type Node struct {
 	Tried string
 	// Why is what the node says of its phase, for people.
 	Why string
-	// Absent says that there is no such Node object any more, and that it was changing
+	// Absent reports whether there is no such Node object any more, and that it was changing
 	// when it was last seen.
 	Absent bool
 	// What its Node object says.
@@ -165,7 +165,7 @@ func (n Node) condition() string {
 	case n.NetworkUnavailable:
 		return "its network is unavailable"
 	case n.Unschedulable:
-		return "somebody has cordoned it"
+		return "it was cordoned by another user"
 	}
 	return ""
 }

@@ -16,7 +16,7 @@ type Selector struct {
 }
 
 // Member is a node's pool. A node that several pools select is in none, and Conflict
-// says so: nobody can know whose settings it is to have.
+// says so: it is undecided whose settings it gets.
 type Member struct {
 	Pool     string
 	Conflict string
@@ -26,7 +26,7 @@ type Member struct {
 
 // Members finds the pool of each node by its labels; nodes that no pool selects are left
 // out. A selector that is nil or empty selects nothing: a pool of all nodes, control
-// plane included, is rarely what somebody meant. problems are selectors that cannot be
+// plane included, is rarely what was meant. problems are selectors that cannot be
 // read, by pool; such a pool has no nodes.
 func Members(pools []Selector, nodes map[string]map[string]string) (members map[string]Member, problems map[string]error) {
 	members, problems = map[string]Member{}, map[string]error{}

@@ -113,8 +113,8 @@ func TestReasons(t *testing.T) {
 	d := Decide(Pool{MaxUnavailable: number(5), Digest: "new"}, nodes)
 	want := Decision{
 		Begin: []string{"n3", "n10"}, Waiting: []string{}, MaxUnavailable: 5, Total: 4,
-		Unavailable: []Unavailable{{"n1", "it is not Ready"}, {"n2", "somebody has cordoned it"}},
-		Held:        []Unavailable{{"n1", "it is not Ready"}, {"n2", "somebody has cordoned it"}},
+		Unavailable: []Unavailable{{"n1", "it is not Ready"}, {"n2", "it was cordoned by another user"}},
+		Held:        []Unavailable{{"n1", "it is not Ready"}, {"n2", "it was cordoned by another user"}},
 	}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Error(diff)

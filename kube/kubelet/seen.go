@@ -10,7 +10,7 @@ import core "k8s.io/api/core/v1"
 const NoAgent = "its agent has not said anything yet"
 
 // SeenNode is a node as the decision sees it. digest and retry are those of the settings that
-// its pool wants. k is nil where nobody has told the node's agent anything: then the node
+// its pool wants. k is nil if the operator has told the node's agent nothing yet: then the node
 // has no phase.
 func SeenNode(n *core.Node, k *NodeKubelet, digest, retry string) Node {
 	s := Node{Name: n.Name, Unschedulable: n.Spec.Unschedulable}

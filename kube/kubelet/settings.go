@@ -66,7 +66,7 @@ func find(name string) *setting {
 	return nil
 }
 
-// refused are settings that nobody may set by an object, with the reason.
+// refused are settings that no object may set, with the reason.
 var refused = map[string]string{
 	"cgroupDriver":           "it has to be the container runtime's, or no pod starts: change both together, by hand",
 	"clusterDNS":             "it is the cluster's own, not that of a pool: pods find each other by it",

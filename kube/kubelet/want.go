@@ -36,7 +36,7 @@ const MaxConfigs = 10
 // WantOf merges the objects of a pool. The one that was made later goes before the
 // others, value by value; of two made in the same second the one whose name comes later.
 // The error says what of them may not be set, and then nothing of them holds: half of
-// what somebody wants may be worse than nothing of it.
+// a configuration may be worse than none of it.
 func WantOf(configs []Config) (Want, error) {
 	w := Want{Fields: Fields{}}
 	if len(configs) > MaxConfigs {

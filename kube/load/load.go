@@ -36,11 +36,11 @@ type Cluster struct {
 	Now func() time.Time
 }
 
-// Options of a run, beside what its load says. Zero values leave that as it is.
+// Options of a run, in addition to its load. Zero values leave that as it is.
 type Options struct {
 	InFlight int
 	Rate     float64
-	// Visit says that the run is one of many of an experiment.
+	// Visit reports whether the run is one of many of an experiment.
 	Visit bool
 	// On is called with each answer.
 	On func(loadrun.Answer)
@@ -82,7 +82,7 @@ func (c *Cluster) Plan(ctx context.Context, l *plan.Load, run string) (*plan.Pla
 	return p, kinds, err
 }
 
-// ErrNothing says that a load has no objects.
+// ErrNothing means that a load has no objects.
 var ErrNothing = errors.New("the load has nothing to make: each of its counts is 0")
 
 // Run makes a load. The outcome is there as soon as something may have been made, with an
@@ -192,7 +192,7 @@ func (c *Cluster) drive(ctx context.Context, r *loadrun.StoredRun, p *plan.Plan,
 		d.Rate = r.Load.Rate
 	}
 	var before *loadrun.Sample
-	blind := errors.New("nobody asks in a visit of an experiment")
+	blind := errors.New("not asked for in a phase of an experiment")
 	if !r.Visit {
 		before, blind = loadrun.Scrape(ctx, c.Server)
 	}

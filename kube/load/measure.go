@@ -52,8 +52,7 @@ func New(p *plan.Plan) *Meter {
 	}
 }
 
-// Answer counts what came of a request. How long it took to make what a process before this
-// one has made nobody knows.
+// Answer counts the answer to a request. Objects that an earlier process made have no time.
 func (m *Meter) Answer(a run.Answer) {
 	if a.Was != run.Created || a.Found {
 		return

@@ -45,7 +45,7 @@ func ParseGate(text string) (*Gate, error) {
 	}
 	switch {
 	case g.Observed():
-		return nil, fmt.Errorf("%q: nobody observes the servers here: want create, scheduled or ready with a percentile, errors or rate", text)
+		return nil, fmt.Errorf("%q: the servers are not observed here: want create, scheduled or ready with a percentile, errors or rate", text)
 	case of == "" && g.Wants() > 0:
 		return nil, fmt.Errorf("%q: of what? want create, scheduled or ready before it", text)
 	case of != "" && g.Wants() == 0:

@@ -94,7 +94,7 @@ var sources = []source{
 	{path: "/apis/policy/v1/poddisruptionbudgets", kind: "PodDisruptionBudget", why: "without its selector it protects nothing"},
 }
 
-// system says that a namespace is of the cluster itself.
+// system reports whether a namespace is of the cluster itself.
 func system(name string) bool {
 	return name == "default" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "openshift")
 }
@@ -120,7 +120,7 @@ type object struct {
 	Status struct{ Phase string }
 }
 
-// ErrUnseen says that no kind could be read.
+// ErrUnseen means that no kind could be read.
 var ErrUnseen = errors.New("nothing of the namespaces can be seen")
 
 // ReadWorkloads reads namespaces. ErrUnseen is where none of their objects may be listed.
@@ -228,7 +228,7 @@ func (r *reading) take(s *source, resource string, item json.RawMessage) error {
 	in := r.alike[o.Metadata.Namespace]
 	switch m := o.Metadata; {
 	case in == nil, len(m.OwnerReferences) > 0, m.DeletionTimestamp != "", plan.ToAll(resource, m.Name, m.Annotations):
-		return nil // of another namespace, or somebody else makes it there too
+		return nil // of another namespace, or a controller makes it there too
 	case m.Labels[plan.RunLabel] != "":
 		r.left[Left{Kind: s.kind, Why: "a cluster load has made it"}]++
 		return nil

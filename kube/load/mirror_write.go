@@ -33,10 +33,10 @@ type objects struct {
 	File string `yaml:"file"`
 }
 
-// ErrNothingToMirror says that there is nothing to mirror.
-var ErrNothingToMirror = errors.New("there is no namespace to mirror but the system's own: name them")
+// ErrNothingToMirror means that there is nothing to mirror.
+var ErrNothingToMirror = errors.New("only the system's own namespaces were found: name those to mirror")
 
-// Write writes the load into a directory, which is made where there is none, beside the
+// Write writes the load into a directory, which it makes if needed, next to the
 // objects that it names, a file for each sort. No file is replaced. It returns the name of
 // the load's file.
 func (m *Mirror) Write(dir string) (string, error) {

@@ -37,7 +37,7 @@ func Read(file string, o ReadOptions) (*plan.Load, error) {
 }
 
 // ReadText is Read for a text, which file names in messages. Files that it names are looked
-// for in the working directory, and beside file.
+// for in the working directory, and next to file.
 func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 	if otherLoader(text) {
 		return nil, fmt.Errorf("%s: this is ClusterLoader2 (kubernetes/perf-tests), which is not read: its files are programs for measurements of its own; fettle reads ClusterLoader (with projects) of OpenShift and kube-burner's jobs, and kubectl fettle load mirror --write DIR writes a load that is like a cluster", file)

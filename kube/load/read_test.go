@@ -12,9 +12,9 @@ func TestReadText(t *testing.T) {
 		"hello":                           `standard input:1: want ClusterLoader (with projects) or kube-burner's jobs at the top, found "hello"`,
 		"# a list\n- a":                   "standard input:2: want ClusterLoader (with projects) or kube-burner's jobs at the top, found a list",
 		"kind: Pod":                       "kube-burner's jobs at the top",
-		"jobs: [{name: a}]\nqps: 5":       `standard input:2: there is no field "qps": it belongs below jobs[]`,
+		"jobs: [{name: a}]\nqps: 5":       `standard input:2: unknown field "qps": it belongs below jobs[]`,
 		"ClusterLoader: 5":                "standard input:1: ClusterLoader: want fields, found 5 (int)",
-		"{\"ClusterLoader\": {\"a\": 1}}": `standard input:1: ClusterLoader: there is no field "a"`,
+		"{\"ClusterLoader\": {\"a\": 1}}": `standard input:1: ClusterLoader: unknown field "a"`,
 	} {
 		if _, err := ReadText("standard input", []byte(text), ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%q: %v, want %q", text, err, want)

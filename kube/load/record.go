@@ -93,7 +93,7 @@ type Body struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// Facts are what is known of a cluster beside its name.
+// Facts are what is known of a cluster in addition to its name.
 type Facts struct {
 	Server, Cluster, Version string
 	Settings                 map[string]string
@@ -184,7 +184,7 @@ func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison,
 	return c, nil
 }
 
-// ErrNone says that a run has no record.
+// ErrNone means that a run has no record.
 var ErrNone = errors.New("it has no record: it has not ended, or an earlier version has made it")
 
 // Last is the record of a run that was made last.

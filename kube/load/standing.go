@@ -71,7 +71,7 @@ func (c *Cluster) look(ctx context.Context, r *run.StoredRun) (*run.Labelled, er
 	return run.Look(ctx, c.Server, p)
 }
 
-// Doubtful says that a run may have made what its journal does not say: it cannot be read,
+// Doubtful reports whether a run may have made what its journal does not say: it cannot be read,
 // does not cover all objects of the load, as after a crash, or after it was cut, or does not
 // say of all that it covers what became of them.
 func Doubtful(k run.StoreKept) bool {
@@ -91,7 +91,7 @@ func Doubtful(k run.StoreKept) bool {
 	return s.Reserved < s.Header.Objects
 }
 
-// Standing is what of a run stands in a cluster beside what its journal says.
+// Standing is what a cluster has of a run in addition to what its journal records.
 type Standing struct {
 	// Unknown are objects that are not in the journal, or, where the load is damaged, all of
 	// the run; nil for none.

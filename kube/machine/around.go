@@ -76,13 +76,13 @@ type Found struct {
 	inputs []string
 }
 
-// Same says whether a decision made with either would be the same.
+// Same reports whether a decision made with either would be the same.
 func (f *Found) Same(g *Found) bool {
 	return f != nil && g != nil && maps.Equal(f.Rivals, g.Rivals) && slices.Equal(f.Pauses, g.Pauses) && slices.Equal(f.inputs, g.inputs)
 }
 
 // Read looks at everything. Where the account has not the right to see something, that
-// is a pause: whether somebody else is at work is not known then.
+// is a pause: whether another program works on the machines is not known then.
 func (r *Reader) Read(ctx context.Context, now time.Time) (*Found, error) {
 	f := &Found{Rivals: map[string]string{}}
 	for _, look := range []func(context.Context, *Found, time.Time) error{r.rivals, r.nodeChecks, r.clusterChecks, r.pools, r.upgrade, r.scale} {
@@ -98,7 +98,7 @@ func (r *Reader) Read(ctx context.Context, now time.Time) (*Found, error) {
 	return f, nil
 }
 
-// get reads an object; nil where there is none, or no such kind.
+// get reads an object; nil without such an object, or such a kind.
 func (r *Reader) get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
@@ -312,7 +312,7 @@ func (f *Found) Cluster(checks []HealthCheck, machines []Machine, nodes []core.N
 	return Cluster{Now: now, Checks: checks, Machines: machines, Nodes: nodes, Others: f.Others, Pauses: f.Pauses, Rivals: f.Rivals}
 }
 
-// ErrNotServed says that a cluster has no machines of OpenShift.
+// ErrNotServed means that a cluster has no machines of OpenShift.
 var ErrNotServed = errors.New("the cluster has no MachineHealthCheck of " + APIVersion)
 
 // Served is an error where a cluster has not OpenShift's checks and machines.

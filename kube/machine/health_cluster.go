@@ -57,7 +57,7 @@ func (c Cluster) Decide() []Answer {
 	return all
 }
 
-// Turn is the answer with the machine whose turn it is; nil if there is none.
+// Turn is the answer for the machine whose turn it is; nil if it is no machine's turn.
 func Turn(all []Answer) *Answer {
 	for i := range all {
 		if all[i].Decision != nil && len(all[i].Remediate) > 0 {

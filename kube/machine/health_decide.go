@@ -87,7 +87,7 @@ type Decision struct {
 	// Next is when the check has to be made again though nothing changes; zero for never.
 	Next time.Time
 
-	// behind says that it waits for a machine of another check, and for nothing else.
+	// behind reports whether it waits for a machine of another check, and for nothing else.
 	behind bool
 }
 

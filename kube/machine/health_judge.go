@@ -1,6 +1,6 @@
 // health says what a MachineHealthCheck makes of machines: who is unhealthy, who
 // will be and when, whether remediation is open, and which machines are to be made anew.
-// It sees values and does nothing: who acts is the operator, and by default nobody.
+// It computes on values and changes nothing: the operator acts, and only if it is told to.
 
 package machine
 
@@ -88,7 +88,7 @@ func judge(c *HealthCheck, m *Machine, node *core.Node, seen, now time.Time) Jud
 		return j
 	}
 	if node == nil {
-		j.State, j.Why = Unhealthy, "its node "+m.Node()+" is no more"
+		j.State, j.Why = Unhealthy, "its node "+m.Node()+" is gone"
 		return j
 	}
 	j.conditions(c, node, now)

@@ -22,7 +22,7 @@ type Limit struct {
 // LimitOf is that of maxUnhealthy for a number of machines. A number may be written as a
 // text. Below zero is zero; what is neither number nor percentage allows nothing, nor does
 // a percentage over 100. OpenShift's API server takes none of these (the pattern of
-// spec.maxUnhealthy in openshift/api, machine/v1beta1). Where one is stored all the same
+// spec.maxUnhealthy in openshift/api, machine/v1beta1). Where one is stored anyway
 // its controller would multiply, 400 % of 10 machines being 40, and never stop: who wrote
 // it did not mean that there be no limit, which is what 100 % says.
 func LimitOf(max *intstr.IntOrString, machines int) Limit {
@@ -54,7 +54,7 @@ func percentage(max *intstr.IntOrString) (percent int, ok bool) {
 	return percent, err == nil
 }
 
-// Unread says that the limit cannot be read.
+// Unread reports whether the limit cannot be read.
 func (l Limit) Unread() bool { return l.Machines < 0 }
 
 func number(n int) Limit {
@@ -74,7 +74,7 @@ func share(percent, machines int) Limit {
 	return Limit{product / 100, words}
 }
 
-// Open says whether machines are remediated with so many unhealthy ones.
+// Open reports whether machines are remediated with so many unhealthy ones.
 func (l Limit) Open(unhealthy int) bool { return unhealthy <= l.Machines }
 
 // Sentence is the arithmetic: "40 % of 25 machines is 10; 11 are unhealthy: nothing is

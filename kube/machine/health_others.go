@@ -123,7 +123,7 @@ func (c *healthClusterCheck) words(machines int) string {
 	if inRange != "" {
 		m := interval.FindStringSubmatch(inRange)
 		if m == nil {
-			return fmt.Sprintf("the range %q is none such as [3-5]: nothing is remediated", inRange)
+			return fmt.Sprintf("%q is not a range such as [3-5]: nothing is remediated", inRange)
 		}
 		low, err1 := strconv.Atoi(m[1])
 		high, err2 := strconv.Atoi(m[2])

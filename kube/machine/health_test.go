@@ -62,7 +62,7 @@ func TestJudge(t *testing.T) {
 		"the soonest of two counts": {core.ConditionFalse, 4 * time.Minute, func(c *HealthCheck, _ *Machine, _ *core.Node) {
 			c.Spec.UnhealthyConditions = append(c.Spec.UnhealthyConditions, UnhealthyCondition{Type: core.NodeMemoryPressure, Status: core.ConditionFalse, Timeout: meta.Duration{Duration: 2 * time.Hour}})
 		}, Pending, time.Minute + time.Second, "Ready=False"},
-		"the node is gone":    {core.ConditionTrue, 0, func(_ *HealthCheck, _ *Machine, n *core.Node) { n.Name = "" }, Unhealthy, 0, "node node-m is no more"},
+		"the node is gone":    {core.ConditionTrue, 0, func(_ *HealthCheck, _ *Machine, n *core.Node) { n.Name = "" }, Unhealthy, 0, "node node-m is gone"},
 		"the phase is Failed": {core.ConditionTrue, time.Hour, func(_ *HealthCheck, m *Machine, _ *core.Node) { m.Status.Phase = &failed }, Unhealthy, 0, "phase is Failed"},
 		"being deleted": {core.ConditionFalse, time.Hour, func(_ *HealthCheck, m *Machine, _ *core.Node) {
 			at := meta.NewTime(healthNow)
@@ -313,7 +313,7 @@ func TestClusterAPI(t *testing.T) {
 		selects + `,"remediation":{"triggerIf":{"unhealthyInRange":"[3-5]"}}`:                      "while 3 to 5 of 2 machines",
 		selects + `,"remediation":{"triggerIf":{"unhealthyInRange":"[3-5]"}},"maxUnhealthy":"40%"`: "while 3 to 5 of 2 machines", // it takes precedence
 		selects + `,"unhealthyRange":"[5-3]"`:                                                      "ends before it begins: nothing is remediated",
-		selects + `,"unhealthyRange":"3-5"`:                                                        "none such as [3-5]",
+		selects + `,"unhealthyRange":"3-5"`:                                                        "not a range such as [3-5]",
 	} {
 		o, words, err := ClusterAPI([]byte(`{"metadata":{"name":"chk","namespace":"fleet"},"spec":{`+spec+`}}`), machines)
 		if err != nil || !strings.Contains(words, want) {

@@ -143,7 +143,7 @@ func (m *Machine) Set() string {
 	return ""
 }
 
-// ControlPlane says that a machine, or its node, is one of the control plane. node may
+// ControlPlane reports whether a machine, or its node, is one of the control plane. node may
 // be nil.
 func (m *Machine) ControlPlane(node *core.Node) bool {
 	if role := m.Labels[RoleLabel]; role == "master" || role == "control-plane" {
@@ -224,7 +224,7 @@ type HealthCheckSpec struct {
 	// NodeStartupTimeout is how long a machine may take to join: 10 minutes where nothing
 	// is said, 0 for as long as it likes.
 	NodeStartupTimeout *meta.Duration `json:"nodeStartupTimeout,omitempty"`
-	// RemediationTemplate makes an object that somebody else remedies a machine by.
+	// RemediationTemplate makes an object by which another controller remedies a machine.
 	RemediationTemplate *core.ObjectReference `json:"remediationTemplate,omitempty"`
 }
 

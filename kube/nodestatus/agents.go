@@ -16,10 +16,10 @@ var AgentSelector = map[string]string{"app.kubernetes.io/name": "fettle-agent"}
 
 // Agent is whether a node's agent runs, as its pod tells.
 type Agent struct {
-	// Pod is its name; left out where there is none.
+	// Pod is its name; left out without a pod.
 	Pod   string `json:"pod,omitempty"`
 	Ready bool   `json:"ready"`
-	// Since is when it last became Ready, or ceased to be; left out where nobody knows.
+	// Since is when it last became Ready, or ceased to be; left out if unknown.
 	Since time.Time `json:"since,omitzero"`
 	// Why says what is wrong with one that is not Ready.
 	Why string `json:"why,omitempty"`
@@ -86,14 +86,14 @@ func (n *Node) attend(c *Cluster, p *tuned.Profile) {
 }
 
 // Absent says in a sentence, without the node, that its agent does not run; "" where it
-// does, or where nobody knows.
+// does, or if it is unknown.
 func (n *Node) Absent() string {
 	a := n.Agent
 	switch {
 	case a == nil || a.Ready:
 		return ""
 	case a.Pod == "":
-		return "there is no pod of its agent"
+		return "its agent has no pod"
 	}
 	text := fmt.Sprintf("its agent does not run: pod %s is not Ready", a.Pod)
 	if !a.Since.IsZero() {

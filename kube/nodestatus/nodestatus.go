@@ -1,5 +1,5 @@
 // Package nodestatus says of each node which profile it is to have, has, by which rule,
-// and which values do not hold there, from the objects of the cluster. It asks nobody.
+// and which values do not hold there, from the objects of the cluster. It sends no request.
 package nodestatus
 
 import (
@@ -22,7 +22,7 @@ type Document struct {
 	Namespace string `json:"namespace"`
 	// Management is what the operator is told to do: Managed, Unmanaged or Removed.
 	Management tuned.ManagementState `json:"management_state"`
-	// AgentsUnknown is why nobody can say whether agents run; left out where that is
+	// AgentsUnknown is why it is unknown whether agents run; left out where that is
 	// known.
 	AgentsUnknown string           `json:"agents_unknown,omitempty"`
 	Counts        map[Standing]int `json:"counts"`
@@ -64,7 +64,7 @@ type Node struct {
 	Computed bool   `json:"rule_computed"`
 	// Deferred is when changes take effect: always or update; left out for at once.
 	Deferred tuned.DeferMode `json:"deferred,omitempty"`
-	// Agent is whether the node's agent runs; left out where nobody knows, or where it is
+	// Agent is whether the node's agent runs; left out if unknown, or if it is
 	// not fettle's agent that says what became of the profile.
 	Agent *Agent `json:"agent,omitempty"`
 	// Conditions are what the agent says.
@@ -143,7 +143,7 @@ func Look(c Cluster) Document {
 	for _, n := range c.Nodes {
 		node := look(rules.Decide(n), profiles[n.Name])
 		if len(c.Tuneds) == 0 && node.Computed {
-			node.Rule = "there is no Tuned object in " + c.Namespace
+			node.Rule = c.Namespace + " has no Tuned object"
 		}
 		node.attend(&c, profiles[n.Name])
 		delete(profiles, n.Name)

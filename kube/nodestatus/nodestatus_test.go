@@ -91,7 +91,7 @@ func TestLook(t *testing.T) {
 	if d.Counts[Degraded] != 2 || d.Counts[None] != 1 || len(d.Stray) != 1 || d.Stray[0] != "gone" || d.Management != tuned.Managed {
 		t.Errorf("%+v", d)
 	}
-	if d := Look(Cluster{Namespace: "ns", Nodes: []tuned.RecommendedNode{{Name: "n1"}}}); d.Nodes[0].Rule != "there is no Tuned object in ns" {
+	if d := Look(Cluster{Namespace: "ns", Nodes: []tuned.RecommendedNode{{Name: "n1"}}}); d.Nodes[0].Rule != "ns has no Tuned object" {
 		t.Errorf("%+v", d.Nodes)
 	}
 	if got := values("{"); got == nil || len(got) != 0 {

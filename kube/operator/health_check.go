@@ -152,7 +152,7 @@ func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
 }
 
 // say writes the status of all checks, that of the one whose turn it is as the last.
-// With locked it ends with an error at the first that somebody has changed since it was
+// With locked it ends with an error at the first that was changed since it was
 // read.
 func (c *healthController) say(ctx context.Context, all []machine.Answer, locked bool) error {
 	turn := machine.Turn(all)

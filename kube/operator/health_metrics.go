@@ -36,7 +36,7 @@ var (
 	}
 )
 
-// healthTally is what the metrics say, collected when somebody asks: what the status of the
+// healthTally is what the metrics report, collected on each scrape: what the status of the
 // checks says was decided last, and what has been done since the process began.
 type healthTally struct {
 	descriptions map[string]*prometheus.Desc

@@ -270,7 +270,7 @@ func (r *roller) withTold(ctx context.Context, kubelets []kubelet.NodeKubelet) e
 	return nil
 }
 
-// silent are those of whom nobody has heard for longer than their leases last, of the
+// silent are those not heard of for longer than their leases last, of the
 // nodes that are to begin: a node stays Ready for a while when its kubelet has ended. A
 // cluster whose nodes have no leases has no more than that.
 func (r *roller) silent(ctx context.Context, p Plan) (map[string]bool, error) {

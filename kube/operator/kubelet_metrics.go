@@ -15,7 +15,7 @@ import (
 var KubeletMetrics = []cluster.Metric{
 	{Name: "fettle_operator_kubelet_nodes", Type: "gauge", Labels: []string{"phase", "pool"}, Doc: "nodes of a KubeletPool by where they are: updated (they have the settings), changing, waiting for a slot, held (they cannot begin as they are), failed (they have their former settings again), broken (they run with neither)"},
 	{Name: "fettle_operator_kubelet_pool_updating", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while a roll-out is in progress: the condition Updating is True"},
-	{Name: "fettle_operator_kubelet_pool_degraded", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while nothing goes on until somebody does something: the condition Degraded is True"},
+	{Name: "fettle_operator_kubelet_pool_degraded", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while the rollout has stopped until an administrator acts: the condition Degraded is True"},
 	{Name: "fettle_operator_kubelet_pool_paused", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while the pool is paused"},
 	{Name: "fettle_operator_kubelet_failures_total", Type: "counter", Labels: []string{"pool"}, Doc: "turns of nodes that ended with a failure"},
 }
@@ -57,7 +57,7 @@ func (c Cluster) phases(g *group) map[string]int {
 	return out
 }
 
-// kubeletTally is what the metrics say, collected when somebody asks: what the status of the
+// kubeletTally is what the metrics report, collected on each scrape: what the status of the
 // pools says was decided last, and what has failed since the process began.
 type kubeletTally struct {
 	descriptions map[string]*prometheus.Desc

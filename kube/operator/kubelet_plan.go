@@ -20,10 +20,10 @@ type Cluster struct {
 	Pools    []kubelet.KubeletPool
 	Nodes    []core.Node
 	Kubelets []kubelet.NodeKubelet
-	// Silent are nodes of whose kubelets nobody has heard for too long, whatever their
+	// Silent are nodes whose kubelets have not reported for too long, whatever their
 	// Node objects say.
 	Silent map[string]bool
-	// ReportOnly names who acts on KubeletConfig objects here; "" for nobody else.
+	// ReportOnly names the controller that acts on KubeletConfig objects here; "" for fettle.
 	ReportOnly string
 	Now        time.Time
 }
@@ -165,7 +165,7 @@ func (c Cluster) place(p *Plan, groups map[string]*group, m kubelet.Member, n *c
 	}
 }
 
-// anyBlind says whether there is a pool whose nodes are not known.
+// anyBlind reports whether there is a pool whose nodes are not known.
 func anyBlind(groups map[string]*group) bool {
 	for _, g := range groups {
 		if g.blind {

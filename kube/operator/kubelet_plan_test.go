@@ -196,7 +196,7 @@ func TestHeld(t *testing.T) {
 	w.done("n3")
 	w.node("n4").Spec.Unschedulable = true
 	w.begin()
-	w.says("workers", "Updating False Waiting", "n1: nothing is changed: the kubelet was started without --config-dir", "n4: somebody has cordoned it")
+	w.says("workers", "Updating False Waiting", "n1: nothing is changed: the kubelet was started without --config-dir", "n4: it was cordoned by another user")
 	w.says("workers", "Degraded False AsExpected")
 	w.node("n4").Spec.Unschedulable = false
 	w.Silent["n4"] = true

@@ -15,12 +15,12 @@ import (
 // decisionDuration is the histogram's name.
 const decisionDuration = "fettle_operator_decision_duration_seconds"
 
-// Metrics are those of the operator, beside the ones of controller-runtime and of the
+// Metrics are those of the operator, in addition to those of controller-runtime and of the
 // Go runtime.
 var Metrics = []cluster.Metric{
 	{Name: "fettle_operator_nodes", Type: "gauge", Labels: []string{"state"}, Doc: "nodes by what was decided: decided, held, no-match, not-linux"},
 	{Name: "fettle_operator_profiles", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "Profile objects by what their agents say: condition applied or degraded; status true, false or unknown, which is also that of an agent that has said nothing yet"},
-	{Name: "fettle_operator_profiles_foreign", Type: "gauge", Doc: "Profile objects that somebody else has written, and that are left alone"},
+	{Name: "fettle_operator_profiles_foreign", Type: "gauge", Doc: "Profile objects written by another program, which are left alone"},
 	{Name: "fettle_operator_tuned_objects", Type: "gauge", Labels: []string{"valid"}, Doc: "Tuned objects, valid true or false"},
 	{Name: "fettle_operator_management_state", Type: "gauge", Labels: []string{"state"}, Doc: "1 for the management state in force: Managed, Unmanaged or Removed"},
 	{Name: "fettle_operator_report_only", Type: "gauge", Doc: "1 while nothing is written because another controller owns the objects"},
@@ -33,7 +33,7 @@ var Metrics = []cluster.Metric{
 // 500 nodes is two.
 var decisionBounds = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60}
 
-// tally is what the metrics say, collected when somebody asks.
+// tally is what the metrics report, collected on each scrape.
 type tally struct {
 	descriptions map[string]*prometheus.Desc
 	// profiles lists the Profile objects.

@@ -51,7 +51,7 @@ func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wro
 	}
 	if present != nil && !o.Adopt {
 		if who, _ := foreign(present); who != "" {
-			o.Log.V(1).Info("a Profile of somebody else's is left alone", "profile", name, "written by", who)
+			o.Log.V(1).Info("a Profile of another program is left alone", "profile", name, "written by", who)
 			return false, nil
 		}
 	}

@@ -96,7 +96,7 @@ func objectInput(t *tuned.Tuned) string {
 	return fmt.Sprintf("%s\x00%s\x00%d\x00%q", t.Name, t.UID, t.Generation, t.Annotations[tuned.DeferredAnnotation])
 }
 
-// tellChange says that there are other rules, or that somebody else has the objects.
+// tellChange logs that the rules changed, or that another controller has the objects.
 func (o *operator) tellChange(last, now *situation, who string, all []*tuned.Tuned) {
 	o.Log.Info("the rules are read", "Tuned objects", len(all), "management state", now.rules.Managed(), "report only because of", now.reportOnly)
 	for _, n := range now.rules.Notes() {

@@ -53,7 +53,7 @@ type Options struct {
 	Parts []Part
 }
 
-// Part is a controller beside those of the Tuned objects. It shares the lease and the
+// Part is a controller in addition to those of the Tuned objects. It shares the lease and the
 // caches, that of the nodes (kube/cluster) above all.
 type Part struct {
 	AddToScheme func(*runtime.Scheme) error
@@ -67,7 +67,7 @@ const (
 	Name = "fettle-operator"
 	// DefaultLease is longer than an API server takes to restart: an operator that lost
 	// its lease for that would begin anew, with nothing gained. That another one takes
-	// over only after this time harms nobody, because nodes keep what they have.
+	// over only after this time does no harm, because nodes keep what they have.
 	DefaultLease = 90 * time.Second
 
 	// A change of labels on all nodes, or of a rule, is one write for each node that
@@ -208,7 +208,7 @@ func Scheme() *runtime.Scheme {
 	return s
 }
 
-// ErrNotServed says that the cluster does not have the kinds Tuned and Profile.
+// ErrNotServed means that the cluster does not have the kinds Tuned and Profile.
 var ErrNotServed = errors.New("the cluster has no Tuned and Profile of tuned.openshift.io/v1")
 
 // served looks whether the API server has the kinds.

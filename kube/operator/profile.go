@@ -32,7 +32,7 @@ type wish struct {
 	tuned.Decision
 	texts        []tuned.TunedProfile
 	providerName string
-	// gone says that there is no such node, or that every node is to get back what
+	// gone reports whether there is no such node, or that every node is to get back what
 	// it had.
 	gone bool
 }
@@ -120,5 +120,5 @@ func foreign(p *tuned.Profile) (who string, controller bool) {
 		}
 		who = cmp.Or(who, f.Manager)
 	}
-	return cmp.Or(who, "somebody"), controller
+	return cmp.Or(who, "another program"), controller
 }

@@ -105,7 +105,7 @@ func TestForeign(t *testing.T) {
 		{"by hand, with what its agent says", tuned.Profile{ObjectMeta: metav1.ObjectMeta{ManagedFields: by("kubectl-create", "kubectl-fettle-agent")}}, "kubectl-create", false},
 		{"by a controller and by hand", tuned.Profile{ObjectMeta: metav1.ObjectMeta{ManagedFields: by("kubectl-edit", "cluster-node-tuning-operator")}}, "cluster-node-tuning-operator", true},
 		{"of an owner", tuned.Profile{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Tuned", Name: "default"}}}}, "a controller that makes Tuned default its owner", true},
-		{"of nobody", tuned.Profile{}, "somebody", false},
+		{"of nobody", tuned.Profile{}, "another program", false},
 	} {
 		if who, controller := foreign(&c.profile); who != c.who || controller != c.controller {
 			t.Errorf("%s: %q %v", c.name, who, controller)

@@ -26,14 +26,14 @@ import (
 const (
 	Done           = "done"    // no node has anything of fettle's any more
 	RemovalWaiting = "waiting" // nodes have something still
-	RemovalStopped = "stopped" // nothing goes on until somebody does something
+	RemovalStopped = "stopped" // it has stopped until an administrator acts
 )
 
 // Document is how far a removal is.
 type Document struct {
 	Schema string `json:"schema"` // fettle/uninstall/v1
 	State  string `json:"state"`
-	// Asked says that the objects want nodes to have nothing of fettle's.
+	// Asked reports whether the objects want nodes to have nothing of fettle's.
 	Asked bool `json:"asked"`
 	// Profiles are the nodes that have a Profile object, Kubelets those whose kubelets have
 	// settings of fettle's.
@@ -85,7 +85,7 @@ type Removal struct {
 
 // objects are what was read.
 type objects struct {
-	managed  *tuned.Tuned // the object default; nil where there is none
+	managed  *tuned.Tuned // the object default; nil without one
 	profiles []string
 	pools    []kubelet.KubeletPool
 	kubelets []kubelet.NodeKubelet

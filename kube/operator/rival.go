@@ -51,7 +51,7 @@ func rival(ctx context.Context, api client.Reader, namespace string, profiles []
 	return "", nil
 }
 
-// look gets an object; nil where there is none, or no such kind.
+// look gets an object; nil without such an object, or such a kind.
 func look(ctx context.Context, api client.Reader, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)

@@ -21,7 +21,7 @@ import (
 type Process struct {
 	PID  int
 	Name string // its command's (comm)
-	// Kernel says that it is a thread of the kernel.
+	// Kernel reports whether it is a thread of the kernel.
 	Kernel bool
 	// Group is the path of its control group in the hierarchy that has CPU sets.
 	Group string
@@ -130,7 +130,7 @@ func parseStat(text string) (name string, kernel bool, err error) {
 }
 
 // groupOf picks of proc_pid_cgroup(5) the group of the hierarchy with CPU sets: that of
-// version 1, or where there is none the unified one.
+// version 1, or else the unified one.
 func groupOf(text string) string {
 	unified := ""
 	for line := range strings.Lines(text) {

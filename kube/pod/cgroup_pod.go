@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ContainerCgroup says whether a control group is that of a container, by its number, or one
+// ContainerCgroup reports whether a control group is that of a container, by its number, or one
 // inside of it. A container runtime names it by the number alone (cgroupfs), or as
 // cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope (systemd).
 func ContainerCgroup(group, id string) bool {
@@ -21,7 +21,7 @@ func ContainerCgroup(group, id string) bool {
 	return false
 }
 
-// CgroupOf says whether a control group is that of a pod, by its UID, or one inside of it:
+// CgroupOf reports whether a control group is that of a pod, by its UID, or one inside of it:
 // podUID (cgroupfs), or kubepods-CLASS-podUID.slice with underscores for dashes
 // (systemd).
 func CgroupOf(group, uid string) bool {
@@ -37,7 +37,7 @@ func CgroupOf(group, uid string) bool {
 	return false
 }
 
-// OfPods says whether a control group is in the part of the tree that a kubelet keeps
+// OfPods reports whether a control group is in the part of the tree that a kubelet keeps
 // its pods in.
 func OfPods(group string) bool {
 	return slices.ContainsFunc(strings.Split(group, "/"), func(part string) bool {

@@ -30,7 +30,7 @@ func (w *Weight) Share() float64 {
 	return float64(w.Weight) / float64(sum)
 }
 
-// ErrNoWeight says that control groups have no weights here.
+// ErrNoWeight means that control groups have no weights here.
 var ErrNoWeight = errors.New("control groups of version 1 have shares, and no weights")
 
 // Weights are those of a group and of the groups above it, the group itself first.

@@ -44,7 +44,7 @@ func (f *PinningFacts) owner(p *Process) (kind, who string) {
 }
 
 // company says who else may run on the CPUs that a container has for itself. The CPU
-// manager keeps containers off them, and nobody else.
+// manager keeps only containers off them.
 func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 	type group struct {
 		kind, who string
@@ -80,7 +80,7 @@ func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 			hosts = append(hosts, g.who)
 		}
 	}
-	const what = "containers beside it"
+	const what = "other containers"
 	if len(containers) > 0 {
 		j.say(c.Name, what, Fail, "may run on its CPUs %s: %s", cpus, strings.Join(containers, ", "))
 	} else {
@@ -91,13 +91,13 @@ func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 		hosts = append(hosts[:room], fmt.Sprintf("%d groups more", len(hosts)-room))
 	}
 	if n := numbers[ofHost]; n > 0 {
-		j.say(c.Name, "processes of the node beside it", Note, "%d may run on CPUs %s (%s): the CPU manager keeps containers off, nobody else; CPUAffinity of systemd or isolcpus does", n, cpus, strings.Join(hosts, ", "))
+		j.say(c.Name, "processes of the node", Note, "%d may run on CPUs %s (%s): the CPU manager keeps only containers off; CPUAffinity of systemd or isolcpus does", n, cpus, strings.Join(hosts, ", "))
 	}
 	if n := numbers[ofKernel]; n > 0 {
-		j.say(c.Name, "threads of the kernel beside it", Note, "%d may run on CPUs %s, those that are bound to a CPU among them", n, cpus)
+		j.say(c.Name, "threads of the kernel", Note, "%d may run on CPUs %s, those that are bound to a CPU among them", n, cpus)
 	}
 	if n := numbers[ofSandbox]; n > 0 {
-		j.say(c.Name, "sandboxes beside it", Note, "%s of pods may run on CPUs %s; a sandbox holds namespaces and sleeps", text.Count(n, "process"), cpus)
+		j.say(c.Name, "sandboxes", Note, "%s of pods may run on CPUs %s; a sandbox holds namespaces and sleeps", text.Count(n, "process"), cpus)
 	}
 }
 

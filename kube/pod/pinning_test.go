@@ -66,7 +66,7 @@ func TestChapter6(t *testing.T) {
 	if d.Result != Pass {
 		t.Errorf("%s: %+v", d.Result, d.Checks)
 	}
-	for _, what := range []string{"class of quality of service", "control group", "CPUs of its own", "CPUs of its control group", "CPUs of its processes", "containers beside it"} {
+	for _, what := range []string{"class of quality of service", "control group", "CPUs of its own", "CPUs of its control group", "CPUs of its processes", "other containers"} {
 		if len(find(d, what, Pass)) != 1 {
 			t.Errorf("%s has not passed: %+v", what, d.Checks)
 		}
@@ -91,7 +91,7 @@ func TestFound(t *testing.T) {
 		what, result, says string
 		whole              string
 	}{
-		"another container on its CPU": {func(f *PinningFacts) { f.Processes[3] = pinningProcess(40000, "app", f.Processes[3].Group, zero, both) }, "containers beside it", Fail, "container app of pod default/besteffort (CPUs 1)", Fail},
+		"another container on its CPU": {func(f *PinningFacts) { f.Processes[3] = pinningProcess(40000, "app", f.Processes[3].Group, zero, both) }, "other containers", Fail, "container app of pod default/besteffort (CPUs 1)", Fail},
 		"a thread got out":             {func(f *PinningFacts) { f.Processes[2] = pinningProcess(32706, "pause", mine, one, both) }, "CPUs of its processes", Fail, "may run on 0 as well", Fail},
 		"the group was changed":        {func(f *PinningFacts) { f.Groups[mine] = Group{both, "file"} }, "CPUs of its control group", Fail, "file has 0-1, and 1 are the container's", Fail},
 		"the group cannot be read":     {func(f *PinningFacts) { delete(f.Groups, mine); f.Unread[mine] = "no such file" }, "CPUs of its control group", Unknown, "no such file", Unknown},
@@ -115,7 +115,7 @@ func TestFound(t *testing.T) {
 		}, "CPUs of its processes", Pass, "1 process, 1 thread: all may run on 1", Pass},
 		"a sandbox": {func(f *PinningFacts) {
 			f.Processes = append(f.Processes, pinningProcess(5, "pause", "/kubepods/podx/sandbox", both))
-		}, "sandboxes beside it", Note, "1 process of pods", Pass},
+		}, "sandboxes", Note, "1 process of pods", Pass},
 		"no static manager": {func(f *PinningFacts) {
 			f.Pool, f.Held, f.Default = admission.Pool{Online: both}, nil, unit.CPUSet{}
 			f.Groups[mine], f.Processes[2] = Group{both, "file"}, pinningProcess(32706, "pause", mine, both)

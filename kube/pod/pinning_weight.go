@@ -24,7 +24,7 @@ type Weights struct {
 type WeightsDoc struct {
 	Pod        WeightDoc   `json:"pod"`
 	Containers []WeightDoc `json:"containers"`
-	// Differ says that the pod's own group was written by another formula than those of its
+	// Differ reports whether the pod's own group was written by another formula than those of its
 	// containers.
 	Differ bool `json:"formulas_differ"`
 	// SharePercent is how much of the node's CPU time the pod gets if every group wants all

@@ -31,7 +31,7 @@ func (r *Reader) duration(n *yaml.Node, v reflect.Value, path string, tag reflec
 }
 
 // ParseDuration reads a time: digits are in unit (only 0 where that is 0), others as Go
-// writes them, also with spaces, and with sec and min. False for what is none, is negative
+// writes them, also with spaces, and with sec and min. False for what is not a duration, is negative
 // or longer than a year.
 func ParseDuration(text string, unit time.Duration) (time.Duration, bool) {
 	text = strings.Join(strings.Fields(text), "")

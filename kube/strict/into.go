@@ -146,7 +146,7 @@ func (r *Reader) Fields(t reflect.Type) []Field {
 	return out
 }
 
-// called says whether a key of a mapping names a field.
+// called reports whether a key of a mapping names a field.
 func (r *Reader) called(f Field, key *yaml.Node) bool {
 	if key.Kind != yaml.ScalarNode {
 		return false

@@ -20,7 +20,7 @@ var (
 	truths = regexp.MustCompile(`^(y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF)$`)
 )
 
-// isTruth says whether kubectl reads true or false where a text is meant.
+// isTruth reports whether kubectl reads true or false where a text is meant.
 func isTruth(n *yaml.Node) bool { return n.Style == 0 && truths.MatchString(n.Value) }
 
 // scalar reads a single value. Of an API it has to be of the type that is wanted; elsewhere

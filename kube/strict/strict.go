@@ -125,7 +125,7 @@ func Get(n *yaml.Node, key string) *yaml.Node {
 }
 
 // Head are the version and the kind of an object of an API, "" for those that are not
-// there. False, and a problem of the reader, if the node is none.
+// there. False, and a problem of the reader, if the node is not a mapping.
 func (r *Reader) Head(n *yaml.Node) (version, kind string, ok bool) {
 	if n.Kind != yaml.MappingNode {
 		r.Fault(n, "want an object, found %s", Found(n))

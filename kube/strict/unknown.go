@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// unknown says that there is no such field: what it may have been meant to be, where it
+// unknown reports an unknown field: what it may have been meant to be, where it
 // belongs, or which fields there are.
 func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
 	var names []string
@@ -28,7 +28,7 @@ func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
 	if hint == "" && len(names) > 0 {
 		hint = ": there are " + strings.Join(names, ", ")
 	}
-	r.Fault(key, "%sthere is no field %q%s", lead(path), key.Value, hint)
+	r.Fault(key, "%sunknown field %q%s", lead(path), key.Value, hint)
 }
 
 // mostPlaces caps how many places of a field are told: one that is nearly everywhere was not

@@ -70,7 +70,7 @@ type Refusal struct {
 	Object  string `json:"object"`
 	Profile string `json:"profile"`
 	Line    int    `json:"line"` // of the profile's text, from 1
-	// Kind is what has to be allowed; empty for what nobody can allow.
+	// Kind is what has to be allowed; empty for what cannot be allowed.
 	Kind Kind   `json:"kind,omitempty"`
 	Text string `json:"text"`
 }
@@ -134,7 +134,7 @@ func (c *checker) section(s *profile.Section) {
 	}
 }
 
-// switchesOff says that a section only disables what an included profile has.
+// switchesOff reports whether a section only disables what an included profile has.
 func switchesOff(s *profile.Section) bool {
 	for _, l := range s.Lines {
 		if l.Name != "enabled" && l.Name != "type" {
@@ -251,7 +251,7 @@ func namesProgramInSysfs(name string) bool {
 	})
 }
 
-// legible keeps a text of somebody's in its line.
+// legible keeps a foreign text in its line.
 func legible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -30,7 +30,7 @@ const (
 	Degraded ConditionType = "Degraded" // of a Profile object
 )
 
-// AsExpected is the reason of a condition that says what everybody wants.
+// AsExpected is the reason of a condition that is as it should be.
 const AsExpected = "AsExpected"
 
 // SetCondition returns the conditions with one of them set, and whether that

@@ -124,10 +124,10 @@ func TestReadRefuses(t *testing.T) {
 		{"apiVersion: tuned.openshift.io/v1\nkind: Tunes\n", `f:1: Tunes of tuned.openshift.io/v1: want Tuned or Profile of tuned.openshift.io/v1 (did you mean "Tuned"?)`},
 		{"kind: Tuned\n", `f:1: apiVersion or kind is missing: want tuned.openshift.io/v1 and Tuned or Profile`},
 		{"apiVersion: tuned.openshift.io/v1\nkind: Tuned\n", `f:1: metadata.name is missing`},
-		{head + "spce: {}\n", `f:5: there is no field "spce" (did you mean "spec"?)`},
-		{head + "spec:\n  recommends: []\n", `f:6: spec: there is no field "recommends" (did you mean "recommend"?)`},
+		{head + "spce: {}\n", `f:5: unknown field "spce" (did you mean "spec"?)`},
+		{head + "spec:\n  recommends: []\n", `f:6: spec: unknown field "recommends" (did you mean "recommend"?)`},
 		{head + "spec: {}\nspec: {}\n", `f:6: "spec" is there twice (f:5)`},
-		{head + "  annotation: {}\n", `f:5: metadata: there is no field "annotation" (did you mean "annotations"?)`},
+		{head + "  annotation: {}\n", `f:5: metadata: unknown field "annotation" (did you mean "annotations"?)`},
 		{head + "spec: []\n", `f:5: spec: want fields, found a list`},
 		{head + "spec: {managementState: managed}\n", `f:5: spec.managementState: want a text that matches ^(Managed|Unmanaged|Force|Removed)$, found "managed"`},
 		{head + "spec:\n  profile:\n  - name: p\n", `f:7: spec.profile[0].data is missing`},
@@ -142,7 +142,7 @@ func TestReadRefuses(t *testing.T) {
 		{rule + "{profile: p, priority: 010}\n", `f:7: spec.recommend[0].priority: want a whole number, found 010 (int)`},
 		{rule + "{profile: p, priority: null}\n", `f:7: spec.recommend[0].priority is empty, which is the same as missing to an API server: give it a value`},
 		{rule + "{profile: p, priority: 1, match: [{value: x}]}\n", `f:7: spec.recommend[0].match[0].label is missing`},
-		{rule + "{profile: p, priority: 1, match: [{label: a, match: [{lable: x}]}]}\n", "f:7: spec.recommend[0].match[0].match[0]: there is no field \"lable\" (did you mean \"label\"?)\nf:7: spec.recommend[0].match[0].match[0].label is missing"},
+		{rule + "{profile: p, priority: 1, match: [{label: a, match: [{lable: x}]}]}\n", "f:7: spec.recommend[0].match[0].match[0]: unknown field \"lable\" (did you mean \"label\"?)\nf:7: spec.recommend[0].match[0].match[0].label is missing"},
 		{rule + "{profile: p, priority: 1, match: [{label: a, type: Pod}]}\n", `f:7: spec.recommend[0].match[0].type: want node or pod, found "Pod"`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: true}]}\n", `f:7: spec.recommend[0].match[0].value: want text, found true (bool): write "true", with the quotes`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: yes}]}\n", `f:7: spec.recommend[0].match[0].value: yes is true or false to kubectl: write "yes", with the quotes`},
@@ -160,7 +160,7 @@ func TestReadRefuses(t *testing.T) {
 		{"apiVersion: v1\nkind: List\nitem: []\n", `f:3: a list has no "item"`},
 		{"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: List, items: []}\n", `f:4: a list in a list`},
 		{`{"apiVersion": "tuned.openshift.io/v1", "kind": "Tuned",` + "\n" + ` "metadata": {"name": "a"}, "spec": {` + "\n" + `"profile": [{"name": "p", "data": 5}], "x": 1}}`,
-			"f:3: spec.profile[0].data: want text, found 5 (int): write \"5\", with the quotes\nf:3: spec: there is no field \"x\": there are managementState, profile, recommend"},
+			"f:3: spec.profile[0].data: want text, found 5 (int): write \"5\", with the quotes\nf:3: spec: unknown field \"x\": there are managementState, profile, recommend"},
 	} {
 		got, err := Read("f", []byte(c.text))
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {

@@ -1,6 +1,6 @@
 // recommend decides which profile each node of a cluster gets, from the
 // Tuned objects, the node's labels, the pods on it and the pools. It computes one
-// plain value for each node and one for each Tuned object, and asks nobody.
+// plain value for each node and one for each Tuned object, and sends no request.
 //
 // The rules are those of OpenShift's Node Tuning Operator: recommend lists are
 // taken from the objects in order of their names, put in order by priority, and

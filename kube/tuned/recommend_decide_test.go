@@ -151,7 +151,7 @@ func TestInvalidItems(t *testing.T) {
 		want string
 	}{
 		{TunedMatch{}, `recommend[0].match[0].match[0]: has no label: it holds nowhere`},
-		{TunedMatch{Label: "x", Type: "Node"}, `recommend[0].match[0].match[0]: type "Node" is none of node and pod: it holds nowhere`},
+		{TunedMatch{Label: "x", Type: "Node"}, `recommend[0].match[0].match[0]: type "Node" is neither node nor pod: it holds nowhere`},
 	} {
 		*inner = c.item
 		rules := New(objects, nil, options())

@@ -10,7 +10,7 @@ import (
 // include is a name in include=.
 type include struct {
 	name string
-	// optional says that there need be no such profile.
+	// optional reports whether there need be no such profile.
 	optional bool
 	// choice is the entry of include= from which each node takes this name or another;
 	// "" for a name that every node includes.
@@ -73,7 +73,7 @@ func (p *catalogue) circle(name string) []string {
 	var follow func(path []string) []string
 	follow = func(path []string) []string {
 		t := p.texts[path[len(path)-1]]
-		if t == nil || t.blocked != nil { // what nobody gets leads nowhere
+		if t == nil || t.blocked != nil { // a profile that no node gets leads nowhere
 			return nil
 		}
 		for _, next := range t.certain {

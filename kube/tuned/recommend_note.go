@@ -39,7 +39,7 @@ const (
 // condition.
 var Reasons = []struct {
 	Reason Reason
-	// Invalid says that it makes a Tuned object invalid.
+	// Invalid reports whether it makes a Tuned object invalid.
 	Invalid bool
 	Doc     string
 }{
@@ -48,19 +48,19 @@ var Reasons = []struct {
 	{DuplicateProfile, true, "two profiles have one name and different texts: that of the object `default` holds, else nodes that would get it are held"},
 	{InvalidProfile, true, "a profile's name cannot be one; nodes that would get it are held"},
 	{InvalidRule, true, "a rule names no profile that there can be, or an item has no label or another type than node and pod; such an item holds nowhere"},
-	{UnknownManagementState, true, "`managementState` of the object `default` is no known word: nothing is done"},
+	{UnknownManagementState, true, "`managementState` of the object `default` is unknown: nothing is done"},
 	{LabelsAcrossPools, true, "the `machineConfigLabels` of a rule are taken by more than one pool"},
 	{PodLabelsIgnored, true, "an item asks for a label of pods, and the operator was not told to look at those: it holds nowhere"},
-	{IncludeCircle, true, "profiles include each other in a circle: it ends where it began, as in TuneD, and nodes get them all the same"},
+	{IncludeCircle, true, "profiles include each other in a circle: it ends where it began, as in TuneD, and nodes get them anyway"},
 	{UnknownPlugin, true, "no plug-in is for a section of a profile: it is left out, and nodes get the rest, as with TuneD"},
 	{UnknownOption, true, "a plug-in does not have an option that a profile gives it: it is left out, and nodes get the rest, as with TuneD"},
 	{MissingProfile, false, "a profile is in no Tuned object and not built in: the node itself has to have it"},
 	{SameProfile, false, "two profiles have one name and one text"},
 	{EmptyMatch, false, "an empty `match` holds on every node, whatever `machineConfigLabels` say"},
-	{UnknownDeferred, false, "the annotation `tuned.openshift.io/deferred` is none of always, update and never: it counts as never"},
+	{UnknownDeferred, false, "the annotation `tuned.openshift.io/deferred` is not one of always, update and never: it counts as never"},
 	{ManagementStateIgnored, false, "`managementState` counts in the object `default` only"},
 	{NoPool, false, "no pool takes the `machineConfigLabels` of a rule"},
-	{SeveralPools, false, "a node is in more than one pool of somebody's own: no `machineConfigLabels` hold on it"},
+	{SeveralPools, false, "a node is in more than one custom pool: no `machineConfigLabels` hold on it"},
 	{InvalidPool, false, "a pool's selector cannot be read: it selects nothing"},
 	{Tie, false, "two rules of one priority hold on a node and want different things: the one that comes first by the name of its object, then by its place, decides"},
 }

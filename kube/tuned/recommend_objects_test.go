@@ -27,7 +27,7 @@ func TestObjects(t *testing.T) {
 		{"an empty match", "spec: {recommend: [{profile: sap, priority: 1, match: [], machineConfigLabels: {role: rt}}]}\n", "+o EmptyMatch",
 			"recommend[0].match: is empty, which holds on every node, whatever machineConfigLabels say"},
 		{"deferred", "metadata: {name: o, annotations: {tuned.openshift.io/deferred: Always}}\n", "+o UnknownDeferred",
-			`tuned.openshift.io/deferred="Always" is none of always, update and never: it counts as never`},
+			`tuned.openshift.io/deferred="Always" is not one of always, update and never: it counts as never`},
 		{"a state that does not count", "spec: {managementState: Removed}\n", "+o ManagementStateIgnored", "managementState counts in Tuned default only"},
 		{"a section of no plug-in", "spec: {profile: [{name: a, data: \"[vm]\\n[sysctls]\\nx=1\\n\"}]}\n", "o UnknownPlugin",
 			`profile a, line 2: unknown plug-in "sysctls" (did you mean "sysctl"?)`},

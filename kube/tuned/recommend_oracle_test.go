@@ -343,7 +343,7 @@ func (c *recommendCluster) invalid() (names []string) {
 	return names
 }
 
-// circles says whether a profile that is not built in is reached again from what it
+// circles reports whether a profile that is not built in is reached again from what it
 // includes on every node, other than by naming itself.
 func (c *recommendCluster) circles(name string) bool {
 	reached := map[string]bool{}
@@ -371,7 +371,7 @@ func (c *recommendCluster) circles(name string) bool {
 	return reached[name]
 }
 
-// concerns says whether a conflict about a name is an object's: where the object
+// concerns reports whether a conflict about a name is an object's: where the object
 // default has the name, only those that differ from it are wrong.
 func (c *recommendCluster) concerns(o *Tuned, p TunedProfile) bool {
 	for _, d := range c.objects {

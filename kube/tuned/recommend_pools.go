@@ -21,7 +21,7 @@ type pool struct {
 	nodes, configs labels.Selector
 }
 
-// The names of the pools that OpenShift makes itself. All others are somebody's
+// The names of the pools that OpenShift makes itself. All others are custom
 // own.
 const (
 	masterPool = "master"
@@ -59,10 +59,10 @@ func (p *pools) taking(configLabels map[string]string) []string {
 	return names
 }
 
-// of are the pools whose MachineConfigs a node takes: one of somebody's own, or
-// master's, which goes before it, and worker's beside either; else master's
-// alone, else worker's. A node in several of somebody's own takes none, because
-// nobody can say whose it is.
+// of returns the pools whose MachineConfigs a node takes: a custom one, or master's,
+// which goes before it, and worker's in addition to either; else master's alone, else
+// worker's. A node in several custom pools takes none, because it is undecided whose
+// it is.
 func (p *pools) of(nodeLabels map[string]string) (names []string, conflict *Note) {
 	var own []string
 	in := map[string]bool{}

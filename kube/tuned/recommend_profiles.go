@@ -70,7 +70,7 @@ func newCatalogue(copies []copyOf, o Options) *catalogue {
 }
 
 // choose decides between the profiles of one name. That of the object default
-// holds, because the object is the operator's own: nobody takes its profiles away
+// holds, because the object is the operator's own: no object takes its profiles away
 // by another object. Of others none is the right one. Whichever were taken, by
 // name or by age, an edit of one object would change nodes that have their
 // profile from another; so the nodes that would get it keep what they have.
@@ -148,7 +148,7 @@ func owners(all []copyOf) string {
 // look says what is wrong with a profile by itself.
 func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
 	if !validName(c.Name) {
-		return []Note{c.note(InvalidProfile, 0, "%q is no name of a profile: %v", c.Name, profile.ErrName)}, nil
+		return []Note{c.note(InvalidProfile, 0, "%q is not a valid name of a profile: %v", c.Name, profile.ErrName)}, nil
 	}
 	sections, err := profile.Sections(c.Name, []byte(c.Data))
 	if err != nil {
@@ -210,7 +210,7 @@ type need struct {
 	names []string
 	// blocked are those of them that cannot be given.
 	blocked []Note
-	// missing are names that nobody here has, with who includes them.
+	// missing are names of profiles that do not exist here, with who includes them.
 	missing []missing
 	open    bool
 }

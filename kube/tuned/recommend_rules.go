@@ -91,7 +91,7 @@ func (r *Rules) manage(o *Object, t *Tuned) {
 		r.managed = state
 	default:
 		r.managed = Unmanaged
-		note(UnknownManagementState, "managementState %q is none of Managed, Unmanaged, Removed and Force: nothing is done", state)
+		note(UnknownManagementState, "managementState %q is not one of Managed, Unmanaged, Removed and Force: nothing is done", state)
 	}
 }
 
@@ -105,7 +105,7 @@ func (r *Rules) add(o *Object, t *Tuned) {
 	if !known {
 		o.Notes = append(o.Notes, Note{
 			Reason: UnknownDeferred, Object: o.Name, Path: "metadata.annotations",
-			Text: fmt.Sprintf("%s=%q is none of always, update and never: it counts as never", DeferredAnnotation, t.Annotations[DeferredAnnotation]),
+			Text: fmt.Sprintf("%s=%q is not one of always, update and never: it counts as never", DeferredAnnotation, t.Annotations[DeferredAnnotation]),
 		})
 	}
 	for i := range t.Spec.Recommend {
@@ -122,7 +122,7 @@ func (r *Rules) add(o *Object, t *Tuned) {
 				note(MissingProfile, "", "%s", m)
 			}
 		} else {
-			note(InvalidRule, "", "%q is no name of a profile", ru.Profile)
+			note(InvalidRule, "", "%q is not a valid name of a profile", ru.Profile)
 			ru.need.blocked = []Note{o.Notes[len(o.Notes)-1]}
 		}
 		r.items(ru.Match, "", note)
@@ -181,7 +181,7 @@ func (r *Rules) items(all []TunedMatch, path string, note func(Reason, string, s
 		case m.Type == PodLabel && !r.options.PodLabels:
 			note(PodLabelsIgnored, at, "asks for the label %s of pods, which the operator was not told to look at: it holds nowhere", m.Label)
 		case m.Type != "" && m.Type != NodeLabel && m.Type != PodLabel:
-			note(InvalidRule, at, "type %q is none of node and pod: it holds nowhere", m.Type)
+			note(InvalidRule, at, "type %q is neither node nor pod: it holds nowhere", m.Type)
 		}
 		r.items(m.Match, at, note)
 	}

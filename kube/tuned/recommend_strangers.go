@@ -46,7 +46,7 @@ func (c readCopy) strange(s *profile.Section, types []string) {
 		}
 		c.add(c.line(UnknownPlugin, at, plugin.UnknownType(table.All, &profile.Unit{Type: s.Type}).Text))
 		return
-	case len(plugins) == 0: // what it is made into is none, which is said there
+	case len(plugins) == 0: // its result is not a plug-in, which is reported there
 		return
 	}
 	for _, l := range s.Options() {

@@ -72,7 +72,7 @@ func (k *RunningKubelet) Configz(ctx context.Context) (kubelet.Fields, error) {
 	}
 	f, ok := all["kubeletconfig"].(map[string]any)
 	if !ok {
-		return nil, errors.New("/configz: there is no kubeletconfig in it")
+		return nil, errors.New("/configz has no kubeletconfig")
 	}
 	return f, nil
 }

@@ -33,8 +33,8 @@ const mostSaid = 4 << 20
 // NewDirect is who asks: config says it as to the API server, by token or certificate.
 func NewDirect(config *rest.Config) (*Direct, error) {
 	own := rest.CopyConfig(config)
-	// At an address of this machine nobody but the machine answers. Many kubelets have
-	// certificates that nobody has signed, and API servers do not look at them either.
+	// Only this machine answers at its own addresses. Many kubelets have self-signed
+	// certificates, which API servers do not verify either.
 	own.TLSClientConfig.Insecure, own.TLSClientConfig.CAData, own.TLSClientConfig.CAFile, own.TLSClientConfig.ServerName = true, nil, "", ""
 	own.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	client, err := rest.HTTPClientFor(own)

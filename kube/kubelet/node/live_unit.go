@@ -29,8 +29,8 @@ type Unit struct {
 // livePatience is how long systemctl may take: systemd itself ends a unit after 90 s.
 const livePatience = 2 * time.Minute
 
-// guard is a timer that starts the kubelet again where nobody else does. The agent that
-// stops it may be a pod, which nobody starts again while there is no kubelet.
+// guard is a timer that starts the kubelet again if fettle does not. The agent that
+// stops it may be a pod, which is not restarted without a kubelet.
 const guard = "fettle-kubelet-guard"
 
 // steadyAfter is how long a kubelet that has ended by itself has to run until it counts as
@@ -40,7 +40,7 @@ const steadyAfter = time.Minute
 // guardAfter is when it acts: a kubelet that is to be started again is within seconds.
 const guardAfter = time.Minute
 
-// Check says why this machine's kubelet is none that the unit starts; nil if it is.
+// Check returns why this machine's kubelet is not the one that the unit starts; nil if it is.
 func (u *Unit) Check(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)
 	switch {
@@ -58,7 +58,7 @@ func (u *Unit) Stop(ctx context.Context) error {
 	_, err := host.Run(ctx, u.Host, "systemd-run", "--quiet", "--collect", "--unit="+guard, fmt.Sprintf("--on-active=%d", int(cmp.Or(u.GuardAfter, guardAfter).Seconds())),
 		"--timer-property=AccuracySec=1s", "systemctl", "start", "--", u.Name)
 	if err != nil {
-		return fmt.Errorf("nobody would start the kubelet again if this process were killed, so it is not stopped: %w", err)
+		return fmt.Errorf("nothing would start the kubelet again if this process were killed, so it is not stopped: %w", err)
 	}
 	return systemd.RunJob(ctx, u.Host, "stop", u.Name, livePatience, nil)
 }
@@ -79,7 +79,7 @@ func (u *Unit) unguard(ctx context.Context) {
 }
 
 // Steady asks systemd whether the kubelet runs now, and has not just been started again.
-// What it counts goes back to when somebody last told the unit to start, which may be
+// The count goes back to the last explicit start of the unit, which may be
 // months ago: that alone says nothing of a kubelet that runs well since.
 func (u *Unit) Steady(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)
@@ -115,7 +115,7 @@ func monotonic() (time.Duration, error) {
 }
 
 // Ended asks systemd, which starts a kubelet that has ended again and again, and counts
-// that from the last start by somebody on.
+// that since the last explicit start.
 func (u *Unit) Ended(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)
 	switch {

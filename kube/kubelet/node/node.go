@@ -38,7 +38,7 @@ type Kubelet interface {
 	Stop(context.Context) error
 	// Start starts it, if it does not run.
 	Start(context.Context) error
-	// Well says whether it runs well now, before anybody touches it: it is healthy, and
+	// Well says whether it runs well now, before any change: it is healthy, and
 	// has not been started again just before. That it has ended some time counts nothing.
 	Well(context.Context) error
 	// Healthy asks its /healthz. The error of one that has ended since it was started
@@ -52,14 +52,14 @@ type Kubelet interface {
 	LastWords(context.Context) string
 }
 
-// ErrEnded says that a kubelet has ended by itself.
+// ErrEnded means that a kubelet has ended by itself.
 var ErrEnded = errors.New("the kubelet has ended")
 
 // Heartbeat is what the API server has heard of a node.
 type Heartbeat struct {
 	// Lease is when the node's lease was last renewed.
 	Lease time.Time
-	// Ready says that the condition Ready is True, Status when the kubelet last said so,
+	// Ready reports whether the condition Ready is True, Status when the kubelet last said so,
 	// in whole seconds. A node stays Ready for a while when its kubelet has ended.
 	Ready  bool
 	Status time.Time
@@ -81,7 +81,7 @@ type Node struct {
 	// Patience is how long the kubelet may take to run with other settings; 0 is
 	// DefaultPatience.
 	Patience time.Duration
-	// Machine is what the kubelet's managers see of the machine; nil where nobody has
+	// Machine is what the kubelet's managers see of the machine; nil if nothing has
 	// looked: then the kubelet itself finds what does not fit.
 	Machine *kubelet.Machine
 	// At is called with the name of each point at which a crash could leave something
@@ -89,11 +89,11 @@ type Node struct {
 	At func(point string)
 }
 
-// ErrRefused says that nothing was changed, because what is wanted cannot be or is
-// somebody else's.
+// ErrRefused means that nothing was changed, because what is wanted cannot be or is
+// not fettle's.
 var ErrRefused = errors.New("nothing is changed")
 
-// ErrNoConfigDir says that the kubelet reads no drop-ins.
+// ErrNoConfigDir means that the kubelet reads no drop-ins.
 var ErrNoConfigDir = errors.New("the kubelet was started without --config-dir, so that it reads no drop-ins: add --config-dir=DIRECTORY to its command line (1.28 and 1.29 need KUBELET_CONFIG_DROPIN_DIR_ALPHA=on in its environment too)")
 
 func refuse(format string, args ...any) error {
@@ -134,7 +134,7 @@ type Report struct {
 	Step      Step   `json:"step,omitempty"`
 	Error     string `json:"error,omitempty"`
 	LastWords string `json:"last_words,omitempty"`
-	// Recovered says that a former process began it.
+	// Recovered reports whether a former process began it.
 	Recovered bool `json:"recovered,omitempty"`
 	// DownSeconds is how long no kubelet was there, from its stop to its first health.
 	DownSeconds float64 `json:"down_s"`

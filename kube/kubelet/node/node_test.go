@@ -235,7 +235,7 @@ func TestChangedByHand(t *testing.T) {
 	if err := os.WriteFile(file, []byte("kind: KubeletConfiguration\nmaxPods: 7\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Apply(t.Context(), wanted(t, "maxPods: 301"), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "somebody has changed it since") {
+	if _, err := n.Apply(t.Context(), wanted(t, "maxPods: 301"), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "was changed since fettle wrote it") {
 		t.Errorf("%v", err)
 	}
 }

@@ -28,7 +28,7 @@ type Plan struct {
 	File   string         `json:"file"`
 	Text   string         `json:"text"`
 	Change kubelet.Change `json:"change"`
-	// Settled says that nothing is to be done: drop-in and kubelet are as wanted.
+	// Settled reports whether nothing is to be done: drop-in and kubelet are as wanted.
 	Settled bool `json:"settled"`
 
 	then   kubelet.Fields // what the kubelet will run with
@@ -37,7 +37,7 @@ type Plan struct {
 	states []string       // files of the managers that are moved aside
 }
 
-// intent is what the journal keeps of a change beside the files: what is wanted, and
+// intent is what the journal keeps of a change in addition to the files: what is wanted, and
 // what the kubelet is to say of itself after it and after its undo.
 type intent struct {
 	Digest string         `json:"digest"`
@@ -237,7 +237,7 @@ func (p *Plan) settled(n *Node) (bool, error) {
 	return string(text) == p.Text, err
 }
 
-// ours refuses a drop-in that somebody has changed since fettle wrote it.
+// ours refuses a drop-in that was changed since fettle wrote it.
 func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 	kinds := n.kinds()
 	id, err := kinds.Resolve(setting.Setting{Kind: "file", Name: file})
@@ -253,7 +253,7 @@ func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 		return err
 	}
 	if last := chain[len(chain)-1]; !last.LeftBy(now, func(a, b setting.Value) bool { return kinds.Equal(id, a, b) }) {
-		return refuse("%s is not as fettle has left it: somebody has changed it since. Put it back, or remove %s, with which fettle forgets it", file, n.StateDir)
+		return refuse("%s was changed since fettle wrote it: restore it, or remove %s, with which fettle forgets it", file, n.StateDir)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func open(of, name string, read func(string) ([]byte, error)) (string, []byte, e
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("there is no file %s, neither here nor next to %s", name, of)
+		return "", nil, fmt.Errorf("%s not found, neither here nor next to %s", name, of)
 	}
 	return filepath.Clean(name), text, err
 }

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// given says that a field is there and is neither false nor 0.
+// given reports whether a field is there and is neither false nor 0.
 func given(n *yaml.Node, field string) bool {
 	if n == nil {
 		return false

@@ -26,11 +26,11 @@ type Options struct {
 	// KEY is the path of a field, as jobs.0.qps.
 	UserData string
 	Set      []string
-	// AllowMissing says that a missing variable is empty, not a mistake.
+	// AllowMissing reports whether a missing variable is empty, not a mistake.
 	AllowMissing bool
 }
 
-// BurnerOwn says whether a document is for this package.
+// BurnerOwn reports whether a document is for this package.
 func BurnerOwn(doc *yaml.Node) bool { return strict.Get(doc, "jobs") != nil }
 
 type burnerConfig struct {

@@ -119,14 +119,14 @@ func TestBurnerMistakes(t *testing.T) {
 		"jobs: [{name: a, namespace: n, churnConfig: {cycles: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                         "churn is not read here",
 		"jobs: [{name: a, namespace: n, incrementalLoad: {startIterations: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                            "incrementalLoad is not read here",
 		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml, group: {id: 1}}]}]":                                                                                                   "group is not read here",
-		"{global: {functionTemplates: [x.tpl]}, jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]}":                                                                           "there is no file x.tpl",
+		"{global: {functionTemplates: [x.tpl]}, jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]}":                                                                           "x.tpl not found",
 		"{global: {measurements: [{name: podLatency, thresholds: [{conditionType: Ready, metric: P98, threshold: 2s}]}]}, jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]}": "want P50, P95, P99, Max or Avg",
 		"jobs: [{name: a, namespace: n, churn: true, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                      "churn is not read here",
-		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: no.yml}]}]":                                                                                                                      "there is no file no.yml, neither here nor next to dir/c.yml",
+		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: no.yml}]}]":                                                                                                                      "no.yml not found, neither here nor next to dir/c.yml",
 		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: 'https://x/y'}]}]":                                                                                                               "templates are read from files only",
 		"jobs: [{name: A_b, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                                 "want lowercase letters, digits, - and .",
 		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}, {name: a, namespace: m, objects: [{objectTemplate: t/pod.yml}]}]":                                                  "duplicate name; the other job is at dir/c.yml:1",
-		"jobs: [{name: a, namespace: n, iterations: 3, objects: []}]":                                                                                                                               `there is no field "iterations"`,
+		"jobs: [{name: a, namespace: n, iterations: 3, objects: []}]":                                                                                                                               `unknown field "iterations"`,
 		"jobs: [{name: a, namespace: n, qps: -1, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                          "want a number of 0 or more",
 		"jobs: [{name: a, namespace: n, jobIterations: 0, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                 "want a whole number of 1 or more",
 	} {
@@ -316,7 +316,7 @@ func TestInputs(t *testing.T) {
 	if err := json.Unmarshal(p.Body(1), &o); err != nil || o.Data["a"] != "1" || o.Data["f"] != "content" || o.Data["t"] != "helped 1" {
 		t.Errorf("%v %v", o, err)
 	}
-	for from, want := range map[string]string{"/etc/passwd": "copy it there", "../x": "copy it there", "t/no": "there is no file t/no"} {
+	for from, want := range map[string]string{"/etc/passwd": "copy it there", "../x": "copy it there", "t/no": "t/no not found"} {
 		if _, err := read(from); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", from, err)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // The fields of a file: those that source 002 documents (tables 5.1 to 5.7), those that are
-// in Cluster Loader's code beside them, and, marked as ours, the extension.
+// in Cluster Loader's code next to them, and, marked as ours, the extension.
 
 type file struct {
 	Provider      string               `yaml:"provider"`

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// open reads a file that the load names: from the working directory, or else beside the
+// open reads a file that the load names: from the working directory, or else next to the
 // file of the load, as Cluster Loader does.
 func (r *reading) open(at, name string) (string, []byte) {
 	names := []string{name}
@@ -33,7 +33,7 @@ func (r *reading) open(at, name string) (string, []byte) {
 		}
 	}
 	if errors.Is(last, fs.ErrNotExist) {
-		r.FaultAt(at, "there is no file %s", strings.Join(names, ", nor "))
+		r.FaultAt(at, "%s not found", strings.Join(names, " and "))
 	} else {
 		r.FaultAt(at, "%w", last)
 	}

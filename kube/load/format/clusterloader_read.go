@@ -57,7 +57,7 @@ func readHere(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// readPipe reads what comes out of a pipe, of at most strict.MaxFile bytes. One that nobody
+// readPipe reads what comes out of a pipe, of at most strict.MaxFile bytes. One that nothing
 // writes to is empty, and is not waited for.
 func readPipe(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -72,7 +72,7 @@ func readPipe(name string) ([]byte, error) {
 	return text, err
 }
 
-// ClusterLoaderOwn says whether a document is for this package.
+// ClusterLoaderOwn reports whether a document is for this package.
 func ClusterLoaderOwn(doc *yaml.Node) bool {
 	return strict.Get(doc, "ClusterLoader") != nil || strict.Get(doc, "projects") != nil
 }
@@ -129,7 +129,7 @@ func ReadClusterLoader(name string, text []byte, from Files) (*plan.Load, error)
 		return nil, err
 	}
 	if f.ClusterLoader == nil {
-		return nil, fmt.Errorf("%s: there is no ClusterLoader in it, below which Cluster Loader's fields are", name)
+		return nil, fmt.Errorf("%s has no ClusterLoader, below which Cluster Loader's fields are", name)
 	}
 	if n := f.ClusterLoader.InFlight; n > plan.MostInFlight {
 		r.FaultAt(f.ClusterLoader.At, "inflight: want 1 to %d, found %d", plan.MostInFlight, n)
@@ -235,7 +235,7 @@ func (r *reading) project(p *project, ifExists string) {
 			for name := range r.tuned {
 				names = append(names, name)
 			}
-			r.FaultAt(p.At, "there is no tuning set %q%s", p.Tuning, text.Suggest(p.Tuning, names))
+			r.FaultAt(p.At, "unknown tuning set %q%s", p.Tuning, text.Suggest(p.Tuning, names))
 		}
 	}
 	r.none(p.At, p.Num, "projects")

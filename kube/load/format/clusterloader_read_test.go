@@ -168,15 +168,15 @@ func TestClusterLoaderMistakes(t *testing.T) {
 	project := func(more string) string { return "ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n" + more }
 	for text, want := range map[string]string{
 		"":                                   "want one document",
-		"a: 1":                               `test.yaml:1: there is no field "a": there are provider, ClusterLoader`,
-		"provider: local":                    "there is no ClusterLoader in it",
-		"ClusterLoader: {project: []}":       `test.yaml:1: ClusterLoader: there is no field "project" (did you mean "projects"?)`,
+		"a: 1":                               `test.yaml:1: unknown field "a": there are provider, ClusterLoader`,
+		"provider: local":                    "has no ClusterLoader",
+		"ClusterLoader: {project: []}":       `test.yaml:1: ClusterLoader: unknown field "project" (did you mean "projects"?)`,
 		"ClusterLoader: {projects: []}":      "test.yaml:1: there are no projects",
 		project("    ifexists: remove"):      `test.yaml:5: ClusterLoader.projects[0].ifexists: want reuse or delete or fail, found "remove"`,
-		project("    tuning: x"):             `there is no tuning set "x"`,
+		project("    tuning: x"):             `unknown tuning set "x"`,
 		project("    num: 2"):                `"num" is there twice`,
 		project("    templates: [{num: 1}]"): "test.yaml:5: a template has no file",
-		project("    templates: [{num: 1, file: no.json}]"):                                  "test.yaml:5: there is no file no.json",
+		project("    templates: [{num: 1, file: no.json}]"):                                  "test.yaml:5: no.json not found",
 		project("    templates: [{num: 1, file: broken.json}]"):                              "broken.json:",
 		project("    templates: [{num: 1, file: t.json, parameters: {X: 1}}]"):               "the template has no parameter X",
 		project("    templates: [{num: many, file: t.json}]"):                                `want a whole number of 0 or more, found "many"`,
@@ -186,9 +186,9 @@ func TestClusterLoaderMistakes(t *testing.T) {
 		project("    pods: [{num: 1, basename: a, file: list.yaml}]"):                        "test.yaml:5: list.yaml:1: want an object with its apiVersion and kind, found a list",
 		project("    pods: [{num: 1, basename: a, file: text.yaml}]"):                        `test.yaml:5: text.yaml:1: want an object with its apiVersion and kind, found "hello"`,
 		project("    pods: [{num: 1, basename: a, file: old.yaml}]"):                         "test.yaml:5: old.yaml: want a Pod of v1, found Pod of v2",
-		project("    rate: 5/s"):                                                             `test.yaml:5: ClusterLoader.projects[0]: there is no field "rate": it belongs below ClusterLoader`,
-		project("    stepsize: 5"):                                                           `test.yaml:5: ClusterLoader.projects[0]: there is no field "stepsize": it belongs below ClusterLoader.tuningsets[].pods.stepping, or below ClusterLoader.tuningsets[].templates.stepping`,
-		"rate: 5/s\nClusterLoader: {projects: [{num: 1, basename: p}]}":                      `test.yaml:1: there is no field "rate": it belongs below ClusterLoader`,
+		project("    rate: 5/s"):                                                             `test.yaml:5: ClusterLoader.projects[0]: unknown field "rate": it belongs below ClusterLoader`,
+		project("    stepsize: 5"):                                                           `test.yaml:5: ClusterLoader.projects[0]: unknown field "stepsize": it belongs below ClusterLoader.tuningsets[].pods.stepping, or below ClusterLoader.tuningsets[].templates.stepping`,
+		"rate: 5/s\nClusterLoader: {projects: [{num: 1, basename: p}]}":                      `test.yaml:1: unknown field "rate": it belongs below ClusterLoader`,
 		project("    pods: [{num: 1, basename: a, file: t.json}]"):                           "want a Pod of v1, found Template of v1",
 		project("    pods: [{num: 1, basename: a, file: pod.json, parameters: {OTHER: 1}}]"): "has no variable OTHER; it has MODE",
 		project("    configmaps: {a: }"):                                                     "ConfigMap a has no file",
@@ -214,7 +214,7 @@ func TestClusterLoaderMistakes(t *testing.T) {
 		}
 	}
 	// Beside the file of the load is another place, or none.
-	for file, want := range map[string]string{"test.yaml": "test.yaml:5: there is no file no.json", "dir/test.yaml": "dir/test.yaml:5: there is no file no.json, nor dir/no.json"} {
+	for file, want := range map[string]string{"test.yaml": "test.yaml:5: no.json not found", "dir/test.yaml": "dir/test.yaml:5: no.json and dir/no.json not found"} {
 		if _, err := ReadClusterLoader(file, []byte(project("    templates: [{num: 1, file: no.json}]")), files); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}

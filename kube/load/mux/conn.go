@@ -162,14 +162,14 @@ func (c *conn) write() {
 	}
 }
 
-// going says that the connection has not ended.
+// going reports whether the connection has not ended.
 func (c *conn) going() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err == nil
 }
 
-// usable says that the connection takes another request.
+// usable reports whether the connection takes another request.
 func (c *conn) usable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

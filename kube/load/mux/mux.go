@@ -138,7 +138,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// errAway says that the server closes the connection, and has not looked at the request.
+// errAway means that the server closes the connection, and has not looked at the request.
 var errAway = errors.New("the server is closing the connection")
 
 // unseen says of an error that the server has not looked at the request (RFC 9113, 6.8 and

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// errFull says that the server has come to allow fewer streams in the meantime.
+// errFull means that the server has come to allow fewer streams in the meantime.
 var errFull = errors.New("too many streams")
 
 // begin gives a stream its number, in the order in which headers are written.
@@ -41,7 +41,7 @@ func (c *conn) begin(s *stream) error {
 	return nil
 }
 
-// send writes a request. When it fails, the stream is none.
+// send writes a request. When it fails, there is no stream.
 func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 	left := int64(0)
 	if req.Body != nil {

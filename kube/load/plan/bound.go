@@ -8,10 +8,10 @@ import (
 // MaxObjects is how many objects a plan has at most.
 const MaxObjects = 2_000_000
 
-// ErrTooLarge says that a load has more than MaxObjects objects.
+// ErrTooLarge means that a load has more than MaxObjects objects.
 var ErrTooLarge = errors.New("the load is too large")
 
-// ErrTwice says that two objects of a load have one name.
+// ErrTwice means that two objects of a load have one name.
 var ErrTwice = errors.New("would be made twice")
 
 func tooLarge(at string, n int) error {

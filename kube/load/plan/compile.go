@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,7 +118,7 @@ func (c *compiler) source(s *Stage, g *Group) (*group, error) {
 // identifier is the parameter of a template that is the number of the replica.
 const identifier = "IDENTIFIER"
 
-// differsInText says that replicas of a group differ in nothing but where the variables
+// differsInText reports whether replicas of a group differ in nothing but where the variables
 // stand.
 func (g *group) differsInText() bool {
 	switch {
@@ -195,7 +196,7 @@ func (g *group) values(seed uint64, s *Stage, iteration, replica, object int) []
 	return values
 }
 
-// bodies makes the objects for values, and cuts them at marks, of which "" is none.
+// bodies makes the objects for values, and cuts them at marks; "" is not a mark.
 func (c *compiler) bodies(s *Stage, g *group, values, marks []string, index int) ([]body, error) {
 	objects, err := g.make(values)
 	if err != nil {
@@ -297,7 +298,7 @@ func (c *compiler) kind(version, name string) Kind {
 	return k
 }
 
-// metadata is that of an object, which is made where there is none.
+// metadata returns the metadata of an object, and adds it if it has none.
 func metadata(o map[string]any) map[string]any {
 	m, _ := o["metadata"].(map[string]any)
 	if m == nil {
@@ -318,11 +319,22 @@ func label(meta map[string]any, field, name, value string) {
 
 func decode(text []byte) (map[string]any, error) {
 	var o map[string]any
-	dec := json.NewDecoder(strings.NewReader(string(text)))
-	dec.UseNumber()
-	err := dec.Decode(&o)
+	err := decodeJSON(text, &o)
 	if err == nil && o == nil {
-		err = errors.New("it is no object")
+		err = errors.New("not an object")
 	}
 	return o, err
+}
+
+// decodeJSON reads one JSON value; numbers stay as they are written.
+func decodeJSON(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if dec.More() {
+		return errors.New("more than one value")
+	}
+	return nil
 }

@@ -1,12 +1,9 @@
-// given knows what the controllers of Kubernetes and OpenShift put into each
-// namespace by themselves.
-
 package plan
 
 import "strings"
 
-// ToAll says that an object of a resource (configmaps), with that name and these
-// annotations, is one of them.
+// ToAll reports whether the controllers of Kubernetes and OpenShift put an object of a
+// resource (configmaps) with this name and these annotations into each namespace.
 func ToAll(resource, name string, annotations map[string]string) bool {
 	switch resource {
 	case "configmaps":
@@ -22,14 +19,14 @@ func ToAll(resource, name string, annotations map[string]string) bool {
 	return false
 }
 
-// ByOpenShift says that of what is given to all namespaces, only OpenShift gives this.
+// ByOpenShift reports whether only OpenShift puts such an object into each namespace.
 func ByOpenShift(resource, name string) bool {
 	return name != "default" && name != "kube-root-ca.crt" && ToAll(resource, name, nil)
 }
 
-// Account is the service account for which a secret with these annotations is: a token, or
-// the means to pull images. Whether a controller has made it they do not say: a person may
-// ask for a token in the same way. "" with true is one of OpenShift's that does not say it.
+// Account returns the service account of a secret with these annotations: a token, or the
+// credentials to pull images. They do not tell whether a controller has made it: a user can
+// ask for a token in the same way. "" with true is one of OpenShift's without the account.
 func Account(annotations map[string]string) (account string, is bool) {
 	if account, is = annotations["kubernetes.io/service-account.name"]; is {
 		return account, true

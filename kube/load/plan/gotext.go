@@ -1,12 +1,10 @@
-// gotext turns a template in Go's language, as kube-burner has them, into objects.
-
 package plan
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -19,7 +17,7 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// TextTemplate is a parsed one.
+// TextTemplate is a parsed template in Go's language, as kube-burner has them.
 type TextTemplate struct {
 	file string
 	t    *template.Template
@@ -68,12 +66,7 @@ func missing(name string, functions template.FuncMap) string {
 	if why := removed[name]; why != "" {
 		return "; this function of kube-burner is not supported: " + why
 	}
-	var names []string
-	for n := range functions {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return text.Suggest(name, names) + "; there are the functions of Go, of sprig 3.3 and of kube-burner (" + strings.Join(own, ", ") + ")"
+	return text.Suggest(name, slices.Sorted(maps.Keys(functions))) + "; there are the functions of Go, of sprig 3.3 and of kube-burner (" + strings.Join(own, ", ") + ")"
 }
 
 // limited is a buffer that does not grow for ever.
@@ -104,14 +97,13 @@ var noEntry = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 // Fixed reports whether a text depends on nothing but the values.
 func (t *TextTemplate) Fixed() bool { return t.fixed }
 
-// MissingKey is the variable that a template asked for and had not, of an error of Text;
-// "" of any other error.
+// MissingKey returns the variable that a template used and did not have, of an error of
+// Text; "" of any other error.
 func MissingKey(err error) string {
-	if err == nil {
-		return ""
-	}
-	if found := noEntry.FindStringSubmatch(err.Error()); found != nil {
-		return found[1]
+	if err != nil {
+		if found := noEntry.FindStringSubmatch(err.Error()); found != nil {
+			return found[1]
+		}
 	}
 	return ""
 }
@@ -150,9 +142,7 @@ func (t *TextTemplate) objects(values map[string]any, seed uint64, fields ...str
 			break
 		}
 		var o map[string]any
-		dec := json.NewDecoder(bytes.NewReader(whole))
-		dec.UseNumber()
-		err := dec.Decode(&o)
+		err := decodeJSON(whole, &o)
 		if err != nil || slices.ContainsFunc(fields, func(f string) bool { return o[f] == nil }) {
 			r.Fault(d, "want an object with apiVersion and kind")
 			break

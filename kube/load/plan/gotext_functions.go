@@ -15,12 +15,12 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// TextInputs are what a template sees in addition to its values, all of it kept with a run, so that
-// resume makes the same again.
+// TextInputs are what a template sees in addition to its values. A run stores all of it, so
+// that resume makes the same objects.
 type TextInputs struct {
 	// Helpers are templates that this one may call.
 	Helpers []Helper
-	// MissingZero says that a missing variable is empty, not a mistake.
+	// MissingZero reports whether a missing variable is empty, not a mistake.
 	MissingZero bool
 	// Env is a variable of the environment, File the content of a file; nil where a template
 	// has none.
@@ -39,7 +39,7 @@ type Helper struct {
 // own are kube-burner's functions (its documentation, "Additional functions").
 var own = []string{"Binomial", "GetIPAddress", "GetSubnet24", "IndexToCombination", "ReadFile"}
 
-// random are the functions whose text depends on the seed.
+// random are the functions whose result depends on the seed.
 var random = []string{"randAlpha", "randAlphaNum", "randAscii", "randBytes", "randInt", "randNumeric", "shuffle", "uuidv4"}
 
 // removed are functions of sprig that are not here, with why.
@@ -73,9 +73,9 @@ func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 			}
 			return from + t.random.IntN(to-from), nil
 		},
-		"randAlpha":    draw(small + capitals),
-		"randNumeric":  draw(gotextDigits),
-		"randAlphaNum": draw(small + capitals + gotextDigits),
+		"randAlpha":    draw(letters),
+		"randNumeric":  draw(digits),
+		"randAlphaNum": draw(letters + digits),
 		"randAscii":    draw(printable()),
 		"randBytes":    t.bytes,
 		"uuidv4":       func() string { return UUID(t.random.Uint64) },
@@ -111,12 +111,6 @@ func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 	})
 	return all
 }
-
-const (
-	small        = "abcdefghijklmnopqrstuvwxyz"
-	capitals     = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	gotextDigits = "0123456789"
-)
 
 // printable are the characters of ASCII from the space to the tilde.
 func printable() string {

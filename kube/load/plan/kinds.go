@@ -16,7 +16,7 @@ type Kind struct {
 
 func (k Kind) String() string { return k.Kind + " of " + k.APIVersion }
 
-// Path is where its objects are in a namespace, which is "" for those that are in none.
+// Path returns the path of its objects in the API, in a namespace if that is not "".
 func (k Kind) Path(namespace string) string {
 	p := "/apis/" + k.APIVersion
 	if !strings.Contains(k.APIVersion, "/") {
@@ -28,7 +28,7 @@ func (k Kind) Path(namespace string) string {
 	return p + "/" + k.Resource
 }
 
-// Kinds are those that a server has; nil for not known.
+// Kinds are those of a server; nil if unknown.
 type Kinds []Kind
 
 func (all Kinds) find(version, kind string) (Kind, bool) {
@@ -42,10 +42,18 @@ func (all Kinds) find(version, kind string) (Kind, bool) {
 // namespaceKind is that of namespaces.
 var namespaceKind = Kind{"v1", "Namespace", "namespaces", false}
 
-// usual are kinds of Kubernetes and OpenShift, for plans without a server.
+// usual are the kinds of Kubernetes and OpenShift that plans without a server know.
 var usual = func() Kinds {
 	var all Kinds
-	for version, names := range map[string]string{
+	add := func(namespaced bool, of map[string]string) {
+		for version, names := range of {
+			for name := range strings.FieldsSeq(names) {
+				kind, resource, _ := strings.Cut(name, "=")
+				all = append(all, Kind{version, kind, resource, namespaced})
+			}
+		}
+	}
+	add(true, map[string]string{
 		"v1":                           "Pod=pods Service=services ConfigMap=configmaps Secret=secrets ServiceAccount=serviceaccounts ReplicationController=replicationcontrollers PersistentVolumeClaim=persistentvolumeclaims LimitRange=limitranges ResourceQuota=resourcequotas Endpoints=endpoints Event=events",
 		"apps/v1":                      "Deployment=deployments ReplicaSet=replicasets StatefulSet=statefulsets DaemonSet=daemonsets",
 		"batch/v1":                     "Job=jobs CronJob=cronjobs",
@@ -57,35 +65,24 @@ var usual = func() Kinds {
 		"apps.openshift.io/v1":         "DeploymentConfig=deploymentconfigs",
 		"image.openshift.io/v1":        "ImageStream=imagestreams",
 		"route.openshift.io/v1":        "Route=routes",
-	} {
-		for name := range strings.FieldsSeq(names) {
-			kind, resource, _ := strings.Cut(name, "=")
-			all = append(all, Kind{version, kind, resource, true})
-		}
-	}
-	for version, names := range map[string]string{
+	})
+	add(false, map[string]string{
 		"v1":                           "Namespace=namespaces PersistentVolume=persistentvolumes",
 		"rbac.authorization.k8s.io/v1": "ClusterRole=clusterroles ClusterRoleBinding=clusterrolebindings",
 		"storage.k8s.io/v1":            "StorageClass=storageclasses",
 		"scheduling.k8s.io/v1":         "PriorityClass=priorityclasses",
 		"apiextensions.k8s.io/v1":      "CustomResourceDefinition=customresourcedefinitions",
-	} {
-		for name := range strings.FieldsSeq(names) {
-			kind, resource, _ := strings.Cut(name, "=")
-			all = append(all, Kind{version, kind, resource, false})
-		}
-	}
+	})
 	return all
 }()
 
-// legacy are the groups in which OpenShift's kinds are that templates of its early
-// versions have as v1.
+// legacy are the groups of OpenShift's kinds that templates of its early versions have as v1.
 var legacy = map[string]string{
 	"BuildConfig": "build.openshift.io/v1", "Build": "build.openshift.io/v1", "DeploymentConfig": "apps.openshift.io/v1",
 	"ImageStream": "image.openshift.io/v1", "Route": "route.openshift.io/v1", "Template": "template.openshift.io/v1",
 }
 
-// podHolders are the kinds with a template of pods, and where in their spec it is.
+// podHolders are the kinds with a pod template, with the path to it in the spec.
 var podHolders = map[string][]string{
 	"Deployment": {"template"}, "ReplicaSet": {"template"}, "StatefulSet": {"template"}, "DaemonSet": {"template"},
 	"ReplicationController": {"template"}, "DeploymentConfig": {"template"}, "Job": {"template"},

@@ -35,7 +35,7 @@ func (p *Plan) StageSpace(i int) (ifExists string, ok bool) {
 	return p.stages[o.stage].of.IfExists, o.group < 0
 }
 
-// Waits says that an object is waited for, where such are.
+// Waits reports whether an object is waited for, where such are.
 func (p *Plan) Waits(i int) bool {
 	o := p.objects[i]
 	return o.group < 0 || !p.stages[o.stage].of.Groups[o.group].NoWait

@@ -1,6 +1,6 @@
 // Package plan makes of a load the ordered list of what a run does: which objects it makes,
-// under names that are the same each time, and where it waits. It asks nobody: what a
-// server has is handed in.
+// under names that are the same each time, and where it waits. It sends no request: the
+// kinds of a server are an argument.
 package plan
 
 import (
@@ -23,7 +23,7 @@ type Plan struct {
 	Run  string
 	Load *Load
 	Ops  []Op
-	// Missing are kinds that the server has not, or of which nobody knows without one.
+	// Missing are kinds that the server does not have, or that are unknown without one.
 	Missing []Missing
 	Kinds   []Kind // that the objects are of
 	// Notes are what a reader should know of it.
@@ -89,11 +89,11 @@ type Op struct {
 	Timeout  time.Duration
 	Sync     *SyncPoint
 	Action   *Action
-	// Acted says that From and To of Settle are actions, whose objects are meant.
+	// Acted reports whether From and To of Settle are actions, whose objects are meant.
 	Acted bool
 	// At is where in the file it is from.
 	At string
-	// Must says that the run fails when Settle is not done in time.
+	// Must reports whether the run fails when Settle is not done in time.
 	Must bool
 }
 

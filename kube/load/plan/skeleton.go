@@ -1,6 +1,3 @@
-// skeleton keeps the JSON of objects that differ in a few texts as its pieces, so
-// that each of thousands is put together without being serialised.
-
 package plan
 
 import (
@@ -10,7 +7,8 @@ import (
 	"strings"
 )
 
-// Skeleton is a JSON text with holes.
+// Skeleton is a JSON text with holes, so that thousands of objects that differ in a few texts
+// are put together without being serialized.
 type Skeleton struct {
 	pieces [][]byte // one more than holes
 	holes  []int    // which variable goes there

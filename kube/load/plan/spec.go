@@ -1,7 +1,3 @@
-// spec is what a cluster load is to be, as a plain value: what the readers make of
-// a file, and what a plan is compiled from. It holds the content of every file that was
-// named, so that a run can be resumed when those have changed.
-
 package plan
 
 import (
@@ -22,7 +18,9 @@ const (
 // MostInFlight is how many requests one process keeps under way at most.
 const MostInFlight = 5000
 
-// Load is a cluster load.
+// Load is a cluster load as a plain value: readers of files make it, and a plan is compiled
+// from it. It holds the content of every file that was named, so that a run can be resumed
+// when those have changed.
 type Load struct {
 	Schema string `json:"schema"`
 	// File is what it was read from, Format of what sort that is: cluster-loader,
@@ -181,20 +179,20 @@ type Group struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// File is the file that it is from.
 	File string `json:"file,omitempty"`
-	// MissingZero says that a variable that a Text asks for and has not is empty.
+	// MissingZero reports whether a variable that a Text asks for and has not is empty.
 	MissingZero bool `json:"missing_zero,omitempty"`
 
 	// Every says that it is made in each Every-th iteration alone, and that its iterations
 	// are counted by that; 0 and 1 are all.
 	Every int `json:"every,omitempty"`
-	// NoWait says that nobody waits until it is ready.
+	// NoWait reports whether the run does not wait until it is ready.
 	NoWait bool `json:"no_wait,omitempty"`
 
 	Pace *Pace      `json:"pace,omitempty"`
 	Sync *SyncPoint `json:"sync,omitempty"`
 }
 
-// Made says whether it is made in an iteration.
+// Made reports whether it is made in an iteration.
 func (g *Group) Made(iteration int) bool { return g.Every <= 1 || iteration%g.Every == 0 }
 
 // Pace is one half of a tuning set.
@@ -208,7 +206,7 @@ type Pace struct {
 	Delay time.Duration `json:"delay_ns,omitempty"`
 }
 
-// SyncPoint is a point at which everybody waits for pods.
+// SyncPoint is a point at which the run waits for pods.
 type SyncPoint struct {
 	At string `json:"at"`
 	// Server counts the pods that ask Port for /start, each of which is answered when all

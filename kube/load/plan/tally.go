@@ -1,6 +1,3 @@
-// tally adds up what a plan makes, and holds it against what a cluster was tested
-// with.
-
 package plan
 
 import (
@@ -41,7 +38,7 @@ type NotSeen struct {
 	Why  string `json:"why"`
 }
 
-// Sees says that something of the cluster could be looked at.
+// Sees reports whether something of the cluster could be looked at.
 func (c *Cluster) Sees(what string) bool {
 	return !slices.ContainsFunc(c.NotSeen, func(n NotSeen) bool { return n.What == what })
 }
@@ -79,7 +76,7 @@ func (c *Cluster) Quota() (bytes int64, source string) {
 	return DefaultQuota, "etcd --quota-backend-bytes where nothing is said"
 }
 
-// Tally is what a plan makes.
+// Tally is the sum of what a plan makes, compared with what the cluster was tested with.
 type Tally struct {
 	Objects    int     `json:"objects"`
 	Kinds      []Count `json:"kinds"`
@@ -109,7 +106,7 @@ type Count struct {
 	Bytes      int64  `json:"etcd_bytes"`
 }
 
-// Limit is a figure beside its maximum.
+// Limit is a figure with its maximum.
 type Limit struct {
 	What    string `json:"what"`
 	Value   int    `json:"value"` // what there will be
@@ -125,7 +122,7 @@ const FinishedPods = "pods_finished"
 // BytesInEtcd is a limit's What whose figures are bytes.
 const BytesInEtcd = "bytes in etcd"
 
-// overhead is what an object takes of etcd's database beside its JSON, in bytes: its key, what
+// overhead is what an object takes of etcd's database in addition to its JSON, in bytes: its key, what
 // the server adds (uid, time, managed fields), and the room that is left in the pages. With
 // 20,000 ConfigMaps of 1 kB (1,177 bytes of JSON, Kubernetes 1.34.4) the database grew by
 // 2,068 bytes for each.

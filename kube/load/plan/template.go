@@ -1,10 +1,7 @@
-// template turns a Template of OpenShift into its objects, as oc process does, but
-// without a server: parameters with values, parameters that are generated, and the labels
-// of the template (OpenShift documentation, Images, Using templates).
-
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,22 +10,26 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/strict"
 )
 
-// ObjectTemplate is one of OpenShift's.
+// ObjectTemplate is a Template of OpenShift. Process turns it into its objects as oc process
+// does, but without a server: parameters with values, generated parameters, and the labels of
+// the template (OpenShift documentation, Images, Using templates).
 type ObjectTemplate struct {
 	Parameters []Parameter
 	Labels     map[string]string
 	Objects    []map[string]any
 }
 
-// Parameter is one of a template.
+// Parameter is a parameter of a template.
 type Parameter struct {
 	Name  string
 	Value string
-	// From is the expression by which a value is generated; "" for none.
+	// From is the expression that generates the value; "" for a fixed value.
 	From     string
 	Required bool
 }
@@ -47,11 +48,8 @@ func ParseObject(file string, text []byte) (*ObjectTemplate, error) {
 	kind, version := strict.Get(d, "kind"), strict.Get(d, "apiVersion")
 	switch {
 	case kind == nil || kind.Value != "Template":
-		found := "none"
-		if kind != nil {
-			found = kind.Value
-		}
-		return nil, fmt.Errorf("%s: want an object of kind Template, found %s", r.At(d), found)
+		found := &yaml.Node{Value: "none"}
+		return nil, fmt.Errorf("%s: want an object of kind Template, found %s", r.At(d), cmp.Or(kind, found).Value)
 	case version == nil || version.Value != "v1" && version.Value != "template.openshift.io/v1":
 		return nil, fmt.Errorf("%s: want apiVersion template.openshift.io/v1, or v1", r.At(d))
 	}
@@ -69,7 +67,7 @@ func ParseObject(file string, text []byte) (*ObjectTemplate, error) {
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	if err := decodeTemplate(whole, &in); err != nil {
+	if err := decodeJSON(whole, &in); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.At(d), err)
 	}
 	t := &ObjectTemplate{Labels: in.Labels, Objects: in.Objects}
@@ -114,13 +112,13 @@ func ParseObject(file string, text []byte) (*ObjectTemplate, error) {
 
 var nameForm = regexp.MustCompile(`^[a-zA-Z0-9_]+$`)
 
-// Has says whether the template has a parameter.
+// Has reports whether the template has a parameter.
 func (t *ObjectTemplate) Has(name string) bool {
 	return slices.ContainsFunc(t.Parameters, func(p Parameter) bool { return p.Name == name })
 }
 
-// Check says which of the values are of no parameter of the template, and which required
-// parameter would be without a value.
+// Check returns an error for values that belong to no parameter of the template, and for
+// required parameters without a value.
 func (t *ObjectTemplate) Check(given map[string]string) error {
 	var names []string
 	for _, p := range t.Parameters {
@@ -144,8 +142,8 @@ func (t *ObjectTemplate) Check(given map[string]string) error {
 	return errors.Join(all...)
 }
 
-// Values are those of all parameters: the given ones, the template's own, and generated
-// ones, for each of which number gives 64 random bits at a time.
+// Values returns the values of all parameters: the given ones, the template's own, and
+// generated ones, for which number returns a source of 64 random bits.
 func (t *ObjectTemplate) Values(given map[string]string, number func(parameter string) func() uint64) map[string]string {
 	all := make(map[string]string, len(t.Parameters))
 	for _, p := range t.Parameters {
@@ -163,7 +161,7 @@ func (t *ObjectTemplate) Values(given map[string]string, number func(parameter s
 	return all
 }
 
-// Generated are the parameters that get a value by their expression.
+// Generated returns the names of the parameters whose values are generated.
 func (t *ObjectTemplate) Generated(given map[string]string) []string {
 	var names []string
 	for _, p := range t.Parameters {
@@ -174,31 +172,20 @@ func (t *ObjectTemplate) Generated(given map[string]string) []string {
 	return names
 }
 
-// Process returns the objects of the template with all values in their places. Namespaces that they
-// name are dropped, unless a parameter gives them: they belong where they are made.
+// Process returns the objects of the template with all values substituted. Their namespaces
+// are dropped unless a parameter sets them: objects belong where they are made.
 func (t *ObjectTemplate) Process(values map[string]string) []map[string]any {
 	out := make([]map[string]any, 0, len(t.Objects))
 	for _, o := range t.Objects {
 		meta, _ := o["metadata"].(map[string]any)
 		own, _ := meta["namespace"].(string)
 		made := substitute(o, values).(map[string]any)
-		meta, _ = made["metadata"].(map[string]any)
-		if meta == nil {
-			meta = map[string]any{}
-			made["metadata"] = meta
-		}
+		meta = metadata(made)
 		if own != "" && !stringForm.MatchString(own) {
 			delete(meta, "namespace")
 		}
-		if len(t.Labels) > 0 {
-			labels, _ := meta["labels"].(map[string]any)
-			if labels == nil {
-				labels = map[string]any{}
-			}
-			for name, value := range t.Labels {
-				labels[templateText(name, values)] = templateText(value, values)
-			}
-			meta["labels"] = labels
+		for name, value := range t.Labels {
+			label(meta, "labels", templateText(name, values), templateText(value, values))
 		}
 		out = append(out, made)
 	}
@@ -242,7 +229,7 @@ func substitute(v any, values map[string]string) any {
 		if place := valueForm.FindStringSubmatch(v); place != nil {
 			if value, ok := values[place[1]]; ok {
 				var out any
-				if decodeTemplate([]byte(value), &out) == nil {
+				if decodeJSON([]byte(value), &out) == nil {
 					return out
 				}
 				return value
@@ -252,17 +239,4 @@ func substitute(v any, values map[string]string) any {
 		return templateText(v, values)
 	}
 	return v
-}
-
-// decodeTemplate reads one value of JSON; numbers stay as they are written.
-func decodeTemplate(data []byte, into any) error {
-	dec := json.NewDecoder(strings.NewReader(string(data)))
-	dec.UseNumber()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if dec.More() {
-		return errors.New("more than one value")
-	}
-	return nil
 }

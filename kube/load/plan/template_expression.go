@@ -8,15 +8,13 @@ import (
 )
 
 const (
-	letters        = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	templateDigits = "0123456789"
-	symbols        = "~!@#$%^&*()-_+={}[]\\|<,>.?/\"';:`"
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits  = "0123456789"
+	symbols = "~!@#$%^&*()-_+={}[]\\|<,>.?/\"';:`"
 )
 
 // classes are the abbreviations within brackets.
-var classes = map[byte]string{
-	'w': letters + templateDigits + "_", 'd': templateDigits, 'a': letters + templateDigits, 'A': symbols,
-}
+var classes = map[byte]string{'w': letters + digits + "_", 'd': digits, 'a': letters + digits, 'A': symbols}
 
 // expression is a text with generators in it: admin[0-9]{2}[A-Z]{2}.
 type expression []part
@@ -75,7 +73,7 @@ func characters(set string) (string, error) {
 		case i+2 < len(set) && set[i+1] == '-':
 			from, to := set[i], set[i+2]
 			if kind(from) == 0 || kind(from) != kind(to) || from > to {
-				return "", fmt.Errorf("[%s]: %s is no range, as a-z, A-Z or 0-9 are", set, set[i:i+3])
+				return "", fmt.Errorf("[%s]: %s is not a range such as a-z, A-Z or 0-9", set, set[i:i+3])
 			}
 			for c := from; c <= to; c++ {
 				add(string(c))

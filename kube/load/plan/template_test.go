@@ -58,7 +58,7 @@ func TestMistakes(t *testing.T) {
 		"kind: Pod\napiVersion: v1":                                                                          "t.yaml:1: want an object of kind Template, found Pod",
 		"kind: Template\napiVersion: v2":                                                                     "t.yaml:1: want apiVersion",
 		"kind: Template\napiVersion: v1\nparameters:\n- {name: A, generate: x}":                              `t.yaml:4: parameter A: generate: want expression, found "x"`,
-		"kind: Template\napiVersion: v1\nparameters:\n- {name: A, generate: expression, from: '[z-a]{3}'}":   "[z-a]: z-a is no range",
+		"kind: Template\napiVersion: v1\nparameters:\n- {name: A, generate: expression, from: '[z-a]{3}'}":   "[z-a]: z-a is not a range such as a-z, A-Z or 0-9",
 		"kind: Template\napiVersion: v1\nparameters:\n- {name: A, generate: expression, from: '[a-z]{300}'}": "want 1 to 255",
 		"kind: Template\napiVersion: v1\nparameters:\n- {name: A, generate: expression, from: '[\\\\q]{3}'}": "behind a backslash",
 		"kind: Template\napiVersion: v1\nparameters:\n- {name: A}\n- {name: A}":                              "t.yaml:5: parameter A is there twice",

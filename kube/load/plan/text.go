@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -49,9 +48,7 @@ func Inputs(l *Load, missingZero bool) TextInputs {
 func Variables(text json.RawMessage) (func() map[string]any, error) {
 	var all map[string]any
 	if len(text) > 0 {
-		dec := json.NewDecoder(bytes.NewReader(text))
-		dec.UseNumber()
-		if err := dec.Decode(&all); err != nil {
+		if err := decodeJSON(text, &all); err != nil {
 			return nil, err
 		}
 	}

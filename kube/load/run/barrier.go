@@ -1,7 +1,3 @@
-// barrier is the server of Cluster Loader's sync: pods that ask it for /start are
-// answered when as many as are expected have asked, and it is done when as many have asked
-// for /stop.
-
 package run
 
 import (
@@ -15,7 +11,8 @@ import (
 	"time"
 )
 
-// Server is one barrier.
+// Server is the server of Cluster Loader's sync: it answers pods that request /start once as
+// many as expected have done so, and is done when as many have requested /stop.
 type Server struct {
 	want int
 	http *http.Server
@@ -25,9 +22,8 @@ type Server struct {
 	open, finished chan struct{}
 }
 
-// Listen listens on an address ("" for all) and port. Who asks is kept waiting until
-// Expect says for how many to wait, and those have asked: so the server listens before
-// there are pods.
+// Listen listens on an address ("" for all) and port, before there are pods: requests wait
+// until Expect has told the number of pods, and as many have come.
 func Listen(address string, port int) (*Server, error) {
 	s := &Server{want: -1, open: make(chan struct{}), finished: make(chan struct{})}
 	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
@@ -42,7 +38,7 @@ func Listen(address string, port int) (*Server, error) {
 	return s, nil
 }
 
-// Expect says how many pods there are. It is called once.
+// Expect sets the number of pods. It is called once.
 func (s *Server) Expect(pods int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +46,7 @@ func (s *Server) Expect(pods int) {
 	s.passed()
 }
 
-// passed opens what enough have asked for.
+// passed closes the channels of the steps that enough pods have reached.
 func (s *Server) passed() {
 	for _, x := range []struct {
 		have int

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
+	"slices"
 	"strconv"
 
 	"fettle.dev/fettle/kube/cluster"
@@ -41,13 +41,9 @@ func Cluster(ctx context.Context, s *cluster.Server) (*plan.Cluster, error) {
 		if n.Spec.Unschedulable {
 			continue
 		}
-		controlPlane := false
-		for _, t := range n.Spec.Taints {
-			if t.Effect == "NoSchedule" && (t.Key == "node-role.kubernetes.io/control-plane" || t.Key == "node-role.kubernetes.io/master") {
-				controlPlane = true
-			}
-		}
-		if controlPlane {
+		if slices.ContainsFunc(n.Spec.Taints, func(t struct{ Key, Effect string }) bool {
+			return t.Effect == "NoSchedule" && (t.Key == "node-role.kubernetes.io/control-plane" || t.Key == "node-role.kubernetes.io/master")
+		}) {
 			continue
 		}
 		c.Nodes++
@@ -84,22 +80,8 @@ func Cluster(ctx context.Context, s *cluster.Server) (*plan.Cluster, error) {
 func finishedPods(ctx context.Context, s *cluster.Server) (int, error) {
 	n := 0
 	for _, phase := range []string{"Succeeded", "Failed"} {
-		for next := ""; ; {
-			var page struct {
-				Metadata struct{ Continue string }
-				Items    []struct{}
-			}
-			path := "/api/v1/pods?limit=500&fieldSelector=status.phase%3D" + phase
-			if next != "" {
-				path += "&continue=" + url.QueryEscape(next)
-			}
-			if err := s.GetMetadata(ctx, path, &page); err != nil {
-				return 0, err
-			}
-			n += len(page.Items)
-			if next = page.Metadata.Continue; next == "" {
-				break
-			}
+		if err := pages(ctx, s.GetMetadata, "/api/v1/pods", "fieldSelector=status.phase%3D"+phase, func(item) { n++ }); err != nil {
+			return 0, err
 		}
 	}
 	return n, nil

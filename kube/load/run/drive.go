@@ -1,6 +1,3 @@
-// drive carries a plan out: it makes the objects in their order, as many at a time
-// and as fast as the load says, and keeps the journal of it.
-
 package run
 
 import (
@@ -15,7 +12,7 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// DefaultInFlight is how many requests are under way at most where nobody says it.
+// DefaultInFlight is the default of DriveOptions.InFlight.
 const DefaultInFlight = 64
 
 // DriveOptions of a run.
@@ -44,14 +41,15 @@ type Answer struct {
 	// answer was there.
 	Due, Sent, End time.Time
 	Was            Was
-	// Asked is when it was asked for first, of one that was made though no answer came, so
-	// that nobody knows by which request; zero of others.
+	// Asked is the time of the first request for an object that was made though no answer
+	// came, so that it is unknown which request made it; zero of others.
 	Asked time.Time
-	// Found says that a process before this one had made it.
+	// Found reports whether a process before this one had made it.
 	Found bool
 }
 
-// Run is one carrying out.
+// Run makes the objects of a plan in their order, as many at a time and as fast as the load
+// says, and keeps the journal.
 type Run struct {
 	Plan    *plan.Plan
 	Server  *cluster.Server
@@ -112,7 +110,7 @@ func (o *DriveOutcome) Rate() float64 {
 	return 0
 }
 
-// ErrTooMany says that so many objects could not be made that the run was ended.
+// ErrTooMany means that so many objects could not be made that the run was ended.
 var ErrTooMany = errors.New("too many objects could not be made")
 
 // running is one call of Do.
@@ -131,7 +129,7 @@ type running struct {
 	pace  clock
 	fresh bool // something has been made by this process
 	// opened are the servers of the synchronisations that come: one of the whole load may
-	// be open beside that of some pods.
+	// be open at the same time as that of some pods.
 	opened map[*plan.SyncPoint]*Server
 	// looked are the actions that others has checked.
 	looked map[*plan.Action]bool
@@ -217,7 +215,7 @@ func (x *running) do(i int) error {
 	case plan.Gone:
 		return x.gone(op)
 	}
-	return fmt.Errorf("operation %d is none", op.Do)
+	return fmt.Errorf("unknown operation %d", op.Do)
 }
 
 func (x *running) sleep(d time.Duration) error {

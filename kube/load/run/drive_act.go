@@ -170,11 +170,7 @@ func (w *worker) ask(i int, a *plan.Action, object int, uid string, done *Acted)
 			}
 			answer, err = w.Server.Patch(ctx, lane, path+query, media, body)
 		case plan.Remove:
-			body, failed := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background", "preconditions": map[string]any{"uid": uid}})
-			if failed != nil {
-				return answer, failed
-			}
-			answer, err = w.Server.Do(ctx, lane, http.MethodDelete, path, body)
+			answer, err = w.Server.Do(ctx, lane, http.MethodDelete, path, deleteOptions(uid))
 		default:
 			answer, err = w.Server.Do(ctx, lane, http.MethodGet, path, nil)
 		}

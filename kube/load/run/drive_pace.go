@@ -27,7 +27,7 @@ func (c *clock) due(every time.Duration) time.Time {
 const block = 512
 
 // reserver sees to it that the journal covers an object before it is asked for, and writes
-// ahead, so that nobody waits for the disk.
+// ahead, so that no worker waits for the disk.
 type reserver struct {
 	journal *Journal
 	most    int

@@ -16,7 +16,7 @@ func (x *running) settle(op *plan.Op) error {
 		return nil
 	}
 	if x.Follower == nil {
-		return errors.New("nobody follows the objects")
+		return errors.New("no watch of the objects is running")
 	}
 	left := x.Follower.Until(x.quit, keys, op.Timeout)
 	if x.quit.Err() != nil {

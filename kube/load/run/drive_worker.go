@@ -65,7 +65,7 @@ func (w *worker) one(j job) {
 	}
 }
 
-// errCut says that an object was given up because the run ended.
+// errCut means that an object was given up because the run ended.
 var errCut = errors.New("the run ended")
 
 // Too many failures end a run: this share of what was tried, and at least so many.
@@ -121,7 +121,7 @@ type refused struct{ error }
 
 func (r *refused) Unwrap() error { return r.error }
 
-// doubtful says that an earlier process may have made an object.
+// doubtful reports whether an earlier process may have made an object.
 func (w *worker) doubtful(i int) bool {
 	w.mu.Lock()
 	o := w.State.Objects[i]
@@ -129,7 +129,7 @@ func (w *worker) doubtful(i int) bool {
 	return i < w.State.Reserved && !(o.Was == Failed && o.Refused)
 }
 
-// definite says that an answer that is no success means that nothing was made.
+// definite reports whether an answer that is no success means that nothing was made.
 func definite(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusConflict && status != http.StatusRequestTimeout
 }
@@ -148,7 +148,7 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 		}
 		return &refused{err}
 	}
-	// The request is not cut off when the run is: it may have been done all the same.
+	// The request is not canceled with the run: the server may have executed it anyway.
 	ctx := context.WithoutCancel(w.quit)
 	for {
 		a.Sent = time.Now()
@@ -195,7 +195,7 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	}
 }
 
-// notYet says that an object cannot be made before another one of the load is there, which
+// notYet reports whether an object cannot be made before another one of the load is there, which
 // is on its way: a pod before its service account, which a controller makes for each new
 // namespace, and anything before its namespace.
 func notYet(a cluster.Answer) bool {
@@ -207,8 +207,8 @@ func notYet(a cluster.Answer) bool {
 		a.Status == http.StatusNotFound && strings.Contains(text, `namespaces \"`)
 }
 
-// there looks at an object whose name is taken: by this run before it was killed, by
-// somebody else, or by one that is about to go.
+// there reads the object whose name is taken: by this run before it was killed, by
+// another client, or by an object that is being deleted.
 func (w *worker) there(ctx context.Context, i int, path string) (uid string, was Was, again bool, err error) {
 	m, err := w.Server.Metadata(ctx, w.lane/cluster.PerLane, path+"/"+w.Plan.Name(i))
 	switch ifExists, space := w.Plan.StageSpace(i); {
@@ -226,7 +226,7 @@ func (w *worker) there(ctx context.Context, i int, path string) (uid string, was
 	return "", Failed, false, fmt.Errorf("%s is there already, and not of this run", w.Plan.Kind(i).Kind)
 }
 
-// Ours says that an object was made by the run of a plan, as its object i.
+// Ours reports whether an object was made by the run of a plan, as its object i.
 func Ours(p *plan.Plan, i int, m cluster.Metadata) bool {
 	return m.Labels[plan.RunLabel] == p.Run && m.Annotations[plan.ObjectNote] == fmt.Sprint(i) && m.Name == p.Name(i)
 }

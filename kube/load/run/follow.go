@@ -1,6 +1,3 @@
-// follow knows from watches how the objects of a run are: which pods are scheduled
-// and run, which deployments are ready.
-
 package run
 
 import (
@@ -11,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,7 +55,8 @@ type Seen struct {
 	Took  time.Duration
 }
 
-// Follower follows the objects of one run.
+// Follower watches the objects of one run: which pods are scheduled and run, which
+// deployments are ready.
 type Follower struct {
 	server *cluster.Server
 	run    string
@@ -99,11 +98,6 @@ func (f *Follower) Start(ctx context.Context, kinds []plan.Kind) error {
 // Wait returns when no watch is left.
 func (f *Follower) Wait() { f.work.Wait() }
 
-// selector is the label of the run, for a query.
-func (f *Follower) selector() string {
-	return "labelSelector=" + url.QueryEscape(plan.RunLabel+"="+f.run)
-}
-
 func (f *Follower) list(ctx context.Context, k plan.Kind) (version string, err error) {
 	next := ""
 	for {
@@ -111,7 +105,7 @@ func (f *Follower) list(ctx context.Context, k plan.Kind) (version string, err e
 			Metadata struct{ ResourceVersion, Continue string }
 			Items    []*object
 		}
-		path := k.Path("") + "?" + f.selector() + "&limit=500"
+		path := k.Path("") + "?" + ofRun(f.run) + "&limit=500"
 		if next != "" {
 			path += "&continue=" + url.QueryEscape(next)
 		}
@@ -158,7 +152,7 @@ func (f *Follower) watch(ctx context.Context, k plan.Kind, version string) {
 
 // stream reads one watch to its end, and returns the version up to which it has come.
 func (f *Follower) stream(ctx context.Context, k plan.Kind, version string) (string, error) {
-	path := k.Path("") + "?" + f.selector() + "&watch=1&allowWatchBookmarks=true&timeoutSeconds=290&resourceVersion=" + url.QueryEscape(version)
+	path := k.Path("") + "?" + ofRun(f.run) + "&watch=1&allowWatchBookmarks=true&timeoutSeconds=290&resourceVersion=" + url.QueryEscape(version)
 	body, err := f.server.Stream(ctx, path)
 	if err != nil {
 		return version, err
@@ -342,10 +336,8 @@ func (f *Follower) Phase(ctx context.Context, namespaces map[string]bool, atLeas
 				continue
 			}
 			match++
-			for _, phase := range phases {
-				if p.Phase == phase {
-					done++
-				}
+			if slices.Contains(phases, p.Phase) {
+				done++
 			}
 		}
 		f.mu.Unlock()

@@ -69,7 +69,7 @@ func replicasReady(o *object) bool {
 	return o.observed() && o.Status.ReadyReplicas >= want
 }
 
-// observed says that the status is of the present spec.
+// observed reports whether the status is of the present spec.
 func (o *object) observed() bool {
 	var seen int64
 	if err := json.Unmarshal(o.Status.ObservedGeneration, &seen); err != nil {
@@ -78,7 +78,7 @@ func (o *object) observed() bool {
 	return seen >= o.Metadata.Generation
 }
 
-// Takes says whether a kind takes a while to become ready.
+// Takes reports whether a kind takes a while to become ready.
 func Takes(kind string) bool { return readiness[kind] != nil }
 
 func (o *object) condition(name string) (status, why string) {

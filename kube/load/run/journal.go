@@ -1,9 +1,3 @@
-// journal keeps what a run of a cluster load has made, so that it can be gone on
-// with and taken back after any crash: a file of lines that is only added to.
-//
-// Before an object is asked for, a line that covers its number is on the disk (Reserve).
-// So what is made without a line of its own is among few objects, which can be looked up.
-
 package run
 
 import (
@@ -28,13 +22,13 @@ const (
 	name    = "journal"
 	// maxObjects is as a plan's.
 	maxObjects = 2_000_000
-	// flushEvery is how long a line that nobody waits for is kept back at most.
+	// flushEvery is the longest time for which a line is buffered unless Sync is called.
 	flushEvery = 50 * time.Millisecond
 	// flushAt is how many bytes are kept back at most.
 	flushAt = 64 << 10
 )
 
-// ErrBusy says that another process has the run.
+// ErrBusy means that another process has the run.
 var ErrBusy = errors.New("another process is at this run")
 
 // JournalDamaged is the error of a journal that cannot be read, or is gone: what the run has made
@@ -113,7 +107,7 @@ type State struct {
 	Acted    map[int]bool // the actions of the plan that are done
 	Phase    Phase
 	PhaseAt  time.Time
-	// Held says that another process is at the run; it is of Read alone.
+	// Held reports whether another process is at the run; it is of Read alone.
 	Held bool
 }
 
@@ -135,7 +129,10 @@ func (s *State) Count(was Was) int {
 	return n
 }
 
-// Journal is one that is written.
+// Journal records what a run has made, so that the run can be resumed and undone after any
+// crash: a file of lines that is only appended to. Before an object is requested, a line that
+// covers its number is on the disk (Reserve), so that an object without a line of its own is
+// one of few, which can be looked up.
 type Journal struct {
 	file *os.File
 
@@ -220,7 +217,7 @@ func start(f *os.File) *Journal {
 	return j
 }
 
-// flusher writes what nobody waits for.
+// flusher writes what was buffered for flushEvery.
 func (j *Journal) flusher() {
 	defer close(j.ended)
 	tick := time.NewTicker(flushEvery)

@@ -46,8 +46,8 @@ func appendLine(dst []byte, letter byte, rest string) []byte {
 	return append(dst, '\n')
 }
 
-// parse reads a journal. whole is how many bytes of it are whole lines: what a crash has
-// cut off at the end is none, and anything wrong before the last line is an error.
+// parse reads a journal. whole is the length of its complete lines in bytes: a last line
+// that a crash cut off is left out, and any error before it is returned.
 func parse(text []byte) (s *State, whole int, err error) {
 	s = &State{}
 	for line := 1; len(text) > whole; line++ {
@@ -69,14 +69,14 @@ func parse(text []byte) (s *State, whole int, err error) {
 
 func (s *State) line(text []byte, number int) error {
 	if len(text) < 11 || text[8] != ' ' || text[10] != ' ' {
-		return fmt.Errorf("it is no record")
+		return fmt.Errorf("not a record")
 	}
 	if string(text[:8]) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(text[9:])) {
-		return fmt.Errorf("its checksum is wrong")
+		return fmt.Errorf("wrong checksum")
 	}
 	letter, rest := text[9], string(text[11:])
 	if letter == letterHeader != (number == 1) {
-		return fmt.Errorf("a header has to be the first line, and nothing else")
+		return fmt.Errorf("the header must be the first line, and only there")
 	}
 	word, value, _ := strings.Cut(rest, " ")
 	switch letter {
@@ -85,7 +85,7 @@ func (s *State) line(text []byte, number int) error {
 			return err
 		}
 		if s.Header.Version != version {
-			return fmt.Errorf("it is of version %d, and this program writes %d", s.Header.Version, version)
+			return fmt.Errorf("unknown version %d: this program writes %d", s.Header.Version, version)
 		}
 		if s.Header.Objects < 0 || s.Header.Objects > maxObjects {
 			return fmt.Errorf("it has %d objects", s.Header.Objects)
@@ -117,7 +117,7 @@ func (s *State) line(text []byte, number int) error {
 		return nil
 	}
 	if err != nil || n < 0 || n > len(s.Objects) || letter != letterReserved && n == len(s.Objects) {
-		return fmt.Errorf("%q is no object of the run", word)
+		return fmt.Errorf("%q is not an object of the run", word)
 	}
 	if letter == letterReserved {
 		s.Reserved = max(s.Reserved, n)
@@ -142,7 +142,7 @@ func (s *State) line(text []byte, number int) error {
 			o.Was, o.Refused = Failed, letter == letterRefused
 		}
 	default:
-		return fmt.Errorf("%q is no letter of a record", letter)
+		return fmt.Errorf("unknown record %q", letter)
 	}
 	return nil
 }

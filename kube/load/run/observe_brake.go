@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// ErrBrake says that the cluster suffers, and that the run was ended for it.
+// ErrBrake means that the cluster suffers, and that the run was ended for it.
 var ErrBrake = errors.New("the brake")
 
 // QuotaShare of etcd's quota is full when the brake acts.
@@ -137,7 +137,7 @@ type observeSeen struct {
 func (b *Brake) look(ctx context.Context, l *looking) {
 	throttled, answered := b.Throttled.Load(), b.Answered.Load()
 	if t, all := throttled-l.throttled, throttled-l.throttled+answered-l.answered; t >= throttledLeast && float64(t) > throttledShare*float64(all) {
-		b.act("the API server turned away %d of %d requests in %s (429)", t, all, brakeEvery)
+		b.act("the API server rejected %d of %d requests in %s (429)", t, all, brakeEvery)
 	}
 	l.throttled, l.answered = throttled, answered
 	if l.last != nil {

@@ -1,6 +1,3 @@
-// observe looks at the servers of a cluster during a run: what the API server's own
-// metrics say of it, and whether the cluster suffers so that the run had better stop.
-
 package run
 
 import (
@@ -37,7 +34,7 @@ type Sample struct {
 	// those of the API server's calls to etcd.
 	Requests map[Series]map[float64]float64
 	Etcd     map[float64]float64
-	// Rejected are requests that priority and fairness turned away.
+	// Rejected counts requests that priority and fairness rejected.
 	Rejected float64
 	// DatabaseBytes is the size of etcd's database; 0 where the server does not say.
 	DatabaseBytes float64

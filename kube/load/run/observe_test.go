@@ -77,7 +77,7 @@ func TestCompare(t *testing.T) {
 func TestObserveBrake(t *testing.T) {
 	for want, set := range map[string]func(*Brake, *looking, *observeServer){
 		"":                                func(*Brake, *looking, *observeServer) {},
-		"turned away 60 of 200 requests":  func(b *Brake, _ *looking, _ *observeServer) { b.Throttled.Store(60); b.Answered.Store(140) },
+		"rejected 60 of 200 requests":     func(b *Brake, _ *looking, _ *observeServer) { b.Throttled.Store(60); b.Answered.Store(140) },
 		"calls of the API server to etcd": func(_ *Brake, l *looking, s *observeServer) { l.slow = 1; s.slow = 900 },
 		"etcd's database has":             func(b *Brake, l *looking, _ *observeServer) { b.QuotaBytes = 1_300_000; l.members[0].last.quota = 0 },
 		"takes 2 s at the 99th percentile to write its log": func(_ *Brake, l *looking, s *observeServer) { l.members[0].slow = 1; s.etcd.slow = 900 },

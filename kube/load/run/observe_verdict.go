@@ -17,7 +17,7 @@ const (
 // above a limit, at most one in a hundred of all is, at 95 %.
 const leastCalls = 300
 
-// Calls is what the servers say of the calls of one sort during the run, of everybody's.
+// Calls is what the servers report of one kind of calls during the run, of all clients.
 type Calls struct {
 	Series
 	N      int     `json:"n"`

@@ -1,6 +1,3 @@
-// store keeps runs of cluster loads in a directory, one below it for each: the load
-// with all that it names, the kinds of the server, and the journal.
-
 package run
 
 import (
@@ -22,10 +19,11 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Store is a directory of runs.
+// Store keeps runs of cluster loads below a directory, one directory for each: the load with
+// the content of all files that it names, the kinds of the server, and the journal.
 type Store struct{ Dir string }
 
-// Default is the directory of this user's runs.
+// Default returns the directory of this user's runs.
 func Default() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "fettle", "load"), nil
@@ -37,25 +35,16 @@ func Default() (string, error) {
 	return filepath.Join(home, ".local", "state", "fettle", "load"), nil
 }
 
-// saved is what a run needs beside its journal to be gone on with.
-type saved struct {
+// StoredRun is what resuming a run needs in addition to its journal.
+type StoredRun struct {
+	ID    string     `json:"-"`
 	Load  *plan.Load `json:"load"`
 	Kinds plan.Kinds `json:"kinds"`
-	// InFlight and Rate are what was asked for on the command line.
+	// InFlight and Rate are those of the command line.
 	InFlight int     `json:"in_flight,omitempty"`
 	Rate     float64 `json:"rate_per_s,omitempty"`
-	Visit    bool    `json:"visit,omitempty"`
-}
-
-// StoredRun is one that is kept.
-type StoredRun struct {
-	ID       string
-	Load     *plan.Load
-	Kinds    plan.Kinds
-	InFlight int
-	Rate     float64
-	// Visit says that it is one of many of an experiment, which each takes back itself.
-	Visit bool
+	// Visit reports whether it is a phase of an experiment, which removes its objects itself.
+	Visit bool `json:"visit,omitempty"`
 }
 
 const loadFile = "load.json"
@@ -69,7 +58,7 @@ func NewID(now time.Time) string {
 	return strings.ReplaceAll(now.UTC().Format("20060102-150405.000"), ".", "-")
 }
 
-// isID says that a name is one of NewID's: other directories are nobody's run.
+// isID reports whether a name is one of NewID's: other directories are not runs.
 func isID(name string) bool {
 	at := strings.LastIndexByte(name, '-')
 	if at < 0 {
@@ -91,7 +80,7 @@ func (s Store) prepare() error {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	switch {
 	case !st.IsDir():
-		return fmt.Errorf("%s is no directory: name another one with --state-dir", s.Dir)
+		return fmt.Errorf("%s is not a directory: name another one with --state-dir", s.Dir)
 	case !ok || int(sys.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to user %d, not to you (%d): name another one with --state-dir", s.Dir, sys.Uid, os.Geteuid())
 	case st.Mode().Perm()&0o022 != 0:
@@ -100,12 +89,12 @@ func (s Store) prepare() error {
 	return nil
 }
 
-// Create keeps a run and begins its journal.
+// Create stores a run and begins its journal.
 func (s Store) Create(r *StoredRun, h Header) (*Journal, error) {
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(saved{r.Load, r.Kinds, r.InFlight, r.Rate, r.Visit})
+	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
@@ -144,14 +133,14 @@ func (s Store) Open(id string) (*StoredRun, *Journal, *State, error) {
 // Load reads a run, without its journal.
 func (s Store) Load(id string) (*StoredRun, error) {
 	if id == "" || id != filepath.Base(id) || id == "." || id == ".." {
-		return nil, fmt.Errorf("%q is no run", id)
+		return nil, fmt.Errorf("%q is not the name of a run", id)
 	}
 	text, err := s.text(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, there := os.Stat(filepath.Join(s.Dir, id)); there == nil {
 			return nil, s.damaged(id, errGone)
 		}
-		return nil, fmt.Errorf("there is no run %s in %s", id, s.Dir)
+		return nil, fmt.Errorf("run %s not found in %s", id, s.Dir)
 	}
 	if errors.Is(err, errTooLarge) {
 		return nil, s.damaged(id, err)
@@ -162,14 +151,14 @@ func (s Store) Load(id string) (*StoredRun, error) {
 	if h, err := Head(filepath.Join(s.Dir, id)); err == nil && h.Load != "" && h.Load != sumOf(text) {
 		return nil, s.damaged(id, errors.New("it is not as the run has written it"))
 	}
-	var x saved
-	if err := json.Unmarshal(text, &x); err != nil {
+	r := &StoredRun{ID: id}
+	if err := json.Unmarshal(text, r); err != nil {
 		return nil, s.damaged(id, err)
 	}
-	if x.Load == nil {
+	if r.Load == nil {
 		return nil, s.damaged(id, errors.New("it holds no load"))
 	}
-	return &StoredRun{id, x.Load, x.Kinds, x.InFlight, x.Rate, x.Visit}, nil
+	return r, nil
 }
 
 // sumOf is the checksum of a load's file.
@@ -194,7 +183,7 @@ func (d *Damaged) Error() string {
 
 func (d *Damaged) Unwrap() error { return d.why }
 
-// errTooLarge is of a load that nobody reads.
+// errTooLarge is the error of a load that is too large to be read.
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxLoad>>20)
 
 // text is that of a run's load.

@@ -29,7 +29,7 @@ func TestList(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	id := NewID(time.Date(2026, 2, 3, 4, 5, 6, 7e6, time.UTC))
-	if _, err := s.Load(id); err == nil || err.Error() != "there is no run "+id+" in "+s.Dir {
+	if _, err := s.Load(id); err == nil || err.Error() != "run "+id+" not found in "+s.Dir {
 		t.Errorf("no such run: %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(s.Dir, id), 0o700); err != nil {

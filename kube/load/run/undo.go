@@ -1,11 +1,7 @@
-// undo takes back what a run of a cluster load has made: that, by its uid, and
-// nothing else.
-
 package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,34 +12,33 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Undo is one.
+// Undo removes what a run of a cluster load has made, by its uid, and nothing else.
 type Undo struct {
 	Plan    *plan.Plan
 	Server  *cluster.Server
 	Journal *Journal
-	// State is what the journal says.
+	// State is the content of the journal.
 	State *State
-	// AtOnce is how many requests are under way at most.
+	// AtOnce is the maximum number of requests under way; 0 for DefaultInFlight.
 	AtOnce int
 	// Within is how long namespaces may take to go; 0 for ten minutes.
 	Within time.Duration
-	// On is called with how much is done and how much there is.
+	// On, if not nil, is called with the progress.
 	On func(done, all int)
 
 	labelled *Labelled
 }
 
-// UndoOutcome is what came of it.
+// UndoOutcome is the result of Undo.Do.
 type UndoOutcome struct {
-	// Removed are objects that are gone now, Absent those that were gone already.
+	// Removed counts objects that were removed, Absent those that were gone before.
 	Removed, Absent int
-	// Kept are those that were left, with why.
+	// Kept are the objects that were left, with the reason.
 	Kept []Left
 	// Waiting are namespaces that the server has not finished removing.
 	Waiting []string
-	// Unknown are objects of the run that its journal does not hold, and that stand in the
-	// cluster; nil for none. Unseen is why it cannot be told whether there are such; "" where
-	// it can.
+	// Unknown are objects in the cluster with the run's label that its journal does not
+	// have; nil for none. Unseen is why it is unknown whether there are such objects.
 	Unknown *Unknown
 	Unseen  string
 }
@@ -51,10 +46,11 @@ type UndoOutcome struct {
 // Left is an object that was left.
 type Left struct{ Object, Why string }
 
-// ErrIncomplete says that something is left.
+// ErrIncomplete means that objects of the run are left.
 var ErrIncomplete = errors.New("not all that the run made could be removed")
 
-// Do takes the run back. It may be called again after a crash, and goes on.
+// Do removes the objects of the run. It can be called again after a crash, and then
+// continues.
 func (u *Undo) Do(ctx context.Context) (*UndoOutcome, error) {
 	if u.AtOnce <= 0 {
 		u.AtOnce = DefaultInFlight
@@ -123,13 +119,19 @@ func (u *Undo) objects(in func(namespace string) bool) (all []int) {
 	return all
 }
 
-// each does something with objects, some at a time, and ends with the first error.
+// each calls do for objects, AtOnce at a time, until the first error, which it returns.
 func (u *Undo) each(ctx context.Context, objects []int, do func(ctx context.Context, lane, i int) error) error {
+	return inParallel(ctx, u.AtOnce, len(objects), u.On, func(ctx context.Context, lane, n int) error { return do(ctx, lane, objects[n]) })
+}
+
+// inParallel calls do for the numbers below count, atOnce at a time, until the first error,
+// which it returns. on, if not nil, is called with the progress.
+func inParallel(ctx context.Context, atOnce, count int, on func(done, all int), do func(ctx context.Context, lane, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan int)
 	var all sync.WaitGroup
-	for lane := range min(u.AtOnce, len(objects)) {
+	for lane := range min(atOnce, count) {
 		all.Go(func() {
 			for i := range next {
 				if err := do(ctx, lane/cluster.PerLane, i); err != nil {
@@ -138,13 +140,13 @@ func (u *Undo) each(ctx context.Context, objects []int, do func(ctx context.Cont
 			}
 		})
 	}
-	for n, i := range objects {
+	for n := range count {
 		select {
-		case next <- i:
+		case next <- n:
 		case <-ctx.Done():
 		}
-		if u.On != nil && n%100 == 0 {
-			u.On(n, len(objects))
+		if on != nil && n%100 == 0 {
+			on(n, count)
 		}
 	}
 	close(next)
@@ -190,7 +192,7 @@ func (u *Undo) path(i int) string {
 	return u.Plan.Kind(i).Path(u.Plan.Namespace(i)) + "/" + u.Plan.Name(i)
 }
 
-// space says that an object is a namespace, of a stage or of a template.
+// space reports whether an object is a namespace, of a stage or of a template.
 func (u *Undo) space(i int) bool {
 	k := u.Plan.Kind(i)
 	return k.Kind == "Namespace" && k.APIVersion == "v1"
@@ -222,16 +224,15 @@ func (u *Undo) remove(ctx context.Context, objects []int, out *UndoOutcome) erro
 	})
 }
 
-// delete deletes the object that has the uid of the journal. gone says that it was not
-// there any more, why that it is kept.
+// deleteOptions is the body of a request that deletes an object if it has a uid.
+func deleteOptions(uid string) []byte {
+	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":%q}}`, uid)
+}
+
+// delete deletes the object with the uid of the journal. gone reports whether it did not
+// exist any more; why, if not empty, is why it is kept.
 func (u *Undo) delete(ctx context.Context, lane, i int) (gone bool, why string, err error) {
-	body, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
-		"preconditions": map[string]any{"uid": u.State.Objects[i].UID},
-	})
-	if err != nil {
-		return false, "", err
-	}
+	body := deleteOptions(u.State.Objects[i].UID)
 	began, pause := time.Now(), 50*time.Millisecond
 	for {
 		a, err := u.Server.Do(ctx, lane, http.MethodDelete, u.path(i), body)
@@ -248,7 +249,7 @@ func (u *Undo) delete(ctx context.Context, lane, i int) (gone bool, why string, 
 			case cluster.IsStatus(err, http.StatusNotFound):
 				return true, "", nil
 			case err == nil && m.UID != u.State.Objects[i].UID:
-				return true, "", nil // somebody has deleted ours, and made one of the name
+				return true, "", nil // ours was deleted, and another one has its name
 			case err == nil && m.DeletionTimestamp != "":
 				return false, "", nil
 			}

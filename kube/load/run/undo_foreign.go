@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// derived are resources that nobody puts into a namespace: what servers make of the objects
+// derived are resources that no client puts into a namespace: servers derive them from the objects
 // that are in it, and of nothing else. A group alone is all of its.
 var derived = map[string]bool{
 	"events": true, "events.k8s.io/events": true, // of what happened to the others
@@ -51,7 +51,7 @@ type query struct {
 // server has. A namespace is deleted with all that is in it, so all of them are looked at.
 // Of groups of which it is not known what they have, blind says why.
 func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query, blind map[string]string, err error) {
-	kinds, blind, err := Listable(ctx, u.Server)
+	kinds, blind, err := listable(ctx, u.Server, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,12 +142,7 @@ func (u *Undo) standing(spaces map[string]int) map[string]int {
 
 // askAll asks for lists, some at a time.
 func (u *Undo) askAll(ctx context.Context, queries []query, f *found) error {
-	numbers := make([]int, len(queries))
-	for i := range numbers {
-		numbers[i] = i
-	}
-	quiet := &Undo{AtOnce: atOnce, Plan: u.Plan, Server: u.Server}
-	return quiet.each(ctx, numbers, func(ctx context.Context, _, i int) error {
+	return inParallel(ctx, atOnce, len(queries), nil, func(ctx context.Context, _, i int) error {
 		err := u.ask(ctx, queries[i], f)
 		if queries[i].namespace == "" && cluster.IsStatus(err, http.StatusForbidden) {
 			// Who may not list the cluster may have rights in its namespaces.

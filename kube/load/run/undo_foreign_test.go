@@ -190,8 +190,8 @@ func TestForeign(t *testing.T) {
 			),
 		}, ""},
 		"what is on its way out": {undoAnswers{"/api/v1/namespaces/n0/secrets": items(with(object("theirs"), "deletionTimestamp", "2026-01-01T00:00:00Z"))}, ""},
-		"what cannot be seen":    {undoAnswers{"/apis/example.com/v2/namespaces/n0/widgets": 403}, "whether somebody has put widgets into it cannot be seen"},
-		"a group that is down":   {undoAnswers{"/apis/example.com/v2": 503}, "whether somebody has put objects of example.com/v2 into it cannot be seen"},
+		"what cannot be seen":    {undoAnswers{"/apis/example.com/v2/namespaces/n0/widgets": 403}, "whether another client has put widgets into it cannot be seen"},
+		"a group that is down":   {undoAnswers{"/apis/example.com/v2": 503}, "whether another client has put objects of example.com/v2 into it cannot be seen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := httptest.NewServer(cluster(c.change))

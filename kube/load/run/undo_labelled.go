@@ -35,12 +35,7 @@ const (
 // be seen is no error: Unseen says it.
 func Look(ctx context.Context, s *cluster.Server, p *plan.Plan) (*Labelled, error) {
 	l := &Labelled{plan: p, seen: make([]sight, p.Len()), unseen: map[query]string{}}
-	quiet := &Undo{AtOnce: atOnce, Plan: p, Server: s}
-	numbers := make([]int, len(p.Kinds))
-	for i := range numbers {
-		numbers[i] = i
-	}
-	return l, quiet.each(ctx, numbers, func(ctx context.Context, _, i int) error {
+	return l, inParallel(ctx, atOnce, len(p.Kinds), nil, func(ctx context.Context, _, i int) error {
 		k := p.Kinds[i]
 		err := l.list(ctx, s, query{k, ""})
 		if !cluster.IsStatus(err, http.StatusForbidden) || !k.Namespaced {
@@ -86,8 +81,8 @@ func (l *Labelled) spaces(k plan.Kind) []string {
 }
 
 func (l *Labelled) list(ctx context.Context, s *cluster.Server, q query) error {
-	return pages(ctx, s.GetMetadata, q.Path(q.namespace), plan.RunLabel+"="+l.plan.Run, func(m item) {
-		// A copy that somebody has made has the label too, and another name or place.
+	return pages(ctx, s.GetMetadata, q.Path(q.namespace), ofRun(l.plan.Run), func(m item) {
+		// A copy has the label too, and another name or namespace.
 		i, err := strconv.Atoi(m.Annotations[plan.ObjectNote])
 		if err != nil || i < 0 || i >= l.plan.Len() || l.plan.Kind(i) != q.Kind || l.plan.Namespace(i) != m.Namespace || !Ours(l.plan, i, m.Metadata) {
 			return
@@ -100,7 +95,7 @@ func (l *Labelled) list(ctx context.Context, s *cluster.Server, q query) error {
 	})
 }
 
-// gone says that an object is known not to be there.
+// gone reports whether an object is known not to be there.
 func (l *Labelled) gone(i int) bool {
 	k, space := l.plan.Kind(i), l.plan.Namespace(i)
 	return l.seen[i] == absent && l.unseen[query{k, ""}] == "" && l.unseen[query{k, space}] == ""

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/load/plan"
 )
 
 // item is what of an object says whose it is.
@@ -15,15 +16,13 @@ type item struct {
 	secrets []string
 }
 
-// list lists the metadata of objects.
-func (u *Undo) list(ctx context.Context, path, selector string) ([]item, error) {
-	var all []item
-	err := pages(ctx, u.Server.GetMetadata, path, selector, func(m item) { all = append(all, m) })
-	return all, err
+// ofRun is the query of a list of the objects with a run's label.
+func ofRun(run string) string {
+	return "labelSelector=" + url.QueryEscape(plan.RunLabel+"="+run)
 }
 
-// pages hands out objects that get gets, and keeps no more of them than a page. A selector
-// is one of labels; "" is all.
+// pages calls see for each object of a list, and keeps only a page of them in memory. selector
+// is the part of the query that selects objects; "" selects all.
 func pages(ctx context.Context, get func(ctx context.Context, path string, into any) error, path, selector string, see func(item)) error {
 	next := ""
 	for {
@@ -37,7 +36,7 @@ func pages(ctx context.Context, get func(ctx context.Context, path string, into 
 		}
 		query := "?limit=500"
 		if selector != "" {
-			query += "&labelSelector=" + url.QueryEscape(selector)
+			query += "&" + selector
 		}
 		if next != "" {
 			query += "&continue=" + url.QueryEscape(next)

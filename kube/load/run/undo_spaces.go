@@ -9,11 +9,10 @@ import (
 	"time"
 
 	"fettle.dev/fettle/kube/cluster"
-	"fettle.dev/fettle/kube/load/plan"
 )
 
-// spaces are the namespaces that the run made and that hold nothing of somebody else's,
-// each with the number of its object, plus one. One that holds something is kept.
+// spaces returns the namespaces that the run made and that hold nothing of other clients,
+// each with the number of its object plus one. The others are kept.
 func (u *Undo) spaces(ctx context.Context, out *UndoOutcome) (map[string]int, error) {
 	spaces := map[string]int{}
 	for i := range u.Plan.Len() {
@@ -151,12 +150,9 @@ func (u *Undo) still(ctx context.Context, spaces map[string]int, gone, kept map[
 	if len(asked) == 0 {
 		return left, unseen, nil
 	}
-	all, err := u.list(ctx, "/api/v1/namespaces", plan.RunLabel+"="+u.Plan.Run)
+	there := map[string]string{}
+	err = pages(ctx, u.Server.GetMetadata, "/api/v1/namespaces", ofRun(u.Plan.Run), func(m item) { there[m.Name] = m.UID })
 	if !cluster.IsStatus(err, http.StatusForbidden) {
-		there := map[string]string{}
-		for _, m := range all {
-			there[m.Name] = m.UID
-		}
 		for _, i := range asked {
 			if u.State.Objects[i].UID == there[u.Plan.Name(i)] {
 				left[u.Plan.Name(i)] = true
@@ -165,8 +161,8 @@ func (u *Undo) still(ctx context.Context, spaces map[string]int, gone, kept map[
 		return left, unseen, err
 	}
 	var mu sync.Mutex
-	quiet := &Undo{AtOnce: u.AtOnce, Plan: u.Plan, Server: u.Server}
-	return left, unseen, quiet.each(ctx, asked, func(ctx context.Context, lane, i int) error {
+	return left, unseen, inParallel(ctx, u.AtOnce, len(asked), nil, func(ctx context.Context, lane, n int) error {
+		i := asked[n]
 		m, err := u.Server.Metadata(ctx, lane, u.path(i))
 		mu.Lock()
 		defer mu.Unlock()

@@ -161,7 +161,7 @@ func TestForbidden(t *testing.T) {
 		},
 		"to see what is in a namespace": {
 			[]string{"LIST /api/v1/namespaces/n1/configmaps"}, nil,
-			5, []string{"Namespace n1: whether somebody has put configmaps into it cannot be seen: the API server answers 403: not you"}, []string{"n1"},
+			5, []string{"Namespace n1: whether another client has put configmaps into it cannot be seen: the API server answers 403: not you"}, []string{"n1"},
 		},
 		"to delete a namespace": {
 			[]string{"DELETE /api/v1/namespaces/n1$"}, nil,

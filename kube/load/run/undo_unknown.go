@@ -14,8 +14,7 @@ import (
 )
 
 // Unknown is the error of objects that stand in a cluster, are a run's by its label, and
-// are not in its journal. They are not deleted: what says that the run has made them can be
-// written by anybody.
+// are not in its journal. They are not deleted: any client can write such a label.
 type Unknown struct {
 	Run, Server string
 	Objects     int
@@ -40,7 +39,7 @@ func (x *Unknown) Standing() string {
 		what, journal = fmt.Sprintf("1 object with the label %s stands in the cluster %s", x.Label(), x.Server), "is not in the journal"
 	}
 	if x.Load != nil {
-		return what + ": fettle does not delete them by it, which anybody can write"
+		return what + ": fettle does not delete them by a label, which any client can write"
 	}
 	return what + " and " + journal + ": fettle does not delete what its journal does not hold"
 }
@@ -100,7 +99,7 @@ func (l *Labelled) Unnoted(s *State) int {
 // server has: where its plan is not known. It is nil for none; unseen is why some cannot be
 // seen, the first by its text.
 func Everywhere(ctx context.Context, s *cluster.Server, run string) (x *Unknown, unseen string, err error) {
-	kinds, blind, err := Everything(ctx, s)
+	kinds, blind, err := listable(ctx, s, true)
 	if err != nil {
 		return nil, "", err
 	}
@@ -116,13 +115,9 @@ func Everywhere(ctx context.Context, s *cluster.Server, run string) (x *Unknown,
 		}
 	}
 	kinds = slices.DeleteFunc(kinds, isDerived)
-	numbers := make([]int, len(kinds))
-	for i := range numbers {
-		numbers[i] = i
-	}
 	var mu sync.Mutex
-	err = (&Undo{AtOnce: atOnce}).each(ctx, numbers, func(ctx context.Context, _, i int) error {
-		err := pages(ctx, s.GetMetadata, kinds[i].Path(""), plan.RunLabel+"="+run, func(m item) {
+	err = inParallel(ctx, atOnce, len(kinds), nil, func(ctx context.Context, _, i int) error {
+		err := pages(ctx, s.GetMetadata, kinds[i].Path(""), ofRun(run), func(m item) {
 			// What controllers make of the run's objects has the label at most.
 			if m.Annotations[plan.ObjectNote] != "" && len(m.OwnerReferences) == 0 && m.DeletionTimestamp == "" {
 				mu.Lock()

@@ -128,13 +128,13 @@ func (f *found) blind(namespace, what, why string) {
 	defer f.mu.Unlock()
 	for name := range f.spaces {
 		if namespace == "" || namespace == name {
-			first(f.unseen, name, "whether somebody has put "+what+" into it cannot be seen: "+why)
+			first(f.unseen, name, "whether another client has put "+what+" into it cannot be seen: "+why)
 		}
 	}
 }
 
-// see takes note of an object in a namespace of the run: whether it is the run's, a
-// controller's, somebody else's, or cannot be told yet.
+// see classifies an object in a namespace of the run: it is the run's, a controller's,
+// another client's, or not known yet.
 func (f *found) see(k plan.Kind, m item) {
 	if f.spaces[m.Namespace] == 0 {
 		return
@@ -180,7 +180,7 @@ func (f *found) see(k plan.Kind, m item) {
 	}
 }
 
-// given says that controllers put an object into each namespace.
+// given reports whether controllers put an object into each namespace.
 func (f *found) given(k plan.Kind, m item) bool {
 	if k.Resource == versions {
 		return m.Labels[copiedLabel] != ""
@@ -282,7 +282,7 @@ func (f *found) verdicts() map[string]string {
 		sure[name] = true
 	}
 	for _, p := range f.pending {
-		// What somebody's object owns is in its namespace, and needs no words.
+		// What another client's object owns is in the same namespace, and need not be named.
 		if !p.going && !sure[p.namespace] {
 			f.hold(p)
 		}
@@ -293,7 +293,7 @@ func (f *found) verdicts() map[string]string {
 	return f.unseen
 }
 
-// hold notes an object that somebody else has put into a namespace of the run.
+// hold records an object that another client has put into a namespace of the run.
 func (f *found) hold(p pending) {
 	first(f.holds, p.namespace, "it holds "+p.resource+"/"+p.name+", which this run did not make")
 }

@@ -58,7 +58,7 @@ func TestDownOrderOfTheController(t *testing.T) {
 		t.Errorf("%v", p.Steps[0].Remove)
 	}
 	in.Machines[1].Annotations = map[string]string{machine.DeleteAnnotation: "yes"}
-	if p := plan(t, in, 3); fmt.Sprint(p.Steps[0].Remove) != "[set-a-03]" || !strings.Contains(strings.Join(p.Notes, "\n"), "machine set-a-01 is marked by somebody (machine.openshift.io/delete-machine), and machine set set-a may take it") {
+	if p := plan(t, in, 3); fmt.Sprint(p.Steps[0].Remove) != "[set-a-03]" || !strings.Contains(strings.Join(p.Notes, "\n"), "machine set-a-01 is marked for deletion (machine.openshift.io/delete-machine), and machine set set-a may take it") {
 		t.Errorf("%+v", p)
 	}
 	if p := plan(t, in, 1); fmt.Sprint(p.Steps[0].Remove, p.Steps[1].Remove) != "[set-a-03 set-a-00] [set-a-01]" || strings.Contains(strings.Join(p.Notes, "\n"), "by somebody") {

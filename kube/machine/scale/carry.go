@@ -88,7 +88,7 @@ type Done struct {
 // ShutNode is a node that a scale keeps from taking pods.
 type ShutNode struct {
 	Name string
-	// Goes says that it will not take pods again: its machine is being deleted, or is
+	// Goes reports whether it will not take pods again: its machine is being deleted, or is
 	// gone. Else the next call lets it.
 	Goes bool
 }
@@ -99,7 +99,7 @@ type Run struct {
 	Options
 	// Steps are those that have been carried out.
 	Steps []Done
-	// Changed says that something has been changed that stays.
+	// Changed reports whether something has been changed that stays.
 	Changed bool
 	// Asked is what the sets have been asked for, from what they had.
 	Asked []Resize
@@ -108,7 +108,7 @@ type Run struct {
 	// were seen last.
 	Shut []ShutNode
 
-	// falling says that the sets get fewer machines: nobody waits for more to join then.
+	// falling reports whether the sets get fewer machines: then no machine is waited for.
 	falling bool
 	// since is when it looked at the sets for the first time.
 	since time.Time
@@ -139,11 +139,11 @@ func New(c Cluster, o Options) *Run {
 }
 
 var (
-	// ErrBlocked says that something is in the way, as things are.
+	// ErrBlocked means that something is in the way, as things are.
 	ErrBlocked = errors.New("as things are the plan cannot be carried through")
-	// ErrBegun says that a roll has begun that is not done.
+	// ErrBegun means that a roll has begun that is not done.
 	ErrBegun = errors.New("a roll is not done")
-	// ErrLeft says that something could not be given back.
+	// ErrLeft means that something could not be given back.
 	ErrLeft = errors.New("it could not be given back")
 )
 

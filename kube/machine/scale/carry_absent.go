@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// errMoved says that a step is not to be done any more: there is something else now.
+// errMoved means that a step is not to be done any more: there is something else now.
 var errMoved = errors.New("there are other machines now")
 
 // NotCome says which machines of a batch have not joined.
@@ -76,7 +76,7 @@ func (n *NotCome) What() string {
 	return fmt.Sprintf("kubectl -n %s describe machines.machine.openshift.io %s says why it has not come", n.Namespace, n.Machines[0].Name)
 }
 
-// absent says why a machine is none that has joined.
+// absent returns why a machine has not joined.
 func absent(in *Input, m *machine.Machine, within string) Absent {
 	a := Absent{Name: m.Name, Failed: m.Phase() == machine.PhaseFailed}
 	a.Why = fmt.Sprintf("machine %s of machine set %s ", m.Name, m.Set())

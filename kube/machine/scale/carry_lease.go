@@ -19,11 +19,11 @@ import (
 const LeaseTime = time.Minute
 
 var (
-	// ErrBusy says that somebody else scales.
+	// ErrBusy means that another process scales.
 	ErrBusy = errors.New("machine sets are being scaled already")
-	// ErrLease says that the lease is none of a scale, or damaged.
+	// ErrLease means that the lease is not of a scale, or damaged.
 	ErrLease = errors.New("the lease cannot be gone by")
-	// ErrLost says that somebody has taken the lease away.
+	// ErrLost means that another process has taken the lease.
 	ErrLost = errors.New("the lease of this scale is lost")
 )
 
@@ -55,7 +55,7 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 		l, err = leases.Update(ctx, l, meta.UpdateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
-		return nil, nil, fmt.Errorf("%w: somebody else was first", ErrBusy)
+		return nil, nil, fmt.Errorf("%w: another process was first", ErrBusy)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("the lease %s/%s: %w", namespace, machine.ScaleLease, err)
@@ -93,14 +93,14 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 		free.Spec.HolderIdentity = nil
 		_, err := leases.Update(back, free, meta.UpdateOptions{})
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // it is somebody else's now
+			return nil // another process holds it now
 		}
 		return err
 	}, nil
 }
 
-// Free fails with ErrBusy where somebody scales, who need not be waited for before that is
-// said. What cannot be read now fails when it is to be held.
+// Free returns ErrBusy if another process scales. A lease that cannot be read is reported
+// when it is to be held.
 func Free(ctx context.Context, api kubernetes.Interface, namespace string) error {
 	l, err := api.CoordinationV1().Leases(namespace).Get(ctx, machine.ScaleLease, meta.GetOptions{})
 	if err != nil {
@@ -109,15 +109,15 @@ func Free(ctx context.Context, api kubernetes.Interface, namespace string) error
 	return busy(l)
 }
 
-// busy says who holds a lease, if somebody does. One with a holder that does not say until
-// when, or holds for longer than any scale does, is ErrLease: nobody knows whether it is held.
+// busy returns who holds a lease, nil if it is free. A lease with a holder and without an end,
+// or with an end later than any scale's, is ErrLease: it is unknown whether it is held.
 func busy(l *coordination.Lease) error {
 	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
 		return nil
 	}
 	by := *l.Spec.HolderIdentity
 	odd := func(why string) error {
-		return fmt.Errorf("%w: %s/%s is held by %s and %s; if nobody scales, remove it: kubectl -n %s delete lease %s", ErrLease, l.Namespace, l.Name, by, why, l.Namespace, l.Name)
+		return fmt.Errorf("%w: %s/%s is held by %s and %s; if no scale is running, remove it: kubectl -n %s delete lease %s", ErrLease, l.Namespace, l.Name, by, why, l.Namespace, l.Name)
 	}
 	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
 		return odd("does not say until when (spec.renewTime, spec.leaseDurationSeconds)")

@@ -32,9 +32,9 @@ type Live struct {
 }
 
 var (
-	// ErrNotServed says that a cluster has no machine sets.
+	// ErrNotServed means that a cluster has no machine sets.
 	ErrNotServed = errors.New("the cluster has no machine sets")
-	// ErrNames says that sets are named that there are not, or twice.
+	// ErrNames means that sets are named that there are not, or twice.
 	ErrNames = errors.New("machine sets")
 )
 
@@ -70,11 +70,11 @@ func (l *Live) Read(ctx context.Context, pods bool) (*Input, error) {
 			for _, s := range sets.Items {
 				all = append(all, s.Name)
 			}
-			there := "there is none there"
+			there := "it has none"
 			if len(all) > 0 {
 				there = "there are " + strings.Join(all, ", ")
 			}
-			return nil, fmt.Errorf("%w: there is no machine set %s in %s; %s", ErrNames, name, l.Namespace, there)
+			return nil, fmt.Errorf("%w: machine set %s not found in %s; %s", ErrNames, name, l.Namespace, there)
 		}
 		if slices.ContainsFunc(in.Sets, func(s machine.Set) bool { return s.Name == name }) {
 			return nil, fmt.Errorf("%w: machine set %s is named twice", ErrNames, name)
@@ -130,7 +130,7 @@ func (l *Live) Resize(ctx context.Context, s *machine.Set, replicas int) error {
 	}
 	err := l.patch(ctx, "machinesets", s.Name, types.JSONPatchType, change)
 	if apierrors.IsInvalid(err) {
-		return fmt.Errorf("somebody else has changed its replicas meanwhile: %w", err)
+		return fmt.Errorf("another client has changed its replicas meanwhile: %w", err)
 	}
 	return err
 }

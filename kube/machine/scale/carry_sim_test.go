@@ -44,7 +44,7 @@ type sim struct {
 	// be drained.
 	stuck     func(made int) bool
 	unmovable func(node string) bool
-	// idle says that nobody makes machines.
+	// idle reports whether nobody makes machines.
 	idle bool
 	// drained are nodes whose pods have been moved, since they were cordoned.
 	drained map[string]bool

@@ -67,7 +67,7 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 		if n := nodeOf(in, m); n != nil {
 			nodes = append(nodes, n.Name)
 			if !corestate.Ready(n) {
-				continue // nobody there would end a pod that is evicted
+				continue // no kubelet there would end an evicted pod
 			}
 			if err := r.movable(in, n.Name); err != nil {
 				return err

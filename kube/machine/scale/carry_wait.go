@@ -186,7 +186,7 @@ func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome
 	return not, out
 }
 
-// takesBack says whether what a set has not made by now is not waited for, since it is the
+// takesBack reports whether what a set has not made by now is not waited for, since it is the
 // first to go: of one that is to shrink, also in a roll.
 func (r *Run) takesBack(s *machine.Set) bool {
 	if r.now().Sub(r.since) <= making {

@@ -34,18 +34,18 @@ type leaver struct {
 // (openshift/machine-api-operator, pkg/controller/machineset/delete_policy.go).
 const (
 	unmade    = iota // they have been asked for, and do not exist
-	failed           // they serve nobody
+	failed           // no pod runs there
 	unjoined         // they have no node
-	marked           // somebody has said so
+	marked           // an annotation names them
 	notReady         // their pods are elsewhere, or will be
-	unwilling        // somebody has cordoned them
+	unwilling        // cordoned
 	serving
 )
 
-// idle says that nothing has to be moved before it goes.
+// idle reports whether nothing has to be moved before it goes.
 func (l *leaver) idle() bool { return l.rank <= unjoined && len(l.pods) == 0 }
 
-// down removes machines, those that serve nobody first, and in steps of their own: these
+// down removes machines, those that serve no pods first, and in steps of their own: these
 // do not wait for a drain.
 func (p *planner) down(fewer int) {
 	ready := p.leavers()
@@ -69,7 +69,7 @@ func (p *planner) down(fewer int) {
 	p.rivals(ready)
 }
 
-// rivals names machines that somebody has marked and that stay by this plan, of sets that
+// rivals names machines that are marked for deletion and that stay by this plan, of sets that
 // shrink: to their controller they are as good as those that go.
 func (p *planner) rivals(ready map[*pool][]*leaver) {
 	shrinks := map[string]bool{}
@@ -81,7 +81,7 @@ func (p *planner) rivals(ready map[*pool][]*leaver) {
 	for _, x := range p.pools {
 		for _, l := range ready[x] {
 			if l.rank == marked && shrinks[x.set.Name] {
-				p.note("machine %s is marked by somebody (%s), and machine set %s may take it in place of one that goes: take the mark away if it is to stay", l.m.Name, machine.DeleteAnnotation, x.set.Name)
+				p.note("machine %s is marked for deletion (%s), and machine set %s may take it in place of one that goes: remove the annotation if it is to stay", l.m.Name, machine.DeleteAnnotation, x.set.Name)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *
 	switch {
 	case m.Phase() == machine.PhaseFailed:
 		if l.rank = failed; l.node != nil && !corestate.Ready(l.node) {
-			l.pods = nil // nobody there would end them
+			l.pods = nil // no kubelet there would end them
 		}
 	case l.node == nil:
 		l.rank = unjoined
@@ -149,8 +149,8 @@ func (p *planner) evictable() map[string][]*core.Pod {
 	return out
 }
 
-// fullest is the set from which the next machine goes: one that has machines which serve
-// nobody, those that were never made before all; of these, of the zone with the most
+// fullest is the set from which the next machine goes: one with machines that serve no
+// pods, first those that were never made; of these, of the zone with the most
 // machines that with the most.
 func (p *planner) fullest(ready map[*pool][]*leaver) *pool {
 	zones := p.byZone()

@@ -22,7 +22,7 @@ type Begun struct {
 	Set types.UID `json:"machine_set_uid"`
 }
 
-// ErrRecord says that the record of a roll is damaged, or another set's.
+// ErrRecord means that the record of a roll is damaged, or another set's.
 var ErrRecord = errors.New("the record of a roll cannot be gone by")
 
 // BegunOn reads the roll that has begun on a set; false if there is none. What is no
@@ -142,7 +142,7 @@ func Roll(in Input) (*Plan, error) {
 
 // rest are the old machines that a roll has left of a set, in the order in which they go.
 // If it was cut off with new machines on top, as many go first: of the new ones those that
-// have not come, since they stand in for nobody, then old ones.
+// have not joined, since they replace nothing yet, then old ones.
 func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 	b, ok := p.Begun[x.set.Name]
 	if !ok {

@@ -29,7 +29,7 @@ const MaxBatch = 50
 // tested with 2,000 (source 002, section 9.1).
 const MaxMachines = 5000
 
-// ErrTooMany says that a plan would lead to more than MaxMachines.
+// ErrTooMany means that a plan would lead to more than MaxMachines.
 var ErrTooMany = fmt.Errorf("want at most %d, the nodes that Kubernetes is promised to bear; OpenShift is tested with 2000", MaxMachines)
 
 // joinTimeout is how long machines may take to join where no check says it.
@@ -38,8 +38,8 @@ const joinTimeout = 10 * time.Minute
 // DefaultPatience is that of Input.
 const DefaultPatience = 10 * time.Minute
 
-// ErrNoMachines says that sets are to have machines of which there is no object, so that
-// nobody knows what would go.
+// ErrNoMachines means that sets are to have machines of which there is no object, so that
+// it is unknown what would go.
 var ErrNoMachines = errors.New("there are no Machine objects")
 
 // Input is all that a plan is made of.
@@ -109,7 +109,7 @@ type Plan struct {
 // pool is a set while it is planned.
 type pool struct {
 	set *machine.Set
-	// zone is "" where nobody says it.
+	// zone is "" if it is unknown.
 	zone     string
 	replicas int
 	machines []*machine.Machine
@@ -123,7 +123,7 @@ type planner struct {
 	nodes map[string]*core.Node
 	// watched is the state of each check's machines.
 	watched []*watch
-	// zoned says that the zones of all sets are known, so that they can be kept even.
+	// zoned reports whether the zones of all sets are known, so that they can be kept even.
 	zoned bool
 }
 
@@ -195,12 +195,12 @@ func newPlanner(in Input) (*planner, error) {
 	return p, nil
 }
 
-// selects says whether a machine is a check's.
+// selects reports whether a machine is a check's.
 func (w *watch) selects(m *machine.Machine) bool {
 	return w.check.Namespace == m.Namespace && w.selector.Matches(labels.Set(m.Labels))
 }
 
-// covers says whether the machines that a set makes are a check's: by those that it has,
+// covers reports whether the machines that a set makes are a check's: by those that it has,
 // or by the labels that it selects them by.
 func (w *watch) covers(x *pool) bool {
 	if w.check.Namespace != x.set.Namespace {

@@ -127,7 +127,7 @@ func (p *planner) emptiest(added map[*watch]int) *pool {
 	return best
 }
 
-// open says whether remediation stays open on a set with one machine more on its way.
+// open reports whether remediation stays open on a set with one machine more on its way.
 func (p *planner) open(x *pool, added map[*watch]int) bool {
 	for _, w := range p.watched {
 		n := added[w] + 1

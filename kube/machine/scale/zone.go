@@ -10,7 +10,7 @@ import (
 const zoneLabel = "topology.kubernetes.io/zone"
 
 // zoneOf is the zone of the machines of a set, or of their nodes, or of those that it would
-// make; "" if nobody says.
+// make; "" if it is unknown.
 func (p *planner) zoneOf(x *pool) string {
 	for _, m := range x.machines {
 		if zone := m.Labels[machine.ZoneLabel]; zone != "" {

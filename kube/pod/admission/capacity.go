@@ -63,7 +63,7 @@ func units(name string, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// isCounted says that the scheduler counts a resource on a node.
+// isCounted reports whether the scheduler counts a resource on a node.
 func isCounted(name string) bool {
 	switch name {
 	case CPU, Memory, EphemeralStorage:

@@ -18,7 +18,7 @@ type cpuManager struct {
 	// reserved are never given to a container, and reservedCores not either with
 	// full-pcpus-only: the reserved CPUs and those that share a core with one.
 	reserved, reservedCores unit.CPUSet
-	// shared is the pool for everybody else, as it is now.
+	// shared is the pool of all other containers, as it is now.
 	shared unit.CPUSet
 	// restart is why the kubelet would not start again.
 	restart error
@@ -183,7 +183,7 @@ func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 	return answer
 }
 
-// socketAligned says that a set of NUMA nodes spans no more sockets than the smallest
+// socketAligned reports whether a set of NUMA nodes spans no more sockets than the smallest
 // one that could hold the request.
 func (m *cpuManager) socketAligned(set Mask, least int) bool {
 	perSocket := len(m.t.nodes) / len(m.t.sockets)

@@ -29,7 +29,7 @@ func newDeviceManager(in *Input) (*deviceManager, error) {
 	m := &deviceManager{resources: map[string]*deviceResource{}, nodes: in.Node.nodeIDs(), onlyNodes: in.Settings.Release.orNewest() >= nodesWithDevices}
 	for _, r := range in.Devices {
 		if m.resources[r.Name] != nil || !isExtended(r.Name) {
-			return nil, fmt.Errorf("devices: %q is there twice, or is no name such as example.com/nic", r.Name)
+			return nil, fmt.Errorf("devices: %q is listed twice, or is not a name such as example.com/nic", r.Name)
 		}
 		d := &deviceResource{name: r.Name, devices: slices.Clone(r.Devices), class: map[string]Mask{}}
 		slices.SortFunc(d.devices, func(a, b Device) int { return strings.Compare(a.ID, b.ID) })
@@ -78,7 +78,7 @@ func (s deviceSet) without(ids []string) deviceSet {
 	return out
 }
 
-// free are the healthy devices that nobody has.
+// free returns the healthy devices that no container has.
 func (d *deviceResource) free(taken deviceSet) []string {
 	var out []string
 	for _, dev := range d.devices {

@@ -31,7 +31,7 @@ type Document struct {
 	Advice   []Advice   `json:"advice"`
 	Notes    []string   `json:"notes"`
 	Limits   []string   `json:"limits"`
-	// Sources are where the node was read, Assumed what nobody knew of it.
+	// Sources are where the node was read, Assumed what was unknown and taken for granted.
 	Sources []Source `json:"sources"`
 	Assumed []string `json:"assumed"`
 	// Weights are the CPU weights of the pod's groups, the pod's own first, on control groups
@@ -69,7 +69,7 @@ type Course struct {
 type ContainerCourse struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// Exclusive says that it gets CPUs for itself, and Why why or why not.
+	// Exclusive reports whether it gets CPUs for itself, and Why why or why not.
 	Exclusive bool          `json:"exclusive"`
 	Why       string        `json:"why"`
 	Alignment *AlignmentDoc `json:"alignment"`
@@ -91,7 +91,7 @@ type BlockDoc struct {
 type DevicesDoc struct {
 	Resource string   `json:"resource"`
 	Devices  []string `json:"devices"`
-	// Certain says that it can only be these.
+	// Certain reports whether it can only be these.
 	Certain bool `json:"certain"`
 }
 

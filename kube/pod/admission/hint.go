@@ -17,7 +17,7 @@ const (
 // Hint is a set of NUMA nodes on which a resource could come from.
 type Hint struct {
 	Nodes Mask
-	// Preferred says that no fewer nodes could ever do.
+	// Preferred reports whether no fewer nodes could ever do.
 	Preferred bool
 }
 
@@ -37,7 +37,7 @@ type Answer struct {
 // Alignment is what the topology manager makes of the answers.
 type Alignment struct {
 	Answers []Answer
-	// Any says that the resources may come from anywhere; else Nodes are where they
+	// Any reports whether the resources may come from anywhere; else Nodes are where they
 	// are to come from.
 	Any       bool
 	Nodes     Mask
@@ -144,7 +144,7 @@ func (t *topologyManager) best(lists [][]Hint, impossible bool) (anywhere bool, 
 			return false, m, true
 		}
 	}
-	// Of the sets that nobody prefers the one is best that has as many nodes as the
+	// Of the sets that are not preferred, the best one has as many nodes as the
 	// resource that needs most, or else comes near that from below.
 	most := 0
 	for _, list := range lists {

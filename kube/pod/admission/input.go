@@ -36,7 +36,7 @@ type Input struct {
 	Place *Place
 	Pod   Pod
 	// Sources and Assumed are for the document: where the above was read, and what of
-	// it nobody knew and was taken to be so.
+	// it was unknown and taken for granted.
 	Sources []Source
 	Assumed []string
 
@@ -147,11 +147,11 @@ type MemoryReservation struct {
 type State struct {
 	CPU    *CPUState
 	Memory *MemoryState
-	// Running says that a kubelet runs with this state and these settings. Then the
+	// Running reports whether a kubelet runs with this state and these settings. Then the
 	// state counts as it is; otherwise it has to pass the checks of a start.
 	Running bool
 	// Active are the pods that the kubelet knows, with their containers. The
-	// managers take back what is held for anybody else before they give anything.
+	// managers take back what is held for other containers before they give anything.
 	// nil: not known, and everything held counts.
 	Active []ActivePod
 }
@@ -223,7 +223,7 @@ type Device struct {
 	// NUMA are the nodes to which it belongs; none where the plug-in does not say.
 	NUMA      []int
 	Unhealthy bool
-	// Used says that a container has it.
+	// Used reports whether a container has it.
 	Used bool
 }
 

@@ -47,7 +47,7 @@ func (m Mask) Nodes() []int {
 // String is the set as a list: "0-1,3".
 func (m Mask) String() string { return unit.CPUs(m.Nodes()...).String() }
 
-// narrower says whether a set has fewer nodes than another, or as many of lower
+// narrower reports whether a set has fewer nodes than another, or as many of lower
 // numbers: the higher of the nodes that differ decides.
 func (m Mask) narrower(than Mask) bool {
 	if a, b := m.Count(), than.Count(); a != b {

@@ -71,7 +71,7 @@ func startMemoryManager(in *Input, s Settings) (*memoryManager, error) {
 	return m, nil
 }
 
-// coveredBy says that there are accounts of all nodes and resources.
+// coveredBy reports whether there are accounts of all nodes and resources.
 func (a memoryAccounts) coveredBy(b memoryAccounts) bool {
 	for id, n := range a {
 		for name := range n.Tables {
@@ -94,7 +94,7 @@ func (s Settings) memoryNeeds() error {
 			case name != Memory && !isHugePages(name):
 				return fmt.Errorf("reservedMemory: %s of NUMA node %d: only memory and hugepages-SIZE can be reserved", name, r.NUMANode)
 			case !whole || bytes <= 0:
-				return fmt.Errorf("reservedMemory: %s of NUMA node %d: %s is no number of bytes above zero", name, r.NUMANode, q.String())
+				return fmt.Errorf("reservedMemory: %s of NUMA node %d: %s is not a number of bytes above zero", name, r.NUMANode, q.String())
 			}
 			if sums[name] == nil {
 				sums[name] = &amount{}
@@ -148,7 +148,7 @@ func emptyAccounts(n *Node, reserved map[int]map[string]uint64) (memoryAccounts,
 		add := func(name string, total, less uint64) error {
 			kept := reserved[m.ID][name]
 			if kept > total || less > total-kept {
-				return fmt.Errorf("reservedMemory: %s of NUMA node %d: %d bytes are more than there are beside the huge pages (%d)", name, m.ID, kept, total-less)
+				return fmt.Errorf("reservedMemory: %s of NUMA node %d: %d bytes are more than there are without the huge pages (%d)", name, m.ID, kept, total-less)
 			}
 			account.Tables[name] = &MemoryTable{TotalBytes: total, SystemReservedBytes: kept, AllocatableBytes: total - kept - less, FreeBytes: total - kept - less}
 			return nil

@@ -23,7 +23,7 @@ func memoryOf(c *Container) (memoryRequest, error) {
 		q := c.Requests[name]
 		bytes, ok := q.AsInt64()
 		if !ok {
-			return nil, fmt.Errorf("%s of container %s is %s, which is no whole number of bytes", name, c.Name, q.String())
+			return nil, fmt.Errorf("%s of container %s is %s, which is not a whole number of bytes", name, c.Name, q.String())
 		}
 		out[name] = uint64(bytes)
 	}
@@ -130,7 +130,7 @@ func (a memoryAccounts) hints(want memoryRequest, reuse reusable) (hints []Hint,
 	return hints, least, sorted(conflicts)
 }
 
-// agrees says that a node can be part of a set, as it is used already.
+// agrees reports whether a node can be part of a set, as it is used already.
 func (a memoryAccounts) agrees(id int, set Mask) bool {
 	n := a[id]
 	if set.Count() == 1 {
@@ -239,7 +239,7 @@ func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment,
 	return blocks, nil
 }
 
-// fits says that the free memory of a set of nodes is enough; what an init container
+// fits reports whether the free memory of a set of nodes is enough; what an init container
 // had does not count here.
 func (a memoryAccounts) fits(want memoryRequest, nodes Mask) bool {
 	for name, bytes := range want {

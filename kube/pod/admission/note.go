@@ -9,7 +9,7 @@ import (
 // longer than about a second for them.
 const slowMerge = 2e6
 
-// note says what is worth knowing beside the verdict.
+// note adds what is worth knowing in addition to the verdict.
 func (p *Prediction) note() {
 	say := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	if p.Verdict.Outcome == Refused && !slices.Contains([]string{"", "Pod"}, p.in.Pod.Kind) {

@@ -23,10 +23,10 @@ func (p *Pod) OwnCPUs(container string) (int, string) {
 
 // Pool is what a CPU manager has to give.
 type Pool struct {
-	// Static says that containers get CPUs for themselves at all.
+	// Static reports whether containers get CPUs for themselves at all.
 	Static bool
-	// Online are all CPUs, Shared those of everybody who has none for himself, Reserved
-	// those of them that nobody else gets, and Free those that a container may still
+	// Online are all CPUs, Shared those of all containers without their own, Reserved
+	// those of them that no other container gets, and Free those that a container may still
 	// get.
 	Online, Shared, Reserved, Free unit.CPUSet
 }

@@ -30,7 +30,7 @@ type Pod struct {
 // Container is one of them.
 type Container struct {
 	Name string
-	// Sidecar says that it is an init container with restartPolicy Always.
+	// Sidecar reports whether it is an init container with restartPolicy Always.
 	Sidecar          bool
 	Requests, Limits Resources
 	// Claimed are the extended resources that a claim gives the container, and not a device
@@ -50,7 +50,7 @@ func (p *Pod) all() []Container {
 	return append(append([]Container{}, p.Init...), p.Containers...)
 }
 
-// isInit says that the container of this name is an init container that ends before
+// isInit reports whether the container of this name is an init container that ends before
 // the next one starts.
 func (p *Pod) isInit(name string) bool {
 	for _, c := range p.Init {
@@ -61,7 +61,7 @@ func (p *Pod) isInit(name string) bool {
 	return false
 }
 
-// reuses says that a container may get what an init container before it had.
+// reuses reports whether a container may get what an init container before it had.
 func (p *Pod) reuses(name string) bool {
 	for _, c := range p.all() {
 		if c.Name == name {

@@ -63,7 +63,7 @@ type Outcome struct {
 	Pod *Alignment
 	// Containers are those that the kubelet came to, in its order.
 	Containers []ContainerOutcome
-	// Shared are the CPUs of everybody who has none for himself, reserved ones
+	// Shared are the CPUs of all containers without their own, reserved ones
 	// included. Empty where CPUs are not managed.
 	Shared unit.CPUSet
 	// Memory are the accounts of the NUMA nodes afterwards. Empty where memory is not
@@ -91,7 +91,7 @@ type ContainerOutcome struct {
 type GivenDevices struct {
 	Resource string
 	IDs      []string
-	// Certain says that it can only be these; else others of the same NUMA nodes
+	// Certain reports whether it can only be these; else others of the same NUMA nodes
 	// would do as well.
 	Certain bool
 }
@@ -202,7 +202,7 @@ func start(in *Input) (*kubelet, []string) {
 	return k, nil
 }
 
-// gone says that a container that holds something is none of a pod on the node.
+// gone reports whether a container that holds something belongs to no pod on the node.
 func (s State) gone(pod, container string) bool {
 	for _, a := range s.Active {
 		if a.UID != pod {

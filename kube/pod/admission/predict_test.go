@@ -38,7 +38,7 @@ func TestEligible(t *testing.T) {
 	}{
 		"whole CPUs":           {pod(guaranteed("c", "cpu=2 memory=1Gi")), PolicyStatic, Guaranteed, "admitted c=1-2", "whole number of CPUs: 2"},
 		"2000m are whole":      {pod(guaranteed("c", "cpu=2000m memory=1Gi")), PolicyStatic, Guaranteed, "admitted c=1-2", "whole number of CPUs: 2"},
-		"a fraction":           {pod(guaranteed("c", "cpu=1500m memory=1Gi")), PolicyStatic, Guaranteed, "admitted c=shared", "no whole number"},
+		"a fraction":           {pod(guaranteed("c", "cpu=1500m memory=1Gi")), PolicyStatic, Guaranteed, "admitted c=shared", "not a whole number"},
 		"one of two":           {pod(guaranteed("a", "cpu=1500m memory=1Gi"), guaranteed("b", "cpu=1 memory=1Gi")), PolicyStatic, Guaranteed, "admitted a=shared b=1", ""},
 		"request below limit":  {pod(Container{Name: "c", Requests: with("cpu=1 memory=1Gi"), Limits: with("cpu=2 memory=1Gi")}), PolicyStatic, Burstable, "admitted c=shared", "only Guaranteed"},
 		"no limit of memory":   {pod(Container{Name: "c", Requests: with("cpu=2"), Limits: with("cpu=2")}), PolicyStatic, Burstable, "admitted c=shared", "only Guaranteed"},

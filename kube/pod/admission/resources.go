@@ -46,23 +46,23 @@ func (r Resources) atLeast(other Resources) {
 	}
 }
 
-// isHugePages says that a resource is a size of huge pages.
+// isHugePages reports whether a resource is a size of huge pages.
 func isHugePages(name string) bool { return strings.HasPrefix(name, hugePages) }
 
-// isNative says that a resource is Kubernetes' own: without a domain, or of
+// isNative reports whether a resource is Kubernetes' own: without a domain, or of
 // kubernetes.io.
 func isNative(name string) bool {
 	return !strings.Contains(name, "/") || strings.Contains(name, "kubernetes.io/")
 }
 
-// isExtended says that a resource is a device plug-in's or somebody else's.
+// isExtended reports whether a resource is a device plug-in's or another program's.
 func isExtended(name string) bool { return !isNative(name) && !strings.HasPrefix(name, "requests.") }
 
-// mayOvercommit says that a request may be below the limit.
+// mayOvercommit reports whether a request may be below the limit.
 func mayOvercommit(name string) bool { return isNative(name) && !isHugePages(name) }
 
-// ofPod says that a resource can be given for a pod as a whole.
+// ofPod reports whether a resource can be given for a pod as a whole.
 func ofPod(name string) bool { return name == CPU || name == Memory || isHugePages(name) }
 
-// positive says that a quantity is there and above zero.
+// positive reports whether a quantity is there and above zero.
 func positive(q resource.Quantity) bool { return q.Sign() > 0 }

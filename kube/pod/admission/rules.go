@@ -56,7 +56,7 @@ func (p *Pod) refusedByAPI() []string {
 	return wrong
 }
 
-// ofContainer says that a container can ask for a resource.
+// ofContainer reports whether a container can ask for a resource.
 func ofContainer(name string) bool {
 	return name == CPU || name == Memory || name == EphemeralStorage || isHugePages(name) || strings.Contains(name, "/")
 }
@@ -71,13 +71,13 @@ func wrongAmounts(who string, requests, limits Resources, allowed func(string) b
 			q := list[name]
 			switch {
 			case !allowed(name):
-				bad("there is no resource %q for it", name)
+				bad("unknown resource %q", name)
 			case q.Sign() < 0:
 				bad("%s of %s is below zero", q.String(), name)
 			case isExtended(name) && q.MilliValue()%1000 != 0:
-				bad("%s of %s is no whole number", q.String(), name)
+				bad("%s of %s is not a whole number", q.String(), name)
 			case isHugePages(name) && !pagesFit(name, q):
-				bad("%s of %s is no multiple of the size of a page", q.String(), name)
+				bad("%s of %s is not a multiple of the page size", q.String(), name)
 			}
 			pages = pages || isHugePages(name)
 			cpuOrMemory = cpuOrMemory || name == CPU || name == Memory

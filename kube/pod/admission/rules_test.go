@@ -20,18 +20,18 @@ func TestRefusedByAPI(t *testing.T) {
 		"good":                   {both("cpu=1 memory=1Gi hugepages-2Mi=4Mi", "cpu=2 memory=1Gi hugepages-2Mi=4Mi"), ""},
 		"pages, request below":   {both("cpu=1 hugepages-2Mi=2Mi", "hugepages-2Mi=4Mi"), "has to be equal to the limit"},
 		"pages without limit":    {both("cpu=1 hugepages-2Mi=2Mi", ""), "needs a limit as well"},
-		"no multiple of a page":  {both("cpu=1 hugepages-2Mi=3Mi", "hugepages-2Mi=3Mi"), "no multiple"},
+		"no multiple of a page":  {both("cpu=1 hugepages-2Mi=3Mi", "hugepages-2Mi=3Mi"), "not a multiple"},
 		"pages and nothing else": {both("hugepages-2Mi=2Mi", "hugepages-2Mi=2Mi"), "together with cpu or memory"},
 		"above the limit":        {both("cpu=2", "cpu=1"), "is above the limit"},
 		"device, request below":  {both("example.com/nic=1", "example.com/nic=2"), "has to be equal"},
-		"a part of a device":     {both("example.com/nic=500m", "example.com/nic=500m"), "no whole number"},
-		"unknown":                {both("cpus=1", "cpus=1"), `no resource "cpus"`},
+		"a part of a device":     {both("example.com/nic=500m", "example.com/nic=500m"), "not a whole number"},
+		"unknown":                {both("cpus=1", "cpus=1"), `unknown resource "cpus"`},
 		"below zero":             {both("cpu=-1", ""), "below zero"},
 		"two of a name":          {pod(Container{Name: "c"}, Container{Name: "c"}), "two containers"},
 		"no containers":          {Pod{}, "no containers"},
 		"pod: less than its containers": {Pod{Containers: []Container{{Name: "c", Requests: with("cpu=2")}}, Requests: with("cpu=1")},
 			"the pod as a whole only 1"},
-		"pod: a device": {Pod{Containers: []Container{{Name: "c"}}, Requests: with("example.com/nic=1"), Limits: with("example.com/nic=1")}, "no resource"},
+		"pod: a device": {Pod{Containers: []Container{{Name: "c"}}, Requests: with("example.com/nic=1"), Limits: with("example.com/nic=1")}, "unknown resource"},
 	} {
 		got := strings.Join(c.pod.refusedByAPI(), "\n")
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {

@@ -69,7 +69,7 @@ func (a *taking) add(cpus unit.CPUSet) {
 	a.needed -= cpus.Len()
 }
 
-// nodesAbove says that a NUMA node holds sockets and not the other way round; where
+// nodesAbove reports whether a NUMA node holds sockets and not the other way round; where
 // they are the same, too.
 func (a *taking) nodesAbove() bool { return len(a.t.sockets) >= len(a.t.nodes) }
 

@@ -193,7 +193,7 @@ func (w *writer) containers() {
 	}
 }
 
-// different says that a course ends otherwise than another.
+// different reports whether a course ends otherwise than another.
 func different(a, b admission.Course) bool {
 	if a.Verdict.Outcome != b.Verdict.Outcome || a.Verdict.Reason != b.Verdict.Reason || len(a.Containers) != len(b.Containers) {
 		return true

@@ -148,7 +148,7 @@ func slimPods(list *core.PodList) *core.PodList {
 }
 
 // writer writes files into a directory until one fails. They are for who wrote them
-// alone: names of pods are nobody else's business.
+// alone: names of pods are private.
 type writer struct {
 	dir string
 	err error
@@ -292,7 +292,7 @@ func known(file string, text json.RawMessage, into any) error {
 			line += bytes.Count(text[:i], []byte("\n"))
 		}
 		const keys = "allocatable, pods; resource, ids, numa_nodes; namespace, name, containers; name, cpus, devices"
-		return fmt.Errorf("%s:%d: there is no field %s; there are %s", file, line, key, keys)
+		return fmt.Errorf("%s:%d: unknown field %s; known are %s", file, line, key, keys)
 	}
 	return strict.Typed(file, text, err)
 }

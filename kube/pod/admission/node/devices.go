@@ -10,7 +10,7 @@ import (
 )
 
 // devices are those of the kubelet's device plug-ins, as it tells them: the healthy ones
-// and which of them somebody has.
+// and which of them are in use.
 func devices(r *Answer) []admission.DeviceResource {
 	used := map[string]map[string]bool{}
 	for _, p := range r.Pods {

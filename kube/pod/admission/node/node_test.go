@@ -344,8 +344,8 @@ func TestCopyKnowsWhatWasAbsent(t *testing.T) {
 func TestResourcesByHand(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"allocatable":[{"resource":"example.com/nic","ids":["a"],"numa_nodes":[1]}]}`:                        "",
-		"{\"allocatable\":[\n{\"resource\":\"example.com/nic\",\"ids\":[\"a\"],\n\"NUMA\":[1]}]}":              `podresources.json:3: there is no field "NUMA"; there are allocatable, pods; resource, ids, numa_nodes`,
-		`{"pods":[{"namespace":"a","name":"b","container":[]}]}`:                                               `podresources.json:1: there is no field "container"`,
+		"{\"allocatable\":[\n{\"resource\":\"example.com/nic\",\"ids\":[\"a\"],\n\"NUMA\":[1]}]}":              `podresources.json:3: unknown field "NUMA"; known are allocatable, pods; resource, ids, numa_nodes`,
+		`{"pods":[{"namespace":"a","name":"b","container":[]}]}`:                                               `podresources.json:1: unknown field "container"`,
 		`{"allocatable":[{"resource":"example.com/nic","ids":["a"],"numa_nodes":["1"]}]}`:                      "podresources.json",
 		`{"allocatable":[{"resource":"example.com/nic","ids":["a"],"numa_nodes":null}],"pods":[{"name":"b"}]}`: "",
 		"null": "",

@@ -25,7 +25,7 @@ const (
 
 // Answer is what a kubelet says.
 type Answer struct {
-	// Allocatable are its healthy devices, whether somebody has them or not.
+	// Allocatable are its healthy devices, in use or not.
 	Allocatable []Devices   `json:"allocatable"`
 	Pods        []ListedPod `json:"pods"`
 }

@@ -29,7 +29,7 @@ const (
 type Snapshot struct {
 	// From says where it comes from, for people.
 	From string
-	// Taken is when; zero if nobody noted it.
+	// Taken is when; zero if unknown.
 	Taken time.Time
 	// Files are the machine's.
 	Files host.Files
@@ -122,9 +122,9 @@ func (s *Snapshot) managers(in *admission.Input, from func(string, string), assu
 		case !static:
 			return nil // the manager is off, and would hold nothing
 		case host.Unknown(err):
-			assume("nobody has anything from the manager whose file is %s: it is not in %s", name, s.From)
+			assume("no container has anything from the manager whose file is %s: it is not in %s", name, s.From)
 		default:
-			assume("nobody has anything from the manager whose file is %s: the node has no %s", name, file)
+			assume("no container has anything from the manager whose file is %s: the node has no %s", name, file)
 		}
 		return nil
 	}

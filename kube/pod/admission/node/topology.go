@@ -90,7 +90,7 @@ func (r *sysfs) number(name string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %.40q is no number", name, text)
+		return 0, fmt.Errorf("%s: %.40q is not a number", name, text)
 	}
 	return n, nil
 }
@@ -242,7 +242,7 @@ func memTotal(text string) (uint64, error) {
 		}
 		kib, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 53)
 		if err != nil {
-			return 0, fmt.Errorf("MemTotal: %.40q is no number of kB", strings.TrimSpace(rest))
+			return 0, fmt.Errorf("MemTotal: %.40q is not a number of kB", strings.TrimSpace(rest))
 		}
 		return kib << 10, nil
 	}
@@ -286,7 +286,7 @@ func (r *sysfs) distances(dir string) ([]uint64, error) {
 	for _, word := range strings.Fields(text) {
 		d, err := strconv.ParseUint(word, 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("%s/distance: %.40q is no number", dir, word)
+			return nil, fmt.Errorf("%s/distance: %.40q is not a number", dir, word)
 		}
 		out = append(out, d)
 	}
@@ -294,7 +294,7 @@ func (r *sysfs) distances(dir string) ([]uint64, error) {
 }
 
 // withoutNodes is a machine whose kernel knows no NUMA nodes: each socket counts as
-// one, and nobody says how much memory it has.
+// one, and its memory is unknown.
 func (r *sysfs) withoutNodes() (admission.Node, error) {
 	var n admission.Node
 	cpus, err := r.numbered(cpuDir, "cpu")
