@@ -1,5 +1,10 @@
 package setting
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Comparison is the result of comparing a requested or written value with the
 // value that a setting reads.
 type Comparison int
@@ -46,4 +51,75 @@ func (k sysctl) Compare(s Setting, want, read Value) Comparison {
 // Compare implements Comparer.
 func (k sysfs) Compare(s Setting, want, read Value) Comparison {
 	return compareFile(comparisonInput{k.host, s.Name, want.Text, read.Text})
+}
+
+// equalFields compares two texts word by word. Any white space separates words,
+// numbers are compared by value (0x10 equals 16), and CPU masks without leading
+// zeros and commas.
+func equalFields(a, b string) bool {
+	if a == b {
+		return true
+	}
+	fa, fb := strings.Fields(a), strings.Fields(b)
+	if len(fa) != len(fb) {
+		return false
+	}
+	for i := range fa {
+		if !equalWord(fa[i], fb[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func equalWord(a, b string) bool {
+	if a == b {
+		return true
+	}
+	if na, ok := number(a); ok {
+		if nb, ok := number(b); ok {
+			return na == nb
+		}
+	}
+	ma, oka := mask(a)
+	mb, okb := mask(b)
+	return oka && okb && ma == mb
+}
+
+// number reads a whole number as the kernel's strtol with base 0 does: 0x is
+// hexadecimal, a leading 0 octal. Kernel files never print leading zeros.
+func number(s string) (int64, bool) {
+	if d := strings.TrimLeft(strings.ToLower(s), "+-"); strings.Contains(d, "_") || strings.HasPrefix(d, "0b") || strings.HasPrefix(d, "0o") {
+		return 0, false // accepted by strconv, not by the kernel
+	}
+	n, err := strconv.ParseInt(s, 0, 64)
+	if err != nil { // values above the int64 range, such as kernel.shmmax, wrap around
+		var u uint64
+		u, err = strconv.ParseUint(s, 0, 64)
+		n = int64(u)
+	}
+	// Files in jiffies print -0 for a negative number below one unit.
+	return n, err == nil && (n != 0 || s[0] != '-')
+}
+
+// mask reads a bitmap as the kernel prints it (lib/bitmap "%*pb"):
+// comma-separated groups of eight hexadecimal digits. A word without a comma or
+// a full group is not a mask: "12" is a number, "full" a word.
+func mask(s string) (string, bool) {
+	s = strings.TrimPrefix(strings.ToLower(s), "0x")
+	if s == "" {
+		return "", false
+	}
+	for _, c := range s {
+		if !strings.ContainsRune("0123456789abcdef,", c) {
+			return "", false
+		}
+	}
+	groups := strings.Split(s, ",")
+	for i, g := range groups {
+		if len(g) > 8 || g == "" || i > 0 && len(g) != 8 {
+			return "", false // a list of numbers, not a bitmap
+		}
+	}
+	return strings.TrimLeft(strings.Join(groups, ""), "0"), true
 }

@@ -44,3 +44,36 @@ func (k sysfs) KernelFiles(s Setting) []string {
 	}
 	return files
 }
+
+// ResetByCPUHotplug reports whether the kernel recomputes the value, and so
+// discards what was written, when a CPU goes offline or comes back
+// (kernel/sched/fair.c update_sysctl).
+func ResetByCPUHotplug(s Setting) bool {
+	dir, base := path.Split(s.Name)
+	if s.Kind == "sysctl" {
+		base = strings.TrimPrefix(s.Name, "kernel.sched_")
+	} else if dir != "/sys/kernel/debug/sched/" {
+		return false
+	}
+	switch base {
+	case "base_slice_ns", "min_granularity_ns", "latency_ns", "wakeup_granularity_ns":
+		return true
+	}
+	return false
+}
+
+// ResetBy describes the event at which the kernel discards a written value; ""
+// if none is known.
+func ResetBy(s Setting) string {
+	dir, base := path.Split(s.Name)
+	queue := s.Kind == "sysfs" && (strings.HasSuffix(dir, "/queue/") || strings.HasSuffix(dir, "/queue/iosched/"))
+	switch {
+	case ResetByCPUHotplug(s):
+		return "the kernel recomputes it when a CPU goes offline or comes back"
+	case queue && (base == "nr_requests" || base == "async_depth" || base == "wbt_lat_usec" || strings.HasSuffix(dir, "/iosched/")):
+		return "the kernel resets it at each change of the I/O scheduler"
+	case s == Setting{"sysctl", "vm.min_free_kbytes"}:
+		return "the kernel recalculates it when transparent huge pages are switched on or off"
+	}
+	return ""
+}
