@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Lacks is an item for a place that this machine or kernel does not have. Where
-// a copy of a machine does not say whether it has it, the verdict is unknown.
+// Lacks is an item for a setting that this machine or kernel does not have. If a copy of a
+// machine does not record whether it has it, the verdict is unknown.
 func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, args ...any) []Item {
 	if s.Kind == "sysfs" && Unrecorded(h, s.Name) {
 		return []Item{NotRecorded(s, o)}
@@ -19,7 +19,7 @@ func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, arg
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
 }
 
-// LacksFiles is Lacks for what the absence of files says.
+// LacksFiles is Lacks for a setting whose absence follows from the absence of files.
 func LacksFiles(h *host.Host, s setting.Setting, o profile.Option, files []string, format string, args ...any) []Item {
 	if Unrecorded(h, files...) {
 		return []Item{NotRecorded(s, o)}
@@ -27,12 +27,12 @@ func LacksFiles(h *host.Host, s setting.Setting, o profile.Option, files []strin
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
 }
 
-// NotRecorded is an item for a place of which a copy of a machine does not say enough.
+// NotRecorded is an item for a setting that a copy of a machine does not record.
 func NotRecorded(s setting.Setting, o profile.Option) Item {
 	return Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)
 }
 
-// Unrecorded reports whether a copy does not say whether one of the files exists.
+// Unrecorded reports whether a copy does not record if one of the files exists.
 func Unrecorded(h *host.Host, files ...string) bool {
 	return slices.ContainsFunc(files, func(file string) bool {
 		_, err := h.Files.Stat(file)
@@ -40,20 +40,20 @@ func Unrecorded(h *host.Host, files ...string) bool {
 	})
 }
 
-// BadValue is an item for a value that the option does not take. want names
-// what it takes, with the unit: "a number of KiB".
+// BadValue is an item for a value that the option does not take. want names what it takes,
+// with the unit: "a number of KiB".
 func BadValue(s setting.Setting, o profile.Option, want string) []Item {
 	return []Item{Refuse(s, o, Rejected, "%q is no value for %s: want %s", o.Value, o.Name, want)}
 }
 
-// Exists is true where the machine has the path.
+// Exists reports whether the machine has the path.
 func Exists(h *host.Host, path string) bool {
 	_, err := h.Files.Stat(path)
 	return err == nil
 }
 
-// Attribute reads a kernel attribute without the line end; ok is false where it
-// is not there or cannot be read.
+// Attribute reads a kernel attribute without white space around it; ok is false if it does
+// not exist or cannot be read.
 func Attribute(h *host.Host, path string) (text string, ok bool) {
 	b, err := h.Files.ReadFile(path)
 	if err != nil {
@@ -62,8 +62,7 @@ func Attribute(h *host.Host, path string) (text string, ok bool) {
 	return strings.TrimSpace(string(b)), true
 }
 
-// Choices reads an attribute that lists words, the active one in brackets, and
-// returns the words without brackets.
+// Choices returns the words of an attribute that lists them, the active one in brackets.
 func Choices(h *host.Host, path string) []string {
 	text, _ := Attribute(h, path)
 	words := strings.Fields(text)
@@ -73,8 +72,8 @@ func Choices(h *host.Host, path string) []string {
 	return words
 }
 
-// Modifier takes a leading ">" (only raise) or "<" (only lower) off a value. A
-// value of one character has none.
+// Modifier splits a leading ">" (only raise) or "<" (only lower) from a value. A value of
+// one character has none.
 func Modifier(value string) (setting.Op, string) {
 	value = strings.TrimSpace(value)
 	if len(value) > 1 {
@@ -86,8 +85,7 @@ func Modifier(value string) (setting.Op, string) {
 	return setting.Set, value
 }
 
-// Number plans a whole number between lo and hi into one attribute, with
-// modifiers. want names the range for a person.
+// Number plans a whole number from lo to hi, with modifiers. want describes the range.
 func Number(s setting.Setting, o profile.Option, lo, hi int64, want string) []Item {
 	op, text := Modifier(o.Value)
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -111,7 +109,7 @@ func Alternatives(value string) (words []string, ok bool) {
 	return words, true
 }
 
-// IsGuest is true where the CPU says that a hypervisor is below.
+// IsGuest reports whether the machine is a virtual machine, by the CPU's hypervisor flag.
 func IsGuest(h *host.Host) bool {
 	text, _ := Attribute(h, "/proc/cpuinfo")
 	for line := range strings.Lines(text) {
@@ -119,13 +117,13 @@ func IsGuest(h *host.Host) bool {
 			return slices.Contains(strings.Fields(v), "hypervisor")
 		}
 	}
-	// Other architectures: a guest is known by its device tree or by what
-	// Xen's and KVM's drivers register.
+	// Other architectures: by the device tree, or by what Xen's and KVM's drivers
+	// register.
 	return Exists(h, "/sys/hypervisor/type") || Exists(h, "/proc/device-tree/hypervisor")
 }
 
-// HasModule is true where the running kernel has a module of one of these
-// names, loaded or not (modules.dep of depmod(8)).
+// HasModule reports whether the running kernel has a module of one of these names, loaded
+// or not (modules.dep of depmod(8)).
 func HasModule(h *host.Host, names ...string) bool {
 	release, ok := Attribute(h, "/proc/sys/kernel/osrelease")
 	if !ok {

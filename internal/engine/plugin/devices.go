@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 
@@ -13,8 +14,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Problem is something about a unit that a person should know and that does not
-// stop the other units.
+// Problem is a warning about a unit; the other units apply.
 type Problem struct {
 	Pos  profile.Pos
 	Text string // one sentence in lower case without a full stop
@@ -22,12 +22,11 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Pos.String() + ": " + p.Text }
 
-// Assign gives each unit its devices, by unit name. Units take their turn in
-// the order given, and a unit takes what matches of the devices that no earlier
-// unit of the same type has. A unit whose plug-in has no devices gets no entry;
-// one that finds no free device gets an empty list, and nothing of it is to be
-// applied, its device-independent options included; that is a problem unless it
-// is for all but some devices.
+// Assign returns the devices of each unit, by unit name. In the order given, a unit gets
+// the matching devices that no earlier unit of the same type has. A unit whose plug-in has
+// no devices gets no entry. A unit that finds no free device gets an empty list and must
+// not be applied, its device-independent options included; that is a problem unless its
+// devices= only excludes some.
 func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (map[string][]string, []Problem) {
 	assigned, unknown, problems := AssignKnown(ctx, h, table, units)
 	for _, u := range units {
@@ -38,10 +37,9 @@ func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.
 	return assigned, problems
 }
 
-// AssignKnown is Assign with the units of which it is not known what devices they
-// have, and why, apart from the problems: the machine's devices could not be listed,
-// or those of the unit, or of an earlier one of its type, not be told from the others.
-// Such a unit gets no device.
+// AssignKnown is Assign, with the units whose devices are not known, and why, apart from
+// the problems: the machine's devices could not be listed, or it is not known which of
+// them belong to the unit or to an earlier one of its type. Such a unit gets no device.
 func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (assigned map[string][]string, unknown map[string]error, problems []Problem) {
 	assigned, unknown = map[string][]string{}, map[string]error{}
 	free, unlisted, unclaimed := map[string][]string{}, map[string]error{}, map[string]error{}
@@ -65,7 +63,7 @@ func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*pro
 		earlier := unclaimed[u.Type]
 		switch {
 		case unlisted[u.Type] != nil:
-			unknown[u.Name] = unlisted[u.Type] // those that are known stay its own
+			unknown[u.Name] = unlisted[u.Type] // it keeps those that are known
 		case err != nil:
 			unknown[u.Name], assigned[u.Name] = err, nil
 			var invalid *InvalidError
@@ -96,7 +94,7 @@ func noDevice(u *profile.Unit, some bool) string {
 	return fmt.Sprintf("[%s] does nothing: no %s device is left for it on this machine", u.Name, u.Type)
 }
 
-// matching filters by devices_udev_regex if the unit has one, else by devices=.
+// matching returns the free devices that match devices_udev_regex, or else devices=.
 func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]string, error) {
 	if u.DevicesUdevRegex == "" {
 		return profile.NewDeviceMatcher(u.Devices).Filter(free), nil
@@ -108,9 +106,9 @@ func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]strin
 	for _, d := range free {
 		props, err := UdevProperties(h, pl.DevicePath(d))
 		switch {
-		case err == nil, props != nil: // those that are known may decide
+		case err == nil, props != nil: // the known properties may decide
 		case errors.Is(err, fs.ErrNotExist):
-			continue // gone since it was listed
+			continue // removed since it was listed
 		default:
 			return out, err
 		}
@@ -132,13 +130,7 @@ func without(all, taken []string) []string {
 	for _, d := range taken {
 		gone[d] = true
 	}
-	left := make([]string, 0, len(all)-len(taken))
-	for _, d := range all {
-		if !gone[d] {
-			left = append(left, d)
-		}
-	}
-	return left
+	return slices.DeleteFunc(slices.Clone(all), func(d string) bool { return gone[d] })
 }
 
 // DevicesOfType lists the devices below a directory of /sys whose uevent has this
@@ -161,7 +153,7 @@ func DevicesOfType(h *host.Host, dir, devtype string) ([]string, error) {
 	return out, nil
 }
 
-// SortDevices sorts names as people count: cpu2 before cpu10.
+// SortDevices sorts names with numbers in numeric order: cpu2 before cpu10.
 func SortDevices(names []string) {
 	sort.Slice(names, func(i, j int) bool { return deviceLess(names[i], names[j]) })
 }
@@ -198,4 +190,113 @@ func digits(s string) int {
 		n++
 	}
 	return n
+}
+
+// UdevProperties returns the properties of the device whose sysfs directory is dir, as
+// udev's library does (systemd, sd-device.c: device_read_uevent_file, device_read_db,
+// device_properties_prepare): those of the kernel's uevent file, those of udev's database
+// if udevd runs, and DEVPATH, SUBSYSTEM, DEVNAME, DEVLINKS, TAGS and CURRENT_TAGS. If a
+// copied machine lacks some of them, it returns the others with an error that is
+// host.Unknown.
+func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
+	real, err := h.Files.Resolve(dir)
+	if err != nil {
+		return nil, err
+	}
+	props := map[string]string{"DEVPATH": strings.TrimPrefix(real, "/sys")}
+	var missing error // what a copied machine lacks
+	link, err := h.Files.Readlink(real + "/subsystem")
+	if err == nil {
+		props["SUBSYSTEM"] = path.Base(link)
+	} else if host.Unknown(err) {
+		missing = err
+	}
+	uevent, err := h.Files.ReadFile(real + "/uevent")
+	switch {
+	case host.Unknown(err):
+		missing = err
+	case errors.Is(err, fs.ErrNotExist) && !h.Live:
+		missing = host.NotRecorded(real + "/uevent: every device has one")
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
+		return nil, err
+	}
+	for line := range strings.Lines(string(uevent)) {
+		if k, v, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "="); ok {
+			props[k] = v
+		}
+	}
+	if name := props["DEVNAME"]; name != "" && !strings.HasPrefix(name, "/") {
+		props["DEVNAME"] = "/dev/" + name
+	}
+	if id := udevID(props, SysName(path.Base(real))); id != "" {
+		db, err := h.Files.ReadFile("/run/udev/data/" + id)
+		switch {
+		case err == nil:
+			addUdevRecord(props, string(db))
+		case host.Unknown(err):
+			missing = err
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	return props, missing
+}
+
+// SysName converts the kernel's file name of a device to udev's name: sysfs has an
+// exclamation mark for a slash (cciss!c0d0 is cciss/c0d0).
+func SysName(file string) string { return strings.ReplaceAll(file, "!", "/") }
+
+// SysFile is the inverse of SysName.
+func SysFile(device string) string { return strings.ReplaceAll(device, "/", "!") }
+
+// udevID returns the name of a device's file in udev's database (sd-device.c,
+// sd_device_get_device_id), or "".
+func udevID(props map[string]string, name string) string {
+	major, minor, subsystem := props["MAJOR"], props["MINOR"], props["SUBSYSTEM"]
+	switch {
+	case subsystem == "":
+		return ""
+	case major != "" && major != "0" && subsystem == "block":
+		return "b" + major + ":" + minor
+	case major != "" && major != "0":
+		return "c" + major + ":" + minor
+	case props["IFINDEX"] != "":
+		return "n" + props["IFINDEX"]
+	}
+	return "+" + subsystem + ":" + SysFile(name)
+}
+
+// addUdevRecord adds the properties of a database file, whose lines are a letter, a colon
+// and the content.
+func addUdevRecord(props map[string]string, db string) {
+	var links, tags, current []string
+	for line := range strings.Lines(db) {
+		kind, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		if !ok {
+			continue
+		}
+		switch kind {
+		case "S":
+			links = append(links, "/dev/"+value)
+		case "E":
+			if k, v, ok := strings.Cut(value, "="); ok {
+				props[k] = v
+			}
+		case "I":
+			props["USEC_INITIALIZED"] = value
+		case "G":
+			tags = append(tags, value)
+		case "Q":
+			current = append(current, value)
+		}
+	}
+	join := func(key string, values []string, before, between string) {
+		if len(values) > 0 {
+			sort.Strings(values)
+			props[key] = before + strings.Join(values, between) + before
+		}
+	}
+	join("DEVLINKS", links, "", " ")
+	join("TAGS", tags, ":", ":")
+	join("CURRENT_TAGS", current, ":", ":")
 }

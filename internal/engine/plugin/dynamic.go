@@ -12,52 +12,52 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Loop is a part of a unit that follows the load: dynamic tuning. A plug-in only
-// reads and decides; the daemon keeps the before-images and writes.
+// Loop is a part of a unit that follows the load (dynamic tuning). The plug-in only reads
+// and decides; the daemon records the before-images and writes.
 type Loop struct {
-	Device string // "" where it is the whole machine
-	// Places are what Next may set, each with every value it may get.
+	Device string // "" for the whole machine
+	// Places are the settings that Next may set, each with every value it may get.
 	Places []Varying
-	// Next takes a sample and says what the places are to hold from now on; a
-	// place that it does not name stays as it is. elapsed is the time since the
-	// last call, 0 at the first. fs.ErrNotExist says that the device has gone.
+	// Next samples the load and returns the values to set; other settings stay as they
+	// are. elapsed is the time since the last call, 0 at the first. The error is
+	// fs.ErrNotExist if the device was removed.
 	Next func(ctx context.Context, elapsed time.Duration) ([]Wish, error)
 }
 
-// Varying is a place that follows the load, and the values between which it
-// moves beside the one that it had before. Any of them in the place is fettle's
-// own doing, also after a crash; another one is somebody else's.
+// Varying is a setting that follows the load, and the values that it may get besides the
+// one that it had before. A setting with one of these values counts as set by fettle, also
+// after a crash.
 type Varying struct {
 	Setting setting.Setting
 	Values  []setting.Value
 	Reason  setting.Reason
 }
 
-// Wish is the value that a place is to hold.
+// Wish is a value to set.
 type Wish struct {
 	Setting setting.Setting
 	Want    setting.Value
-	Back    bool // what the place held before; Want is empty
+	Back    bool // restore what the setting held before; Want is empty
 }
 
-// Ladder is the rule by which devices follow their load: after some intervals
-// at rest a level up, towards saving, with each further one another; with each
-// interval that has load one down again.
+// Ladder is the rule by which a device follows its load: after Patience idle intervals one
+// level up, toward power saving, and another one with each further idle interval; with
+// each interval that has load one level down.
 type Ladder struct {
 	Top      int     // the highest level; 0 is full speed
-	Patience int     // intervals at rest in a row before a level up
-	Rest     float64 // share of the highest load known below which an interval is one at rest
+	Patience int     // idle intervals in a row before a level up
+	Rest     float64 // an interval is idle below this share of the highest load seen
 }
 
-// Standing is where a device stands on a ladder. Its two loads are of one unit
-// each: what is read or received, what is written or sent.
+// Standing is the position of a device on a ladder. The two loads are what is read or
+// received, and what is written or sent.
 type Standing struct {
 	Level int
-	Idle  [2]int     // intervals at rest in a row
-	Most  [2]float64 // the highest load known, greater than 0
+	Idle  [2]int     // idle intervals in a row
+	Most  [2]float64 // the highest load seen, greater than 0
 }
 
-// Next is the standing after one more interval.
+// Next returns the standing after one more interval.
 func (l Ladder) Next(s Standing, load [2]float64) Standing {
 	for i := range load {
 		s.Most[i] = max(s.Most[i], load[i])
@@ -76,16 +76,15 @@ func (l Ladder) Next(s Standing, load [2]float64) Standing {
 	return s
 }
 
-// Counters turns two counters that only rise into what they rose by in ten
-// seconds, the interval that TuneD's thresholds are made for. The first sample,
-// and one after which a counter has fallen (the device was made anew), are only
-// where counting begins.
+// Counters converts two monotonic counters to their increase per ten seconds, the interval
+// that TuneD's thresholds are made for. Counting starts at the first sample, and again
+// when a counter has fallen (the device was recreated).
 type Counters struct {
 	last [2]uint64
 	from bool
 }
 
-// Load is the load since the sample before; ok is false where there is none.
+// Load returns the load since the previous sample; ok is false if there is none.
 func (c *Counters) Load(now [2]uint64, elapsed time.Duration) (load [2]float64, ok bool) {
 	last, from := c.last, c.from
 	c.last, c.from = now, true
@@ -98,9 +97,8 @@ func (c *Counters) Load(now [2]uint64, elapsed time.Duration) (load [2]float64, 
 	return load, true
 }
 
-// LoadAverage is the mean number of tasks that ran or waited in the last minute
-// (proc_loadavg(5)). It is of the whole machine: 1 is one busy CPU, however many
-// there are.
+// LoadAverage returns the mean number of tasks that ran or waited in the last minute
+// (proc_loadavg(5)), on the whole machine: 1 is one busy CPU.
 func LoadAverage(h *host.Host) (float64, error) {
 	b, err := h.Files.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -114,9 +112,9 @@ func LoadAverage(h *host.Host) (float64, error) {
 	return load, nil
 }
 
-// Dynamic says whether a unit lets its devices follow the load, and whether its
-// profile says so itself. A value that is neither true nor false, which
-// CheckDynamic rejects, lets nothing follow.
+// Dynamic reports whether a unit lets its devices follow the load, and whether its profile
+// sets that. A value that is neither true nor false, which CheckDynamic rejects, counts as
+// false.
 func (r *Request) Dynamic() (on, given bool) {
 	o, given := r.Option("dynamic")
 	if !given {
@@ -134,8 +132,8 @@ func CheckDynamic(o profile.Option) error {
 	return nil
 }
 
-// Threshold is the value of an option that is a load, or its default. A value
-// that is none is an item, about the place that the option decides on.
+// Threshold returns the value of an option that is a load, or standard. For an invalid
+// value it returns an item for s.
 func (r *Request) Threshold(s setting.Setting, option string, standard float64) (float64, []Item) {
 	o, given := r.Option(option)
 	if !given {
@@ -148,7 +146,7 @@ func (r *Request) Threshold(s setting.Setting, option string, standard float64) 
 	return load, nil
 }
 
-// UnitReason makes a unit the reason of a change that no option of it asks for.
+// UnitReason makes a unit the reason of a change that none of its options requests.
 func UnitReason(u profile.Unit, text string) setting.Reason {
 	return setting.Reason{File: u.Pos.File, Line: u.Pos.Line, Text: text}
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/profile"
@@ -21,7 +22,7 @@ func Find(table []Plugin, name string) (*Plugin, bool) {
 	return nil, false
 }
 
-// Option returns what the plug-in knows of an option.
+// Option returns the plug-in's description of an option.
 func (p *Plugin) Option(name string) (Option, bool) {
 	for _, o := range p.Options {
 		if o.Name == name {
@@ -34,8 +35,8 @@ func (p *Plugin) Option(name string) (Option, bool) {
 	return Option{}, false
 }
 
-// OptionKind is the kind of what is no place of a machine: an option of a
-// section, of which it is not known, or does not matter, what it would set.
+// OptionKind is the kind of a pseudo-setting: an option of a section for which it is not
+// known, or does not matter, what it would set.
 const OptionKind = "option"
 
 // OptionPlace names an option of a unit, for a device where it has one.
@@ -52,17 +53,17 @@ func ShowOption(s setting.Setting) string {
 	return "[" + unit + "] " + option
 }
 
-// InvalidError says that a value is not valid, whatever the machine.
+// InvalidError is the error of a value that is not valid on any machine.
 type InvalidError struct{ Text string }
 
 func (e *InvalidError) Error() string { return e.Text }
 
-// Invalid is the error of a Plan or Check function for a value that the option
-// does not take. The option is rejected and the others apply.
+// Invalid returns the error of a Plan or Check function for a value that the option does
+// not take. The option is rejected and the others apply.
 func Invalid(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
-// Failed is the item of an option that could not be planned: rejected where its
-// value is not valid, unknown where the machine did not answer.
+// Failed is the item of an option that could not be planned: rejected if its value is not
+// valid (InvalidError), else unknown.
 func Failed(unit string, o profile.Option, device string, err error) Item {
 	place, v := OptionPlace(unit, o.Name, device), Unknown
 	if errors.As(err, new(*InvalidError)) {
@@ -81,8 +82,8 @@ func Later(unit string, o profile.Option, why string) Item {
 	return Refuse(OptionPlace(unit, o.Name, ""), o, Deferred, "%s", why)
 }
 
-// UnknownType says that no plug-in has the unit's type. The unit is rejected
-// and the others apply, as in TuneD.
+// UnknownType is the problem of a unit whose type no plug-in has. The unit is rejected and
+// the others apply, as in TuneD.
 func UnknownType(table []Plugin, u *profile.Unit) Problem {
 	names := make([]string, len(table))
 	for i, p := range table {
@@ -91,12 +92,64 @@ func UnknownType(table []Plugin, u *profile.Unit) Problem {
 	return Problem{u.At("type"), fmt.Sprintf("unknown plug-in %q%s", u.Type, text.Suggest(u.Type, names))}
 }
 
-// UnknownOption says that the plug-in has no such option. It is rejected and the
-// other options apply, as in TuneD.
+// UnknownOption is the problem of an option that the plug-in does not have. It is rejected
+// and the other options apply, as in TuneD.
 func (p *Plugin) UnknownOption(o profile.Option) Problem {
 	names := make([]string, len(p.Options))
 	for i, known := range p.Options {
 		names[i] = known.Name
 	}
 	return Problem{o.Pos, fmt.Sprintf("unknown option %q of [%s]%s", o.Name, p.Name, text.Suggest(o.Name, names))}
+}
+
+// Words are the words that TuneD reads as yes, or those that it reads as no, in lower
+// case; it silently reads every other word as the opposite.
+type Words struct{ Yes, No []string }
+
+// How TuneD 2.20 reads booleans: plugins/base.py _option_bool, and utils/commands.py
+// get_bool compared with "1" or with "0".
+var (
+	OnlyTrue = Words{Yes: []string{"1", "true"}}
+	YesWords = Words{Yes: []string{"1", "y", "yes", "t", "true"}}
+	NoWords  = Words{No: []string{"0", "n", "no", "f", "false"}}
+)
+
+// Read sets a boolean option to the value that TuneD reads, 1 or 0, if its word means the
+// opposite; warning explains that.
+func (w Words) Read(o profile.Option) (_ profile.Option, warning string) {
+	meant, isWord := Truth(o.Value)
+	if !isWord || len(o.Deferred) > 0 || w.Yes == nil && w.No == nil {
+		return o, ""
+	}
+	word := strings.ToLower(strings.TrimSpace(o.Value))
+	list, read := w.Yes, slices.Contains(w.Yes, word)
+	if w.Yes == nil {
+		list, read = w.No, !slices.Contains(w.No, word)
+	}
+	if read == meant {
+		return o, ""
+	}
+	last := len(list) - 1
+	warning = fmt.Sprintf("%s=%s is not %t: only %s and %s count, as in TuneD", o.Name, o.Value, meant, strings.Join(list[:last], ", "), list[last])
+	if o.Value = "0"; read {
+		o.Value = "1"
+	}
+	return o, warning
+}
+
+// ReadUnit returns the unit with the values that TuneD reads for its boolean options.
+func (p *Plugin) ReadUnit(u profile.Unit, warn func(profile.Pos, string)) profile.Unit {
+	u.Options = slices.Clone(u.Options)
+	for i, o := range u.Options {
+		for _, spec := range p.Options {
+			if spec.Name != o.Name {
+				continue
+			}
+			var warning string
+			if u.Options[i], warning = spec.Words.Read(o); warning != "" {
+				warn(o.Pos, fmt.Sprintf("[%s] %s", u.Name, warning))
+			}
+		}
+	}
+	return u
 }

@@ -1,6 +1,6 @@
-// Package plugin says what a plug-in is: it turns one kind of profile section
-// into changes. Each plug-in has a package of its own below this one; package
-// table lists them all.
+// Package plugin defines plug-ins, which turn one type of profile section into changes,
+// and has what they share. The plug-ins are in the packages below this one; package table
+// lists them all.
 package plugin
 
 import (
@@ -23,23 +23,21 @@ type Plugin struct {
 	Doc string
 	// Options are the documented options in the order in which they apply.
 	Options []Option
-	// Free answers for option names that are not fixed (a sysctl key,
-	// "cmdline_realtime", "group.name"); nil where all names are fixed.
+	// Free returns the option of a name that is not fixed (a sysctl key,
+	// "cmdline_realtime", "group.name"); nil if all names are fixed.
 	Free func(name string) (Option, bool)
-	// Always plans what a unit does by being there, before its options; nil for
-	// most.
+	// Always plans what a unit does even without options, before these; nil for none.
 	Always func(ctx context.Context, r *Request) ([]Item, error)
-	// Dynamic plans what of a unit follows the load, and what of it cannot; nil
-	// where nothing does. It runs no program: only Next may.
+	// Dynamic returns the parts of a unit that follow the load, and items for those that
+	// cannot; nil for none. It runs no program: only Next may.
 	Dynamic func(ctx context.Context, r *Request) ([]Loop, []Item, error)
-	// Devices lists what `devices=` selects from, sorted, by kernel name; nil
-	// for a plug-in without devices.
+	// Devices lists what `devices=` selects from, sorted, by kernel name; nil for a
+	// plug-in without devices.
 	Devices func(ctx context.Context, h *host.Host) ([]string, error)
-	// NoDevice plans what a unit has to say that no device is left for; nil for
-	// most, which do nothing then.
+	// NoDevice returns the items of a unit that no device is left for; nil for none.
 	NoDevice func(r *Request) []Item
-	// DevicePath is the sysfs directory of a device, for devices_udev_regex;
-	// nil where the plug-in has no udev devices.
+	// DevicePath returns the sysfs directory of a device, for devices_udev_regex; nil for
+	// a plug-in without udev devices.
 	DevicePath func(device string) string
 }
 
@@ -47,43 +45,41 @@ type Plugin struct {
 type Option struct {
 	Name    string
 	Doc     string // one sentence, with the unit and the range
-	Default string // what TuneD documents as the default; "" for none
+	Default string // the default that TuneD documents, or ""
 	// PerDevice options are planned once for each assigned device, the others
 	// once for the unit, before them.
 	PerDevice bool
-	// Control options steer others and plan nothing of their own.
+	// Control options control others and plan nothing themselves.
 	Control bool
-	// Words is how TuneD reads a boolean option where its reading is not that of
-	// Truth; the zero value is.
+	// Words are how TuneD reads a boolean option; the zero value reads as Truth does.
 	Words Words
-	// Check says what is wrong with the value of a Control option; nil where
-	// every value means something.
+	// Check returns what is wrong with the value of a Control option; nil if every value
+	// is valid.
 	Check func(o profile.Option) error
 	// Plan turns a value into items. device is "" unless PerDevice.
 	Plan func(ctx context.Context, r *Request, o profile.Option, device string) ([]Item, error)
 }
 
-// Request is what a plug-in may ask while it plans one unit.
+// Request is what a plug-in gets to plan one unit.
 type Request struct {
 	Host    *host.Host
 	Kinds   setting.Kinds
 	Unit    profile.Unit
 	Devices []string // assigned to this unit
-	// Later is true where an earlier unit of the profile has the same type:
-	// some options for the whole machine are taken from the first unit only.
+	// Later is true if an earlier unit of the profile has the same type: some options for
+	// the whole machine are taken from the first unit only.
 	Later bool
-	// ProfileDirs are the directories that profiles are read from; scripts are
-	// run only from below them.
+	// ProfileDirs are the directories of profiles; scripts run only from below them.
 	ProfileDirs []string
-	// Environ are the profile's variables as scripts get them (TUNED_name=value,
+	// Environ are the profile's variables for scripts (TUNED_name=value,
 	// Profile.Environ).
 	Environ []string
-	// Original reads a setting as it is without fettle's present selection:
-	// what relative options (readahead_multiply, ">4096") start from.
+	// Original reads a setting as it is without the selection in force, the base of
+	// relative options (readahead_multiply, ">4096").
 	Original func(setting.Setting) (setting.Value, error)
 }
 
-// Option returns another option of the unit, as steering options need it.
+// Option returns an option of the unit.
 func (r *Request) Option(name string) (profile.Option, bool) {
 	for _, o := range r.Unit.Options {
 		if o.Name == name {
@@ -93,7 +89,7 @@ func (r *Request) Option(name string) (profile.Option, bool) {
 	return profile.Option{}, false
 }
 
-// Verdict is what is known of a value; DESIGN.md lists the words.
+// Verdict is the result of a value on a machine.
 type Verdict string
 
 // The verdicts of a value.
@@ -116,25 +112,25 @@ const (
 // Verdicts are all of them.
 var Verdicts = []Verdict{OK, Drifted, Overridden, Unsupported, NeedsReboot, NeedsRestart, NeedsDaemon, Rejected, Refused, Kept, Deferred, Dynamic, Unknown}
 
-// Item is one change, or why there is none.
+// Item is one change, or a verdict why nothing is written.
 type Item struct {
 	Change setting.Change
-	// Verdict is set where the plug-in already knows that nothing is to be
-	// written: Unsupported, Rejected (the value is not valid), Refused (it would
-	// do harm), Deferred. Empty: plan the change.
+	// Verdict is set if the plug-in knows that nothing is to be written: Unsupported,
+	// Rejected (the value is not valid), Refused (it would do harm), Deferred. Empty:
+	// plan the change.
 	Verdict Verdict
-	Why     string // what a person is told with the verdict, or beside the change
-	// Now is what the setting reads, where the plug-in has looked; nil where it has not.
+	Why     string // explains the verdict or the change
+	// Now is what the setting reads, if the plug-in has read it.
 	Now    *setting.Value
 	Device string
-	// Fence starts a new stage: what follows can be read only after this is
-	// written (a module brings its attributes).
+	// Fence starts a new stage: what follows can be read only after this is written (a
+	// module brings its attributes).
 	Fence bool
 }
 
-// Unusable is the verdict of a file that a profile names and that err keeps
-// from being used: one that is not there is a wrong value, and any other is
-// refused for what it could do. What a copy does not record is unknown.
+// Unusable returns the verdict of a file that a profile names and that cannot be used
+// because of err: a missing file is a wrong value, a file that a copy does not record is
+// unknown, and any other is refused.
 func Unusable(err error) Verdict {
 	switch {
 	case host.Unknown(err):
@@ -145,7 +141,7 @@ func Unusable(err error) Verdict {
 	return Refused
 }
 
-// Want is an item that sets a value, with the option's place as its reason.
+// Want is an item that sets a value, with the option's position as its reason.
 func Want(s setting.Setting, value string, o profile.Option) Item {
 	return Item{Change: setting.Change{Setting: s, Want: setting.Text(value), Reason: ReasonOf(o)}}
 }
@@ -157,7 +153,7 @@ func Refuse(s setting.Setting, o profile.Option, v Verdict, format string, args 
 	return it
 }
 
-// ReasonOf makes an option's place the reason of a change.
+// ReasonOf makes an option's position the reason of a change.
 func ReasonOf(o profile.Option) setting.Reason {
 	return setting.Reason{File: o.Pos.File, Line: o.Pos.Line, Text: o.Name + "=" + o.Value}
 }
@@ -168,7 +164,7 @@ func Sysfs(path string) setting.Setting { return setting.Setting{Kind: "sysfs", 
 // Sysctl names a variable below /proc/sys.
 func Sysctl(name string) setting.Setting { return setting.Setting{Kind: "sysctl", Name: name} }
 
-// IsNone is true for the values by which TuneD's options say "leave it".
+// IsNone reports whether a value means "leave it" in TuneD: empty or none.
 func IsNone(value string) bool {
 	switch strings.ToLower(strings.TrimSpace(value)) {
 	case "", "none":
@@ -177,7 +173,7 @@ func IsNone(value string) bool {
 	return false
 }
 
-// Truth reads a boolean option: True, true, 1, yes, on and their opposites.
+// Truth reads a boolean option: true, 1, yes, on and the like, and their opposites.
 func Truth(value string) (truth, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(value)) {
 	case "1", "true", "yes", "on", "t", "y", "enabled":

@@ -46,8 +46,8 @@ func cmdlineOption(name string) plugin.Option {
 
 func isCmdline(o profile.Option) bool { return strings.HasPrefix(o.Name, "cmdline") }
 
-// cmdline puts all cmdline options of a unit together. The operator is what is
-// written, not what a variable brings.
+// cmdline joins all cmdline options of a unit. An operator counts only if it is written in
+// the profile, not if it comes from a variable.
 func cmdline(options []profile.Option) string {
 	var args []string
 	for _, o := range options {
@@ -87,21 +87,14 @@ func cmdline(options []profile.Option) string {
 	return text
 }
 
-// truth is TuneD's reading of initrd_remove_dir and skip_grub_config.
+// truth reads initrd_remove_dir or skip_grub_config as TuneD does.
 func truth(r *plugin.Request, name string) bool {
 	o, ok := r.Option(name)
-	if !ok {
-		return false
-	}
-	switch strings.ToLower(strings.TrimSpace(o.Value)) {
-	case "y", "yes", "t", "true", "1":
-		return true
-	}
-	return false
+	return ok && slices.Contains(plugin.YesWords.Yes, strings.ToLower(strings.TrimSpace(o.Value)))
 }
 
-// planCmdline plans what the boot loader is to have once, at the unit's first
-// cmdline option: they make one command line together.
+// planCmdline plans all cmdline options of the unit at the first of them: they are one
+// command line.
 func planCmdline(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	for _, first := range r.Unit.Options {
 		if isCmdline(first) {
@@ -162,7 +155,7 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 	return l.plan(ctx, r, o, want)
 }
 
-// overlay is the path of the initrd overlay that the unit wants; "" for none.
+// overlay returns the path of the unit's initrd overlay, or "".
 func overlay(r *plugin.Request) (string, error) {
 	var source string
 	for _, name := range []string{"initrd_add_img", "initrd_add_dir"} { // of both, TuneD takes the later
@@ -181,14 +174,14 @@ func overlay(r *plugin.Request) (string, error) {
 	if !path.IsAbs(dst) {
 		dst = path.Join("/boot", name)
 	}
-	// Boot loaders name the overlay by its directory entry beside the kernel.
+	// Boot loaders name the overlay by its file name next to the kernel.
 	if path.Dir(dst) != "/boot" || strings.ContainsAny(dst, " \t\n'\"\\$") {
 		return "", plugin.Invalid("initrd_dst_img: %q is not a plain file name in /boot", name)
 	}
 	return dst, nil
 }
 
-// bootItems follow an overlay where no cmdline option brings them.
+// bootItems plans the boot loader after an overlay, if no cmdline option does.
 func bootItems(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugin.Item, error) {
 	if slices.ContainsFunc(r.Unit.Options, isCmdline) {
 		return nil, nil // planned there, after the image
@@ -240,8 +233,7 @@ func planDir(ctx context.Context, r *plugin.Request, o profile.Option, _ string)
 	}
 	dir := path.Clean(strings.TrimSpace(o.Value))
 	if err := usableDir(r.Host, dir, r.ProfileDirs); err != nil {
-		// The directory of an overlay that is in place may be gone: it was to
-		// be removed.
+		// The directory of an existing overlay may have been removed on request.
 		if now, rerr := r.Kinds.Read(ctx, s); rerr != nil || sourceOf(now.Text) == "" {
 			return []plugin.Item{plugin.Refuse(s, o, plugin.Unusable(err), "%v", err)}, nil
 		}

@@ -31,7 +31,7 @@ var envFiles = []string{"/boot/grub2/grubenv", "/boot/grub/grubenv"}
 
 var blsEnabled = text.LazyRegexp(`(?mi)^[ \t]*GRUB_ENABLE_BLSCFG[ \t]*=[ \t]*"?[ \t]*true[ \t]*"?[ \t]*$`)
 
-// usesEntries is true where GRUB reads boot loader entries.
+// usesEntries reports whether GRUB reads boot loader entries.
 func usesEntries(h *host.Host) bool {
 	if _, err := h.Files.Stat(entriesDir); err != nil {
 		return false
@@ -67,7 +67,7 @@ func (g grubEnv) plan(_ context.Context, _ *plugin.Request, o profile.Option, wa
 			return nil, err
 		}
 		if !grubEntry(string(b)) {
-			continue // made by boom, zipl or systemd: no variables there
+			continue // made by boom, zipl or systemd, which have no variables
 		}
 		usable++
 		if text := namingVariables(string(b), want.initrd != ""); text != string(b) {
@@ -88,7 +88,7 @@ func (g grubEnv) plan(_ context.Context, _ *plugin.Request, o profile.Option, wa
 	return append(items, it), nil
 }
 
-// grubEntry says whether GRUB made the entry: it has its own keys, or variables.
+// grubEntry reports whether GRUB made the entry: it has GRUB's keys or variables.
 func grubEntry(text string) bool {
 	for line := range strings.Lines(text) {
 		key, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
@@ -172,8 +172,7 @@ func parseEnv(text string) map[string]string {
 	return env
 }
 
-// write goes through grub2-editenv, which knows about blocks outside the file
-// system (btrfs) too.
+// write uses grub2-editenv, which also handles blocks outside of the file system (btrfs).
 func (g grubEnv) write(ctx context.Context, v setting.Value) error {
 	f, err := g.file()
 	if err != nil {
@@ -207,8 +206,8 @@ func (g grubEnv) write(ctx context.Context, v setting.Value) error {
 
 var bootImage = text.LazyRegexp(`^\s*BOOT_IMAGE=(?:\([^)]*\))?(\S*/)`)
 
-// bootDirOfGrub is /boot as GRUB calls it: "/" where it is a file system of its
-// own. The kernel that runs was loaded from there.
+// bootDirOfGrub returns GRUB's path of /boot, from which the running kernel was loaded: "/"
+// if it is a file system of its own.
 func bootDirOfGrub(h *host.Host) string {
 	b, err := h.Files.ReadFile("/proc/cmdline")
 	if err != nil {

@@ -25,7 +25,7 @@ type grub struct {
 	cfg  string
 }
 
-// configs are where distributions keep GRUB's configuration.
+// configs are the files of GRUB's configuration in different distributions.
 var configs = []string{"/boot/grub/grub.cfg", "/boot/grub2/grub.cfg", "/etc/grub2.cfg", "/etc/grub2-efi.cfg"}
 
 const (
@@ -36,7 +36,7 @@ const (
 	end        = "# fettle end\n"
 	argsHead   = `GRUB_CMDLINE_LINUX_DEFAULT="${GRUB_CMDLINE_LINUX_DEFAULT:+$GRUB_CMDLINE_LINUX_DEFAULT }"'`
 	initrdHead = `GRUB_EARLY_INITRD_LINUX_CUSTOM="${GRUB_EARLY_INITRD_LINUX_CUSTOM:+$GRUB_EARLY_INITRD_LINUX_CUSTOM }"'`
-	// generating asks other systems' disks on some machines.
+	// Generating probes the disks of other systems on some machines.
 	generateTimeout = 10 * time.Minute
 )
 
@@ -63,8 +63,8 @@ func (g grub) mkconfig() (string, error) {
 	return "", errors.New("neither grub-mkconfig nor grub2-mkconfig is installed")
 }
 
-// place is the file for fettle's part: one of its own where the generator reads
-// a directory (Debian's does), else the end of the defaults.
+// place returns the file for fettle's part: a file of its own if the generator reads a
+// directory, as Debian's does, else the end of the defaults.
 func (g grub) place() string {
 	for _, p := range []string{"/usr/sbin/grub-mkconfig", "/usr/sbin/grub2-mkconfig", "/usr/bin/grub-mkconfig"} {
 		if b, err := g.host.Files.ReadFile(p); err == nil {
@@ -113,7 +113,7 @@ func (g grub) read(context.Context) (setting.Value, error) {
 	case err != nil:
 		return setting.Value{}, fmt.Errorf("%s: %w", g.place(), err)
 	case !ok:
-		// Where a copy has no generator, the part may be in the other file.
+		// In a copy without the generator, the part may be in the other file.
 		if _, err := g.host.Files.Stat(dropIn); host.Unknown(err) {
 			return setting.Value{}, err
 		}
@@ -169,7 +169,7 @@ func (g grub) write(ctx context.Context, v setting.Value) error {
 	return errors.Join(err, back)
 }
 
-// put writes the file, or removes it when nothing but fettle's part was in it.
+// put writes the file, or removes it if only fettle's part was in it.
 func (g grub) put(text string) error {
 	p := g.place()
 	if text == "" && p == dropIn {
@@ -184,8 +184,8 @@ func (g grub) put(text string) error {
 
 var language = text.LazyRegexp(`(?m)^[ \t]*set lang=(\w+)[ \t]*$`)
 
-// locale is the environment for the generator: it writes the language of whoever
-// ran it into the configuration (00_header), so it has to be the same again.
+// locale returns the environment for the generator, with the language of the present
+// configuration: the generator writes the caller's language into it (00_header).
 func locale(cfg []byte) []string {
 	if m := language().FindSubmatch(cfg); m != nil {
 		return []string{"LC_ALL=", "LANG=" + string(m[1]) + ".UTF-8"}
@@ -193,9 +193,8 @@ func locale(cfg []byte) []string {
 	return nil
 }
 
-// sameAsGenerated refuses to generate over a configuration that did not come
-// from the generator as it stands: what somebody has put into it by hand would
-// be lost, and undo could not give the same bytes back.
+// sameAsGenerated returns an error unless the configuration is what the generator makes of
+// the present defaults: manual changes would be lost, and undo could not restore them.
 func (g grub) sameAsGenerated(ctx context.Context, mkconfig string, env []string, now []byte) error {
 	out, err := host.RunCommand(ctx, g.host, host.Command{Argv: []string{mkconfig}, Env: env, Timeout: generateTimeout})
 	if err != nil {
@@ -221,7 +220,7 @@ func (g grub) generate(ctx context.Context, mkconfig string, env []string) error
 	return err
 }
 
-// taken looks for the arguments in what was generated.
+// taken checks that the generated configuration has the arguments.
 func (g grub) taken(v setting.Value) error {
 	if v.Absent {
 		return nil
@@ -257,7 +256,7 @@ func block(b boot) string {
 	return s.String()
 }
 
-// splitBlock finds fettle's part and what stands around it.
+// splitBlock splits the text into fettle's part and the text around it.
 func splitBlock(text string) (before string, b boot, after string, ok bool, err error) {
 	before, rest, ok := strings.Cut(text, begin)
 	if !ok {
@@ -284,14 +283,14 @@ func splitBlock(text string) (before string, b boot, after string, ok bool, err 
 	return before, b, after, true, nil
 }
 
-// withBlock puts fettle's part in, or takes it out to the byte.
+// withBlock inserts fettle's part, or removes it to the byte.
 func withBlock(text string, v setting.Value) (string, error) {
 	before, _, after, ok, err := splitBlock(text)
 	if err != nil {
 		return "", err
 	}
-	// A text without a line feed at its end gets one that goes again: it stands
-	// before the part, which nothing else explains.
+	// A text without a line feed at its end gets a marked one before the part, which is
+	// removed together with the part.
 	if v.Absent {
 		if ok && strings.HasSuffix(before, noLineFeed) {
 			before = strings.TrimSuffix(before, noLineFeed)
@@ -319,7 +318,7 @@ func shellUnquote(s string) string { return strings.ReplaceAll(s, `'\''`, `'`) }
 // full configuration files directly", Shell-like scripting).
 const grubSpecial = "\\$\"'|&;<>{}#"
 
-// grubQuote makes GRUB hand the arguments to the kernel as they are.
+// grubQuote quotes arguments so that GRUB passes them to the kernel as they are.
 func grubQuote(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

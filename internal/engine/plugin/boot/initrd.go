@@ -15,9 +15,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// initrd is an overlay in /boot. Its value is the file's bytes; what is wanted
-// may be "archive of DIR" instead, because a profile's script may fill the
-// directory only while the profile is applied.
+// initrd is an overlay in /boot. Its value is the file's content; the wanted value may be
+// "archive of DIR" instead, because a profile's script may fill the directory only while
+// the profile is applied.
 type initrd struct {
 	setting.Kind
 	host *host.Host
@@ -26,8 +26,8 @@ type initrd struct {
 const (
 	archiveOf   = "archive of "
 	thenRemoved = ", which is then removed"
-	// sourceName is a file in the archive that says what it was made of, so
-	// that an overlay can be compared with what is wanted.
+	// sourceName is a file in the archive that names its source, so that an overlay can
+	// be compared with the wanted value.
 	sourceName = ".fettle-overlay"
 	// maxOverlay caps an overlay, in bytes: its before-image is in the journal.
 	maxOverlay = 16 << 20
@@ -40,8 +40,8 @@ func (k initrd) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// CheckRequest keeps an archive from being made of any directory at all, and that
-// directory from being removed.
+// CheckRequest refuses archives of directories that usableDir refuses, since they may also
+// be removed.
 func (k initrd) CheckRequest(s setting.Setting, want setting.Value, profileDirs []string) error {
 	source, ok := strings.CutPrefix(want.Text, archiveOf)
 	if !ok {
@@ -76,7 +76,7 @@ func (k initrd) Write(ctx context.Context, s setting.Setting, v setting.Value) e
 	return nil
 }
 
-// Equal takes an archive that was made of DIR for "archive of DIR".
+// Equal treats an archive that was made of DIR as "archive of DIR".
 func (k initrd) Equal(a, b setting.Value) bool {
 	if strings.HasPrefix(a.Text, archiveOf) {
 		a, b = b, a
@@ -87,7 +87,7 @@ func (k initrd) Equal(a, b setting.Value) bool {
 	return k.Kind.Equal(a, b)
 }
 
-// usableDir refuses what must not end up in an initrd.
+// usableDir refuses directories that must not become part of an initrd.
 func usableDir(h *host.Host, dir string, profileDirs []string) error {
 	if !path.IsAbs(dir) {
 		return fmt.Errorf("%s: not an absolute path; write ${i:PROFILE_DIR}/%s", dir, dir)
@@ -104,8 +104,8 @@ func usableDir(h *host.Host, dir string, profileDirs []string) error {
 	return fmt.Errorf("%s is neither below /tmp nor below a profile directory", dir)
 }
 
-// owned refuses a directory that others than root could have prepared. In /tmp
-// the sticky bit keeps others from replacing what is root's.
+// owned refuses a directory that users other than root could have prepared. In /tmp the
+// sticky bit keeps others from replacing root's directories.
 func owned(h *host.Host, dir string) error {
 	st, err := h.Files.Lstat(dir)
 	if err != nil {
@@ -118,12 +118,12 @@ func owned(h *host.Host, dir string) error {
 	case !ok || sys.Uid != 0:
 		return fmt.Errorf("%s: %w: it does not belong to root", dir, profile.ErrUntrusted)
 	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s: %w: others may write it (mode %s)", dir, profile.ErrUntrusted, host.Octal(st.Mode()))
+		return fmt.Errorf("%s: %w: writable by users other than root (mode %s)", dir, profile.ErrUntrusted, host.Octal(st.Mode()))
 	}
 	return nil
 }
 
-// removeTree removes a directory with all that is in it; links are not followed.
+// removeTree removes a directory and its content; links are not followed.
 func removeTree(h *host.Host, dir string) error {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -144,8 +144,8 @@ func removeTree(h *host.Host, dir string) error {
 }
 
 // pack makes a newc archive of a directory (kernel, Documentation/driver-api/
-// early-userspace/buffer-format.rst). All is root's, without times, so the same
-// files make the same bytes.
+// early-userspace/buffer-format.rst). Everything belongs to root and has no times, so the
+// same files make the same archive.
 func pack(h *host.Host, dir, source string) ([]byte, error) {
 	var out bytes.Buffer
 	inode := 0
@@ -218,7 +218,7 @@ func pad(b *bytes.Buffer) {
 	}
 }
 
-// sourceOf reads what an archive of ours was made of; "" for any other file.
+// sourceOf returns what an archive of ours was made of, or "" for any other file.
 func sourceOf(archive string) string {
 	const header = 110
 	nameEnd := header + len(sourceName) + 1

@@ -65,8 +65,8 @@ type loader interface {
 
 var errNoLoader = errors.New("no boot loader that fettle knows: GRUB 2, GRUB with boot loader entries, rpm-ostree or bootc")
 
-// detect finds the loader that is in charge. bootc comes first where it keeps
-// arguments by source, because it rewrites what rpm-ostree would have set.
+// detect returns the boot loader in use. bootc comes first if it keeps arguments by source,
+// because it overwrites what rpm-ostree sets.
 func detect(ctx context.Context, h *host.Host, r *plugin.Request) (loader, error) {
 	if isOSTree(h) {
 		if b := (bootc{h}); b.keepsSources(ctx) {
@@ -117,8 +117,8 @@ func (k kind) loader(s setting.Setting) (loader, error) {
 	return nil, fmt.Errorf("%s: want bootloader:grub:/PATH, :grubenv, :rpm-ostree or :bootc", s)
 }
 
-// Files are those of GRUB: fettle's part of the defaults and what is generated
-// of it, or the environment block.
+// Files returns GRUB's files: fettle's part of the defaults and the generated
+// configuration, or the environment block.
 func (k kind) Files(s setting.Setting) []string {
 	l, _ := k.loader(s)
 	switch l := l.(type) {
@@ -153,7 +153,7 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	return l.write(ctx, v)
 }
 
-// Equal takes an overlay that is named but empty, as TuneD leaves it, for none.
+// Equal treats an empty overlay name, as TuneD leaves it, as no overlay.
 func (kind) Equal(a, b setting.Value) bool {
 	return strings.TrimSuffix(a.Text, "\ninitrd=") == strings.TrimSuffix(b.Text, "\ninitrd=")
 }
@@ -161,7 +161,7 @@ func (kind) Equal(a, b setting.Value) bool {
 func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
 func (kind) Lifetime() setting.Lifetime                { return setting.Reboot }
 
-// Effect compares with the command line of the running kernel.
+// Effect compares the arguments with the command line of the running kernel.
 func (k kind) Effect(_ context.Context, _ setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	b, err := parseBoot(want.Text)
 	if err != nil {
@@ -177,7 +177,7 @@ func (k kind) Effect(_ context.Context, _ setting.Setting, want setting.Value) (
 	return plugin.OK, ""
 }
 
-// missingArguments are those that /proc/cmdline does not have.
+// missingArguments returns the arguments that /proc/cmdline does not have.
 func missingArguments(h *host.Host, args string) ([]string, error) {
 	b, err := h.Files.ReadFile("/proc/cmdline")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// rpmOSTree keeps the arguments in the deployment; they are read and written
-// whole, so that undo gives back the same list.
+// rpmOSTree keeps the arguments in the deployment. They are read and written as a whole, so
+// that undo restores the same list.
 type rpmOSTree struct{ host *host.Host }
 
 func (rpmOSTree) setting() setting.Setting {
@@ -64,7 +64,7 @@ func (k rpmOSTree) write(ctx context.Context, v setting.Value) error {
 	return err
 }
 
-// without is a less b, each as often as it stands there.
+// without returns a without the elements of b, as multisets.
 func without(a, b []string) []string {
 	have := map[string]int{}
 	for _, w := range b {
@@ -79,7 +79,7 @@ func without(a, b []string) []string {
 	return out
 }
 
-// bootc keeps arguments by who asked for them; ours is the source "fettle".
+// bootc keeps arguments by source; ours is "fettle".
 type bootc struct{ host *host.Host }
 
 var bootcSet = []string{"bootc", "loader-entries", "set-options-for-source"}
@@ -102,8 +102,8 @@ func (k bootc) plan(_ context.Context, _ *plugin.Request, o profile.Option, want
 
 const sourceKey = "x-options-source-fettle"
 
-// read looks where bootc keeps the key: in the staged deployment if there is
-// one, a GVariant dictionary of strings, else in the entry of the booted one.
+// read returns the arguments of our source: from the staged deployment if there is one, a
+// GVariant dictionary of strings, else from the entry of the booted one.
 func (k bootc) read(context.Context) (setting.Value, error) {
 	b, err := k.host.Files.ReadFile("/run/ostree/staged-deployment")
 	if err == nil {

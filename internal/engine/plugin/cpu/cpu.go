@@ -75,15 +75,14 @@ func devices(_ context.Context, h *host.Host) ([]string, error) {
 	return out, nil
 }
 
-// offline is true for a CPU that is switched off: it has no settings, and gets
-// them when it comes back.
+// offline reports whether a CPU is offline: it has no settings until it comes back.
 func offline(h *host.Host, cpu string) bool {
 	online, ok := plugin.Attribute(h, cpuDir+"/"+cpu+"/online")
 	return ok && online == "0"
 }
 
-// policy is an attribute of the CPU's cpufreq policy. CPUs that share a clock
-// share a policy.
+// policy returns the path of an attribute of the CPU's cpufreq policy. CPUs that share a
+// clock share a policy.
 func policy(h *host.Host, cpu, attribute string) string {
 	own := cpufreqDir + "/policy" + strings.TrimPrefix(cpu, "cpu")
 	shared := cpuDir + "/" + cpu + "/cpufreq"
@@ -93,10 +92,10 @@ func policy(h *host.Host, cpu, attribute string) string {
 	return own + "/" + attribute
 }
 
-// lacks is what is said of an option that a CPU does not have: of the first CPU
-// only, where that one lacks it as well, so that a machine without frequency
-// scaling is told so in one sentence and not in one for each CPU. Only then why
-// is asked: what it looks at grows with the number of CPUs.
+// lacks returns the item for an option that a CPU does not have. If the first online CPU
+// lacks it as well, only that one gets an item, so that a machine without frequency scaling
+// gets one sentence and not one for each CPU. why is called only for an item: its cost grows
+// with the number of CPUs.
 func lacks(r *plugin.Request, o profile.Option, device string, place func(h *host.Host, cpu string) string, why func(*host.Host) string) []plugin.Item {
 	for _, first := range r.Devices {
 		if offline(r.Host, first) {
@@ -110,17 +109,17 @@ func lacks(r *plugin.Request, o profile.Option, device string, place func(h *hos
 	return plugin.Lacks(r.Host, plugin.Sysfs(place(r.Host, device)), o, "%s", why(r.Host))
 }
 
-// policyPlace is a place for lacks.
+// policyPlace is an attribute of the CPU's policy, for lacks.
 func policyPlace(attribute string) func(h *host.Host, cpu string) string {
 	return func(h *host.Host, cpu string) string { return policy(h, cpu, attribute) }
 }
 
-// powerPlace is an attribute of the CPU's own device.
+// powerPlace is an attribute of the CPU's own device, for lacks.
 func powerPlace(attribute string) func(h *host.Host, cpu string) string {
 	return func(_ *host.Host, cpu string) string { return cpuDir + "/" + cpu + "/power/" + attribute }
 }
 
-// driver is the frequency driver of the machine, such as "acpi-cpufreq".
+// driver returns the frequency driver of the machine, such as "acpi-cpufreq", or "".
 func driver(h *host.Host) string {
 	entries, err := h.Files.ReadDir(cpufreqDir)
 	if err != nil {
@@ -134,7 +133,7 @@ func driver(h *host.Host) string {
 	return ""
 }
 
-// needs says why a machine does not have what only some frequency drivers have.
+// needs returns a function for why a machine lacks what only some frequency drivers have.
 func needs(drivers string) func(*host.Host) string {
 	return func(h *host.Host) string {
 		switch name := driver(h); {
@@ -149,7 +148,7 @@ func needs(drivers string) func(*host.Host) string {
 
 func always(why string) func(*host.Host) string { return func(*host.Host) string { return why } }
 
-// noScaling says why a machine has no frequency scaling.
+// noScaling returns why a machine has no frequency scaling.
 func noScaling(h *host.Host) string {
 	if plugin.IsGuest(h) {
 		return "this machine is a guest, and its hypervisor decides on the frequency of the CPUs"

@@ -13,9 +13,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// chooseGovernor takes the first alternative that the CPU's policy offers, or
-// else the first whose module the kernel would load (drivers/cpufreq/cpufreq.c,
-// cpufreq_parse_governor). "" where there is none.
+// chooseGovernor returns the first alternative that the CPU's policy offers, or else the
+// first whose module the kernel would load (drivers/cpufreq/cpufreq.c,
+// cpufreq_parse_governor), or "".
 func chooseGovernor(h *host.Host, cpu string, wanted []string) (name, why string) {
 	offered := plugin.Choices(h, policy(h, cpu, "scaling_available_governors"))
 	for _, w := range wanted {
@@ -23,8 +23,8 @@ func chooseGovernor(h *host.Host, cpu string, wanted []string) (name, why string
 			return w, ""
 		}
 	}
-	// intel_pstate and amd-pstate in active mode have two policies and take no
-	// governor module.
+	// intel_pstate and amd-pstate in active mode have two policies and load no governor
+	// module.
 	if len(offered) > 0 && !active(h, cpu) {
 		for _, w := range wanted {
 			if plugin.HasModule(h, "cpufreq_"+w) {
@@ -35,15 +35,15 @@ func chooseGovernor(h *host.Host, cpu string, wanted []string) (name, why string
 	return "", ""
 }
 
-// active is true where the driver itself chooses the frequency (intel_pstate or
+// active reports whether the driver itself chooses the frequency (intel_pstate or
 // amd-pstate in active mode).
 func active(h *host.Host, cpu string) bool {
 	d, _ := plugin.Attribute(h, policy(h, cpu, "scaling_driver"))
 	return d == "intel_pstate" || d == "amd-pstate-epp"
 }
 
-// governorOf is the governor that the CPU will have: the unit's, or else the
-// present one. byUnit is true where the unit sets it.
+// governorOf returns the governor that the CPU will have: the unit's (byUnit), or else the
+// present one.
 func governorOf(r *plugin.Request, cpu string) (name string, byUnit bool) {
 	if o, ok := r.Option("governor"); ok {
 		if wanted, ok := plugin.Alternatives(o.Value); ok {
@@ -82,8 +82,8 @@ func planGovernor(ctx context.Context, r *plugin.Request, o profile.Option, cpu 
 		}
 	}
 	// Under the governor performance the kernel refuses every other preference
-	// (EBUSY), so the preference goes first then, and after the governor
-	// otherwise; taken back in reverse order that is right as well.
+	// (EBUSY), so the preference is written before that governor, and after any other;
+	// the reverse order of undo is right as well.
 	if epp, ok := r.Option("energy_performance_preference"); ok && name == "performance" {
 		items, err := eppItems(ctx, r, epp, cpu)
 		return append(items, it), err
@@ -124,9 +124,8 @@ func eppItems(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 	return plugin.Lacks(r.Host, s, o, "%s offers only %s, or a number from 0 to 255", cpu, strings.Join(offered, ", ")), nil
 }
 
-// biases are the words of energy_perf_bias and what the kernel shows for them
-// (arch/x86/kernel/cpu/intel_epb.c); powersave is x86_energy_perf_policy's word
-// for power.
+// biases maps the words of energy_perf_bias to what the kernel shows for them
+// (arch/x86/kernel/cpu/intel_epb.c); powersave is x86_energy_perf_policy's word for power.
 var biases = map[string]int{
 	"performance": 0, "balance-performance": 4, "normal": 6, "normal-powersave": 7,
 	"balance-power": 8, "power": 15, "powersave": 15,
@@ -169,8 +168,8 @@ func planBias(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 	return plugin.BadValue(s, o, "performance, balance-performance, normal, balance-power, power, or 0 to 15"), nil
 }
 
-// samplingPath is where a governor has its sampling_down_factor: for all CPUs
-// together, or in each policy where the driver tunes them apart.
+// samplingPath returns the path of a governor's sampling_down_factor, for all CPUs or, if
+// the driver has it there, for the CPU's policy; and whether it exists.
 func samplingPath(h *host.Host, cpu, governor string) (string, bool) {
 	own := policy(h, cpu, governor+"/sampling_down_factor")
 	if plugin.Exists(h, own) {
@@ -257,7 +256,7 @@ func zeroOne(on bool) string {
 	return "0"
 }
 
-// firstOnly refuses an option that only the first unit of the type decides.
+// firstOnly refuses an option that only the first unit of the type can set.
 func firstOnly(r *plugin.Request, s setting.Setting, o profile.Option) ([]plugin.Item, bool) {
 	if !r.Later {
 		return nil, false
@@ -280,9 +279,9 @@ func planNoTurbo(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	return []plugin.Item{plugin.Want(s, zeroOne(on), o)}, nil
 }
 
-// planPerfPct plans both limits where a unit has both: the kernel keeps the
-// lower below the upper (drivers/cpufreq/intel_pstate.c, store_min_perf_pct),
-// so whichever makes room goes first.
+// planPerfPct plans both limits together if a unit has both: the kernel keeps the lower
+// below the upper (drivers/cpufreq/intel_pstate.c, store_min_perf_pct), so the one that
+// makes room goes first.
 func planPerfPct(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	one := func(o profile.Option) []plugin.Item {
 		s := plugin.Sysfs(pstateDir + "/" + o.Name)

@@ -1,5 +1,5 @@
-// irqbalance is the plug-in that keeps irqbalance(1) off some CPUs: one
-// assignment in its environment file, every other byte as it was.
+// irqbalance is the plug-in that keeps irqbalance(1) off some CPUs. It changes one
+// assignment in irqbalance's environment file and no other byte.
 
 package cpu
 
@@ -30,8 +30,7 @@ var IRQBalance = plugin.Plugin{
 
 const irqbalanceVariable = "IRQBALANCE_BANNED_CPULIST"
 
-// files are where distributions keep irqbalance's environment: Red Hat and
-// SUSE, Debian.
+// files have irqbalance's environment: on Red Hat and SUSE, on Debian.
 var files = []string{"/etc/sysconfig/irqbalance", "/etc/default/irqbalance"}
 
 func fileOf(h *host.Host) string {
@@ -124,8 +123,7 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	return restart(ctx, k.host)
 }
 
-// restart makes a running irqbalance read its environment; one that does not
-// run stays so.
+// restart restarts irqbalance, if it runs, so that it reads its environment.
 func restart(ctx context.Context, h *host.Host) error {
 	var err error
 	switch {
@@ -151,7 +149,7 @@ func ifRunning(ctx context.Context, h *host.Host, program string) error {
 	return err
 }
 
-// Equal compares the CPUs, and the text where it is no list.
+// Equal compares the CPUs of two lists, and other values as text.
 func (kind) Equal(a, b setting.Value) bool {
 	if a.Text == b.Text {
 		return true
@@ -174,7 +172,7 @@ func unquote(s string) string {
 
 var errNoAssignment = errors.New("no assignment")
 
-// assignment is where the value of a line stands.
+// assignment returns the offset of the value in a line that assigns the variable.
 func assignment(line string) (start int, err error) {
 	trimmed := strings.TrimLeft(line, " \t")
 	if !strings.HasPrefix(trimmed, irqbalanceVariable+"=") {
@@ -183,8 +181,8 @@ func assignment(line string) (start int, err error) {
 	return len(line) - len(trimmed) + len(irqbalanceVariable) + 1, nil
 }
 
-// split finds the last assignment, the one that holds (systemd.exec(5),
-// EnvironmentFile): the text before its value, the value, and what follows.
+// split splits the text at the last assignment, which is the one in force (systemd.exec(5),
+// EnvironmentFile), into the text before its value, the value, and the rest.
 func split(text string) (before, value, after string, ok bool) {
 	at, end := -1, -1
 	off := 0
@@ -205,8 +203,8 @@ func lastValue(text string) (string, bool) {
 	return v, ok
 }
 
-// setLast gives the last assignment another value, in its place; without one
-// it adds a line that dropLast takes out again to the byte.
+// setLast replaces the value of the last assignment. Without one it adds a line, which
+// dropLast removes again to the byte.
 func setLast(text, value string) string {
 	before, _, after, ok := split(text)
 	switch {
@@ -218,8 +216,8 @@ func setLast(text, value string) string {
 	return text + "\n" + irqbalanceVariable + "=" + value
 }
 
-// dropLast takes the last assignment's line out. A line without a line feed at
-// the end takes the one before it along.
+// dropLast removes the line of the last assignment. If it has no line feed at its end, the
+// one before it is removed too.
 func dropLast(text string) string {
 	before, _, after, ok := split(text)
 	if !ok {

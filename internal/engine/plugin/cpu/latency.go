@@ -2,10 +2,16 @@ package cpu
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
@@ -43,16 +49,15 @@ func idleStates(h *host.Host) []idleState {
 	return out
 }
 
-// latency is what an option asks for.
+// latency is the value of a latency option.
 type latency struct {
 	text string // microseconds, or "n/a"
 	why  string // the idle state that it was taken from
 	none bool   // "None": leave it
 }
 
-// parseLatency takes the first alternative that this machine can answer.
-// Otherwise reason says why none is, and wrong whether the text itself is to
-// blame.
+// parseLatency takes the first alternative that this machine has. If there is none, reason
+// says why, and wrong is true for an invalid text.
 func parseLatency(h *host.Host, value string, na bool) (l latency, reason string, wrong bool) {
 	states := idleStates(h)
 	for _, alternative := range strings.Split(value, "|") {
@@ -146,3 +151,178 @@ func planResumeLatency(_ context.Context, r *plugin.Request, o profile.Option, c
 	it.Why = l.why
 	return []plugin.Item{it}, nil
 }
+
+// The defaults.
+const (
+	loadThreshold = 0.2
+	latencyLow    = "100"
+	latencyHigh   = "1000"
+)
+
+// limitFor returns the wake-up latency to allow at a load, by TuneD's rule. It needs no
+// hysteresis, because the load is a mean over a minute.
+func limitFor(load, threshold float64, low, high setting.Value) setting.Value {
+	if load < threshold {
+		return high
+	}
+	return low
+}
+
+// dynamic lets the limit on wake-up latency follow the load, unless a unit's
+// other options set it.
+func dynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
+	s := setting.Setting{Kind: KindName, Name: DMALatency}
+	var items []plugin.Item
+	given := false
+	for _, name := range []string{"load_threshold", "latency_low", "latency_high"} {
+		if o, ok := r.Option(name); ok {
+			given = true
+			if more, later := firstOnly(r, s, o); later {
+				items = append(items, more...)
+			}
+		}
+	}
+	if r.Later {
+		return nil, items, nil
+	}
+	for _, name := range []string{"force_latency", "pm_qos_resume_latency_us"} {
+		if _, ok := r.Option(name); ok {
+			return nil, nil, nil
+		}
+	}
+	if !plugin.Exists(r.Host, dmaLatencyFile) {
+		if !given {
+			return nil, nil, nil
+		}
+		o, _ := r.Option("load_threshold")
+		return nil, plugin.Lacks(r.Host, s, o, "there is no %s here: this kernel is built without CPU idle management, or this is a container", dmaLatencyFile), nil
+	}
+	threshold, bad := r.Threshold(s, "load_threshold", loadThreshold)
+	low, more := limit(r, s, "latency_low", latencyLow)
+	bad = append(bad, more...)
+	high, more := limit(r, s, "latency_high", latencyHigh)
+	if bad = append(bad, more...); len(bad) > 0 {
+		return nil, bad, nil
+	}
+	return []plugin.Loop{{
+		Places: []plugin.Varying{{
+			Setting: s, Values: []setting.Value{low, high},
+			Reason: plugin.UnitReason(r.Unit, "the wake-up latency follows the load"),
+		}},
+		Next: func(context.Context, time.Duration) ([]plugin.Wish, error) {
+			load, err := plugin.LoadAverage(r.Host)
+			if err != nil {
+				return nil, err
+			}
+			return []plugin.Wish{{Setting: s, Want: limitFor(load, threshold, low, high)}}, nil
+		},
+	}}, nil, nil
+}
+
+// limit reads latency_low or latency_high, in the forms of force_latency.
+func limit(r *plugin.Request, s setting.Setting, option, standard string) (setting.Value, []plugin.Item) {
+	o, given := r.Option(option)
+	if !given {
+		o = profile.Option{Name: option, Value: standard, Pos: r.Unit.Pos}
+	}
+	l, reason, wrong := parseLatency(r.Host, o.Value, false)
+	switch {
+	case l.none:
+		return setting.Text(strconv.Itoa(NoLimit)), nil
+	case l.text != "":
+		return setting.Text(l.text), nil
+	case wrong:
+		return setting.Value{}, plugin.BadValue(s, o, "microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b")
+	}
+	return setting.Value{}, plugin.Lacks(r.Host, s, o, "%s", reason)
+}
+
+// KindName is the kind of limits that hold while a descriptor is open, and DMALatency its
+// only setting: the longest wake-up latency of an idle state, in microseconds
+// (Documentation/power/pm_qos_interface.rst).
+const (
+	KindName   = "pmqos"
+	DMALatency = "cpu_dma_latency"
+)
+
+const dmaLatencyFile = "/dev/cpu_dma_latency"
+
+// NoLimit is what the kernel reports without a limit: 2000 s
+// (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
+const NoLimit = 2000000000
+
+// NewPMQoS returns the kind of limits on latency. It owns the descriptor, so a process
+// makes one kind and keeps it; the limit ends with the process.
+func NewPMQoS(h *host.Host) setting.Kind { return &pmqos{host: h} }
+
+type pmqos struct {
+	host *host.Host
+
+	mu   sync.Mutex
+	held host.Handle
+	// before is the limit in force when ours was first set: writing it releases ours.
+	before string
+}
+
+func (k *pmqos) Resolve(s setting.Setting) (setting.Setting, error) {
+	if s.Name != DMALatency {
+		return setting.Setting{}, fmt.Errorf("%s: want %s:%s", s, KindName, DMALatency)
+	}
+	return s, nil
+}
+
+// Read returns the limit in force, the lowest of all requested ones, in microseconds.
+func (k *pmqos) Read(context.Context, setting.Setting) (setting.Value, error) {
+	b, err := k.host.Files.ReadFile(dmaLatencyFile)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return setting.Absent, nil
+		}
+		return setting.Value{}, err
+	}
+	if len(b) != 4 {
+		return setting.Value{}, fmt.Errorf("%s: %d bytes, want a number of 4 bytes", dmaLatencyFile, len(b))
+	}
+	return setting.Text(strconv.FormatInt(int64(int32(binary.NativeEndian.Uint32(b))), 10)), nil
+}
+
+// Write requests a limit and holds it. Absent, no limit, or the limit that was in force
+// before ours releases ours.
+func (k *pmqos) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if v.Absent || v.Text == strconv.Itoa(NoLimit) || k.held != nil && v.Text == k.before {
+		return k.release()
+	}
+	n, err := strconv.ParseInt(v.Text, 10, 32)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%s: %q is no number of microseconds", s, v.Text)
+	}
+	data := binary.NativeEndian.AppendUint32(nil, uint32(n))
+	if k.held != nil {
+		return k.held.Store(data)
+	}
+	before, err := k.Read(ctx, s)
+	if err != nil {
+		return err
+	}
+	held, err := k.host.Files.Hold(dmaLatencyFile, data)
+	if err != nil {
+		return err
+	}
+	k.held, k.before = held, before.Text
+	return nil
+}
+
+func (k *pmqos) release() error {
+	if k.held == nil {
+		return nil
+	}
+	err := k.held.Close()
+	k.held = nil
+	return err
+}
+
+func (*pmqos) Equal(a, b setting.Value) bool             { return a.Text == b.Text }
+func (*pmqos) Coupled(setting.Setting) []setting.Setting { return nil }
+func (*pmqos) Lifetime() setting.Lifetime                { return setting.Held }

@@ -20,19 +20,19 @@ const defaultMount = "/sys/fs/cgroup/cpuset"
 
 // Control groups of version 1 (Documentation/admin-guide/cgroup-v1/cpusets.rst).
 const (
-	// cgroupKind is the CPUs of a control group, by its path; "none" where the
-	// group is not there, and writing that removes it.
+	// cgroupKind is the CPUs of a control group, by its path; "none" if the group does
+	// not exist, and writing that removes it.
 	cgroupKind = "cgroup"
-	// mountKind is the cpuset controller mounted at a path: "cpuset", "none", or
-	// "no directory".
+	// mountKind is whether the cpuset controller is mounted at a path: "cpuset", "none",
+	// or "no directory".
 	mountKind = "cgroup-mount"
 
 	none        = "none"
 	noDirectory = "no directory"
 )
 
-// cgroupPath is the path of a group below the mount point: dots separate
-// levels, so that no name leads out of it.
+// cgroupPath returns the path of a group below the mount point. Dots separate levels, so
+// that a name cannot lead out of it.
 func cgroupPath(name string) (string, error) {
 	p := strings.ReplaceAll(strings.Trim(strings.TrimSpace(name), "/"), ".", "/")
 	if p == "" || path.Clean("/"+p) != "/"+p {
@@ -48,8 +48,8 @@ func mountPoint(r *plugin.Request) string {
 	return defaultMount
 }
 
-// isCpuset is true where a directory is a cpuset of version 1: version 2 has no
-// file tasks.
+// isCpuset reports whether a directory is a cpuset of version 1: version 2 has no file
+// tasks.
 func isCpuset(h *host.Host, dir string) bool {
 	return plugin.Exists(h, dir+"/tasks") && (plugin.Exists(h, dir+"/cpuset.cpus") || plugin.Exists(h, dir+"/cpus"))
 }
@@ -63,7 +63,7 @@ func flag(r *plugin.Request, name string, otherwise bool) bool {
 	return otherwise
 }
 
-// cpusetV1 is true where groups of version 1 can be had, and otherwise why not.
+// cpusetV1 reports whether groups of version 1 are available, and otherwise why not.
 func cpusetV1(r *plugin.Request) (bool, string) {
 	mount := mountPoint(r)
 	if isCpuset(r.Host, mount) {
@@ -92,8 +92,7 @@ func planCgroup(_ context.Context, r *plugin.Request, o profile.Option, _ string
 	return planGroupCPUs(r, o, s, cpus), nil
 }
 
-// planGroupCPUs gives a control group its CPUs, and makes it where that is
-// asked for.
+// planGroupCPUs plans the CPUs of a control group, and its creation if requested.
 func planGroupCPUs(r *plugin.Request, o profile.Option, s setting.Setting, cpus unit.CPUSet) []plugin.Item {
 	v1, why := cpusetV1(r)
 	if !v1 {
@@ -110,15 +109,14 @@ func planGroupCPUs(r *plugin.Request, o profile.Option, s setting.Setting, cpus 
 	return append(items, plugin.Want(s, cpus.String(), o))
 }
 
-// isolateByGroup moves tasks into one control group that has only housekeeping
-// CPUs.
+// isolateByGroup plans to move tasks into one control group with housekeeping CPUs only.
 func isolateByGroup(r *plugin.Request, o, name profile.Option, rs *rules, tasks []host.Task, housekeeping unit.CPUSet) ([]plugin.Item, error) {
 	p, err := cgroupPath(name.Value)
 	if err != nil {
 		return nil, err
 	}
 	s := setting.Setting{Kind: cgroupKind, Name: mountPoint(r) + "/" + p}
-	// All groups first: the tasks go into them.
+	// Groups first: the tasks are moved into them.
 	var items []plugin.Item
 	for _, g := range r.Unit.Options {
 		if strings.HasPrefix(g.Name, cgroupPrefix) && len(g.Deferred) == 0 {
@@ -177,7 +175,7 @@ func (k cgroup) Write(_ context.Context, s setting.Setting, v setting.Value) err
 		if err := k.host.Files.Mkdir(s.Name, 0o755); err != nil {
 			return err
 		}
-		// A new group has no memory nodes, and takes no task without one.
+		// A new group has no memory nodes, and without them accepts no task.
 		mems, err := k.host.Files.ReadFile(path.Dir(s.Name) + "/cpuset.mems")
 		if err == nil {
 			err = k.host.Files.Store(s.Name+"/cpuset.mems", mems)
@@ -189,8 +187,7 @@ func (k cgroup) Write(_ context.Context, s setting.Setting, v setting.Value) err
 	return k.host.Files.Store(s.Name+"/cpuset.cpus", []byte(v.Text+"\n"))
 }
 
-// remove gives the tasks that are left in a group, which began there, to its
-// parent and removes it.
+// remove moves the remaining tasks of a group to its parent and removes the group.
 func (k cgroup) remove(dir string) error {
 	for range 10 {
 		b, err := k.host.Files.ReadFile(dir + "/tasks")
@@ -219,7 +216,7 @@ func (cgroup) Equal(a, b setting.Value) bool {
 func (cgroup) Coupled(setting.Setting) []setting.Setting { return nil }
 func (cgroup) Lifetime() setting.Lifetime                { return setting.Runtime }
 
-// cpusetOfTask is the path of a task's group below the mount point.
+// cpusetOfTask returns the path of a task's group below the mount point.
 func cpusetOfTask(h *host.Host, id host.TaskID) (string, error) {
 	t, err := h.Sched.Task(id.TID)
 	if err != nil {
@@ -246,7 +243,7 @@ func moveTask(h *host.Host, id host.TaskID, group string) error {
 	return h.Files.Store(path.Join(mount, path.Clean("/"+group), "tasks"), []byte(strconv.Itoa(id.TID)))
 }
 
-// cpusetMount is where the controller of version 1 is mounted.
+// cpusetMount returns where the controller of version 1 is mounted.
 func cpusetMount(h *host.Host) (string, bool) {
 	text, _ := plugin.Attribute(h, "/proc/self/mounts")
 	for line := range strings.Lines(text) {

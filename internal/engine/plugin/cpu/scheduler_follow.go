@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Follows is true where a unit wants tasks followed that start later: it has
-// groups or isolates CPUs, and runtime is not 0.
+// Follows reports whether a unit applies to tasks that start later: it has groups or
+// isolates CPUs, and runtime is not 0.
 func Follows(u *profile.Unit) bool {
 	if u.Type != Scheduler.Name || !u.Enabled {
 		return false
@@ -36,20 +36,18 @@ func Follows(u *profile.Unit) bool {
 	return wants
 }
 
-// Follow applies a unit's rules to tasks that start after the unit was applied,
-// until ctx ends; then it gives back to those that are still there what they
-// had, and returns nil. It sleeps until the kernel tells of a new task (process
-// connector, linux/cn_proc.h). Nothing of it is in the journal: what a task got
-// here ends with the task, and a daemon that is killed leaves it to those that
-// run.
+// Follow applies a unit's rules to tasks that start after the unit was applied, until ctx
+// ends; then it restores the tasks that still run and returns nil. It sleeps until the
+// kernel reports a new task (process connector, linux/cn_proc.h). Nothing of it is in the
+// journal: the values end with their tasks, and after kill -9 running tasks keep them.
 //
-// Groups apply to every task that matches. Isolation applies to new kernel
-// threads alone: a new process has the affinity of the one that started it, and
-// one that asks for isolated CPUs is what they are for.
+// Groups apply to every task that matches. Isolation applies to new kernel threads only: a
+// new process inherits its affinity, and a process that sets an affinity to isolated CPUs
+// is what they are for.
 //
-// kinds is the table of kinds that the machine is tuned with. told, where it is
-// not nil, is called for each value that could not be set.
-func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Unit, told func(error)) error {
+// kinds is the table of kinds that the machine is tuned with. failed, if not nil, is called
+// for each value that could not be set.
+func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Unit, failed func(error)) error {
 	u = Scheduler.ReadUnit(u, func(profile.Pos, string) {}) // the plan has warned
 	if h.Sched == nil {
 		return host.NotRecorded("tasks")
@@ -58,9 +56,9 @@ func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Un
 	if err != nil {
 		return err
 	}
-	f := &follower{rules: rs, kinds: kinds, told: told, gaveUp: map[setting.Setting]setting.Value{}}
+	f := &follower{rules: rs, kinds: kinds, failed: failed, before: map[setting.Setting]setting.Value{}}
 	f.request = &plugin.Request{Host: h, Kinds: kinds, Unit: u, Original: func(s setting.Setting) (setting.Value, error) {
-		if v, ok := f.gaveUp[s]; ok {
+		if v, ok := f.before[s]; ok {
 			return v, nil
 		}
 		return kinds.Read(ctx, s)
@@ -82,28 +80,27 @@ func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Un
 	if err != nil {
 		return err
 	}
-	f.handle(ctx, host.TaskEvent{Kind: host.EventLost}) // those that started while nobody listened
+	f.handle(ctx, host.TaskEvent{Kind: host.EventLost}) // tasks that started before
 	for ev := range events {
 		f.handle(ctx, ev)
 	}
-	f.giveBack()
+	f.restore()
 	if ctx.Err() == nil {
 		return errors.New("the kernel's process events ended")
 	}
 	return nil
 }
 
-// follower is what Follow knows.
+// follower is the state of Follow.
 type follower struct {
 	rules
 	request      *plugin.Request
 	kinds        setting.Kinds
-	told         func(error)
+	failed       func(error)
 	forks        bool
 	isolated     profile.Option
-	housekeeping unit.CPUSet // empty: kernel threads are left where they are
-	// gaveUp is what tasks had before.
-	gaveUp map[setting.Setting]setting.Value
+	housekeeping unit.CPUSet                       // empty: kernel threads are left where they are
+	before       map[setting.Setting]setting.Value // what tasks had
 }
 
 // kthreadd begins all kernel threads (kernel/kthread.c).
@@ -114,7 +111,7 @@ func (f *follower) handle(ctx context.Context, ev host.TaskEvent) {
 	if ev.Kind == host.EventLost {
 		tasks, err := sched.Tasks()
 		if err != nil {
-			f.tell(err)
+			f.fail(err)
 			return
 		}
 		for _, t := range tasks {
@@ -127,8 +124,8 @@ func (f *follower) handle(ctx context.Context, ev host.TaskEvent) {
 		return
 	}
 	if kernel {
-		// A kernel thread gets its name and its CPUs a moment after it began
-		// (kernel/kthread.c __kthread_create_on_node), and nothing tells of it.
+		// A kernel thread gets its name and its CPUs a moment after its start
+		// (kernel/kthread.c __kthread_create_on_node), and no event reports it.
 		select {
 		case <-ctx.Done():
 		case <-time.After(20 * time.Millisecond):
@@ -147,7 +144,7 @@ func (f *follower) task(ctx context.Context, t host.Task) {
 	if g := f.groupOf(t); g != nil {
 		more, err := planTask(f.request, &f.rules, g, t)
 		if err != nil {
-			f.tell(err)
+			f.fail(err)
 		}
 		items = append(items, more...)
 	}
@@ -174,42 +171,42 @@ func (f *follower) task(ctx context.Context, t host.Task) {
 		}
 		if err := f.kinds.Write(ctx, s, v); err != nil {
 			if !errors.Is(err, host.ErrEnded) {
-				f.tell(err)
+				f.fail(err)
 			}
 			continue
 		}
-		if _, known := f.gaveUp[s]; !known {
+		if _, known := f.before[s]; !known {
 			f.forget(ctx)
-			f.gaveUp[s] = now
+			f.before[s] = now
 		}
 	}
 }
 
 // forget drops tasks that have ended, each time the number doubles.
 func (f *follower) forget(ctx context.Context) {
-	if n := len(f.gaveUp); n < 1024 || n&(n-1) != 0 {
+	if n := len(f.before); n < 1024 || n&(n-1) != 0 {
 		return
 	}
-	for s := range f.gaveUp {
+	for s := range f.before {
 		if v, err := f.kinds.Read(ctx, s); err == nil && v.Absent {
-			delete(f.gaveUp, s)
+			delete(f.before, s)
 		}
 	}
 }
 
-func (f *follower) giveBack() {
+func (f *follower) restore() {
 	ctx := context.Background()
-	for s, v := range f.gaveUp {
+	for s, v := range f.before {
 		if now, err := f.kinds.Read(ctx, s); err == nil && !now.Absent {
 			if err := f.kinds.Write(ctx, s, v); err != nil && !errors.Is(err, host.ErrEnded) {
-				f.tell(err)
+				f.fail(err)
 			}
 		}
 	}
 }
 
-func (f *follower) tell(err error) {
-	if f.told != nil {
-		f.told(err)
+func (f *follower) fail(err error) {
+	if f.failed != nil {
+		f.failed(err)
 	}
 }

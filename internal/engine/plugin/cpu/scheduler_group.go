@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -11,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// planGroup plans all valid group.NAME options of the unit with the first of
-// them: which rule holds for a task depends on all.
+// planGroup plans all valid group.NAME options of the unit at the first of them: which rule
+// applies to a task depends on all.
 func planGroup(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	if !isGroup(o) {
 		return nil, nil
@@ -52,7 +54,7 @@ func planGroup(ctx context.Context, r *plugin.Request, o profile.Option, _ strin
 	return items, nil
 }
 
-// planTask is what a rule wants of one task.
+// planTask plans what a rule sets for one task.
 func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Item, error) {
 	var items []plugin.Item
 	want := func(attribute, value string) {
@@ -96,7 +98,7 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 		}
 	}
 	if text, ok := plugin.Attribute(r.Host, "/sys/devices/system/cpu/online"); ok {
-		// The kernel leaves out what is not there; so does what reads it back.
+		// The kernel ignores CPUs that are not online, and does not read them back.
 		if online, err := unit.ParseCPUList(text); err == nil {
 			if cpus = cpus.Intersect(online); cpus.IsEmpty() {
 				s := taskSetting(t.TaskID, affinityOf)
@@ -108,7 +110,7 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 	return items, nil
 }
 
-// policyFor is the policy that a task with policy p gets.
+// policyFor returns the policy that a task with policy p gets, and whether to set it.
 func (g *group) policyFor(p host.Policy) (host.Policy, bool) {
 	next := p
 	switch {
@@ -118,4 +120,66 @@ func (g *group) policyFor(p host.Policy) (host.Policy, bool) {
 		next.Priority = g.priority
 	}
 	return next, next != p || g.policy != ""
+}
+
+const resetOnFork = ", reset on fork"
+
+// policyText formats a policy as a value: "other nice 0", "fifo 50", "deadline 10000 30000
+// 30000" (ns), perhaps with ", reset on fork".
+func policyText(p host.Policy) string {
+	var text string
+	switch p.Name {
+	case "other", "batch", "idle", "ext":
+		text = fmt.Sprintf("%s nice %d", p.Name, p.Nice)
+	case "deadline":
+		text = fmt.Sprintf("deadline %d %d %d", p.Runtime, p.Deadline, p.Period)
+	default:
+		text = fmt.Sprintf("%s %d", p.Name, p.Priority)
+		if p.Nice != 0 {
+			text += fmt.Sprintf(" nice %d", p.Nice)
+		}
+	}
+	if p.ResetOnFork {
+		text += resetOnFork
+	}
+	return text
+}
+
+// parsePolicy is the inverse of policyText.
+func parsePolicy(text string) (host.Policy, error) {
+	rest, reset := strings.CutSuffix(text, resetOnFork)
+	f := strings.Fields(rest)
+	bad := fmt.Errorf("%q is no policy: want such as %q or %q", text, "other nice 0", "fifo 50")
+	if len(f) < 2 {
+		return host.Policy{}, bad
+	}
+	p := host.Policy{Name: f[0], ResetOnFork: reset}
+	var err error
+	switch args := f[1:]; {
+	case p.Name == "deadline" && len(args) == 3:
+		for i, to := range []*uint64{&p.Runtime, &p.Deadline, &p.Period} {
+			if *to, err = strconv.ParseUint(args[i], 10, 64); err != nil {
+				return host.Policy{}, bad
+			}
+		}
+	case p.Name == "deadline":
+		return host.Policy{}, bad
+	default:
+		if args[0] != "nice" {
+			if p.Priority, err = strconv.Atoi(args[0]); err != nil || p.Priority < 0 || p.Priority > 99 {
+				return host.Policy{}, bad
+			}
+			args = args[1:]
+		}
+		switch {
+		case len(args) == 0:
+		case len(args) == 2 && args[0] == "nice":
+			if p.Nice, err = strconv.Atoi(args[1]); err != nil || p.Nice < -20 || p.Nice > 19 {
+				return host.Policy{}, bad
+			}
+		default:
+			return host.Policy{}, bad
+		}
+	}
+	return p, nil
 }

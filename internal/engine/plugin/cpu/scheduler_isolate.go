@@ -12,11 +12,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// planIsolated moves tasks and interrupts off CPUs. Tasks get an affinity of
-// their own, with both versions of control groups: a cpuset would also keep
-// programs from asking for the isolated CPUs later, which is what these are
-// for. cgroup_for_isolated_cores asks for a cpuset: systemd's units get it with
-// version 2, a group of its own with version 1.
+// planIsolated moves tasks and interrupts off CPUs. Tasks get an affinity, with both
+// versions of control groups: a cpuset would also keep programs from using the isolated
+// CPUs later, which is what these are for. cgroup_for_isolated_cores requests a cpuset:
+// for systemd's units with version 2, as a group of its own with version 1.
 func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	if plugin.IsNone(strings.Trim(o.Value, `"' `)) {
 		return nil, nil
@@ -43,8 +42,8 @@ func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ st
 	return append(items, interrupts...), err
 }
 
-// housekeepingCPUs are the online CPUs that are not isolated, or why that
-// cannot be.
+// housekeepingCPUs returns the online CPUs that are not isolated, or why the CPUs cannot be
+// isolated.
 func housekeepingCPUs(h *host.Host, isolated string) (cpus unit.CPUSet, why string, err error) {
 	cpus, err = profile.ParseCPUs(isolated)
 	if err != nil || cpus.IsEmpty() {
@@ -93,8 +92,8 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 			return nil, err
 		}
 	}
-	// Once isolation is in force, a task that runs on isolated CPUs alone was
-	// put there on purpose.
+	// Once isolation is in force, a task that runs only on isolated CPUs was put there
+	// on purpose.
 	inForce := false
 	if one, err := r.Host.Sched.Task(1); err == nil {
 		s := taskSetting(one.TaskID, affinityOf)
@@ -137,8 +136,7 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 	return items, nil
 }
 
-// isolateInterrupts keeps interrupts off isolated CPUs, those that come later
-// included.
+// isolateInterrupts keeps interrupts, also future ones, off isolated CPUs.
 func isolateInterrupts(r *plugin.Request, o profile.Option, housekeeping unit.CPUSet) ([]plugin.Item, error) {
 	if p, ok := r.Option("irq_process"); ok {
 		if yes, err := truth(p.Value); err != nil {

@@ -16,26 +16,26 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Control groups of version 2 (Documentation/admin-guide/cgroup-v2.rst, "Cpuset"):
-// a service manager owns the hierarchy, and a process stays in its service's
-// group. What can be confined are the manager's units at the top.
+// Control groups of version 2 (Documentation/admin-guide/cgroup-v2.rst, "Cpuset"): a
+// service manager owns the hierarchy, and a process stays in its service's group. Only the
+// manager's units at the top can be confined.
 const (
-	// sliceKind is the CPUs of a unit of systemd's, slice:NAME; allCPUs where
-	// nothing confines it.
+	// sliceKind is the CPUs of a systemd unit, slice:NAME; allCPUs if it is not
+	// confined.
 	sliceKind = "slice"
 	allCPUs   = "all"
 
 	unified = "/sys/fs/cgroup"
 )
 
-// topUnits hold the services, the sessions and process 1 (systemd.special(7)).
-// Virtual machines and containers are what CPUs are isolated for: machine.slice
-// is not among them, nor are slices of others, such as kubepods.slice.
+// topUnits have the services, the sessions and process 1 (systemd.special(7)). CPUs are
+// isolated for virtual machines and containers: machine.slice is not among them, nor are
+// slices of other managers, such as kubepods.slice.
 var topUnits = []string{"system.slice", "user.slice", initScope}
 
 const initScope = "init.scope"
 
-// confines is true where systemd can confine its units, and otherwise why not.
+// confines reports whether systemd can confine its units, and otherwise why not.
 func confines(h *host.Host) (bool, string) {
 	text, ok := plugin.Attribute(h, unified+"/cgroup.controllers")
 	switch {
@@ -49,9 +49,9 @@ func confines(h *host.Host) (bool, string) {
 	return true, ""
 }
 
-// isolateBySlice confines systemd's own units to the housekeeping CPUs. It
-// returns the tasks that are in none of them, which still need an affinity. A
-// unit that has a task which is to be left alone is not confined.
+// isolateBySlice confines systemd's own units to the housekeeping CPUs. It returns the
+// tasks outside of them, which need an affinity. A unit with a task that must be left alone
+// is not confined.
 func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host.Task, housekeeping unit.CPUSet) (items []plugin.Item, rest []host.Task, err error) {
 	in := map[string][]host.Task{}
 	for _, t := range tasks {
@@ -65,7 +65,7 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 		}
 		in[name] = append(in[name], t)
 	}
-	alone := "" // why a unit, and with it process 1, is not confined
+	alone := "" // why a unit, and therefore process 1, is not confined
 	for _, name := range topUnits {
 		s := setting.Setting{Kind: sliceKind, Name: name}
 		was, err := r.Original(s)
@@ -81,7 +81,7 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 			why = fmt.Sprintf("task %d (%s) in %s is to be left alone", in[name][i].TID, in[name][i].Comm, name)
 			alone = why
 		} else if name == initScope {
-			why = alone // what starts elsewhere has its CPUs from process 1
+			why = alone // tasks started elsewhere inherit their CPUs from process 1
 		}
 		if why != "" {
 			items = append(items, plugin.Refuse(s, o, plugin.Unsupported, "%s: the others get an affinity", why))
@@ -97,7 +97,7 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 	return items, rest, nil
 }
 
-// topUnit is the one of topUnits that a task is in, "" where it is in none.
+// topUnit returns the one of topUnits that a task is in, or "".
 func topUnit(h *host.Host, t host.Task) string {
 	text, _ := plugin.Attribute(h, fmt.Sprintf("/proc/%d/cgroup", t.TID))
 	for line := range strings.Lines(text) {
@@ -126,9 +126,9 @@ func (k slice) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return setting.Value{}, err
 	}
-	list := strings.TrimSpace(string(b)) // none: nobody has asked for the controller, or for CPUs
-	// A unit with nothing in it, as user.slice before the first login, has what
-	// it will get only in systemd's files.
+	list := strings.TrimSpace(string(b)) // empty: the controller, or CPUs, were not requested
+	// The CPUs of an empty unit, such as user.slice before the first login, are only in
+	// systemd's files.
 	if events, _ := plugin.Attribute(k.host, group+"/cgroup.events"); list == "" && !strings.Contains(events, "populated 1") {
 		text, _ := plugin.Attribute(k.host, controlDir(s.Name)+"/"+controlFile)
 		if i := strings.LastIndex(text, allowedCPUs); i >= 0 {
@@ -147,7 +147,7 @@ func (k slice) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 	return setting.Absent, nil
 }
 
-// controlDir is where systemd keeps what set-property --runtime was told.
+// controlDir is where systemd keeps the values of set-property --runtime.
 func controlDir(unit string) string { return "/run/systemd/system.control/" + unit + ".d" }
 
 const (
@@ -155,9 +155,9 @@ const (
 	allowedCPUs = "AllowedCPUs="
 )
 
-// Write tells systemd, which would otherwise take the value back with its next
-// change of the hierarchy. What it keeps lasts until the next boot
-// (systemd.resource-control(5), AllowedCPUs=).
+// Write sets the value through systemd, which would otherwise revert it at its next change
+// of the hierarchy. It lasts until the next boot (systemd.resource-control(5),
+// AllowedCPUs=).
 func (k slice) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
 	cpus := v.Text
 	if v.Absent || cpus == allCPUs {
@@ -166,7 +166,7 @@ func (k slice) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 	if _, err := host.Run(ctx, k.host, "systemctl", "set-property", "--runtime", "--", s.Name, allowedCPUs+cpus); err != nil {
 		return err
 	}
-	if cpus == "" { // nothing asks for CPUs any more, so no file does
+	if cpus == "" { // no CPUs are set, so the file goes
 		dir := controlDir(s.Name)
 		if err := k.host.Files.Remove(dir + "/" + controlFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -176,10 +176,10 @@ func (k slice) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 			return err
 		}
 	}
-	// systemd answers first and writes to the group then.
+	// systemd replies first and writes to the group afterwards.
 	for end := time.Now().Add(takesEffect); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if now, err := k.Read(ctx, s); err != nil || now.Absent || k.Equal(now, v) || ctx.Err() != nil {
-			break // whoever reads it says what is wrong
+			break // the reader reports what is wrong
 		}
 	}
 	return nil
@@ -190,9 +190,9 @@ const takesEffect = 10 * time.Second
 
 func (slice) Equal(a, b setting.Value) bool { return cgroup{}.Equal(a, b) }
 
-// Coupled are the affinities that processes have chosen: before Linux 6.2 the
-// kernel forgets them when the CPUs of their group change (commit 8f9ea86fdf99,
-// "sched: Always preserve the user requested cpumask").
+// Coupled lists the affinities that processes have set: before Linux 6.2 the kernel drops
+// them when the CPUs of their group change (commit 8f9ea86fdf99, "sched: Always preserve
+// the user requested cpumask").
 func (k slice) Coupled(setting.Setting) []setting.Setting {
 	tasks, err := listTasks(k.host)
 	if err != nil {

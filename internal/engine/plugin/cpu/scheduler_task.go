@@ -14,11 +14,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// SchedulerKindName is the kind of what a task has: task:TID@START/affinity (a CPU
-// list), /policy and /cpuset (its control group of version 1). START is the
-// moment it began, in clock ticks after boot, so that a task which gets the
-// number later is never touched. task:new/affinity is what tasks get that start
-// later.
+// SchedulerKindName is the kind of a task's attributes: task:TID@START/affinity (a CPU
+// list), /policy and /cpuset (its control group of version 1). START is the start time, in
+// clock ticks after boot, so that a later task with the same number is never changed.
+// task:new/affinity is for future tasks.
 const SchedulerKindName = "task"
 
 // The attributes of a task.
@@ -28,8 +27,8 @@ const (
 	cpusetOf   = "cpuset"
 )
 
-// newTasks is what a task gets that starts later: the affinity of PID 1, from
-// which all come. Its value has the moment at which it was read.
+// newTasks is the affinity of future tasks: that of PID 1, which they inherit. Its value
+// includes the time at which it was read.
 var newTasks = setting.Setting{Kind: SchedulerKindName, Name: "new/" + affinityOf}
 
 func taskSetting(id host.TaskID, attribute string) setting.Setting {
@@ -56,24 +55,23 @@ func parseTask(s setting.Setting) (id host.TaskID, attribute string, err error) 
 	return id, "", bad
 }
 
-// task is the kind of what tasks have.
+// task is the kind of a task's attributes.
 type task struct {
 	host *host.Host
 
 	mu sync.Mutex
-	// late is the last value that tasks which started under it were taken
-	// from, for those that were still being started meanwhile.
+	// late is the affinity that was last reverted, for tasks that were being started
+	// meanwhile; nil for none.
 	late *inherited
 }
 
-// inherited are the tasks that started after a moment and have an affinity that
-// they can only have from PID 1.
+// inherited identifies tasks that started after a time and inherited an affinity from PID 1.
 type inherited struct {
 	since uint64 // clock ticks after boot
 	cpus  unit.CPUSet
 }
 
-// SchedulerKinds is what the plug-in adds to the table of kinds.
+// SchedulerKinds are the kinds of setting that this plug-in adds.
 func SchedulerKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{SchedulerKindName: &task{host: h}, cgroupKind: cgroup{h}, mountKind: cgroupMount{h}, sliceKind: slice{h}}
 }
@@ -181,8 +179,8 @@ func (k *task) init() (host.TaskID, unit.CPUSet, error) {
 	return one.TaskID, cpus, err
 }
 
-// writeNew gives tasks the affinity that they would have, had they started when
-// the value was read: those that began since, and have what PID 1 has now.
+// writeNew restores an affinity to the tasks that started since it was read and that have
+// the present one of PID 1.
 func (k *task) writeNew(text string) error {
 	list, moment, ok := strings.Cut(text, at)
 	cpus, err := unit.ParseCPUList(list)
@@ -215,7 +213,7 @@ func (k *task) writeNew(text string) error {
 	return err
 }
 
-// leftovers are the tasks that still have what they had from PID 1.
+// leftovers returns the tasks that still have the affinity that they inherited.
 func (k *task) leftovers() ([]host.TaskID, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,14 +232,13 @@ func (k *task) leftovers() ([]host.TaskID, error) {
 	}
 	if len(out) == 0 {
 		if _, now, err := k.init(); err == nil && !now.Equal(k.late.cpus) {
-			k.late = nil // PID 1 is back as well: no more will come
+			k.late = nil // PID 1 is restored as well: no more will follow
 		}
 	}
 	return out, err
 }
 
-// Equal compares CPU lists by their CPUs, without the moment, and other values
-// word by word.
+// Equal compares CPU lists by their CPUs, without the time, and other values as text.
 func (k *task) Equal(a, b setting.Value) bool {
 	x, _, _ := strings.Cut(a.Text, at)
 	y, _, _ := strings.Cut(b.Text, at)
@@ -256,5 +253,5 @@ func (k *task) Equal(a, b setting.Value) bool {
 func (k *task) Coupled(setting.Setting) []setting.Setting { return nil }
 func (k *task) Lifetime() setting.Lifetime                { return setting.Runtime }
 
-// Transient: a task ends by itself.
+// Transient marks that a task ends by itself.
 func (k *task) Transient() {}

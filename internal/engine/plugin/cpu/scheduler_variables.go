@@ -31,7 +31,7 @@ type schedulerVariable struct {
 	// /proc/sys/kernel and below /sys/kernel/debug/sched.
 	sysctls, files []string
 	lo, hi         int64
-	// gone is the release without it; zero where Linux 6.18 still has it.
+	// gone is the first release without it; zero if Linux 6.18 has it.
 	gone release
 	// built is the build option that it needs.
 	built string

@@ -1,10 +1,13 @@
 package cpu
 
 import (
+	"math"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
 )
@@ -70,4 +73,44 @@ func TestVariables(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
+}
+
+// TestThisKernelIsTold plans each variable on the machine at hand: it is
+// written or the reason says which kernel, option or mount is missing.
+func TestThisKernelIsTold(t *testing.T) {
+	h := host.Live()
+	for _, v := range all {
+		lines := plugin.PlanPlugintest(t, Scheduler, h, plugin.Unit("scheduler", v.option+"=1000000"))
+		if v.option == "sched_tunable_scaling" {
+			lines = plugin.PlanPlugintest(t, Scheduler, h, plugin.Unit("scheduler", v.option+"=1"))
+		}
+		if len(lines) != 1 {
+			t.Errorf("%s: %q: want one line", v.option, lines)
+		}
+		t.Log(lines)
+	}
+}
+
+func FuzzParseLatency(f *testing.F) {
+	for _, s := range []string{"70", "cstate.id:1|3", "cstate.id_no_zero:0|None", "cstate.name:C1E", "cstate.name_no_zero:POLL", "n/a", "", "|", "cstate.id:", "-1|2147483648"} {
+		f.Add(s, true)
+	}
+	h := machine.Mounted(f, idle())
+	f.Fuzz(func(t *testing.T, value string, na bool) {
+		l, reason, wrong := parseLatency(h, value, na)
+		n, err := strconv.ParseInt(l.text, 10, 64)
+		switch {
+		case l.none && l.text == "":
+		case l.text == "n/a":
+			if !na {
+				t.Errorf("%q gives n/a where that is no value", value)
+			}
+		case l.text != "":
+			if err != nil || n < 0 || n > math.MaxInt32 {
+				t.Errorf("%q gives %q", value, l.text)
+			}
+		case reason == "" && !wrong:
+			t.Errorf("%q gives nothing, and nobody is told why", value)
+		}
+	})
 }

@@ -19,8 +19,8 @@ import (
 // is the device, because the parameter is for all of its cards.
 var modules = []string{"snd_ac97_codec", "snd_hda_intel"}
 
-// Audio is the table entry. Its defaults are in force in every unit, also in one
-// without options, as in TuneD 2.20 to 2.28; reset_controller is on by default as in 2.28.
+// Audio is the table entry. Its defaults apply in every unit, also in one without options,
+// as in TuneD 2.20 to 2.28; reset_controller is on by default as in 2.28.
 var Audio = plugin.Plugin{
 	Name:    "audio",
 	Doc:     "sets when idle sound codecs go to sleep; devices are the modules snd_hda_intel and snd_ac97_codec",
@@ -53,7 +53,7 @@ func planDefaults(ctx context.Context, r *plugin.Request) ([]plugin.Item, error)
 				return items, err
 			}
 			if more[0].Verdict != "" {
-				continue // the profile does not ask for it, so that it is missing is not reported
+				continue // not requested, so not reported
 			}
 			more[0].Why, more[0].Device = d.name+"="+d.value+" is the default", module
 			items = append(items, more...)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,8 +45,7 @@ var Disk = plugin.Plugin{
 	},
 }
 
-// renamed are the single-queue schedulers' names and what does their work since
-// Linux 5.0.
+// renamed maps the names of single-queue schedulers to their successors since Linux 5.0.
 var renamed = map[string]string{"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
 
 func planElevator(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
@@ -77,7 +77,7 @@ func planElevator(_ context.Context, r *plugin.Request, o profile.Option, device
 	return plugin.Lacks(r.Host, s, o, "%s offers only %s", device, strings.Join(offered, ", ")), nil
 }
 
-// current is today's name of a scheduler, and what to say about that.
+// current returns today's name of a scheduler, and a note if it was renamed.
 func current(name string, offered []string) (string, string) {
 	now, old := renamed[name]
 	switch {
@@ -95,8 +95,8 @@ func wantElevator(s setting.Setting, name, why string, o profile.Option) []plugi
 	return []plugin.Item{it}
 }
 
-// stacked is true where the block layer offers no choice: the driver has no
-// request queue (device mapper, md) or forbids schedulers.
+// stacked reports whether the block layer offers no choice: the driver has no request
+// queue (device mapper, md) or forbids schedulers.
 func stacked(offered []string) bool { return len(offered) == 1 && offered[0] == "none" }
 
 func joinDisk(a, b string) string {
@@ -214,4 +214,73 @@ func planHdparm(r *plugin.Request, o profile.Option, s setting.Setting, lo, hi i
 		return plugin.Lacks(r.Host, s, o, "the program hdparm, which talks to ATA disks, is not installed"), nil
 	}
 	return items, nil
+}
+
+// buses are the subsystems whose disks are tuned, as in TuneD. A disk without a
+// parent device (loop, zram, device mapper, md) is tuned as well.
+var buses = []string{"scsi", "virtio", "xen", "nvme", "mmc"}
+
+// diskDevices lists the whole disks that are not removable.
+func diskDevices(_ context.Context, h *host.Host) ([]string, error) {
+	dir := "/sys/class/block"
+	entries, err := h.Files.ReadDir(dir)
+	if host.NotFound(err) {
+		dir = "/sys/block"
+		entries, err = h.Files.ReadDir(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if tunable(h, path.Join(dir, e.Name())) {
+			out = append(out, plugin.SysName(e.Name()))
+		}
+	}
+	plugin.SortDevices(out)
+	return out, nil
+}
+
+func tunable(h *host.Host, dir string) bool {
+	if plugin.Exists(h, dir+"/partition") {
+		return false
+	}
+	if removable, ok := plugin.Attribute(h, dir+"/removable"); !ok || removable != "0" {
+		return false
+	}
+	subsystem, ok := parentSubsystem(h, dir)
+	return !ok || slices.Contains(buses, subsystem)
+}
+
+// parentSubsystem returns the subsystem of the nearest parent directory that is a device,
+// which has a uevent file (sd_device_get_parent).
+func parentSubsystem(h *host.Host, dir string) (string, bool) {
+	real, err := h.Files.Resolve(dir)
+	if err != nil {
+		return "", false
+	}
+	// The first three elements of /sys/devices/virtual/CLASS/NAME are not devices.
+	for p := path.Dir(real); strings.HasPrefix(p, "/sys/devices/") && path.Dir(p) != "/sys/devices/virtual"; p = path.Dir(p) {
+		if !plugin.Exists(h, p+"/uevent") {
+			continue
+		}
+		link, err := h.Files.Readlink(p + "/subsystem")
+		if err != nil {
+			return "", true
+		}
+		return path.Base(link), true
+	}
+	return "", false
+}
+
+// diskSysDir is the sysfs directory of a disk.
+func diskSysDir(device string) string { return "/sys/block/" + plugin.SysFile(device) }
+
+// isATA reports whether a disk speaks ATA, directly or through the kernel's translation
+// (drivers/ata/libata-scsi.c gives it the vendor "ATA").
+func isATA(h *host.Host, device string) bool {
+	if vendor, ok := plugin.Attribute(h, diskSysDir(device)+"/device/vendor"); ok {
+		return vendor == "ATA"
+	}
+	return strings.HasPrefix(device, "hd")
 }

@@ -5,12 +5,15 @@ package device //nolint:revive // the plug-in's name in profiles
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -31,10 +34,10 @@ var EeePCSHE = plugin.Plugin{
 	},
 }
 
-// band is where the clock changes: a load at or below rest, at or above busy.
+// band are the loads at which the clock changes: at or below rest, at or above busy.
 type band struct{ rest, busy float64 }
 
-// clock is the clock for a load, TuneD's rule; ok is false where it stays.
+// clock returns the clock for a load by TuneD's rule; ok is false if it stays as it is.
 func (b band) clock(load float64, saving, normal setting.Value) (v setting.Value, ok bool) {
 	switch {
 	case load <= b.rest:
@@ -53,7 +56,7 @@ func eeepcsheDynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plu
 	case !ok:
 		return nil, plugin.LacksFiles(r.Host, s, whole, controlFiles, "only Asus Eee PC netbooks have it"), nil
 	case !readable(r.Host, path):
-		return nil, plugin.Lacks(r.Host, s, whole, "the driver of this machine does not tell which clock is set, so it could not be given back"), nil
+		return nil, plugin.Lacks(r.Host, s, whole, "the driver of this machine does not report the clock, so it could not be restored"), nil
 	}
 	var bad []plugin.Item
 	note := func(more []plugin.Item) { bad = append(bad, more...) }
@@ -98,3 +101,79 @@ func clock(r *plugin.Request, option, standard string) (setting.Value, []plugin.
 	}
 	return setting.Text(strconv.Itoa(n)), nil
 }
+
+// EeePCSHEKindName is the kind of an Eee PC's bus clock, and Clock its only setting.
+const EeePCSHEKindName = "eeepc"
+
+// Clock is the bus clock: 0 high, 1 normal, 2 saving.
+var Clock = setting.Setting{Kind: EeePCSHEKindName, Name: "cpufv"}
+
+// EeePCSHEKinds are the kinds of setting that this plug-in adds.
+func EeePCSHEKinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{EeePCSHEKindName: cpufv{h}}
+}
+
+var controlFiles = []string{"/sys/devices/platform/eeepc/cpufv", "/sys/devices/platform/eeepc-wmi/cpufv"}
+
+// controlFile returns the attribute that sets the clock; ok is false on other machines.
+func controlFile(h *host.Host) (path string, ok bool) {
+	for _, p := range controlFiles {
+		if plugin.Exists(h, p) {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+// readable reports whether the attribute can be read; that of eeepc-wmi is write-only
+// (drivers/platform/x86/asus-wmi.c).
+func readable(h *host.Host, path string) bool {
+	st, err := h.Files.Stat(path)
+	return err == nil && st.Mode()&0o444 != 0
+}
+
+type cpufv struct{ host *host.Host }
+
+func (cpufv) Resolve(s setting.Setting) (setting.Setting, error) {
+	if s != Clock {
+		return setting.Setting{}, fmt.Errorf("%s: want %s", s, Clock)
+	}
+	return s, nil
+}
+
+// Read returns the clock: the driver prints the number of clocks in the second byte and the
+// present one in the first (drivers/platform/x86/eeepc-laptop.c, cpufv_show).
+func (k cpufv) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	path, ok := controlFile(k.host)
+	if !ok {
+		if plugin.Unrecorded(k.host, controlFiles...) {
+			return setting.Value{}, host.NotRecorded(s.String())
+		}
+		return setting.Absent, nil
+	}
+	if !readable(k.host, path) {
+		return setting.Value{}, &fs.PathError{Op: "read", Path: path, Err: fs.ErrPermission}
+	}
+	text, ok := plugin.Attribute(k.host, path)
+	n, err := strconv.ParseUint(text, 0, 32)
+	if !ok || err != nil {
+		return setting.Value{}, fmt.Errorf("%s: %q is no number", path, text)
+	}
+	return setting.Text(strconv.FormatUint(n&0xff, 10)), nil
+}
+
+func (k cpufv) Write(_ context.Context, s setting.Setting, v setting.Value) error {
+	n, err := strconv.Atoi(strings.TrimSpace(v.Text))
+	if v.Absent || err != nil || n < 0 || n > 255 {
+		return fmt.Errorf("%s: %s is no clock", s, v)
+	}
+	path, ok := controlFile(k.host)
+	if !ok {
+		return fmt.Errorf("%s: %w", s, fs.ErrNotExist)
+	}
+	return k.host.Files.Store(path, []byte(strconv.Itoa(n)))
+}
+
+func (cpufv) Equal(a, b setting.Value) bool             { return a.Text == b.Text }
+func (cpufv) Coupled(setting.Setting) []setting.Setting { return nil }
+func (cpufv) Lifetime() setting.Lifetime                { return setting.Runtime }

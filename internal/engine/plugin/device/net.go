@@ -59,8 +59,8 @@ const classDir = "/sys/class/net/"
 
 func netSysDir(device string) string { return classDir + device }
 
-// netDevices are those whose place in sysfs is not below a directory "virtual", as
-// TuneD chooses: what has a bus device behind it.
+// netDevices lists the devices outside of sysfs's "virtual", as TuneD does: those with a
+// bus device.
 func netDevices(_ context.Context, h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(strings.TrimSuffix(classDir, "/"))
 	if err != nil {
@@ -122,7 +122,7 @@ func planGroup(g host.NetGroup) func(context.Context, *plugin.Request, profile.O
 	}
 }
 
-// planParam plans one parameter; err is why the device's are not known.
+// planParam plans one parameter; err is why the device's parameters are not known.
 func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, err error, o profile.Option) []plugin.Item {
 	s := NetSetting(device, g, p.name)
 	refuse := func(v plugin.Verdict, format string, args ...any) []plugin.Item {
@@ -142,7 +142,7 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 		return refuse(plugin.Unsupported, "the driver of %s has no %s parameters", device, g)
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse(plugin.Unsupported, "%s is gone", device)
-	case errors.Is(err, fs.ErrPermission): // wake-on-LAN is root's only
+	case errors.Is(err, fs.ErrPermission): // only root reads wake-on-LAN
 		return refuse(plugin.Unknown, "not readable: %v", err)
 	case err != nil:
 		return refuse(plugin.Unsupported, "%v", err)
@@ -162,8 +162,7 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 	return []plugin.Item{plugin.Want(s, value, o)}
 }
 
-// parseValue writes a value as the kernel's answer has it; want is not empty
-// where it is none.
+// parseValue spells a value as the kernel does; want describes valid ones if it is not.
 func parseValue(g host.NetGroup, p pair) (value, want string) {
 	if host.NetParamIsSwitch(g, p.name) {
 		if p.value != "on" && p.value != "off" {
@@ -188,8 +187,7 @@ func parseValue(g host.NetGroup, p pair) (value, want string) {
 	return strconv.FormatUint(n, 10), ""
 }
 
-// planFeature plans every feature that a name stands for and that can be
-// changed.
+// planFeature plans every changeable feature that a name stands for.
 func planFeature(device, name, value string, params []host.NetParam, o profile.Option) []plugin.Item {
 	pattern := name
 	if p, ok := aliases[name]; ok {
@@ -217,7 +215,7 @@ func planFeature(device, name, value string, params []host.NetParam, o profile.O
 		if p.Value != value && (value == "off" || len(fixed) == 1) {
 			return refuseFeature(device, name, value, o, "%s cannot change %s: it is fixed at %s", device, p.Name, p.Value)
 		}
-		if p.Value == value { // nothing to do, and nothing that could be done
+		if p.Value == value { // fixed, but as wanted
 			return []plugin.Item{plugin.Want(NetSetting(device, host.NetFeatures, p.Name), value, o)}
 		}
 	}
@@ -233,8 +231,8 @@ func refuseFeature(device, name, value string, o profile.Option, format string, 
 	return []plugin.Item{it}
 }
 
-// eitherMode turns combined channels into as many receive and transmit channels
-// where the device has only these, and the other way round.
+// eitherMode converts combined channels to as many receive and transmit channels if the
+// device has only these, and vice versa.
 func eitherMode(list []pair, params []host.NetParam) []pair {
 	has := func(name string) bool {
 		p, ok := host.FindParam(params, name)
@@ -268,8 +266,7 @@ func planLink(param string, least int64, want string) func(context.Context, *plu
 	}
 }
 
-// planWakeOnLAN takes ethtool's letters; each d (or 0) takes back those before
-// it.
+// planWakeOnLAN takes ethtool's letters; each d (or 0) clears those before it.
 func planWakeOnLAN(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	if plugin.IsNone(o.Value) {
 		return nil, nil

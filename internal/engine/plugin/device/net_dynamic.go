@@ -15,23 +15,23 @@ import (
 
 const advertise = "advertise"
 
-// slow is the speed that a link at rest is left with, in megabits per second.
+// slow is the speed of an idle link, in megabits per second.
 const slow = 100
 
-// netLadder is TuneD's: a device rests in an interval that has less than a twentieth
-// of the bytes of its busiest one, both ways, and gives up speed after six.
+// netLadder is TuneD's: an interval is idle if it has less than a twentieth of the bytes of
+// the busiest one, both ways; after six the device lowers its speed.
 var netLadder = plugin.Ladder{Top: 1, Patience: 6, Rest: 0.05}
 
-// beginNet expects at least the load that TuneD expects of a link of so many
-// megabits per second: six tenths of it. TuneD has that in bytes per second and
-// holds the bytes of ten seconds against it.
+// beginNet starts with TuneD's expected load of a link of this many megabits per second:
+// six tenths of it, in bytes per second, although it is compared with the bytes of ten
+// seconds.
 func beginNet(megabits int) plugin.Standing {
 	most := float64(int(0.6 * 1024 * 1024 * float64(megabits) / 8))
 	return plugin.Standing{Most: [2]float64{most, most}}
 }
 
-// netDynamic lets the speed of each device of a unit follow its load. A device
-// whose speed somebody has fixed, and one that offers no slow one, stay alone.
+// netDynamic lets the speed of each device of a unit follow its load, except devices with
+// a fixed speed and those that do not offer a slow one.
 func netDynamic(ctx context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
 	var loops []plugin.Loop
 	var items []plugin.Item
@@ -53,8 +53,8 @@ func netDynamic(ctx context.Context, r *plugin.Request) ([]plugin.Loop, []plugin
 	return loops, items, nil
 }
 
-// speeds are the fastest speed of a device, in megabits per second, and the slow
-// ones of those that it offers without the selection.
+// speeds returns the fastest speed of a device, in megabits per second, and the slow link
+// modes that it offers without the selection; or why its speed cannot follow the load.
 func speeds(r *plugin.Request, device string, s setting.Setting) (fastest int, some string, why string) {
 	params, err := r.Host.Net.Params(device, host.NetLinkModes)
 	if err != nil {
@@ -114,7 +114,7 @@ func netLoop(r *plugin.Request, device string, s setting.Setting, fastest int, s
 	}
 }
 
-// traffic is how many bytes a device has received and sent
+// traffic returns the bytes that a device has received and sent
 // (Documentation/ABI/testing/sysfs-class-net-statistics).
 func traffic(h *host.Host, device string) (n [2]uint64, err error) {
 	for i, name := range []string{"rx_bytes", "tx_bytes"} {

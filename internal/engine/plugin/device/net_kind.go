@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,19 +16,19 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// NetKinds are the kinds of setting that this plug-in brings.
+// NetKinds are the kinds of setting that this plug-in adds.
 func NetKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{NetKindName: kind{h}}
 }
 
-// kind is a parameter of a network device, over netlink. A feature that is
-// wanted and not active, because another that it needs is off, reads as
-// "off [requested on]", as ethtool -k prints it.
+// kind is a parameter of a network device, over netlink. A requested feature that is not
+// active, because one that it needs is off, reads as "off [requested on]", as ethtool -k
+// prints it.
 type kind struct{ host *host.Host }
 
-// Resolve leads alternative names of a device and of a feature to the one that
-// the kernel uses now. A device that was renamed without keeping its old name
-// as an alternative one is another device.
+// Resolve converts alternative names of a device and of a feature to the one that the
+// kernel uses now. A device that was renamed without keeping its old name as an
+// alternative is a different device.
 func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	p, err := parsePlace(s.Name)
 	if err != nil {
@@ -67,8 +68,8 @@ func valueOf(p host.NetParam) string {
 	return p.Value
 }
 
-// Write sets one parameter. What a feature was requested to be is what is
-// written: whether it then works depends on the others.
+// Write sets one parameter. For a feature it sets what is requested: whether it becomes
+// active depends on others.
 func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	p, err := parsePlace(s.Name)
 	if err != nil {
@@ -139,10 +140,9 @@ func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
 
 func (kind) Lifetime() setting.Lifetime { return setting.Runtime }
 
-// Coupled lists what a write changes beside the parameter itself. Not in the
-// list, because no setting stands for it: the device's table of receive hashing
-// (RSS) and its interrupts, which the driver lays out anew for another number
-// of channels.
+// Coupled lists what a write changes in addition to the parameter. Not in the list, because
+// there is no setting for them: the device's receive hashing table (RSS) and interrupts,
+// which the driver lays out again when the number of channels changes.
 func (k kind) Coupled(s setting.Setting) []setting.Setting {
 	p, err := parsePlace(s.Name)
 	if err != nil {
@@ -156,9 +156,9 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 		// end, and may size rings together.
 		return k.rest(p)
 	case host.NetChannels:
-		// net/core/dev.c, netif_set_real_num_rx_queues and _tx_queues: queues
-		// that go take what was set for them along; the driver places the
-		// others anew (netif_set_xps_queue).
+		// net/core/dev.c, netif_set_real_num_rx_queues and _tx_queues: removed
+		// queues lose their settings; the driver places the others again
+		// (netif_set_xps_queue).
 		out := k.rest(p)
 		for _, a := range []string{"rx-*/rps_cpus", "rx-*/rps_flow_cnt", "tx-*/xps_cpus", "tx-*/xps_rxqs", "tx-*/tx_maxrate",
 			"tx-*/byte_queue_limits/limit_max", "tx-*/byte_queue_limits/limit_min"} {
@@ -166,12 +166,12 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 		}
 		return out
 	case host.NetFeatures:
-		// What others are requested to be stays; netdev_sync_lower_features
+		// The requested state of other features stays; netdev_sync_lower_features
 		// turns LRO off below a bond, bridge or VLAN too.
 		if p.param != "rx-lro" {
 			return nil
 		}
-		return k.neighbours(dir, "lower_", func(d string) setting.Setting { return NetSetting(d, p.group, p.param) })
+		return k.neighbors(dir, "lower_", func(d string) setting.Setting { return NetSetting(d, p.group, p.param) })
 	case host.NetWakeOnLAN:
 		// Drivers let the bus device wake the machine along with it
 		// (device_set_wakeup_enable).
@@ -197,19 +197,19 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 
 func confDir(family, device string) string { return "/proc/sys/net/" + family + "/conf/" + device }
 
-// stack is the device with those on it and below it.
+// stack returns the device and those stacked on it and below it.
 func (k kind) stack(device string) []string {
 	out := []string{device}
 	name := func(d string) setting.Setting { return setting.Setting{Kind: NetKindName, Name: d} }
 	for _, prefix := range []string{"upper_", "lower_"} {
-		for _, s := range k.neighbours(netSysDir(device), prefix, name) {
+		for _, s := range k.neighbors(netSysDir(device), prefix, name) {
 			out = append(out, s.Name)
 		}
 	}
 	return out
 }
 
-// rest are the other parameters that the device has in the group.
+// rest returns the other parameters that the device has in the group.
 func (k kind) rest(p netPlace) []setting.Setting {
 	params, err := k.host.Net.Params(p.device, p.group)
 	if err != nil {
@@ -238,10 +238,9 @@ func (k kind) attributes(pattern string) []setting.Setting {
 	return out
 }
 
-// neighbours are the devices that are stacked on this one (upper_) or below it
-// (lower_): sysfs has a link for each (net/core/dev.c,
-// netdev_adjacent_sysfs_add).
-func (k kind) neighbours(dir, prefix string, name func(device string) setting.Setting) []setting.Setting {
+// neighbors returns the devices stacked on this one (upper_) or below it (lower_), for
+// each of which sysfs has a link (net/core/dev.c, netdev_adjacent_sysfs_add).
+func (k kind) neighbors(dir, prefix string, name func(device string) setting.Setting) []setting.Setting {
 	entries, err := k.host.Files.ReadDir(dir)
 	if err != nil {
 		return nil
@@ -253,4 +252,104 @@ func (k kind) neighbours(dir, prefix string, name func(device string) setting.Se
 		}
 	}
 	return out
+}
+
+// NetKindName is the kind of a network device's settings: net:eth0/mtu,
+// net:eth0/ring-rx, net:eth0/coalesce-rx-usecs, net:eth0/feature-rx-gro,
+// net:eth0/channels-combined, net:eth0/pause-autoneg, net:eth0/wake-on-lan.
+const NetKindName = "net"
+
+// prefixes come before a parameter's name in the name of its setting.
+var prefixes = []struct {
+	group  host.NetGroup
+	prefix string
+}{
+	{host.NetFeatures, "feature-"},
+	{host.NetCoalesce, "coalesce-"},
+	{host.NetPause, "pause-"},
+	{host.NetRing, "ring-"},
+	{host.NetChannels, "channels-"},
+	{host.NetWakeOnLAN, ""},
+	{host.NetLinkModes, ""},
+	{host.NetLink, ""},
+}
+
+// netPlace is one parameter of one device.
+type netPlace struct {
+	device string
+	group  host.NetGroup
+	param  string
+}
+
+// NetSetting names a parameter of a device by its group and ethtool(8)'s name.
+func NetSetting(device string, g host.NetGroup, param string) setting.Setting {
+	prefix := ""
+	for _, p := range prefixes {
+		if p.group == g {
+			prefix = p.prefix
+		}
+	}
+	return setting.Setting{Kind: NetKindName, Name: device + "/" + prefix + param}
+}
+
+func parsePlace(name string) (netPlace, error) {
+	device, rest, ok := strings.Cut(name, "/")
+	if !ok || device == "" || device == "." || device == ".." || rest == "" || strings.Contains(rest, "/") {
+		return netPlace{}, fmt.Errorf("net:%s: want DEVICE/PARAMETER, such as net:eth0/mtu or net:eth0/ring-rx", name)
+	}
+	for _, p := range prefixes {
+		param, ok := strings.CutPrefix(rest, p.prefix)
+		if !ok || param == "" {
+			continue
+		}
+		if p.group == host.NetFeatures {
+			return featurePlace(device, param)
+		}
+		if slices.Contains(host.NetParamNames(p.group), param) {
+			return netPlace{device, p.group, param}, nil
+		}
+	}
+	return netPlace{}, fmt.Errorf("net:%s: no parameter of a network device is called %q; "+
+		"want mtu, txqueuelen, wake-on-lan, advertise, or feature-, coalesce-, pause-, ring- or channels- before ethtool's name", name, rest)
+}
+
+// featurePlace accepts the kernel's name of a feature, or a name of ethtool that stands for
+// exactly one.
+func featurePlace(device, name string) (netPlace, error) {
+	pattern, ok := aliases[name]
+	if !ok {
+		return netPlace{device, host.NetFeatures, name}, nil
+	}
+	if strings.Contains(pattern, "*") {
+		return netPlace{}, fmt.Errorf("net:%s/feature-%s: %s is ethtool's name for several features (%s); name one, see ethtool -k %s",
+			device, name, name, pattern, device)
+	}
+	return netPlace{device, host.NetFeatures, pattern}, nil
+}
+
+// aliases are the names that ethtool(8) had before the kernel named its
+// features, short and long, and the kernel's names that each stands for
+// (ethtool's -K in its manual page; the long names are what -k prints).
+var aliases = map[string]string{
+	"rx": "rx-checksum", "rx-checksumming": "rx-checksum",
+	"tx": "tx-checksum-*", "tx-checksumming": "tx-checksum-*",
+	"sg": "tx-scatter-gather*", "scatter-gather": "tx-scatter-gather*",
+	"tso": "tx-tcp*-segmentation", "tcp-segmentation-offload": "tx-tcp*-segmentation",
+	"ufo": "tx-udp-fragmentation", "udp-fragmentation-offload": "tx-udp-fragmentation",
+	"gso": "tx-generic-segmentation", "generic-segmentation-offload": "tx-generic-segmentation",
+	"gro": "rx-gro", "generic-receive-offload": "rx-gro",
+	"lro": "rx-lro", "large-receive-offload": "rx-lro",
+	"rxvlan": "rx-vlan-hw-parse", "rx-vlan-offload": "rx-vlan-hw-parse",
+	"txvlan": "tx-vlan-hw-insert", "tx-vlan-offload": "tx-vlan-hw-insert",
+	"ntuple": "rx-ntuple-filter", "ntuple-filters": "rx-ntuple-filter",
+	"rxhash": "rx-hashing", "receive-hashing": "rx-hashing",
+}
+
+// matchFeature compares a feature's name with a pattern that has at most one *.
+func matchFeature(pattern, name string) bool {
+	before, after, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == name
+	}
+	return len(name) >= len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after)
 }

@@ -47,9 +47,9 @@ func planSCSIHost(_ context.Context, r *plugin.Request, o profile.Option, device
 	return []plugin.Item{plugin.Want(s, o.Value, o)}, nil
 }
 
-// external is true for a hot-plug capable or external port: bits 18 (HPCP) and
-// 21 (ESP) of PxCMD (AHCI 1.3.1, 3.3.7). Link power management and the detection
-// of a removal exclude each other there (7.3).
+// external reports whether a port is hot-plug capable or external: bits 18 (HPCP) and 21
+// (ESP) of PxCMD (AHCI 1.3.1, 3.3.7). Link power management and the detection of a removal
+// exclude each other there (7.3).
 func external(h *host.Host, dir string) bool {
 	const hotPlug, esata = 1 << 18, 1 << 21
 	text, _ := plugin.Attribute(h, dir+"/ahci_port_cmd")

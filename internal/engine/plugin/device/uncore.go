@@ -30,8 +30,8 @@ var Uncore = plugin.Plugin{
 	},
 }
 
-// uncoreDevices lists the domains of the TPMI interface where there are any; the
-// whole-package directories beside them are only a view of those
+// uncoreDevices lists the domains of the TPMI interface if there are any; the whole-package
+// directories next to them are only a view of those
 // (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 func uncoreDevices(_ context.Context, h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(uncoreDir)
@@ -62,8 +62,7 @@ func uncorePlace(device, name string) setting.Setting {
 	return plugin.Sysfs(uncoreDir + "/" + device + "/" + name)
 }
 
-// planUncore plans both limits where a unit has both: the one that makes room goes
-// first.
+// planUncore plans both limits together if a unit has both: the one that makes room first.
 func planUncore(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	up, hasUpper := r.Option(upper)
 	low, hasLower := r.Option(lower)
@@ -101,8 +100,8 @@ func khz(it plugin.Item) int64 {
 	return n
 }
 
-// presentLimit is a limit as it is without the profile, in kHz; -1 where the
-// device does not have it.
+// presentLimit returns a limit without the profile, in kHz, or -1 if the device does not
+// have it.
 func presentLimit(r *plugin.Request, device, name string) (int64, error) {
 	v, err := r.Original(uncorePlace(device, name))
 	if err != nil || v.Absent {
@@ -157,7 +156,7 @@ func one(h *host.Host, o profile.Option, device string, other int64) plugin.Item
 	return it
 }
 
-// initial is the lowest or highest frequency that can be set, in kHz.
+// initial returns the lowest or highest frequency that can be set, in kHz.
 func initial(h *host.Host, device, name string) (int64, bool) {
 	text, ok := plugin.Attribute(h, uncoreDir+"/"+device+"/initial_"+name)
 	n, err := strconv.ParseInt(text, 10, 64)

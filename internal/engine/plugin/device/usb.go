@@ -31,8 +31,8 @@ func usbDevices(_ context.Context, h *host.Host) ([]string, error) {
 	return plugin.DevicesOfType(h, usbDir, "usb_device")
 }
 
-// planUSB takes seconds, as the kernel does and as TuneD documents; TuneD itself
-// makes 1 of true and 1, and 0 of everything else.
+// planUSB takes seconds, as the kernel does and TuneD documents; TuneD itself reads true and
+// 1 as 1, and everything else as 0.
 func planUSB(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	s := plugin.Sysfs(usbDir + "/" + device + "/power/autosuspend")
 	n, err := strconv.ParseInt(strings.TrimSpace(o.Value), 10, 32)

@@ -56,9 +56,9 @@ func videoDevices(_ context.Context, h *host.Host) ([]string, error) {
 	return out, nil
 }
 
-// planRadeon takes the first word that fits the card's power method. With
-// dynamic power management the driver refuses every write to power_method, and
-// without it power_dpm_state is not there (radeon_pm.c, radeon_set_pm_method).
+// planRadeon takes the first word that fits the card's power method. With dynamic power
+// management the driver refuses every write to power_method, and without it
+// power_dpm_state does not exist (radeon_pm.c, radeon_set_pm_method).
 func planRadeon(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	method := plugin.Sysfs(attribute(device, "power_method"))
 	words := strings.FieldsFunc(o.Value, func(c rune) bool { return strings.ContainsRune(" \t\n:;,", c) })

@@ -32,8 +32,8 @@ var Modules = plugin.Plugin{
 	},
 }
 
-// confFile is fettle's own file: TuneD empties its tuned.conf whenever it
-// starts. modprobe joins the options of all files by name, and the last of two
+// confFile is fettle's own file, since TuneD empties its tuned.conf whenever it starts.
+// modprobe joins the options of all files in the order of their names, and the last of two
 // values holds: Debian's systemd.conf has "options dummy numdummies=0".
 const confFile = "/etc/modprobe.d/zz-fettle.conf"
 
@@ -91,8 +91,8 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	return items, nil
 }
 
-// compiledIn is the verdict on options of a module that is built into the kernel:
-// they come from the kernel command line alone.
+// compiledIn returns the verdict on options of a module that is built into the kernel,
+// which only the kernel command line can set.
 func compiledIn(h *host.Host, name, opts string) (plugin.Verdict, string) {
 	if opts == "" {
 		return plugin.OK, "built into this kernel"
@@ -133,21 +133,20 @@ func onCommandLine(line, name, opt string) bool {
 	return found
 }
 
-// canonical spells a module's name as the kernel does: modprobe takes "-" and
-// "_" for the same.
+// canonical spells a module's name as the kernel does: for modprobe "-" and "_" are equal.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 type presence int
 
 const (
-	unsure presence = iota // no list of modules to look into
+	unsure presence = iota // no list of modules
 	nowhere
 	loadable
 	builtin
-	unlisted // the lists of a copy do not have it, and some lists are missing
+	unlisted // not in the lists that a copy has, and some lists are missing
 )
 
-// kernelHas looks into the lists that depmod(8) makes, and into /sys/module.
+// kernelHas searches the lists that depmod(8) makes, and /sys/module.
 func kernelHas(h *host.Host, name string) presence {
 	dir := "/sys/module/" + name
 	if _, err := h.Files.Stat(dir); err == nil {
@@ -174,7 +173,7 @@ func kernelHas(h *host.Host, name string) presence {
 	}
 	dep, err := h.Files.ReadFile(lib + "modules.dep")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nowhere // modprobe(8) finds none without it
+		return nowhere // without it modprobe(8) finds no module
 	}
 	if host.Unknown(err) {
 		return unlisted
@@ -197,8 +196,8 @@ func kernelHas(h *host.Host, name string) presence {
 	return nowhere
 }
 
-// differing are the options that the running module shows with other values, and
-// hidden those that it does not show (a parameter with permission 0).
+// differing returns the options that the running module shows with other values, and
+// those that it does not show (a parameter with permission 0).
 func differing(h *host.Host, name, opts string) (differ, hidden []string) {
 	for _, opt := range strings.Fields(opts) {
 		key, want, ok := strings.Cut(opt, "=")

@@ -87,13 +87,13 @@ func (k options) Write(ctx context.Context, s setting.Setting, v setting.Value) 
 	if err != nil || !again {
 		return err
 	}
-	// Loading again is tried here too, because the kernel does not show every
-	// parameter; whether it succeeded is seen in module:NAME.
+	// The module is also reloaded here, because the kernel does not show every parameter;
+	// module:NAME shows whether it succeeded.
 	_ = load(ctx, k.host, s.Name, "")
 	return nil
 }
 
-// Effect compares with what the loaded module shows.
+// Effect compares the options with what the loaded module shows.
 func (k options) Effect(_ context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	now, err := state(k.host, s.Name)
 	if err != nil {
@@ -120,7 +120,7 @@ func (options) Lifetime() setting.Lifetime                { return setting.Reboo
 
 const header = "# Options of kernel modules from the profile in force; fettle undo takes them back.\n"
 
-// lineOf finds the options of a module.
+// lineOf returns the options of a module.
 func lineOf(text, name string) (string, bool) {
 	for line := range strings.Lines(text) {
 		if opts, ok := optionsLine(line, name); ok {
@@ -166,7 +166,7 @@ func setLine(text, name, opts string) string {
 	return text + line
 }
 
-// dropLine takes it out; a file that holds nothing else is empty then.
+// dropLine removes a module's options; without other lines the text becomes empty.
 func dropLine(text, name string) string {
 	var kept []string
 	dropped, last := false, false
@@ -203,7 +203,7 @@ func (k module) Read(_ context.Context, s setting.Setting) (setting.Value, error
 	return setting.Text(now), err
 }
 
-// state is what /sys/module shows of a module.
+// state returns what /sys/module shows of a module.
 func state(h *host.Host, name string) (string, error) {
 	dir := "/sys/module/" + name
 	switch _, err := h.Files.Stat(dir); {
@@ -269,7 +269,7 @@ func load(ctx context.Context, h *host.Host, name, params string) error {
 	argv := append([]string{"modprobe", name}, strings.Fields(params)...)
 	_, err = host.Run(ctx, h, argv...)
 	if err != nil && params != "" {
-		// A module that is there without its parameters is better than none.
+		// A module without its parameters is better than no module.
 		if _, plain := host.Run(ctx, h, "modprobe", name); plain != nil {
 			return plain
 		}
@@ -277,8 +277,8 @@ func load(ctx context.Context, h *host.Host, name, params string) error {
 	return err
 }
 
-// Equal compares the parameters that both sides name: a profile names a few,
-// the kernel shows most.
+// Equal compares the parameters that both values have: a profile names a few, the kernel
+// shows most.
 func (module) Equal(a, b setting.Value) bool {
 	wa, pa := parameters(a.Text)
 	wb, pb := parameters(b.Text)
@@ -314,8 +314,8 @@ func unquote(v string) string {
 	return v
 }
 
-// equalParameter knows the spellings that the kernel takes and the one that it
-// prints (kernel/params.c: bool prints Y and N, numbers take any C base).
+// equalParameter compares parameters in all spellings that the kernel accepts and prints
+// (kernel/params.c: bool prints Y and N, numbers have any C base).
 func equalParameter(a, b string) bool {
 	if a == b {
 		return true

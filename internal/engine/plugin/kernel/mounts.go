@@ -1,5 +1,5 @@
-// mounts reads [mounts] sections and refuses what they ask for: write
-// barriers are never switched off.
+// mounts reads [mounts] sections and refuses their request: write barriers are never
+// switched off.
 
 package kernel
 
@@ -42,13 +42,13 @@ var Mounts = plugin.Plugin{
 	},
 }
 
-// reason is why: the barrier is what makes a journal's order reach the medium
+// reason is why barriers stay on: they keep the order of a journal's writes on the medium
 // (kernel, Documentation/block/writeback_cache_control.rst).
 const reason = "write-barriers-off: write barriers stay on: without them a crash or a loss of power can corrupt the file system, " +
 	"and on storage without a volatile cache they cost nothing"
 
-// asks is true for a value that wants barriers off; force says whatever is below.
-func asks(value string) (off, force bool, err error) {
+// barriersOff reports whether a value requests barriers off; force: on any storage.
+func barriersOff(value string) (off, force bool, err error) {
 	if strings.EqualFold(strings.TrimSpace(value), "force") {
 		return true, true, nil
 	}
@@ -62,14 +62,14 @@ func asks(value string) (off, force bool, err error) {
 	return off, false, nil
 }
 
-// noDevice refuses what a unit asks for that no file system is left for: silence
-// would read as consent.
+// noDevice refuses the request of a unit that no file system is left for: silence would
+// read as consent.
 func noDevice(r *plugin.Request) []plugin.Item {
 	o, given := r.Option("disable_barriers")
 	if !given || len(o.Deferred) > 0 {
 		return nil
 	}
-	switch off, _, err := asks(o.Value); {
+	switch off, _, err := barriersOff(o.Value); {
 	case err != nil:
 		return []plugin.Item{plugin.Failed(r.Unit.Name, o, "", err)}
 	case off:
@@ -79,7 +79,7 @@ func noDevice(r *plugin.Request) []plugin.Item {
 }
 
 func planMounts(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
-	off, force, err := asks(o.Value)
+	off, force, err := barriersOff(o.Value)
 	if err != nil || !off {
 		return nil, err
 	}
@@ -87,11 +87,11 @@ func planMounts(_ context.Context, r *plugin.Request, o profile.Option, device s
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range slices.Backward(all) { // of two mounts on one point the later one is seen
+	for _, m := range slices.Backward(all) { // of two mounts on one point the later one is visible
 		if m.point != device {
 			continue
 		}
-		// What TuneD would leave alone is refused too: who asks is to know.
+		// What TuneD ignores is refused too, so that the user learns of it.
 		also := ""
 		switch {
 		case m.fstype == "xfs":
@@ -127,8 +127,8 @@ func read(h *host.Host) ([]mount, error) {
 	return out, nil
 }
 
-// disk is the sysfs directory of the disk below a partition or an LVM volume;
-// "" for what TuneD leaves out: whole disks, removable ones, other kinds.
+// disk returns the sysfs directory of the disk below a partition or an LVM volume; "" for
+// what TuneD leaves out: whole disks, removable ones, other kinds.
 func (m mount) disk(h *host.Host) string {
 	dev, err := h.Files.Resolve(m.source)
 	if err != nil {
@@ -152,7 +152,7 @@ func (m mount) disk(h *host.Host) string {
 	return dir
 }
 
-// writeBack says whether a SCSI disk below the file system has a volatile cache.
+// writeBack reports whether a SCSI disk below the file system has a volatile cache.
 func (m mount) writeBack(h *host.Host) bool {
 	dir := m.disk(h)
 	disks := []string{dir}

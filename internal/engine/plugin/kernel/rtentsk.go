@@ -1,6 +1,5 @@
-// rtentsk is the plug-in that keeps network timestamps on, so that no
-// program that asks for them interrupts every CPU while the kernel patches its
-// code.
+// rtentsk is the plug-in that keeps network timestamps enabled: a program that enables
+// them would interrupt every CPU while the kernel patches its code.
 
 package kernel
 
@@ -22,9 +21,9 @@ var RTEntsk = plugin.Plugin{
 	Always: planRtentsk,
 }
 
-// KindName is the kind of static keys that are held on by an open socket, and
-// Timestamps its one place. Its value is whether this process holds it, open or
-// closed: the kernel tells nobody the state of the key itself.
+// KindName is the kind of static keys that an open socket keeps enabled, and Timestamps
+// its only setting. The value is open or closed: whether this process holds the socket.
+// The kernel does not expose the state of the key itself.
 const (
 	KindName   = "statickey"
 	Timestamps = "netstamp_needed_key"
@@ -37,8 +36,8 @@ func planRtentsk(_ context.Context, r *plugin.Request) ([]plugin.Item, error) {
 	}}}}, nil
 }
 
-// RtentskKinds are the kinds of setting that this plug-in brings. The socket belongs
-// to the table returned, so a process makes one and keeps it.
+// RtentskKinds are the kinds of setting that this plug-in adds. The socket belongs to the
+// returned table, so a process makes one table and keeps it.
 func RtentskKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{KindName: &staticKey{host: h}}
 }

@@ -2,9 +2,13 @@ package kernel
 
 import (
 	"context"
+	"debug/elf"
+	"encoding/binary"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -84,4 +88,74 @@ func timestamping(t *testing.T) int {
 		}
 	}
 	return n
+}
+
+// TestKey reads the kernel's own memory: the count of those who want timestamps
+// (net/core/dev.c, netstamp_wanted) rises by one with the socket and falls with
+// it, and while it is open the key is on. The test of package net runs it in
+// its virtual machine.
+func TestKey(t *testing.T) {
+	if os.Getenv("FETTLE_TEST_IN_VM") == "" {
+		t.Skip("is run by TestInVM of package net")
+	}
+	wanted := func() int32 { return kernelWord(t, "netstamp_wanted") }
+	before := wanted()
+	t.Logf("wanted %d, key %d", before, kernelWord(t, "netstamp_needed_key"))
+	k := RtentskKinds(host.Live())[KindName]
+	s := setting.Setting{Kind: KindName, Name: Timestamps}
+	for _, step := range []struct {
+		value string
+		want  int32
+	}{{"open", before + 1}, {"closed", before}} {
+		if err := k.Write(context.Background(), s, setting.Text(step.value)); err != nil {
+			t.Fatal(err)
+		}
+		// A work queue counts them, and then switches the key.
+		key := func() int32 { return kernelWord(t, "netstamp_needed_key") }
+		done := func() bool { return wanted() == step.want && (step.want == 0 || key() == 1) }
+		for end := time.Now().Add(time.Minute); !done() && time.Now().Before(end); {
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Logf("%s: wanted %d, key %d", step.value, wanted(), key())
+		if got := wanted(); got != step.want {
+			t.Errorf("%s: %d want timestamps, want %d", step.value, got, step.want)
+		}
+		if step.want > 0 && key() != 1 {
+			t.Errorf("%s: the key is %d", step.value, key())
+		}
+	}
+}
+
+// kernelWord reads 32 bits of the running kernel by the name of a variable.
+func kernelWord(t *testing.T, name string) int32 {
+	t.Helper()
+	symbols, err := os.ReadFile("/proc/kallsyms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at uint64
+	for line := range strings.Lines(string(symbols)) {
+		if f := strings.Fields(line); len(f) >= 3 && f[2] == name {
+			at, _ = strconv.ParseUint(f[0], 16, 64)
+		}
+	}
+	if at == 0 {
+		t.Fatalf("/proc/kallsyms has no address of %s", name)
+	}
+	core, err := elf.Open("/proc/kcore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer core.Close()
+	for _, p := range core.Progs {
+		if p.Type == elf.PT_LOAD && p.Vaddr <= at && at+4 <= p.Vaddr+p.Memsz {
+			var b [4]byte
+			if _, err := p.ReadAt(b[:], int64(at-p.Vaddr)); err != nil {
+				t.Fatal(err)
+			}
+			return int32(binary.LittleEndian.Uint32(b[:]))
+		}
+	}
+	t.Fatalf("%s at %#x is in no segment of /proc/kcore", name, at)
+	return 0
 }

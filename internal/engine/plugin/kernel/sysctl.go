@@ -45,8 +45,8 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused,
 			"%s counts in units that differ from kernel to kernel (net/core/neighbour.c); set %s_ms, in milliseconds", name, o.Name)}, nil
 	}
-	// The answer of a function that runs a program ends with a line end, which
-	// is no second line.
+	// The result of a function that runs a program ends with a line end, which does not
+	// count as a second line.
 	value := quoted().ReplaceAllString(strings.TrimRight(o.Value, "\r\n"), "$1")
 	if strings.Contains(value, "\n") {
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "a value of several lines cannot be written in one piece")}, nil
@@ -59,7 +59,7 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 		if st, serr := r.Host.Files.Stat(file); serr != nil || st.Mode().Perm()&0o444 != 0 {
 			return []plugin.Item{plugin.Refuse(s, o, plugin.Unknown, "not readable by this user; run fettle as root")}, nil
 		}
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "the kernel lets nobody read it, so it could not be given back")}, nil
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "write-only in this kernel, so its value could not be restored")}, nil
 	case err != nil:
 		return nil, err
 	case now.Absent:
@@ -76,8 +76,8 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 	return []plugin.Item{it}, nil
 }
 
-// whereabouts says why a well-known variable is not there. The kernel releases
-// are those in which kernel/sysctl.c, kernel/sched/debug.c and mm/ lost them.
+// whereabouts returns why a well-known variable does not exist. The kernel releases are
+// those in which kernel/sysctl.c, kernel/sched/debug.c and mm/ lost them.
 func whereabouts(name string) string {
 	for _, w := range []struct{ pattern, text string }{
 		{"kernel.sched_min_granularity_ns", "since Linux 6.6 it is base_slice_ns, which [scheduler] sched_base_slice_ns sets"},

@@ -25,8 +25,8 @@ var Sysfs = plugin.Plugin{
 	},
 }
 
-// planSysfs writes the value as it is: ">" is no modifier here, because attributes
-// exist whose values begin with it or that hold no number.
+// planSysfs plans the value as it is: ">" is not a modifier here, because the values of
+// some attributes begin with it or are not numbers.
 func planSysfs(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	pattern := path.Clean(o.Name)
 	s := plugin.Sysfs(pattern)
@@ -68,7 +68,7 @@ func glob(h *host.Host, pattern string) []string {
 			}
 			entries, err := h.Files.ReadDir(dir)
 			if err != nil {
-				continue // no directory, or gone meanwhile
+				continue // not a directory, or removed meanwhile
 			}
 			for _, e := range entries {
 				if profile.Fnmatch(element, e.Name()) && !strings.HasPrefix(e.Name(), ".") {

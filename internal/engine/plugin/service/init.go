@@ -21,8 +21,8 @@ const (
 	noneSeen       initSystem = ""
 )
 
-// initOf says which init system runs services here, by what it leaves below
-// /run and /etc; no program is asked.
+// initOf returns the init system of the machine, by its directories below /run and /etc; it
+// runs no program.
 func initOf(h *host.Host) initSystem {
 	switch {
 	case host.HasSystemd(h):
@@ -37,7 +37,7 @@ func initOf(h *host.Host) initSystem {
 	return noneSeen
 }
 
-// handler asks and tells one init system about services.
+// handler queries and changes services through one init system.
 type handler interface {
 	active(ctx context.Context, name string) (setting.Value, error)
 	enabled(ctx context.Context, name string) (setting.Value, error)
@@ -95,8 +95,8 @@ func (k systemdHandler) enabled(ctx context.Context, name string) (setting.Value
 	if err != nil {
 		return setting.Value{}, err
 	}
-	// A unit that runs is remembered when its file has gone, and cannot be
-	// enabled or disabled any more.
+	// systemd keeps a running unit whose file was removed, but cannot enable or disable
+	// it.
 	_, errFile := k.host.Files.Stat(p["FragmentPath"])
 	switch {
 	case p["LoadState"] == "not-found", p["FragmentPath"] != "" && errors.Is(errFile, fs.ErrNotExist):
@@ -121,7 +121,7 @@ func parseTimestamp(text string) (time.Time, error) {
 	return t, nil
 }
 
-// openRCHandler: a service of a runlevel is a link in /etc/runlevels/LEVEL.
+// openRCHandler uses OpenRC: a service of a runlevel is a link in /etc/runlevels/LEVEL.
 type openRCHandler struct{ host *host.Host }
 
 func (k openRCHandler) known(name string) bool {
@@ -162,7 +162,8 @@ func (k openRCHandler) set(ctx context.Context, name, _ string, value string) er
 	return tell(ctx, k.host, argv...)
 }
 
-// sysVHandler: a service of a runlevel is a link S??NAME in its rc directory.
+// sysVHandler uses System V init: a service of a runlevel is a link S??NAME in its rc
+// directory.
 type sysVHandler struct{ host *host.Host }
 
 func (k sysVHandler) known(name string) bool { return openRCHandler(k).known(name) }
@@ -171,7 +172,7 @@ func (k sysVHandler) active(ctx context.Context, name string) (setting.Value, er
 	return statusOf(ctx, k.host, k.known(name), "service", name, "status")
 }
 
-// level is the present runlevel: runlevel(8) prints the one before and this.
+// level returns the present runlevel: runlevel(8) prints the previous one and it.
 func (k sysVHandler) level(ctx context.Context) (string, error) {
 	out, err := host.Run(ctx, k.host, "runlevel")
 	if err != nil {
@@ -224,14 +225,14 @@ func (k sysVHandler) set(ctx context.Context, name, aspect, value string) error 
 	return errors.New("none of chkconfig, update-rc.d and sysv-rc-conf is installed")
 }
 
-// tell runs a program that changes a service. Some take minutes to start, and
+// tell runs a program that changes a service. Some services take minutes to start, and
 // init systems have limits of their own (systemd's is 90 s each way).
 func tell(ctx context.Context, h *host.Host, argv ...string) error {
 	_, err := host.RunCommand(ctx, h, host.Command{Argv: argv, Timeout: 5 * time.Minute})
 	return err
 }
 
-// statusOf asks an init script: LSB has 0 for running, 1 to 3 for not running.
+// statusOf runs an init script's status: by LSB 0 means running, 1 to 3 not running.
 func statusOf(ctx context.Context, h *host.Host, known bool, argv ...string) (setting.Value, error) {
 	if !known {
 		return setting.Absent, nil

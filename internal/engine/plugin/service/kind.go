@@ -46,7 +46,7 @@ func isDir(h *host.Host, p string) bool {
 	return err == nil && st.IsDir()
 }
 
-// Files is the drop-in, where s is one.
+// Files returns the file of a drop-in or limit.
 func (unit) Files(s setting.Setting) []string {
 	name, aspect, file, err := parts(s)
 	if limits[aspect] != "" {
@@ -119,8 +119,7 @@ func (k unit) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 		return k.writeDropIn(ctx, name, aspect, file, v)
 	}
 	if v.Absent {
-		// The unit's file is about to go, as it was before: what depends on it
-		// goes first.
+		// The unit's file is about to be removed, as it was before.
 		v.Text = map[string]string{"active": "inactive", "enabled": "disabled"}[aspect]
 	}
 	switch v.Text {
@@ -146,7 +145,7 @@ func (k unit) writeDropIn(ctx context.Context, name, aspect, file string, v sett
 	return tell(ctx, k.host, "systemctl", "try-restart", name)
 }
 
-// Effect says whether a running service was started with its drop-in.
+// Effect reports whether a running service was started with its drop-in.
 func (k unit) Effect(ctx context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	name, aspect, file, err := parts(s)
 	if limits[aspect] != "" && !want.Absent {
@@ -183,6 +182,6 @@ func (k unit) Equal(a, b setting.Value) bool {
 
 func (unit) Coupled(setting.Setting) []setting.Setting { return nil }
 
-// Lifetime is File: a service that is started is gone after a boot, but whether
-// it then runs depends on files, and undo must look.
+// Lifetime is File: a started service ends with the boot, but whether it then runs depends
+// on files, so that undo must read it.
 func (unit) Lifetime() setting.Lifetime { return setting.File }

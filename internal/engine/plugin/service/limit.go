@@ -18,13 +18,11 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// A limit of a service (systemd.exec(5), "Process properties") is a line of a
-// drop-in that is fettle's own, after those that others have by the names that are
-// usual: 90-limits.conf, override.conf. It is absent where that file has no such
-// line, whatever other files say.
+// A limit of a service (systemd.exec(5), "Process properties") is a line of fettle's own
+// drop-in, which sorts after the usual names of others: 90-limits.conf, override.conf. It
+// is absent if that file has no such line, whatever other files set.
 
-// limits are those that can be set, with the kernel's name for each
-// (proc_pid_limits(5)).
+// limits maps the limits that can be set to the kernel's names (proc_pid_limits(5)).
 var limits = map[string]string{
 	"LimitNOFILE": "Max open files", "LimitNPROC": "Max processes", "LimitMEMLOCK": "Max locked memory", "LimitCORE": "Max core file size",
 }
@@ -32,13 +30,13 @@ var limits = map[string]string{
 const (
 	limitFile = "zz-fettle.conf"
 	limitHead = "# Written by fettle; fettle undo takes it back.\n"
-	// limitDir is a second line where the directory was not there before.
+	// limitDir is a second line if fettle created the directory.
 	limitDir = "# The directory is fettle's too.\n"
 )
 
 var limitValue = text.LazyRegexp(`^(infinity|[0-9]{1,19}[KMGTPE]?)(:(infinity|[0-9]{1,19}[KMGTPE]?))?$`)
 
-// readLimit is the value of fettle's own line.
+// readLimit returns the value of fettle's own line.
 func (k unit) readLimit(name, limit string) (setting.Value, error) {
 	lines, err := k.limitLines(name)
 	if err != nil {
@@ -52,7 +50,7 @@ func (k unit) readLimit(name, limit string) (setting.Value, error) {
 	return setting.Absent, nil
 }
 
-// limitLines are the lines of fettle's drop-in; none where there is none.
+// limitLines returns the lines of fettle's drop-in, if it exists.
 func (k unit) limitLines(name string) ([]string, error) {
 	b, err := k.host.Files.ReadFile(path.Join(dropInDir(name), limitFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,8 +62,8 @@ func (k unit) limitLines(name string) ([]string, error) {
 	return slices.Collect(strings.Lines(string(b))), nil
 }
 
-// writeLimit sets fettle's line or takes it away, and the file and the directory
-// with the last one, where they are fettle's.
+// writeLimit sets or removes fettle's line. With the last line it removes the file, and the
+// directory if fettle created it.
 func (k unit) writeLimit(ctx context.Context, name, limit string, v setting.Value) error {
 	dir := dropInDir(name)
 	lines, err := k.limitLines(name)
@@ -108,19 +106,19 @@ func (k unit) writeLimit(ctx context.Context, name, limit string, v setting.Valu
 	return err
 }
 
-// mayLimit says which limits of which services may be asked for by name.
+// mayLimit returns why a limit must not be requested by name, or nil.
 func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value) error {
 	switch {
 	case want.Absent:
 		return nil
 	case !limitValue().MatchString(want.Text):
-		return fmt.Errorf("%s: %w: %q is no limit: want N, SOFT:HARD or infinity", s, setting.ErrNotSettable, want.Text)
+		return fmt.Errorf("%s: %w: %q is not a limit: want N, SOFT:HARD or infinity", s, setting.ErrNotSettable, want.Text)
 	case limit == "LimitNOFILE" && strings.Contains(want.Text, "infinity"):
-		return fmt.Errorf("%s: %w: the kernel has no infinity of open files: want a number up to fs.nr_open", s, setting.ErrNotSettable)
+		return fmt.Errorf("%s: %w: the kernel does not allow unlimited open files: want a number up to fs.nr_open", s, setting.ErrNotSettable)
 	case path.Ext(name) != ".service":
 		return fmt.Errorf("%s: %w: only a service has limits of processes", s, setting.ErrNotSettable)
 	case strings.HasPrefix(name, "systemd-") || strings.HasPrefix(name, "dbus"):
-		return fmt.Errorf("%s: %w: the machine does not go on when that is restarted", s, setting.ErrNotSettable)
+		return fmt.Errorf("%s: %w: restarting it would disrupt the machine", s, setting.ErrNotSettable)
 	}
 	soft, hard, two := strings.Cut(want.Text, ":")
 	if a, b := limitNumber(soft), limitNumber(hard); two && a > b {
@@ -136,12 +134,12 @@ func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value
 	case strings.Contains(out, "LoadState=not-found\n"):
 		return fmt.Errorf("%s: %w: there is no service %s on this machine", s, setting.ErrNotSettable, name)
 	case strings.Contains(out, "Type=oneshot\n"):
-		return fmt.Errorf("%s: %w: %s runs no process that stays (Type=oneshot): systemctl status names the unit of the process that is meant", s, setting.ErrNotSettable, name)
+		return fmt.Errorf("%s: %w: %s has no long-running process (Type=oneshot): systemctl status names the unit of the process that is meant", s, setting.ErrNotSettable, name)
 	}
 	return nil
 }
 
-// limitNumber is a limit as a number, in its own unit; the largest for infinity.
+// limitNumber returns a limit as a number, in its own unit; 2^63 for infinity.
 func limitNumber(s string) float64 {
 	if s == "infinity" {
 		return 1 << 63
@@ -157,7 +155,7 @@ func limitNumber(s string) float64 {
 	return n * factor
 }
 
-// limitOf is a limit of a process, the hard one, as limitNumber has it.
+// limitOf returns the hard limit of a process, as limitNumber does.
 func (k unit) limitOf(pid int, limit string) (float64, error) {
 	b, err := k.host.Files.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
 	if err != nil {
@@ -174,7 +172,7 @@ func (k unit) limitOf(pid int, limit string) (float64, error) {
 	return 0, fmt.Errorf("/proc/%d/limits has no line %q", pid, limits[limit])
 }
 
-// limitEffect says whether the running service has its limit.
+// limitEffect reports whether the running service has its limit.
 func (k unit) limitEffect(ctx context.Context, name, limit, want string) (plugin.Verdict, string) {
 	if !host.HasSystemd(k.host) {
 		return plugin.OK, "in force from the service's next start"
@@ -200,8 +198,8 @@ func (k unit) limitEffect(ctx context.Context, name, limit, want string) (plugin
 	return k.otherLimit(ctx, name, limit, limitNumber(hard), runs)
 }
 
-// otherLimit says why a service runs with another limit than fettle's line wants:
-// only of one that was started before that line a restart is the cure.
+// otherLimit returns why a service runs with another limit than fettle's line. A restart
+// helps only a service that was started before that line was written.
 func (k unit) otherLimit(ctx context.Context, name, limit string, want, runs float64) (plugin.Verdict, string) {
 	p, err := systemdHandler{k.host}.show(ctx, name, limit, "NeedDaemonReload", "ExecMainStartTimestamp")
 	if err != nil {
@@ -232,7 +230,7 @@ func (k unit) otherLimit(ctx context.Context, name, limit string, want, runs flo
 	return plugin.Overridden, why
 }
 
-// limitText is limitNumber turned round.
+// limitText is the inverse of limitNumber.
 func limitText(n float64) string {
 	if n == limitNumber("infinity") {
 		return "infinity"
@@ -240,8 +238,8 @@ func limitText(n float64) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// Activation implements setting.Activator: a service gets its limits when it is
-// started. Of drop-ins, the plug-in's own word says whether it is restarted.
+// Activation implements setting.Activator: a service gets its limits when it starts. For a
+// drop-in, its aspect says whether the service is restarted.
 func (k unit) Activation(ctx context.Context, s setting.Setting) (setting.Activation, bool) {
 	name, aspect, _, err := parts(s)
 	if err != nil || limits[aspect] == "" || !k.host.Live || !host.HasSystemd(k.host) {
@@ -254,15 +252,15 @@ func (k unit) Activation(ctx context.Context, s setting.Setting) (setting.Activa
 	return setting.Activation{Program: name, Restart: true}, true
 }
 
-// How long a service may take to start, and for how long one that does not say
-// when it is ready has to stay.
+// How long a service may take to start, and how long one that does not signal readiness
+// has to run.
 const (
 	limitPatience = 5 * time.Minute
 	limitStays    = time.Second
 )
 
-// Activate implements setting.Activator: it restarts the service and wants it to
-// be there, and to stay.
+// Activate implements setting.Activator: it restarts the service and waits until it runs,
+// and keeps running.
 func (k unit) Activate(ctx context.Context, a setting.Activation) error {
 	ctx, cancel := context.WithTimeout(ctx, limitPatience)
 	defer cancel()
@@ -272,7 +270,7 @@ func (k unit) Activate(ctx context.Context, a setting.Activation) error {
 		return err
 	}
 	if before.Load != "loaded" && before.MainPID == 0 {
-		return nil // nobody can start it
+		return nil // it cannot be started
 	}
 	if err := systemd.RunJob(ctx, k.host, "restart", a.Program, limitPatience, nil); err != nil {
 		return err

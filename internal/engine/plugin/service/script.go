@@ -1,13 +1,18 @@
-// script is the plug-in that runs a profile's own programs: TuneD's
-// contract of start, stop and verify, and the scripts around a unit's devices
-// (script_pre, script_post).
+// script is the plug-in that runs a profile's own programs, by TuneD's contract of start,
+// stop and verify, and the scripts around a unit's devices (script_pre, script_post).
 
 package service
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/url"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -27,8 +32,7 @@ var Script = plugin.Plugin{
 	}},
 }
 
-// ownDoing is what a person is told beside every script: fettle cannot know
-// what a program changes.
+// ownDoing explains every script: fettle cannot know what a program changes.
 const ownDoing = "what the script does is its own: fettle takes it back by calling its stop, and cannot compare"
 
 func planScript(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
@@ -53,9 +57,9 @@ func planScript(_ context.Context, r *plugin.Request, o profile.Option, _ string
 	return items, nil
 }
 
-// UnitScripts plans a unit's script_pre and script_post: pre comes before the
-// unit's own items and post after them, each once for every device. Undone
-// backwards, that is TuneD's order too.
+// UnitScripts plans a unit's script_pre and script_post, each once for every device: pre
+// before the unit's own items and post after them. In the reverse order of undo, that is
+// TuneD's order too.
 func UnitScripts(r *plugin.Request) (pre, post []plugin.Item) {
 	one := func(attribute, file string) []plugin.Item {
 		if file == "" {
@@ -76,8 +80,8 @@ func UnitScripts(r *plugin.Request) (pre, post []plugin.Item) {
 	return one("script_pre", r.Unit.ScriptPre), one("script_post", r.Unit.ScriptPost)
 }
 
-// allowed refuses what fettle does not run: a program outside the profile
-// directories, one that is not there, and one that others than root can change.
+// allowed refuses programs that fettle does not run: outside of the profile directories,
+// missing, or writable by users other than root.
 func allowed(h *host.Host, file string, profileDirs []string) error {
 	if !path.IsAbs(file) {
 		return fmt.Errorf("%s: not an absolute path; write ${i:PROFILE_DIR}/%s", file, file)
@@ -101,7 +105,8 @@ func allowed(h *host.Host, file string, profileDirs []string) error {
 	return runnable(h, file)
 }
 
-// runnable is checked again right before each run: a plan can be old.
+// runnable refuses programs that fettle does not run. It is also called right before each
+// run, since a plan can be old.
 func runnable(h *host.Host, file string) error {
 	if err := profile.Trusted(h, file); err != nil {
 		return err
@@ -116,4 +121,141 @@ func runnable(h *host.Host, file string) error {
 		return fmt.Errorf("%s: not executable; chmod +x it", file)
 	}
 	return nil
+}
+
+// run is the record of a script that has been called.
+type run struct {
+	Env   []string `json:"env,omitempty"`
+	State string   `json:"state"` // starting, on, failed
+	Said  string   `json:"said,omitempty"`
+	// Mark is the tag of the call of start (host.Command).
+	Mark string `json:"mark,omitempty"`
+	// Made are the directories created for the shell library, to be removed again.
+	Made []string `json:"made,omitempty"`
+}
+
+// value returns the setting's value for a script that is on: the word and the variables it
+// was called with, since other variables have another effect.
+func (r *run) value(word string) string {
+	parts := []string{word}
+	for _, e := range r.Env {
+		name, v, _ := strings.Cut(e, "=")
+		if strings.ContainsAny(v, " \t\n\"\\'") || v == "" {
+			v = strconv.Quote(v)
+		}
+		parts = append(parts, name+"="+v)
+	}
+	return strings.Join(parts, " ")
+}
+
+// parseValue is the inverse of value.
+func parseValue(text string) (word string, env []string, err error) {
+	word, rest, more := strings.Cut(text, " ")
+	for more {
+		name, tail, ok := strings.Cut(rest, "=")
+		if !ok || name == "" || strings.ContainsAny(name, " \"") {
+			return "", nil, fmt.Errorf("script value %q: want WORD NAME=VALUE ...", text)
+		}
+		var v string
+		if strings.HasPrefix(tail, `"`) {
+			quoted, err := strconv.QuotedPrefix(tail)
+			if err != nil {
+				return "", nil, fmt.Errorf("script value %q: %w", text, err)
+			}
+			if v, err = strconv.Unquote(quoted); err != nil {
+				return "", nil, fmt.Errorf("script value %q: %w", text, err)
+			}
+			tail = tail[len(quoted):]
+			rest, more = strings.CutPrefix(tail, " ")
+			if !more && tail != "" {
+				return "", nil, fmt.Errorf("script value %q: text after a closing quote", text)
+			}
+		} else {
+			v, rest, more = strings.Cut(tail, " ")
+		}
+		env = append(env, name+"="+v)
+	}
+	return word, env, nil
+}
+
+func (k kind) record(s setting.Setting) string {
+	return recordDir + "/" + k.name + "-" + url.PathEscape(s.Name)
+}
+
+func (k kind) load(s setting.Setting) (*run, error) {
+	b, err := k.host.Files.ReadFile(k.record(s))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r run
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", k.record(s), err)
+	}
+	return &r, nil
+}
+
+func (k kind) save(s setting.Setting, r *run) error {
+	if err := k.host.Files.Mkdir(recordDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return k.host.Files.Replace(k.record(s), append(b, '\n'), host.Attr{Mode: 0o600})
+}
+
+// exited describes a call that failed, with its exit code and last line.
+func exited(call string, res host.Result) string {
+	return fmt.Sprintf("its %s exited with %d%s", call, res.ExitCode, lastLine(res))
+}
+
+// forget removes the record of a script, and the directories created for it.
+func (k kind) forget(s setting.Setting, r *run) error {
+	if err := k.host.Files.Remove(k.record(s)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, d := range slices.Backward(r.Made) {
+		_ = k.host.Files.Remove(d) // still in use when it is not empty
+	}
+	_ = k.host.Files.Remove(recordDir)
+	return nil
+}
+
+// notStarted reports whether the kernel did not start the script.
+func notStarted(err error) bool {
+	var n *host.NotStartedError
+	return errors.As(err, &n)
+}
+
+// call runs the script with the variables and the tag of r.
+func (k kind) call(ctx context.Context, s setting.Setting, r *run, words ...string) (host.Result, error) {
+	file, device := k.split(s.Name)
+	if err := runnable(k.host, file); err != nil {
+		return host.Result{}, err
+	}
+	argv := append([]string{file}, words...)
+	if device != "" {
+		argv = append(argv, device)
+	}
+	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: r.Env, Dir: path.Dir(file), Timeout: timeout, DiesWithCaller: true, Tag: r.Mark})
+}
+
+// lastLine returns the last line that a call wrote, preferably to standard error, at most
+// maxSaid bytes.
+func lastLine(res host.Result) string {
+	const maxSaid = 200
+	for _, b := range [][]byte{res.Stderr, res.Stdout} {
+		if t := strings.TrimSpace(string(b)); t != "" {
+			t = t[strings.LastIndexByte(t, '\n')+1:]
+			if len(t) > maxSaid {
+				t = strings.ToValidUTF8(t[:maxSaid], "") + " …"
+			}
+			return ": " + t
+		}
+	}
+	return ""
 }

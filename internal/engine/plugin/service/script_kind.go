@@ -20,8 +20,8 @@ import (
 //	script:/path            "stopped", "started TUNED_name=value ...", "failed ..."
 //	devscript:/path DEVICE  "unapplied", "applied TUNED_name=value ...", "failed ..."
 //
-// What a script has done cannot be read from the machine, so a record below
-// /run says what has been called; it ends with the boot, as the entry does.
+// What a script has done cannot be read from the machine, so a record below /run says what
+// was called; it ends with the boot, as the journal's entry does.
 func ScriptKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{
 		"script":    kind{h, "script", started, "stopped", "start", "stop"},
@@ -32,16 +32,16 @@ func ScriptKinds(h *host.Host) map[string]setting.Kind {
 const (
 	started = "started"
 	applied = "applied"
-	// recordDir is no part of /run/fettle, which a service manager may empty
-	// when the daemon stops.
+	// recordDir is outside of /run/fettle, which a service manager may empty when the
+	// daemon stops.
 	recordDir = "/run/fettle-scripts"
-	// timeout of one call. TuneD has none; a script that hangs would hold the
-	// transaction for ever.
+	// timeout of one call. TuneD has none, but a script that hangs would block the
+	// transaction forever.
 	timeout = 10 * time.Minute
 )
 
-// libraryDirs are where TuneD's shell library keeps what it has to restore; its
-// daemon makes them, so whoever runs scripts in its place must too.
+// libraryDirs are where TuneD's shell library keeps what it has to restore. TuneD's daemon
+// creates them, so a program that runs scripts in its place must too.
 var libraryDirs = []string{"/run/tuned", "/var/lib/tuned"}
 
 type kind struct {
@@ -51,7 +51,7 @@ type kind struct {
 	start, stop string // the words of the call
 }
 
-// CheckRequest refuses programs that no profile could name.
+// CheckRequest refuses programs that allowed refuses.
 func (k kind) CheckRequest(s setting.Setting, _ setting.Value, profileDirs []string) error {
 	file, _ := k.split(s.Name)
 	if err := allowed(k.host, file, profileDirs); err != nil {
@@ -86,7 +86,7 @@ func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	return setting.Setting{Kind: k.name, Name: file}, nil
 }
 
-// Read says what has been called. It never calls the script: Effect does.
+// Read returns what was called. It never calls the script; Effect does.
 func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	r, err := k.load(s)
 	switch {
@@ -102,8 +102,8 @@ func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) 
 	return setting.Text("cut off while it was called with " + k.start), nil
 }
 
-// Write calls the script. The record is there before the call, so that a call
-// that is cut off is known, and stopped by undo.
+// Write calls the script. The record is written before the call, so that undo also stops a
+// call that was interrupted.
 func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
 	before, err := k.load(s)
 	if err != nil {
@@ -129,7 +129,7 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	}
 	res, err := k.call(ctx, s, r, k.start)
 	if notStarted(err) {
-		// Nothing of it has run, so there is nothing that stop could take back.
+		// Nothing of it has run, so there is nothing to stop.
 		return errors.Join(err, stopped, k.forget(s, r))
 	}
 	switch {
@@ -138,14 +138,14 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	case err != nil:
 		r.State, r.Said = "failed", err.Error()
 	case res.ExitCode != 0:
-		// Scripts in the field end with the exit code of whatever they did
-		// last, so this is told and their own verify decides.
+		// Many scripts end with the exit code of their last command, so this is a
+		// warning, and their own verify decides.
 		r.State, r.Said = "on", exited(k.start, res)
 	default:
 		r.State = "on"
 	}
-	// A call that failed is a state, not an error to be tried again: half of it
-	// may have been done, and only stop takes that back.
+	// A failed call is a state, not an error to retry: part of it may have been done, and
+	// only stop reverts that.
 	if err := k.save(s, r); err != nil {
 		return err
 	}
@@ -162,9 +162,9 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	return nil
 }
 
-// CleanAfterReboot calls stop for a script that was on when the machine went down. What
-// it had set in the running kernel is gone, the files it wrote are not, and only
-// its stop knows them.
+// CleanAfterReboot calls stop for a script that was on when the machine went down. What it
+// had set in the kernel is gone, but files that it wrote are not, and only its stop knows
+// them.
 func (k kind) CleanAfterReboot(ctx context.Context, s setting.Setting, had setting.Value) (bool, error) {
 	word, _, _ := strings.Cut(had.Text, " ")
 	if word == k.off || had.Absent {
@@ -183,19 +183,19 @@ func (k kind) CleanAfterReboot(ctx context.Context, s setting.Setting, had setti
 	return true, k.end(ctx, s, r)
 }
 
-// end calls stop with the variables of the start. Its exit code does not keep
-// the script from counting as stopped, for the same reason as in Write.
+// end calls stop with the variables of the start. The script counts as stopped whatever the
+// exit code, for the same reason as in Write.
 func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 	if e, ok := k.host.Exec.(host.TaggedKiller); ok && r.State == "starting" && r.Mark != "" {
-		// A start that was cut off: what it has begun would go on beside stop.
+		// An interrupted start: its processes would run concurrently with stop.
 		if err := e.KillTagged(r.Mark); err != nil {
 			return err
 		}
 	}
 	res, err := k.call(ctx, s, &run{Env: r.Env}, k.stop, "full_rollback")
 	file, _ := k.split(s.Name)
-	// What the kernel does not start for stop, it did not start before either,
-	// unless its start is known to have come to an end.
+	// If the kernel cannot start the program for stop, it could not start it before
+	// either, unless its start is known to have ended.
 	never := notStarted(err) && (r.State == "starting" || r.State == "failed")
 	if _, gone := k.host.Files.Stat(file); err != nil && !never && !errors.Is(gone, fs.ErrNotExist) {
 		return err
@@ -229,7 +229,7 @@ func IgnoreMissing(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ignoreMissing{}, true)
 }
 
-// Effect asks the script's own verify; nothing else can know.
+// Effect calls the script's own verify, the only way to know.
 func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	r, err := k.load(s)
 	if err != nil {

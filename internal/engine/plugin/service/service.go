@@ -1,6 +1,6 @@
-// Package service is the plug-in that starts, stops, enables and disables
-// services of systemd, OpenRC and System V init, and installs drop-ins of
-// systemd units.
+// Package service has two plug-ins: service starts, stops, enables and disables services of
+// systemd, OpenRC and System V init and installs drop-ins of systemd units; script runs a
+// profile's own programs.
 package service
 
 import (
@@ -32,17 +32,17 @@ var Service = plugin.Plugin{
 	},
 }
 
-// wish is what one option asks for; nil means that it does not say.
-type wish struct {
+// desired is the value of one option; nil means not given.
+type desired struct {
 	active, enabled *bool
 	file            string
 }
 
 var separator = text.LazyRegexp(`\s*[,;]\s*`)
 
-func parseWish(value string) (wish, error) {
+func parseDesired(value string) (desired, error) {
 	yes, no := true, false
-	var w wish
+	var w desired
 	for _, word := range separator().Split(strings.TrimSpace(value), -1) {
 		switch file, isFile := strings.CutPrefix(word, "file:"); {
 		case word == "start":
@@ -57,14 +57,14 @@ func parseWish(value string) (wish, error) {
 			w.file = file
 		case word == "":
 		default:
-			return wish{}, plugin.Invalid("%q is not one of start, stop, enable, disable, file:PATH", word)
+			return desired{}, plugin.Invalid("%q is not one of start, stop, enable, disable, file:PATH", word)
 		}
 	}
 	return w, nil
 }
 
-// unitName is the characters that systemd.unit(5) allows in a name; names of
-// System V and OpenRC services are a part of them.
+// unitName has the characters that systemd.unit(5) allows in a name, which include those
+// of System V and OpenRC services.
 var unitName = text.LazyRegexp(`^[A-Za-z0-9:_.\\@-]+$`)
 
 func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
@@ -72,7 +72,7 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 	if !unitName().MatchString(name) || strings.HasPrefix(name, "-") || strings.HasPrefix(name, ".") {
 		return nil, plugin.Invalid("%q is not the name of a service", name)
 	}
-	w, err := parseWish(o.Value)
+	w, err := parseDesired(o.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -122,9 +122,9 @@ func withSuffix(name string) string {
 	return name + ".service"
 }
 
-// dropIn plans file:PATH: a copy in the unit's drop-in directory, and with
-// start the service restarted so that it has it.
-func dropIn(r *plugin.Request, o profile.Option, init initSystem, name string, w wish) []plugin.Item {
+// dropIn plans file:PATH: a copy in the unit's drop-in directory, and with start a restart
+// of the service.
+func dropIn(r *plugin.Request, o profile.Option, init initSystem, name string, w desired) []plugin.Item {
 	aspect := "dropin/"
 	if w.active != nil && *w.active {
 		aspect = "dropin+restart/"

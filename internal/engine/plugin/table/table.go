@@ -42,9 +42,8 @@ var All = []plugin.Plugin{
 	kernel.VM,
 }
 
-// Kinds is the table of the kinds of setting: the kernel's own and those that
-// plug-ins bring. A process makes one table and keeps it, because some kinds
-// hold descriptors.
+// Kinds returns the table of the kinds of setting: the kernel's and those that plug-ins
+// add. A process makes one table and keeps it, because some kinds hold descriptors.
 func Kinds(h *host.Host) setting.Kinds {
 	k := setting.Kernel(h)
 	k[cpu.KindName] = cpu.NewPMQoS(h)
