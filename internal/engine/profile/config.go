@@ -14,7 +14,7 @@ type configFile struct {
 	repeated []repeated
 }
 
-// repeated is a name that a section gives once more: the last value holds.
+// repeated is a name that occurs more than once in a section: the last value holds.
 type repeated struct {
 	section       string
 	earlier, last *entry
@@ -29,7 +29,7 @@ type section struct {
 type entry struct {
 	key   string
 	value string
-	// valueless says that the line had no "=", which only headerless files may.
+	// valueless: the line had no "=", which only headerless files allow.
 	valueless bool
 	pos       Pos
 }
@@ -61,7 +61,7 @@ func (f *configFile) section(name string) *section {
 	return nil
 }
 
-// parseSyntax selects what TuneD varies between its files.
+// parseSyntax selects the variants of TuneD's files.
 type parseSyntax struct {
 	// headerless files start in a section of their own (tuned-main.conf,
 	// variables files).
@@ -70,15 +70,15 @@ type parseSyntax struct {
 	noValue bool
 }
 
-// headerlessSection is the name of the section that a headerless file starts
-// in: no file can name it, because a header is one line.
+// headerlessSection is the name of the section that a headerless file starts in. No header
+// can have this name, because a header is one line.
 const headerlessSection = "\n"
 
-// maxConfigSize caps a profile or variables file, in bytes.
+// maxConfigSize is the maximum size of a profile or variables file, in bytes.
 const maxConfigSize = 1 << 20
 
-// parseConfig parses data. All mistakes are reported at once, as ConfigParser
-// does, each with its line.
+// parseConfig parses data. It reports all errors at once, each with its line, as
+// ConfigParser does.
 func parseConfig(file string, data []byte, syntax parseSyntax) (*configFile, error) {
 	if len(data) > maxConfigSize {
 		return nil, errAt(Pos{File: file}, "file larger than %d KiB", maxConfigSize>>10)
@@ -115,17 +115,17 @@ type configParser struct {
 	line    int
 	indent  int // of the line that began the present value or section, in characters
 	cur     *section
-	option  *entry   // whose value may go on
+	option  *entry   // whose value may continue
 	pending []string // its lines
 }
 
 func (p *configParser) pos() Pos { return Pos{p.file, p.line} }
 
-// parseLine returns false when nothing after this line can make sense.
+// parseLine returns false if parsing cannot continue after this line.
 func (p *configParser) parseLine(line string) bool {
 	value, commented := stripComment(line)
 	if value == "" {
-		// An empty line is part of a value that goes on; a comment is not.
+		// An empty line is part of a continued value; a comment is not.
 		if !commented && p.option != nil && !p.option.valueless {
 			p.pending = append(p.pending, "")
 		}
@@ -134,7 +134,7 @@ func (p *configParser) parseLine(line string) bool {
 	indent := utf8.RuneCountInString(line) - utf8.RuneCountInString(strings.TrimLeftFunc(line, isSpace))
 	if p.option != nil && indent > p.indent {
 		if p.option.valueless {
-			p.errs = append(p.errs, errAt(p.pos(), "the value of %q goes on, but line %d has no \"=\"", p.option.key, p.option.pos.Line))
+			p.errs = append(p.errs, errAt(p.pos(), "continues the value of %q, but line %d has no \"=\"", p.option.key, p.option.pos.Line))
 			return true
 		}
 		p.pending = append(p.pending, value)
@@ -166,7 +166,7 @@ func (p *configParser) parseLine(line string) bool {
 	if earlier, ok := p.cur.keys.get(key); ok {
 		p.out.repeated = append(p.out.repeated, repeated{p.cur.name, earlier, p.option})
 	}
-	p.cur.keys.set(key, p.option) // a repeated key keeps its place; the last value wins
+	p.cur.keys.set(key, p.option) // a repeated key keeps its position; the last value wins
 	return true
 }
 
@@ -192,9 +192,9 @@ func (p *configParser) openSection(name string, pos Pos) {
 	p.cur = s
 }
 
-// stripComment removes a comment and the white space around what is left. "#"
-// starts one at the beginning of the line or after white space; a line whose
-// first character is "#" or ";" is one as a whole.
+// stripComment removes a comment and the white space around the rest. A "#" starts a
+// comment at the beginning of the line or after white space; a line that starts with "#" or
+// ";" is a comment.
 func stripComment(line string) (value string, commented bool) {
 	stripped := strip(line)
 	if strings.HasPrefix(stripped, "#") || strings.HasPrefix(stripped, ";") {
@@ -212,8 +212,8 @@ func stripComment(line string) (value string, commented bool) {
 	return stripped, false
 }
 
-// sectionHeader matches \[(.+)\] at the start: the name reaches to the last
-// bracket, and what follows it is ignored.
+// sectionHeader matches \[(.+)\] at the start: the name extends to the last bracket, and
+// text after it is ignored.
 func sectionHeader(value string) (string, bool) {
 	end := strings.LastIndexByte(value, ']')
 	if value[0] != '[' || end < 2 {

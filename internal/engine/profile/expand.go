@@ -24,14 +24,14 @@ const (
 	reasonNotRecorded = "not recorded in this copy of a machine"
 )
 
-// expander holds what texts of one load are expanded with.
+// expander expands the texts of one load.
 type expander struct {
 	ctx     context.Context
 	env     *Env
 	answers map[string]Answer // recorded before
 	given   map[string]Answer // used or found in this load
-	// mayExecute is nil where functions may run programs now; else it says why
-	// not, which defers the call (errDeferred) or ends the load.
+	// mayExecute returns nil if functions may run programs now; otherwise errDeferred,
+	// which defers the call, or an error that ends the load.
 	mayExecute func() error
 	refuse     func(function string) error // Loader.Refuse
 
@@ -47,8 +47,8 @@ type expander struct {
 
 var errDeferred = errors.New(reasonExecutes)
 
-// expand replaces variables, then functions, as TuneD's Variables.expand. Calls
-// that cannot be answered now stay in the text and are returned.
+// expand replaces variables, then functions, like TuneD's Variables.expand. Calls whose
+// result is not known yet stay in the text and are returned.
 func (x *expander) expand(text string, pos Pos) (string, []Call, error) {
 	if !strings.Contains(text, "${") {
 		return text, nil, nil
@@ -62,9 +62,9 @@ func (x *expander) expand(text string, pos Pos) (string, []Call, error) {
 
 var escapedVariable = text.LazyRegexp(`\\(\$\{[\p{L}\p{N}_]+\})`)
 
-// expandVariables replaces ${name} unless a backslash precedes it, in one pass:
-// what a value contains is not looked at again. Then one backslash is taken
-// from each \${name}. A name that is not defined stays.
+// expandVariables replaces ${name} unless a backslash precedes it, in one pass: values are
+// not expanded again. Then it removes the backslash from each \${name}. Undefined names
+// stay.
 func (x *expander) expandVariables(text string, pos Pos) (string, error) {
 	var b strings.Builder
 	rest := text
@@ -100,7 +100,7 @@ func (x *expander) expandVariables(text string, pos Pos) (string, error) {
 		return "", errAt(pos, "the variables of this profile expand to more than %d MiB", maxWork>>20)
 	}
 	if text := b.String(); !strings.Contains(text, `\${`) {
-		return text, nil // nearly every text: compiling the expression takes longer
+		return text, nil // nearly every text; avoids compiling the expression
 	}
 	return escapedVariable().ReplaceAllString(b.String(), "$1"), nil
 }
@@ -116,15 +116,15 @@ func wordPrefix(s string) string {
 
 var escapedFunction = text.LazyRegexp(`\\(\$\{f:.*\})`)
 
-// openBrace is a "${" whose "}" is not reached yet.
+// openBrace is a "${" whose "}" has not been reached.
 type openBrace struct {
 	at       int // in the output
 	escaped  bool
-	deferred bool // it contains a call that is not answered
+	deferred bool // it contains a deferred call
 }
 
-// expandFunctions evaluates ${f:name:arg} calls, the innermost first, reading
-// from left to right; a result is not read again.
+// expandFunctions evaluates ${f:name:arg} calls from left to right, the innermost first;
+// results are not expanded again.
 func (x *expander) expandFunctions(text string, pos Pos) (string, []Call, error) {
 	var (
 		out     = make([]byte, 0, len(text))
@@ -191,8 +191,8 @@ const (
 	deferred
 )
 
-// call evaluates "${f:name:arg:arg" (without the closing brace). What is not a
-// call, and a call without a result, stays as it is.
+// call evaluates "${f:name:arg:arg" (without the closing brace). Text that is not a call,
+// and a call without a result, stays as it is.
 func (x *expander) call(text string, argsDeferred bool, pos Pos, calls *[]Call) (string, callState, error) {
 	parts := splitArgs(text)
 	if argsDeferred {
@@ -298,8 +298,8 @@ func wrongArgs(f *Function, got int) string {
 	return fmt.Sprintf("%d to %d arguments expected, found %d", f.MinArgs, f.MaxArgs, got)
 }
 
-// splitOuterArgs is splitArgs for a call one of whose arguments is a call that is
-// known later only: that stays as text, with colons of its own, and is one argument.
+// splitOuterArgs is splitArgs for a call with a deferred call among its arguments: that one
+// stays as text with colons of its own, and is one argument.
 func splitOuterArgs(s string) []string {
 	var out []string
 	depth := 0
@@ -311,15 +311,15 @@ func splitOuterArgs(s string) []string {
 		}
 		opened := strings.Count(part, "${") - strings.Count(part, "}")
 		if len(out) == 1 {
-			opened = 0 // the call itself, whose brace has been cut off
+			opened = 0 // the call itself, without its closing brace
 		}
 		depth += opened
 	}
 	return out
 }
 
-// splitArgs splits at colons that no backslash precedes, and turns "\:" into
-// ":" in each part.
+// splitArgs splits at colons without a backslash before them, and replaces "\:" by ":" in
+// each part.
 func splitArgs(s string) []string {
 	var parts []string
 	start := 0
@@ -336,8 +336,7 @@ func splitArgs(s string) []string {
 	return parts
 }
 
-// callText is the call in its canonical form, which is also the key of a
-// recorded answer.
+// callText returns the canonical form of a call, which is also the key of a recorded answer.
 func callText(name string, args []string) string {
 	var b strings.Builder
 	b.WriteString("${f:")

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Functions lists the built-in functions: the 25 of TuneD 2.28, of which 2.20
-// has the 20 that have no Since.
+// Functions lists the built-in functions: the 25 of TuneD 2.28; 2.20 has the 20 without
+// Since.
 var Functions = []Function{
 	{Name: "assertion", Args: "MESSAGE:A:B", Doc: "ends the load with the message unless A and B are the same text", MinArgs: 3, MaxArgs: 3, Call: assertion},
 	{Name: "assertion_non_equal", Args: "MESSAGE:A:B", Doc: "ends the load with the message if A and B are the same text", MinArgs: 3, MaxArgs: 3, Call: assertionNonEqual},
@@ -61,8 +61,8 @@ func assertionNonEqual(_ context.Context, _ *Env, args []string) (string, bool, 
 	return "", false, nil
 }
 
-// cpuinfo_check:RE:TEXT:RE:TEXT...[:ELSE] gives the text of the first regular
-// expression that is found in /proc/cpuinfo.
+// cpuinfo_check:RE:TEXT:RE:TEXT...[:ELSE] returns the text of the first regular expression
+// that matches in /proc/cpuinfo.
 func cpuinfoCheck(_ context.Context, env *Env, args []string) (string, bool, error) {
 	cpuinfo, err := env.kernelFile("/proc/cpuinfo")
 	if err != nil {
@@ -106,7 +106,7 @@ func firstMatch(text string, args []string, wrong func(error) error) (string, bo
 	return "", true, nil
 }
 
-// exec:PROGRAM:ARG... gives what the program writes, its last newline included.
+// exec:PROGRAM:ARG... returns the output of the program, including its last newline.
 func execProgram(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, args...)
 	switch {
@@ -122,9 +122,9 @@ func execProgram(ctx context.Context, env *Env, args []string) (string, bool, er
 	return newlines(res.Stdout), true, nil
 }
 
-// virt_check:VM:METAL gives VM where virt-what names a hypervisor, else METAL.
-// Where virt-what is missing, fails or is not recorded, the machine's files answer, as they do for
-// the recommendation; METAL, with a warning, where they do not tell.
+// virt_check:VM:METAL returns VM if virt-what names a hypervisor, else METAL. If virt-what is
+// missing, fails or is not recorded, it uses the machine's files, as the recommendation does,
+// and returns METAL with a warning if these do not tell.
 func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, "virt-what")
 	v := virtualisation{known: true, virtual: len(res.Stdout) > 0}
@@ -145,15 +145,15 @@ func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, erro
 	return args[1], true, nil
 }
 
-// log:TEXT... records the concatenation of its arguments and gives it.
+// log:TEXT... records and returns the concatenation of its arguments.
 func logMessage(_ context.Context, env *Env, args []string) (string, bool, error) {
 	text := strings.Join(args, "")
 	env.Warn("%s", text)
 	return text, true, nil
 }
 
-// regex_search_ternary:TEXT:RE:YES:NO gives YES if the regular expression is
-// found anywhere in TEXT.
+// regex_search_ternary:TEXT:RE:YES:NO returns YES if the regular expression matches anywhere
+// in TEXT, else NO.
 func regexSearchTernary(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	re, err := CompileRegexp(args[1], 0)
 	if err != nil {
@@ -165,7 +165,7 @@ func regexSearchTernary(_ context.Context, _ *Env, args []string) (string, bool,
 	return args[3], true, nil
 }
 
-// strip:TEXT... gives the concatenation without white space at its ends.
+// strip:TEXT... returns the concatenation without white space at its ends.
 func stripText(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	return strip(strings.Join(args, "")), true, nil
 }
@@ -175,15 +175,15 @@ func (env *Env) run(ctx context.Context, argv ...string) (host.Result, error) {
 	return env.Host.Exec.Run(ctx, host.Command{Argv: argv})
 }
 
-// newlines decodes a program's output as Python's text mode does: each of the
-// three kinds of line end becomes \n.
+// newlines decodes a program's output like Python's text mode: every kind of line end
+// becomes \n.
 func newlines(out []byte) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(out))
 }
 
-// kernelFile reads a file that every running kernel has. Where a live machine
-// hides it (a container), its text is empty and somebody is told; a copied
-// machine without it has not recorded it.
+// kernelFile reads a file that every running kernel has. If a live machine hides it (a
+// container), the text is empty, with a warning; a copied machine without it has not
+// recorded it.
 func (env *Env) kernelFile(path string) (string, error) {
 	b, err := env.Host.Files.ReadFile(path)
 	switch {
@@ -196,4 +196,38 @@ func (env *Env) kernelFile(path string) (string, error) {
 	}
 	env.Warn("%v", err)
 	return "", nil
+}
+
+// Function is one built-in function of the profile language, called as
+// ${f:name:arg:arg}. The table Functions lists all of them.
+type Function struct {
+	// Name is what follows "f:".
+	Name string
+	// Args are the arguments as the manual writes them, Doc the result, and Since the
+	// first TuneD that has the function if 2.20 does not.
+	Args, Doc, Since string
+	// MinArgs and MaxArgs are the number of arguments; MaxArgs 0 means any number. The
+	// loader checks them before Call: other calls stay unexpanded with a warning, as in
+	// TuneD.
+	MinArgs, MaxArgs int
+	// Executes: the function runs a program. The loader calls it only if Execute is set,
+	// and records the result.
+	Executes bool
+	// Fixed: the program is always the same and only reads, so that it may run whenever
+	// a profile is loaded on a machine, and diff knows what tune does.
+	Fixed bool
+	// Call computes the result from expanded arguments. If ok is false, the call's text
+	// stays unexpanded, as in TuneD when a function returns None. An error ends the
+	// loading of the profile (assertion); one that is host.Unknown defers the call.
+	Call func(ctx context.Context, env *Env, args []string) (result string, ok bool, err error)
+}
+
+// Env is the environment of a built-in function.
+type Env struct {
+	Host *host.Host
+	// Dirs is the profile search path, later directories win.
+	Dirs []string
+	// Warn records a warning for the user (TuneD's log): one sentence in lower case
+	// without a full stop. The loader always sets it.
+	Warn func(format string, args ...any)
 }

@@ -15,58 +15,57 @@ const (
 	cpuPresent = "/sys/devices/system/cpu/present"
 )
 
-// cpulist_unpack:LIST... gives every CPU of the lists, "0,1,2".
+// cpulist_unpack:LIST... returns every CPU of the lists, "0,1,2".
 func cpulistUnpack(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
 	return joinCPUs("", cpus), err == nil, err
 }
 
-// cpulist_pack:LIST... gives the shortest list, "0-2".
+// cpulist_pack:LIST... returns the shortest list, "0-2".
 func cpulistPack(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
 	return cpus.String(), err == nil, err
 }
 
-// cpulist_invert:LIST... gives the online CPUs that are not in the lists.
+// cpulist_invert:LIST... returns the online CPUs that are not in the lists.
 func cpulistInvert(_ context.Context, env *Env, args []string) (string, bool, error) {
 	cpus, err := env.invertOnline(args)
 	return joinCPUs("", cpus), err == nil, err
 }
 
-// cpulist_online:LIST... gives the CPUs of the lists that are online. Its
-// arguments are joined by one comma, so a mask swallows what follows it.
+// cpulist_online:LIST... returns the CPUs of the lists that are online. Its arguments are
+// joined by one comma, so that a mask includes the text after it.
 func cpulistOnline(_ context.Context, env *Env, args []string) (string, bool, error) {
 	cpus, err := env.intersect(strings.Join(args, ","), cpuOnline)
 	return joinCPUs("", cpus), err == nil, err
 }
 
-// cpulist_present:LIST... gives the CPUs of the lists that are present.
+// cpulist_present:LIST... returns the CPUs of the lists that are present.
 func cpulistPresent(_ context.Context, env *Env, args []string) (string, bool, error) {
 	cpus, err := env.intersect(strings.Join(args, ",,"), cpuPresent)
 	return joinCPUs("", cpus), err == nil, err
 }
 
-// cpulist2devs:LIST... gives device names, "cpu0,cpu1". Its arguments are
-// joined by one comma, as in cpulist_online.
+// cpulist2devs:LIST... returns device names, "cpu0,cpu1". Its arguments are joined by one
+// comma, as in cpulist_online.
 func cpulist2devs(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	cpus, err := parseTunedCPUs(strings.Join(args, ","))
 	return joinCPUs("cpu", cpus), err == nil, err
 }
 
-// cpulist2hex:LIST... gives the mask in groups of eight digits.
+// cpulist2hex:LIST... returns the mask in groups of eight digits.
 func cpulist2hex(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
 	return cpus.Mask(), err == nil, err
 }
 
-// cpulist2hex_invert:LIST... gives the mask of the online CPUs that are not in
-// the lists.
+// cpulist2hex_invert:LIST... returns the mask of the online CPUs that are not in the lists.
 func cpulist2hexInvert(_ context.Context, env *Env, args []string) (string, bool, error) {
 	cpus, err := env.invertOnline(args)
 	return cpus.Mask(), err == nil, err
 }
 
-// hex2cpulist:MASK gives every CPU of a mask, with or without "0x".
+// hex2cpulist:MASK returns every CPU of a mask, with or without "0x".
 func hex2cpulist(_ context.Context, env *Env, args []string) (string, bool, error) {
 	mask, ok := parseHexInt(strings.ReplaceAll(args[0], ",", ""))
 	if !ok {
@@ -77,10 +76,10 @@ func hex2cpulist(_ context.Context, env *Env, args []string) (string, bool, erro
 	return joinCPUs("", cpus), err == nil, err
 }
 
-// check_net_queue_count:N gives N if it is a number, else what nproc would
-// print: how many CPUs programs may run on. It is read from init's affinity,
-// which a daemon inherits (systemd's CPUAffinity=, isolcpus=), and not from
-// that of the caller, which may be a shell under taskset.
+// check_net_queue_count:N returns N if it is a number, else the number of CPUs that programs
+// may run on, as nproc does. It uses the affinity of init, which a daemon inherits
+// (systemd's CPUAffinity=, isolcpus=), not that of the caller, which may be a shell under
+// taskset.
 func checkNetQueueCount(_ context.Context, env *Env, args []string) (string, bool, error) {
 	if decimalDigits(args[0]) {
 		return args[0], true, nil
@@ -120,7 +119,7 @@ func (env *Env) intersect(list, file string) (unit.CPUSet, error) {
 	return cpus.Intersect(other), err
 }
 
-// cpuFile reads one of the kernel's own CPU lists.
+// cpuFile reads a CPU list of the kernel.
 func (env *Env) cpuFile(path string) (unit.CPUSet, error) {
 	text, err := env.kernelFile(path)
 	if err != nil {
@@ -145,15 +144,14 @@ func joinCPUs(prefix string, cpus unit.CPUSet) string {
 	return b.String()
 }
 
-// parseTunedCPUs reads TuneD's own list grammar, which is not the kernel's.
-// Quotes around the whole are dropped. Elements are separated by commas:
-// numbers, ranges (a third part of "1-2-3" is ignored, a backward range is
-// empty), and masks that begin with 0x. A mask takes in all that follows, its
-// commas dropped, up to an empty element, hence the ",," between lists. An
-// element that begins with ^ or ! is taken out again at the end. Anything else
-// makes the whole list empty; only a wrong mask does not.
+// parseTunedCPUs parses TuneD's list grammar, which differs from the kernel's. Quotes around
+// the whole are dropped. Elements are separated by commas: numbers, ranges (a third part of
+// "1-2-3" is ignored, a backward range is empty), and masks that begin with 0x. A mask
+// extends over commas to the next empty element, hence the ",," between lists. Elements that
+// begin with ^ or ! are subtracted at the end. Anything else except a wrong mask makes the
+// whole list empty.
 //
-// A CPU that no kernel can have is an error.
+// A CPU number that no kernel can have is an error.
 func parseTunedCPUs(s string) (unit.CPUSet, error) {
 	var none unit.CPUSet
 	var masks []string
@@ -215,8 +213,7 @@ func parseTunedCPUs(s string) (unit.CPUSet, error) {
 	return cpus.Minus(out), nil
 }
 
-// tunedRange reads a number or a range; both ends are capped at
-// unit.MaxCPUs.
+// tunedRange parses a number or a range; both ends are capped at unit.MaxCPUs.
 func tunedRange(elem string) (r [2]int, ok bool) {
 	parts := strings.Split(elem, "-")
 	for i := range r {
@@ -224,7 +221,7 @@ func tunedRange(elem string) (r [2]int, ok bool) {
 		if !ok {
 			return r, false
 		}
-		// No sign is left after the split, so n is not negative.
+		// The split removed any sign, so n is not negative.
 		r[i] = unit.MaxCPUs
 		if n.IsInt64() && n.Int64() < unit.MaxCPUs {
 			r[i] = int(n.Int64())
@@ -233,7 +230,7 @@ func tunedRange(elem string) (r [2]int, ok bool) {
 	return r, true
 }
 
-// maskCPUs gives the CPUs of a mask; a negative one has none, as in TuneD.
+// maskCPUs returns the CPUs of a mask; a negative one has none, as in TuneD.
 func maskCPUs(mask *big.Int) (unit.CPUSet, error) {
 	if mask.Sign() <= 0 {
 		return unit.CPUSet{}, nil
@@ -243,3 +240,7 @@ func maskCPUs(mask *big.Int) (unit.CPUSet, error) {
 	}
 	return unit.ParseCPUMask(mask.Text(16))
 }
+
+// ParseCPUs parses a CPU list in TuneD's grammar ("1-3,^2", "0xff"). Like TuneD it returns
+// the empty set for an invalid list; an error means a CPU number that is too large.
+func ParseCPUs(s string) (unit.CPUSet, error) { return parseTunedCPUs(s) }

@@ -17,9 +17,9 @@ const (
 	uncoreDir = cpuDir + "/intel_uncore_frequency"
 )
 
-// calc_isolated_cores[:N] leaves the first N CPUs of each socket (1 if not
-// given) to housekeeping and gives the list of the rest. An offline CPU has no
-// topology directory and is in no socket.
+// calc_isolated_cores[:N] returns the CPUs except the first N of each socket (default 1),
+// which are for housekeeping. An offline CPU has no topology directory and belongs to no
+// socket.
 func calcIsolatedCores(_ context.Context, env *Env, args []string) (string, bool, error) {
 	reserve := 1
 	if len(args) > 0 {
@@ -52,8 +52,8 @@ func calcIsolatedCores(_ context.Context, env *Env, args []string) (string, bool
 	return isolated.String(), true, nil
 }
 
-// package2cpus:PACKAGE... gives the devices of the CPUs of packages, each
-// named by its number or a glob, "cpu0,cpu1".
+// package2cpus:PACKAGE... returns the CPUs of packages, each given by its number or a glob,
+// as device names, "cpu0,cpu1".
 func package2cpus(_ context.Context, env *Env, args []string) (string, bool, error) {
 	names, err := env.cpuNames()
 	if err != nil {
@@ -68,9 +68,9 @@ func package2cpus(_ context.Context, env *Env, args []string) (string, bool, err
 	return strings.Join(devices, ","), len(devices) > 0, nil
 }
 
-// package2uncores:PACKAGE... gives the uncore devices of packages. With the
-// TPMI driver they are called uncoreNN and have a file package_id; before it,
-// the package is in the name, package_NN_die_MM
+// package2uncores:PACKAGE... returns the uncore devices of packages. With the TPMI driver
+// they are called uncoreNN and have a file package_id; without it the name contains the
+// package, package_NN_die_MM
 // (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 func package2uncores(_ context.Context, env *Env, args []string) (string, bool, error) {
 	names, err := env.list(uncoreDir)
@@ -94,7 +94,7 @@ func package2uncores(_ context.Context, env *Env, args []string) (string, bool, 
 
 func isTPMI(name string) bool { return strings.HasPrefix(name, "uncore") }
 
-// inPackages gives the device once for each package pattern that holds it.
+// inPackages returns the device once for each package pattern that matches.
 func (env *Env) inPackages(device, id string, packages []string) []string {
 	id = strip(id)
 	number, ok := parseInt(id)
@@ -111,8 +111,8 @@ func (env *Env) inPackages(device, id string, packages []string) []string {
 	return found
 }
 
-// intel_recommended_pstate gives the mode of intel_pstate: "disable" up to
-// Skylake and where the PMU has no name (not Intel), "active" since Ice Lake.
+// intel_recommended_pstate returns the mode of intel_pstate: "disable" up to Skylake and if
+// the PMU has no name (not Intel), "active" since Ice Lake.
 func intelRecommendedPstate(_ context.Context, env *Env, _ []string) (string, bool, error) {
 	if _, err := env.list(cpuDir); err != nil {
 		return "", false, err
@@ -143,8 +143,8 @@ func (env *Env) cpuNames() ([]string, error) {
 	return names, nil
 }
 
-// list gives the names in a directory, sorted; none where the machine lacks
-// it. What a copied machine lacks of sysfs's CPUs was not recorded.
+// list returns the names in a directory, sorted; none if the machine does not have it. In a
+// copied machine without sysfs's CPUs it was not recorded.
 func (env *Env) list(dir string) ([]string, error) {
 	entries, err := env.Host.Files.ReadDir(dir)
 	if host.Unknown(err) {
@@ -166,7 +166,7 @@ func (env *Env) list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// optionalFile reads a file that some machines lack; then its text is empty.
+// optionalFile reads a file; the text is empty if it does not exist.
 func (env *Env) optionalFile(path string) string {
 	b, err := env.Host.Files.ReadFile(path)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -21,22 +22,22 @@ type Loader struct {
 	Dirs []string
 	// Builtin holds fettle's own profiles as name/tuned.conf, below all of Dirs.
 	Builtin fs.FS
-	// Main is tuned-main.conf; nil stands for DefaultMain.
+	// Main is tuned-main.conf; DefaultMain if nil.
 	Main *MainConfig
 	// Execute allows functions that run programs, on a live host.
 	Execute bool
-	// Refuse says which built-in functions may not be called, by an error; nil
-	// lets all be called. A call that is refused ends the load.
+	// Refuse, if not nil, returns an error for built-in functions that must not be
+	// called. The error ends the load.
 	Refuse func(function string) error
-	// Answers of functions that run programs, from an earlier load: they are used
-	// instead of running anything. The Snapshot's, if nil.
+	// Answers are the results of functions that run programs, from an earlier load, used
+	// instead of running them; the Snapshot's if nil.
 	Answers map[string]Answer
-	// Snapshot, when set, is where every file comes from; the machine's own
-	// profile directories are not looked at.
+	// Snapshot, if set, is the source of every file; the machine's profile directories
+	// are not read.
 	Snapshot *Snapshot
 }
 
-// maxFiles bounds the number of files of one load.
+// maxFiles is the maximum number of files of one load.
 const maxFiles = 500
 
 // loading is the state of one Load.
@@ -45,15 +46,15 @@ type loading struct {
 	x        *expander
 	profile  *Profile
 	read     map[string]bool // tuned.conf files
-	open     []string        // those whose includes are being loaded, outermost first
+	open     []string        // files whose includes are being loaded, outermost first
 	raw      []*rawProfile
-	distrust error // the first file read that does not belong to root alone
+	distrust error // why the first untrusted file is untrusted
 	warned   map[Warning]bool
 }
 
-// Load loads profiles, left to right, later ones over earlier ones, with what
-// they include, and expands them. A name that begins with "-" may be missing.
-// TuneD's post-loaded profile is loaded by naming it last.
+// Load loads profiles with their includes, later ones over earlier ones, and expands them. A
+// profile whose name begins with "-" may be missing. TuneD's post-loaded profile is named
+// last.
 func (l *Loader) Load(ctx context.Context, names ...string) (*Profile, error) {
 	if len(names) == 0 {
 		return nil, errors.New("no profile named")
@@ -147,11 +148,7 @@ func (s *loading) warn(pos Pos, format string, args ...any) {
 
 func (s *loading) deferCalls(calls []Call) {
 	for _, c := range calls {
-		known := false
-		for _, d := range s.profile.Deferred {
-			known = known || d.Text == c.Text
-		}
-		if !known {
+		if !slices.ContainsFunc(s.profile.Deferred, func(d Call) bool { return d.Text == c.Text }) {
 			s.profile.Deferred = append(s.profile.Deferred, c)
 		}
 	}
@@ -174,8 +171,8 @@ func (s *loading) source(file, kind string) ([]byte, error) {
 	return data, nil
 }
 
-// load reads a profile after the profiles that it includes. from is where an
-// include names it, or nothing for a profile asked for by name.
+// load loads a profile after the profiles that it includes. from is the include= that names
+// it, or zero for a requested profile.
 func (s *loading) load(name string, from Pos) error {
 	plain, optional := strings.CutPrefix(name, "-")
 	file, seen := s.find(plain, s.read)
@@ -220,9 +217,8 @@ func (s *loading) load(name string, from Pos) error {
 	return nil
 }
 
-// circle says that an include leads back to a profile that includes it, at once
-// or by way of others. It ends there, as in TuneD; a profile that is included
-// twice on different ways is no circle.
+// circle warns of an include cycle, which ends there, as in TuneD. A profile that is
+// included twice on different paths is not a cycle.
 func (s *loading) circle(name string, from Pos) {
 	for _, file := range s.open {
 		if path.Base(path.Dir(file)) == name {
@@ -351,7 +347,7 @@ func undefinedVariables(text string) []string {
 	}
 }
 
-// checkUnit finds what would fail only when the unit is applied.
+// checkUnit finds errors that would otherwise appear only when the unit is applied.
 func (s *loading) checkUnit(u *Unit) (errs []error) {
 	for _, r := range []struct{ attribute, pattern string }{
 		{"cpuinfo_regex", u.CPUInfoRegex}, {"uname_regex", u.UnameRegex}, {"devices_udev_regex", u.DevicesUdevRegex},

@@ -16,9 +16,8 @@ import (
 // 2.20 reads the first and the third, 2.21 and later the other two.
 var DefaultDirs = []string{"/usr/lib/tuned", "/usr/lib/tuned/profiles", "/etc/tuned", "/etc/tuned/profiles"}
 
-// SearchPath returns DefaultDirs, then the directories that profile_dirs of
-// tuned-main.conf names, then extra ones. A directory named twice counts where
-// it is named last.
+// SearchPath returns DefaultDirs, the directories of profile_dirs in tuned-main.conf, and
+// extra ones. A duplicate counts at its last position.
 func SearchPath(main *MainConfig, extra ...string) []string {
 	all := append(append(append([]string{}, DefaultDirs...), main.ProfileDirs...), extra...)
 	last := map[string]int{}
@@ -35,13 +34,12 @@ func SearchPath(main *MainConfig, extra ...string) []string {
 	return dirs
 }
 
-// BuiltinDir is the directory that stands for fettle's own profiles in paths:
-// no machine has it.
+// BuiltinDir is the directory of fettle's own profiles in paths; it exists on no machine.
 const BuiltinDir = "builtin:"
 
 const profileFile = "tuned.conf"
 
-// IsBuiltin says whether a path names one of fettle's own files.
+// IsBuiltin reports whether a path names one of fettle's own files.
 func IsBuiltin(p string) bool { return strings.HasPrefix(p, BuiltinDir+"/") }
 
 // ValidName reports whether TuneD accepts a profile name: letters, digits, "_",
@@ -66,7 +64,7 @@ func (l *Loader) dirs() []string {
 	return SearchPath(l.main())
 }
 
-// searchDirs are all places in order of precedence, lowest first.
+// searchDirs returns all directories in order of precedence, lowest first.
 func (l *Loader) searchDirs() []string {
 	return append([]string{BuiltinDir}, l.dirs()...)
 }
@@ -123,9 +121,9 @@ func builtinName(p string) (string, bool) {
 	return strings.CutPrefix(p, BuiltinDir+"/")
 }
 
-// find returns the tuned.conf of a profile in the last directory that has one,
-// leaving out files that were read already: so /etc/tuned/x that includes x
-// extends the vendor's x. seen says that all there are were read.
+// find returns the tuned.conf of a profile in the last directory that has one, except files
+// that were read already: so /etc/tuned/x that includes x extends the vendor's x. seen is
+// true if all existing ones were read.
 func (l *Loader) find(name string, read map[string]bool) (file string, seen bool) {
 	dirs := l.searchDirs()
 	for i := len(dirs) - 1; i >= 0; i-- {
@@ -141,11 +139,10 @@ func (l *Loader) find(name string, read map[string]bool) (file string, seen bool
 	return "", seen
 }
 
-// ErrNoProfile is wrapped where a profile that was asked for is nowhere on the
-// search path.
+// ErrNoProfile is the error for a requested profile that is not on the search path.
 var ErrNoProfile = errors.New("no profile")
 
-// ErrName is wrapped where a name cannot be a profile's.
+// ErrName is the error for an invalid profile name.
 var ErrName = errors.New("only letters, digits, \"_\", \".\" and \"-\" can be part of it")
 
 func (s *loading) notFound(name string, from Pos) error {
@@ -162,7 +159,7 @@ func (s *loading) notFound(name string, from Pos) error {
 	return errAt(from, "include: no profile %q in %s%s", name, where, hint)
 }
 
-// nearest suggests a profile of nearly that name.
+// nearest suggests a profile with a similar name.
 func (s *loading) nearest(name string) string {
 	list, err := s.List()
 	if err != nil {
@@ -175,20 +172,19 @@ func (s *loading) nearest(name string) string {
 	return text.Suggest(name, names)
 }
 
-// Summary is a line of a list of profiles.
+// Summary is one profile of a list.
 type Summary struct {
 	Name        string `json:"name"`
 	Summary     string `json:"summary,omitempty"`
 	Description string `json:"description,omitempty"`
 	Path        string `json:"path"` // of its tuned.conf
 	Builtin     bool   `json:"builtin"`
-	// Err says why the profile cannot be read; its includes are not followed.
+	// Err is why the profile cannot be read; its includes are not followed.
 	Err error `json:"-"`
 }
 
-// List returns every profile on the search path, sorted by name; of several of
-// the same name the one that Load would take. A profile that cannot be read is
-// in the list with its error.
+// List returns every profile on the search path, sorted by name; of several with the same
+// name the one that Load takes. A profile that cannot be read is in the list with its error.
 func (l *Loader) List() ([]Summary, error) {
 	byName := map[string]Summary{}
 	for _, dir := range l.searchDirs() {
@@ -242,8 +238,8 @@ func (l *Loader) describe(s *Summary) {
 	conf, err := parseConfig(s.Path, data, parseSyntax{})
 	if err != nil {
 		s.Err = err
-		// A list shows a profile that misses a "=" with its summary, as TuneD's
-		// does, though it cannot be loaded.
+		// Like TuneD's, the list shows the summary of a profile with a line without
+		// "=", although it cannot be loaded.
 		if conf, err = parseConfig(s.Path, data, parseSyntax{noValue: true}); err != nil {
 			return
 		}

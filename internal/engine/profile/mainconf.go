@@ -28,8 +28,8 @@ type MainConfig struct {
 	UdevBufferSize          int64 // bytes
 	LogFileCount            int
 	LogFileMaxSize          int64   // bytes
-	UnameString             *string // nil: ask the machine
-	CPUInfoString           *string // nil: ask the machine
+	UnameString             *string // nil: the machine's
+	CPUInfoString           *string // nil: the machine's
 	EnableDBus              bool
 	EnableUnixSocket        bool
 	UnixSocketPath          string
@@ -41,12 +41,12 @@ type MainConfig struct {
 	ProfileDirs             []string
 	StartupUdevSettleWait   time.Duration
 
-	// Where says where each key that the file sets is written.
+	// Where is the position of each key that the file sets.
 	Where    map[string]Pos
 	Warnings []Warning
 }
 
-// Rollback says when TuneD undoes.
+// Rollback is when TuneD undoes.
 type Rollback string
 
 const (
@@ -93,7 +93,7 @@ var MainKeys = []MainKey{
 	{"startup_udev_settle_wait", "0", "seconds", "how long to wait at start for device events to settle", setSeconds(func(c *MainConfig) *time.Duration { return &c.StartupUdevSettleWait })},
 }
 
-// DefaultMain is what holds without a tuned-main.conf.
+// DefaultMain returns the configuration without a tuned-main.conf.
 func DefaultMain() *MainConfig {
 	c := &MainConfig{Where: map[string]Pos{}}
 	for _, k := range MainKeys {
@@ -107,7 +107,7 @@ func DefaultMain() *MainConfig {
 	return c
 }
 
-// ReadMain reads the machine's tuned-main.conf; without one the defaults hold.
+// ReadMain reads the machine's tuned-main.conf, or returns the defaults.
 func ReadMain(h *host.Host) (*MainConfig, error) {
 	data, err := h.Files.ReadFile(MainConfigFile)
 	switch {
@@ -145,8 +145,8 @@ func ParseMain(file string, data []byte) (*MainConfig, error) {
 	return c, nil
 }
 
-// DynamicInterval is how often dynamic tuning looks at the load; 0 where it is
-// off. As TuneD has it, it is a whole number of sleep intervals, at least one.
+// DynamicInterval is how often dynamic tuning samples the load, or 0 if it is off. As in
+// TuneD it is a whole number of sleep intervals, at least one.
 func (c *MainConfig) DynamicInterval() time.Duration {
 	switch {
 	case !c.DynamicTuning || c.UpdateInterval <= 0:

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// field is a value together with where it is written.
+// field is a value with its position.
 type field struct {
 	value string
 	pos   Pos
 	set   bool
 }
 
-// rawUnit is a section as read: attributes taken out, options unexpanded.
+// rawUnit is a section as read: attributes separated, options unexpanded.
 type rawUnit struct {
 	name string
 	pos  Pos
@@ -47,8 +47,8 @@ const (
 	includeOption    = "include"
 )
 
-// newRawProfile turns a parsed tuned.conf into units. ${i:PROFILE_DIR} is
-// replaced here, so that it names the directory of the file that contains it.
+// newRawProfile converts a parsed tuned.conf to units. It replaces ${i:PROFILE_DIR} by the
+// directory of the file.
 func newRawProfile(file string, conf *configFile) *rawProfile {
 	dir := path.Dir(file)
 	p := &rawProfile{path: file, main: newOrdered[*entry]()}
@@ -87,7 +87,7 @@ func newRawUnit(s *section, entries []*entry, dir string) *rawUnit {
 	return u
 }
 
-// attributes are the names that no plug-in gets as its option, and where they are kept.
+// attributes returns the names that are not options of the plug-in, and their fields.
 func (u *rawUnit) attributes() map[string]*field {
 	return map[string]*field{
 		"priority": &u.priority, "type": &u.typ, "enabled": &u.enabled,
@@ -115,25 +115,24 @@ func expandProfileDir(s, dir string) string {
 	}
 	var b strings.Builder
 	for {
-		i := strings.Index(s, profileDirText)
-		if i < 0 {
-			b.WriteString(s)
+		before, rest, found := strings.Cut(s, profileDirText)
+		b.WriteString(before)
+		switch {
+		case !found:
 			return b.String()
-		}
-		b.WriteString(s[:i])
-		if i > 0 && s[i-1] == '\\' {
+		case strings.HasSuffix(before, `\`):
 			b.WriteString(profileDirText) // escaped, and TuneD keeps the backslash
-		} else {
+		default:
 			b.WriteString(dir)
 		}
-		s = s[i+len(profileDirText):]
+		s = rest
 	}
 }
 
-// isTrue is TuneD's reading of enabled, replace and prepend: nothing but these.
+// isTrue reads enabled, replace and prepend as TuneD does.
 func isTrue(s string) bool { return s == "True" || s == "true" || s == "1" }
 
-// merged is what the profiles add up to before anything is expanded.
+// merged is the merged profiles before expansion.
 type merged struct {
 	main      *ordered[*entry]
 	units     *ordered[*rawUnit]
@@ -141,7 +140,7 @@ type merged struct {
 	warn      func(Pos, string, ...any)
 }
 
-// merge adds profiles in order, later ones over earlier ones (TuneD 2.28,
+// merge merges profiles in order, later ones over earlier ones (TuneD 2.28,
 // profiles/merger.py).
 func merge(profiles []*rawProfile, warn func(Pos, string, ...any)) *merged {
 	m := &merged{newOrdered[*entry](), newOrdered[*rawUnit](), newOrdered[rawOption](), warn}
@@ -217,8 +216,8 @@ func (m *merged) update(old, u *rawUnit) {
 	}
 }
 
-// warnNotTrue warns of a word that means yes to a reader and counts as no for TuneD:
-// enabled=yes switches a section off, and ${on} is not expanded.
+// warnNotTrue warns of a word that means yes to a reader and that TuneD reads as no:
+// enabled=yes disables a section, and ${on} is not expanded.
 func (m *merged) warnNotTrue(u *rawUnit) {
 	for _, a := range []struct {
 		name, effect string
@@ -239,7 +238,7 @@ func (m *merged) warnNotTrue(u *rawUnit) {
 	}
 }
 
-// meansNo reports whether a value is meant as no.
+// meansNo reports whether a value means no.
 func meansNo(s string) bool {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "0", "false", "no", "off", "n", "f", "none", "disabled":
@@ -248,7 +247,7 @@ func meansNo(s string) bool {
 	return false
 }
 
-// warnReset tells of what a section takes away by not naming it.
+// warnReset warns of inherited attributes that a section resets by not naming them.
 func (m *merged) warnReset(old, u *rawUnit) {
 	if old.devices.value != "*" && !u.devices.set {
 		m.warn(u.pos, "[%s] does not name devices, which resets devices=%s (%s) to all devices", u.name, old.devices.value, old.devices.pos)
@@ -259,4 +258,77 @@ func (m *merged) warnReset(old, u *rawUnit) {
 	if old.typ.value != u.typ.value && !u.typ.set {
 		m.warn(u.pos, "[%s] does not name type, which resets type=%s (%s) to %s", u.name, old.typ.value, old.typ.pos, u.name)
 	}
+}
+
+// ordered is a map in insertion order with the rules of Python's dict, which show in merged
+// profiles: setting a key again keeps its position, deleting and setting it again moves it
+// to the end.
+type ordered[V any] struct {
+	slots []slot[V]
+	index map[string]int // into slots
+}
+
+type slot[V any] struct {
+	key   string
+	value V
+	live  bool
+}
+
+func newOrdered[V any]() *ordered[V] { return &ordered[V]{index: map[string]int{}} }
+
+func (o *ordered[V]) get(key string) (v V, ok bool) {
+	i, ok := o.index[key]
+	if !ok {
+		return v, false
+	}
+	return o.slots[i].value, true
+}
+
+func (o *ordered[V]) set(key string, v V) {
+	if i, ok := o.index[key]; ok {
+		o.slots[i].value = v
+		return
+	}
+	o.index[key] = len(o.slots)
+	o.slots = append(o.slots, slot[V]{key, v, true})
+}
+
+func (o *ordered[V]) remove(key string) (v V, ok bool) {
+	i, ok := o.index[key]
+	if !ok {
+		return v, false
+	}
+	v = o.slots[i].value
+	o.slots[i] = slot[V]{}
+	delete(o.index, key)
+	return v, true
+}
+
+// moveToFront moves keys, which must be present, before all others, in the given order.
+func (o *ordered[V]) moveToFront(keys []string) {
+	front := make([]slot[V], 0, len(o.index))
+	for _, k := range keys {
+		i := o.index[k]
+		front = append(front, o.slots[i])
+		o.slots[i].live = false
+	}
+	for _, s := range o.slots {
+		if s.live {
+			front = append(front, s)
+		}
+	}
+	o.slots = front
+	for i, s := range front {
+		o.index[s.key] = i
+	}
+}
+
+func (o *ordered[V]) values() []V {
+	out := make([]V, 0, len(o.index))
+	for _, s := range o.slots {
+		if s.live {
+			out = append(out, s.value)
+		}
+	}
+	return out
 }

@@ -1,15 +1,17 @@
 package profile
 
 import (
+	"fmt"
 	"sort"
 	"strings"
+
+	"fettle.dev/fettle/internal/ui"
 )
 
-// Profile is one or more loaded profiles, merged: a specification that says
-// what is wanted and where each wish is written. It does not depend on what the
-// machine has now, except through the answers of its functions.
+// Profile is one or more loaded profiles, merged: a specification with the position of each
+// option. It depends on the machine only through the results of functions.
 type Profile struct {
-	// Names are the profiles as they were asked for, in order; later ones win.
+	// Names are the requested profiles, in order; later ones win.
 	Names       []string `json:"names"`
 	Summary     string   `json:"summary,omitempty"`
 	Description string   `json:"description,omitempty"`
@@ -20,20 +22,20 @@ type Profile struct {
 	Variables []Variable `json:"variables"`
 	// Sources are the files that were read, in order of reading.
 	Sources []Source `json:"sources"`
-	// Answers are the answers of functions that ran programs, by call text.
-	// Given to a later Loader they make it load the same profile again.
+	// Answers are the results of functions that ran programs, by call text. With them a
+	// later Loader loads the same profile again.
 	Answers map[string]Answer `json:"answers,omitempty"`
-	// Deferred are the calls whose answer is known only when the profile is
-	// applied, each once.
+	// Deferred are the calls whose result is known only when the profile is applied, each
+	// once.
 	Deferred []Call    `json:"deferred,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
-	// Unresolved are the lines include= of which it is not known what they name
-	// before the profile is applied: what they add is missing here.
+	// Unresolved are the include= lines whose profiles are known only when the profile is
+	// applied: these are missing here.
 	Unresolved []Option `json:"unresolved_includes,omitempty"`
 
 	loader *Loader
 	dirs   []string // of the profiles read, for Snapshot
-	absent []string // optional profiles and variables files that were not there
+	absent []string // optional profiles and variables files that do not exist
 }
 
 // Unit is one section of a merged profile: an instance of a plug-in.
@@ -59,16 +61,16 @@ type Unit struct {
 	// Pos is the section header where the unit first appears, or that of the
 	// section that replaced it.
 	Pos Pos `json:"pos"`
-	// Where says where each attribute that a file sets is written: "type",
-	// "enabled", "devices", "devices_udev_regex", "cpuinfo_regex",
-	// "uname_regex", "priority", "script_pre", "script_post".
+	// Where is the position of each attribute that a file sets: "type", "enabled",
+	// "devices", "devices_udev_regex", "cpuinfo_regex", "uname_regex", "priority",
+	// "script_pre", "script_post".
 	Where map[string]Pos `json:"where,omitempty"`
 	// Deferred are calls in devices, cpuinfo_regex and uname_regex that are
 	// known only when the profile is applied.
 	Deferred []Call `json:"deferred,omitempty"`
 }
 
-// At says where an attribute of the unit is written; the section if nowhere.
+// At returns the position of an attribute of the unit, or of the section.
 func (u *Unit) At(attribute string) Pos {
 	if p, ok := u.Where[attribute]; ok {
 		return p
@@ -89,8 +91,8 @@ func (u *Unit) Option(name string) *Option {
 // Option is one line of a unit.
 type Option struct {
 	Name string `json:"name"`
-	// ExpandedName is Name with variables and functions expanded, where the
-	// plug-in wants that (modules does, no other).
+	// ExpandedName is Name with variables and functions expanded; only the plug-in
+	// modules uses it.
 	ExpandedName string `json:"expanded_name,omitempty"`
 	// Value is expanded: what the plug-in acts on. Raw is as written, with only
 	// ${i:PROFILE_DIR} replaced.
@@ -100,8 +102,7 @@ type Option struct {
 	// Scripts is set for the option "script" alone: every script to run, parents
 	// first. They are cleaned absolute paths and are never expanded.
 	Scripts []Script `json:"scripts,omitempty"`
-	// Deferred says that Value still holds calls that are known only when the
-	// profile is applied.
+	// Deferred are calls in Value whose result is known only when the profile is applied.
 	Deferred []Call `json:"deferred,omitempty"`
 }
 
@@ -129,25 +130,24 @@ type Source struct {
 	Kind string `json:"kind"`
 }
 
-// Call is a function call whose answer is not known yet.
+// Call is a function call whose result is not known yet.
 type Call struct {
 	// Text is the call as written after expansion of its arguments:
 	// "${f:virt_check:a:b}".
 	Text string `json:"text"`
-	// Reason says what would make it known.
+	// Reason is why the result is not known.
 	Reason string `json:"reason"`
 	Pos    Pos    `json:"pos"`
 }
 
-// Answer is what a function that executes said.
+// Answer is the result of a function that ran a program.
 type Answer struct {
 	Text string `json:"text"`
-	// None says that the function gave no result, so that its call stays in the
-	// text unexpanded.
+	// None: the function returned no result, so that its call stays unexpanded.
 	None bool `json:"none,omitempty"`
 }
 
-// Name is the names in one line, as TuneD writes them into active_profile.
+// Name returns the names in one line, as TuneD writes them into active_profile.
 func (p *Profile) Name() string { return strings.Join(p.Names, " ") }
 
 // Unit returns the unit of that name, or nil.
@@ -191,4 +191,109 @@ func (p *Profile) Environ() []string {
 		env = append(env, pair)
 	}
 	return env
+}
+
+// Pos is a position in a file. Line counts from 1; 0 means the whole file.
+type Pos struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
+}
+
+func (p Pos) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// Error is an error with its position; it prints as "file:line: what".
+type Error struct {
+	Pos Pos
+	Err error
+}
+
+func (e *Error) Error() string { return e.Pos.String() + ": " + e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+func errAt(pos Pos, format string, args ...any) error {
+	return &Error{pos, fmt.Errorf(format, args...)}
+}
+
+// Errors are several errors of one file or profile, one per line.
+type Errors []error
+
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, err := range e {
+		lines[i] = err.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e Errors) Unwrap() []error { return e }
+
+// orNil returns nil for no error and the error itself for a single one.
+func (e Errors) orNil() error {
+	switch len(e) {
+	case 0:
+		return nil
+	case 1:
+		return e[0]
+	}
+	return e
+}
+
+// Warning is a warning of the loader.
+type Warning struct {
+	Pos  Pos    `json:"pos"`
+	Text string `json:"text"`
+}
+
+func (w Warning) String() string { return w.Pos.String() + ": " + w.Text }
+
+// Print prints a merged profile, each option with its position.
+func Print(s *ui.Screen, p *Profile) {
+	for _, u := range p.Units {
+		head := "[" + u.Name + "]"
+		if u.Type != u.Name {
+			head += " type=" + u.Type
+		}
+		if u.Devices != "" && u.Devices != "*" {
+			head += " devices=" + u.Devices
+		}
+		for _, c := range [][2]string{{"devices_udev_regex", u.DevicesUdevRegex}, {"cpuinfo_regex", u.CPUInfoRegex}, {"uname_regex", u.UnameRegex}} {
+			if c[1] != "" {
+				head += " " + c[0] + "=" + c[1]
+			}
+		}
+		if !u.Enabled {
+			head += " (disabled)"
+		}
+		fmt.Fprintf(s.Out, "\n%s\n", ui.Printable(head))
+		g := ui.Grid{}
+		for _, o := range u.Options {
+			v := o.Value
+			if len(o.Deferred) > 0 {
+				v = "known when applied: " + o.Deferred[0].Text
+			}
+			g.Rows = append(g.Rows, []string{"  " + o.Name, v, o.Pos.String()})
+		}
+		if len(g.Rows) > 0 {
+			g.Write(s)
+		}
+	}
+}
+
+// PrintRecommendation prints a recommendation with its reasons.
+func PrintRecommendation(s *ui.Screen, r Recommendation) {
+	fmt.Fprintln(s.Out, r.Profile)
+	for _, c := range r.Why {
+		fmt.Fprintf(s.Out, "  because %s\n", ui.Printable(c.String()))
+	}
+	if r.Pos.File != "" {
+		fmt.Fprintf(s.Out, "  by %s\n", r.Pos)
+	}
+	for _, c := range r.Unknown {
+		fmt.Fprintf(s.Out, "  not known here: %s\n", ui.Printable(c.String()))
+	}
 }

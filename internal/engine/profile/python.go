@@ -1,14 +1,17 @@
 package profile
 
 import (
+	"context"
 	"math/big"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"fettle.dev/fettle/internal/text"
 )
 
-// What profiles depend on here is Python's idea of white space, words and
-// numbers, which differs from Go's in a few characters.
+// Profiles depend on Python's white space, words and numbers, which differ from Go's in a
+// few characters.
 
 // isSpace is Python's str.isspace for one character (documentation of
 // str.isspace: bidirectional type WS, B or S, or category Zs).
@@ -22,8 +25,7 @@ func isWordRune(r rune) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r)
 }
 
-// isWord is re.match(r'\w+$', s), without Python's allowance for a newline at
-// the end, which no parsed name can have.
+// isWord is re.match(r'\w+$', s), except that it allows no newline at the end.
 func isWord(s string) bool {
 	for _, r := range s {
 		if !isWordRune(r) {
@@ -33,10 +35,9 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-// parseInt is Python's int(s, 10): white space around (not the ASCII separators,
-// which strip takes away), a sign, and single underscores between digits are
-// allowed, and there is no upper limit. Digits of other scripts, which int()
-// takes too, are not.
+// parseInt is Python's int(s, 10): it allows white space around (except the ASCII separators
+// that strip removes), a sign, and single underscores between digits, and has no upper
+// limit. Unlike int() it does not accept digits of other scripts.
 func parseInt(s string) (*big.Int, bool) {
 	s = strings.TrimFunc(s, unicode.IsSpace)
 	digits := strings.TrimLeft(s, "+-")
@@ -54,10 +55,9 @@ func parseInt(s string) (*big.Int, bool) {
 	return new(big.Int).SetString(strings.ReplaceAll(strings.TrimPrefix(s, "+"), "_", ""), 10)
 }
 
-// splitList splits at each comma or semicolon and removes the white space
-// around them. With afterWord, a separator counts only where a word character
-// ends right before it or before the white space in front of it, which is how
-// TuneD reads drop= (unit.py: \b\s*[,;]\s*).
+// splitList splits at each comma or semicolon and removes the white space around them. With
+// afterWord, a separator counts only after a word character, perhaps with white space
+// between, which is how TuneD reads drop= (unit.py: \b\s*[,;]\s*).
 func splitList(s string, afterWord bool) []string {
 	var out []string
 	start := 0
@@ -67,8 +67,7 @@ func splitList(s string, afterWord bool) []string {
 		}
 		item := stripRight(s[start:i])
 		if afterWord {
-			// The word may end before the start of this item only when the item is
-			// empty, and then the separator in front of it is no word character.
+			// If the item is empty, a separator precedes, which is not a word character.
 			last, _ := utf8.DecodeLastRuneInString(item)
 			if item == "" || !isWordRune(last) {
 				continue
@@ -80,4 +79,67 @@ func splitList(s string, afterWord bool) []string {
 		i = start - 1
 	}
 	return append(out, s[start:])
+}
+
+// kb2s:N converts KiB to sectors of 512 bytes.
+func kb2s(_ context.Context, env *Env, args []string) (string, bool, error) {
+	n, ok := parseInt(args[0])
+	if !ok {
+		env.Warn("kb2s: %q is not a whole number", args[0])
+		return "", false, nil
+	}
+	return n.Lsh(n, 1).String(), true, nil
+}
+
+// s2kb:N converts sectors of 512 bytes to KiB. An odd number is rounded half to even, and
+// numbers beyond 2^53 lose digits in a float64, as in TuneD.
+func s2kb(_ context.Context, env *Env, args []string) (string, bool, error) {
+	n, ok := parseInt(args[0])
+	if !ok {
+		env.Warn("s2kb: %q is not a whole number", args[0])
+		return "", false, nil
+	}
+	half, _ := new(big.Float).SetInt(n).Float64()
+	half /= 2
+	if half > 1e300 || half < -1e300 {
+		env.Warn("s2kb: %q is too large", args[0])
+		return "", false, nil
+	}
+	return roundHalfEven(half).String(), true, nil
+}
+
+func roundHalfEven(x float64) *big.Int {
+	floor, _ := big.NewFloat(x).Int(nil)
+	rest, _ := new(big.Float).Sub(big.NewFloat(x), new(big.Float).SetInt(floor)).Float64()
+	// Int truncates towards zero, and halves are exact: rest is -0.5, 0 or 0.5.
+	if rest != 0 && floor.Bit(0) == 1 {
+		if rest < 0 {
+			return floor.Sub(floor, big.NewInt(1))
+		}
+		return floor.Add(floor, big.NewInt(1))
+	}
+	return floor
+}
+
+var hexInt = text.LazyRegexp(`^[+-]?(0[xX]_?)?[0-9a-fA-F](_?[0-9a-fA-F])*$`)
+
+// parseHexInt is Python's int(s, 16), which allows a leading "0x".
+func parseHexInt(s string) (*big.Int, bool) {
+	s = strings.TrimFunc(s, unicode.IsSpace)
+	if !hexInt().MatchString(s) {
+		return nil, false
+	}
+	sign := ""
+	if s[0] == '+' || s[0] == '-' {
+		sign, s = s[:1], s[1:]
+	}
+	if len(s) > 1 && (s[1] == 'x' || s[1] == 'X') {
+		s = s[2:]
+	}
+	return new(big.Int).SetString(sign+strings.ReplaceAll(s, "_", ""), 16)
+}
+
+// decimalDigits is Python's str.isdecimal for ASCII.
+func decimalDigits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
 }

@@ -14,11 +14,11 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// DefaultProfile is recommended where no condition holds.
+// DefaultProfile is recommended if no section's conditions hold.
 const DefaultProfile = "balanced"
 
-// Where recommendations are read, in this order; of files with the same name
-// in the two directories the second counts.
+// The files with recommendations, in this order; of files with the same name in the two
+// directories the second counts.
 const recommendConf = "/etc/tuned/recommend.conf"
 
 var recommendDirs = []string{"/usr/lib/tuned/recommend.d", "/etc/tuned/recommend.d"}
@@ -26,13 +26,12 @@ var recommendDirs = []string{"/usr/lib/tuned/recommend.d", "/etc/tuned/recommend
 // Recommendation is the profile for a machine, and why.
 type Recommendation struct {
 	Profile string `json:"profile"`
-	// Pos is the section that holds; its File is empty for DefaultProfile, which
-	// stands when none does.
+	// Pos is the section whose conditions hold; its File is empty for DefaultProfile.
 	Pos Pos `json:"pos"`
 	// Why are the conditions of that section, all of which hold.
 	Why []Condition `json:"why"`
-	// Unknown are conditions that could not be asked, in sections before the one
-	// that holds whose other conditions do: the answer could be another one.
+	// Unknown are conditions that could not be evaluated, of earlier sections whose other
+	// conditions hold: the recommendation could be a different one.
 	Unknown  []Condition `json:"unknown,omitempty"`
 	Warnings []Warning   `json:"warnings,omitempty"`
 }
@@ -43,7 +42,7 @@ type Condition struct {
 	Key     string `json:"key"`
 	Pattern string `json:"pattern"` // a regular expression, matched from the start
 	Pos     Pos    `json:"pos"`
-	// Saw is what the machine has, shortened, or why it is unknown.
+	// Saw is what was found, shortened, or why it is unknown.
 	Saw string `json:"saw"`
 }
 
@@ -59,9 +58,8 @@ const (
 	unknown
 )
 
-// Recommend answers which profile TuneD's recommend files name for this
-// machine: the first section whose conditions all hold. Where the machine has
-// no such file, fettle's own is asked.
+// Recommend returns the profile that TuneD's recommend files name for this machine: that of
+// the first section whose conditions all hold. Without such files it uses fettle's own.
 func (l *Loader) Recommend(ctx context.Context) (Recommendation, error) {
 	r := Recommendation{Profile: DefaultProfile, Why: []Condition{}}
 	if !l.main().RecommendCommand {
@@ -81,7 +79,7 @@ func (l *Loader) Recommend(ctx context.Context) (Recommendation, error) {
 	return r, nil
 }
 
-// Has is true where there is a profile of this name.
+// Has reports whether a profile of this name exists.
 func (l *Loader) Has(name string) bool {
 	file, _ := l.find(name, nil)
 	return file != ""
@@ -118,7 +116,7 @@ func (l *Loader) recommendFiles() ([]string, error) {
 	return files, nil
 }
 
-// readRules asks the sections of one file. done says that one holds.
+// readRules evaluates the sections of one file. done is true if the conditions of one hold.
 func (r *Recommendation) readRules(c *conditions, file string) (done bool, err error) {
 	var data []byte
 	if IsBuiltin(file) {
@@ -173,7 +171,7 @@ func (r *Recommendation) readRules(c *conditions, file string) (done bool, err e
 	return false, nil
 }
 
-// conditions asks a machine, each thing at most once.
+// conditions evaluates conditions on a machine and caches what it reads.
 type conditions struct {
 	*Loader
 	ctx       context.Context
@@ -181,8 +179,7 @@ type conditions struct {
 	processes []string
 }
 
-// ask evaluates one condition and fills in what was seen. Keywords that TuneD
-// does not know hold, as they do there.
+// ask evaluates one condition and sets Saw. Unknown keywords hold, as in TuneD.
 func (c *conditions) ask(cond *Condition) (verdict, error) {
 	if err := c.ctx.Err(); err != nil {
 		return fails, err
@@ -303,8 +300,8 @@ var chassisNames = []string{
 	"Embedded PC", "Mini PC", "Stick PC",
 }
 
-// chassisType is the name of the chassis type, or "" where the firmware has
-// none or one that is not in the table.
+// chassisType returns the name of the chassis type, or "" if the firmware has none or an
+// unknown one.
 func chassisType(h *host.Host) (string, error) {
 	b, err := h.Files.ReadFile("/sys/class/dmi/id/chassis_type")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -322,7 +319,7 @@ func chassisType(h *host.Host) (string, error) {
 	return chassisNames[n.Int64()], nil
 }
 
-// syspurposeRole is the role that subscription-manager recorded, or "".
+// syspurposeRole returns the role that subscription-manager recorded, or "".
 func syspurposeRole(h *host.Host) (string, error) {
 	const file = "/etc/rhsm/syspurpose/syspurpose.json"
 	b, err := h.Files.ReadFile(file)

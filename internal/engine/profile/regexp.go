@@ -23,14 +23,13 @@ const (
 	AnchorStart
 )
 
-// maxRegexp caps a pattern, in bytes.
+// maxRegexp is the maximum size of a pattern, in bytes.
 const maxRegexp = 64 << 10
 
-// CompileRegexp translates a regular expression in Python's syntax to Go's, for
-// asking whether it matches. What Go's engine cannot do (look-around,
-// back-references, conditional groups, atomic groups, possessive repeats,
-// verbose mode) is an error that says so; nothing is approximated. One
-// difference is left: \b and \B know only ASCII words.
+// CompileRegexp translates a regular expression from Python's syntax to Go's, to test
+// whether it matches. It returns an error for what Go's engine cannot do: look-around,
+// back-references, conditional groups, atomic groups, possessive repeats, verbose mode.
+// One difference remains: \b and \B know only ASCII words.
 func CompileRegexp(pattern string, flags RegexpFlags) (*regexp.Regexp, error) {
 	if len(pattern) > maxRegexp {
 		return nil, fmt.Errorf("regular expression longer than %d KiB", maxRegexp>>10)
@@ -62,8 +61,8 @@ func CompileRegexp(pattern string, flags RegexpFlags) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// regexpTranslator copies a pattern and rewrites what the two dialects spell
-// differently (Python library reference, re; Go regexp/syntax).
+// regexpTranslator copies a pattern and rewrites what differs between the dialects (Python
+// library reference, re; Go regexp/syntax).
 type regexpTranslator struct {
 	in        string
 	at        int
@@ -129,7 +128,7 @@ func (t *regexpTranslator) afterRepeat() error {
 	return nil
 }
 
-// repeat rewrites {,n}, which Go takes for plain text.
+// repeat rewrites {,n}, which Go reads as plain text.
 func (t *regexpTranslator) repeat() {
 	if rest := t.in[t.at+1:]; strings.HasPrefix(rest, ",") {
 		digits := rest[1:]
@@ -200,7 +199,7 @@ func (t *regexpTranslator) flagGroup(rest string) error {
 		case 'i', 's', '-':
 			flags = append(flags, c)
 		case 'm':
-			// "$" is rewritten by whether m is in force for the whole pattern.
+			// The translation of "$" depends on m for the whole pattern.
 			return errors.New("the flag m inside a pattern is not supported")
 		case 'u': // what str patterns are anyway
 		default:
@@ -222,7 +221,7 @@ func (t *regexpTranslator) flagGroup(rest string) error {
 	return nil
 }
 
-// class copies [...]; a "[" inside is plain in Python.
+// class copies [...]; in Python a "[" inside is literal.
 func (t *regexpTranslator) class() error {
 	for _, anything := range []string{`[\s\S]`, `[\S\s]`, `[\w\W]`, `[\W\w]`, `[\d\D]`, `[\D\d]`} {
 		if strings.HasPrefix(t.in[t.at:], anything) {

@@ -1,15 +1,17 @@
 package profile
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// Section is one section of a profile's file as it is written: nothing is
-// included, merged or expanded. What [DEFAULT] adds is among the lines.
+// Section is one section of a profile's file as written: nothing is included, merged or
+// expanded. Lines includes those of [DEFAULT].
 type Section struct {
 	Name string
-	// Type is what the section is for: "main", "variables", or a plug-in (type=,
-	// else the name).
+	// Type is "main", "variables", or the plug-in (type=, else the name).
 	Type string
-	// Enabled is false where the section says so itself.
+	// Enabled is false if the section disables itself.
 	Enabled bool
 	Lines   []Line
 	Pos     Pos
@@ -31,16 +33,16 @@ func (s *Section) Line(name string) *Line {
 	return nil
 }
 
-// Options are the lines that the section's plug-in gets: those that are no attributes of
-// every unit, such as type, enabled and devices.
+// Options returns the lines for the section's plug-in, without attributes of every unit such
+// as type, enabled and devices.
 func (s *Section) Options() []Line {
 	attributes := new(rawUnit).attributes()
 	return slices.DeleteFunc(slices.Clone(s.Lines), func(l Line) bool { return attributes[l.Name] != nil })
 }
 
-// Sections reads the text of a tuned.conf without loading it: for those who
-// judge what a profile may do before anything of it is followed. Of a name given
-// twice the last line holds. The error names each line that no profile can have.
+// Sections parses a tuned.conf without loading it, to check what a profile may do before
+// anything of it is followed. Of repeated names the last line counts. The error names each
+// invalid line.
 func Sections(file string, data []byte) ([]Section, error) {
 	conf, err := parseConfig(file, data, parseSyntax{})
 	if err != nil {
@@ -65,6 +67,109 @@ func Sections(file string, data []byte) ([]Section, error) {
 	return sections, nil
 }
 
-// SplitList splits the value of include= into names, as a Loader does; a name
-// that begins with "-" may be missing.
+// SplitList splits the value of include= into names, as a Loader does; a profile whose name
+// begins with "-" may be missing.
 func SplitList(value string) []string { return splitList(value, false) }
+
+// Reference is a variable or a function call in a text as written.
+type Reference struct {
+	// Text is all of it, "${name}" or "${f:name:arg}"; Start its first byte.
+	Text  string
+	Start int
+	// Name is the variable's, or the function's if Call is true.
+	Name string
+	Call bool
+	// Args are the arguments of a call as written, with references and escaped colons.
+	Args []string
+	// Depth counts the references around it.
+	Depth int
+	// Escaped: a backslash precedes it.
+	Escaped bool
+}
+
+// Text is the references of a text. If Loose is empty, the text calls the functions in Refs
+// and no others, whatever the values of the variables, provided that Loose is empty for
+// these as well.
+type Text struct {
+	// Refs are in the order in which they are evaluated, inner ones first.
+	Refs []Reference
+	// Loose are the offsets of text that is not a reference but could become part of one
+	// after expansion: a "${" that is not closed or whose name is not literal, a "}"
+	// without "${", a "$" alone.
+	Loose []int
+}
+
+// References finds the references in a text, without evaluating any.
+func References(text string) Text {
+	r := references{text: text}
+	for r.at < len(text) {
+		r.next(0)
+	}
+	return r.found
+}
+
+type references struct {
+	text  string
+	at    int
+	found Text
+}
+
+// next advances past one character or one reference.
+func (r *references) next(depth int) {
+	rest := r.text[r.at:]
+	switch {
+	case strings.HasPrefix(rest, "${"):
+		r.reference(depth)
+	case rest[0] == '$' || rest[0] == '}':
+		r.loose(r.at)
+		r.at++
+	default:
+		r.at++
+	}
+}
+
+func (r *references) loose(at int) { r.found.Loose = append(r.found.Loose, at) }
+
+// reference reads from a "${" to its "}", and also the references inside.
+func (r *references) reference(depth int) {
+	start := r.at
+	ref := Reference{Start: start, Depth: depth, Escaped: start > 0 && r.text[start-1] == '\\'}
+	r.at += len("${")
+	if depth >= maxCallDepth {
+		r.loose(start)
+		return
+	}
+	inside := r.at
+	var colons []int // those between arguments
+	for r.at < len(r.text) && r.text[r.at] != '}' {
+		if r.text[r.at] == ':' && r.text[r.at-1] != '\\' {
+			colons = append(colons, r.at)
+		}
+		r.next(depth + 1)
+	}
+	if r.at == len(r.text) {
+		r.loose(start)
+		return
+	}
+	end := r.at
+	r.at++
+	ref.Text = r.text[start:r.at]
+	var parts []string
+	for _, c := range colons {
+		parts = append(parts, r.text[inside:c])
+		inside = c + 1
+	}
+	parts = append(parts, r.text[inside:end])
+	switch {
+	case len(parts) == 1 && isWord(parts[0]):
+		ref.Name = parts[0]
+	case len(parts) == 2 && parts[0] == "i" && parts[1] == "PROFILE_DIR":
+		ref.Name = "i:PROFILE_DIR"
+	case len(parts) > 1 && parts[0] == "f" && isWord(parts[1]):
+		ref.Name, ref.Call, ref.Args = parts[1], true, parts[2:]
+	default:
+		r.loose(start)
+		return
+	}
+	r.found.Refs = append(r.found.Refs, ref)
+}

@@ -18,24 +18,23 @@ import (
 // SnapshotSchema names the form of a saved snapshot.
 const SnapshotSchema = "fettle/profile-snapshot/v1"
 
-// Limits of a snapshot, in bytes and files. A profile directory holds a few
-// scripts; what is larger is left out and named in Omitted.
+// Limits of a snapshot, in bytes and files. A profile directory has a few scripts; what
+// exceeds the limits is left out and named in Omitted.
 const (
 	maxSnapshotFile  = 1 << 20
 	maxSnapshotTotal = 16 << 20
 	maxSnapshotFiles = 2000
 )
 
-// Snapshot is everything that a load read, so that what was accepted can be
-// loaded again whatever happens to the files: every tuned.conf and variables
-// file, and the other files of the profiles' directories (scripts). A Loader
-// with a Snapshot sees these files and no others.
+// Snapshot is everything that a load read, so that accepted profiles can be loaded again
+// whatever happens to the files: every tuned.conf and variables file, and the other files of
+// the profiles' directories (scripts). A Loader with a Snapshot reads these files only.
 type Snapshot struct {
 	Schema string `json:"schema"`
 	// Names are the profiles, Dirs the search path that found them.
 	Names []string `json:"names"`
 	Dirs  []string `json:"dirs"`
-	// Answers are those of functions that ran programs.
+	// Answers are the results of functions that ran programs.
 	Answers map[string]Answer `json:"answers,omitempty"`
 	Files   []SnapshotFile    `json:"files"`
 	// Absent are optional profiles and variables files that did not exist.
@@ -95,8 +94,8 @@ func hexSum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// UnmarshalJSON refuses what is no snapshot. The caller vouches for where the JSON comes
-// from: what it holds is not checked by Trusted again.
+// UnmarshalJSON returns an error for JSON that is not a snapshot. The caller is responsible
+// for the origin of the JSON: its files are not checked by Trusted again.
 func (s *Snapshot) UnmarshalJSON(data []byte) error {
 	type fields Snapshot // without this method
 	if err := json.Unmarshal(data, (*fields)(s)); err != nil {
@@ -141,9 +140,9 @@ func (s *Snapshot) profileNames(dir string) []string {
 	return names
 }
 
-// Snapshot returns the files that the profile was made of. The other files of
-// the profiles' directories are read now; a file that cannot be read is an
-// error, because a profile is only accepted whole.
+// Snapshot returns the files of the profile. It reads the other files of the profiles'
+// directories; a file that cannot be read is an error, because a profile is accepted only
+// as a whole.
 func (p *Profile) Snapshot() (*Snapshot, error) {
 	l := p.loader
 	if l == nil {
@@ -200,7 +199,7 @@ func (c *snapshotCollector) collect(dir string, depth int) error {
 		}
 		st, err := c.loader.stat(p)
 		if host.NotFound(err) {
-			continue // a dangling link, or gone meanwhile
+			continue // a dangling link, or removed meanwhile
 		} else if err != nil {
 			return err
 		}

@@ -10,29 +10,29 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// TuneD's state files (consts.py). fettle keeps them where it stands in for
-// TuneD, so that either can follow the other.
+// TuneD's state files (consts.py). fettle keeps them while it replaces TuneD, so that either
+// can follow the other.
 const (
 	ActiveProfileFile     = "/etc/tuned/active_profile"
 	ProfileModeFile       = "/etc/tuned/profile_mode"
 	PostLoadedProfileFile = "/etc/tuned/post_loaded_profile"
 )
 
-// Mode says who chose the active profile.
+// Mode is who chose the active profile.
 type Mode string
 
 const (
 	// Auto means the recommended profile, evaluated again at each start.
 	Auto Mode = "auto"
-	// Manual means that a person chose it.
+	// Manual means that the user chose it.
 	Manual Mode = "manual"
 )
 
-// State is what TuneD's state files say: the preset for the next start.
+// State is the content of TuneD's state files: the preset for the next start.
 type State struct {
 	Active []string
-	// Mode is never empty: where the file says nothing it is Manual if there is
-	// an active profile, else Auto.
+	// Mode is never empty: for an empty file it is Manual if there is an active profile,
+	// else Auto.
 	Mode       Mode
 	PostLoaded string // "" for none
 }
@@ -82,8 +82,8 @@ func stateFile(h *host.Host, p string) (string, error) {
 	return strip(string(b)), nil
 }
 
-// StateFiles returns what the state files hold for s, by path, as TuneD writes
-// them: one line each, an empty file for nothing.
+// StateFiles returns the content of the state files for s, by path, as TuneD writes them: at
+// most one line each.
 func (s State) StateFiles() map[string][]byte {
 	line := func(text string) []byte {
 		if text == "" {
@@ -98,8 +98,8 @@ func (s State) StateFiles() map[string][]byte {
 	}
 }
 
-// WriteState writes TuneD's state files, those that differ from s, and makes
-// their directory if it is missing. A file that exists keeps owner and mode.
+// WriteState writes TuneD's state files that differ from s, and creates their directory if
+// it is missing. An existing file keeps its owner and mode.
 func WriteState(h *host.Host, s State) error {
 	for _, name := range append(append([]string{}, s.Active...), s.PostLoaded) {
 		if name != "" && !ValidName(name) {

@@ -10,14 +10,13 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// ErrUntrusted says that somebody other than root can change a file that root
-// would act on.
+// ErrUntrusted is the error for a file that root would act on and users other than root can
+// change.
 var ErrUntrusted = errors.New("not trusted")
 
-// Trusted reports whether only root can decide what is at a path: every
-// directory on the way to it, every directory on the way of the links that it
-// goes through, and the file itself belong to root and cannot be written by
-// group or others. The error names the first that is not so.
+// Trusted returns nil if only root can change what is at a path: every directory on the way
+// to it and to the targets of its links, and the file itself, belong to root and are not
+// writable by group or others. The error names the first that is not so.
 func Trusted(h *host.Host, p string) error {
 	if !path.IsAbs(p) {
 		return fmt.Errorf("%s: %w: not an absolute path", p, ErrUntrusted)
@@ -50,21 +49,20 @@ func rootOnly(h *host.Host, p string) error {
 	case sys.Uid != 0:
 		return fmt.Errorf("%s: %w: it belongs to uid %d, not to root", p, ErrUntrusted, sys.Uid)
 	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s: %w: others than root may write it (mode %s)", p, ErrUntrusted, host.Octal(st.Mode()))
+		return fmt.Errorf("%s: %w: writable by users other than root (mode %s)", p, ErrUntrusted, host.Octal(st.Mode()))
 	}
 	return nil
 }
 
-// guarded says whether a file is subject to Trusted in this load: where
-// programs run, and the file comes from the machine itself. What a snapshot
-// holds was checked when it was accepted.
+// guarded reports whether a file must be Trusted in this load: if programs may run and the
+// file is from the machine. A snapshot was checked when it was accepted.
 func (l *Loader) guarded(p string) bool {
 	return l.executes() && l.Snapshot == nil && !IsBuiltin(p)
 }
 
 func (l *Loader) executes() bool { return l.Execute && l.Host != nil && l.Host.Live }
 
-// mayExecute says whether functions may run programs now.
+// mayExecute returns nil if functions may run programs now.
 func (s *loading) mayExecute() error {
 	if !s.executes() {
 		return errDeferred

@@ -25,9 +25,8 @@ const (
 	done
 )
 
-// define evaluates definitions from top to bottom. A reference to a variable
-// that is only defined further down is answered by evaluating that definition
-// first (Differences: forward-reference).
+// define evaluates definitions from top to bottom. A variable that is used before its
+// definition is evaluated first (Differences: forward-reference).
 func (x *expander) define(defs []*definition) ([]Variable, error) {
 	for _, d := range defs {
 		x.definitions[d.name] = append(x.definitions[d.name], d)
@@ -70,7 +69,7 @@ func (x *expander) lookup(name string) (string, bool, error) {
 	}
 	for _, d := range x.definitions[name] {
 		if d.state == evaluating {
-			return "", false, nil // refers to itself, at once or in a circle: stays text
+			return "", false, nil // refers to itself, directly or indirectly: stays text
 		}
 		if d.state == pending {
 			if err := x.evaluate(d); err != nil {
@@ -118,8 +117,8 @@ func (s *loading) defineVariables(vars *ordered[rawOption]) error {
 	return nil
 }
 
-// variablesFile reads a file of name=value lines. One that is not there is no
-// error, as in TuneD: the names it would define stay undefined.
+// variablesFile reads a file of name=value lines. A missing file is only a warning, as in
+// TuneD.
 func (s *loading) variablesFile(file string, from Pos) ([]*entry, error) {
 	if !s.isFile(file) {
 		s.profile.absent = append(s.profile.absent, file)

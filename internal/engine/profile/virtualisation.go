@@ -9,11 +9,11 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// virtualisation is what the machine runs on, as virt-what would say it.
+// virtualisation is what the machine runs on, in the form of virt-what.
 type virtualisation struct {
 	known bool
-	// text is virt-what's output: nothing on bare metal. With virtual and no
-	// text it is a virtual machine of a kind that its files do not tell.
+	// text is virt-what's output, empty on bare metal. virtual without text is a virtual
+	// machine of unknown kind.
 	text    string
 	virtual bool
 	source  string
@@ -31,12 +31,11 @@ func (v virtualisation) String() string {
 	return "found " + strconv.Quote(strip(v.text)) + " (" + v.source + ")"
 }
 
-// hypervisorNames are names that virt-what gives; see match.
+// hypervisorNames are outputs of virt-what; see match.
 var hypervisorNames = []string{"kvm\n", "vmware\n", "hyperv\n", "xen\nxen-hvm\n", "virtualbox\n", "qemu\n", "x\n"}
 
-// match applies a regular expression to what virt-what would print. For a
-// virtual machine of unknown kind the answer is known only if it is the same
-// for every kind.
+// match applies a regular expression to the output of virt-what. For a virtual machine of
+// unknown kind the result is known only if it is the same for every kind.
 func (v virtualisation) match(re func(string) bool) verdict {
 	answer := func(ok bool) verdict {
 		if ok {
@@ -59,8 +58,8 @@ func (v virtualisation) match(re func(string) bool) verdict {
 	return answer(first)
 }
 
-// virtualisation asks virt-what where programs may run, else the files that
-// virt-what itself looks at first.
+// virtualisation runs virt-what if programs may run, and else reads the files that virt-what
+// reads first.
 func (l *Loader) virtualisation(ctx context.Context) virtualisation {
 	if l.executes() {
 		res, err := l.Host.Exec.Run(ctx, host.Command{Argv: []string{"virt-what"}})
@@ -72,8 +71,8 @@ func (l *Loader) virtualisation(ctx context.Context) virtualisation {
 	return virtualisationFiles(l.Host)
 }
 
-// dmiVendors tell the kind of a virtual machine by its DMI names
-// (/sys/class/dmi/id: sys_vendor, product_name).
+// dmiVendors maps DMI names (/sys/class/dmi/id: sys_vendor, product_name) to virt-what's
+// output.
 var dmiVendors = []struct{ vendor, product, name string }{
 	{"QEMU", "", "kvm\n"},
 	{"", "KVM", "kvm\n"},
@@ -123,12 +122,12 @@ func virtualisationFiles(h *host.Host) virtualisation {
 	}
 	reason := host.NotRecorded("virtualisation").Error()
 	if err == nil || !host.NotFound(err) {
-		reason = "virtualisation cannot be told from this machine's files"
+		reason = "virtualisation cannot be determined from this machine's files"
 	}
 	return virtualisation{source: reason}
 }
 
-// hypervisorFlag looks for the CPUID bit that x86 kernels print as a flag.
+// hypervisorFlag reports whether the CPUID bit is set that x86 kernels print as a flag.
 func hypervisorFlag(cpuinfo string) (flagged, x86 bool) {
 	for _, line := range strings.Split(cpuinfo, "\n") {
 		key, value, _ := strings.Cut(line, ":")
