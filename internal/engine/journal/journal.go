@@ -19,7 +19,7 @@ import (
 // DefaultDir is where the journal of a machine is.
 const DefaultDir = "/var/lib/fettle"
 
-// ErrBusy says that another transaction is running (exit code 75).
+// ErrBusy is the error while another transaction is running (exit code 75).
 var ErrBusy = &ui.Sentinel{
 	Text: "another transaction is running", Exits: ui.Busy,
 	Hint: "fettle status shows what is running; wait until that has ended", Remedy: &ui.Remedy{},
@@ -36,7 +36,7 @@ type Journal struct {
 	// at is called with the name of each point at which a crash could leave
 	// something half done; tests end the process there.
 	at func(point string)
-	// reserved is the offset up to which room has been set aside.
+	// reserved is the offset up to which space is reserved.
 	reserved  int64
 	rotateAt  int64
 	fallocate func(fd int, mode uint32, off, length int64) error
@@ -46,20 +46,18 @@ type Journal struct {
 type Options struct {
 	// BootID is the present boot; runtime entries of others are closed.
 	BootID string
-	// At is called at each point at which a crash could leave something half
-	// done. Tests kill the process there; nil otherwise.
+	// At, if not nil, is called at each point at which a crash could leave something
+	// half done. Tests kill the process there.
 	At func(point string)
-	// RotateAt stands in for the growth at which Rotate acts, in bytes; 0 for
-	// the usual one.
+	// RotateAt is the growth in bytes at which Rotate acts; 0 for the default.
 	RotateAt int64
-	// Fallocate stands in for fallocate(2) in the tests of file systems that
-	// do not have it; nil otherwise.
+	// Fallocate replaces fallocate(2) in tests of file systems that do not have it.
 	Fallocate func(fd int, mode uint32, off, length int64) error
 }
 
-// Read returns the state without taking the lock. A journal that does not exist
-// is an empty one. One of root's is as good as one's own; the error of one that
-// is not for this user to read is fs.ErrPermission.
+// Read returns the state without taking the lock. A journal that does not exist is empty.
+// The journal may belong to this user or to root; the error is fs.ErrPermission if this
+// user may not read it.
 func Read(dir, bootID string) (*State, error) {
 	if _, err := checkDir(dir, readable); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +79,7 @@ func Read(dir, bootID string) (*State, error) {
 func readState(f *os.File, bootID string) (*State, error) {
 	var text bytes.Buffer
 	if st, err := f.Stat(); err == nil {
-		text.Grow(int(st.Size()) + bytes.MinRead) // one read, where growing by and by copies most of it
+		text.Grow(int(st.Size()) + bytes.MinRead) // one read without copies
 	}
 	if _, err := text.ReadFrom(f); err != nil {
 		return nil, err
@@ -93,8 +91,8 @@ func readState(f *os.File, bootID string) (*State, error) {
 	return s, nil
 }
 
-// Lock takes the machine's transaction lock and opens the journal, which it
-// makes where there is none. ErrBusy names the process that has the lock.
+// Lock takes the machine's transaction lock and opens the journal, which it creates if it
+// does not exist. ErrBusy names the process that has the lock.
 func Lock(dir string, o Options) (*Journal, error) {
 	j, err := lockDir(dir, o)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
@@ -153,17 +151,16 @@ func (j *Journal) open() error {
 	return nil
 }
 
-// Close gives the lock back.
+// Close releases the lock.
 func (j *Journal) Close() error {
 	err := j.file.Close()
 	return errors.Join(err, j.lock.Close())
 }
 
-// Dir is the state directory.
+// Dir returns the state directory.
 func (j *Journal) Dir() string { return j.dir }
 
-// append writes one record and makes it durable. When it returns, the record
-// is on the disk; when it fails, the journal is as before.
+// append writes one record and makes it durable. After an error the journal is as before.
 func (j *Journal) append(point string, r record) error {
 	r.Seq = j.State.Generation
 	line, err := r.encode()
@@ -189,8 +186,8 @@ func (j *Journal) append(point string, r record) error {
 	return nil
 }
 
-// add appends a record that makes more to undo, once there is room for it, for
-// what is expected to follow it, and for the undo of all that is live then.
+// add appends a record that adds to what can be undone, once there is space for it, for
+// the records expected to follow it (more, in bytes), and for the undo of everything live.
 func (j *Journal) add(point string, r record, more int64) error {
 	r.Seq = j.State.Generation
 	line, err := r.encode()
@@ -203,9 +200,8 @@ func (j *Journal) add(point string, r record, more int64) error {
 	return j.append(point, r)
 }
 
-// Begin opens a transaction. The number, and nothing else of b, is filled in.
-// It is refused where the disk has no room for b.Room and for the undo of all
-// that is live. An undo itself takes what was set aside for it.
+// Begin opens a transaction and fills in b.ID. It fails if the disk has no space for b.Room
+// and for the undo of everything live. An undo uses the space reserved for it.
 func (j *Journal) Begin(b Begin) (*Tx, error) {
 	b.ID = j.State.nextID
 	r := record{Begin: &b}
@@ -225,8 +221,8 @@ func (j *Journal) Begin(b Begin) (*Tx, error) {
 	return j.State.Tx(b.ID), nil
 }
 
-// Stage records the before-images of what will be written next, and numbers
-// them. Only when it has returned may the first of them be written.
+// Stage records the before-images of the next writes and numbers them. None of the writes
+// may happen before it has returned.
 func (j *Journal) Stage(t *Tx, entries []Before) error {
 	var room int64
 	for i := range entries {
@@ -236,8 +232,8 @@ func (j *Journal) Stage(t *Tx, entries []Before) error {
 	return j.add("stage", record{Stage: &stage{ID: t.ID, Entries: entries}}, room)
 }
 
-// Commit closes a transaction. What takes values back finds its room set aside;
-// what adds to them leaves that room alone.
+// Commit closes a transaction. An undo or rollback uses the space reserved for it; others
+// leave that reserved.
 func (j *Journal) Commit(c Commit) error {
 	if t := j.State.Tx(c.ID); t != nil && t.Kind != Undo && c.Result != ResultRolledBack {
 		return j.add("commit", record{Commit: &c}, 0)
@@ -255,13 +251,13 @@ func (j *Journal) Confirm(c Confirm) error {
 	return j.add("confirm", record{Confirm: &c}, 0)
 }
 
-// openOwn opens a file of the state directory: never through a link, and only
-// if it is a plain file of ours.
+// openOwn opens a file of the state directory: never through a link, and only a regular
+// file of this user.
 func openOwn(path string, flags int, mode uint32) (*os.File, error) {
 	return open(path, flags, mode, own)
 }
 
-// openRead opens a file of the state directory that may also be root's.
+// openRead opens a file of the state directory, which may also belong to root.
 func openRead(path string) (*os.File, error) { return open(path, unix.O_RDONLY, 0, readable) }
 
 func open(path string, flags int, mode uint32, trusted func(uid uint32) bool) (*os.File, error) {

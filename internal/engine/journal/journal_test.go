@@ -1,10 +1,13 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/setting"
 )
@@ -105,6 +108,89 @@ func TestFailedEndsWithItsBoot(t *testing.T) {
 		}
 		if live := s.Txs[0].IsLive(); !live {
 			t.Errorf("in boot %s nothing of transaction 1 stands: an undo of it did not finish", boot)
+		}
+	}
+}
+
+func TestLegible(t *testing.T) {
+	var many strings.Builder
+	for n := range maxLegible + 3 {
+		fmt.Fprintf(&many, `{"n":%d,"setting":"sysctl:a.%d"},`, n, n)
+	}
+	for line, want := range map[string]string{
+		"":                      "",
+		`xx {"seq":2,"begin":{`: "",
+		`{"setting":"sysctl:a.one","before":"1"},{"se\x00ting":"sysctl:b"},{"setting":"sysfs:/sys/x"`: " (it seems to have held sysctl:a.one, sysfs:/sys/x)",
+		`{"setting":"sysctl:a"},{"setting":"sysctl:a"}`:                                               " (it seems to have held sysctl:a)",
+		`{"setting":"sysctl:cut off`:                                                                  "",
+		"{\"setting\":\"sysctl:a\x1b[2J\"}":                                                           "",
+		`{"setting":"file:/x","before":"a \"setting\":\"sysctl:no\""}`:                                " (it seems to have held file:/x)",
+	} {
+		if got := legible([]byte(line)); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+	if got := legible([]byte(many.String())); !strings.HasSuffix(got, "sysctl:a.49 and 3 more)") {
+		t.Errorf("many: %q", got)
+	}
+}
+
+// A last record that is not whole is named; room set aside behind the last one is
+// not.
+func TestTornTailIsNamed(t *testing.T) {
+	line, err := record{Start: &start{Version: 1, NextID: 1}}.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		tail []byte
+		torn bool
+	}{{nil, false}, {make([]byte, 4096), false}, {line[:len(line)-1], true}, {append(bytes.Clone(line[:20]), make([]byte, 100)...), true}} {
+		s, err := parse(append(bytes.Clone(line), c.tail...), "")
+		if err != nil || s.Torn != c.torn || len(s.Damage) > 0 || s.Generation != 1 {
+			t.Errorf("tail of %d bytes: torn %v, damage %v, %d records (%v), want torn %v", len(c.tail), s.Torn, s.Damage, s.Generation, err, c.torn)
+		}
+	}
+}
+
+// BenchmarkParse reads the journal of 20 switches of 40 values each: every
+// command does that at its start.
+func BenchmarkParse(b *testing.B) {
+	j, err := Lock(b.TempDir()+"/state", Options{BootID: "boot"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer j.Close()
+	for range 20 {
+		tx, err := j.Begin(Begin{Kind: Tune, BootID: "boot", User: "root", Time: time.Now(), Selection: []byte(`{"profiles":["throughput-performance"]}`)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		var entries []Before
+		var outcomes []Outcome
+		for i := range 40 {
+			entries = append(entries, Before{
+				Setting: setting.Setting{Kind: "sysfs", Name: fmt.Sprintf("/sys/devices/system/cpu/cpufreq/policy%d/scaling_governor", i)},
+				Before:  setting.Text("powersave"), Want: setting.Text("performance"), Lifetime: setting.Runtime,
+				Reason: setting.Reason{File: "/usr/lib/tuned/throughput-performance/tuned.conf", Line: 13, Text: "governor=performance"},
+			})
+			outcomes = append(outcomes, Outcome{N: i + 1, After: setting.Text("performance")})
+		}
+		if err := j.Stage(tx, entries); err != nil {
+			b.Fatal(err)
+		}
+		if err := j.Commit(Commit{ID: tx.ID, Result: ResultDone, Outcomes: outcomes}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	text, err := readFile(j)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := parse(text, "boot"); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

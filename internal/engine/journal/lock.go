@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takes is how often the lock is tried. Whoever had it may have ended before
-// anybody could look who it was: then there is nothing to tell, and it is free.
+// takes is how often the lock is tried if its holder cannot be found: it may have ended
+// meanwhile, and then the lock is free.
 const takes = 100
 
-// take locks the file for this process, and writes its number into it. ErrBusy
-// names the process that has it.
+// take locks the file and writes this process's number into it. ErrBusy names the process
+// that has locked it.
 func take(lock *os.File) error {
 	for n := 1; ; n++ {
 		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			// LastHolder, and holder where /proc/locks does not say, read it.
+			// For LastHolder, and for holder if /proc/locks does not tell.
 			_ = lock.Truncate(0)
 			_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 			return nil
@@ -37,8 +37,8 @@ func take(lock *os.File) error {
 	}
 }
 
-// holder names the process that has the lock; false where none is to be found
-// that still runs.
+// holder describes the process that has the lock, and reports whether it was found and
+// still runs.
 func holder(lock *os.File) (string, bool) {
 	pid := lockedBy(lock)
 	if pid == 0 {
@@ -51,11 +51,11 @@ func holder(lock *os.File) (string, bool) {
 	if text := strings.TrimSpace(strings.ReplaceAll(string(cmd), "\x00", " ")); text != "" {
 		return fmt.Sprintf("process %d: %s", pid, text), true
 	}
-	return fmt.Sprintf("process %d", pid), err == nil // one that is just ending has no command line any more
+	return fmt.Sprintf("process %d", pid), err == nil // an ending process has no command line
 }
 
-// lockedBy asks the kernel which process has the lock; 0 where it does not say:
-// none has, or one of another PID namespace.
+// lockedBy returns the process that has the lock according to the kernel; 0 for none, or
+// for one of another PID namespace.
 func lockedBy(lock *os.File) int {
 	st, err := lock.Stat()
 	if err != nil {
@@ -73,8 +73,8 @@ func lockedBy(lock *os.File) int {
 		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], inode) {
 			continue
 		}
-		// The device is the file system's, which on overlayfs and btrfs is
-		// another one than its files say.
+		// The device is the file system's, which on overlayfs and btrfs differs from
+		// that of its files.
 		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 && (f[5] == device+inode || opened(pid, st)) {
 			return pid
 		}
@@ -82,7 +82,7 @@ func lockedBy(lock *os.File) int {
 	return 0
 }
 
-// opened is true where a process has a file open.
+// opened reports whether a process has a file open.
 func opened(pid int, file os.FileInfo) bool {
 	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(names, func(name string) bool {
@@ -91,7 +91,7 @@ func opened(pid int, file os.FileInfo) bool {
 	})
 }
 
-// written is the process that the lock file names; 0 for none.
+// written returns the process that the lock file names, or 0.
 func written(lock *os.File) int {
 	buf := make([]byte, 32)
 	n, _ := lock.ReadAt(buf, 0)
@@ -102,7 +102,7 @@ func written(lock *os.File) int {
 	return pid
 }
 
-// LastHolder is the process that has the lock, or had it last; 0 where none did.
+// LastHolder returns the process that has or last had the lock, or 0.
 func LastHolder(dir string) int {
 	lock, err := openRead(filepath.Join(dir, "lock"))
 	if err != nil {
@@ -112,9 +112,8 @@ func LastHolder(dir string) int {
 	return written(lock)
 }
 
-// Holder names the process that has the lock now; empty where none of this PID
-// namespace has. It only asks: a lock of its own, however short, would be in the
-// way of whoever wants it.
+// Holder describes the process that has the lock; empty for none, or for one of another PID
+// namespace. It takes no lock, which would get in the way of others.
 func Holder(dir string) string {
 	lock, err := openRead(filepath.Join(dir, "lock"))
 	if err != nil {

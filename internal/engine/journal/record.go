@@ -1,29 +1,33 @@
-// Package journal keeps what was there before: an append-only file of
-// transactions whose before-images are durable before the first write, so that
-// every value can be given back, also after kill -9 or a power cut.
+// Package journal keeps an append-only file of transactions, whose before-images are
+// durable before the first write, so that every value can be restored, also after kill -9
+// or a power cut.
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
 
-// TxKind says what kind of doing a transaction records.
+// TxKind is the kind of a transaction.
 type TxKind string
 
 // The kinds of transaction.
 const (
 	Tune  TxKind = "tune"  // a selection of profiles came into force
-	Apply TxKind = "apply" // single changes beside the selection: a plan, a fix
-	Undo  TxKind = "undo"  // earlier transactions were taken back
+	Apply TxKind = "apply" // single changes on top of the selection: a plan, a fix
+	Undo  TxKind = "undo"  // earlier transactions were undone
 	Boot  TxKind = "boot"  // the selection was applied again after a boot
 )
 
@@ -35,49 +39,49 @@ type Begin struct {
 	BootID string    `json:"boot_id"`
 	User   string    `json:"user"`
 	PID    int       `json:"pid"`
-	Reason string    `json:"reason"` // the command line, or who asked
+	Reason string    `json:"reason"` // the command line, or what started it
 	// Note is the reason that the caller gave (--reason), at most MaxNote bytes
 	// and escaped.
 	Note string `json:"note,omitempty"`
-	// Caller is who asked, as the kernel knows it; null in older records.
+	// Caller is who requested it according to the kernel; null in older records.
 	Caller *host.Caller `json:"caller,omitempty"`
 	// Planned is who made the saved plan that is applied; null without one.
 	Planned *Planned `json:"planned,omitempty"`
-	// Selection is what is in force once this transaction is committed, as
-	// package tune writes it; null where the selection does not change.
+	// Selection is in force once this transaction is committed, in the form of package
+	// tune; null if the selection does not change.
 	Selection json.RawMessage `json:"selection,omitempty"`
-	// Supersedes names transactions that this one stands for from now on: the
-	// same selection before a reboot. Undoing this one undoes them too.
+	// Supersedes names transactions that are undone together with this one from now on:
+	// the same selection before a reboot.
 	Supersedes []int `json:"supersedes,omitempty"`
-	// Undoes lists the transactions that an undo takes back.
+	// Undoes lists the transactions that an undo undoes.
 	Undoes []int `json:"undoes,omitempty"`
-	// Restore lists the entries that an undo has begun to take back, and those
-	// of later transactions whose places its writes may change on the way. From
-	// here on they count as ours whatever they read.
+	// Restore lists the entries that an undo has begun to restore, and those of later
+	// transactions that its writes may change as a side effect. From here on they count
+	// as ours whatever they read.
 	Restore []Ref `json:"restore,omitempty"`
-	// Try is set when the transaction undoes itself unless it is confirmed.
+	// Try is set for a trial, which is undone unless it is confirmed.
 	Try *Try `json:"try,omitempty"`
-	// Room is what the records that follow will take, in bytes, as far as that
-	// is known beforehand; it is not recorded.
+	// Room is the expected size of the records that follow, in bytes; it is not
+	// recorded.
 	Room int64 `json:"-"`
 }
 
-// Planned is where a saved plan is from, as the plan itself says.
+// Planned is who made a saved plan and when, according to the plan.
 type Planned struct {
 	By   string    `json:"by"`
 	Time time.Time `json:"time"`
 }
 
-// MaxNote bounds the reason that a caller gives, in bytes as given.
+// MaxNote is the maximum length of the reason that a caller gives, in bytes.
 const MaxNote = 500
 
-// Try is the deadline of a transaction on trial. SinceBoot counts where the
-// boot is still the same; a new boot ends every trial.
+// Try is the deadline of a transaction on trial: SinceBoot, or Until if the time since boot
+// is not known. A new boot ends every trial.
 type Try struct {
 	Until     time.Time     `json:"until"`
 	SinceBoot time.Duration `json:"since_boot_ns"`
-	// Experiment is true for a visit of an experiment: it ends with that, and nobody
-	// can confirm it.
+	// Experiment is true for a phase of an experiment: it ends with the experiment and
+	// cannot be confirmed.
 	Experiment bool `json:"experiment,omitempty"`
 }
 
@@ -95,32 +99,31 @@ type Before struct {
 	Want     setting.Value    `json:"want"`
 	Lifetime setting.Lifetime `json:"lifetime"`
 	Reason   setting.Reason   `json:"reason,omitzero"`
-	// CoupledTo is the entry whose write may change this place; 0 for a place
-	// that is itself written.
+	// CoupledTo is the entry whose write may change this setting; 0 for a setting that is
+	// written itself.
 	CoupledTo int `json:"coupled_to,omitempty"`
-	// Foreign marks a place that did not read any more as the transaction
-	// before had left it: somebody changed it in between.
+	// Foreign marks a setting that another program has changed since the previous
+	// transaction.
 	Foreign bool `json:"foreign,omitempty"`
-	// Releases marks a value that goes back because the new selection no
-	// longer sets it.
+	// Releases marks a value that is restored because the new selection no longer sets
+	// it.
 	Releases bool `json:"releases,omitempty"`
-	// Outlives marks a place that may leave something behind when its boot
-	// ends, which its undo has to take back (setting.RebootCleaner).
+	// Outlives marks a setting that may leave something behind when its boot ends, which
+	// its undo has to clean up (setting.RebootCleaner).
 	Outlives bool `json:"outlives,omitempty"`
-	// Varies is set for a place that follows the load: the values that the
-	// daemon may put there without writing anything more into the journal. Any
+	// Varies are the values that dynamic tuning may write without a further record. Any
 	// of them counts as left by fettle.
 	Varies []setting.Value `json:"varies,omitempty"`
-	// Activation is what has to be told once the place has its value, and again
-	// when it goes back.
+	// Activation is the program to reload or restart once the setting has its value, and
+	// again when it is restored.
 	Activation setting.Activation `json:"activation,omitzero"`
 }
 
-// Outcome is what a place read after the transaction's last write.
+// Outcome is what a setting read after the transaction's last write.
 type Outcome struct {
 	N       int           `json:"n"`
 	After   setting.Value `json:"after"`
-	Verdict string        `json:"verdict,omitempty"` // where it is not what was wanted
+	Verdict string        `json:"verdict,omitempty"` // if the value is not as wanted
 	Why     string        `json:"why,omitempty"`
 }
 
@@ -131,19 +134,19 @@ type Commit struct {
 	Result   string    `json:"result"` // done, partial, rolled-back, incomplete
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 	Undone   []Undone  `json:"undone,omitempty"` // by an undo
-	// Standing is what an undo has left in places of later transactions.
+	// Standing is what an undo has left in settings of later transactions.
 	Standing []Standing `json:"standing,omitempty"`
 }
 
-// Standing is what a place of a transaction that stands reads once another one
-// below it has been undone, whose writes changed that place on the way: from then
-// on that is what fettle left there.
+// Standing is the value of a setting of a standing transaction after the undo of one below
+// it, whose writes changed the setting as a side effect: from then on that is what fettle
+// left there.
 type Standing struct {
 	Ref
 	After setting.Value `json:"after"`
 }
 
-// EntryState says what has become of an entry.
+// EntryState is the state of an entry.
 type EntryState string
 
 // The states of an entry.
@@ -151,9 +154,9 @@ const (
 	Live     EntryState = "live"
 	Restored EntryState = "restored"
 	Relinked EntryState = "relinked" // a later entry took over its before-image
-	KeptNow  EntryState = "kept"     // somebody has changed it since: left as it is
-	Closed   EntryState = "closed"   // the boot, or the task, that had it has ended
-	Failed   EntryState = "failed"   // could not be written back; still live
+	KeptNow  EntryState = "kept"     // another program has changed it since: left as it is
+	Closed   EntryState = "closed"   // its boot or task has ended
+	Failed   EntryState = "failed"   // could not be restored; still live
 )
 
 func (s EntryState) known() bool {
@@ -182,7 +185,7 @@ type Confirm struct {
 	Caller *host.Caller `json:"caller,omitempty"`
 }
 
-// record is one line of the file; exactly one field beside Seq is set.
+// record is one line of the file; exactly one field besides Seq is set.
 type record struct {
 	Seq     int64    `json:"seq"`
 	Start   *start   `json:"start,omitempty"`
@@ -192,16 +195,15 @@ type record struct {
 	Confirm *Confirm `json:"confirm,omitempty"`
 }
 
-// start is the first record of a file: what the closed files before it used up,
-// and what of them still stands. Its number goes on where they ended.
+// start is the first record of a file: the numbers used in the files before it, and the
+// transactions of them that still stand. Its Seq continues theirs.
 type start struct {
 	Version int       `json:"version"`
 	NextID  int       `json:"next_id"`
 	Carried []carried `json:"carried,omitempty"`
 }
 
-// carried is a transaction that still stood when the file that has its records
-// was set aside, as it was then.
+// carried is a transaction that still stood when the file with its records was rotated.
 type carried struct {
 	Begin       Begin          `json:"begin"`
 	Commit      *Commit        `json:"commit"`
@@ -214,11 +216,11 @@ type carried struct {
 
 type carriedEntry struct {
 	Before
-	Orig    *setting.Value `json:"orig,omitempty"` // where it is not Before.Before
+	Orig    *setting.Value `json:"orig,omitempty"` // if it is not Before.Before
 	After   *setting.Value `json:"after,omitempty"`
 	Verdict string         `json:"verdict,omitempty"`
 	Why     string         `json:"why,omitempty"`
-	State   EntryState     `json:"state,omitempty"` // live where empty
+	State   EntryState     `json:"state,omitempty"` // empty: live
 	Undoing bool           `json:"undoing,omitempty"`
 }
 
@@ -230,7 +232,7 @@ type stage struct {
 
 var crcTable = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
-// encode makes a line: the CRC-32C of the JSON text in eight hexadecimal
+// encode returns the record as a line: the CRC-32C of the JSON text in eight hexadecimal
 // digits, a space, the JSON text, a newline.
 func (r record) encode() ([]byte, error) {
 	body, err := json.Marshal(r)
@@ -245,8 +247,8 @@ func (r record) encode() ([]byte, error) {
 
 var errTorn = errors.New("record damaged")
 
-// errNewer says that a record is whole and of a kind that this version does not
-// know. Going on would mean to undo less than was done.
+// errNewer is the error of a valid record of an unknown kind. Ignoring it would mean to undo
+// less than was done.
 var errNewer = errors.New("written by a newer fettle, which has to undo it")
 
 func decode(line []byte) (record, error) {
@@ -266,4 +268,37 @@ func decode(line []byte) (record, error) {
 		return r, fmt.Errorf("record %d: %w", r.Seq, errNewer)
 	}
 	return r, nil
+}
+
+// maxLegible is how many settings of a damaged record are named.
+const maxLegible = 50
+
+// legible lists the settings that a damaged record of before-images seems to name, for a
+// user who has to check them; "" for none. Nothing else of such a record is used.
+func legible(line []byte) string {
+	var names []string
+	more := 0
+	for i, part := range bytes.Split(line, []byte(`"setting":"`)) {
+		end := bytes.IndexByte(part, '"')
+		if i == 0 || end < 0 {
+			continue
+		}
+		name := string(part[:end])
+		if _, err := setting.Parse(name); err != nil || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == '\\' }) || slices.Contains(names, name) {
+			continue
+		}
+		if len(names) == maxLegible {
+			more++
+			continue
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := " (it seems to have held " + strings.Join(names, ", ")
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ")"
 }

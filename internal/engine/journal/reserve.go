@@ -12,9 +12,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// What the records of an undo take, in bytes: generous bounds for one entry and
-// for one transaction, and a margin for undos that are cut off and done again.
-// Texts that would not keep to them are left out when the disk is full.
+// The size of the records of an undo, in bytes: generous bounds for one entry and for one
+// transaction, and a margin for undos that are interrupted and repeated. Texts that exceed
+// them are left out if the disk is full.
 const (
 	undoEntryBytes = 1 << 10
 	undoTxBytes    = 4 << 10
@@ -23,7 +23,7 @@ const (
 	reserveStep = 128 << 10
 )
 
-// undoRoom is the room that the undo of all that is live will need.
+// undoRoom returns the bytes that the undo of everything live writes.
 func (s *State) undoRoom() int64 {
 	room := int64(undoMargin)
 	for _, t := range s.Txs {
@@ -39,19 +39,18 @@ func (s *State) undoRoom() int64 {
 	return room
 }
 
-// Room estimates, in bytes, what writing one setting takes in the records of its
-// transaction and of its undo.
+// Room estimates the bytes that one setting takes in the records of its transaction and of
+// its undo.
 func Room(before, want setting.Value) int64 {
 	return 2*undoEntryBytes + 2*int64(len(before.Text)+len(want.Text))
 }
 
-// reserve makes certain that so many bytes can be written after the last
-// record, whatever else fills the disk.
+// reserve ensures that this many bytes can be written after the last record even if the
+// disk fills up.
 //
-// Where the file system can, blocks are set aside beyond the end of the file
-// (fallocate(2)). Where it cannot (ext2, NFS before 4.2, some FUSE), zeros are
-// written there, and records are written over them; readers take them for a
-// record that never came to its end.
+// It reserves blocks beyond the end of the file (fallocate(2)). If the file system cannot
+// (ext2, NFS before 4.2, some FUSE), it writes zeros, which records later overwrite;
+// readers treat them as an incomplete record.
 func (j *Journal) reserve(bytes int64) error {
 	end := j.State.size + bytes
 	if end <= j.reserved {
@@ -82,7 +81,7 @@ func (j *Journal) setAside(end int64) error {
 	return nil
 }
 
-// fill writes zeros behind the last record, up to end.
+// fill writes zeros after the last record, up to end.
 func (j *Journal) fill(end int64) error {
 	st, err := j.file.Stat()
 	if err != nil {
@@ -108,9 +107,8 @@ func (j *Journal) fill(end int64) error {
 	return nil
 }
 
-// clearTail writes zeros over a record that was cut off before it was whole. It
-// was never acknowledged, so nothing was done on it. The file keeps its length:
-// what lies there is room for an undo.
+// clearTail overwrites an incomplete record with zeros. It was never acknowledged, so
+// nothing was done after it. The file keeps its length: the space is for an undo.
 func (j *Journal) clearTail() error {
 	st, err := j.file.Stat()
 	if err != nil || st.Size() <= j.State.size {
@@ -126,7 +124,7 @@ func (j *Journal) clearTail() error {
 	return j.erase(len(tail))
 }
 
-// erase writes zeros over the bytes behind the last record.
+// erase overwrites n bytes after the last record with zeros.
 func (j *Journal) erase(n int) error {
 	if _, err := j.file.WriteAt(make([]byte, n), j.State.size); err != nil {
 		return err
@@ -136,12 +134,11 @@ func (j *Journal) erase(n int) error {
 
 func zeroed(text []byte) bool { return len(bytes.Trim(text, "\x00")) == 0 }
 
-// isFull is true for the errors of a disk or a quota without room.
+// isFull reports whether an error means that the disk or quota is full.
 func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// short is the end of an undo without what only a reader of the history misses:
-// it fits into the reserve also where a value that somebody has put in place
-// since is larger than the room set aside.
+// short returns the commit of an undo without what only the history shows, so that it fits
+// into the reserved space even if values found by the undo are larger than that.
 func (c Commit) short() Commit {
 	undone := make([]Undone, len(c.Undone))
 	for i, u := range c.Undone {
@@ -151,11 +148,12 @@ func (c Commit) short() Commit {
 	return c
 }
 
-// maxShortReason bounds the command line of an undo on a full disk, in bytes.
+// maxShortReason is the maximum length of the command line of an undo on a full disk, in
+// bytes.
 const maxShortReason = 200
 
-// short is the beginning of an undo without what only a reader of the history
-// misses, so that it fits into the reserve whatever its command line and reason are.
+// short returns the beginning of an undo without what only the history shows, so that it
+// fits into the reserved space whatever its command line and note are.
 func (b Begin) short() Begin {
 	b.Note, b.Planned = "", nil
 	if len(b.Reason) > maxShortReason {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,24 +16,23 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// rotateAt is how much a file may grow, in bytes, before it is set aside: every
-// command reads all of it at its start, and 64 KiB take most of a millisecond.
+// rotateAt is how much a file may grow, in bytes, before it is rotated: every command reads
+// all of it at its start, and 64 KiB take most of a millisecond.
 const rotateAt = 64 << 10
 
-// keptSwitches is how many switches of the selection can still be undone each
-// by itself after a file was set aside. Those before them are part of the next
-// one from then on: a machine that is switched twice a day for years must not
-// read all of that at every start.
+// keptSwitches is how many switches of the selection can be undone individually after a
+// rotation. Older ones become part of the next one: a machine that is switched twice a day
+// for years must not read all of that at every start.
 const keptSwitches = 4
 
-// Rotate sets the file aside as journal.N once it has grown large, and begins
-// another with what still stands. History reads the files that were set aside
-// too. Where the disk has no room for that, the file simply grows on.
+// Rotate renames a file that has grown large to journal.N and begins a new one with what
+// still stands. History also reads the renamed files. Without space on the disk it does
+// nothing, and the file grows on.
 func (j *Journal) Rotate() error {
 	if j.State.size-j.State.base < j.rotateAt || len(j.State.Interrupted()) > 0 || len(j.State.Damage) > 0 {
 		return nil
 	}
-	// A second reading: j.State holds, should this fail.
+	// Read again, so that j.State stays valid if this fails.
 	s, err := Read(j.dir, j.bootID)
 	if err != nil {
 		return err
@@ -52,8 +52,8 @@ func (j *Journal) Rotate() error {
 		}
 		return err
 	}
-	// The link keeps the old records under their new name before the rename
-	// swaps the fresh file in: there is a journal at every moment.
+	// The link keeps the old records under their new name before the rename replaces
+	// the file: there is a journal at every moment.
 	j.at("journal:rotate:link")
 	if err := os.Link(path, fmt.Sprintf("%s.%d", path, s.nextID-1)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -66,20 +66,20 @@ func (j *Journal) Rotate() error {
 		return err
 	}
 	j.at("journal:rotate:done")
-	_ = j.file.Truncate(j.State.size) // gives back what was set aside for its undo
+	_ = j.file.Truncate(j.State.size) // frees what was reserved for its undo
 	j.file.Close()
 	return j.open()
 }
 
-// begin writes the first record of a fresh file, with what stands, and sets
-// aside the room that its undo needs.
+// begin writes the first record of a new file, with what stands, and reserves the space
+// that its undo needs.
 func (j *Journal) begin() error {
 	s := j.State
 	first := start{Version: 1, NextID: s.nextID}
 	for _, t := range s.Live() {
 		first.Carried = append(first.Carried, t.carry())
 	}
-	// The number of records stays what it was: nothing has happened.
+	// The generation stays as it was: nothing has happened.
 	line, err := record{Seq: s.Generation - 1, Start: &first}.encode()
 	if err != nil {
 		return err
@@ -95,9 +95,9 @@ func (j *Journal) begin() error {
 	return j.file.Sync()
 }
 
-// merge makes the oldest switches part of the next one, as an undo of a buried
-// transaction does: later entries take over the before-images. A switch with a
-// place that no later transaction has stays as it is.
+// merge makes the oldest switches part of the next one, like the undo of a buried
+// transaction: later entries take over the before-images. A switch with a setting that no
+// later transaction has stays as it is.
 func (s *State) merge() {
 	var switches []*Tx
 	for _, t := range s.Live() {
@@ -124,8 +124,7 @@ func (s *State) merge() {
 	}
 }
 
-// remains is true for an entry of a boot that has ended which may have left
-// something behind.
+// remains reports whether the entry of an ended boot may have left something behind.
 func (e *Entry) remains() bool { return e.Outlives && e.State == Closed }
 
 func (t *Tx) carry() carried {
@@ -188,14 +187,14 @@ func (s *State) foldStart(first start, bootID string) error {
 	return nil
 }
 
-// closeAtBoot ends an entry that only the running kernel of another boot had.
+// closeAtBoot closes an entry of another boot that did not survive it.
 func (s *State) closeAtBoot(e *Entry, bootID string) {
 	if bootID != "" && e.Tx.BootID != bootID && !e.Lifetime.SurvivesBoot() {
 		e.State = Closed
 	}
 }
 
-// History reads every transaction, those of files set aside included.
+// History returns every transaction, oldest first, including those of rotated files.
 func History(dir, bootID string) ([]*Tx, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "journal.[0-9]*"))
 	if err != nil {
@@ -221,25 +220,20 @@ func History(dir, bootID string) ([]*Tx, error) {
 		if err != nil {
 			return nil, err
 		}
-		follow(all, s)
+		addNext(all, s)
 	}
 	now, err := Read(dir, bootID)
 	if err != nil {
 		return nil, err
 	}
-	follow(all, now)
-	out := make([]*Tx, 0, len(all))
-	for _, t := range all {
-		out = append(out, t)
-	}
-	slices.SortFunc(out, func(a, b *Tx) int { return a.ID - b.ID })
-	return out, nil
+	addNext(all, now)
+	return slices.SortedFunc(maps.Values(all), func(a, b *Tx) int { return a.ID - b.ID }), nil
 }
 
-// follow adds the transactions of the next file. One that stood at the end of
-// the file before and is not among them has become part of the next switch.
-func follow(all map[int]*Tx, s *State) {
-	first := 0 // the first switch that was carried on
+// addNext adds the transactions of the next file. One that stood at the end of the previous
+// file and is not in this one has become part of the next switch.
+func addNext(all map[int]*Tx, s *State) {
+	first := 0 // the first switch that was carried over
 	for _, t := range s.Txs {
 		if t.Selection != nil {
 			first = t.ID

@@ -9,16 +9,16 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// State is what the records of a journal amount to.
+// State is the result of all records of a journal.
 type State struct {
 	Txs []*Tx // in the order in which they began
-	// Generation counts the records: it changes whenever anything happened.
+	// Generation counts the records: it changes with every event.
 	Generation int64
-	// Damage lists what could not be read, beside a torn tail.
+	// Damage lists what could not be read, except an incomplete last record.
 	Damage []string
-	// Torn is true where the last record is not whole. A crash in the middle of
-	// writing it leaves that, and then nothing was done on it; a file that was cut
-	// short looks the same, and what it held after that is not known.
+	// Torn is true if the last record is incomplete. After a crash while writing it,
+	// nothing was done after it; a truncated file looks the same, and what followed in it
+	// is not known.
 	Torn bool
 
 	nextID int
@@ -30,59 +30,55 @@ type State struct {
 type Tx struct {
 	Begin
 	Entries   []*Entry
-	Commit    *Commit // nil: cut off, or under way
+	Commit    *Commit // nil: interrupted, or in progress
 	Confirmed bool
-	// ConfirmedBy is who let a trial stay; null in older records.
+	// ConfirmedBy is who confirmed a trial; nil in older records.
 	ConfirmedBy *Confirm
-	// Superseded is the later transaction that stands for this one; 0 if none.
+	// Superseded is the later transaction with which this one is undone, or 0.
 	Superseded int
 
-	undoneBy int  // the undo that took it back; 0 if none
-	resolved bool // it was cut off, and has been dealt with since
+	undoneBy int  // the undo of it, or 0
+	resolved bool // it was interrupted, and has been undone or superseded since
 }
 
-// Entry is one before-image and what has become of it.
+// Entry is one before-image with its present state.
 type Entry struct {
 	Tx *Tx
 	Before
-	// Orig is the before-image as recorded; Before.Before moves when an
-	// earlier entry below this one is undone.
+	// Orig is the before-image as recorded; Before.Before changes when an entry below
+	// this one is undone.
 	Orig  setting.Value
 	After *setting.Value // nil until committed
-	// Verdict and Why tell where the value is not what was wanted.
+	// Verdict and Why are set if the value is not as wanted.
 	Verdict, Why string
 	State        EntryState
 	// Undoing is true once an undo of it has begun: it counts as ours.
 	Undoing bool
 }
 
-// Ref names the entry.
+// Ref returns the reference to the entry.
 func (e *Entry) Ref() Ref { return Ref{e.Tx.ID, e.N} }
 
-// LeftBy is true where a place that reads now is as this entry's transaction had
-// left it. An entry that was cut off counts as ours whatever the place reads.
+// LeftBy reports whether now is what this entry's transaction left. An interrupted entry
+// counts as ours whatever the setting reads.
 func (e *Entry) LeftBy(now setting.Value, equal func(a, b setting.Value) bool) bool {
 	return e.After == nil || equal(now, *e.After) || slices.ContainsFunc(e.Varies, func(v setting.Value) bool { return equal(now, v) })
 }
 
-// IsLive is true while the entry's place still has to be given back.
+// IsLive reports whether the entry's value still has to be restored.
 func (e *Entry) IsLive() bool { return e.State == Live || e.State == Failed }
 
-// IsLive is true while the transaction has not been taken back: a place is still
-// to be given back, or the selection it brought still stands.
+// IsLive reports whether the transaction has not been undone: a value still has to be
+// restored, or its selection still stands.
 func (t *Tx) IsLive() bool {
-	for _, e := range t.Entries {
-		if e.IsLive() {
-			return true
-		}
-	}
-	return t.Kind != Undo && !t.RolledBack() && t.undoneBy == 0 && t.Superseded == 0
+	return slices.ContainsFunc(t.Entries, (*Entry).IsLive) ||
+		t.Kind != Undo && !t.RolledBack() && t.undoneBy == 0 && t.Superseded == 0
 }
 
-// UndoneBy is the number of the undo that took the transaction back; 0 if none.
+// UndoneBy returns the number of the undo of the transaction, or 0.
 func (t *Tx) UndoneBy() int { return t.undoneBy }
 
-// RolledBack is true when the transaction took its own writes back.
+// RolledBack reports whether the transaction reverted its own writes.
 func (t *Tx) RolledBack() bool { return t.Commit != nil && t.Commit.Result == ResultRolledBack }
 
 // The results of a transaction.
@@ -93,29 +89,25 @@ const (
 	ResultIncomplete = "incomplete"
 )
 
-// Interrupted lists the transactions that were cut off, oldest first.
+// Interrupted lists the interrupted transactions, oldest first.
 func (s *State) Interrupted() []*Tx {
+	return s.all(func(t *Tx) bool { return t.Commit == nil && !t.resolved })
+}
+
+// Live lists the transactions that have not been undone, oldest first.
+func (s *State) Live() []*Tx { return s.all((*Tx).IsLive) }
+
+func (s *State) all(ok func(*Tx) bool) []*Tx {
 	var out []*Tx
 	for _, t := range s.Txs {
-		if t.Commit == nil && !t.resolved {
+		if ok(t) {
 			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// Live lists the transactions that have not been taken back, oldest first.
-func (s *State) Live() []*Tx {
-	var out []*Tx
-	for _, t := range s.Txs {
-		if t.IsLive() {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// Tx finds a transaction by its number.
+// Tx returns the transaction of a number, or nil.
 func (s *State) Tx(id int) *Tx {
 	i, ok := slices.BinarySearchFunc(s.Txs, id, func(t *Tx, id int) int { return t.ID - id })
 	if !ok {
@@ -124,11 +116,11 @@ func (s *State) Tx(id int) *Tx {
 	return s.Txs[i]
 }
 
-// Ended is true for a transaction that stands no more and whose records are in a
-// file that was set aside.
+// Ended reports whether a transaction does not stand any more and its records are in a
+// rotated file.
 func (s *State) Ended(id int) bool { return id > 0 && id < s.nextID && s.Tx(id) == nil }
 
-// InForce is the transaction whose selection is in force, or nil.
+// InForce returns the transaction whose selection is in force, or nil.
 func (s *State) InForce() *Tx {
 	for _, t := range slices.Backward(s.Txs) {
 		if t.Selection != nil && t.Commit != nil && t.Superseded == 0 && t.undoneBy == 0 && !t.RolledBack() {
@@ -138,9 +130,8 @@ func (s *State) InForce() *Tx {
 	return nil
 }
 
-// Chains groups the live entries by setting, oldest first: the first before-
-// image of a chain is the value before fettle came, the last entry is what
-// fettle has there now.
+// Chains groups the live entries by setting, oldest first: the first before-image of a chain
+// is the value before fettle's first transaction, the last entry has fettle's present value.
 func (s *State) Chains() map[setting.Setting][]*Entry {
 	out := map[setting.Setting][]*Entry{}
 	for _, t := range s.Txs {
@@ -268,10 +259,10 @@ func (s *State) foldCommit(c *Commit) error {
 	return nil
 }
 
-// settle ends an entry. The next live entry of the same place inherits the
-// before-image, so that the rest can be undone in any order; unless somebody
-// changed the place between the two, which the later one gives back. What could
-// not be given back ends with its boot all the same.
+// settle ends an entry. The next live entry of the same setting inherits the before-image,
+// so that the rest can be undone in any order; unless another program changed the setting
+// between the two, which the later one restores. An entry that could not be restored stays
+// live until its boot ends.
 func (s *State) settle(e *Entry, state EntryState) {
 	e.Undoing = false
 	if state == Failed {
@@ -286,7 +277,7 @@ func (s *State) settle(e *Entry, state EntryState) {
 	e.State = state
 }
 
-// above is the next later live entry of the same place.
+// above returns the next later live entry of the same setting, or nil.
 func (s *State) above(e *Entry) *Entry {
 	i, _ := slices.BinarySearchFunc(s.Txs, e.Tx.ID, func(t *Tx, id int) int { return t.ID - id })
 	for _, t := range s.Txs[i:] {
@@ -307,9 +298,8 @@ func (s *State) entry(r Ref) *Entry {
 	return t.Entries[r.N-1]
 }
 
-// parse folds the whole text of a journal. A torn tail, which was never
-// acknowledged, is left out; a whole line that is damaged is listed and passed
-// over.
+// parse folds the whole text of a journal. An incomplete last record, which was never
+// acknowledged, is ignored; a damaged complete line is listed in Damage and skipped.
 func parse(text []byte, bootID string) (*State, error) {
 	s := &State{nextID: 1}
 	for off := 0; off < len(text); {
@@ -336,7 +326,7 @@ func parse(text []byte, bootID string) (*State, error) {
 		} else if errors.Is(err, errNewer) {
 			return nil, fmt.Errorf("byte %d: %w", off, err)
 		} else if line := text[off : off+end]; bytes.IndexByte(line, 0) >= 0 && zeroed(text[off+end+1:]) {
-			break // torn as well: written over zeros, and some blocks of it came to the disk
+			break // incomplete as well: written over zeros, of which some blocks reached the disk
 		} else {
 			s.Damage = append(s.Damage, fmt.Sprintf("byte %d: %v%s", off, err, legible(line)))
 			s.Generation++

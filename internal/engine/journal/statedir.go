@@ -18,19 +18,19 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// ErrRefused says that what is at the place of the journal is not fettle's, or
-// that somebody else could have prepared it.
+// ErrRefused is the error of a state directory that is not fettle's, or that another user
+// could have prepared.
 var ErrRefused = &ui.Sentinel{
 	Text: "refused", Exits: ui.Refused,
 	Remedy: &ui.Remedy{To: "to keep the state elsewhere", OwnState: true},
 }
 
-// own is true for this user's files, readable for those whose content can be
-// believed: root could put anything there anyway.
+// own reports whether a file belongs to this user; readable also accepts root, who could
+// change anything anyway.
 func own(uid uint32) bool      { return int(uid) == os.Geteuid() }
 func readable(uid uint32) bool { return uid == 0 || own(uid) }
 
-// checkDir refuses a state directory that somebody else could have prepared.
+// checkDir refuses a state directory that another user could have prepared.
 func checkDir(dir string, trusted func(uid uint32) bool) (fs.FileInfo, error) {
 	st, err := os.Lstat(dir)
 	if err != nil {
@@ -50,9 +50,8 @@ func checkDir(dir string, trusted func(uid uint32) bool) (fs.FileInfo, error) {
 	return st, nil
 }
 
-// Prepare makes the state directory, or sees that it can be one: fettle's own, or
-// an empty one. Nothing is done to a directory that holds anything else. The
-// error of one that cannot be is ErrRefused.
+// Prepare creates the state directory, or checks that an existing one is fettle's or empty.
+// It does not change a directory with other content, and returns ErrRefused.
 func Prepare(dir string) error {
 	st, err := checkDir(dir, own)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +91,7 @@ func Prepare(dir string) error {
 	return nil
 }
 
-// hasJournal is true where a directory has a journal that fettle has written.
+// hasJournal reports whether a directory has a journal of fettle.
 func hasJournal(dir string) bool {
 	f, err := openOwn(filepath.Join(dir, "journal"), unix.O_RDONLY, 0)
 	if err != nil {
@@ -105,11 +104,11 @@ func hasJournal(dir string) bool {
 	return n == len(begin) && err == nil && string(begin[8:]) == " {" // as encode makes it
 }
 
-// ourNames are what fettle puts into its state directory, and what is in an
-// empty file system.
+// ourNames matches the files of fettle's state directory, and lost+found of an empty file
+// system.
 var ourNames = text.LazyRegexp(`^(?:journal(?:\..*)?|lock|accepted|daemon|experiment|runs|\.?writers(?:\.new)?|lost\+found)$`)
 
-// onlyOurs refuses a directory with anything in it that is not fettle's.
+// onlyOurs refuses a directory with files that are not fettle's.
 func onlyOurs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -123,11 +122,11 @@ func onlyOurs(dir string) error {
 	return nil
 }
 
-// kernelTrees are where the kernel shows itself, or devices are.
+// kernelTrees have objects of the kernel and devices.
 var kernelTrees = []string{"/proc", "/sys", "/dev"}
 
-// kernelSystems are file systems in which a directory is an object of the
-// kernel's (linux/magic.h).
+// kernelSystems are file systems whose directories are objects of the kernel
+// (linux/magic.h).
 var kernelSystems = []int64{
 	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC,
 	unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC, unix.PSTOREFS_MAGIC, unix.EFIVARFS_MAGIC,
@@ -135,11 +134,11 @@ var kernelSystems = []int64{
 	unix.RDTGROUP_SUPER_MAGIC, 0x62656570, // configfs
 }
 
-// notKernels refuses a place that is the kernel's, whatever links lead there.
+// notKernels refuses a directory of the kernel, also behind links.
 func notKernels(dir string) error {
 	at, err := filepath.EvalSymlinks(dir)
 	for up := dir; err != nil && up != filepath.Dir(up); {
-		up = filepath.Dir(up) // the part of the way that is there
+		up = filepath.Dir(up) // the part of the path that exists
 		at, err = filepath.EvalSymlinks(up)
 	}
 	if err != nil {
@@ -150,7 +149,7 @@ func notKernels(dir string) error {
 		return &fs.PathError{Op: "statfs", Path: at, Err: err}
 	}
 	in := func(tree string) bool { return at == tree || strings.HasPrefix(at, tree+"/") }
-	if slices.ContainsFunc(kernelTrees, in) && !in("/dev/shm") || // which is there for everybody's files
+	if slices.ContainsFunc(kernelTrees, in) && !in("/dev/shm") || // /dev/shm is for files of all users
 		slices.Contains(kernelSystems, int64(s.Type)) { //nolint:unconvert // int32 on some machines
 		return fmt.Errorf("state directory %s is among the kernel's own (%s), which keeps no files: %w; name another one with --state-dir", dir, at, ErrRefused)
 	}
