@@ -315,7 +315,7 @@ func TestSomebodyElsesValueIsKept(t *testing.T) {
 		l.interval()
 	}
 	l.wantNow("APM", l.disk["-B"], "77")
-	if !strings.Contains(l.log.String(), "hdparm:sda/apm holds 77: somebody has changed it") {
+	if !strings.Contains(l.log.String(), "hdparm:sda/apm holds 77: another program has changed it") {
 		t.Errorf("not said:\n%s", l.log.String())
 	}
 	l.undo()

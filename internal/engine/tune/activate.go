@@ -9,23 +9,27 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// program is one that has to be told that its values have changed, by the kind
-// of setting that knows it.
+// program must be reloaded or restarted after its settings were written; kind names the
+// kind of setting that does it.
 type program struct {
 	kind string
 	setting.Activation
 }
 
-// programs are those that a batch of writes concerns, in the order of the first
-// write; each is told once.
+func (p program) is(kind string, a setting.Activation) bool {
+	return p.kind == kind && p.Program == a.Program
+}
+
+// programs are the programs that a batch of writes concerns, each once, in the order of
+// the first write.
 type programs []program
 
-// add takes one up. A restart stands for a reload of the same program.
+// add adds a program. A restart replaces a reload of the same program.
 func (p *programs) add(kind string, a setting.Activation) {
 	if a.Program == "" {
 		return
 	}
-	i := slices.IndexFunc(*p, func(q program) bool { return q.kind == kind && q.Program == a.Program })
+	i := slices.IndexFunc(*p, func(q program) bool { return q.is(kind, a) })
 	if i < 0 {
 		*p = append(*p, program{kind, a})
 	} else if a.Restart {
@@ -33,8 +37,8 @@ func (p *programs) add(kind string, a setting.Activation) {
 	}
 }
 
-// Activations are what applying the plan tells once all values are written, each
-// program once.
+// Activations returns the programs to reload or restart once all values of the plan are
+// written, each once.
 func (p *Plan) Activations() []setting.Activation {
 	var all programs
 	for _, s := range p.Steps {
@@ -47,11 +51,11 @@ func (p *Plan) Activations() []setting.Activation {
 	return out
 }
 
-// tell makes a program take its values and waits for its health.
-func (e *Engine) tell(ctx context.Context, p program) error {
+// activate reloads or restarts a program and waits until it is healthy.
+func (e *Engine) activate(ctx context.Context, p program) error {
 	k, ok := e.Kinds[p.kind].(setting.Activator)
 	if !ok {
-		return fmt.Errorf("%s: nobody here knows how: %w %q", p, setting.ErrUnknownKind, p.kind)
+		return fmt.Errorf("%s: %w %q", p, setting.ErrUnknownKind, p.kind)
 	}
 	e.at("activate:" + p.String() + ":before")
 	err := k.Activate(ctx, p.Activation)
@@ -62,9 +66,9 @@ func (e *Engine) tell(ctx context.Context, p program) error {
 	return nil
 }
 
-// activate tells the programs whose values this transaction has changed. The
-// first that does not come back healthy ends it, and all is taken back.
-func (w *writer) activate(ctx context.Context) error {
+// activateAll activates the programs whose values this transaction has changed. It stops
+// at the first that does not come back healthy; the caller rolls back.
+func (w *writer) activateAll(ctx context.Context) error {
 	var all programs
 	for _, en := range w.entries {
 		if en.Activation.Program == "" {
@@ -79,21 +83,21 @@ func (w *writer) activate(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w.told = append(w.told, p)
-		if err := w.tell(ctx, p); err != nil {
+		w.activated = append(w.activated, p)
+		if err := w.activate(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// activateBack tells the programs of a transaction that was taken back, which
-// had been told of its values. What they do not take is left over.
-func (w *writer) activateBack(ctx context.Context) (left []Leftover) {
-	for _, p := range w.told {
-		err := w.tell(ctx, p)
+// reactivate activates again, after a rollback, the programs that had been activated with
+// the new values. It returns the values that a program did not take.
+func (w *writer) reactivate(ctx context.Context) (left []Leftover) {
+	for _, p := range w.activated {
+		err := w.activate(ctx, p)
 		for _, en := range w.entries {
-			if err != nil && en.Setting.Kind == p.kind && en.Activation.Program == p.Program {
+			if err != nil && p.is(en.Setting.Kind, en.Activation) {
 				left = append(left, Leftover{Setting: en.Setting, Want: en.Before.Before, Err: inFileOnly(err)})
 			}
 		}
@@ -101,7 +105,7 @@ func (w *writer) activateBack(ctx context.Context) (left []Leftover) {
 	return left
 }
 
-// inBoot is true where what was cut off, or has failed, was so in this boot.
+// inBoot reports whether the interruption or failure of the move was in this boot.
 func (m move) inBoot(s *journal.State, boot string) bool {
 	return slices.ContainsFunc(m.entries, func(en *journal.Entry) bool {
 		return en.State == journal.Failed || en.Tx.BootID == boot || slices.ContainsFunc(s.Interrupted(), func(t *journal.Tx) bool {
@@ -110,20 +114,19 @@ func (m move) inBoot(s *journal.State, boot string) bool {
 	})
 }
 
-func inFileOnly(err error) error { return fmt.Errorf("it is back in the file, but %w", err) }
+func inFileOnly(err error) error { return fmt.Errorf("restored in the file, but %w", err) }
 
-// activateMoves tells the programs whose values an undo has given back, and marks
-// the moves whose program does not take them.
+// activateMoves activates the programs whose values an undo has restored. A move whose
+// program fails becomes Failed and is added to left.
 //
-// What was cut off in this boot counts as written and told, whatever it reads: the
-// program that was told, or was to be, is in the journal. It may have ended since.
-// One that a later boot has started, or is still to start, has read the files
-// anew.
+// What was interrupted in this boot counts as written and activated, whatever it reads:
+// the journal names the program, which may have ended since. A program that was started
+// in a later boot has read the restored files anyway.
 func (e *Engine) activateMoves(ctx context.Context, moves []move, left []Leftover) []Leftover {
 	var all programs
 	of := make([]programs, len(moves)) // by move
 	for i, m := range moves {
-		if m.state != journal.Restored || slices.ContainsFunc(left, func(l Leftover) bool { return l.Setting == m.setting }) {
+		if m.state != journal.Restored || isLeft(left, m.setting) {
 			continue
 		}
 		if !e.Kinds.Equal(m.setting, m.found, m.to) {
@@ -131,8 +134,8 @@ func (e *Engine) activateMoves(ctx context.Context, moves []move, left []Leftove
 				of[i].add(m.setting.Kind, a)
 			}
 		}
-		for _, en := range m.entries {
-			if m.retell {
+		if m.reactivate {
+			for _, en := range m.entries {
 				of[i].add(m.setting.Kind, en.Activation)
 			}
 		}
@@ -141,16 +144,15 @@ func (e *Engine) activateMoves(ctx context.Context, moves []move, left []Leftove
 		}
 	}
 	for _, p := range all {
-		err := e.tell(ctx, p)
+		err := e.activate(ctx, p)
 		if err == nil {
 			continue
 		}
 		for i := range moves {
-			if !slices.ContainsFunc(of[i], func(q program) bool { return q.kind == p.kind && q.Program == p.Program }) {
-				continue
+			if slices.ContainsFunc(of[i], func(q program) bool { return q.is(p.kind, p.Activation) }) {
+				moves[i].state, moves[i].why = journal.Failed, inFileOnly(err).Error()
+				left = append(left, Leftover{Setting: moves[i].setting, Want: moves[i].to, Err: inFileOnly(err)})
 			}
-			moves[i].state, moves[i].why = journal.Failed, inFileOnly(err).Error()
-			left = append(left, Leftover{Setting: moves[i].setting, Want: moves[i].to, Err: inFileOnly(err)})
 		}
 	}
 	return left

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// PrintApplied prints what a transaction did. What the machine does not have was
-// shown by diff, and is only counted here.
+// PrintApplied prints what a transaction did. Unsupported settings are only counted: diff
+// shows them.
 func PrintApplied(s *ui.Screen, a *Applied, took time.Duration) {
 	wrote, same, unsupported, follows, held := 0, 0, 0, 0, 0
 	var bad []Step
@@ -95,8 +94,8 @@ func resultWord(r string) string {
 	return "✗ roll-back incomplete"
 }
 
-// PrintVerification prints the verdicts: what a person should look at, and counts;
-// all prints every value.
+// PrintVerification prints the verdicts that need attention, and counts; all prints every
+// value.
 func PrintVerification(s *ui.Screen, v *Verification, all bool) {
 	var rows []Step
 	for _, c := range v.Values {
@@ -123,7 +122,7 @@ func PrintVerification(s *ui.Screen, v *Verification, all bool) {
 	fmt.Fprintf(s.Out, "%s %s: %s\n", map[bool]string{true: "✓", false: "✗"}[v.Met], cmp.Or(strings.Join(v.Profiles, " "), "set one by one"), counts(v.Counts))
 }
 
-// rank puts what needs a look first, then what is in force.
+// rank orders verdicts: those that need attention first, then those in force.
 func rank(v plugin.Verdict) int {
 	switch v {
 	case plugin.OK:
@@ -139,15 +138,9 @@ func counts(m map[plugin.Verdict]int) string {
 	for v := range m {
 		words = append(words, string(v))
 	}
-	sort.Slice(words, func(i, j int) bool {
-		v, w := plugin.Verdict(words[i]), plugin.Verdict(words[j])
-		if a, b := rank(v), rank(w); a != b {
-			return a < b
-		}
-		if m[v] != m[w] {
-			return m[v] > m[w]
-		}
-		return words[i] < words[j]
+	slices.SortFunc(words, func(a, b string) int {
+		v, w := plugin.Verdict(a), plugin.Verdict(b)
+		return cmp.Or(rank(v)-rank(w), m[w]-m[v], strings.Compare(a, b))
 	})
 	for i, w := range words {
 		words[i] = fmt.Sprintf("%d %s", m[plugin.Verdict(w)], w)
@@ -158,8 +151,8 @@ func counts(m map[plugin.Verdict]int) string {
 	return strings.Join(words, ", ")
 }
 
-// TransactionWords names transactions by their numbers, "transaction 10",
-// "transactions 5, 6 and 3", so that no number reads as a count.
+// TransactionWords names transactions by their numbers: "transaction 10", "transactions 5,
+// 6 and 3".
 func TransactionWords(ids []int) string {
 	words := make([]string, len(ids))
 	for i, id := range ids {
@@ -172,14 +165,14 @@ func TransactionWords(ids []int) string {
 	return "transactions " + strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// PrintUndone prints what an undo did: what was kept or failed, and counts.
+// PrintUndone prints what an undo kept or could not restore, and counts.
 func PrintUndone(s *ui.Screen, u *Undone) {
 	n, ended := map[journal.EntryState]int{}, 0
 	away := ui.Grid{Head: []string{"setting", "was to be", "why not"}}
 	g := ui.Grid{Head: []string{"setting", "stays at", "instead of", "why"}}
 	for _, v := range u.Values {
 		if v.State == journal.KeptNow && v.Found == v.To {
-			continue // kept with what it belongs to, and has what it had before
+			continue // kept with the setting it depends on, and has its old value
 		}
 		n[v.State]++
 		if v.State == journal.Closed && !v.OtherBoot {

@@ -11,20 +11,20 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 )
 
-// ApplyOptions steer one transaction.
+// ApplyOptions are the options of one transaction.
 type ApplyOptions struct {
 	Kind journal.TxKind
 	// Selection is recorded as in force once the transaction is committed; nil
 	// leaves the selection as it is.
 	Selection *Selection
-	// Atomic takes everything back if one value is rejected.
+	// Atomic rolls everything back if one value is rejected.
 	Atomic bool
-	// OrNothing takes everything back, and leaves the selection as it was, where
-	// no value at all can be set because those there are were rejected.
+	// OrNothing rolls everything back, and leaves the selection as it was, if values
+	// were rejected and no other one could be set.
 	OrNothing bool
-	// Try makes the transaction undo itself unless it is confirmed.
+	// Try makes the transaction a trial, which is undone unless it is confirmed.
 	Try *journal.Try
-	// Supersedes names transactions that this one stands for from now on.
+	// Supersedes names transactions that are undone together with this one from now on.
 	Supersedes []int
 	// Planned is who made the saved plan that is applied; nil without one.
 	Planned *journal.Planned
@@ -35,46 +35,44 @@ type Applied struct {
 	Tx     int    `json:"transaction"`
 	Result string `json:"result"` // done, partial, rolled-back, incomplete
 	Plan   *Plan  `json:"plan"`
-	// Recovered are transactions cut off earlier that were taken back first.
+	// Recovered are the interrupted transactions that were undone first.
 	Recovered []int `json:"recovered,omitempty"`
+}
+
+// count returns how many steps satisfy ok.
+func (p *Plan) count(ok func(s *Step) bool) int {
+	n := 0
+	for i := range p.Steps {
+		if ok(&p.Steps[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // InForce counts the steps whose value is in place.
 func (a *Applied) InForce() int {
-	n := 0
-	for _, s := range a.Plan.Steps {
-		if s.Action != None && s.Verdict != plugin.Rejected {
-			n++
-		}
-	}
-	return n
+	return a.Plan.count(func(s *Step) bool { return s.Action != None && s.Verdict != plugin.Rejected })
 }
 
 // Failing counts the steps that were carried out and do not work.
-func (a *Applied) Failing() int {
-	n := 0
-	for _, s := range a.Plan.Steps {
-		if s.Failing() {
-			n++
-		}
-	}
-	return n
+func (a *Applied) Failing() int { return a.Plan.count((*Step).Failing) }
+
+// Changed counts the rejected steps that have changed their setting anyway.
+func (a *Applied) Changed() int { return a.Plan.count(func(s *Step) bool { return s.Changed }) }
+
+// Failed counts the steps whose value is not valid or was rejected.
+func (a *Applied) Failed() int {
+	return a.Plan.count(func(s *Step) bool { return s.Verdict == plugin.Rejected })
 }
 
-// Changed counts the rejected steps that have changed their place all the same.
-func (a *Applied) Changed() int {
-	n := 0
-	for _, s := range a.Plan.Steps {
-		if s.Changed {
-			n++
-		}
-	}
-	return n
-}
+// Failing reports whether the step was carried out and does not work: a script whose own
+// verify fails.
+func (s *Step) Failing() bool { return s.Action != None && s.Verdict == plugin.Drifted }
 
-// vain is true where values were rejected and no other one is, or may yet be, in
-// force by this plan. What goes back because the selection before had it is none.
-func (p *Plan) vain() bool {
+// inVain reports whether values were rejected and the plan brings, or may still bring, no
+// other one into force. A value that is only released does not count.
+func (p *Plan) inVain() bool {
 	rejected := false
 	for _, s := range p.Steps {
 		switch {
@@ -90,21 +88,16 @@ func (p *Plan) vain() bool {
 	return rejected
 }
 
-// Failing is true for a step that was carried out and does not work: a script
-// whose own verify fails.
-func (s *Step) Failing() bool { return s.Action != None && s.Verdict == plugin.Drifted }
-
-// ResultNothing is the result where none of the values can be set; no
-// transaction is recorded.
+// ResultNothing is the result where no value can be set; no transaction is recorded.
 const ResultNothing = "nothing"
 
-// acts is true when applying the plan does or owns anything.
+// acts reports whether applying the plan writes or owns anything.
 func (p *Plan) acts() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != None })
 }
 
-// room is what the records of the plan will take, in bytes: what its writes
-// change as well is not known before its stage, and counted as one more each.
+// room estimates the size of the plan's records in bytes. Coupled settings are not known
+// before their stage; one is counted for each write.
 func (p *Plan) room() int64 {
 	var room int64
 	for _, s := range p.Steps {
@@ -115,25 +108,12 @@ func (p *Plan) room() int64 {
 	return room
 }
 
-// Failed counts the steps whose value is not valid or was rejected.
-func (a *Applied) Failed() int {
-	n := 0
-	for _, s := range a.Plan.Steps {
-		if s.Verdict == plugin.Rejected {
-			n++
-		}
-	}
-	return n
-}
-
-// Planner makes the plan under the lock, against the state that the lock
-// protects.
+// Planner makes the plan under the lock, against the state that the lock protects.
 type Planner func(ctx context.Context, s *journal.State) (*Plan, error)
 
-// Apply makes a plan and carries it out as one transaction: before-images
-// first, durable, then the writes, then what came of them. A transaction that
-// was cut off earlier is taken back first. When ctx ends in the middle, all is
-// taken back and ctx's error returned.
+// Apply makes a plan and carries it out as one transaction: durable before-images first,
+// then the writes, then the outcomes. An interrupted transaction is undone before. If ctx
+// ends on the way, everything is rolled back and ctx's error returned.
 func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Applied, error) {
 	j, err := e.lock(ctx)
 	if err != nil {
@@ -158,23 +138,23 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return nil, fmt.Errorf("%w; nothing is changed (without --atomic the rest is applied)", errors.Join(p.undecided...))
 	}
 	if i := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Verdict == plugin.Rejected }); o.Atomic && i >= 0 {
-		place := p.Steps[i].named().String()
+		name := p.Steps[i].named().String()
 		if p.Steps[i].Setting.Kind == plugin.OptionKind {
-			place = plugin.ShowOption(p.Steps[i].Setting)
+			name = plugin.ShowOption(p.Steps[i].Setting)
 		}
-		return nil, fmt.Errorf("%s: %s: %s; nothing is changed (without --atomic the rest is applied)", p.Steps[i].Reason, place, p.Steps[i].Why)
+		return nil, fmt.Errorf("%s: %s: %s; nothing is changed (without --atomic the rest is applied)", p.Steps[i].Reason, name, p.Steps[i].Why)
 	}
 	a := &Applied{Plan: p, Recovered: recovered}
-	if err := e.besideExperiment(p); err != nil {
+	if err := e.checkExperiment(p); err != nil {
 		return nil, err
 	}
-	if o.Selection == nil && !p.acts() || o.OrNothing && p.vain() {
+	if o.Selection == nil && !p.acts() || o.OrNothing && p.inVain() {
 		a.Result = ResultNothing
 		return a, nil
 	}
 	if o.Try != nil {
-		// The watchdog looks once, at the deadline: what begins later would
-		// never be taken back.
+		// The watchdog acts once, at the deadline: what begins later would never be
+		// undone.
 		if up, err := e.Host.Clock.SinceBoot(); err == nil && up >= o.Try.SinceBoot {
 			return nil, errors.New("the time of the trial was over before it could begin, so nothing is changed; try again")
 		}
@@ -196,25 +176,21 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	}
 	a.Tx = t.ID
 	w := &writer{Engine: e, journal: j, tx: t, plan: p, fresh: p.state == j.State, chains: j.State.Chains()}
-	werr := w.run(ctx)
-	switch {
-	case werr != nil || o.Atomic && a.Failed()+a.Failing() > 0 || o.OrNothing && p.vain():
-		// Ctrl-C and a journal that cannot be written end here too: what was
-		// written is known and goes back.
-		a.Result, err = w.takeBack()
-		e.log(t, a.Result, len(w.entries), a.Failed()+a.Failing())
-		return a, errors.Join(werr, err)
-	case a.Failed()+a.Failing() > 0:
-		a.Result = journal.ResultPartial
-	default:
-		a.Result = journal.ResultDone
+	err = w.run(ctx)
+	failed := a.Failed() + a.Failing()
+	keep := err == nil && !(o.Atomic && failed > 0) && !(o.OrNothing && p.inVain())
+	if keep {
+		if a.Result = journal.ResultDone; failed > 0 {
+			a.Result = journal.ResultPartial
+		}
+		err = j.Commit(journal.Commit{ID: t.ID, Time: e.Host.Clock.Now().UTC(), Result: a.Result, Outcomes: w.outcomes()})
 	}
-	if err := j.Commit(journal.Commit{ID: t.ID, Time: e.Host.Clock.Now().UTC(), Result: a.Result, Outcomes: w.outcomes()}); err != nil {
-		res, back := w.takeBack()
-		a.Result = res
-		e.log(t, a.Result, len(w.entries), a.Failed()+a.Failing())
-		return a, errors.Join(err, back)
+	if !keep || err != nil {
+		// Ctrl-C and a journal that cannot be written end here too: the journal has
+		// what was written, and it is restored.
+		result, left := w.rollBack()
+		a.Result, err = result, errors.Join(err, left)
 	}
 	e.log(t, a.Result, len(w.entries), a.Failed()+a.Failing())
-	return a, nil
+	return a, err
 }

@@ -12,20 +12,20 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Dynamic tuning: places that follow the load. Before the first value of such a
-// place is written, a transaction of the daemon has its before-image, together
-// with every value that the daemon may put there. From then on the daemon writes
-// without a record, under the lock: undo, also after a crash, gives back the
-// before-image where it finds any of those values.
+// Dynamic tuning: settings that follow the load. Before the first value of such a
+// setting is written, a transaction of the daemon records its before-image and every
+// value that the daemon may write. From then on the daemon writes under the lock without
+// a record: undo, also after a crash, restores the before-image where it finds any of
+// those values.
 
-// Dynamic says whether values follow the load.
+// Dynamic is the state of dynamic tuning.
 type Dynamic struct {
 	On bool `json:"on"`
-	// Interval is how often the load is looked at, in seconds.
+	// Interval is how often the load is sampled, in seconds.
 	Interval float64 `json:"interval_s,omitempty"`
-	// From is the line of tuned-main.conf that says so; empty: nobody says.
+	// From is the line of tuned-main.conf that sets it; empty for the default.
 	From string `json:"from,omitempty"`
-	// Daemon is true while a daemon lives, without which nothing follows.
+	// Daemon is true while a daemon runs; without one nothing follows the load.
 	Daemon bool `json:"daemon"`
 }
 
@@ -43,24 +43,23 @@ const (
 	leftVarying = "left as it followed the load; fettle's daemon, which could go on, does not run"
 )
 
-// dynamicPlan is what a builder knows of dynamic tuning.
+// dynamicPlan is the dynamic tuning of one plan.
 type dynamicPlan struct {
-	on       bool
-	followed bool // a daemon does it
-	places   map[setting.Setting]bool
-	asked    profile.Pos // the first option that asks for it in vain
-	idle     bool        // there are places, and nobody follows them
+	on        bool
+	daemon    bool                     // it runs and follows the load
+	settings  map[setting.Setting]bool // that follow the load; whether the daemon runs
+	requested profile.Pos              // the first option that requests it in vain
+	idle      bool                     // settings would follow the load if the daemon ran
 }
 
-// planLoops finds the places of a unit that follow the load. Where no daemon
-// does it they are only counted.
+// planLoops returns the settings of a unit that follow the load; none without a daemon.
 func (b *builder) planLoops(ctx context.Context, pl *plugin.Plugin, r *plugin.Request) []plugin.Varying {
 	if pl.Dynamic == nil {
 		return nil
 	}
 	if !b.dynamic.on {
-		if b.dynamic.asked.File == "" {
-			b.dynamic.asked = asks(r)
+		if b.dynamic.requested.File == "" {
+			b.dynamic.requested = requestsDynamic(r)
 		}
 		return nil
 	}
@@ -75,20 +74,20 @@ func (b *builder) planLoops(ctx context.Context, pl *plugin.Plugin, r *plugin.Re
 	for _, l := range loops {
 		for _, v := range l.Places {
 			if id, err := b.Kinds.Resolve(v.Setting); err == nil && !b.Arrived[l.Device] {
-				b.dynamic.places[id] = b.dynamic.followed
+				b.dynamic.settings[id] = b.dynamic.daemon
 			}
 			out = append(out, v)
 		}
 	}
-	if !b.dynamic.followed {
+	if !b.dynamic.daemon {
 		b.dynamic.idle = b.dynamic.idle || len(out) > 0
 		return nil
 	}
 	return out
 }
 
-// asks finds an option by which a profile itself asks for dynamic tuning.
-func asks(r *plugin.Request) profile.Pos {
+// requestsDynamic returns the position of an option that requests dynamic tuning.
+func requestsDynamic(r *plugin.Request) profile.Pos {
 	for _, o := range r.Unit.Options {
 		switch o.Name {
 		case "dynamic":
@@ -102,31 +101,30 @@ func asks(r *plugin.Request) profile.Pos {
 	return profile.Pos{}
 }
 
-// sayDynamic says once what of the profile does not follow the load, and why.
-func (b *builder) sayDynamic() {
+// warnDynamic warns once if settings do not follow the load although the profile
+// requests it.
+func (b *builder) warnDynamic() {
 	switch d := b.dynamic; {
-	case d.asked.File != "":
-		b.problem(d.asked, "dynamic tuning is off, so this does nothing; dynamic_tuning=1 in %s turns it on", profile.MainConfigFile)
+	case d.requested.File != "":
+		b.problem(d.requested, "dynamic tuning is off, so this does nothing; dynamic_tuning=1 in %s turns it on", profile.MainConfigFile)
 	case d.idle:
 		b.problem(b.Main.Where["dynamic_tuning"], "dynamic tuning is on, but fettle's daemon, which does it, does not run: nothing follows the load (fettle tune --persist starts it)")
 	}
 }
 
-// varies settles a step whose place follows the load already, on top of the value
-// that the profile has for it.
-func (b *builder) varies(step *Step, kind setting.Kind) bool {
-	if b.single || !b.dynamic.places[step.Setting] {
-		return false
-	}
-	chain := b.under.chains[step.Setting]
-	if len(chain) == 0 || len(chain[len(chain)-1].Varies) == 0 || !b.left(chain[len(chain)-1], step.Before) {
+// varies decides a step whose setting follows the load already, on top of the value that
+// the profile has for it; it reports whether it did.
+func (b *builder) varies(step *Step) bool {
+	chain := b.chains[step.Setting]
+	last := top(chain)
+	if b.single || !b.dynamic.settings[step.Setting] || last == nil || len(last.Varies) == 0 || !b.left(last, step.Before) {
 		return false
 	}
 	for _, en := range slices.Backward(chain) {
 		if len(en.Varies) > 0 {
 			continue
 		}
-		if !selectionEntry(en) || !b.same(step.Setting, en.Want, step.Want) {
+		if !selectionEntry(en) || !b.Kinds.Equal(step.Setting, en.Want, step.Want) {
 			return false
 		}
 		step.Action, step.Verdict = None, plugin.Dynamic
@@ -136,16 +134,7 @@ func (b *builder) varies(step *Step, kind setting.Kind) bool {
 	return false
 }
 
-// vary adds the step of a place that follows the load and has no value of its
-// own in the profile.
-func (b *builder) vary(ctx context.Context, v plugin.Varying, unit string) {
-	step := b.varyingStep(ctx, v, unit)
-	if _, has := b.at[step.Setting]; !has {
-		b.add(step)
-	}
-}
-
-// varyingStep looks at a place that follows the load.
+// varyingStep makes the step of a setting that follows the load.
 func (b *builder) varyingStep(ctx context.Context, v plugin.Varying, unit string) Step {
 	step := Step{Setting: v.Setting, Varies: v.Values, Reason: v.Reason, Unit: unit, Stage: b.stage, Action: None}
 	id, err := b.Kinds.Resolve(v.Setting)
@@ -176,15 +165,11 @@ func (b *builder) varyingStep(ctx context.Context, v plugin.Varying, unit string
 	return step
 }
 
-// stuck is true for a place that has followed the load and holds one of those
-// values, while nobody follows the load any more.
-func (e *Engine) stuck(chain []*journal.Entry, st Step) bool {
-	if len(chain) == 0 || Followed(e.StateDir) || e.Holds {
-		return false
-	}
-	top := chain[len(chain)-1]
-	return len(top.Varies) > 0 && top.After != nil && !e.same(st.Setting, *top.After, st.Before) &&
-		e.left(top, st.Before)
+// stuck reports whether a setting still holds a value of dynamic tuning although no
+// daemon runs. last is its newest entry, or nil.
+func (e *Engine) stuck(last *journal.Entry, st Step) bool {
+	return last != nil && !Followed(e.StateDir) && !e.Holds && len(last.Varies) > 0 && last.After != nil &&
+		!e.Kinds.Equal(st.Setting, *last.After, st.Before) && e.left(last, st.Before)
 }
 
 // UnitLoop is one part of a profile that follows the load.
@@ -193,8 +178,7 @@ type UnitLoop struct {
 	Unit *profile.Unit
 }
 
-// Loops are the parts of a profile that follow the load; none where dynamic
-// tuning is off.
+// Loops returns the parts of a profile that follow the load; none if dynamic tuning is off.
 func (e *Engine) Loops(ctx context.Context, p *profile.Profile, s *journal.State) ([]UnitLoop, error) {
 	b := e.newBuilder(s)
 	if !b.dynamic.on {
@@ -210,7 +194,7 @@ func (e *Engine) Loops(ctx context.Context, p *profile.Profile, s *journal.State
 		if b.undecided[u] != nil {
 			continue
 		}
-		pl, _ := b.plugin(u.Type)
+		pl, _ := plugin.Find(b.Plugins, u.Type)
 		if pl.Dynamic != nil {
 			loops, _, err := pl.Dynamic(ctx, b.request(ctx, u, assigned[u.Name], seen[u.Type]))
 			if err != nil {
@@ -225,9 +209,9 @@ func (e *Engine) Loops(ctx context.Context, p *profile.Profile, s *journal.State
 	return out, nil
 }
 
-// PlanLoops plans to keep the before-images of what loops may write, where the
-// journal does not have them yet. Values that a descriptor holds need none. A
-// plan without steps has nothing to do.
+// PlanLoops plans to record the before-images of what loops may write, where the journal
+// does not have them yet. Values held by a descriptor need none. A plan without steps has
+// nothing to do.
 func (e *Engine) PlanLoops(ctx context.Context, loops []UnitLoop, s *journal.State) *Plan {
 	b := e.newBuilder(s)
 	for _, l := range loops {
@@ -244,81 +228,77 @@ func (e *Engine) PlanLoops(ctx context.Context, loops []UnitLoop, s *journal.Sta
 	return b.done()
 }
 
-// Varying is the entry by which a place follows the load, or nil.
-func Varying(s *journal.State, place setting.Setting) *journal.Entry {
-	chain := s.Chains()[place]
-	if len(chain) == 0 || len(chain[len(chain)-1].Varies) == 0 || chain[len(chain)-1].After == nil {
-		return nil
+// Varying returns the entry by which a setting follows the load, or nil.
+func Varying(s *journal.State, id setting.Setting) *journal.Entry {
+	if last := top(s.Chains()[id]); last != nil && len(last.Varies) > 0 && last.After != nil {
+		return last
 	}
-	return chain[len(chain)-1]
+	return nil
 }
 
-// covers is true where the entry knows all the values.
+// covers reports whether the entry records all the values.
 func covers(kinds setting.Kinds, en *journal.Entry, values []setting.Value) bool {
 	return en != nil && !slices.ContainsFunc(values, func(v setting.Value) bool {
 		return !slices.ContainsFunc(en.Varies, func(k setting.Value) bool { return kinds.Equal(en.Setting, k, v) })
 	})
 }
 
-// ErrForeign says that a place which follows the load holds a value that is not
-// fettle's.
-var ErrForeign = errors.New("somebody has changed it")
+// ErrForeign is the error for a setting that follows the load and holds a value that is
+// not fettle's.
+var ErrForeign = errors.New("another program has changed it")
 
-// ErrFixed says that a place does not follow the load, or not to that value: the
-// journal would not know it.
+// ErrFixed is the error for a setting or value that the journal does not record as
+// following the load.
 var ErrFixed = errors.New("not in the journal as following the load, so it is not written")
 
-// Vary puts a value into a place that follows the load, under the lock and without
-// a record. It refuses a place, and a value, that the journal does not have: undo
-// would not know it.
-func (e *Engine) Vary(ctx context.Context, place setting.Setting, want setting.Value) error {
-	return e.vary(ctx, place, &want)
+// Vary writes a value to a setting that follows the load, under the lock and without a
+// record. It returns ErrFixed if the journal does not have the setting and the value,
+// since undo would not recognize it.
+func (e *Engine) Vary(ctx context.Context, id setting.Setting, want setting.Value) error {
+	return e.vary(ctx, id, &want)
 }
 
-// Rebase puts back what a place held before it followed the load, whatever it
-// holds: firmware has reset it.
-func (e *Engine) Rebase(ctx context.Context, place setting.Setting) error {
-	return e.vary(ctx, place, nil)
+// Rebase restores what a setting held before it followed the load, whatever it holds
+// now: firmware has reset it.
+func (e *Engine) Rebase(ctx context.Context, id setting.Setting) error {
+	return e.vary(ctx, id, nil)
 }
 
-func (e *Engine) vary(ctx context.Context, place setting.Setting, want *setting.Value) error {
+func (e *Engine) vary(ctx context.Context, id setting.Setting, want *setting.Value) error {
 	j, err := e.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	kind, err := e.Kinds.For(place)
+	kind, err := e.Kinds.For(id)
 	if err != nil {
 		return err
 	}
-	ours := func(en *journal.Entry, v setting.Value) bool {
-		return e.left(en, v)
+	en := Varying(j.State, id)
+	if en == nil || want != nil && !e.left(en, *want) {
+		return fmt.Errorf("%s: %w", id, ErrFixed)
 	}
-	en := Varying(j.State, place)
-	if en == nil || want != nil && !ours(en, *want) {
-		return fmt.Errorf("%s: %w", place, ErrFixed)
-	}
-	now, err := kind.Read(ctx, place)
+	now, err := kind.Read(ctx, id)
 	switch {
 	case err != nil:
 		return err
 	case want == nil:
 		want = en.After
-	case !ours(en, now):
-		return fmt.Errorf("%s holds %s: %w", place, show(now), ErrForeign)
+	case !e.left(en, now):
+		return fmt.Errorf("%s holds %s: %w", id, show(now), ErrForeign)
 	}
-	if e.same(place, *want, now) {
+	if e.Kinds.Equal(id, *want, now) {
 		return nil
 	}
-	e.at("write:" + place.String() + ":before")
-	err = kind.Write(ctx, place, *want)
-	e.at("write:" + place.String() + ":after")
+	e.at("write:" + id.String() + ":before")
+	err = kind.Write(ctx, id, *want)
+	e.at("write:" + id.String() + ":after")
 	if err != nil {
 		return err
 	}
-	// A value that the machine makes of ours would not be known to undo.
-	if now, err = kind.Read(ctx, place); err != nil || ours(en, now) {
+	// Undo would not recognize another value that the machine makes of this one.
+	if now, err = kind.Read(ctx, id); err != nil || e.left(en, now) {
 		return err
 	}
-	return errors.Join(fmt.Errorf("%s = %s: the machine makes %s of it", place, show(*want), show(now)), kind.Write(ctx, place, *en.After))
+	return errors.Join(fmt.Errorf("%s = %s: the machine makes %s of it", id, show(*want), show(now)), kind.Write(ctx, id, *en.After))
 }

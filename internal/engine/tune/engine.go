@@ -1,5 +1,5 @@
-// Package tune turns changes into a plan against what the machine has now,
-// applies it through the journal, verifies it and takes it back.
+// Package tune turns profiles and single changes into a plan against what the machine has
+// now, applies the plan through the journal, verifies it and undoes it.
 package tune
 
 import (
@@ -21,46 +21,44 @@ type Engine struct {
 	Kinds setting.Kinds
 	// Plugins is the table of plug-ins by section type.
 	Plugins []plugin.Plugin
-	// StateDir holds journal, lock and accepted selections.
+	// StateDir has the journal, the lock and the accepted selections.
 	StateDir string
 	// Main is tuned-main.conf.
 	Main *profile.MainConfig
 	// Keep names the settings that are never written.
 	Keep Keep
-	// Overridden answers which administrator's file claims a setting; nil
-	// where nobody is asked.
+	// Overridden returns the line of an administrator's file that sets a setting; nil
+	// if files do not override profiles.
 	Overridden func(setting.Setting) (Override, bool)
 	// ProfileDirs are the directories that profiles are read from.
 	ProfileDirs []string
-	// Holds is true in a process that lives on, so that values can be held by
-	// an open descriptor; otherwise they are planned as needs-daemon.
+	// Holds is true in the daemon, which can hold values by an open descriptor;
+	// otherwise they are planned as needs-daemon.
 	Holds bool
-	// Arrived names devices that have just come, perhaps in the place of others
-	// that had their names: what the journal knows of those is not theirs.
+	// Arrived names devices that have just appeared, perhaps under the names of others:
+	// the journal's entries of those are not theirs.
 	Arrived map[string]bool
-	// User and Reason go into the journal: who, and with which command. Caller is
-	// who as the kernel knows it, and then overrides User; nil where it is not
-	// known. Note is the reason that was given. A context of ByCaller overrides
-	// both.
+	// User and Reason go into the journal: who, and with which command. Caller, if not
+	// nil, returns who according to the kernel and overrides User. Note is the reason
+	// that the user gave. A context of ByCaller overrides User and Caller.
 	User, Reason string
 	Caller       func() host.Caller
 	Note         string
-	// Wait is how long a transaction waits for another one to end; 0: it does not,
-	// and is refused with ErrBusy.
+	// Wait is how long a transaction waits for another one to end before it returns
+	// journal.ErrBusy.
 	Wait time.Duration
-	// Tell is called with what programs that a value runs, such as scripts,
-	// complained of although it stands, and with what a transaction may disturb;
-	// nil where nobody listens.
+	// Tell, if not nil, is called with warnings: of programs that a value runs, such as
+	// scripts, and of an experiment that a transaction may disturb.
 	Tell func(text string)
-	// At is called at each point at which a crash could leave something half
-	// done: before and after each write and each journal operation. Tests end
-	// the process there.
+	// At is called at each point at which a crash could leave something half done:
+	// before and after each write and each journal operation. Tests end the process
+	// there.
 	At func(point string)
 }
 
-// Override is an administrator's claim that beats a profile's.
+// Override is a line of an administrator's file that overrides a profile.
 type Override struct {
-	// Setting is what the file names: the one asked for, or its twin, whose
+	// Setting is what the file names: the setting itself, or its counterpart, whose
 	// write would undo it (dirty_bytes for dirty_ratio).
 	Setting setting.Setting `json:"setting"`
 	Value   setting.Value   `json:"value"`
@@ -77,9 +75,8 @@ func (e *Engine) at(point string) {
 	}
 }
 
-// heard tells what was complained of in a write that stands, and returns every
-// other error.
-func (e *Engine) heard(s setting.Setting, err error) error {
+// warning passes a warning of a write that succeeded to Tell, and returns any other error.
+func (e *Engine) warning(s setting.Setting, err error) error {
 	c, ok := err.(*setting.ProgramWarning) //nolint:errorlint // one that is joined with a failure is a failure
 	if !ok {
 		return err
@@ -90,8 +87,7 @@ func (e *Engine) heard(s setting.Setting, err error) error {
 	return nil
 }
 
-// bootID names this boot; where the machine has none (a fake tree) all boots
-// are one.
+// bootID identifies this boot; it is empty for a directory without a boot id.
 func (e *Engine) bootID() string {
 	id, err := e.Host.BootID()
 	if err != nil {
@@ -104,14 +100,14 @@ func (e *Engine) bootID() string {
 func (e *Engine) State() (*journal.State, error) {
 	s, err := journal.Read(e.StateDir, e.bootID())
 	if err == nil {
-		e.oneName(s)
+		e.resolveNames(s)
 	}
 	return s, err
 }
 
-// lock takes the lock of the machine's transactions, and waits for it as long as the
-// engine is asked to, or until ctx ends. Transactions are short: who asks every few
-// milliseconds gets it between those of somebody who makes one after the other.
+// lock takes the lock of the machine's transactions and waits for it up to Wait, or until
+// ctx ends. Transactions are short: trying every few milliseconds finds the gap between
+// those of a process that makes one after the other.
 func (e *Engine) lock(ctx context.Context) (*journal.Journal, error) {
 	const pause = 3 * time.Millisecond
 	var wait context.CancelFunc
@@ -122,7 +118,7 @@ func (e *Engine) lock(ctx context.Context) (*journal.Journal, error) {
 	for {
 		j, err := journal.Lock(e.StateDir, journal.Options{BootID: e.bootID(), At: e.At})
 		if err == nil {
-			e.oneName(j.State)
+			e.resolveNames(j.State)
 		}
 		if wait == nil || !errors.Is(err, journal.ErrBusy) {
 			return j, err
@@ -135,10 +131,10 @@ func (e *Engine) lock(ctx context.Context) (*journal.Journal, error) {
 	}
 }
 
-// oneName gives places that an older fettle has recorded under a second name
-// the one identity that they have now, so that all entries of a place are one
-// chain. Switches set the same places again and again: each is looked up once.
-func (e *Engine) oneName(s *journal.State) {
+// resolveNames gives settings that an older fettle recorded under a second name the
+// identity that they have now, so that all entries of a setting are one chain. Each name
+// is resolved once.
+func (e *Engine) resolveNames(s *journal.State) {
 	identity := map[setting.Setting]setting.Setting{}
 	for _, t := range s.Txs {
 		for _, en := range t.Entries {
@@ -158,61 +154,22 @@ func (e *Engine) oneName(s *journal.State) {
 	}
 }
 
-// plugin finds a plug-in by its section type.
-func (e *Engine) plugin(name string) (*plugin.Plugin, bool) {
-	for i := range e.Plugins {
-		if e.Plugins[i].Name == name {
-			return &e.Plugins[i], true
+// coupled returns the identities of the other settings that a write of s changes.
+func (e *Engine) coupled(s setting.Setting) []setting.Setting {
+	kind, err := e.Kinds.For(s)
+	if err != nil {
+		return nil
+	}
+	var out []setting.Setting
+	for _, c := range kind.Coupled(s) {
+		if id, err := e.Kinds.Resolve(c); err == nil && id != s {
+			out = append(out, id)
 		}
 	}
-	return nil, false
+	return out
 }
 
-// underneath answers what a setting holds without the selection that is in
-// force: the before-image of the lowest entry that the selection's own
-// transactions put there, with nothing of anybody else's above it.
-type underneath struct {
-	engine *Engine
-	chains map[setting.Setting][]*journal.Entry
-}
-
-func newUnderneath(e *Engine, s *journal.State) underneath {
-	return underneath{e, s.Chains()}
-}
-
-// selectionEntry is true for entries that came with a selection of profiles.
-func selectionEntry(en *journal.Entry) bool {
-	return en.Tx.Kind == journal.Tune || en.Tx.Kind == journal.Boot
-}
-
-// released is what the place goes back to when the selection lets go of it;
-// false where the selection has nothing there, or a later single change stands
-// above it.
-func (u underneath) released(s setting.Setting) (setting.Value, bool) {
-	chain := u.chains[s]
-	if len(chain) == 0 || !selectionEntry(chain[len(chain)-1]) {
-		return setting.Value{}, false
-	}
-	i := len(chain) - 1
-	for i > 0 && selectionEntry(chain[i-1]) {
-		i--
-	}
-	return chain[i].Before.Before, true
-}
-
-// value reads a setting as it would be without the selection in force.
-func (u underneath) value(ctx context.Context, s setting.Setting) (setting.Value, error) {
-	id, err := u.engine.Kinds.Resolve(s)
-	if err != nil {
-		return setting.Value{}, err
-	}
-	if v, ok := u.released(id); ok {
-		return v, nil
-	}
-	return u.engine.Kinds.Read(ctx, id)
-}
-
-// Problem is something about a profile that a person should know.
+// Problem is a warning about a profile.
 type Problem struct {
 	Pos  profile.Pos `json:"pos"`
 	Text string      `json:"text"`

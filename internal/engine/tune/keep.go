@@ -21,13 +21,12 @@ type Keep []KeepEntry
 type KeepEntry struct {
 	Pattern string `json:"pattern"` // of a setting, with * ? [...] inside one path element
 	Reason  string `json:"reason"`
-	// File and Line are where it stands; Line is 0 where it stands in no file, and
-	// File then says who keeps it.
+	// File and Line are its position. An entry that is not from a file has Line 0, and
+	// File names who keeps the setting.
 	File string `json:"file"`
 	Line int    `json:"line"`
 
-	// id is the one identity of the place where Pattern names one.
-	id setting.Setting
+	id setting.Setting // identity, if Pattern names a single setting
 }
 
 func (k KeepEntry) String() string {
@@ -37,9 +36,8 @@ func (k KeepEntry) String() string {
 	return fmt.Sprintf("%s:%d", k.File, k.Line)
 }
 
-// ReadKeep reads every *.conf in KeepDir in the order of their names. A line
-// without a reason is an error: a year later nobody knows why it is there. The
-// entries are those of all other lines, whatever is wrong with one.
+// ReadKeep reads every *.conf in KeepDir, by name. A line without a reason is an error. It
+// returns the entries of all valid lines together with the errors of the others.
 func ReadKeep(h *host.Host, kinds setting.Kinds) (Keep, error) {
 	entries, err := h.Files.ReadDir(KeepDir)
 	if host.NotFound(err) {
@@ -101,30 +99,22 @@ func parseKeep(line string, kinds setting.Kinds) (KeepEntry, error) {
 	return k, err
 }
 
-// match finds the entry that keeps a setting, by its identity or by the name
-// that the profile used.
-func (k Keep) match(names ...setting.Setting) (int, bool) {
-	for i, e := range k {
+// Match returns the entry that keeps a setting, by its identity or by a name that the
+// profile used.
+func (k Keep) Match(names ...setting.Setting) (KeepEntry, bool) {
+	for _, e := range k {
 		for _, n := range names {
 			if ok, _ := path.Match(e.Pattern, n.String()); ok || e.id == n && n != (setting.Setting{}) {
-				return i, true
+				return e, true
 			}
 		}
-	}
-	return 0, false
-}
-
-// Match finds the entry that keeps a setting, by any of its names.
-func (k Keep) Match(names ...setting.Setting) (KeepEntry, bool) {
-	if i, ok := k.match(names...); ok {
-		return k[i], true
 	}
 	return KeepEntry{}, false
 }
 
-// Kept finds the entry that keeps a place from being written, by any of its names
-// or because a write of it would change a place that is kept: through is the place
-// that the entry names.
+// Kept returns the entry that keeps a setting from being written: by one of its names, or
+// because the write would change a setting that is kept. through is the setting that the
+// entry names.
 func (e *Engine) Kept(id setting.Setting, names ...setting.Setting) (k KeepEntry, through setting.Setting, ok bool) {
 	if k, ok := e.Keep.Match(append(names, id)...); ok {
 		return k, id, true

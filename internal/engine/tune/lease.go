@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,36 +24,35 @@ import (
 // leaseFile is locked by an experiment as long as its process or its watchdog lives.
 const leaseFile = "experiment"
 
-// ErrLeased says that an experiment is under way already.
+// ErrLeased is the error while another experiment is in progress.
 var ErrLeased = &ui.Sentinel{
 	Text: "an experiment is under way already", Exits: ui.Busy,
 	Hint: "fettle status shows what is running; wait until that has ended", Remedy: &ui.Remedy{},
 }
 
-// Lease says that this process switches the machine's values to and fro to measure
-// them, until the file is closed here and in the watchdog that got it, or End: the
-// daemon keeps its hands off meanwhile. There is one at a time: ErrLeased names the
-// process that has it.
+// Lease registers this process as an experiment that switches settings to measure them,
+// until End, or until the file is closed here and in the watchdog that inherited it. The
+// daemon does not write meanwhile. ErrLeased names the process that has the lease.
 func Lease(stateDir string) (*os.File, error) { return hold(stateDir, leaseFile, ErrLeased) }
 
-// End gives the lease up, with what is noted in it, whoever else has the file open.
+// End releases the lease and erases its notice, whichever process has the file open.
 func End(lease *os.File) error {
 	return errors.Join(lease.Truncate(0), unix.FcntlFlock(lease.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK}))
 }
 
-// notice is what is written in a locked file of the state directory.
+// notice is the content of a locked file of the state directory.
 type notice struct {
 	PID int
-	// Restoring is true once the experiment's process is gone and its watchdog is at
-	// work.
+	// Restoring is true once the experiment's process has ended and its watchdog
+	// restores the machine.
 	Restoring bool
 	// Settings are under test.
 	Settings []setting.Setting
-	// Undo is how a person can undo what the experiment does.
+	// Undo is the command that undoes the experiment's change.
 	Undo string
 }
 
-// How the lines begin, after the first one, which is the process.
+// The prefixes of the lines after the first, which is the process.
 const (
 	tested    = "under test: "
 	armed     = "undo with: " // the last one, to the end of the file
@@ -75,12 +75,12 @@ func (n notice) write(f *os.File) error {
 	if n.Undo != "" {
 		text += armed + n.Undo
 	}
-	// First the whole text, then its end: there is a notice at every moment.
+	// The text first, then its end: the file has a notice at every moment.
 	_, err := f.WriteAt([]byte(text), 0)
 	return errors.Join(err, f.Truncate(int64(len(text))))
 }
 
-// noted reads the notice of a file; an empty one where there is none.
+// noted reads the notice of a file; an unreadable one is empty.
 func noted(f *os.File) (n notice) {
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<20))
 	if err != nil {
@@ -111,31 +111,30 @@ func (n notice) String() string {
 	return fmt.Sprintf("process %d", n.PID)
 }
 
-// UnderTest notes in the lease which settings the experiment switches: nobody else's
-// transaction gets at them meanwhile.
+// UnderTest notes in the lease which settings the experiment switches: transactions of
+// other processes may not write them meanwhile.
 func UnderTest(lease *os.File, settings []setting.Setting) error {
 	n := noted(lease)
 	n.Settings = settings
 	return n.write(lease)
 }
 
-// Restoring notes in the lease that this process, the watchdog, restores the machine.
+// Restoring notes in the lease that this process, the watchdog, is restoring the machine.
 func Restoring(lease *os.File) error {
 	n := noted(lease)
 	n.PID, n.Restoring = os.Getpid(), true
 	return n.write(lease)
 }
 
-// Arm notes in the lease how a person can undo what the experiment does, should both
-// it and its watchdog be killed; Unarm removes that. The note stays when the next one
-// takes the lease.
+// Arm notes in the lease the command that undoes the experiment's change, in case both it
+// and its watchdog are killed; Unarm removes it. The note survives a new lease.
 func Arm(lease *os.File, how string) error {
 	n := noted(lease)
 	n.Undo = how
 	return errors.Join(n.write(lease), lease.Sync())
 }
 
-// Unarm notes that nothing of an experiment is left to be undone.
+// Unarm removes the note of Arm: nothing of an experiment is left to undo.
 func Unarm(stateDir string) error {
 	err := os.Truncate(filepath.Join(stateDir, leaseFile), 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,12 +152,12 @@ func leaseNotice(stateDir string) notice {
 	return noted(f)
 }
 
-// Armed is how what an experiment has left can be undone; empty where nothing is left.
-// It is asked before the lease is taken.
+// Armed returns the command that undoes what an experiment has left, or "". Call it
+// before Lease.
 func Armed(stateDir string) string { return leaseNotice(stateDir).Undo }
 
-// LeftBehind is how the change can be undone that an experiment has left which is not
-// under way any more, and whose watchdog has ended too.
+// LeftBehind returns the command that undoes the change of an experiment that has ended
+// together with its watchdog, or "".
 func LeftBehind(stateDir string) string {
 	if Leased(stateDir) {
 		return ""
@@ -166,21 +165,21 @@ func LeftBehind(stateDir string) string {
 	return Armed(stateDir)
 }
 
-// Leased is true while an experiment is under way, or its watchdog restores the
-// machine. It only asks.
+// Leased reports whether an experiment is in progress, or its watchdog is restoring the
+// machine. It takes no lock.
 func Leased(stateDir string) bool { return held(stateDir, leaseFile) }
 
-// Leaseholder is an experiment that is under way.
+// Leaseholder is an experiment in progress.
 type Leaseholder struct {
 	PID int `json:"process"` // of the experiment, or of its watchdog
-	// Restoring is true where the experiment has ended or was killed, and its watchdog
-	// is at work to undo the change.
+	// Restoring is true if the experiment has ended or was killed, and its watchdog is
+	// undoing the change.
 	Restoring bool `json:"restoring,omitempty"`
-	// Undo is the command that undoes the change; empty where the journal does.
+	// Undo is the command that undoes the change; empty if the journal does.
 	Undo string `json:"undo_command,omitempty"`
 }
 
-// Holder is the experiment that is under way; nil for none.
+// Holder returns the experiment in progress, or nil.
 func Holder(stateDir string) *Leaseholder {
 	if !Leased(stateDir) {
 		return nil
@@ -189,9 +188,9 @@ func Holder(stateDir string) *Leaseholder {
 	return &Leaseholder{n.PID, n.Restoring, n.Undo}
 }
 
-// besideExperiment refuses a plan that sets what the experiment of another process has
-// under test, and says of every other one that it may disturb it.
-func (e *Engine) besideExperiment(p *Plan) error {
+// checkExperiment refuses a plan that writes what another process's experiment has under
+// test; of any other plan it warns that it may disturb the experiment.
+func (e *Engine) checkExperiment(p *Plan) error {
 	if !p.acts() || !Leased(e.StateDir) {
 		return nil
 	}
@@ -204,7 +203,7 @@ func (e *Engine) besideExperiment(p *Plan) error {
 			continue
 		}
 		for _, t := range n.Settings {
-			if s.Setting == t || e.couple(s.Setting, t) || e.couple(t, s.Setting) {
+			if s.Setting == t || slices.Contains(e.coupled(s.Setting), t) || slices.Contains(e.coupled(t), s.Setting) {
 				return fmt.Errorf("%w: it has %s under test (%s), so nothing is changed; wait for its end, or interrupt it", ErrLeased, t, n)
 			}
 		}
@@ -215,7 +214,7 @@ func (e *Engine) besideExperiment(p *Plan) error {
 	return nil
 }
 
-// Confirm keeps every transaction that is on trial and returns their numbers.
+// Confirm keeps every transaction on trial and returns their numbers.
 func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 	j, err := e.lock(ctx)
 	if err != nil {
@@ -224,9 +223,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 	defer j.Close()
 	if late := e.expired(j.State); len(late) > 0 {
 		// The deadline decides, not the watchdog's speed.
-		sub := *e
-		sub.Reason, sub.Note = "trial not confirmed in time", ""
-		if _, err := sub.undoLocked(context.WithoutCancel(ctx), j, late); err != nil {
+		if _, err := e.undoAs(ctx, j, lateTrial, late); err != nil {
 			return nil, err
 		}
 		return nil, errors.New("the time of the trial is over: it has been taken back")
@@ -248,4 +245,63 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 		return nil, errors.New("nothing is on trial")
 	}
 	return ids, nil
+}
+
+// aliveFile is locked by the daemon of a machine as long as it runs; kill -9 unlocks it.
+const aliveFile = "daemon"
+
+func openAlive(stateDir, name string, flags int) (*os.File, error) {
+	path := filepath.Join(stateDir, name)
+	fd, err := unix.Open(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// ErrAlive is the error of a second daemon for one state directory.
+var ErrAlive = &ui.Sentinel{Text: "a fettle daemon runs already", Exits: ui.Refused, Hint: "fettle status shows what it has set"}
+
+// Alive registers this process as the daemon of the machine until the file is closed.
+// ErrAlive names the process that is registered already.
+func Alive(stateDir string) (*os.File, error) { return hold(stateDir, aliveFile, ErrAlive) }
+
+// hold locks a file of the state directory; taken is the error if another process has
+// locked it.
+func hold(stateDir, name string, taken error) (*os.File, error) {
+	if err := journal.Prepare(stateDir); err != nil {
+		return nil, err
+	}
+	f, err := openAlive(stateDir, name, unix.O_RDWR|unix.O_CREAT)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
+		defer f.Close()
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+			return nil, fmt.Errorf("%w here: %s holds %s", taken, noted(f), f.Name())
+		}
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	// The process is only for the messages: the lock alone decides.
+	if err := (notice{PID: os.Getpid(), Undo: noted(f).Undo}).write(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
+	}
+	return f, nil
+}
+
+// Followed reports whether a daemon runs. It takes no lock that could get in the daemon's
+// way.
+func Followed(stateDir string) bool { return held(stateDir, aliveFile) }
+
+func held(stateDir, name string) bool {
+	f, err := openAlive(stateDir, name, unix.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	// Querying a read lock needs no descriptor for writing, and the daemon's write lock
+	// conflicts with it too.
+	lock := unix.Flock_t{Type: unix.F_RDLCK}
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock) == nil && lock.Type != unix.F_UNLCK
 }

@@ -16,28 +16,26 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Plan is ordered changes against what the machine has now. It is a plain value:
-// `fettle diff --output json` prints it, `fettle tune --plan FILE` takes it.
+// Plan is an ordered list of changes against what the machine has now. `fettle diff
+// --output json` prints it, `fettle tune --plan FILE` applies it.
 type Plan struct {
 	Schema   string    `json:"schema"` // fettle/plan/v1
 	Created  time.Time `json:"created"`
-	By       string    `json:"by,omitempty"` // who made a plan that is saved
+	By       string    `json:"by,omitempty"` // who saved the plan
 	Machine  string    `json:"machine"`
 	BootID   string    `json:"boot_id,omitempty"`
 	Profiles []string  `json:"profiles,omitempty"`
 	// Generation is the journal's when the plan was made.
 	Generation int64 `json:"generation"`
-	// Sources are the files of the profiles that the plan was made from.
+	// Sources are the files of the profiles.
 	Sources  []profile.Source `json:"sources,omitempty"`
 	Steps    []Step           `json:"steps"`
 	Problems []Problem        `json:"problems,omitempty"`
 	// Skipped are the sections that are not for this machine, or are disabled.
 	Skipped []Skipped `json:"skipped,omitempty"`
 
-	undecided []error // sections of which it is not known whether they apply
-	// state is the journal's state that the plan was made against; of a plan that is
-	// carried out under the same lock it is the open journal's own.
-	state *journal.State
+	undecided []error        // why it is not known whether some sections apply
+	state     *journal.State // the plan was made against it
 }
 
 // Skipped is a section that is not applied.
@@ -47,8 +45,8 @@ type Skipped struct {
 	Why  string      `json:"why"`
 }
 
-// Planned is where the plan is from, for the journal of who applies it; nil where it
-// does not say.
+// Planned returns who made the plan and when, for the journal; nil if the plan does not
+// say.
 func (p *Plan) Planned() *journal.Planned {
 	if p.By == "" {
 		return nil
@@ -59,25 +57,25 @@ func (p *Plan) Planned() *journal.Planned {
 // PlanSchema names the JSON form of a plan.
 const PlanSchema = "fettle/plan/v1"
 
-// Action says what applying a step does.
+// Action is what applying a step does.
 type Action string
 
 // The actions.
 const (
 	Write   Action = "write"   // the value differs and will be written
 	Same    Action = "same"    // it has the value already: owned, not written
-	Release Action = "release" // the selection lets go of it: goes back
+	Release Action = "release" // no longer in the selection: restored
 	None    Action = "none"    // not written; the verdict says why
 )
 
 // Step is one setting of a plan.
 type Step struct {
-	Setting setting.Setting `json:"setting"` // its one identity
-	// Named is how the profile calls it, where that is not the identity.
+	Setting setting.Setting `json:"setting"` // resolved: its one identity
+	// Named is the profile's name for it, if that is not the identity.
 	Named string `json:"named,omitempty"`
-	// Before is what it holds now; left out where that is not known.
+	// Before is the present value; left out if not known.
 	Before setting.Value `json:"before,omitzero"`
-	// Unknown says why it is not known what it holds now.
+	// Unknown says why the present value is not known.
 	Unknown string         `json:"unknown,omitempty"`
 	Want    setting.Value  `json:"want"`
 	Op      setting.Op     `json:"op,omitempty"`
@@ -87,57 +85,53 @@ type Step struct {
 	Reason  setting.Reason `json:"reason"`
 	Unit    string         `json:"unit,omitempty"`
 	Device  string         `json:"device,omitempty"`
-	// Changed is true for a rejected value that has changed the place all the
-	// same: the kernel made another value of it, which is there now.
+	// Changed is true for a rejected value of which the kernel made another value, which
+	// is in place now.
 	Changed  bool `json:"changed,omitempty"`
-	accepted bool // reads otherwise than written, and as after fettle's own write
-	seq      int  // when it was added to the plan: of two that exclude each other the later holds
+	accepted bool // reads differently than written, but as after fettle's own write
+	seq      int  // order of addition: of two steps that exclude each other the later holds
 	// Stage groups the steps whose before-images are taken together.
 	Stage    int              `json:"stage"`
 	Lifetime setting.Lifetime `json:"lifetime,omitempty"`
-	// Varies are the values between which a place moves that follows the load.
+	// Varies are the values that dynamic tuning may write.
 	Varies []setting.Value `json:"varies,omitempty"`
-	// Activation is what applying the step tells once all values are written, so
-	// that this one takes effect; zero where nothing has to be told.
+	// Activation is the program to reload or restart once all values are written; zero
+	// for none.
 	Activation setting.Activation `json:"activation,omitzero"`
-	// With is, of a step that is not written, the one whose write brings the value.
+	// With is, for a step that is not written, the setting whose write brings the value.
 	With *setting.Setting `json:"with,omitempty"`
-	// Override is the administrator's claim that wins over this one.
+	// Override is the line of an administrator's file that wins over this step.
 	Override *Override `json:"override,omitempty"`
 }
 
 // Writes counts the steps that applying the plan would write.
 func (p *Plan) Writes() int {
-	n := 0
-	for _, s := range p.Steps {
-		if s.Action == Write || s.Action == Release {
-			n++
-		}
-	}
-	return n
+	return p.count(func(s *Step) bool { return s.Action == Write || s.Action == Release })
 }
 
-// Partial reports whether the plan has parts of which it is not known what they set:
-// it would write at least what it says.
+// Partial reports whether the values of some parts are known only when applied, so that
+// the plan may write more than it shows.
 func (p *Plan) Partial() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool {
 		return s.Verdict == plugin.Deferred || s.Verdict == plugin.Unknown && s.Setting.Kind == plugin.OptionKind
 	})
 }
 
-// Determined reports whether a plan with places of a machine could look at one of them.
+// Determined reports whether at least one setting of the plan could be read, or it has
+// none.
 func (p *Plan) Determined() bool {
-	places, known := false, false
+	settings, known := false, false
 	for _, s := range p.Steps {
-		isPlace := s.Setting.Kind != plugin.OptionKind
-		places = places || isPlace
-		known = known || isPlace && s.Verdict != plugin.Unknown && (s.Verdict != plugin.Deferred || !s.Before.Unknown)
+		if s.Setting.Kind != plugin.OptionKind {
+			settings = true
+			known = known || s.Verdict != plugin.Unknown && (s.Verdict != plugin.Deferred || !s.Before.Unknown)
+		}
 	}
-	return known || !places
+	return known || !settings
 }
 
-// PlanProfile plans a profile against the machine and the selection in force:
-// what differs is written, what the old selection alone had is released.
+// PlanProfile plans a profile against the machine and the selection in force: values that
+// differ are written, those that only the old selection set are released.
 func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal.State) (*Plan, error) {
 	b := e.newBuilder(s)
 	b.plan.Profiles, b.plan.Sources = p.Names, p.Sources
@@ -158,15 +152,15 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 		}
 		seen[u.Type] = seen[u.Type] || b.undecided[u] == nil
 	}
-	b.sayDynamic()
+	b.warnDynamic()
 	b.pairs(ctx)
 	b.contradictions(ctx)
 	b.releases(ctx)
 	return b.done(), nil
 }
 
-// units are the units of a profile that are for this machine, or may be, and
-// their devices.
+// units returns the units of a profile that are for this machine, or may be, and their
+// devices by unit name.
 func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*profile.Unit, assigned map[string][]string, err error) {
 	var active []*profile.Unit
 	for _, u := range p.InOrder() {
@@ -179,7 +173,7 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 			b.plan.Skipped = append(b.plan.Skipped, Skipped{u.Name, u.Pos, why})
 			continue
 		}
-		if _, ok := b.plugin(u.Type); !ok {
+		if _, ok := plugin.Find(b.Plugins, u.Type); !ok {
 			pr := plugin.UnknownType(b.Plugins, u)
 			o := profile.Option{Name: "type", Value: u.Type, Pos: pr.Pos}
 			b.item(ctx, plugin.Failed(u.Name, o, "", plugin.Invalid("%s", pr.Text)), u.Name)
@@ -202,13 +196,13 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 		b.unlisted(ctx, u, unknown[u.Name])
 	}
 	for u := range b.undecided {
-		// It takes no device away from those that do apply.
+		// It does not take devices from units that apply.
 		alone, missing, _ := plugin.AssignKnown(ctx, b.Host, b.Plugins, []*profile.Unit{u})
 		b.unlisted(ctx, u, missing[u.Name])
 		assigned[u.Name] = alone[u.Name]
 	}
 	possible = slices.DeleteFunc(possible, func(u *profile.Unit) bool {
-		pl, _ := b.plugin(u.Type)
+		pl, _ := plugin.Find(b.Plugins, u.Type)
 		none := pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
 		if none && pl.NoDevice != nil && unknown[u.Name] == nil && b.undecided[u] == nil {
 			for _, it := range pl.NoDevice(b.request(ctx, u, nil, false)) {
@@ -221,7 +215,7 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 	return possible, assigned, nil
 }
 
-// PlanChanges plans single changes beside the selection.
+// PlanChanges plans single changes on top of the selection.
 func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *journal.State) (*Plan, error) {
 	b := e.newBuilder(s)
 	b.single = true
@@ -236,8 +230,8 @@ func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *j
 	return b.done(), nil
 }
 
-// PlanAsked plans changes that somebody asks for by the names of their settings.
-// A place that nobody may ask for refuses all of them.
+// PlanAsked plans changes that a user requests by the names of their settings. If one must
+// not be requested (setting.RequestChecker), it returns an error.
 func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *journal.State) (*Plan, error) {
 	for _, c := range changes {
 		id, err := e.Kinds.Resolve(c.Setting)
@@ -251,14 +245,7 @@ func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *jou
 	return e.PlanChanges(ctx, changes, s)
 }
 
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-// show is a value in a sentence.
+// show formats a value for a sentence.
 func show(v setting.Value) string {
 	switch {
 	case v.Unknown:
@@ -273,7 +260,7 @@ func show(v setting.Value) string {
 	return v.Text
 }
 
-// errno is the reason of an error without the path that the step shows anyway.
+// errno returns the text of an error without the path, which the step shows anyway.
 func errno(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

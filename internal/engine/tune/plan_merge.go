@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// add puts a step into the plan. Of two steps for one place the later one
-// holds, as the later write would.
+// add puts a step into the plan. Of two steps for one setting the later one holds, as the
+// later write would.
 func (b *builder) add(s Step) {
 	b.added++
 	s.seq = b.added
@@ -20,13 +20,12 @@ func (b *builder) add(s Step) {
 		old := &b.plan.Steps[i]
 		if s.Action == None && old.Action != None {
 			if s.Verdict == plugin.Rejected {
-				b.problem(profile.Pos{File: s.Reason.File, Line: s.Reason.Line}, "%s = %s has no effect, and %s = %s stands: %s", s.Setting, show(s.Want), old.Reason, show(old.Want), s.Why)
+				b.problem(posOf(s.Reason), "%s = %s has no effect, and %s = %s stands: %s", s.Setting, show(s.Want), old.Reason, show(old.Want), s.Why)
 			}
-			return // what cannot be written takes nothing away
+			return // a step that is not written replaces none
 		}
 		if !b.Kinds.Equal(s.Setting, old.Want, s.Want) && old.Action != None {
-			b.problem(profile.Pos{File: old.Reason.File, Line: old.Reason.Line},
-				"%s = %s is replaced by %s, which sets %s", s.Setting, show(old.Want), s.Reason, show(s.Want))
+			b.problem(posOf(old.Reason), "%s = %s is replaced by %s, which sets %s", s.Setting, show(old.Want), s.Reason, show(s.Want))
 		}
 		*old = s
 		return
@@ -35,16 +34,19 @@ func (b *builder) add(s Step) {
 	b.plan.Steps = append(b.plan.Steps, s)
 }
 
+func posOf(r setting.Reason) profile.Pos { return profile.Pos{File: r.File, Line: r.Line} }
+
+// done orders the stages and returns the plan.
 func (b *builder) done() *Plan {
-	b.behindScheduler()
-	b.behindLeaders()
+	b.orderAfterScheduler()
+	b.orderAfterCoupled()
 	return b.plan
 }
 
-// behindScheduler puts the queue values of a disk behind the I/O scheduler that
-// the same plan sets, in a stage of their own: the scheduler comes with its own
-// depth and attributes, which exist only then.
-func (b *builder) behindScheduler() {
+// orderAfterScheduler puts the queue settings of a disk into a stage after the I/O
+// scheduler that the same plan sets: the scheduler brings its own depth and attributes,
+// which exist only then.
+func (b *builder) orderAfterScheduler() {
 	for i := range b.plan.Steps {
 		sched := b.plan.Steps[i]
 		queue, ok := strings.CutSuffix(sched.Setting.Name, "/queue/scheduler")
@@ -74,19 +76,18 @@ func (b *builder) behindScheduler() {
 	}
 }
 
-// behindLeaders puts a value behind those whose writes change it as well, in a later
-// stage, so that the order of a profile's lines does not decide: switching
-// transparent huge pages on raises vm.min_free_kbytes (mm/khugepaged.c), and
-// net.ipv4.ip_forward turns the redirects of all off. Where each of two changes the
-// other, the profile's order holds.
-func (b *builder) behindLeaders() {
+// orderAfterCoupled puts a setting into a stage after those whose writes change it as
+// well, so that the order of a profile's lines does not matter: enabling transparent huge
+// pages raises vm.min_free_kbytes (mm/khugepaged.c), and net.ipv4.ip_forward turns all
+// redirects off. If two change each other, the profile's order holds.
+func (b *builder) orderAfterCoupled() {
 	leads := map[setting.Setting][]setting.Setting{}
 	for _, st := range b.plan.Steps {
 		if st.Action == Write || st.Action == Same {
 			leads[st.Setting] = b.coupled(st.Setting)
 		}
 	}
-	for range 4 { // a leader may itself move behind another one
+	for range 4 { // a step that leads may itself move behind another one
 		for _, lead := range b.plan.Steps {
 			if lead.Action != Write {
 				continue
@@ -104,26 +105,10 @@ func (b *builder) behindLeaders() {
 	}
 }
 
-// coupled are the identities of what a write to a setting changes as well.
-func (b *builder) coupled(s setting.Setting) []setting.Setting {
-	kind, err := b.Kinds.For(s)
-	if err != nil {
-		return nil
-	}
-	var out []setting.Setting
-	for _, c := range kind.Coupled(s) {
-		if id, err := b.Kinds.Resolve(c); err == nil && id != s {
-			out = append(out, id)
-		}
-	}
-	return out
-}
-
-// pairs settles which spelling of a limit is in force where the plan names both
-// (vm.dirty_bytes and vm.dirty_ratio). A 0 says "not this spelling", whichever line
-// is the later one; of two other values the later holds, as the later write would.
-// What is not written takes nothing away. A limit of which both spellings would be 0
-// gets a warning.
+// pairs decides which spelling of a limit is in force if the plan names both
+// (vm.dirty_bytes and vm.dirty_ratio). A 0 means "not this spelling", whichever line is
+// later; of two other values the later holds, as the later write would. A step that is
+// not written does not count. A limit with both spellings 0 gets a warning.
 func (b *builder) pairs(ctx context.Context) {
 	for i := range b.plan.Steps {
 		s := &b.plan.Steps[i]
@@ -144,12 +129,12 @@ func (b *builder) pairs(ctx context.Context) {
 	for i := range b.plan.Steps {
 		s := &b.plan.Steps[i]
 		if twin, ok := b.Kinds.Counterpart(s.Setting); ok && !warned[twin] {
-			warned[s.Setting] = b.warnOfNoLimit(ctx, s, twin)
+			warned[s.Setting] = b.warnNoLimit(ctx, s, twin)
 		}
 	}
 }
 
-// settle leaves one of two spellings to be written.
+// settle decides which of two spellings is written.
 func (b *builder) settle(s, twin *Step) {
 	early, late := s, twin
 	if early.seq > late.seq {
@@ -169,12 +154,12 @@ func (b *builder) settle(s, twin *Step) {
 	default:
 		early.Action, early.Verdict = None, plugin.Overridden
 		early.Why = fmt.Sprintf("not written: %s sets %s, and writing that zeroes this", late.Reason, late.Setting.Name)
-		b.problem(profile.Pos{File: early.Reason.File, Line: early.Reason.Line}, "%s = %s has no effect: %s sets %s = %s after it, and the two are one limit",
+		b.problem(posOf(early.Reason), "%s = %s has no effect: %s sets %s = %s after it, and the two are one limit",
 			early.Setting.Name, show(early.Want), late.Reason, late.Setting.Name, show(late.Want))
 	}
 }
 
-// follows makes a step one that is not written: its 0 comes with the other spelling.
+// follows marks a step as not written: its 0 comes with the write of the other spelling.
 func (s *Step) follows(other *Step) {
 	s.Action = None
 	if s.Before.Unknown || s.Verdict == plugin.Unknown {
@@ -187,24 +172,25 @@ func (s *Step) follows(other *Step) {
 	}
 }
 
-// noLimit is what the kernel does while both spellings of a limit are 0: seen on Linux
-// 6.18 in nr_dirty_threshold and nr_dirty_background_threshold of /proc/vmstat, in the
-// time that writes take (16 MiB in 0.06 s, and 2 MiB in 6 s with both 0), and in
-// CommitLimit of /proc/meminfo.
+// noLimit describes what the kernel does while both spellings of a limit are 0, observed
+// on Linux 6.18: nr_dirty_threshold and nr_dirty_background_threshold of /proc/vmstat, the
+// time of writes (16 MiB in 0.06 s; with both 0, 2 MiB in 6 s), CommitLimit of
+// /proc/meminfo.
 var noLimit = map[string]string{
 	"vm.dirty_ratio":            "no page may be dirty: every program that writes is slowed down to the disk at once",
 	"vm.dirty_background_ratio": "the kernel starts to write back at the first dirty page",
 	"vm.overcommit_ratio":       "with vm.overcommit_memory = 2 only swap may be committed",
 }
 
-// warnOfNoLimit says that a 0 leaves a limit without a value: 0 does not mean "none".
-func (b *builder) warnOfNoLimit(ctx context.Context, s *Step, twin setting.Setting) bool {
+// warnNoLimit warns of a 0 that leaves both spellings of a limit 0, and reports whether it
+// did: 0 does not mean "no limit".
+func (b *builder) warnNoLimit(ctx context.Context, s *Step, twin setting.Setting) bool {
 	if s.Action != Write && s.Action != Same || !setting.Zero(s.Want) {
 		return false
 	}
 	now, err := b.Kinds.Read(ctx, twin)
 	if err != nil || now.Unknown {
-		// A limit that is not 0 has its twin at 0, and the profile may set that.
+		// If this limit is not 0, its twin is 0, and the profile may set that one.
 		i, both := b.at[twin]
 		if s.Action != Write || s.Before.Unknown || s.Before.Absent || setting.Zero(s.Before) || both && !setting.Zero(b.plan.Steps[i].Want) {
 			return false
@@ -213,19 +199,20 @@ func (b *builder) warnOfNoLimit(ctx context.Context, s *Step, twin setting.Setti
 	if i, both := b.at[twin]; both && b.plan.Steps[i].Action == Write {
 		now = b.plan.Steps[i].Want
 	}
-	// What is written zeroes the twin; what is there already leaves it as it is.
+	// A write zeroes the twin; a value that is in place already leaves it as it is.
 	if s.Action == Same && !setting.Zero(now) {
 		return false
 	}
 	does := noLimit[s.Setting.Name] + noLimit[twin.Name] // one of them has it
-	b.problem(profile.Pos{File: s.Reason.File, Line: s.Reason.Line}, "%s = 0 does not mean \"no limit\": %s is 0 too, and then %s", s.Setting.Name, twin.Name, does)
+	b.problem(posOf(s.Reason), "%s = 0 does not mean \"no limit\": %s is 0 too, and then %s", s.Setting.Name, twin.Name, does)
 	return true
 }
 
-// stands reports whether a step's value is one that the plan brings or keeps.
+// stands reports whether the plan brings or keeps the step's value.
 func (s *Step) stands() bool { return s.Action == Write || s.Action == Same }
 
-// will answers what a setting is going to hold: what the plan wants, or what is there.
+// will returns a function for the value that a setting is going to have: the plan's, or
+// the present one.
 func (b *builder) will(ctx context.Context) func(setting.Setting) setting.Value {
 	return func(s setting.Setting) setting.Value {
 		if i, ok := b.at[s]; ok && b.plan.Steps[i].stands() {
@@ -239,8 +226,8 @@ func (b *builder) will(ctx context.Context) func(setting.Setting) setting.Value 
 	}
 }
 
-// contradictions leaves out the lines whose values others decide: of two names of one
-// variable the later line holds, and a switch holds over what it switches.
+// contradictions drops the steps whose values others decide: of two names of one variable
+// the later line holds, and a switch wins over what it switches.
 func (b *builder) contradictions(ctx context.Context) {
 	will := b.will(ctx)
 	for i := range b.plan.Steps {
@@ -262,10 +249,10 @@ func (b *builder) contradictions(ctx context.Context) {
 
 // agrees reports whether a decided value is the wanted one.
 func (b *builder) agrees(d setting.Decided, want setting.Value) bool {
-	return !d.Value.Unknown && b.same(d.Setting, want, d.Value)
+	return !d.Value.Unknown && b.Kinds.Equal(d.Setting, want, d.Value)
 }
 
-// loses makes a step one that is not written, and says which line holds.
+// loses marks a step as not written and names the line that holds.
 func (b *builder) loses(s, winner *Step, d setting.Decided) {
 	why := "the two are one variable, and the later line holds"
 	if d.Stays {
@@ -273,11 +260,11 @@ func (b *builder) loses(s, winner *Step, d setting.Decided) {
 	}
 	s.Action, s.Verdict = None, plugin.Overridden
 	s.Why = fmt.Sprintf("not written: %s sets %s = %s; %s", winner.Reason, winner.Setting.Name, show(winner.Want), why)
-	b.problem(profile.Pos{File: s.Reason.File, Line: s.Reason.Line}, "%s = %s has no effect: %s sets %s = %s; %s",
+	b.problem(posOf(s.Reason), "%s = %s has no effect: %s sets %s = %s; %s",
 		s.Setting.Name, show(s.Want), winner.Reason, winner.Setting.Name, show(winner.Want), why)
 }
 
-// override is the line of an administrator's file that a step goes against: on its own
+// override returns the line of an administrator's file that a step contradicts: on its own
 // setting, on one that decides it, or on one that it decides.
 func (b *builder) override(ctx context.Context, s *Step) (Override, bool) {
 	will := b.will(ctx)
@@ -292,10 +279,10 @@ func (b *builder) override(ctx context.Context, s *Step) (Override, bool) {
 	return Override{}, false
 }
 
-// against reports whether a step wants something else than a line of a file brings.
+// against reports whether a step wants another value than a line of a file brings.
 func (b *builder) against(o Override, s *Step, will func(setting.Setting) setting.Value) bool {
 	if o.Setting == s.Setting {
-		return !b.same(s.Setting, o.Value, s.Want)
+		return !b.Kinds.Equal(s.Setting, o.Value, s.Want)
 	}
 	for _, d := range b.Kinds.Decides(o.Setting, o.Value, will) {
 		if d.Setting == s.Setting {

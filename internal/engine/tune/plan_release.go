@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -10,17 +11,47 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// releases adds what the old selection set and the new one does not, or may not: it
-// goes back to what it was, or to what an administrator's file says that has come since,
-// unless a later single change stands above it.
+// selectionEntry reports whether an entry came with a selection of profiles.
+func selectionEntry(en *journal.Entry) bool {
+	return en.Tx.Kind == journal.Tune || en.Tx.Kind == journal.Boot
+}
+
+// released returns the value that a setting has without the selection in force: the
+// before-image of the selection's lowest entry. ok is false if the selection does not set
+// it, or a later single change does.
+func (b *builder) released(s setting.Setting) (v setting.Value, ok bool) {
+	for _, en := range slices.Backward(b.chains[s]) {
+		if !selectionEntry(en) {
+			break
+		}
+		v, ok = en.Before.Before, true
+	}
+	return v, ok
+}
+
+// original reads a setting as it would be without the selection in force.
+func (b *builder) original(ctx context.Context, s setting.Setting) (setting.Value, error) {
+	id, err := b.Kinds.Resolve(s)
+	if err != nil {
+		return setting.Value{}, err
+	}
+	if v, ok := b.released(id); ok {
+		return v, nil
+	}
+	return b.Kinds.Read(ctx, id)
+}
+
+// releases adds the settings of the old selection that the new one does not set, or must
+// not: they get the value that they had, or that of an administrator's file that is new
+// since, unless a later single change is on top.
 func (b *builder) releases(ctx context.Context) {
-	given := map[setting.Setting]bool{} // places that get the value of a file
-	for _, en := range newestFirst(b.under.chains) {
+	fromFile := map[setting.Setting]bool{} // get the value of a file
+	for _, en := range newestFirst(b.chains) {
 		i, planned := b.at[en.Setting]
-		if given[en.Setting] || planned && b.plan.Steps[i].Override == nil {
+		if fromFile[en.Setting] || planned && b.plan.Steps[i].Override == nil {
 			continue
 		}
-		to, ok := b.under.released(en.Setting)
+		to, ok := b.released(en.Setting)
 		if !ok {
 			continue
 		}
@@ -28,14 +59,14 @@ func (b *builder) releases(ctx context.Context) {
 			Setting: en.Setting, Want: to, Action: Release, Verdict: plugin.Drifted,
 			Why: "no longer set by the selection: goes back", Reason: en.Reason, Stage: b.stage,
 		}
-		b.fileInstead(&st)
+		b.preferFile(&st)
 		if i, there := b.at[st.Setting]; there && b.plan.Steps[i].Override == nil || planned && st.Override == nil {
 			continue
 		}
 		if _, kept := b.Keep.Match(en.Setting, st.Setting); kept || !planned && b.notReleased(en) {
 			continue
 		}
-		if !b.letsGo(ctx, en, &st, planned) {
+		if !b.release(ctx, en, &st, planned) {
 			continue
 		}
 		st.Activation, _ = b.Kinds.Activation(ctx, st.Setting)
@@ -43,17 +74,17 @@ func (b *builder) releases(ctx context.Context) {
 			b.add(st)
 			continue
 		}
-		// It stands beside the step of the new selection, which says that its value
-		// is not written and why.
-		given[st.Setting] = true
+		// The step of the new selection stays in the plan: it says why its value is not
+		// written.
+		fromFile[st.Setting] = true
 		b.at[st.Setting] = len(b.plan.Steps)
 		b.plan.Steps = append(b.plan.Steps, st)
 	}
 }
 
-// fileInstead makes a step that lets go of a place one that gives it what an
-// administrator's file says, where there is one: without fettle that would be in force.
-func (b *builder) fileInstead(st *Step) {
+// preferFile gives a released setting the value of an administrator's file, if one sets
+// it: without fettle that would be in force.
+func (b *builder) preferFile(st *Step) {
 	if b.Overridden == nil {
 		return
 	}
@@ -61,28 +92,27 @@ func (b *builder) fileInstead(st *Step) {
 	if !ok {
 		return
 	}
-	place, err := b.Kinds.Resolve(o.Setting)
+	id, err := b.Kinds.Resolve(o.Setting)
 	if err != nil {
 		return
 	}
-	st.Setting, st.Want, st.Override = place, o.Value, &o
+	st.Setting, st.Want, st.Override = id, o.Value, &o
 	st.Reason = setting.Reason{File: o.File, Line: o.Line, Text: o.Text}
 	st.Why = fmt.Sprintf("no longer set by the selection: %s says so", o)
 }
 
-// letsGo looks at what a place holds that the selection lets go of; false where nothing
-// is to be written. en is the newest entry of the old selection there; planned is true
-// where the new one names the place as well.
-func (b *builder) letsGo(ctx context.Context, en *journal.Entry, st *Step, planned bool) bool {
+// release reads a setting that is released and reports whether to write it. en is its
+// newest entry; planned is true if the new selection names the setting as well.
+func (b *builder) release(ctx context.Context, en *journal.Entry, st *Step, planned bool) bool {
 	kind, err := b.Kinds.For(st.Setting)
 	if err != nil {
 		return false
 	}
 	st.Lifetime = kind.Lifetime()
 	st.Before, err = kind.Read(ctx, st.Setting)
-	// A place that has followed the load is released also where it is back
-	// already: from then on it is not fettle's own doing whatever it reads.
-	if err != nil || b.same(st.Setting, st.Want, st.Before) && len(en.Varies) == 0 || gone(kind, st.Before, st.Want) || setting.Ended(kind, st.Before) {
+	// A setting that has followed the load is released even if it has its old value
+	// already: from then on not every recorded value counts as fettle's.
+	if err != nil || b.Kinds.Equal(st.Setting, st.Want, st.Before) && len(en.Varies) == 0 || gone(kind, st.Before, st.Want) || setting.Ended(kind, st.Before) {
 		return false
 	}
 	now := st.Before
@@ -93,8 +123,8 @@ func (b *builder) letsGo(ctx context.Context, en *journal.Entry, st *Step, plann
 	}
 	if !b.left(en, now) {
 		if !planned {
-			b.problem(profile.Pos{File: en.Reason.File, Line: en.Reason.Line},
-				"%s is no longer set by the selection and stays at %s: somebody changed it since (fettle had set %s)", en.Setting, show(now), show(*en.After))
+			b.problem(posOf(en.Reason), "%s is no longer set by the selection and stays at %s: another program has changed it since (fettle had set %s)",
+				en.Setting, show(now), show(*en.After))
 		}
 		return false
 	}
@@ -105,16 +135,16 @@ func (b *builder) letsGo(ctx context.Context, en *journal.Entry, st *Step, plann
 	return true
 }
 
-// notReleased is true for a place whose value goes with another one: the twin of
-// one that the new selection sets, and what a write had only changed on the way
-// while the place written itself does not go back.
+// notReleased reports whether a setting is not released because it depends on another:
+// the new selection sets its counterpart, or it was only changed by the write of a setting
+// that is not released.
 func (b *builder) notReleased(top *journal.Entry) bool {
 	if twin, ok := b.Kinds.Counterpart(top.Setting); ok {
 		if i, ok := b.at[twin]; ok && b.plan.Steps[i].Action != None && b.plan.Steps[i].Action != Release {
 			return true
 		}
 	}
-	for _, en := range b.under.chains[top.Setting] {
+	for _, en := range b.chains[top.Setting] {
 		if selectionEntry(en) && en.CoupledTo == 0 {
 			return false
 		}

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,12 +17,10 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// ErrStale says that the machine is not any more what the plan was made
-// against.
+// ErrStale is the error of a saved plan that does not match the machine any more.
 var ErrStale = &ui.Sentinel{Text: "the machine has changed since the plan was made", Exits: ui.Refused}
 
-// What the JSON form of a plan always has: what is missing would otherwise be
-// taken for nothing, and silently.
+// Required keys of the JSON form: a missing one would silently read as zero.
 var (
 	planKeys = []string{"schema", "created", "machine", "generation", "steps"}
 	stepKeys = []string{"setting", "before", "want", "action", "verdict", "reason", "stage"}
@@ -43,7 +42,7 @@ func ReadPlan(text []byte) (*Plan, error) {
 	}
 	var schema string
 	if err := json.Unmarshal(keys["schema"], &schema); err != nil || schema != PlanSchema {
-		return nil, fmt.Errorf("schema: %s: want %q", or(string(keys["schema"]), "missing"), PlanSchema)
+		return nil, fmt.Errorf("schema: %s: want %q", cmp.Or(string(keys["schema"]), "missing"), PlanSchema)
 	}
 	if err := lacks(keys, planKeys); err != nil {
 		return nil, err
@@ -70,7 +69,7 @@ func ReadPlan(text []byte) (*Plan, error) {
 	return &p, nil
 }
 
-// object reads one JSON object, and nothing behind it, by its keys.
+// object reads text as one JSON object, by its keys.
 func object(text []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var keys map[string]json.RawMessage
@@ -95,8 +94,7 @@ func lacks(keys map[string]json.RawMessage, wanted []string) error {
 	return nil
 }
 
-// readStep reads a step of a plan. Its errors begin with the path below the
-// step.
+// readStep reads a step of a plan. Its errors begin with the path below the step.
 func readStep(raw json.RawMessage, st *Step) error {
 	keys, err := object(raw)
 	if err != nil {
@@ -148,7 +146,7 @@ func readStep(raw json.RawMessage, st *Step) error {
 	return nil
 }
 
-// wrongType names the key whose value has another type than it must.
+// wrongType names the key whose value has the wrong type.
 func wrongType(err error) error {
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) && typ.Field != "" {
@@ -165,11 +163,11 @@ func words[T ~string](list ...T) []string {
 	return out
 }
 
-// ApplySaved is a Planner for a plan that was made earlier: it holds only while
-// every place reads as it did then.
+// ApplySaved returns a Planner for a plan that was made earlier. It fails with ErrStale
+// unless every setting reads as it did then.
 func (e *Engine) ApplySaved(p *Plan) Planner {
 	return func(ctx context.Context, s *journal.State) (*Plan, error) {
-		// A journal that has just been made is one record older than none.
+		// A new journal has one record, none at all has generation 0.
 		switch {
 		case p.Schema != PlanSchema:
 			return nil, fmt.Errorf("plan of schema %q: want %q", p.Schema, PlanSchema)
@@ -178,7 +176,7 @@ func (e *Engine) ApplySaved(p *Plan) Planner {
 		case p.BootID != e.bootID():
 			return nil, fmt.Errorf("%w: it was made on another boot", ErrStale)
 		case p.Generation == 0 && s.Generation > 1:
-			return nil, fmt.Errorf("%w: it was made before fettle's first transaction, or by somebody who may not read the journal", ErrStale)
+			return nil, fmt.Errorf("%w: it was made before fettle's first transaction, or by a user who may not read the journal", ErrStale)
 		case max(p.Generation, 1) != max(s.Generation, 1):
 			return nil, fmt.Errorf("%w: there was another transaction since", ErrStale)
 		}
@@ -192,8 +190,8 @@ func (e *Engine) ApplySaved(p *Plan) Planner {
 	}
 }
 
-// holds says what keeps a saved step from being applied: the machine is not any
-// more what it was planned against, or somebody has written what no plan has.
+// holds returns why a saved step cannot be applied: the machine has changed, or the plan
+// was edited into something that fettle does not plan.
 func (e *Engine) holds(ctx context.Context, st *Step) error {
 	if st.Action == None {
 		return nil
@@ -220,7 +218,7 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 		st.ended()
 		return nil
 	}
-	if !e.same(st.Setting, st.Want, now) {
+	if !e.Kinds.Equal(st.Setting, st.Want, now) {
 		if err := e.Kinds.CheckRequest(st.Setting, st.Want, e.ProfileDirs); err != nil {
 			return err
 		}
@@ -228,7 +226,7 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 			return fmt.Errorf("%s cannot be taken back: %s", st.Setting, why)
 		}
 	}
-	if !e.same(st.Setting, st.Before, now) {
+	if !e.Kinds.Equal(st.Setting, st.Before, now) {
 		return fmt.Errorf("%w: before: %s was %s and is %s", ErrStale, st.Setting, show(st.Before), show(now))
 	}
 	st.Before = now

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// item turns one item of a plug-in into a step.
+// item turns one item of a plug-in into a step: resolves it, reads it and decides.
 func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 	if it.Fence {
 		defer func() { b.stage++ }()
@@ -60,7 +61,7 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 	b.add(step)
 }
 
-// decide settles what is done with a step, most final reason first.
+// decide sets action and verdict of a step, most final reason first.
 func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, readErr error) {
 	step.Action = None
 	switch {
@@ -69,7 +70,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	case step.Before.Absent && isKernelValue(kind) && !step.Want.Absent:
 		step.Verdict = plugin.Unsupported
-		step.Why = or(step.Why, "this kernel or machine does not have it")
+		step.Why = cmp.Or(step.Why, "this kernel or machine does not have it")
 		return
 	}
 	if k, ok := b.Keep.Match(step.Setting, step.named()); ok {
@@ -92,7 +93,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 	}
 	from := step.Before
 	if !b.single {
-		if v, ok := b.under.released(step.Setting); ok {
+		if v, ok := b.released(step.Setting); ok {
 			from = v
 		}
 	}
@@ -102,26 +103,26 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 			step.Verdict, step.Why = plugin.Rejected, err.Error()
 			return
 		}
-		step.Want, step.Why = want, or(step.Why, why)
+		step.Want, step.Why = want, cmp.Or(step.Why, why)
 	}
 	if why, ok := b.Kinds.WhyIrreversible(step.Setting, step.Before, step.Want); ok {
 		step.Verdict, step.Why = plugin.Refused, "cannot be taken back: "+why
 		return
 	}
-	if b.varies(step, kind) {
+	if b.varies(step) {
 		return
 	}
 	if step.Lifetime == setting.Held && !b.Holds {
-		// Nothing of it outlives the process that holds it, so it is not
-		// journalled; if it reads as wanted, the daemon holds it.
+		// It ends with the process that holds it, so it is not in the journal; if it
+		// reads as wanted, the daemon holds it.
 		step.Verdict = plugin.OK
-		if !b.same(step.Setting, step.Want, step.Before) {
+		if !b.Kinds.Equal(step.Setting, step.Want, step.Before) {
 			step.Verdict = plugin.NeedsDaemon
-			step.Why = or(step.Why, "held by an open descriptor, which only fettle's daemon can keep")
+			step.Why = cmp.Or(step.Why, "held by an open descriptor, which only fettle's daemon can keep")
 		}
 		return
 	}
-	like, ours := b.likeness(b.under.chains[step.Setting], step.Setting, step.Want, step.Before)
+	like, ours := b.likeness(b.chains[step.Setting], step.Setting, step.Want, step.Before)
 	switch {
 	case ours != nil:
 		step.Action, step.Verdict, step.accepted, step.Why = Same, plugin.OK, true, writtenAndRead(step.Want, step.Before)
@@ -138,10 +139,10 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	if b.readOnly(step.Setting) {
-		step.Verdict, step.Why = plugin.Rejected, "this kernel lets nobody write it: its mode has no w, and that holds for root too"
+		step.Verdict, step.Why = plugin.Rejected, "read-only in this kernel, for root too: its mode has no w"
 		return
 	}
-	// A 0 of one of two spellings may come with the other one: pairs settles it.
+	// A 0 of one of two spellings may come with the other one: pairs decides.
 	if why, refused := b.Kinds.Rejects(step.Setting, step.Want); refused && !(setting.Zero(step.Want) && b.Kinds.RefusesZero(step.Setting)) {
 		step.Verdict, step.Why = plugin.Rejected, why
 		return
@@ -150,11 +151,11 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 	step.Activation, _ = b.Kinds.Activation(ctx, step.Setting)
 }
 
-// kernelFile reports whether a setting is a file of the kernel's.
+// kernelFile reports whether a setting is a file of the kernel.
 func kernelFile(s setting.Setting) bool { return s.Kind == "sysctl" || s.Kind == "sysfs" }
 
-// readOnly is true for a file of the kernel whose mode lets nobody write. Root may
-// write it no more than others: the mode is asked before any capability is
+// readOnly reports whether a setting is a file of the kernel without write permission.
+// That holds for root too: the kernel checks the mode before any capability
 // (fs/proc/proc_sysctl.c test_perm; fs/kernfs/file.c kernfs_fop_open). In a copied
 // directory the modes may be those of the copying.
 func (b *builder) readOnly(s setting.Setting) bool {
@@ -177,11 +178,11 @@ func (b *builder) readOnly(s setting.Setting) bool {
 	return err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o222 == 0
 }
 
-// isKernelValue is true where absence means that the kernel has no such thing,
+// isKernelValue reports whether absence means that the kernel does not have the setting,
 // not that a file is still to be made.
 func isKernelValue(k setting.Kind) bool { return !k.Lifetime().SurvivesBoot() }
 
-// modify answers what ">N" and "<N" mean from a present value.
+// modify returns the value that ">N" or "<N" means at a present value, and why.
 func modify(op setting.Op, from, want setting.Value) (setting.Value, string, error) {
 	a, errA := strconv.ParseInt(strings.TrimSpace(from.Text), 10, 64)
 	w, errW := strconv.ParseInt(strings.TrimSpace(want.Text), 10, 64)
@@ -200,18 +201,15 @@ func modify(op setting.Op, from, want setting.Value) (setting.Value, string, err
 	return want, "", nil
 }
 
+// named returns the setting under the profile's name.
 func (s *Step) named() setting.Setting {
-	if s.Named == "" {
-		return s.Setting
+	if n, err := setting.Parse(s.Named); s.Named != "" && err == nil {
+		return n
 	}
-	n, err := setting.Parse(s.Named)
-	if err != nil {
-		return s.Setting
-	}
-	return n
+	return s.Setting
 }
 
-// read takes what the place holds now; where it could not be read, why.
+// read stores the present value, or why it could not be read.
 func (s *Step) read(now setting.Value, err error) error {
 	s.Before = now
 	switch {
@@ -225,8 +223,8 @@ func (s *Step) read(now setting.Value, err error) error {
 	return err
 }
 
-// unresolved settles a setting that names no place: refused is what would lead
-// outside, and any other name is as wrong as a wrong value.
+// unresolved decides a step whose setting has no identity. A name that leads outside is
+// refused; any other is as wrong as a wrong value.
 func (s *Step) unresolved(err error) {
 	s.Action, s.Verdict, s.Why = None, plugin.Rejected, err.Error()
 	_ = s.read(setting.Value{}, err)
@@ -240,13 +238,11 @@ func (s *Step) unresolved(err error) {
 	}
 }
 
-const ended = EndedItself
+// ended decides a step whose setting existed for a limited time only.
+func (s *Step) ended() { s.Action, s.Verdict, s.Why = None, plugin.Unsupported, EndedItself }
 
-// ended settles a place that was there only for a time.
-func (s *Step) ended() { s.Action, s.Verdict, s.Why = None, plugin.Unsupported, ended }
-
-// unreadable settles a place whose present value cannot be known: it could not
-// be given back, so it is not written.
+// unreadable decides a step whose present value cannot be read: it could not be restored,
+// so it is not written.
 func (s *Step) unreadable(err error) {
 	switch {
 	case host.Unknown(err):

@@ -16,11 +16,11 @@ import (
 type builder struct {
 	*Engine
 	plan    *Plan
-	under   underneath
-	single  bool     // single changes: compare with what is there, not underneath
+	chains  map[setting.Setting][]*journal.Entry
+	single  bool     // single changes: relative to the present values, not to those without the selection
 	environ []string // the profile's variables as scripts get them
-	// undecided are the units of which it is not known whether they apply:
-	// their settings are named and not written.
+	// undecided are the units of which it is not known whether they apply: their
+	// settings are named and not written.
 	undecided map[*profile.Unit]*profile.UndecidedError
 	stage     int
 	added     int                     // steps so far, those replaced included
@@ -35,11 +35,11 @@ func (e *Engine) newBuilder(s *journal.State) *builder {
 			Schema: PlanSchema, Created: e.Host.Clock.Now().UTC(), Machine: e.Host.Name,
 			BootID: e.bootID(), Generation: s.Generation, Steps: []Step{}, state: s,
 		},
-		under: newUnderneath(e, s),
-		stage: 1, undecided: map[*profile.Unit]*profile.UndecidedError{},
+		chains: s.Chains(),
+		stage:  1, undecided: map[*profile.Unit]*profile.UndecidedError{},
 		at: map[setting.Setting]int{},
 		dynamic: dynamicPlan{
-			on: e.Main.DynamicInterval() > 0, followed: e.Holds || Followed(e.StateDir), places: map[setting.Setting]bool{},
+			on: e.Main.DynamicInterval() > 0, daemon: e.Holds || Followed(e.StateDir), settings: map[setting.Setting]bool{},
 		},
 	}
 }
@@ -48,10 +48,10 @@ func (b *builder) problem(pos profile.Pos, format string, args ...any) {
 	b.plan.Problems = append(b.plan.Problems, Problem{pos, fmt.Sprintf(format, args...)})
 }
 
-// unit plans one unit: device-independent options first, then the options of
-// each device, as TuneD orders them.
+// unit plans one unit: device-independent options first, then the options of each device,
+// in TuneD's order. later is true if an earlier unit has the same type.
 func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, later bool) error {
-	pl, _ := b.plugin(u.Type)
+	pl, _ := plugin.Find(b.Plugins, u.Type)
 	r := b.request(ctx, u, devices, later)
 	var varying []plugin.Varying
 	if b.undecided[u] == nil {
@@ -64,7 +64,7 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 	var whole, perDevice []planned
 	var unknown []plugin.Item // and Control options whose value is not valid
 	for _, po := range orderOptions(pl, r.Unit.Options) {
-		spec, ok := findOption(pl, po.Name)
+		spec, ok := pl.Option(po.Name)
 		switch {
 		case !ok:
 			unknown = append(unknown, plugin.Failed(u.Name, po, "", plugin.Invalid("%s", pl.UnknownOption(po).Text)))
@@ -149,21 +149,24 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 		item(it)
 	}
 	for _, v := range varying {
-		b.vary(ctx, v, u.Name)
+		// A setting that has a value of its own in the profile has a step already.
+		step := b.varyingStep(ctx, v, u.Name)
+		if _, planned := b.at[step.Setting]; !planned {
+			b.add(step)
+		}
 	}
 	return nil
 }
 
-// unlisted names the options of a unit whose devices are not known: what they
-// would set is not known either.
+// unlisted adds the options of a unit whose devices are not known, with err as the reason.
 func (b *builder) unlisted(ctx context.Context, u *profile.Unit, err error) {
 	if err == nil {
 		return
 	}
-	pl, _ := b.plugin(u.Type)
+	pl, _ := plugin.Find(b.Plugins, u.Type)
 	for _, o := range orderOptions(pl, u.Options) {
 		failed := err
-		switch spec, ok := findOption(pl, o.Name); {
+		switch spec, ok := pl.Option(o.Name); {
 		case !ok:
 			failed = plugin.Invalid("%s", pl.UnknownOption(o).Text)
 		case spec.Control:
@@ -179,7 +182,7 @@ func (b *builder) unlisted(ctx context.Context, u *profile.Unit, err error) {
 
 func (b *builder) request(ctx context.Context, u *profile.Unit, devices []string, later bool) *plugin.Request {
 	unit := *u
-	if pl, ok := b.plugin(u.Type); ok {
+	if pl, ok := plugin.Find(b.Plugins, u.Type); ok {
 		unit = pl.ReadUnit(unit, func(pos profile.Pos, warning string) {
 			if p := (Problem{pos, warning}); !slices.Contains(b.plan.Problems, p) {
 				b.plan.Problems = append(b.plan.Problems, p)
@@ -188,7 +191,7 @@ func (b *builder) request(ctx context.Context, u *profile.Unit, devices []string
 	}
 	return &plugin.Request{
 		Host: b.Host, Kinds: b.Kinds, Unit: unit, Devices: devices, ProfileDirs: b.ProfileDirs, Later: later, Environ: b.environ,
-		Original: func(s setting.Setting) (setting.Value, error) { return b.under.value(ctx, s) },
+		Original: func(s setting.Setting) (setting.Value, error) { return b.original(ctx, s) },
 	}
 }
 
@@ -199,35 +202,16 @@ func optionPlace(name, device string) string {
 	return device + "/" + name
 }
 
-// orderOptions puts the options of a unit into the plug-in's order; options
-// with free names keep the profile's.
+// orderOptions puts the options of a unit into the plug-in's order; options with free
+// names follow in the profile's order.
 func orderOptions(pl *plugin.Plugin, opts []profile.Option) []profile.Option {
-	out := make([]profile.Option, 0, len(opts))
-	fixed := map[string]bool{}
-	for _, spec := range pl.Options {
-		fixed[spec.Name] = true
-		for _, o := range opts {
-			if o.Name == spec.Name {
-				out = append(out, o)
-			}
+	rank := func(o profile.Option) int {
+		if i := slices.IndexFunc(pl.Options, func(spec plugin.Option) bool { return spec.Name == o.Name }); i >= 0 {
+			return i
 		}
+		return len(pl.Options)
 	}
-	for _, o := range opts {
-		if !fixed[o.Name] {
-			out = append(out, o)
-		}
-	}
+	out := slices.Clone(opts)
+	slices.SortStableFunc(out, func(a, b profile.Option) int { return rank(a) - rank(b) })
 	return out
-}
-
-func findOption(pl *plugin.Plugin, name string) (plugin.Option, bool) {
-	for _, o := range pl.Options {
-		if o.Name == name {
-			return o, true
-		}
-	}
-	if pl.Free != nil {
-		return pl.Free(name)
-	}
-	return plugin.Option{}, false
 }

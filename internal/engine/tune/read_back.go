@@ -11,32 +11,28 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// readBack compares every place with what was wanted and puts the verdicts into
-// the plan.
+// readBack reads every setting and puts the verdicts into the plan.
 func (w *writer) readBack(ctx context.Context) {
-	w.zeros(ctx)
+	w.readZeros(ctx)
 	for i := range w.entries {
 		en := &w.entries[i]
-		if en.step < 0 {
-			continue
-		}
-		s := &w.plan.Steps[en.step]
 		kind, err := w.Kinds.For(en.Setting)
-		if err != nil {
+		if err != nil || en.step == nil {
 			continue
 		}
+		s := en.step
 		now, err := kind.Read(ctx, en.Setting)
 		if err == nil {
 			en.after = &now
 		}
 		switch {
-		case err == nil && w.same(en.Setting, en.Want, now):
+		case err == nil && w.Kinds.Equal(en.Setting, en.Want, now):
 			s.Verdict = effect(en.Lifetime)
 			if ef, ok := kind.(Effecter); ok && w.Host.Live && !en.Releases {
 				s.Verdict, s.Why = ef.Effect(ctx, en.Setting, en.Want)
 			}
 		case err == nil && setting.Ended(kind, now):
-			s.Verdict, s.Why = plugin.Unsupported, ended
+			s.Verdict, s.Why = plugin.Unsupported, EndedItself
 		case errors.Is(en.err, setting.ErrUnsupported):
 			s.Verdict, s.Why = plugin.Unsupported, en.err.Error()
 		case en.err != nil:
@@ -45,7 +41,7 @@ func (w *writer) readBack(ctx context.Context) {
 			s.Verdict, s.Why = plugin.Unknown, errno(err)
 		case w.Kinds.Compare(en.Setting, en.Want, now) == setting.Unclear:
 			s.Verdict, s.Why = w.accepted(en, now)
-		case !w.same(en.Setting, en.Before.Before, now):
+		case !w.Kinds.Equal(en.Setting, en.Before.Before, now):
 			s.Verdict, s.Why, s.Changed = plugin.Rejected, fmt.Sprintf("the kernel makes %s of it", show(now)), true
 		default:
 			s.Verdict, s.Why = plugin.Rejected, fmt.Sprintf("the kernel keeps %s", show(now))
@@ -53,8 +49,8 @@ func (w *writer) readBack(ctx context.Context) {
 	}
 }
 
-// accepted is the verdict of a value that the kernel took without an error, and that
-// reads otherwise in a file of which it is not known how the kernel prints it.
+// accepted returns the verdict of a value that the kernel took without an error and that
+// reads differently, in a file whose format is not known.
 func (w *writer) accepted(en *written, now setting.Value) (plugin.Verdict, string) {
 	why := writtenAndRead(en.Want, now)
 	switch like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now); {
@@ -66,9 +62,9 @@ func (w *writer) accepted(en *written, now setting.Value) (plugin.Verdict, strin
 	return plugin.OK, why
 }
 
-// zeros looks at the spellings of limits that are not written, because they become 0
-// with the other one.
-func (w *writer) zeros(ctx context.Context) {
+// readZeros checks the spellings of limits that were not written because they become 0
+// when the other spelling is written.
+func (w *writer) readZeros(ctx context.Context) {
 	for i := range w.plan.Steps {
 		s := &w.plan.Steps[i]
 		if _, twin := w.Kinds.Counterpart(s.Setting); !twin || s.Action != None || s.Verdict != plugin.Drifted {
@@ -80,26 +76,24 @@ func (w *writer) zeros(ctx context.Context) {
 	}
 }
 
-// giveBack undoes what a write that failed has changed all the same: the kernel
-// takes the beginning of "5 ; c", and complains of the rest. It comes last,
-// since a retry may still have succeeded.
-func (w *writer) giveBack(ctx context.Context) {
+// revertRejected restores what a failed write has changed anyway: of "5 ; c" the kernel
+// takes the 5 and then reports an error. It runs last, since a retry may have succeeded.
+func (w *writer) revertRejected(ctx context.Context) {
 	var targets []target
 	failed := map[setting.Setting]*Step{}
 	for _, en := range slices.Backward(w.entries) {
 		main := en
-		if en.step < 0 {
+		if en.step == nil {
 			main = w.entries[en.CoupledTo-1]
 		}
-		s := &w.plan.Steps[main.step]
-		if main.err == nil || main.Releases || s.Verdict != plugin.Rejected {
+		if main.err == nil || main.Releases || main.step.Verdict != plugin.Rejected {
 			continue
 		}
-		if now, err := w.Kinds.Read(ctx, main.Setting); err == nil && w.same(main.Setting, main.Before.Before, now) {
+		if now, err := w.Kinds.Read(ctx, main.Setting); err == nil && w.Kinds.Equal(main.Setting, main.Before.Before, now) {
 			continue // nothing of it was taken
 		}
 		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})
-		failed[en.Setting] = s
+		failed[en.Setting] = main.step
 	}
 	if len(targets) == 0 {
 		return
@@ -109,15 +103,13 @@ func (w *writer) giveBack(ctx context.Context) {
 		w.entries[i].after = nil
 	}
 	for _, l := range left {
-		now, err := w.Kinds.Read(ctx, l.Setting)
-		if err != nil {
-			continue
+		if now, err := w.Kinds.Read(ctx, l.Setting); err == nil {
+			failed[l.Setting].Why += fmt.Sprintf("; yet %s is %s now, and does not go back to %s: %s", l.Setting, show(now), show(l.Want), errno(l.Err))
 		}
-		failed[l.Setting].Why += fmt.Sprintf("; yet %s is %s now, and does not go back to %s: %s", l.Setting, show(now), show(l.Want), errno(l.Err))
 	}
 }
 
-// effect is the verdict of a value that is in place but may not work yet.
+// effect returns the verdict of a value that is in place but may not act yet.
 func effect(l setting.Lifetime) plugin.Verdict {
 	switch l {
 	case setting.Restart:
@@ -128,7 +120,7 @@ func effect(l setting.Lifetime) plugin.Verdict {
 	return plugin.OK
 }
 
-// outcomes is what every place of the transaction reads in the end.
+// outcomes returns what every setting of the transaction reads in the end.
 func (w *writer) outcomes() []journal.Outcome {
 	ctx := context.Background()
 	out := make([]journal.Outcome, 0, len(w.entries))
@@ -141,48 +133,45 @@ func (w *writer) outcomes() []journal.Outcome {
 			en.after = &v
 		}
 		o := journal.Outcome{N: en.N, After: *en.after}
-		if en.step >= 0 {
-			if s := w.plan.Steps[en.step]; s.Verdict != plugin.OK {
-				o.Verdict, o.Why = string(s.Verdict), s.Why
-			}
+		if en.step != nil && en.step.Verdict != plugin.OK {
+			o.Verdict, o.Why = string(en.step.Verdict), en.step.Why
 		}
 		out = append(out, o)
 	}
 	return out
 }
 
-// likeness relates a wanted value to what its place reads. Where the texts alone do
-// not tell, fettle's own newest write of that value does, which is returned then: the
-// kernel accepted it, and the place reads as it did after it.
+// likeness compares a wanted value with what its setting reads. Where the texts alone do
+// not decide, fettle's own newest write of that value does, which is then returned: the
+// kernel accepted it, and the setting reads as it did after that write.
 func (e *Engine) likeness(chain []*journal.Entry, s setting.Setting, want, read setting.Value) (setting.Comparison, *journal.Entry) {
-	like := e.Kinds.Compare(s, want, read)
-	if like != setting.Unclear || len(chain) == 0 {
+	like, last := e.Kinds.Compare(s, want, read), top(chain)
+	if like != setting.Unclear || last == nil || last.CoupledTo != 0 || last.After == nil || *last.After != read || last.Want != want {
 		return like, nil
 	}
-	top := chain[len(chain)-1]
-	if top.CoupledTo != 0 || top.After == nil || *top.After != read || top.Want != want {
-		return like, nil
-	}
-	switch plugin.Verdict(top.Verdict) {
+	switch plugin.Verdict(last.Verdict) {
 	case "", plugin.OK:
-		return setting.Same, top
+		return setting.Same, last
 	case plugin.Unknown:
-		return setting.Unclear, top // it had changed nothing that shows
+		return setting.Unclear, last // it had no visible effect
 	}
 	return like, nil
 }
 
-// same reports whether a place that reads now has a value.
-func (e *Engine) same(s setting.Setting, want, now setting.Value) bool {
-	return e.Kinds.Equal(s, want, now)
+// top returns the newest entry of a chain, or nil.
+func top(chain []*journal.Entry) *journal.Entry {
+	if len(chain) == 0 {
+		return nil
+	}
+	return chain[len(chain)-1]
 }
 
-// left reports whether a place reads as an entry has left it.
+// left reports whether a setting reads as an entry has left it.
 func (e *Engine) left(en *journal.Entry, now setting.Value) bool {
-	return en.LeftBy(now, func(a, b setting.Value) bool { return e.same(en.Setting, b, a) })
+	return en.LeftBy(now, func(a, b setting.Value) bool { return e.Kinds.Equal(en.Setting, b, a) })
 }
 
-// writtenAndRead names what was written to a place and what it reads.
+// writtenAndRead describes a value that reads differently from what was written.
 func writtenAndRead(want, read setting.Value) string {
 	return fmt.Sprintf("%s was written, %s is read", show(want), show(read))
 }

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,8 +11,18 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// recoverLocked takes back transactions that were cut off. Entries of a boot
-// that has ended are closed with it.
+// undoAs undoes transactions on fettle's own initiative, also if ctx ends on the way;
+// reason goes into the journal.
+func (e *Engine) undoAs(ctx context.Context, j *journal.Journal, reason string, ids []int) (*Undone, error) {
+	own := *e
+	own.Reason, own.Note = reason, ""
+	return own.undoLocked(context.WithoutCancel(ctx), j, ids)
+}
+
+const lateTrial = "trial not confirmed in time"
+
+// recoverLocked undoes interrupted transactions and returns their numbers. Entries of a
+// boot that has ended are closed with it.
 func (e *Engine) recoverLocked(ctx context.Context, j *journal.Journal) ([]int, error) {
 	cut := j.State.Interrupted()
 	if len(cut) == 0 {
@@ -31,17 +42,14 @@ func (e *Engine) recoverLocked(ctx context.Context, j *journal.Journal) ([]int, 
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	sub := *e
-	sub.Reason, sub.Note = "recovery of what was cut off", ""
-	u, err := sub.undoLocked(context.WithoutCancel(ctx), j, ids) // an undo goes to its end
+	u, err := e.undoAs(ctx, j, "recovery of what was cut off", ids)
 	if err != nil {
 		return nil, fmt.Errorf("an earlier transaction was cut off and could not be taken back: %w", err)
 	}
 	return u.Undoes, nil
 }
 
-// Recover takes back what was cut off, and trials whose time is over; it
-// returns the transactions concerned.
+// Recover undoes interrupted transactions and expired trials and returns their numbers.
 func (e *Engine) Recover(ctx context.Context) ([]int, error) {
 	s, err := e.State()
 	if err != nil {
@@ -63,18 +71,15 @@ func (e *Engine) Recover(ctx context.Context) ([]int, error) {
 	if len(ids) == 0 {
 		return done, nil
 	}
-	sub := *e
-	sub.Reason, sub.Note = "trial not confirmed in time", ""
-	u, err := sub.undoLocked(context.WithoutCancel(ctx), j, ids)
+	u, err := e.undoAs(ctx, j, lateTrial, ids)
 	if u != nil {
 		done = append(done, u.Undoes...)
 	}
 	return done, err
 }
 
-// expired lists the trials that nobody confirmed in time. A trial ends with its
-// boot at the latest, and that of an experiment with the experiment: once it and its
-// watchdog are gone, nobody else would end it.
+// expired lists the trials that were not confirmed in time. A trial ends with its boot at
+// the latest; that of an experiment ends when the experiment and its watchdog have ended.
 func (e *Engine) expired(s *journal.State) []int {
 	var ids []int
 	for _, t := range s.Live() {
@@ -98,42 +103,44 @@ func (e *Engine) expired(s *journal.State) []int {
 	return ids
 }
 
-// target is a value that a place is to have.
+// target is a value to be restored.
 type target struct {
 	setting setting.Setting
 	want    setting.Value
 }
 
-// restore gives the targets back: first every place, then the other tuners,
-// oldest last. A tuner that starts sets places of its own at once, which it
-// owns from then on, so nothing is looked at again.
+// restore writes the targets: first all settings, then other tuners, the oldest last. A
+// tuner that starts writes settings of its own at once, which it owns from then on, so
+// nothing is checked after that.
 func (e *Engine) restore(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
-	var places, tuners []target
+	var settings, tuners []target
 	for _, t := range targets {
 		kind, err := e.Kinds.For(t.setting)
 		if _, ok := kind.(setting.Tuner); ok && err == nil {
 			tuners = append(tuners, t)
 		} else {
-			places = append(places, t)
+			settings = append(settings, t)
 		}
 	}
-	left, vanished = e.restorePlaces(ctx, places)
+	left, vanished = e.restoreInPasses(ctx, settings)
 	if len(tuners) > 0 {
-		more, gone := e.restorePlaces(ctx, tuners)
+		more, gone := e.restoreInPasses(ctx, tuners)
 		left = append(left, more...)
 		maps.Copy(vanished, gone)
 	}
 	return left, vanished
 }
 
-// restorePlaces writes the targets in order until every place reads as wanted. One
-// pass is not always enough: dirty_bytes cannot be written as 0, it becomes 0
-// when dirty_ratio is written; a scheduler's attributes exist only once it is
-// back. What is equal already is not written. Places of the running kernel that
-// are not there at the end (an unplugged disk) are returned as gone: they have
-// nothing to give back.
-func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
+// restoreInPasses writes the targets in order until every setting reads as wanted. One
+// pass is not always enough: dirty_bytes cannot be written as 0 and becomes 0 when
+// dirty_ratio is written; a scheduler's attributes exist only once it is back. Equal
+// values are not written. Settings of the running kernel that do not exist at the end (an
+// unplugged disk) are returned as vanished.
+func (e *Engine) restoreInPasses(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
 	vanished = map[setting.Setting]bool{}
+	restored := func(kind setting.Kind, t target, now setting.Value) bool {
+		return e.Kinds.Equal(t.setting, t.want, now) || setting.Ended(kind, now)
+	}
 	errs := make([]error, len(targets))
 	for pass := range 3 {
 		wrote := false
@@ -143,7 +150,7 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 				errs[i] = err
 				continue
 			}
-			if now, err := kind.Read(ctx, t.setting); err == nil && (e.same(t.setting, t.want, now) || setting.Ended(kind, now)) {
+			if now, err := kind.Read(ctx, t.setting); err == nil && restored(kind, t, now) {
 				errs[i] = nil
 				continue
 			}
@@ -152,7 +159,7 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 			if r, ok := kind.(setting.Restorer); ok && pass > 0 {
 				write = r.Restore
 			}
-			errs[i] = e.heard(t.setting, write(ctx, t.setting, t.want))
+			errs[i] = e.warning(t.setting, write(ctx, t.setting, t.want))
 			e.at("undo:" + t.setting.String() + ":after")
 			wrote = true
 		}
@@ -161,19 +168,14 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 		}
 	}
 	for i, t := range targets {
-		kind, err := e.Kinds.For(t.setting)
-		var now setting.Value
-		if err == nil {
-			now, err = kind.Read(ctx, t.setting)
-		}
+		kind, _ := e.Kinds.For(t.setting)
+		now, err := e.Kinds.Read(ctx, t.setting)
 		switch {
-		case err == nil && (e.same(t.setting, t.want, now) || setting.Ended(kind, now)):
+		case err == nil && restored(kind, t, now):
 		case err == nil && gone(kind, now, t.want):
 			vanished[t.setting] = true
-		case errs[i] != nil:
-			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: errs[i]})
-		case err != nil:
-			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: err})
+		case errs[i] != nil || err != nil:
+			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: cmp.Or(errs[i], err)})
 		default:
 			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: fmt.Errorf("the kernel keeps %s", show(now)), keeps: &now})
 		}
@@ -181,8 +183,8 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 	return left, vanished
 }
 
-// gone is true for a place of the running kernel that is not there, although it
-// held a value once.
+// gone reports whether a setting of the running kernel does not exist now although it is
+// to have a value.
 func gone(k setting.Kind, now, want setting.Value) bool {
 	return now.Absent && !want.Absent && !k.Lifetime().SurvivesBoot()
 }

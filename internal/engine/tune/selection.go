@@ -17,25 +17,24 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Selection is which profiles are in force, with the content that was accepted:
-// a boot applies that, whatever a package has put in its place since.
+// Selection is which profiles are in force, with the content that was accepted: a boot
+// applies that content even if a package has changed the profiles since.
 type Selection struct {
 	Profiles   []string `json:"profiles"`
 	Mode       string   `json:"mode"` // auto, manual
 	PostLoaded string   `json:"post_loaded,omitempty"`
-	// Origin is what the selection was made from, in the words of the program that
-	// made it: the agent of a cluster's node knows its own by it. Empty where a
-	// person selected.
+	// Origin identifies what a program made the selection from: the agent of a cluster's
+	// node recognizes its own by it. Empty for a user's selection.
 	Origin string `json:"origin,omitempty"`
-	// Accepted is the SHA-256 of the accepted content, which is a file of its
-	// own in the state directory.
+	// Accepted is the SHA-256 of the accepted content, which is in a file of its own in
+	// the state directory.
 	Accepted string `json:"accepted"`
 
 	content *accepted
 }
 
-// accepted is what was agreed to: every file that the profiles were made of,
-// and what the functions that ran programs answered.
+// accepted is the accepted content: every file of the profiles, and the results of the
+// functions that ran programs.
 type accepted struct {
 	Snapshot *profile.Snapshot         `json:"snapshot"`
 	Answers  map[string]profile.Answer `json:"answers,omitempty"`
@@ -43,12 +42,11 @@ type accepted struct {
 
 // The modes of a selection.
 const (
-	ModeManual = "manual" // somebody named the profiles
+	ModeManual = "manual" // the user named the profiles
 	ModeAuto   = "auto"   // fettle recommended them
 )
 
-// WithPostLoaded are the profiles to load for a selection: those named, and the
-// post-loaded one last, unless it is among them.
+// WithPostLoaded returns names and, last, the post-loaded profile if it is not among them.
 func WithPostLoaded(names []string, post string) []string {
 	if post == "" || slices.Contains(names, post) {
 		return names
@@ -56,8 +54,8 @@ func WithPostLoaded(names []string, post string) []string {
 	return append(slices.Clone(names), post)
 }
 
-// NewSelection selects profiles with their content as loaded. names are those
-// that were asked for; one more that p was loaded with is the post-loaded one.
+// NewSelection selects profiles with their content as loaded. names are the requested
+// ones; one more that p was loaded with is the post-loaded one.
 func NewSelection(p *profile.Profile, names []string, mode string) (*Selection, error) {
 	snapshot, err := p.Snapshot()
 	if err != nil {
@@ -70,7 +68,7 @@ func NewSelection(p *profile.Profile, names []string, mode string) (*Selection, 
 	return s, nil
 }
 
-// store makes the content durable before a transaction names it.
+// store makes the content durable before a transaction refers to it.
 func (s *Selection) store(stateDir string, at func(string)) (json.RawMessage, error) {
 	if s.content != nil {
 		text, err := json.Marshal(s.content)
@@ -88,14 +86,13 @@ func (s *Selection) store(stateDir string, at func(string)) (json.RawMessage, er
 	return json.Marshal(s)
 }
 
-// storeOnce writes a file that is named by its content: if it is there already,
-// it is the same.
+// storeOnce writes a file that is named by its content, unless it exists.
 func storeOnce(dir, name string, text []byte) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
-		return errors.Join(err, fmt.Errorf("%s is not a directory of fettle's: refused", dir))
+		return errors.Join(err, fmt.Errorf("%s is not a directory: refused", dir))
 	}
 	path := filepath.Join(dir, name)
 	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() && st.Size() == int64(len(text)) {
@@ -104,8 +101,7 @@ func storeOnce(dir, name string, text []byte) error {
 	return host.WriteFile(path, text, 0o600)
 }
 
-// SelectionOf reads the selection that a transaction brought; nil where it
-// brought none.
+// SelectionOf returns the selection that a transaction brought, or nil.
 func SelectionOf(t *journal.Tx) (*Selection, error) {
 	if t == nil || t.Selection == nil {
 		return nil, nil
@@ -117,8 +113,7 @@ func SelectionOf(t *journal.Tx) (*Selection, error) {
 	return &s, nil
 }
 
-// load reads the accepted content back, refusing one that does not have the sum
-// in its name.
+// load reads the accepted content, if it is not loaded, and checks its sum.
 func (s *Selection) load(stateDir string) error {
 	if s.content != nil {
 		return nil
@@ -140,11 +135,11 @@ func (s *Selection) load(stateDir string) error {
 	return nil
 }
 
-// Names are the profiles to load: those selected, then the post-loaded one.
+// Names returns the profiles to load: those selected, then the post-loaded one.
 func (s *Selection) Names() []string { return WithPostLoaded(s.Profiles, s.PostLoaded) }
 
-// Dirs is a search path and, behind it, the directories that the loaded selection
-// was accepted with beside it (--profile-dir), as far as only root can change them.
+// Dirs returns path and the further directories that the loaded selection was accepted
+// with (--profile-dir), as far as only root can change them.
 func (s *Selection) Dirs(h *host.Host, path []string) []string {
 	if s.content == nil || s.content.Snapshot == nil {
 		return path
@@ -158,10 +153,10 @@ func (s *Selection) Dirs(h *host.Host, path []string) []string {
 	return all
 }
 
-// LoadAccepted loads a selection as it was accepted: from the recorded content,
-// with the recorded answers. base gives host, search path and main
-// configuration. Its scripts may be in the directories that it was accepted with,
-// where these are still trusted.
+// LoadAccepted loads a selection as it was accepted: from the recorded content, with the
+// recorded results of functions. base has host, search path and main configuration.
+// Scripts may be in the directories that the selection was accepted with, if these are
+// still trusted.
 func (e *Engine) LoadAccepted(ctx context.Context, s *Selection, base profile.Loader) (*profile.Profile, error) {
 	if err := s.load(e.StateDir); err != nil {
 		return nil, err

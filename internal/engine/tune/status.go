@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 )
 
-// Status is what is in force on a machine, and what a person should know of it.
+// Status is what is in force on a machine, with warnings.
 type Status struct {
 	Schema   string   `json:"schema"` // fettle/status/v1
 	Machine  string   `json:"machine"`
@@ -20,37 +20,35 @@ type Status struct {
 	PostLoaded string     `json:"post_loaded,omitempty"`
 	Since      *time.Time `json:"since,omitempty"`
 	Tx         int        `json:"transaction,omitempty"`
-	// ThisBoot is false for a selection that has not been applied since the
-	// machine was started.
+	// ThisBoot is false for a selection that has not been applied since boot.
 	ThisBoot bool `json:"this_boot"`
-	// Newer counts the values that the present definition of the profiles
-	// sets otherwise than the accepted one; nil where that cannot be told.
-	Newer *int `json:"newer_definition,omitempty"`
-	// Dynamic says whether values follow the load.
+	// Newer counts the values that differ between the present definition of the profiles
+	// and the accepted one; nil if unknown.
+	Newer   *int    `json:"newer_definition,omitempty"`
 	Dynamic Dynamic `json:"dynamic_tuning"`
-	// Live are the transactions that undo would take back.
+	// Live are the transactions that undo would undo.
 	Live        []int `json:"live"`
 	Interrupted []int `json:"interrupted,omitempty"`
-	// UnderWay is the process that has one of the interrupted transactions under
-	// way; empty where all of them were cut off.
+	// UnderWay is the process that is carrying out one of the interrupted transactions;
+	// empty if none is.
 	UnderWay string  `json:"under_way,omitempty"`
 	Trials   []Trial `json:"trials,omitempty"`
-	// Asked are the values that were set one by one, beside a selection, and stand.
+	// Asked are the values set one by one, on top of a selection, that stand.
 	Asked []Checked `json:"asked,omitempty"`
 	// Drifted are the values in force that have been changed since.
 	Drifted []Checked `json:"drifted,omitempty"`
 	// Rejected are values of the selection that are not valid, or that the kernel
-	// did not take.
+	// refused.
 	Rejected []Checked `json:"rejected,omitempty"`
-	// KeepUnmatched are entries of keep.d that keep nothing: that name nothing
-	// which the selection sets, or would change by setting another place; without
-	// a selection, that name what this machine does not have.
+	// KeepUnmatched are entries of keep.d that have no effect: the selection does not
+	// set, or change by another write, what they name. Without a selection: this machine
+	// does not have what they name.
 	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
 	Damage        []string    `json:"damage,omitempty"`
-	// Experiment is the one under way, or whose watchdog is at work; absent for none.
+	// Experiment is in progress, or its watchdog is restoring the machine; nil for none.
 	Experiment *Leaseholder `json:"experiment,omitempty"`
-	// ExperimentUndo is the command that takes back the change of an experiment which
-	// has ended without that, as has its watchdog; empty where there is none.
+	// ExperimentUndo is the command that undoes the change of an experiment that was
+	// killed together with its watchdog; empty if there is none.
 	ExperimentUndo string `json:"experiment_undo_command,omitempty"`
 }
 
@@ -58,20 +56,19 @@ type Status struct {
 type Trial struct {
 	Tx    int       `json:"transaction"`
 	Until time.Time `json:"until"`
-	// Overdue is true where the time is over, or the boot it began in, and it
-	// still stands: the watchdog is gone. The next transaction, the daemon or
-	// the next boot takes it back.
+	// Overdue is true if the trial still stands after its time, or after a boot: the
+	// watchdog has ended. The next transaction, the daemon or the next boot undoes it.
 	Overdue bool `json:"overdue,omitempty"`
-	// Experiment is true for a visit of an experiment: nobody confirms it. Where the
-	// experiment is not under way any more, it was killed together with its watchdog.
+	// Experiment is true for a phase of an experiment, which cannot be confirmed. If no
+	// experiment is in progress, it was killed together with its watchdog.
 	Experiment bool `json:"experiment,omitempty"`
 }
 
 // StatusSchema names the JSON form of a status.
 const StatusSchema = "fettle/status/v1"
 
-// Status reads what is in force. accepted is the selection as it was accepted,
-// present the same profiles as they are defined now; nil where there is none.
+// Status reads what is in force. accepted is the selection as it was accepted, present the
+// same profiles as they are defined now; either may be nil.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
 	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
 	st.Experiment, st.ExperimentUndo = Holder(e.StateDir), LeftBehind(e.StateDir)
@@ -111,8 +108,8 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 	return st, nil
 }
 
-// keepUnmatched are the entries of keep.d that keep nothing of a plan, neither a
-// place of it nor one that a write would change as well.
+// keepUnmatched returns the entries of keep.d that keep nothing of a plan: neither a
+// setting of it nor one that a write would change as well.
 func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
 	var out []KeepEntry
 	for _, k := range e.Keep {
@@ -129,14 +126,14 @@ func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
 	return out
 }
 
-// keepMissing are the entries of keep.d that name one value of the kernel which
-// this machine does not have.
+// keepMissing returns the entries of keep.d that name a single setting which this kernel
+// does not have.
 func (e *Engine) keepMissing(ctx context.Context) []KeepEntry {
 	var out []KeepEntry
 	for _, k := range e.Keep {
 		kind, err := e.Kinds.For(k.id)
 		if err != nil || !isKernelValue(kind) {
-			continue // a pattern, or a file that may be made
+			continue // a pattern, or a file that may be created
 		}
 		if v, err := kind.Read(ctx, k.id); err == nil && v.Absent {
 			out = append(out, k)
@@ -145,21 +142,20 @@ func (e *Engine) keepMissing(ctx context.Context) []KeepEntry {
 	return out
 }
 
-// drifted are the steps whose places do not read any more as fettle left them in
-// this boot, and those that were rejected.
+// drifted returns the settings that have changed since fettle wrote them in this boot, and
+// those that were rejected.
 func (e *Engine) drifted(p *Plan, s *journal.State) (drifted, rejected []Checked) {
 	t := s.InForce()
 	thisBoot := t != nil && t.BootID == e.bootID()
 	chains := s.Chains()
 	for _, step := range p.Steps {
-		v, why := step.Verdict, step.Why
-		if chain := chains[step.Setting]; step.Action == Write && len(chain) > 0 && thisBoot {
-			v, why = e.differs(step, chain[len(chain)-1])
-		} else if v != plugin.Rejected {
+		c := step.checked()
+		if last := top(chains[step.Setting]); step.Action == Write && last != nil && thisBoot {
+			c.Verdict, c.Why = e.differs(step, last)
+		} else if c.Verdict != plugin.Rejected {
 			continue
 		}
-		c := Checked{Setting: step.Setting, Want: step.Want, Now: step.Before, Unknown: step.Unknown, Verdict: v, Why: why, Reason: step.Reason, Unit: step.Unit, Device: step.Device}
-		switch v {
+		switch c.Verdict {
 		case plugin.Drifted:
 			drifted = append(drifted, c)
 		case plugin.Rejected:
@@ -169,7 +165,7 @@ func (e *Engine) drifted(p *Plan, s *journal.State) (drifted, rejected []Checked
 	return drifted, rejected
 }
 
-// differences are the places that two plans want otherwise.
+// differences lists the settings for which two plans want different values.
 func differences(a, b *Plan) []string {
 	want := func(p *Plan) map[string]string {
 		m := map[string]string{}

@@ -2,10 +2,13 @@ package tune_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -104,4 +107,106 @@ func TestReleaseWhatHasEnded(t *testing.T) {
 	}
 	wantValue(t, e, "task.one", "0-3")
 	undo(t, e)
+}
+
+// otherTuner is another tuner: when it starts it sets the swappiness to 30, and
+// it puts 60 back when it stops.
+type otherTuner struct {
+	setting.Kind // of sysctls
+	active       string
+}
+
+func (*otherTuner) Tuner() {}
+
+func (*otherTuner) Resolve(s setting.Setting) (setting.Setting, error) { return s, nil }
+func (k *otherTuner) Read(context.Context, setting.Setting) (setting.Value, error) {
+	return setting.Text(k.active), nil
+}
+
+func (k *otherTuner) Write(ctx context.Context, _ setting.Setting, v setting.Value) error {
+	k.active = v.Text
+	sets, ok := map[string]string{"active": "30", "inactive": "60"}[v.Text]
+	if !ok {
+		return fmt.Errorf("state of a tuner: %q", v.Text)
+	}
+	return k.Kind.Write(ctx, sysctl("vm.swappiness"), setting.Text(sets))
+}
+
+func (*otherTuner) Equal(a, b setting.Value) bool             { return a.Text == b.Text }
+func (*otherTuner) Coupled(setting.Setting) []setting.Setting { return nil }
+func (*otherTuner) Lifetime() setting.Lifetime                { return setting.File }
+
+// A tuner that is given back has the values that it sets when it starts, not
+// those from before fettle's transactions.
+func TestUndoGivesBackToTuner(t *testing.T) {
+	h, _ := fakeMachine(t, sysctls("vm.swappiness", "30", "vm.dirty_ratio", "20"))
+	e := newEngine(t, h)
+	other := &otherTuner{Kind: e.Kinds["sysctl"], active: "active"}
+	e.Kinds["tuner"] = other
+	apply(t, e, journal.Apply, setting.Change{Setting: setting.Setting{Kind: "tuner", Name: "other"}, Want: setting.Text("inactive")})
+	wantValue(t, e, "vm.swappiness", "60")
+	apply(t, e, journal.Apply, set("vm.swappiness", "10"), set("vm.dirty_ratio", "40"))
+	if u := undo(t, e); u.Result != journal.ResultDone {
+		t.Error(u.Result)
+	}
+	if other.active != "active" {
+		t.Errorf("the other tuner is %s", other.active)
+	}
+	wantValue(t, e, "vm.swappiness", "30")
+	wantValue(t, e, "vm.dirty_ratio", "20")
+}
+
+// later is a machine's clock that the test sets.
+type later struct{ up time.Duration }
+
+func (c *later) Now() time.Time                    { return time.Unix(0, 0).Add(c.up) }
+func (c *later) SinceBoot() (time.Duration, error) { return c.up, nil }
+
+// A trial whose time is over while its watchdog is dead stands until somebody
+// acts: status says that it is overdue, and the next transaction takes it back.
+func TestOverdueTrial(t *testing.T) {
+	h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "0"))
+	clock := &later{up: time.Hour}
+	h.Clock = clock
+	e := newEngine(t, h)
+	try := &journal.Try{Until: clock.Now().Add(time.Minute), SinceBoot: clock.up + time.Minute}
+	if _, err := e.Apply(context.Background(), planOf(e, journal.Tune, nil), tune.ApplyOptions{Kind: journal.Tune, Selection: selectionFor(journal.Tune), Try: try}); err != nil {
+		t.Fatal(err)
+	}
+	overdue := func(want bool) {
+		t.Helper()
+		s, err := e.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := e.Status(context.Background(), s, nil, nil)
+		if err != nil || len(st.Trials) != 1 || st.Trials[0].Overdue != want {
+			t.Fatalf("trials %+v (%v), want one, overdue %v", st.Trials, err, want)
+		}
+	}
+	overdue(false)
+	clock.up += time.Minute
+	overdue(true)
+	if ids, err := e.Recover(context.Background()); err != nil || len(ids) != 1 {
+		t.Errorf("recovered %v (%v), want the trial", ids, err)
+	}
+}
+
+// A state directory has one daemon at a time, and the second learns which.
+func TestOneDaemonAtATime(t *testing.T) {
+	dir := stateDir(t)
+	first, err := tune.Alive(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tune.Alive(dir)
+	if !errors.Is(err, tune.ErrAlive) || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", os.Getpid())) {
+		t.Errorf("a second daemon: %v", err)
+	}
+	first.Close()
+	again, err := tune.Alive(dir)
+	if err != nil {
+		t.Fatalf("after the first has ended: %v", err)
+	}
+	again.Close()
 }

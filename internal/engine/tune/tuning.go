@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// sign goes before a verdict, so that it can be read without colour.
+// sign is printed before a verdict, so that it can be read without color.
 func sign(v plugin.Verdict) string {
 	switch v {
 	case plugin.OK:
@@ -36,7 +36,7 @@ func verdictColor(v plugin.Verdict) string {
 	return ui.Dim
 }
 
-// value is a value in a cell.
+// value formats a value for a table cell.
 func value(v setting.Value) string {
 	switch {
 	case v.Unknown:
@@ -57,8 +57,8 @@ func value(v setting.Value) string {
 	return strings.Join(strings.Fields(v.Text), " ")
 }
 
-// unlike are two values in cells of one row; where they differ but would print
-// alike, the first says so.
+// unlike formats two values for cells of one row. If they differ but print alike, the
+// first says so.
 func unlike(a, b setting.Value) (string, string) {
 	x, y := value(a), value(b)
 	if x == y && a != b {
@@ -67,7 +67,7 @@ func unlike(a, b setting.Value) (string, string) {
 	return x, y
 }
 
-// SettingWords is a setting as a person calls it: sysctls and paths need no kind.
+// SettingWords formats a setting for people: sysctls and paths without their kind.
 func SettingWords(s setting.Setting) string {
 	switch s.Kind {
 	case "sysctl", "sysfs", "file":
@@ -78,30 +78,19 @@ func SettingWords(s setting.Setting) string {
 	return s.String()
 }
 
-// name prefers the profile's own word for a place.
-func name(st Step) string {
-	if st.Named != "" {
-		if n, err := setting.Parse(st.Named); err == nil {
-			return SettingWords(n)
-		}
-	}
-	return SettingWords(st.Setting)
-}
+// name formats the setting of a step, preferably under the profile's name.
+func name(st Step) string { return SettingWords(st.named()) }
 
-// family is what the steps of one option on several devices have in common: one
-// row stands for all of them.
+// family is the key of steps that share a row: those of one option on several devices.
 func family(st Step) string {
-	why := st.Why
-	if st.Device != "" {
-		why = strings.ReplaceAll(why, st.Device, "")
-	}
 	if st.Device == "" {
 		return name(st)
 	}
+	why := strings.ReplaceAll(st.Why, st.Device, "")
 	return strings.Join([]string{string(st.Action), string(st.Verdict), why, st.Reason.String(), value(st.Before), value(st.Want)}, "\x00")
 }
 
-// families groups steps, in order of first appearance. all keeps each apart.
+// families groups steps by family, in order of first appearance; all keeps each apart.
 func families(steps []Step, all bool) [][]Step {
 	var out [][]Step
 	index := map[string]int{}
@@ -124,8 +113,8 @@ func familyName(f []Step) string {
 	return fmt.Sprintf("%s and %d more", name(f[0]), len(f)-1)
 }
 
-// PrintPlan prints what a plan would write, and what it would not and why. all also
-// prints what has its value already, and every device by itself.
+// PrintPlan prints what a plan would write, and what not and why. all also prints the
+// settings that have their value already, and every device by itself.
 func PrintPlan(s *ui.Screen, p *Plan, all bool) {
 	g := ui.Grid{Head: []string{"setting", "now", "", "wanted", "from"}}
 	var changes, others []Step
@@ -181,8 +170,8 @@ func PrintPlan(s *ui.Screen, p *Plan, all bool) {
 	}
 }
 
-// writeOthers prints what is not simply in place, and why; head says what all of
-// it has in common.
+// writeOthers prints the steps that were not written, or need attention, and why; head is
+// the title of their column.
 func writeOthers(s *ui.Screen, head string, steps []Step, all bool) {
 	if len(steps) == 0 {
 		return
@@ -203,8 +192,7 @@ func writeOthers(s *ui.Screen, head string, steps []Step, all bool) {
 	grid.Write(s)
 }
 
-// from is a reason in a cell: of a file its last two names and the line, which
-// are the profile's; anything else as it is.
+// from formats a reason for a cell: of a file the last two names of its path and the line.
 func from(r setting.Reason) string {
 	f := r.String()
 	if r.File == "" {
@@ -216,7 +204,7 @@ func from(r setting.Reason) string {
 	return f
 }
 
-// PrintSetAlone prints the values that were set one by one, at most so many.
+// PrintSetAlone prints the values that were set one by one, at most this many.
 func PrintSetAlone(s *ui.Screen, all []Checked, most int) {
 	for i, c := range all {
 		if i == most {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -13,19 +12,16 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-func pid() int { return os.Getpid() }
-
 // Undone is what one undo did.
 type Undone struct {
-	Tx     int    `json:"transaction,omitempty"` // of the undo itself; 0: there was nothing to take back
+	Tx     int    `json:"transaction,omitempty"` // of the undo itself; 0 if there was nothing to undo
 	Undoes []int  `json:"undoes"`
 	Result string `json:"result"` // done, incomplete
-	// Values are the places that were to go back, in the order of writing.
+	// Values are the settings to restore, in the order of writing.
 	Values []UndoneValue `json:"values"`
 }
 
-// Given counts the values that were given back: those that were there already are
-// none.
+// Given counts the values that were restored and differed before.
 func (u *Undone) Given() int {
 	n := 0
 	for _, v := range u.Values {
@@ -36,40 +32,42 @@ func (u *Undone) Given() int {
 	return n
 }
 
-// UndoneValue is one place of an undo.
+// UndoneValue is one setting of an undo.
 type UndoneValue struct {
 	Setting setting.Setting    `json:"setting"`
 	Found   setting.Value      `json:"found"`
 	To      setting.Value      `json:"to"`
 	State   journal.EntryState `json:"state"`
 	Why     string             `json:"why,omitempty"`
-	// OtherBoot is true for a closed one whose boot has ended.
+	// OtherBoot is true for a setting whose boot has ended.
 	OtherBoot bool `json:"other_boot,omitempty"`
 }
 
-// EndedItself is the reason of a place that was there only for a time, as a task
-// is.
+// EndedItself is the reason for a setting that existed for a limited time, such as one of
+// a task.
 const EndedItself = "it has ended"
 
-// IncompleteError names what could not be given back (exit code 6).
+// IncompleteError names what could not be restored (exit code 6).
 type IncompleteError struct {
-	Left   []Leftover
-	Damage []string // of the journal: what it held there is not known
-	// Journal is the file that is damaged.
-	Journal string
+	Left    []Leftover
+	Damage  []string // damaged records of the journal, whose content is not known
+	Journal string   // the damaged file
 }
 
-// ProgramExit is the exit code of a program that fails with this error (ExitCode is that of
-// an ended process, exec.ExitError).
+// ProgramExit returns the exit code of a program that fails with this error. (ExitCode is
+// that of an ended process, exec.ExitError.)
 func (e *IncompleteError) ProgramExit() int { return ui.Incomplete }
 
-// Leftover is one value that could not be given back.
+// Leftover is one value that could not be restored.
 type Leftover struct {
 	Setting setting.Setting
 	Want    setting.Value
 	Err     error
-	// keeps is what the place reads after a write that nobody refused.
-	keeps *setting.Value
+	keeps   *setting.Value // what the setting reads if the write returned no error
+}
+
+func isLeft(left []Leftover, s setting.Setting) bool {
+	return slices.ContainsFunc(left, func(l Leftover) bool { return l.Setting == s })
 }
 
 func (e *IncompleteError) Error() string {
@@ -86,18 +84,18 @@ func (e *IncompleteError) Error() string {
 	return "roll-back incomplete: " + strings.Join(lines, "; ")
 }
 
-// ErrNothing says that there is nothing to take back.
+// ErrNothing is the error if there is nothing to undo.
 var ErrNothing = errors.New("nothing to undo: fettle has changed nothing here that still stands")
 
-// ErrTakenBack says that a transaction that is to be taken back does not stand any more.
+// ErrTakenBack is the error for a transaction that was undone before.
 var ErrTakenBack = errors.New("has been taken back")
 
-// Undo takes back the given transactions, or all of them when none is given:
-// back to the state before fettle's first live transaction.
+// Undo undoes the given transactions; without ids all, back to the state before fettle's
+// first live transaction.
 //
-// What was cut off is taken back first where single ones are named, so that the
-// order of events is that of the journal. A damaged journal is undone as far as
-// it can be read; the error, an IncompleteError, says that this may not be all.
+// If ids are given, interrupted transactions are undone first, so that the order of events
+// is that of the journal. A damaged journal is undone as far as it can be read; the error
+// is then an IncompleteError.
 func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
 	j, err := e.lock(ctx)
 	if err != nil {
@@ -151,8 +149,8 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 			}
 		}
 	}
-	standing := e.bystanders(ctx, j.State, moves)
-	for _, b := range standing {
+	effects := e.sideEffects(ctx, j.State, moves)
+	for _, b := range effects {
 		if b.ours {
 			begin.Restore = append(begin.Restore, b.top.Ref())
 		}
@@ -169,28 +167,27 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 		case journal.Restored:
 			targets = append(targets, target{setting: m.setting, want: m.to})
 		case journal.KeptNow:
-			// Kept means kept: also where the write of another place would
-			// change it on the way.
+			// Kept, also if the write of another setting would change it.
 			targets = append(targets, target{setting: m.setting, want: m.found})
 		}
 	}
 	for i := range moves {
 		if moves[i].outlived != nil {
-			e.takeBackAfterBoot(ctx, &moves[i])
+			e.cleanAfterReboot(ctx, &moves[i])
 		}
 	}
-	for _, b := range standing {
+	for _, b := range effects {
 		if b.held {
 			targets = append(targets, target{setting: b.top.Setting, want: b.want})
 		}
 	}
 	left, gone := e.restore(ctx, targets)
-	if e.unlock(ctx, standing, left) {
+	if e.unlock(ctx, effects, left) {
 		left, gone = e.restore(ctx, targets)
 	}
 	left = e.activateMoves(ctx, moves, left)
-	left, derived := follow(moves, left)
-	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone, Standing: append(e.leftStanding(ctx, standing, left), derived...)}
+	left, derived := acceptDerived(moves, left)
+	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone, Standing: append(e.readStanding(ctx, effects, left), derived...)}
 	for i := range moves {
 		m := &moves[i]
 		for _, l := range left {
@@ -202,15 +199,19 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 			m.state, m.why = journal.Closed, "it is not there any more: a device or a module has gone"
 		}
 		for _, en := range m.below {
-			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: journal.KeptNow, Found: m.found, Why: "somebody changed it before the next transaction: that value is kept"})
+			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: journal.KeptNow, Found: m.found, Why: "changed by another program before the next transaction: that value is kept"})
 		}
 		for _, en := range m.entries {
 			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: m.state, Found: m.found, Why: m.why})
 		}
-		u.Values = append(u.Values, m.told())
+		u.Values = append(u.Values, m.result())
 	}
 	var incomplete error
-	if left = slices.DeleteFunc(left, func(l Leftover) bool { return !failed(moves, l.Setting) && !holds(standing, l.Setting) }); len(left) > 0 {
+	left = slices.DeleteFunc(left, func(l Leftover) bool {
+		failed := slices.ContainsFunc(moves, func(m move) bool { return m.setting == l.Setting && m.state == journal.Failed })
+		return !failed && !slices.ContainsFunc(effects, func(b sideEffect) bool { return b.held && b.top.Setting == l.Setting })
+	})
+	if len(left) > 0 {
 		commit.Result = journal.ResultIncomplete
 		incomplete = &IncompleteError{Left: left}
 	}
@@ -224,29 +225,24 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 	return u, incomplete
 }
 
-func failed(moves []move, s setting.Setting) bool {
-	return slices.ContainsFunc(moves, func(m move) bool { return m.setting == s && m.state == journal.Failed })
-}
-
-// undoSet are the transactions that an undo takes back, oldest first: the ones
-// asked for and what they stand for.
+// undoSet returns the transactions to undo, oldest first: those with the given ids and the
+// ones they supersede; without ids all.
 func undoSet(s *journal.State, ids []int) ([]*journal.Tx, error) {
+	var set []*journal.Tx
 	if len(ids) == 0 {
-		set := s.Live()
-		// An undo that was cut off is done again with the rest.
+		set = s.Live()
+		// An interrupted undo is repeated with the rest.
 		for _, t := range s.Interrupted() {
-			if t.Kind == journal.Undo {
-				for _, id := range t.Undoes {
-					if u := s.Tx(id); u != nil && !slices.Contains(set, u) {
-						set = append(set, u)
-					}
+			if t.Kind != journal.Undo {
+				continue
+			}
+			for _, id := range t.Undoes {
+				if u := s.Tx(id); u != nil {
+					set = append(set, u)
 				}
 			}
 		}
-		slices.SortFunc(set, func(a, b *journal.Tx) int { return a.ID - b.ID })
-		return set, nil
 	}
-	var set []*journal.Tx
 	for _, id := range ids {
 		t := s.Tx(id)
 		switch {

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,31 +11,29 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// move is what an undo does with one place.
+// move is what an undo does with one setting.
 type move struct {
 	setting setting.Setting
 	found   setting.Value
 	to      setting.Value
 	state   journal.EntryState
 	why     string
-	entries []*journal.Entry // that this move settles
-	below   []*journal.Entry // older ones, cut off from these by somebody's change
-	under   *journal.Entry   // what stands below them; nil where this leads to the original
-	coupled int              // entry of the same transaction that it belongs to
-	// cutOff is true where a crash or a failure left it open how far an earlier
-	// doing had come.
+	entries []*journal.Entry // that this move ends
+	below   []*journal.Entry // older ones, separated from these by another program's change
+	under   *journal.Entry   // the next entry below them that stands, or nil
+	coupled int              // number of the entry whose write changed this setting, or 0
+	// cutOff is true if it is not known how far an interrupted or failed transaction or
+	// undo got.
 	cutOff bool
-	// retell is true where that was in this boot: the program that was told, or
-	// was to be, is told again.
-	retell bool
-	// outlived is what a place held in an earlier boot that may have left
-	// something behind; nil for none.
+	// reactivate is true if that was in this boot: the program is activated again.
+	reactivate bool
+	// outlived is the value of an earlier boot that may have left something behind, or
+	// nil.
 	outlived *setting.Value
 }
 
-// moves decides, before anything is written, what happens to each place of the
-// given transactions, in the order in which it is to be written: the last
-// write goes back first.
+// moves decides, before anything is written, what happens to each setting of the given
+// transactions, in the order of writing: the last write is undone first.
 func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx) []move {
 	ours := map[*journal.Tx]bool{}
 	for _, t := range txs {
@@ -44,15 +43,15 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 	var out []move
 	for _, top := range newestFirst(chains) {
 		chain := chains[top.Setting]
-		// The run of entries to undo at the top of the chain decides the value;
-		// those buried below a later one only hand their before-image up.
+		// The entries to undo at the top of the chain decide the value; those buried
+		// below a later one only pass their before-image on to it.
 		low := len(chain)
 		for low > 0 && ours[chain[low-1].Tx] {
 			low--
 		}
 		if low < len(chain) {
 			m := e.restoreMove(ctx, chain[low:])
-			m.retell = m.cutOff && m.inBoot(s, boot)
+			m.reactivate = m.cutOff && m.inBoot(s, boot)
 			if low > 0 {
 				m.under = chain[low-1]
 			}
@@ -71,8 +70,8 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 			})
 		}
 	}
-	// Entries of an earlier boot have nothing left to give back, but for what
-	// the last of them may have left behind.
+	// Entries of an earlier boot have nothing to restore, except what the last of them
+	// may have left behind.
 	last := map[setting.Setting]*journal.Entry{}
 	for _, t := range s.Txs {
 		for _, en := range t.Entries {
@@ -100,8 +99,8 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 
 const bootEnded = "the boot it was set in has ended"
 
-// takeBackAfterBoot lets a kind take back what is left of an earlier boot.
-func (e *Engine) takeBackAfterBoot(ctx context.Context, m *move) {
+// cleanAfterReboot lets the kind remove what a setting of an earlier boot has left behind.
+func (e *Engine) cleanAfterReboot(ctx context.Context, m *move) {
 	kind, err := e.Kinds.For(m.setting)
 	if err != nil {
 		return
@@ -112,7 +111,7 @@ func (e *Engine) takeBackAfterBoot(ctx context.Context, m *move) {
 	}
 	e.at("undo:" + m.setting.String() + ":before")
 	did, err := k.CleanAfterReboot(ctx, m.setting, *m.outlived)
-	err = e.heard(m.setting, err)
+	err = e.warning(m.setting, err)
 	e.at("undo:" + m.setting.String() + ":after")
 	switch {
 	case err != nil:
@@ -122,7 +121,7 @@ func (e *Engine) takeBackAfterBoot(ctx context.Context, m *move) {
 	}
 }
 
-// restoreMove decides about the entries at the top of one chain, lowest first.
+// restoreMove decides about the entries at the top of one chain, given lowest first.
 func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	low := len(run) - 1
 	for low > 0 && !run[low].Foreign {
@@ -130,76 +129,80 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	}
 	top := run[len(run)-1]
 	m := move{setting: top.Setting, to: run[low].Before.Before, state: journal.Restored, entries: run[low:], below: run[:low], coupled: top.CoupledTo}
-	// An entry cut off by a crash, or left by an undo that failed, is ours
-	// whatever it reads.
+	// An entry that was interrupted, or left by a failed undo, counts as ours whatever
+	// it reads.
 	m.cutOff = top.After == nil || slices.ContainsFunc(run, func(en *journal.Entry) bool { return en.Undoing || en.State == journal.Failed })
 	kind, err := e.Kinds.For(top.Setting)
 	if err == nil {
 		m.found, err = kind.Read(ctx, top.Setting)
 	}
 	if err != nil {
-		return m // tried all the same: the write will tell
+		return m // tried anyway: the write decides
 	}
 	if setting.Ended(kind, m.found) && !m.to.Absent {
 		m.state, m.why = journal.Closed, EndedItself
 		return m
 	}
 	if gone(kind, m.found, m.to) {
-		return m // perhaps another place brings it back; otherwise it is closed
+		return m // perhaps another write brings it back; otherwise it is closed
 	}
-	if m.cutOff || e.same(top.Setting, m.to, m.found) || e.left(top, m.found) {
+	if m.cutOff || e.Kinds.Equal(top.Setting, m.to, m.found) || e.left(top, m.found) {
 		return m
 	}
 	m.state = journal.KeptNow
-	m.why = fmt.Sprintf("somebody has changed it since: fettle had left %s", show(*top.After))
+	m.why = fmt.Sprintf("changed by another program since: fettle had left %s", show(*top.After))
 	return m
 }
 
-// keepTogether keeps the places that a kept one's write had changed: they
-// belong to what is there now.
+// keepTogether keeps the settings that the write of a kept one had changed: they go with
+// its present value.
 func keepTogether(moves []move) {
 	for i := range moves {
 		m := &moves[i]
-		if m.coupled == 0 || m.state != journal.Restored {
+		main := m.main()
+		if main == nil || m.state != journal.Restored {
 			continue
 		}
-		tx := m.entries[len(m.entries)-1].Tx
-		if m.coupled > len(tx.Entries) {
-			continue
-		}
-		main := tx.Entries[m.coupled-1].Setting
 		for _, k := range moves {
-			if k.setting == main && k.state == journal.KeptNow {
+			if k.setting == main.Setting && k.state == journal.KeptNow {
 				m.state = journal.KeptNow
-				m.why = fmt.Sprintf("belongs to %s, which somebody has changed since", main)
+				m.why = fmt.Sprintf("belongs to %s, which another program has changed since", main.Setting)
 			}
 		}
 	}
 }
 
-// told is what a person learns of a move. Where what went back is somebody's
-// value, set between two transactions, that is the value that stays, instead of
-// what the first of them had found.
-func (m move) told() UndoneValue {
+// main returns the entry whose write had changed the setting of this move; nil if it was
+// written itself.
+func (m move) main() *journal.Entry {
+	if m.coupled == 0 {
+		return nil
+	}
+	tx := top(m.entries).Tx
+	if m.coupled > len(tx.Entries) {
+		return nil
+	}
+	return tx.Entries[m.coupled-1]
+}
+
+// result returns the move for the user. If another program had set the setting between two
+// transactions and that value was restored, it is the value that stays, not the one before
+// the first transaction.
+func (m move) result() UndoneValue {
 	v := UndoneValue{Setting: m.setting, Found: m.found, To: m.to, State: m.state, Why: m.why, OtherBoot: strings.HasPrefix(m.why, bootEnded)}
 	if n := len(m.below); n > 0 && m.state == journal.Restored {
 		v.Found, v.To, v.State = m.to, m.below[0].Before.Before, journal.KeptNow
-		v.Why = fmt.Sprintf("somebody had changed it before transaction %d: fettle had left %s", m.entries[0].Tx.ID, show(m.below[n-1].Want))
+		v.Why = fmt.Sprintf("changed by another program before transaction %d: fettle had left %s", m.entries[0].Tx.ID, show(m.below[n-1].Want))
 	}
 	return v
 }
 
-// newestFirst orders the chains by their newest entry, last written first.
+// newestFirst returns the newest entry of each chain, last written first.
 func newestFirst(chains map[setting.Setting][]*journal.Entry) []*journal.Entry {
 	out := make([]*journal.Entry, 0, len(chains))
 	for _, c := range chains {
 		out = append(out, c[len(c)-1])
 	}
-	slices.SortFunc(out, func(a, b *journal.Entry) int {
-		if a.Tx.ID != b.Tx.ID {
-			return b.Tx.ID - a.Tx.ID
-		}
-		return b.N - a.N
-	})
+	slices.SortFunc(out, func(a, b *journal.Entry) int { return cmp.Or(b.Tx.ID-a.Tx.ID, b.N-a.N) })
 	return out
 }

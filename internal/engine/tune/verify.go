@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,8 +31,7 @@ const VerifySchema = "fettle/verify/v1"
 type Checked struct {
 	Setting setting.Setting `json:"setting"`
 	Want    setting.Value   `json:"want"`
-	// Now is what the place holds; left out where that is not known, and Unknown
-	// says why.
+	// Now is the present value; left out if not known, and Unknown says why.
 	Now     setting.Value  `json:"now,omitzero"`
 	Unknown string         `json:"unknown,omitempty"`
 	Verdict plugin.Verdict `json:"verdict"`
@@ -41,37 +39,46 @@ type Checked struct {
 	Reason  setting.Reason `json:"reason"`
 	Unit    string         `json:"unit,omitempty"`
 	Device  string         `json:"device,omitempty"`
-	// Writer is who took the value away, where somebody watched.
+	// Writer is the program that overwrote the value, if writes were watched.
 	Writer *override.Write `json:"writer,omitempty"`
 }
 
-// Effecter is a kind whose values can be in place without working yet, such as
-// a kernel argument before the next boot, or whose effect more than a Read has
-// to show, such as a script with its own verify. It is asked on a live machine
-// only and may run programs.
+func (s *Step) checked() Checked {
+	return Checked{
+		Setting: s.Setting, Want: s.Want, Now: s.Before, Unknown: s.Unknown, Verdict: s.Verdict, Why: s.Why,
+		Reason: s.Reason, Unit: s.Unit, Device: s.Device,
+	}
+}
+
+// Effecter is a kind whose values can be in place without effect yet, such as a kernel
+// argument before the next boot, or whose effect a Read does not show, such as a script
+// with its own verify. Effect is called on a live machine only and may run programs.
 type Effecter interface {
 	Effect(ctx context.Context, s setting.Setting, want setting.Value) (v plugin.Verdict, why string)
 }
 
-// Verify plans the profile anew and looks at what would have to be written: a
-// place that a plan would write has drifted, unless the machine said at once
-// that it takes another value.
+func (e *Engine) newVerification(profiles []string) *Verification {
+	return &Verification{
+		Schema: VerifySchema, Profiles: profiles, Machine: e.Host.Name, Values: []Checked{}, Counts: map[plugin.Verdict]int{}, Met: true,
+	}
+}
+
+// Verify plans the profile again: a setting that the plan would write has drifted, unless
+// the kernel rejected the value when it was applied.
 func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.State) (*Verification, error) {
 	plan, err := e.PlanProfile(ctx, p, s)
 	if err != nil {
 		return nil, err
 	}
-	v := &Verification{Schema: VerifySchema, Profiles: p.Names, Machine: e.Host.Name, Counts: map[plugin.Verdict]int{}, Met: true, Problems: plan.Problems}
+	v := e.newVerification(p.Names)
+	v.Problems = plan.Problems
 	chains, boot := s.Chains(), e.bootID()
 	for _, st := range plan.Steps {
-		if st.Action == Release && !e.stuck(chains[st.Setting], st) {
+		ours := top(chains[st.Setting])
+		if st.Action == Release && !e.stuck(ours, st) {
 			continue
 		}
-		c := Checked{Setting: st.Setting, Want: st.Want, Now: st.Before, Unknown: st.Unknown, Verdict: st.Verdict, Why: st.Why, Reason: st.Reason, Unit: st.Unit, Device: st.Device}
-		var ours *journal.Entry
-		if chain := chains[st.Setting]; len(chain) > 0 {
-			ours = chain[len(chain)-1]
-		}
+		c := st.checked()
 		switch st.Action {
 		case None:
 			if c.Verdict == plugin.Refused && ours != nil && selectionEntry(ours) {
@@ -94,9 +101,9 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 	return v, nil
 }
 
-// Meets is true for verdicts that leave nothing to be done: the value is in
-// force, or it is known why it is not to be.
-func Meets(v plugin.Verdict) bool {
+// meets reports whether a verdict leaves nothing to do: the value is in force, or it is
+// known why not.
+func meets(v plugin.Verdict) bool {
 	switch v {
 	case plugin.OK, plugin.Dynamic, plugin.Unsupported, plugin.Overridden, plugin.Kept, plugin.Refused:
 		return true
@@ -104,7 +111,7 @@ func Meets(v plugin.Verdict) bool {
 	return false
 }
 
-// differs says why a place does not read as wanted.
+// differs returns why a setting does not read as wanted. ours is its newest entry, or nil.
 func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) {
 	unclear := e.Kinds.Compare(st.Setting, st.Want, st.Before) == setting.Unclear
 	switch never := ours == nil || ours.After == nil; {
@@ -113,7 +120,7 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 	case never:
 		return plugin.Drifted, "never applied"
 	}
-	if e.stuck([]*journal.Entry{ours}, st) {
+	if e.stuck(ours, st) {
 		return plugin.NeedsDaemon, leftVarying
 	}
 	if ours.Tx.Kind == journal.Apply && !e.Kinds.Equal(st.Setting, st.Want, ours.Want) && e.Kinds.Equal(st.Setting, st.Before, *ours.After) {
@@ -132,7 +139,7 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 	return plugin.Drifted, why
 }
 
-// inPlace says whether a value that is in place also works already.
+// inPlace returns whether a value that is in place has an effect already.
 func (e *Engine) inPlace(ctx context.Context, st Step, ours *journal.Entry, boot string) (plugin.Verdict, string) {
 	if kind, err := e.Kinds.For(st.Setting); err == nil && e.Host.Live {
 		if ef, ok := kind.(Effecter); ok {
@@ -150,24 +157,19 @@ func (e *Engine) inPlace(ctx context.Context, st Step, ours *journal.Entry, boot
 	return plugin.OK, ""
 }
 
-// Asked are the values that were set one by one, beside a selection, and stand:
-// by tune --set, a plan of single changes, fix. The order is that of the journal.
+// Asked returns the values that were set one by one, on top of a selection, and stand: by
+// tune --set, a plan of single changes, or fix. They are in the order of the journal.
 func (e *Engine) Asked(ctx context.Context, s *journal.State) []Checked {
-	var tops []*journal.Entry
-	for _, chain := range s.Chains() {
-		if top := chain[len(chain)-1]; top.Tx.Kind == journal.Apply && top.CoupledTo == 0 && top.After != nil {
-			tops = append(tops, top)
-		}
-	}
-	slices.SortFunc(tops, func(a, b *journal.Entry) int { return cmp.Or(a.Tx.ID-b.Tx.ID, a.N-b.N) })
 	out := []Checked{}
-	for _, top := range tops {
-		out = append(out, e.checkAsked(ctx, top))
+	for _, last := range slices.Backward(newestFirst(s.Chains())) {
+		if last.Tx.Kind == journal.Apply && last.CoupledTo == 0 && last.After != nil {
+			out = append(out, e.checkAsked(ctx, last))
+		}
 	}
 	return out
 }
 
-// checkAsked gives a verdict for a value that was set by itself.
+// checkAsked returns the verdict of a value that was set by itself.
 func (e *Engine) checkAsked(ctx context.Context, top *journal.Entry) Checked {
 	c := Checked{Setting: top.Setting, Want: top.Want, Reason: top.Reason}
 	now, err := e.Kinds.Read(ctx, top.Setting)
@@ -192,36 +194,28 @@ func (e *Engine) checkAsked(ctx context.Context, top *journal.Entry) Checked {
 	return c
 }
 
-// addAsked adds the values that were set one by one to what is verified: those
-// that no profile sets as well, of which Verify tells.
-func (v *Verification) addAsked(all []Checked) {
-	for _, c := range all {
-		if slices.ContainsFunc(v.Values, func(o Checked) bool { return o.Setting == c.Setting }) {
-			continue
-		}
-		v.add(c)
-	}
-}
-
-// add counts a verdict.
+// add adds and counts a verdict.
 func (v *Verification) add(c Checked) {
 	v.Counts[c.Verdict]++
-	if !Meets(c.Verdict) {
-		v.Met = false
-	}
+	v.Met = v.Met && meets(c.Verdict)
 	v.Values = append(v.Values, c)
 }
 
-// VerifyInForce verifies what is in force: the selection, where p is one, and the
-// values that were set beside it.
+// VerifyInForce verifies what is in force: the selection p, if not nil, and the values
+// that were set one by one.
 func (e *Engine) VerifyInForce(ctx context.Context, p *profile.Profile, s *journal.State) (*Verification, error) {
-	v := &Verification{Schema: VerifySchema, Profiles: []string{}, Machine: e.Host.Name, Values: []Checked{}, Counts: map[plugin.Verdict]int{}, Met: true}
+	v := e.newVerification([]string{})
 	if p != nil {
 		var err error
 		if v, err = e.Verify(ctx, p, s); err != nil {
 			return nil, err
 		}
 	}
-	v.addAsked(e.Asked(ctx, s))
+	for _, c := range e.Asked(ctx, s) {
+		// Verify has the verdict of those that a profile sets as well.
+		if !slices.ContainsFunc(v.Values, func(o Checked) bool { return o.Setting == c.Setting }) {
+			v.add(c)
+		}
+	}
 	return v, nil
 }

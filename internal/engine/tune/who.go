@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -11,25 +12,24 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// MessageID names the lines about transactions in systemd's journal
-// (journalctl MESSAGE_ID=...).
+// MessageID is the MESSAGE_ID of the lines about transactions in systemd's journal.
 const MessageID = "e1d2be30074448318f9115f01caf40ef"
 
 type callerKey struct{}
 
-// ByCaller is a context of what another process asked for: transactions in it are
-// recorded as that caller's, not as this process's.
+// ByCaller returns a context in which transactions are recorded as another process's, not
+// as this process's.
 func ByCaller(ctx context.Context, c host.Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerIn is the caller of a context of ByCaller.
+// CallerIn returns the caller of a context of ByCaller.
 func CallerIn(ctx context.Context) (c host.Caller, ok bool) {
 	c, ok = ctx.Value(callerKey{}).(host.Caller)
 	return c, ok
 }
 
-// asker is who asks for what happens in the context.
+// asker returns who requested what happens in the context.
 func (e *Engine) asker(ctx context.Context) (user string, caller *host.Caller) {
 	if c, ok := CallerIn(ctx); ok {
 		return c.String(), &c
@@ -44,12 +44,11 @@ func (e *Engine) asker(ctx context.Context) (user string, caller *host.Caller) {
 // started fills in who begins a transaction, when and why.
 func (e *Engine) started(ctx context.Context, b journal.Begin) journal.Begin {
 	b.User, b.Caller = e.asker(ctx)
-	b.Time, b.BootID, b.PID, b.Reason, b.Note = e.Host.Clock.Now().UTC(), e.bootID(), pid(), e.Reason, e.Note
+	b.Time, b.BootID, b.PID, b.Reason, b.Note = e.Host.Clock.Now().UTC(), e.bootID(), os.Getpid(), e.Reason, e.Note
 	return b
 }
 
-// log writes one line about a transaction to the system log. A machine without
-// one loses nothing: the journal has it all.
+// log writes one line about a transaction to the system log, if the machine has one.
 func (e *Engine) log(t *journal.Tx, result string, values, failed int) {
 	text := fmt.Sprintf("transaction %d: %s by %s: %s, %d values (%s)", t.ID, t.Kind, t.User, result, values, t.Reason)
 	if t.Note != "" {
@@ -69,7 +68,7 @@ func (e *Engine) log(t *journal.Tx, result string, values, failed int) {
 	_ = e.Host.Log(text, fields...)
 }
 
-// logConfirm writes one line about a trial that stays.
+// logConfirm writes one line about a confirmed trial.
 func (e *Engine) logConfirm(c journal.Confirm) {
 	fields := Fields(c.User, c.Caller, c.Note,
 		host.Field{Name: "FETTLE_TRANSACTION", Value: strconv.Itoa(c.ID)}, host.Field{Name: "FETTLE_KIND", Value: "confirm"},
@@ -78,7 +77,7 @@ func (e *Engine) logConfirm(c journal.Confirm) {
 	_ = e.Host.Log(fmt.Sprintf("transaction %d: confirmed by %s (%s)", c.ID, c.User, e.Reason), fields...)
 }
 
-// Fields are those of every line about what fettle has written, and more.
+// Fields returns the fields of every line about a transaction, followed by more.
 func Fields(user string, c *host.Caller, note string, more ...host.Field) []host.Field {
 	fields := []host.Field{{Name: "MESSAGE_ID", Value: MessageID}, {Name: "FETTLE_USER", Value: user}, {Name: "FETTLE_REASON", Value: note}}
 	if c == nil {

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"fettle.dev/fettle/internal/engine/journal"
@@ -12,84 +13,76 @@ import (
 // writer carries out one plan.
 type writer struct {
 	*Engine
-	journal *journal.Journal
-	tx      *journal.Tx
-	plan    *Plan
-	fresh   bool                                 // the plan has read its values under the lock that is held
-	chains  map[setting.Setting][]*journal.Entry // as they were before this one
-	entries []written
-	told    programs // that were told of new values, or were to be
+	journal   *journal.Journal
+	tx        *journal.Tx
+	plan      *Plan
+	fresh     bool                                 // the plan has read its values under the lock that is held
+	chains    map[setting.Setting][]*journal.Entry // as they were before this transaction
+	entries   []written
+	activated programs // programs that were activated, or were about to be
 }
 
-// foreign is true where a place does not read as fettle's last transaction had
-// left it.
-func (w *writer) foreign(kind setting.Kind, s setting.Setting, now setting.Value) bool {
-	chain := w.chains[s]
-	if len(chain) == 0 || slices.ContainsFunc(w.entries, func(en written) bool { return en.Setting == s }) {
+// written is one journal entry of the transaction in progress.
+type written struct {
+	journal.Before
+	step  *Step          // nil for a coupled setting
+	err   error          // of the last write
+	after *setting.Value // what was read back for the verdict; nil before that
+}
+
+// foreign reports whether a setting does not read as fettle's last transaction left it.
+func (w *writer) foreign(s setting.Setting, now setting.Value) bool {
+	last := top(w.chains[s])
+	if last == nil || slices.ContainsFunc(w.entries, func(en written) bool { return en.Setting == s }) {
 		return false
 	}
-	top := chain[len(chain)-1]
-	if len(top.Varies) > 0 && w.arrived(s) {
-		return top.After != nil && !w.same(s, *top.After, now) // another device has its place
+	if len(last.Varies) > 0 && w.arrived(s) {
+		return last.After != nil && !w.Kinds.Equal(s, *last.After, now) // another device has its name
 	}
-	return !w.left(top, now)
+	return !w.left(last, now)
 }
 
-// arrived is true for a place of a device that has just come.
+// arrived reports whether a setting belongs to a device that has just appeared.
 func (w *writer) arrived(s setting.Setting) bool {
 	return slices.ContainsFunc(w.plan.Steps, func(st Step) bool { return st.Setting == s && w.Arrived[st.Device] })
 }
 
-// written is one journal entry of the transaction under way.
-type written struct {
-	journal.Before
-	step int   // index into the plan; -1 for a coupled place
-	err  error // of the last write
-	// after is what the place read when its verdict was found, nil before that.
-	after *setting.Value
-}
-
+// run carries out the plan stage by stage, then activates programs and reads everything
+// back. After an error the caller rolls back.
 func (w *writer) run(ctx context.Context) error {
-	stages := map[int][]int{}
-	var order []int
-	for i, s := range w.plan.Steps {
-		if s.Action == None {
-			continue
+	stages := map[int][]*Step{}
+	for i := range w.plan.Steps {
+		if s := &w.plan.Steps[i]; s.Action != None {
+			stages[s.Stage] = append(stages[s.Stage], s)
 		}
-		if _, ok := stages[s.Stage]; !ok {
-			order = append(order, s.Stage)
-		}
-		stages[s.Stage] = append(stages[s.Stage], i)
 	}
-	slices.Sort(order)
-	for _, n := range order {
+	for _, n := range slices.Sorted(maps.Keys(stages)) {
 		if err := w.stage(ctx, stages[n]); err != nil {
 			return err
 		}
 	}
 	w.retry(ctx)
-	if err := w.activate(ctx); err != nil {
+	if err := w.activateAll(ctx); err != nil {
 		return err
 	}
 	w.readBack(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w.giveBack(ctx)
+	w.revertRejected(ctx)
 	return nil
 }
 
-// stage takes the before-images of its steps and of what their writes change
-// as well, makes them durable, and then writes.
-func (w *writer) stage(ctx context.Context, steps []int) error {
-	var batch []written
-	main := map[setting.Setting]bool{}
-	for _, i := range steps {
-		main[w.plan.Steps[i].Setting] = true
+// stage makes the before-images of its steps, and of what their writes change as well,
+// durable in the journal, and then writes.
+func (w *writer) stage(ctx context.Context, steps []*Step) error {
+	var images []journal.Before
+	var of []*Step // of each image; nil for a coupled setting
+	recorded := map[setting.Setting]bool{}
+	for _, s := range steps {
+		recorded[s.Setting] = true
 	}
-	seen := map[setting.Setting]bool{}
-	for _, i := range steps {
-		s := &w.plan.Steps[i]
+	for _, s := range steps {
 		kind, err := w.Kinds.For(s.Setting)
 		if err != nil {
 			return err
@@ -106,68 +99,65 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 		}
 		s.Before = now
 		if len(s.Varies) > 0 {
-			s.Want = now // what it holds from here on is not this transaction's business
+			s.Want = now // dynamic tuning sets it from here on, not this transaction
 		}
-		first := len(batch)
-		// What stands on a value that an earlier transaction brought needs what
-		// came with it as well: the earlier one may be undone first.
-		if !w.same(s.Setting, s.Want, now) || len(w.chains[s.Setting]) > 0 {
-			for _, c := range kind.Coupled(s.Setting) {
-				id, err := w.Kinds.Resolve(c)
-				if err != nil || main[id] || seen[id] {
+		changes := !w.Kinds.Equal(s.Setting, s.Want, now)
+		first := len(images)
+		// A value on top of an earlier transaction's needs what came with that one
+		// as well: the earlier one may be undone first.
+		if changes || len(w.chains[s.Setting]) > 0 {
+			for _, id := range w.coupled(s.Setting) {
+				if recorded[id] {
 					continue
 				}
 				v, err := w.Kinds.Read(ctx, id)
 				if err != nil || v.Absent {
-					continue // nothing there that could be given back
+					continue // nothing to restore
 				}
-				seen[id] = true
+				recorded[id] = true
 				ck, _ := w.Kinds.For(id)
-				batch = append(batch, written{step: -1, Before: journal.Before{
-					Setting: id, Before: v, Want: v, Lifetime: ck.Lifetime(), Reason: s.Reason, Foreign: w.foreign(ck, id, v),
-				}})
+				images = append(images, journal.Before{
+					Setting: id, Before: v, Want: v, Lifetime: ck.Lifetime(), Reason: s.Reason, Foreign: w.foreign(id, v),
+				})
 			}
 		}
+		of = append(of, make([]*Step, len(images)-first)...)
 		s.Activation = setting.Activation{}
-		if !w.same(s.Setting, s.Want, now) {
+		if changes {
 			s.Activation, _ = w.Kinds.Activation(ctx, s.Setting)
 		}
-		_, outlives := kind.(setting.RebootCleaner)
-		n := len(w.entries) + len(batch) + 1
-		for k := first; k < len(batch); k++ {
-			batch[k].CoupledTo = n
+		for i := first; i < len(images); i++ {
+			images[i].CoupledTo = len(w.entries) + len(images) + 1
 		}
-		batch = append(batch, written{step: i, Before: journal.Before{
+		_, outlives := kind.(setting.RebootCleaner)
+		images = append(images, journal.Before{
 			Setting: s.Setting, Before: now, Want: s.Want, Lifetime: kind.Lifetime(), Reason: s.Reason,
-			Releases: s.Action == Release, Foreign: w.foreign(kind, s.Setting, now), Outlives: outlives, Varies: s.Varies,
+			Releases: s.Action == Release, Foreign: w.foreign(s.Setting, now), Outlives: outlives, Varies: s.Varies,
 			Activation: s.Activation,
-		}})
+		})
+		of = append(of, s)
 	}
-	if len(batch) == 0 {
+	if len(images) == 0 {
 		return nil
-	}
-	images := make([]journal.Before, len(batch))
-	for i := range batch {
-		images[i] = batch[i].Before
 	}
 	if err := w.journal.Stage(w.tx, images); err != nil {
 		return err
 	}
 	first := len(w.entries)
-	for i := range batch {
-		batch[i].N = images[i].N
+	for i, image := range images {
+		w.entries = append(w.entries, written{Before: image, step: of[i]})
 	}
-	w.entries = append(w.entries, batch...)
-	// What the old selection leaves goes back first, newest first; then the
-	// wanted values in the profile's order.
-	for i := range w.entries[first:] {
-		if en := &w.entries[first+i]; en.Releases {
-			w.write(ctx, en)
+	// Values that the old selection leaves are restored first, newest first; then
+	// the new values are written in the profile's order.
+	batch := w.entries[first:]
+	for i := range batch {
+		if batch[i].Releases {
+			w.write(ctx, &batch[i])
 		}
 	}
-	for i := range w.entries[first:] {
-		if en := &w.entries[first+i]; !en.Releases {
-			w.write(ctx, en)
+	for i := range batch {
+		if !batch[i].Releases {
+			w.write(ctx, &batch[i])
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -176,13 +166,12 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 	return nil
 }
 
-// before is what a place holds before this transaction writes it. In the first stage that
-// is what the plan has read: it was made under the lock that is still held, so no other
-// transaction of fettle, the daemon's included, has written since, and this one has not
-// yet. From the second stage on an earlier write may have changed it. A program that does
-// not take the lock can write between any read and the write that follows: the kernel
-// cannot compare and write. What runs for a time only (setting.Transient) is looked at
-// again, since most of it that ends does so meanwhile.
+// before returns what a setting holds before this transaction writes it. In the first
+// stage that is what the plan has read: the lock has been held since, so no other
+// transaction of fettle has written, and this one has not yet. From the second stage on
+// an earlier write may have changed it. A program that does not take the lock can write
+// between any read and the write that follows: the kernel has no compare-and-write. What
+// runs for a limited time (setting.Transient) is read again, since it may have ended.
 func (w *writer) before(ctx context.Context, kind setting.Kind, s *Step) (setting.Value, error) {
 	if _, transient := kind.(setting.Transient); w.fresh && len(w.entries) == 0 && !transient {
 		return s.Before, nil
@@ -190,37 +179,33 @@ func (w *writer) before(ctx context.Context, kind setting.Kind, s *Step) (settin
 	return kind.Read(ctx, s.Setting)
 }
 
+// write writes the value of one entry and keeps the error in it.
 func (w *writer) write(ctx context.Context, en *written) {
-	if en.step < 0 {
+	if en.step == nil {
 		return
 	}
-	kind, err := w.Kinds.For(en.Setting)
-	if err != nil {
-		en.err = err
-		return
-	}
-	// A value that was there is not written again, unless a write before this one has
-	// changed it. A file of the kernel that held another value is written without a look:
-	// where a write before this one has brought the value, the second changes nothing.
+	// A value that was there already is not written again, unless an earlier write of
+	// this transaction has changed it. A file of the kernel that held another value is
+	// written without reading it again: writing the same value twice changes nothing.
 	if en.err != nil || !kernelFile(en.Setting) || w.has(en, en.Before.Before) {
-		if now, err := kind.Read(ctx, en.Setting); err == nil && w.has(en, now) {
+		if now, err := w.Kinds.Read(ctx, en.Setting); err == nil && w.has(en, now) {
 			en.err = nil
 			return
 		}
 	}
 	w.at("write:" + en.Setting.String() + ":before")
-	en.err = w.heard(en.Setting, kind.Write(ctx, en.Setting, en.Want))
+	en.err = w.warning(en.Setting, w.Kinds.Write(ctx, en.Setting, en.Want))
 	w.at("write:" + en.Setting.String() + ":after")
 }
 
-// has reports whether a place that reads now has the value that is wanted there.
+// has reports whether a setting that reads now has the value of the entry.
 func (w *writer) has(en *written, now setting.Value) bool {
 	like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now)
 	return like == setting.Same || ours != nil
 }
 
-// retry gives a rejected value one more chance once the others are in place:
-// min above max is refused until max has been raised.
+// retry writes a rejected value once more after all others: the kernel refuses a minimum
+// above the maximum until the maximum has been raised.
 func (w *writer) retry(ctx context.Context) {
 	for i := range w.entries {
 		en := &w.entries[i]
@@ -232,15 +217,15 @@ func (w *writer) retry(ctx context.Context) {
 	}
 }
 
-// takeBack restores what this transaction has written and closes it.
-func (w *writer) takeBack() (result string, err error) {
-	ctx := context.Background() // Ctrl-C has been pressed already
+// rollBack restores what this transaction has written and closes it.
+func (w *writer) rollBack() (result string, err error) {
+	ctx := context.Background() // also after Ctrl-C
 	targets := make([]target, 0, len(w.entries))
 	for _, en := range slices.Backward(w.entries) {
 		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})
 	}
 	left, _ := w.restore(ctx, targets)
-	if left = append(left, w.activateBack(ctx)...); len(left) > 0 {
+	if left = append(left, w.reactivate(ctx)...); len(left) > 0 {
 		// No commit: the entries stay live, and the next undo tries again.
 		return journal.ResultIncomplete, &IncompleteError{Left: left}
 	}
@@ -249,7 +234,7 @@ func (w *writer) takeBack() (result string, err error) {
 	}
 	for i := range w.plan.Steps {
 		if s := &w.plan.Steps[i]; s.Action != None && s.Verdict != plugin.Rejected {
-			s.Verdict, s.Why = plugin.Drifted, "taken back"
+			s.Verdict, s.Why = plugin.Drifted, "rolled back"
 		}
 	}
 	return journal.ResultRolledBack, nil
