@@ -5,8 +5,11 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Interface names the methods on the bus; an action of polkit is Namespace, a
@@ -125,4 +128,112 @@ func validArgument(v any) bool {
 		}
 	}
 	return true
+}
+
+// The structures that methods answer. On the bus a structure's fields are its
+// members in order; in JSON it is an array, as Python writes a tuple.
+
+// Reply is (bs): whether it was done, and "OK" or why not.
+type Reply struct {
+	OK      bool
+	Message string
+}
+
+// Mode is (ss): auto or manual, and an error text.
+type Mode struct{ Mode, Failure string }
+
+// MethodInfo is (bsss): whether there is such a profile, and what it says of itself.
+type MethodInfo struct {
+	OK                         bool
+	Name, Summary, Description string
+}
+
+// Pair is (ss): a profile with its summary, an instance with its plug-in.
+type Pair struct{ Name, Value string }
+
+// Instances is (bsa(ss)).
+type Instances struct {
+	OK        bool
+	Message   string
+	Instances []Pair
+}
+
+// Devices is (bsas).
+type Devices struct {
+	OK      bool
+	Message string
+	Devices []string
+}
+
+func (r Reply) MarshalJSON() ([]byte, error) { return tuple(r.OK, r.Message) }
+func (m Mode) MarshalJSON() ([]byte, error)  { return tuple(m.Mode, m.Failure) }
+func (i MethodInfo) MarshalJSON() ([]byte, error) {
+	return tuple(i.OK, i.Name, i.Summary, i.Description)
+}
+func (p Pair) MarshalJSON() ([]byte, error) { return tuple(p.Name, p.Value) }
+func (i Instances) MarshalJSON() ([]byte, error) {
+	return tuple(i.OK, i.Message, i.Instances)
+}
+func (d Devices) MarshalJSON() ([]byte, error) { return tuple(d.OK, d.Message, d.Devices) }
+
+// tuple is json.Marshal without escapes for HTML, which Python does not write.
+func tuple(members ...any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(members)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// maxLength is how long a text argument may be, in bytes, and alphabet what it
+// may be made of (TuneD since 2.24.1, tuned/consts.py NAMES_MAX_LENGTH and
+// NAMES_ALLOWED_CHARS; the answer to CVE-2024-52336 and CVE-2024-52337: no
+// control bytes in names that end in a log or a command).
+const (
+	maxLength = 4096
+	alphabet  = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" +
+		" !@'+-.,/:;_$&*()%<=>?#[]{|}^~\""
+)
+
+// Valid says whether a text argument may be looked at. The empty text may.
+func Valid(s string) bool {
+	if len(s) > maxLength {
+		return false
+	}
+	for i := range len(s) {
+		if strings.IndexByte(alphabet, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// methodsText makes a text fit for the bus, which closes the connection of who sends
+// anything but UTF-8 without NUL: profiles are files, and hold any bytes.
+func methodsText(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+}
+
+func texts(list []string) []string {
+	clean := make([]string, 0, len(list))
+	for _, s := range list {
+		clean = append(clean, methodsText(s))
+	}
+	return clean
+}
+
+func methodsTable(m map[string]string) map[string]string {
+	clean := make(map[string]string, len(m))
+	for key, value := range m {
+		clean[methodsText(key)] = methodsText(value)
+	}
+	return clean
+}
+
+func pairs(list [][2]string) []Pair {
+	clean := make([]Pair, 0, len(list))
+	for _, p := range list {
+		clean = append(clean, Pair{methodsText(p[0]), methodsText(p[1])})
+	}
+	return clean
 }

@@ -1,6 +1,16 @@
 package override
 
-import "testing"
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testkit/machine"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
+)
 
 func TestTmpfiles(t *testing.T) {
 	check(t, `
@@ -188,4 +198,153 @@ kernel.panic = 0
 KUBELET_EXTRA_ARGS=--protect-kernel-defaults
 `, map[string][]string{"kernel.panic": {
 		"/etc/default/kubelet:1 10 [admin] VOID only checked: under protectKernelDefaults the kubelet does not start when the value differs"}})
+}
+
+// TestUnitsOnACopy: a copy that does not record which units are enabled makes a claim
+// conditional, never void; the link that enables a unit is enough without its file.
+func TestUnitsOnACopy(t *testing.T) {
+	const wants = "/etc/systemd/system/multi-user.target.wants/saptune.service"
+	note := map[string]string{"/etc/sysconfig/saptune": "NOTE_APPLY_ORDER=x\n", "/etc/saptune/extra/x.conf": "[sysctl]\nvm.swappiness = 10\n"}
+	for _, c := range []struct{ name, more, content, want string }{
+		{"nothing recorded", "/proc/version", "Linux\n", "10 [admin] if saptune.service is enabled, which is not recorded in this copy"},
+		{"linked", wants, "-> /usr/lib/systemd/system/saptune.service", "10 [admin]"},
+		{"not linked", "/etc/systemd/system/multi-user.target.wants/x.service", "-> /x", "10 [admin] VOID saptune.service, which applies this note, is not enabled"},
+	} {
+		files := map[string]string{c.more: c.content}
+		for k, v := range note {
+			files[k] = v
+		}
+		claims, _ := read(t, machine.Copy(t, files))
+		got := claimsFor(t, claims, "sysctl:vm.swappiness")
+		if want := "/etc/saptune/extra/x.conf:2 " + c.want; len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", c.name, got, want)
+		}
+	}
+	ktune := map[string]string{"/etc/sysconfig/ktune": "SYSCTL=/etc/sysctl.ktune\n", "/etc/sysctl.ktune": "vm.swappiness = 10\n", "/etc/rc.d/rc3.d/S27ktune": "-> ../init.d/ktune"}
+	claims, _ := read(t, machine.Copy(t, ktune))
+	if got := claimsFor(t, claims, "sysctl:vm.swappiness"); len(got) != 1 || got[0] != "/etc/sysctl.ktune:1 10 [admin]" {
+		t.Errorf("ktune by its link in rc.d: %q", got)
+	}
+}
+
+// This machine's own files must be understood, whatever they are.
+func TestReadLive(t *testing.T) {
+	c, problems := read(t, host.Live())
+	for _, p := range problems {
+		t.Logf("problem: %s", p)
+	}
+	if u := c.Unknown(); len(u) > 0 {
+		t.Errorf("unknown on a live machine: %v", u)
+	}
+	n := 0
+	for s := range c.direct {
+		for _, cl := range c.For(s) {
+			n++
+			if testing.Verbose() {
+				t.Logf("%s: %s: %s", s, cl.Source, brief(cl))
+			}
+			if cl.File == "" || cl.When == "" || cl.Source == "" {
+				t.Errorf("%s: incomplete claim %+v", s, cl)
+			}
+		}
+	}
+	t.Logf("%d claims", n)
+}
+
+// BenchmarkRead reads this machine's claims, as every plan does; the budget is
+// 5 ms on a usual machine.
+func BenchmarkRead(b *testing.B) {
+	h := host.Live()
+	kinds := setting.Kernel(h)
+	for b.Loop() {
+		Read(context.Background(), h, kinds)
+	}
+}
+
+// BenchmarkFor asks for one sysctl on a machine with patterns.
+func BenchmarkFor(b *testing.B) {
+	h := host.Live()
+	c, _ := Read(context.Background(), h, setting.Kernel(h))
+	s := setting.Setting{Kind: "sysctl", Name: "net.ipv4.conf.all.rp_filter"}
+	for b.Loop() {
+		c.For(s)
+	}
+}
+
+// BenchmarkTuners is asked before every tune.
+func BenchmarkTuners(b *testing.B) {
+	for b.Loop() {
+		_, _ = Tuners(context.Background(), host.Live())
+	}
+}
+
+// What systemd-sysctl 252 and procps 4.0 of Debian 12 leave of the same files. The
+// claims are systemd-sysctl's, which a machine with systemd runs at boot.
+func TestSystemdSysctlAndProcps(t *testing.T) {
+	testkitroot.Real(t, "runs systemd-sysctl and procps in the Debian test root")
+	const key = "net/ipv4/conf/eth0/rp_filter"
+	cases := []struct {
+		name, text      string
+		systemd, procps string
+	}{
+		{"exclusion after an assignment", "net.ipv4.conf.eth0.rp_filter = 2\n-net.ipv4.conf.eth0.rp_filter\n", untouched, "2"},
+		{"and before a pattern", "net.ipv4.conf.eth0.rp_filter = 2\n-net.ipv4.conf.eth0.rp_filter\nnet.ipv4.conf.*.rp_filter = 1\n", untouched, "2"},
+		{"exclusion before an assignment", "-net.ipv4.conf.eth0.rp_filter\nnet.ipv4.conf.eth0.rp_filter = 2\n", "2", "2"},
+		{"exclusion of a pattern", "net.ipv4.conf.*.rp_filter = 1\n-net.ipv4.conf.eth0.rp_filter\n", untouched, untouched},
+		{"pattern after the key", "net.ipv4.conf.eth0.rp_filter = 2\nnet.ipv4.conf.*.rp_filter = 1\n", "2", "2"},
+	}
+	root := testkitroot.New(t, testkitroot.Options{})
+	for i, c := range cases {
+		for _, program := range []string{"systemd", "procps"} {
+			dir := filepath.Join(root.Share(), program, string(rune('a'+i)))
+			machine.WriteFile(t, dir, "proc/sys/"+key, untouched)
+			machine.WriteFile(t, dir, "etc/sysctl.d/10-a.conf", c.text)
+		}
+	}
+	root.Must("sh", "-euc", `
+for d in etc/sysctl.d run/sysctl.d usr/local/lib/sysctl.d usr/lib/sysctl.d; do
+  mkdir -p "/${d%/*}"; rm -rf "/$d"
+done
+rm -f /etc/sysctl.conf
+for program in systemd procps; do
+  for tree in "$1/$program"/*; do
+    rm -rf /etc/sysctl.d; ln -s "$tree/etc/sysctl.d" /etc/sysctl.d
+    mount --bind "$tree/proc/sys" /proc/sys
+    if [ $program = systemd ]; then /lib/systemd/systemd-sysctl; else /sbin/sysctl --system; fi >"$tree/log" 2>&1 || :
+    umount /proc/sys
+  done
+done`, "sh", root.Share())
+	for i, c := range cases {
+		left := func(program string) string {
+			b, err := os.ReadFile(filepath.Join(root.Share(), program, string(rune('a'+i)), "proc/sys", key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		}
+		text := func(s string) string {
+			if s == untouched {
+				return s
+			}
+			return s + "\n"
+		}
+		if got := left("systemd"); got[:min(len(got), len(text(c.systemd)))] != text(c.systemd) {
+			t.Errorf("%s: systemd-sysctl leaves %q, want %q", c.name, got, c.systemd)
+		}
+		if got := left("procps"); got[:min(len(got), len(text(c.procps)))] != text(c.procps) {
+			t.Errorf("%s: procps leaves %q, want %q", c.name, got, c.procps)
+		}
+		h, err := host.Copy(filepath.Join(root.Share(), "systemd", string(rune('a'+i))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims, _ := read(t, h)
+		want := untouched
+		if w, ok := claims.Winner(setting.Setting{Kind: "sysctl", Name: "net.ipv4.conf.eth0.rp_filter"}); ok {
+			want = w.Value.Text
+		}
+		if want != c.systemd {
+			t.Errorf("%s: the winner is %q, systemd-sysctl leaves %q", c.name, want, c.systemd)
+		}
+	}
 }
