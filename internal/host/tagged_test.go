@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,9 +32,10 @@ func TestKillTagged(t *testing.T) {
 		}
 		return pids
 	}
-	ours, others := start("ours"), start("ours-not")
+	mark := fmt.Sprintf("ours-%d", os.Getpid()) // another process may run the same test
+	ours, others := start(mark), start(mark+"-not")
 	t.Cleanup(func() {
-		for _, mark := range []string{"ours", "ours-not"} {
+		for _, mark := range []string{mark, mark + "-not"} {
 			if err := (liveExec{}).KillTagged(mark); err != nil {
 				t.Error(err)
 			}
@@ -42,7 +44,7 @@ func TestKillTagged(t *testing.T) {
 			eventually(t, "it goes on", func() bool { return !runs(pid) })
 		}
 	})
-	if err := (liveExec{}).KillTagged("ours"); err != nil {
+	if err := (liveExec{}).KillTagged(mark); err != nil {
 		t.Fatal(err)
 	}
 	for _, pid := range ours {

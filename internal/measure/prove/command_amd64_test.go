@@ -22,7 +22,7 @@ func TestCommandMemory(t *testing.T) {
 		"its grandchild": {[]string{"/bin/sh", "-c", "(sh -c 'dd if=/dev/zero of=/dev/null bs=40M count=1 2>/dev/null; :'; :); :"}, 40, 46},
 		"itself":         {[]string{"dd", "if=/dev/zero", "of=/dev/null", "bs=40M", "count=1"}, 40, 46},
 	} {
-		c := &Command{Args: x.args, Clock: wallClock{}, Memory: true}
+		c := &Command{Args: x.args, Clock: wallClock{}, Memory: true, Mark: mark}
 		for range 2 { // the starter is there already the second time
 			m, err := c.Visit(t.Context(), Step{})
 			if got := m.Values["max-memory"] / (1 << 20); err != nil || got < x.least || got > x.most {

@@ -22,8 +22,12 @@ type wallClock struct{}
 
 func (wallClock) Now() time.Time { return time.Now() }
 
+// mark is this process's: what bears a mark is killed by it in the whole machine, and
+// another one may run the same tests.
+var mark = fmt.Sprintf("test-%d", os.Getpid())
+
 func command(script string, metrics ...Printed) *Command {
-	return &Command{Args: []string{"/bin/sh", "-c", script}, Metrics: metrics, Clock: wallClock{}}
+	return &Command{Args: []string{"/bin/sh", "-c", script}, Metrics: metrics, Clock: wallClock{}, Mark: mark}
 }
 
 func printed(name, pattern string, percentile float64) Printed {
@@ -49,7 +53,7 @@ func TestCommand(t *testing.T) {
 		"nothing printed":        {command("true", printed("n", `(\d+)`, -1)), "", 0, "n does not appear"},
 		"it fails":               {command("echo no such table >&2; exit 3"), "", 0, "exit status 3: no such table"},
 		"killed":                 {command("kill -9 $$"), "", 0, "signal: killed"},
-		"no such program":        {&Command{Args: []string{"/no/such"}, Clock: wallClock{}}, "", 0, "no such file"},
+		"no such program":        {&Command{Args: []string{"/no/such"}, Clock: wallClock{}, Mark: mark}, "", 0, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := x.command.Visit(t.Context(), Step{})
@@ -105,9 +109,9 @@ func TestCommandWithoutStarter(t *testing.T) {
 	}
 }
 
-// TestCommandEnds: whatever ends a visit ends all that it has started.
+// TestCommandEnds: whatever ends a visit ends all that it has started. The end of a visit
+// kills every process that this one has started meanwhile: no such tests run in parallel.
 func TestCommandEnds(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	child := filepath.Join(dir, "child")
 	for _, memory := range []bool{false, true} {
@@ -267,9 +271,8 @@ func emptyHost(t *testing.T) *host.Host {
 // TestCommandEndsAll: what the work starts ends with it, also in a session of its own and
 // without its environment.
 func TestCommandEndsAll(t *testing.T) {
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
-	c := &Command{Args: []string{"sh", "-c", "setsid env -i sh -c 'echo $$ >" + file + "; exec sleep 1000' </dev/null >/dev/null 2>&1 & sleep 1000"}, Clock: wallClock{}, Mark: "ends-all"}
+	c := &Command{Args: []string{"sh", "-c", "setsid env -i sh -c 'echo $$ >" + file + "; exec sleep 1000' </dev/null >/dev/null 2>&1 & sleep 1000"}, Clock: wallClock{}, Mark: mark}
 	pid := timesOut(t, c, file)
 	if _, err := os.Stat("/proc/" + pid); err == nil {
 		t.Errorf("process %s goes on", pid)
