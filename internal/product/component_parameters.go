@@ -7,17 +7,36 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/setting"
 )
 
 // Parameters is the table of a product's options.
 type Parameters []Parameter
 
-// Named is the line of an option; nil where there is none.
+// Named is the parameter of a name, or nil.
 func (p Parameters) Named(name string) *Parameter {
 	if i := slices.IndexFunc(p, func(p Parameter) bool { return p.Name == name }); i >= 0 {
 		return &p[i]
 	}
 	return nil
+}
+
+// Settable is Named without the options that only an administrator sets.
+func (p Parameters) Settable(name string, byHand []string) *Parameter {
+	if slices.Contains(byHand, name) {
+		return nil
+	}
+	return p.Named(name)
+}
+
+// Check refuses a value that Read does not take. A nil Parameter is an option that fettle
+// does not set; product is what has it.
+func (p *Parameter) Check(product, value string) error {
+	if p == nil {
+		return fmt.Errorf("%w: not a tuning option of %s", setting.ErrNotSettable, product)
+	}
+	_, err := p.Read(value)
+	return err
 }
 
 // Count is an option with a whole number from 0 to 2147483647.

@@ -6,38 +6,38 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Prober is an Installed whose program can be asked how it reads its files (check
-// --probe). Nothing else runs it.
+// Prober is an Installed whose program can check its files (check --probe). Nothing else
+// runs the program.
 type Prober interface {
 	Probe(ctx context.Context)
-	// AsRead reports whether the program has read the files, and accepts them: what
-	// Option and Answer say of them is then what the program has read.
+	// AsRead reports whether the program has read and accepted the files, so that Option
+	// and Answer are as the program reads them.
 	AsRead() bool
 }
 
-// Probed is what a program has said of its files when it was asked.
-type Probed struct {
+// probed is the outcome of a program's own check of its files.
+type probed struct {
 	asked   bool
 	Checked Checked
-	Err     error // why it could not be asked
+	Err     error // why it could not be made
 }
 
 // Take keeps the outcome of a dry run.
-func (p *Probed) Take(c Checked, err error) { p.asked, p.Checked, p.Err = true, c, err }
+func (p *probed) Take(c Checked, err error) { p.asked, p.Checked, p.Err = true, c, err }
 
 // AsRead implements Prober.
-func (p *Probed) AsRead() bool { return p.asked && p.Err == nil && p.Checked.Refused == "" }
+func (p *probed) AsRead() bool { return p.asked && p.Err == nil && p.Checked.Refused == "" }
 
-// ProbeInputs are the inputs that Probed answers, of a product.
-func ProbeInputs(product string) []fact.Input {
+// probeInputs are the inputs of a product that probed answers.
+func probeInputs(product string) []fact.Input {
 	return []fact.Input{
 		{Name: product + ".probed", Type: fact.Truth, Doc: "whether the program is asked how it reads its files (--probe)"},
 		{Name: product + ".refusal", Type: fact.Text, Doc: "why the program would not start with its files; empty where it would, or is not asked"},
 	}
 }
 
-// ProbeAnswer answers one of ProbeInputs; ok is false for every other.
-func (p *Probed) ProbeAnswer(input, main string) (a fact.Answer, ok bool) {
+// probeAnswer answers one of probeInputs; ok is false for every other.
+func (p *probed) probeAnswer(input, main string) (a fact.Answer, ok bool) {
 	switch input {
 	case "probed":
 		return fact.Answer{Value: p.asked}, true

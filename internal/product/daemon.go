@@ -24,8 +24,8 @@ type Daemon[F Files, A any] struct {
 	Parameters Parameters
 	Inputs     []Input[F, A]
 
-	// Conf is how its files are written. Product sets Name, Activation, Activate,
-	// Effect and, if it is nil, Winner.
+	// Conf is how its files are written. Product sets Name, Activation, Activate, Effect,
+	// and with Place Winner.
 	Conf conf.Product
 	// Instances are all instances, if Conf has only those that can be set; nil if it has
 	// all.
@@ -39,7 +39,7 @@ type Daemon[F Files, A any] struct {
 	// MainOf is the main file of the instance that a file sets options of; nil if each
 	// instance has only one such file.
 	MainOf func(h *host.Host, file string) string
-	// Place returns the line that sets an option.
+	// Place returns the line that sets an option; nil if Conf has all that finds it.
 	Place func(files F, key string) (conf.Place, bool, error)
 
 	// Program is the name of its process in messages.
@@ -99,7 +99,7 @@ type Files interface {
 func (d *Daemon[F, A]) Product() Product {
 	p := Product{Name: d.Name, Doc: d.Doc, Packages: d.Packages, Parameters: d.Parameters, Find: d.find, Kind: d.kind}
 	if d.DryRun != nil {
-		p.Inputs = ProbeInputs(d.Name)
+		p.Inputs = probeInputs(d.Name)
 	}
 	for _, in := range d.Inputs {
 		p.Inputs = append(p.Inputs, fact.Input{Name: d.Name + "." + in.Name, Type: in.Type, Unit: in.Unit, Doc: in.Doc})
@@ -141,7 +141,7 @@ func (d *Daemon[F, A]) find(ctx context.Context, h *host.Host) ([]Installed, err
 		}
 		i.ReportErr, i.OpenErr = i.RunErr, i.RunErr
 		if d.OpenFiles && i.RunErr == nil {
-			i.Open, i.OpenErr = FilesOpen(ctx, h, d.Program+" "+in.Main, i.Run.serving()...)
+			i.Open, i.OpenErr = filesOpen(ctx, h, d.Program+" "+in.Main, i.Run.serving()...)
 		}
 		if d.Ask != nil && i.RunErr == nil {
 			i.Report, i.ReportErr = d.Ask(ctx, i)
@@ -189,7 +189,7 @@ func (d *Daemon[F, A]) kind(h *host.Host) setting.Kind {
 	}
 	p := d.Conf
 	p.Name, p.Activate = d.Name, c.Activate
-	if p.Winner == nil {
+	if d.Place != nil {
 		p.Winner = func(h *host.Host, main, key string) (conf.Place, bool, error) {
 			files, err := d.read(h, main, nil)
 			if err != nil {
@@ -285,10 +285,13 @@ func (d *Daemon[F, A]) effectOfReport(ctx context.Context, i *Instance[F, A], ke
 
 // same reports whether an option takes two values for the same.
 func (d *Daemon[F, A]) same(name, a, b string) bool {
-	if d.Same != nil {
+	switch {
+	case d.Same != nil:
 		return d.Same(name, a, b)
+	case d.Conf.Canonical != nil:
+		return d.Conf.Canonical(a) == d.Conf.Canonical(b)
 	}
-	return d.Conf.Canonical(a) == d.Conf.Canonical(b)
+	return a == b
 }
 
 // silentReloads are the processes that were reloaded, by the main file of their

@@ -15,7 +15,7 @@ import (
 // Instance is one instance of a Daemon on a machine.
 type Instance[F Files, A any] struct {
 	conf.Instance
-	Probed
+	probed
 	Host *host.Host
 
 	Files   F
@@ -56,7 +56,7 @@ func (i *Instance[F, A]) reportedOption(name string) Option {
 	case ok:
 		o.File = fact.Known(value, at)
 	case err != nil:
-		o.File = fact.Unknown[string](i.Main, err.Error())
+		o.File = fact.Unknown[string](cmp.Or(at, i.Main), err.Error())
 	}
 	switch {
 	case errors.Is(i.ReportErr, ErrStopped):
@@ -86,7 +86,7 @@ func (i *Instance[F, A]) readOption(name string) Option {
 			file = fact.Known(value, at)
 		}
 	}
-	o := AsRead(i.Main, file, err, i.daemon.taken(i.Run, key), i.RunErr)
+	o := asRead(i.Main, file, err, i.daemon.taken(i.Run, key), i.RunErr)
 	switch {
 	case i.ReportErr != nil:
 	case i.daemon.Running != nil:
@@ -171,7 +171,7 @@ type Need int
 
 // The needs.
 const (
-	Nothing Need = iota
+	_ Need = iota // nothing
 	FromFiles
 	FromProcess
 	FromReport
@@ -180,7 +180,7 @@ const (
 // Answer implements Installed.
 func (i *Instance[F, A]) Answer(input string) fact.Answer {
 	if i.daemon.DryRun != nil {
-		if a, ok := i.ProbeAnswer(input, i.Main); ok {
+		if a, ok := i.probeAnswer(input, i.Main); ok {
 			return a
 		}
 	}
@@ -206,7 +206,16 @@ func (i *Instance[F, A]) Answer(input string) fact.Answer {
 
 // ReadSinceChange answers whether the running program read its files since they changed.
 func (i *Instance[F, A]) ReadSinceChange() fact.Answer {
-	return ReadSinceChange(i.Main, i.FileErr, i.daemon.taken(i.Run, ""), i.RunErr)
+	taken := i.daemon.taken(i.Run, "")
+	switch {
+	case i.FileErr != nil:
+		return fact.Answer{Unknown: i.FileErr.Error(), At: i.Main}
+	case i.RunErr != nil:
+		return fact.Answer{Unknown: i.RunErr.Error(), At: "/proc"}
+	case taken == Unclear:
+		return fact.Answer{Unknown: taken.Unknown(), At: "/proc"}
+	}
+	return fact.Answer{Value: taken == Yes, At: "/proc"}
 }
 
 // StartedSinceChange is ReadSinceChange of a program that reads its files at its start, or
@@ -246,4 +255,38 @@ func (i *Instance[F, A]) PackageVersion() fact.Answer {
 		return fact.Answer{Value: v, At: at}
 	}
 	return fact.Answer{Unknown: "no list of packages names it", At: i.Main}
+}
+
+// asRead is an option of a program that does not report what it runs with: the value of its
+// files, if it has read them since they changed. fileErr is why the files are not known,
+// runErr why the processes are not.
+func asRead(main string, file fact.Fact[string], fileErr error, taken Taken, runErr error) Option {
+	o := Option{File: file, Running: fact.Absent[string](main)}
+	switch {
+	case fileErr != nil:
+		o.File = fact.Unknown[string](main, fileErr.Error())
+		o.Running = o.File
+	case errors.Is(runErr, ErrStopped):
+	case runErr != nil:
+		o.Running = fact.Unknown[string](main, runErr.Error())
+	case taken == Yes:
+		o.Running = file
+	default:
+		o.Running = fact.Unknown[string](main, taken.Unknown())
+	}
+	return o
+}
+
+// RunBy answers the service of systemd that runs a process, or "".
+func RunBy(p Process) fact.Answer {
+	return fact.Answer{Value: p.Unit, At: "/proc/PID/cgroup"}
+}
+
+// Origin is fact.Running if the running program has read its files, or fact.Files if it will
+// read them at its next start.
+func Origin(taken Taken, runErr error) string {
+	if runErr == nil && taken == Yes {
+		return fact.Running
+	}
+	return fact.Files
 }

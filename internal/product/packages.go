@@ -1,7 +1,3 @@
-// packages tells which packages a machine has: by dpkg's list, which is
-// text, by what rpm says of its data base, which is not, and in a copy by the list
-// that a sosreport or a foreman-debug has.
-
 package product
 
 import (
@@ -13,17 +9,17 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// List is what is installed.
+// List is the packages of a machine: by dpkg's status file, by rpm, or in a copy by the list
+// of a sosreport or foreman-debug.
 type List struct {
 	Versions map[string]string // by name; without release, revision and epoch
-	At       string            // the file that says so
-	// Cut is true where the list is too short for a whole machine: what it has not
-	// may have been lost with its end.
+	At       string            // the file or command that lists them
+	// Cut is true if the list is too short for a whole machine: packages may be missing.
 	Cut bool
 }
 
-// Lacks says why nobody knows whether a package is installed that the list has
-// not; "" where it is not.
+// Lacks returns why it is not known whether a package that is not in the list is
+// installed, or "".
 func (l List) Lacks(name string) (unknown string) {
 	if l.Versions[name] == "" && l.Cut {
 		return l.At + " is not a list of a whole machine's packages"
@@ -47,12 +43,12 @@ var lists = []struct {
 
 const dpkg = "/var/lib/dpkg/status"
 
-// few is how many packages no whole machine has: a list that is as short was cut
-// off as it was made, as is one that ends within a line.
+// few is fewer packages than any whole machine has: a shorter list, as one that ends within
+// a line, was cut off.
 const few = 20
 
-// Version is that of the first of some packages that is installed, as far as it
-// consists of numbers and dots, and where it says so; "" where no list names one.
+// Version returns the Upstream version of the first of some packages that is installed, and
+// where it is listed, or "".
 func Version(h *host.Host, names ...string) (version, at string) {
 	list, err := Read(h)
 	if err != nil {
@@ -66,7 +62,7 @@ func Version(h *host.Host, names ...string) (version, at string) {
 	return "", ""
 }
 
-// Upstream is the part of a version that consists of numbers and dots.
+// Upstream returns the leading numbers and dots of a version.
 func Upstream(v string) string {
 	for i, c := range v {
 		if c != '.' && (c < '0' || c > '9') {
@@ -76,9 +72,8 @@ func Upstream(v string) string {
 	return v
 }
 
-// Read reads the first list that there is. The error says why there is none. On a
-// machine that has a data base of rpm's and none of dpkg's it runs rpm, which may
-// take seconds: it is for what nothing else tells.
+// Read reads the first list that exists; the error says why there is none. On a machine
+// with RPM packages it runs rpm, which may take seconds.
 func Read(h *host.Host) (List, error) {
 	cut, found := List{}, false
 	if !h.Live {
@@ -110,8 +105,7 @@ func Read(h *host.Host) (List, error) {
 	return List{}, errors.New("neither dpkg nor rpm has a data base of its packages")
 }
 
-// readLists reads the first list of a copy that is whole; else the longest, if
-// there is any.
+// readLists reads the first whole list of a copy, or else its longest one.
 func readLists(f host.Files) (list List, whole bool) {
 	for _, l := range lists {
 		names, _ := host.Glob(f, l.pattern)

@@ -15,8 +15,7 @@ func ofLines(take func(line string) (name, version string)) func(string) map[str
 	}
 }
 
-// debugged reads the list of a foreman-debug, whose first line says which command
-// made it.
+// debugged reads the list of a foreman-debug, which begins with the command that made it.
 func debugged(text string) map[string]string {
 	first, rest, _ := strings.Cut(text, "\n")
 	if strings.HasPrefix(first, "COMMAND> dpkg") {

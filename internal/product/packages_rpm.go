@@ -9,17 +9,16 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// rpmDatabases are where rpm keeps its data base: in the first since Fedora 36 and
-// in openSUSE, in the second in RHEL. It is SQLite's, Berkeley DB's or rpm's own
-// format, so rpm itself is asked.
+// rpmDatabases are the directories of rpm's database: the first since Fedora 36 and in
+// openSUSE, the second in RHEL. It is in the format of SQLite, Berkeley DB or rpm itself,
+// so rpm reads it.
 var rpmDatabases = []string{"/usr/lib/sysimage/rpm", "/var/lib/rpm"}
 
-// rpmFiles are what a data base consists of, one for each format (lib/backend of
-// rpm 4.14 to 4.20); the directory alone is also on machines without RPM packages.
+// rpmFiles are the files of a database, one for each format (lib/backend of rpm 4.14 to
+// 4.20). Machines without RPM packages may have the directory.
 var rpmFiles = []string{"rpmdb.sqlite", "Packages", "Packages.db"}
 
-// rpmDatabase is the directory of rpm's data base; "" where there is none, or a
-// copy does not know.
+// rpmDatabase is the directory of rpm's database, or "".
 func rpmDatabase(f host.Files) string {
 	for _, dir := range rpmDatabases {
 		for _, name := range rpmFiles {
@@ -31,17 +30,16 @@ func rpmDatabase(f host.Files) string {
 	return ""
 }
 
-// ByRPM is true of a machine whose packages only rpm can list, which may take
-// seconds: whoever can tell otherwise that it has not what he looks for, need not ask.
+// ByRPM reports whether only rpm can list the packages of a machine, which may take
+// seconds: a caller that can find out otherwise need not call Read.
 func ByRPM(h *host.Host) bool {
 	text, err := h.Files.ReadFile(dpkg)
 	return h.Live && rpmDatabase(h.Files) != "" && (err != nil || len(dpkgStatus(string(text))) == 0)
 }
 
-// askRPM asks for all packages at once: one answer for all who ask, and one in an
-// archive. Nobody's signature is verified again, which would be most of the time.
-// The version goes first: what stands behind a name that ends in "token" is taken for
-// one, and is not in an archive (host.Redact).
+// askRPM lists all packages at once, so that an archive has one answer. Signatures are not
+// verified again, which would take most of the time. The version comes first, because
+// host.Redact removes what follows a name that ends in "token".
 func askRPM(h *host.Host, db string) (List, error) {
 	c := host.Command{
 		Argv:    []string{"rpm", "-qa", "--nodigest", "--nosignature", "--qf", `%{VERSION}\t%{NAME}\n`},

@@ -49,10 +49,10 @@ type Control struct {
 	Patience time.Duration
 
 	mu sync.Mutex
-	// mains is the instance of each program, by its name, that an activation was planned
-	// for; refused are those that were not activated.
-	mains   map[string]string
-	refused map[string]bool
+	// mains is the main file of each program, by its name, that an activation was planned
+	// for; refusals are the programs that were not activated.
+	mains    map[string]string
+	refusals map[string]bool
 }
 
 // Reloaded returns nil once a reload is complete: the program serves with the files that
@@ -83,22 +83,23 @@ func ConfigTest(name string, command func(h *host.Host, main string) host.Comman
 	}
 }
 
-// Start is a program call that leaves a server behind.
+// Start is a call that starts a server.
 type Start struct {
 	Argv []string
 	Env  []string
-	Dir  string // in which it is started; "/" where empty
+	Dir  string // in which it is started; "/" if empty
 	// Background is set for a program that stays in the foreground.
 	Background bool
-	// UID and GID are whom it runs as; 0 is root.
+	// UID and GID are the user and group that it runs as; 0 is root.
 	UID, GID int
-	// Within is how long the call may take; a minute where it is 0.
+	// Within is how long the call may take; 0 is a minute.
 	Within time.Duration
 	// Complaint finds in what it prints why it has failed; nil takes the last line.
 	Complaint func(text string) string
 }
 
-// Activation is setting.Activator's, for the kind of one product.
+// Activation is setting.Activator's for the kind of one product: false if the program
+// does not run.
 func (c *Control) Activation(ctx context.Context, h *host.Host, main string, restart bool) (setting.Activation, bool) {
 	p, err := c.Running(ctx, h, main)
 	if err != nil || beingStopped(ctx, h, p.Unit) {
@@ -108,23 +109,18 @@ func (c *Control) Activation(ctx context.Context, h *host.Host, main string, res
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mains == nil {
-		c.mains, c.refused = map[string]string{}, map[string]bool{}
+		c.mains = map[string]string{}
 	}
 	c.mains[name] = main
 	return setting.Activation{Program: name, Restart: restart}, true
 }
 
-// Restarts is Activation for a product that reads all of its options when it starts.
+// Restarts is Activation for a product that reads its options only when it starts.
 func (c *Control) Restarts(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
 	return c.Activation(ctx, h, main, true)
 }
 
-// Reloads is Activation for a product that reads all of them when it is told.
-func (c *Control) Reloads(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
-	return c.Activation(ctx, h, main, false)
-}
-
-// name is how the program of an instance is called.
+// name is the name of an instance's program in an activation.
 func (c *Control) name(h *host.Host, main string, p Process) string {
 	if host.HasSystemd(h) {
 		if p.Unit != "" {
@@ -139,7 +135,8 @@ func (c *Control) name(h *host.Host, main string, p Process) string {
 	return c.Name + " " + main
 }
 
-// Of is the main file of a program that may have been told of before a crash.
+// Of returns the main file of the program of an activation, which may have been planned
+// by another process before a crash.
 func (c *Control) Of(ctx context.Context, h *host.Host, name string) (string, error) {
 	c.mu.Lock()
 	main, ok := c.mains[name]
@@ -163,12 +160,12 @@ func (c *Control) Of(ctx context.Context, h *host.Host, name string) (string, er
 			return m, nil
 		}
 	}
-	return "", fmt.Errorf("no instance of %s here belongs to it any more", name)
+	return "", fmt.Errorf("%s no longer runs an instance of %s", name, c.Name)
 }
 
-// Activate is setting.Activator's: it checks the configuration, tells the program
-// and waits until it is healthy. A program that was told nothing, because Check or
-// its unit did not let, is not told of the way back either.
+// Activate is setting.Activator's: it checks the configuration, reloads or restarts the
+// program and waits until it is healthy. If Check or the program's unit refused that, the
+// rollback does not reload or restart it either.
 func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activation) error {
 	main, err := c.Of(ctx, h, a.Program)
 	if err != nil {
@@ -180,12 +177,12 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if c.refuse(a.Program, false) {
-		return nil // on the way back it is as it was
+	if c.setRefused(a.Program, false) {
+		return nil // the rollback of what was refused
 	}
 	if c.Check != nil {
 		if err := c.Check(ctx, h, main); err != nil {
-			return c.untold(a.Program, err)
+			return c.refused(a.Program, err)
 		}
 	}
 	if c.Reads != nil {
@@ -196,15 +193,15 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	before, err := c.Running(ctx, h, main)
 	switch {
 	case errors.Is(err, ErrStopped) && !a.Restart:
-		return nil // somebody has stopped it; it will read its files when it starts
+		return nil // it was stopped meanwhile, and reads its files when it starts
 	case err != nil && !errors.Is(err, ErrStopped):
 		return err
 	}
 	unit := ""
 	if host.HasSystemd(h) && (before.Unit != "" || before.PID == 0) && !strings.HasPrefix(a.Program, c.Name+" ") {
 		unit = a.Program
-		if idle, err := tellable(ctx, h, unit, before, a.Restart); err != nil {
-			return c.untold(a.Program, err)
+		if idle, err := controllable(ctx, h, unit, before, a.Restart); err != nil {
+			return c.refused(a.Program, err)
 		} else if idle {
 			return nil
 		}
@@ -235,31 +232,30 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	})
 }
 
-// untold notes that a program was told nothing, and why.
-func (c *Control) untold(program string, why error) error {
-	c.refuse(program, true)
-	return fmt.Errorf("%w (it was told nothing)", why)
+// refused records that a program was not activated, and returns why.
+func (c *Control) refused(program string, why error) error {
+	c.setRefused(program, true)
+	return fmt.Errorf("%w (neither reloaded nor restarted)", why)
 }
 
-// refuse notes whether a program could not be told, and says whether it could not
-// be before.
-func (c *Control) refuse(program string, now bool) (before bool) {
+// setRefused records whether a program was refused, and returns what it was before.
+func (c *Control) setRefused(program string, now bool) (before bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refused == nil {
-		c.mains, c.refused = map[string]string{}, map[string]bool{}
+	if c.refusals == nil {
+		c.refusals = map[string]bool{}
 	}
-	before = c.refused[program]
-	c.refused[program] = now
+	before = c.refusals[program]
+	c.refusals[program] = now
 	return before
 }
 
-// restart ends a program and starts it by itself.
+// restart ends a program and starts it without systemd.
 func (c *Control) restart(ctx context.Context, h *host.Host, main string, before Process) error {
 	if c.Start == nil {
-		return fmt.Errorf("no systemd runs here that could restart %s", c.Name)
+		return fmt.Errorf("systemd does not run here: restart %s by hand", c.Name)
 	}
-	start, err := c.Start(h, main, before) // while it can still be looked at
+	start, err := c.Start(h, main, before) // while its process still exists
 	start.Complaint = c.Complaint
 	if err != nil {
 		return err
@@ -268,7 +264,7 @@ func (c *Control) restart(ctx context.Context, h *host.Host, main string, before
 		stop := c.Stop
 		if stop == nil {
 			stop = func(ctx context.Context, h *host.Host, _ string, p Process) error {
-				return Signal(ctx, h, "TERM", p.PID)
+				return sendSignal(ctx, h, "TERM", p.PID)
 			}
 		}
 		if err := stop(ctx, h, main, before); err != nil {
@@ -286,16 +282,16 @@ func (c *Control) restart(ctx context.Context, h *host.Host, main string, before
 	return Run(ctx, h, start)
 }
 
-// wait waits for Ready. A program that has ended will not become ready; failed
-// says whether systemd has given it up.
+// wait waits for Ready. A program that has ended does not become ready; failed returns why
+// systemd no longer restarts it.
 func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Process, restarted bool, reloaded Reloaded, failed func() error) error {
 	gone, asked := 0, h.Clock.Now()
 	return Until(ctx, func() error {
 		p, err := c.Running(ctx, h, main)
 		switch {
 		case errors.Is(err, ErrStopped):
-			// A server that goes to the background is gone for a moment, and on a busy
-			// machine it takes seconds until one is there: about five.
+			// A server that goes to the background has no process for a moment, on a busy
+			// machine for seconds: 50 tries are about five.
 			if gone++; gone > 50 {
 				err = final{fmt.Errorf("%s has ended again", c.Name)}
 			}
@@ -321,10 +317,10 @@ func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Pr
 	})
 }
 
-// final is an error that waiting does not cure.
+// final is an error that ends Until.
 type final struct{ error }
 
-// Final makes an error end Until.
+// Final returns an error that ends Until.
 func Final(err error) error { return final{err} }
 
 // Until tries until it works, an error is final, or the context ends.
@@ -340,13 +336,13 @@ func Until(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it has waited long enough: %w", err)
+			return fmt.Errorf("waited too long: %w", err)
 		case <-time.After(pause):
 		}
 	}
 }
 
-// background starts a program that stays, without a terminal, and lets it go.
+// background starts a program that stays in the foreground, without a terminal.
 const background = `setsid "$@" </dev/null >/dev/null 2>&1 &`
 
 // Run starts a server.
@@ -365,12 +361,12 @@ func Run(ctx context.Context, h *host.Host, s Start) error {
 	return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), res.ExitCode, systemd.FailureText(string(res.Stdout)+string(res.Stderr), s.Complaint))
 }
 
-// collections is where Red Hat's software collections have their configuration;
-// the name of a collection is the first part of those of its units.
+// collections is the directory of the configuration of Red Hat's software collections; the
+// name of a collection is the prefix of its units' names.
 const collections = "/etc/opt/rh/"
 
-// Unit is the first of some services that is installed, for the instance of a main
-// file.
+// Unit returns the first of some services that is installed for the instance of a main
+// file, or "".
 func Unit(h *host.Host, main string, names ...string) string {
 	prefix := ""
 	if rest, ok := strings.CutPrefix(main, collections); ok {

@@ -15,22 +15,22 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// DryRun is a product's own check of its files. It runs as the user of the service, with a
-// private view of the machine (host.Sandbox), because it may make files and run code that
-// the files name.
+// DryRun is a product's own check of its files. It runs as the service's user, in a private
+// view of the machine (host.Sandbox), because it may create files and run code that the
+// files name.
 type DryRun struct {
 	Argv, Env []string
-	// Unit is the service; its User= comes first, then User, which the files name, then who
-	// serves now, then Otherwise.
+	// Unit is the service. The user is that of its User=, or else User, which the files
+	// name, or that of the Running processes, or Otherwise.
 	Unit, User, Otherwise string
 	Running               Group
 	// Files are the files of the configuration.
 	Files []string
 	// Empty are directories that the program writes in.
 	Empty []string
-	// Names are host names that it has to find.
+	// Names are host names that it has to resolve.
 	Names []string
-	// Complaint is what of its messages says what is wrong.
+	// Complaint finds in its messages what is wrong.
 	Complaint func(messages string) string
 }
 
@@ -39,14 +39,14 @@ type Checked struct {
 	As       string // the user
 	Output   string
 	Messages string
-	Refused  string // why the program would not start with the files; "" where it would
+	Refused  string // why the program would not start with the files, or ""
 }
 
-// dryRunWithin is how long a dry run may take.
+// dryRunWithin is the longest time of a dry run.
 const dryRunWithin = 20 * time.Second
 
-// Run asks the program. An error says why it could not be asked: also where it may not read
-// what it reads when it is started as root.
+// Run runs the check. It returns an error if the check could not be made, also because the
+// user may not read what the program reads when root starts it.
 func (d DryRun) Run(ctx context.Context, h *host.Host) (Checked, error) {
 	user, name, err := d.user(h)
 	if err != nil {
@@ -63,25 +63,25 @@ func (d DryRun) Run(ctx context.Context, h *host.Host) (Checked, error) {
 	}
 	out.Refused = cmp.Or(d.Complaint(string(res.Stderr)+string(res.Stdout)), "exit code "+strconv.Itoa(res.ExitCode))
 	if why := d.hidden(ctx, h, c, out.Refused); why != "" {
-		return Checked{}, fmt.Errorf("as %s, without a network and with read-only files, it cannot be asked: %s (%s)", name, why, out.Refused)
+		return Checked{}, fmt.Errorf("its own check does not run as %s, without a network and with read-only files: %s (%s)", name, why, out.Refused)
 	}
 	return out, nil
 }
 
-// outOfView are messages about what the private view or the user lacks.
+// outOfView are messages that the private view or the user causes.
 var outOfView = []string{"Permission denied", "Read-only file system", "Operation not permitted", "Cannot assign requested address", "Network is unreachable"}
 
 var pathInText = text.LazyRegexp(`/[^\s'"<>:;,()\[\]]+`)
 
-// hidden is what of the machine a complaint is about that the program does not see in its
-// view; "" where it is about the files themselves.
+// hidden returns what a complaint is about that is only not visible in the private view, or
+// "" if it is about the files themselves.
 func (d DryRun) hidden(ctx context.Context, h *host.Host, c host.Command, complaint string) string {
 	for _, p := range pathInText().FindAllString(complaint, -1) {
 		if slices.Contains(d.Files, p) {
 			continue
 		}
 		if _, err := h.Files.Stat(p); err != nil {
-			continue // it is not there for root either
+			continue // not visible to root either
 		}
 		c.Argv, c.Env = []string{"test", "-r", p}, nil
 		if res, err := h.Exec.Run(ctx, c); err == nil && res.ExitCode != 0 {
@@ -96,7 +96,7 @@ func (d DryRun) hidden(ctx context.Context, h *host.Host, c host.Command, compla
 	return ""
 }
 
-// user is who the program runs as.
+// user is the one that the program runs as.
 func (d DryRun) user(h *host.Host) (host.User, string, error) {
 	name := ""
 	if d.Unit != "" {

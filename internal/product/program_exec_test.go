@@ -61,12 +61,12 @@ func TestFindStartsItself(t *testing.T) {
 	}
 }
 
-// The number of no process is never handed to kill, which would take it for a group: 0
-// for that of the caller.
-func TestSignalOfNobody(t *testing.T) {
+// A number of 0 or less is not passed to kill, which would signal a group of processes: 0
+// is the caller's.
+func TestSignalOfGroup(t *testing.T) {
 	h := machine.Mounted(t, nil)
 	for _, pid := range []int{0, -1} {
-		if err := Signal(t.Context(), h, "TERM", pid); err == nil || !strings.Contains(err.Error(), "the number of none") {
+		if err := sendSignal(t.Context(), h, "TERM", pid); err == nil || !strings.Contains(err.Error(), "not the id of one process") {
 			t.Errorf("%d: %v", pid, err)
 		}
 	}

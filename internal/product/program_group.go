@@ -9,10 +9,10 @@ import (
 // Group is the processes of one instance of a product.
 type Group struct {
 	Main Process
-	// Children are those that serve: not those that only finish what they began.
+	// Children are those that serve, without those that only finish what they began.
 	Children []Process
-	// Changed is the last change of the instance's files, in seconds since the
-	// epoch; 0 where nobody has looked.
+	// Changed is the last change of the instance's files, in seconds since the epoch; 0 if
+	// it is not known.
 	Changed float64
 }
 
@@ -27,8 +27,8 @@ func (g Group) serving() []Process {
 // Taken reports whether the group has read its files since they were changed.
 func (g Group) Taken() Taken { return Since(g.Changed, g.Main, g.Children) }
 
-// TakenAtStart is Taken of what the main process reads when it starts, and never
-// again: of that a later change of the same files may have been another line.
+// TakenAtStart is Taken for an option that the main process reads only at its start. It is
+// never No, because a later change may have been of another line.
 func (g Group) TakenAtStart() Taken {
 	if g.Main.StartedS > g.Changed && g.Changed > 0 {
 		return Yes
@@ -36,8 +36,8 @@ func (g Group) TakenAtStart() Taken {
 	return Unclear
 }
 
-// Unknown is why it is not known what a program runs with; "" where it has read
-// its files.
+// Unknown returns why it is not known what a program runs with, or "" if it has read its
+// files.
 func (t Taken) Unknown() string {
 	switch t {
 	case Yes:
@@ -46,11 +46,11 @@ func (t Taken) Unknown() string {
 		return "its files were changed after it has read them"
 	case Unclear:
 	}
-	return "whether it has read its files since they were changed cannot be told"
+	return "it is not known whether it has read its files since they were changed"
 }
 
-// Effect is the verdict of a value in the files of a program that does not say
-// what it runs with; err is why its processes are not known.
+// Effect is the verdict of a value in the files of a program that does not report what it
+// runs with. err is why its processes are not known.
 func Effect(t Taken, err error) (plugin.Verdict, string) {
 	switch {
 	case errors.Is(err, ErrStopped):

@@ -1,7 +1,3 @@
-// program finds the processes of a product, what they may use and since
-// when they run, and tells them to read their configuration again or to start
-// anew: through systemd where a unit runs them, by their own means elsewhere.
-
 package product
 
 import (
@@ -25,33 +21,32 @@ type Process struct {
 	Argv   []string `json:"argv"`
 	UID    int      `json:"uid"` // effective
 	GID    int      `json:"gid"`
-	// StartedS is when it began, in seconds since the epoch; 0 where that is not
-	// known. It may have begun WithinS later.
+	// StartedS is when it began, in seconds since the epoch, or 0 if that is not known.
+	// It may have begun WithinS later.
 	StartedS float64 `json:"started_s"`
 	WithinS  float64 `json:"within_s,omitempty"`
-	// Ticks is the same in the kernel's own count since the boot, which no reading
-	// of a clock moves.
+	// Ticks is the same in the kernel's count since the boot, which does not depend on
+	// the clock.
 	Ticks int64 `json:"ticks,omitempty"`
 	// Unit is the service of systemd that runs it; "" for none.
 	Unit string `json:"unit,omitempty"`
-	// OpenFiles is how many files it may have open (RLIMIT_NOFILE, soft); -1 where
-	// that is not known, or has no limit.
+	// OpenFiles is how many files it may have open (RLIMIT_NOFILE, soft), or -1 if that is
+	// not known or not limited.
 	OpenFiles int64 `json:"open_files"`
 }
 
-// Same says whether two readings are of the same process.
+// Same reports whether two readings are of the same process.
 func (p Process) Same(q Process) bool { return p.PID == q.PID && p.Ticks == q.Ticks }
 
-// ErrStopped says that a product is set up and does not run.
+// ErrStopped is that a product is set up and does not run.
 var ErrStopped = errors.New("it does not run")
 
 // maxProcesses is more than any product starts.
 const maxProcesses = 10000
 
-// Find lists the processes of some names (as in /proc/PID/comm, at most 15 bytes)
-// that see the files of this machine, or of a directory of it that they have made
-// their root: those of containers have others. The error
-// is host.Unknown where no process is recorded.
+// Find lists the processes of some names (as in /proc/PID/comm, at most 15 bytes) whose
+// root is this machine's or a directory of it, and so none of containers. The error is
+// host.Unknown if no process is recorded.
 func Find(ctx context.Context, h *host.Host, names ...string) ([]Process, error) {
 	return host.QueryJSON(ctx, h, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]Process, error) { return read(live, names) })
 }
@@ -88,8 +83,7 @@ func read(h *host.Host, names []string) ([]Process, error) {
 	return all, nil
 }
 
-// one reads a process; ok is false where it has ended, also as a zombie that
-// nobody has buried.
+// one reads a process; ok is false if it has ended, also as a zombie.
 func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	p = Process{PID: pid, OpenFiles: -1}
 	stat, err := h.Files.ReadFile(dir + "/stat")
@@ -131,14 +125,12 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	return p, true
 }
 
-// starting is how long a program that is about to start is waited for until it has
-// its arguments.
+// starting is how long arguments waits for a process that has none yet.
 const starting = 5 * time.Second
 
-// arguments reads those of a process, each with a zero byte at its end. A program
-// that starts itself anew has none for a moment (between exec_mmap and
-// create_elf_tables of the kernel's fs/exec.c and fs/binfmt_elf.c), nor has one that
-// ends.
+// arguments reads those of a process, each with a zero byte at its end. A program has none
+// for a moment after an exec (between exec_mmap and create_elf_tables of the kernel's
+// fs/exec.c and fs/binfmt_elf.c), and when it ends.
 func arguments(h *host.Host, dir string) ([]byte, error) {
 	for end := time.Now().Add(starting); ; time.Sleep(time.Millisecond) {
 		b, err := h.Files.ReadFile(dir + "/cmdline")
@@ -151,14 +143,13 @@ func arguments(h *host.Host, dir string) ([]byte, error) {
 	}
 }
 
-// ended says whether a process is a zombie, or less (proc_pid_stat(5)).
+// ended reports whether a process is a zombie or dead (proc_pid_stat(5)).
 func ended(stat string) bool {
 	f := host.StatFields(stat)
 	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
 }
 
-// Numbered is the process of a number that a program has written down itself;
-// ErrStopped where there is none.
+// Numbered returns the process of a pid file's number, or ErrStopped.
 func Numbered(h *host.Host, pid int) (Process, error) {
 	p, ok := one(h, "/proc/"+strconv.Itoa(pid), pid, bootTime(h))
 	if !ok {
@@ -167,8 +158,8 @@ func Numbered(h *host.Host, pid int) (Process, error) {
 	return p, nil
 }
 
-// bootTime is when the kernel started, in seconds since the epoch; 0 where that is
-// not known. The clocks are read one after the other, so the closest of some.
+// bootTime is when the kernel started, in seconds since the epoch, or 0 if that is not
+// known. Of three readings of both clocks it takes the quickest.
 func bootTime(h *host.Host) float64 {
 	best, boot := time.Hour, 0.0
 	for range 3 {
@@ -181,9 +172,8 @@ func bootTime(h *host.Host) float64 {
 	return boot
 }
 
-// inside says whether a process has its root on this machine: the machine's own,
-// which root names, or a directory of it (chroot). What cannot be seen is taken for
-// it.
+// inside reports whether the root of a process is this machine's, or a directory of it
+// (chroot), or not visible.
 func inside(h *host.Host, dir, root string) bool {
 	id := fileID(h, dir+"/root/")
 	if id == "" || root == "" || id == root {
@@ -193,8 +183,7 @@ func inside(h *host.Host, dir, root string) bool {
 	return err == nil && changed != "/" && fileID(h, changed) == id
 }
 
-// fileID tells directories of different machines apart: "" where it cannot be
-// seen.
+// fileID identifies a directory across mount namespaces, or is "" if it is not visible.
 func fileID(h *host.Host, name string) string {
 	st, err := h.Files.Stat(name)
 	if err != nil {
@@ -206,17 +195,17 @@ func fileID(h *host.Host, name string) string {
 	return ""
 }
 
-// containers are what the control groups of container engines have in their names.
+// containers are parts of the names of container engines' control groups.
 var containers = []string{"/docker", "docker-", "libpod-", "crio-", "/kubepods", "kubepods.slice", "/lxc", "machine.slice/"}
 
-// inContainer is for copies, which do not have a process's root.
+// inContainer reports whether a process of a copy, which has no roots, is in a container.
 func inContainer(h *host.Host, dir string) bool {
 	b, err := h.Files.ReadFile(dir + "/cgroup")
 	return err == nil && slices.ContainsFunc(containers, func(c string) bool { return strings.Contains(string(b), c) })
 }
 
-// statusID is a number of a line: of users and groups the second is the effective
-// one.
+// statusID is a number of a line of /proc/PID/status; the second of users and groups is the
+// effective one.
 func statusID(status, name string, number int) int {
 	for line := range strings.Lines(status) {
 		if f := strings.Fields(line); len(f) > number && f[0] == name {
@@ -227,8 +216,8 @@ func statusID(status, name string, number int) int {
 	return 0
 }
 
-// unitOf is the service in a process's control groups: systemd's own hierarchy,
-// or the only one. Within a service of the system there may be those of a user.
+// unitOf is the service in a process's control groups, of systemd's own hierarchy or the
+// only one. Below user@UID.service there are those of the user.
 func unitOf(cgroup string) string {
 	for line := range strings.Lines(cgroup) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -258,8 +247,7 @@ func openFiles(limits string) int64 {
 	return -1
 }
 
-// Main lists the processes whose parent is none of them: the main one of each
-// instance.
+// Main lists the processes whose parent is not among them: the main one of each instance.
 func Main(all []Process) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool {
 		return slices.ContainsFunc(all, func(q Process) bool { return q.PID == p.Parent })
@@ -271,8 +259,8 @@ func Children(all []Process, main int) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Parent != main })
 }
 
-// OfService finds the main process of a program that a service runs, or the only
-// one that there is; ErrStopped where there is none.
+// OfService finds the main process of a program that a service runs, or the program's only
+// one, or returns ErrStopped.
 func OfService(ctx context.Context, h *host.Host, program, service string) (Process, error) {
 	all, err := Find(ctx, h, program)
 	if err != nil {
@@ -290,5 +278,5 @@ func OfService(ctx context.Context, h *host.Host, program, service string) (Proc
 	case 1:
 		return all[0], nil
 	}
-	return Process{}, fmt.Errorf("%d of %s run here, and %s runs none of them", len(all), program, service)
+	return Process{}, fmt.Errorf("%d processes of %s run here, and not by %s", len(all), program, service)
 }

@@ -10,19 +10,19 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Signal sends a signal by its name to one process: 0 and less, which kill(2) takes for
-// groups of them, are refused.
-func Signal(ctx context.Context, h *host.Host, name string, pid int) error {
+// sendSignal sends a signal, by its name, to one process. It refuses a pid of 0 or less, which
+// kill(2) takes for a group.
+func sendSignal(ctx context.Context, h *host.Host, name string, pid int) error {
 	if pid <= 0 {
-		return fmt.Errorf("SIG%s is for one process, and %d is the number of none", name, pid)
+		return fmt.Errorf("SIG%s: %d is not the id of one process", name, pid)
 	}
 	_, err := host.Run(ctx, h, "/bin/sh", "-c", `kill -s "$1" "$2"`, "sh", name, strconv.Itoa(pid))
 	return err
 }
 
-// Catches waits until a process catches a signal and does not hold it back
-// (proc_pid_status(5), SigCgt and SigBlk): one that starts itself anew may lose what
-// comes before, or end by it. The error says which it still does when ctx ends.
+// Catches waits until a process catches a signal and does not block it
+// (proc_pid_status(5), SigCgt and SigBlk). A process that re-executes itself may lose an
+// earlier signal, or be ended by it.
 func Catches(ctx context.Context, h *host.Host, pid int, signal syscall.Signal) error {
 	return Until(ctx, func() error {
 		text, err := h.Files.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
@@ -45,7 +45,7 @@ func Catches(ctx context.Context, h *host.Host, pid int, signal syscall.Signal) 
 		case !caught:
 			return fmt.Errorf("process %d does not catch signal %d (%s)", pid, signal, signal)
 		case blocked:
-			return fmt.Errorf("process %d holds back signal %d (%s)", pid, signal, signal)
+			return fmt.Errorf("process %d blocks signal %d (%s)", pid, signal, signal)
 		}
 		return nil
 	})

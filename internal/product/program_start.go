@@ -38,12 +38,12 @@ func ByUnit(program string, unit func(h *host.Host, main string) (*systemd.Unit,
 	}
 }
 
-// OfUnit is the call that a service's unit makes: its command line, environment,
-// directory and user, for where no systemd runs that could.
+// OfUnit returns the call that a service's unit makes, with its environment, directory and
+// user, for machines where systemd does not run.
 func OfUnit(h *host.Host, u *systemd.Unit) (Start, error) {
 	argv, _ := u.Command()
 	if len(argv) == 0 {
-		return Start{}, fmt.Errorf("%s does not say how it is started", u.Name)
+		return Start{}, fmt.Errorf("%s has no ExecStart=", u.Name)
 	}
 	s := Start{Argv: argv, Background: true}
 	env, _ := u.Environment()

@@ -83,8 +83,8 @@ func TestUnitThatCannotBeTold(t *testing.T) {
 		"masked":         {func(s *programSystemd) { s.load = "masked" }, true, "web.service is masked", ""},
 		"gone":           {func(s *programSystemd) { s.load = "not-found" }, true, "systemd cannot load web.service (not-found)", ""},
 		"cron's":         {func(s *programSystemd) { s.main, s.running.Unit = 5, "cron.service" }, true, "cron.service runs process 5", ""},
-		"a user's":       {func(s *programSystemd) { s.running.Unit = "user@1000.service" }, true, "the systemd of a user", ""},
-		"no ExecReload=": {func(s *programSystemd) { s.reload = "no" }, false, "no way to reload", ""},
+		"a user's":       {func(s *programSystemd) { s.running.Unit = "user@1000.service" }, true, "a user's systemd", ""},
+		"no ExecReload=": {func(s *programSystemd) { s.reload = "no" }, false, "cannot reload", ""},
 		"is stopped":     {func(s *programSystemd) { s.running = Process{}; s.active, s.main = "inactive", 0 }, false, "", ""},
 		"is started":     {func(s *programSystemd) { s.running = Process{}; s.active, s.main = "inactive", 0 }, true, "", "reset-failed -- web.service, restart -- web.service"},
 		"is masked too":  {func(s *programSystemd) { s.running = Process{}; s.load, s.active, s.main = "masked", "inactive", 0 }, true, "", ""},
@@ -97,7 +97,7 @@ func TestUnitThatCannotBeTold(t *testing.T) {
 			k, h := control(t, &s)
 			a := setting.Activation{Program: k.name(h, "/etc/web", s.running), Restart: c.restart}
 			err := k.Activate(t.Context(), h, a)
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), "(it was told nothing)")) {
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), "(neither reloaded nor restarted)")) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 			if got := strings.Join(s.told, ", "); got != c.told {

@@ -8,25 +8,26 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Taken says whether a program has read its files since they were last changed.
+// Taken is whether a program has read its files since they were last changed, as far as
+// times show it.
 type Taken int
 
-// What can be told of that by times.
+// The values of Taken.
 const (
-	Unclear Taken = iota // some of its processes are older, some are not
+	Unclear Taken = iota // some of its processes are older than the change, some are not
 	Yes
 	No
 )
 
-// slack is what a process's time may be off: a tick of the kernel's clock for
-// processes, and what is between two readings.
+// slack is the error of a process's start time in seconds: a tick of the kernel's clock,
+// and the time between two readings.
 const slack = 0.015
 
-// settled is after how long two times are told apart.
+// settled is the distance from which two times are different.
 const settled = 2 * 15 * time.Millisecond
 
-// settle waits for a moment after the last change of some files, so that what is
-// started then can be told by its time from what was started before.
+// settle waits until the last change of some files is settled ago, so that the start times
+// of processes show which were started after it.
 func settle(ctx context.Context, h *host.Host, files []string) error {
 	for _, f := range files {
 		st, err := h.Files.Stat(f)
@@ -34,7 +35,7 @@ func settle(ctx context.Context, h *host.Host, files []string) error {
 			return err
 		}
 		rest := st.ModTime().Add(settled).Sub(h.Clock.Now())
-		if rest <= 0 || rest > time.Second { // of a file from the future nothing can be told
+		if rest <= 0 || rest > time.Second { // a file from the future
 			continue
 		}
 		select {
@@ -46,9 +47,9 @@ func settle(ctx context.Context, h *host.Host, files []string) error {
 	return nil
 }
 
-// Since says whether processes that were all started after a reading have read
-// what was changed at a time, in seconds since the epoch. A program that reads
-// again keeps its main process and replaces the others.
+// Since is whether processes have read files that were changed at a time, in seconds since
+// the epoch. A program that reads its files again keeps its main process and replaces the
+// others.
 func Since(changedS float64, main Process, children []Process) Taken {
 	if main.StartedS == 0 || changedS == 0 {
 		return Unclear
@@ -72,12 +73,12 @@ func Since(changedS float64, main Process, children []Process) Taken {
 	return Unclear
 }
 
-// mending is how long whoever copies a machine may take to blot secrets out of the
-// files, which changes their times.
+// mending is how long the redaction of secrets in a copy of a machine, which changes the
+// times of files, may take.
 const mending = time.Hour
 
-// Changed is the last change of any file of an instance, in seconds since the
-// epoch; 0 where one cannot be seen. main names the instance.
+// Changed returns the last change of any file of an instance, in seconds since the epoch,
+// or 0 if it is not known. main is the instance's main file.
 func Changed(ctx context.Context, h *host.Host, main string, files []string) float64 {
 	last, err := host.QueryJSON(ctx, h, "last change of "+main+" and what it includes", func(_ context.Context, live *host.Host) (float64, error) {
 		last := 0.0
@@ -99,10 +100,9 @@ func Changed(ctx context.Context, h *host.Host, main string, files []string) flo
 	return last
 }
 
-// FilesOpen is how many files a process of a product has open, of several the
-// most; name is the product's. The error is host.Unknown where it is
-// not recorded.
-func FilesOpen(ctx context.Context, h *host.Host, name string, processes ...Process) (int, error) {
+// filesOpen returns how many files the process that has most of them open has. name is the
+// product's. The error is host.Unknown if they are not recorded.
+func filesOpen(ctx context.Context, h *host.Host, name string, processes ...Process) (int, error) {
 	return host.QueryJSON(ctx, h, "open files of "+name, func(_ context.Context, live *host.Host) (int, error) {
 		most := 0
 		for _, p := range processes {

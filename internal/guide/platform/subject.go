@@ -53,7 +53,7 @@ type Subject struct {
 	// the name of the input; nil where nobody wants them asked. It is called once.
 	Probe func(context.Context) map[string]fact.Answer
 	// DryRun reports whether programs are asked how they read their files
-	// (component.Prober).
+	// (product.Prober).
 	DryRun bool
 	// Earlier is what file systems of the machine held at another time; nil where nobody
 	// has said.

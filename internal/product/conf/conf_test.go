@@ -78,7 +78,7 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"memory":                           "want one of product:a/memory, product:b/memory",
+		"memory":                           "name one of product:a/memory, product:b/memory",
 		"a/mem ory":                        "not the name of an option",
 		"/etc/product/a/main.conf#a\nb":    "not the name of an option",
 		"/etc/other#memory":                "leads outside",

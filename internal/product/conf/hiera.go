@@ -1,6 +1,3 @@
-// hiera writes single keys of the file in which an administrator tells
-// foreman-installer what no option of it says: custom-hiera.yaml.
-
 package conf
 
 import (
@@ -12,7 +9,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Name is the kind of its settings: hiera:KEY, hiera:MAP/KEY.
+// Name is the kind of settings of foreman-installer's custom-hiera.yaml, which has what no
+// option of the installer sets: hiera:KEY, hiera:MAP/KEY.
 const Name = "hiera"
 
 const (
@@ -21,9 +19,8 @@ const (
 	logs = "/var/log/foreman-installer"
 )
 
-// Kind changes one key; comments and all other bytes stay. What the key sets
-// changes when foreman-installer runs, which fettle leaves to the administrator: it
-// restarts everything.
+// Kind returns that kind. A key takes effect when foreman-installer runs, which fettle leaves
+// to the administrator, because it restarts everything.
 func Kind(h *host.Host) setting.Kind {
 	return New(h, Product{
 		Name:   Name,
@@ -41,7 +38,7 @@ func Kind(h *host.Host) setting.Kind {
 	})
 }
 
-// effect says whether the installer has run since the file was changed.
+// effect is OK if the installer has run since the file was changed.
 func effect(_ context.Context, h *host.Host, main, _, _ string) (plugin.Verdict, string) {
 	changed, err := h.Files.Stat(main)
 	if err != nil {

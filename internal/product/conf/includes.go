@@ -9,23 +9,22 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Includes follows files that include each other. A tree may hold anything: no
-// file gets into itself, and depth, number and size have an end. The same file may
-// be read several times, one after the other, as products do it.
+// Includes follows files that include each other, with limits of depth, number and size: a
+// copied tree may contain anything. A file may be read several times, as products do it, but
+// not inside itself.
 type Includes struct {
 	From host.Files
-	// Depth is how many files, and directories that are read whole, may be inside
-	// each other; Most is how many files may be read.
+	// Depth is how deep files, and directories that are read whole, may nest; Most is how
+	// many files may be read.
 	Depth, Most int
-	// Read are the files that have been read, in that order: the main one first.
+	// Read are the files that were read, in that order, the main one first.
 	Read []string
 
 	open []string
 	size int
 }
 
-// File reads a file and has it open for as long as use takes: what use reads is
-// inside it.
+// File reads a file. What use reads is inside it.
 func (i *Includes) File(name string, use func(text string) error) error {
 	if err := i.enter(name); err != nil {
 		return err
@@ -45,8 +44,7 @@ func (i *Includes) File(name string, use func(text string) error) error {
 	return use(string(text))
 }
 
-// Dir has a directory open while use takes what is in it, as paths in the order of
-// their bytes.
+// Dir lists a directory as paths in the order of their bytes. What use reads is inside it.
 func (i *Includes) Dir(name string, use func(paths []string) error) error {
 	if err := i.enter(name); err != nil {
 		return err

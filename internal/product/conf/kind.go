@@ -13,49 +13,44 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Product is what this package has to know of one. The main file of a
-// configuration is what names it everywhere.
+// Product is how the configuration files of a product are read and written. The main file
+// of an instance identifies it.
 type Product struct {
 	Name   string // the kind of its settings: "postgresql"
 	Syntax Syntax
-	// SyntaxOf is that of one main file, where they differ; nil where all have
-	// Syntax.
+	// SyntaxOf is the syntax of one main file; nil if all have Syntax.
 	SyntaxOf func(h *host.Host, main string) Syntax
-	// FileOf is the main file of an instance for an option, where it has several;
-	// nil where it has one.
+	// FileOf is the main file of an instance for an option; nil if it has only one.
 	FileOf func(h *host.Host, main, key string) string
-	// Roots are the directories below which its configuration is: nothing else is
-	// read for a setting's sake or written.
+	// Roots are the directories of its configuration: no other files are written.
 	Roots func(*host.Host) []string
-	// Instances finds the main files that there are.
+	// Instances finds the main files of a machine.
 	Instances func(*host.Host) ([]Instance, error)
-	// Alias is the name under which an option stands in the files of an instance:
-	// the variable of an environment. Nil where each has only its own.
+	// Alias is the name of an option in the files of an instance, as the variable of an
+	// environment; nil if each has its own name.
 	Alias func(h *host.Host, main, key string) string
-	// Winner finds the line from which the product takes an option; ok is false
-	// where no line sets it. Nil for products whose main file is the only one and
-	// whose last assignment wins.
+	// Winner finds the line from which the product takes an option; ok is false if no line
+	// sets it. Nil for products with one file, of which the last assignment wins.
 	Winner func(h *host.Host, main, key string) (p Place, ok bool, err error)
-	// Canonical is one spelling for all values that the product takes for the
-	// same: "8192kB" and "8MB". Nil where each is another one.
+	// Canonical is one spelling of all values that the product takes for the same, as
+	// "8192kB" and "8MB"; nil if no two are.
 	Canonical func(value string) string
-	// Check refuses values, and options, that nobody may ask for by name; nil
-	// where everything in the main file may be.
+	// Check refuses options and values that may not be set; nil if all may.
 	Check func(key, value string) error
 	// CheckHere refuses values that would do harm on this machine; it is called after
 	// Check, and nil if none would.
 	CheckHere func(h *host.Host, key, value string) error
-	// Activation and Activate are setting.Activator's; nil where values take
-	// effect when somebody starts the program.
+	// Activation and Activate are setting.Activator's; nil if values take effect when the
+	// program is started by hand.
 	Activation func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool)
 	Activate   func(context.Context, *host.Host, setting.Activation) error
-	// Effect says whether a value that is in the file works; nil for yes.
+	// Effect is the verdict of a value that is in the file; nil is OK.
 	Effect func(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string)
 }
 
 // Instance is one configuration of a product.
 type Instance struct {
-	Name string // tells it from the others: "15/main"
+	Name string // "15/main"
 	Main string // its main file
 }
 
@@ -82,8 +77,8 @@ func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 //	NAME:KEY             where the machine has one instance
 //	NAME:INSTANCE/KEY    where it has several
 //
-// A value is the text of the configuration, with its quotes; a wanted value that
-// is not written as one there is quoted. Absent is an option that no line sets.
+// A value is the text of the configuration, with its quotes; a requested value without them
+// is quoted if it needs it. Absent is an option that no line sets.
 func New(h *host.Host, p Product) setting.Kind { return kind{h, p} }
 
 type kind struct {
@@ -91,7 +86,7 @@ type kind struct {
 	Product
 }
 
-// syntax is that of a main file.
+// syntax is the syntax of a main file.
 func (k kind) syntax(main string) Syntax {
 	if k.SyntaxOf != nil {
 		return k.SyntaxOf(k.host, main)
@@ -99,7 +94,7 @@ func (k kind) syntax(main string) Syntax {
 	return k.Syntax
 }
 
-// parts takes an identity apart.
+// parts splits an identity.
 func (k kind) parts(s setting.Setting) (main, key string, err error) {
 	main, key, ok := strings.Cut(s.Name, "#")
 	if !ok || !strings.HasPrefix(main, "/") {
@@ -153,11 +148,11 @@ func (k kind) short(s setting.Setting) (main, key string, err error) {
 	}
 	switch len(all) {
 	case 0:
-		return "", "", fmt.Errorf("%s: no configuration of %s was found here: %w", s, k.Name, fs.ErrNotExist)
+		return "", "", fmt.Errorf("%s: no configuration of %s found: %w", s, k.Name, fs.ErrNotExist)
 	case 1:
 		return k.fileOf(all[0].Main, s.Name), s.Name, nil
 	}
-	return "", "", fmt.Errorf("%s: this machine has several: want one of %s", s, strings.Join(names, ", "))
+	return "", "", fmt.Errorf("%s: this machine has several: name one of %s", s, strings.Join(names, ", "))
 }
 
 func (k kind) fileOf(main, key string) string {
@@ -235,8 +230,7 @@ func (k kind) Equal(a, b setting.Value) bool {
 	return a.Text == b.Text || k.canonical(a.Text) == k.canonical(b.Text)
 }
 
-// meaning is the value that a text means: a literal, or what is still to be
-// quoted.
+// meaning is the value of a text, which may be a literal or not yet quoted.
 func (k kind) meaning(text string) string {
 	if literal, err := k.Syntax.Literal(text); err == nil {
 		text = literal
@@ -255,6 +249,6 @@ func (k kind) canonical(text string) string {
 // Coupled implements setting.Kind.
 func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
 
-// Lifetime implements setting.Kind. When the program reads the file is the
-// business of Activate and Effect.
+// Lifetime implements setting.Kind. When the program reads the file is up to Activate and
+// Effect.
 func (kind) Lifetime() setting.Lifetime { return setting.File }

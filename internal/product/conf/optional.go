@@ -9,11 +9,11 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// WhyIrreversible implements setting.Irreversible: a line that fettle has not added does not
-// find its place again.
+// WhyIrreversible implements setting.Irreversible: a removed line that fettle has not added
+// could not be restored at its place.
 func (kind) WhyIrreversible(_ setting.Setting, now, want setting.Value) (string, bool) {
 	if want.Absent && !now.Absent {
-		return "the line would not find its place again; comment it out by hand", true
+		return "undo could not restore the line at its place; comment it out by hand", true
 	}
 	return "", false
 }
@@ -68,7 +68,7 @@ func (k kind) Activation(ctx context.Context, s setting.Setting) (setting.Activa
 // Activate implements setting.Activator.
 func (k kind) Activate(ctx context.Context, a setting.Activation) error {
 	if k.Product.Activate == nil {
-		return fmt.Errorf("fettle does not know how to tell %s", a.Program)
+		return fmt.Errorf("%s cannot be reloaded or restarted by fettle", a.Program)
 	}
 	return k.Product.Activate(ctx, k.host, a)
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Quoted is a value as a file has it and as its product reads it.
+// Quoted is a value as it is written in a file and as the product reads it.
 type Quoted struct {
 	File         string
 	Line, Column int // where Raw begins, from 1
 	Raw          string
-	// Read makes of Raw, or of a beginning of it, what the product makes of it.
+	// Read converts Raw, or a prefix of it, to what the product reads.
 	Read func(raw string) string
 }
 
@@ -37,7 +37,7 @@ func (q Quoted) Place(at int) string {
 
 func (q Quoted) String() string { return fmt.Sprintf("%s:%d", q.File, q.Line) }
 
-// PositionOf is line and column, from 1, of a byte of a text.
+// PositionOf returns line and column, from 1, of a byte of a text.
 func PositionOf(text string, at int) (line, column int) {
 	before := text[:min(max(at, 0), len(text))]
 	return 1 + strings.Count(before, "\n"), len(before) - strings.LastIndexByte(before, '\n')

@@ -10,54 +10,53 @@ import (
 
 // Syntax is how a product writes assignments.
 type Syntax interface {
-	// Key gives the one spelling of an option's name, or refuses what can be
-	// none: "Shared_Buffers" is shared_buffers.
+	// Key returns the one spelling of an option's name, shared_buffers for
+	// "Shared_Buffers", or an error if it cannot be a name.
 	Key(name string) (string, error)
-	// Assignments finds all that a file makes, in its order. The error of a file
-	// that the product would refuse begins with the line: "12: unknown word".
+	// Assignments returns those of a file in its order. The error of a file that the
+	// product would refuse begins with the line: "12: unknown word".
 	Assignments(text string) ([]Assignment, error)
-	// Literal is a value as it stands in a line: what is one already stays as it
-	// is, anything else is quoted. What cannot stand in one line is refused.
+	// Literal returns a value as it is written: a literal as it is, anything else quoted.
+	// The error is ErrValue for what cannot be written in one line.
 	Literal(value string) (string, error)
-	// Unquote is the value that a literal means.
+	// Unquote returns the value of a literal.
 	Unquote(literal string) string
-	// Line is a whole line, without its end, that assigns a literal.
+	// Line returns a whole line, without its end, that assigns a literal.
 	Line(key, literal string) string
 }
 
-// Placer is a syntax whose new lines do not go to the end of a file: its options
-// are in sections.
+// Placer is a syntax whose options are in sections, so that a new line does not go to the
+// end of a file.
 type Placer interface {
-	// Place is the offset at which a line for the key is put in: that of the
-	// first byte of a line, or the end of the file.
+	// Place returns the offset of a new line for the key: the beginning of a line, or the
+	// end of the file.
 	Place(text, key string) (int, error)
 }
 
-// Inserter is a syntax whose new options do not get a line at the end: they go into
-// one that is there, or below another with its indentation.
+// Inserter is a syntax whose new options go into an existing line, or below another one
+// with its indentation.
 type Inserter interface {
 	Insert(text, key, literal string) (string, error)
-	// Remove takes out what Insert has put in.
+	// Remove removes what Insert has inserted.
 	Remove(text string, a Assignment) string
 }
 
 // Assignment is one option in one line of a file.
 type Assignment struct {
 	Key string // as Syntax.Key spells it
-	// Literal is the value as it stands there, with its quotes.
+	// Literal is the value as it is written, with its quotes.
 	Literal string
 	Line    int // from 1
 	// From and To are the bytes of the literal.
 	From, To int
 }
 
-// set puts a literal in the place of an assignment's.
+// set replaces the literal of an assignment.
 func set(text string, a Assignment, literal string) string {
 	return text[:a.From] + literal + text[a.To:]
 }
 
-// add puts a new line into a file: at its end, where the syntax does not say
-// otherwise.
+// add adds a new line to a file, at its end unless the syntax has another place.
 func add(s Syntax, text, key, literal string) (string, error) {
 	if in, ok := s.(Inserter); ok {
 		return in.Insert(text, key, literal)
@@ -74,12 +73,12 @@ func add(s Syntax, text, key, literal string) (string, error) {
 
 func addLine(text string, at int, line string) string {
 	if at == len(text) && text != "" && !strings.HasSuffix(text, "\n") {
-		return text + "\n" + line // removeLine knows it by the newline that it lacks
+		return text + "\n" + line // without a newline, by which removeLine recognizes it
 	}
 	return text[:at] + line + "\n" + text[at:]
 }
 
-// remove takes an assignment out again, as add has put it in.
+// remove reverts add.
 func remove(s Syntax, text string, a Assignment) string {
 	if in, ok := s.(Inserter); ok {
 		return in.Remove(text, a)
@@ -96,7 +95,7 @@ func removeLine(text string, a Assignment) string {
 	return strings.TrimSuffix(text[:from], "\n")
 }
 
-// last is the assignment of a key that comes last: nil where there is none.
+// last is the last assignment of a key, or nil.
 func last(all []Assignment, key string) *Assignment {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Key == key {
@@ -106,11 +105,11 @@ func last(all []Assignment, key string) *Assignment {
 	return nil
 }
 
-// ErrValue says that a value cannot stand in a configuration file.
-var ErrValue = errors.New("cannot stand in one line of a configuration file")
+// ErrValue is that a value cannot be written to a configuration file.
+var ErrValue = errors.New("cannot be written in one line of a configuration file")
 
-// OneLine refuses what would break out of its line. A syntax finds no assignment
-// of such a value either, so that what it finds can be given back.
+// OneLine refuses a value that would break out of its line. A syntax does not find
+// assignments of such a value either, so that undo can restore all that it finds.
 func OneLine(value string) error {
 	if strings.ContainsAny(value, "\n\r\x00") {
 		return fmt.Errorf("%q: %w", value, ErrValue)

@@ -1,7 +1,7 @@
 package conf
 
-// Truth is what is known of a condition in a file. No is before Perhaps, and that before
-// Yes, so that min is "and" and max is "or".
+// Truth is what is known of a condition in a file. The values are ordered No, Perhaps, Yes,
+// so that min is "and" and max is "or".
 type Truth int
 
 // The values of Truth.
@@ -19,5 +19,5 @@ func TruthOf(is bool) Truth {
 	return No
 }
 
-// Not is the opposite; that of Perhaps is Perhaps.
+// Not is the opposite; Perhaps is its own.
 func (t Truth) Not() Truth { return Yes - t }

@@ -2,17 +2,18 @@ package conf
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
 // Words is the syntax of "name value" lines, one option each, a value up to the end of its
-// line, with comments (#) in lines of their own: mosquitto.
+// line, and comments (#) in lines of their own, as mosquitto has it.
 type Words struct{}
 
 // Key implements Syntax.
 func (Words) Key(name string) (string, error) {
 	if name == "" {
-		return "", fmt.Errorf("an option without a name")
+		return "", fmt.Errorf("the name of the option is empty")
 	}
 	for _, c := range []byte(name) {
 		if c != '_' && c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
@@ -53,7 +54,7 @@ func (Words) Literal(value string) (string, error) {
 		return "", err
 	}
 	if value == "" || value != strings.TrimSpace(value) {
-		return "", fmt.Errorf("%q: %w: blanks at its ends, or nothing at all", value, ErrValue)
+		return "", fmt.Errorf("%q: %w: it is empty or has blanks at its ends", value, ErrValue)
 	}
 	return value, nil
 }
@@ -63,3 +64,11 @@ func (Words) Unquote(literal string) string { return literal }
 
 // Line implements Syntax.
 func (Words) Line(key, literal string) string { return key + " " + literal }
+
+// WholeNumber is a Product.Canonical by which 07 and 7 are the same value.
+func WholeNumber(value string) string {
+	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
+		return strconv.FormatUint(n, 10)
+	}
+	return value
+}

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Write implements setting.Kind. It changes the line that wins and no other; where
-// there is none, it adds one to the main file.
+// Write implements setting.Kind. It changes the line that wins and no other; if no line sets
+// the option, it adds one to the main file.
 func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	main, key, err := k.parts(s)
 	if err != nil {
@@ -48,7 +48,7 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 	switch {
 	case v.Absent:
 		if file != main || several(k.syntax(main), text, key) {
-			return fmt.Errorf("%s sets %s, and fettle has not added that line: remove it by hand", at, key)
+			return fmt.Errorf("%s sets %s, and fettle did not add that line: remove it by hand", at, key)
 		}
 		text = remove(k.syntax(main), text, at.Assignment)
 	default:
@@ -62,8 +62,8 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 	return k.host.Files.Replace(file, []byte(text), host.AttrOf(st))
 }
 
-// put gives an option its value in a text, and makes certain that the product
-// then reads just that, and all the rest as before.
+// put sets an option in a text, and checks that the product then reads this value, and all
+// others as before.
 func put(syntax Syntax, text string, at Assignment, value string) (string, error) {
 	literal, err := syntax.Literal(value)
 	if err != nil {
@@ -75,7 +75,7 @@ func put(syntax Syntax, text string, at Assignment, value string) (string, error
 	}
 	if at.Line > 0 { // what is there has to be given back by the same way
 		if back, err := syntax.Literal(at.Literal); err != nil || back != at.Literal {
-			return "", fmt.Errorf("line %d sets %s to what fettle could not give back: change it by hand", at.Line, at.Key)
+			return "", fmt.Errorf("line %d sets %s to a value that undo could not restore: change it by hand", at.Line, at.Key)
 		}
 	}
 	changed, more := set(text, at, literal), 0
@@ -91,10 +91,10 @@ func put(syntax Syntax, text string, at Assignment, value string) (string, error
 	}) {
 		return changed, nil
 	}
-	return "", fmt.Errorf("%q: %w: its line would mean something else", value, ErrValue)
+	return "", fmt.Errorf("%q: %w: the line would have another meaning", value, ErrValue)
 }
 
-// several is true where more than one line of a text sets an option.
+// several reports whether more than one line of a text sets an option.
 func several(syntax Syntax, text, key string) bool {
 	all, err := syntax.Assignments(text)
 	n := 0

@@ -14,11 +14,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// YAML is the syntax of the scalars of a YAML file's first document: keys of maps
-// one below the other, joined by slashes. It finds those that stand in one line of
-// a block, so that each can be changed and given back; anchors, tags, lists and
-// {flow} are left alone. Of a key that is there twice the last one counts, as in
-// Ruby.
+// YAML is the syntax of the scalars of a YAML file's first document. A key is the path of
+// map keys, joined by slashes. It finds the scalars of block maps that are in one line, so
+// that each can be changed and restored; anchors, tags, lists and {flow} are left alone. Of
+// a duplicate key the last one counts, as in Ruby.
 type YAML struct{}
 
 var yamlKey = text.LazyRegexp(`^[A-Za-z0-9_:.@-]+(/[A-Za-z0-9_:.@-]+)*$`)
@@ -31,14 +30,14 @@ func (YAML) Key(name string) (string, error) {
 	return name, nil
 }
 
-// A file of a copy may hold anything.
+// Limits: a file of a copy may contain anything.
 const (
 	maxYAML      = 1 << 20 // bytes
 	maxYAMLDepth = 20
 )
 
-// errLines is for what counts as the end of a line in YAML and nowhere else.
-var errLines = errors.New("1: it has line ends, or other bytes, that fettle does not keep apart")
+// errLines is for bytes that end a line only in YAML.
+var errLines = errors.New("1: it has line ends, or other bytes, that fettle cannot write")
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
@@ -103,8 +102,7 @@ func (w *yamlWalk) walk(prefix string, n *yaml.Node, depth int) {
 	}
 }
 
-// literal finds the bytes of a scalar that stands in one line, with nothing but a
-// comment after it.
+// literal finds the bytes of a scalar in one line, followed by nothing but a comment.
 func (w *yamlWalk) literal(n *yaml.Node) (from, to int, ok bool) {
 	rest := w.text[w.lines[n.Line-1]:]
 	rest, _, _ = strings.Cut(rest, "\n")
@@ -137,8 +135,8 @@ func (w *yamlWalk) literal(n *yaml.Node) (from, to int, ok bool) {
 	return from, from + length, true
 }
 
-// quotedLength is that of a scalar in quotes at the beginning of a line; 0 where it
-// does not end there.
+// quotedLength is the length of a quoted scalar at the beginning of a line, or 0 if it does
+// not end in this line.
 func quotedLength(s string) int {
 	if s == "" {
 		return 0
@@ -156,8 +154,8 @@ func quotedLength(s string) int {
 	return 0
 }
 
-// scalar reads a text as the value of a key; ok is false where it is not one
-// scalar of one line.
+// scalar reads a text as the value of a key; ok is false unless it is one scalar in one
+// line.
 func (y YAML) scalar(text string) (value string, ok bool) {
 	all, err := y.Assignments("k: " + text + "\n")
 	if err != nil || len(all) != 1 || all[0].Literal != text {

@@ -10,9 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Insert implements Inserter: a key of a map goes below the map's own line, with the
-// indentation of the keys that are there; a map that is not there, and a key of no
-// map, go to the end of the file.
+// Insert implements Inserter: a key of a map goes below the map's line, with the indentation
+// of its other keys; a new map, and a key at the top, go to the end of the file.
 func (YAML) Insert(text, key, literal string) (string, error) {
 	top, err := topMapping(text)
 	if err != nil {
@@ -26,7 +25,7 @@ func (YAML) Insert(text, key, literal string) (string, error) {
 			break
 		}
 		if value.Kind != yaml.MappingNode || value.Style&(yaml.FlowStyle|yaml.TaggedStyle) != 0 || value.Anchor != "" || len(value.Content) == 0 || value.Content[0].Line <= name.Line {
-			return "", fmt.Errorf("line %d: %s has no keys in lines of their own: write %s into it by hand", name.Line, keys[0], key)
+			return "", fmt.Errorf("line %d: %s has no keys in lines of their own: add %s by hand", name.Line, keys[0], key)
 		}
 		indent, at = strings.Repeat(" ", value.Content[0].Column-1), endOfLine(text, name.Line)
 		top, keys = value, keys[1:]
@@ -41,12 +40,12 @@ func (YAML) Insert(text, key, literal string) (string, error) {
 	}
 	out := addLine(text, at, strings.Join(lines, "\n"))
 	if at == len(text) && !within(out, keys) {
-		return "", fmt.Errorf("its first document ends before the file does (--- or ...), and nothing behind that is read: write %s into it by hand", key)
+		return "", fmt.Errorf("the first document, which alone is read, ends before the file does (--- or ...): add %s to it by hand", key)
 	}
 	return out, nil
 }
 
-// within is true where the keys lead to something in the first document of a file.
+// within reports whether a path of keys exists in the first document of a file.
 func within(text string, keys []string) bool {
 	at, err := topMapping(text)
 	for _, k := range keys {
@@ -62,8 +61,7 @@ func within(text string, keys []string) bool {
 	return true
 }
 
-// Remove implements Inserter. A map that has nothing else goes with its last key:
-// Insert has made it.
+// Remove implements Inserter. It removes a map with its last key, because Insert made it.
 func (YAML) Remove(text string, a Assignment) string {
 	out := removeLine(text, a)
 	end := strings.LastIndexByte(text[:a.From], '\n') + 1 // of what stands above it
@@ -87,7 +85,7 @@ func (YAML) Remove(text string, a Assignment) string {
 	return out
 }
 
-// topMapping is the mapping of a file's first document; nil where it has nothing.
+// topMapping is the mapping of a file's first document, or nil.
 func topMapping(text string) (*yaml.Node, error) {
 	var doc yaml.Node
 	err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&doc)
@@ -112,7 +110,7 @@ func mapped(m *yaml.Node, key string) (name, value *yaml.Node) {
 	return name, value
 }
 
-// empty is true where the keys lead to nothing.
+// empty reports whether a path of keys does not exist.
 func empty(top *yaml.Node, keys []string) bool {
 	for _, k := range keys {
 		if top == nil || top.Kind != yaml.MappingNode {
@@ -123,7 +121,7 @@ func empty(top *yaml.Node, keys []string) bool {
 	return top != nil && top.Tag == "!!null"
 }
 
-// endOfLine is the offset behind a line's end, lines counted from 1.
+// endOfLine is the offset after the end of a line, counted from 1.
 func endOfLine(text string, line int) int {
 	at := 0
 	for range line {

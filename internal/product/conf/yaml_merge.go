@@ -7,20 +7,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxYAMLSteps bounds how many keys of one file Pairs looks at.
+// MaxYAMLSteps is the most keys of one file that Pairs looks at.
 const MaxYAMLSteps = 20000
 
-// ErrYAMLTooMuch is of a file whose aliases make too much of little.
-var ErrYAMLTooMuch = errors.New("too much is in it")
+// ErrYAMLTooMuch is that a file has more than MaxYAMLSteps keys, counting aliases.
+var ErrYAMLTooMuch = errors.New("it has too many keys and aliases")
 
 // Pair is a key of a map with its value.
 type Pair struct{ Key, Value *yaml.Node }
 
-// Pairs are those of a map, each key once, as the products read YAML (Ruby's Psych,
-// and version 2 of Go's library, which Kubernetes, etcd and Prometheus have): the
-// later one counts, and "<<" puts the pairs of other maps in at its place, over what
-// stands before it. Of a list of maps the first one counts. left are the steps that
-// may still be taken.
+// Pairs returns those of a map, each key once, as the products read YAML (Ruby's Psych, and
+// version 2 of Go's library, which Kubernetes, etcd and Prometheus have): a later key
+// replaces an earlier one, and "<<" merges other maps at its place. Of a list of maps the
+// first one counts. left is reduced by the number of keys.
 func Pairs(m *yaml.Node, left *int) ([]Pair, error) { return pairs(m, left, 0) }
 
 func pairs(m *yaml.Node, left *int, depth int) ([]Pair, error) {
@@ -56,8 +55,8 @@ func pairs(m *yaml.Node, left *int, depth int) ([]Pair, error) {
 	return out, nil
 }
 
-// merged are the maps that a key puts into its own, the one that counts last; nil
-// for any other key.
+// merged are the maps that a key merges, the one that counts last, or nil for a key that is
+// not "<<".
 func merged(key, value *yaml.Node) []*yaml.Node {
 	if key.Value != "<<" {
 		return nil
@@ -78,7 +77,7 @@ func merged(key, value *yaml.Node) []*yaml.Node {
 	return all
 }
 
-// Aliased is what an alias stands for, or the node itself.
+// Aliased returns the node of an alias, or the node itself.
 func Aliased(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias

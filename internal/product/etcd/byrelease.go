@@ -79,7 +79,7 @@ func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 // releaseOf is the release of a version; false if it is not known.
 func releaseOf(version fact.Answer) (Release, bool) {
 	text, _ := version.Value.(string)
-	return ParseRelease(text)
+	return parseRelease(text)
 }
 
 // defaultOf is the default of an option in a version. If the release is not known and others

@@ -120,7 +120,7 @@ func noQuota(t *testing.T) {
 	if a := i.Answer("quota_bytes"); a.Value != -1.0 || a.At != "/metrics of etcd" {
 		t.Errorf("its quota is %+v", a)
 	}
-	r, ok := ParseRelease(i.Answer("version").Value.(string))
+	r, ok := parseRelease(i.Answer("version").Value.(string))
 	ignored, _ := i.Answer("ignored_options").Value.([]string)
 	if gone := r >= 7; !ok || len(ignored) > 0 != gone || len(i.Answer("refused_options").Value.([]string)) > 0 {
 		t.Errorf("%v: %v", r, ignored)
@@ -203,7 +203,7 @@ func server(t *testing.T) {
 		// With it, it does not start: five heartbeats have to fit into a timeout.
 		b.Refused("has ended again", "heartbeat-interval", "500")
 		b.Refused("at its quota the cluster takes no more writes", "quota-backend-bytes", "4096")
-		b.Refused("not a tuning parameter", "data-dir", "/tmp")
+		b.Refused("not a tuning option", "data-dir", "/tmp")
 		b.Refused("whole number", "snapshot-count", "many")
 		testkitproduct.Same(t, debianMain, before)
 		b.Running("heartbeat-interval", "100")

@@ -3,14 +3,12 @@ package etcd
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // parameters are those that rules ask for, with the defaults of the newest release
@@ -115,15 +113,14 @@ func canonical(value string) string {
 
 // check says which values may be asked for by name.
 func check(key, value string) error {
-	p := parameters.Named(key)
-	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: not a tuning parameter of etcd", setting.ErrNotSettable)
+	p := parameters.Settable(key, byHand)
+	if err := p.Check("etcd", value); err != nil {
+		return err
 	}
-	v, err := p.Read(value)
-	if err == nil && v == -1.0 {
-		err = fmt.Errorf("%s = %s: without a quota the database grows until the disk is full", key, value)
+	if v, err := p.Read(value); err == nil && v == -1.0 {
+		return fmt.Errorf("%s = %s: without a quota the database grows until the disk is full", key, value)
 	}
-	return err
+	return nil
 }
 
 // compactionHours is the history that compaction keeps, in hours; 0 where it is

@@ -15,10 +15,10 @@ type Release int
 // String is the release as etcd writes it: 3.7.
 func (r Release) String() string { return "3." + strconv.Itoa(int(r)) }
 
-// ParseRelease reads the release in a version: 3.5.21, v3.4.3, 3.5.21-0, 3.7. It reports
+// parseRelease reads the release in a version: 3.5.21, v3.4.3, 3.5.21-0, 3.7. It reports
 // false for a text that does not begin with a major and a minor number, and for majors other
 // than 3.
-func ParseRelease(version string) (Release, bool) {
+func parseRelease(version string) (Release, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "3.")
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
 	after := rest[len(digits):]
@@ -66,7 +66,7 @@ func readReleases(text string) (*Releases, error) {
 		}
 		switch words[0] {
 		case "release":
-			r, ok := ParseRelease(words[1])
+			r, ok := parseRelease(words[1])
 			if !ok || len(words) != 4 || len(t.versions) > 0 && r != t.Newest+1 {
 				return nil, fmt.Errorf("%q: want releases that follow each other", line)
 			}
@@ -78,7 +78,7 @@ func readReleases(text string) (*Releases, error) {
 			f := &flag{kind: words[2], def: map[Release]string{}}
 			for _, word := range words[3:] {
 				in, def, known := strings.Cut(word, "=")
-				r, ok := ParseRelease(in)
+				r, ok := parseRelease(in)
 				if !ok {
 					return nil, fmt.Errorf("%q: %q is not a release", line, in)
 				}
@@ -89,7 +89,7 @@ func readReleases(text string) (*Releases, error) {
 			t.flags[words[1]] = f
 		case "key":
 			for _, word := range words[2:] {
-				r, ok := ParseRelease(word)
+				r, ok := parseRelease(word)
 				if !ok {
 					return nil, fmt.Errorf("%q: %q is not a release", line, word)
 				}
@@ -110,7 +110,7 @@ func (t *Releases) Nearest(r Release) Release { return min(max(r, t.Oldest), t.N
 // Target reads a release that a member is to be taken for, and names the known one whose
 // rules are applied: the newest, for one that is newer than is known.
 func (t *Releases) Target(text string) (to, rules Release, err error) {
-	to, ok := ParseRelease(text)
+	to, ok := parseRelease(text)
 	if !ok || to < t.Oldest {
 		return 0, 0, fmt.Errorf("%q: want a release of etcd from %s to %s", text, t.Oldest, t.Newest)
 	}

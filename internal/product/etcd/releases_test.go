@@ -28,7 +28,7 @@ func TestReleases(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]Release{"3.5.21": 5, "v3.4.3": 4, "3.5.21-0": 5, "3.7": 7, "v3.5.9-k3s1": 5, "3.10_1": 10, "": -1, "latest": -1, "4.1": -1, "3.x": -1, "3.5x": -1} {
-		if r, ok := ParseRelease(text); ok != (want >= 0) || ok && r != want {
+		if r, ok := parseRelease(text); ok != (want >= 0) || ok && r != want {
 			t.Errorf("%q is %v, %v", text, r, ok)
 		}
 	}

@@ -59,7 +59,7 @@ func Of(r Reported) product.Installed {
 		return i
 	}
 	now, known := releaseOf(own)
-	next, _ := ParseRelease(installed)
+	next, _ := parseRelease(installed)
 	switch {
 	case !r.Kubeadm && r.Words != nil:
 		in.version = fact.Answer{Unknown: fmt.Sprintf("which etcd comes with Kubernetes %s here is not known (kubeadm's is %s): fettle check etcd --for %s on the node", r.Kubernetes, installed, next), At: r.At}
@@ -83,7 +83,7 @@ func Of(r Reported) product.Installed {
 func tagged(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
-	if _, ok := ParseRelease(tag); !ok {
+	if _, ok := parseRelease(tag); !ok {
 		return ""
 	}
 	return strings.TrimPrefix(tag, "v")

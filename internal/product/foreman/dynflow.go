@@ -1,7 +1,3 @@
-// dynflow knows the units that do Foreman's tasks: one Sidekiq for each
-// dynflow-sidekiq@NAME.service that starts at boot, with its threads in a file of
-// that name.
-
 package foreman
 
 import (
@@ -12,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -23,20 +21,69 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Dynflow is Dynflow on Sidekiq.
-var Dynflow = product.Product{
-	Name: "dynflow",
-	Doc:  "Foreman's tasks: each Sidekiq that a unit dynflow-sidekiq@NAME runs",
-	Parameters: []product.Parameter{
+// Dynflow is Dynflow on Sidekiq: one for each unit dynflow-sidekiq@NAME.service that starts
+// at boot, with its threads in a file of that name.
+var Dynflow = dynflow.Product()
+
+type (
+	dynflowInput     = product.Input[*dynflowInstance, *dynflowRunning]
+	dynflowInstalled = product.Instance[*dynflowInstance, *dynflowRunning]
+)
+
+var dynflow = &product.Daemon[*dynflowInstance, *dynflowRunning]{
+	Name: "dynflow", Doc: "Foreman's tasks: each Sidekiq that a unit dynflow-sidekiq@NAME runs",
+	Parameters: product.Parameters{
 		{Name: "concurrency", Type: fact.Number, Default: "10", Doc: "threads: steps of tasks that it does at a time"}, // sidekiq 5.2 to 6.5, lib/sidekiq.rb
 	},
-	Inputs: []fact.Input{
-		{Name: "dynflow.name", Type: fact.Text, Doc: "NAME of dynflow-sidekiq@NAME.service"},
-		{Name: "dynflow.queues", Type: fact.List, Doc: "queues that it takes steps from"},
-		{Name: "dynflow.busy", Type: fact.Number, Doc: "threads that do a step now"},
+	Inputs: []dynflowInput{
+		{Name: "name", Type: fact.Text, Doc: "NAME of dynflow-sidekiq@NAME.service", Answer: func(i *dynflowInstalled) fact.Answer {
+			return fact.Answer{Value: i.Name(), At: i.Files.unit}
+		}},
+		{Name: "queues", Type: fact.List, Doc: "queues that it takes steps from", Answer: func(i *dynflowInstalled) fact.Answer {
+			if err := i.Files.err; err != nil {
+				return fact.Answer{Unknown: fileReason(err).Error(), At: i.Main}
+			}
+			return fact.Answer{Value: i.Files.queues, At: i.Main}
+		}},
+		{Name: "busy", Type: fact.Number, Doc: "threads that do a step now", From: product.FromReport, Answer: func(i *dynflowInstalled) fact.Answer {
+			if i.Report.Threads == 0 {
+				return fact.Answer{Unknown: product.ErrStopped.Error(), At: i.Files.unit}
+			}
+			return fact.Answer{Value: float64(i.Report.Busy), At: i.Files.unit}
+		}},
 	},
-	Find: findDynflow,
-	Kind: dynflowKind,
+	Conf: conf.Product{
+		Syntax: conf.YAML{}, Roots: func(*host.Host) []string { return []string{dir} }, Check: checkDynflow,
+		Instances: func(h *host.Host) ([]conf.Instance, error) { return dynflowMains(h, false) },
+		Alias: func(h *host.Host, main, key string) string {
+			if in, err := byFile(h, main); err == nil && key == "concurrency" {
+				return in.keyOf()
+			}
+			return key
+		},
+	},
+	Instances: func(h *host.Host) ([]conf.Instance, error) { return dynflowMains(h, true) },
+	Read:      byFile,
+	Program:   "dynflow-sidekiq",
+	Control: func() *product.Control {
+		return &product.Control{
+			Unit: unitOf, Running: dynflowProcess, Ready: ready,
+			Patience: 5 * time.Minute, // it loads all of Foreman, and first finishes the steps that it does
+		}
+	},
+	Restart: func(string) bool { return true }, // Sidekiq reads its file when it starts
+	Ask: func(ctx context.Context, i *dynflowInstalled) (*dynflowRunning, error) {
+		return sidekiq(ctx, i.Host, i.Files)
+	},
+	Runs: func(i *dynflowInstalled, name string) fact.Fact[string] {
+		switch {
+		case strings.TrimPrefix(name, ":") != "concurrency":
+			return fact.Absent[string](i.Files.unit)
+		case i.Report.Threads == 0:
+			return fact.Unknown[string](i.Files.unit, "it has not finished starting")
+		}
+		return fact.Known(strconv.Itoa(i.Report.Threads), fmt.Sprintf("process %d of %s", i.Report.Process.PID, i.Files.unit))
+	},
 }
 
 const dir = "/etc/foreman/dynflow"
@@ -87,13 +134,13 @@ func (in *dynflowInstance) read(h *host.Host) {
 		return
 	}
 	if line := merges(string(text)); line > 0 {
-		in.all, in.err = nil, fmt.Errorf(`%s:%d: "<<" brings in keys from elsewhere: write them out, fettle does not follow it here`, in.file, line)
+		in.all, in.err = nil, fmt.Errorf(`%s:%d: "<<" merges other keys, which fettle does not follow here: write them out`, in.file, line)
 		return
 	}
 	in.queues = queues(string(text))
 }
 
-// merges is the line of the file's "<<", which Ruby follows; 0 where it has none.
+// merges is the line of the file's "<<", which Ruby follows, or 0.
 func merges(text string) int {
 	var doc yaml.Node
 	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
@@ -137,8 +184,8 @@ func (in *dynflowInstance) keyOf() string {
 	return ":concurrency"
 }
 
-// told is what the file says.
-func (in *dynflowInstance) told() (a conf.Assignment, ok bool) {
+// setting is the line of the option.
+func (in *dynflowInstance) setting() (a conf.Assignment, ok bool) {
 	for _, a := range slices.Backward(in.all) {
 		if a.Key == in.keyOf() {
 			return a, true
@@ -158,7 +205,7 @@ type dynflowRunning struct {
 // "sidekiq 6.3.1 foreman [0 of 5 busy]".
 var title = text.LazyRegexp(`^sidekiq [0-9]\S* (?:.* )?\[([0-9]+) of ([0-9]+) busy\]`)
 
-// dynflowQuestion asks for all that run, those that are still starting with no threads.
+// dynflowQuestion lists all that run; one that is still starting has no threads.
 func dynflowQuestion(ctx context.Context, h *host.Host) ([]dynflowRunning, error) {
 	return host.QueryJSON(ctx, h, "dynflow", func(ctx context.Context, live *host.Host) ([]dynflowRunning, error) {
 		all, err := product.Find(ctx, live, "sidekiq", "ruby", "bundle")
@@ -182,94 +229,37 @@ func dynflowQuestion(ctx context.Context, h *host.Host) ([]dynflowRunning, error
 	})
 }
 
-// dynflowOf is the process of a unit.
-func dynflowOf(all []dynflowRunning, unit string) *dynflowRunning {
-	for i := range all {
-		if all[i].Process.Unit == unit {
-			return &all[i]
-		}
-	}
-	return nil
-}
-
-func findDynflow(ctx context.Context, h *host.Host) ([]product.Installed, error) {
-	all, err := dynflowInstances(h)
-	if err != nil || len(all) == 0 {
+// sidekiq is the process of an instance, or product.ErrStopped.
+func sidekiq(ctx context.Context, h *host.Host, in *dynflowInstance) (*dynflowRunning, error) {
+	all, err := dynflowQuestion(ctx, h)
+	if err != nil {
 		return nil, err
 	}
-	run, runErr := dynflowQuestion(ctx, h)
-	var out []product.Installed
-	for _, in := range all {
-		out = append(out, &dynflowInstalled{in, dynflowOf(run, in.unit), runErr})
+	if i := slices.IndexFunc(all, func(r dynflowRunning) bool { return r.Process.Unit == in.unit }); i >= 0 {
+		return &all[i], nil
 	}
-	return out, nil
+	return nil, product.ErrStopped
 }
 
-type dynflowInstalled struct {
-	*dynflowInstance
-	run    *dynflowRunning // nil where none runs
-	runErr error
-}
+// Paths implements product.Files.
+func (in *dynflowInstance) Paths() []string { return []string{in.file} }
 
-func (i *dynflowInstalled) Name() string { return i.name }
-
-// Option implements component.Installed.
-func (i *dynflowInstalled) Option(name string) product.Option {
-	o := product.Option{File: fact.Absent[string](i.file), Running: fact.Absent[string](i.unit)}
-	if name != "concurrency" {
-		return o
-	}
-	at := i.file
-	a, ok := i.told()
+// Value implements product.Files.
+func (in *dynflowInstance) Value(name string) (value, at string, ok bool, err error) {
+	a, ok := in.setting()
 	switch {
-	case i.err != nil:
-		o.File = fact.Unknown[string](i.file, dynflowReason(i.err))
-	case ok:
-		at = i.file + ":" + strconv.Itoa(a.Line)
-		o.File = fact.Known(conf.YAML{}.Unquote(a.Literal), at)
+	case name != "concurrency":
+		return "", "", false, nil
+	case in.err != nil:
+		return "", "", false, fileReason(in.err)
 	}
-	switch {
-	case i.runErr != nil:
-		o.Running = fact.Unknown[string](i.unit, i.runErr.Error())
-	case i.run == nil:
-	case i.run.Threads == 0:
-		o.Running = fact.Unknown[string](i.unit, "it has not finished starting")
-	default:
-		v := strconv.Itoa(i.run.Threads)
-		if file, _ := o.File.Get(); file != v {
-			at = fmt.Sprintf("process %d of %s", i.run.Process.PID, i.unit)
-		}
-		o.Running = fact.Known(v, at)
-	}
-	return o
+	return conf.YAML{}.Unquote(a.Literal), in.file + ":" + strconv.Itoa(a.Line), ok, nil
 }
 
-func dynflowReason(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Path + " " + p.Err.Error()
+// fileReason is why a file cannot be read, with its path.
+func fileReason(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return fmt.Errorf("%s %w", p.Path, p.Err)
 	}
-	return err.Error()
-}
-
-// Answer implements component.Installed.
-func (i *dynflowInstalled) Answer(input string) fact.Answer {
-	switch input {
-	case "name":
-		return fact.Answer{Value: i.name, At: i.unit}
-	case "queues":
-		if i.err != nil {
-			return fact.Answer{Unknown: dynflowReason(i.err), At: i.file}
-		}
-		return fact.Answer{Value: i.queues, At: i.file}
-	case "busy":
-		switch {
-		case i.runErr != nil:
-			return fact.Answer{Unknown: i.runErr.Error(), At: i.unit}
-		case i.run == nil || i.run.Threads == 0:
-			return fact.Answer{Unknown: product.ErrStopped.Error(), At: i.unit}
-		}
-		return fact.Answer{Value: float64(i.run.Busy), At: i.unit}
-	}
-	return fact.Answer{Unknown: "dynflow does not say it", At: i.unit}
+	return err
 }

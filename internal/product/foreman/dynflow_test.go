@@ -1,11 +1,13 @@
 package foreman
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/setting"
@@ -29,7 +31,7 @@ func dynflowMachine(t testing.TB) *host.Host {
 }
 
 func TestDynflowFind(t *testing.T) {
-	all, err := findDynflow(t.Context(), dynflowMachine(t))
+	all, err := Dynflow.Find(t.Context(), dynflowMachine(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func TestRunning(t *testing.T) {
 	}
 	h := dynflowMachine(t)
 	h.Querier = answered{"dynflow": b}
-	all, err := findDynflow(t.Context(), h)
+	all, err := Dynflow.Find(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +88,13 @@ func TestRunning(t *testing.T) {
 	if err != nil || s.Name != dir+"/worker-1.yml#:concurrency" {
 		t.Fatalf("%s, %v", s, err)
 	}
-	if v, why := dynflowEffect(t.Context(), h, dir+"/worker-1.yml", ":concurrency", "5"); why != "dynflow-sidekiq@worker-1.service runs with 4 threads until it is restarted" {
-		t.Errorf("%v: %s", v, why)
+	effect := k.(interface {
+		Effect(context.Context, setting.Setting, setting.Value) (plugin.Verdict, string)
+	}).Effect
+	for text, want := range map[string]plugin.Verdict{"5": plugin.NeedsRestart, "4": plugin.OK} {
+		if v, why := effect(t.Context(), s, setting.Text(text)); v != want {
+			t.Errorf("%s: %v: %s, want %v", text, v, why, want)
+		}
 	}
 }
 
@@ -122,7 +129,7 @@ func TestMergeIsNotIgnored(t *testing.T) {
 			wants + "worker-1.service":                         "-> /usr/lib/systemd/system/dynflow-sidekiq@.service",
 			"/etc/foreman/dynflow/worker-1.yml":                text,
 		})
-		all, err := findDynflow(t.Context(), h)
+		all, err := Dynflow.Find(t.Context(), h)
 		if err != nil || len(all) != 1 {
 			t.Fatal(all, err)
 		}

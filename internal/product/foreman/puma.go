@@ -1,7 +1,3 @@
-// puma knows the Pumas of a machine, the web server of Ruby applications
-// such as Foreman: their workers and threads as units, environment, command line
-// and configuration files set them, what runs, and how it takes a new value.
-
 package foreman
 
 import (
@@ -11,35 +7,86 @@ import (
 	"slices"
 	"strconv"
 
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Puma is Puma.
-var Puma = product.Product{
-	Name:       "puma",
-	Doc:        "Puma, the web server of Foreman and of other applications in Ruby, each that a unit runs",
+// Puma is Puma, the web server of Ruby applications such as Foreman.
+var Puma = func() product.Product {
+	p := puma.Product()
+	p.Find = findPuma
+	return p
+}()
+
+type (
+	pumaInput     = product.Input[*pumaInstance, *pumaRunning]
+	pumaInstalled = product.Instance[*pumaInstance, *pumaRunning]
+)
+
+var puma = &product.Daemon[*pumaInstance, *pumaRunning]{
+	Name: "puma", Doc: "Puma, the web server of Foreman and of other applications in Ruby, each that a unit runs",
 	Parameters: parameters,
-	Inputs:     inputs,
-	Find:       findPuma,
-	Kind:       pumaKind,
+	Inputs: []pumaInput{
+		{Name: "name", Type: fact.Text, Doc: "unit that runs it, or directory of the application", Answer: func(i *pumaInstalled) fact.Answer {
+			return fact.Answer{Value: i.Name(), At: i.Name()}
+		}},
+		{Name: "version", Type: fact.Text, Doc: "version of the running server", From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
+			if i.Report.Version == "" {
+				return fact.Answer{Unknown: "it has not finished starting", At: i.Report.at()}
+			}
+			return fact.Answer{Value: i.Report.Version, At: i.Report.at()}
+		}},
+		reported("workers_serving", "processes that take requests now; 1 in single mode", func(r *pumaRunning) int { return r.serving() }),
+		reported("threads_running", "threads for requests that are started now, of all processes", func(r *pumaRunning) (n int) {
+			for _, w := range r.Workers {
+				n += w.Threads
+			}
+			return n
+		}),
+		{Name: "backlog", Type: fact.Number, Doc: "requests that wait for a thread, as its control server reports", From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
+			if i.Report.Stats == nil {
+				return fact.Answer{Unknown: "it has no control server that reports it", At: i.Report.at()}
+			}
+			return fact.Answer{Value: float64(i.Report.Stats.backlog()), At: i.Report.at()}
+		}},
+		{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running server's", From: product.FromReport, Answer: (*pumaInstalled).Pending},
+	},
+	Conf:    conf.Product{Syntax: syntax{}, Roots: rootsOf, Instances: pumaMains, Alias: alias, Winner: winner, CheckHere: checkPuma},
+	Read:    belongs,
+	Program: "puma",
+	Control: newControl,
+	Restart: func(string) bool { return true }, // workers and threads are fixed when it starts
+	Ask: func(ctx context.Context, i *pumaInstalled) (*pumaRunning, error) {
+		return runningOf(ctx, i.Host, i.Files)
+	},
+	Runs: func(i *pumaInstalled, name string) fact.Fact[string] {
+		text, unknown := runs(i.Files, i.Report, name)
+		if unknown != "" {
+			return fact.Unknown[string](i.Report.at(), unknown)
+		}
+		return fact.Known(text, i.Report.at())
+	},
+	Effect: func(ctx context.Context, h *host.Host, file, key, value string) (plugin.Verdict, string, bool) {
+		v, why := pumaEffect(ctx, h, file, key, value)
+		return v, why, true
+	},
+}
+
+// reported is an input that a running server answers with a number.
+func reported(name, doc string, n func(*pumaRunning) int) pumaInput {
+	return pumaInput{Name: name, Type: fact.Number, Doc: doc, From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
+		return fact.Answer{Value: float64(n(i.Report)), At: i.Report.at()}
+	}}
 }
 
 // parameters have the defaults of Puma 5 and 6 on MRI (lib/puma/configuration.rb).
-var parameters = []product.Parameter{
+var parameters = product.Parameters{
 	{Name: "workers", Type: fact.Number, Default: "0", Doc: "processes that serve requests; 0 is single mode, without processes of their own"},
 	{Name: "threads_min", Type: fact.Number, Default: "0", Doc: "threads of each process that are always there"},
 	{Name: "threads_max", Type: fact.Number, Default: "5", Doc: "threads of each process at most: requests that it serves at a time"},
-}
-
-var inputs = []fact.Input{
-	{Name: "puma.name", Type: fact.Text, Doc: "unit that runs it, or directory of the application"},
-	{Name: "puma.version", Type: fact.Text, Doc: "version of the running server"},
-	{Name: "puma.workers_serving", Type: fact.Number, Doc: "processes that take requests now; 1 in single mode"},
-	{Name: "puma.threads_running", Type: fact.Number, Doc: "threads for requests that are started now, of all processes"},
-	{Name: "puma.backlog", Type: fact.Number, Doc: "requests that wait for a thread, as its control server says"},
-	{Name: "puma.pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running server's"},
 }
 
 func findPuma(ctx context.Context, h *host.Host) ([]product.Installed, error) {
@@ -50,15 +97,20 @@ func findPuma(ctx context.Context, h *host.Host) ([]product.Installed, error) {
 	run, runErr := pumaQuestion(ctx, h, all)
 	var out []product.Installed
 	taken := map[string]bool{}
-	for _, in := range all {
-		i := &pumaInstalled{pumaInstance: in, runErr: runErr}
-		for n := range run {
-			if i.run == nil && pumaOf(run[n], all) == in {
-				i.run = &run[n]
-			}
-		}
+	add := func(in *pumaInstance, r *pumaRunning, err error) {
 		taken[in.name] = true
-		out = append(out, i)
+		out = append(out, puma.New(h, conf.Instance{Name: in.name, Main: in.name}, in, r, err))
+	}
+	for _, in := range all {
+		n := slices.IndexFunc(run, func(r pumaRunning) bool { return pumaOf(r, all) == in })
+		switch {
+		case runErr != nil:
+			add(in, nil, runErr)
+		case n < 0:
+			add(in, nil, product.ErrStopped)
+		default:
+			add(in, &run[n], nil)
+		}
 	}
 	for n := range run {
 		if r := &run[n]; r.Version != "" && pumaOf(*r, all) == nil {
@@ -66,58 +118,42 @@ func findPuma(ctx context.Context, h *host.Host) ([]product.Installed, error) {
 			for base, k := in.name, 2; taken[in.name]; k++ {
 				in.name = base + "-" + strconv.Itoa(k)
 			}
-			taken[in.name] = true
-			out = append(out, &pumaInstalled{pumaInstance: in, run: r})
+			add(in, r, nil)
 		}
 	}
 	return out, nil
 }
 
-type pumaInstalled struct {
-	*pumaInstance
-	run    *pumaRunning // nil where none runs
-	runErr error
+// at is where what a running server reports is from.
+func (r *pumaRunning) at() string { return fmt.Sprintf("process %d of puma", r.Process.PID) }
+
+// serving is how many processes take requests.
+func (r *pumaRunning) serving() (n int) {
+	for _, w := range r.Workers {
+		if w.Serving {
+			n++
+		}
+	}
+	return n
 }
 
-func (i *pumaInstalled) Name() string { return i.name }
+// Paths implements product.Files.
+func (in *pumaInstance) Paths() []string { return in.files }
 
-// pumaOptions are the names of the parameters, sorted.
-var pumaOptions = []string{"threads_max", "threads_min", "workers"}
-
-// Option implements component.Installed.
-func (i *pumaInstalled) Option(name string) product.Option {
-	o := product.Option{File: fact.Absent[string](i.name), Running: fact.Absent[string](i.name)}
-	if !slices.Contains(pumaOptions, name) {
-		return o
+// Value implements product.Files.
+func (in *pumaInstance) Value(name string) (value, at string, ok bool, err error) {
+	if !isOption(name) {
+		return "", "", false, nil
 	}
-	t := i.option(name, i.get)
-	switch {
-	case t.unknown != "":
-		o.File = fact.Unknown[string](t.at, t.unknown)
-	case t.text != "":
-		o.File = fact.Known(t.text, t.at)
+	t := in.option(name, in.get)
+	if t.unknown != "" {
+		err = errors.New(t.unknown)
 	}
-	switch {
-	case i.runErr != nil:
-		o.Running = fact.Unknown[string](i.name, i.runErr.Error())
-	case i.run != nil:
-		v, unknown := i.runs(name)
-		at := fmt.Sprintf("process %d of puma", i.run.Process.PID)
-		if unknown != "" {
-			o.Running = fact.Unknown[string](at, unknown)
-			break
-		}
-		if v == t.text && t.at != "" {
-			at = t.at // that is where it comes from
-		}
-		o.Running = fact.Known(v, at)
-	}
-	return o
+	return t.text, t.at, err == nil && t.text != "", err
 }
 
-// runs is what an option is in the running server.
-func (i *pumaInstalled) runs(name string) (text, unknown string) {
-	r := i.run
+// runs is what an option of an instance is in its running server.
+func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) {
 	if r.Version == "" {
 		return "", "it has not finished starting"
 	}
@@ -141,81 +177,18 @@ func (i *pumaInstalled) runs(name string) (text, unknown string) {
 	case !r.Taken:
 		return "", "its configuration was changed since it was started, and it does not say what it runs with"
 	}
-	t := i.option(name, func(variable string) (string, string, bool, string) {
+	t := in.option(name, func(variable string) (string, string, bool, string) {
 		v, ok := r.Env[variable]
 		if !ok && !r.Whole {
 			return "", "", false, "its environment cannot be read"
 		}
 		return v, fmt.Sprintf("/proc/%d/environ", r.Process.PID), ok, ""
 	})
-	if t.text == "" && t.unknown == "" {
-		for _, p := range parameters {
-			if p.Name == name {
-				t.text = p.Default
-			}
-		}
+	if p := parameters.Named(name); t.text == "" && t.unknown == "" && p != nil {
+		t.text = p.Default
 	}
 	return t.text, t.unknown
 }
-
-// pending are the options that it does not run with as the files say.
-func (i *pumaInstalled) pending() []string {
-	out := []string{}
-	for _, name := range pumaOptions {
-		o := i.Option(name)
-		file, known := o.File.Get()
-		runs, also := o.Running.Get()
-		if known && also && file != runs {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// Answer implements component.Installed.
-func (i *pumaInstalled) Answer(input string) fact.Answer {
-	switch {
-	case input == "name":
-		return fact.Answer{Value: i.name, At: i.name}
-	case i.runErr != nil:
-		return fact.Answer{Unknown: i.runErr.Error(), At: i.name}
-	case i.run == nil:
-		return fact.Answer{Unknown: product.ErrStopped.Error(), At: i.name}
-	}
-	at := fmt.Sprintf("process %d of puma", i.run.Process.PID)
-	switch input {
-	case "version":
-		if i.run.Version != "" {
-			return fact.Answer{Value: i.run.Version, At: at}
-		}
-		return fact.Answer{Unknown: "it has not finished starting", At: at}
-	case "workers_serving":
-		n := 0.0
-		for _, w := range i.run.Workers {
-			if w.Serving {
-				n++
-			}
-		}
-		return fact.Answer{Value: n, At: at}
-	case "threads_running":
-		n := 0.0
-		for _, w := range i.run.Workers {
-			n += float64(w.Threads)
-		}
-		return fact.Answer{Value: n, At: at}
-	case "backlog":
-		if i.run.Stats == nil {
-			return fact.Answer{Unknown: "it has no control server that says it", At: at}
-		}
-		return fact.Answer{Value: float64(i.run.Stats.backlog()), At: at}
-	case "pending_changes":
-		return fact.Answer{Value: i.pending(), At: at}
-	}
-	return fact.Answer{Unknown: "puma does not say it", At: at}
-}
-
-// errForeign says that a setting's file belongs to no Puma.
-var errForeign = errors.New("no Puma here has it among its files")
 
 // belongs is the instance that a file sets up.
 func belongs(h *host.Host, file string) (*pumaInstance, error) {
@@ -228,5 +201,5 @@ func belongs(h *host.Host, file string) (*pumaInstance, error) {
 			return in, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: %w", file, errForeign)
+	return nil, fmt.Errorf("%s: no Puma of this machine reads it", file)
 }

@@ -11,25 +11,13 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/product/conf"
 )
 
-// teller restarts a Puma: its workers and threads are fixed when it starts.
-type teller struct {
-	*product.Control
-	mu sync.Mutex
-	// seen are the workers that were seen of a main process.
-	seen map[int]map[int]bool
-}
-
-// patience is the TimeoutSec= of Foreman's unit: it loads for minutes on a busy
-// machine.
+// patience is the TimeoutSec= of Foreman's unit: it loads for minutes on a busy machine.
 var patience = 5 * time.Minute
 
-func newTeller() *teller {
-	t := &teller{seen: map[int]map[int]bool{}}
-	t.Control = &product.Control{
-		Name: "puma",
+func newControl() *product.Control {
+	return &product.Control{
 		Unit: func(h *host.Host, main string) string {
 			if in, err := belongs(h, main); err == nil {
 				return in.unit.Name
@@ -43,32 +31,30 @@ func newTeller() *teller {
 			return nil
 		},
 		UnitFiles: true,
-		Mains:     func(h *host.Host) ([]string, error) { return conf.Mains(pumaMains(h)) },
 		Running:   pumaProcess,
 		Check:     starts,
-		Ready:     t.ready,
+		Ready:     pumaReady(),
 		Start:     start,
 		Patience:  patience,
 	}
-	return t
 }
 
-// pumaProcess is the main one of an instance, also one that has not finished
+// pumaProcess is the main process of an instance, also of one that has not finished
 // starting.
 func pumaProcess(ctx context.Context, h *host.Host, main string) (product.Process, error) {
 	in, err := belongs(h, main)
 	if err != nil {
 		return product.Process{}, err
 	}
-	i, err := pumaLookAt(ctx, h, in)
+	r, err := runningOf(ctx, h, in)
 	if err != nil {
 		return product.Process{}, err
 	}
-	return i.run.Process, nil
+	return r.Process, nil
 }
 
-// starts refuses what Puma would not start with (lib/puma/dsl.rb, threads), also
-// what somebody has done to its configuration since it was started.
+// starts refuses a configuration with which Puma would not start (lib/puma/dsl.rb,
+// threads), also for changes that were made by hand since its start.
 func starts(ctx context.Context, h *host.Host, main string) error {
 	in, err := belongs(h, main)
 	if err != nil {
@@ -79,14 +65,14 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 			break
 		}
 		if _, err := host.Run(ctx, h, "ruby", "-c", f); err != nil { // runs nothing of it
-			return fmt.Errorf("%s is not what Ruby can read: %w", f, err)
+			return fmt.Errorf("%s is not valid Ruby: %w", f, err)
 		}
 	}
 	value := map[string]int{"threads_min": 0, "threads_max": 5}
 	for name := range value {
 		t := in.option(name, in.get)
 		if t.unknown != "" {
-			return nil // it will say so itself
+			return nil // it reports that itself
 		}
 		if t.text != "" {
 			value[name], _ = strconv.Atoi(t.text)
@@ -101,56 +87,48 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// ready waits for all workers to take requests, and for an answer as a client gets
-// it. An application that fails for every request is not healthy.
-func (t *teller) ready(ctx context.Context, h *host.Host, main string) error {
-	in, err := belongs(h, main)
-	if err != nil {
-		return product.Final(err)
-	}
-	i, err := pumaLookAt(ctx, h, in)
-	if err != nil {
-		return err
-	}
-	if i.run.Version == "" {
-		return errors.New("it has not finished starting")
-	}
-	if err := t.stays(i); err != nil {
-		return err
-	}
-	want := 1
-	if o := in.option("workers", in.get); o.text != "" && o.text != "0" {
-		want, _ = strconv.Atoi(o.text)
-	}
-	serving := 0
-	for _, w := range i.run.Workers {
-		if w.Serving {
-			serving++
+// pumaReady waits for all workers to take requests, and for an answer as a client gets it:
+// an application that fails for every request is not healthy. It counts the workers of each
+// main process, to fail if they end as soon as they are started: Puma starts others without
+// end.
+func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
+	var mu sync.Mutex
+	var process int           // the main one
+	workers := map[int]bool{} // those that it has had
+	return func(ctx context.Context, h *host.Host, main string) error {
+		in, err := belongs(h, main)
+		if err != nil {
+			return product.Final(err)
 		}
+		r, err := runningOf(ctx, h, in)
+		if err != nil {
+			return err
+		}
+		if r.Version == "" {
+			return errors.New("it has not finished starting")
+		}
+		mu.Lock()
+		if process != r.Process.PID {
+			process = r.Process.PID
+			clear(workers)
+		}
+		for _, w := range r.Workers {
+			workers[w.PID] = true
+		}
+		gone := len(workers) - len(r.Workers)
+		mu.Unlock()
+		if gone > 5 {
+			return product.Final(fmt.Errorf("%d of its workers have ended since it was started", gone))
+		}
+		want := 1
+		if o := in.option("workers", in.get); o.text != "" && o.text != "0" {
+			want, _ = strconv.Atoi(o.text)
+		}
+		if serving := r.serving(); serving < want {
+			return fmt.Errorf("%d of %d workers take requests", serving, want)
+		}
+		return answers(ctx, r.Binds)
 	}
-	if serving < want {
-		return fmt.Errorf("%d of %d workers take requests", serving, want)
-	}
-	return answers(ctx, i.run.Binds)
-}
-
-// stays notes the workers of a main process, and fails where they end as soon as
-// they are started: Puma starts them again without end.
-func (t *teller) stays(i *pumaInstalled) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	pids := t.seen[i.run.Process.PID]
-	if pids == nil {
-		pids = map[int]bool{}
-		t.seen = map[int]map[int]bool{i.run.Process.PID: pids}
-	}
-	for _, w := range i.run.Workers {
-		pids[w.PID] = true
-	}
-	if gone := len(pids) - len(i.run.Workers); gone > 5 {
-		return product.Final(fmt.Errorf("its workers do not stay: %d have ended since it was started", gone))
-	}
-	return nil
 }
 
 // answers asks each address that it listens on; an encrypted one only has to take

@@ -16,27 +16,6 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// pumaKind writes the numbers where they are: Environment= in a drop-in of the unit,
-// or the call in the configuration file.
-func pumaKind(h *host.Host) setting.Kind {
-	t := newTeller()
-	return conf.New(h, conf.Product{
-		Name:      "puma",
-		Syntax:    syntax{},
-		Roots:     rootsOf,
-		Instances: pumaMains,
-		Alias:     alias,
-		Winner:    winner,
-		Canonical: func(value string) string { return value },
-		Check:     func(key, value string) error { return checkPuma(h, key, value) },
-		Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
-			return t.Activation(ctx, h, main, true)
-		},
-		Activate: t.Activate,
-		Effect:   pumaEffect,
-	})
-}
-
 // rootsOf are /etc and the directories of configuration files that no package
 // has.
 func rootsOf(h *host.Host) []string {
@@ -80,7 +59,7 @@ func alias(h *host.Host, main, key string) string {
 }
 
 func isOption(key string) bool {
-	return slices.ContainsFunc(parameters, func(p product.Parameter) bool { return p.Name == key })
+	return parameters.Named(key) != nil
 }
 
 // options are those that a key decides: itself, or those that ask for a variable.
@@ -166,21 +145,19 @@ func checkPuma(h *host.Host, key, value string) error {
 	return nil
 }
 
-// pumaEffect says whether the running server has the value of its files.
+// pumaEffect reports whether the running server has the value of a key of its files, which
+// may decide several options.
 func pumaEffect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
 	in, err := belongs(h, main)
 	if err != nil {
 		return plugin.Unknown, err.Error()
 	}
-	i, err := pumaLookAt(ctx, h, in)
-	switch {
-	case errors.Is(err, product.ErrStopped):
-		return plugin.OK, "in force from the server's next start"
-	case err != nil:
-		return plugin.Unknown, err.Error()
+	r, err := runningOf(ctx, h, in)
+	if err != nil {
+		return product.Effect(product.Unclear, err)
 	}
 	for _, name := range in.decides(key) {
-		v, unknown := i.runs(name)
+		v, unknown := runs(in, r, name)
 		switch {
 		case unknown != "":
 			return plugin.Unknown, name + ": " + unknown
@@ -191,8 +168,8 @@ func pumaEffect(ctx context.Context, h *host.Host, main, key, value string) (plu
 	return plugin.OK, ""
 }
 
-// pumaLookAt is the running server of an instance; program.ErrStopped where none is.
-func pumaLookAt(ctx context.Context, h *host.Host, in *pumaInstance) (*pumaInstalled, error) {
+// runningOf is the running server of an instance, or product.ErrStopped.
+func runningOf(ctx context.Context, h *host.Host, in *pumaInstance) (*pumaRunning, error) {
 	all, err := pumaInstances(h)
 	if err != nil {
 		return nil, err
@@ -203,7 +180,7 @@ func pumaLookAt(ctx context.Context, h *host.Host, in *pumaInstance) (*pumaInsta
 	}
 	for n := range run {
 		if pumaOf(run[n], []*pumaInstance{in}) == in {
-			return &pumaInstalled{pumaInstance: in, run: &run[n]}, nil
+			return &run[n], nil
 		}
 	}
 	return nil, product.ErrStopped

@@ -85,19 +85,19 @@ func TestForeman(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		b := *b
 		b.TB = t
-		pid := b.Installed().(*pumaInstalled).run.Process.PID
-		b.Refused("9 threads at least and 4 at most (it was told nothing)", "threads_min", "9")
+		pid := b.Installed().(*pumaInstalled).Report.Process.PID
+		b.Refused("9 threads at least and 4 at most (neither reloaded nor restarted)", "threads_min", "9")
 		b.Refused("want a whole number", "workers", "many")
 		b.Refused("want a number from 0 to 1000", "workers", "1001")
 		b.Refused("no Puma takes its workers or threads from", "FOREMAN_ENV", "7")
 		machine.Write(t, "/", map[string]string{product.Config: product.ForemansConfig + "threads (1, 2\n"})
-		b.Refused(product.Config+" is not what Ruby can read", "workers", "1")
+		b.Refused(product.Config+" is not valid Ruby", "workers", "1")
 		machine.Write(t, "/", map[string]string{product.Config: product.ForemansConfig})
-		if got := b.Installed().(*pumaInstalled).run.Process.PID; got != pid {
+		if got := b.Installed().(*pumaInstalled).Report.Process.PID; got != pid {
 			t.Errorf("process %d, was %d", got, pid)
 		}
 		// The database has connections for four workers; the others end as they start.
-		b.Refused("its workers do not stay", "workers", "6")
+		b.Refused("of its workers have ended", "workers", "6")
 		product.Same(t, dropIn, override)
 		b.Running("workers", "2")
 		product.Register(t, "four.example.com")

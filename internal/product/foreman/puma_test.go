@@ -179,7 +179,7 @@ func TestResolve(t *testing.T) {
 		"api/workers":         etc + "api.service:2 sets workers: change it by hand",
 		"blog/workers":        etc + "blog.service#WEB_CONCURRENCY = 3",
 		"workers":             "this machine has several",
-		"/etc/passwd#workers": "no Puma here has it among its files",
+		"/etc/passwd#workers": "no Puma of this machine reads it",
 		"/usr/share/foreman/config/puma/production.rb#workers": "outside",
 	} {
 		s, err := k.Resolve(setting.Setting{Kind: "puma", Name: name})
@@ -245,7 +245,7 @@ func TestCopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := findPuma(t.Context(), h)
+		all, err := Puma.Find(t.Context(), h)
 		if err != nil {
 			return err.Error()
 		}

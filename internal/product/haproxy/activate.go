@@ -213,9 +213,9 @@ const lingers = 5 * time.Second
 
 // ask is what the worker reports, once the one of before a reload no longer answers.
 func ask(ctx context.Context, i *installed) (info map[string]string, err error) {
-	for end := time.Now().Add(lingers); ; time.Sleep(20 * time.Millisecond) {
+	for end := i.Host.Clock.Now().Add(lingers); ; time.Sleep(20 * time.Millisecond) {
 		info, err = answers(ctx, i.Host, i.Main, i.Files, i.Run)
-		if !errors.Is(err, errAnother) || !i.Host.Live || ctx.Err() != nil || time.Now().After(end) {
+		if !errors.Is(err, errAnother) || !i.Host.Live || ctx.Err() != nil || i.Host.Clock.Now().After(end) {
 			return info, err
 		}
 		if g, err := processes(ctx, i.Host, i.Main); err == nil {

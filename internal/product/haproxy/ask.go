@@ -55,7 +55,7 @@ func reach(address string) (network, at string) {
 // errNoSocket says that nobody can be asked.
 var errNoSocket = errors.New("it has no stats socket that it could be asked at")
 
-// question asks the server of an instance for "show info"; program.ErrStopped
+// question asks the server of an instance for "show info"; product.ErrStopped
 // where none runs.
 func question(ctx context.Context, h *host.Host, main string, s settings) (map[string]string, error) {
 	network, address, _ := s.socket()

@@ -27,7 +27,7 @@ var daemon = &product.Daemon[settings, info]{
 	Name: "haproxy", Doc: "HAProxy, load balancer and OpenShift's router",
 	Parameters: parameters,
 	Inputs:     inputs,
-	Conf:       conf.Product{Syntax: syntax{}, Roots: rootsOf, Instances: instances, Canonical: canonical, Check: check},
+	Conf:       conf.Product{Syntax: syntax{}, Roots: rootsOf, Instances: instances, Canonical: conf.WholeNumber, Check: check},
 	Read:       readSettings,
 	Place:      settings.place,
 	Program:    "haproxy",

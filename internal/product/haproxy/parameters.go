@@ -9,7 +9,6 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // parameters are those that rules ask for, with the defaults of HAProxy 2.2 to 3.2
@@ -101,14 +100,6 @@ func oneOf(words ...string) func(string) (any, error) {
 	}
 }
 
-// canonical is one spelling for what any option takes for the same.
-func canonical(value string) string {
-	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
-		return strconv.FormatUint(n, 10)
-	}
-	return value
-}
-
 func parameter(key string) *product.Parameter {
 	_, option := split(key)
 	return parameters.Named(strings.Replace(option, "timeout ", "timeout-", 1))
@@ -116,10 +107,5 @@ func parameter(key string) *product.Parameter {
 
 // check says which values may be asked for by name.
 func check(key, value string) error {
-	p := parameter(key)
-	if p == nil {
-		return fmt.Errorf("%w: not a tuning option of HAProxy", setting.ErrNotSettable)
-	}
-	_, err := p.Read(value)
-	return err
+	return parameter(key).Check("HAProxy", value)
 }

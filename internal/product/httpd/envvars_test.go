@@ -67,7 +67,7 @@ func TestUlimitMayBeAsked(t *testing.T) {
 	if err == nil {
 		err = red.CheckRequest(s, setting.Text("ulimit -n 65536"), nil)
 	}
-	if err == nil || !strings.Contains(err.Error(), "not a tuning directive") {
+	if err == nil || !strings.Contains(err.Error(), "not a tuning option") {
 		t.Errorf("Red Hat's, which has no such script: %v", err)
 	}
 }

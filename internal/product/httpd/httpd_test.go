@@ -117,7 +117,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	conftest.Checks(t, check, [][3]string{
-		{"virtualhost *:80/timeout", "5", ""}, {"maxclients", "5", ""}, {"loadmodule", "x y", "not a tuning directive"}, {"keepalive", "maybe", "neither"},
+		{"virtualhost *:80/timeout", "5", ""}, {"maxclients", "5", ""}, {"loadmodule", "x y", "not a tuning option"}, {"keepalive", "maybe", "neither"},
 	})
 }
 

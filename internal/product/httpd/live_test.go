@@ -78,9 +78,9 @@ func TestEvent(t *testing.T) {
 
 	// What -t refuses is never told; the same processes go on.
 	pid = b.Installed().(*installed).Run.Main.PID
-	b.Refused("ListenBacklog must be > 0 (it was told nothing)", "Timeout", "200", "ListenBacklog", "0", "ServerLimit", "5")
+	b.Refused("ListenBacklog must be > 0 (neither reloaded nor restarted)", "Timeout", "200", "ListenBacklog", "0", "ServerLimit", "5")
 	b.Refused("not a number", "MaxRequestWorkers", "many")
-	b.Refused("not a tuning directive", "Listen", "8080")
+	b.Refused("not a tuning option", "Listen", "8080")
 	product.Same(t, debianMain, main)
 	product.Same(t, mpm, event)
 	if got := b.Installed().(*installed).Run.Main.PID; got != pid {

@@ -17,7 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -191,51 +190,11 @@ func TestEveryDirective(t *testing.T) {
 			"%{cipher}c": is(".*ECDSA.*"), "%r": "HEAD / HTTP/1.0",
 		},
 	}
-	spans := make([]logformat.Span, len(f.Fields))
 	for n, line := range lines {
-		if f.Scan([]byte(line), spans) != logformat.RequestLine {
-			t.Fatalf("not read: %s", line)
+		if times, durations := product.LogLine(t, f, line, want[n], begun); times != 10 || durations != 6 {
+			t.Errorf("%d times and %d durations are read", times, durations)
 		}
-		for i := range f.Fields {
-			field := &f.Fields[i]
-			raw := spans[i].Of([]byte(line))
-			got := string(field.Escape.Unescape(raw))
-			switch w := want[n][field.Source].(type) {
-			case string:
-				if got != w {
-					t.Errorf("%s is %q, want %q: %s", field.Source, got, w, line)
-				}
-			case func(string) bool:
-				if !w(got) {
-					t.Errorf("%s is %q: %s", field.Source, got, line)
-				}
-			}
-			if strings.HasSuffix(field.Source, "T") || field.Source == "%D" || field.Source == "%^FB" && got != "-" {
-				if us, ok := field.Duration(raw); !ok || us < 0 || us > time.Since(begun).Microseconds() {
-					t.Errorf("%s is %q", field.Source, got)
-				}
-			}
-			if field.Kind == logformat.Time { // within the second that it may leave out; Debian's test root is in UTC
-				us, ok := field.Time(raw, nil)
-				if at := time.UnixMicro(us); !ok || at.Before(begun.Add(-2*time.Second)) || at.After(time.Now().Add(time.Second)) {
-					t.Errorf("%s is %q: %s, it is %s", field.Source, got, at, begun)
-				}
-			}
-		}
-		for asked := range want[n] {
-			if !slices.ContainsFunc(f.Fields, func(f logformat.Field) bool { return f.Source == asked }) {
-				t.Errorf("no field is %s", asked)
-			}
-		}
-	}
-	times := 0
-	for i := range f.Fields {
-		if f.Fields[i].Kind == logformat.Time {
-			times++
-		}
-	}
-	if times != 10 {
-		t.Errorf("%d times are read", times)
+		product.LogFields(t, f, want[n])
 	}
 
 	// The other logs of the virtual hosts, and of the main server.

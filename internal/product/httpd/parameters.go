@@ -8,7 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/product/conf"
 )
 
 // parameters are those that rules ask for, of the whole server (httpd 2.4,
@@ -79,13 +79,10 @@ func readDuration(text string) (any, error) {
 
 // canonical is one spelling for what any directive takes for the same.
 func canonical(value string) string {
-	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
-		return strconv.FormatUint(n, 10)
-	}
 	if v := strings.ToLower(value); v == "on" || v == "off" {
 		return v
 	}
-	return value
+	return conf.WholeNumber(value)
 }
 
 // atStart are directives that a graceful restart does not take: the scoreboard
@@ -108,10 +105,5 @@ func check(key, value string) error {
 	if key == ulimitVariable {
 		return checkUlimit(value)
 	}
-	p := parameter(key)
-	if p == nil {
-		return fmt.Errorf("%w: not a tuning directive of httpd", setting.ErrNotSettable)
-	}
-	_, err := p.Read(value)
-	return err
+	return parameter(key).Check("httpd", value)
 }

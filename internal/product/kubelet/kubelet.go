@@ -181,10 +181,10 @@ func (i *installed) flag(name string) (told, bool) {
 	return t, ok
 }
 
-// Name implements component.Installed.
+// Name implements product.Installed.
 func (*installed) Name() string { return "" }
 
-// Option implements component.Installed: a flag goes before the file.
+// Option implements product.Installed: a flag goes before the file.
 func (i *installed) Option(name string) product.Option {
 	o := product.Option{File: fact.Absent[string](i.config.at), Running: fact.Absent[string](i.config.at)}
 	for _, from := range []map[string]told{i.files, i.flags} {
@@ -206,7 +206,7 @@ func (i *installed) Option(name string) product.Option {
 // (kubelet 1.34, pkg/kubelet/apis/config/validation/validation.go).
 var notNegative = map[string]bool{"maxPods": true, "podsPerCore": true, "kubeAPIQPS": true, "kubeAPIBurst": true}
 
-// Answer implements component.Installed.
+// Answer implements product.Installed.
 func (i *installed) Answer(input string) fact.Answer {
 	switch input {
 	case "version":

@@ -192,7 +192,7 @@ func TestSetup(t *testing.T) {
 	if want := "[/etc/k.d/10-a.conf /etc/k.d/50-more/b.conf /etc/k.d/90-fettle.conf /etc/k.d/99-z.conf]"; err != nil || fmt.Sprint(got) != want {
 		t.Errorf("drop-ins %v %v, want %s", got, err, want)
 	}
-	if _, err := ReadSetup(machine.Mounted(t, map[string]string{"etc/hostname": "x\n"})); err != ErrNone {
+	if _, err := ReadSetup(machine.Mounted(t, map[string]string{"etc/hostname": "x\n"})); err != errNone {
 		t.Errorf("without a kubelet: %v", err)
 	}
 }

@@ -23,11 +23,11 @@ type Setup struct {
 // Flag is a flag of a command line.
 type Flag struct{ Value, At string }
 
-// ErrNone says that a machine has no kubelet.
-var ErrNone = errors.New("no kubelet runs on this machine, and no unit would start one")
+// errNone says that a machine has no kubelet.
+var errNone = errors.New("no kubelet runs on this machine, and no unit would start one")
 
 // ReadSetup reads the command line of the kubelet that runs, or, where none does, that
-// of its unit. The error is ErrNone where there is neither.
+// of its unit. The error is errNone where there is neither.
 func ReadSetup(h *host.Host) (Setup, error) {
 	flags := map[string]told{}
 	if args, pid := process(h); pid != "" {
@@ -38,7 +38,7 @@ func ReadSetup(h *host.Host) (Setup, error) {
 			return Setup{}, err
 		}
 		if len(units) == 0 {
-			return Setup{}, ErrNone
+			return Setup{}, errNone
 		}
 		for _, f := range append(units, env...) {
 			text, err := h.Files.ReadFile(f)

@@ -24,7 +24,7 @@ var daemon = &product.Daemon[settings, report]{
 	Name: "mosquitto", Doc: "mosquitto, the MQTT broker of remote execution",
 	Parameters: parameters,
 	Inputs:     inputs,
-	Conf:       conf.Product{Syntax: syntax{}, Roots: rootsOf, Instances: instances, Canonical: canonical, Check: check, CheckHere: keeps},
+	Conf:       conf.Product{Syntax: syntax{}, Roots: rootsOf, Instances: instances, Canonical: conf.WholeNumber, Check: check, CheckHere: keeps},
 	Read:       readSettings,
 	Place:      settings.place,
 	Program:    "mosquitto",

@@ -45,7 +45,7 @@ type mqtt struct {
 	r *bufio.Reader
 }
 
-// dial connects; program.ErrStopped where nobody listens.
+// dial connects; product.ErrStopped where nobody listens.
 func dial(ctx context.Context, l listener) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, l.network, l.address)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {

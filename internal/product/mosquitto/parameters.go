@@ -7,7 +7,6 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // parameters are those that rules ask for, with the defaults of mosquitto 1.6 to
@@ -68,20 +67,12 @@ var atStart = []string{
 	"memory_limit", "set_tcp_nodelay",
 }
 
-// canonical is one spelling for what any option takes for the same.
-func canonical(value string) string {
-	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
-		return strconv.FormatUint(n, 10)
-	}
-	return value
-}
-
 // check says which values may be asked for by name.
 func check(key, value string) error {
 	_, option := split(key)
 	p := parameters.Named(option)
-	if p == nil {
-		return fmt.Errorf("%w: not a tuning option of mosquitto", setting.ErrNotSettable)
+	if err := p.Check("mosquitto", value); err != nil {
+		return err
 	}
 	v, err := p.Read(value)
 	if n, ok := v.(float64); ok && option == "max_packet_size" && n > 0 && n < 20 {

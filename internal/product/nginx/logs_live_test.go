@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -129,42 +128,9 @@ func TestEveryEscape(t *testing.T) {
 		{"$request": "\x16\x03\x01\x02", "$status": "400", "$server_protocol": is(".*")},
 	}
 	f, lines := read("/var/log/nginx/every.log", len(want))
-	spans := make([]logformat.Span, len(f.Fields))
 	for n, line := range lines {
-		if f.Scan([]byte(line), spans) != logformat.RequestLine {
-			t.Fatalf("not read: %s", line)
-		}
-		for i := range f.Fields {
-			field := &f.Fields[i]
-			raw := spans[i].Of([]byte(line))
-			got := string(field.Escape.Unescape(raw))
-			switch w := want[n][field.Source].(type) {
-			case string:
-				if got != w {
-					t.Errorf("%s is %q, want %q: %s", field.Source, got, w, line)
-				}
-			case func(string) bool:
-				if !w(got) {
-					t.Errorf("%s is %q: %s", field.Source, got, line)
-				}
-			}
-			if field.Kind == logformat.Duration && got != "-" {
-				if us, ok := field.Duration(raw); !ok || us < 0 || us > time.Since(begun).Microseconds() {
-					t.Errorf("%s is %q", field.Source, got)
-				}
-			}
-			if field.Kind == logformat.Time {
-				us, ok := field.Time(raw, nil)
-				if at := time.UnixMicro(us); !ok || at.Before(begun.Add(-2*time.Second)) || at.After(time.Now().Add(time.Second)) {
-					t.Errorf("%s is %q: %s, it is %s", field.Source, got, at, begun)
-				}
-			}
-		}
-		for asked := range want[n] {
-			if !slices.ContainsFunc(f.Fields, func(f logformat.Field) bool { return f.Source == asked }) {
-				t.Errorf("no field is %s", asked)
-			}
-		}
+		product.LogLine(t, f, line, want[n], begun)
+		product.LogFields(t, f, want[n])
 	}
 	value := func(f *logformat.Format, line, name string) string {
 		t.Helper()

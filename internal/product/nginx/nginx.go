@@ -20,7 +20,7 @@ var daemon = &product.Daemon[settings, struct{}]{
 	Name: "nginx", Doc: "nginx, web server and proxy", Packages: []string{"nginx", "nginx-core", "nginx-server"},
 	Parameters: parameters,
 	Inputs:     inputs,
-	Conf:       conf.Product{Syntax: syntax{}, Roots: rootsOf, Instances: instances, Canonical: canonical, Check: check},
+	Conf:       conf.Product{Syntax: syntax{}, Roots: rootsOf, Instances: instances, Canonical: conf.WholeNumber, Check: check},
 	Read:       readSettings,
 	Place:      settings.place,
 	Program:    "nginx",

@@ -95,7 +95,7 @@ func TestValues(t *testing.T) {
 	conftest.Reads(t, readSize, map[string]float64{"1m": 1 << 20, "8k": 8192, "0": 0, "1G": 1 << 30})
 	conftest.Checks(t, check, [][3]string{
 		{"events/worker_connections", "5", ""}, {"worker_processes", "auto", ""}, {"worker_processes", "0", "neither auto"},
-		{"http/server/proxy_pass", "x", "not a tuning directive"}, {"load_module", "x", "not a tuning directive"},
+		{"http/server/proxy_pass", "x", "not a tuning option"}, {"load_module", "x", "not a tuning option"},
 	})
 	for value, want := range map[string]bool{"5": true, "5; evil": false, "5 }": false, "$x": false, "": false, "a\nb": false, "65 60": true} {
 		if _, err := (syntax{}).Literal(value); (err == nil) != want {

@@ -8,7 +8,6 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // parameters are those that rules ask for, with the defaults of nginx 1.10 to
@@ -108,23 +107,10 @@ type timeUnit struct {
 // timeUnits from the smallest; "ms" before "m".
 var timeUnits = []timeUnit{{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"w", 7 * 86400}, {"M", 30 * 86400}, {"y", 365 * 86400}}
 
-// canonical is one spelling for what any directive takes for the same.
-func canonical(value string) string {
-	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
-		return strconv.FormatUint(n, 10)
-	}
-	return value
-}
-
 // bare is the name of a directive without the blocks that it stands in.
 func bare(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
 // check says which values may be asked for by name.
 func check(key, value string) error {
-	p := parameters.Named(bare(key))
-	if p == nil {
-		return fmt.Errorf("%w: not a tuning directive of nginx", setting.ErrNotSettable)
-	}
-	_, err := p.Read(value)
-	return err
+	return parameters.Named(bare(key)).Check("nginx", value)
 }

@@ -13,35 +13,16 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/product/conf"
 )
 
 // How long a server may take to start, with recovery.
 const startTime = 2 * time.Minute
 
-func newControl() *product.Control {
-	return &product.Control{
-		Name:      "postgresql",
-		Unit:      func(h *host.Host, main string) string { return clusterOf(h, main).Unit },
-		Mains:     func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
-		Running:   process,
-		Reload:    reload,
-		Ready:     ready,
-		Start:     start,
-		Stop:      stop,
-		Complaint: complaint,
-		Patience:  startTime,
-	}
-}
-
 // process is the postmaster of a cluster.
 func process(_ context.Context, h *host.Host, main string) (product.Process, error) {
 	files, _ := readSettings(h, main)
 	p, err := serverOf(h, cmp.Or(files.dir, path.Dir(main)))
-	switch {
-	case errors.Is(err, errStopped):
-		return product.Process{}, product.ErrStopped
-	case p.pid == 0:
+	if p.pid == 0 {
 		return product.Process{}, err
 	}
 	return product.Numbered(h, p.pid)
@@ -133,14 +114,14 @@ func complaint(text string) string {
 }
 
 // effect says whether the running server has the value of its files.
-func effect(ctx context.Context, h *host.Host, main, key, _ string) (plugin.Verdict, string) {
+func effect(ctx context.Context, h *host.Host, main, key string) (plugin.Verdict, string) {
 	files, err := readSettings(h, main)
 	if err != nil {
 		return plugin.Unknown, err.Error()
 	}
 	asked, err := question(ctx, h, main, files.dir)
 	switch {
-	case errors.Is(err, errStopped):
+	case errors.Is(err, product.ErrStopped):
 		return plugin.OK, "in force from the server's next start"
 	case err != nil:
 		return plugin.Unknown, err.Error()

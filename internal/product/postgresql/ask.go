@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
 )
 
 // answer is what a running server says of itself.
@@ -66,9 +67,6 @@ const askData = `SELECT sum(pg_database_size(oid)) FROM pg_database`
 // How long a server may take to answer, in all.
 const patience = 10 * time.Second
 
-// errStopped says that a cluster is set up and does not run.
-var errStopped = errors.New("the server does not run")
-
 // question asks a cluster's server for all of it.
 func question(ctx context.Context, h *host.Host, main, dir string) (*answer, error) {
 	b, err := h.Query(ctx, "postgresql "+main, func(ctx context.Context, live *host.Host) ([]byte, error) { return query(ctx, live, dir) })
@@ -114,28 +112,28 @@ type postmaster struct {
 	port    string
 }
 
-// serverOf reads postmaster.pid; errStopped where no such process is there.
+// serverOf reads postmaster.pid; product.ErrStopped if that process does not exist.
 func serverOf(h *host.Host, dir string) (postmaster, error) {
 	text, err := h.Files.ReadFile(path.Join(dir, "postmaster.pid"))
 	if host.Unknown(err) {
 		return postmaster{}, err
 	}
 	if err != nil {
-		return postmaster{}, errStopped
+		return postmaster{}, product.ErrStopped
 	}
 	lines := strings.Split(string(text), "\n")
 	if len(lines) < 5 {
-		return postmaster{}, errStopped // it is only just starting
+		return postmaster{}, product.ErrStopped // it is only just starting
 	}
 	p := postmaster{port: strings.TrimSpace(lines[3]), socket: strings.TrimSpace(lines[4])}
 	if p.pid, err = strconv.Atoi(strings.TrimSpace(lines[0])); err != nil || p.pid <= 0 {
-		return postmaster{}, errStopped
+		return postmaster{}, product.ErrStopped
 	}
 	p.started, _ = strconv.ParseInt(strings.TrimSpace(lines[2]), 10, 64)
-	// A boot may have given the number to somebody else.
+	// Since a reboot the number may be another process's.
 	comm, err := h.Files.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/comm")
 	if name := strings.TrimSpace(string(comm)); err != nil || name != "postgres" && name != "postmaster" {
-		return postmaster{}, errStopped
+		return postmaster{}, product.ErrStopped
 	}
 	if _, err := strconv.ParseUint(p.port, 10, 16); err != nil || !strings.HasPrefix(p.socket, "/") {
 		return p, errors.New("the server has no unix socket")

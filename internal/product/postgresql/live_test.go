@@ -80,7 +80,7 @@ func TestPendingDefault(t *testing.T) {
 	}) {
 		t.Fatal(sql(t, "select name, setting, boot_val, pending_restart from pg_settings where name like 'max_w%'"))
 	}
-	all, err := find(t.Context(), h)
+	all, err := Product.Find(t.Context(), h)
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
@@ -287,7 +287,7 @@ func altered(t *testing.T, e *tune.Engine) {
 
 // What fettle reads of a running server is what the server says.
 func asked(t *testing.T, h *host.Host) {
-	all, err := find(context.Background(), h)
+	all, err := Product.Find(context.Background(), h)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}
@@ -331,7 +331,7 @@ func asked(t *testing.T, h *host.Host) {
 		t.Errorf("version %+v", v)
 	}
 	for _, in := range inputs {
-		if a := i.Answer(strings.TrimPrefix(in.Name, "postgresql.")); a.Unknown != "" || a.Value == nil && in.Name != "postgresql.memlock_bytes" { // its unit has no such limit
+		if a := i.Answer(in.Name); a.Unknown != "" || a.Value == nil && in.Name != "memlock_bytes" { // its unit has no such limit
 			t.Errorf("%s: %+v", in.Name, a)
 		}
 	}
@@ -342,7 +342,7 @@ func asked(t *testing.T, h *host.Host) {
 	run(t, "sed", "-i", "s/^max_connections = 100/max_connections = 101/", debianMain)
 	sql(t, "SELECT pg_reload_conf()")
 	if !root.Eventually(time.Minute, func() bool {
-		all, err := find(context.Background(), h)
+		all, err := Product.Find(context.Background(), h)
 		return err == nil && reflect.DeepEqual(all[0].Answer("pending_restart").Value, []string{"max_connections"})
 	}) {
 		t.Error("no restart is pending")
@@ -356,7 +356,7 @@ func archived(t *testing.T, h *host.Host) {
 	sql(t, "ALTER SYSTEM SET archive_command = 'PGPASSWORD=s3cret cp %p /var/tmp'; ")
 	sql(t, "SELECT pg_reload_conf()")
 	recorder, recording := host.Record(h)
-	if _, err := find(context.Background(), recorder); err != nil {
+	if _, err := Product.Find(context.Background(), recorder); err != nil {
 		t.Fatal(err)
 	}
 	var text strings.Builder
@@ -370,7 +370,7 @@ func archived(t *testing.T, h *host.Host) {
 	if strings.Contains(text.String(), "s3cret") {
 		t.Error("a password is in the recording")
 	}
-	all, err := find(context.Background(), archive)
+	all, err := Product.Find(context.Background(), archive)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/setting"
 )
 
 const (
@@ -20,7 +19,7 @@ const (
 
 // parameters are those that rules ask for (PostgreSQL 15, chapter 20; the
 // defaults are the server's own, src/backend/utils/misc/guc_tables.c).
-var parameters = bounded([]product.Parameter{
+var parameters = bounded(product.Parameters{
 	number("max_connections", "100", "concurrent connections"),
 	memory("shared_buffers", blocks, "128MB", "memory that all processes share for pages"),
 	memory("work_mem", kB, "4MB", "memory of one sort or hash of one query"),
@@ -63,7 +62,7 @@ var least = map[string]float64{
 }
 
 // bounded makes a smaller value than the least one of a parameter an error.
-func bounded(all []product.Parameter) []product.Parameter {
+func bounded(all product.Parameters) product.Parameters {
 	for i, p := range all {
 		low, ok := least[p.Name]
 		if !ok {
@@ -120,13 +119,12 @@ var onlyOn = []string{"fsync", "full_page_writes"}
 
 // check says which values may be asked for by name.
 func check(key, value string) error {
-	i := slices.IndexFunc(parameters, func(p product.Parameter) bool { return p.Name == key })
-	if i < 0 || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: not a tuning parameter of PostgreSQL", setting.ErrNotSettable)
+	p := parameters.Settable(key, byHand)
+	if err := p.Check("PostgreSQL", value); err != nil {
+		return err
 	}
-	v, err := parameters[i].Read(value)
-	if err == nil && slices.Contains(onlyOn, key) && v != true {
-		err = fmt.Errorf("%s = %s loses data in a crash", key, value)
+	if v, err := p.Read(value); err == nil && slices.Contains(onlyOn, key) && v != true {
+		return fmt.Errorf("%s = %s loses data in a crash", key, value)
 	}
-	return err
+	return nil
 }

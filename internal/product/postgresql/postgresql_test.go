@@ -10,14 +10,15 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product/conf"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testkit/conf"
+	conftest "fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 func tree(t testing.TB, files map[string]string) (*host.Host, string) {
 	t.Helper()
-	dir := conf.Dir(t)
+	dir := conftest.Dir(t)
 	for name, text := range files {
 		machine.WriteFile(t, dir, name, text)
 	}
@@ -123,6 +124,14 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func winner(h *host.Host, key string) (conf.Place, bool, error) {
+	s, err := readSettings(h, main15)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	return s.place(key)
+}
+
 const main15 = "/etc/postgresql/15/main/postgresql.conf"
 
 // The last assignment wins: through includes in their order, and what ALTER
@@ -144,7 +153,7 @@ func TestWinner(t *testing.T) {
 		"work_mem": "/etc/postgresql/15/main/conf.d/9.conf:1", "port": "/etc/postgresql/15/main/more/x.conf:2", "max_connections": main15 + ":7",
 		"random_page_cost": "/etc/postgresql/15/main/more/y.conf:2", "shared_buffers": "/srv/pg/postgresql.auto.conf:2", "fsync": "nobody",
 	} {
-		p, ok, err := winner(h, main15, key)
+		p, ok, err := winner(h, key)
 		got := p.String()
 		if !ok {
 			got = "nobody"
@@ -157,7 +166,7 @@ func TestWinner(t *testing.T) {
 		"include 'postgresql.conf'": "includes itself", "include 'gone.conf'": "gone.conf", "include_dir 'gone'": "gone", "work_mem": main15 + ":1: syntax error",
 	} {
 		h, _ := tree(t, map[string]string{main15: change + "\n"})
-		if _, _, err := winner(h, main15, "work_mem"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := winner(h, "work_mem"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", change, err, want)
 		}
 	}
@@ -237,7 +246,7 @@ func TestCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What ALTER SYSTEM may have left would win.
-	if all, err := find(context.Background(), h); err != nil || !strings.Contains(all[0].Option("work_mem").File.Unknown(), "/pg/postgresql.auto.conf: not recorded") {
+	if all, err := Product.Find(context.Background(), h); err != nil || !strings.Contains(all[0].Option("work_mem").File.Unknown(), "/pg/postgresql.auto.conf: not recorded") {
 		t.Errorf("without that file: %v, %v", all[0].Option("work_mem"), err)
 	}
 	files["/pg/postgresql.auto.conf"] = ""
@@ -246,7 +255,7 @@ func TestCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := find(context.Background(), h)
+	all, err := Product.Find(context.Background(), h)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}
@@ -268,7 +277,7 @@ func FuzzConf(f *testing.F) {
 	f.Add("x=1\n\n", "y", "")
 	f.Fuzz(func(t *testing.T, text, key, value string) {
 		h, dir := tree(t, map[string]string{main15: text})
-		conf.RoundTrip(t, Product.Kind(h), setting.Setting{Kind: "postgresql", Name: "15/main/" + key}, value, filepath.Join(dir, main15))
+		conftest.RoundTrip(t, Product.Kind(h), setting.Setting{Kind: "postgresql", Name: "15/main/" + key}, value, filepath.Join(dir, main15))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
 )
 
 // Query puts a statement that only reads, and answers with one text, to a database
@@ -29,7 +30,7 @@ func Query(ctx context.Context, h *host.Host, question, database, statement stri
 			}
 			s, cerr := connect(ctx, live, dir, database)
 			switch {
-			case errors.Is(cerr, errStopped):
+			case errors.Is(cerr, product.ErrStopped):
 				err = cerr
 				continue
 			case cerr != nil && strings.Contains(cerr.Error(), "does not exist"):

@@ -40,6 +40,20 @@ func (s settings) winner(key string) (conf.Place, bool) {
 	return conf.Place{}, false
 }
 
+// Paths implements product.Files.
+func (s settings) Paths() []string { return nil }
+
+// Value implements product.Files.
+func (s settings) Value(key string) (value, at string, ok bool, err error) {
+	p, ok := s.winner(key)
+	return syntax{}.Unquote(p.Literal), p.String(), ok, nil
+}
+
+func (s settings) place(key string) (conf.Place, bool, error) {
+	p, ok := s.winner(key)
+	return p, ok, nil
+}
+
 // readSettings reads a cluster's main file, what it includes, and what ALTER
 // SYSTEM has left in the data directory.
 func readSettings(h *host.Host, main string) (settings, error) {

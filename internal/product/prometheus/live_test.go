@@ -104,7 +104,7 @@ func server(t *testing.T) {
 
 	b.Refused("scrape timeout greater than scrape interval", "scrape_timeout", "1m")
 	b.Refused("no undo would bring them back", "storage.tsdb.retention.time", "1d")
-	b.Refused("not a tuning parameter", "storage.tsdb.path", "/tmp")
+	b.Refused("not a tuning option", "storage.tsdb.path", "/tmp")
 	// With it, it does not start: so many years are more than it counts.
 	b.Refused("has ended again", "storage.tsdb.retention.time", "99999y")
 	testkitproduct.Same(t, standard, file)

@@ -3,13 +3,11 @@ package prometheus
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/text"
 )
 
@@ -112,10 +110,5 @@ func same(key, a, b string) bool {
 
 // check says which values may be asked for by name.
 func check(key, value string) error {
-	p := parameters.Named(key)
-	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: not a tuning parameter of Prometheus", setting.ErrNotSettable)
-	}
-	_, err := p.Read(value)
-	return err
+	return parameters.Settable(key, byHand).Check("Prometheus", value)
 }

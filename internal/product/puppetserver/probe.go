@@ -50,8 +50,8 @@ type Plan struct {
 
 // What is told of a request.
 const (
-	Refused = "refused"
-	Given   = "given"
+	denied = "refused"
+	granted   = "given"
 )
 
 // The answers of Run, by name.
@@ -63,18 +63,18 @@ const (
 	BelievingBackEnds  = "believing_back_ends" // those that give it to forged headers
 	AnonymousMetadata  = "anonymous_metadata"  // of a file that is in no cache
 	CachedMetadata     = "cached_metadata"     // of one that is, if there is a cache
-	CachedAnswer       = "cached_answer"       // Current or Stale
+	CachedAnswer       = "cached_answer"       // current or stale
 	CachedAge          = "cached_age_seconds"  // what the answer says of itself
 	CacheLifetime      = "cache_lifetime_seconds"
-	CachedEnvironments = "cached_environments" // Apart or Mixed
+	CachedEnvironments = "cached_environments" // apart or mixed
 )
 
 // What is told of an answer of a cache.
 const (
-	Current = "current"
-	Stale   = "stale"
-	Apart   = "apart"
-	Mixed   = "mixed"
+	current = "current"
+	stale   = "stale"
+	apart   = "apart"
+	mixed   = "mixed"
 )
 
 // Requests is how many Run makes at the most.

@@ -123,9 +123,9 @@ func (r *run) withoutCertificate(name, path, query, at string) {
 	a, why := r.look(path, query, false)
 	switch {
 	case why == "":
-		r.tell(name, Given, at, "")
+		r.tell(name, granted, at, "")
 	case a.refused():
-		r.tell(name, Refused, at, "")
+		r.tell(name, denied, at, "")
 	default:
 		r.tell(name, nil, at, why)
 	}
@@ -149,9 +149,9 @@ func (r *run) stale(path, at string, kept seen) (now seen) {
 	case same && r.UserAgent == "" && slices.ContainsFunc(varying(kept.header), func(f string) bool { return f == "user-agent" || f == "accept" }):
 		why = "a cache keeps an answer for each sort of agent (Vary: " + strings.Join(kept.header.Values("Vary"), ", ") + "), and that of fettle is current: --user-agent, as the access log has it of the agents, asks for theirs"
 	}
-	word := Stale
+	word := stale
 	if same {
-		word = Current
+		word = current
 	}
 	r.tell(CachedAnswer, word, at, why)
 	return now
@@ -171,10 +171,10 @@ func varying(h http.Header) (out []string) {
 // that there is not, and to the others that were named.
 func (r *run) environments(path, at string, kept, now seen) {
 	none, why := r.look(path, asAgents("fettle_"+r.Mark), true)
-	word := Apart
+	word := apart
 	switch {
 	case why == "":
-		word = Mixed // whatever it is, it is of no environment
+		word = mixed // whatever it is, it is of no environment
 	case none.status == http.StatusNotFound || none.status == http.StatusBadRequest:
 		why = ""
 	}
@@ -183,14 +183,14 @@ func (r *run) environments(path, at string, kept, now seen) {
 		if not == "" {
 			var fresh seen
 			if fresh, not = r.look(path, r.asNobody(e), true); not == "" && theirs.sum() == kept.sum() && fresh.sum() != theirs.sum() && fresh.sum() != now.sum() {
-				word = Mixed
+				word = mixed
 			}
 		}
 		if theirs.status != http.StatusNotFound && why == "" { // that one may not have the file
 			why = not
 		}
 	}
-	if word == Mixed {
+	if word == mixed {
 		why = ""
 	}
 	r.tell(CachedEnvironments, word, at, why)

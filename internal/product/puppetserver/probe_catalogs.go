@@ -28,9 +28,9 @@ func (r *run) catalog(s Site, node string, q question) outcome {
 	case a.status == http.StatusOK && !isCatalog(a.body):
 		return outcome{why: q.String() + ": its answer is not a catalog of Puppet's"}
 	case a.status == http.StatusOK, a.status >= 400 && bytes.Contains(a.body, []byte("no fact format")):
-		return outcome{word: Given}
+		return outcome{word: granted}
 	case a.refused():
-		return outcome{word: Refused}
+		return outcome{word: denied}
 	}
 	return outcome{why: q.String() + ": " + a.says(), away: a.away != nil}
 }
@@ -59,8 +59,8 @@ func (r *run) catalogs() {
 	at := origin(r.Front) + catalogPath + r.other()
 	// That others are refused says something only where the node itself is not.
 	own := r.catalog(r.Front, r.Node, question{node: true})
-	r.serves = own.word == Given
-	if own.word == Refused {
+	r.serves = own.word == granted
+	if own.word == denied {
 		own.why = fmt.Sprintf("its own catalog is refused to %s, too", r.Node)
 	}
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func (r *run) catalogs() {
 		{ForgedBeside, question{node: true, header: forged(r.other())}},
 	} {
 		o := r.catalog(r.Front, r.other(), c.question)
-		if o.word == Refused {
+		if o.word == denied {
 			o.why = own.why
 		}
 		r.tell(c.name, o.word, at, o.why)
@@ -86,7 +86,7 @@ func (r *run) catalogs() {
 // one whatever the other is.
 func (r *run) settle(a, b string) {
 	for _, pair := range [][2]string{{a, b}, {b, a}} {
-		if r.told[pair[0]].Value == Given && r.told[pair[1]].Unknown != "" {
+		if r.told[pair[0]].Value == granted && r.told[pair[1]].Unknown != "" {
 			delete(r.told, pair[1])
 		}
 	}
@@ -99,7 +99,7 @@ func (r *run) backEnds() {
 		// Nothing secret is sent, so whoever answers may: its name is often another one.
 		o := r.catalog(s, r.other(), question{header: forged(r.other()), unverified: true})
 		switch {
-		case o.word == Given:
+		case o.word == granted:
 			believing = append(believing, origin(s))
 		case o.away && r.serves: // nobody can forge anything where nobody answers
 		case o.away:

@@ -130,6 +130,6 @@ func plan(t *testing.T, dir string, front Site) Plan {
 
 // shut is what a server says that has no hole.
 var shut = map[string]any{
-	ForeignCatalog: Refused, AnonymousCatalog: Refused, ForgedAlone: Refused, ForgedBeside: Refused, CachedMetadata: Refused, AnonymousMetadata: Refused,
-	CachedAnswer: Current, CachedEnvironments: Apart, CacheLifetime: 300.0, CachedAge: 7.0,
+	ForeignCatalog: denied, AnonymousCatalog: denied, ForgedAlone: denied, ForgedBeside: denied, CachedMetadata: denied, AnonymousMetadata: denied,
+	CachedAnswer: current, CachedEnvironments: apart, CacheLifetime: 300.0, CachedAge: 7.0,
 }

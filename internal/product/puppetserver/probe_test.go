@@ -45,10 +45,10 @@ func TestHoles(t *testing.T) {
 		turns map[string]any
 	}{
 		{"none", func(*front) {}, nil},
-		{"any catalog", func(f *front) { f.behind.AllowAnyCatalog(true) }, map[string]any{ForeignCatalog: Given, ForgedBeside: Given}},
-		{"headers", func(f *front) { f.passesOn = true }, map[string]any{ForgedAlone: Given, ForgedBeside: Given}},
-		{"cache for all", func(f *front) { f.answersAll = true }, map[string]any{CachedMetadata: Given}},
-		{"no query", func(f *front) { f.withoutQuery = true }, map[string]any{CachedEnvironments: Mixed, CachedAnswer: unknown("leaves queries out")}},
+		{"any catalog", func(f *front) { f.behind.AllowAnyCatalog(true) }, map[string]any{ForeignCatalog: granted, ForgedBeside: granted}},
+		{"headers", func(f *front) { f.passesOn = true }, map[string]any{ForgedAlone: granted, ForgedBeside: granted}},
+		{"cache for all", func(f *front) { f.answersAll = true }, map[string]any{CachedMetadata: granted}},
+		{"no query", func(f *front) { f.withoutQuery = true }, map[string]any{CachedEnvironments: mixed, CachedAnswer: unknown("leaves queries out")}},
 		{"an hour", func(f *front) { f.tells = "public, max-age=3600" }, map[string]any{CacheLifetime: 3600.0}},
 		{"no words", func(f *front) { f.tells = "" }, map[string]any{CacheLifetime: nil, CachedAge: nil}},
 	} {
@@ -86,7 +86,7 @@ func TestStale(t *testing.T) {
 	holds(t, p, nil)
 	f.behind.Put("production", "modules/motd/motd", "as it is")
 	p.Mark = "4567"
-	holds(t, p, map[string]any{CachedAnswer: Stale})
+	holds(t, p, map[string]any{CachedAnswer: stale})
 }
 
 // Puppet Server by itself has no hole, and asks for certificates in its own way or
@@ -136,7 +136,7 @@ func TestUnknown(t *testing.T) {
 		p := plan(t, dir, serve(t, dir, &product.StandIn{HeaderAuth: true}, tls.RequestClientCert))
 		// It has no front end, so whoever forges headers is let in.
 		turns := cache(all("its own catalog is refused to agent1.test"), "status 403")
-		turns[ForgedAlone], turns[ForgedBeside] = Given, Given
+		turns[ForgedAlone], turns[ForgedBeside] = granted, granted
 		holds(t, p, turns)
 	})
 	t.Run("broken", func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestUnknown(t *testing.T) {
 	t.Run("a catalog is compiled all the same", func(t *testing.T) {
 		for _, text := range []string{`{"name":"x","resources":[{"type":"Class"}],"edges":[]}`, `{"document_type":"Catalog","data":{"name":"x","resources":[]}}`} {
 			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, text) })
-			if a := Run(t.Context(), plan(t, dir, serve(t, dir, h, tls.RequestClientCert)))[ForeignCatalog]; a.Value != Given {
+			if a := Run(t.Context(), plan(t, dir, serve(t, dir, h, tls.RequestClientCert)))[ForeignCatalog]; a.Value != granted {
 				t.Errorf("%s: %+v", text, a)
 			}
 		}

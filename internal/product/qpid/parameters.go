@@ -2,13 +2,11 @@ package qpid
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // parameters are those that rules ask for, with the defaults of qpid-cpp 1.39
@@ -69,20 +67,7 @@ func readPages(text string) (any, error) {
 	return float64(n), nil
 }
 
-// check refuses what nobody may ask for by name.
+// check refuses options that only an administrator sets, and values that qpidd rejects.
 func check(key, value string) error {
-	p := parameters.Named(key)
-	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: %s is not a tuning option: change it by hand", setting.ErrNotSettable, key)
-	}
-	_, err := p.Read(value)
-	return err
-}
-
-// canonical is one spelling of numbers.
-func canonical(value string) string {
-	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
-		return strconv.FormatUint(n, 10)
-	}
-	return value
+	return parameters.Settable(key, byHand).Check("qpidd", value)
 }

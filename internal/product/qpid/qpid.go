@@ -22,7 +22,7 @@ var daemon = &product.Daemon[instance, struct{}]{
 	Name: "qpid", Doc: "qpidd, the message broker of Satellites before 6.15", Packages: []string{"qpid-cpp-server", "qpidd"},
 	Parameters: parameters,
 	Inputs:     inputs,
-	Conf:       conf.Product{Syntax: syntax{}, Roots: func(*host.Host) []string { return []string{"/etc"} }, Instances: instances, Canonical: canonical, Check: check},
+	Conf:       conf.Product{Syntax: syntax{}, Roots: func(*host.Host) []string { return []string{"/etc"} }, Instances: instances, Canonical: conf.WholeNumber, Check: check},
 	Read:       read,
 	Place:      instance.place,
 	Program:    "qpidd",

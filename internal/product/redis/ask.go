@@ -31,7 +31,7 @@ var infos = []string{
 	"aof_rewrite_in_progress",
 }
 
-// question asks the server of an instance for all of it; program.ErrStopped where
+// question asks the server of an instance for all of it; product.ErrStopped where
 // none runs.
 func question(ctx context.Context, h *host.Host, main string, s settings) (*answer, error) {
 	return host.QueryJSON(ctx, h, "redis "+main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, main, s) })

@@ -86,7 +86,7 @@ func TestServer(t *testing.T) {
 		b.TB = t
 		b.Refused("keys would be deleted", "maxmemory-policy", "allkeys-lru", "maxmemory", "1000")
 		b.Refused("", "maxmemory-policy", "newest-first")
-		b.Refused("not a tuning parameter", "dir", "/tmp")
+		b.Refused("not a tuning option", "dir", "/tmp")
 		// With it, it does not start: io-threads is 128 at most.
 		b.Refused("argument must be between 1 and 128", "io-threads", "129")
 		product.Same(t, debianMain, before)

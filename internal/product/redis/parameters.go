@@ -3,13 +3,11 @@ package redis
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // parameters are those that rules ask for, with the defaults of Redis 5 to 8
@@ -99,10 +97,5 @@ var byHand = []string{"port", "unixsocket", "bind", "dir"}
 
 // check says which values may be asked for by name.
 func check(key, value string) error {
-	p := parameters.Named(key)
-	if p == nil || slices.Contains(byHand, key) {
-		return fmt.Errorf("%w: not a tuning parameter of Redis", setting.ErrNotSettable)
-	}
-	_, err := p.Read(value)
-	return err
+	return parameters.Settable(key, byHand).Check("Redis", value)
 }

@@ -25,8 +25,8 @@ type Queue struct {
 	OldestS float64 `json:"oldest_s"`
 }
 
-// ErrElsewhere says that a Redis is not on this machine.
-var ErrElsewhere = errors.New("it is on another machine")
+// errElsewhere says that a Redis is not on this machine.
+var errElsewhere = errors.New("it is on another machine")
 
 // Queues asks the Redis of an address (redis://HOST:PORT/DATABASE) for the queues
 // of Sidekiq, as Sidekiq keeps them (lib/sidekiq/api.rb, Queue): their names in the
@@ -38,7 +38,7 @@ func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) 
 		return nil, errors.New("the address of its Redis is not one that fettle can ask")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("the Redis of its queues: %w", ErrElsewhere)
+		return nil, fmt.Errorf("the Redis of its queues: %w", errElsewhere)
 	}
 	port, database := u.Port(), strings.Trim(u.Path, "/")
 	if port == "" {

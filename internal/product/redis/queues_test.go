@@ -28,7 +28,7 @@ func TestWaits(t *testing.T) {
 func TestQueuesElsewhere(t *testing.T) {
 	h := machine.Mounted(t, map[string]string{"/etc/redis/redis.conf": "port 6379\n"})
 	for address, want := range map[string]error{
-		"redis://192.0.2.1:6379/6": ErrElsewhere, "redis://db.example.com/6": ErrElsewhere, "redis://localhost:6379/6": host.ErrNotRecorded,
+		"redis://192.0.2.1:6379/6": errElsewhere, "redis://db.example.com/6": errElsewhere, "redis://localhost:6379/6": host.ErrNotRecorded,
 	} {
 		if _, err := Queues(t.Context(), h, address); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", address, err, want)

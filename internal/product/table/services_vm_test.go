@@ -243,7 +243,7 @@ func (g guest) round(s service) {
 func (g guest) stopped(s service) {
 	before, pid := g.state(s)
 	g.must(0, "systemctl mask --quiet "+s.unit)
-	g.must(5, s.tune(s.restart), s.unit+" is masked", "it was told nothing")
+	g.must(5, s.tune(s.restart), s.unit+" is masked", "neither reloaded nor restarted")
 	if _, p := g.state(s); p != pid {
 		g.Errorf("masked while it runs: process %s, before %s", p, pid)
 	}
