@@ -90,7 +90,7 @@ func (d *Daemon) Disable(ctx context.Context) bool {
 	})
 }
 
-// Reload reads the configuration and the profiles anew and applies them.
+// Reload reads the configuration and the profiles again and applies them.
 func (d *Daemon) Reload(ctx context.Context) bool {
 	ok := false
 	err := d.act(ctx, func(m *Machine) error {
@@ -186,7 +186,7 @@ func (d *Daemon) PostLoadedProfile() string {
 	return ""
 }
 
-// Mode says who chose: "auto" or "manual"; "unknown" with the reason where
+// Mode returns who chose the profiles: "auto" or "manual", or "unknown" with the reason if
 // TuneD's state files cannot be read.
 func (d *Daemon) Mode() (mode, failure string) {
 	if sel, _ := d.now(); sel != nil {
@@ -217,7 +217,7 @@ func (d *Daemon) Recommend(ctx context.Context) string {
 	return r.Profile
 }
 
-// IsRunning is true while a selection is in force.
+// IsRunning reports whether a selection is in force.
 func (d *Daemon) IsRunning() bool {
 	_, running := d.now()
 	return running
@@ -263,10 +263,9 @@ func (d *Daemon) ProfileInfo(ctx context.Context, name string) (bool, Info) {
 	return false, Info{}
 }
 
-// Verify is TuneD's strict answer: every value that the selection names reads as
-// wanted. A sysctl that this kernel lacks is passed over, as TuneD does;
-// ignoreMissing passes over everything that the machine does not have, and tells scripts
-// to.
+// Verify reports, by TuneD's strict rule, whether every value of the selection reads as
+// wanted. Like TuneD it ignores sysctls that this kernel lacks; ignoreMissing ignores
+// everything that the machine does not have, and is passed to scripts.
 func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 	met := false
 	_ = d.act(ctx, func(m *Machine) error {
@@ -302,7 +301,7 @@ func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 			case c.Verdict == plugin.Unsupported && (ignoreMissing || c.Setting.Kind == "sysctl"):
 				continue
 			case c.Verdict == plugin.Overridden && m.Engine.Main.ReapplySysctl && c.Setting.Kind == "sysctl":
-				// TuneD compares with the profile all the same.
+				// TuneD compares with the profile anyway.
 			}
 			met = false
 			d.log.say(LevelError, "verify: failed: '%s' = '%s', expected '%s' (%s: %s)", c.Setting, c.Now, c.Want, c.Verdict, c.Why)
@@ -328,8 +327,7 @@ func (d *Daemon) Plugins() map[string]map[string]string {
 	return out
 }
 
-// PluginDocumentation is the sentence about a plug-in; empty if there is none of
-// that name.
+// PluginDocumentation returns the sentence about a plug-in, or "".
 func (d *Daemon) PluginDocumentation(name string) string {
 	if p, ok := plugin.Find(table.All, name); ok {
 		return p.Doc

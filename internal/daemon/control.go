@@ -15,13 +15,11 @@ import (
 	"time"
 )
 
-// Control is the daemon as those see it who ask it for something: TuneD's bus
-// interface, its socket. The words and the answers are TuneD's
-// (com.redhat.tuned.control); authorisation is the caller's business.
+// Control is the daemon for its clients over TuneD's bus interface and socket. Methods and
+// results are TuneD's (com.redhat.tuned.control); the caller checks authorization.
 type Control interface {
-	// Start applies the selection, Stop takes it out of force and keeps it
-	// selected, Reload reads the configuration and applies again; false where
-	// TuneD says false.
+	// Start applies the selection, Stop reverts it and keeps it selected, Reload reads
+	// the configuration and applies again; they return false when TuneD does.
 	Start(ctx context.Context) bool
 	Stop(ctx context.Context) bool
 	Reload(ctx context.Context) bool
@@ -65,7 +63,7 @@ type Control interface {
 // NamedSummary is a profile with its summary.
 type NamedSummary struct{ Name, Summary string }
 
-// Info is what profile_info tells.
+// Info is the result of profile_info.
 type Info struct{ Name, Summary, Description string }
 
 // ProfileChanged is TuneD's signal profile_changed.

@@ -21,9 +21,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Machine is what the daemon works with. It is opened anew for each operation,
-// so that configuration, keep.d and the administrator's files are as they are
-// now; only the kinds of setting live on, because they hold descriptors.
+// Machine is what the daemon works with. It is opened for each operation, so that
+// configuration, keep.d and the administrator's files are up to date; only the kinds of
+// setting are kept, because they hold descriptors.
 type Machine struct {
 	Engine *tune.Engine
 	Loader profile.Loader
@@ -38,11 +38,11 @@ type Config struct {
 	// TuneD's preset or recommended profile is taken, and TuneD's state files
 	// are kept. Serve should offer its bus name.
 	TuneD bool
-	// Serve begins to answer others by a Control and returns; it ends with ctx.
-	// It is called once the selection is in force, as TuneD claims its name. An
-	// error is logged: the tuning does not depend on it. nil: nobody asks.
+	// Serve, if not nil, starts to serve clients with a Control and returns; it ends with
+	// ctx. It is called once the selection is in force, when TuneD claims its name. An
+	// error is logged: the tuning does not depend on it.
 	Serve func(context.Context, Control, *profile.MainConfig) error
-	// Schedule is the file of the schedule; empty: there is none.
+	// Schedule is the file of the schedule; empty for none.
 	Schedule string
 	// Enforce is how often values that others changed are put back; 0: never.
 	Enforce time.Duration
@@ -93,9 +93,9 @@ func New(c Config) *Daemon {
 	}
 }
 
-// Run takes back what was cut off, brings the selection into force and keeps it
-// there until ctx ends or SIGTERM or SIGINT arrives. Values stay when it ends;
-// those that are held by an open descriptor end with the process.
+// Run undoes interrupted transactions, applies the selection and keeps it in force until ctx
+// ends or SIGTERM or SIGINT arrives. Values stay when it ends, except those held by an open
+// descriptor.
 func Run(ctx context.Context, c Config) error {
 	d := New(c)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
@@ -108,8 +108,8 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	// A second daemon on one state directory would fight with the first; what
-	// else is in the way of the lock, begin says.
+	// A second daemon on one state directory would fight with the first; begin reports
+	// any other error.
 	if d.alive, err = tune.Alive(m.Engine.StateDir); errors.Is(err, tune.ErrAlive) {
 		return err
 	}
@@ -151,11 +151,11 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
-// underWay is what the daemon says of an experiment.
+// underWay is the message about an experiment.
 const underWay = "an experiment is under way: hands off until it ends"
 
-// loop sleeps until something happens. While an experiment is under way that waits
-// for its end: the experiment alone switches values.
+// loop sleeps until an event arrives. Events during an experiment are handled when it has
+// ended, since only the experiment may write meanwhile.
 func (d *Daemon) loop(ctx context.Context, ev *events) {
 	var later postponed
 	if d.leased() {
@@ -279,7 +279,7 @@ func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 	return ctx.Err()
 }
 
-// end lets go of what is held. Everything else stays as it is.
+// end releases held values. Everything else stays as it is.
 func (d *Daemon) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -294,8 +294,8 @@ func (d *Daemon) end() {
 	d.log.say(LevelInfo, "ended; the values stay in force, fettle undo takes them back")
 }
 
-// recoverSoon takes back what was cut off. The event that a lock was closed comes
-// a moment before the lock is free, so a busy one is asked again a few times.
+// recoverSoon undoes interrupted transactions. The event of a closed lock arrives a moment
+// before the lock is free, so a busy one is retried a few times.
 func recoverSoon(ctx context.Context, m *Machine) (ids []int, err error) {
 	for wait := 10 * time.Millisecond; wait < 200*time.Millisecond; wait *= 2 {
 		if ids, err = m.Engine.Recover(ctx); !errors.Is(err, journal.ErrBusy) {
@@ -340,14 +340,14 @@ func (d *Daemon) summary() string {
 	return "in force: " + strings.Join(d.selection.Names(), " ")
 }
 
-// onTrial is true while the selection in force undoes itself unless confirmed.
+// onTrial reports whether the selection in force is an unconfirmed trial.
 func onTrial(t *journal.Tx) bool { return t != nil && t.Try != nil && !t.Confirmed }
 
 // byStop is the reason of the undo that Stop makes.
 const byStop = "fettle daemon: stop"
 
-// decided is when somebody last chose what is in force: selected a profile, or
-// took a selection back. A boot that applied it again decided nothing.
+// decided returns the last decision about what is in force: a selection or its undo. A boot
+// that applied it again does not count.
 func decided(txs []*journal.Tx) (at time.Time, by *journal.Tx) {
 	for _, t := range slices.Backward(txs) {
 		if t.Commit == nil || t.RolledBack() {

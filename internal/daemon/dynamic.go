@@ -22,22 +22,22 @@ type looping struct {
 	failed int           // samples in a row that could not be had
 }
 
-// varying is a place that follows the load.
+// varying is a setting that follows the load.
 type varying struct {
 	held bool          // by a descriptor of this process: the journal does not know it
 	base setting.Value // what it held before; Absent where it is held
 	last setting.Value // what it was given last
-	// failed counts writes in a row that failed; a place that fails maxFailures
-	// times, or that somebody else has changed, is left alone.
+	// failed counts consecutive failed writes; a setting that fails maxFailures times, or
+	// that another program has changed, is left alone.
 	failed int
 }
 
-// maxFailures is after how many failures in a row a place or a device is left
-// alone, as in TuneD.
+// maxFailures is the number of consecutive failures after which a setting or a device is
+// left alone, as in TuneD.
 const maxFailures = 3
 
-// followLoad lets what the profile has for it follow the load, and stops where it
-// has nothing any more. It returns the journal's state after that.
+// followLoad starts the loops of the profile and stops those that it does not have. It
+// returns the journal's state after that.
 func (d *Daemon) followLoad(ctx context.Context, m *Machine, p *profile.Profile, s *journal.State) *journal.State {
 	var wanted []tune.UnitLoop
 	if d.alive != nil {
@@ -154,7 +154,7 @@ func (d *Daemon) startLoop(ctx context.Context, w tune.UnitLoop, s *journal.Stat
 	d.step(ctx, l)
 }
 
-// tick is one look at the load. It says whether anything was written.
+// tick samples the load and reports whether anything was written.
 func (d *Daemon) tick(ctx context.Context) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,9 +211,9 @@ func (d *Daemon) step(ctx context.Context, l *looping) (wrote bool) {
 	return wrote
 }
 
-// put writes one value. A journal that others have at this moment is no failure:
-// the next look at the load tries again. Neither is a place that another
-// transaction has taken: follow is about to see it.
+// put writes one value. A busy journal does not count as a failure: the next tick tries
+// again. Neither does a setting that another transaction has changed: follow is about to
+// handle it.
 func (d *Daemon) put(ctx context.Context, l *looping, s setting.Setting, v *varying, want setting.Value) bool {
 	var err error
 	if v.held {
@@ -245,8 +245,8 @@ func (d *Daemon) forgetLoop(l *looping, level Level, why string) {
 	d.log.say(level, "%s: no more: %s", l.Places[0].Reason.Text, why)
 }
 
-// stopLoops ends the loops that are not in keep and gives their places what they
-// held before, unless the journal says that something else has done so.
+// stopLoops ends the loops that are not in keep and restores their settings, unless the
+// journal shows that this was done.
 func (d *Daemon) stopLoops(ctx context.Context, keep map[string]bool) {
 	for key, l := range d.loops {
 		if keep[key] {
@@ -270,9 +270,9 @@ func (d *Daemon) stopLoops(ctx context.Context, keep map[string]bool) {
 	}
 }
 
-// replaced are those of the named devices that are not the ones whose places
-// follow the load already: a place that reads as it was left is the same
-// device's, of which somebody has only asked udev to tell again.
+// replaced returns the named devices that are not those whose settings follow the load
+// already. If a setting reads as it was left, it is the same device, for which udev only
+// repeated the event.
 func (d *Daemon) replaced(ctx context.Context, names map[string]bool) map[string]bool {
 	out := maps.Clone(names)
 	for _, l := range d.loops {
@@ -288,8 +288,7 @@ func (d *Daemon) replaced(ctx context.Context, names map[string]bool) map[string
 	return out
 }
 
-// restartLoops begins anew after the machine slept: firmware may have reset what
-// the loops had set.
+// restartLoops restarts the loops after suspend: firmware may have reset their settings.
 func (d *Daemon) restartLoops(ctx context.Context, m *Machine) error {
 	if len(d.loops) == 0 || d.selection == nil {
 		return nil

@@ -9,12 +9,11 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// holding is a value that an open descriptor of this process keeps. The journal
-// does not know it: nothing is left of it when the process ends, so there is
-// nothing that an undo after a crash would have to give back.
+// holding is a value that an open descriptor of this process keeps. It is not in the
+// journal: it ends with the process, so that undo has nothing to restore after a crash.
 type holding struct{ before, want setting.Value }
 
-// hold holds what the profile wants held and lets go of the rest.
+// hold holds the profile's held values and releases the others.
 func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *journal.State) {
 	// First: what follows the load may hold what the plan is about to read.
 	s = d.followLoad(ctx, m, p, s)
@@ -51,7 +50,7 @@ func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *jo
 	}
 }
 
-// release lets go of everything: no selection is in force any more.
+// release releases every held value.
 func (d *Daemon) release(ctx context.Context) {
 	d.followTasks(nil, nil)
 	d.stopLoops(ctx, nil)
@@ -59,7 +58,7 @@ func (d *Daemon) release(ctx context.Context) {
 	d.letGo(ctx, nil)
 }
 
-// letGo lets go of every held value that is not wanted any more.
+// letGo releases every held value that is not wanted.
 func (d *Daemon) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step) {
 	for s, h := range d.held {
 		if _, ok := wanted[s]; ok {

@@ -99,9 +99,9 @@ func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 	return err
 }
 
-// onlyNew leaves in a plan what belongs to devices that have come: places of
-// theirs, and settings that are not tuned yet. The rest may have drifted because
-// another program wrote it, and is left alone.
+// onlyNew reduces a plan to devices that have appeared: their settings, and those that are
+// not tuned yet. Others may have drifted because another program wrote them, and are left
+// alone.
 func onlyNew(plan *tune.Plan, s *journal.State, names map[string]bool) {
 	chains := s.Chains()
 	plan.Steps = slices.DeleteFunc(plan.Steps, func(st tune.Step) bool {
@@ -113,8 +113,8 @@ func onlyNew(plan *tune.Plan, s *journal.State, names map[string]bool) {
 	plan.Problems = nil
 }
 
-// belongs says whether a step is about one of the devices, by the name that its
-// plug-in uses or by its place.
+// belongs reports whether a step is for one of the devices, by the plug-in's name of the
+// device or by the setting's path.
 func belongs(st tune.Step, names map[string]bool) bool {
 	if names[st.Device] || names[path.Base(st.Device)] {
 		return true
@@ -142,9 +142,9 @@ func (d *Daemon) inForce(ctx context.Context, do func(m *Machine) error) error {
 	return do(m)
 }
 
-// resume looks at everything after the machine slept: firmware resets values.
-// What reads as it did before fettle came is brought back; anything else is
-// somebody's doing and only reported.
+// resume checks everything after suspend, since firmware resets values. A setting with its
+// value from before fettle is written again; any other change is another program's and only
+// reported.
 func (d *Daemon) resume(ctx context.Context) error {
 	return d.inForce(ctx, func(m *Machine) error {
 		d.rehold(ctx)
@@ -155,8 +155,8 @@ func (d *Daemon) resume(ctx context.Context) error {
 	})
 }
 
-// enforce puts back what others have changed, each value at most maxFights
-// times: somebody who goes on wants it, and is named by why.
+// enforce restores values that other programs have changed, each at most maxFights times:
+// after that the other program wins, and why names it.
 func (d *Daemon) enforce(ctx context.Context) error {
 	return d.inForce(ctx, func(m *Machine) error {
 		return d.restore(ctx, m, "enforce", func(st tune.Step, e *journal.Entry) bool {
@@ -175,8 +175,8 @@ func (d *Daemon) enforce(ctx context.Context) error {
 // maxFights is how often enforce puts one value back until the next selection.
 const maxFights = 5
 
-// restore writes the values of the selection that differ and that mine says are
-// for the daemon to write; the others are reported.
+// restore writes the values of the selection that differ and for which mine returns true;
+// the others are reported.
 func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine func(tune.Step, *journal.Entry) bool) error {
 	s, err := m.Engine.State()
 	if err != nil {
@@ -222,7 +222,7 @@ func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine fu
 	return err
 }
 
-// rehold asks for every held value again: a driver may have forgotten it.
+// rehold sets every held value again: a driver may have lost it.
 func (d *Daemon) rehold(ctx context.Context) {
 	for s, h := range d.held {
 		if err := d.kinds.Write(ctx, s, h.want); err != nil {

@@ -240,8 +240,8 @@ func (d *Daemon) AcquireDevices(ctx context.Context, devices, name string) (bool
 	return true, message
 }
 
-// refusedInstances are the plug-ins whose units nobody may make over a bus: they
-// run programs or last beyond a boot.
+// refusedInstances are the plug-ins whose instances cannot be created over a bus: they run
+// programs or last beyond a boot.
 var refusedInstances = []string{"script", "service", "systemd", "bootloader"}
 
 // CreateInstance adds a unit until the next selection. "devices" and "priority"

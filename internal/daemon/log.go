@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Level is the weight of a message, in Python's numbers, which is what
-// log_capture_start is asked for.
+// Level is the level of a message in Python's numbers, as log_capture_start takes it.
 type Level int
 
 // The levels that the daemon speaks at.
@@ -59,9 +58,9 @@ func newMessages(out io.Writer) *messages {
 	return &messages{out: out, prefixed: isJournal(out, os.Getenv("JOURNAL_STREAM")), captures: map[string]*capture{}}
 }
 
-// isJournal tells whether a writer is the stream that systemd has connected with
-// the journal: it gives its device and inode (systemd.exec(5), $JOURNAL_STREAM),
-// because a program may have turned its standard error to somewhere else since.
+// isJournal reports whether a writer is the stream that systemd has connected to the
+// journal. systemd gives its device and inode (systemd.exec(5), $JOURNAL_STREAM), because
+// standard error may have been redirected since.
 func isJournal(w io.Writer, stream string) bool {
 	f, ok := w.(*os.File)
 	if !ok || stream == "" {

@@ -41,8 +41,8 @@ type Access int
 const (
 	// Everybody may call it.
 	Everybody Access = iota
-	// ActiveSession needs no password for the person at the machine's console;
-	// everybody else becomes administrator first.
+	// ActiveSession needs no password for the user at the machine's console; others
+	// authenticate as administrator.
 	ActiveSession
 	// Administrator always needs an administrator's authentication.
 	Administrator
@@ -103,7 +103,7 @@ func (m Method) Call(ctx context.Context, target Target, args ...any) (any, erro
 	return m.call(ctx, target, args), nil
 }
 
-// fits says whether a value is of the argument's type.
+// fits reports whether a value has the argument's type.
 func (a Argument) fits(v any) bool {
 	switch v.(type) {
 	case int32:
@@ -142,7 +142,7 @@ type Reply struct {
 // Mode is (ss): auto or manual, and an error text.
 type Mode struct{ Mode, Failure string }
 
-// MethodInfo is (bsss): whether there is such a profile, and what it says of itself.
+// MethodInfo is (bsss): whether the profile exists, name, summary and description.
 type MethodInfo struct {
 	OK                         bool
 	Name, Summary, Description string
@@ -195,7 +195,7 @@ const (
 		" !@'+-.,/:;_$&*()%<=>?#[]{|}^~\""
 )
 
-// Valid says whether a text argument may be looked at. The empty text may.
+// Valid reports whether a text argument is acceptable. The empty text is.
 func Valid(s string) bool {
 	if len(s) > maxLength {
 		return false

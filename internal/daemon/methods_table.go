@@ -13,9 +13,8 @@ func invalid(argument string) any { return Reply{false, "Invalid " + argument} }
 
 func always(answer any) func(string) any { return func(string) any { return answer } }
 
-// notOverTheBus are plug-ins of which no instance is made on somebody's call:
-// they run programs, or change what the next boot does (trust boundaries of
-// the design).
+// notOverTheBus are plug-ins whose instances cannot be created by a call: they run programs,
+// or change the next boot (trust boundaries of the design).
 var notOverTheBus = []string{"script", "service", "bootloader"}
 
 // pythonWords are the defaults that TuneD prints in Python's way.

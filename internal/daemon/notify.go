@@ -6,8 +6,7 @@ import (
 	"os"
 )
 
-// notify tells the service manager about a change of state (sd_notify(3)).
-// Without one it does nothing.
+// notify notifies the service manager, if there is one, of a change of state (sd_notify(3)).
 func notify(state string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// postponed is what has to be done once nothing is in the way any more, in the order
-// in which it came; what came twice is done once.
+// postponed are operations that wait for the end of an experiment, in order; equal ones are
+// done once.
 type postponed struct {
 	names []string
 	work  map[string]func() error
@@ -30,7 +30,7 @@ func (p *postponed) add(name string, work func() error) {
 	p.work[name] = work
 }
 
-// wait arms the next look, and says whether this is the beginning of the wait.
+// wait arms the next check, and reports whether the wait begins now.
 func (p *postponed) wait() (began bool) {
 	began = p.again == nil
 	p.again = time.After(lookAgain)

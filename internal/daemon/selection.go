@@ -80,10 +80,9 @@ func (d *Daemon) again(ctx context.Context, m *Machine, t *journal.Tx, sel *tune
 	return nil
 }
 
-// standIn plans the selection in force anew, and carries out what edit leaves of
-// the plan as a transaction that stands for the selection from now on: one undo
-// takes all. Nothing is done where edit answers false, or where somebody has
-// selected something else meanwhile, which follow sees.
+// standIn plans the selection in force again, and applies what edit leaves of the plan as a
+// transaction that supersedes the previous one: a single undo reverts both. It does nothing
+// if edit returns false, or if the selection has changed meanwhile, which follow handles.
 func (d *Daemon) standIn(ctx context.Context, m *Machine, t *journal.Tx, sel *tune.Selection, p *profile.Profile, reason string, edit func(*tune.Plan, *journal.State) bool) error {
 	return d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
 		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
@@ -142,8 +141,8 @@ func (d *Daemon) load(ctx context.Context, m *Machine, names []string, mode stri
 	return sel, p, nil
 }
 
-// transact applies as one transaction, waiting for others, and says what came of
-// it. Values that are held are left to hold.
+// transact applies a plan as one transaction, waiting for others, and logs the result. hold
+// takes care of held values.
 func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune.ApplyOptions, plan tune.Planner) error {
 	e := *m.Engine
 	e.Holds, e.Reason = false, "fettle daemon: "+reason
@@ -176,8 +175,8 @@ func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune
 	return nil
 }
 
-// settled takes note of what is in force now: holds what must be held, keeps
-// TuneD's files, tells who listens.
+// settled updates the daemon for what is in force now: it holds values, writes TuneD's
+// files, and notifies subscribers.
 func (d *Daemon) settled(ctx context.Context, m *Machine, sel *tune.Selection, p *profile.Profile) {
 	d.selection, d.parked = sel, false
 	clear(d.fought)
@@ -209,7 +208,7 @@ func (d *Daemon) follow(ctx context.Context) error {
 		return err
 	}
 	if len(s.Interrupted()) > 0 {
-		// Still at work, or killed: the lock tells. If it is at work, its end
+		// In progress, or killed: the lock decides. If it is in progress, its end
 		// brings us here again.
 		ids, err := recoverSoon(ctx, m)
 		if errors.Is(err, journal.ErrBusy) {

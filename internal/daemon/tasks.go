@@ -14,8 +14,8 @@ type following struct {
 	stop  func() // gives back to those tasks that are still there
 }
 
-// followTasks lets new tasks have what the scheduler units of the profile want
-// for them, and stops where no unit does any more; nil stops all.
+// followTasks applies the scheduler units of the profile to new tasks, and stops for units
+// that it does not have; nil stops all.
 func (d *Daemon) followTasks(m *Machine, p *profile.Profile) {
 	wanted := map[string]*profile.Unit{}
 	if p != nil {

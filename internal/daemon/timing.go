@@ -49,10 +49,9 @@ func (d *Daemon) scheduled(m *Machine) (*timed, time.Time, error) {
 	return &timed{e.Profiles, since, sentence("schedule %s:%d", d.Schedule, e.Line)}, next, nil
 }
 
-// due says whether the schedule's entry is to be brought into force: what holds
-// is the latest decision, and a person's after the entry's moment is later. What
-// the schedule itself has brought gives way to it in any case, so that a clock
-// that is set back takes the schedule with it.
+// due reports whether to apply the schedule's entry. The latest decision holds, and a user's
+// after the time of the entry is later. A selection made by the schedule is replaced in any
+// case, so that the schedule follows a clock that is set back.
 func (d *Daemon) due(names []string, since time.Time, txs []*journal.Tx, sel *tune.Selection) bool {
 	at, by := decided(txs)
 	if by != nil && !strings.HasPrefix(by.Reason, byScheduleOf) && !at.Before(since) {
@@ -61,8 +60,8 @@ func (d *Daemon) due(names []string, since time.Time, txs []*journal.Tx, sel *tu
 	return sel == nil || !slices.Equal(sel.Profiles, names)
 }
 
-// clock answers the wall clock: an entry of the schedule begins, somebody has
-// set the clock, or the machine slept.
+// clock handles events of the wall clock: an entry of the schedule begins, the clock was
+// set, or the machine slept.
 func (d *Daemon) clock(ctx context.Context, c clockEvent) error {
 	err := d.keepSchedule(ctx)
 	if c.resumed {

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 )
 
-// Differences are the places where the daemon behaves otherwise than TuneD's, on
-// purpose; docs/060-daemon.md prints them.
+// Differences are the intended differences from TuneD's daemon; docs/060-daemon.md prints
+// them.
 var Differences = []profile.Difference{
 	{
 		ID: "rollback-on-exit", Versions: "all",
@@ -45,9 +45,9 @@ var Differences = []profile.Difference{
 	},
 }
 
-// preset answers which profile TuneD's state files ask for, where they are newer
-// than our own last decision: TuneD or a person has written them since. In auto
-// mode the recommendation is made anew at each start, as TuneD does.
+// preset returns the profile of TuneD's state files if these are newer than our last
+// decision: TuneD or the user has written them since. In auto mode it evaluates the
+// recommendation at each start, as TuneD does.
 func (d *Daemon) preset(ctx context.Context, m *Machine, txs []*journal.Tx, sel *tune.Selection) (names []string, mode string, ok bool, err error) {
 	h := m.Engine.Host
 	state, err := profile.ReadState(h)

@@ -30,12 +30,12 @@ func (u Uevent) Name() string { return path.Base(u.Path) }
 // subsystems are those whose devices plug-ins tune.
 var subsystems = map[string]bool{"block": true, "net": true, "cpu": true, "usb": true, "scsi_host": true, "scsi": true, "nvme": true, "sound": true, "drm": true}
 
-// arrived says whether the message is about a device that has come.
+// arrived reports whether a device has appeared.
 func (u Uevent) arrived() bool {
 	return subsystems[u.Subsystem] && (u.Action == "add" || u.Action == "online")
 }
 
-// left says whether it is about one that has gone.
+// left reports whether a device was removed.
 func (u Uevent) left() bool {
 	return subsystems[u.Subsystem] && (u.Action == "remove" || u.Action == "offline")
 }
@@ -107,7 +107,7 @@ func watchDevices(h *host.Host) (<-chan []Uevent, *os.File, error) {
 	f := pollable(fd, "uevents")
 	raw, err := f.SyscallConn()
 	if err == nil {
-		// Only root may send to the groups; the credentials say that it did.
+		// Only root may send to the groups; the credentials prove it.
 		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
 	}
 	if err == nil {

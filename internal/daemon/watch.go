@@ -15,9 +15,8 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 )
 
-// events is everything that wakes the daemon. Each source is a descriptor that
-// the runtime's poller sleeps on: there is no ticker
-// but the one that dynamic tuning or --enforce ask for.
+// events is everything that wakes the daemon. Each source is a descriptor of the runtime's
+// poller; the only tickers are those of dynamic tuning and --enforce.
 type events struct {
 	hangup  <-chan os.Signal
 	journal <-chan struct{}
@@ -41,7 +40,7 @@ func (ev *events) close() {
 	ev.stop()
 }
 
-// clockEvent says why the clock woke the daemon.
+// clockEvent is why the clock woke the daemon.
 type clockEvent struct {
 	set     bool // somebody set the clock, or the machine slept
 	resumed bool // the machine slept

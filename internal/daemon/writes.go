@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// writers keeps who else wrote the values in force. The daemon reports them, and
-// fights nobody.
+// writers records which other programs wrote the values in force. The daemon only reports
+// them.
 type writers struct {
 	watch  fileWatch // nil: nothing is watched
 	queue  *writeQueue
@@ -81,8 +81,8 @@ func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 	}
 }
 
-// observe watches what the plan's selection has set, and what the journal has
-// for other reasons. A nil plan is no selection.
+// observe watches the settings of the plan and the other settings of the journal. plan is
+// nil without a selection.
 func (d *Daemon) observe(ctx context.Context, plan *tune.Plan, s *journal.State) {
 	w := &d.writers
 	if w.watch == nil {
@@ -140,8 +140,7 @@ func (d *Daemon) readNow(ctx context.Context, id setting.Setting) setting.Value 
 	return override.Shown(d.kinds, id, v)
 }
 
-// complain says once what cannot be watched; what the machine does not have is
-// no trouble.
+// complain logs once what cannot be watched, except what the machine does not have.
 func (w *writers) complain(log *messages, paths []string, failed map[string]error) {
 	n := 0
 	var first error
@@ -179,8 +178,8 @@ func (w *writers) follow(list []setting.Setting, watched map[setting.Setting]boo
 	w.store.follow(w.record.Settings)
 }
 
-// wrote answers writes of others: it takes note of them, and says where they take
-// a value away from the selection.
+// wrote handles writes of other programs: it records them, and logs those that change a
+// value of the selection.
 func (d *Daemon) wrote(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,7 +214,7 @@ func (d *Daemon) wrote(ctx context.Context) {
 	w.remember(d.log)
 }
 
-// moved reads what a write to one place changes as well.
+// moved reads the settings that a write to id changes as well.
 func (d *Daemon) moved(ctx context.Context, id setting.Setting) {
 	kind, err := d.kinds.For(id)
 	if err != nil {
@@ -230,7 +229,7 @@ func (d *Daemon) moved(ctx context.Context, id setting.Setting) {
 	}
 }
 
-// noteWrite takes note of one write. now is what the place reads after it.
+// noteWrite records one write. now is what the setting reads after it.
 func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Value) {
 	by := override.Write{
 		Time: f.Time, Process: f.By.Comm, PID: f.By.PID, Command: f.By.Command, Parent: f.By.ParentComm, ParentPID: f.By.Parent,
@@ -249,7 +248,7 @@ func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Va
 	}
 	e.Last, e.Value = &by, now
 	want, ours := d.writers.wants[id]
-	// What an experiment switches to and fro is no drift; it is recorded like any write.
+	// A write of an experiment is recorded like any other, but does not count as drift.
 	if same || !ours || d.leased() || d.kinds.Equal(id, now, want.value) || f.Time.Sub(d.writers.said[id]) < quiet {
 		return
 	}
@@ -265,7 +264,7 @@ func (w *writers) remember(log *messages) {
 	w.store.save(&w.record, func(err error) { log.say(LevelWarning, "who writes values is not kept: %v", err) })
 }
 
-// endWatch ends it; the record says until when.
+// endWatch ends the watch and records its end.
 func (d *Daemon) endWatch() {
 	w := &d.writers
 	if w.watch == nil {

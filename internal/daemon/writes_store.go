@@ -14,9 +14,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// watchStore keeps the record of writes in the state directory, for others to
-// read. It is put in place as a whole; it is not made durable, because a boot
-// makes it void anyway.
+// watchStore keeps the record of writes in the state directory for other processes. The file
+// is replaced as a whole, but not synced, because it is void after a boot anyway.
 type watchStore struct {
 	dir  string
 	seen map[setting.Setting]bool // watched by this daemon without a gap
@@ -30,7 +29,7 @@ type watchStore struct {
 // pause is the least time between two writes of the file.
 const pause = 250 * time.Millisecond
 
-// began says whether this daemon has watched a setting all along.
+// began reports whether this daemon has watched a setting from the beginning.
 func (s *watchStore) began(id setting.Setting) bool { return s.seen[id] }
 
 func (s *watchStore) follow(list []override.Watched) {
@@ -100,8 +99,8 @@ func (s *watchStore) write() error {
 	return err
 }
 
-// writeQueue holds writes until the daemon has time for them. Who wrote is asked
-// at once: the process may be about to end.
+// writeQueue holds writes until the daemon handles them. The writer is looked up at once,
+// since its process may end.
 type writeQueue struct {
 	dir   string // of the journal, whose transactions are not others
 	ready chan struct{}
@@ -119,7 +118,7 @@ type seenWrite struct {
 	own bool
 }
 
-// The daemon is woken at most every breath, however often somebody writes.
+// The daemon is woken at most once every breath, however frequent the writes are.
 const (
 	breath     = 100 * time.Millisecond
 	maxPending = 4096

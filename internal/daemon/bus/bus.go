@@ -20,7 +20,7 @@ const (
 	Path = dbus.ObjectPath("/Tuned")
 )
 
-// ErrOwned says that another program owns Name: another tuner is in force.
+// ErrOwned is the error if another program owns Name: another tuner is in force.
 var ErrOwned = errors.New("another program owns " + Name + " on the bus")
 
 // Options of a service.
@@ -52,11 +52,10 @@ type Service struct {
 	done    chan struct{}
 }
 
-// Serve claims the name, begins to answer and returns; the service ends with
-// ctx and then gives the name back. Call it once the first selection is in
-// force: who waits for the name waits for the tuning. A bus that cannot be
-// reached now is an error, and so is ErrOwned; a bus that goes away later is
-// waited for, and if somebody else owns the name by then the service ends.
+// Serve claims the name, starts to serve and returns; the service ends with ctx and releases
+// the name. Call it once the first selection is in force: clients that wait for the name
+// wait for the tuning. It returns ErrOwned, or an error if the bus cannot be reached. If the
+// bus disconnects later, it waits for it, and ends if another program then owns the name.
 func Serve(ctx context.Context, o Options) (*Service, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -123,8 +122,7 @@ func announce(ctx context.Context, conn *dbus.Conn, changed <-chan daemon.Profil
 	}
 }
 
-// reconnect waits for a bus that went away. Switches in the meantime have
-// nobody to be announced to.
+// reconnect waits for the bus to return. Switches in the meantime are not announced.
 func (s *Service) reconnect(ctx context.Context, changed <-chan daemon.ProfileChanged) (*dbus.Conn, error) {
 	wait := time.NewTimer(firstWait)
 	defer wait.Stop()
@@ -152,8 +150,8 @@ func (s *Service) reconnect(ctx context.Context, changed <-chan daemon.ProfileCh
 func (s *Service) connect(ctx context.Context) (*dbus.Conn, error) {
 	o := s.options
 	h := &handler{target: o.Target, machineID: o.MachineID, ctx: ctx, log: o.Log}
-	// A bus that hangs holds nobody up beyond ctx; once connected, the
-	// connection outlives ctx for as long as the name is given back.
+	// An unresponsive bus blocks only until ctx ends; once connected, the connection
+	// outlives ctx until the name is released.
 	connected, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
 	defer stop()
@@ -186,7 +184,7 @@ func (s *Service) connect(ctx context.Context) (*dbus.Conn, error) {
 	return nil, err
 }
 
-// owner is ErrOwned with the process that owns the name, where the bus tells.
+// owner returns ErrOwned with the process that owns the name, if the bus knows it.
 func owner(conn *dbus.Conn) error {
 	var pid uint32
 	if err := conn.BusObject().Call("org.freedesktop.DBus.GetConnectionUnixProcessID", 0, Name).Store(&pid); err != nil || pid == 0 {

@@ -76,7 +76,7 @@ func (i iface) LookupMethod(name string) (dbus.Method, bool) {
 	return nil, false
 }
 
-// answer is a method without arguments that everybody may call.
+// answer is a method without arguments that every user may call.
 type answer func() []any
 
 func (a answer) Call(...any) ([]any, error) { return a(), nil }

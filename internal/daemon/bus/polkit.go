@@ -11,11 +11,11 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// authority asks polkit whether a caller may do something. Where polkit does not
-// answer (not installed, or it has no such action) root may and nobody else.
+// authority checks with polkit whether a caller may do something. If polkit does not reply
+// (not installed, or without this action), only root may.
 type authority struct{ conn atomic.Pointer[dbus.Conn] }
 
-// subject is polkit's (sa{sv}): who asks.
+// subject is polkit's (sa{sv}): the caller.
 type subject struct {
 	Kind    string
 	Details map[string]dbus.Variant
@@ -31,8 +31,8 @@ type judgement struct {
 // (polkit, org.freedesktop.PolicyKit1.Authority, CheckAuthorizationFlags).
 const allowUserInteraction = uint32(1)
 
-// allows judges the caller with the unique bus name sender. It may take as long
-// as a person needs for a password.
+// allows reports whether the caller with the unique bus name sender may do the action. It
+// may wait until the user has entered a password.
 func (a *authority) allows(ctx context.Context, log *slog.Logger, sender, action string) bool {
 	conn := a.conn.Load()
 	if conn == nil {
@@ -60,8 +60,8 @@ func (a *authority) allows(ctx context.Context, log *slog.Logger, sender, action
 	return uid == 0
 }
 
-// caller is a context of the process with the unique bus name sender, so that what it
-// asks for is recorded as its own.
+// caller returns a context of the process with the unique bus name sender, so that
+// transactions are recorded as its own.
 func (a *authority) caller(ctx context.Context, sender string) context.Context {
 	conn := a.conn.Load()
 	if conn == nil {

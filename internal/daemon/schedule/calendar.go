@@ -1,5 +1,5 @@
-// Package schedule says which profiles hold when: calendar expressions, the file
-// that keeps them, and what they mean at a moment. It is pure.
+// Package schedule decides which profiles hold when: calendar expressions, the file of
+// entries, and the entry that holds at a time. It is pure.
 package schedule
 
 import (
@@ -72,8 +72,8 @@ func (c Calendar) zone(t time.Time) *time.Location {
 	return t.Location()
 }
 
-// Last is the latest moment of the calendar that is not after t, by the clock of
-// t's location; false if there is none since 1970.
+// Last returns the latest time of the calendar that is not after t, in t's location; false
+// if there is none since 1970.
 func (c Calendar) Last(t time.Time) (time.Time, bool) {
 	loc := c.zone(t)
 	y, m, d := t.In(loc).Date()
@@ -88,8 +88,8 @@ func (c Calendar) Last(t time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Next is the earliest moment of the calendar after t; false if there is none
-// until 2199.
+// Next returns the earliest time of the calendar after t; false if there is none until
+// 2199.
 func (c Calendar) Next(t time.Time) (time.Time, bool) {
 	loc := c.zone(t)
 	y, m, d := t.In(loc).Date()
@@ -147,7 +147,7 @@ func (c Calendar) nextOfDay(day, t time.Time, loc *time.Location) (time.Time, bo
 func highest(set uint64) int { return bits.Len64(set) - 1 }
 func lowest(set uint64) int  { return bits.TrailingZeros64(set) } // no set is empty
 
-// below and above are the neighbours of n in a set, -1 where there is none.
+// below and above return the neighbors of n in a set, or -1.
 func below(set uint64, n int) int { return highest(set & (1<<n - 1)) }
 
 func above(set uint64, n int) int {

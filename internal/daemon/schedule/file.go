@@ -22,7 +22,7 @@ type Entry struct {
 
 func (e Entry) String() string { return e.Calendar.String() + " = " + strings.Join(e.Profiles, " ") }
 
-// NewEntry makes an entry of what a person gives.
+// NewEntry makes an entry of the user's calendar expression and profiles.
 func NewEntry(calendar string, profiles []string) (Entry, error) {
 	c, err := ParseCalendar(calendar)
 	if err != nil {

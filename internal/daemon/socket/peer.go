@@ -14,7 +14,7 @@ type peer struct {
 	groups        []int
 }
 
-// credentials asks the kernel for the peer of a connection.
+// credentials returns the peer of a connection according to the kernel.
 func credentials(conn *net.UnixConn) (peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -64,9 +64,9 @@ func peerGroups(fd uintptr) ([]int, error) {
 	}
 }
 
-// allows applies the configured owner and mode to the peer itself. The kernel
-// applies the file's when somebody connects; this holds also after somebody has
-// changed the file, and for a connection that was handed on.
+// allows applies the configured owner and mode to the peer itself. The kernel applies those
+// of the file when a client connects; this also holds if the file was changed, and for a
+// connection that was passed to another process.
 func (s *Server) allows(p peer) bool {
 	const ownerWrites, groupWrites, othersWrite = 0o200, 0o020, 0o002
 	mode := s.options.Permissions

@@ -21,8 +21,8 @@ const (
 	codeUnauthorised   = -32000
 )
 
-// request is a call. Its id is a text, a number or null; without one it is a
-// notification, which nobody answers.
+// request is a call. Its id is a text, a number or null; without one it is a notification,
+// which gets no response.
 type request struct {
 	Version string           `json:"jsonrpc"`
 	Method  string           `json:"method"`
@@ -130,8 +130,7 @@ func (s *Server) call(ctx context.Context, data []byte) any {
 }
 
 func unmarshalRequest(data []byte, r *request) error {
-	// A pointer to a RawMessage takes null for absent, so presence is asked of a
-	// map.
+	// A pointer to a RawMessage reads null as absent, so a map tells what is present.
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil || members == nil {
 		return errors.New("not an object")

@@ -64,10 +64,9 @@ type Server struct {
 	signalPaths []string
 }
 
-// Serve makes the socket, begins to answer and to send signals, and returns; the
-// server ends with ctx, removes the socket and finishes the requests under way.
-// A socket that an earlier daemon left is replaced; anything else in its place
-// is an error.
+// Serve creates the socket, starts to serve and to send signals, and returns; the server ends
+// with ctx, finishes the requests in progress and removes the socket. It replaces a socket
+// that an earlier daemon left; any other file is an error.
 func Serve(ctx context.Context, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -1,8 +1,7 @@
-// Package override finds who else sets a setting, in the machine's own order, and
-// who wins: sysctl.d and its relatives, the kernel command line, modprobe.d,
-// udev rules, tmpfiles.d, sysfsutils, cpupower, the kubelet, and the files of
-// other tuners (ktune, saptune, TLP). It reads files only; it never runs what
-// they name.
+// Package override finds what else sets a setting, in the order in which the machine applies
+// it, and which claim wins: sysctl.d, the kernel command line, modprobe.d, udev rules,
+// tmpfiles.d, sysfsutils, cpupower, the kubelet, and the files of other tuners (ktune,
+// saptune, TLP). It only reads files and never runs what they name.
 package override
 
 import (
@@ -29,39 +28,39 @@ const (
 	Sysfsutils  Source = "sysfsutils"
 	Cpupower    Source = "cpupower"
 	Ktune       Source = "ktune"
-	TuneD       Source = "TuneD" // added by who can read its profiles: Claims.Add
+	TuneD       Source = "TuneD" // added by Claims.Add, since it needs profiles
 	Saptune     Source = "saptune"
 	TLP         Source = "TLP"
 	Kubelet     Source = "kubelet"
 )
 
-// Claim is a value that a program or an administrator's file asks for a setting.
+// Claim is a value that a program or an administrator's file sets.
 type Claim struct {
 	Setting setting.Setting `json:"setting"` // resolved identity
-	Value   setting.Value   `json:"value"`   // as written; Absent for a line that only takes others back
+	Value   setting.Value   `json:"value"`   // as written; Absent for a line that only reverts others
 	Source  Source          `json:"source"`
 	File    string          `json:"file"`           // the file to edit
 	Via     string          `json:"via,omitempty"`  // the link by which File was found, if there is one
-	Line    int             `json:"line,omitempty"` // from 1; 0 where the wish is built in (the kubelet's)
+	Line    int             `json:"line,omitempty"` // from 1; 0 for a built-in value (the kubelet's)
 	Text    string          `json:"text,omitempty"` // as written
-	// Administrator is true for a file in /etc, /run or /usr/local and for the
-	// kernel command line, false for what a package brings.
+	// Administrator is true for a file in /etc, /run or /usr/local and for the kernel
+	// command line, false for a package's file.
 	Administrator bool `json:"administrator"`
-	// When says in words when the value is written.
+	// When is the time of the write, in words.
 	When string `json:"when"`
-	// Void says why the claim has no effect whatever the order: its file is
-	// shadowed, an explicit line beats its pattern, the kernel ignores it.
+	// Void is why the claim has no effect in any order: its file is shadowed, an explicit
+	// line beats its pattern, the kernel ignores it.
 	Void string `json:"void,omitempty"`
 	// Shadowed is the file of the same name that hides this claim's file.
 	Shadowed string `json:"shadowed,omitempty"`
-	// Condition is what could not be decided from files alone and must hold
-	// for the claim to take effect (conditions of a udev rule, as written).
+	// Condition must hold for the claim to take effect and cannot be decided from files
+	// (conditions of a udev rule, as written).
 	Condition string `json:"condition,omitempty"`
 
 	order order
 }
 
-// Place is FILE:LINE, as messages name a claim.
+// Place returns FILE:LINE, as messages name a claim.
 func (c Claim) Place() string {
 	if c.Line > 0 {
 		return fmt.Sprintf("%s:%d", c.File, c.Line)
@@ -72,32 +71,32 @@ func (c Claim) Place() string {
 // Before reports whether the claim acts before another one.
 func (c Claim) Before(d Claim) bool { return c.order.compare(d.order) < 0 }
 
-// Add adds the claim of a source that Read does not know, on a resolved setting.
-// Of several of one source the one added last acts last.
+// Add adds the claim of a source that Read does not read, on a resolved setting. Of several
+// claims of one source the last one added acts last.
 func (c *Claims) Add(d Claim) {
 	c.added++
 	d.order = order{stages[d.Source], 0, c.added}
 	c.direct[d.Setting] = append(c.direct[d.Setting], d)
 }
 
-// Settings lists the settings that a source claims by their own names, sorted.
+// Settings lists the settings that sources claim by name, not by pattern, sorted.
 func (c *Claims) Settings() []setting.Setting {
 	return slices.SortedFunc(maps.Keys(c.direct), func(a, b setting.Setting) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// Certain is true for a claim that takes effect without ifs.
+// Certain reports whether a claim takes effect unconditionally.
 func (c Claim) Certain() bool { return c.Void == "" && c.Condition == "" }
 
-// order is a claim's place in time: the mechanism, the mechanism's own rank,
-// then the order of reading.
+// order is the time of a claim: the mechanism, the rank in the mechanism, then the order of
+// reading.
 type order struct{ stage, rank, seq int }
 
 func (a order) compare(b order) int {
 	return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.rank, b.rank), cmp.Compare(a.seq, b.seq))
 }
 
-// Problem is a place that could not be read or understood. The machine's own
-// tools skip such a line too, so the claims found beside it hold.
+// Problem is a file or line that could not be read or understood. The machine's own tools
+// skip such a line too, so the other claims hold.
 type Problem struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"` // 0: the file as a whole
@@ -117,15 +116,14 @@ type Claims struct {
 	direct map[setting.Setting][]Claim
 	sysctl sysctlOptions
 	added  int // claims by Add
-	// unknown are places that this copy of a machine does not hold, unread those
-	// that are there and were not read, by the source that they belong to.
+	// unknown are the files and directories that a copied machine does not have, unread
+	// those that exist and were not read, by source.
 	unknown map[Source][]string
 	unread  map[Source][]Problem
 }
 
-// Unread lists the files and directories of a source, or of all, that are there and
-// could not be read, or are larger than such a file is: what they would claim is not
-// known either.
+// Unread lists the files and directories, of all or only some sources, that exist and could
+// not be read, or are too large: their claims are not known either.
 func (c *Claims) Unread(only ...Source) []Problem {
 	var out []Problem
 	for _, s := range sources {
@@ -136,12 +134,11 @@ func (c *Claims) Unread(only ...Source) []Problem {
 	return out
 }
 
-// Unknown lists the files and directories that a copied machine does not hold:
-// what they would claim is not known, which is more than "nothing". It is empty
-// for a live machine.
+// Unknown lists the files and directories that a copied machine does not have: their claims
+// are not known. It is empty for a live machine.
 func (c *Claims) Unknown() []string { return c.UnknownFor("") }
 
-// UnknownFor is Unknown without the places that cannot claim a setting of the kind.
+// UnknownFor is Unknown without files that cannot claim a setting of the kind.
 func (c *Claims) UnknownFor(kind string) []string {
 	var out []string
 	for _, s := range sources {
@@ -152,7 +149,7 @@ func (c *Claims) UnknownFor(kind string) []string {
 	return out
 }
 
-// sources is what is read, in the order in which a booting machine acts:
+// sources lists the sources in the order in which a booting machine applies them:
 // modprobe's options come before the command line's because the kernel takes a
 // module parameter's last value and modprobe appends those of /proc/cmdline.
 // systemd-sysctl, udev and systemd-tmpfiles-setup are not ordered against each
@@ -176,13 +173,13 @@ var sources = []struct {
 	{Kubelet, readKubelet, "sysctl"},
 }
 
-// stages gives a source its place in time.
+// stages orders the sources in time.
 var stages = map[Source]int{
 	Modprobe: 1, CommandLine: 2, Sysctl: 3, Udev: 4, Tmpfiles: 5, Sysfsutils: 6, Cpupower: 7, Ktune: 8, TuneD: 9, Saptune: 10, TLP: 11, Kubelet: 12,
 }
 
-// Read reads every source once, or only those named. Places that cannot be read
-// or understood are returned beside the claims of all others.
+// Read reads every source once, or only those named. It returns the claims together with the
+// files and lines that cannot be read or understood.
 func Read(ctx context.Context, h *host.Host, kinds setting.Kinds, only ...Source) (*Claims, []Problem) {
 	r := &reader{host: h, claims: &Claims{kinds: kinds, direct: map[setting.Setting][]Claim{}, unknown: map[Source][]string{}, unread: map[Source][]Problem{}}}
 	for _, s := range sources {
@@ -199,10 +196,10 @@ func Read(ctx context.Context, h *host.Host, kinds setting.Kinds, only ...Source
 	return r.claims, fewer(r.problems)
 }
 
-// For returns every claim on a setting in the order in which they take effect:
-// claims without effect first, then those that act, so that the last one wins
-// if it has no condition. A claim that a later one on the twin undoes
-// (vm.dirty_bytes after vm.dirty_ratio) is without effect.
+// For returns every claim on a setting in the order in which they take effect: claims
+// without effect first, then the others, so that the last one wins if it has no condition.
+// A claim that a later one on the counterpart undoes (vm.dirty_bytes after vm.dirty_ratio)
+// is without effect.
 func (c *Claims) For(s setting.Setting) []Claim {
 	s = c.resolve(s)
 	found := c.on(s)
@@ -235,7 +232,7 @@ func (c *Claims) resolve(s setting.Setting) setting.Setting {
 	return s
 }
 
-// on collects the claims on exactly one place, sorted.
+// on returns the claims on the setting itself, sorted.
 func (c *Claims) on(s setting.Setting) []Claim {
 	found := slices.Clone(c.direct[s])
 	if s.Kind == "sysctl" {
@@ -245,8 +242,7 @@ func (c *Claims) on(s setting.Setting) []Claim {
 	return found
 }
 
-// twin collects the claims on the other spelling of a limit; a zero there sets
-// nothing.
+// twin returns the claims on the other spelling of a limit; a zero there sets nothing.
 func (c *Claims) twin(s setting.Setting) []Claim {
 	other, ok := c.kinds.Counterpart(s)
 	if !ok {
@@ -255,8 +251,8 @@ func (c *Claims) twin(s setting.Setting) []Claim {
 	return slices.DeleteFunc(c.on(other), func(c Claim) bool { return setting.Zero(c.Value) })
 }
 
-// deciding is the last claim on a setting that decides what this one holds: a second
-// name of the variable, or a switch above it.
+// deciding returns the last claim on a setting that determines the value of s: a second name
+// of the variable, or a switch above it.
 func (c *Claims) deciding(s setting.Setting, ok func(Claim) bool) (rival Claim, brings setting.Decided, found bool) {
 	for _, d := range c.kinds.DecidedBy(s) {
 		claim, any := last(c.on(d), ok)
@@ -284,24 +280,22 @@ func sortByEffect(claims []Claim) {
 	})
 }
 
-// Winner is the claim that decides the value after a boot: the last that takes
-// effect without ifs. A later claim with a Condition may still change the value.
+// Winner returns the claim that decides the value after a boot: the last that takes effect
+// unconditionally. A later claim with a Condition may still change the value.
 func (c *Claims) Winner(s setting.Setting) (Claim, bool) { return Winner(c.For(s)) }
 
-// Winner is that of the claims that For has returned.
+// Winner returns the winner of the claims that For has returned.
 func Winner(claims []Claim) (Claim, bool) { return last(claims, Claim.Certain) }
 
-// Administrator is the winner among the sysctl.d and sysctl.conf lines that the
-// administrator wrote (/etc, /run, /usr/local): what goes before a profile, as
-// TuneD's reapply_sysctl has it. TuneD applies /run/sysctl.d, /etc/sysctl.d and
-// /etc/sysctl.conf one after the other; here systemd-sysctl's order decides
-// among them. A vendor's later line does not count, since the profile is
-// written after it.
+// Administrator returns the winner among the administrator's lines of sysctl.d and
+// sysctl.conf (/etc, /run, /usr/local), which overrides a profile as with TuneD's
+// reapply_sysctl. TuneD applies /run/sysctl.d, /etc/sysctl.d and /etc/sysctl.conf in turn;
+// here systemd-sysctl's order decides among them. A vendor's later line does not count,
+// since the profile is written after it.
 //
-// Where the administrator sets the twin instead (vm.dirty_bytes for
-// vm.dirty_ratio), the claim returned is on the twin: its Setting is not s, and
-// writing s would undo it. So it is with a second name of the variable, and with a
-// switch above it. Of the sources it needs Sysctl alone.
+// If the administrator sets the counterpart instead (vm.dirty_bytes for vm.dirty_ratio), a
+// second name of the variable, or a switch above it, the claim's Setting is that one, and
+// writing s would undo it. Of the sources it needs only Sysctl.
 func (c *Claims) Administrator(s setting.Setting) (Claim, bool) {
 	theirs := func(c Claim) bool { return c.Certain() && c.Administrator && c.Source == Sysctl }
 	s = c.resolve(s)

@@ -17,13 +17,13 @@ const (
 	whenKernelSysctl = "by the kernel just before it starts init"
 )
 
-// place is where a parameter of the command line lands.
+// place is the setting of a parameter of the command line.
 type place struct {
 	name  string            // a path of /sys or /proc/sys; may have wildcards
 	value map[string]string // parameter's value to setting's; nil: as it is
 	// since and gone bound the kernels that obey (major, minor); zero: always.
 	since, gone [2]int
-	cut         func(string) string // takes the value out of a longer one
+	cut         func(string) string // extracts the value from a longer one
 }
 
 var onOff = map[string]string{"enable": "1", "disable": "0"}
@@ -74,8 +74,8 @@ var notModules = map[string]bool{
 	"console": true, "bootconfig": true,
 }
 
-// readCommandLine reads the running kernel's parameters. What boot loaders hold
-// for the next boot is no claim yet.
+// readCommandLine reads the running kernel's parameters, not those that boot loaders have
+// for the next boot.
 func readCommandLine(r *reader) {
 	text, ok := r.file(cmdlineFile)
 	if !ok {
@@ -89,7 +89,7 @@ func readCommandLine(r *reader) {
 		}
 		switch key := strings.ReplaceAll(p.key, "-", "_"); {
 		case p.init:
-			// The kernel does not look here, libkmod (30) does.
+			// The kernel ignores these, libkmod (30) does not.
 			c.Condition = "modprobe loads the module, which reads the words behind -- too"
 			if p.assigned {
 				r.moduleParameter(c, p)
@@ -123,7 +123,7 @@ func (r *reader) kernelSysctl(c Claim, p parameter) {
 	}
 	c.When = whenKernelSysctl
 	c.Setting = setting.Setting{Kind: "sysctl", Name: setting.SysctlName("/proc/sys/" + key)}
-	r.add(c, 1) // after all that is set while the kernel starts
+	r.add(c, 1) // after everything that is set while the kernel starts
 }
 
 func (r *reader) kernelParameter(c Claim, known place, p parameter) {

@@ -108,8 +108,8 @@ func parseModprobe(text string) ([]modprobeLine, []Problem) {
 }
 
 // joinedLines yields lines with backslash continuations joined, under the number
-// of their first line. take is what to keep of a line, and whether to pass over it;
-// begun is true where it continues another.
+// of their first line. take returns what to keep of a line, and whether to keep it; begun is
+// true for a continuation.
 func joinedLines(text string, take func(line string, begun bool) (keep string, ok bool)) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		var b strings.Builder

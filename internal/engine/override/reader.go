@@ -19,12 +19,12 @@ const (
 	// maxFile is the size of a file, in bytes; the rules of udev that name every
 	// scanner or music player there is have some hundred KiB.
 	maxFile, maxUdevFile = 256 << 10, 1 << 20
-	// maxPatterns is how many patterns of places the files of one source may have: each
-	// is compared with every place.
+	// maxPatterns is how many patterns the files of one source may have: each is compared
+	// with every path.
 	maxPatterns = 256
-	// maxMatches is how many places one of them stands for.
+	// maxMatches is how many paths a pattern may match.
 	maxMatches = 4096
-	// maxProblems is how many lines of a file are told of one by one.
+	// maxProblems is how many lines of a file are reported individually.
 	maxProblems = 5
 )
 
@@ -85,7 +85,7 @@ func (r *reader) file(p string) (string, bool) {
 	return string(b), true
 }
 
-// unread notes a place that is there and whose claims are not known.
+// unread records a file that exists and whose claims are not known.
 func (r *reader) unread(p, what string) {
 	r.problem(p, 0, what)
 	if r.claims.unread != nil {
@@ -108,15 +108,15 @@ func (r *reader) unreadable(p string, err error) {
 	}
 }
 
-// notRecorded notes a place that a copy does not hold.
+// notRecorded records a file that a copied machine does not have.
 func (r *reader) notRecorded(p string) {
 	if of := r.claims.unknown; of != nil && !slices.Contains(of[r.source], p) {
 		of[r.source] = append(of[r.source], p)
 	}
 }
 
-// pattern counts n patterns of places in a file of the source; false where it has too
-// many by now, which is said once.
+// pattern counts n more patterns of the source; it returns false if there are too many, which
+// is reported once.
 func (r *reader) pattern(file string, n int) bool {
 	before := r.patterns
 	r.patterns += n
@@ -131,7 +131,7 @@ func (r *reader) exists(p string) bool {
 	return err == nil
 }
 
-// next stamps a claim with its place in time.
+// next sets the order of a claim.
 func (r *reader) next(c Claim, rank int) Claim {
 	r.seq++
 	c.order = order{stages[c.Source], rank, r.seq}
@@ -150,9 +150,8 @@ func (r *reader) add(c Claim, rank int) {
 	r.claims.direct[id] = append(r.claims.direct[id], c)
 }
 
-// addPath adds a claim on each existing file below /proc/sys or /sys that a
-// path or pattern names; what is elsewhere is nobody's setting. A path without
-// wildcards need not exist.
+// addPath adds a claim on each existing file below /proc/sys or /sys that matches a pattern,
+// and ignores other paths. A path without wildcards need not exist.
 func (r *reader) addPath(c Claim, pattern string, rank int) {
 	paths := []string{pattern}
 	if strings.ContainsAny(pattern, "*?[") {

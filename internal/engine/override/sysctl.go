@@ -40,15 +40,14 @@ const (
 	whenSysctlConf = "by sysctl -p and sysctl --system; systemd-sysctl itself does not read this file"
 )
 
-// readSysctl reads sysctl.d(5) as systemd-sysctl does: files sorted by name
-// across the directories, later lines replacing earlier ones of the same key,
-// explicit keys going before patterns wherever they stand. /etc/sysctl.conf
-// counts where a link in sysctl.d stands for it (99-sysctl.conf on Debian and
-// RHEL), and last where there is none.
+// readSysctl reads sysctl.d(5) as systemd-sysctl does: files sorted by name across the
+// directories; later lines replace earlier ones of the same key; explicit keys take
+// precedence over patterns in any order. /etc/sysctl.conf counts at the position of its link
+// in sysctl.d (99-sysctl.conf on Debian and RHEL), or last without a link.
 //
-// procps's sysctl --system takes the same files in the same order but reads
-// /etc/sysctl.conf once more at the end, so that a file called zz.conf loses
-// against it there and wins at boot.
+// procps's sysctl --system reads the same files in the same order but reads
+// /etc/sysctl.conf again at the end, so that it wins over a file called zz.conf there, but
+// not at boot.
 func readSysctl(r *reader) {
 	t := sysctlTable{reader: r, options: map[string]*option{}}
 	seen := map[string]bool{}

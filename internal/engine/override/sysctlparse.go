@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// sysctlLine is one line of a sysctl.d file that says something.
+// sysctlLine is one line of a sysctl.d file that is not empty or a comment.
 type sysctlLine struct {
 	line    int
 	text    string // trimmed of white space
@@ -36,7 +36,7 @@ func parseSysctl(text string) ([]sysctlLine, []Problem) {
 		key, value, assigned := strings.Cut(l, "=")
 		switch {
 		case strings.HasPrefix(l, "-"):
-			// With a value: failure to write is no error.
+			// With a value: a failed write is ignored.
 			key, s.exclude = key[1:], !assigned
 		case !assigned:
 			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("not an assignment: %q (want key = value)", clip(l))})
@@ -123,8 +123,8 @@ func systemdLines(text string) func(yield func(int, string) bool) {
 	}
 }
 
-// expandBraces does what glob(3) does with GLOB_BRACE, and makes patterns Go's.
-// More than 1024 alternatives are cut off: no honest file has them.
+// expandBraces expands braces as glob(3) does with GLOB_BRACE, and converts patterns to
+// Go's. It ignores alternatives beyond 1024.
 func expandBraces(p string) []string {
 	out := braces(p, 1024)
 	for i := range out {

@@ -154,8 +154,8 @@ func tmpfilesFields(l string, n int) (fields []string, rest string) {
 	return fields, strings.TrimLeft(l, spaces)
 }
 
-// specifiers expands %% and %v (the kernel's release); others depend on the
-// machine's identity and are told as unknown.
+// specifiers expands %% and %v (the kernel's release); others depend on the machine's
+// identity and are unknown.
 func specifiers(s string, release func() string) (string, bool) {
 	if !strings.Contains(s, "%") {
 		return s, true

@@ -169,10 +169,9 @@ func (t Tuner) Phase(known bool) string {
 	return "is enabled"
 }
 
-// Tuners lists the other tuners that are enabled or running, the exclusive ones
-// first. A process counts if it runs as root among the machine's own processes,
-// not in a container's. The error says that processes could not be listed (a
-// copy holds none): then Running is not known, the rest holds.
+// Tuners lists the other tuners that are enabled or running, the exclusive ones first. A
+// process counts if it runs as root and outside of containers. If processes could not be
+// listed (a copy has none), it returns an error with the list, in which Running is not known.
 func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 	r := &reader{host: h, claims: &Claims{}}
 	running, err := r.processes(ctx)
@@ -220,8 +219,8 @@ func stateOf(text string) string {
 	return first
 }
 
-// rootOfMachine says of /proc/PID/status that the process is root's and has one
-// PID only (NSpid, since Linux 4.1): it is not inside a container's namespace.
+// rootOfMachine reports from /proc/PID/status whether the process is root's and has only one
+// PID (NSpid, since Linux 4.1): it is not in the PID namespace of a container.
 func rootOfMachine(status string) bool {
 	for line := range strings.Lines(status) {
 		switch f := strings.Fields(line); {

@@ -8,10 +8,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// readKtune reads what RHEL 6's ktune service applies (tuned 0.2.19,
-// ktune/ktune.init): the file that SYSCTL= of /etc/sysconfig/ktune names, then
-// /etc/ktune.d/*.conf where USE_KTUNE_D=yes, then once more the administrator's
-// files of SYSCTL_POST=.
+// readKtune reads what RHEL 6's ktune service applies (tuned 0.2.19, ktune/ktune.init): the
+// file of SYSCTL= in /etc/sysconfig/ktune, then /etc/ktune.d/*.conf with USE_KTUNE_D=yes,
+// then again the administrator's files of SYSCTL_POST=.
 func readKtune(r *reader) {
 	const sysconfig = "/etc/sysconfig/ktune"
 	text, ok := r.file(sysconfig)
@@ -117,8 +116,8 @@ func PowerProfile(h *host.Host, profile string) (m PowerMapping, ok bool) {
 	return m, false
 }
 
-// tlpParameters are the parameters of TLP whose files are a fixed place (TLP 1.9,
-// func.d). What it writes for each device of a bus is in tlpMay.
+// tlpParameters are the parameters of TLP for fixed files (TLP 1.9, func.d). Its writes per
+// device of a bus are in tlpMay.
 var tlpParameters = []struct {
 	name  string
 	paths []string

@@ -250,7 +250,7 @@ func parseUdev(text string) ([]udevRule, []Problem) {
 	return out, problems
 }
 
-// udevTokens splits one rule; the second result says what is wrong with it.
+// udevTokens splits one rule; the second result is what is wrong with it.
 func udevTokens(l string) ([]udevToken, string) {
 	var out []udevToken
 	for {

@@ -7,9 +7,9 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// paths are the existing places that an attribute's path names: udev knows one
-// wildcard, an asterisk for a whole directory, and takes the first that fits
-// (src/udev/udev-rules.c attr_subst_subdir).
+// paths returns the existing files that an attribute's path names: udev has one wildcard, an
+// asterisk for a whole directory, and uses the first match (src/udev/udev-rules.c
+// attr_subst_subdir).
 func (d *udevDevice) paths(p string) []string {
 	if !strings.Contains(p, "/*/") {
 		if _, err := d.host.Files.Lstat(p); err != nil {

@@ -10,7 +10,7 @@ import (
 // others (systemd.unit(5)).
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// unitFile finds a unit's file; empty if there is none or it is masked.
+// unitFile returns a unit's file; empty if it does not exist or is masked.
 func (r *reader) unitFile(unit string) string {
 	for _, d := range unitDirs {
 		p := d + "/" + unit
@@ -46,8 +46,8 @@ func (r *reader) unitFileUnknown(unit string) bool {
 	return unknown
 }
 
-// needsUnit says what becomes of a file's claims where a unit applies it: void if the
-// unit is not enabled, a condition if a copy does not record whether it is.
+// needsUnit returns Void or Condition of the claims of a file that a unit applies: void if
+// the unit is not enabled, a condition if a copy does not record whether it is.
 func (r *reader) needsUnit(unit, what string) (void, condition string) {
 	switch {
 	case r.unitEnabled(unit):

@@ -42,7 +42,7 @@ type Watch struct {
 	// Ended is when the daemon ended; null while it watches, and where it was
 	// killed.
 	Ended *time.Time `json:"ended,omitempty"`
-	// Trouble says why nothing is watched.
+	// Trouble is why nothing is watched.
 	Trouble  string    `json:"trouble,omitempty"`
 	Settings []Watched `json:"settings"` // by name
 }
@@ -72,7 +72,7 @@ func (w *Watch) Find(s setting.Setting) (*Watched, bool) {
 	return &w.Settings[i], true
 }
 
-// Watching says whether the daemon that wrote this is at work.
+// Watching reports whether the daemon that wrote this is running.
 func (w *Watch) Watching(h *host.Host) bool {
 	if w == nil || w.Ended != nil || w.Trouble != "" {
 		return false
@@ -89,9 +89,9 @@ func Shown(k setting.Kinds, s setting.Setting, v setting.Value) setting.Value {
 	return v
 }
 
-// ReadWatch reads what the daemon has left in the state directory. ErrNotWatched
-// says that there is nothing of this boot. What does not hold what it should, or
-// is somebody else's, is refused.
+// ReadWatch reads the daemon's record in the state directory. The error is ErrNotWatched if
+// there is none of this boot. A record with unexpected content or of another user is
+// refused.
 func ReadWatch(dir, bootID string) (*Watch, error) {
 	p := filepath.Join(dir, WatchFile)
 	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

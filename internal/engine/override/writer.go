@@ -14,11 +14,11 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// ErrNotWatched says that the setting was not watched, so that the last writer is
-// not known.
+// ErrNotWatched is the error if the setting was not watched, so that the last writer is not
+// known.
 var ErrNotWatched = errors.New("writes were not watched")
 
-// ErrNotWritten says that somebody watched and saw no write.
+// ErrNotWritten is the error if the setting was watched and not written.
 var ErrNotWritten = errors.New("not written since watching began")
 
 // Write is one write to a setting while the machine ran.
@@ -37,7 +37,7 @@ type Write struct {
 	Old       string `json:"old"`
 	New       string `json:"new"`
 	Source    string `json:"source"` // who watched
-	// Cut is true where the watcher could not keep the whole name or value.
+	// Cut is true if the watcher truncated the name or value.
 	Cut bool `json:"cut,omitempty"`
 }
 
@@ -74,9 +74,8 @@ type Watcher interface {
 	LastWrite(context.Context, setting.Setting) (Write, error)
 }
 
-// LastWriter names the newest write to a setting that any watcher saw since the
-// machine started. s is a resolved setting. Where no one watched it returns
-// ErrNotWatched; where somebody did and saw nothing, ErrNotWritten.
+// LastWriter returns the newest write to a resolved setting that any watcher saw since boot.
+// The error is ErrNotWatched or ErrNotWritten.
 func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Write, error) {
 	var newest Write
 	var reasons []string

@@ -107,8 +107,8 @@ func (b *builder) diskSections() []diskSection {
 	return out
 }
 
-// covers says whether pattern p matches everything that q matches. Patterns are
-// a name, or a name with a star at the end.
+// covers reports whether pattern p matches everything that q matches. A pattern is a name,
+// perhaps with a star at the end.
 func covers(p, q string) bool {
 	stem, star := strings.CutSuffix(p, "*")
 	if !star {

@@ -95,7 +95,7 @@ var elevators = map[string]string{
 	"mq-deadline": "mq-deadline", "bfq": "bfq", "kyber": "kyber", "none": "none",
 }
 
-// ktuneDevices is what ktune took where the profile did not say.
+// ktuneDevices is ktune's default.
 const ktuneDevices = "/sys/block/{sd,cciss,dm-}*/queue/scheduler"
 
 // sysconfig reads the settings of the ktune service.

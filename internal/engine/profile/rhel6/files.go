@@ -15,8 +15,8 @@ type line struct {
 	text  string // as written
 }
 
-// parseSysctl reads sysctl.conf(5)'s syntax: name = value, comments with # and
-// ;, and a leading - that says that an error does not matter.
+// parseSysctl parses sysctl.conf(5): name = value, comments with # and ;, and a leading - to
+// ignore errors.
 func parseSysctl(text string) (lines []line, bad []line) {
 	for i, raw := range strings.Split(text, "\n") {
 		s := strings.TrimSpace(raw)
@@ -103,7 +103,7 @@ func parseSysconfig(text string) (lines []line, rest []line, err error) {
 		m := assignment().FindStringSubmatch(t.text)
 		ends := i+1 == len(tokens) || tokens[i+1].kind != word && tokens[i+1].kind != operator || tokens[i+1].text == ";"
 		if !begins || m == nil || !ends || strings.ContainsAny(expansions(t), "$`") {
-			// The whole command is no data; say so once, with its first word.
+			// The whole command is not data; report it once, by its first word.
 			rest = append(rest, l)
 			for i+1 < len(tokens) && tokens[i+1].kind != newline {
 				i++
@@ -170,8 +170,7 @@ func expandBraces(s string) ([]string, error) {
 	return out, nil
 }
 
-// brace finds the first pair of braces with a comma in it; open is -1 if there
-// is none.
+// brace finds the first pair of braces with a comma in it; open is -1 if it finds none.
 func brace(w string) (open, shut int, commas []int) {
 	for start := 0; start < len(w); start++ {
 		if w[start] != '{' {

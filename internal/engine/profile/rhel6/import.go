@@ -31,7 +31,7 @@ const (
 // kilobytes.
 const maxFileSize = 1 << 20
 
-// Result is the new profile and what there is to say about it.
+// Result is the new profile with its origins and warnings.
 type Result struct {
 	// Name is the profile's name: that of the directory.
 	Name string `json:"name"`
@@ -59,7 +59,7 @@ type Translation struct {
 	To   string `json:"to"` // "[cpu] governor=performance"
 }
 
-// Warning is something that a person should look at.
+// Warning is a line that was not imported, or not as it was written.
 type Warning struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"` // 0: the file as a whole
@@ -189,9 +189,9 @@ func (im *importer) read(name string) (string, error) {
 	return strings.ReplaceAll(string(b), "\r\n", "\n"), nil
 }
 
-// inside follows links to p, a file of the profile, and refuses what is no file of
-// it: a link that leads out of the directory would put somebody else's text into
-// a profile that all may read, and a pipe would be read as an empty file.
+// inside resolves links of p, a file of the profile, and refuses anything else: a link that
+// leads out of the directory would copy another user's file into a world-readable profile,
+// and a pipe would read as an empty file.
 func (im *importer) inside(p string) (string, error) {
 	dir, err := im.host.Files.Resolve(im.dir)
 	if err != nil {
@@ -222,7 +222,7 @@ func (im *importer) refuse(file string, line int, text, id, format string, args 
 	im.warnings = append(im.warnings, Warning{File: file, Line: line, Text: oneLine(text), Why: fmt.Sprintf(format, args...), Refused: id})
 }
 
-// origin is the place that a new line comes from.
+// origin is the old line of a new one.
 type origin struct {
 	file string
 	line int
@@ -281,7 +281,7 @@ func (im *importer) result() Result {
 	return r
 }
 
-// kernelRelease is what uname -r says on the host.
+// kernelRelease returns the host's uname -r.
 func kernelRelease(h *host.Host) (string, error) {
 	b, err := h.Files.ReadFile("/proc/sys/kernel/osrelease")
 	return strings.TrimSpace(string(b)), err

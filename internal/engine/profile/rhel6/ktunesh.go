@@ -94,7 +94,7 @@ func (im *importer) keepText(first int, text, why string) {
 
 var barriersOff = text.LazyRegexp(`\bnobarrier\b|\bbarrier=(0|none)\b`)
 
-// refused says whether a command would switch write barriers off.
+// refused reports whether a command would switch write barriers off.
 func (c command) refused() bool {
 	return barriersOff().MatchString(c.text) || len(c.tokens) > 0 && c.tokens[0].text == "disable_disk_barriers"
 }
@@ -122,8 +122,8 @@ func (im *importer) refuseBarriers(c command) {
 type scriptTranslator struct {
 	*importer
 	defined map[string]bool // functions of the profile's own
-	// undone are calls in stop() that take back what plug-ins do now: by the
-	// name of the helper, "sysctl:NAME" or "file:PATH".
+	// undone are calls in stop() that revert what plug-ins do now: by the name of the
+	// helper, "sysctl:NAME" or "file:PATH".
 	undone map[string]bool
 	verify []string
 }
@@ -207,8 +207,8 @@ func (t *scriptTranslator) otherOptions(c call, ok bool) (string, bool) {
 	return strings.Join(out, " "), true
 }
 
-// stop returns the commands that stay in the script: those that do not take
-// back what plug-ins now undo by themselves.
+// stop returns the commands that stay in the script: those that do not revert what plug-ins
+// now undo by themselves.
 func (t *scriptTranslator) stop(body []command) []string {
 	var own []string
 	for i, c := range body {
@@ -260,7 +260,7 @@ func (t *scriptTranslator) undoes(c call) bool {
 	return false
 }
 
-// translate turns a call into options of plug-ins and says whether it did.
+// translate converts a call to options of plug-ins and reports whether it did.
 func (t *scriptTranslator) translate(c call, from origin) bool {
 	if !c.literal() {
 		return false

@@ -44,7 +44,7 @@ func (c command) simple() ([]string, bool) {
 	return argv, len(argv) > 0
 }
 
-// mentions says whether a word is somewhere in the command, in any part of it.
+// mentions reports whether any part of the command contains one of the names.
 func (c command) mentions(names ...string) bool {
 	return slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == word && slices.Contains(names, t.text) })
 }

@@ -27,7 +27,7 @@ type token struct {
 	line       int    // 1-based
 }
 
-// syntaxError is a place in a shell text that cannot be read.
+// syntaxError is a syntax error in a shell text.
 type syntaxError struct {
 	line int
 	what string
@@ -180,8 +180,8 @@ func (l *lexer) word() error {
 	return nil
 }
 
-// standsAlone is true where the rest begins with white space: "{" is then the
-// reserved word and "[" the command.
+// standsAlone reports whether the rest begins with white space: "{" is then the reserved
+// word and "[" the command.
 func standsAlone(rest string) bool {
 	return rest == "" || strings.IndexByte(" \t\r\n", rest[0]) >= 0
 }
@@ -197,8 +197,8 @@ func (l *lexer) finishWord(start, line int, value string, literal bool) {
 	l.tokens = append(l.tokens, t)
 }
 
-// doubleQuoted reads from the opening quote to the closing one and says whether
-// something in it is expanded.
+// doubleQuoted reads from the opening quote to the closing one and reports whether anything
+// in it is expanded.
 func (l *lexer) doubleQuoted(value *strings.Builder) (bool, error) {
 	line, expands := l.line, false
 	for l.at++; l.at < len(l.text); {

@@ -45,8 +45,7 @@ var renamed = map[string]string{
 	"net.ipv4.netfilter.ip_conntrack_udp_timeout":             "net.netfilter.nf_conntrack_udp_timeout",
 }
 
-// removed are sysctls of Linux 2.6.32 that nothing took the place of, with what
-// is known of the reason.
+// removed are sysctls of Linux 2.6.32 without a successor, with the reason if known.
 var removed = map[string]string{
 	"net.ipv4.tcp_tw_recycle":       "removed in Linux 4.12, because it dropped connections of clients behind address translation",
 	"vm.nr_pdflush_threads":         "gone with pdflush: write-back has its own threads for each device",
@@ -118,8 +117,8 @@ func (im *importer) sysctl(name, value string, from origin) {
 	im.set("sysctl", name, plain, from)
 }
 
-// hasSysctl says whether the host's kernel has the name; known is false where
-// the host cannot tell.
+// hasSysctl reports whether the host's kernel has the name; known is false if the host does
+// not record it.
 func (im *importer) hasSysctl(name string) (there, known bool) {
 	p, err := setting.SysctlPath(name)
 	if err != nil {
@@ -142,8 +141,8 @@ func (im *importer) hasSysctl(name string) (there, known bool) {
 	return false, true
 }
 
-// warnScheduler says for each scheduler knob what became of it, by the kernel
-// of the host.
+// warnScheduler warns, for each scheduler variable, what replaced it in the kernel of the
+// host.
 func (im *importer) warnScheduler() {
 	for _, w := range im.schedulerAt {
 		option := w.Why
