@@ -72,7 +72,7 @@ func TestEveryValueHasASource(t *testing.T) {
 			case section == "script" || strings.HasPrefix(section, "bootloader") && name != "cpu-partitioning" && name != "realtime":
 				at("[%s] is not for embedded profiles", section)
 			case key == "elevator" && !slices.Contains([]string{"none", "mq-deadline", "kyber", "bfq"}, value):
-				at("%s is no elevator of a multi-queue kernel", value)
+				at("%s is not an elevator of a multi-queue kernel", value)
 			case section == "sysctl" && strings.HasPrefix(key, "kernel.sched_") && !slices.Contains([]string{"kernel.sched_autogroup_enabled", "kernel.sched_rt_runtime_us"}, key):
 				at("%s left /proc/sys in Linux 5.13: set it in [scheduler]", key)
 			case strings.Contains(key, "barrier"):

@@ -56,7 +56,7 @@ func borrow(t *testing.T) {
 			return err
 		}
 		if kept := keptValues(out); len(kept) > 0 {
-			return fmt.Errorf("changed by somebody else while the cluster ran, and kept by fettle undo: %s", strings.Join(kept, ", "))
+			return fmt.Errorf("changed by another program while the cluster ran, and kept by fettle undo: %s", strings.Join(kept, ", "))
 		}
 		return os.RemoveAll(state)
 	}

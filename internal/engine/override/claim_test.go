@@ -177,7 +177,7 @@ vm.swappiness = 1
 			problems: []string{
 				"/etc/sysctl.d/b.conf: link that leads nowhere",
 				`/etc/sysctl.d/a.conf:1: not an assignment: "nonsense" (want key = value)`,
-				`/etc/sysctl.d/a.conf:4: "" is no key below /proc/sys`,
+				`/etc/sysctl.d/a.conf:4: "" is not a key below /proc/sys`,
 				`/etc/sysctl.d/a.conf:3: sysctl "/etc/passwd": not a name below /proc/sys`,
 			}},
 	} {

@@ -45,7 +45,7 @@ func parseSysctl(text string) ([]sysctlLine, []Problem) {
 		s.value = strings.Trim(value, spaces)
 		s.key = normalizeSysctl(strings.Trim(key, spaces))
 		if s.key == "" || badPath(s.key) {
-			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("%q is no key below /proc/sys", clip(key))})
+			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("%q is not a key below /proc/sys", clip(key))})
 			continue
 		}
 		if len(s.key) > pathMax {

@@ -43,7 +43,7 @@ func Unrecorded(h *host.Host, files ...string) bool {
 // BadValue is an item for a value that the option does not take. want names what it takes,
 // with the unit: "a number of KiB".
 func BadValue(s setting.Setting, o profile.Option, want string) []Item {
-	return []Item{Refuse(s, o, Rejected, "%q is no value for %s: want %s", o.Value, o.Name, want)}
+	return []Item{Refuse(s, o, Rejected, "%q is not a value for %s: want %s", o.Value, o.Name, want)}
 }
 
 // Exists reports whether the machine has the path.

@@ -107,7 +107,7 @@ func LoadAverage(h *host.Host) (float64, error) {
 	first, _, _ := strings.Cut(string(b), " ")
 	load, err := strconv.ParseFloat(first, 64)
 	if err != nil {
-		return 0, fmt.Errorf("/proc/loadavg: %q is no load", first)
+		return 0, fmt.Errorf("/proc/loadavg: %q is not a load", first)
 	}
 	return load, nil
 }
@@ -127,7 +127,7 @@ func (r *Request) Dynamic() (on, given bool) {
 // CheckDynamic is the Check of the option dynamic.
 func CheckDynamic(o profile.Option) error {
 	if _, ok := Truth(o.Value); !ok {
-		return Invalid("%q is no value for %s: want true or false", o.Value, o.Name)
+		return Invalid("%q is not a value for %s: want true or false", o.Value, o.Name)
 	}
 	return nil
 }

@@ -198,7 +198,7 @@ func PrintUndone(s *ui.Screen, u *Undone) {
 	for _, st := range []struct {
 		state journal.EntryState
 		text  string
-	}{{journal.KeptNow, "kept (changed by somebody else)"}, {journal.Relinked, "set later by another transaction"}, {journal.Closed, "ended with an earlier boot"}, {journal.Failed, "could not be given back"}} {
+	}{{journal.KeptNow, "kept (changed by another program)"}, {journal.Relinked, "set later by another transaction"}, {journal.Closed, "ended with an earlier boot"}, {journal.Failed, "could not be given back"}} {
 		if n[st.state] > 0 {
 			line += fmt.Sprintf(", %d %s", n[st.state], st.text)
 		}

@@ -35,7 +35,7 @@ func TestUndoneKept(t *testing.T) {
 		{Setting: setting.Setting{Kind: "file", Name: "/etc/x"}, Found: setting.Text("# a\none\n"), To: setting.Text("# a\ntwo\n"), State: journal.KeptNow, Why: "somebody has changed it since"},
 	}})
 	got := out.String()
-	for _, want := range []string{"vm.dirty_ratio  30 ", "# a … (2 lines), not the same  # a … (2 lines)", "2 kept (changed by somebody else)"} {
+	for _, want := range []string{"vm.dirty_ratio  30 ", "# a … (2 lines), not the same  # a … (2 lines)", "2 kept (changed by another program)"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}

@@ -105,7 +105,7 @@ func TestGovernor(t *testing.T) {
 		{"none", acpi, []string{"devices=cpu0", "governor=userspace|conservative"}, []string{
 			p0 + "scaling_governor ! unsupported: cpu0 offers only ondemand, performance, schedutil"}},
 		{"empty alternative", acpi, []string{"devices=cpu0", "governor=performance|"}, []string{
-			p0 + `scaling_governor ! rejected: "performance|" is no value for governor: want a governor such as performance, or alternatives a|b`}},
+			p0 + `scaling_governor ! rejected: "performance|" is not a value for governor: want a governor such as performance, or alternatives a|b`}},
 		{"offline", testkitplugin.Join(acpi, map[string]string{cpuDir + "/cpu1/online": "0\n"}), []string{"governor=performance"}, []string{p0 + "scaling_governor = performance"}},
 		{"shared policy", shared, []string{"devices=cpu1", "governor=performance"}, []string{"sysfs:" + cpuDir + "/cpu1/cpufreq/scaling_governor = performance"}},
 		{"guest", guest, []string{"governor=performance"}, []string{
@@ -129,7 +129,7 @@ func TestSamplingDownFactor(t *testing.T) {
 			cpufreqDir + "/policy0/scaling_governor":                  "conservative\n",
 			cpufreqDir + "/policy0/conservative/sampling_down_factor": "1\n",
 		}), []string{"sampling_down_factor=11"}, []string{
-			p0 + `conservative/sampling_down_factor ! rejected: "11" is no value for sampling_down_factor: want a number of sampling periods from 1 to 10`}},
+			p0 + `conservative/sampling_down_factor ! rejected: "11" is not a value for sampling_down_factor: want a number of sampling periods from 1 to 10`}},
 		{"another governor", acpi, []string{"sampling_down_factor=100"}, []string{
 			all + " ! unsupported: only the governors ondemand and conservative have it, and cpu0 has performance"}},
 		{"guest", guest, []string{"sampling_down_factor=100"}, []string{
@@ -166,7 +166,7 @@ func TestBias(t *testing.T) {
 		{"the tool's word", intel(1, "powersave"), []string{"energy_perf_bias=powersave|power"}, []string{c0 + "energy_perf_bias = 15 # powersave is 15"}},
 		{"number", intel(1, "powersave"), []string{"energy_perf_bias=16|5"}, []string{c0 + "energy_perf_bias = 5"}},
 		{"wrong", intel(1, "powersave"), []string{"energy_perf_bias=fast"}, []string{
-			c0 + `energy_perf_bias ! rejected: "fast" is no value for energy_perf_bias: want performance, balance-performance, normal, balance-power, power, or 0 to 15`}},
+			c0 + `energy_perf_bias ! rejected: "fast" is not a value for energy_perf_bias: want performance, balance-performance, normal, balance-power, power, or 0 to 15`}},
 		{"guest", guest, []string{"energy_perf_bias=normal"}, []string{
 			c0 + "energy_perf_bias ! unsupported: this machine is a guest, and its CPUs have no energy performance bias"}},
 		{"AMD", cpus(1, "acpi-cpufreq", "performance", "performance"), []string{"energy_perf_bias=normal"}, []string{
@@ -182,7 +182,7 @@ func TestBoostAndPstate(t *testing.T) {
 	run(t, []test{
 		{"per policy", amd, []string{"boost=0"}, []string{p0 + "boost = 0", p1 + "boost = 0"}},
 		{"truth", amd, []string{"devices=cpu0", "boost=Yes"}, []string{p0 + "boost = 1"}},
-		{"wrong", amd, []string{"devices=cpu0", "boost=2"}, []string{p0 + `boost ! rejected: "2" is no value for boost: want 1 or 0`}},
+		{"wrong", amd, []string{"devices=cpu0", "boost=2"}, []string{p0 + `boost ! rejected: "2" is not a value for boost: want 1 or 0`}},
 		{"intel_pstate", intel(1, "powersave"), []string{"boost=0"}, []string{turbo + " = 1 # boost the other way round, for the whole machine"}},
 		{"no_turbo has the last word", intel(1, "powersave"), []string{"boost=1", "no_turbo=1"}, []string{turbo + " = 1"}},
 		{"old kernel", old, []string{"boost=0"}, []string{
@@ -202,7 +202,7 @@ func TestBoostAndPstate(t *testing.T) {
 		{"the upper alone", intel(1, "powersave"), []string{"max_perf_pct=90"}, []string{
 			limit + "max_perf_pct = 90"}},
 		{"out of range", intel(1, "powersave"), []string{"max_perf_pct=101"}, []string{
-			limit + `max_perf_pct ! rejected: "101" is no value for max_perf_pct: want percent, 0 to 100`}},
+			limit + `max_perf_pct ! rejected: "101" is not a value for max_perf_pct: want percent, 0 to 100`}},
 		{"not intel_pstate", amd, []string{"min_perf_pct=1", "no_turbo=1"}, []string{
 			limit + "min_perf_pct ! unsupported: only intel_pstate has it, and the frequency driver of this machine is amd-pstate-epp",
 			turbo + " ! unsupported: only intel_pstate has it, and the frequency driver of this machine is amd-pstate-epp"}},
@@ -225,11 +225,11 @@ func TestForceLatency(t *testing.T) {
 		{"no such state", bare, []string{"force_latency=cstate.name:XYZ"}, []string{
 			place + " ! unsupported: the idle states of this machine are 0 POLL, 1 C1, 2 C1E, 3 C6"}},
 		{"wrong", bare, []string{"force_latency=low"}, []string{
-			place + ` ! rejected: "low" is no value for force_latency: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`}},
+			place + ` ! rejected: "low" is not a value for force_latency: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`}},
 		{"n/a is for pm_qos_resume_latency_us", bare, []string{"force_latency=n/a"}, []string{
-			place + ` ! rejected: "n/a" is no value for force_latency: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`}},
+			place + ` ! rejected: "n/a" is not a value for force_latency: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`}},
 		{"negative", bare, []string{"force_latency=-1"}, []string{
-			place + ` ! rejected: "-1" is no value for force_latency: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`}},
+			place + ` ! rejected: "-1" is not a value for force_latency: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`}},
 		{"guest falls through", guest, []string{"force_latency=cstate.id_no_zero:1|3"}, []string{place + " = 3"}},
 		{"guest", guest, []string{"force_latency=cstate.id:1"}, []string{
 			place + " ! unsupported: this machine is a guest without idle states to take a latency from"}},
@@ -257,7 +257,7 @@ func TestResumeLatency(t *testing.T) {
 		{"state", bare, []string{"devices=cpu1", attr + "=cstate.name:C1"}, []string{c1 + attr + " = 2 # idle state C1 takes 2 µs to leave"}},
 		{"None", bare, []string{attr + "=None"}, nil},
 		{"wrong", bare, []string{"devices=cpu0", attr + "=-5"}, []string{
-			c0 + attr + ` ! rejected: "-5" is no value for pm_qos_resume_latency_us: want microseconds, n/a, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`}},
+			c0 + attr + ` ! rejected: "-5" is not a value for pm_qos_resume_latency_us: want microseconds, n/a, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`}},
 		{"old kernel", map[string]string{cpuDir + "/cpu0/online": "1\n", cpuDir + "/cpu1/online": "1\n"}, []string{attr + "=0"}, []string{
 			c0 + attr + " ! unsupported: this kernel has no latency limit per CPU"}},
 	})

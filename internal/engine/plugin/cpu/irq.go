@@ -77,7 +77,7 @@ func planIRQ(_ context.Context, r *plugin.Request, o profile.Option, device stri
 		}
 	default:
 		m, _ := r.Option("mode")
-		return []plugin.Item{plugin.Refuse(s, m, plugin.Rejected, "%q is no mode: want set or intersect", mode)}, nil
+		return []plugin.Item{plugin.Refuse(s, m, plugin.Rejected, "%q is not a mode: want set or intersect", mode)}, nil
 	}
 	it := plugin.Want(s, cpus.String(), o)
 	it.Device = device

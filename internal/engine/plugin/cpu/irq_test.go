@@ -33,8 +33,8 @@ func TestIRQPlan(t *testing.T) {
 		{[]string{"devices=DEFAULT", "mode=intersect", "affinity=3"}, []string{"irq:default/affinity = 3"}},
 		{[]string{"devices=irq9", "affinity="}, nil},
 		{[]string{"devices=irq9", "affinity=40"}, []string{"irq:9/affinity ! rejected: this machine has no CPU 40: it has 0-39"}},
-		{[]string{"devices=irq9", "affinity=all"}, []string{`irq:9/affinity ! rejected: "all" is no value for affinity: want a CPU list, such as 1,3-4`}},
-		{[]string{"devices=irq9", "affinity=1", "mode=some"}, []string{`irq:9/affinity ! rejected: "some" is no mode: want set or intersect`}},
+		{[]string{"devices=irq9", "affinity=all"}, []string{`irq:9/affinity ! rejected: "all" is not a value for affinity: want a CPU list, such as 1,3-4`}},
+		{[]string{"devices=irq9", "affinity=1", "mode=some"}, []string{`irq:9/affinity ! rejected: "some" is not a mode: want set or intersect`}},
 	} {
 		h := machine.Mounted(t, irqTree)
 		kinds := plugin.Kinds(h, IRQKinds(h))

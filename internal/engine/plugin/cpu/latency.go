@@ -296,7 +296,7 @@ func (k *pmqos) Write(ctx context.Context, s setting.Setting, v setting.Value) e
 	}
 	n, err := strconv.ParseInt(v.Text, 10, 32)
 	if err != nil || n < 0 {
-		return fmt.Errorf("%s: %q is no number of microseconds", s, v.Text)
+		return fmt.Errorf("%s: %q is not a number of microseconds", s, v.Text)
 	}
 	data := binary.NativeEndian.AppendUint32(nil, uint32(n))
 	if k.held != nil {

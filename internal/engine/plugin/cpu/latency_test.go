@@ -55,9 +55,9 @@ func TestDynamic(t *testing.T) {
 		{"not the first unit", []string{"load_threshold=0.5"}, []func(*plugin.Request){later}, nil,
 			[]string{place + " ! overridden: load_threshold is for the whole machine, and only the first unit of type cpu decides on it"}},
 		{"nonsense", []string{"load_threshold=high", "latency_low=-1", "latency_high=C6"}, nil, nil, []string{
-			place + ` ! rejected: "high" is no value for load_threshold: want a load, such as 0.2`,
-			place + ` ! rejected: "-1" is no value for latency_low: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`,
-			place + ` ! rejected: "C6" is no value for latency_high: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`,
+			place + ` ! rejected: "high" is not a value for load_threshold: want a load, such as 0.2`,
+			place + ` ! rejected: "-1" is not a value for latency_low: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`,
+			place + ` ! rejected: "C6" is not a value for latency_high: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`,
 		}},
 	} {
 		h := machine.Mounted(t, tree)

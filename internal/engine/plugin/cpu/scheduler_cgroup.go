@@ -36,7 +36,7 @@ const (
 func cgroupPath(name string) (string, error) {
 	p := strings.ReplaceAll(strings.Trim(strings.TrimSpace(name), "/"), ".", "/")
 	if p == "" || path.Clean("/"+p) != "/"+p {
-		return "", plugin.Invalid("%q is no name of a control group", name)
+		return "", plugin.Invalid("%q is not a name of a control group", name)
 	}
 	return p, nil
 }

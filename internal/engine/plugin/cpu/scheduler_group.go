@@ -149,7 +149,7 @@ func policyText(p host.Policy) string {
 func parsePolicy(text string) (host.Policy, error) {
 	rest, reset := strings.CutSuffix(text, resetOnFork)
 	f := strings.Fields(rest)
-	bad := fmt.Errorf("%q is no policy: want such as %q or %q", text, "other nice 0", "fifo 50")
+	bad := fmt.Errorf("%q is not a policy: want such as %q or %q", text, "other nice 0", "fifo 50")
 	if len(f) < 2 {
 		return host.Policy{}, bad
 	}

@@ -120,7 +120,7 @@ func TestGroupErrors(t *testing.T) {
 		"0:f:one:*:a":       `priority "one": want a whole number`,
 		"0:f:1:0:a":         `affinity "0": want a hexadecimal mask, cgroup.NAME or *`,
 		"0:f:1:1-2:a":       `affinity "1-2": want a hexadecimal mask, cgroup.NAME or *`,
-		"0:f:1:cgroup...:a": `".." is no name of a control group`,
+		"0:f:1:cgroup...:a": `".." is not a name of a control group`,
 		"0:f:1:*:(?!a)":     "look-ahead",
 	} {
 		_, err := parseGroup(plugin.Unit("scheduler", "group.x="+value).Options[0])

@@ -59,9 +59,9 @@ func TestVariables(t *testing.T) {
 			d + "nr_migrate ! unsupported: debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG"}},
 		{"bad values", plugin.Join(debug, kernel("6.6.1", base+"base_slice_ns", base+"tunable_scaling")),
 			[]string{"sched_base_slice_ns=0", "sched_tunable_scaling=3", "sched_latency_ns=fast", "sched_nr_migrate=None"}, []string{
-				d + `base_slice_ns ! rejected: "0" is no value for sched_base_slice_ns: want a whole number from 100000 to 1000000000`,
-				d + `latency_ns ! rejected: "fast" is no value for sched_latency_ns: want a whole number from 100000 to 1000000000`,
-				d + `tunable_scaling ! rejected: "3" is no value for sched_tunable_scaling: want a whole number from 0 to 2`}},
+				d + `base_slice_ns ! rejected: "0" is not a value for sched_base_slice_ns: want a whole number from 100000 to 1000000000`,
+				d + `latency_ns ! rejected: "fast" is not a value for sched_latency_ns: want a whole number from 100000 to 1000000000`,
+				d + `tunable_scaling ! rejected: "3" is not a value for sched_tunable_scaling: want a whole number from 0 to 2`}},
 		{"named as this kernel has it", plugin.Join(kernel("6.18.1"), debug), []string{"sched_min_granularity_ns=200000", "sched_base_slice_ns=200000"}, []string{
 			d + "base_slice_ns ! unsupported: debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG",
 			d + "base_slice_ns ! unsupported: debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG"}},

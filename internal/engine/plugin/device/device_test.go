@@ -25,7 +25,7 @@ func TestACPIPlan(t *testing.T) {
 		{laptop, "performance", s + " = performance"},
 		{laptop, "low-power|quiet", s + " = quiet"},
 		{laptop, "low-power | cool", s + " ! unsupported: the firmware offers only quiet, balanced, performance"},
-		{laptop, "|quiet", s + ` ! rejected: "|quiet" is no value for platform_profile: want a profile such as balanced, or alternatives a|b`},
+		{laptop, "|quiet", s + ` ! rejected: "|quiet" is not a value for platform_profile: want a profile such as balanced, or alternatives a|b`},
 		{nil, "performance", s + " ! unsupported: the firmware of this machine offers no platform profiles"},
 		{guest, "performance", s + " ! unsupported: this machine is a guest, and only the firmware of a real machine has platform profiles"},
 	} {
@@ -75,8 +75,8 @@ func TestAudioPlan(t *testing.T) {
 			"sysfs:" + ac97 + "power_save = 0 # timeout=0 is the default",
 			"sysfs:" + ac97 + "power_save_controller ! unsupported: the module snd_ac97_codec has no controller to put to sleep"}},
 		{machine, []string{"devices=*hda*", "timeout=-1", "reset_controller=maybe"}, []string{
-			"sysfs:" + hda + `power_save ! rejected: "-1" is no value for timeout: want seconds, 0 or more`,
-			"sysfs:" + hda + `power_save_controller ! rejected: "maybe" is no value for reset_controller: want true or false`}},
+			"sysfs:" + hda + `power_save ! rejected: "-1" is not a value for timeout: want seconds, 0 or more`,
+			"sysfs:" + hda + `power_save_controller ! rejected: "maybe" is not a value for reset_controller: want true or false`}},
 		{nil, []string{"timeout=10"}, []string{"p.conf:1: [audio] does nothing: no audio device is left for it on this machine"}},
 	} {
 		got := plugin.PlanPlugintest(t, Audio, testkitmachine.Mounted(t, tt.tree), plugin.Unit("audio", tt.lines...))
@@ -114,10 +114,10 @@ func TestSCSIHostPlan(t *testing.T) {
 			at("host1") + " ! unsupported: host1 takes disks while running, and with its link asleep it would not notice that one is pulled",
 			at("host2") + " ! unsupported: host2 takes disks while running, and with its link asleep it would not notice that one is pulled",
 			at("host3") + " = med_power_with_dipm",
-			at("host10") + " ! unsupported: host10 is no SATA port with link power management (AHCI)"}},
+			at("host10") + " ! unsupported: host10 is not a SATA port with link power management (AHCI)"}},
 		{[]string{"devices=host0", "alpm=min_power_with_partial"}, []string{at("host0") + " = min_power_with_partial"}},
 		{[]string{"devices=host0", "alpm=low"}, []string{
-			at("host0") + ` ! rejected: "low" is no value for alpm: want max_performance, medium_power, med_power_with_dipm, min_power_with_partial or min_power`}},
+			at("host0") + ` ! rejected: "low" is not a value for alpm: want max_performance, medium_power, med_power_with_dipm, min_power_with_partial or min_power`}},
 	} {
 		got := plugin.PlanPlugintest(t, SCSIHost, testkitmachine.Mounted(t, machine), plugin.Unit("scsi_host", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -167,8 +167,8 @@ func TestUncorePlan(t *testing.T) {
 			d + "min_freq_khz = 800000 # 0% of 800000 to 2500000 kHz", d + "max_freq_khz = 1000000"}},
 		{free, []string{"max_freq_khz=1000000", "min_freq_khz=1500000"}, []string{
 			d + "max_freq_khz ! rejected: 1000000 kHz is below the lower limit of the same unit, 1500000 kHz", d + "min_freq_khz = 1500000"}},
-		{free, []string{"max_freq_khz=101%"}, []string{d + `max_freq_khz ! rejected: "101%" is no value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
-		{free, []string{"max_freq_khz=2GHz"}, []string{d + `max_freq_khz ! rejected: "2GHz" is no value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
+		{free, []string{"max_freq_khz=101%"}, []string{d + `max_freq_khz ! rejected: "101%" is not a value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
+		{free, []string{"max_freq_khz=2GHz"}, []string{d + `max_freq_khz ! rejected: "2GHz" is not a value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
 		{map[string]string{uncoreDir + "/uncore00/max_freq_khz": "1"}, []string{"max_freq_khz=1"}, []string{
 			d + "max_freq_khz ! unsupported: uncore00 does not say between which frequencies it can be set"}},
 		{nil, []string{"max_freq_khz=1"}, []string{"p.conf:1: [uncore] does nothing: no uncore device is left for it on this machine"}},
@@ -205,9 +205,9 @@ func TestUSBPlan(t *testing.T) {
 		{[]string{"devices=1-2", "autosuspend=True"}, []string{at + "1-2/power/autosuspend = 1"}},
 		{[]string{"devices=1-2", "autosuspend=off"}, []string{at + "1-2/power/autosuspend = 0"}},
 		{[]string{"devices=1-2", "autosuspend=-1"}, []string{at + "1-2/power/autosuspend = -1"}},
-		{[]string{"devices=1-2", "autosuspend=-2"}, []string{at + `1-2/power/autosuspend ! rejected: "-2" is no value for autosuspend: want seconds, or -1 for never`}},
-		{[]string{"devices=1-2", "autosuspend=3000000"}, []string{at + `1-2/power/autosuspend ! rejected: "3000000" is no value for autosuspend: want seconds, or -1 for never`}},
-		{[]string{"devices=1-2", "autosuspend=soon"}, []string{at + `1-2/power/autosuspend ! rejected: "soon" is no value for autosuspend: want seconds, or -1 for never`}},
+		{[]string{"devices=1-2", "autosuspend=-2"}, []string{at + `1-2/power/autosuspend ! rejected: "-2" is not a value for autosuspend: want seconds, or -1 for never`}},
+		{[]string{"devices=1-2", "autosuspend=3000000"}, []string{at + `1-2/power/autosuspend ! rejected: "3000000" is not a value for autosuspend: want seconds, or -1 for never`}},
+		{[]string{"devices=1-2", "autosuspend=soon"}, []string{at + `1-2/power/autosuspend ! rejected: "soon" is not a value for autosuspend: want seconds, or -1 for never`}},
 		{[]string{"devices_udev_regex=PRODUCT=46d/", "autosuspend=7"}, []string{at + "1-2/power/autosuspend = 7"}},
 	} {
 		got := plugin.PlanPlugintest(t, USB, testkitmachine.Mounted(t, machine), plugin.Unit("usb", tt.lines...))
@@ -246,12 +246,12 @@ func TestVideoPlan(t *testing.T) {
 		{radeon("profile"), []string{"radeon_powersave=dpm-battery"}, []string{
 			at + "power_method ! unsupported: the card runs without dynamic power management (radeon.dpm=0) and takes no dpm- state"}},
 		{radeon("profile"), []string{"radeon_powersave=auto, turbo"}, []string{
-			at + `power_method ! rejected: "auto, turbo" is no value for radeon_powersave: want default, auto, low, mid, high, dynpm, dpm-battery, dpm-balanced or dpm-performance`}},
+			at + `power_method ! rejected: "auto, turbo" is not a value for radeon_powersave: want default, auto, low, mid, high, dynpm, dpm-battery, dpm-balanced or dpm-performance`}},
 		{amdgpu, []string{"panel_power_savings=3"}, []string{edp + "amdgpu/panel_power_savings = 3"}},
-		{amdgpu, []string{"panel_power_savings=5"}, []string{edp + `amdgpu/panel_power_savings ! rejected: "5" is no value for panel_power_savings: want 0 to 4`}},
+		{amdgpu, []string{"panel_power_savings=5"}, []string{edp + `amdgpu/panel_power_savings ! rejected: "5" is not a value for panel_power_savings: want 0 to 4`}},
 		{amdgpu, []string{"radeon_powersave=auto"}, []string{edp + "device/power_method ! unsupported: card1-eDP-1 is not on a card of the radeon driver"}},
 		{radeon("dpm"), []string{"panel_power_savings=1"}, []string{
-			"sysfs:" + videoDir + "/card0-LVDS-1/amdgpu/panel_power_savings ! unsupported: card0-LVDS-1 is no laptop panel on amdgpu"}},
+			"sysfs:" + videoDir + "/card0-LVDS-1/amdgpu/panel_power_savings ! unsupported: card0-LVDS-1 is not a laptop panel on amdgpu"}},
 		{nil, []string{"panel_power_savings=1"}, []string{"p.conf:1: [video] does nothing: no video device is left for it on this machine"}},
 	} {
 		got := plugin.PlanPlugintest(t, Video, machine.Mounted(t, tt.tree), plugin.Unit("video", tt.lines...))

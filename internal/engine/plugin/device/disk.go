@@ -170,7 +170,7 @@ func planMultiply(_ context.Context, r *plugin.Request, o profile.Option, device
 	}
 	base, ok := parseReadahead(before.Text)
 	if !ok {
-		return nil, fmt.Errorf("%s holds %q, which is no number of KiB", s, before.Text)
+		return nil, fmt.Errorf("%s holds %q, which is not a number of KiB", s, before.Text)
 	}
 	if ra, given := r.Option("readahead"); given {
 		op, text := plugin.Modifier(ra.Value)
@@ -208,7 +208,7 @@ func planHdparm(r *plugin.Request, o profile.Option, s setting.Setting, lo, hi i
 	}
 	device, _, _ := parseName(s.Name)
 	if !isATA(r.Host, device) {
-		return plugin.Lacks(r.Host, s, o, "%s is no ATA disk", device), nil
+		return plugin.Lacks(r.Host, s, o, "%s is not an ATA disk", device), nil
 	}
 	if _, err := r.Host.Exec.LookPath("hdparm"); errors.Is(err, fs.ErrNotExist) {
 		return plugin.Lacks(r.Host, s, o, "the program hdparm, which talks to ATA disks, is not installed"), nil

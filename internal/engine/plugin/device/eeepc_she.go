@@ -157,7 +157,7 @@ func (k cpufv) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 	text, ok := plugin.Attribute(k.host, path)
 	n, err := strconv.ParseUint(text, 0, 32)
 	if !ok || err != nil {
-		return setting.Value{}, fmt.Errorf("%s: %q is no number", path, text)
+		return setting.Value{}, fmt.Errorf("%s: %q is not a number", path, text)
 	}
 	return setting.Text(strconv.FormatUint(n&0xff, 10)), nil
 }
@@ -165,7 +165,7 @@ func (k cpufv) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 func (k cpufv) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	n, err := strconv.Atoi(strings.TrimSpace(v.Text))
 	if v.Absent || err != nil || n < 0 || n > 255 {
-		return fmt.Errorf("%s: %s is no clock", s, v)
+		return fmt.Errorf("%s: %s is not a clock", s, v)
 	}
 	path, ok := controlFile(k.host)
 	if !ok {

@@ -135,7 +135,7 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 	case known != nil && !slices.Contains(known, p.name):
 		return refuse(plugin.Rejected, "no %s parameter is called %q; there are %s", g, p.name, strings.Join(known, ", "))
 	case want != "":
-		return refuse(plugin.Rejected, "%q is no value for %s: want %s", p.value, p.name, want)
+		return refuse(plugin.Rejected, "%q is not a value for %s: want %s", p.value, p.name, want)
 	case host.Unknown(err):
 		return refuse(plugin.Unknown, "not recorded in this copy")
 	case errors.Is(err, syscall.EOPNOTSUPP):

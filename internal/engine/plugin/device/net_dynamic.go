@@ -124,7 +124,7 @@ func traffic(h *host.Host, device string) (n [2]uint64, err error) {
 			return n, err
 		}
 		if n[i], err = strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64); err != nil {
-			return n, fmt.Errorf("%s: %q is no count", file, b)
+			return n, fmt.Errorf("%s: %q is not a count", file, b)
 		}
 	}
 	return n, nil

@@ -113,19 +113,19 @@ func TestNetPlan(t *testing.T) {
 			"net:eth0/feature-rx-lro = off",
 			"net:eth0/feature-ufo ! unsupported: this kernel has no feature called tx-udp-fragmentation",
 			"net:eth0/feature-tx-tcp-ecn-segmentation ! unsupported: eth0 cannot change tx-tcp-ecn-segmentation: it is fixed at off",
-			`net:eth0/feature-gro ! rejected: "maybe" is no value for gro: want on or off`,
+			`net:eth0/feature-gro ! rejected: "maybe" is not a value for gro: want on or off`,
 		}},
 		{"coalescing on every device", []string{"coalesce=adaptive-rx off rx-usecs 0x10 tx-frames 8 tx-usec 3 tx-usecs on"}, []string{
 			"net:eth0/coalesce-adaptive-rx ! unsupported: the driver of eth0 has no coalesce parameters",
 			"net:eth0/coalesce-rx-usecs ! unsupported: the driver of eth0 has no coalesce parameters",
 			"net:eth0/coalesce-tx-frames ! unsupported: the driver of eth0 has no coalesce parameters",
 			`net:eth0/coalesce-tx-usec ! rejected: no coalesce parameter is called "tx-usec"; there are …`,
-			`net:eth0/coalesce-tx-usecs ! rejected: "on" is no value for tx-usecs: want a whole number of 32 bits`,
+			`net:eth0/coalesce-tx-usecs ! rejected: "on" is not a value for tx-usecs: want a whole number of 32 bits`,
 			"net:eth1/coalesce-adaptive-rx = off",
 			"net:eth1/coalesce-rx-usecs = 16",
 			"net:eth1/coalesce-tx-frames ! unsupported: eth1 has no coalesce parameter tx-frames",
 			`net:eth1/coalesce-tx-usec ! rejected: no coalesce parameter is called "tx-usec"; there are …`,
-			`net:eth1/coalesce-tx-usecs ! rejected: "on" is no value for tx-usecs: want a whole number of 32 bits`,
+			`net:eth1/coalesce-tx-usecs ! rejected: "on" is not a value for tx-usecs: want a whole number of 32 bits`,
 		}},
 		{"rings", []string{"ring=rx 1024 tx 5000"}, []string{
 			"net:eth0/ring-rx ! unsupported: eth0 takes at most 256 for rx",
@@ -151,10 +151,10 @@ func TestNetPlan(t *testing.T) {
 			"net:eth1/mtu = 1000",
 		}},
 		{"numbers that are none", []string{"devices=eth1", "txqueuelen=many", "mtu=0", "ring=rx", "nf_conntrack_hashsize=0"}, []string{
-			`sysfs:/sys/module/nf_conntrack/parameters/hashsize ! rejected: "0" is no value for nf_conntrack_hashsize: want a number of buckets, 1 or more`,
-			`net:eth1/ring-* ! rejected: "rx" is no value for ring: want names and values in turn, as ethtool takes them`,
-			`net:eth1/txqueuelen ! rejected: "many" is no value for txqueuelen: want a number of packets`,
-			`net:eth1/mtu ! rejected: "0" is no value for mtu: want a number of bytes`,
+			`sysfs:/sys/module/nf_conntrack/parameters/hashsize ! rejected: "0" is not a value for nf_conntrack_hashsize: want a number of buckets, 1 or more`,
+			`net:eth1/ring-* ! rejected: "rx" is not a value for ring: want names and values in turn, as ethtool takes them`,
+			`net:eth1/txqueuelen ! rejected: "many" is not a value for txqueuelen: want a number of packets`,
+			`net:eth1/mtu ! rejected: "0" is not a value for mtu: want a number of bytes`,
 		}},
 		{"wake on LAN", []string{"wake_on_lan=bgp"}, []string{
 			"net:eth0/wake-on-lan ! unsupported: the driver of eth0 has no wake-on-lan parameters",
@@ -164,7 +164,7 @@ func TestNetPlan(t *testing.T) {
 		{"wake on what the device does not know", []string{"devices=eth1", "wake_on_lan=gs"}, []string{
 			"net:eth1/wake-on-lan ! unsupported: eth1 can be woken by pumbg only, not by s"}},
 		{"wake on what is none", []string{"devices=eth1", "wake_on_lan=magic!"}, []string{
-			`net:eth1/wake-on-lan ! rejected: "magic!" is no value for wake_on_lan: want letters of pumbagsf, or d for nothing`}},
+			`net:eth1/wake-on-lan ! rejected: "magic!" is not a value for wake_on_lan: want letters of pumbagsf, or d for nothing`}},
 		{"connection tracking", []string{"dynamic=0", "nf_conntrack_hashsize=131072"}, []string{
 			"sysfs:/sys/module/nf_conntrack/parameters/hashsize = 131072"}},
 		{"connection tracking in whole pages", []string{"nf_conntrack_hashsize=100000"}, []string{

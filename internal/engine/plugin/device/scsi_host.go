@@ -40,7 +40,7 @@ func planSCSIHost(_ context.Context, r *plugin.Request, o profile.Option, device
 	case !slices.Contains(policies, o.Value):
 		return plugin.BadValue(s, o, strings.Join(policies[:len(policies)-1], ", ")+" or "+policies[len(policies)-1]), nil
 	case !plugin.Exists(r.Host, s.Name):
-		return plugin.Lacks(r.Host, s, o, "%s is no SATA port with link power management (AHCI)", device), nil
+		return plugin.Lacks(r.Host, s, o, "%s is not a SATA port with link power management (AHCI)", device), nil
 	case external(r.Host, dir):
 		return plugin.Lacks(r.Host, s, o, "%s takes disks while running, and with its link asleep it would not notice that one is pulled", device), nil
 	}

@@ -98,7 +98,7 @@ func planPanel(_ context.Context, r *plugin.Request, o profile.Option, device st
 	s := plugin.Sysfs(panel(device))
 	items := plugin.Number(s, o, 0, 4, "0 to 4")
 	if items[0].Verdict == "" && !plugin.Exists(r.Host, s.Name) {
-		return plugin.Lacks(r.Host, s, o, "%s is no laptop panel on amdgpu", device), nil
+		return plugin.Lacks(r.Host, s, o, "%s is not a laptop panel on amdgpu", device), nil
 	}
 	return items, nil
 }

@@ -63,7 +63,7 @@ func TestSysctlPlan(t *testing.T) {
 		{`net.ipv4.tcp_rmem="4096 87380 16777216"`, "sysctl:net.ipv4.tcp_rmem = 4096 87380 16777216"},
 		{"kernel.core_pattern=|/bin/false %e", "sysctl:kernel.core_pattern = |/bin/false %e"},
 		{"net.ipv4.conf.eth0/100.rp_filter=1", "sysctl:net.ipv4.conf.eth0/100.rp_filter = 1"},
-		{"kernel.core_pattern=", `sysctl:kernel.core_pattern ! rejected: "" is no value for kernel.core_pattern: want a value; writing nothing changes nothing`},
+		{"kernel.core_pattern=", `sysctl:kernel.core_pattern ! rejected: "" is not a value for kernel.core_pattern: want a value; writing nothing changes nothing`},
 		{"net.ipv4.neigh.lo.retrans_time=5", "sysctl:net.ipv4.neigh.lo.retrans_time ! refused: retrans_time counts in units that differ from kernel to kernel (net/core/neighbour.c); set net.ipv4.neigh.lo.retrans_time_ms, in milliseconds"},
 		{"net.ipv4.neigh.lo.base_reachable_time=5", "sysctl:net.ipv4.neigh.lo.base_reachable_time ! refused: base_reachable_time counts in units that differ from kernel to kernel (net/core/neighbour.c); set net.ipv4.neigh.lo.base_reachable_time_ms, in milliseconds"},
 		{"net.ipv4.neigh.lo.retrans_time_ms=5", "sysctl:net.ipv4.neigh.lo.retrans_time_ms = 5"},
@@ -71,7 +71,7 @@ func TestSysctlPlan(t *testing.T) {
 		{"vm.swappiness=1\n2", "sysctl:vm.swappiness ! rejected: a value of several lines cannot be written in one piece"},
 		{"vm.swappiness=7\n", "sysctl:vm.swappiness = 7"},
 		{"vm.swappiness=\"7\"\r\n\n", "sysctl:vm.swappiness = 7"},
-		{"vm.swappiness=\n", `sysctl:vm.swappiness ! rejected: "\n" is no value for vm.swappiness: want a value; writing nothing changes nothing`},
+		{"vm.swappiness=\n", `sysctl:vm.swappiness ! rejected: "\n" is not a value for vm.swappiness: want a value; writing nothing changes nothing`},
 		{"vm.nothing=1", "sysctl:vm.nothing ! unsupported: this kernel has no vm.nothing"},
 		{"vm.*=1", "sysctl:vm.* ! unsupported: this kernel has no vm.*"},
 		{"kernel.sched_min_granularity_ns=1", "sysctl:kernel.sched_min_granularity_ns ! unsupported: this kernel has no kernel.sched_min_granularity_ns: since Linux 6.6 it is base_slice_ns, which [scheduler] sched_base_slice_ns sets"},
@@ -111,7 +111,7 @@ func TestSysfsPlan(t *testing.T) {
 		{"/sys/nothing=1", []string{"sysfs:/sys/nothing ! unsupported: this machine has no such attribute"}},
 		{"/sys/../etc/passwd=1", []string{"sysfs:/etc/passwd ! refused: /etc/passwd is not below /sys; this plug-in writes nothing else"}},
 		{"/etc/pass*=1", []string{"sysfs:/etc/pass* ! refused: /etc/pass* is not below /sys; this plug-in writes nothing else"}},
-		{"/sys/kernel/mm/ksm/run=", []string{`sysfs:/sys/kernel/mm/ksm/run ! rejected: "" is no value for /sys/kernel/mm/ksm/run: want a value; writing nothing changes nothing`}},
+		{"/sys/kernel/mm/ksm/run=", []string{`sysfs:/sys/kernel/mm/ksm/run ! rejected: "" is not a value for /sys/kernel/mm/ksm/run: want a value; writing nothing changes nothing`}},
 	} {
 		got := plugin.PlanPlugintest(t, Sysfs, h, plugin.Unit("sysfs", tt.line))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -154,7 +154,7 @@ func TestVMPlan(t *testing.T) {
 		{"both", vmMachine, []string{"transparent_hugepages=never", "transparent_hugepage=always"}, []string{
 			enabled + " ! overridden: p.conf:3: transparent_hugepage=always of the same unit is applied later and holds", enabled + " = always"}},
 		{"word", vmMachine, []string{"transparent_hugepages=sometimes"}, []string{
-			enabled + ` ! rejected: "sometimes" is no value for transparent_hugepages: want always, madvise or never`}},
+			enabled + ` ! rejected: "sometimes" is not a value for transparent_hugepages: want always, madvise or never`}},
 		{"on the command line", onCommandLine, []string{"transparent_hugepages=never"}, []string{
 			enabled + " ! overridden: not written: the kernel command line says transparent_hugepage=madvise"}},
 		{"on the command line, the same", onCommandLine, []string{"transparent_hugepages=madvise"}, []string{enabled + " = madvise"}},
@@ -166,7 +166,7 @@ func TestVMPlan(t *testing.T) {
 		{"defrag of a later kernel", plugin.Join(vmMachine, map[string]string{thp + "/defrag": "[always] madvise never\n"}),
 			[]string{"transparent_hugepage.defrag=defer"}, []string{defrag + " ! unsupported: this kernel offers always, madvise, never"}},
 		{"defrag word", vmMachine, []string{"transparent_hugepage.defrag=on"}, []string{
-			defrag + ` ! rejected: "on" is no value for transparent_hugepage.defrag: want always, defer, defer+madvise, madvise or never`}},
+			defrag + ` ! rejected: "on" is not a value for transparent_hugepage.defrag: want always, defer, defer+madvise, madvise or never`}},
 		{"bytes", vmMachine, []string{"dirty_bytes=67108864", "dirty_background_bytes=1"}, []string{
 			"sysctl:vm.dirty_bytes = 67108864", "sysctl:vm.dirty_background_bytes = 1"}},
 		{"bytes in percent", vmMachine, []string{"dirty_bytes=40%", "dirty_background_bytes= 3 %"}, []string{
@@ -178,13 +178,13 @@ func TestVMPlan(t *testing.T) {
 		{"0 says not this spelling", vmMachine, []string{"dirty_bytes=0", "dirty_background_bytes=0"}, []string{
 			"sysctl:vm.dirty_bytes = 0", "sysctl:vm.dirty_background_bytes = 0"}},
 		{"too small", vmMachine, []string{"dirty_bytes=8191", "dirty_background_bytes=-1"}, []string{
-			`sysctl:vm.dirty_bytes ! rejected: "8191" is no value for dirty_bytes: want bytes, at least two pages (8192), or a percentage such as 40%`,
-			`sysctl:vm.dirty_background_bytes ! rejected: "-1" is no value for dirty_background_bytes: want bytes, at least 1, or a percentage such as 10%`}},
+			`sysctl:vm.dirty_bytes ! rejected: "8191" is not a value for dirty_bytes: want bytes, at least two pages (8192), or a percentage such as 40%`,
+			`sysctl:vm.dirty_background_bytes ! rejected: "-1" is not a value for dirty_background_bytes: want bytes, at least 1, or a percentage such as 10%`}},
 		{"larger pages", plugin.Join(vmMachine, map[string]string{"/proc/self/auxv": auxv(16, 1, 6, 65536, 0, 0)}), []string{"dirty_bytes=8192"}, []string{
-			`sysctl:vm.dirty_bytes ! rejected: "8192" is no value for dirty_bytes: want bytes, at least two pages (131072), or a percentage such as 40%`}},
+			`sysctl:vm.dirty_bytes ! rejected: "8192" is not a value for dirty_bytes: want bytes, at least two pages (131072), or a percentage such as 40%`}},
 		{"out of range", vmMachine, []string{"dirty_ratio=101", "dirty_background_bytes=-1%"}, []string{
-			`sysctl:vm.dirty_ratio ! rejected: "101" is no value for dirty_ratio: want 0 to 100 percent`,
-			`sysctl:vm.dirty_background_ratio ! rejected: "-1%" is no value for dirty_background_bytes: want 0 to 100 percent`}},
+			`sysctl:vm.dirty_ratio ! rejected: "101" is not a value for dirty_ratio: want 0 to 100 percent`,
+			`sysctl:vm.dirty_background_ratio ! rejected: "-1%" is not a value for dirty_background_bytes: want 0 to 100 percent`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := plugin.PlanPlugintest(t, VM, machine.Mounted(t, tt.tree), plugin.Unit("vm", tt.lines...))

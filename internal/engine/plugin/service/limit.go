@@ -132,7 +132,7 @@ func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value
 	case err != nil:
 		return err
 	case strings.Contains(out, "LoadState=not-found\n"):
-		return fmt.Errorf("%s: %w: there is no service %s on this machine", s, setting.ErrNotSettable, name)
+		return fmt.Errorf("%s: %w: this machine has no service %s", s, setting.ErrNotSettable, name)
 	case strings.Contains(out, "Type=oneshot\n"):
 		return fmt.Errorf("%s: %w: %s has no long-running process (Type=oneshot): systemctl status names the unit of the process that is meant", s, setting.ErrNotSettable, name)
 	}

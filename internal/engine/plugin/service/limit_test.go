@@ -120,7 +120,7 @@ func TestLimitMayBeAsked(t *testing.T) {
 		{"dbus.service/LimitNOFILE", "10", "would disrupt the machine"},
 		{"systemd-logind.service/LimitNOFILE", "10", "would disrupt the machine"},
 		{"meta.service/LimitNOFILE", "10", "has no long-running process"},
-		{"none.service/LimitNOFILE", "10", "there is no service none.service"},
+		{"none.service/LimitNOFILE", "10", "this machine has no service none.service"},
 	} {
 		h.Live = true
 		err := k.CheckRequest(setting.Setting{Kind: "unit", Name: c.name}, setting.Text(c.value), nil)

@@ -92,7 +92,7 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 		case err != nil:
 			return err
 		case now.Absent:
-			it.Verdict, it.Why = plugin.Unsupported, "there is no service "+name+" on this machine"
+			it.Verdict, it.Why = plugin.Unsupported, "this machine has no service "+name
 		case aspect == "enabled" && now.Text != "enabled" && now.Text != "disabled":
 			it.Verdict, it.Why = plugin.Unsupported, fmt.Sprintf("its unit file is %s: it can be neither enabled nor disabled", now.Text)
 		}

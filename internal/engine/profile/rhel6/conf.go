@@ -130,7 +130,7 @@ func (im *importer) sysconfig(text string) error {
 			}
 		case "USE_KTUNE_D":
 			if !isTrue(l.value) && l.value != "" {
-				im.warn(sysconfigFile, l.no, from.text, "with it ktune left sysctl.ktune and ktune.sh out; they are imported all the same")
+				im.warn(sysconfigFile, l.no, from.text, "with it ktune left sysctl.ktune and ktune.sh out; they are imported anyway")
 			} else {
 				im.warn(sysconfigFile, l.no, from.text, "further files of /etc/ktune.d are not part of the profile: import them into /etc/sysctl.d where they are still wanted")
 			}
@@ -190,7 +190,7 @@ func (im *importer) elevator(name string, devices line, from origin) {
 	}
 	today, ok := elevators[name]
 	if !ok {
-		im.warn(from.file, from.line, from.text, "%q is no elevator: not imported", oneLine(name))
+		im.warn(from.file, from.line, from.text, "%q is not an elevator: not imported", oneLine(name))
 		return
 	}
 	var patterns []string

@@ -96,7 +96,7 @@ func Import(ctx context.Context, h *host.Host, dir string) (Result, error) {
 	dir = path.Clean(dir)
 	im := &importer{host: h, dir: dir, name: path.Base(dir), out: newBuilder()}
 	if !profileName().MatchString(im.name) || strings.Trim(im.name, ".") == "" {
-		return Result{}, fmt.Errorf("%s: %q is no name for a profile: use letters, digits, underscore, dot and hyphen", dir, im.name)
+		return Result{}, fmt.Errorf("%s: %q is not a name for a profile: use letters, digits, underscore, dot and hyphen", dir, im.name)
 	}
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {

@@ -170,8 +170,8 @@ func TestImportErrors(t *testing.T) {
 		{"p", "ktune.sh", "verify() {\n:\n}\n", "ktune.sh:1: a function called verify cannot be imported"},
 		{"p", "sysctl.ktune", "a.b = 1\nx\x00\n", "sysctl.ktune:2: a zero byte: no text file"},
 		{"p", "sysctl.ktune", strings.Repeat("#", maxFileSize+1), "larger than 1024 KiB"},
-		{"bad name", "tuned.conf", "", `"bad name" is no name for a profile`},
-		{"...", "tuned.conf", "", `"..." is no name for a profile`},
+		{"bad name", "tuned.conf", "", `"bad name" is not a name for a profile`},
+		{"...", "tuned.conf", "", `"..." is not a name for a profile`},
 	} {
 		root := rhel6Machine(t, "6.12.4")
 		machine.WriteFile(t, root, "/p/"+c.name+"/"+c.file, c.text)
@@ -195,11 +195,11 @@ func TestWarnings(t *testing.T) {
 		{"sysctl.ktune", "net.ipv4.neigh.default.base_reachable_time = 1", "6.6.1", "TuneD refuses it"},
 		{"sysctl.ktune", "../etc/passwd = 1", "6.6.1", "not a line of the form"},
 		{"sysctl.ktune", "a..b = 1", "6.6.1", "not a line of the form"},
-		{"ktune.sysconfig", "ELEVATOR=cheap", "6.6.1", `"cheap" is no elevator`},
+		{"ktune.sysconfig", "ELEVATOR=cheap", "6.6.1", `"cheap" is not an elevator`},
 		{"ktune.sysconfig", "ELEVATOR_TUNE_DEVS=/sys/block/sda/queue/scheduler", "6.6.1", "no ELEVATOR to set there"},
 		{"ktune.sysconfig", "ELEVATOR=cfq\nELEVATOR=noop", "6.6.1", "assigned again in line 2"},
 		{"ktune.sysconfig", "ELEVATOR=cfq\nELEVATOR_TUNE_DEVS=/etc/passwd", "6.6.1", "no pattern of the form"},
-		{"ktune.sysconfig", "USE_KTUNE_D=no", "6.6.1", "imported all the same"},
+		{"ktune.sysconfig", "USE_KTUNE_D=no", "6.6.1", "imported anyway"},
 		{"ktune.sysconfig", "SYSCTL=/etc/other.conf", "6.6.1", "other.conf is not in the profile's directory"},
 		{"ktune.sysconfig", "COLOUR=red", "6.6.1", "no setting of ktune"},
 		{"ktune.sh", "start() {\n return 0\n set_cpu_governor performance\n}", "6.6.1", "never reached"},
