@@ -9,6 +9,8 @@ import (
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // ApplyOptions are the options of one transaction.
@@ -193,4 +195,83 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	}
 	e.log(t, a.Result, len(w.entries), a.Failed()+a.Failing())
 	return a, err
+}
+
+// ErrStale is the error of a saved plan that does not match the machine any more.
+var ErrStale = &ui.Sentinel{Text: "the machine has changed since the plan was made", Exits: ui.Refused}
+
+// ApplySaved returns a Planner for a plan that was made earlier. It fails with ErrStale
+// unless every setting reads as it did then.
+func (e *Engine) ApplySaved(p *Plan) Planner {
+	return func(ctx context.Context, s *journal.State) (*Plan, error) {
+		// A new journal has one record, none at all has generation 0.
+		switch {
+		case p.Schema != PlanSchema:
+			return nil, fmt.Errorf("plan of schema %q: want %q", p.Schema, PlanSchema)
+		case p.Machine != e.Host.Name:
+			return nil, fmt.Errorf("%w: machine: it was made on %q, and this is %q", ErrStale, p.Machine, e.Host.Name)
+		case p.BootID != e.bootID():
+			return nil, fmt.Errorf("%w: it was made on another boot", ErrStale)
+		case p.Generation == 0 && s.Generation > 1:
+			return nil, fmt.Errorf("%w: it was made before fettle's first transaction, or by a user who may not read the journal", ErrStale)
+		case max(p.Generation, 1) != max(s.Generation, 1):
+			return nil, fmt.Errorf("%w: there was another transaction since", ErrStale)
+		}
+		for i := range p.Steps {
+			if err := e.holds(ctx, &p.Steps[i]); err != nil {
+				return nil, fmt.Errorf("steps[%d]: %w", i, err)
+			}
+		}
+		p.state = s
+		return p, nil
+	}
+}
+
+// holds returns why a saved step cannot be applied: the machine has changed, or the plan
+// was edited into something that fettle does not plan.
+func (e *Engine) holds(ctx context.Context, st *Step) error {
+	if st.Action == None {
+		return nil
+	}
+	kind, err := e.Kinds.For(st.Setting)
+	if err != nil {
+		return err
+	}
+	id, err := e.Kinds.Resolve(st.Setting)
+	if err != nil {
+		return err
+	}
+	if id != st.Setting {
+		return fmt.Errorf("%w: %s is now %s", ErrStale, st.Setting, id)
+	}
+	if l := kind.Lifetime(); st.Lifetime != l {
+		return fmt.Errorf("lifetime: %s is %q, not %q", st.Setting, l, st.Lifetime)
+	}
+	now, err := kind.Read(ctx, st.Setting)
+	if err != nil {
+		return err
+	}
+	if setting.Ended(kind, now) {
+		st.ended()
+		return nil
+	}
+	if !e.Kinds.Equal(st.Setting, st.Want, now) {
+		if err := e.Kinds.CheckRequest(st.Setting, st.Want, e.ProfileDirs); err != nil {
+			return err
+		}
+		if why, ok := e.Kinds.WhyIrreversible(st.Setting, now, st.Want); ok && st.Action == Write {
+			return fmt.Errorf("%s cannot be taken back: %s", st.Setting, why)
+		}
+	}
+	if !e.Kinds.Equal(st.Setting, st.Before, now) {
+		return fmt.Errorf("%w: before: %s was %s and is %s", ErrStale, st.Setting, show(st.Before), show(now))
+	}
+	st.Before = now
+	if st.Action == Same && e.Kinds.Compare(st.Setting, st.Want, now) == setting.Different {
+		return fmt.Errorf("action: same, but %s is %s and not %s: want write", st.Setting, show(now), show(st.Want))
+	}
+	if k, ok := e.Keep.Match(st.Setting); ok && st.Action != Same {
+		return fmt.Errorf("%s is kept by %s (%s)", st.Setting, k, k.Reason)
+	}
+	return nil
 }

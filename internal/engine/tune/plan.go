@@ -159,62 +159,6 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 	return b.done(), nil
 }
 
-// units returns the units of a profile that are for this machine, or may be, and their
-// devices by unit name.
-func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*profile.Unit, assigned map[string][]string, err error) {
-	var active []*profile.Unit
-	for _, u := range p.InOrder() {
-		skip, why, err := b.Main.Skipped(u, b.Host)
-		var undecided *profile.UndecidedError
-		if err != nil && !errors.As(err, &undecided) {
-			return nil, nil, err
-		}
-		if skip {
-			b.plan.Skipped = append(b.plan.Skipped, Skipped{u.Name, u.Pos, why})
-			continue
-		}
-		if _, ok := plugin.Find(b.Plugins, u.Type); !ok {
-			pr := plugin.UnknownType(b.Plugins, u)
-			o := profile.Option{Name: "type", Value: u.Type, Pos: pr.Pos}
-			b.item(ctx, plugin.Failed(u.Name, o, "", plugin.Invalid("%s", pr.Text)), u.Name)
-			continue
-		}
-		if undecided != nil {
-			b.problem(u.Pos, "%v", err)
-			b.undecided[u] = undecided
-			b.plan.undecided = append(b.plan.undecided, undecided)
-			possible = append(possible, u)
-			continue
-		}
-		active, possible = append(active, u), append(possible, u)
-	}
-	assigned, unknown, problems := plugin.AssignKnown(ctx, b.Host, b.Plugins, active)
-	for _, pr := range problems {
-		b.problem(pr.Pos, "%s", pr.Text)
-	}
-	for _, u := range active {
-		b.unlisted(ctx, u, unknown[u.Name])
-	}
-	for u := range b.undecided {
-		// It does not take devices from units that apply.
-		alone, missing, _ := plugin.AssignKnown(ctx, b.Host, b.Plugins, []*profile.Unit{u})
-		b.unlisted(ctx, u, missing[u.Name])
-		assigned[u.Name] = alone[u.Name]
-	}
-	possible = slices.DeleteFunc(possible, func(u *profile.Unit) bool {
-		pl, _ := plugin.Find(b.Plugins, u.Type)
-		none := pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
-		if none && pl.NoDevice != nil && unknown[u.Name] == nil && b.undecided[u] == nil {
-			for _, it := range pl.NoDevice(b.request(ctx, u, nil, false)) {
-				b.item(ctx, it, u.Name)
-			}
-		}
-		return none
-	})
-	b.environ = p.Environ()
-	return possible, assigned, nil
-}
-
 // PlanChanges plans single changes on top of the selection.
 func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *journal.State) (*Plan, error) {
 	b := e.newBuilder(s)

@@ -1,9 +1,12 @@
 package tune
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -48,105 +51,83 @@ func (b *builder) problem(pos profile.Pos, format string, args ...any) {
 	b.plan.Problems = append(b.plan.Problems, Problem{pos, fmt.Sprintf(format, args...)})
 }
 
-// unit plans one unit: device-independent options first, then the options of each device,
-// in TuneD's order. later is true if an earlier unit has the same type.
+// units returns the units of a profile that are for this machine, or may be, and their
+// devices by unit name.
+func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*profile.Unit, assigned map[string][]string, err error) {
+	var active []*profile.Unit
+	for _, u := range p.InOrder() {
+		skip, why, err := b.Main.Skipped(u, b.Host)
+		var undecided *profile.UndecidedError
+		if err != nil && !errors.As(err, &undecided) {
+			return nil, nil, err
+		}
+		if skip {
+			b.plan.Skipped = append(b.plan.Skipped, Skipped{u.Name, u.Pos, why})
+			continue
+		}
+		if _, ok := plugin.Find(b.Plugins, u.Type); !ok {
+			pr := plugin.UnknownType(b.Plugins, u)
+			o := profile.Option{Name: "type", Value: u.Type, Pos: pr.Pos}
+			b.item(ctx, plugin.Failed(u.Name, o, "", plugin.Invalid("%s", pr.Text)), u.Name)
+			continue
+		}
+		if undecided != nil {
+			b.problem(u.Pos, "%v", err)
+			b.undecided[u] = undecided
+			b.plan.undecided = append(b.plan.undecided, undecided)
+			possible = append(possible, u)
+			continue
+		}
+		active, possible = append(active, u), append(possible, u)
+	}
+	assigned, unknown, problems := plugin.AssignKnown(ctx, b.Host, b.Plugins, active)
+	for _, pr := range problems {
+		b.problem(pr.Pos, "%s", pr.Text)
+	}
+	for _, u := range active {
+		b.unlisted(ctx, u, unknown[u.Name])
+	}
+	for u := range b.undecided {
+		// It does not take devices from units that apply.
+		alone, missing, _ := plugin.AssignKnown(ctx, b.Host, b.Plugins, []*profile.Unit{u})
+		b.unlisted(ctx, u, missing[u.Name])
+		assigned[u.Name] = alone[u.Name]
+	}
+	possible = slices.DeleteFunc(possible, func(u *profile.Unit) bool {
+		pl, _ := plugin.Find(b.Plugins, u.Type)
+		none := pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
+		if none && pl.NoDevice != nil && unknown[u.Name] == nil && b.undecided[u] == nil {
+			for _, it := range pl.NoDevice(b.request(ctx, u, nil, false)) {
+				b.item(ctx, it, u.Name)
+			}
+		}
+		return none
+	})
+	b.environ = p.Environ()
+	return possible, assigned, nil
+}
+
+// unit plans one unit. later is true if an earlier unit has the same type.
 func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, later bool) error {
 	pl, _ := plugin.Find(b.Plugins, u.Type)
 	r := b.request(ctx, u, devices, later)
+	undecided := b.undecided[u]
 	var varying []plugin.Varying
-	if b.undecided[u] == nil {
+	if undecided == nil {
 		varying = b.planLoops(ctx, pl, r)
 	}
-	type planned struct {
-		option plugin.Option
-		value  profile.Option
+	items, err := unitItems(ctx, pl, r)
+	if err != nil {
+		return err
 	}
-	var whole, perDevice []planned
-	var unknown []plugin.Item // and Control options whose value is not valid
-	for _, po := range orderOptions(pl, r.Unit.Options) {
-		spec, ok := pl.Option(po.Name)
-		switch {
-		case !ok:
-			unknown = append(unknown, plugin.Failed(u.Name, po, "", plugin.Invalid("%s", pl.UnknownOption(po).Text)))
-		case spec.Control:
-			if spec.Check == nil || len(po.Deferred) > 0 {
-				break
-			}
-			if err := spec.Check(po); err != nil {
-				unknown = append(unknown, plugin.Failed(u.Name, po, "", err))
-			}
-		case spec.PerDevice:
-			perDevice = append(perDevice, planned{spec, po})
-		default:
-			whole = append(whole, planned{spec, po})
-		}
-	}
-	item := func(it plugin.Item) {
-		if ue := b.undecided[u]; ue != nil {
-			it.Verdict, it.Why, it.Fence = plugin.Unknown, ue.Error(), false
+	for _, it := range items {
+		if undecided != nil {
+			it.Verdict, it.Why, it.Fence = plugin.Unknown, undecided.Error(), false
 			if len(u.Deferred) > 0 {
 				it.Verdict = plugin.Deferred
 			}
 		}
 		b.item(ctx, it, u.Name)
-	}
-	run := func(pd planned, device string) error {
-		if len(pd.value.Deferred) > 0 {
-			item(plugin.Item{
-				Change:  setting.Change{Setting: setting.Setting{Kind: u.Type, Name: optionPlace(pd.value.Name, device)}, Want: setting.Text(pd.value.Value), Reason: plugin.ReasonOf(pd.value)},
-				Verdict: plugin.Deferred, Why: "known when applied: " + pd.value.Deferred[0].Text, Device: device,
-			})
-			return nil
-		}
-		items, err := pd.option.Plan(ctx, r, pd.value, device)
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			item(plugin.Failed(u.Name, pd.value, device, err))
-			return nil
-		}
-		for _, it := range items {
-			if it.Device == "" {
-				it.Device = device
-			}
-			item(it)
-		}
-		return nil
-	}
-	for _, it := range unknown {
-		item(it)
-	}
-	pre, post := service.UnitScripts(r)
-	for _, it := range pre {
-		item(it)
-	}
-	if pl.Always != nil {
-		items, err := pl.Always(ctx, r)
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			item(plugin.Failed(u.Name, profile.Option{Name: "type", Value: u.Type, Pos: u.Pos}, "", err))
-		}
-		for _, it := range items {
-			item(it)
-		}
-	}
-	for _, pd := range whole {
-		if err := run(pd, ""); err != nil {
-			return err
-		}
-	}
-	for _, d := range devices {
-		for _, pd := range perDevice {
-			if err := run(pd, d); err != nil {
-				return err
-			}
-		}
-	}
-	for _, it := range post {
-		item(it)
 	}
 	for _, v := range varying {
 		// A setting that has a value of its own in the profile has a step already.
@@ -156,6 +137,77 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 		}
 	}
 	return nil
+}
+
+// unitItems returns the items of a unit in TuneD's order: invalid options, script_pre, what
+// the plug-in always does, options of the unit, options of each device, script_post. It
+// returns an error only if ctx has ended.
+func unitItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request) ([]plugin.Item, error) {
+	u := &r.Unit
+	var items []plugin.Item
+	var whole, perDevice []profile.Option
+	for _, o := range orderOptions(pl, u.Options) {
+		spec, ok := pl.Option(o.Name)
+		switch {
+		case !ok:
+			items = append(items, plugin.Failed(u.Name, o, "", plugin.Invalid("%s", pl.UnknownOption(o).Text)))
+		case spec.Control && (spec.Check == nil || len(o.Deferred) > 0):
+		case spec.Control:
+			if err := spec.Check(o); err != nil {
+				items = append(items, plugin.Failed(u.Name, o, "", err))
+			}
+		case spec.PerDevice:
+			perDevice = append(perDevice, o)
+		default:
+			whole = append(whole, o)
+		}
+	}
+	pre, post := service.UnitScripts(r)
+	items = append(items, pre...)
+	add := func(o profile.Option, device string, more []plugin.Item, err error) {
+		if err != nil {
+			more = append([]plugin.Item{plugin.Failed(u.Name, o, device, err)}, more...)
+		}
+		items = append(items, more...)
+	}
+	if pl.Always != nil {
+		more, err := pl.Always(ctx, r)
+		add(profile.Option{Name: "type", Value: u.Type, Pos: u.Pos}, "", more, err)
+	}
+	for _, o := range whole {
+		more, err := optionItems(ctx, pl, r, o, "")
+		add(o, "", more, err)
+	}
+	for _, device := range r.Devices {
+		for _, o := range perDevice {
+			more, err := optionItems(ctx, pl, r, o, device)
+			add(o, device, more, err)
+		}
+	}
+	return append(items, post...), ctx.Err()
+}
+
+// optionItems returns the items of one option, for a device if it is not "".
+func optionItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
+	if len(o.Deferred) > 0 {
+		name := strings.TrimPrefix(device+"/"+o.Name, "/")
+		return []plugin.Item{{
+			Change:  setting.Change{Setting: setting.Setting{Kind: r.Unit.Type, Name: name}, Want: setting.Text(o.Value), Reason: plugin.ReasonOf(o)},
+			Verdict: plugin.Deferred, Why: "known when applied: " + o.Deferred[0].Text, Device: device,
+		}}, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	spec, _ := pl.Option(o.Name)
+	items, err := spec.Plan(ctx, r, o, device)
+	if err != nil {
+		return nil, err
+	}
+	for i := range items {
+		items[i].Device = cmp.Or(items[i].Device, device)
+	}
+	return items, nil
 }
 
 // unlisted adds the options of a unit whose devices are not known, with err as the reason.
@@ -193,13 +245,6 @@ func (b *builder) request(ctx context.Context, u *profile.Unit, devices []string
 		Host: b.Host, Kinds: b.Kinds, Unit: unit, Devices: devices, ProfileDirs: b.ProfileDirs, Later: later, Environ: b.environ,
 		Original: func(s setting.Setting) (setting.Value, error) { return b.original(ctx, s) },
 	}
-}
-
-func optionPlace(name, device string) string {
-	if device == "" {
-		return name
-	}
-	return device + "/" + name
 }
 
 // orderOptions puts the options of a unit into the plug-in's order; options with free

@@ -123,6 +123,8 @@ func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
 	return u, err
 }
 
+// undoLocked decides about every setting, records what it will restore, writes, and records
+// the result.
 func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) (*Undone, error) {
 	txs, err := undoSet(j.State, ids)
 	if err != nil {
@@ -131,61 +133,14 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 	if len(txs) == 0 {
 		return nil, ErrNothing
 	}
-	u := &Undone{Values: []UndoneValue{}}
 	moves := e.moves(ctx, j.State, txs)
-	begin := e.started(ctx, journal.Begin{Kind: journal.Undo})
-	for _, t := range txs {
-		begin.Undoes = append(begin.Undoes, t.ID)
-	}
-	for _, t := range j.State.Interrupted() {
-		if t.Kind == journal.Undo && !slices.ContainsFunc(t.Undoes, func(id int) bool { return !slices.Contains(begin.Undoes, id) }) {
-			begin.Supersedes = append(begin.Supersedes, t.ID) // this one does its work again
-		}
-	}
-	for _, m := range moves {
-		if m.state == journal.Restored {
-			for _, en := range m.entries {
-				begin.Restore = append(begin.Restore, en.Ref())
-			}
-		}
-	}
 	effects := e.sideEffects(ctx, j.State, moves)
-	for _, b := range effects {
-		if b.ours {
-			begin.Restore = append(begin.Restore, b.top.Ref())
-		}
-	}
-	t, err := j.Begin(begin)
+	t, err := j.Begin(e.beginUndo(ctx, j.State, txs, moves, effects))
 	if err != nil {
 		return nil, err
 	}
-	u.Tx, u.Undoes = t.ID, begin.Undoes
-
-	var targets []target
-	for _, m := range moves {
-		switch m.state {
-		case journal.Restored:
-			targets = append(targets, target{setting: m.setting, want: m.to})
-		case journal.KeptNow:
-			// Kept, also if the write of another setting would change it.
-			targets = append(targets, target{setting: m.setting, want: m.found})
-		}
-	}
-	for i := range moves {
-		if moves[i].outlived != nil {
-			e.cleanAfterReboot(ctx, &moves[i])
-		}
-	}
-	for _, b := range effects {
-		if b.held {
-			targets = append(targets, target{setting: b.top.Setting, want: b.want})
-		}
-	}
-	left, gone := e.restore(ctx, targets)
-	if e.unlock(ctx, effects, left) {
-		left, gone = e.restore(ctx, targets)
-	}
-	left = e.activateMoves(ctx, moves, left)
+	u := &Undone{Tx: t.ID, Undoes: t.Undoes, Values: []UndoneValue{}}
+	left, gone := e.writeMoves(ctx, moves, effects)
 	left, derived := acceptDerived(moves, left)
 	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone, Standing: append(e.readStanding(ctx, effects, left), derived...)}
 	for i := range moves {
@@ -223,6 +178,61 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 		return u, errors.Join(err, incomplete)
 	}
 	return u, incomplete
+}
+
+// beginUndo returns the first record of an undo: what it undoes and may change.
+func (e *Engine) beginUndo(ctx context.Context, s *journal.State, txs []*journal.Tx, moves []move, effects []sideEffect) journal.Begin {
+	begin := e.started(ctx, journal.Begin{Kind: journal.Undo})
+	for _, t := range txs {
+		begin.Undoes = append(begin.Undoes, t.ID)
+	}
+	for _, t := range s.Interrupted() {
+		if t.Kind == journal.Undo && !slices.ContainsFunc(t.Undoes, func(id int) bool { return !slices.Contains(begin.Undoes, id) }) {
+			begin.Supersedes = append(begin.Supersedes, t.ID) // this one repeats its work
+		}
+	}
+	for _, m := range moves {
+		if m.state == journal.Restored {
+			for _, en := range m.entries {
+				begin.Restore = append(begin.Restore, en.Ref())
+			}
+		}
+	}
+	for _, b := range effects {
+		if b.ours {
+			begin.Restore = append(begin.Restore, b.top.Ref())
+		}
+	}
+	return begin
+}
+
+// writeMoves restores the settings of the moves and of their side effects, and activates
+// their programs. It returns what could not be restored and the settings that do not exist.
+func (e *Engine) writeMoves(ctx context.Context, moves []move, effects []sideEffect) (left []Leftover, gone map[setting.Setting]bool) {
+	var targets []target
+	for i := range moves {
+		switch m := &moves[i]; m.state {
+		case journal.Restored:
+			targets = append(targets, target{setting: m.setting, want: m.to})
+		case journal.KeptNow:
+			// Kept, also if the write of another setting would change it.
+			targets = append(targets, target{setting: m.setting, want: m.found})
+		case journal.Closed:
+			if m.outlived != nil {
+				e.cleanAfterReboot(ctx, m)
+			}
+		}
+	}
+	for _, b := range effects {
+		if b.held {
+			targets = append(targets, target{setting: b.top.Setting, want: b.want})
+		}
+	}
+	left, gone = e.restore(ctx, targets)
+	if e.unlock(ctx, effects, left) {
+		left, gone = e.restore(ctx, targets)
+	}
+	return e.activateMoves(ctx, moves, left), gone
 }
 
 // undoSet returns the transactions to undo, oldest first: those with the given ids and the
