@@ -24,12 +24,12 @@ import (
 )
 
 // gatherer hands in what a wish needs of logs, and of a machine's configuration.
-type gatherer func(context.Context, *app, *host.Host, sizing.Wish) error
+type gatherer func(context.Context, *app, *host.Host, sizing.Request) error
 
 // sizes is the table of what can be sized.
 var sizes = []struct {
 	name, short, long string
-	wish              func() sizing.Wish
+	wish              func() sizing.Request
 	// here are the inputs that are this machine's where they are left out.
 	here map[string]machineFigure
 	// gather hands in what a wish needs of logs and of the machine's configuration; nil
@@ -45,7 +45,7 @@ without a failure or a warning under fettle check satellite.
 
 A Capsule is NAME[,hosts=N][,downloads=N][,rex=N]: the hosts that it serves,
 those that download at once, and those of one remote execution job.`,
-		func() sizing.Wish { return satellite.New() },
+		func() sizing.Request { return satellite.New() },
 		nil, nil,
 	},
 	{
@@ -58,24 +58,24 @@ The table of applications (--apps) is a list:
 
   - {name: node.js, quantity: 200, cpu: 1, memory: 1G, storage: 1G}
   - {name: eap, quantity: 100, cpu: 1, memory: 1G, overcommit: false}`,
-		func() sizing.Wish { return openshift.New() },
+		func() sizing.Request { return openshift.New() },
 		nil, nil,
 	},
 	{
 		"postgresql", "Size a PostgreSQL server: memory, parallel workers, log, planner",
 		`Says what a PostgreSQL server is told for so many connections. --ram and --cpus are
 those of this machine where they are left out, and the answer says so.`,
-		func() sizing.Wish { return server.NewPostgreSQL() },
+		func() sizing.Request { return server.NewPostgreSQL() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, nil,
 	},
 	{
 		"hugepages", "Size huge pages: how many, on which NUMA node, and who may use them", "",
-		func() sizing.Wish { return server.NewHugePages() },
+		func() sizing.Request { return server.NewHugePages() },
 		nil, nil,
 	},
 	{
 		"network", "Size the network of a cluster's overlay: the MTU inside it, and what packets cost", "",
-		func() sizing.Wish { return server.NewNetwork() },
+		func() sizing.Request { return server.NewNetwork() },
 		nil, nil,
 	},
 	{
@@ -87,7 +87,7 @@ interpreters and how much memory the rest takes. What pays it writes: the script
 git-backed version of the code, the configuration of nginx or Apache httpd with TLS and
 client certificates together with the server's own on the loopback, and the server's own
 memory. Where none of it pays it says so, with the figures of the log.`,
-		func() sizing.Wish { return puppet.New() },
+		func() sizing.Request { return puppet.New() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherPuppet,
 	},
 	{
@@ -95,14 +95,14 @@ memory. Where none of it pays it says so, with the figures of the log.`,
 		`Says how many processes and requests httpd is to have for what its log has at work at a
 time. Its module, its layout and what it has now are those of this machine, or of the one
 that --root names, where they are left out.`,
-		func() sizing.Wish { return server.NewHTTPD() },
+		func() sizing.Request { return server.NewHTTPD() },
 		nil, gatherHTTPD,
 	},
 	{
 		"router", "Size OpenShift's router or HAProxy from its log: connections, threads, timeouts",
 		`Says how many connections, threads, routers and which timeouts a router is to have for
 what its log has.`,
-		func() sizing.Wish { return server.NewRouter() },
+		func() sizing.Request { return server.NewRouter() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherRouter,
 	},
 }
@@ -192,7 +192,7 @@ func figures() (sizing.Figures, error) {
 	return rule.Tables(files)
 }
 
-func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
+func (a *app) size(ctx context.Context, wish sizing.Request, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
 	switch {
 	case a.root != "" && gather == nil:
 		return ui.Without(errors.New("size is not about a machine and takes no --root"), "--root")

@@ -43,7 +43,7 @@ func TestSizeHTTPDFromLog(t *testing.T) {
 	machine["etc/apache2/apache2.conf"] += "IncludeOptional conf-enabled/*.conf\n"
 	dir := t.TempDir()
 	out := sizedFront(t, machine, "httpd", "--log", "/var/log/apache2/access.log", "--write", dir)
-	for _, want := range []string{"--mpm event", "--threads 20", "--for debian", "200 requests", "x 2 is 400", "the log is at the limit that httpd has now (160)"} {
+	for _, want := range []string{"--mpm event", "--threads 20", "--for debian", "200 requests", "x 2 is 400", "the log reaches httpd's present limit (160)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -92,7 +92,7 @@ func TestSizeRouterFromLog(t *testing.T) {
 	machine := map[string]string{"var/log/haproxy.log": b.String(), main: "global\ndefaults\n", "proc/meminfo": "MemTotal:       16000000 kB\n", "sys/devices/system/cpu/online": "0-3\n"}
 	dir := t.TempDir()
 	out := sizedFront(t, machine, "router", "--for", "haproxy", "--log", "/var/log/haproxy.log", "--cpus", "4", "--ram", "8GiB", "--write", dir)
-	for _, want := range []string{"6119 connections at a time, as HAProxy says; x 2 is 12238", "3 requests were ended by it, the longest after 30 s"} {
+	for _, want := range []string{"6119 connections at a time, as HAProxy logs them; x 2 is 12238", "it ended 3 requests, the longest after 30 s"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -35,7 +35,7 @@ func unless(known bool, why string) string {
 }
 
 // assumeHere gives the inputs that were left out this machine's figures, and says so.
-func assumeHere(h *host.Host, wish sizing.Wish, figures map[string]machineFigure) (said string, err error) {
+func assumeHere(h *host.Host, wish sizing.Request, figures map[string]machineFigure) (said string, err error) {
 	var facts *fact.Facts
 	var assumed []string
 	for _, in := range wish.Inputs() {

@@ -178,7 +178,7 @@ func parts(t *logs.Table, i int) []string {
 }
 
 // frontendLog is what a front end's size wants of its log; beside a *cutLogs it is there too.
-func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Requests, error) {
+func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, error) {
 	if len(l.Paths) == 0 {
 		return nil, nil
 	}
@@ -205,7 +205,7 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Requests, 
 		return nil, err
 	}
 	rep := res.Report("total", 1)
-	out := &server.Requests{
+	out := &server.Traffic{
 		Logs: strings.Join(l.Paths, ", "), SpanSeconds: rep.SpanS, Count: rep.Requests, Most: rep.Busy.Most, StepSeconds: rep.Busy.StepS,
 		Timed: !slices.ContainsFunc(formats, func(f *logformat.Format) bool { return f.Field(logformat.FieldDuration) < 0 }),
 		Slow:  rep.All.QuantilesS["p99.9"], Timeouts: map[string]uint64{},

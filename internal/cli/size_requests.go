@@ -23,8 +23,8 @@ import (
 )
 
 // gatherPuppet hands in what a Puppet Server's log and configuration say.
-func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) error {
-	w := wish.(*puppet.Wish)
+func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Request) error {
+	w := wish.(*puppet.Request)
 	w.Server.Copy = a.root
 	if err := puppetHere(ctx, h, w); err != nil {
 		return err
@@ -52,7 +52,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) e
 	if err != nil {
 		return err
 	}
-	out := &puppet.Requests{Logs: w.Log.Paths, Of: map[string]puppet.Share{}, Same: map[string][]uint64{}}
+	out := &puppet.Traffic{Logs: w.Log.Paths, Of: map[string]puppet.Share{}, Same: map[string][]uint64{}}
 	rep := res.Report("total", 1)
 	out.SpanSeconds, out.Count, out.Seconds = rep.SpanS, rep.Requests, rep.All.TotalS
 	out.Busiest = busiest(res, rep.All.TotalS, rep.SpanS)
@@ -81,12 +81,12 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) e
 		return err
 	}
 	out.BusiestRest = busiest(rest, rest.Report("total", 1).All.TotalS, rep.SpanS)
-	w.Requests = out
+	w.Traffic = out
 	return log.whole()
 }
 
 // puppetHere is what is known of the Puppet Server of a machine.
-func puppetHere(ctx context.Context, h *host.Host, w *puppet.Wish) error {
+func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
 	answer := func(input string) any { return m.Answer(input).Value }
 	number := func(input string) float64 { n, _ := answer(input).(float64); return n }
@@ -165,9 +165,9 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Wish) error {
 }
 
 // gatherHTTPD hands in what a log says, and what the httpd of the machine has.
-func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) (err error) {
+func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.HTTPD)
-	w.Requests, err = a.frontendLog(ctx, w.Log)
+	w.Traffic, err = a.frontendLog(ctx, w.Log)
 	var cut *cutLogs
 	if err != nil && !errors.As(err, &cut) {
 		return err
@@ -209,14 +209,14 @@ func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
 }
 
 // gatherRouter hands in what a log says.
-func gatherRouter(ctx context.Context, a *app, _ *host.Host, wish sizing.Wish) (err error) {
+func gatherRouter(ctx context.Context, a *app, _ *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.Router)
-	w.Requests, err = a.frontendLog(ctx, w.Log)
+	w.Traffic, err = a.frontendLog(ctx, w.Log)
 	return err
 }
 
 // assume gives an input that nobody has set a value.
-func assume(wish sizing.Wish, name, value, from string) error {
+func assume(wish sizing.Request, name, value, from string) error {
 	for _, in := range wish.Inputs() {
 		if in.Name == name && !in.Given() {
 			return in.Assume(value, from)

@@ -9,14 +9,14 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// decimal are the units of disks, the largest first.
+// decimal has the units of disks, the largest first.
 var decimal = []struct {
 	name string
 	size uint64
 }{{"PB", 1e15}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}}
 
-// parseDisk reads the size of a disk: kB to PB are powers of 1000, anything else is
-// as unit.ParseSize has it.
+// parseDisk parses the size of a disk: kB to PB are powers of 1000, all else is parsed by
+// unit.ParseSize.
 func parseDisk(s string) (unit.Size, error) {
 	text := strings.TrimSpace(s)
 	for _, u := range decimal {
@@ -26,7 +26,7 @@ func parseDisk(s string) (unit.Size, error) {
 		digits := strings.TrimSpace(text[:len(text)-2])
 		n, err := strconv.ParseUint(digits, 10, 64)
 		if err != nil {
-			break // which is said there
+			break // unit.ParseSize returns the error
 		}
 		if hi, lo := bits.Mul64(n, u.size); hi == 0 {
 			return unit.Size(lo), nil
@@ -36,8 +36,8 @@ func parseDisk(s string) (unit.Size, error) {
 	return unit.ParseSize(s)
 }
 
-// printDisk prints a size exactly, in a unit of disks where no other is as short.
-// parseDisk reads it back.
+// printDisk prints a size exactly, in a decimal unit if that is shorter. parseDisk parses
+// it back.
 func printDisk(n unit.Size) string {
 	text := n.String()
 	for _, u := range decimal {

@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,44 +11,43 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Figures are the tables of a catalogue.
+// Figures gives access to the tables of a catalog.
 type Figures interface {
 	Table(name string) *rule.Table
 }
 
-// Of is the edition of a table for a version; "" is the newest. A table that the
-// catalogue lacks, or a version that it does not know, is an error.
+// Of returns the edition of a table for a version, "" for the newest. An unknown table or
+// version is an error.
 func Of(f Figures, table, version string) (*Edition, error) {
 	t := f.Table(table)
 	if t == nil {
-		return nil, fmt.Errorf("the catalogue has no table %s", table)
+		return nil, fmt.Errorf("the catalog has no table %s", table)
 	}
 	e, err := t.Edition(version)
 	if err != nil {
 		return nil, err
 	}
-	return &Edition{Edition: e, table: t}, nil
+	return &Edition{Edition: e, table: table, err: new(error)}, nil
 }
 
-// Edition is the figures of a table for one version. Figures that are asked for
-// and not there are counted in Err, so that a calculation asks first and looks at
-// the end whether all of it was there.
+// Edition has the figures of a table for one version. The first missing figure is recorded
+// for Err, so that a calculation checks it once, at its end.
 type Edition struct {
 	*rule.Edition
-	table *rule.Table
-	err   error
+	table string
+	err   *error
 }
 
-// Err is the first figure that was asked for and not there.
-func (e *Edition) Err() error { return e.err }
+// Err returns the error about the first missing figure.
+func (e *Edition) Err() error { return *e.err }
 
-// Number is the figure in a row and column; 0 where there is none.
+// Number returns the figure in a row and column, or 0.
 func (e *Edition) Number(row, column string) float64 {
 	v, _ := e.cell(row, column).(float64)
 	return v
 }
 
-// Text is the words in a row and column.
+// Text returns the text in a row and column, or "".
 func (e *Edition) Text(row, column string) string {
 	v, _ := e.cell(row, column).(string)
 	return v
@@ -59,15 +59,13 @@ func (e *Edition) cell(row, column string) any {
 		if v, ok := r.Cells[column]; ok {
 			return v
 		}
-		err = fmt.Errorf("%s: row %s of table %s has no %s", r.At, row, e.table.Name, column)
+		err = fmt.Errorf("%s: row %s of table %s has no %s", r.At, row, e.table, column)
 	}
-	if e.err == nil {
-		e.err = err
-	}
+	*e.err = cmp.Or(*e.err, err)
 	return nil
 }
 
-// Keys are the names of the rows.
+// Keys returns the names of the rows.
 func (e *Edition) Keys() []string {
 	var keys []string
 	for _, r := range e.Rows {
@@ -76,10 +74,8 @@ func (e *Edition) Keys() []string {
 	return keys
 }
 
-// KnownVersion is the row of a table of releases that a version belongs to: its own, without
-// the numbers that the rows do not have and what stands after a hyphen (4.16 of 4.16.9 and
-// 4.16.0-rc.1), or that of the newest release where no version is given or a newer one is.
-// newer reports the latter.
+// KnownVersion returns the row of a table of releases for a version: 4.16 for 4.16.9 and
+// 4.16.0-rc.1, the newest for "" and for versions newer than all rows, which newer reports.
 func KnownVersion(f Figures, table, version string) (row string, newer bool, err error) {
 	e, err := Of(f, table, "")
 	if err != nil {
@@ -102,7 +98,7 @@ func KnownVersion(f Figures, table, version string) (row string, newer bool, err
 	case len(parts) >= n && slices.Compare(numbers(parts[:n]), numbers(strings.Split(newest, "."))) > 0:
 		return newest, true, nil
 	}
-	return "", false, Instead("version", newest, "%q is not known: want %s to %s (a newer one gets the figures of %s)", version, keys[0], newest, newest)
+	return "", false, Instead("version", newest, "unknown version %q: want %s to %s (a newer one gets the figures of %s)", version, keys[0], newest, newest)
 }
 
 // notNumber reports whether a part of a version is not a number.
@@ -119,10 +115,10 @@ func numbers(parts []string) []int {
 	return out
 }
 
-// Ceil is the whole number of parts of a size that hold an amount. Amounts and
-// sizes are positive; a result that is no int is the largest one.
+// Ceil returns how many parts of a size hold an amount, at most MaxInt32. Both are
+// positive.
 func Ceil(amount, size float64) int {
-	// What a binary fraction makes of 0.1 must not need another part.
+	// The rounding error of a binary fraction must not need another part.
 	n := math.Ceil(amount/size - 1e-9)
 	if !(n < math.MaxInt32) {
 		return math.MaxInt32
@@ -130,9 +126,5 @@ func Ceil(amount, size float64) int {
 	return int(n)
 }
 
-// round keeps three digits behind the point: percentages and amounts are for
-// reading.
-func round(f float64) float64 { return math.Round(f*1000) / 1000 }
-
-// Round keeps three digits behind the point.
-func Round(f float64) float64 { return round(f) }
+// Round rounds to three decimals, for output.
+func Round(f float64) float64 { return math.Round(f*1000) / 1000 }

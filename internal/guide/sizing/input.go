@@ -14,71 +14,71 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Input is one thing that can be said of a wish. It is an option of the command
-// line (it has the methods of pflag.Value).
+// Input is one input of a request, and an option of the command line: it implements
+// pflag.Value.
 type Input struct {
-	Name string // as the option: "pods-per-node"
+	Name string // of the option: "pods-per-node"
 	Doc  string
-	// Kind is "count", "size", ... for the help text.
+	// Kind is the type in the help text: "count", "size", ...
 	Kind string
-	// File is true where the value is the text of a file that the caller names.
+	// File reports whether the value is the text of a file that the user names.
 	File bool
-	// Choices are the words that it takes, where it takes a few only.
+	// Choices are the accepted words, if it takes only a few.
 	Choices []string
 
 	set   func(string) error
 	print func() string
 	given bool
-	path  string // of the file that the value is the text of
-	from  string // where the value is from, if nobody said it
-	why   string // of the range
+	path  string // of the file
+	from  string // origin of a value that the user did not give
+	why   string // reason for the range
 }
 
-// InputError is a wish that cannot be granted as it was said.
+// InputError is an error that a change of an input would avoid.
 type InputError struct {
 	Input string // name of the input
 	Err   error
-	Works []string // options, --name=value, with which the same call works; nil: not known
+	Works []string // options, --name=value, with which the same call works; nil if unknown
 }
 
 func (e *InputError) Error() string { return "--" + e.Input + ": " + e.Err.Error() }
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Bad is an error about an input.
+// Bad returns an InputError.
 func Bad(input, format string, args ...any) error {
 	return &InputError{Input: input, Err: fmt.Errorf(format, args...)}
 }
 
-// Instead is Bad about an input for which another value works.
+// Instead returns an InputError that proposes another value of the input.
 func Instead(input string, works any, format string, args ...any) error {
 	return &InputError{input, fmt.Errorf(format, args...), []string{fmt.Sprintf("--%s=%v", input, works)}}
 }
 
-// OtherOptions is Bad about an input for which the same call works with other options,
-// --name=value.
+// OtherOptions returns an InputError that proposes options, --name=value, with which the
+// same call works.
 func OtherOptions(input string, works []string, format string, args ...any) error {
 	return &InputError{input, fmt.Errorf(format, args...), works}
 }
 
-// Because says why an input has the range that it has, for who is outside of it.
+// Because sets the reason for the range, which errors of values outside of it give.
 func (in *Input) Because(why string) *Input {
 	in.why = why
 	return in
 }
 
-// valueError is a value that an input does not take, and the nearest one that it does.
+// valueError is the error of a rejected value, with the nearest accepted one.
 type valueError struct {
 	error
 	works string
 }
 
-// Wrong is the error of a value that an input does not take, with one that it does.
+// Wrong returns the error of a rejected value, with an accepted one.
 func Wrong(err error, works string) error { return &valueError{err, works} }
 
-// Works is a value that the input takes.
+// Works returns a value that the input accepts.
 func (e *valueError) Works() string { return e.works }
 
-// outside is the error of a value that is not in the range.
+// outside returns the error of a value outside of the range.
 func (in *Input) outside(value, is, bound, least, most any) error {
 	reason := ""
 	if in.why != "" {
@@ -87,7 +87,7 @@ func (in *Input) outside(value, is, bound, least, most any) error {
 	return &valueError{fmt.Errorf("%v is %s than %v: want %v to %v%s", value, is, bound, least, most, reason), fmt.Sprint(bound)}
 }
 
-// oneOf is the error of a word that is not among some.
+// oneOf returns the error of a word that is not among the accepted ones.
 func oneOf(word string, words []string, works func(nearest string) string) error {
 	err := fmt.Errorf("%q: want %s%s", word, strings.Join(words, ", "), text.Suggest(word, words))
 	if nearest := text.Nearest(word, words); nearest != "" {
@@ -96,13 +96,13 @@ func oneOf(word string, words []string, works func(nearest string) string) error
 	return err
 }
 
-// Set takes a value as a person writes it; an empty one is none.
+// Set parses a value as a person writes it. An empty one is an error.
 func (in *Input) Set(text string) error {
 	if strings.TrimSpace(text) == "" {
 		if in.File {
 			return errors.New("the file is empty")
 		}
-		return errors.New("it is empty: leave it out, or set the variable that it comes from")
+		return errors.New("empty value; omit the option, or set the variable that it comes from")
 	}
 	if err := in.set(text); err != nil {
 		return err
@@ -111,16 +111,16 @@ func (in *Input) Set(text string) error {
 	return nil
 }
 
-// SetFile takes the text of a file, and remembers which one it was.
+// SetFile sets the text of a file, and keeps its path.
 func (in *Input) SetFile(path, text string) error {
 	in.path = path
 	return in.Set(text)
 }
 
-// Path is the file that the value is the text of; "" where none was named.
+// Path returns the file that the value is from, or "".
 func (in *Input) Path() string { return in.path }
 
-// Assume takes a value that nobody has said, and where it is from ("this machine").
+// Assume sets a value that the user did not give, and its origin ("this machine").
 func (in *Input) Assume(text, from string) error {
 	if err := in.Set(text); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (in *Input) Assume(text, from string) error {
 	return nil
 }
 
-// String prints the value as Set reads it.
+// String prints the value as Set parses it.
 func (in *Input) String() string {
 	if in.print == nil {
 		return ""
@@ -137,14 +137,14 @@ func (in *Input) String() string {
 	return in.print()
 }
 
-// Type is the kind of value, for the help text.
+// Type implements pflag.Value.
 func (in *Input) Type() string { return in.Kind }
 
-// Given is true once a value has been set.
+// Given reports whether a value has been set.
 func (in *Input) Given() bool { return in.given }
 
-// Count is a whole number between two others. 0 stands for not given where least
-// is above it.
+// Count returns an input for a whole number in a range. If the range does not have 0, 0
+// stands for not given.
 func Count(to *int, name, doc string, least, most int) *Input {
 	in := &Input{
 		Name: name, Doc: doc, Kind: "count",
@@ -163,7 +163,7 @@ func Count(to *int, name, doc string, least, most int) *Input {
 		case errors.Is(err, strconv.ErrRange), err == nil && n < least:
 			return in.outside(s, "less", least, least, most)
 		case err != nil:
-			return fmt.Errorf("%q is not a whole number: want one as 12000, 12,000 or 12k", s)
+			return fmt.Errorf("%q is not a whole number such as 12000, 12,000 or 12k", s)
 		}
 		*to = n
 		return nil
@@ -171,7 +171,7 @@ func Count(to *int, name, doc string, least, most int) *Input {
 	return in
 }
 
-// plainCount is a whole number without what people write into one: 12k and 12,000 are 12000.
+// plainCount returns the digits of a whole number as people write one: 12k and 12,000 are 12000.
 func plainCount(s string) string {
 	if digits, thousands := strings.CutSuffix(s, "k"); thousands && digits != "" && strings.Trim(digits, "0123456789") == "" {
 		return digits + "000"
@@ -185,7 +185,7 @@ func plainCount(s string) string {
 	return strings.ReplaceAll(s, ",", "")
 }
 
-// Number is a number between two others; a fraction is allowed.
+// Number returns an input for a number in a range; a fraction is allowed.
 func Number(to *float64, name, doc string, least, most float64) *Input {
 	in := &Input{
 		Name: name, Doc: doc, Kind: "number",
@@ -200,7 +200,7 @@ func Number(to *float64, name, doc string, least, most float64) *Input {
 		n, err := strconv.ParseFloat(s, 64)
 		switch {
 		case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
-			return fmt.Errorf("%q is no number", s)
+			return fmt.Errorf("%q is not a number", s)
 		case n < least:
 			return in.outside(s, "less", plain(least), plain(least), plain(most))
 		case n > most:
@@ -214,20 +214,19 @@ func Number(to *float64, name, doc string, least, most float64) *Input {
 
 func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// Size is a size of memory or of a file in bytes with a unit: 16GiB. Every unit is
-// a power of 1024, GB as well as GiB: memory is sold so, and PostgreSQL and the
-// kernel write it so.
+// Size returns an input for a size of memory or of a file: 16GiB. Every unit is a power of
+// 1024, GB as well as GiB, as memory is sold and as PostgreSQL and the kernel write it.
 func Size(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	return size(to, name, doc, least, most, unit.ParseSize, unit.Size.String)
 }
 
-// Disk is the size of a disk: as Size, but kB, MB, GB, TB and PB are powers of
-// 1000, as disks are sold and as the tables of disk space have them.
+// Disk is Size for disks: kB, MB, GB, TB and PB are powers of 1000, as disks are sold and
+// as the tables of disk space have them.
 func Disk(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	return size(to, name, doc, least, most, parseDisk, printDisk)
 }
 
-// Gigabytes is as Size, and a bare number is one of 10^9 bytes.
+// Gigabytes is Size in which a number without a unit counts 10^9 bytes.
 func Gigabytes(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	const gb = 1_000_000_000
 	print := func(n unit.Size) string {
@@ -282,7 +281,7 @@ func size(to *unit.Size, name, doc string, least, most unit.Size, parse func(str
 	return in
 }
 
-// Word is one of a few words.
+// Word returns an input for one of a few words.
 func Word(to *string, name, doc string, words ...string) *Input {
 	return &Input{
 		Name: name, Doc: doc, Kind: strings.Join(words, "|"), Choices: words,
@@ -297,7 +296,7 @@ func Word(to *string, name, doc string, words ...string) *Input {
 	}
 }
 
-// Words is a list of a few words, with commas between them.
+// Words returns an input for a list of a few words, separated by commas.
 func Words(to *[]string, name, doc string, words ...string) *Input {
 	return &Input{
 		Name: name, Doc: doc, Kind: "list", Choices: words,
@@ -318,7 +317,7 @@ func Words(to *[]string, name, doc string, words ...string) *Input {
 	}
 }
 
-// Text is any text that a check has nothing against.
+// Text returns an input for text that passes a check, which may be nil.
 func Text(to *string, name, doc string, check func(string) error) *Input {
 	return &Input{
 		Name: name, Doc: doc, Kind: "text",
@@ -335,13 +334,13 @@ func Text(to *string, name, doc string, check func(string) error) *Input {
 	}
 }
 
-// Repeated is what may be said more than once: add takes one more, and print
+// Repeated returns an input that may be set several times: add adds a value, and print
 // prints all.
 func Repeated(name, doc, kind string, add func(string) error, print func() string) *Input {
 	return &Input{Name: name, Doc: doc, Kind: kind, set: add, print: print}
 }
 
-// FileText is the text of a file that is named; what is printed is the name.
+// FileText returns an input for the text of a file; String prints the file's name.
 func FileText(to *string, name, doc string) *Input {
 	in := Text(to, name, doc, nil)
 	in.Kind, in.File = "file", true
@@ -349,7 +348,7 @@ func FileText(to *string, name, doc string) *Input {
 	return in
 }
 
-// Truth is a switch.
+// Truth returns an input for true or false.
 func Truth(to *bool, name, doc string) *Input {
 	return &Input{
 		Name: name, Doc: doc, Kind: "bool",
@@ -365,10 +364,10 @@ func Truth(to *bool, name, doc string) *Input {
 	}
 }
 
-// IsBoolFlag lets the command line have the name alone for true.
+// IsBoolFlag reports whether the option alone means true.
 func (in *Input) IsBoolFlag() bool { return in.Kind == "bool" }
 
-// Net is a network of IPv4 addresses: 10.128.0.0/14.
+// Net returns an input for a network of IPv4 addresses: 10.128.0.0/14.
 func Net(to *netip.Prefix, name, doc string) *Input {
 	return &Input{
 		Name: name, Doc: doc, Kind: "cidr",
@@ -376,11 +375,11 @@ func Net(to *netip.Prefix, name, doc string) *Input {
 			p, err := netip.ParsePrefix(s)
 			switch {
 			case err != nil:
-				return fmt.Errorf("%q is no network: want one such as 10.128.0.0/14", s)
+				return fmt.Errorf("%q is not a network such as 10.128.0.0/14", s)
 			case !p.Addr().Is4():
-				return fmt.Errorf("%s: the arithmetic here is that of IPv4", s)
+				return fmt.Errorf("%s: only IPv4 networks are supported", s)
 			case p.Masked() != p:
-				return &valueError{fmt.Errorf("%s is an address within %s: want the network", s, p.Masked()), p.Masked().String()}
+				return &valueError{fmt.Errorf("%s is an address within the network %s", s, p.Masked()), p.Masked().String()}
 			}
 			*to = p
 			return nil
@@ -394,10 +393,10 @@ func Net(to *netip.Prefix, name, doc string) *Input {
 	}
 }
 
-// Heard adds the inputs to the answer, as they were taken.
-func (r *Result) Heard(inputs []*Input) {
+// RecordInputs adds the inputs to the result, as they were used.
+func (r *Result) RecordInputs(inputs []*Input) {
 	for _, in := range inputs {
-		s := Said{Name: in.Name, Value: in.String(), From: "default"}
+		s := InputValue{Name: in.Name, Value: in.String(), From: "default"}
 		if in.given {
 			s.From = cmp.Or(in.from, "asked")
 		}

@@ -15,18 +15,16 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// ledgerName is the file in which Write remembers what it has written, so that a
-// later run knows its own files from those of others.
+// ledgerName is the file in which Write records what it wrote, so that a later run can tell
+// its own files from others.
 const ledgerName = "/.fettle-size.json"
 
-// ledger is what Write has put into a directory, by the path of each file.
+// ledger records what Write wrote into a directory, by the path of each file.
 type ledger struct {
 	Schema string `json:"schema"` // fettle/size-ledger/v1
-	// Files is the SHA-256 of every content that Write has put, or was about to put,
-	// into a file.
+	// Files has the SHA-256 of each content that Write wrote, or was about to write.
 	Files map[string][]string `json:"files"`
-	// Owners are the plans that a file is of: "satellite". One without an owner stays
-	// when a plan has it no more.
+	// Owners has the plans of a file: "satellite". A file without an owner is never removed.
 	Owners map[string][]string `json:"owners,omitempty"`
 }
 
@@ -35,17 +33,17 @@ func sum(text []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// knows is true of a content that Write has put into a file.
+// knows reports whether Write wrote this content.
 func (l *ledger) knows(name string, text []byte) bool {
 	return slices.Contains(l.Files[name], sum(text))
 }
 
-// others are the owners of a file beside one.
+// others returns the owners of a file except one.
 func (l *ledger) others(name, owner string) []string {
 	return slices.DeleteFunc(slices.Clone(l.Owners[name]), func(o string) bool { return o == owner })
 }
 
-// own makes a plan the owner of a file, with others where there are some.
+// own sets the owners of a file: a plan, and others.
 func (l *ledger) own(name, owner string, others []string) {
 	all := slices.Clone(others)
 	if owner != "" && !slices.Contains(all, owner) {
@@ -58,13 +56,13 @@ func (l *ledger) own(name, owner string, others []string) {
 	l.Owners[name] = all
 }
 
-// forget takes a file out.
+// forget removes a file.
 func (l *ledger) forget(name string) {
 	delete(l.Files, name)
 	delete(l.Owners, name)
 }
 
-// former are the files of a plan that it has no more, sorted.
+// former returns the files that a plan no longer has, sorted.
 func (l *ledger) former(owner string, now []string) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(l.Owners)) {
@@ -85,16 +83,16 @@ func readLedger(files host.Files) (*ledger, error) {
 	text, err := files.ReadFile(ledgerName)
 	if err == nil {
 		if err := json.Unmarshal(text, led); err != nil {
-			return nil, fmt.Errorf("%s: %w: move it away, and the files that fettle wrote with it", path.Base(ledgerName), err)
+			return nil, fmt.Errorf("%s: %w; move it away together with the files that fettle wrote", path.Base(ledgerName), err)
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for name := range led.Owners {
-		// What is in it may be removed.
+		// Write may remove what the ledger lists.
 		if inner, ok := strings.CutPrefix(name, "/"); !ok || !isInside(inner) {
-			return nil, fmt.Errorf("%s: %q is not below the directory: move it away, and the files that fettle wrote with it", path.Base(ledgerName), name)
+			return nil, fmt.Errorf("%s: %q is not below the directory; move it away together with the files that fettle wrote", path.Base(ledgerName), name)
 		}
 	}
 	if led.Files == nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Quantity reads an amount as Kubernetes writes it: "500m", "0.5", "4", "500M"
-// (10^6), "500Mi" (2^20). "500MB" and "1 GB" are decimal too, as disks and the
-// OpenShift documents have them. It is not below zero and not above 10^18.
+// Quantity parses an amount of Kubernetes: "500m", "0.5", "4", "500M" (10^6), "500Mi"
+// (2^20); also "500MB" and "1 GB" (10^9), as disks and the OpenShift documents have them.
+// The result is from 0 to 10^18.
 func Quantity(s string) (float64, error) {
 	text := strings.TrimSpace(s)
 	i := 0
@@ -35,11 +35,11 @@ var quantityUnits = map[string]float64{
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50,
 }
 
-// Gi is an amount of bytes as a quantity, rounded up to whole Gi.
+// Gi returns a number of bytes as a quantity, rounded up to whole Gi.
 func Gi(bytes float64) string { return fmt.Sprintf("%dGi", Ceil(bytes, 1<<30)) }
 
-// GB is an amount of bytes in units of 10^9, with three digits behind the point.
-func GB(bytes float64) float64 { return round(bytes / 1e9) }
+// GB returns a number of bytes in units of 10^9, rounded to three decimals.
+func GB(bytes float64) float64 { return Round(bytes / 1e9) }
 
-// Power is 2^n, for networks and pages.
+// Power returns 2^n.
 func Power(n int) float64 { return math.Exp2(float64(n)) }

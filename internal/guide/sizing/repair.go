@@ -1,7 +1,3 @@
-// repair turns what findings want of files into artefacts: those that
-// belong to another tool, and those that keep over a boot what fix writes into
-// the running kernel.
-
 package sizing
 
 import (
@@ -14,27 +10,28 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Names of the files that are fettle's own, on the machine.
+// Files of fettle's own on the machine, which keep over a boot what fix writes into the
+// running kernel.
 const (
 	SysctlFile   = "etc/sysctl.d/60-fettle.conf"
 	TmpfilesFile = "etc/tmpfiles.d/60-fettle.conf"
 )
 
-// hieraFile is how rules call the file that foreman-installer reads.
+// hieraFile is the name in rules of the file that foreman-installer reads.
 const hieraFile = "custom-hiera.yaml"
 
 const written = "Written by fettle fix."
 
-// line is an entry of a file with the rule that wants it.
+// line is an entry of a file, with the rule that needs it.
 type line struct {
 	rule.Entry
 	why     string
 	earlier bool // of another run
 }
 
-// file is an artefact that is being collected.
+// file is a file that is being collected.
 type file struct {
-	name  string // as a rule calls it
+	name  string // in rules
 	lines []line
 }
 
@@ -50,10 +47,9 @@ func repairArtefacts(files []*file) ([]Artefact, error) {
 	return out, nil
 }
 
-// collect sorts the entries of the findings by file: of two findings that want the
-// same entry the later one's value stands, and the first that wants it is named, or
-// the one whose value it is. Files of which a rule has only words to
-// say are not among them.
+// collect sorts the entries of the findings by file. If two findings set the same entry, the
+// later value wins; the reason is that of the first finding, or of the one whose value it
+// is. Files that a rule only describes in words are left out.
 func collect(findings []rule.Finding) ([]*file, error) {
 	var files []*file
 	add := func(name, key, value, whose string, f rule.Finding) {
@@ -93,7 +89,7 @@ func collect(findings []rule.Finding) ([]*file, error) {
 			}
 		}
 		if strings.Contains(f.Fix.Artefact, " ") {
-			continue // no file, but a place in words: the kernel's command line
+			continue // not a file, but a place in words: the kernel's command line
 		}
 		for _, e := range f.Fix.Entries {
 			add(f.Fix.Artefact, e.Name, e.Value, e.For, f)
@@ -102,8 +98,7 @@ func collect(findings []rule.Finding) ([]*file, error) {
 	return files, nil
 }
 
-// names looks at each name once more: what an item of the machine is called is in
-// some of them.
+// names checks each name, because some contain names from the machine.
 func names(fix *rule.Repair) error {
 	for _, c := range fix.Changes {
 		if err := rule.ChangeName(c.Name); err != nil {
@@ -124,7 +119,7 @@ func names(fix *rule.Repair) error {
 func (f *file) artefact() (Artefact, error) {
 	for _, l := range f.lines {
 		if strings.Contains(l.Name+l.Value, "\n") && (path.IsAbs(f.name) || f.name == SysctlFile || f.name == TmpfilesFile) {
-			return Artefact{}, fmt.Errorf("%s: %q does not fit into a line", l.why, l.Value)
+			return Artefact{}, fmt.Errorf("%s: %q does not fit on a line", l.why, l.Value)
 		}
 	}
 	unit, dropIn := strings.CutPrefix(path.Dir(f.name), "/etc/systemd/system/")
@@ -139,19 +134,19 @@ func (f *file) artefact() (Artefact, error) {
 		return Artefact{Name: "satellite-installer.sh", What: "one call of the installer for all rules", Checked: "", Content: f.call()}, nil
 	case f.name == hieraFile:
 		// "postgresql::server::config_entries/work_mem" is a key within a key.
-		text, err := f.yaml(nil, func(l line) []string { return strings.Split(l.Name, "/") }, "Put these keys into the file that is there, then run satellite-installer.")
-		return Artefact{Name: "etc/foreman-installer/custom-hiera.yaml", What: "the keys that the rules want", Checked: "its keys are those of the installer's modules", Content: text}, err
+		text, err := f.yaml(nil, func(l line) []string { return strings.Split(l.Name, "/") }, "Add these keys to the existing file, then run satellite-installer.")
+		return Artefact{Name: "etc/foreman-installer/custom-hiera.yaml", What: "the keys for the rules", Checked: "its keys are those of the installer's modules", Content: text}, err
 	case dropIn && strings.HasSuffix(unit, ".d"):
 		return Artefact{Name: f.name[1:], What: "drop-in of " + strings.TrimSuffix(unit, ".d"), Checked: "systemd.exec(5)", Content: f.text("[Service]", func(l line) string { return l.Name + "=" + l.Value })}, nil
 	case f.name == "KubeletConfiguration":
-		text, err := f.yaml([][2]string{{"apiVersion", "kubelet.config.k8s.io/v1beta1"}, {"kind", "KubeletConfiguration"}}, dotted, "Put these fields into the kubelet's configuration; on OpenShift into spec.kubeletConfig of a KubeletConfig.")
-		return Artefact{Name: "kubelet-configuration.yaml", What: "the fields that the rules want", Checked: "", Content: text}, err
+		text, err := f.yaml([][2]string{{"apiVersion", "kubelet.config.k8s.io/v1beta1"}, {"kind", "KubeletConfiguration"}}, dotted, "Add these fields to the kubelet's configuration; on OpenShift to spec.kubeletConfig of a KubeletConfig.")
+		return Artefact{Name: "kubelet-configuration.yaml", What: "the fields for the rules", Checked: "", Content: text}, err
 	}
-	text, err := f.yaml(nil, dotted, "Put these into "+f.name+".")
-	return Artefact{Name: strings.TrimSuffix(path.Base(f.name), ".yaml") + ".yaml", What: "what the rules want of " + f.name, Checked: "", Content: text}, err
+	text, err := f.yaml(nil, dotted, "Add these to "+f.name+".")
+	return Artefact{Name: strings.TrimSuffix(path.Base(f.name), ".yaml") + ".yaml", What: "the entries of " + f.name + " for the rules", Checked: "", Content: text}, err
 }
 
-// text is a file of lines below a heading, each below the rule that wants it.
+// text returns a file of lines below a heading, each below the rule that needs it.
 func (f *file) text(heading string, print func(line) string) string {
 	var b strings.Builder
 	b.WriteString("# " + written + "\n")
@@ -164,8 +159,8 @@ func (f *file) text(heading string, print func(line) string) string {
 	return b.String()
 }
 
-// call is a script with the options of all rules in one call: the installer takes
-// minutes, and restarts everything.
+// call returns a script with the options of all rules in one call, because the installer
+// takes minutes and restarts everything.
 func (f *file) call() string {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\n# " + written + "\n")

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Record is the file, beside the artefacts of a directory, in which their lines are
-// kept: what another run adds to a file leaves those of an earlier one in it.
+// Record is the file, in the directory of the others, that keeps their lines: a later run
+// that adds lines to a file keeps those of earlier runs.
 const Record = ".fettle-fix.json"
 
 // record is the content of Record.
@@ -26,12 +26,11 @@ type recordedLine struct {
 	Why   string `json:"why"`
 }
 
-// Artefacts are the files that the findings want, each once, for a directory that may
-// have those of earlier runs: each file with their lines before its own, and the
-// record of all. before is the
-// text of the record, "" where there is none; there says whether the directory has a
-// file: the lines of one that somebody has taken away stay away. kept are, by file,
-// the lines of earlier runs that no finding of this one wants.
+// Artefacts returns the files that the fixes of findings need, and their record, for a
+// directory that may have those of earlier runs, whose lines stay first in each file.
+// before is the text of the record, or ""; there reports whether the directory has a file:
+// the lines of a removed one are dropped. kept lists, by file, the lines of earlier runs
+// that no finding of this run needs.
 func Artefacts(findings []rule.Finding, before string, there func(name string) bool) (out []Artefact, kept map[string][]string, err error) {
 	files, err := collect(findings)
 	if err != nil || len(files) == 0 {
@@ -40,7 +39,7 @@ func Artefacts(findings []rule.Finding, before string, there func(name string) b
 	r := record{Schema: "fettle/fix-ledger/v1"}
 	if before != "" {
 		if err := json.Unmarshal([]byte(before), &r); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w: move it away, and the files that fettle wrote with it", Record, err)
+			return nil, nil, fmt.Errorf("%s: %w; move it away together with the files that fettle wrote", Record, err)
 		}
 	}
 	earlier := r.Lines
@@ -48,7 +47,7 @@ func Artefacts(findings []rule.Finding, before string, there func(name string) b
 	for _, l := range earlier {
 		i := slices.IndexFunc(files, func(f *file) bool { return f.name == l.File })
 		if i < 0 {
-			r.Lines = append(r.Lines, l) // of a file that this run leaves alone
+			r.Lines = append(r.Lines, l) // of a file that this run does not change
 		}
 	}
 	kept = map[string][]string{}
@@ -75,8 +74,8 @@ func Artefacts(findings []rule.Finding, before string, there func(name string) b
 	return append(out, Artefact{Name: Record, What: "the lines of these files", Content: string(text) + "\n"}), kept, err
 }
 
-// keep puts the lines of earlier runs before a file's own, but for those of which the
-// file has the entry anew.
+// keep puts the lines of earlier runs before a file's own, except those that the file sets
+// again.
 func (f *file) keep(earlier []recordedLine) {
 	var old []line
 	for _, l := range earlier {

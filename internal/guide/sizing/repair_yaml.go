@@ -7,11 +7,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// dotted is the way to a field: "systemReserved.cpu".
+// dotted splits the path of a field: "systemReserved.cpu".
 func dotted(l line) []string { return strings.Split(l.Name, ".") }
 
-// yaml is a document with a few fields of its own and the lines as further ones,
-// each at the place that way says.
+// yaml returns a document with head's fields and the lines, each at the path that way
+// returns.
 func (f *file) yaml(head [][2]string, way func(line) []string, what string) (string, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, h := range head {
@@ -38,7 +38,7 @@ func (f *file) yaml(head [][2]string, way func(line) []string, what string) (str
 	return YAML(written+"\n"+what, root)
 }
 
-// field is the value of a key of a mapping; nil where it has none.
+// field returns the value of a key of a mapping, or nil.
 func field(m *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == name {
@@ -54,7 +54,7 @@ func repairText(s string) *yaml.Node {
 	return n
 }
 
-// scalar is a value as YAML reads the text: 64 is a number, 4096MB a string.
+// scalar returns a value as YAML parses the text: 64 is a number, 4096MB a string.
 func scalar(s string) *yaml.Node {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(s), &doc); err == nil && len(doc.Content) == 1 && doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Value == s {

@@ -11,12 +11,12 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints the answer to a wish.
+// Print prints a result.
 func Print(s *ui.Screen, r *Result) {
 	title := r.Platform
 	switch {
 	case r.NewerVersion != "":
-		title += fmt.Sprintf(" %s (newer than is known: figures of %s)", ui.Printable(r.NewerVersion), r.Version)
+		title += fmt.Sprintf(" %s (newer than all known versions: figures of %s)", ui.Printable(r.NewerVersion), r.Version)
 	case r.Version != "":
 		title += " " + r.Version
 	}
@@ -26,7 +26,7 @@ func Print(s *ui.Screen, r *Result) {
 		if in.From == "default" {
 			of = &assumed
 		}
-		switch in.Value { // as the command line takes it again
+		switch in.Value { // in the form of the command line
 		case "true":
 			*of = append(*of, "--"+in.Name)
 		case "false":
@@ -37,7 +37,7 @@ func Print(s *ui.Screen, r *Result) {
 	}
 	words := strings.Join(asked, " ")
 	if len(asked) == 0 {
-		words = strings.Join(assumed, " ") + ", as nothing else was said"
+		words = strings.Join(assumed, " ") + ", all by default"
 	}
 	fmt.Fprintf(s.Out, "%s for %s\n", title, ui.Printable(words))
 	ui.Heading(s, "values")
@@ -57,8 +57,8 @@ func Print(s *ui.Screen, r *Result) {
 	}
 	g.Write(s)
 	if len(r.Limits) > 0 {
-		ui.Heading(s, "maximums, the one that is met first on top")
-		g := ui.Grid{Head: []string{"maximum", "wanted", "of", "used", "fits"}}
+		ui.Heading(s, "limits, tightest first")
+		g := ui.Grid{Head: []string{"limit", "needed", "of", "used", "fits"}}
 		for _, l := range r.Limits {
 			used, fits := fmt.Sprintf("%.1f %%", l.UsedPercent), l.Fits
 			if l.Over { // just over is not 100.0 % and 1.0 times
@@ -163,14 +163,14 @@ func reportArtefacts(s *ui.Screen, r *Result) {
 	}
 }
 
-// leftOver are the files of an earlier plan that this one does not have.
+// leftOver returns the files of an earlier plan that this one does not have.
 func leftOver(w *Written) (rows [][]string) {
 	for _, f := range w.Files {
 		switch f.State {
 		case "removed":
 			rows = append(rows, []string{f.Name, "of an earlier plan", "", f.State})
 		case "kept":
-			rows = append(rows, []string{f.Name, "of an earlier plan, and changed since: look at it, and remove it by hand", "", f.State})
+			rows = append(rows, []string{f.Name, "of an earlier plan, and changed since: check it, and remove it by hand", "", f.State})
 		}
 	}
 	return rows

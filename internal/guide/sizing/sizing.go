@@ -1,98 +1,97 @@
-// Package sizing turns a wish for a platform (so many pods, so much shared
-// memory) into values, artefacts and the steps in order, from the figures of the
-// catalogue's tables. It looks at no machine; what a wish needs from one is
-// handed in.
+// Package sizing turns a request (so many pods, so much shared memory) into values, files
+// and the steps in order, from the tables of the catalog. It reads no machine: the caller
+// passes in what a request needs from one.
 //
 // To add a platform:
 //
-//  1. A package below this one with a type that implements Wish. Its fields are
-//     the inputs; Inputs lists them with their limits (see Count, Size, Choice...),
-//     and the command line makes an option of each.
-//  2. Size looks figures up (Figures.Of), adds what it finds to a Result, and
-//     leaves what it cannot know out, with a note. What the wish asks for and no
-//     machine can give, and a plan that cannot work (a budget that does not
-//     suffice, hosts for which the machine is too small), is an InputError; what is
-//     only beyond what was tested is a Limit that is over.
-//  3. Every Value has its why and its sources: those of the edition of the table
-//     that it is from. A second figure that the source gives for the same thing
-//     goes into Also.
-//  4. Artefacts carry the path that they have on the machine, relative to its root,
-//     or the name that the source gives them, and say what they were checked
-//     against.
-//  5. A line in the table sizes of internal/cli/size.go, golden tests for the
-//     worked examples of the source, and the tests of TestWishes: more is never
-//     answered by less, artefacts are read strictly, and no input panics.
+//  1. A package below this one with a type that implements Request. Inputs lists its
+//     inputs with their ranges (see Count, Size, Word...); the command line makes an
+//     option of each.
+//  2. Size looks figures up (Result.Table), adds values to a Result, and leaves out what
+//     is unknown, with a note. A request that no machine can meet, or whose plan cannot
+//     work (a budget that does not suffice, a machine too small for the hosts), is an
+//     InputError; one beyond what was tested exceeds a Limit.
+//  3. Every Value has its reason and sources: those of the edition of its table. A second
+//     figure of the source for the same value goes into Also.
+//  4. Files have their path on the machine, relative to its root, or the name that the
+//     source gives them, and tell what they were checked against.
+//  5. A line in the table sizes of internal/cli/size.go, golden tests of the worked
+//     examples of the source, and tests: more input never gives a smaller result, files
+//     are parsed strictly, no input panics.
 package sizing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Wish is what somebody wants of a platform.
-type Wish interface {
-	// Inputs lists what can be said of it. The values go into the wish.
+// Request is what to size: so many pods, or connections, or hosts.
+type Request interface {
+	// Inputs lists the inputs. Setting one changes the request.
 	Inputs() []*Input
-	// Size answers it. An error that is the wish's own fault is an InputError.
+	// Size calculates the result. An error caused by an input is an InputError.
 	Size(ctx context.Context, f Figures) (*Result, error)
 }
 
-// Result is the answer to a wish.
+// Result is the answer to a request.
 type Result struct {
 	Schema string `json:"schema"` // fettle/size/v1
-	// Platform is "openshift", "hugepages", ...; Version the product's, "" where it
-	// has none.
+	// Platform is "openshift", "hugepages", ...; Version that of the product, or "".
 	Platform string `json:"platform"`
 	Version  string `json:"version,omitempty"`
-	// NewerVersion is the version that was asked for where it is newer than those that are
-	// known: the figures are those of Version, the newest known.
-	NewerVersion string     `json:"newer_version,omitempty"`
-	Inputs       []Said     `json:"inputs"`
-	Values       []Value    `json:"values"`
-	Budgets      []Budget   `json:"budgets"`
-	Limits       []Limit    `json:"limits"`
-	Choices      []Choice   `json:"choices,omitempty"`
-	Files        []Artefact `json:"artefacts"`
-	Steps        []Step     `json:"steps"`
-	Notes        []string   `json:"notes"`
-	Written      *Written   `json:"written,omitempty"`
-	byName       map[string]int
+	// NewerVersion is the requested version if it is newer than all known ones: the figures
+	// are those of Version, the newest known.
+	NewerVersion string       `json:"newer_version,omitempty"`
+	Inputs       []InputValue `json:"inputs"`
+	Values       []Value      `json:"values"`
+	Budgets      []Budget     `json:"budgets"`
+	Limits       []Limit      `json:"limits"`
+	Choices      []Choice     `json:"choices,omitempty"`
+	Files        []Artefact   `json:"artefacts"`
+	Steps        []Step       `json:"steps"`
+	Notes        []string     `json:"notes"`
+	Written      *Written     `json:"written,omitempty"`
+
+	byName  map[string]int
+	figures Figures
+	err     error // the first missing table or figure
 }
 
-// Said is an input as the answer took it.
-type Said struct {
+// InputValue is an input as it was used.
+type InputValue struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// From is "asked", "default" or "this machine".
+	// From is "asked" (by the user), "default" or "this machine".
 	From string `json:"from"`
 }
 
-// Value is one thing that the wish needs.
+// Value is one calculated value.
 type Value struct {
-	// Group is what it belongs to: "nodes", "network", ...
+	// Group is the subject: "nodes", "network", ...
 	Group string `json:"group"`
-	// Name is stable: "workers". Programs find the value by group and name.
+	// Name is stable, such as "workers": programs find the value by group and name.
 	Name  string `json:"name"`
 	Value any    `json:"value"`
 	Unit  string `json:"unit,omitempty"`
-	// Why is the formula with its figures, or the reason, in a sentence.
+	// Why is the formula with its figures, or the reason.
 	Why     string        `json:"why"`
 	Sources []rule.Source `json:"sources,omitempty"`
-	// Also are other figures for the same thing, such as the source's own where it
-	// has forgotten something.
+	// Also has other figures for the same value, such as that of the source where it
+	// overlooks something.
 	Also []Figure `json:"also,omitempty"`
 }
 
-// Figure is a number that stands beside a value.
+// Figure is an alternative to a value.
 type Figure struct {
 	Value any    `json:"value"`
 	Unit  string `json:"unit,omitempty"`
 	What  string `json:"what"`
 }
 
-// Budget is something of which there is a certain amount, and who gets it.
+// Budget is a limited amount and its consumers.
 type Budget struct {
 	Name  string  `json:"name"`
 	Unit  string  `json:"unit"`
@@ -108,27 +107,25 @@ type Part struct {
 	Amount float64 `json:"amount"`
 }
 
-// Limit is a maximum, and how far the wish is from it.
+// Limit is a maximum, and how much of it the request uses.
 type Limit struct {
 	Name    string  `json:"name"`
 	Unit    string  `json:"unit,omitempty"`
 	Maximum float64 `json:"maximum"`
 	Wanted  float64 `json:"wanted"`
-	// UsedPercent is the share of the maximum that the wish takes; more than 100 is
-	// over it.
+	// UsedPercent is the used share of the maximum; above 100 it is exceeded.
 	UsedPercent float64 `json:"used_percent"`
-	// Fits is how many times the wish fits: the limit with the smallest is hit first.
+	// Fits is how many times the request fits: the limit with the smallest is hit first.
 	Fits    float64       `json:"fits"`
 	Over    bool          `json:"over"`
 	Why     string        `json:"why,omitempty"`
 	Sources []rule.Source `json:"sources,omitempty"`
 }
 
-// Choice is a technology for a component, with the reason for each that is not
-// taken.
+// Choice is the technology for a component, with the reason for each one rejected.
 type Choice struct {
 	For     string        `json:"for"`
-	Take    string        `json:"take"` // "" where none of what there is will do
+	Take    string        `json:"take"` // "" if no available one is suitable
 	Why     string        `json:"why"`
 	Options []Option      `json:"options"`
 	Sources []rule.Source `json:"sources,omitempty"`
@@ -141,43 +138,44 @@ type Option struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// Artefact is a file for somebody else's tool.
+// Artefact is a file for another program.
 type Artefact struct {
-	// Name is its path on the machine, relative to the root, or its name in the
-	// directory from which the tool is called.
-	Name    string `json:"name"`
-	What    string `json:"what"`
-	Checked string `json:"checked"` // what the format was checked against
-	Content string `json:"content"`
-	// Executable is true of a program.
-	Executable bool `json:"executable,omitempty"`
+	// Name is its path on the machine, relative to the root, or its name in the working
+	// directory of the program.
+	Name       string `json:"name"`
+	What       string `json:"what"`
+	Checked    string `json:"checked"` // what the format was checked against
+	Content    string `json:"content"`
+	Executable bool   `json:"executable,omitempty"`
 }
 
-// Step is one thing to do, in the order of the list.
+// Step is one action; steps are listed in order.
 type Step struct {
 	Do      string `json:"do"`
 	Command string `json:"command,omitempty"`
 	// Restarts is what the step interrupts: "each worker, one at a time".
 	Restarts string `json:"restarts,omitempty"`
-	// Check is how to see that it has worked.
+	// Check tells how to verify the step.
 	Check string `json:"check,omitempty"`
 }
 
-// NewResult is an empty answer to a wish.
-func NewResult(platform, version string) *Result {
+// NewResult returns an empty result that looks figures up in f. A version of "" stands for
+// the newest.
+func NewResult(f Figures, platform, version string) *Result {
 	return &Result{
-		Schema: "fettle/size/v1", Platform: platform, Version: version, byName: map[string]int{},
-		Inputs: []Said{}, Values: []Value{}, Budgets: []Budget{}, Limits: []Limit{}, Files: []Artefact{}, Steps: []Step{}, Notes: []string{},
+		Schema: "fettle/size/v1", Platform: platform, Version: version, byName: map[string]int{}, figures: f,
+		Inputs: []InputValue{}, Values: []Value{}, Budgets: []Budget{}, Limits: []Limit{}, Files: []Artefact{}, Steps: []Step{}, Notes: []string{},
 	}
 }
 
-// For returns an empty answer for a version, by the table of the releases of a platform.
+// For returns an empty result for a version, which has to be in a table of releases or
+// newer than all of it.
 func For(f Figures, platform, table, version string) (*Result, error) {
 	row, newer, err := KnownVersion(f, table, version)
 	if err != nil {
 		return nil, err
 	}
-	r := NewResult(platform, row)
+	r := NewResult(f, platform, row)
 	if newer {
 		r.NewerVersion = version
 	}
@@ -190,7 +188,33 @@ func (r *Result) Add(v Value) {
 	r.Values = append(r.Values, v)
 }
 
-// Value finds a value by group and name; nil if there is none.
+// Table returns the edition of a table for the version of the result. A missing table is
+// recorded for Err, and returned empty.
+func (r *Result) Table(name string) *Edition { return r.edition(name, r.Version) }
+
+// HasTable reports whether a table has an edition for the version of the result.
+func (r *Result) HasTable(name string) bool {
+	_, err := Of(r.figures, name, r.Version)
+	return err == nil
+}
+
+// Newest is Table for the newest edition, for tables that have no versions.
+func (r *Result) Newest(name string) *Edition { return r.edition(name, "") }
+
+func (r *Result) edition(name, version string) *Edition {
+	e, err := Of(r.figures, name, version)
+	if err != nil {
+		e = &Edition{Edition: &rule.Edition{}, table: name}
+		r.err = cmp.Or(r.err, err)
+	}
+	e.err = &r.err
+	return e
+}
+
+// Err returns the error about the first missing table or figure.
+func (r *Result) Err() error { return r.err }
+
+// Value returns a value by group and name, or nil.
 func (r *Result) Value(group, name string) *Value {
 	i, ok := r.byName[group+"/"+name]
 	if !ok {
@@ -199,12 +223,12 @@ func (r *Result) Value(group, name string) *Value {
 	return &r.Values[i]
 }
 
-// Note appends what somebody has to know and no value says.
+// Note appends a sentence that no value covers.
 func (r *Result) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Artefact finds a file by its name; nil if there is none.
+// Artefact returns a file by its name, or nil.
 func (r *Result) Artefact(name string) *Artefact {
 	for i := range r.Files {
 		if r.Files[i].Name == name {
@@ -214,25 +238,25 @@ func (r *Result) Artefact(name string) *Artefact {
 	return nil
 }
 
-// Spend makes a budget of its parts. One that does not suffice is no answer: who
-// spends refuses the wish before.
+// Spend adds a budget and its consumers. The caller has already rejected a request for
+// which it does not suffice.
 func (r *Result) Spend(name, unit string, total float64, parts ...Part) {
 	b := Budget{Name: name, Unit: unit, Total: total, Parts: parts}
 	for _, p := range parts {
 		b.Used += p.Amount
 	}
-	b.Left = round(b.Total - b.Used)
-	b.Used = round(b.Used)
+	b.Left = Round(b.Total - b.Used)
+	b.Used = Round(b.Used)
 	r.Budgets = append(r.Budgets, b)
 }
 
-// Max adds a maximum of which something is wanted. Nothing wanted is no limit.
+// Max adds a limit; it ignores one of which nothing is used.
 func (r *Result) Max(l Limit) {
 	if l.Wanted <= 0 || l.Maximum <= 0 {
 		return
 	}
-	l.UsedPercent = round(100 * l.Wanted / l.Maximum)
-	l.Fits = round(l.Maximum / l.Wanted)
+	l.UsedPercent = Round(100 * l.Wanted / l.Maximum)
+	l.Fits = Round(l.Maximum / l.Wanted)
 	l.Over = l.Wanted > l.Maximum
 	r.Limits = append(r.Limits, l)
 }

@@ -13,26 +13,24 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Written says what became of the artefacts.
+// Written is the result of writing the files.
 type Written struct {
 	Dir   string        `json:"dir"`
 	Files []WrittenFile `json:"files"`
 }
 
-// WrittenFile is one of them, or one of an earlier plan.
+// WrittenFile is a file of this plan, or of an earlier one.
 type WrittenFile struct {
 	Name string `json:"name"`
-	// State is "new", "replaced" or "as it was"; of a file that the plan has no more,
-	// "removed", or "kept" where somebody has changed it since.
+	// State is "new", "replaced" or "as it was"; for a file that only the earlier plan had,
+	// "removed", or "kept" if it was changed since.
 	State string `json:"state"`
 }
 
-// ForeignError is files in the way.
+// ForeignError lists files in the way.
 type ForeignError struct {
-	// Names are those that Write did not write, or that somebody has changed since.
-	Names []string
-	// Taken are those of another plan, with its name in brackets.
-	Taken []string
+	Names []string // not written by Write, or changed since
+	Taken []string // of another plan, whose name follows in brackets
 }
 
 func (e *ForeignError) Error() string {
@@ -46,21 +44,18 @@ func (e *ForeignError) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// HalfError is files that are written in part: what was written before the error
-// could not be taken back.
+// HalfError is an error after which the files written before could not be restored.
 type HalfError struct{ Err, Back error }
 
 func (e *HalfError) Error() string {
-	return fmt.Sprintf("%v; and what was written before could not be taken back: %v", e.Err, e.Back)
+	return fmt.Sprintf("%v; and the files written before could not be restored: %v", e.Err, e.Back)
 }
 
-// Write puts the artefacts of a plan below a directory (files is the machine whose
-// root that is), each atomically, and takes away what an earlier plan of the same
-// owner has put there and this one does not have. An owner of "" takes nothing
-// away. What Write did not write itself, and what is another plan's, stays unless
-// force is set: then nothing is written at all, and the error is a ForeignError.
-// After any other error but a HalfError
-// the directory is as it was.
+// Write writes the files of a plan below the root of files, each atomically, and removes
+// those that only an earlier plan of the same owner has; an owner of "" removes none. If
+// files of another origin or plan are in the way and force is not set, it writes nothing
+// and returns a ForeignError. After any other error except a HalfError the directory is
+// unchanged.
 func Write(files host.Files, owner string, artefacts []Artefact, force bool) ([]WrittenFile, error) {
 	led, err := readLedger(files)
 	if err != nil {
@@ -74,7 +69,7 @@ func Write(files host.Files, owner string, artefacts []Artefact, force bool) ([]
 		return nil, &w.foreign
 	}
 	if err := w.put(artefacts); err != nil {
-		if back := w.takeBack(); back != nil {
+		if back := w.rollBack(); back != nil {
 			return nil, &HalfError{err, back}
 		}
 		return nil, err
@@ -82,19 +77,19 @@ func Write(files host.Files, owner string, artefacts []Artefact, force bool) ([]
 	return w.out, nil
 }
 
-// writer is a Write that is under way.
+// writer is a Write in progress.
 type writer struct {
 	files   host.Files
 	owner   string
 	led     *ledger
-	names   []string // of the artefacts, from "/" on
+	names   []string // of the files, beginning with "/"
 	shared  [][]string
 	out     []WrittenFile
 	foreign ForeignError
 	undo    []func() error
 }
 
-// survey looks at what is there, and writes nothing.
+// survey inspects the existing files, and writes nothing.
 func (w *writer) survey(artefacts []Artefact) error {
 	for _, a := range artefacts {
 		name, err := inside(a.Name)
@@ -114,9 +109,9 @@ func (w *writer) survey(artefacts []Artefact) error {
 			return err
 		case info.Mode()&fs.ModeSymlink != 0:
 			to, _ := w.files.Readlink(name)
-			return fmt.Errorf("%s is a link to %s: files are put in no link's place; move it away", a.Name, to)
+			return fmt.Errorf("%s is a link to %s, and links are not replaced; move it away", a.Name, to)
 		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s is no regular file: move it away", a.Name)
+			return fmt.Errorf("%s is not a regular file; move it away", a.Name)
 		default:
 			old, err := w.files.ReadFile(name)
 			if err != nil {
@@ -139,8 +134,7 @@ func (w *writer) survey(artefacts []Artefact) error {
 	return nil
 }
 
-// way checks that a directory is there, or can be made: what is in its way is said
-// before anything is written.
+// way checks that a directory exists or can be created, before anything is written.
 func (w *writer) way(dir string) error {
 	if dir == "/" {
 		return nil
@@ -158,24 +152,23 @@ func (w *writer) way(dir string) error {
 	link := ""
 	if info.Mode()&fs.ModeSymlink != 0 {
 		to, _ := w.files.Readlink(dir)
-		link = fmt.Sprintf("is a link to %s, which leads to no directory in here", to)
+		link = fmt.Sprintf("is a link to %s, which is not a directory in here", to)
 		if info, err = w.files.Stat(dir); err != nil {
-			return fmt.Errorf("%s %s: move it away, or make what it leads to", dir[1:], link)
+			return fmt.Errorf("%s %s; move it away, or create its target", dir[1:], link)
 		}
 	}
 	if !info.IsDir() {
 		if link == "" {
-			link = "is no directory"
+			link = "is not a directory"
 		}
-		return fmt.Errorf("%s %s: move it away", dir[1:], link)
+		return fmt.Errorf("%s %s; move it away", dir[1:], link)
 	}
 	return nil
 }
 
-// put writes.
+// put writes the files.
 func (w *writer) put(artefacts []Artefact) error {
-	// First what is going to be there: a run that is cut off leaves no file that the
-	// next one does not know.
+	// The ledger first: if this run is interrupted, the next one knows all files.
 	for i, a := range artefacts {
 		name := w.names[i]
 		if s := sum([]byte(a.Content)); !slices.Contains(w.led.Files[name], s) {
@@ -205,16 +198,16 @@ func (w *writer) put(artefacts []Artefact) error {
 		w.led.Files[w.names[i]] = []string{sum([]byte(a.Content))}
 	}
 	for _, name := range w.led.former(w.owner, w.names) {
-		if err := w.leave(name); err != nil {
+		if err := w.drop(name); err != nil {
 			return err
 		}
 	}
 	return w.putLedger()
 }
 
-// leave takes away a file that the plan has no more, unless it is another plan's
-// too, or somebody has changed it.
-func (w *writer) leave(name string) error {
+// drop removes a file that the plan no longer has, unless it belongs to another plan too
+// or was changed.
+func (w *writer) drop(name string) error {
 	if others := w.led.others(name, w.owner); len(others) > 0 {
 		w.led.own(name, "", others)
 		return nil
@@ -246,7 +239,7 @@ func (w *writer) leave(name string) error {
 	return nil
 }
 
-// replace writes a file, and remembers what was there.
+// replace writes a file, and notes how to restore the previous one.
 func (w *writer) replace(name string, text []byte, mode fs.FileMode) error {
 	back := func() error { return ignoreMissing(w.files.Remove(name)) }
 	attr := host.Attr{Mode: mode, UID: os.Geteuid(), GID: os.Getegid()}
@@ -257,7 +250,7 @@ func (w *writer) replace(name string, text []byte, mode fs.FileMode) error {
 		}
 		back = func() error {
 			if now, err := w.files.ReadFile(name); err == nil && string(now) == string(old) {
-				return nil // it is this write that has failed
+				return nil // the write itself failed
 			}
 			return w.files.Replace(name, old, attrOf(info))
 		}
@@ -291,8 +284,8 @@ func (w *writer) makeDirs(dir string) error {
 	return err
 }
 
-// takeBack undoes what has been written, the last first.
-func (w *writer) takeBack() error {
+// rollBack undoes the writes, the last first.
+func (w *writer) rollBack() error {
 	var problems []error
 	for _, back := range slices.Backward(w.undo) {
 		problems = append(problems, back())
@@ -307,7 +300,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// attrOf is what a file has beside its content.
+// attrOf returns mode and owner of a file.
 func attrOf(info fs.FileInfo) host.Attr {
 	a := host.Attr{Mode: info.Mode().Perm(), UID: os.Geteuid(), GID: os.Getegid()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -316,10 +309,10 @@ func attrOf(info fs.FileInfo) host.Attr {
 	return a
 }
 
-// inside is the path of an artefact below the directory.
+// inside returns the path of a file below the directory.
 func inside(name string) (string, error) {
 	if !isInside(name) {
-		return "", fmt.Errorf("%q is no name for an artefact", name)
+		return "", fmt.Errorf("invalid file name %q", name)
 	}
 	return "/" + name, nil
 }

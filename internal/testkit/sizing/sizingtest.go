@@ -1,4 +1,4 @@
-// Package sizing is what the tests of every wish share.
+// Package sizing is shared by the tests of all sizings.
 package sizing
 
 import (
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +18,7 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
-// Figures are those of the catalogue.
+// Figures returns the tables of the catalog.
 func Figures(t testing.TB) sizing.Figures {
 	t.Helper()
 	files, err := rule.Embedded(rules.FS)
@@ -30,7 +32,7 @@ func Figures(t testing.TB) sizing.Figures {
 	return c
 }
 
-// Words cuts "pods=2200 version=4.4" into names and values in turn.
+// Words splits "pods=2200 version=4.4" into names and values in turn.
 func Words(said string) []string {
 	var out []string
 	for w := range strings.FieldsSeq(said) {
@@ -40,60 +42,55 @@ func Words(said string) []string {
 	return out
 }
 
-// Ask says things of a wish, name and value in turn, and sizes it.
-func Ask(f sizing.Figures, w sizing.Wish, said ...string) (*sizing.Result, error) {
-	for i := 0; i+1 < len(said); i += 2 {
-		known := false
-		for _, in := range w.Inputs() {
-			if in.Name == said[i] {
-				known = true
-				if err := in.Set(said[i+1]); err != nil {
-					return nil, &sizing.InputError{Input: in.Name, Err: err}
-				}
-			}
+// Ask sets inputs of a request, name and value in turn, and sizes it.
+func Ask(f sizing.Figures, w sizing.Request, inputs ...string) (*sizing.Result, error) {
+	for i := 0; i+1 < len(inputs); i += 2 {
+		at := slices.IndexFunc(w.Inputs(), func(in *sizing.Input) bool { return in.Name == inputs[i] })
+		if at < 0 {
+			return nil, fmt.Errorf("unknown input %s", inputs[i])
 		}
-		if !known {
-			return nil, fmt.Errorf("there is no input %s", said[i])
+		if err := w.Inputs()[at].Set(inputs[i+1]); err != nil {
+			return nil, &sizing.InputError{Input: inputs[i], Err: err}
 		}
 	}
 	return w.Size(context.Background(), f)
 }
 
-// Sized is Ask of a wish that has a sound answer.
-func Sized(t testing.TB, f sizing.Figures, w sizing.Wish, said ...string) *sizing.Result {
+// Sized is Ask for a request that has a sound result.
+func Sized(t testing.TB, f sizing.Figures, w sizing.Request, inputs ...string) *sizing.Result {
 	t.Helper()
-	r, err := Ask(f, w, said...)
+	r, err := Ask(f, w, inputs...)
 	if err != nil {
-		t.Fatalf("%s: %v", said, err)
+		t.Fatalf("%s: %v", inputs, err)
 	}
 	Sound(t, r)
 	return r
 }
 
-// Refused says lines to a new wish each, cut by words: every one is to be refused
-// as an input that is wrong, with an error that has the text behind it.
-func Refused[W sizing.Wish](t *testing.T, newWish func() W, words func(string) []string, lines map[string]string) {
+// Refused sets the inputs of each line, split by words, in a new request: every one has to
+// fail with an InputError that has the text of the line.
+func Refused[R sizing.Request](t *testing.T, newRequest func() R, words func(string) []string, lines map[string]string) {
 	t.Helper()
 	f := Figures(t)
-	for said, want := range lines {
-		r, err := Ask(f, newWish(), words(said)...)
+	for line, want := range lines {
+		r, err := Ask(f, newRequest(), words(line)...)
 		if err == nil {
-			t.Errorf("%s: nothing is wrong: %+v", said, r.Inputs)
+			t.Errorf("%s: no error: %+v", line, r.Inputs)
 		} else if !strings.Contains(err.Error(), want) || !BadInput(err) {
-			t.Errorf("%s: %v, want %q", said, err, want)
+			t.Errorf("%s: %v, want %q", line, err, want)
 		}
 	}
 }
 
-// Fuzz says any line to a new wish: it is refused, or its answer is sound and holds
-// what check asks of it.
-func Fuzz[W sizing.Wish](f *testing.F, newWish func() W, seeds []string, check func(*testing.T, *sizing.Result)) {
+// Fuzz sets the inputs of any line in a new request: it fails, or its result is sound and
+// passes check.
+func Fuzz[R sizing.Request](f *testing.F, newRequest func() R, seeds []string, check func(*testing.T, *sizing.Result)) {
 	figures := Figures(f)
-	for _, said := range seeds {
-		f.Add(said)
+	for _, line := range seeds {
+		f.Add(line)
 	}
-	f.Fuzz(func(t *testing.T, said string) {
-		r, err := Ask(figures, newWish(), Words(said)...)
+	f.Fuzz(func(t *testing.T, line string) {
+		r, err := Ask(figures, newRequest(), Words(line)...)
 		if err != nil {
 			return
 		}
@@ -102,56 +99,39 @@ func Fuzz[W sizing.Wish](f *testing.F, newWish func() W, seeds []string, check f
 	})
 }
 
-// ReadBack reads documents by their names into the structs that they are made of,
-// refuses a key too many, and returns the artefacts that are not among them.
-func ReadBack(t testing.TB, r *sizing.Result, into map[string]any) []sizing.Artefact {
-	t.Helper()
-	var others []sizing.Artefact
-	for _, a := range r.Files {
-		document, ok := into[a.Name]
-		if !ok {
-			others = append(others, a)
-		} else if err := ReadYAML(a.Content, document); err != nil {
-			t.Fatalf("%s: %v\n%s", a.Name, err, a.Content)
-		}
-	}
-	return others
-}
-
-// Want checks values: group/name, and the value as it is printed.
+// Want checks values: group/name, and the printed value.
 func Want(t *testing.T, r *sizing.Result, want map[string]string) {
 	t.Helper()
 	for key, value := range want {
-		found := false
-		for _, v := range r.Values {
-			if v.Group+"/"+v.Name == key {
-				found = true
-				if got := fmt.Sprint(v.Value); got != value {
-					t.Errorf("%s is %s, want %s (%s)", key, got, value, v.Why)
-				}
-			}
-		}
-		if !found {
-			t.Errorf("there is no %s", key)
+		group, name, _ := strings.Cut(key, "/")
+		if v := r.Value(group, name); v == nil {
+			t.Errorf("no value %s", key)
+		} else if got := fmt.Sprint(v.Value); got != value {
+			t.Errorf("%s is %s, want %s (%s)", key, got, value, v.Why)
 		}
 	}
 }
 
-// Sound checks what holds for every answer: each value has a reason, each name is
-// there once, and nothing is written outside.
+// Sound checks what holds for every result: each value has a reason, names are unique, YAML
+// files are one valid document each, and budgets suffice.
 func Sound(t testing.TB, r *sizing.Result) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, v := range r.Values {
 		key := v.Group + "/" + v.Name
 		if v.Why == "" || v.Group == "" || v.Name == "" || v.Value == nil || seen[key] {
-			t.Errorf("value %s: without a reason, or there twice: %+v", key, v)
+			t.Errorf("value %s: no reason, or twice: %+v", key, v)
 		}
 		seen[key] = true
 	}
 	for _, a := range r.Files {
 		if a.What == "" || a.Checked == "" || a.Content == "" || seen[a.Name] {
-			t.Errorf("artefact %q: without a word, or there twice", a.Name)
+			t.Errorf("file %q: empty field, or twice", a.Name)
+		}
+		if ext := path.Ext(a.Name); ext == ".yaml" || ext == ".yml" {
+			if err := ReadYAML(a.Content, &map[string]any{}); err != nil {
+				t.Errorf("%s: %v\n%s", a.Name, err, a.Content)
+			}
 		}
 		seen[a.Name] = true
 	}
@@ -172,20 +152,20 @@ func Sound(t testing.TB, r *sizing.Result) {
 	}
 }
 
-// BadInput is true for an error about an input.
+// BadInput reports whether an error is an InputError.
 func BadInput(err error) bool {
 	var bad *sizing.InputError
 	return errors.As(err, &bad)
 }
 
-// ReadYAML reads one document into a struct and refuses keys that it does not
-// have, keys twice, and a second document.
+// ReadYAML decodes one document; unknown and duplicate keys, and a second document, are
+// errors.
 func ReadYAML(text string, into any) error {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(into); err != nil {
 		if errors.Is(err, io.EOF) {
-			return errors.New("it is empty")
+			return errors.New("empty document")
 		}
 		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}

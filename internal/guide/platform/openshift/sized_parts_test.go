@@ -22,7 +22,7 @@ func TestSizedHugePages(t *testing.T) {
 			said = append(said, "nodes-numa", strconv.Itoa(1+rnd.IntN(8)))
 		}
 		return said
-	}, func() sizing.Wish { return server.NewHugePages() }, []breakage{
+	}, func() sizing.Request { return server.NewHugePages() }, []breakage{
 		{"hugepages-pod.yaml.spec.containers[].resources.requests.hugepages-2Mi", ".* => 900Gi", "O38.pod"},
 		{"hugepages-pod.yaml.spec.containers[].resources.requests.hugepages-1Gi", ".* => 900Gi", "O38.pod"},
 		{"hugepages-pod.yaml.spec.containers[].resources.requests.hugepages-2Mi", "1024", "O38.limit"},
@@ -64,7 +64,7 @@ func TestSizedNetwork(t *testing.T) {
 			said = append(said, "ipsec", "true")
 		}
 		return said
-	}, func() sizing.Wish { return server.NewNetwork() }, []breakage{
+	}, func() sizing.Request { return server.NewNetwork() }, []breakage{
 		{"manifests/cluster-network-03-config.yml.apiVersion", "operator.openshift.io/v1beta1", "O14.api"},
 		{"manifests/cluster-network-03-config.yml.metadata.annotations.fettle.dev/device-mtu", "600", "O36.documents"},
 		{spec + "type", "OVN", "O01.plug-in"},

@@ -221,7 +221,7 @@ func wish(rnd *rand.Rand) []string {
 // value broken, some rule says so, and it is the one that is meant.
 func TestSized(t *testing.T) {
 	c := catalogue(t)
-	passed := holds(t, c, 150, 60, wish, func() sizing.Wish { return cluster.New() }, broken)
+	passed := holds(t, c, 150, 60, wish, func() sizing.Request { return cluster.New() }, broken)
 	for _, r := range c.Rules() {
 		if !r.Reminder && !slices.Contains(running, r.ID) && !slices.Contains(ofPods, r.ID) && !passed[r.ID] {
 			t.Errorf("%s is passed by nothing that size writes", r.ID)
@@ -232,7 +232,7 @@ func TestSized(t *testing.T) {
 // holds asks for so many random wishes: what size writes for those that it takes,
 // which are to be a number at least, is clean under check, and of each value that it
 // writes a broken one is found. It returns the rules that have passed.
-func holds(t *testing.T, c *rule.Catalogue, wishes, least int, wish func(*rand.Rand) []string, newWish func() sizing.Wish, broken []breakage) (passed map[string]bool) {
+func holds(t *testing.T, c *rule.Catalogue, wishes, least int, wish func(*rand.Rand) []string, newWish func() sizing.Request, broken []breakage) (passed map[string]bool) {
 	t.Helper()
 	f, rnd := testkitsizing.Figures(t), rand.New(rand.NewPCG(5, 6))
 	clean := 0

@@ -1,7 +1,6 @@
 package openshift
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -14,21 +13,21 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing/server"
 )
 
-// smallestServices is the prefix of the smallest service network that has a tenth
-// address, which the DNS of a cluster takes (cluster-dns-operator, "dns-default").
+// smallestServices is the prefix of the smallest service network with a tenth address,
+// which the cluster's DNS takes (cluster-dns-operator, "dns-default").
 const smallestServices = 28
 
-// standardPrefix is the host prefix of a cluster that asks for none.
+// standardPrefix is the default host prefix.
 const standardPrefix = 23
 
-// subnets are the parts of a cluster network: how many nodes get one, and how many
-// addresses each has. reserved are those of each part that no pod gets.
+// subnets returns how many nodes get a part of a cluster network, and how many addresses
+// each part has for pods, without the reserved ones.
 func subnets(cluster netip.Prefix, hostPrefix, reserved int) (nodes, addresses float64) {
 	return sizing.Power(hostPrefix - cluster.Bits()), sizing.Power(32-hostPrefix) - float64(reserved)
 }
 
-// prefixFor is the longest host prefix, no longer than the standard one, whose
-// parts have addresses for a number of pods.
+// prefixFor returns the longest host prefix, no longer than the standard one, whose parts
+// have addresses for a number of pods.
 func prefixFor(pods, reserved int) int {
 	prefix := standardPrefix
 	for sizing.Power(32-prefix) < float64(pods+reserved) {
@@ -37,28 +36,22 @@ func prefixFor(pods, reserved int) int {
 	return prefix
 }
 
-// addresses decides the cluster network and the part of each node, and looks
-// whether the networks lie in each other's way.
-func (p *plan) addresses(context.Context) error {
-	node, err := p.of("openshift-kubelet")
-	if err != nil {
-		return err
-	}
+// addresses decides the cluster network and the part of each node, and checks that no
+// networks overlap.
+func (p *plan) addresses() error {
+	node := p.Table("openshift-kubelet")
 	reserved := int(node.Number("reserved_addresses", "value"))
-	if err := node.Err(); err != nil {
-		return err
-	}
-	// Where pods are bounded by the cores too, a node with more of them may come
-	// later, and its part of the network cannot grow.
+	// If cores limit the pods too, a node with more cores may be added later, and its part
+	// of the network cannot grow.
 	wanted := p.userPods + p.systemPods
 	p.hostPrefix = p.w.HostPrefix
 	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.userPods, p.systemPods, reserved)
 	if p.userPods == p.maxPods {
 		// The source's own case (9.1): 500 pods of users want a /22.
-		why = fmt.Sprintf("%d pods, up to %d of the system beside them should all be of users, and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
+		why = fmt.Sprintf("%d pods, up to %d of the system in addition if all of those are of users, and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
 	}
 	if p.maxPods > p.podsPerNode {
-		why += fmt.Sprintf("; today's nodes take %d, and a node with more cores may come", p.podsPerNode)
+		why += fmt.Sprintf("; today's nodes take %d, and a node with more cores may be added", p.podsPerNode)
 	}
 	longest := prefixFor(wanted, reserved)
 	if p.hostPrefix == 0 {
@@ -80,13 +73,10 @@ func (p *plan) addresses(context.Context) error {
 	return p.otherNetworks()
 }
 
-// clusterNetwork takes the network that was asked for if it holds the nodes, or the
-// smallest of the catalogue's that does.
+// clusterNetwork takes the requested network if it holds the nodes, or the smallest of the
+// catalog that does.
 func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
-	e, err := sizing.Of(p.f, "openshift-cluster-network", "")
-	if err != nil {
-		return nil, err
-	}
+	e := p.Newest("openshift-cluster-network")
 	fits := func(c netip.Prefix) bool {
 		if p.hostPrefix <= c.Bits() {
 			return p.nodes <= 1 && p.hostPrefix == c.Bits()
@@ -106,7 +96,7 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 		if _, err := p.clusterNetwork(reserved); err != nil {
 			return nil, err
 		}
-		return nil, sizing.Instead("cluster-cidr", p.w.ClusterCIDR, "%s with host prefix %d has parts for %g nodes, and there are %d: it needs a network of /%d or larger", asked, p.hostPrefix, max(0, sizing.Power(p.hostPrefix-asked.Bits())), p.nodes, max(shortest, 0))
+		return nil, sizing.Instead("cluster-cidr", p.w.ClusterCIDR, "%s with host prefix %d has parts for %g nodes, not %d: use a network of /%d or larger", asked, p.hostPrefix, max(0, sizing.Power(p.hostPrefix-asked.Bits())), p.nodes, max(shortest, 0))
 	}
 	var known []string
 	for i, key := range e.Keys() {
@@ -115,17 +105,16 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The source draws its line for the default a little below the arithmetic.
+		// The source limits the default a little below the arithmetic.
 		if fits(c) && (i > 0 || float64(p.nodes) <= e.Number(key, "nodes_max")) {
 			p.w.ClusterCIDR = c
-			return e.Sources, e.Err()
+			return e.Sources, nil
 		}
 	}
-	return nil, sizing.Bad("cluster-cidr", "none of %s has parts for %d nodes with host prefix %d: name a larger network, or fewer pods on a node", strings.Join(known, ", "), p.nodes, p.hostPrefix)
+	return nil, sizing.Bad("cluster-cidr", "none of %s has parts for %d nodes with host prefix %d: set a larger network, or fewer pods per node", strings.Join(known, ", "), p.nodes, p.hostPrefix)
 }
 
-// namedNet is a network that an option or the table of a version has; input is "" where no
-// option changes it.
+// namedNet is a network of the cluster; input is the option that sets it, or "".
 type namedNet struct {
 	name, input string
 	net         netip.Prefix
@@ -133,7 +122,7 @@ type namedNet struct {
 
 type namedNets []namedNet
 
-// of is the network of an option, as large as so many addresses need.
+// of returns the network of an option, enlarged for a number of addresses.
 func (all namedNets) of(input string, addresses int) namedNet {
 	i := slices.IndexFunc(all, func(n namedNet) bool { return n.input == input })
 	n := all[i]
@@ -141,8 +130,8 @@ func (all namedNets) of(input string, addresses int) namedNet {
 	return n
 }
 
-// elsewhere is the error about one of the networks, with a private one of its size that
-// overlaps with none of the others.
+// elsewhere returns the error about one of the networks, with a private network of its size
+// that overlaps none of the others.
 func (all namedNets) elsewhere(n namedNet, format string, args ...any) error {
 	for _, private := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} {
 		space := netip.MustParsePrefix(private)
@@ -158,13 +147,9 @@ func (all namedNets) elsewhere(n namedNet, format string, args ...any) error {
 	return sizing.Bad(n.input, format, args...)
 }
 
-// otherNetworks checks that no two networks overlap and that they hold what is in
-// them.
+// otherNetworks checks that no two networks overlap and that they have enough addresses.
 func (p *plan) otherNetworks() error {
-	e, err := p.of("openshift-networks")
-	if err != nil {
-		return err
-	}
+	e := p.Table("openshift-networks")
 	all := namedNets{{"the cluster network", "cluster-cidr", p.w.ClusterCIDR}}
 	for _, key := range e.Keys() {
 		n := namedNet{"the network of OVN-Kubernetes's " + strings.TrimPrefix(key, "OVNKubernetes "), "", netip.Prefix{}}
@@ -180,6 +165,7 @@ func (p *plan) otherNetworks() error {
 			}
 		}
 		if !into.IsValid() {
+			var err error
 			if *into, err = netip.ParsePrefix(e.Text(key, "cidr")); err != nil {
 				return err
 			}
@@ -195,40 +181,40 @@ func (p *plan) otherNetworks() error {
 			if a.input == "" || b.input != "" && !p.w.given(a.input) && p.w.given(b.input) {
 				a, b = b, a
 			}
-			return all.elsewhere(a, "%s %s overlaps with %s %s", a.name, a.net, b.name, b.net)
+			return all.elsewhere(a, "%s %s overlaps %s %s", a.name, a.net, b.name, b.net)
 		}
 	}
 	for _, n := range all[1:] {
 		if n.input != "" {
-			p.Add(sizing.Value{Group: "network", Name: map[string]string{"machine-cidr": "machine_cidr", "service-cidr": "service_cidr"}[n.input], Value: n.net.String(), Why: "it overlaps with none of the others", Sources: e.Sources})
+			p.Add(sizing.Value{Group: "network", Name: map[string]string{"machine-cidr": "machine_cidr", "service-cidr": "service_cidr"}[n.input], Value: n.net.String(), Why: "it overlaps none of the others", Sources: e.Sources})
 		}
 	}
 	machines := sizing.Power(32-p.w.MachineCIDR.Bits()) - 2
 	if float64(p.nodes) > machines {
-		return all.elsewhere(all.of("machine-cidr", p.nodes+2), "%s has addresses for %g machines, and there are %d", p.w.MachineCIDR, max(machines, 0), p.nodes)
+		return all.elsewhere(all.of("machine-cidr", p.nodes+2), "%s has addresses for %g machines, not %d", p.w.MachineCIDR, max(machines, 0), p.nodes)
 	}
 	p.Max(sizing.Limit{Name: "addresses of the machine network", Maximum: machines, Wanted: float64(p.nodes), Why: p.w.MachineCIDR.String()})
 	if p.w.ServiceCIDR.Bits() > smallestServices {
-		return sizing.Instead("service-cidr", netip.PrefixFrom(p.w.ServiceCIDR.Addr(), smallestServices).Masked(), "%s has no tenth address, which is that of the cluster's DNS: want a network of /%d or larger, for the services of the cluster itself too", p.w.ServiceCIDR, smallestServices)
+		return sizing.Instead("service-cidr", netip.PrefixFrom(p.w.ServiceCIDR.Addr(), smallestServices).Masked(), "%s has no tenth address, which the cluster's DNS takes: use a network of /%d or larger, also for the services of the cluster itself", p.w.ServiceCIDR, smallestServices)
 	}
 	services := sizing.Power(32-p.w.ServiceCIDR.Bits()) - 2
 	if p.w.given("service-cidr") && *p.w.Objects["services"] == 0 {
-		p.Note("%s has addresses for %g services, the cluster's own among them; --services N holds it against those that are to come, as it cannot be changed after the installation", p.w.ServiceCIDR, services)
+		p.Note("%s has addresses for %g services, the cluster's own included, and cannot be changed after the installation; --services N checks it for N services", p.w.ServiceCIDR, services)
 	}
 	if n := *p.w.Objects["services"]; float64(n) > services {
-		return all.elsewhere(all.of("service-cidr", n+2), "%s has addresses for %g services, and there are %d", p.w.ServiceCIDR, max(services, 0), n)
+		return all.elsewhere(all.of("service-cidr", n+2), "%s has addresses for %g services, not %d", p.w.ServiceCIDR, max(services, 0), n)
 	}
 	p.Max(sizing.Limit{Name: "addresses of the service network", Maximum: services, Wanted: float64(*p.w.Objects["services"]), Why: p.w.ServiceCIDR.String()})
-	return e.Err()
+	return nil
 }
 
 // overlay decides the MTU inside the tunnels.
-func (p *plan) overlay(context.Context) error {
+func (p *plan) overlay() error {
 	kind := "geneve"
 	if p.network == "OpenShiftSDN" {
 		kind = "vxlan"
 	}
-	mtu, why, sources, err := server.MTU(p.f, kind, p.w.IPsec, p.w.MTU)
+	mtu, why, sources, err := server.MTU(p.Result, kind, p.w.IPsec, p.w.MTU)
 	if err != nil {
 		return err
 	}

@@ -21,15 +21,15 @@ const apps = `
 func TestApps(t *testing.T) {
 	f := sizing.Figures(t)
 	for text, want := range map[string]string{
-		"- {name: a, quantity: 1, cpu: 1}":                            `line 1: application "a" has no memory`,
+		"- {name: a, quantity: 1, cpu: 1}":                            `line 1: application "a" lacks memory`,
 		"# x\n- {name: a, quantity: 0, cpu: 1, memory: 1G}":           `line 2: quantity: "0": want a whole number`,
 		"- name: a\n  quantity: -1\n  cpu: 1\n  memory: 1G":           `line 2: quantity: "-1"`,
 		"- {name: a, quantity: 1, cpu: 1, memory: 1Q}":                `line 1: memory: quantity "1Q": unknown unit "Q"`,
 		"- {name: a, quantity: 1, cpu: 1, memory: 1G, kind: x}":       "line 1",
-		"- {name: a, quantity: 1,\n  cpu: 1, memory: 1G, storge: 1G}": `line 2: an application has no "storge" (did you mean "storage"?)`,
+		"- {name: a, quantity: 1,\n  cpu: 1, memory: 1G, storge: 1G}": `line 2: unknown key "storge" (did you mean "storage"?)`,
 		"- {name: a, quantity: 1, cpu: 1, memory: 1G}\n---\n- 1":      "one list",
-		"- {name: a, name: b, quantity: 1, cpu: 1, memory: 1G}":       `an application has "name" twice`,
-		"- {name: a, quantity: [1], cpu: 1, memory: 1G}":              "line 1: quantity: want one value",
+		"- {name: a, name: b, quantity: 1, cpu: 1, memory: 1G}":       `"name" is set twice`,
+		"- {name: a, quantity: [1], cpu: 1, memory: 1G}":              "line 1: quantity: want a single value",
 		"- {name: a, quantity: 1, cpu: 1, memory: 1G, overcommit: x}": `overcommit: "x": want true or false`,
 		"- a\n":                  "line 1: want an application",
 		"- {name: a}\n- b: \x00": "line 2: control character 0x00",
@@ -47,13 +47,13 @@ func TestApps(t *testing.T) {
 	// A file that is named is named with the mistake, and in the answer.
 	w := New()
 	_ = w.input("apps").SetFile("my/apps.yaml", "\n- {name: a, quantity: 1, cpu: 1}")
-	if _, err := w.Size(t.Context(), f); err == nil || err.Error() != `--apps: my/apps.yaml:2: application "a" has no memory` {
+	if _, err := w.Size(t.Context(), f); err == nil || err.Error() != `--apps: my/apps.yaml:2: application "a" lacks memory` {
 		t.Error(err)
 	}
 	w = New()
 	_ = w.input("apps").SetFile("my/apps.yaml", "- &a {name: a, quantity: 1, cpu: 1, memory: 1G}\n- {<<: *a, name: b, quantity: 2}")
 	r, err := w.Size(t.Context(), f)
-	if err != nil || r.Value("applications", "pods").Value != 3 || !slices.Contains(r.Inputs, guidesizing.Said{Name: "apps", Value: "my/apps.yaml", From: "asked"}) {
+	if err != nil || r.Value("applications", "pods").Value != 3 || !slices.Contains(r.Inputs, guidesizing.InputValue{Name: "apps", Value: "my/apps.yaml", From: "asked"}) {
 		t.Errorf("%v %+v", err, r)
 	}
 	// What must not be overcommitted is not.

@@ -1,6 +1,7 @@
 package openshift
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,10 +24,10 @@ type application struct {
 	line                 int
 }
 
-// appKeys are what an application has.
+// appKeys are the keys of an application.
 var appKeys = []string{"name", "quantity", "cpu", "memory", "storage", "overcommit"}
 
-// maxApps caps the lines of the table.
+// maxApps is the largest number of applications.
 const maxApps = 10000
 
 // lineError is a mistake in a line of a file.
@@ -37,7 +38,7 @@ type lineError struct {
 
 func (e *lineError) Error() string { return e.what }
 
-// wrong is a mistake where a node stands.
+// wrong returns the error about a node.
 func wrong(n *yaml.Node, format string, args ...any) error {
 	return &lineError{n.Line, fmt.Sprintf(format, args...)}
 }
@@ -51,7 +52,7 @@ func parseApps(text string) ([]application, error) {
 	err := dec.Decode(&doc)
 	if err == nil {
 		if again := dec.Decode(&second); again == nil {
-			return nil, wrong(&second, "a second document begins here: the table is one list")
+			return nil, wrong(&second, "a second document begins here; want one list")
 		} else if !errors.Is(again, io.EOF) {
 			err = again
 		}
@@ -88,7 +89,7 @@ func parseApps(text string) ([]application, error) {
 	return out, nil
 }
 
-// follow is what an alias stands for.
+// follow resolves an alias.
 func follow(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -102,21 +103,20 @@ func parseApp(n *yaml.Node) (application, error) {
 	if n.Kind != yaml.MappingNode {
 		return app, wrong(n, "want an application, such as {name: web, quantity: 100, cpu: 500m, memory: 1G}")
 	}
-	said := map[string]bool{}
-	if err := app.take(n, said, false); err != nil {
+	seen := map[string]bool{}
+	if err := app.take(n, seen, false); err != nil {
 		return app, err
 	}
 	for _, key := range []string{"quantity", "cpu", "memory"} {
-		if !said[key] {
-			return app, wrong(n, "application %q has no %s", app.name, key)
+		if !seen[key] {
+			return app, wrong(n, "application %q lacks %s", app.name, key)
 		}
 	}
 	return app, nil
 }
 
-// take reads the keys of a mapping; those that are said already stay where it is one
-// that "<<" puts in.
-func (app *application) take(n *yaml.Node, said map[string]bool, merged bool) error {
+// take reads the keys of a mapping. In one merged by "<<", keys already present win.
+func (app *application) take(n *yaml.Node, seen map[string]bool, merged bool) error {
 	var more []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], follow(n.Content[i+1])
@@ -124,36 +124,33 @@ func (app *application) take(n *yaml.Node, said map[string]bool, merged bool) er
 			more = append(more, value)
 			continue
 		}
-		if said[key.Value] {
+		if seen[key.Value] {
 			if merged {
 				continue
 			}
-			return wrong(key, "an application has %q twice", key.Value)
+			return wrong(key, "%q is set twice", key.Value)
 		}
-		said[key.Value] = true
+		seen[key.Value] = true
 		if err := app.set(key, value); err != nil {
 			return err
 		}
 	}
 	for _, m := range more {
-		if err := app.take(m, said, true); err != nil {
+		if err := app.take(m, seen, true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// set takes one value.
+// set sets one value.
 func (app *application) set(key, value *yaml.Node) error {
 	if !slices.Contains(appKeys, key.Value) {
-		meant := internaltext.Suggest(key.Value, appKeys)
-		if meant == "" {
-			meant = ": it has " + strings.Join(appKeys, ", ")
-		}
-		return wrong(key, "an application has no %q%s", key.Value, meant)
+		meant := cmp.Or(internaltext.Suggest(key.Value, appKeys), "; want "+strings.Join(appKeys, ", "))
+		return wrong(key, "unknown key %q%s", key.Value, meant)
 	}
 	if value.Kind != yaml.ScalarNode || value.Tag == "!!null" {
-		return wrong(key, "%s: want one value", key.Value)
+		return wrong(key, "%s: want a single value", key.Value)
 	}
 	amount := func(to *float64) error {
 		v, err := sizing.Quantity(value.Value)

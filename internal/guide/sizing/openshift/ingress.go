@@ -1,30 +1,23 @@
 package openshift
 
 import (
-	"context"
 	"fmt"
 	"math"
 
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// leastRouters are those of a new cluster.
+// leastRouters is the number of routers of a new cluster.
 const leastRouters = 2
 
-// ingress decides how many routers there are, and whether one set of them does.
-func (p *plan) ingress(context.Context) error {
+// ingress decides the number of routers, and whether one set of them suffices.
+func (p *plan) ingress() error {
 	routes := *p.w.Objects["routes"]
 	if p.w.RequestRate == 0 && p.w.RouteApps == 0 && routes == 0 {
 		return nil
 	}
-	e, err := p.of("openshift-router")
-	if err != nil {
-		return err
-	}
-	bounds, err := p.of("openshift-router-limits")
-	if err != nil {
-		return err
-	}
+	e := p.Table("openshift-router")
+	bounds := p.Table("openshift-router-limits")
 	p.routers = leastRouters
 	why := "a new cluster has two"
 	if p.w.RequestRate > 0 {
@@ -33,7 +26,7 @@ func (p *plan) ingress(context.Context) error {
 			column += "_close"
 		}
 		each := e.Number(p.w.Route, column)
-		how := fmt.Sprintf("TLS: %s; %s; %s", p.w.Route, map[bool]string{false: "behind a load balancer's service", true: "on the machine's network"}[p.w.HostNetwork], map[bool]string{false: "connections are kept", true: "a connection for each request"}[p.w.Close])
+		how := fmt.Sprintf("TLS: %s; %s; %s", p.w.Route, map[bool]string{false: "behind a load balancer's service", true: "on the machine's network"}[p.w.HostNetwork], map[bool]string{false: "connections are kept", true: "a connection per request"}[p.w.Close])
 		if p.w.BareMetal {
 			each *= bounds.Number("bare_metal_factor", "value")
 			how += "; twice that on bare metal"
@@ -48,7 +41,7 @@ func (p *plan) ingress(context.Context) error {
 			p.Note("the network device of a router's node is full before the router is: %.0f pages/s", math.Floor(pages))
 		}
 		if float64(p.w.PageSize) > bounds.Number("page_of_table", "value") {
-			p.Note("the routers were measured with pages of 1 kB: what larger ones cost beside the network is not known")
+			p.Note("the routers were measured with pages of 1 kB: the cost of larger ones, apart from the network, is unknown")
 		}
 		if n := sizing.Ceil(p.w.RequestRate, each); n > p.routers {
 			p.routers, why = n, fmt.Sprintf("%g requests/s, %.0f by each, bounded by %s", p.w.RequestRate, math.Floor(each), bound)
@@ -65,7 +58,7 @@ func (p *plan) ingress(context.Context) error {
 		p.Max(sizing.Limit{Name: "applications of one set of routers", Maximum: many * leastRouters, Wanted: float64(p.w.RouteApps), Why: p.w.RouteAppsKind + ", two routers", Sources: bounds.Sources})
 	}
 	p.Add(sizing.Value{Group: "routers", Name: "routers", Value: p.routers, Unit: "routers", Why: why, Sources: e.Sources})
-	shard, reason := false, "one set of routers does"
+	shard, reason := false, "one set of routers suffices"
 	switch maximum := p.maximum("routes"); {
 	case p.routers > p.infra:
 		shard, reason = true, fmt.Sprintf("%d routers on %d infrastructure nodes: shards have nodes of their own", p.routers, p.infra)
@@ -82,20 +75,12 @@ func (p *plan) ingress(context.Context) error {
 	if p.minor() < 9 {
 		p.Note("the number of a router's threads cannot be set with %s (O35)", p.Version)
 	}
-	for _, e := range []*sizing.Edition{e, bounds} {
-		if err := e.Err(); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-// maximum is a tested maximum of the version; 0 where there is none.
+// maximum returns a tested maximum of the version, or 0.
 func (p *plan) maximum(name string) float64 {
-	e, err := p.of("openshift-maximums")
-	if err != nil {
-		return 0
-	}
+	e := p.Table("openshift-maximums")
 	if r, err := e.Row(name); err == nil {
 		n, _ := r.Cells["maximum"].(float64)
 		return n

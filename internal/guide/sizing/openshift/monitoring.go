@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// safety is what the source's figures have on top, and a measured one gets too
-// (002, 8.1: about 20 %).
+// safety is the margin in the source's figures, which a measured figure gets too (002, 8.1:
+// about 20 %).
 const safety = 1.2
 
 // demand is what one Prometheus needs: GB a day, GB of memory.
@@ -23,8 +23,8 @@ type demand struct {
 	sources     []rule.Source
 }
 
-// byTable is the demand of a cluster by the source's table. Above its last row it
-// goes on in a straight line.
+// byTable returns the demand of a cluster by the source's table, extrapolated linearly
+// beyond its last row.
 func byTable(e *sizing.Edition, nodes, pods float64) (d demand, row *rule.Row) {
 	d.sources = e.Sources
 	last := &e.Rows[len(e.Rows)-1]
@@ -42,53 +42,49 @@ func byTable(e *sizing.Edition, nodes, pods float64) (d demand, row *rule.Row) {
 	steps := (factor - 1) * e.Number(last.Key, "nodes") / (e.Number(last.Key, "nodes") - e.Number(before, "nodes"))
 	d.perDay = e.Number(last.Key, "per_day") * factor
 	d.ram = e.Number(last.Key, "ram") + slope*steps
-	d.why = fmt.Sprintf("beyond the table, whose last row is %g nodes and %g pods, in a straight line", e.Number(last.Key, "nodes"), e.Number(last.Key, "pods"))
+	d.why = fmt.Sprintf("extrapolated linearly from the table, whose last row is %g nodes and %g pods", e.Number(last.Key, "nodes"), e.Number(last.Key, "pods"))
 	return d, nil
 }
 
 // monitoring decides the volumes and the memory of Prometheus.
 func (p *plan) monitoring(ctx context.Context) error {
-	typical, err := p.of("openshift-monitoring")
-	if err != nil {
-		return err
-	}
+	typical := p.Table("openshift-monitoring")
 	p.retention = p.w.RetentionDays
 	if p.retention == 0 {
 		text := typical.Text("retention", "value")
+		var err error
 		if p.retention, err = strconv.Atoi(strings.TrimSuffix(text, "d")); err != nil {
 			return fmt.Errorf("%s: retention %q", typical.At, text)
 		}
 		p.w.RetentionDays = p.retention
 	}
 	p.Add(sizing.Value{Group: "prometheus", Name: "retention", Value: p.retention, Unit: "d", Why: "how long samples are kept", Sources: typical.Sources})
-	e, err := p.of("openshift-prometheus")
-	if err != nil {
-		return err
+	e := p.Table("openshift-prometheus")
+	if len(e.Rows) < 2 {
+		return p.Err()
 	}
 	d, row := byTable(e, float64(p.nodes), float64(p.pods))
 	p.storage = d.perDay * float64(p.retention)
-	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: fmt.Sprintf("%d days of %g GB, %s; 20 %% for safety are in it", p.retention, sizing.Round(d.perDay), d.why), Sources: d.sources}
+	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: fmt.Sprintf("%d days of %g GB, %s; including 20 %% for safety", p.retention, sizing.Round(d.perDay), d.why), Sources: d.sources}
 	if row != nil && p.retention == 15 {
 		v.Also = []sizing.Figure{{Value: e.Number(row.Key, "per_15_days"), Unit: "GB", What: "the source's own for 15 days"}}
 	}
 	p.Add(sizing.Value{Group: "prometheus", Name: "storage_per_day", Value: sizing.Round(d.perDay), Unit: "GB", Why: d.why, Sources: d.sources})
 	p.Add(v)
-	p.Add(sizing.Value{Group: "prometheus", Name: "ram", Value: sizing.Round(d.ram), Unit: "GB", Why: d.why + "; later documents give no memory any more", Sources: d.sources})
+	p.Add(sizing.Value{Group: "prometheus", Name: "ram", Value: sizing.Round(d.ram), Unit: "GB", Why: d.why + "; newer documents give no memory figure", Sources: d.sources})
 	cores := max(sizing.Ceil(float64(p.nodes), e.Number(e.Rows[0].Key, "nodes")), sizing.Ceil(float64(p.pods), e.Number(e.Rows[0].Key, "pods")))
 	p.Add(sizing.Value{Group: "prometheus", Name: "cores", Value: cores, Unit: "cores", Why: "one of 40 for each 50 nodes and 1800 pods", Sources: d.sources})
-	if err := e.Err(); err != nil {
-		return err
-	}
 	if p.w.Prometheus != "" {
 		if err := p.measured(ctx, d); err != nil {
 			return err
 		}
 	}
 	p.Note("each of the two pods of Prometheus has a volume of its own of that size")
-	return p.monitoringFile(typical)
+	p.monitoringFile(typical)
+	return nil
 }
 
-// measured sizes by a Prometheus that runs, beside the table.
+// measured sizes by a running Prometheus, in addition to the table.
 func (p *plan) measured(ctx context.Context, table demand) error {
 	u, err := p.w.measure(ctx, p.w.Prometheus, p.w.PrometheusToken)
 	var bad *sizing.InputError
@@ -125,7 +121,7 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 	return nil
 }
 
-// scale is how much larger the wish is than the cluster that was measured.
+// scale returns how much larger the requested cluster is than the measured one, and why.
 func (p *plan) scale(u *Usage) (float64, string) {
 	factor, how := 0.0, ""
 	if u.Nodes > 0 {
@@ -135,51 +131,35 @@ func (p *plan) scale(u *Usage) (float64, string) {
 		factor, how = f, fmt.Sprintf("%d pods, and %g there", p.pods, u.Pods)
 	}
 	if factor == 0 {
-		return 1, "it watches no cluster (neither kube_node_info nor kube_pod_info): as it is"
+		return 1, "it has no metrics of a cluster (neither kube_node_info nor kube_pod_info): not scaled"
 	}
 	return factor, how
 }
 
-// monitoringFile is the configuration of cluster monitoring.
-func (p *plan) monitoringFile(typical *sizing.Edition) error {
-	infra := map[string]string{"node-role.kubernetes.io/infra": ""}
-	placed := &sizing.Placed{NodeSelector: infra}
-	volume := func(size string) sizing.VolumeClaim {
-		return sizing.VolumeClaim{Spec: sizing.VolumeClaimSpec{StorageClassName: p.w.StorageClass, Resources: sizing.Resources{Requests: map[string]string{"storage": size}}}}
-	}
+// monitoringFile writes the configuration of cluster monitoring.
+func (p *plan) monitoringFile(typical *sizing.Edition) {
 	size := sizing.Gi(p.storage * 1e9)
-	c := sizing.Monitoring{
-		PrometheusOperator: placed, KubeStateMetrics: placed,
-		PrometheusK8s:    &sizing.Storing{Retention: fmt.Sprintf("%dd", p.retention), NodeSelector: infra, VolumeClaimTemplate: volume(size)},
-		AlertmanagerMain: &sizing.Storing{NodeSelector: infra, VolumeClaimTemplate: volume(typical.Text("alertmanager_storage", "value"))},
-	}
-	// Grafana went with 4.11, and metrics-server came for the adapter with 4.16.
+	placed := []string{"kubeStateMetrics"}
+	// Grafana was removed in 4.11, and metrics-server replaced the adapter in 4.16.
 	switch minor := p.minor(); {
 	case minor < 11:
-		c.Grafana, c.K8sPrometheusAdapter = placed, placed
+		placed = append(placed, "grafana", "k8sPrometheusAdapter")
 	case minor < 16:
-		c.K8sPrometheusAdapter = placed
+		placed = append(placed, "k8sPrometheusAdapter")
 	default:
-		c.MetricsServer = placed
+		placed = append(placed, "metricsServer")
 	}
-	if err := typical.Err(); err != nil {
-		return err
-	}
-	inner, err := sizing.YAML("", c)
-	if err != nil {
-		return err
-	}
-	text, err := sizing.YAML("Cluster monitoring on the infrastructure nodes, with volumes.", sizing.NewMonitoringConfigMap(inner, p.nodes, p.pods))
-	if err != nil {
-		return err
-	}
+	volume := func(size string) map[string]any { return map[string]any{"Class": p.w.StorageClass, "Size": size} }
+	text := sizing.Manifest("monitoring.yaml", "Cluster monitoring on the infrastructure nodes, with volumes.", map[string]any{
+		"Nodes": p.nodes, "Pods": p.pods, "RetentionDays": p.retention, "Placed": placed,
+		"Prometheus": volume(size), "Alertmanager": volume(typical.Text("alertmanager_storage", "value")),
+	})
 	p.Add(sizing.Value{Group: "prometheus", Name: "volume", Value: size, Why: "of each of the two pods, in the configuration of cluster monitoring", Sources: typical.Sources,
 		Also: []sizing.Figure{{Value: typical.Text("prometheus_storage", "value"), What: "which the source calls typical"}}})
-	p.Files = append(p.Files, sizing.Artefact{Name: "cluster-monitoring-config.yml", What: "retention, volumes and place of Prometheus and Alertmanager", Checked: "structs of our own (the operator's types are in no module of their own), and the types of k8s.io/api for the ConfigMap", Content: text})
-	return nil
+	p.Files = append(p.Files, sizing.Artefact{Name: "cluster-monitoring-config.yml", What: "retention, volumes and place of Prometheus and Alertmanager", Checked: "the types of k8s.io/api (the operator's own types are in no module)", Content: text})
 }
 
-// minor is 4 of 4.4: the versions are those of a table.
+// minor returns 4 for version 4.4.
 func (p *plan) minor() int {
 	_, text, _ := strings.Cut(p.Version, ".")
 	n, _ := strconv.Atoi(text)

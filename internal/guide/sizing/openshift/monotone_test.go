@@ -32,7 +32,7 @@ func TestMonotone(t *testing.T) {
 			continue
 		}
 		sizing.Sound(t, small)
-		readBack(t, small)
+		checkMonitoring(t, small)
 		large, err := sizing.Ask(f, New(), append(said, "pods", strconv.Itoa(pods+1+rnd.IntN(10000)))...)
 		if err != nil {
 			if !sizing.BadInput(err) {

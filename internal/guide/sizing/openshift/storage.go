@@ -1,7 +1,6 @@
 package openshift
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,15 +8,12 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// verdicts are those of the storage table, the best first.
+// verdicts are the suitable verdicts of the storage table, the best first.
 var verdicts = []string{"recommended", "configurable"}
 
-// storageChoices decides the technology of each component.
-func (p *plan) storageChoices(context.Context) error {
-	e, err := p.of("openshift-storage")
-	if err != nil {
-		return err
-	}
+// storageChoices decides the storage technology of each component.
+func (p *plan) storageChoices() error {
+	e := p.Table("openshift-storage")
 	registry := "scaled registry"
 	switch {
 	case p.w.RegistryReplicas < 2:
@@ -26,7 +22,7 @@ func (p *plan) storageChoices(context.Context) error {
 		return slices.Contains(verdicts, e.Text(registry, technology))
 	}):
 		registry, p.w.RegistryReplicas = "registry", 1
-		p.Note("the registry has one replica only: more need object or file storage")
+		p.Note("the registry has only one replica: more need object or file storage")
 	}
 	var without []string
 	for _, r := range e.Rows {
@@ -40,7 +36,7 @@ func (p *plan) storageChoices(context.Context) error {
 			o.Why, _ = r.Cells[technology+"_why"].(string)
 			switch i := slices.Index(verdicts, o.Verdict); {
 			case !slices.Contains(p.w.Storage, technology):
-				o.Why = join("there is none here", o.Why)
+				o.Why = join("not available", o.Why)
 			case i >= 0 && i < best:
 				best, c.Take = i, technology
 				c.Why = join(o.Verdict, o.Why)
@@ -49,29 +45,24 @@ func (p *plan) storageChoices(context.Context) error {
 		}
 		switch {
 		case c.Take != "":
-		case strings.HasPrefix(r.Key, "many "): // a way to share a volume, which not every cluster needs
-			c.Why = "none of " + strings.Join(p.w.Storage, ", ") + " will do"
+		case strings.HasPrefix(r.Key, "many "): // sharing a volume, which not every cluster needs
+			c.Why = "none of " + strings.Join(p.w.Storage, ", ") + " is suitable"
 			p.Note("storage for %s: %s", c.For, c.Why)
 		default:
 			without = append(without, c.For)
 		}
 		p.Choices = append(p.Choices, c)
 	}
-	if err := p.storageTypes(); err != nil {
-		return err
-	}
+	p.storageTypes()
 	if len(without) > 0 {
-		return sizing.Instead("storage", "block,file,object", "with %s alone there is nothing for %s: name another technology too; a disk of the nodes' own is block storage", strings.Join(p.w.Storage, " and "), strings.Join(without, ", "))
+		return sizing.Instead("storage", "block,file,object", "with only %s there is no storage for %s: add a technology; a local disk of the nodes is block storage", strings.Join(p.w.Storage, " and "), strings.Join(without, ", "))
 	}
-	return e.Err()
+	return nil
 }
 
-// storageTypes describes the technologies, with what to know before choosing one.
-func (p *plan) storageTypes() error {
-	e, err := p.of("openshift-storage-types")
-	if err != nil {
-		return err
-	}
+// storageTypes describes the technologies, with advice on choosing one.
+func (p *plan) storageTypes() {
+	e := p.Table("openshift-storage-types")
 	for _, technology := range p.w.Storage {
 		p.Add(sizing.Value{Group: "storage types", Name: technology, Value: e.Text(technology, "examples"), Why: e.Text(technology, "description") + "; " + e.Text(technology, "note"), Sources: e.Sources})
 	}
@@ -79,7 +70,6 @@ func (p *plan) storageTypes() error {
 	if p.podsPerNode > usual {
 		p.Note("how many pods with persistent volumes a node takes depends on what provides them: with more than %d pods on a node only OpenShift Container Storage 4 kept up in the tests (9.1)", usual)
 	}
-	return e.Err()
 }
 
 func join(a, b string) string {
@@ -90,11 +80,8 @@ func join(a, b string) string {
 }
 
 // directories decides the disks of the nodes.
-func (p *plan) directories(context.Context) error {
-	e, err := p.of("openshift-directories")
-	if err != nil {
-		return err
-	}
+func (p *plan) directories() error {
+	e := p.Table("openshift-directories")
 	sizes := []struct {
 		group string
 		ram   float64
@@ -131,11 +118,11 @@ func (p *plan) directories(context.Context) error {
 			total += most
 			v := sizing.Value{Group: s.group, Name: r.Key, Value: sizing.Round(most), Unit: "GB", Why: why, Sources: e.Sources}
 			if least != most {
-				v.Also = []sizing.Figure{{Value: sizing.Round(least), Unit: "GB", What: "at the least"}}
+				v.Also = []sizing.Figure{{Value: sizing.Round(least), Unit: "GB", What: "at least"}}
 			}
 			p.Add(v)
 		}
-		p.Add(sizing.Value{Group: s.group, Name: "all", Value: sizing.Round(total), Unit: "GB", Why: "without /var/lib/kubelet, which holds what pods store without a volume", Sources: e.Sources})
+		p.Add(sizing.Value{Group: s.group, Name: "all", Value: sizing.Round(total), Unit: "GB", Why: "without /var/lib/kubelet, which holds what pods store outside of volumes", Sources: e.Sources})
 	}
-	return e.Err()
+	return nil
 }

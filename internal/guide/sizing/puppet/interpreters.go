@@ -11,28 +11,28 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// interpreters is how many JRuby instances the rest of the work takes, and the memory of
-// Java that holds them.
+// interpreters calculates how many JRuby instances the rest of the work needs, and the
+// memory of Java for them.
 func (p *plan) interpreters() error {
 	work, of := p.log.Busiest, "the busiest minute"
 	if p.static || p.cached {
-		work, of = p.log.BusiestRest, "the busiest minute of what neither static catalogs nor a cache answer"
+		work, of = p.log.BusiestRest, "the busiest minute, without what static catalogs or a cache answer"
 	}
 	most := max(1, p.CPUs-1)
 	busy := p.figure("busy percent") / 100
 	want := max(1, sizing.Ceil(work, busy))
-	why := fmt.Sprintf("%.2f requests at work at a time in %s, each interpreter busy for %.0f %% at most", work, of, 100*busy)
+	why := fmt.Sprintf("%.2f requests in progress in %s, each interpreter busy for %.0f %% at most", work, of, 100*busy)
 	if want > most {
-		p.Note("the log has %.2f requests at work at a time in %s, and %d CPUs bear %d interpreters: the rest waits. Further compilers share it, or agents that come less often; the time of a request in the log has its wait for an interpreter in it", work, of, p.CPUs, most)
-		want, why = most, why+fmt.Sprintf("; %d CPUs bear %d (P08)", p.CPUs, most)
+		p.Note("the log has %.2f requests in progress in %s, and %d CPUs serve %d interpreters: the rest waits. Add compilers, or make agents run less often; the time of a request in the log includes its wait for an interpreter", work, of, p.CPUs, most)
+		want, why = most, why+fmt.Sprintf("; %d CPUs serve %d (P08)", p.CPUs, most)
 	}
-	// What it has is not taken away where the CPUs bear it: the log may be of a quiet time.
+	// It keeps what it has if the CPUs serve it: the log may be of a quiet time.
 	if has := p.Server.Interpreters; min(has, most) > want {
 		had := "as it has"
 		if has > most {
-			had = fmt.Sprintf("of the %d that it has %s bear %d (P08)", has, text.Count(p.CPUs, "CPU"), most)
+			had = fmt.Sprintf("of the %d that it has %s serve %d (P08)", has, text.Count(p.CPUs, "CPU"), most)
 		}
-		want, why = min(has, most), fmt.Sprintf("%s; %s, so that %d would do", had, why, max(1, sizing.Ceil(work, busy)))
+		want, why = min(has, most), fmt.Sprintf("%s; %s, though %d would suffice", had, why, max(1, sizing.Ceil(work, busy)))
 	}
 	heapEach, codeEach, codeMost := p.figure("heap each"), p.figure("code cache each"), p.figure("code cache most")
 	memory := func(n int) (heap, code, all float64) {
@@ -46,39 +46,39 @@ func (p *plan) interpreters() error {
 	}
 	heap, code, all := memory(fit)
 	if all > share*float64(p.RAM) {
-		return sizing.Instead("ram", unit.Size(math.Ceil(all/share/(1<<30)))*unit.GiB, "%s do not hold one interpreter: it takes %s of heap, %s of compiled code and %s beside", p.RAM, unit.Size(heap), unit.Size(code), unit.Size(p.figure("java beside")))
+		return sizing.Instead("ram", unit.Size(math.Ceil(all/share/(1<<30)))*unit.GiB, "%s does not hold one interpreter: it needs %s of heap, %s of compiled code and %s for Java itself", p.RAM, unit.Size(heap), unit.Size(code), unit.Size(p.figure("java beside")))
 	}
 	if fit < want {
-		p.Note("%s hold %d interpreters, and %d are wanted: more memory, or a further compiler", p.RAM, fit, want)
-		why += fmt.Sprintf("; %s hold %d", p.RAM, fit)
+		p.Note("%s holds %d interpreters, and %d are needed: add memory, or a compiler", p.RAM, fit, want)
+		why += fmt.Sprintf("; %s holds %d", p.RAM, fit)
 	}
-	// What it has is not taken away.
+	// It keeps a larger heap and code cache if the memory holds them.
 	whyHeap := fmt.Sprintf("%s for each of %s and as much for the server (P07)", unit.Size(heapEach), text.Count(fit, "interpreter"))
 	if has := float64(p.Server.Heap); has > heap && has+code+p.figure("java beside") <= share*float64(p.RAM) {
 		heap, whyHeap = has, "as it has; "+whyHeap
 	}
-	whyCode := fmt.Sprintf("%s for each of %s, %s at most (P11): when it is full Java compiles no more", unit.Size(codeEach), text.Count(fit, "interpreter"), unit.Size(codeMost))
+	whyCode := fmt.Sprintf("%s for each of %s, %s at most (P11): when it is full Java stops compiling", unit.Size(codeEach), text.Count(fit, "interpreter"), unit.Size(codeMost))
 	if has := float64(p.codeCache()); has > code && heap+has+p.figure("java beside") <= share*float64(p.RAM) {
 		code, whyCode = has, "as it has; "+whyCode
 	}
 	p.add("jruby", "max-active-instances", fit, "", why, tuningGuide, source003)
 	p.add("jruby", "heap", uint64(heap), "bytes", whyHeap, tuningGuide)
 	p.add("jruby", "code_cache", uint64(code), "bytes", whyCode, codeCache)
-	p.Max(sizing.Limit{Name: "requests at work at a time", Maximum: float64(fit), Wanted: sizing.Round(work), Why: of, Sources: []rule.Source{tuningGuide}})
+	p.Max(sizing.Limit{Name: "requests in progress", Maximum: float64(fit), Wanted: sizing.Round(work), Why: of, Sources: []rule.Source{tuningGuide}})
 	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
-	p.Spend("memory", "MiB", mib(float64(p.RAM)), sizing.Part{Name: "heap", Amount: mib(heap)}, sizing.Part{Name: "compiled code", Amount: mib(code)}, sizing.Part{Name: "Java beside them", Amount: mib(p.figure("java beside"))})
+	p.Spend("memory", "MiB", mib(float64(p.RAM)), sizing.Part{Name: "heap", Amount: mib(heap)}, sizing.Part{Name: "compiled code", Amount: mib(code)}, sizing.Part{Name: "Java itself", Amount: mib(p.figure("java beside"))})
 	return p.javaFiles(fit, heap, code, why, whyHeap, whyCode)
 }
 
-// javaCodeCache is what Java reserves for compiled code where nobody chose: 240 MB with
+// javaCodeCache is what Java reserves for compiled code by default, in bytes: 240 MB with
 // tiered compilation (OpenJDK 11, java, -XX:ReservedCodeCacheSize; P11).
 const javaCodeCache = 240 << 20
 
-// codeCache is what the server has for it, in bytes.
+// codeCache returns what the server has for compiled code, in bytes.
 func (p *plan) codeCache() uint64 { return cmp.Or(p.Server.CodeCache, javaCodeCache) }
 
-// javaFiles writes what is not as it should be; why, whyHeap and whyCode are the reasons
-// for the three figures.
+// javaFiles writes the files of interpreters and memory if they differ from the figures;
+// why, whyHeap and whyCode are the reasons for the three.
 func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, whyCode string) error {
 	s := p.Server
 	right := s.Interpreters == interpreters && s.Heap >= uint64(heap) && p.codeCache() >= uint64(code)
@@ -109,8 +109,8 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 	}
 	p.add("jruby", "verdict", "third", "", fmt.Sprintf("now %s with %s of heap", text.Count(s.Interpreters, "interpreter"), known(s.Heap)), tuningGuide)
 	p.Files = append(p.Files,
-		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: because(options, fmt.Sprintf("max-active-instances is %d: %s", interpreters, why))},
-		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: because(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is there before it is asked for", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})
+		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: withReasons(options, fmt.Sprintf("max-active-instances is %d: %s", interpreters, why))},
+		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: withReasons(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is reserved from the start", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})
 	p.Steps = append(p.Steps, sizing.Step{
 		Do: "Interpreters and memory: put both files in place, and restart the server; fettle tune --set puppetserver:max_active_instances=N does the first with a way back", Command: "systemctl restart puppetserver.service",
 		Restarts: "puppetserver.service, about a minute", Check: "fettle check puppet passes P07, P08 and P11",

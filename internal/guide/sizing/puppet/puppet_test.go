@@ -11,8 +11,8 @@ import (
 )
 
 // source003 is the log of source 003, in its own figures.
-func source003Log() *Requests {
-	l := &Requests{Logs: []string{"puppet.log"}, SpanSeconds: 60 * 3600, Longest: 299.96, Nodes: 1400, Busiest: 1.6, BusiestRest: 1.4, Of: map[string]Share{
+func source003Log() *Traffic {
+	l := &Traffic{Logs: []string{"puppet.log"}, SpanSeconds: 60 * 3600, Longest: 299.96, Nodes: 1400, Busiest: 1.6, BusiestRest: 1.4, Of: map[string]Share{
 		"catalog": {85_287, 85_287 * 6.9517}, "report": {84_108, 84_108 * 2.0055}, "file_metadata": {7_129_326, 7_129_326 * 0.01358},
 		"file_metadatas": {285_765, 285_765 * 0.12361}, "file_content": {1770, 1770 * 0.010106},
 	}, Same: map[string][]uint64{}}
@@ -31,14 +31,14 @@ func source003Log() *Requests {
 }
 
 // quiet is a log in which files hardly count.
-func quiet() *Requests {
-	return &Requests{Logs: []string{"a.log"}, SpanSeconds: 86_400, Count: 1500, Seconds: 3200, Longest: 4, Nodes: 20, Busiest: 0.2, BusiestRest: 0.2,
+func quiet() *Traffic {
+	return &Traffic{Logs: []string{"a.log"}, SpanSeconds: 86_400, Count: 1500, Seconds: 3200, Longest: 4, Nodes: 20, Busiest: 0.2, BusiestRest: 0.2,
 		Of:   map[string]Share{"catalog": {500, 3000}, "report": {500, 190}, "file_metadata": {500, 10}},
 		Same: map[string][]uint64{"file_metadata": {250, 250}}}
 }
 
 // plugins is a log in which what is left beside static catalogs counts.
-func plugins() *Requests {
+func plugins() *Traffic {
 	l := source003Log()
 	s := l.Of["file_metadatas"]
 	l.Seconds += 9 * s.Seconds
@@ -62,10 +62,10 @@ func debian() Server {
 // figures are the catalogue's, read once.
 var figures sizing.Figures
 
-func asked(t *testing.T, l *Requests, s Server, said ...string) (*sizing.Result, error) {
+func asked(t *testing.T, l *Traffic, s Server, said ...string) (*sizing.Result, error) {
 	t.Helper()
 	w := New()
-	w.Requests, w.Server = l, s
+	w.Traffic, w.Server = l, s
 	if figures == nil {
 		figures = testkitsizing.Figures(t)
 	}
@@ -99,7 +99,7 @@ func TestAdvice(t *testing.T) {
 	apache.Nginx, apache.Apache = "", "2.4.71"
 	const scripts, both = IDScript + " " + ContentScript, "etc/puppet/puppetserver/conf.d/webserver.conf etc/puppet/puppetserver/conf.d/header-certificates.conf"
 	for name, tt := range map[string]struct {
-		log           *Requests
+		log           *Traffic
 		server        Server
 		said          []string
 		static, cache string
@@ -123,7 +123,7 @@ func TestAdvice(t *testing.T) {
 		"it believes headers":       {plugins(), believes, nil, "first", "second", NginxFile, "header-certificates", "auth.conf:3 has allow-header-cert-info already"},
 		"it is told not to":         {plugins(), believesNot, nil, "first", "not written", scripts, NginxFile, ""},
 		"one command elsewhere":     {plugins(), commands, nil, "first", "second", scripts, "versioned-code.conf", "mine.conf:2 has one of the commands"},
-		"no server":                 {plugins(), nothing, nil, "pays", "pays", "", "usr/local " + NginxFile + " etc/default", "no Puppet Server is here to write files for"},
+		"no server":                 {plugins(), nothing, nil, "pays", "pays", "", "usr/local " + NginxFile + " etc/default", "there is no Puppet Server here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := asked(t, tt.log, tt.server, tt.said...)
@@ -199,16 +199,16 @@ func TestInterpreters(t *testing.T) {
 	large := debian()
 	large.Heap, large.Interpreters, large.CodeCache = 8<<30, 3, 1<<30
 	for name, tt := range map[string]struct {
-		log    *Requests
+		log    *Traffic
 		server Server
 		said   []string
 		want   string // instances heap code
 		note   string
 	}{
 		"the source's":      {source003Log(), debian(), nil, "2 1610612736 268435456", ""},
-		"more than the CPU": {busy, debian(), nil, "3 2147483648 402653184", "the log has 5.00 requests at work"},
+		"more than the CPU": {busy, debian(), nil, "3 2147483648 402653184", "the log has 5.00 requests in progress"},
 		"many CPUs":         {busy, debian(), []string{"cpus", "32"}, "8 4831838208 1073741824", ""},
-		"little memory":     {busy, debian(), []string{"cpus", "32", "ram", "4GiB"}, "3 2147483648 402653184", "hold 3 interpreters, and 8 are wanted"},
+		"little memory":     {busy, debian(), []string{"cpus", "32", "ram", "4GiB"}, "3 2147483648 402653184", "holds 3 interpreters, and 8 are needed"},
 		"it has more":       {quiet(), large, nil, "3 8589934592 1073741824", ""},
 		// P08: what it has is cut to what the CPUs bear, and not to what a quiet log takes.
 		"more than they bear": {quiet(), large, []string{"cpus", "3"}, "2 8589934592 1073741824", ""},
@@ -231,28 +231,28 @@ func TestInterpreters(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	empty, foreign, timeless := &Requests{Logs: []string{"x"}}, &Requests{Logs: []string{"x"}, Count: 5, Seconds: 1}, quiet()
+	empty, foreign, timeless := &Traffic{Logs: []string{"x"}}, &Traffic{Logs: []string{"x"}, Count: 5, Seconds: 1}, quiet()
 	timeless.Seconds = 0
 	unnamed, nginx, httpd := debian(), debian(), debian()
 	unnamed.Certificate = ""
 	nginx.Nginx = "1.12.2"
 	httpd.Apache = "2.4.6"
 	for name, tt := range map[string]struct {
-		log    *Requests
+		log    *Traffic
 		server Server
 		said   []string
 		want   string
 	}{
-		"no log":         {nil, debian(), nil, "--log: which?"},
+		"no log":         {nil, debian(), nil, "--log: not given"},
 		"an empty one":   {empty, debian(), nil, "--log: x has no request"},
-		"another server": {foreign, debian(), nil, "none of the 5 requests in x is Puppet's"},
-		"no times":       {timeless, debian(), nil, "does not say how long"},
-		"no certname":    {plugins(), unnamed, nil, "--certname: what is the server's certificate?"},
+		"another server": {foreign, debian(), nil, "none of the 5 requests in x is for Puppet"},
+		"no times":       {timeless, debian(), nil, "has no durations"},
+		"no certname":    {plugins(), unnamed, nil, "--certname: unknown"},
 		"an old nginx":   {plugins(), nginx, nil, "--front-end: nginx 1.12.2 cannot"},
-		"an old httpd":   {plugins(), httpd, []string{"front-end", "apache"}, "--front-end: httpd 2.4.6 has no"},
-		"no memory":      {plugins(), debian(), []string{"ram", "1GiB"}, "--ram: 1GiB do not hold one"},
+		"an old httpd":   {plugins(), httpd, []string{"front-end", "apache"}, "--front-end: httpd 2.4.6 does not"},
+		"no memory":      {plugins(), debian(), []string{"ram", "1GiB"}, "--ram: 1GiB does not hold one"},
 		"standard input": {plugins(), debian(), []string{"log", "-"}, "cannot be read twice"},
-		"a wrong name":   {plugins(), debian(), []string{"certname", "a b"}, "is no certname"},
+		"a wrong name":   {plugins(), debian(), []string{"certname", "a b"}, "is not a certname"},
 	} {
 		_, err := asked(t, tt.log, tt.server, tt.said...)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !testkitsizing.BadInput(err) {
@@ -263,7 +263,7 @@ func TestRefused(t *testing.T) {
 
 // A cache of so many seconds misses at most once in each of them, for each thing.
 func TestHits(t *testing.T) {
-	l := &Requests{SpanSeconds: 3000, Same: map[string][]uint64{"a": {100, 5, 1}, "b": {50}}}
+	l := &Traffic{SpanSeconds: 3000, Same: map[string][]uint64{"a": {100, 5, 1}, "b": {50}}}
 	if got := l.hits(300, "a", "b", "c"); got != (100-11)+(50-11) {
 		t.Errorf("%d hits", got)
 	}
@@ -275,7 +275,7 @@ func TestHits(t *testing.T) {
 func TestReasons(t *testing.T) {
 	for _, front := range []string{"nginx", "apache"} {
 		s := debian()
-		s.Webserver = because(s.Webserver, "what an earlier size said", "and more of it")
+		s.Webserver = withReasons(s.Webserver, "what an earlier size said", "and more of it")
 		r, err := asked(t, plugins(), s, "front-end", front, "parts", "static,cache,jruby")
 		if err != nil {
 			t.Fatal(err)
@@ -311,10 +311,10 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func FuzzWish(f *testing.F) {
-	testkitsizing.Fuzz(f, func() *Wish {
+func FuzzRequest(f *testing.F) {
+	testkitsizing.Fuzz(f, func() *Request {
 		w := New()
-		w.Requests, w.Server = plugins(), debian()
+		w.Traffic, w.Server = plugins(), debian()
 		return w
 	}, []string{"cpus=4 ram=16GiB", "cpus=1 ram=512MiB parts=static,cache", "cpus=1024 ram=64TiB front-end=apache port=65535 cache-seconds=1 certname=a"}, func(t *testing.T, r *sizing.Result) {
 		heap, ok := r.Value("jruby", "heap").Value.(uint64)

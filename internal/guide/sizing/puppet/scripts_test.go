@@ -246,15 +246,15 @@ func TestScriptsRefuse(t *testing.T) {
 		argv []string
 		want string
 	}{
-		{[]string{s.id}, "is no name of an environment"},
-		{[]string{s.id, "../production"}, "is no name of an environment"},
+		{[]string{s.id}, "is not the name of an environment"},
+		{[]string{s.id, "../production"}, "is not the name of an environment"},
 		{[]string{s.id, "nothing"}, "nothing"},
 		{[]string{s.content, "production", id}, "want an environment"},
-		{[]string{s.content, "production", "HEAD", "modules/m/files/f"}, "is no version"},
-		{[]string{s.content, "production", id, "modules/m/files/../files/f"}, "is no path"},
-		{[]string{s.content, "production", id, "./modules/m/files/f"}, "is no path"},
-		{[]string{s.content, "production", id, "/modules/m/files/f"}, "is no path"},
-		{[]string{s.content, "production", id, ""}, "is no path"},
+		{[]string{s.content, "production", "HEAD", "modules/m/files/f"}, "is not a version"},
+		{[]string{s.content, "production", id, "modules/m/files/../files/f"}, "is not a path"},
+		{[]string{s.content, "production", id, "./modules/m/files/f"}, "is not a path"},
+		{[]string{s.content, "production", id, "/modules/m/files/f"}, "is not a path"},
+		{[]string{s.content, "production", id, ""}, "is not a path"},
 		{[]string{s.content, "production", id, "modules/m/files/g"}, "does not exist"},
 		{[]string{s.content, "other_one", id, "modules/m/files/f"}, "not a git repository"},
 	} {

@@ -1,46 +1,45 @@
 package puppet
 
-// Server is what is known of the Puppet Server that is sized, and of the web servers
-// beside it.
+// Server describes the Puppet Server that is sized, and the web servers on its machine.
 type Server struct {
-	Copy       string // the copy of a machine in which it was looked for; "" is this machine
-	Version    string // "" where none is installed
-	Enterprise bool   // Puppet Enterprise, whose Code Manager versions the code itself
+	Copy       string // the copy of a machine that was searched; "" for this machine
+	Version    string // "" if none is installed
+	Enterprise bool   // Puppet Enterprise, whose Code Manager versions the code
 	Satellite  bool   // its installer owns the server's files
 	RedHat     bool   // the layout of Red Hat's packages for the web servers
 
 	Static    bool   // static_catalogs
-	StaticAt  string // where it is switched off
+	StaticAt  string // where it is set to false
 	Versioned bool   // code-id-command is set
 
-	Interpreters int    // of one that it has, by itself or as it was told
-	Heap         uint64 // bytes; 0 where it is not known
-	CodeCache    uint64 // bytes; 0 where nobody chose
+	Interpreters int    // effective number, set or by default
+	Heap         uint64 // bytes; 0 if unknown
+	CodeCache    uint64 // bytes; 0 if not set
 
 	// Files.
-	Options      string // directory of its HOCON files, without a / before it
-	OptionsFile  string // of max-active-instances, without a / before it
+	Options      string // directory of its HOCON files, without leading /
+	OptionsFile  string // of max-active-instances, without leading /
 	OptionsText  string
-	CommandsAt   string // where one of the commands of static catalogs is set outside of its own file; "" for nowhere
-	HeadersAt    string // where allow-header-cert-info is set already; "" for nowhere
-	Headers      bool   // what it is there
+	CommandsAt   string // where a command of static catalogs is set outside of its own file, or ""
+	HeadersAt    string // where allow-header-cert-info is set already, or ""
+	Headers      bool   // its value there
 	Webserver    string // webserver.conf for plain HTTP on the loopback
-	WebserverNo  string // why there is none
-	JavaFile     string // of JAVA_ARGS, without a / before it
+	WebserverNo  string // why Webserver is empty
+	JavaFile     string // of JAVA_ARGS, without leading /
 	JavaText     string
 	Environments string // directory of the environments
-	Data         string // directory that the server's user writes into
+	Data         string // directory that the server's user can write
 	User         string
-	// OptionSet and JavaSet make those texts with other values.
+	// OptionSet and JavaSet return those texts with changed values.
 	OptionSet func(text, key, value string) (string, error)
 	JavaSet   func(text string, sizes map[string]string) (string, error)
 
-	// TLS of the server itself; "" where it could not be told.
+	// Paths of the server's own TLS files; "" if unknown.
 	Certificate, Key, CA, CRL string
 
-	// FileRule says which rule of auth.conf does not let every node have what a cache would
-	// give to all: "FILE:LINE does not ..."; "" where none is so.
+	// FileRule names a rule of auth.conf that does not let every node have what a cache would
+	// give to all ("FILE:LINE does not ..."), or is "".
 	FileRule string
 
-	Nginx, Apache string // versions; "" where not installed
+	Nginx, Apache string // versions; "" if not installed
 }

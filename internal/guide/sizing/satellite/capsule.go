@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Capsule is what one Capsule is for.
+// Capsule is the load of one Capsule.
 type Capsule struct {
 	Name      string
 	Hosts     int // that it serves
@@ -19,18 +19,18 @@ type Capsule struct {
 	REX       int // hosts of one job
 }
 
-// mostCapsules is more than anybody has behind one Satellite.
+// mostCapsules is far above the number of Capsules of any Satellite.
 const mostCapsules = 1000
 
-// ParseCapsule reads NAME[,hosts=N][,downloads=N][,rex=N].
+// ParseCapsule parses NAME[,hosts=N][,downloads=N][,rex=N].
 func ParseCapsule(s string) (Capsule, error) {
 	words := strings.Split(s, ",")
 	c := Capsule{Name: strings.TrimSpace(words[0])}
 	if c.Name == "" || len(c.Name) > 253 || strings.Trim(c.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") != "" {
-		return c, fmt.Errorf("%q: want a name first, such as berlin,hosts=3000,downloads=700,rex=3000", s)
+		return c, fmt.Errorf("%q does not begin with a name; want for example berlin,hosts=3000,downloads=700,rex=3000", s)
 	}
 	fields := map[string]*int{"hosts": &c.Hosts, "downloads": &c.Downloads, "rex": &c.REX}
-	said := map[string]bool{}
+	set := map[string]bool{}
 	for _, w := range words[1:] {
 		key, text, _ := strings.Cut(strings.TrimSpace(w), "=")
 		to, known := fields[key]
@@ -42,26 +42,26 @@ func ParseCapsule(s string) (Capsule, error) {
 				works = strings.Replace(s, w, near+"="+text, 1)
 			}
 			return c, sizing.Wrong(fmt.Errorf("%q of Capsule %s: want hosts=, downloads= or rex=%s", w, c.Name, internaltext.Suggest(key, keys)), works)
-		case said[key]:
-			return c, fmt.Errorf("%s of Capsule %s is said twice", key, c.Name)
+		case set[key]:
+			return c, fmt.Errorf("%s of Capsule %s is set twice", key, c.Name)
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > mostHosts {
 			return c, fmt.Errorf("%s=%s of Capsule %s: want a whole number from 0 to %d (%s)", key, text, c.Name, mostHosts, aboutHosts)
 		}
-		*to, said[key] = n, true
+		*to, set[key] = n, true
 	}
 	return c, nil
 }
 
-func (w *Wish) addCapsule(s string) error {
+func (w *Request) addCapsule(s string) error {
 	c, err := ParseCapsule(s)
 	if err != nil {
 		return err
 	}
 	for _, other := range w.Capsules {
 		if other.Name == c.Name {
-			return fmt.Errorf("%s is said twice", c.Name)
+			return fmt.Errorf("Capsule %s is given twice", c.Name)
 		}
 	}
 	if len(w.Capsules) == mostCapsules {
@@ -71,7 +71,7 @@ func (w *Wish) addCapsule(s string) error {
 	return nil
 }
 
-func (w *Wish) printCapsules() string {
+func (w *Request) printCapsules() string {
 	var all []string
 	for _, c := range w.Capsules {
 		all = append(all, fmt.Sprintf("%s,hosts=%d,downloads=%d,rex=%d", c.Name, c.Hosts, c.Downloads, c.REX))
@@ -79,21 +79,21 @@ func (w *Wish) printCapsules() string {
 	return strings.Join(all, " ")
 }
 
-// capsules sizes each, and says where one is missing.
-func (p *plan) capsules(f sizing.Figures) error {
-	e, err := sizing.Of(f, "capsule-sizes", p.version)
-	if err != nil {
-		return err
+// capsules sizes each Capsule, and notes where one is missing.
+func (p *plan) capsules() error {
+	e := p.r.Table("capsule-sizes")
+	if len(e.Rows) == 0 {
+		return p.r.Err()
 	}
 	hosts := 0
 	for _, c := range p.Capsules {
 		hosts += c.Hosts
 	}
 	if hosts > p.Hosts {
-		return sizing.OtherOptions("capsule", []string{fmt.Sprintf("--hosts=%d", hosts)}, "the Capsules serve more hosts than the %d that there are: %d", p.Hosts, hosts)
+		return sizing.OtherOptions("capsule", []string{fmt.Sprintf("--hosts=%d", hosts)}, "the Capsules serve %[2]d hosts, more than the %[1]d of the Satellite", p.Hosts, hosts)
 	}
 	for i, c := range p.Capsules {
-		of, whose := p.Hosts, "that there are"
+		of, whose := p.Hosts, "of the Satellite"
 		if c.Hosts > 0 {
 			of, whose = c.Hosts, "that it serves"
 		}
@@ -109,13 +109,12 @@ func (p *plan) capsules(f sizing.Figures) error {
 	}
 	p.downloads()
 	if len(p.Capsules) > 0 {
-		p.r.Note("registrations never justify a larger Capsule: they end at the Satellite, and 16 CPUs and 46 GiB were at most 9 %% faster than 4 and 12 (S40)")
+		p.r.Note("registrations never justify a larger Capsule: the Satellite handles them, and 16 CPUs and 46 GiB were at most 9 %% faster than 4 and 12 (S40)")
 	}
-	return e.Err()
+	return nil
 }
 
-// capped are the options of all Capsules, with one of them for no more than so many hosts
-// at once.
+// capped returns the options of all Capsules, one of them limited to so many hosts at once.
 func (p *plan) capped(which, most int) (options []string) {
 	for i, c := range p.Capsules {
 		if i == which {
@@ -135,8 +134,8 @@ func (p *plan) capped(which, most int) (options []string) {
 	return options
 }
 
-// downloads compares those from the Satellite itself with the one machine whose limit is
-// known; the limit of a larger one is not.
+// downloads compares the downloads from the Satellite itself with the one machine whose limit
+// is known; that of a larger machine is not.
 func (p *plan) downloads() {
 	most := p.services.Number("downloads", "value")
 	cpus, gib := p.services.Number("downloads", "cpus"), p.services.Number("downloads", "ram_gib")
@@ -145,17 +144,17 @@ func (p *plan) downloads() {
 		return
 	case float64(p.cpus) > cpus || float64(p.ram) > gib*float64(unit.GiB):
 		if float64(p.Downloads) > most {
-			p.r.Note("how many hosts can download at once from a Satellite of %d CPUs and %s is not known: one of %.0f CPUs and %.0f GiB failed above %.0f. If %d are too many for it, they ask for a Capsule (S63): one of that size served more than 1000, and --capsule NAME,downloads=%d sizes it", p.cpus, p.ram, cpus, gib, most, p.Downloads, p.Downloads)
+			p.r.Note("how many hosts can download at once from a Satellite of %d CPUs and %s is unknown: one of %.0f CPUs and %.0f GiB failed above %.0f. If %d are too many for it, use a Capsule (S63): one of that size served more than 1000, and --capsule NAME,downloads=%d sizes it", p.cpus, p.ram, cpus, gib, most, p.Downloads, p.Downloads)
 		}
 		return
 	}
 	p.r.Max(sizing.Limit{Name: "downloads at once from the Satellite", Maximum: most, Wanted: float64(p.Downloads), Why: fmt.Sprintf("a Satellite of %.0f CPUs and %.0f GiB failed above", cpus, gib), Sources: []rule.Source{guide("5.9.1")}})
 	if float64(p.Downloads) > most {
-		p.r.Note("%d hosts that download at once ask for a Capsule (S63): a Satellite of %.0f CPUs and %.0f GiB failed above %.0f, a Capsule of that size served more than 1000. --capsule NAME,downloads=%d sizes it", p.Downloads, cpus, gib, most, p.Downloads)
+		p.r.Note("%d hosts that download at once need a Capsule (S63): a Satellite of %.0f CPUs and %.0f GiB failed above %.0f, a Capsule of that size served more than 1000. --capsule NAME,downloads=%d sizes it", p.Downloads, cpus, gib, most, p.Downloads)
 	}
 }
 
-// capsule takes the smallest size that has done what this one is for.
+// capsule takes the smallest size that was measured with this load.
 func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	keys := e.Keys()
 	job := c.REX
@@ -166,8 +165,7 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 			break
 		}
 	}
-	// Where none has done it, a larger one than the smallest that did the most is
-	// no better.
+	// If none was, take the smallest of those measured with the most.
 	if float64(job) > e.Number(take, "rex_max") || float64(c.Downloads) > e.Number(take, "downloads_max") {
 		take = keys[min(1, len(keys)-1)]
 	}
@@ -179,7 +177,7 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	switch {
 	case take == keys[0]:
 	case float64(max(job, c.Hosts)) > e.Number(keys[0], "rex_max"):
-		why = fmt.Sprintf("a job on 4000 hosts failed on 4 CPUs and 12 GiB, and on 2000 it did not: %d hosts want 8 CPUs and 24 GiB", max(job, c.Hosts))
+		why = fmt.Sprintf("a job on 4000 hosts failed on 4 CPUs and 12 GiB, and on 2000 it did not: %d hosts need 8 CPUs and 24 GiB", max(job, c.Hosts))
 	default:
 		why = fmt.Sprintf("%d downloads at once: the smallest size was measured with %.0f, and 8 CPUs and 24 GiB served more than that", c.Downloads, e.Number(keys[0], "downloads_max"))
 	}
@@ -199,8 +197,8 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 			p.r.Max(sizing.Limit{Name: name + " Capsule " + c.Name, Maximum: most, Wanted: float64(wanted), Why: why, Sources: e.Sources})
 			return
 		}
-		// Nothing failed there, so that there is no maximum to be over.
-		p.r.Note("%d %s Capsule %s are more than the %.0f that were measured, and no size is known to fail above that: whether one Capsule bears them is not known, and further Capsules share them", wanted, name, c.Name, most)
+		// Nothing failed there, so there is no maximum to exceed.
+		p.r.Note("%d %s Capsule %s are more than the %.0f that were measured, and no size is known to fail above that: whether one Capsule suffices is unknown; more Capsules share the load", wanted, name, c.Name, most)
 	}
 	measured("hosts of a job on", "rex_max", job, map[bool]string{true: "a job on 4000 hosts failed on this size", false: "the most that was measured"}[take == keys[0]])
 	measured("downloads at once from", "downloads_max", c.Downloads, "the most that was measured; a size with twice the CPUs needs about half the time for a package")

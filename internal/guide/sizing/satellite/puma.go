@@ -10,9 +10,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// AutoWorkers is how many Puma workers the installer works out for a machine: the
-// smaller of CPUs x 1.5 and whole GiB - 1.5, rounded down, with a limit where the
-// version has one; not below 0.
+// AutoWorkers returns the number of Puma workers that the installer calculates: the smaller
+// of CPUs x 1.5 and whole GiB - 1.5, rounded down, limited in some versions, at least 0.
 func AutoWorkers(puma *sizing.Edition, cpus int, ram unit.Size) int {
 	n := math.Min(float64(cpus)*puma.Number("installer", "per_cpu"), float64(ram/unit.GiB)-puma.Number("installer", "less_gib"))
 	if row, err := puma.Row("installer"); err == nil {
@@ -23,9 +22,9 @@ func AutoWorkers(puma *sizing.Edition, cpus int, ram unit.Size) int {
 	return max(0, int(math.Floor(n)))
 }
 
-// bears is how few and how many workers a machine bears, and the size whose row of
-// the guide's table has its CPUs.
-func (p *plan) bears() (least, most int, row string, err error) {
+// workerRange returns the fewest and the most workers for a machine, and the size whose row
+// of the guide's table has its CPUs.
+func (p *plan) workerRange() (least, most int, row string, err error) {
 	up, err := p.sizes.Least("cores_upto", float64(p.cpus))
 	if err != nil {
 		return 0, 0, "", err
@@ -42,14 +41,13 @@ func (p *plan) bears() (least, most int, row string, err error) {
 	return least, int(p.sizes.Number(up.Key, "workers_max")), up.Key, nil
 }
 
-// threadSteps are the numbers of threads that were measured or are the default,
-// the fastest first: 16 were 23 % faster than 4, 8 were 14 %; 32 only 10 %.
+// threadSteps are the measured numbers of threads and the default, the fastest first: 16 were 23 % faster than 4, 8 were 14 %; 32 only 10 %.
 var threadSteps = []int{16, 8, 5}
 
-// frontEnd chooses Puma's workers and threads: as many workers as the measurements
-// bear and the budgets hold, with 16 threads where they do.
-func (p *plan) frontEnd(sizing.Figures) error {
-	least, most, row, err := p.bears()
+// frontEnd chooses Puma's workers and threads: as many workers as the measurements support
+// and the budgets hold, with 16 threads if possible.
+func (p *plan) frontEnd() error {
+	least, most, row, err := p.workerRange()
 	if err != nil {
 		return err
 	}
@@ -62,7 +60,7 @@ func (p *plan) frontEnd(sizing.Figures) error {
 		for p.ram < unit.TiB && !p.fit(least, most) {
 			p.ram *= 2
 		}
-		return sizing.Instead("ram", p.ram, "%s do not hold %d Puma workers beside PostgreSQL, Candlepin, Pulp and Dynflow: the machine would swap", had, least)
+		return sizing.Instead("ram", p.ram, "%s does not hold %d Puma workers in addition to PostgreSQL, Candlepin, Pulp and Dynflow: the machine would swap", had, least)
 	}
 	gaveUp := p.moreBuffers(least, most)
 	why := fmt.Sprintf("the most that the guide has for %d CPUs and that connections and memory hold", p.cpus)
@@ -70,7 +68,7 @@ func (p *plan) frontEnd(sizing.Figures) error {
 		why = fmt.Sprintf("the fewest recommended for %d CPUs and %s: Pulp and PostgreSQL get the rest", p.cpus, p.ram)
 	}
 	if gaveUp > 0 {
-		why += fmt.Sprintf("; %d fewer, whose memory is PostgreSQL's: its optimum begins at 2 GiB, and on 4 CPUs 4 workers were faster than 6 (S14)", gaveUp)
+		why += fmt.Sprintf("; %d fewer, to give PostgreSQL their memory: its optimum begins at 2 GiB, and on 4 CPUs 4 workers were faster than 6 (S14)", gaveUp)
 	}
 	p.r.Add(sizing.Value{
 		Group: "puma", Name: "workers", Value: p.workers, Why: why, Sources: []rule.Source{guide("5.2.2"), guide("5.2.4")},
@@ -79,33 +77,33 @@ func (p *plan) frontEnd(sizing.Figures) error {
 			{Value: fmt.Sprintf("%.0f-%.0f", p.sizes.Number(row, "workers_min"), p.sizes.Number(row, "workers_max")), What: fmt.Sprintf("by the guide's table for %d CPUs (%s)", p.cpus, row)},
 		},
 	})
-	p.tell("--foreman-foreman-service-puma-workers", p.workers, "told, so that the installer does not work it out", guide("5.2.5"))
+	p.tell("--foreman-foreman-service-puma-workers", p.workers, "set, so that the installer does not calculate it", guide("5.2.5"))
 	threads := "16 threads were 23 % faster than 4 when hosts register, 32 only 10 %"
 	switch {
 	case p.Content == "heavy":
-		threads = "the default, for a load that is not of registrations"
+		threads = "the default, for a load without registrations"
 	case p.threads < threadSteps[0]:
-		threads = fmt.Sprintf("16 would be faster, and %s has connections or memory for %d only", p.size, p.threads)
+		threads = fmt.Sprintf("16 would be faster, but %s has connections or memory for only %d", p.size, p.threads)
 	}
 	p.r.Add(sizing.Value{Group: "puma", Name: "threads", Value: p.threads, Why: threads, Sources: []rule.Source{guide("5.2.4")}})
-	p.tell("--foreman-foreman-service-puma-threads-min", p.threads, "the same as the most: 16 at once took 12 % less memory than none at first", guide("5.2.1"))
+	p.tell("--foreman-foreman-service-puma-threads-min", p.threads, "equal to the maximum: starting all 16 took 12 % less memory than starting none", guide("5.2.1"))
 	p.tell("--foreman-foreman-service-puma-threads-max", p.threads, "of each worker", guide("5.2.4"))
-	p.r.Add(sizing.Value{Group: "puma", Name: "db_pool", Value: p.pool, Why: fmt.Sprintf("the installer makes it of the %d threads by itself; no option is needed", p.threads), Sources: p.puma.Sources})
+	p.r.Add(sizing.Value{Group: "puma", Name: "db_pool", Value: p.pool, Why: fmt.Sprintf("the installer derives it from the %d threads; no option is needed", p.threads), Sources: p.puma.Sources})
 	if auto > p.workers && p.Content != "heavy" {
-		p.r.Note("Puma: the installer by itself would take %d workers. On 4 CPUs 8 workers were 8 %% slower than 2, on 8 CPUs 16 were slower than 12, on 32 CPUs 32 and 48 gave too many failures (S14-S16); on 16 CPUs 16 were 55 %% faster than 2, and no more were tried (S17)", auto)
+		p.r.Note("Puma: by default the installer would take %d workers. On 4 CPUs 8 workers were 8 %% slower than 2, on 8 CPUs 16 were slower than 12, on 32 CPUs 32 and 48 gave too many failures (S14-S16); on 16 CPUs 16 were 55 %% faster than 2, and no more were tried (S17)", auto)
 	}
 	if p.Registrations > 0 {
-		p.r.Note("2 workers handled up to 480 registrations at once in the guide's test, and more workers more (S17); asked for: %d", p.Registrations)
+		p.r.Note("2 workers handled up to 480 registrations at once in the guide's test, and more workers more (S17); requested: %d", p.Registrations)
 		if p.Content == "heavy" {
-			p.r.Note("--content heavy holds Puma back, and registrations go through Puma: leave it out while many hosts register")
+			p.r.Note("--content heavy limits Puma, which handles registrations: omit it while many hosts register")
 		}
 	}
 	return nil
 }
 
-// moreBuffers gives PostgreSQL 2 GiB of buffers, where the guide's optimum begins
-// irrespective of the size (5.7), if the size has less and the memory holds them with
-// the threads that were chosen. It returns how many Puma workers make room for them.
+// moreBuffers gives PostgreSQL 2 GiB of buffers, the start of the guide's optimum for every
+// size (5.7), if the size has less and the memory holds them with the chosen threads. It
+// returns how many Puma workers that costs.
 func (p *plan) moreBuffers(least, most int) (gaveUp int) {
 	const better = 2 << 30
 	if p.buffers >= better || better > float64(p.ram)/4 {
@@ -121,7 +119,7 @@ func (p *plan) moreBuffers(least, most int) (gaveUp int) {
 	return 0
 }
 
-// fit chooses threads and workers between two numbers such that the budgets hold them.
+// fit chooses threads, and workers in a range, for which the budgets suffice.
 func (p *plan) fit(least, most int) bool {
 	steps, from := threadSteps, most
 	if p.Content == "heavy" {
@@ -139,7 +137,7 @@ func (p *plan) fit(least, most int) bool {
 	return false
 }
 
-// tuned is what the size gives a key of Hiera; 0 where it says nothing.
+// tuned returns the number that the size sets for a key of Hiera, or 0.
 func (p *plan) tuned(key string) float64 {
 	row, err := p.tuning.Row(p.size)
 	if err != nil {
@@ -149,7 +147,7 @@ func (p *plan) tuned(key string) float64 {
 	return v
 }
 
-// javaOpts is what the size tells Candlepin's Tomcat; "" where nothing.
+// javaOpts returns the size's Java options of Candlepin's Tomcat, or "".
 func (p *plan) javaOpts() string {
 	row, err := p.tuning.Row(p.size)
 	if err != nil {
@@ -159,7 +157,7 @@ func (p *plan) javaOpts() string {
 	return text
 }
 
-// heapOf is the -Xmx of Java's options in MiB; 0 where there is none.
+// heapOf returns the -Xmx of Java options in MiB, or 0.
 func heapOf(options string) float64 {
 	for word := range strings.FieldsSeq(options) {
 		if text, ok := strings.CutPrefix(word, "-Xmx"); ok {
@@ -173,7 +171,7 @@ func heapOf(options string) float64 {
 
 const entries = "postgresql::server::config_entries/"
 
-// dynflow is the threads of all Dynflow units, and the units: an orchestrator, the
+// dynflow returns the threads of all Dynflow units, and the units: an orchestrator, the
 // workers, and one for the queue of hosts.
 func (p *plan) dynflow() (threads, units float64) {
 	workers := p.services.Number("dynflow workers", "value")
@@ -181,8 +179,8 @@ func (p *plan) dynflow() (threads, units float64) {
 	return p.services.Number("dynflow orchestrator", "value") + each*workers + each, workers + 2
 }
 
-// connections is who takes PostgreSQL's connections, as S34 has it, and what is
-// left of them.
+// connections returns the consumers of PostgreSQL's connections, as S34 counts them, and how
+// many are left.
 func (p *plan) connections() (parts []sizing.Part, left float64) {
 	threads, units := p.dynflow()
 	take := func(row string) float64 { return p.budget.Number(row, "connections") }
@@ -196,13 +194,13 @@ func (p *plan) connections() (parts []sizing.Part, left float64) {
 	return parts, p.tuned(entries+"max_connections") - sum(parts)
 }
 
-// memory is who takes the memory in MiB, as S35 has it, and what is left.
+// memory returns the consumers of the memory in MiB, as S35 counts them, and how much is left.
 func (p *plan) memory() (parts []sizing.Part, left float64) {
 	_, units := p.dynflow()
 	take := func(row string) float64 { return p.budget.Number(row, "memory") / (1 << 20) }
 	heap := take("candlepin")
-	if told := heapOf(p.javaOpts()); told > 0 {
-		heap = told
+	if set := heapOf(p.javaOpts()); set > 0 {
+		heap = set
 	}
 	connections := math.Min(p.tuned(entries+"max_connections"), float64(p.workers*p.pool))
 	total := float64(p.ram) / (1 << 20)

@@ -84,7 +84,7 @@ func TestExamples(t *testing.T) {
 		// 5.4.3: the kernel's own 65536 are for 1985 hosts.
 		{"hosts=1985 product-version=6.12", nil, []string{"sysctl/fs.aio-max-nr"}, ""},
 		{"hosts=1986 product-version=6.12", map[string]string{"sysctl/fs.aio-max-nr": "65539"}, nil, ""},
-		{"hosts=50001 product-version=6.15", nil, []string{"hiera/qpid::router::open_file_limit", "sysctl/fs.aio-max-nr", "disk//var/lib/qpidd", "qpid/qpidd_open_files"}, "nothing to set in sysctl.d"},
+		{"hosts=50001 product-version=6.15", nil, []string{"hiera/qpid::router::open_file_limit", "sysctl/fs.aio-max-nr", "disk//var/lib/qpidd", "qpid/qpidd_open_files"}, "no sysctls are needed"},
 		// 5.3.1: 582 for 150 registrations, with prefork up to 6.11.
 		{"hosts=3000 product-version=6.11 registrations=150", map[string]string{"hiera/apache::mod::prefork::serverlimit": "582", "hiera/apache::mod::prefork::maxclients": "582"}, []string{"hiera/apache::mod::event::serverlimit"}, ""},
 		{"hosts=3000 product-version=6.11", map[string]string{"hiera/apache::mod::prefork::startservers": "10"}, []string{"hiera/apache::mod::event::startservers"}, ""},
@@ -96,7 +96,7 @@ func TestExamples(t *testing.T) {
 		{"hosts=3000 registrations=150 product-version=6.15", nil, []string{"hiera/apache::mod::event::maxrequestsperchild"}, ""},
 		{"hosts=3000 registrations=64", nil, []string{"hiera/apache::mod::event::serverlimit"}, ""},
 		{"hosts=8000 registrations=150", map[string]string{"httpd/MaxRequestWorkers": "1024"}, []string{"hiera/apache::mod::event::serverlimit"}, ""},
-		{"hosts=8000 registrations=300", nil, []string{"hiera/apache::mod::event::serverlimit"}, "lock out --tuning"},
+		{"hosts=8000 registrations=300", nil, []string{"hiera/apache::mod::event::serverlimit"}, "override --tuning"},
 		// 5.5 and 5.6.1.
 		{"hosts=5000 mqtt-hosts=5000", map[string]string{"mosquitto/LimitNOFILE": "5050", "installer/--foreman-proxy-plugin-remote-execution-script-mode": "pull-mqtt"}, nil, "Bug 2244811"},
 		// 5.6.2: the options are written; without a number the guide gives none.
@@ -119,15 +119,15 @@ func TestExamples(t *testing.T) {
 		// 5.2.4: heavy on content takes the fewest workers of the table.
 		{"hosts=12000 content=heavy", map[string]string{"puma/workers": "12", "installer/--foreman-foreman-service-puma-threads-max": "5"}, []string{"hiera/postgresql::server::config_entries/autovacuum_vacuum_cost_limit"}, "stays empty"},
 		// More CPUs than the size asks for: its 500 connections hold fewer threads.
-		{"hosts=3000 cpus=48 ram=256GiB", map[string]string{"size/tuning": "default", "puma/workers": "26", "installer/--foreman-foreman-service-puma-threads-max": "8"}, nil, "large enough for size extra-extra-large"},
+		{"hosts=3000 cpus=48 ram=256GiB", map[string]string{"size/tuning": "default", "puma/workers": "26", "installer/--foreman-foreman-service-puma-threads-max": "8"}, nil, "suffices for size extra-extra-large"},
 		{"hosts=3000 cpus=48 ram=20GiB", map[string]string{"puma/workers": "5"}, []string{"hiera/postgresql::server::config_entries/shared_buffers"}, ""},
 		// 5.9.1.
 		{"hosts=9000 capsule=a,rex=2000 capsule=b,rex=2001 capsule=c,rex=4000,hosts=4000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "large", "capsule c/size": "large", "capsule c/cpus": "8", "capsule c/memory": fmt.Sprint(24 * gib)}, nil, "never justify"},
-		{"hosts=9000 capsule=a,downloads=500 capsule=b,downloads=501 capsule=c,downloads=2000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "minimal", "capsule c/size": "large"}, nil, "further Capsules share them"},
+		{"hosts=9000 capsule=a,downloads=500 capsule=b,downloads=501 capsule=c,downloads=2000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "minimal", "capsule c/size": "large"}, nil, "more Capsules share the load"},
 		{"hosts=9000 registrations=400 capsule=a,hosts=500", map[string]string{"capsule a/size": "minimal", "hiera/apache::mod::proxy::proxy_timeout": "600"}, nil, ""},
-		{"hosts=3000 cpus=8 ram=24GiB downloads=501", nil, nil, "ask for a Capsule"},
+		{"hosts=3000 cpus=8 ram=24GiB downloads=501", nil, nil, "need a Capsule"},
 		// Nothing is known of a larger one.
-		{"hosts=30000 downloads=600", nil, nil, "32 CPUs and 128GiB is not known"},
+		{"hosts=30000 downloads=600", nil, nil, "32 CPUs and 128GiB is unknown"},
 		{"hosts=9000 bare-metal=true", map[string]string{"system/tuned_profile": "throughput-performance"}, nil, ""},
 	} {
 		r := ask(t, tt.said)
@@ -155,7 +155,7 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s is taken", bad)
 		}
 	}
-	if r := ask(t, "hosts=9000 downloads=500"); strings.Contains(strings.Join(r.Notes, " "), "ask for a Capsule") {
+	if r := ask(t, "hosts=9000 downloads=500"); strings.Contains(strings.Join(r.Notes, " "), "need a Capsule") {
 		t.Error("500 downloads ask for a Capsule")
 	}
 }
@@ -163,18 +163,18 @@ func TestExamples(t *testing.T) {
 // The reasons are those of this plan, and the guide's.
 func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ said, value, want string }{
-		{"hosts=70000", "size/tuning", "70000 hosts; this size is for more hosts than the others are for"},
+		{"hosts=70000", "size/tuning", "70000 hosts; this size is for more hosts than the others"},
 		{"hosts=1", "size/tuning", "1 host; this size is for hosts up to 5000"},
 		{"hosts=3000 product-version=6.11 registrations=151", "httpd/MaxClients", "151 registrations at once"},
-		{"hosts=3000", "system/tuned_profile", "for a guest; --bare-metal says that the machine is none"},
+		{"hosts=3000", "system/tuned_profile", "for a guest; use --bare-metal if this is not a guest"},
 		{"hosts=3000 bare-metal=true", "system/tuned_profile", "for bare metal"},
-		{"hosts=3000", "installer/--foreman-foreman-service-puma-threads-min", "16 at once took 12 % less memory than none at first"},
+		{"hosts=3000", "installer/--foreman-foreman-service-puma-threads-min", "starting all 16 took 12 % less memory than starting none"},
 		{"hosts=3000", "postgresql/shared_buffers", "custom-hiera.yaml sets it, size default has 512MiB"},
 		{"hosts=12000", "postgresql/shared_buffers", "the guide calls 2 GiB to a quarter of the memory optimal"},
-		{"hosts=3000", "hardware/storage", "60 to 80 MB/s of reads are the least; a local SSD gives 600"},
-		{"hosts=3000 product-version=6.11", "httpd/MaxClients", "the guide's for 150 registrations at once"},
+		{"hosts=3000", "hardware/storage", "reads need at least 60 to 80 MB/s; a local SSD gives 600"},
+		{"hosts=3000 product-version=6.11", "httpd/MaxClients", "the guide's figure for 150 registrations at once"},
 		{"hosts=3000 product-version=6.11 registrations=300", "httpd/MaxClients", "300 registrations at once: 1164 requests (582 for 150)"},
-		{"hosts=3000", "redis/memory", "the guide has no figure, and says that it should be stable"},
+		{"hosts=3000", "redis/memory", "the guide has no figure, and expects it to be stable"},
 	} {
 		group, name, _ := strings.Cut(tt.value, "/")
 		if v := ask(t, tt.said).Value(group, name); v == nil || !strings.Contains(v.Why, tt.want) {
@@ -185,7 +185,7 @@ func TestReasons(t *testing.T) {
 	for said, want := range map[string][]string{
 		"hosts=3000":                 {"fettle bench disk", "ping -q -c 100 -i 0.2 HOST"},
 		"hosts=3000 bare-metal=true": {"fettle bench disk", "performance mode"},
-		"hosts=3000 capsule=a.example capsule=b.example": {"0.2 a.example", "0.2 b.example", "a look at latency"},
+		"hosts=3000 capsule=a.example capsule=b.example": {"0.2 a.example", "0.2 b.example", "latency, jitter and loss"},
 	} {
 		text := fmt.Sprint(ask(t, said).Steps)
 		for _, w := range want {
@@ -299,46 +299,46 @@ func readable(t *testing.T, r *sizing.Result) {
 
 func TestBadInput(t *testing.T) {
 	testkitsizing.Refused(t, New, testkitsizing.Words, map[string]string{
-		"":                                         "--hosts: how many?",
+		"":                                         "--hosts: not given",
 		"hosts=-1":                                 "less than 1",
 		"hosts=0":                                  "less than 1",
 		"hosts=many":                               "not a whole number",
 		"hosts=250001":                             "want 1 to 250000 (the guide's largest size",
 		"hosts=99999999999999999999":               "want 1 to 250000",
 		"hosts=-99999999999999999999":              "less than 1",
-		"hosts=":                                   "it is empty",
-		"hosts=100 product-version=":               "it is empty",
-		"hosts=100 cpus=4097":                      "want 1 to 4096 (no machine",
-		"hosts=9000 disk=340GB":                    "340 GB are less than the 340.5 GB that Satellite's directories need, of which /var/lib/pulp has 300",
-		"hosts=9000 disk=100GiB":                   "107.374 GB are less than the 340.5 GB",
+		"hosts=":                                   "empty value",
+		"hosts=100 product-version=":               "empty value",
+		"hosts=100 cpus=4097":                      "want 1 to 4096 (RHEL",
+		"hosts=9000 disk=340GB":                    "340 GB is less than the 340.5 GB that Satellite's directories need, of which /var/lib/pulp has 300",
+		"hosts=9000 disk=100GiB":                   "107.374 GB is less than the 340.5 GB",
 		"hosts=9000 registrations=5001":            "want 0 to 5000 (about ten times the 480",
 		"hosts=100 registrations=101":              "more than the 100 hosts",
 		"hosts=100 downloads=101":                  "more than the 100 hosts",
-		"hosts=100 capsule=a,rex=101":              "rex=101 of Capsule a is more than the 100 hosts that there are",
+		"hosts=100 capsule=a,rex=101":              "rex=101 of Capsule a is more than the 100 hosts of the Satellite",
 		"hosts=100 capsule=a,hosts=9,downloads=10": "downloads=10 of Capsule a is more than the 9 hosts that it serves",
 		"hosts=12000 ram=57GiB":                    "needs 64GiB, not 57GiB",
 		"hosts=12000 cpus=15":                      "needs 16 CPUs, not 15",
 		"hosts=100 ram=1EiB":                       "more than",
-		"hosts=100 product-version=5.9":            `--product-version: "5.9" is not known`,
+		"hosts=100 product-version=5.9":            `--product-version: unknown version "5.9"`,
 		"hosts=100 product-version=7":              "want 6.9 to 6.18",
 		"hosts=100 mqtt-hosts=101":                 "more than the 100 hosts",
 		"hosts=100 content=light":                  "want balanced, heavy",
-		"hosts=100 capsule=":                       "it is empty",
-		"hosts=100 capsule=,hosts=1":               "want a name first",
+		"hosts=100 capsule=":                       "empty value",
+		"hosts=100 capsule=,hosts=1":               "does not begin with a name",
 		"hosts=100 capsule=a,hots=5":               `want hosts=, downloads= or rex=`,
 		"hosts=100 capsule=a,rex=-1":               "whole number",
 		"hosts=100 capsule=a,rex":                  "whole number",
-		"hosts=100 capsule=a,rex=1,rex=2":          "said twice",
-		"hosts=100 capsule=a capsule=a":            "said twice",
-		"hosts=100 capsule=a,hosts=101":            "more hosts than the 100",
-		"hosts=100 capsule=a/../b":                 "want a name first",
+		"hosts=100 capsule=a,rex=1,rex=2":          "twice",
+		"hosts=100 capsule=a capsule=a":            "twice",
+		"hosts=100 capsule=a,hosts=101":            "more than the 100 of the Satellite",
+		"hosts=100 capsule=a/../b":                 "does not begin with a name",
 		"hosts=3000 cpus=4096 ram=18GiB":           "would swap",
 		"hosts=100 registrations=-1":               "less than 0",
 		"hosts=100 registrations=100000000000":     "more than",
 	})
 }
 
-func FuzzWish(f *testing.F) {
+func FuzzRequest(f *testing.F) {
 	testkitsizing.Fuzz(f, New, []string{
 		"hosts=12000", "hosts=16260 product-version=6.12 mqtt-hosts=16260 registrations=400 content=heavy",
 		"hosts=9 cpus=4096 ram=64TiB capsule=a,hosts=9,downloads=9,rex=9 capsule=b", "hosts=250000 registrations=5000 downloads=250000 disk=1GiB",
@@ -351,7 +351,7 @@ func TestCapsuleSpec(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 500 {
 		want := Capsule{Name: fmt.Sprintf("c%d.example.com", rnd.IntN(1000)), Hosts: rnd.IntN(mostHosts), Downloads: rnd.IntN(5000), REX: rnd.IntN(9000)}
-		w := Wish{Capsules: []Capsule{want}}
+		w := Request{Capsules: []Capsule{want}}
 		got, err := ParseCapsule(w.printCapsules())
 		if err != nil || got != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)

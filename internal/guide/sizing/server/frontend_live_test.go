@@ -17,7 +17,7 @@ func TestServersTakeIt(t *testing.T) {
 	}
 	f := sizing.Figures(t)
 	httpd := NewHTTPD()
-	httpd.Requests = log(func(l *Requests) { l.Most = 300 })
+	httpd.Traffic = log(func(l *Traffic) { l.Most = 300 })
 	r := sizing.Sized(t, f, httpd, "for", "debian", "threads", "100")
 	machine.Write(t, "/", map[string]string{DebianFile: r.Artefact(DebianFile).Content})
 	product.Command(t, "a2enconf", "-q", "zz-limits")
@@ -37,7 +37,7 @@ func TestServersTakeIt(t *testing.T) {
 	}
 
 	router := NewRouter()
-	router.Requests = log(nil)
+	router.Traffic = log(nil)
 	r = sizing.Sized(t, f, router, "for", "haproxy", "cpus", "2", "ram", "4GiB")
 	machine.Write(t, "/", map[string]string{"/etc/haproxy/limits.cfg": r.Artefact(HAProxyFile).Content + "listen x\n    bind 127.0.0.1:8080\n    mode http\n    server a 127.0.0.1:8081\n"})
 	if said := product.Command(t, "haproxy", "-c", "-f", "/etc/haproxy/limits.cfg"); strings.Contains(said, "WARNING") || !strings.Contains(said, "valid") {

@@ -1,9 +1,7 @@
-// hugepages sizes huge pages: how many, on which node of the memory, and
-// who may use them.
-
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -14,29 +12,29 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// HugePages is memory in huge pages.
+// HugePages asks for memory in huge pages: how many, on which NUMA nodes, for whom.
 type HugePages struct {
 	Bytes   unit.Size
 	Page    string // 2M or 1G
 	For     string // postgresql, pod or program
 	Nodes   int    // NUMA nodes
 	RAM     unit.Size
-	Group   int // gid for shmget; 0 for none
+	Group   int // group ID for shmget; 0 for none
 	Service string
 
 	inputs []*sizing.Input
 }
 
-// NewHugePages is a wish with the defaults.
+// NewHugePages returns a request with the defaults.
 func NewHugePages() *HugePages {
 	w := &HugePages{Page: "2M", For: "program", Nodes: 1, Service: "postgresql.service"}
 	w.inputs = []*sizing.Input{
-		sizing.Size(&w.Bytes, "size", "memory in huge pages, such as 16GiB", unit.MiB, 64*unit.TiB).Because("a page is 2 MiB or 1 GiB, and x86-64 has addresses for 64 TiB"),
+		sizing.Size(&w.Bytes, "size", "memory in huge pages, such as 16GiB", unit.MiB, 64*unit.TiB).Because("a page is 2 MiB or 1 GiB, and x86-64 addresses 64 TiB"),
 		sizing.Word(&w.Page, "page", "size of a page", "2M", "1G"),
 		sizing.Word(&w.For, "for", "who uses them", "program", "postgresql", "pod"),
-		sizing.Count(&w.Nodes, "nodes-numa", "NUMA nodes over which they are spread", 1, 1024).Because("Linux knows no more"),
-		sizing.Size(&w.RAM, "ram", "memory of the machine", unit.MiB, 64*unit.TiB).Because("x86-64 has addresses for 64 TiB"),
-		sizing.Count(&w.Group, "group", "id of the group that may use them by shmget(SHM_HUGETLB); 0 for none", 0, 1<<31-1).Because("ids of groups"),
+		sizing.Count(&w.Nodes, "nodes-numa", "NUMA nodes over which they are spread", 1, 1024).Because("Linux supports no more"),
+		sizing.Size(&w.RAM, "ram", "memory of the machine", unit.MiB, 64*unit.TiB).Because("x86-64 addresses 64 TiB"),
+		sizing.Count(&w.Group, "group", "ID of the group that may use them by shmget(SHM_HUGETLB); 0 for none", 0, 1<<31-1).Because("the range of group IDs"),
 		sizing.Text(&w.Service, "service", "unit whose locked memory is raised, with --for postgresql", unitName),
 	}
 	return w
@@ -45,15 +43,15 @@ func NewHugePages() *HugePages {
 func unitName(s string) error {
 	base, ok := strings.CutSuffix(s, ".service")
 	if !ok || base == "" || strings.Trim(base, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.@:") != "" {
-		return fmt.Errorf("%q is no name of a service: want one such as postgresql.service", s)
+		return fmt.Errorf("%q is not the name of a service such as postgresql.service", s)
 	}
 	return nil
 }
 
-// Inputs implements sizing.Wish.
+// Inputs implements sizing.Request.
 func (w *HugePages) Inputs() []*sizing.Input { return w.inputs }
 
-// Plan is how many pages, and where.
+// Plan is the number of pages and their distribution.
 type Plan struct {
 	Page     unit.Size
 	Pages    int
@@ -63,23 +61,17 @@ type Plan struct {
 	Sources  []rule.Source
 }
 
-// Bytes is the memory that the pages take.
+// Bytes returns the memory of the pages.
 func (p *Plan) Bytes() unit.Size { return unit.Size(p.Pages) * p.Page }
 
-// CountHugePages says how many pages of a size hold an amount, spread over NUMA nodes: the
-// first nodes get one more where it does not come out even.
-func CountHugePages(f sizing.Figures, bytes unit.Size, page string, nodes int) (*Plan, error) {
-	e, err := sizing.Of(f, "huge-pages", "")
-	if err != nil {
-		return nil, err
-	}
+// CountHugePages returns how many pages of a size hold an amount, spread over NUMA nodes: a
+// remainder goes to the first nodes.
+func CountHugePages(r *sizing.Result, bytes unit.Size, page string, nodes int) (*Plan, error) {
+	e := r.Newest("huge-pages")
 	size := e.Number(page, "size")
 	p := &Plan{Page: unit.Size(size), Resource: e.Text(page, "resource"), Sysfs: e.Text(page, "sysfs"), Sources: e.Sources}
-	if err := e.Err(); err != nil {
-		return nil, err
-	}
 	if size < 1 || nodes < 1 {
-		return nil, fmt.Errorf("pages of %g bytes on %d nodes cannot be counted", size, nodes)
+		return nil, cmp.Or(r.Err(), fmt.Errorf("invalid: pages of %g bytes on %d nodes", size, nodes))
 	}
 	p.Pages = int((bytes + p.Page - 1) / p.Page)
 	for i := range nodes {
@@ -92,7 +84,7 @@ func CountHugePages(f sizing.Figures, bytes unit.Size, page string, nodes int) (
 	return p, nil
 }
 
-// Arguments are the kernel's, by which pages are there before memory is in pieces.
+// Arguments returns the kernel arguments that reserve the pages before memory fragments.
 func (p *Plan) Arguments(page string) []string {
 	count := strconv.Itoa(p.Pages)
 	if len(p.Each) > 1 {
@@ -105,25 +97,13 @@ func (p *Plan) Arguments(page string) []string {
 	return []string{"default_hugepagesz=" + page, "hugepagesz=" + page, "hugepages=" + count}
 }
 
-// profile is a TuneD profile for OpenShift's nodes: pages of 2 MiB, none where pages
-// is 0, and the group that may use them by shmget, 0 for none.
-func profile(pages, group int) string {
-	text := "[main]\nsummary=Configuration for hugepages\ninclude=openshift-node\n\n[vm]\ntransparent_hugepages=never\n\n[sysctl]\n"
-	if pages > 0 {
-		text += fmt.Sprintf("vm.nr_hugepages=%d\n", pages)
-	}
-	if group > 0 {
-		text += fmt.Sprintf("vm.hugetlb_shm_group=%d\n", group)
-	}
-	return text
-}
-
-// Size implements sizing.Wish.
+// Size implements sizing.Request.
 func (w *HugePages) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
 	if w.Bytes == 0 {
-		return nil, sizing.Instead("size", "16GiB", "how much? for example 16GiB")
+		return nil, sizing.Instead("size", "16GiB", "not given; for example 16GiB")
 	}
-	p, err := CountHugePages(f, w.Bytes, w.Page, w.Nodes)
+	r := sizing.NewResult(f, "hugepages", "")
+	p, err := CountHugePages(r, w.Bytes, w.Page, w.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -134,36 +114,34 @@ func (w *HugePages) Size(_ context.Context, f sizing.Figures) (*sizing.Result, e
 	if least := min(unit.GiB, w.RAM/4); w.RAM != 0 && w.RAM-p.Bytes() < least {
 		return nil, sizing.Instead("ram", p.Bytes()+unit.GiB, "%s of huge pages leave %s of %s for the kernel and the programs' own memory, and they need %s at least", p.Bytes(), w.RAM-p.Bytes(), w.RAM, least)
 	}
-	r := sizing.NewResult("hugepages", "")
-	r.Heard(w.inputs)
+	r.RecordInputs(w.inputs)
 	why := fmt.Sprintf("%s in pages of %s", w.Bytes, p.Page)
 	if p.Bytes() != w.Bytes {
 		why += ", rounded up"
 	}
 	r.Add(sizing.Value{Group: "pages", Name: "pages", Value: p.Pages, Why: why, Sources: p.Sources})
-	r.Add(sizing.Value{Group: "pages", Name: "reserved_bytes", Value: uint64(p.Bytes()), Unit: "bytes", Why: "what nobody else gets: huge pages are neither swapped nor overcommitted", Sources: p.Sources})
+	r.Add(sizing.Value{Group: "pages", Name: "reserved_bytes", Value: uint64(p.Bytes()), Unit: "bytes", Why: "not available for anything else: huge pages are neither swapped nor overcommitted", Sources: p.Sources})
 	if len(p.Each) > 1 {
 		for i, n := range p.Each {
 			r.Add(sizing.Value{Group: "pages", Name: fmt.Sprintf("node%d", i), Value: n, Unit: "pages", Why: fmt.Sprintf("/sys/devices/system/node/node%d/hugepages/%s/nr_hugepages", i, p.Sysfs)})
 		}
 	}
-	r.Add(sizing.Value{Group: "kernel", Name: "arguments", Value: strings.Join(p.Arguments(w.Page), " "), Why: "pages that are asked for at boot are there; later the memory may be in pieces, and fewer are obtained", Sources: []rule.Source{{Document: "002", Section: "13.2"}, {Document: "linux", Section: "admin-guide/mm/hugetlbpage.rst"}}})
+	r.Add(sizing.Value{Group: "kernel", Name: "arguments", Value: strings.Join(p.Arguments(w.Page), " "), Why: "at boot all pages can be reserved; later memory may be fragmented, and fewer are obtained", Sources: []rule.Source{{Document: "002", Section: "13.2"}, {Document: "linux", Section: "admin-guide/mm/hugetlbpage.rst"}}})
 	if w.RAM != 0 {
 		r.Spend("memory", "MiB", float64(w.RAM/unit.MiB), sizing.Part{Name: "huge pages", Amount: float64(p.Bytes() / unit.MiB)})
 	}
 	if len(p.Each) > 1 && w.Page == "1G" {
-		r.Note("hugepages=NODE:COUNT is known since kernel 5.16; an older one takes hugepages=%d and spreads them itself", p.Pages)
+		r.Note("hugepages=NODE:COUNT needs kernel 5.16; for older ones use hugepages=%d, which they spread themselves", p.Pages)
 	}
-	switch w.For {
-	case "pod":
-		err = w.pod(r, p)
-	default:
+	if w.For == "pod" {
+		w.pod(r, p)
+	} else {
 		w.machine(r, p)
 	}
-	return r, err
+	return r, r.Err()
 }
 
-// machine is for a program of the machine itself.
+// machine plans pages for a program of the machine itself.
 func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 	sysctl := "# Huge pages, " + p.Bytes().String() + ". Written by fettle size hugepages.\n"
 	switch {
@@ -180,7 +158,7 @@ func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 			fmt.Fprintf(&lines, "w /sys/devices/system/node/node%d/hugepages/%s/nr_hugepages - - - - %d\n", i, p.Sysfs, n)
 		}
 		r.Files = append(r.Files, sizing.Artefact{Name: "etc/tmpfiles.d/hugepages.conf", What: "the pages of each NUMA node, from boot on", Checked: "tmpfiles.d(5)", Content: lines.String()})
-		r.Steps = append(r.Steps, sizing.Step{Do: "Reserve the pages of each node", Command: "systemd-tmpfiles --create /etc/tmpfiles.d/hugepages.conf", Check: fmt.Sprintf("HugePages_Total of /proc/meminfo is %d; where it is less, memory is in pieces: boot with the kernel arguments", p.Pages)})
+		r.Steps = append(r.Steps, sizing.Step{Do: "Reserve the pages of each node", Command: "systemd-tmpfiles --create /etc/tmpfiles.d/hugepages.conf", Check: fmt.Sprintf("HugePages_Total of /proc/meminfo is %d; if it is less, memory is fragmented: boot with the kernel arguments", p.Pages)})
 		sysctl = ""
 	default:
 		sysctl += fmt.Sprintf("vm.nr_hugepages = %d\n", p.Pages)
@@ -190,13 +168,13 @@ func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 			sysctl = "# Written by fettle size hugepages.\n"
 		}
 		sysctl += fmt.Sprintf("vm.hugetlb_shm_group = %d\n", w.Group)
-		w.mayShare(r)
+		w.addGroup(r)
 	}
 	if sysctl != "" {
-		r.Files = append(r.Files, sizing.Artefact{Name: "etc/sysctl.d/60-hugepages.conf", What: "the pages and who may use them", Checked: "sysctl.d(5)", Content: sysctl})
+		r.Files = append(r.Files, sizing.Artefact{Name: "etc/sysctl.d/60-hugepages.conf", What: "the pages and their group", Checked: "sysctl.d(5)", Content: sysctl})
 		step := sizing.Step{Do: "Set the sysctls", Command: "sysctl --load=/etc/sysctl.d/60-hugepages.conf"}
 		if strings.Contains(sysctl, "nr_hugepages") {
-			step.Check = fmt.Sprintf("HugePages_Total of /proc/meminfo is %d; where it is less, memory is in pieces: boot with the kernel arguments", p.Pages)
+			step.Check = fmt.Sprintf("HugePages_Total of /proc/meminfo is %d; if it is less, memory is fragmented: boot with the kernel arguments", p.Pages)
 		}
 		r.Steps = append(r.Steps, step)
 	}
@@ -208,85 +186,61 @@ func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 	}
 	dropIn := "etc/systemd/system/" + w.Service + ".d/hugepages.conf"
 	r.Files = append(r.Files, sizing.Artefact{Name: dropIn, What: "the memory that PostgreSQL may lock", Checked: "systemd.exec(5)", Content: fmt.Sprintf("# Written by fettle size hugepages.\n[Service]\nLimitMEMLOCK=%d\n", memlock)})
-	r.Add(sizing.Value{Group: "postgresql", Name: "huge_pages", Value: "on", Why: "with on PostgreSQL does not start without them, so that nobody runs without knowing it; try is the default", Sources: []rule.Source{{Document: "postgresql-docs", Section: "huge_pages"}}})
+	r.Add(sizing.Value{Group: "postgresql", Name: "huge_pages", Value: "on", Why: "with on PostgreSQL does not start without them; the default try falls back silently", Sources: []rule.Source{{Document: "postgresql-docs", Section: "huge_pages"}}})
 	if w.Page == "1G" {
 		r.Add(sizing.Value{Group: "postgresql", Name: "huge_page_size", Value: "1GB", Why: "not the kernel's default size; PostgreSQL 14 and later", Sources: []rule.Source{{Document: "postgresql-docs", Section: "huge_page_size"}}})
 	}
 	r.Note("PostgreSQL's shared memory is more than shared_buffers: `postgres -D DATA -C shared_memory_size_in_huge_pages` (15 and later) prints the pages that it takes")
 	r.Steps = append(r.Steps,
-		sizing.Step{Do: "Set huge_pages in postgresql.conf, and let the unit lock its memory", Command: "systemctl daemon-reload && systemctl restart " + w.Service, Restarts: w.Service, Check: "HugePages_Free of /proc/meminfo has fallen, and pg_isready answers"})
+		sizing.Step{Do: "Set huge_pages in postgresql.conf, and allow the unit to lock its memory", Command: "systemctl daemon-reload && systemctl restart " + w.Service, Restarts: w.Service, Check: "HugePages_Free of /proc/meminfo has fallen, and pg_isready answers"})
 }
 
-// mayShare adds the group.
-func (w *HugePages) mayShare(r *sizing.Result) {
+// addGroup adds the group that may use the pages by shmget.
+func (w *HugePages) addGroup(r *sizing.Result) {
 	r.Add(sizing.Value{Group: "kernel", Name: "vm.hugetlb_shm_group", Value: w.Group, Why: "whose members may call shmget with SHM_HUGETLB; mmap needs no group", Sources: []rule.Source{{Document: "002", Section: "13.2"}}})
 }
 
-// pod is for a pod of OpenShift.
-func (w *HugePages) pod(r *sizing.Result, p *Plan) error {
+// pod plans pages for a pod of OpenShift.
+func (w *HugePages) pod(r *sizing.Result, p *Plan) {
 	if w.Nodes > 1 && w.Page == "2M" {
-		r.Note("vm.nr_hugepages spreads the pages over the NUMA nodes evenly; a Tuned object has no count for each")
+		r.Note("vm.nr_hugepages spreads the pages evenly over the NUMA nodes; a Tuned object has no count for each")
 	}
 	if w.Group != 0 {
-		w.mayShare(r)
+		w.addGroup(r)
 	}
-	tuned, files, err := p.Cluster(w.Page, w.Group)
-	if err != nil {
-		return err
-	}
+	tuned, files := p.Cluster(w.Page, w.Group)
 	r.Files = append(r.Files, files...)
 	amount := fmt.Sprintf("%dMi", p.Bytes()/unit.MiB)
 	if p.Bytes()%unit.GiB == 0 {
 		amount = fmt.Sprintf("%dGi", p.Bytes()/unit.GiB)
 	}
-	resources := map[string]string{p.Resource: amount, "memory": "1Gi", "cpu": "1"}
-	pod := sizing.Pod{
-		APIVersion: "v1", Kind: "Pod", Metadata: sizing.Meta{GenerateName: "hugepages-volume-"},
-		Spec: sizing.PodSpec{
-			Containers: []sizing.Container{{
-				Name: "example", Image: "registry.access.redhat.com/ubi9/ubi-minimal",
-				VolumeMounts: []sizing.VolumeMount{{Name: "hugepage", MountPath: "/dev/hugepages"}},
-				Resources:    sizing.Resources{Requests: resources, Limits: resources},
-			}},
-			Volumes: []sizing.Volume{{Name: "hugepage", EmptyDir: sizing.EmptyDir{Medium: "HugePages"}}},
-		},
-	}
-	if w.Group != 0 {
-		pod.Spec.SecurityContext = &sizing.PodSecurity{SupplementalGroups: []int64{int64(w.Group)}}
-	}
-	text, err := sizing.YAML("A pod with huge pages: put the resources and the volume into your own.\nRequests equal limits, as huge pages are not overcommitted.", pod)
-	if err != nil {
-		return err
-	}
+	text := sizing.Manifest("pod.yaml", "A pod with huge pages: add the resources and the volume to your own.\nRequests equal limits, because huge pages are not overcommitted.",
+		map[string]any{"Resource": p.Resource, "Amount": amount, "Group": w.Group})
 	r.Files = append(r.Files, sizing.Artefact{Name: "hugepages-pod.yaml", What: "the resources and the volume of a pod", Checked: "the types of k8s.io/api", Content: text})
-	r.Add(sizing.Value{Group: "pod", Name: p.Resource, Value: amount, Why: "the amount of memory, not the number of pages; the volume holds no more than that", Sources: p.Sources})
+	r.Add(sizing.Value{Group: "pod", Name: p.Resource, Value: amount, Why: "the amount of memory, not the number of pages; it also limits the volume", Sources: p.Sources})
 	r.Steps = append(r.Steps, tuned...)
-	r.Steps = append(r.Steps, sizing.Step{Do: "Give the pod its pages", Command: "oc create -f hugepages-pod.yaml", Check: "the pod runs; Insufficient " + p.Resource + " means that no node has them"})
-	r.Note("a node has huge pages of one size only; what asks for %s on a node without them waits for ever", p.Resource)
-	return nil
+	r.Steps = append(r.Steps, sizing.Step{Do: "Create the pod", Command: "oc create -f hugepages-pod.yaml", Check: "the pod runs; Insufficient " + p.Resource + " means that no node has them"})
+	r.Note("a node has huge pages of one size only; a pod that requests %s stays pending on nodes without them", p.Resource)
 }
 
-// Cluster is the objects that give the pages to nodes of OpenShift, and the group to
-// their kernels (0 for none), and the steps.
-func (p *Plan) Cluster(page string, group int) (steps []sizing.Step, files []sizing.Artefact, err error) {
+// Cluster returns the objects that reserve the pages on nodes of OpenShift and set the
+// group (0 for none), and the steps.
+func (p *Plan) Cluster(page string, group int) (steps []sizing.Step, files []sizing.Artefact) {
 	check := fmt.Sprintf("oc describe node shows %s: %dMi as allocatable", p.Resource, p.Bytes()/unit.MiB)
 	pages, what := p.Pages, "the pages of each node with the label hugepages, and no transparent ones"
 	if page != "2M" {
 		arguments := append(p.Arguments(page), "transparent_hugepage=never")
-		text, err := sizing.YAML("Huge pages of 1 GiB need boot arguments.", sizing.NewMachineConfig("50-worker-hugepages", "worker", arguments))
-		if err != nil {
-			return nil, nil, err
-		}
+		text := sizing.Manifest("machine-config.yaml", "Huge pages of 1 GiB need boot arguments.", map[string]any{"Name": "50-worker-hugepages", "Arguments": arguments})
 		steps = append(steps, sizing.Step{Do: "Boot the workers with the pages", Command: "oc create -f 50-worker-hugepages.yaml", Restarts: "each worker, one at a time", Check: check})
 		files = append(files, sizing.Artefact{Name: "50-worker-hugepages.yaml", What: "kernel arguments of every worker", Checked: "the types of openshift/api", Content: text})
 		if group == 0 {
-			return steps, files, nil
+			return steps, files
 		}
 		pages, what, check = 0, "the group of each node with the label hugepages", fmt.Sprintf("sysctl vm.hugetlb_shm_group is %d on such a node", group)
 	}
-	text, err := sizing.YAML("Huge pages for the nodes with the label hugepages.", sizing.NewTuned("hugepages", "node-hugepages", "hugepages", 30, profile(pages, group)))
+	text := sizing.Manifest("tuned.yaml", "Huge pages for the nodes with the label hugepages.", map[string]any{"Pages": pages, "Group": group})
 	steps = append(steps,
 		sizing.Step{Do: "Label the nodes", Command: "oc label node NODE hugepages=true"},
 		sizing.Step{Do: "Tune the nodes with the label", Command: "oc create -f hugepages_tuning.yaml", Check: check})
-	return steps, append(files, sizing.Artefact{Name: "hugepages_tuning.yaml", What: what, Checked: "the schema of tuned.openshift.io/v1", Content: text}), err
+	return steps, append(files, sizing.Artefact{Name: "hugepages_tuning.yaml", What: what, Checked: "the schema of tuned.openshift.io/v1", Content: text})
 }

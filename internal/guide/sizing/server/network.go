@@ -1,9 +1,7 @@
-// network sizes the network of a cluster's overlay: the largest packet
-// inside it, and what the packets cost.
-
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -12,18 +10,18 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// The smallest and the largest MTU of an overlay, in bytes: IPv4's every host
-// takes 576 (RFC 791), and no packet is longer than 65535.
+// The smallest and the largest MTU of an overlay, in bytes: every IPv4 host accepts 576
+// (RFC 791), and no packet is longer than 65535.
 const (
 	minMTU = 576
 	maxMTU = 65535
 )
 
-// MaxRate is the fastest network that is taken for meant, in Gbit/s: twice the
-// fastest port of Ethernet (IEEE 802.3df).
+// MaxRate is the highest accepted rate, in Gbit/s: twice the fastest Ethernet port (IEEE
+// 802.3df).
 const MaxRate = 1600
 
-// Network is an overlay on a network.
+// Network asks for the MTU of an overlay network.
 type Network struct {
 	Overlay string // vxlan or geneve
 	IPsec   bool
@@ -33,10 +31,10 @@ type Network struct {
 	inputs []*sizing.Input
 }
 
-// NetworkFile is where openshift-install takes the MTU from.
+// NetworkFile is where openshift-install reads the MTU.
 const NetworkFile = "manifests/cluster-network-03-config.yml"
 
-// NewNetwork is a wish with the defaults.
+// NewNetwork returns a request with the defaults.
 func NewNetwork() *Network {
 	w := &Network{Overlay: "geneve", MTU: 1500, Rate: 1}
 	w.inputs = []*sizing.Input{
@@ -48,16 +46,13 @@ func NewNetwork() *Network {
 	return w
 }
 
-// Inputs implements sizing.Wish.
+// Inputs implements sizing.Request.
 func (w *Network) Inputs() []*sizing.Input { return w.inputs }
 
-// MTU is the largest packet inside an overlay on devices with an MTU, in bytes,
-// and why.
-func MTU(f sizing.Figures, overlay string, ipsec bool, device int) (mtu int, why string, sources []rule.Source, err error) {
-	e, err := sizing.Of(f, "overlay-mtu", "")
-	if err != nil {
-		return 0, "", nil, err
-	}
+// MTU returns the largest packet inside an overlay on devices with an MTU, in bytes, and
+// why.
+func MTU(r *sizing.Result, overlay string, ipsec bool, device int) (mtu int, why string, sources []rule.Source, err error) {
+	e := r.Newest("overlay-mtu")
 	overhead := e.Number(overlay, "overhead")
 	why = fmt.Sprintf("%d - %g for %s", device, overhead, overlay)
 	if ipsec {
@@ -65,17 +60,14 @@ func MTU(f sizing.Figures, overlay string, ipsec bool, device int) (mtu int, why
 		overhead += more
 		why += fmt.Sprintf(" - %g for IPsec", more)
 	}
-	if err := e.Err(); err != nil {
-		return 0, "", nil, err
-	}
 	mtu = device - int(overhead)
 	if mtu < minMTU {
-		return 0, "", nil, sizing.Instead("mtu", minMTU+int(overhead), "%d leaves %d bytes inside the overlay, fewer than the %d that every host takes", device, mtu, minMTU)
+		return 0, "", nil, sizing.Instead("mtu", minMTU+int(overhead), "%d leaves %d bytes inside the overlay, fewer than the %d that every host accepts", device, mtu, minMTU)
 	}
 	return mtu, why, e.Sources, nil
 }
 
-// Plugin is the network plug-in of an overlay.
+// Plugin returns the network plug-in of an overlay.
 func Plugin(overlay string) string {
 	if overlay == "vxlan" {
 		return "OpenShiftSDN"
@@ -83,50 +75,53 @@ func Plugin(overlay string) string {
 	return "OVNKubernetes"
 }
 
-// Size implements sizing.Wish.
+// Size implements sizing.Request.
 func (w *Network) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
-	mtu, why, sources, err := MTU(f, w.Overlay, w.IPsec, w.MTU)
-	if err != nil {
+	r := sizing.NewResult(f, "network", "")
+	mtu, why, sources, err := MTU(r, w.Overlay, w.IPsec, w.MTU)
+	if err = cmp.Or(r.Err(), err); err != nil {
 		return nil, err
 	}
-	r := sizing.NewResult("network", "")
-	r.Heard(w.inputs)
+	r.RecordInputs(w.inputs)
 	r.Add(sizing.Value{Group: "network", Name: "overlay_mtu", Value: mtu, Unit: "bytes", Why: why, Sources: sources})
 	packets := math.Ceil(w.Rate * 1e9 / 8 / float64(w.MTU))
-	r.Add(sizing.Value{Group: "network", Name: "packets", Value: packets, Unit: "1/s", Why: fmt.Sprintf("%g Gbit/s in packets of %d bytes, each way; every one costs CPU where the device does not help", w.Rate, w.MTU)})
+	r.Add(sizing.Value{Group: "network", Name: "packets", Value: packets, Unit: "1/s", Why: fmt.Sprintf("%g Gbit/s in packets of %d bytes, each way; each costs CPU unless the device offloads it", w.Rate, w.MTU)})
 	if w.MTU < 9000 && w.Rate > 1 {
-		jumbo, _, _, err := MTU(f, w.Overlay, w.IPsec, 9000)
+		jumbo, _, _, err := MTU(r, w.Overlay, w.IPsec, 9000)
 		if err == nil {
-			r.Add(sizing.Value{Group: "network", Name: "overlay_mtu_jumbo", Value: jumbo, Unit: "bytes", Why: fmt.Sprintf("with jumbo frames of 9000 bytes it is %.0f packets/s; throughput wants the largest MTU that devices and switches have, the lowest latency a smaller one", math.Ceil(w.Rate*1e9/8/9000)), Sources: sources})
+			r.Add(sizing.Value{Group: "network", Name: "overlay_mtu_jumbo", Value: jumbo, Unit: "bytes", Why: fmt.Sprintf("with jumbo frames of 9000 bytes it is %.0f packets/s; use the largest MTU of devices and switches for throughput, a smaller one for the lowest latency", math.Ceil(w.Rate*1e9/8/9000)), Sources: sources})
 		}
 	}
 	Advise(r, w.Overlay, w.IPsec, w.Rate)
-	var ipsec *sizing.IPsec
+	ipsec := ""
 	if w.IPsec && w.Overlay == "geneve" {
-		ipsec = &sizing.IPsec{Mode: "Full"}
+		ipsec = "Full"
 	}
-	text, err := sizing.YAML("The MTU inside the overlay. It lies in manifests/ of the directory of\nopenshift-install, between create manifests and create cluster.", sizing.NewNetwork(Plugin(w.Overlay), w.MTU, mtu, ipsec))
-	if err != nil {
-		return nil, err
-	}
-	r.Files = append(r.Files, sizing.Artefact{Name: NetworkFile, What: "the MTU inside the overlay", Checked: "the types of openshift/api", Content: text})
+	r.Files = append(r.Files, NetworkManifest(" It belongs in manifests/ of the directory of\nopenshift-install, between create manifests and create cluster.", Plugin(w.Overlay), w.MTU, mtu, ipsec))
 	r.Steps = append(r.Steps,
 		sizing.Step{Do: "Set the MTU of the devices on every node and switch", Check: fmt.Sprintf("ping -M do -s %d OTHER-NODE is answered", w.MTU-28)},
-		sizing.Step{Do: "Make the manifests, and put the file among them", Command: "openshift-install create manifests"},
+		sizing.Step{Do: "Create the manifests, and add the file", Command: "openshift-install create manifests"},
 		sizing.Step{Do: "Install the cluster", Command: "openshift-install create cluster", Check: fmt.Sprintf("oc get network.config cluster -o jsonpath={.status.clusterNetworkMTU} prints %d", mtu)},
 	)
 	return r, nil
 }
 
-// Advise adds what the source says of fast and encrypted overlays.
+// NetworkManifest returns the file with the MTU inside an overlay, on devices with an MTU.
+// ipsec is the mode, "on" for a version without modes, or "".
+func NetworkManifest(comment, plugin string, device, mtu int, ipsec string) sizing.Artefact {
+	text := sizing.Manifest("network.yaml", "The MTU inside the overlay."+comment, map[string]any{"Plugin": plugin, "DeviceMTU": device, "MTU": mtu, "IPsec": ipsec})
+	return sizing.Artefact{Name: NetworkFile, What: "the MTU inside the overlay", Checked: "the types of openshift/api", Content: text}
+}
+
+// Advise adds the source's advice on fast and encrypted overlays.
 func Advise(r *sizing.Result, overlay string, ipsec bool, rate float64) {
 	if rate > 1 {
-		r.Note("above 1 Gbit/s %s wants network devices that offload it, or the CPU makes the checksums of all packets and throughput may fall (O37, O48): ethtool -k DEVICE | grep tx-udp_tnl-segmentation. It does not lower latency", overlay)
+		r.Note("above 1 Gbit/s %s needs network devices that offload it, or the CPU calculates the checksums of all packets and throughput may fall (O37, O48): ethtool -k DEVICE | grep tx-udp_tnl-segmentation. It does not lower latency", overlay)
 	}
 	if ipsec {
 		r.Note("IPsec encrypts before the device sees the packet: some of its offloads cannot be used, throughput falls and CPU use rises (O37)")
 		if overlay == "vxlan" {
-			r.Note("OpenShiftSDN has no IPsec of its own; the nodes' own encryption is meant, and what it adds to a packet depends on its cipher")
+			r.Note("OpenShiftSDN has no IPsec of its own; this is the nodes' own encryption, whose overhead depends on its cipher")
 		}
 	}
 }

@@ -1,9 +1,7 @@
-// postgresql sizes a PostgreSQL server for its memory, CPUs, disks and
-// connections.
-
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,7 +13,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PostgreSQL is a load on a server.
+// PostgreSQL asks for the settings of a PostgreSQL server, for its memory, CPUs, disks and
+// connections.
 type PostgreSQL struct {
 	Workload    string // oltp, dw or mixed
 	Connections int
@@ -27,30 +26,30 @@ type PostgreSQL struct {
 	inputs []*sizing.Input
 }
 
-// PostgreSQLFile is the file that is written.
+// PostgreSQLFile is the name of the written file.
 const PostgreSQLFile = "conf.d/50-fettle.conf"
 
-// NewPostgreSQL is a wish with the defaults.
+// NewPostgreSQL returns a request with the defaults.
 func NewPostgreSQL() *PostgreSQL {
 	w := &PostgreSQL{Workload: "mixed", Disk: "ssd"}
 	w.inputs = []*sizing.Input{
 		sizing.Word(&w.Workload, "workload", "oltp has many short transactions, dw few and large queries", "oltp", "dw", "mixed"),
-		sizing.Count(&w.Connections, "connections", "connections at the same time", 1, 262_143).Because("PostgreSQL itself takes no more"),
-		sizing.Size(&w.RAM, "ram", "memory of the machine, or of what PostgreSQL may have of it", 256*unit.MiB, 64*unit.TiB).Because("with less there is nothing to share out, and x86-64 has addresses for 64 TiB"),
-		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine", 1, 1024).Because("max_parallel_workers takes no more"),
-		sizing.Word(&w.Disk, "disk", "what the data is on", "hdd", "ssd", "nvme", "san"),
-		sizing.Text(&w.Version, "version", "version of PostgreSQL, such as 16; the newest that is known where it is left out", nil),
+		sizing.Count(&w.Connections, "connections", "connections at the same time", 1, 262_143).Because("the limit of PostgreSQL"),
+		sizing.Size(&w.RAM, "ram", "memory of the machine, or the part of it for PostgreSQL", 256*unit.MiB, 64*unit.TiB).Because("less leaves nothing to divide, and x86-64 addresses 64 TiB"),
+		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine", 1, 1024).Because("the limit of max_parallel_workers"),
+		sizing.Word(&w.Disk, "disk", "type of disk with the data", "hdd", "ssd", "nvme", "san"),
+		sizing.Text(&w.Version, "version", "version of PostgreSQL, such as 16 (default: the newest known)", nil),
 	}
 	return w
 }
 
-// Inputs implements sizing.Wish.
+// Inputs implements sizing.Request.
 func (w *PostgreSQL) Inputs() []*sizing.Input { return w.inputs }
 
 // option is one line of the file.
 type option struct{ name, text string }
 
-// plan is a wish that is being worked out.
+// plan is a request that is being worked out.
 type plan struct {
 	*PostgreSQL
 	r                   *sizing.Result
@@ -58,7 +57,7 @@ type plan struct {
 	options             []option
 }
 
-// Size implements sizing.Wish.
+// Size implements sizing.Request.
 func (w *PostgreSQL) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
 	if err := w.missing(); err != nil {
 		return nil, err
@@ -67,38 +66,21 @@ func (w *PostgreSQL) Size(_ context.Context, f sizing.Figures) (*sizing.Result, 
 	if err != nil {
 		return nil, err
 	}
-	releases, err := sizing.Of(f, "postgresql-releases", "")
+	row, err := r.Newest("postgresql-releases").Row(r.Version)
 	if err != nil {
 		return nil, err
 	}
-	row, err := releases.Row(r.Version)
-	if err != nil {
+	p := &plan{PostgreSQL: w, r: r, loads: r.Newest("postgresql-workloads"), disks: r.Newest("postgresql-disks"), bound: r.Newest("postgresql-bounds")}
+	r.RecordInputs(w.inputs)
+	err = p.memory(p.parallel(row.Cells["maintenance"] == true))
+	if err = cmp.Or(r.Err(), err); err != nil {
 		return nil, err
-	}
-	p := &plan{PostgreSQL: w, r: r}
-	p.r.Heard(w.inputs)
-	for _, t := range []struct {
-		to   **sizing.Edition
-		name string
-	}{{&p.loads, "postgresql-workloads"}, {&p.disks, "postgresql-disks"}, {&p.bound, "postgresql-bounds"}} {
-		if *t.to, err = sizing.Of(f, t.name, ""); err != nil {
-			return nil, err
-		}
-	}
-	problem := p.memory(p.parallel(row.Cells["maintenance"] == true))
-	for _, e := range []*sizing.Edition{p.loads, p.disks, p.bound} {
-		if err := e.Err(); err != nil {
-			return nil, err
-		}
-	}
-	if problem != nil {
-		return nil, problem
 	}
 	p.finish()
 	return p.r, nil
 }
 
-// missing refuses a request that lacks a number, with examples of all that it lacks.
+// missing rejects a request without the required numbers, with an example of each.
 func (w *PostgreSQL) missing() error {
 	var all *sizing.InputError
 	for _, in := range []struct {
@@ -109,7 +91,7 @@ func (w *PostgreSQL) missing() error {
 			continue
 		}
 		if all == nil {
-			all = &sizing.InputError{Input: in.name, Err: fmt.Errorf("how many? for example %s", in.say)}
+			all = &sizing.InputError{Input: in.name, Err: fmt.Errorf("not given; for example %s", in.say)}
 		}
 		all.Works = append(all.Works, "--"+in.name+"="+in.say)
 	}
@@ -119,13 +101,13 @@ func (w *PostgreSQL) missing() error {
 	return all
 }
 
-// load is a figure of the workload.
+// load returns a figure of the workload.
 func (p *plan) load(column string) float64 { return p.loads.Number(p.Workload, column) }
 
-// most is a bound.
+// most returns a bound.
 func (p *plan) most(name string) float64 { return p.bound.Number(name, "value") }
 
-// bytes is an amount as PostgreSQL writes it, rounded down to kB.
+// bytes prints an amount as PostgreSQL does, rounded down to kB.
 func bytes(n float64) string {
 	kb := uint64(n) / 1024
 	switch {
@@ -137,13 +119,13 @@ func bytes(n float64) string {
 	return fmt.Sprintf("%dkB", kb)
 }
 
-// set adds an option, its value as the file has it.
+// set adds an option with its value in the file.
 func (p *plan) set(name, text, why string, sources []rule.Source) {
 	p.options = append(p.options, option{name, text})
 	p.r.Add(sizing.Value{Group: "postgresql", Name: name, Value: text, Why: why, Sources: sources})
 }
 
-// parallel sets the parallel workers, and says how many there are at most.
+// parallel sets the parallel workers, and returns their largest number.
 func (p *plan) parallel(maintenance bool) float64 {
 	cpus := float64(p.CPUs)
 	if cpus < p.most("parallel from CPUs") {
@@ -158,21 +140,21 @@ func (p *plan) parallel(maintenance bool) float64 {
 	each := fmt.Sprint(p.CPUs)
 	p.set("max_worker_processes", each, "one for each CPU", p.loads.Sources)
 	p.set("max_parallel_workers", each, "one for each CPU", p.loads.Sources)
-	p.set("max_parallel_workers_per_gather", fmt.Sprintf("%.0f", gather), "half of the CPUs; 4 at most, but in a data warehouse", p.loads.Sources)
+	p.set("max_parallel_workers_per_gather", fmt.Sprintf("%.0f", gather), "half of the CPUs; at most 4, except for a data warehouse", p.loads.Sources)
 	if maintenance {
 		p.set("max_parallel_maintenance_workers", fmt.Sprintf("%.0f", math.Min(math.Ceil(cpus/2), p.most("maintenance workers most"))), "half of the CPUs, 4 at most", p.loads.Sources)
 	}
 	return cpus
 }
 
-// memory shares out the memory.
+// memory divides the memory.
 func (p *plan) memory(workers float64) error {
 	ram := float64(p.RAM)
 	from := p.loads.Sources
 	p.set("max_connections", fmt.Sprint(p.Connections), "as asked", nil)
 	buffers := ram / p.load("buffers_of")
 	p.set("shared_buffers", bytes(buffers), fmt.Sprintf("%s / %.0f", p.RAM, p.load("buffers_of")), from)
-	p.set("effective_cache_size", bytes(ram*p.load("cache_percent")/100), fmt.Sprintf("%s x %.0f %%: what the planner believes to be in memory", p.RAM, p.load("cache_percent")), from)
+	p.set("effective_cache_size", bytes(ram*p.load("cache_percent")/100), fmt.Sprintf("%s x %.0f %%: what the planner assumes to be cached", p.RAM, p.load("cache_percent")), from)
 	p.set("maintenance_work_mem", bytes(math.Min(ram/p.load("maintenance_of"), p.most("maintenance most"))), fmt.Sprintf("%s / %.0f, %s at most", p.RAM, p.load("maintenance_of"), bytes(p.most("maintenance most"))), from)
 	sorts := p.most("sorts of a connection")
 	raw := (ram - buffers) / ((float64(p.Connections) + workers) * sorts) / p.load("work_of")
@@ -189,39 +171,39 @@ func (p *plan) memory(workers float64) error {
 	if buffers >= p.most("huge pages from") {
 		huge = "try"
 	}
-	p.set("huge_pages", huge, "worth it from 2 GB of shared buffers; fettle size hugepages says how many pages", p.bound.Sources)
+	p.set("huge_pages", huge, "worth it from 2 GB of shared buffers; fettle size hugepages calculates the pages", p.bound.Sources)
 	wal := math.Min(buffers*p.most("wal buffers percent of buffers")/100, p.most("wal buffers most"))
-	// Nearly a segment is one, so that it is written as a whole.
+	// Nearly a segment is rounded up to one, which is written as a whole.
 	if wal > 14<<20 {
 		wal = p.most("wal buffers most")
 	}
 	p.set("wal_buffers", bytes(math.Max(wal, p.most("wal buffers least"))), "3 % of shared_buffers, a segment of 16 MB at most", p.bound.Sources)
 	p.set("min_wal_size", bytes(p.load("wal_min")), "kept for the next checkpoint", from)
-	p.set("max_wal_size", bytes(p.load("wal_max")), "checkpoints come when it is full: rarely, but recovery reads all of it", from)
+	p.set("max_wal_size", bytes(p.load("wal_max")), "a large one means few checkpoints, but a long recovery", from)
 	p.set("checkpoint_completion_target", fmt.Sprint(p.most("checkpoint target")), "the writes of a checkpoint are spread", p.bound.Sources)
-	estimates := "PostgreSQL's own value"
+	estimates := "PostgreSQL's default"
 	if p.Workload == "dw" {
-		estimates = "a data warehouse's plans want better estimates"
+		estimates = "a data warehouse's plans need better estimates"
 	}
 	p.set("default_statistics_target", fmt.Sprintf("%.0f", p.load("statistics")), estimates, from)
-	p.set("random_page_cost", fmt.Sprint(p.disks.Number(p.Disk, "page_cost")), "of a random read, a sequential one being 1; "+p.Disk, p.disks.Sources)
-	p.set("effective_io_concurrency", fmt.Sprintf("%.0f", p.disks.Number(p.Disk, "io")), "reads that the disks take at once; "+p.Disk, p.disks.Sources)
+	p.set("random_page_cost", fmt.Sprint(p.disks.Number(p.Disk, "page_cost")), "of a random read, relative to a sequential one; "+p.Disk, p.disks.Sources)
+	p.set("effective_io_concurrency", fmt.Sprintf("%.0f", p.disks.Number(p.Disk, "io")), "concurrent reads of the disks; "+p.Disk, p.disks.Sources)
 
 	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
 	if all := buffers + float64(p.Connections)*work; all > ram*(1-p.most("kernel percent")/100) {
-		return sizing.Instead("ram", need(p), "%s do not hold shared_buffers %s and a sort of %s for each of %d connections: it takes %s, or fewer connections with a pool of them (PgBouncer) between", p.RAM, bytes(buffers), bytes(work), p.Connections, need(p))
+		return sizing.Instead("ram", need(p), "%s does not hold shared_buffers %s and a sort of %s for each of %d connections: use %s, or fewer connections through a pool (PgBouncer)", p.RAM, bytes(buffers), bytes(work), p.Connections, need(p))
 	}
-	p.r.Spend("memory where every connection sorts once", "MiB", mib(ram),
+	p.r.Spend("memory if every connection sorts once", "MiB", mib(ram),
 		sizing.Part{Name: "shared_buffers", Amount: mib(buffers)},
 		sizing.Part{Name: text.Count(p.Connections, "connection") + " x work_mem", Amount: mib(float64(p.Connections) * work)},
 		sizing.Part{Name: "what the kernel keeps", Amount: mib(ram * p.most("kernel percent") / 100)})
 	if float64(p.Connections)*work*sorts > ram-buffers {
-		p.r.Note("a query may sort more than once: %.0f sorts of all %d connections at once are more than what shared_buffers leave", sorts, p.Connections)
+		p.r.Note("a query may sort more than once: %.0f sorts of all %d connections at once exceed the memory without shared_buffers", sorts, p.Connections)
 	}
 	return nil
 }
 
-// need is the memory that holds the kernel, the buffers and the smallest sort of each
+// need returns the memory for the kernel, the buffers and the smallest sort of each
 // connection, in whole GiB.
 func need(p *plan) unit.Size {
 	sorts := float64(p.Connections) * p.most("work least")
@@ -237,8 +219,8 @@ func (p *plan) finish() {
 	}
 	p.r.Files = append(p.r.Files, sizing.Artefact{Name: PostgreSQLFile, What: "the options, for a directory that postgresql.conf includes", Checked: "PostgreSQL's documentation", Content: b.String()})
 	p.r.Steps = append(p.r.Steps,
-		sizing.Step{Do: "Put the file below the data directory, and have postgresql.conf include it: include_dir = 'conf.d'", Command: "install -o postgres -g postgres -m 0600 50-fettle.conf DATA/conf.d/", Check: "SELECT * FROM pg_file_settings WHERE error IS NOT NULL shows nothing"},
+		sizing.Step{Do: "Put the file below the data directory, and include it in postgresql.conf: include_dir = 'conf.d'", Command: "install -o postgres -g postgres -m 0600 50-fettle.conf DATA/conf.d/", Check: "SELECT * FROM pg_file_settings WHERE error IS NOT NULL shows nothing"},
 		sizing.Step{Do: "Restart PostgreSQL: shared_buffers, max_connections and others need it", Command: "systemctl restart postgresql.service", Restarts: "postgresql.service", Check: "pg_isready answers, and SELECT name FROM pg_settings WHERE pending_restart shows nothing"},
 	)
-	p.r.Note("these are a start by rule of thumb, without a look at the queries: measure before and after")
+	p.r.Note("these are starting values by rule of thumb, independent of the queries: measure before and after")
 }

@@ -50,20 +50,20 @@ func TestPostgreSQLExamples(t *testing.T) {
 
 func TestPostgreSQLBadInput(t *testing.T) {
 	sizing.Refused(t, NewPostgreSQL, sizing.Words, map[string]string{
-		"":                               "--connections: how many?",
-		"connections=10":                 "--ram: how many?",
-		"connections=10 ram=1GiB":        "--cpus: how many?",
+		"":                               "--connections: not given",
+		"connections=10":                 "--ram: not given",
+		"connections=10 ram=1GiB":        "--cpus: not given",
 		"connections=-5":                 "less than 1",
 		"connections=10 ram=1MiB":        "less than",
 		"connections=10 ram=1GiB cpus=0": "less than 1",
 		"connections=10 ram=1GiB cpus=1 disk=ram":     "want hdd, ssd",
 		"connections=10 ram=1GiB cpus=1 workload=web": "want oltp, dw, mixed",
-		"connections=10 ram=1GiB cpus=1 version=9.6":  "is not known",
-		"connections=262144 ram=1GiB cpus=1":          "want 1 to 262143 (PostgreSQL itself",
-		"connections=300 ram=1GiB cpus=1":             "it takes 2GiB, or fewer connections",
-		"connections=9000 ram=16GiB cpus=1":           "it takes 49GiB",
-		"connections=10 ram=1GiB cpus=1025":           "want 1 to 1024 (max_parallel_workers",
-		"connections=10 ram=1GiB cpus=1 disk=":        "it is empty",
+		"connections=10 ram=1GiB cpus=1 version=9.6":  "unknown version",
+		"connections=262144 ram=1GiB cpus=1":          "want 1 to 262143 (the limit of PostgreSQL",
+		"connections=300 ram=1GiB cpus=1":             "use 2GiB, or fewer connections",
+		"connections=9000 ram=16GiB cpus=1":           "use 49GiB",
+		"connections=10 ram=1GiB cpus=1025":           "want 1 to 1024 (the limit of max_parallel_workers",
+		"connections=10 ram=1GiB cpus=1 disk=":        "empty value",
 	})
 }
 

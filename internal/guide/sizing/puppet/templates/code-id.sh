@@ -1,35 +1,35 @@
 #!/bin/sh
-# Says which version of its files an environment has: Puppet Server's
+# Prints the version of an environment's files: Puppet Server's
 # versioned-code.code-id-command. Written by fettle size puppet.
 #
-#   @NAME@ ENVIRONMENT
+#   {{base .IDScript}} ENVIRONMENT
 #
-# The version is the name of a tree in a git repository of this script's own, of all
-# that the modules have below files/, so that equal content has the same name and
-# @CONTENT@ finds what was there when a catalog was made. The environment
-# itself need not be in git: r10k's modules are repositories of their own, or none, and
-# the commit of the environment says nothing of them.
+# The version is the name of a tree in this script's own git repository. The tree has all
+# files/ of the modules, so equal content has the same name, and {{base .ContentScript}}
+# finds the files as they were when a catalog was compiled. The environment itself need
+# not be in git: r10k's modules are separate repositories, or none, and the commit of the
+# environment does not cover them.
 #
-# Most calls only look whether a file has another time, size or place than at the last
-# one. It fails, and no catalog is compiled, where git or the store does not work: agents
-# then go on with the catalog that they have.
+# Most calls only compare times, sizes and inodes with those of the last call. If git or
+# the store does not work, it fails and no catalog is compiled: agents keep the catalog
+# that they have.
 set -eu
 export LC_ALL=C
 umask 027
 
-environments=@CODE@
-store=@STORE@
-days=@DAYS@ # an old version is kept for so long after another has come
+environments={{shell .Server.Environments}}
+store={{shell .Store}}
+days={{.SnapshotDays}} # an old version is kept this long after a newer one
 
 environment=${1-}
 case $environment in
 '' | *[!A-Za-z0-9_]*)
-	echo "$0: '$environment' is no name of an environment" >&2
+	echo "$0: '$environment' is not the name of an environment" >&2
 	exit 2
 	;;
 esac
 if [ "$(id -u)" = 0 ]; then
-	echo "$0: run it as the server does: runuser -u @USER@ -- $0 $environment" >&2
+	echo "$0: run it as the server does: runuser -u {{.Server.User}} -- $0 $environment" >&2
 	exit 2
 fi
 cd "$environments/$environment"
@@ -37,7 +37,7 @@ mkdir -p "$store"
 exec 9>"$store/$environment.lock"
 flock 9
 
-# Only what is here counts, not what a user's or the machine's configuration says.
+# The configuration of git on this machine must not count.
 export HOME="$store" GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
 export GIT_DIR="$store/$environment.git"
 if ! [ -e "$GIT_DIR/HEAD" ]; then
@@ -46,14 +46,14 @@ fi
 
 newline='
 '
-# Links are followed: the server hands out what they lead to.
+# Links are followed, as the server follows them.
 files() {
 	find -L ./*/*/files -name .git -prune -o ! -path "*$newline*" "$@" 2>/dev/null || :
 }
 look() {
 	files -printf '%y %D:%i %s %C@ %p\n' | git hash-object --stdin
 }
-# keep has a commit of now for a tree, so that it is kept from now on for some days.
+# keep commits a tree with the present time, which keeps it for some days.
 keep() {
 	commit=$(GIT_AUTHOR_NAME=fettle GIT_AUTHOR_EMAIL=fettle GIT_COMMITTER_NAME=fettle GIT_COMMITTER_EMAIL=fettle \
 		git commit-tree -m "$environment" "$1" </dev/null)
@@ -79,7 +79,7 @@ if [ -n "$tree" ] && [ "$was" = "$now" ]; then
 	exit
 fi
 
-# While the environment is being deployed a file may go between two looks at it.
+# During a deployment a file may vanish between two calls of look.
 old=$tree tree=
 for attempt in 1 2 3; do
 	now=$(look)
@@ -105,8 +105,8 @@ if [ "$old" != "$tree" ]; then
 	done
 	git gc --auto --quiet 9>&- 2>/dev/null || :
 fi
-# What was changed within the last seconds may change again without another time: the
-# next call takes a snapshot too.
+# A file that changed seconds ago may change again with the same time: then the next
+# call takes a snapshot too.
 if [ -z "$(files -newerct '2 seconds ago' -print -quit)" ]; then
 	echo "$now $tree" >"$GIT_DIR/seen.new"
 else

@@ -1,5 +1,5 @@
-// Package openshift sizes an OpenShift cluster: its nodes, networks, kubelets,
-// monitoring, routers and storage, and which tested maximum it meets first.
+// Package openshift sizes an OpenShift cluster: its nodes, networks, kubelets, monitoring,
+// routers and storage, and finds which tested maximum it reaches first.
 package openshift
 
 import (
@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Wish is what a cluster is to carry.
-type Wish struct {
+// Request is the load of a cluster.
+type Request struct {
 	Version     string
 	Pods        int
 	PodsPerNode int // 0 for the default
@@ -37,7 +37,7 @@ type Wish struct {
 	MTU                                   int
 	Rate                                  float64 // Gbit/s
 
-	// Objects are further counts, by the name of their maximum.
+	// Objects has counts of other objects, by the name of their maximum.
 	Objects map[string]*int
 
 	MaxUnhealthy     string
@@ -66,11 +66,11 @@ type Wish struct {
 	BaseDomain       string
 
 	inputs []*sizing.Input
-	// measure asks a Prometheus.
+	// measure queries a Prometheus.
 	measure func(ctx context.Context, address, token string) (*Usage, error)
 }
 
-// objects are the maximums that are asked for by their own option.
+// objects are the maximums with an option of their own.
 var objects = []struct{ row, option, doc string }{
 	{"namespaces", "namespaces", "namespaces"},
 	{"builds", "builds", "builds"},
@@ -86,73 +86,72 @@ var objects = []struct{ row, option, doc string }{
 	{"crds", "crds", "custom resource definitions"},
 }
 
-// The largest counts that are taken for meant. The tested maximums of any version are
-// 2000 nodes, 150,000 pods and 2500 pods on a node.
+// The largest accepted counts. The tested maximums of any version are 2000 nodes, 150,000 pods and 2500 pods on a node.
 const (
 	mostNodes = 20_000
 	mostPods  = 1_500_000
 )
 
 const (
-	aboutPods    = "ten times the most that any version was tested with; more are for several clusters"
+	aboutPods    = "ten times the highest tested maximum of any version; beyond it use several clusters"
 	aboutNodes   = aboutPods
 	aboutObjects = "etcd has 8 GiB for all objects, and one takes about a kilobyte"
 	aboutRate    = "twice the fastest Ethernet port"
-	aboutMTU     = "every IPv4 host takes packets of 576 bytes, and none is longer than 65535"
-	aboutMemory  = "x86-64 has addresses for 64 TiB"
+	aboutMTU     = "every IPv4 host accepts packets of 576 bytes, and 65535 is the longest"
+	aboutMemory  = "x86-64 addresses 64 TiB"
 )
 
-// New is a wish with the defaults.
-func New() *Wish {
-	w := &Wish{
+// New returns a request with the defaults.
+func New() *Request {
+	w := &Request{
 		NodeCores: 8, NodeRAM: 32e9, MTU: 1500, Rate: 1, Objects: map[string]*int{},
 		MaxUnavailable: 1, CPUManager: "none", Topology: "none",
 		Route: "edge", PageSize: 1000, RouteAppsKind: "dynamic", Storage: []string{"block", "file", "object"}, RegistryReplicas: 2,
 		HugePage: "2M", NUMANodes: 1, ClusterName: "cluster", BaseDomain: "example.com", measure: measure,
 	}
 	w.inputs = []*sizing.Input{
-		sizing.Text(&w.Version, "version", "version of OpenShift, such as 4.4; the newest that is known is the default", nil),
+		sizing.Text(&w.Version, "version", "version of OpenShift, such as 4.4 (default: the newest known)", nil),
 		sizing.Count(&w.Pods, "pods", "pods of the whole cluster, without the system's", 1, mostPods).Because(aboutPods),
 		sizing.Count(&w.PodsPerNode, "pods-per-node", "most pods on a node (maxPods)", 1, 10000).Because("four times the most that any version was tested with"),
 		sizing.Count(&w.PodsPerCore, "pods-per-core", "most pods for each core of a node; 0 for no such limit", 0, 10000).Because("it cannot exceed maxPods"),
-		sizing.Count(&w.Nodes, "nodes", "worker nodes; as many as are needed, if not given", 1, mostNodes).Because(aboutNodes),
-		sizing.Count(&w.NodeCores, "node-cores", "cores of a worker node", 1, 4096).Because("no machine has more that RHEL runs on"),
+		sizing.Count(&w.Nodes, "nodes", "worker nodes (default: as many as are needed)", 1, mostNodes).Because(aboutNodes),
+		sizing.Count(&w.NodeCores, "node-cores", "cores of a worker node", 1, 4096).Because("RHEL supports no larger machine"),
 		sizing.Gigabytes(&w.NodeRAM, "node-ram", "memory of a worker node: a size such as 32GiB, or a bare number of 10^9 bytes", 1e9, 64*unit.TiB).Because(aboutMemory),
 		sizing.FileText(&w.Apps, "apps", "table of applications: a YAML list of {name, quantity, cpu, memory, storage, overcommit}"),
-		sizing.Number(&w.Overcommit, "overcommit", "how much more the applications may ask for than the nodes have, in percent", 0, 1000).Because("the source calls 30 common"),
+		sizing.Number(&w.Overcommit, "overcommit", "how far the applications' requests may exceed the nodes' capacity, in percent", 0, 1000).Because("the source calls 30 common"),
 		sizing.Net(&w.ClusterCIDR, "cluster-cidr", "network of the pods"),
 		sizing.Count(&w.HostPrefix, "host-prefix", "prefix of each node's part of it", 8, 30).Because("10.0.0.0/8 is the largest private network, and a /30 has an address for one pod"),
 		sizing.Net(&w.MachineCIDR, "machine-cidr", "network of the machines"),
 		sizing.Net(&w.ServiceCIDR, "service-cidr", "network of the services"),
-		sizing.Word(&w.NetworkType, "network-type", "network plug-in; the version's default, if not given", "OpenShiftSDN", "OVNKubernetes"),
-		sizing.Truth(&w.IPsec, "ipsec", "the traffic between nodes is encrypted"),
+		sizing.Word(&w.NetworkType, "network-type", "network plug-in (default: that of the version)", "OpenShiftSDN", "OVNKubernetes"),
+		sizing.Truth(&w.IPsec, "ipsec", "encrypt the traffic between nodes"),
 		sizing.Count(&w.MTU, "mtu", "MTU of the machines' network devices in bytes", 576, 65535).Because(aboutMTU),
 		sizing.Number(&w.Rate, "rate", "speed of the machines' network devices in Gbit/s", 0.001, server.MaxRate).Because(aboutRate),
-		sizing.Text(&w.MaxUnhealthy, "max-unhealthy", "broken machines up to which machines are replaced: a number, or a share such as 40%", unhealthy),
-		sizing.Count(&w.MaxUnavailable, "max-unavailable", "workers that may be away at once while the kubelets are changed", 1, mostNodes).Because(aboutNodes),
+		sizing.Text(&w.MaxUnhealthy, "max-unhealthy", "broken machines up to which they are replaced: a number, or a share such as 40%", unhealthy),
+		sizing.Count(&w.MaxUnavailable, "max-unavailable", "workers that may be unavailable at once while the kubelets are changed", 1, mostNodes).Because(aboutNodes),
 		sizing.Count(&w.QPS, "kube-api-qps", "requests a second of a kubelet to the API server", 1, 10000).Because("the default is 50, and the API servers serve all of the kubelets"),
 		sizing.Count(&w.Burst, "kube-api-burst", "requests of a kubelet in a burst", 1, 20000).Because("the default is 100, and the API servers serve all of the kubelets"),
-		sizing.Word(&w.CPUManager, "cpu-manager", "whether pods can have CPUs of their own", "none", "static"),
-		sizing.Word(&w.Topology, "topology", "how the CPUs and devices of a pod lie together", "none", "best-effort", "restricted", "single-numa-node"),
-		sizing.Count(&w.RetentionDays, "retention", "days for which Prometheus keeps samples", 1, 3650).Because("what is kept for longer than ten years is no monitoring"),
-		sizing.Text(&w.Prometheus, "prometheus", "address of a running Prometheus to size the next one by, such as http://localhost:9090; it is given half a minute", nil),
+		sizing.Word(&w.CPUManager, "cpu-manager", "whether pods can have exclusive CPUs", "none", "static"),
+		sizing.Word(&w.Topology, "topology", "NUMA alignment of the CPUs and devices of a pod", "none", "best-effort", "restricted", "single-numa-node"),
+		sizing.Count(&w.RetentionDays, "retention", "days for which Prometheus keeps samples", 1, 3650).Because("ten years"),
+		sizing.Text(&w.Prometheus, "prometheus", "address of a running Prometheus to size by, such as http://localhost:9090 (timeout 30 s)", nil),
 		sizing.FileText(&w.PrometheusToken, "prometheus-token", "file with the bearer token for it"),
 		sizing.Text(&w.StorageClass, "storage-class", "storage class of the volumes of monitoring", objectName),
 		sizing.Number(&w.RequestRate, "request-rate", "requests a second through the routers", 0.001, 1e8).Because("a router serves up to 53295"),
 		sizing.Word(&w.Route, "route", "where TLS ends", "none", "edge", "passthrough", "re-encrypt"),
 		sizing.Truth(&w.Close, "close", "clients close the connection after each request"),
-		sizing.Truth(&w.HostNetwork, "host-network", "routers use the machine's network rather than a load balancer's service"),
-		sizing.Size(&w.PageSize, "page-size", "size of an answer", 1, unit.GiB).Because("the routers were measured with pages of 1 kB; a gigabyte is no page"),
+		sizing.Truth(&w.HostNetwork, "host-network", "routers use the machine's network instead of a load balancer service"),
+		sizing.Size(&w.PageSize, "page-size", "size of a response", 1, unit.GiB).Because("the routers were measured with pages of 1 kB"),
 		sizing.Truth(&w.BareMetal, "bare-metal", "the machines are bare metal"),
 		sizing.Count(&w.RouteApps, "route-apps", "applications behind the routers", 1, 100_000).Because("ten times the routes that two routers were tested with"),
-		sizing.Word(&w.RouteAppsKind, "route-apps-kind", "whether they answer from files or make their answers", "static", "dynamic"),
-		sizing.Words(&w.Storage, "storage", "technologies that there are", "block", "file", "object"),
+		sizing.Word(&w.RouteAppsKind, "route-apps-kind", "whether they serve files or generate their responses", "static", "dynamic"),
+		sizing.Words(&w.Storage, "storage", "available technologies", "block", "file", "object"),
 		sizing.Count(&w.RegistryReplicas, "registry-replicas", "pods of the image registry", 1, 100).Because("two or more are a scaled registry"),
-		sizing.Size(&w.HugePages, "huge-pages", "memory in huge pages of each node that has some", unit.MiB, 64*unit.TiB).Because("a page is 2 MiB or 1 GiB, and " + aboutMemory),
+		sizing.Size(&w.HugePages, "huge-pages", "memory in huge pages of each node that has huge pages", unit.MiB, 64*unit.TiB).Because("a page is 2 MiB or 1 GiB, and " + aboutMemory),
 		sizing.Word(&w.HugePage, "huge-page", "size of a huge page", "2M", "1G"),
-		sizing.Count(&w.NUMANodes, "nodes-numa", "NUMA nodes of such a machine", 1, 1024).Because("Linux knows no more"),
+		sizing.Count(&w.NUMANodes, "nodes-numa", "NUMA nodes of such a machine", 1, 1024).Because("Linux supports no more"),
 		sizing.Text(&w.ClusterName, "cluster-name", "name of the cluster", objectName),
-		sizing.Text(&w.BaseDomain, "base-domain", "domain below which the cluster's name is", domainName),
+		sizing.Text(&w.BaseDomain, "base-domain", "domain of the cluster", domainName),
 	}
 	for _, o := range objects {
 		w.Objects[o.row] = new(int)
@@ -161,17 +160,17 @@ func New() *Wish {
 	return w
 }
 
-// nodeGB is the memory of a worker node in units of 10^9 bytes.
-func (w *Wish) nodeGB() float64 { return sizing.GB(float64(w.NodeRAM)) }
+// nodeGB returns the memory of a worker node in units of 10^9 bytes.
+func (w *Request) nodeGB() float64 { return sizing.GB(float64(w.NodeRAM)) }
 
-// Inputs implements sizing.Wish.
-func (w *Wish) Inputs() []*sizing.Input { return w.inputs }
+// Inputs implements sizing.Request.
+func (w *Request) Inputs() []*sizing.Input { return w.inputs }
 
-func (w *Wish) input(name string) *sizing.Input {
+func (w *Request) input(name string) *sizing.Input {
 	return w.inputs[slices.IndexFunc(w.inputs, func(in *sizing.Input) bool { return in.Name == name })]
 }
 
-func (w *Wish) given(name string) bool { return w.input(name).Given() }
+func (w *Request) given(name string) bool { return w.input(name).Given() }
 
 var (
 	nameForm   = text.LazyRegexp(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
@@ -187,7 +186,7 @@ func objectName(s string) error {
 
 func domainName(s string) error {
 	if !domainForm().MatchString(s) || len(s) > 253 {
-		return fmt.Errorf("%q is no name of a domain", s)
+		return fmt.Errorf("%q is not a domain name", s)
 	}
 	return nil
 }
@@ -197,8 +196,8 @@ func unhealthy(s string) error {
 	return err
 }
 
-// allowedUnhealthy is how many of a number of machines may be broken for machines
-// still to be replaced: a share is rounded down (002, 3.4.1.2).
+// allowedUnhealthy returns up to how many broken machines of a number are replaced: a share
+// is rounded down (002, 3.4.1.2).
 func allowedUnhealthy(limit string, machines int) (int, error) {
 	text, share := strings.CutSuffix(limit, "%")
 	n, err := strconv.Atoi(text)
@@ -219,8 +218,8 @@ func measure(ctx context.Context, address, token string) (*Usage, error) {
 	return Measure(ctx, s)
 }
 
-// check says what is wrong with the wish itself.
-func (w *Wish) check() error {
+// check rejects a request that is inconsistent in itself.
+func (w *Request) check() error {
 	var problems []*sizing.InputError
 	fault := func(works, input, format string, args ...any) {
 		problem := &sizing.InputError{Input: input, Err: fmt.Errorf(format, args...)}
@@ -230,21 +229,21 @@ func (w *Wish) check() error {
 		problems = append(problems, problem)
 	}
 	if w.Pods == 0 && w.Nodes == 0 && w.Apps == "" {
-		fault("--pods=500", "pods", "how many? for example 500; or --apps FILE, or --nodes N")
+		fault("--pods=500", "pods", "not given: how many? or --apps FILE, or --nodes N")
 	}
 	if w.Topology != "none" && w.CPUManager != "static" {
-		fault("--cpu-manager=static", "topology", "%s aligns nothing without --cpu-manager static", w.Topology)
+		fault("--cpu-manager=static", "topology", "%s has no effect without --cpu-manager static", w.Topology)
 	}
 	if w.Overcommit > 0 && w.Apps == "" {
-		fault("", "overcommit", "of which applications? --apps FILE says what each asks for")
+		fault("", "overcommit", "needs the requests of the applications: --apps FILE")
 	}
 	if w.PrometheusToken != "" && w.Prometheus == "" {
-		fault("", "prometheus-token", "for which Prometheus? --prometheus URL")
+		fault("", "prometheus-token", "needs --prometheus URL")
 	}
 	if w.HugePages > w.NodeRAM {
-		fault("", "huge-pages", "%s are more than the %g GB of a node", w.HugePages, w.nodeGB())
+		fault("", "huge-pages", "%s is more than the %g GB of a node", w.HugePages, w.nodeGB())
 	}
-	if len(problems) > 1 { // what works against one of several does not work alone
+	if len(problems) > 1 { // a remedy for one of several is not enough
 		for _, p := range problems {
 			p.Works = nil
 		}

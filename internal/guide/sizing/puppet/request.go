@@ -1,0 +1,202 @@
+// Package puppet sizes a Puppet Server from its log of requests: whether catalogs should
+// contain the metadata of files, whether a cache in front of it pays, and how many
+// interpreters and how much memory the rest needs. It writes the files for the server and
+// the installed web server. The caller reads the server's configuration and the log.
+package puppet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Request asks for a server that answers the traffic of a log.
+type Request struct {
+	Log      sizing.Log
+	CPUs     int
+	RAM      unit.Size
+	FrontEnd string   // nginx or apache; "" for the one that is installed
+	Parts    []string // what is written even if the log does not call for it: static, cache, jruby
+	Seconds  int      // lifetime of a cached answer
+	Port     int      // of the server behind the front end
+	Certname string   // "" for the server's own
+
+	// Traffic and Server are set by the caller, before Size.
+	Traffic *Traffic
+	Server  Server
+
+	inputs []*sizing.Input
+}
+
+// New returns a request with the defaults.
+func New() *Request {
+	w := &Request{Seconds: 300, Port: 8139}
+	w.inputs = append(w.Log.Inputs("log of the server's requests (default: that of the server here)"),
+		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine", 1, 1024),
+		sizing.Size(&w.RAM, "ram", "memory of the machine, or of what Puppet Server may have of it", 512*unit.MiB, 64*unit.TiB),
+		sizing.Word(&w.FrontEnd, "front-end", "the web server for the cache (default: the installed one, or nginx)", "nginx", "apache"),
+		sizing.Words(&w.Parts, "parts", "what is written even if the log does not call for it: static, cache, jruby", "static", "cache", "jruby"),
+		sizing.Count(&w.Seconds, "cache-seconds", "lifetime of a cached answer: a changed file may be missed for as long", 1, 86_400).Because("agents run some fifty times a day"),
+		sizing.Count(&w.Port, "port", "port of the server on the loopback, behind the front end", 1024, 65_535).Because("lower ports need root"),
+		sizing.Text(&w.Certname, "certname", "name of the server's certificate (default: from its configuration, or the only one)", certname),
+	)
+	return w
+}
+
+func certname(s string) error {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_' {
+			return fmt.Errorf("%q is not a certname: want lower-case letters, digits, dots, - and _", s)
+		}
+	}
+	return nil
+}
+
+// Inputs implements sizing.Request.
+func (w *Request) Inputs() []*sizing.Input { return w.inputs }
+
+// plan is a request that is being worked out.
+type plan struct {
+	*Request
+	*sizing.Result
+	log     *Traffic
+	figures *sizing.Edition
+
+	static bool // catalogs contain metadata, or will
+	cached bool
+}
+
+// Size implements sizing.Request.
+func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
+	switch {
+	case w.Traffic == nil:
+		return nil, sizing.Instead("log", "/var/log/puppetlabs/puppetserver/puppetserver-access.log", "not given: name a log of the server's requests")
+	case w.Traffic.Count == 0:
+		return nil, sizing.Bad("log", "%s has no requests", w.Traffic.names())
+	case w.CPUs == 0:
+		return nil, sizing.Instead("cpus", "8", "not given: how many CPUs?")
+	case w.RAM == 0:
+		return nil, sizing.Instead("ram", "16GiB", "not given: how much memory?")
+	case len(w.Traffic.Of) == 0:
+		return nil, sizing.Bad("log", "none of the %d requests in %s is for Puppet: name the log of a Puppet Server, or of the web server in front of it", w.Traffic.Count, w.Traffic.names())
+	case w.Traffic.Seconds == 0:
+		return nil, sizing.Bad("log", "%s has no durations: add %%D to the format of the log (P06)", w.Traffic.names())
+	}
+	if w.Server.Version != "" && w.Server.Interpreters == 0 {
+		w.Server.Interpreters = defaultInterpreters(w.CPUs) // the copy does not say how many CPUs it has
+	}
+	r := sizing.NewResult(f, "puppet", w.Server.Version)
+	p := &plan{Request: w, Result: r, log: w.Traffic, figures: r.Newest("puppet-requests")}
+	p.RecordInputs(w.inputs)
+	p.summary()
+	for _, step := range []func() error{p.staticCatalogs, p.cache, p.interpreters} {
+		if err := step(); p.Err() != nil || err != nil {
+			return nil, cmp.Or(p.Err(), err)
+		}
+	}
+	p.catalogs()
+	p.nothingWritten()
+	return p.Result, nil
+}
+
+// nothingWritten notes why there are no files, and the next step.
+func (p *plan) nothingWritten() {
+	pays := func(group string) bool {
+		v := p.Value(group, "verdict")
+		return v != nil && v.Value == "pays"
+	}
+	switch {
+	case len(p.Files) > 0:
+	case p.Server.Version == "" && (pays("static catalogs") || pays("cache")):
+		p.Note("nothing is written: there is no Puppet Server %s. %s", p.where(), p.next())
+	case p.Server.Version == "":
+		p.Note("nothing is written: neither static catalogs nor a cache pay, and there is no Puppet Server %s whose interpreters and memory could be set. %s", p.where(), p.next())
+	case len(p.Steps) > 0: // the steps say who writes
+	default:
+		p.Note("nothing is written: the log calls for no change")
+	}
+}
+
+// where names the machine that was searched.
+func (p *plan) where() string {
+	if p.Server.Copy != "" {
+		return "in the copy " + p.Server.Copy
+	}
+	return "here"
+}
+
+// next tells how to run this for a server.
+func (p *plan) next() string {
+	if p.Server.Copy != "" {
+		return "Next: fettle facts --archive FILE on the server itself, and --root FILE instead of " + p.Server.Copy
+	}
+	return "Next: the same call on the server, or with --root and a copy of it (fettle facts --archive FILE there)"
+}
+
+// mostlyCatalogs is the share of all time from which catalogs are the main load.
+const mostlyCatalogs = 0.5
+
+// catalogs notes what to do if compiling catalogs takes most of the time, which neither
+// static catalogs nor a cache reduce.
+func (p *plan) catalogs() {
+	if share := p.log.share("catalog"); share >= mostlyCatalogs {
+		p.Note("%.0f %% of the time goes to catalogs, which no cache answers: each takes an interpreter and a CPU while it compiles. Next: fettle logs puppet-reports DIR shows which nodes and resources take the time; environment_timeout = unlimited with a flush at each deployment avoids reading the manifests again; for the rest a longer runinterval, more CPUs or another compiler", 100*share)
+	}
+}
+
+// defaultInterpreters returns how many a server takes by default: one less than the CPUs,
+// from 1 to 4 (jruby-utils 036176f, jruby_core.clj, default-pool-size).
+func defaultInterpreters(cpus int) int { return min(4, max(1, cpus-1)) }
+
+// figure returns a value of the table.
+func (p *plan) figure(row string) float64 { return p.figures.Number(row, "value") }
+
+// forced reports whether a part is requested even if the log does not call for it.
+func (p *plan) forced(part string) bool { return slices.Contains(p.Parts, part) }
+
+// add adds a value.
+func (p *plan) add(group, name string, value any, unit, why string, sources ...rule.Source) {
+	p.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
+}
+
+var (
+	source003    = rule.Source{Document: "003", Section: "Statistics by resource type"}
+	caching003   = rule.Source{Document: "003", Section: "Turning on Caching in Apache"}
+	staticPages  = rule.Source{Document: "help.puppet.com", Section: "Static catalogs"}
+	tuningGuide  = rule.Source{Document: "help.puppet.com", Section: "Puppet Server tuning guide"}
+	codeCache    = rule.Source{Document: "help.puppet.com", Section: "Puppet Server reserved code cache"}
+	terminations = rule.Source{Document: "help.puppet.com", Section: "External SSL termination with Puppet Server"}
+)
+
+// summary adds the figures of the log, the most time first.
+func (p *plan) summary() {
+	l := p.log
+	p.add("log", "requests", l.Count, "", fmt.Sprintf("in %s of %s, %s of work; %d nodes requested a catalog", span(l.SpanSeconds), l.names(), span(l.Seconds), l.Nodes))
+	for _, name := range l.byTime() {
+		s := l.Of[name]
+		p.add("log", name, s.Count, "", fmt.Sprintf("%s, %.1f %% of the time; %s each", span(s.Seconds), 100*l.share(name), span(s.Seconds/float64(s.Count))))
+	}
+	p.add("log", "busiest_minute", sizing.Round(l.Busiest), "requests", fmt.Sprintf("in progress, on average; %.2f of them neither file_metadata, file_metadatas nor file_content", l.BusiestRest))
+}
+
+// span prints a duration in a readable unit.
+func span(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%.1f days", d.Hours()/24)
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%.2f h", d.Hours())
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%.1f min", d.Minutes())
+	case d >= time.Second:
+		return fmt.Sprintf("%.3g s", d.Seconds())
+	}
+	return fmt.Sprintf("%.3g ms", 1e3*seconds)
+}
