@@ -164,10 +164,10 @@ func TestLoadHTTP(t *testing.T) {
 		if out, _ := loadHTTP(t, state, 3, "--connections", "1", "--for", "1s", "--expect", "max < 1us", base+"/ok"); !strings.Contains(out, "expected max < 1us, and it is: ") || !strings.Contains(out, "not met") {
 			t.Error(out)
 		}
-		if out, _ := loadHTTP(t, state, 3, "--connections", "1", "--for", "1s", "--expect", "p99.9999 < 1h", base+"/ok"); !strings.Contains(out, "answers: 3000000 are asked for") {
+		if out, _ := loadHTTP(t, state, 3, "--connections", "1", "--for", "1s", "--expect", "p99.9999 < 1h", base+"/ok"); !strings.Contains(out, "answers: 3000000 are needed") {
 			t.Error(out)
 		}
-		if out, _ := loadHTTP(t, state, 1, "--rate", "20/s", "--for", "1s", base+"/gone"); !strings.Contains(out, "no request was answered as wanted: status 404 20 times") {
+		if out, _ := loadHTTP(t, state, 1, "--rate", "20/s", "--for", "1s", base+"/gone"); !strings.Contains(out, "no request succeeded: status 404 20 times") {
 			t.Error(out)
 		}
 		if out, _ := loadHTTP(t, state, 0, "--rate", "20/s", "--for", "1s", "--ok-status", "404", base+"/gone"); !strings.Contains(out, "20/s") {

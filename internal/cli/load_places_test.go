@@ -148,14 +148,14 @@ func TestLoadPlaces(t *testing.T) {
 	t.Run("not reached", func(t *testing.T) {
 		for want, args := range map[string][]string{
 			"client closed: ssh: connect to host 127.0.0.2 port 2204: Connection refused": {"--clients", "ssh:one,ssh:closed"},
-			"closed cannot be observed: ssh: connect to host 127.0.0.2":                   {"--observe", "ssh:closed"},
+			"cannot observe closed: ssh: connect to host 127.0.0.2":                   {"--observe", "ssh:closed"},
 			"client command 1: the program is not installed there":                        {"--client-command", "exec /no/such/fettle"},
 		} {
 			if out, _ := loadHTTP(t, state, 1, append(args, "--rate", "50/s", "--for", "1s", base+"/nobody")...); !strings.Contains(out, want) {
 				t.Errorf("%q is not in %s", want, out)
 			}
 		}
-		if out, _ := loadHTTP(t, state, 1, "--rate", "50/s", "--for", "1s", "--clients", "ssh:one", "http://127.0.0.1:9/"); !strings.Contains(out, "client one: 127.0.0.1:9 cannot be connected to") {
+		if out, _ := loadHTTP(t, state, 1, "--rate", "50/s", "--for", "1s", "--clients", "ssh:one", "http://127.0.0.1:9/"); !strings.Contains(out, "client one: cannot connect to 127.0.0.1:9") {
 			t.Error(out)
 		}
 		if n := logged("/nobody"); n != 0 {
@@ -220,7 +220,7 @@ func TestLoadPlaces(t *testing.T) {
 	})
 	t.Run("no knee", func(t *testing.T) {
 		out, _ := loadHTTP(t, state, 3, "--find-knee", "--rate", "20/s", "--for", "1s", "--expect", "errors < 1%", base+"/down")
-		if !strings.Contains(out, "fails already at the lowest rate, 20/s: no request was answered as wanted: status 503 ") {
+		if !strings.Contains(out, "fails at the lowest rate already, 20/s: no request succeeded: status 503 ") {
 			t.Error(out)
 		}
 		_, x := loadHTTP(t, state, 0, "--find-knee", "--rate", "2/s..2/s", "--for", "2s", "--expect", "errors < 50%", base+"/knee", "-o", "json")

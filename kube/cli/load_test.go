@@ -79,7 +79,7 @@ func TestLoadUsage(t *testing.T) {
 		{"load plan --openshift 4.4", ui.Usage, "--openshift is for --offline"},
 		{"load plan --offline", ui.Done, "30 objects, 10 pods"},
 		{"load plan --offline " + gate, ui.Usage, gate + ":4: "},
-		{"load plan --offline " + few, ui.Done, few + ":6: ready p99 < 5s will not be met: cannot tell from 100 answers: 300 are asked for; p95 can be told\n101 objects"},
+		{"load plan --offline " + few, ui.Done, few + ":6: ready p99 < 5s will not be met: cannot tell from 100 answers: 300 are needed; p95 can be told\n101 objects"},
 		{"load plan --offline " + twice, ui.Usage, "Pod p0/a-pod-0 would be made twice"},
 	} {
 		code, out, errs := run(t, strings.Fields(c.args)...)

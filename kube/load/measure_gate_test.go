@@ -18,15 +18,15 @@ func TestTooFew(t *testing.T) {
 		pods int
 		want string // "" for enough
 	}{
-		{"ready p99 <= 5s", 100, "ready p99 <= 5s will not be met: cannot tell from 100 answers: 300 are asked for; p95 can be told"},
+		{"ready p99 <= 5s", 100, "ready p99 <= 5s will not be met: cannot tell from 100 answers: 300 are needed; p95 can be told"},
 		{"ready p99 <= 5s", 299, "cannot tell from 299 answers"},
 		{"ready p99 <= 5s", 300, ""},
 		{"scheduled p95 < 1s", 59, "p90 can be told"},
 		{"scheduled p95 < 1s", 60, ""},
 		{"create p99 < 1s", 298, "299 answers"}, // with the namespace
 		{"create p99 < 1s", 299, ""},
-		{"ready p50 < 1s", 2, "ready p50 < 1s will not be met: cannot tell from 2 answers: 6 are asked for"},
-		{"ready max < 1s", 0, "cannot tell from 0 answers: 1 is asked for"},
+		{"ready p50 < 1s", 2, "ready p50 < 1s will not be met: cannot tell from 2 answers: 6 are needed"},
+		{"ready max < 1s", 0, "cannot tell from 0 answers: 1 is needed"},
 		{"errors < 1%", 0, ""},
 		{"rate > 1/s", 0, ""},
 	} {

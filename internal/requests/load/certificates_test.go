@@ -142,24 +142,24 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, f := range map[string]engine.Files{
-		"the passphrase is wrong":    {PKCS12: container},
-		"no PKCS#12 with a key":      {PKCS12: ca},
-		"with " + wrong:              {Cert: cert, Key: wrong},
-		"the key has a passphrase":   {Cert: cert, Key: locked},
-		"no certificate in PEM":      {CA: wrong},
-		"no such file":               {CA: dir + "/none"},
-		"--cert and --key belong":    {Cert: cert},
-		"want one of":                {Cert: cert, Key: key, PKCS12: container},
-		"--puppet-ssldir and":        {PuppetSSLDir: dir},
-		"is no name of a":            {PuppetSSLDir: dir, CertName: "../agent1"},
-		"certs/other.pem: no such f": {PuppetSSLDir: dir, CertName: "other"},
+		"wrong passphrase":              {PKCS12: container},
+		"not a PKCS#12 file with a key": {PKCS12: ca},
+		"with " + wrong:                 {Cert: cert, Key: wrong},
+		"the key has a passphrase":      {Cert: cert, Key: locked},
+		"contains no PEM certificate":   {CA: wrong},
+		"no such file":                  {CA: dir + "/none"},
+		"--cert and --key belong":       {Cert: cert},
+		"want one of":                   {Cert: cert, Key: key, PKCS12: container},
+		"--puppet-ssldir and":           {PuppetSSLDir: dir},
+		"is not a certificate name":     {PuppetSSLDir: dir, CertName: "../agent1"},
+		"certs/other.pem: no such f":    {PuppetSSLDir: dir, CertName: "other"},
 	} {
 		_, err := load(f, "another")
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "another") || strings.Contains(err.Error(), "c2VzYW1l") || strings.Contains(err.Error(), string(private)) {
 			t.Errorf("%+v: %v, want %q", f, err, want)
 		}
 	}
-	if _, err := load(engine.Files{PKCS12: container}, ""); err == nil || !strings.Contains(err.Error(), "it has a passphrase, and none was given: --pass-file FILE or --pass-env NAME") {
+	if _, err := load(engine.Files{PKCS12: container}, ""); err == nil || !strings.Contains(err.Error(), "has a passphrase; give it with --pass-file FILE or --pass-env NAME") {
 		t.Errorf("no passphrase: %v", err)
 	}
 	secondURL, secondDir, _ := secured(t, true)

@@ -11,12 +11,12 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Knee is how the highest rate was searched for at which the thresholds are met.
+// Knee describes the search for the highest rate at which the thresholds are met.
 type Knee struct {
 	Answer Answer `json:"answer"`
-	// Rate is that which held in a fresh stage, 0 where there is none.
+	// Rate is the highest rate that held in a fresh stage; 0 if there is none.
 	Rate float64 `json:"rate_per_s"`
-	// Failed is the lowest rate above it that did not hold.
+	// Failed is the lowest rate above Rate that did not hold.
 	Failed float64     `json:"failed_per_s,omitempty"`
 	Stages []KneeStage `json:"stages"`
 }
@@ -35,41 +35,41 @@ type KneeStage struct {
 	Observed   []fleet.Figures `json:"observed,omitempty"`
 }
 
-// Range is where the knee is searched for, and how long a stage takes at least.
+// Range is the range of rates to search, and the minimum duration of a stage.
 type Range struct {
 	Lowest, Highest float64
 	Each            time.Duration
 }
 
-// leadIn is the share of a stage that comes before it and is left out: what a stage before
-// has left waiting is none of its own.
+// leadIn is the fraction of a stage (1/5) that runs before it and does not count: it drains
+// the backlog of the previous stage.
 const leadIn = 5
 
-// StageLength is how long a stage at a rate is: as long as asked for, or as it takes to
-// tell the thresholds.
+// StageLength returns the length of a stage at a rate, and of the lead-in before it: each, or
+// as long as the thresholds need.
 func (p *Plan) StageLength(perSecond float64, each time.Duration) (stage, before time.Duration) {
 	wants := int64(0)
 	for _, g := range p.Gates {
 		wants = max(wants, g.Wants())
 	}
-	// A fifth more: errors are no latencies.
+	// A fifth more: errors have no latency.
 	seconds := math.Ceil(1.2 * float64(wants) / perSecond)
 	stage = max(each, time.Duration(seconds)*time.Second)
 	return stage, max(time.Second, stage/leadIn)
 }
 
-// FindKnee searches the highest rate at which the thresholds are met. told is called after
-// each stage.
+// FindKnee finds the highest rate at which the thresholds are met. told is called after each
+// stage.
 func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, told func(KneeStage)) (*Result, error) {
 	found := &Knee{Stages: []KneeStage{}}
-	at := map[float64]*Result{} // the last of each rate
+	at := map[float64]*Result{} // last result of each rate
 	if warm := g.plan.WarmUp; warm > 0 {
 		r := g.with([]engine.Stage{{From: in.Lowest, To: in.Lowest, For: warm}}, warm, 0)
 		if x, err := g.measure(ctx, r, seed, tell); err != nil || x.Cut != nil {
 			return nil, cut(ctx, x, err)
 		}
 	}
-	search := Search{Lowest: in.Lowest, Highest: in.Highest, Stage: func(perSecond float64, for_ Purpose) (Verdict, error) {
+	search := search{Lowest: in.Lowest, Highest: in.Highest, Stage: func(perSecond float64, for_ Purpose) (Verdict, error) {
 		length, before := g.plan.StageLength(perSecond, in.Each)
 		r := g.with([]engine.Stage{{From: perSecond, To: perSecond, For: length}}, length, before)
 		x, err := g.measure(ctx, r, seed+uint64(len(found.Stages)), tell)
@@ -84,7 +84,7 @@ func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, to
 		found.Stages = append(found.Stages, s)
 		told(s)
 		if s.Verdict != Holds {
-			err = pause(ctx, min(5*time.Second, before))
+			err = engine.Pause(ctx, min(5*time.Second, before))
 		}
 		return s.Verdict, err
 	}}
@@ -102,7 +102,7 @@ func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, to
 	return x, nil
 }
 
-// cut is the error of a stage that did not come to its end.
+// cut returns the error of a stage that did not end normally.
 func cut(ctx context.Context, x *Result, err error) error {
 	switch {
 	case err != nil:
@@ -113,20 +113,10 @@ func cut(ctx context.Context, x *Result, err error) error {
 	return x.Early()
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// holds says whether a stage has held. One that met all thresholds has, also where the
-// generator was at its limit: its delays are in the latency. A generator that is late makes
-// up for it in bursts, which a server may refuse; but how busy the server is is no matter of
+// holds judges a stage. A stage that meets all thresholds holds, even if the generator was at
+// its limit: its delays are part of the latency. A late generator catches up in bursts,
+// which a server may refuse; that does not explain how busy the server is, nor a server
+// without any success.
 // that, nor that it answers nothing as wanted.
 func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
 	var missed *Gate // the first
@@ -146,7 +136,7 @@ func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
 	kept := len(x.Stages) == 1 && x.Stages[0].KeptUp
 	switch {
 	case x.Word != Silent && kept && missed == nil:
-		return Holds, x.Whole.said(), nil
+		return Holds, x.Whole.summary(), nil
 	case x.Generator.Limited && !server:
 		return KneeLimited, x.Generator.Texts[0], nil
 	case x.Word == Silent:
@@ -157,7 +147,7 @@ func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
 	return Fails, fmt.Sprintf("%.4g answers a second did not keep up", x.Whole.AnswerRate), nil
 }
 
-// blind is why a server was not looked at.
+// blind returns why a server could not be observed.
 func (x *Result) blind() string {
 	for _, o := range x.Observed {
 		if o.Ended != "" {
@@ -167,10 +157,10 @@ func (x *Result) blind() string {
 	return ""
 }
 
-// kneeVerdict says what the search has found.
-func (x *Result) kneeVerdict(r KneeResult) (Word, string) {
-	// last is what the last stage at a rate has to say, of one of these verdicts, the first
-	// of them if there is one.
+// kneeVerdict returns the verdict of a search and one line of text.
+func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
+	// last returns the reason of the last stage at a rate with the first verdict that
+	// occurs.
 	last := func(perSecond float64, verdicts ...Verdict) string {
 		for _, v := range verdicts {
 			for i := len(x.Knee.Stages) - 1; i >= 0; i-- {
@@ -186,24 +176,24 @@ func (x *Result) kneeVerdict(r KneeResult) (Word, string) {
 	held := fmt.Sprintf("%s held (%s)", name(r.Rate), last(r.Rate, Holds))
 	switch r.Answer {
 	case FailsAtLowest:
-		return TooSlow, fmt.Sprintf("fails already at the lowest rate, %s: %s", name(r.Failed), failed(r.Failed))
+		return TooSlow, fmt.Sprintf("fails at the lowest rate already, %s: %s", name(r.Failed), failed(r.Failed))
 	case HoldsAtHighest:
-		return Held, fmt.Sprintf("%s, the highest rate that was asked for", held)
+		return Held, fmt.Sprintf("%s, the highest rate of the search", held)
 	case GeneratorFirst:
 		if r.Rate == 0 {
-			return Limited, fmt.Sprintf("the generator's limit came first, already at %s: %s", name(r.Failed), last(r.Failed, KneeLimited, Fails))
+			return Limited, fmt.Sprintf("the generator was the limit, already at %s: %s", name(r.Failed), last(r.Failed, KneeLimited, Fails))
 		}
-		return Limited, fmt.Sprintf("the generator's limit came first: %s; at %s: %s", held, name(r.Failed), last(r.Failed, KneeLimited, Fails))
+		return Limited, fmt.Sprintf("the generator was the limit: %s; at %s: %s", held, name(r.Failed), last(r.Failed, KneeLimited, Fails))
 	case NotMonotone:
 		if r.Odd == r.Failed {
-			return Wavers, fmt.Sprintf("not monotone: %s held in the search, and did not when it was confirmed: %s", name(r.Odd), failed(r.Odd))
+			return Wavers, fmt.Sprintf("not monotone: %s held in the search but not in the confirmation: %s", name(r.Odd), failed(r.Odd))
 		}
 		return Wavers, fmt.Sprintf("not monotone: %s failed (%s), yet %s held twice (%s)", name(r.Failed), failed(r.Failed), name(r.Odd), last(r.Odd, Holds))
 	}
 	return Held, fmt.Sprintf("%s is the knee: it held (%s), and %s did not: %s", name(r.Rate), last(r.Rate, Holds), name(r.Failed), failed(r.Failed))
 }
 
-// String is a stage in words.
+// String describes a stage.
 func (s KneeStage) String() string {
 	text := fmt.Sprintf("%s %s: p50 %s, p99 %s", engine.Stage{From: s.Rate, To: s.Rate}, s.Verdict, unit.FormatSeconds(s.P50S), unit.FormatSeconds(s.P99S))
 	if s.Verdict != Holds {

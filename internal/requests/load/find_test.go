@@ -50,7 +50,7 @@ func TestHolds(t *testing.T) {
 		"falls behind": {func(at time.Duration) engine.Sample { return answer(at) }, []string{"p99 < 1h"}, Fails, "did not keep up"},
 		"dead": {func(time.Duration) engine.Sample {
 			return engine.Sample{Answer: engine.Answer{Failure: engine.Refused}}
-		}, []string{"p99 < 20ms"}, Fails, "no request was answered as wanted"},
+		}, []string{"p99 < 20ms"}, Fails, "no request succeeded"},
 		// Late starts are no fault of the server, and where the thresholds are met all the
 		// same they are none at all.
 		"generator": {late(50 * ms), []string{"p99 < 20ms"}, KneeLimited, "were sent more than 1 ms late"},
@@ -80,21 +80,21 @@ func TestHolds(t *testing.T) {
 	x := judged(t, p, 20*time.Second, 0.1, steady(ms), "cpu < 80%")
 	x.Observed = []Observed{{Machine: "web1", Ended: "ssh: gone"}}
 	g := &Rig{Prepared: &Prepared{plan: expecting(t, p, "cpu < 80%")}}
-	if v, _, err := g.holds(x); err == nil || !strings.Contains(err.Error(), "cpu < 80%: cannot tell: it was not observed: web1: ssh: gone") {
+	if v, _, err := g.holds(x); err == nil || !strings.Contains(err.Error(), "cpu < 80%: cannot tell: not observed: web1: ssh: gone") {
 		t.Errorf("%s %v", v, err)
 	}
 }
 
 func TestKneeVerdicts(t *testing.T) {
 	stages := []KneeStage{{Rate: 100, Verdict: Holds, Why: "quick"}, {Rate: 200, Verdict: Fails, Why: "slow"}, {Rate: 220, Verdict: Holds, Why: "odd"}, {Rate: 100, Verdict: Fails, Why: "late"}}
-	for want, r := range map[string]KneeResult{
-		"100/s is the knee: it held (quick), and 200/s did not: slow":                     {Answer: Found, Rate: 100, Failed: 200},
-		"fails already at the lowest rate, 200/s: slow":                                   {Answer: FailsAtLowest, Failed: 200},
-		"100/s held (quick), the highest rate that was asked for":                         {Answer: HoldsAtHighest, Rate: 100},
-		"the generator's limit came first: 100/s held (quick); at 200/s: slow":            {Answer: GeneratorFirst, Rate: 100, Failed: 200},
-		"the generator's limit came first, already at 200/s: slow":                        {Answer: GeneratorFirst, Failed: 200},
-		"not monotone: 200/s failed (slow), yet 220/s held twice (odd)":                   {Answer: NotMonotone, Failed: 200, Odd: 220},
-		"not monotone: 100/s held in the search, and did not when it was confirmed: late": {Answer: NotMonotone, Failed: 100, Odd: 100},
+	for want, r := range map[string]kneeResult{
+		"100/s is the knee: it held (quick), and 200/s did not: slow":              {Answer: Found, Rate: 100, Failed: 200},
+		"fails at the lowest rate already, 200/s: slow":                            {Answer: FailsAtLowest, Failed: 200},
+		"100/s held (quick), the highest rate of the search":                       {Answer: HoldsAtHighest, Rate: 100},
+		"the generator was the limit: 100/s held (quick); at 200/s: slow":          {Answer: GeneratorFirst, Rate: 100, Failed: 200},
+		"the generator was the limit, already at 200/s: slow":                      {Answer: GeneratorFirst, Failed: 200},
+		"not monotone: 200/s failed (slow), yet 220/s held twice (odd)":            {Answer: NotMonotone, Failed: 200, Odd: 220},
+		"not monotone: 100/s held in the search but not in the confirmation: late": {Answer: NotMonotone, Failed: 100, Odd: 100},
 	} {
 		x := &Result{Knee: &Knee{Stages: stages}}
 		if _, text := x.kneeVerdict(r); text != want {

@@ -8,19 +8,18 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Limits of what is put down to the generator.
+// Limits above which the generator is blamed.
 const (
 	lateShare = 0.01 // of the starts
-	// lateMatters is how large its delay is beside the latency, both at the 99th
-	// percentile, before it spoils it.
+	// lateMatters is the ratio of start delay to latency, both p99, that spoils the latency.
 	lateMatters = 0.1
 	cpuShare    = 0.9
 	// lateBegin is how much later than the others a client may begin, in seconds.
 	lateBegin = 0.05
 )
 
-// generator says how this side did. Where there are several generators each is judged:
-// one that is at its limit is not seen in the mean of all.
+// generator judges this side. Each of several generators is judged on its own: the mean
+// hides one that is at its limit.
 func (c *course) generator(x *Result) {
 	g := &x.Generator
 	whole := c.meter.Sum(c.from, len(c.slices))
@@ -62,7 +61,7 @@ func (c *course) generator(x *Result) {
 		g.CPUPerAnswerS = cpu / float64(answers)
 	}
 	if g.WaitedShare > 0 {
-		g.Texts = append(g.Texts, fmt.Sprintf("%.3g %% of the starts found all %d connections in use; the waiting is in their latency, and the server saw no more than that many at a time: --max-connections raises it", 100*g.WaitedShare, c.plan.Connections))
+		g.Texts = append(g.Texts, fmt.Sprintf("%.3g %% of the starts found all %d connections in use: their latency includes the wait, and the server never saw more at a time; raise --max-connections", 100*g.WaitedShare, c.plan.Connections))
 	}
 	for _, probe := range c.probes {
 		to, err := netip.ParseAddrPort(probe.Address)
@@ -73,7 +72,7 @@ func (c *course) generator(x *Result) {
 	}
 }
 
-// lost are the names of the generators that were.
+// lost returns the names of the lost generators.
 func (c *course) lost() (names []string) {
 	for _, one := range c.parts {
 		if one.lost != nil {
@@ -83,7 +82,7 @@ func (c *course) lost() (names []string) {
 	return names
 }
 
-// client says how one generator did, and why it was at its limit.
+// client returns the figures of one generator, and the limits that it reached.
 func (c *course) client(one *part) (client Client, limits []string) {
 	t, delay := one.meter.Sum(c.from, len(c.slices)), one.meter.Delay()
 	client = Client{Starts: t.Starts, Connections: one.Connections, Processors: one.Processors, StartDelayP99S: delay.P99S, LateBeginS: one.Late.Seconds()}
@@ -105,13 +104,13 @@ func (c *course) client(one *part) (client Client, limits []string) {
 	client.CPUWanted /= float64(max(1, n))
 	latency := t.Percentile(99)
 	if client.LateShare > lateShare && delay.P99S > lateMatters*latency {
-		limits = append(limits, fmt.Sprintf("%.3g %% of the requests were sent more than 1 ms late though a connection was free (p99 %s): this machine has not enough processor time for the rate", 100*client.LateShare, unit.FormatSeconds(delay.P99S)))
+		limits = append(limits, fmt.Sprintf("%.3g %% of the requests were sent more than 1 ms late although a connection was free (p99 %s): this machine lacks processor time for the rate", 100*client.LateShare, unit.FormatSeconds(delay.P99S)))
 	}
 	switch {
 	case client.CPUShare > cpuShare:
-		limits = append(limits, fmt.Sprintf("the generator took %.0f %% of its %d processors", 100*client.CPUShare, one.Processors))
+		limits = append(limits, fmt.Sprintf("the generator used %.0f %% of its %d processors", 100*client.CPUShare, one.Processors))
 	case client.CPUWanted > cpuShare:
-		limits = append(limits, fmt.Sprintf("the generator had work all the time and got %.0f %% of its %d processors, for which it waited: others had them", 100*client.CPUShare, one.Processors))
+		limits = append(limits, fmt.Sprintf("the generator always had work but got only %.0f %% of its %d processors: other programs used them", 100*client.CPUShare, one.Processors))
 	}
 	if client.LateBeginS > lateBegin {
 		limits = append(limits, fmt.Sprintf("it began %s after the others", unit.FormatSeconds(client.LateBeginS)))

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -12,16 +13,16 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// Job says what is asked of whom, with all that it takes: another machine needs no file and
-// no resolver to do the same. It may hold keys and passwords.
+// Job describes a load completely: another machine needs no file and no resolver to
+// generate it. It may contain keys and passwords.
 type Job struct {
 	Asked  []engine.Asked `json:"asked"`
 	Common engine.Common  `json:"common"`
-	// Allow are the servers beside loopback, and Names what the names of all were resolved
-	// to, once.
+	// Allow lists the servers permitted in addition to loopback. Names holds the addresses
+	// of all host names, which are resolved once.
 	Allow []string                `json:"allow"`
 	Names map[string][]netip.Addr `json:"names"`
-	// Files are the contents of those that Identity names.
+	// Files holds the contents of the files that Identity names.
 	Identity   engine.Files      `json:"identity"`
 	Files      map[string][]byte `json:"files"`
 	Passphrase string            `json:"passphrase"`
@@ -35,7 +36,7 @@ type Job struct {
 	Wanted      []int         `json:"wanted"`
 }
 
-// Plan is the load of a job, but for how it goes over time.
+// Plan returns the load of a job, without its schedule.
 func (j *Job) Plan(ctx context.Context, resolver engine.Resolver) (*Plan, error) {
 	p := &Plan{Connections: j.Connections, HTTP2: j.HTTP2, Streams: j.Streams, Close: j.Close, Timeout: j.Timeout, Resume: j.Resume, Wanted: j.Wanted}
 	var err error
@@ -58,7 +59,7 @@ func (j *Job) read(name string) ([]byte, error) {
 	return text, nil
 }
 
-// Resolver asks another one, and keeps its answers in the job.
+// Resolver returns a resolver that asks another one and records the answers in the job.
 func (j *Job) Resolver(ask engine.Resolver) engine.Resolver { return keeping{ask, j} }
 
 type keeping struct {
@@ -81,28 +82,28 @@ func (k keeping) LookupNetIP(ctx context.Context, network, host string) ([]netip
 	return found, nil
 }
 
-// unasked knows no name: a worker is told all of them.
-type unasked struct{}
+// noResolver fails: a worker uses only the addresses in its job.
+type noResolver struct{}
 
-func (unasked) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
-	return nil, fmt.Errorf("%s: nobody has told what it is resolved to", host)
+func (noResolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	return nil, fmt.Errorf("%s: the job contains no address for it", host)
 }
 
-// Worker does jobs for a fleet.
+// Worker executes jobs for a fleet.
 type Worker struct {
-	// Able says whether this process can do a load.
+	// Able returns an error if this process cannot generate the load.
 	Able func(*Plan) error
 
 	prepared *Prepared
 }
 
-// Prepare reaches the servers of a job.
+// Prepare connects to the servers of a job.
 func (w *Worker) Prepare(ctx context.Context, text []byte) (*fleet.Ready, error) {
 	j := &Job{}
 	if err := json.Unmarshal(text, j); err != nil {
 		return nil, err
 	}
-	plan, err := j.Plan(ctx, j.Resolver(unasked{}))
+	plan, err := j.Plan(ctx, j.Resolver(noResolver{}))
 	if err != nil {
 		return nil, err
 	}
@@ -115,10 +116,10 @@ func (w *Worker) Prepare(ctx context.Context, text []byte) (*fleet.Ready, error)
 	return &fleet.Ready{Probes: w.prepared.probes}, nil
 }
 
-// Run drives a share.
+// Run generates a share of the load.
 func (w *Worker) Run(ctx context.Context, s fleet.Share, now func(fleet.Now)) (*fleet.Part, error) {
 	if w.prepared == nil {
-		return nil, fmt.Errorf("a share without a job")
+		return nil, errors.New("got a share before a job")
 	}
 	r := w.prepared.with(s.Stages, s.For, s.WarmUp)
 	r.plan.Connections, r.plan.of = s.Connections, s

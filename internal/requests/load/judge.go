@@ -15,13 +15,13 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// mostReplayed are kept of the requests of a log: those that came most often.
+// mostReplayed is how many requests of a log are listed: the most frequent ones.
 const mostReplayed = 1000
 
-// keptUp is how many of the starts of the second half have to be answered in it.
+// keptUp is the share of the starts in the second half that have to be answered in it.
 const keptUp = 0.95
 
-// course is a run as slices, and which of them count.
+// course is a run cut into slices.
 type course struct {
 	*Prepared
 	meter  *engine.Meter
@@ -32,7 +32,7 @@ type course struct {
 	from int
 }
 
-// result judges a run of one generator or several, whose counts together are m's.
+// result judges a run of one or several generators; m is the sum of their counts.
 func (r *Prepared) result(m *engine.Meter, parts []*part, seen []*fleet.Course, all time.Duration) (*Result, error) {
 	p := r.plan
 	until, connections := all, 0
@@ -45,8 +45,7 @@ func (r *Prepared) result(m *engine.Meter, parts []*part, seen []*fleet.Course, 
 		all = until
 	}
 	c := &course{Prepared: r, meter: m, parts: parts, seen: seen, slices: m.Slices(until)}
-	// What a generator has counted that went on when another did not is only whole in whole
-	// slices.
+	// If one generator ran longer than another, their sum is complete only in whole slices.
 	if n := len(c.slices); n > 1 && c.slices[n-1].To > until && slices.ContainsFunc(parts, func(one *part) bool { return one.Until > until }) {
 		c.slices = c.slices[:n-1]
 	}
@@ -106,7 +105,7 @@ func (p *Plan) protocol() string {
 	return "HTTP/1.1"
 }
 
-// servers says who was asked.
+// servers records the servers of the load.
 func (r *Prepared) servers(x *Result, parts []*part) {
 	for i, probe := range r.probes {
 		o := r.plan.Set.Origins[i]
@@ -122,11 +121,11 @@ func (r *Prepared) servers(x *Result, parts []*part) {
 				x.TLS.ResumedShare = float64(x.TLS.Resumed) / float64(x.TLS.Handshakes)
 			}
 		}
-		x.Servers = append(x.Servers, Server{scheme + o.HostPort, probe.Address, probe.TLS, probe.Cipher, probe.ClientCertificate})
+		x.Servers = append(x.Servers, Server{scheme + o.HostPort, probe})
 	}
 }
 
-// warm finds from when on the slices count.
+// warm finds the first slice that counts.
 func (c *course) warm() WarmUp {
 	w := WarmUp{AskedS: c.plan.WarmUp.Seconds(), State: Unknown}
 	if c.plan.Each > 0 {
@@ -136,7 +135,7 @@ func (c *course) warm() WarmUp {
 	for c.from < len(c.slices) && c.slices[c.from].Stage == warmUp {
 		c.from++
 	}
-	// The first stage, if its rate is steady: what changes with the rate is no warm-up.
+	// Only a first stage with a steady rate: what changes with the rate is not warm-up.
 	first, end := c.from, c.from
 	for end < len(c.slices) && c.slices[end].Stage == 0 {
 		end++
@@ -145,7 +144,7 @@ func (c *course) warm() WarmUp {
 		end = first
 	}
 	var medians []float64
-	var at []int // the slices that have one
+	var at []int // indices of the slices that have a median
 	for i := first; i < end; i++ {
 		if v, ok := c.slices[i].Median(); ok {
 			medians, at = append(medians, v), append(at, i)
@@ -154,7 +153,7 @@ func (c *course) warm() WarmUp {
 	cut, state := settle(medians)
 	w.State = state
 	if state == Unsettled {
-		// A mean over a warm-up is the mean of nothing: the end is nearest to what comes.
+		// The mean over a warm-up is meaningless: the end is closest to the steady state.
 		cut = max(cut, len(at)*3/4)
 	}
 	if cut > 0 {
@@ -171,7 +170,7 @@ func (c *course) warm() WarmUp {
 	return w
 }
 
-// figures fills in the stages, the whole, the slices and the gates.
+// figures sets the stages, the whole, the slices and the gates.
 func (c *course) figures(x *Result) (err error) {
 	whole := c.meter.Sum(c.from, len(c.slices))
 	x.Whole = c.figuresOf(whole)
@@ -194,7 +193,7 @@ func (c *course) figures(x *Result) (err error) {
 		for _, g := range c.plan.Gates {
 			judged := Gate{Result: g.Judge(measured{t, stage.AnswerRate, stage.Observed, len(c.seen)})}
 			if lost := c.lost(); len(lost) > 0 {
-				judged.Result = engine.Result{Gate: g.Text, Text: "cannot tell: nothing is known of the requests of client " + strings.Join(lost, ", client "), Unknown: true}
+				judged.Result = engine.Result{Gate: g.Text, Text: "cannot tell: the requests of client " + strings.Join(lost, ", client ") + " are unknown", Unknown: true}
 			}
 			if len(c.plan.Stages) > 1 {
 				judged.Stage = stage.Rate
@@ -211,7 +210,7 @@ func (c *course) figures(x *Result) (err error) {
 	return nil
 }
 
-// asked is the rate that was asked for, in the open model.
+// asked returns the requested rate in the open model, else 0.
 func (c *course) asked(t *engine.Total, length float64) float64 {
 	if !c.plan.open() || length <= 0 {
 		return 0
@@ -226,9 +225,9 @@ func perSecond(n int64, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// keptUp says whether the answers kept up with the starts: what was started in the second
-// half of a stage is answered as fast as it comes, whatever an answer takes, unless the
-// work piles up.
+// keptUp reports whether the answers kept up with the starts: the requests started in the
+// second half of a stage are answered at the rate at which they come, however long one
+// takes, unless work piles up.
 func (c *course) keptUp(from, to int) bool {
 	t := c.meter.Sum(from, to)
 	if t.Starts > 0 && float64(waitedInVain(t))/float64(t.Starts) > 1-keptUp {
@@ -239,27 +238,27 @@ func (c *course) keptUp(from, to int) bool {
 	}
 	half := c.meter.Sum(from+(to-from)/2, to)
 	missing := float64(half.Starts - half.Failed - half.Answered)
-	// Of few starts, one or two at the edge are no sign.
+	// With few starts, one or two missing at the edge mean nothing.
 	return missing <= max(3, (1-keptUp)*float64(half.Starts))
 }
 
-// verdict says it in one line. lost are the generators of which nothing is known.
+// verdict returns the verdict and one line of text. lost names the lost generators.
 func (x *Result) verdict(lost []string) (Word, string) {
 	f := &x.Whole
 	rate := fmt.Sprintf("%.4g answers a second", f.AnswerRate)
 	switch {
 	case f.Latency.N == 0 || f.Starts == f.Errors+f.Failures[string(engine.Interrupted)].N:
-		return Silent, "no request was answered as wanted" + f.why()
+		return Silent, "no request succeeded" + f.why()
 	case len(lost) > 0:
-		return Partial, fmt.Sprintf("without client %s, of which nothing is known: %s of the other clients, %s", strings.Join(lost, ", client "), rate, f.said())
+		return Partial, fmt.Sprintf("client %s was lost and its requests are unknown; the other clients: %s, %s", strings.Join(lost, ", client "), rate, f.summary())
 	case x.Generator.Limited:
-		return Limited, fmt.Sprintf("the generator was the limit, not the server: %s; %s, %s", x.Generator.Texts[0], rate, f.said())
+		return Limited, fmt.Sprintf("the generator was the limit, not the server: %s; %s, %s", x.Generator.Texts[0], rate, f.summary())
 	}
 	if x.Model == "open" {
 		var failed []string
 		for _, s := range x.Stages {
 			if !s.KeptUp {
-				failed = append(failed, fmt.Sprintf("%s was not held: %.4g answers a second, %s", s.Rate, s.AnswerRate, s.said()))
+				failed = append(failed, fmt.Sprintf("%s was not held: %.4g answers a second, %s", s.Rate, s.AnswerRate, s.summary()))
 			}
 		}
 		if len(failed) > 0 {
@@ -271,19 +270,19 @@ func (x *Result) verdict(lost []string) (Word, string) {
 					}
 					last = s
 				}
-				return NotHeld, fmt.Sprintf("%s was held (%s); %s", last.Rate, last.said(), failed[0])
+				return NotHeld, fmt.Sprintf("%s was held (%s); %s", last.Rate, last.summary(), failed[0])
 			}
 			return NotHeld, failed[0]
 		}
 	}
 	if x.WarmUp.State == Unsettled {
-		return Warming, fmt.Sprintf("not settled: %s; %s, %s", x.WarmUp.Text, rate, f.said())
+		return Warming, fmt.Sprintf("not settled: %s; %s, %s", x.WarmUp.Text, rate, f.summary())
 	}
 	if x.Model == "closed" {
-		return Measured, fmt.Sprintf("%s with %d connections, %s", rate, x.Connections, f.said())
+		return Measured, fmt.Sprintf("%s with %d connections, %s", rate, x.Connections, f.summary())
 	}
 	if len(x.Stages) == 1 {
-		return Held, fmt.Sprintf("%s held: %s", x.Stages[0].Rate, f.said())
+		return Held, fmt.Sprintf("%s held: %s", x.Stages[0].Rate, f.summary())
 	}
 	var each []string
 	for _, s := range x.Stages {
@@ -292,7 +291,7 @@ func (x *Result) verdict(lost []string) (Word, string) {
 	return Held, fmt.Sprintf("all held: %s; %s", strings.Join(each, ", "), f.errors())
 }
 
-// why says what came most often in place of an answer that was wanted.
+// why names the most frequent failure.
 func (f *Figures) why() string {
 	why, most := "", int64(0)
 	for _, status := range slices.Sorted(maps.Keys(f.Statuses)) {
@@ -311,8 +310,10 @@ func (f *Figures) why() string {
 	return why
 }
 
-// errors says how many there were.
+// errors returns the share of errors in words.
 func (f *Figures) errors() string {
-	said := strings.Split(f.said(), ", ")
-	return said[len(said)-1]
+	if f.Errors == 0 {
+		return "no errors"
+	}
+	return fmt.Sprintf("%.3g %% errors", 100*f.ErrorShare)
 }

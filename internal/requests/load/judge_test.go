@@ -112,10 +112,10 @@ func TestVerdicts(t *testing.T) {
 		}},
 		"overload": {at(500, minute), 0.1, overload(500), NotHeld, "500/s was not held: 200 answers a second", nil},
 		"closed":   {Plan{For: minute}, 0.1, func(time.Duration) engine.Sample { return answer(5 * ms) }, Measured, "answers a second with 3 connections, p50 5 ms", nil},
-		"late":     {at(500, minute), 0.1, late, Limited, "the generator was the limit, not the server: 100 % of the requests were sent more than 1 ms late though a connection was free (p99 5", nil},
-		"busy":     {at(500, minute), 0.95, func(time.Duration) engine.Sample { return answer(5 * ms) }, Limited, "the generator took 95 % of its", nil},
+		"late":     {at(500, minute), 0.1, late, Limited, "the generator was the limit, not the server: 100 % of the requests were sent more than 1 ms late although a connection was free (p99 5", nil},
+		"busy":     {at(500, minute), 0.95, func(time.Duration) engine.Sample { return answer(5 * ms) }, Limited, "the generator used 95 % of its", nil},
 		// It has work all the time, and the server gets what others leave.
-		"starved": {at(500, minute), 1.2, overload(500), Limited, "the generator was the limit, not the server: the generator had work all the time and got 9 % of its 2 processors, for which it waited: others had them; 200 answers a second", nil},
+		"starved": {at(500, minute), 1.2, overload(500), Limited, "the generator was the limit, not the server: the generator always had work but got only 9 % of its 2 processors: other programs used them; 200 answers a second", nil},
 		// Late by what makes no difference to answers that take so long.
 		"a little late": {at(500, minute), 0.1, func(time.Duration) engine.Sample {
 			x := answer(500 * ms)
@@ -131,7 +131,7 @@ func TestVerdicts(t *testing.T) {
 		}},
 		"refused": {at(500, minute), 0.1, func(time.Duration) engine.Sample {
 			return engine.Sample{Answer: engine.Answer{Failure: engine.Refused, Err: engine.ErrNoAnswer}}
-		}, Silent, "no request was answered as wanted: connection-refused 30000 times, as the server closed", nil},
+		}, Silent, "no request succeeded: connection-refused 30000 times, as the server closed", nil},
 		"errors": {at(500, minute), 0.1, func(time.Duration) engine.Sample { return engine.Sample{Answer: engine.Answer{Status: 503}} }, Silent, "status 503 30000 times", nil},
 		"some errors": {at(500, minute), 0.1, func(at time.Duration) engine.Sample {
 			if (at+ms)%(100*ms) < 2*ms {

@@ -1,87 +1,86 @@
-// knee searches the highest rate at which something holds, by asking of one rate
-// after the other whether it does. It knows nothing of requests: a stage is a function.
+// search finds the highest rate at which a condition holds. It knows nothing of requests:
+// a stage is a function.
 //
-// The rate is doubled until it fails, and what lies between is halved until the two ends
-// are Precision apart. A stage can fail by chance; so a rate counts as failed only if it
-// fails twice, or twice of three times. Then a rate a little above has to fail too, and a
-// fresh stage at the rate found has to hold: that one alone is the answer.
+// The rate is doubled until it fails, then the interval is bisected until its ends are
+// within precision. A stage can fail by chance, so a rate counts as failed only after it
+// failed twice, or twice in three attempts. Then a slightly higher rate has to fail too,
+// and a fresh stage at the rate found has to hold; only that stage is the answer.
 
 package load
 
-import (
-	"math"
-)
+import "math"
 
-// Verdict is what came of a stage.
+// Verdict is the result of one stage.
 type Verdict string
 
-// The verdicts.
+// Verdicts of a stage.
 const (
 	Holds Verdict = "holds"
 	Fails Verdict = "fails"
-	// KneeLimited is a stage that the generator could not do, so it says nothing of the server.
+	// KneeLimited: the generator could not keep the rate, so the server is unknown.
 	KneeLimited Verdict = "generator-limited"
 )
 
 // Purpose is what a stage is for.
 type Purpose string
 
-// The purposes.
+// Purposes of a stage.
 const (
 	Seek    Purpose = "search"
-	Beyond  Purpose = "above" // whether what lies above fails too
+	Beyond  Purpose = "above" // checks that rates above the knee fail too
 	Confirm Purpose = "confirmation"
 )
 
-// Answer is what a search has found.
+// Answer is the outcome of a search.
 type Answer string
 
-// The answers.
+// Outcomes of a search.
 const (
 	Found          Answer = "found"
 	FailsAtLowest  Answer = "fails-at-lowest"
 	HoldsAtHighest Answer = "holds-at-highest"
-	GeneratorFirst Answer = "generator-first" // above Rate nothing is known of the server
-	NotMonotone    Answer = "not-monotone"    // a rate above one that failed holds, or one that held does not again
+	GeneratorFirst Answer = "generator-first" // the server is unknown above Rate
+	NotMonotone    Answer = "not-monotone"    // a rate above a failed one holds, or a rate that held fails later
 )
 
-// Precision is how far apart, as a share, the rate found and one that failed are.
-const Precision = 0.02
+// precision is the largest relative distance between the rate found and the one that failed.
+const precision = 0.02
 
 const (
 	factor = 2.0
-	// beyond is how far above the failed rate it has to fail too: near enough that one
-	// failure by chance shows, and far enough that the noise at the knee does not.
+	// beyond is the factor above the failed rate at which the load has to fail too: close
+	// enough to reveal a failure by chance, far enough to be outside the noise at the knee.
 	beyond = 1.1
-	// retreat is where a second confirmation is tried: at the knee itself a stage holds
+	// retreat is the factor for the second confirmation: at the knee itself a stage holds
 	// or fails by chance.
 	retreat = 0.95
 )
 
-// Search is a search from one rate to another.
-type Search struct {
+// search is a search between two rates.
+type search struct {
 	Lowest, Highest float64 // requests a second
-	// Stage measures at a rate.
+	// Stage measures one rate.
 	Stage func(rate float64, for_ Purpose) (Verdict, error)
 }
 
-// KneeResult is the answer with its rates; 0 is none.
-type KneeResult struct {
+// kneeResult is the outcome with its rates; 0 means no such rate.
+type kneeResult struct {
 	Answer Answer
-	Rate   float64 // that held in a fresh stage
-	Failed float64 // the lowest rate above it that failed, or that the generator could not do
-	// Odd is the rate of NotMonotone that holds above Failed, or has held and does not again.
+	Rate   float64 // held in a fresh stage
+	Failed float64 // lowest rate above Rate that failed or that the generator could not do
+	// Odd is set with NotMonotone: the rate above Failed that holds, or that held once and
+	// then failed.
 	Odd float64
 }
 
-// Run searches. It ends with the first error of a stage.
-func (s *Search) Run() (KneeResult, error) {
-	low, high := 0.0, 0.0 // that held, that did not
+// Run searches. It returns the first error of a stage.
+func (s *search) Run() (kneeResult, error) {
+	low, high := 0.0, 0.0 // highest rate that held, lowest that did not
 	var why Verdict
 	for rate := s.Lowest; ; rate = min(rate*factor, s.Highest) {
 		v, err := s.decide(rate, Seek)
 		if err != nil {
-			return KneeResult{}, err
+			return kneeResult{}, err
 		}
 		if v != Holds {
 			high, why = rate, v
@@ -94,11 +93,11 @@ func (s *Search) Run() (KneeResult, error) {
 	if low == 0 {
 		return s.none(why)
 	}
-	for high > low*(1+Precision) {
+	for high > low*(1+precision) {
 		rate := between(low, high)
 		v, err := s.decide(rate, Seek)
 		if err != nil {
-			return KneeResult{}, err
+			return kneeResult{}, err
 		}
 		if v == Holds {
 			low = rate
@@ -108,28 +107,28 @@ func (s *Search) Run() (KneeResult, error) {
 	}
 	if above := min(high*beyond, s.Highest); why == Fails && above > high {
 		if again, err := s.twice(above); err != nil || again {
-			return KneeResult{Answer: NotMonotone, Failed: high, Odd: above}, err
+			return kneeResult{Answer: NotMonotone, Failed: high, Odd: above}, err
 		}
 	}
 	return s.confirm(low, high, why)
 }
 
-// none is the answer where the lowest rate does not hold: also of a server that is quick
-// only when it is busy.
-func (s *Search) none(why Verdict) (KneeResult, error) {
+// none returns the answer if the lowest rate does not hold. A higher one may: some servers
+// are fast only when they are busy.
+func (s *search) none(why Verdict) (kneeResult, error) {
 	if why == KneeLimited {
-		return KneeResult{Answer: GeneratorFirst, Failed: s.Lowest}, nil
+		return kneeResult{Answer: GeneratorFirst, Failed: s.Lowest}, nil
 	}
 	if above := min(s.Lowest*factor, s.Highest); above > s.Lowest {
 		if again, err := s.twice(above); err != nil || again {
-			return KneeResult{Answer: NotMonotone, Failed: s.Lowest, Odd: above}, err
+			return kneeResult{Answer: NotMonotone, Failed: s.Lowest, Odd: above}, err
 		}
 	}
-	return KneeResult{Answer: FailsAtLowest, Failed: s.Lowest}, nil
+	return kneeResult{Answer: FailsAtLowest, Failed: s.Lowest}, nil
 }
 
-// confirm measures the rate found once more.
-func (s *Search) confirm(low, high float64, why Verdict) (KneeResult, error) {
+// confirm measures the rate found again.
+func (s *search) confirm(low, high float64, why Verdict) (kneeResult, error) {
 	answer := Found
 	switch {
 	case high == 0:
@@ -140,23 +139,23 @@ func (s *Search) confirm(low, high float64, why Verdict) (KneeResult, error) {
 	for _, rate := range []float64{low, max(s.Lowest, round(low*retreat))} {
 		v, err := s.decide(rate, Confirm)
 		if err != nil {
-			return KneeResult{}, err
+			return kneeResult{}, err
 		}
 		if v == Holds {
-			return KneeResult{Answer: answer, Rate: rate, Failed: high}, nil
+			return kneeResult{Answer: answer, Rate: rate, Failed: high}, nil
 		}
-		// What held in the search has failed now: the answer is below it, or none.
+		// It held in the search and fails now: the answer is lower, or there is none.
 		if answer, high = Found, rate; v == KneeLimited {
 			answer = GeneratorFirst
 		}
 	}
-	return KneeResult{Answer: NotMonotone, Failed: low, Odd: low}, nil
+	return kneeResult{Answer: NotMonotone, Failed: low, Odd: low}, nil
 }
 
-// decide measures a rate. A stage that holds is believed: an overload does not hold by
-// chance. One that does not is measured again, and the majority counts. Of two that do not
-// one that the server has failed by itself tells of the server.
-func (s *Search) decide(rate float64, for_ Purpose) (Verdict, error) {
+// decide measures a rate. One stage that holds is enough: an overloaded server does not
+// hold by chance. One that fails is repeated, and the majority counts. Of two failures, one
+// that is the server's own decides the verdict.
+func (s *search) decide(rate float64, for_ Purpose) (Verdict, error) {
 	why := KneeLimited
 	for held, not := 0, 0; ; {
 		v, err := s.Stage(rate, for_)
@@ -180,8 +179,8 @@ func (s *Search) decide(rate float64, for_ Purpose) (Verdict, error) {
 	}
 }
 
-// twice says whether a rate holds twice in a row.
-func (s *Search) twice(rate float64) (bool, error) {
+// twice reports whether a rate holds twice in a row.
+func (s *search) twice(rate float64) (bool, error) {
 	for range 2 {
 		if v, err := s.Stage(rate, Beyond); err != nil || v != Holds {
 			return false, err
@@ -190,7 +189,7 @@ func (s *Search) twice(rate float64) (bool, error) {
 	return true, nil
 }
 
-// between is a rate between two, at the same ratio to both, in round figures.
+// between returns the geometric mean of two rates, rounded if there is room.
 func between(low, high float64) float64 {
 	rate := math.Sqrt(low * high)
 	if r := round(rate); r > low && r < high {
@@ -199,7 +198,7 @@ func between(low, high float64) float64 {
 	return rate
 }
 
-// round keeps three digits: half a percent at most, a quarter of what is searched for.
+// round keeps three significant digits: at most half a percent, a quarter of precision.
 func round(rate float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
 	return math.Round(rate/unit) * unit

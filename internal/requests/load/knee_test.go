@@ -56,12 +56,12 @@ func TestAnswers(t *testing.T) {
 			return r <= 100 && flaky < 14
 		}}, 10, 1e6, NotMonotone, 0, 0},
 	} {
-		s := Search{Lowest: c.low, Highest: c.high, Stage: c.stage}
+		s := search{Lowest: c.low, Highest: c.high, Stage: c.stage}
 		got, err := s.Run()
 		if err != nil || got.Answer != c.want || got.Rate < c.least || got.Rate > c.most {
 			t.Errorf("%s: %+v %v, want %s between %v and %v", name, got, err, c.want, c.least, c.most)
 		}
-		if got.Answer == Found && (got.Failed <= got.Rate || got.Failed > got.Rate*(1+Precision)+1e-9) {
+		if got.Answer == Found && (got.Failed <= got.Rate || got.Failed > got.Rate*(1+precision)+1e-9) {
 			t.Errorf("%s: %v failed, %v held", name, got.Failed, got.Rate)
 		}
 		if last := len(c.stages) - 1; got.Rate > 0 && (c.stages[last] != Confirm || c.rates[last] != got.Rate) {
@@ -74,7 +74,7 @@ func TestAnswers(t *testing.T) {
 // failed by itself is no less failed.
 func TestBusyGenerator(t *testing.T) {
 	n := 0
-	s := Search{Lowest: 10, Highest: 1e6, Stage: func(rate float64, _ Purpose) (Verdict, error) {
+	s := search{Lowest: 10, Highest: 1e6, Stage: func(rate float64, _ Purpose) (Verdict, error) {
 		switch n++; {
 		case rate <= 437:
 			return Holds, nil
@@ -94,9 +94,9 @@ func TestEveryKnee(t *testing.T) {
 	for i := range 2000 {
 		knee := 10 * math.Pow(1.005, float64(i))
 		c := server{holds: upTo(knee)}
-		s := Search{Lowest: 10, Highest: 1e7, Stage: c.stage}
+		s := search{Lowest: 10, Highest: 1e7, Stage: c.stage}
 		got, err := s.Run()
-		if err != nil || got.Answer != Found || got.Rate > knee || got.Rate < knee/(1+Precision)-1e-9 {
+		if err != nil || got.Answer != Found || got.Rate > knee || got.Rate < knee/(1+precision)-1e-9 {
 			t.Fatalf("knee at %v: %+v %v", knee, got, err)
 		}
 		// One for each doubling, seven halvings at most, each failure twice, and three.
@@ -131,7 +131,7 @@ func TestNoise(t *testing.T) {
 				return r.Float64() < p && r.Float64() >= c.chance
 			}
 			s := server{holds: holds}
-			search := Search{Lowest: 10, Highest: 1e7, Stage: s.stage}
+			search := search{Lowest: 10, Highest: 1e7, Stage: s.stage}
 			got, err := search.Run()
 			switch {
 			case err != nil:
@@ -153,7 +153,7 @@ func TestErrors(t *testing.T) {
 	broken := errors.New("gone")
 	for n := range 12 {
 		c, i := server{holds: upTo(100)}, 0
-		s := Search{Lowest: 60, Highest: 1e6, Stage: func(rate float64, for_ Purpose) (Verdict, error) {
+		s := search{Lowest: 60, Highest: 1e6, Stage: func(rate float64, for_ Purpose) (Verdict, error) {
 			if i++; i > n {
 				return "", broken
 			}

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints what a load has found, the verdict first.
+// Print prints the result of a load, the verdict first.
 func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 	color := map[Word]string{Held: ui.Green, Measured: ui.Green, NotHeld: ui.Red, Silent: ui.Red, TooSlow: ui.Red}[x.Word]
 	if color == "" {
@@ -54,17 +54,16 @@ func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 	loadFacts(r, x).Write(s)
 }
 
-// loadKnee is the table of a search: its stages in their order.
+// loadKnee prints the stages of a search.
 func loadKnee(s *ui.Screen, k *Knee) {
 	g := ui.Grid{Head: []string{"stage", "rate", "verdict", "why"}}
 	for i, stage := range k.Stages {
-		purpose := string(stage.Purpose)
-		g.Rows = append(g.Rows, []string{fmt.Sprintf("%d %s", i+1, purpose), fmt.Sprintf("%.6g/s for %.3g s", stage.Rate, stage.ForS), string(stage.Verdict), stage.Why})
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("%d %s", i+1, stage.Purpose), fmt.Sprintf("%.6g/s for %.3g s", stage.Rate, stage.ForS), string(stage.Verdict), stage.Why})
 	}
 	g.Write(s)
 }
 
-// loadObserved is the table of the servers that were looked at, over the time that counts.
+// loadObserved prints the observed servers, over the time that counts.
 func loadObserved(s *ui.Screen, x *Result) {
 	g := ui.Grid{Head: []string{"machine", "CPU", "busiest CPU", "stolen", "run queue a CPU", "memory", "network, in and out"}}
 	for _, o := range x.Whole.Observed {
@@ -84,7 +83,7 @@ func loadObserved(s *ui.Screen, x *Result) {
 	g.Write(s)
 }
 
-// loadClients is the table of the generators.
+// loadClients prints the generators.
 func loadClients(s *ui.Screen, x *Result) {
 	g := ui.Grid{Head: []string{"client", "starts", "connections", "CPU", "start delay p99", "clock off by at most"}}
 	for _, c := range x.Generator.Clients {
@@ -97,7 +96,7 @@ func loadClients(s *ui.Screen, x *Result) {
 	g.Write(s)
 }
 
-// loadStages is the table of the latencies.
+// loadStages prints the latencies.
 func loadStages(s *ui.Screen, x *Result) {
 	g := ui.Grid{Head: []string{"rate", "answers", "errors", "p50", "p90", "p99", "p99.9", "max"}}
 	for _, stage := range x.Stages {
@@ -112,7 +111,7 @@ func loadStages(s *ui.Screen, x *Result) {
 	g.Write(s)
 }
 
-// mostRequests are listed of a long list.
+// mostRequests is the number of requests printed.
 const mostRequests = 20
 
 func loadRequests(s *ui.Screen, x *Result) {
@@ -128,7 +127,7 @@ func loadRequests(s *ui.Screen, x *Result) {
 	}
 }
 
-// loadFacts are what else there is to say.
+// loadFacts returns the remaining facts.
 func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 	g := &ui.Grid{Head: []string{"what", "value"}}
 	row := func(name, format string, args ...any) {
@@ -138,14 +137,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 		row("not whole", "%s", x.Cut)
 	}
 	for _, server := range x.Servers {
-		text := server.Origin + " at " + server.Address
-		if server.TLS != "" {
-			text += ", " + server.TLS
-		}
-		if server.ClientCertificate {
-			text += ", client certificate shown"
-		}
-		row("server", "%s", text)
+		row("server", "%s at %s", server.Origin, server.Probe)
 	}
 	if t := x.Replay; t != nil {
 		row("replay", "%d requests of %s (%s), %s, times as exact as %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.When(), unit.FormatSeconds(t.ResolutionS), t.Left())
@@ -198,7 +190,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 	return g
 }
 
-// statusCounts is 200: 5, 404: 1.
+// statusCounts formats counts of statuses: 200: 5, 404: 1.
 func statusCounts(of map[string]int64) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {

@@ -10,22 +10,21 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Live is a load that goes on.
+// Live is a load in progress.
 type Live struct {
 	Title   string
 	At, All time.Duration
-	// Seconds are the last ones, the newest last, and Stages those of a search so far.
+	// Seconds holds the last seconds, newest last; Stages the finished stages of a search.
 	Seconds []fleet.Now
 	Stages  []KneeStage
-	// Trouble is what is wrong at the moment; empty for nothing.
+	// Trouble is the current problem, or empty.
 	Trouble string
 }
 
-// bars is how many signs the longest bar has at the most, and figures how wide is what
-// stands beside it.
+// bars is the length of the longest bar, figures the width of the columns next to it.
 const bars, figures = 30, 48
 
-// Far says how far it is. Once nothing more is started the last answers are waited for.
+// Far formats the progress.
 func (l *Live) Far() string {
 	text := fmt.Sprintf("%.0f of %.0f s", min(l.At, l.All).Seconds(), l.All.Seconds())
 	if l.At >= l.All+time.Second/2 {
@@ -34,7 +33,7 @@ func (l *Live) Far() string {
 	return text
 }
 
-// PrintLive prints how a load goes: its last seconds, and the search that it is part of.
+// PrintLive prints a load in progress: its last seconds and the search that it belongs to.
 func PrintLive(s *ui.Screen, l *Live) {
 	fmt.Fprintf(s.Out, "%s\n%s\n%s\n", ui.Printable(l.Title), l.Far(), ui.Printable(l.Trouble))
 	longest := 0.0

@@ -25,7 +25,7 @@ func TestNothingMeasuredIsNoTime(t *testing.T) {
 	failed := Figures{Starts: 5, Errors: 5, ErrorShare: 1}
 	x := &Result{Word: Silent, Model: "open", Stages: []Stage{{Rate: "5/s", Figures: failed}, {Rate: "9/s", Figures: Figures{Latency: engine.Times{N: 1, P50S: 0.5}}}}, Whole: failed,
 		Generator: Generator{Clients: []Client{{Name: "one", ClockErrorS: 0.001}}}}
-	Print(s, &evidence.Run{Verdict: "no request was answered as wanted"}, x)
+	Print(s, &evidence.Run{Verdict: "no request succeeded"}, x)
 	for _, want := range []string{
 		"5/s   0/s      100 %   -       -    -    -      -\n",
 		"9/s   0/s      0 %     500 ms  0 s ", // what was measured is told as it is

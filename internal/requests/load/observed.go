@@ -5,17 +5,17 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// Observed is a server that was looked at.
+// Observed is a server that was observed during a load.
 type Observed struct {
 	Machine string `json:"machine"`
-	// RunQueueSource says where the figures of the run queue come from.
+	// RunQueueSource is where the run queue figures come from.
 	RunQueueSource string `json:"run_queue_source"`
-	// Ended is why it was looked at no longer, if that was before the load's end.
+	// Ended is why observation stopped, if it stopped before the load ended.
 	Ended   string          `json:"ended,omitempty"`
 	Samples []fleet.Figures `json:"samples"`
 }
 
-// observed tells what was seen of the servers, also as a curve.
+// observed records the observations of the servers, also as a curve.
 func (c *course) observed(x *Result) {
 	over := evidence.Curve{Name: "processors of the servers over time", X: evidence.Axis{Name: "time", Unit: "s", Scale: evidence.Linear}, Y: evidence.Axis{Name: "not idle", Unit: "%", Scale: evidence.Linear}}
 	for _, server := range c.seen {

@@ -9,15 +9,15 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// part is what one generator has counted.
+// part is the result of one generator.
 type part struct {
 	client *fleet.Client // nil: this process
 	fleet.Counts
 	meter *engine.Meter
-	lost  *fleet.Lost // why there is no more of it than until when it was heard of; else nil
+	lost  *fleet.Lost // why the client was lost: it counted nothing that is known; else nil
 }
 
-// idle says whether a share has no start at all.
+// idle reports whether a share contains no start.
 func (p *Plan) idle(s fleet.Share) bool {
 	again := *p
 	again.of = s
@@ -25,7 +25,7 @@ func (p *Plan) idle(s fleet.Share) bool {
 	return err == nil && plan.Schedule != nil && plan.Schedule.Count() == 0
 }
 
-// with is the load over another time, with counts of its own.
+// with returns the load with another schedule and its own counters.
 func (r *Prepared) with(stages []engine.Stage, length, warmUp time.Duration) *Prepared {
 	again := &Prepared{plan: r.plan, probes: r.probes, counts: &engine.Counts{}}
 	again.plan.Stages, again.plan.For, again.plan.WarmUp = stages, length, warmUp
@@ -37,7 +37,7 @@ func (r *Prepared) with(stages []engine.Stage, length, warmUp time.Duration) *Pr
 	return again
 }
 
-// meterOf is an empty meter for a run of the load.
+// meterOf returns an empty meter for the load, and the engine's plan.
 func (p *Plan) meterOf() (*engine.Meter, engine.Plan, error) {
 	plan, stretches, err := p.schedule()
 	if err != nil {
@@ -46,8 +46,8 @@ func (p *Plan) meterOf() (*engine.Meter, engine.Plan, error) {
 	return engine.NewMeter(stretches, p.Timeout, len(p.Set.Requests), p.good), plan, nil
 }
 
-// drive drives the load in this process. When ctx ends, what was measured until then is
-// the result. tell is called each second.
+// drive generates the load in this process. When ctx ends, the result is what was measured
+// so far. tell is called each second.
 func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now)) (*part, error) {
 	r.plan.Set.Seed = seed
 	m, plan, err := r.plan.meterOf()
@@ -70,8 +70,8 @@ func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now))
 		Handshakes: r.counts.Handshakes.Load(), Resumed: r.counts.Resumed.Load(), Opened: r.counts.Opened.Load(), Reopened: r.counts.Reopened.Load()}}, nil
 }
 
-// share is what one of several generators does of the load: its part of the rate and of
-// the connections.
+// share returns the share of one of several generators: its part of the rate and of the
+// connections.
 func (p *Plan) share(client, of int, seed uint64) fleet.Share {
 	s := fleet.Share{For: p.For, WarmUp: p.WarmUp, Connections: p.Connections / of, Seed: seed + uint64(client)}
 	if client < p.Connections%of {
@@ -81,8 +81,7 @@ func (p *Plan) share(client, of int, seed uint64) fleet.Share {
 	return s
 }
 
-// together puts what clients have counted into one. Those that were lost have counted
-// nothing that is known.
+// together adds up the results of all clients. A lost client contributes nothing.
 func (p *Plan) together(clients []*fleet.Client, said []*fleet.Part, lost []*fleet.Lost) (whole *engine.Meter, parts []*part, err error) {
 	if whole, _, err = p.meterOf(); err != nil {
 		return nil, nil, err

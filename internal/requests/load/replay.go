@@ -1,6 +1,6 @@
-// replay makes of request logs the starts of a load: the requests that they tell
-// of, with the times between them. What a log does not tell (bodies, headers) or what may
-// not be sent again is left out, and counted.
+// Replay turns request logs into the starts of a load: the requests of the log with the
+// times between them. What a log does not record (bodies, headers) or what must not be sent
+// again is left out and counted.
 
 package load
 
@@ -22,77 +22,76 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// Limits of what is kept of logs.
+// Limits on what is kept of logs.
 const (
 	maxRequests = 5_000_000
 	maxURLs     = 100_000
 	maxURL      = 8 << 10 // bytes
 )
 
-// Options say what of logs is replayed.
+// Options select what is replayed.
 type Options struct {
-	Base    string   // scheme and host that the paths are asked of
-	Methods []string // that are sent; the others are left out
+	Base    string   // scheme and host to send the requests to
+	Methods []string // methods that are sent; others are left out
 	Speed   float64  // 2 is twice as fast
-	// Most is how long the load may take; what comes later in the logs is left out. 0 is
-	// all.
+	// Most limits the length of the load; later requests are left out. 0 is unlimited.
 	Most time.Duration
 }
 
-// Told is what was made of logs.
+// Told describes a replay of logs.
 type Told struct {
 	Logs     []string  `json:"logs"`
 	Formats  []string  `json:"formats"`
 	Speed    float64   `json:"speed"`
 	Requests int64     `json:"requests"`
-	From     time.Time `json:"from"` // of the log's time
+	From     time.Time `json:"from"` // time in the log
 	To       time.Time `json:"to"`
-	// NoZone are the logs whose times have no zone: they are what the server's clock showed,
-	// and are taken as UTC.
+	// NoZone names the logs whose times have no zone: they are the server's local time,
+	// taken as UTC.
 	NoZone []string `json:"no_zone,omitempty"`
-	// ResolutionS is how exactly the logs tell the time, in seconds; requests of one moment
-	// are spread evenly over it.
+	// ResolutionS is the resolution of the logs' times, in seconds; requests with the same
+	// time are spread evenly over it.
 	ResolutionS float64 `json:"resolution_s"`
-	// LeftOut are the requests and lines that are not sent, by reason.
+	// LeftOut counts the requests and lines that are not sent, by reason.
 	LeftOut map[string]int64 `json:"left_out"`
 }
 
-// Log is a schedule of requests.
+// Log is a schedule of requests taken from logs. It implements engine.DriveSchedule.
 type Log struct {
 	at   []time.Duration
 	pick []uint32
 	told Told
 }
 
-// Count is how many starts there are.
+// Count returns the number of starts.
 func (l *Log) Count() int64 { return int64(len(l.at)) }
 
-// At is when the i-th start is, from 0, since the beginning.
+// At returns when start i is, from the beginning.
 func (l *Log) At(i int64) time.Duration { return l.at[i] }
 
-// Length is the whole second after the last start.
+// Length returns the time of the last start, rounded up to the next second.
 func (l *Log) Length() time.Duration {
 	return (l.at[len(l.at)-1]/time.Second + 1) * time.Second
 }
 
-// Pick is the request of a start, by its place in what Read gave.
+// Pick returns the request of a start, as an index into the list that Read returned.
 func (l *Log) Pick(n uint64) int { return int(l.pick[n]) }
 
-// Told is what was made of the logs.
+// Told returns the description of the replay.
 func (l *Log) Told() *Told { return &l.told }
 
 func (l *Log) String() string {
 	return fmt.Sprintf("%s at %gx", strings.Join(l.told.Logs, ", "), l.told.Speed)
 }
 
-// entry is one request of a log, in microseconds since 1970.
+// entry is one request of a log; times are in microseconds since 1970.
 type entry struct {
-	logged int64 // as the line has it
-	back   int64 // how long before that the request came
+	logged int64 // time in the line
+	back   int64 // how much earlier the request arrived
 	pick   uint32
 }
 
-// reading is a log that is being read.
+// reading is the state of Read.
 type reading struct {
 	Options
 	told    *Told
@@ -101,15 +100,15 @@ type reading struct {
 	kept    int
 }
 
-// Read reads logs, each of which has a format, and gives the requests that are asked of
-// Base and when.
+// Read reads logs with their formats, and returns their requests, addressed to Base, and
+// their schedule.
 func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o Options) (*Log, []engine.Asked, error) {
 	r := &reading{Options: o, numbers: map[string]uint32{}, told: &Told{Speed: o.Speed, LeftOut: map[string]int64{}}}
 	all := make([][]entry, len(set.Logs))
 	var readers []*logs.Reader
 	for i, f := range formats {
 		if f.Field(logformat.FieldTime) < 0 {
-			return nil, nil, fmt.Errorf("%s: %s does not say when a request came", set.Logs[i].Path, f.Name)
+			return nil, nil, fmt.Errorf("%s: format %s has no time of the request", set.Logs[i].Path, f.Name)
 		}
 		readers = append(readers, logs.NewReader(f))
 		name := filepath.Base(set.Logs[i].Path)
@@ -146,20 +145,20 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 	return l, r.list, nil
 }
 
-// The reasons for which something is left out, beside methods.
+// Reasons for leaving out a request, in addition to its method.
 const (
 	unreadable = "lines that cannot be read"
-	noPath     = "no path, or none that can be sent again"
+	noPath     = "no path, or one that cannot be sent again"
 	tooLate    = "after the time of --for"
 	tooMany    = "beyond 5000000 requests"
 	tooManyURL = "beyond 100000 URLs"
 )
 
-// take takes a request of a line, if it is to be sent.
+// take returns the entry of a request, and whether it is to be sent.
 func (r *reading) take(one *logs.Request, f *logformat.Format) (e entry, ok bool) {
 	method, what := string(one.Method), what(one)
 	switch {
-	case method == "": // a client that spoke something else
+	case method == "": // the client did not speak HTTP
 		r.told.LeftOut[noPath]++
 		return e, false
 	case !slices.Contains(r.Methods, method):
@@ -197,8 +196,8 @@ func (r *reading) take(one *logs.Request, f *logformat.Format) (e entry, ok bool
 	return e, true
 }
 
-// what is the path and the query of a request: of a whole URL, as load balancers write it, what
-// is behind its host, and the query also where the log has it in a field of its own.
+// what returns the path and query of a request. Load balancers log whole URLs, and some
+// logs keep the query in its own field.
 func what(one *logs.Request) []byte {
 	if len(one.URL) > 0 && one.URL[0] == '/' && (len(one.Query) == 0 || bytes.IndexByte(one.URL, '?') >= 0) {
 		return one.URL
@@ -213,7 +212,7 @@ func what(one *logs.Request) []byte {
 	return slices.Concat(path, []byte("?"), one.Query)
 }
 
-// schedule puts the requests of all logs in the order in which they came.
+// schedule merges the requests of all logs by arrival time.
 func (r *reading) schedule(logs [][]entry) (*Log, error) {
 	var all []entry
 	for _, entries := range logs {
@@ -241,7 +240,7 @@ func (r *reading) schedule(logs [][]entry) (*Log, error) {
 	r.told.From, r.told.Requests = time.UnixMicro(first).UTC(), int64(len(l.at))
 	l.told = *r.told
 	if l.Length() > maxLength {
-		return nil, errors.New("the log goes on for more than 7 days at this speed: --for takes less of it, or --speed is higher")
+		return nil, errors.New("the log covers more than 7 days at this speed: limit it with --for, or raise --speed")
 	}
 	return l, nil
 }
@@ -249,7 +248,7 @@ func (r *reading) schedule(logs [][]entry) (*Log, error) {
 // maxLength is the longest replay.
 const maxLength = 7 * 24 * time.Hour
 
-// resolution is how exactly a log tells the time, in microseconds.
+// resolution returns the resolution of a log's times, in microseconds.
 func resolution(entries []entry) int64 {
 	unit := int64(1e6)
 	for _, e := range entries {
@@ -260,9 +259,9 @@ func resolution(entries []entry) int64 {
 	return unit
 }
 
-// spread puts the requests of one moment evenly over it, in their order: a second that the
-// log does not divide is no burst at its beginning. The entries are then in the order of
-// their times, as a server that answers at once would have written them.
+// spread distributes requests with the same time evenly over the log's resolution, in their
+// order: requests within one logged second were not a burst at its beginning. It sorts the
+// entries by time.
 func spread(entries []entry, unit int64) {
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.logged, b.logged) })
 	for from := 0; from < len(entries); {
@@ -277,19 +276,19 @@ func spread(entries []entry, unit int64) {
 	}
 }
 
-// When says of which time the requests are, with its zone.
+// When formats the period of the requests, with its zone.
 func (t *Told) When() string {
 	from, to := t.From.UTC().Format(time.DateTime), t.To.UTC().Format(time.DateTime)
 	switch {
 	case len(t.NoZone) == 0:
 		return fmt.Sprintf("%sZ to %sZ", from, to)
 	case len(t.NoZone) == len(t.Logs):
-		return fmt.Sprintf("%s to %s by the server's clock, whose zone the log does not say", from, to)
+		return fmt.Sprintf("%s to %s, server time of unknown zone", from, to)
 	}
-	return fmt.Sprintf("%sZ to %sZ; the times of %s have no zone, and are taken as UTC", from, to, strings.Join(t.NoZone, ", "))
+	return fmt.Sprintf("%sZ to %sZ; the times of %s have no zone and are taken as UTC", from, to, strings.Join(t.NoZone, ", "))
 }
 
-// Left says what was left out, in words.
+// Left formats what was left out.
 func (t *Told) Left() string {
 	var out []string
 	for reason, n := range t.LeftOut {

@@ -84,8 +84,8 @@ func TestSeconds(t *testing.T) {
 func TestZones(t *testing.T) {
 	const haproxy = `Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 "GET /index.html HTTP/1.1"` + "\n"
 	for want, c := range map[string][2]string{
-		"2012-03-18 04:02:25Z to 2012-03-18 04:02:25Z":                                                      {"common", common("25", "GET /a HTTP/1.1")},
-		"2009-02-06 12:14:14 to 2009-02-06 12:14:14 by the server's clock, whose zone the log does not say": {"haproxy", haproxy},
+		"2012-03-18 04:02:25Z to 2012-03-18 04:02:25Z":                            {"common", common("25", "GET /a HTTP/1.1")},
+		"2009-02-06 12:14:14 to 2009-02-06 12:14:14, server time of unknown zone": {"haproxy", haproxy},
 	} {
 		l, _, err := replayed(t, c[0], Options{}, c[1])
 		if err != nil {
@@ -96,7 +96,7 @@ func TestZones(t *testing.T) {
 		}
 	}
 	told := Told{Logs: []string{"a.log", "b.log"}, NoZone: []string{"b.log"}, From: time.Unix(0, 0), To: time.Unix(1, 0)}
-	if got := told.When(); got != "1970-01-01 00:00:00Z to 1970-01-01 00:00:01Z; the times of b.log have no zone, and are taken as UTC" {
+	if got := told.When(); got != "1970-01-01 00:00:00Z to 1970-01-01 00:00:01Z; the times of b.log have no zone and are taken as UTC" {
 		t.Error(got)
 	}
 }
@@ -143,7 +143,7 @@ func TestLeftOut(t *testing.T) {
 	if _, _, err := replayed(t, "common", Options{Speed: 1e-5}, text); err == nil || !strings.Contains(err.Error(), "more than 7 days") {
 		t.Error(err)
 	}
-	if _, _, err := replayed(t, `nginx:"$request" $request_time`, Options{}, "\"GET / HTTP/1.1\" 1.000\n"); err == nil || !strings.Contains(err.Error(), "does not say when a request came") {
+	if _, _, err := replayed(t, `nginx:"$request" $request_time`, Options{}, "\"GET / HTTP/1.1\" 1.000\n"); err == nil || !strings.Contains(err.Error(), "has no time of the request") {
 		t.Error(err)
 	}
 }

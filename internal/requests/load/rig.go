@@ -10,16 +10,16 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// Rig is what a load is measured with: who generates it, and who looks at the servers.
+// Rig is the equipment of a measurement: the generators and the observers of servers.
 type Rig struct {
 	*Prepared
-	// Fleet drives it from other machines; nil: this process does.
+	// Fleet generates the load on other machines; nil means this process.
 	Fleet *fleet.Fleet
-	// Observers look at servers meanwhile.
+	// Observers watch servers during the load.
 	Observers []*fleet.Observer
 }
 
-// Close ends the connections to other machines.
+// Close closes the connections to other machines.
 func (g *Rig) Close() {
 	if g.Fleet != nil {
 		g.Fleet.Close()
@@ -29,20 +29,20 @@ func (g *Rig) Close() {
 	}
 }
 
-// Led is a load that other machines drive, which have reached the servers.
+// Led returns a load that a fleet generates, whose workers have reached the servers.
 func Led(p Plan, f *fleet.Fleet) *Prepared {
 	return &Prepared{plan: p, probes: f.Clients[0].Ready.Probes}
 }
 
-// Tell is told each second how far a load is, and how it goes.
+// Tell receives the progress of a load, each second.
 type Tell func(at, all time.Duration, now fleet.Now)
 
-// Run drives the load once. When ctx ends, what was measured until then is the result.
+// Run generates the load once. When ctx ends, the result is what was measured so far.
 func (g *Rig) Run(ctx context.Context, seed uint64, tell Tell) (*Result, error) {
 	return g.measure(ctx, g.Prepared, seed, tell)
 }
 
-// measure drives a load, watches, and judges.
+// measure generates a load, observes the servers and judges.
 func (g *Rig) measure(ctx context.Context, r *Prepared, seed uint64, tell Tell) (*Result, error) {
 	r.plan.Set.Seed = seed
 	all, begin := r.plan.Length(), time.Now()
@@ -63,7 +63,7 @@ func (g *Rig) measure(ctx context.Context, r *Prepared, seed uint64, tell Tell) 
 	return r.result(whole, parts, seen, all)
 }
 
-// generate lets this process or the fleet drive.
+// generate lets this process or the fleet generate the load.
 func (g *Rig) generate(ctx context.Context, r *Prepared, seed uint64, begin time.Time, tell func(fleet.Now)) (*engine.Meter, []*part, error) {
 	if g.Fleet == nil {
 		one, err := r.drive(ctx, seed, tell)

@@ -40,10 +40,10 @@ func TestWorker(t *testing.T) {
 	}
 	w := &Worker{Able: func(*Plan) error { return nil }}
 	share := fleet.Share{Stages: []engine.Stage{{From: 50, To: 50, For: time.Second}}, For: time.Second, Connections: 3, Seed: 1}
-	if _, err := w.Run(t.Context(), share, func(fleet.Now) {}); err == nil || !strings.Contains(err.Error(), "without a job") {
+	if _, err := w.Run(t.Context(), share, func(fleet.Now) {}); err == nil || !strings.Contains(err.Error(), "before a job") {
 		t.Error(err)
 	}
-	if _, err := prepare(w); err == nil || !strings.Contains(err.Error(), "web1.test: nobody has told what it is resolved to") {
+	if _, err := prepare(w); err == nil || !strings.Contains(err.Error(), "web1.test: the job contains no address for it") {
 		t.Error(err)
 	}
 	// What may be loaded is asked again.
@@ -197,9 +197,9 @@ func TestLostClient(t *testing.T) {
 		done   int
 		want   string
 	}{
-		"silent":     {fleet.Lost{At: 10100 * ms, Heard: heard, Silent: 30 * time.Second}, 500, 10, "client b: it has said nothing since 08:00:12, 10 s into the load, and was given up after 30 s. Is its machine up"},
-		"ended":      {fleet.Lost{At: 10100 * ms, Heard: heard, Err: errors.New("the program ended: exit status 3")}, 500, 10, "client b: the program ended: exit status 3 (it was last heard of at 08:00:12, 10 s into the load). Is its machine up"},
-		"at the end": {fleet.Lost{At: 21 * time.Second, Heard: heard, Silent: 30 * time.Second}, 800, 16, "client b: it has said nothing since "},
+		"silent":     {fleet.Lost{At: 10100 * ms, Heard: heard, Silent: 30 * time.Second}, 500, 10, "client b: last report at 08:00:12, 10 s into the load; given up 30 s later. Its requests"},
+		"ended":      {fleet.Lost{At: 10100 * ms, Heard: heard, Err: errors.New("the program ended: exit status 3")}, 500, 10, "client b: the program ended: exit status 3 (last report at 08:00:12, 10 s into the load). Its requests"},
+		"at the end": {fleet.Lost{At: 21 * time.Second, Heard: heard, Silent: 30 * time.Second}, 800, 16, "client b: last report at "},
 	} {
 		c.lost.Client = "b"
 		clients := []*fleet.Client{{Name: "a"}, {Name: "b"}}
@@ -211,13 +211,13 @@ func TestLostClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x.Word != Partial || x.Whole.Starts != c.starts || x.Cut == nil || x.Cut.Done != c.done || !strings.Contains(x.Text, " answers a second of the other clients, p50 20 ms") {
+		if x.Word != Partial || x.Whole.Starts != c.starts || x.Cut == nil || x.Cut.Done != c.done || !strings.Contains(x.Text, " answers a second, p50 20 ms") {
 			t.Errorf("%s: %s %q: %+v", name, x.Word, x.Text, x.Whole)
 		}
 		if g := x.Generator.Clients; len(g) != 2 || g[0].Lost != "" || g[0].EndedEarly || g[1].Lost == "" || len(x.Gates) != 1 || x.Gates[0].Met || !x.Gates[0].Unknown {
 			t.Errorf("%s: %+v %+v", name, g, x.Gates)
 		}
-		if err := x.Early(); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "theirs are kept until it was last heard of") {
+		if err := x.Early(); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "their requests count until the client was last heard from") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

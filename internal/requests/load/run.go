@@ -1,13 +1,10 @@
-// Package load drives a load against servers and says what came of it: how the server
-// answered, from when on the figures count, and whether it was the server or the generator
-// that set the limit. Its parts go one way: target says what is asked, rate when, drive
-// starts it over the clients of http1 and h2, meter counts, and here it is judged.
+// Package load generates a load against servers and judges it: how the servers answered,
+// from when on the figures count, and whether the server or the generator was the limit.
 package load
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -20,40 +17,40 @@ import (
 // Plan is a load.
 type Plan struct {
 	Set *engine.Set
-	// Stages are those of the open model; none for the closed one, which goes on for For.
+	// Stages is the schedule of the open model; empty selects the closed model, which runs
+	// for For.
 	Stages []engine.Stage
 	For    time.Duration
-	// Each is how many requests each connection of the closed model makes; For is then the
-	// most that they take. 0: as many as it can in For.
+	// Each is the number of requests per connection in the closed model, with For as the
+	// limit. 0: as many as possible within For.
 	Each int64
 	// WarmUp is a time before, at the first rate, that is in no figure.
 	WarmUp time.Duration
-	// Connections are how many there are in the closed model, the most in the open one.
+	// Connections is their number in the closed model, the maximum in the open one.
 	Connections int
-	// HTTP2 with so many Streams at a time on each connection.
+	// HTTP2 with this number of concurrent Streams on each connection.
 	HTTP2   bool
 	Streams int
-	// Close ends each connection after one request.
+	// Close closes each connection after one request.
 	Close   bool
 	Timeout time.Duration
-	// TLS is used for https; Resume takes up sessions.
+	// TLS is for https; Resume resumes sessions.
 	TLS    *tls.Config
 	Resume bool
-	// Wanted are statuses from 400 on that are no errors.
+	// Wanted lists statuses from 400 on that count as success.
 	Wanted []int
 	Gates  []*engine.Gate
-	// Replay is a log whose requests are made again, in place of Stages.
+	// Replay is a log to replay instead of Stages.
 	Replay *Log
 
-	// of is which of the starts are made here, where several generate.
+	// of is the share of the starts made here, if there are several generators.
 	of fleet.Share
 }
 
-// open says that the load waits for nobody.
+// open reports whether requests start on a schedule, whatever the answers.
 func (p *Plan) open() bool { return len(p.Stages) > 0 || p.Replay != nil }
 
-// asked is how many requests the closed model is to make; 0 where it makes as many as it
-// can.
+// asked returns the number of requests of the closed model; 0 if the time decides.
 func (p *Plan) asked() int64 {
 	n := p.Each * int64(p.Connections)
 	if p.HTTP2 {
@@ -62,7 +59,7 @@ func (p *Plan) asked() int64 {
 	return n
 }
 
-// stageName is what a stage of the open model is called.
+// stageName names a stage of the open model.
 func (p *Plan) stageName(stage int) string {
 	switch {
 	case p.Replay != nil:
@@ -73,7 +70,7 @@ func (p *Plan) stageName(stage int) string {
 	return p.Stages[stage].String()
 }
 
-// Length is how long the load takes, without the last answers.
+// Length returns the duration of the load, without the last answers.
 func (p *Plan) Length() time.Duration {
 	switch {
 	case p.Replay != nil:
@@ -88,10 +85,10 @@ func (p *Plan) Length() time.Duration {
 	return all
 }
 
-// warmUp is the stage of the slices that are in no figure.
+// warmUp is the stage number of slices that are in no figure.
 const warmUp = -1
 
-// Prepared is a load whose servers were reached once.
+// Prepared is a load whose servers were reached.
 type Prepared struct {
 	plan    Plan
 	dialers []*engine.Dialer
@@ -99,7 +96,7 @@ type Prepared struct {
 	probes  []engine.Probe
 }
 
-// Prepare connects to each server once. What cannot work is found before anything is
+// Prepare connects to each server once, so that what cannot work fails before anything is
 // measured.
 func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	r := &Prepared{plan: p, counts: &engine.Counts{}}
@@ -120,7 +117,7 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 				d.TLS.SessionTicketsDisabled = true
 			}
 		}
-		probe, err := reach(d, o, p.Timeout)
+		probe, err := d.Reach(o.Sockets, p.Timeout)
 		if err != nil {
 			return nil, err
 		}
@@ -129,27 +126,10 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	return r, nil
 }
 
-// reach finds the first address of an origin that takes a connection, and stays with it.
-func reach(d *engine.Dialer, o engine.Origin, timeout time.Duration) (engine.Probe, error) {
-	var all error
-	for _, socket := range o.Sockets {
-		d.To = socket
-		probe, err := d.Probe(timeout)
-		if err == nil {
-			return probe, nil
-		}
-		all = errors.Join(all, err)
-		if d.Context.Err() != nil {
-			break
-		}
-	}
-	return engine.Probe{}, all
-}
-
-// connection is a connection of the engine: one to each server that it is asked for.
+// connection is a connection of the engine: one to each server that its requests go to.
 type connection struct {
 	*Prepared
-	shared []*engine.Connection // with HTTP/2: of each origin, that of this number
+	shared []*engine.Connection // with HTTP/2: the connection with this number, by origin
 
 	mu      sync.Mutex
 	clients []engine.Client
@@ -168,7 +148,7 @@ func (c *connection) Exchange(request int, until time.Time) engine.Answer {
 	return client.Exchange(r, until)
 }
 
-// client makes the client of an origin; nil once all is closed.
+// client creates the client of an origin, or returns nil once everything is closed.
 func (c *connection) client(origin int) engine.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +163,7 @@ func (c *connection) client(origin int) engine.Client {
 	return c.clients[origin]
 }
 
-// Close ends what is under way.
+// Close cuts off the requests in flight.
 func (c *connection) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,9 +175,9 @@ func (c *connection) Close() {
 	}
 }
 
-// connections makes the connections of the engine.
+// connections returns the function that creates the engine's connections.
 func (r *Prepared) connections() func(int) engine.Driver {
-	var shared [][]*engine.Connection // of each number
+	var shared [][]*engine.Connection // by number, then by origin
 	return func(number int) engine.Driver {
 		c := &connection{Prepared: r, clients: make([]engine.Client, len(r.dialers))}
 		if r.plan.HTTP2 {
@@ -215,7 +195,7 @@ func (r *Prepared) connections() func(int) engine.Driver {
 	}
 }
 
-// schedule is the plan of the engine, and how its time is cut.
+// schedule returns the engine's plan and the stretches of its meter.
 func (p *Plan) schedule() (plan engine.Plan, stretches []engine.Stretch, err error) {
 	plan = engine.Plan{For: p.WarmUp + p.For, Connections: p.Connections}
 	if p.HTTP2 {
@@ -254,5 +234,5 @@ func (p *Plan) schedule() (plan engine.Plan, stretches []engine.Stretch, err err
 	return plan, stretches, nil
 }
 
-// good says whether a status is no error.
+// good reports whether a status counts as success.
 func (p *Plan) good(status int) bool { return status < 400 || slices.Contains(p.Wanted, status) }

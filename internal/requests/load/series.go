@@ -6,11 +6,11 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// blocks is into how many samples a stage is cut, so that runs can be compared.
+// blocks is the number of samples per stage, for comparing runs.
 const blocks = 10
 
-// series are the samples of each stage: percentiles of the latency and the rate of answers
-// in stretches of the same length.
+// series records the samples of each stage: percentiles of the latency and the answer rate
+// in periods of equal length.
 func (c *course) series(x *Result) error {
 	for from := c.from; from < len(c.slices); {
 		stage, to := c.slices[from].Stage, from
@@ -19,7 +19,7 @@ func (c *course) series(x *Result) error {
 		}
 		at := ""
 		if len(c.plan.Stages) > 1 {
-			// The same rate may come twice.
+			// A rate may occur twice.
 			at = fmt.Sprintf("@%d:%s", stage+1, c.plan.stageName(stage))
 		}
 		p50, p99 := evidence.Series{Name: "http:p50" + at, Unit: "ms"}, evidence.Series{Name: "http:p99" + at, Unit: "ms"}
@@ -49,7 +49,7 @@ func (c *course) series(x *Result) error {
 	return nil
 }
 
-// curves are the latency by percentile, of each stage and from the sending, and over time.
+// curves records the latency by percentile of each stage, and over time.
 func (c *course) curves(x *Result) {
 	if x.Whole.Latency.N == 0 {
 		return
@@ -61,15 +61,7 @@ func (c *course) curves(x *Result) {
 		if len(x.Stages) > 1 {
 			name = fmt.Sprintf("%d: %s", i+1, stage.Rate)
 		}
-		line := evidence.Line{Name: name}
-		l := stage.Latency
-		for _, p := range []struct{ at, s float64 }{{50, l.P50S}, {90, l.P90S}, {95, l.P95S}, {99, l.P99S}, {99.9, l.P99_9S}} {
-			// The rule of three: of fewer it is the maximum under another name.
-			if p.s > 0 && float64(l.N)*(100-p.at)/100 >= 3 {
-				line.Points = append(line.Points, [2]float64{p.at, 1000 * p.s})
-			}
-		}
-		if len(line.Points) > 0 {
+		if line := stage.Latency.Line(name); len(line.Points) > 0 {
 			by.Lines = append(by.Lines, line)
 		}
 	}

@@ -209,7 +209,7 @@ func TestHTTP2OfOlderServer(t *testing.T) {
 	p := perSecondFor(20, time.Second)
 	p.HTTP2 = true
 	x := loaded(t.Context(), t, p, engine.Common{}, server.URL)
-	if f := x.Whole.Failures["protocol"]; x.Word != Silent || f.N < 15 || !strings.Contains(x.Text, "the server answers in HTTP/1, and not in HTTP/2") {
+	if f := x.Whole.Failures["protocol"]; x.Word != Silent || f.N < 15 || !strings.Contains(x.Text, "the server answers in HTTP/1, not HTTP/2") {
 		t.Errorf("%s: %+v", x.Text, x.Whole.Failures)
 	}
 }
@@ -238,7 +238,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 	address := l.Addr().String()
 	l.Close()
-	if _, err := prepared(t.Context(), t, perSecondFor(1, time.Second), engine.Common{}, "http://"+address+"/"); err == nil || !strings.Contains(err.Error(), address+" cannot be connected to (connection-refused)") {
+	if _, err := prepared(t.Context(), t, perSecondFor(1, time.Second), engine.Common{}, "http://"+address+"/"); err == nil || !strings.Contains(err.Error(), "cannot connect to "+address+" (connection-refused)") {
 		t.Error(err)
 	}
 }

@@ -8,25 +8,25 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// WarmUp says from when on the figures count.
+// WarmUp describes what was left out before the figures.
 type WarmUp struct {
-	// AskedS was left out because the caller said so.
+	// AskedS was left out on request.
 	AskedS float64 `json:"asked_s"`
-	// LeftOutS were left out beyond that: the server was still getting faster.
+	// LeftOutS was left out in addition: the server was still getting faster.
 	LeftOutS float64 `json:"left_out_s"`
-	// Before and after are medians of the latency, of what was left out and of what counts.
+	// BeforeS and AfterS are the median latencies of what was left out and of what counts.
 	BeforeS float64 `json:"before_p50_s,omitempty"`
 	AfterS  float64 `json:"after_p50_s,omitempty"`
-	// State is settled, unsettled (faster until the end), worsening (slower until the
-	// end), or unknown: too short, or the rate was not steady.
+	// State is settled, unsettled (getting faster until the end), worsening (getting slower
+	// until the end), or unknown: too short, or the rate was not steady.
 	State State  `json:"state"`
 	Text  string `json:"text"`
 }
 
-// State is how the latency went.
+// State describes the trend of the latency.
 type State string
 
-// The states.
+// Trends of the latency.
 const (
 	Settled   State = "settled"
 	Unsettled State = "unsettled"
@@ -34,20 +34,19 @@ const (
 	Unknown   State = "unknown"
 )
 
-// What it takes to say something of a course.
+// Limits of the trend test.
 const (
-	fewSlices = 10  // fewer tell nothing
-	effect    = 1.1 // a change of a tenth matters
-	// surely is the normal deviate of Mann and Kendall's test, at half a percent on
-	// each side.
+	fewSlices = 10  // minimum number of slices
+	effect    = 1.1 // smallest relevant change of the latency
+	// surely is the critical value of the Mann-Kendall test, at half a percent on each side.
 	surely = 2.58
 )
 
-// settle looks at the medians of slices that follow each other, at a steady rate, and
-// finds how many at the beginning are warm-up: those that are all slower than the second
-// half is, by more than its noise. A slice counts as the median of itself and its
-// neighbours, so one that is quick by chance ends nothing; and because none but the first
-// ones are looked at, a stall is not cut away as warm-up.
+// settle takes the medians of consecutive slices at a steady rate, and returns how many at
+// the beginning are warm-up: those that are all slower than the second half by more than its
+// noise. Each slice is smoothed with its neighbors, so one that is fast by chance ends
+// nothing; and since only the first ones are examined, a later stall is not removed as
+// warm-up.
 func settle(medians []float64) (cut int, state State) {
 	n := len(medians)
 	if n < fewSlices {
@@ -65,7 +64,7 @@ func settle(medians []float64) (cut int, state State) {
 	return cut, trend(x[cut:])
 }
 
-// trend says whether there is one in logarithms of latencies that matters.
+// trend returns the relevant trend in logarithms of latencies, if there is one.
 func trend(x []float64) State {
 	n := len(x)
 	third := n / 3
@@ -95,19 +94,19 @@ func trend(x []float64) State {
 	return Settled
 }
 
-// text says it in words.
+// text describes the warm-up.
 func (w *WarmUp) text(counts float64) string {
 	switch {
 	case w.State == Unsettled:
-		return fmt.Sprintf("it was getting faster until the end (p50 %s at first, %s in the last %.3g s, which alone count): measure longer", unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS), counts)
+		return fmt.Sprintf("it was getting faster until the end (p50 %s at first, %s in the last %.3g s, which alone count); measure longer", unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS), counts)
 	case w.State == Worsening && w.LeftOutS == 0:
 		return "it was getting slower until the end"
 	case w.LeftOutS > 0 && w.State == Worsening:
-		return fmt.Sprintf("the first %.3g s are left out (p50 %s, then %s); then it was getting slower until the end", w.LeftOutS, unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
+		return fmt.Sprintf("the first %.3g s are left out (p50 %s, then %s); afterwards it was getting slower until the end", w.LeftOutS, unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
 	case w.LeftOutS > 0:
-		return fmt.Sprintf("the first %.3g s are left out: p50 %s, and %s then", w.LeftOutS, unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
+		return fmt.Sprintf("the first %.3g s are left out: p50 %s, then %s", w.LeftOutS, unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
 	case w.State == Unknown:
-		return "whether the server was warm is not known: that takes a steady rate for 10 s or longer"
+		return "unknown whether the server was warm: that takes at least 10 s at a steady rate"
 	}
 	return "the latency was steady from the beginning"
 }

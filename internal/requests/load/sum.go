@@ -7,17 +7,17 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// sum is how a load of several clients goes.
+// sum adds up the progress of several clients.
 type sum struct {
 	mu   sync.Mutex
 	last []fleet.Now
-	told []bool // since the sum was told
-	idle []bool // those that have nothing to say
+	told []bool // clients that reported since the last sum
+	idle []bool // clients without a start
 	tell func(fleet.Now)
 }
 
-// add takes what a client says. Once each has said something it tells of all: their
-// answers together, and the times and errors of the one that has the highest.
+// add records the progress of a client. Once each client has reported, it calls tell with the
+// sum of their answers, and the highest times and error share.
 func (s *sum) add(client int, now fleet.Now) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,68 +16,67 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Comparison is the JSON form of what changed from logs before to logs after.
+// Comparison is the JSON form of the changes between two sets of logs.
 type Comparison struct {
 	Schema string `json:"schema"` // fettle/logs-compare/v1
 	Before Side   `json:"before"`
 	After  Side   `json:"after"`
-	// Change of the mean duration of all requests.
+	// All is the change of the mean duration of all requests.
 	All Change `json:"all"`
-	// The change of the mean of all requests, in seconds, is what their mix changed
-	// (which groups they are of) and what the groups' own durations changed. By Groups'
-	// dimensions.
+	// MixS and LatencyS divide the change of that mean, in seconds: by the mix of requests
+	// over the groups, and by the durations within the groups.
 	MixS     *float64 `json:"mix_s,omitempty"`
 	LatencyS *float64 `json:"latency_s,omitempty"`
 	By       []string `json:"by"`
 	Groups   []Change `json:"groups"`
-	More     int      `json:"more"` // groups beyond these
-	// Slices is into how many slices of time each side was cut: what differs between
-	// them is how sure a mean is. A side with fewer than 4 of them has no interval.
+	More     int      `json:"more"` // number of further groups
+	// Slices is the number of time slices per side; their differences give the confidence of
+	// a mean. A side with fewer than 4 of them has no interval.
 	Slices int `json:"slices"`
 }
 
-// Side is the logs before or after.
+// Side is one of the two sets of logs.
 type Side struct {
 	Logs     []LogRead        `json:"logs"`
-	NotRead  []source.NotRead `json:"not_read,omitempty"` // as of Report
-	Copies   []source.NotRead `json:"copies,omitempty"`   // as of Report
+	NotRead  []source.NotRead `json:"not_read,omitempty"` // see Report
+	Copies   []source.NotRead `json:"copies,omitempty"`   // see Report
 	Requests uint64           `json:"requests"`
 	SpanS    float64          `json:"span_s"`
 	Unread   UnreadLines      `json:"unread"`
-	// LeftOut and OtherLines are as those of Report.
+	// LeftOut and OtherLines: see Report.
 	LeftOut    uint64 `json:"left_out"`
 	OtherLines uint64 `json:"other_lines"`
 }
 
-// Change is that of one group.
+// Change is the change of one group.
 type Change struct {
 	Key     []string `json:"key"`
 	Verdict string   `json:"verdict"` // slower, faster, not seen, only before, only after, cannot tell
 	Text    string   `json:"text"`
-	// Ratio is the mean after as a multiple of the mean before, with an interval of 95 %.
+	// Ratio is the mean after divided by the mean before, with a 95 % confidence interval.
 	Ratio *float64 `json:"ratio,omitempty"`
 	Low   *float64 `json:"low,omitempty"`
 	High  *float64 `json:"high,omitempty"`
-	// Before and After are what is known of the group on each side; absent without one.
+	// Before and After are the group on each side; absent if the side does not have it.
 	Before *Group `json:"before,omitempty"`
 	After  *Group `json:"after,omitempty"`
 }
 
-// sliceCount is into how many slices each side is cut: enough for a variance, and each
-// long enough that what one busy minute does stays within one.
+// sliceCount is the number of slices per side: enough for a variance, and each long enough
+// to contain a busy minute.
 const sliceCount = 24
 
-// leastSlices is the fewest slices with requests in them that give an interval.
+// leastSlices is the minimum number of slices with requests for an interval.
 const leastSlices = 4
 
-// sliced is a side: what is known of it, also by slice of time.
+// sliced is one side, as a whole and by time slice.
 type sliced struct {
 	whole  *Result
-	slices *Result // grouped further by slice
+	slices *Result // also grouped by slice
 }
 
-// readSliced reads logs twice: how long they are has to be known before they are cut. Of logs
-// that could not be read to their ends there is what came before, and the error names them.
+// readSliced reads logs twice, since their period has to be known before it is divided. If a
+// log cannot be read to its end, it returns what came before, and an error.
 func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*source.Set) ([]*logformat.Format, error), o Options) (*sliced, error) {
 	read := func(o Options) (*Result, error) {
 		found, err := source.Find(h, paths)
@@ -107,13 +106,13 @@ func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*so
 	return &sliced{whole, parts}, cut
 }
 
-// Compare compares logs before and after. The unit is a slice of time, not a request:
-// the requests of a busy minute are slow together, and as samples they would make an
-// interval several times too narrow. An error beside a comparison names logs that could not
-// be read to their ends.
+// Compare compares logs before and after. Its samples are time slices, not requests: requests
+// of a busy minute are slow together, and as samples would make the interval several times
+// too narrow. An error together with a comparison names logs that could not be read to their
+// ends.
 func Compare(ctx context.Context, h *host.Host, before, after []string, open func(*source.Set) ([]*logformat.Format, error), o Options, sort string, top int) (*Comparison, error) {
 	if slices.Contains(slices.Concat(before, after), source.Stdin) {
-		return nil, errors.New("logs are read twice to be compared, and the standard input can be read once")
+		return nil, errors.New("a comparison reads its logs twice, and standard input can be read only once")
 	}
 	o.Percentiles = true
 	b, cut := readSliced(ctx, h, before, open, o)
@@ -145,8 +144,8 @@ func Compare(ctx context.Context, h *host.Host, before, after []string, open fun
 	return c, cut
 }
 
-// pairs are the groups of the first grouping, by key, before and after; nil where one
-// side has none.
+// pairs returns the groups of the first grouping before and after, by key; nil for a side
+// without the group.
 func pairs(before, after *sliced) map[string][2]*Group {
 	all := map[string][2]*Group{}
 	for side, s := range []*sliced{before, after} {
@@ -172,11 +171,11 @@ func (s *sliced) all() *Group {
 	return &g
 }
 
-// sums are what the slices of a group have: how many requests with a duration, and how
-// long in all, in seconds.
+// sums holds the number of timed requests of a group and their total duration in seconds, by
+// slice.
 type sums struct{ count, total [sliceCount]float64 }
 
-// sums are those of a grouping, by the groups' keys.
+// sums returns those of a grouping, by group key.
 func (s *sliced) sums(grouping int) map[string]*sums {
 	out := map[string]*sums{}
 	t := s.slices.Tables[grouping]
@@ -198,9 +197,9 @@ func (s *sliced) sums(grouping int) map[string]*sums {
 	return out
 }
 
-// mean is the mean duration and the variance of its logarithm, from what the slices
-// differ by (the ratio estimator of survey sampling: W. G. Cochran, Sampling Techniques,
-// 3rd edition, 6.3), and how many slices there were; fewer than leastSlices tell nothing.
+// mean returns the mean duration, the variance of its logarithm from the differences between
+// slices (ratio estimator: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3), and the
+// number of slices with requests.
 func (s *sums) mean() (mean, variance float64, used int) {
 	var count, total float64
 	for i := range s.count {
@@ -221,7 +220,7 @@ func (s *sums) mean() (mean, variance float64, used int) {
 	return mean, variance * n / (n - 1) / (total * total), used
 }
 
-// change is that of a group; before or after is nil where the group is not there.
+// change returns the change of a group; before or after is nil if that side lacks it.
 func change(key []string, before, after *Group, b, a *sums) Change {
 	c := Change{Key: key, Before: before, After: after}
 	switch {
@@ -267,7 +266,7 @@ func change(key []string, before, after *Group, b, a *sums) Change {
 	return c
 }
 
-// weight is by what changes are ordered: a word of Sorts, of the side that has more.
+// weight returns the sort key of a change: the larger of both sides' values of a word of Sorts.
 func (c *Change) weight(sort string) float64 {
 	most := math.Inf(-1)
 	for _, g := range []*Group{c.Before, c.After} {
@@ -301,8 +300,8 @@ func value(v *float64) float64 {
 	return *v
 }
 
-// mix divides the change of the mean of all requests: into what it would be if every
-// group took as long as before (a group that is new takes what it takes), and the rest.
+// mix divides the change of the mean of all requests: into the part that remains if every
+// group keeps its mean (new groups have their own), and the rest.
 func (c *Comparison) mix(groups []Change) {
 	timed := func(g *Group) float64 {
 		if g == nil {

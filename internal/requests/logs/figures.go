@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// span is from the first request to the last, in seconds: a Duration has no more than 292
-// years, and a line with a wrong year is read.
+// span returns the time from the first request to the last, in seconds. A time.Duration ends at
+// 292 years, which a line with a wrong year exceeds.
 func (r *Result) span() float64 {
 	if r.Requests == 0 {
 		return 0
@@ -14,19 +14,18 @@ func (r *Result) span() float64 {
 	return float64(r.last-r.first) / 1e6
 }
 
-// Nothing says that there are lines, and none could be read.
+// Nothing reports whether there were lines but none could be read.
 func (r *Result) Nothing() bool {
 	return r.Unread.Lines > 0 && r.Requests+r.Left+r.Others == 0 && r.Unended+r.Unbegun == 0
 }
 
-// timeless says that no line has a time: requests that are said to have come in 1970 came
-// at no time that is known.
+// timeless reports whether no log has times; requests then appear to come from 1970.
 func (r *Result) timeless() bool {
 	return len(r.Logs) > 0 && !slices.ContainsFunc(r.Logs, func(l LogRead) bool { return !l.NoTime })
 }
 
-// Report makes the report of what was read, with the top groups of each grouping by a
-// word of Sorts; top 0 is all of them.
+// Report returns the report, with the top groups of each grouping by a word of Sorts; 0 means
+// all groups.
 func (r *Result) Report(sort string, top int) *Report {
 	out := &Report{Schema: "fettle/logs/v1", Logs: r.Logs, NotRead: r.NotRead, Copies: r.Copies, Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
 		Unread: r.Unread, By: []Grouping{}, Hours: []Group{}, Slowest: append([]SlowLine{}, r.Slowest...)}
@@ -89,14 +88,14 @@ func (r *Result) busy() Busy {
 		b.MostAt = &most
 	}
 	if r.Requests > 0 {
-		b.Mean = min(b.Most, r.timeline.mean(r.first, r.last)) // where it is always the same, but for its last digit
+		b.Mean = min(b.Most, r.timeline.mean(r.first, r.last)) // rounding may exceed Most
 	}
 	step, moments = r.Moments(time.Minute)
 	b.MinuteS = step.Seconds()
 	end := time.UnixMicro(r.last)
 	for m := range moments {
 		if m.Start.After(end) {
-			break // what is at work still after the last request came; as in Mean
+			break // requests that still run after the last one came; excluded from Mean too
 		}
 		b.Minutes = append(b.Minutes, Minute{m.Start, m.Count, m.Errors, m.Busy})
 		if last := &b.Minutes[len(b.Minutes)-1]; b.Minute == nil || m.Count > b.Minute.Requests {
@@ -122,7 +121,7 @@ func (r *Result) group(t *Table, i int, key []string, over float64) Group {
 	return g
 }
 
-// stats are those of a group whose requests came over so many seconds.
+// stats returns the figures of a group whose requests came within over seconds.
 func (r *Result) stats(s *Stats, key []string, over float64) Group {
 	g := Group{Key: key, Count: s.Count, Errors: s.Errors, Untimed: s.Untimed, TotalS: float64(s.Sum) / 1e6}
 	number := func(x float64) *float64 { return &x }

@@ -12,23 +12,24 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// Follower reads what is written into logs from now on, through rotation.
+// Follower reads what is appended to logs from now on, through rotation.
 type Follower struct {
 	host      *host.Host
 	paths     []string
 	positions []source.Position
 	shard     *shard
-	byPath    map[string]int // of the shard's readers
-	begin     map[string]int // those by the names under which the logs may have begun
+	byPath    map[string]int // index of the shard's reader
+	begin     map[string]int // the same, by the names that the logs may have had before rotation
 	// Lost counts rotated logs whose old part was gone before it was read.
+	// Lost counts logs that were rotated and removed before they were read to the end.
 	Lost int
-	// Packed are logs that are compressed, and not followed: nothing more comes into them.
-	// Why is what is wrong with one that is damaged at its beginning, or nothing.
+	// Packed lists compressed logs, which are not followed because they do not grow. Why is
+	// the damage at the beginning of one, or empty.
 	Packed []source.NotRead
 }
 
-// Follow begins at the end of logs, each of which has a format, or at their beginning where
-// they have just begun. Of the set those are left that are followed.
+// Follow starts at the end of logs, or at their beginning if they have just begun. It removes
+// from the set the logs that it does not follow.
 func Follow(h *host.Host, paths []string, set *source.Set, formats []*logformat.Format, o Options, begun bool) (*Follower, error) {
 	f := &Follower{host: h, paths: paths, byPath: map[string]int{}, begin: map[string]int{}}
 	formats, err := f.leavePacked(set, formats)
@@ -50,11 +51,11 @@ func Follow(h *host.Host, paths []string, set *source.Set, formats []*logformat.
 	if !begun {
 		f.positions, err = source.Ends(set.Logs)
 	}
-	// An open file that is rotated away and removed would keep its room on the disk.
+	// An open file that is rotated and removed would keep its disk space.
 	return f, errors.Join(err, set.Close())
 }
 
-// leavePacked leaves out the logs that are compressed.
+// leavePacked removes the compressed logs.
 func (f *Follower) leavePacked(set *source.Set, formats []*logformat.Format) ([]*logformat.Format, error) {
 	formats = slices.Clone(formats)
 	for i := 0; i < len(set.Logs); {
@@ -77,23 +78,23 @@ func (f *Follower) leavePacked(set *source.Set, formats []*logformat.Format) ([]
 		formats = slices.Delete(formats, i, i+1)
 	}
 	if len(set.Logs) == 0 {
-		return nil, Unfit{fmt.Errorf("%s is compressed, and nothing more comes into it: without --follow it is read", f.Packed[0].Path)}
+		return nil, Unfit{fmt.Errorf("%s is compressed and does not grow; leave out --follow to read it", f.Packed[0].Path)}
 	}
 	return formats, nil
 }
 
-// Poll reads what has come since.
+// Poll reads what was appended since.
 func (f *Follower) Poll(ctx context.Context) error {
 	found, err := source.Find(f.host, f.paths)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // between the two steps of a rotation: the next poll finds all of it
+		return nil // in the middle of a rotation: the next poll finds everything
 	}
 	if err != nil {
 		return err
 	}
 	known := found[:0]
 	for _, l := range found {
-		if f.knows(l.Path) { // a rotated part that has come into a directory is read as its log
+		if f.knows(l.Path) { // rotated parts that appear in a directory belong to a followed log
 			known = append(known, l)
 		}
 	}
@@ -118,8 +119,8 @@ func (f *Follower) Poll(ctx context.Context) error {
 	return err
 }
 
-// knows says whether a log is one that is followed. One that was empty in its directory, just
-// rotated, is known by its old part.
+// knows reports whether a log is followed. A log that was empty and just rotated is recognized
+// by its rotated part.
 func (f *Follower) knows(path string) bool {
 	if _, ok := f.byPath[path]; ok {
 		return true
@@ -131,5 +132,5 @@ func (f *Follower) knows(path string) bool {
 	return ok
 }
 
-// Report is what has come so far, as of Result.
+// Report returns what came so far, as Result.Report does.
 func (f *Follower) Report(sort string, top int) *Report { return f.shard.res.Report(sort, top) }

@@ -1,9 +1,9 @@
 package logs
 
-// Adder adds requests to a table. A table of many groups lies in memory, and a processor
-// waits for memory longer than it works: it waits for many groups at a time when their
-// places are looked up before any is added to.
-type Adder struct {
+// adder adds requests to a table. A table of many groups is in main memory, and a processor
+// waits for memory longer than it computes: looking up the places of many groups before adding
+// to any lets these waits overlap.
+type adder struct {
 	table *Table
 
 	n       int
@@ -11,23 +11,22 @@ type Adder struct {
 	texts   [batch][]byte
 	samples [batch]Sample
 	groups  [batch]int32
-	sink    uint64 // of what was read for its place alone, so that it is read
+	sink    uint64 // keeps the compiler from removing reads that only load the cache
 }
 
 const (
-	// batch is how many requests are added together. Each pass over them ends with a wait
-	// for the last read, which of fewer would show; all that is known of so many stays in a
-	// core's own caches.
+	// batch is the number of requests added together. Each pass ends with a wait for its last
+	// read, which smaller batches would show; a batch fits into a core's own caches.
 	batch = 512
-	// inCache is how many groups there may be that a core's own caches still have.
+	// inCache is the number of groups that fit into a core's own caches.
 	inCache = 512
 )
 
-// NewAdder adds to a table, which nobody else may change until Flush.
-func NewAdder(t *Table) *Adder { return &Adder{table: t} }
+// newAdder returns an adder to a table, which must not change otherwise until Flush.
+func newAdder(t *Table) *adder { return &adder{table: t} }
 
-// Add adds a request to its group. The key's text has to stay until Flush.
-func (a *Adder) Add(k Key, text []byte, x Sample) {
+// Add adds a request to its group. The key's text must stay valid until Flush.
+func (a *adder) Add(k Key, text []byte, x Sample) {
 	if t := a.table; t.n <= inCache {
 		s := t.slots[k.slot&uint64(len(t.slots)-1)]
 		i := int(uint32(s)) - 1
@@ -48,21 +47,21 @@ func (a *Adder) Add(k Key, text []byte, x Sample) {
 	}
 }
 
-// Flush adds what was not added yet.
-func (a *Adder) Flush() {
+// Flush adds the pending requests.
+func (a *adder) Flush() {
 	t, keys, groups := a.table, a.keys[:a.n], a.groups[:a.n]
 	a.n = 0
 	if len(groups) == 0 {
 		return
 	}
-	// What is read below for its place alone is summed up, so that it is read.
+	// These reads load the cache; the sum keeps the compiler from removing them.
 	slots, sink := t.slots, uint64(0)
 	mask := uint64(len(slots) - 1)
 	for i := range keys {
 		sink += slots[keys[i].slot&mask]
 	}
-	// What a slot has of a hash is nearly always enough to know whose it is. A third of
-	// all keys are not in their first slot.
+	// The part of the hash in a slot nearly always identifies the key. A third of all keys
+	// are not in their first slot.
 	for i := range keys {
 		at, tag := keys[i].slot, keys[i].tag>>32
 		s := slots[at&mask]
@@ -72,7 +71,7 @@ func (a *Adder) Flush() {
 		}
 		groups[i] = int32(uint32(s)) - 1
 	}
-	// Nothing else is done here, so that as many reads as there can be wait together.
+	// Nothing else happens in this loop, so that as many reads as possible overlap.
 	if t.wide {
 		for _, g := range groups {
 			g = max(g, 0)

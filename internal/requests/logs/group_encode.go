@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// Encode writes a table so that Decode makes the same of it.
+// Encode writes a table for decode.
 func (t *Table) Encode(w *bufio.Writer) error {
 	e := encoder{w: w}
 	percentiles := uint64(0)
@@ -77,11 +77,11 @@ func (e *encoder) stats(s *Stats) {
 	e.number(s.Count, s.Sum, s.squares, s.upper, s.Min, s.Max, uint64(s.Errors), uint64(s.Untimed))
 }
 
-// errDamaged is what is no table.
-var errDamaged = errors.New("damaged: no table of groups")
+// errDamaged is the error of data that is not a table.
+var errDamaged = errors.New("damaged: not a table of groups")
 
-// Decode reads what Encode wrote.
-func Decode(r *bufio.Reader, limit int) (*Table, error) {
+// decode reads a table that Encode wrote.
+func decode(r *bufio.Reader, limit int) (*Table, error) {
 	d := decoder{r: r}
 	percentiles, n := d.number(), d.number()
 	if d.err != nil || percentiles > 1 || n > math.MaxInt32 {
@@ -97,7 +97,7 @@ func Decode(r *bufio.Reader, limit int) (*Table, error) {
 		}
 		i := t.Find(HashParts(text), text)
 		if i >= 0 && t.At(i).Count > 0 {
-			return nil, fmt.Errorf("%w: a key twice", errDamaged)
+			return nil, fmt.Errorf("%w: repeated key", errDamaged)
 		}
 		b, sum, most := uint64(0), uint64(0), uint64(0)
 		if percentiles == 1 {
@@ -136,7 +136,7 @@ func (d *decoder) damaged() error {
 		return d.err
 	}
 	if d.err != nil {
-		return fmt.Errorf("%w: it is cut off", errDamaged)
+		return fmt.Errorf("%w: truncated", errDamaged)
 	}
 	return errDamaged
 }
@@ -150,7 +150,7 @@ func (d *decoder) number() uint64 {
 	return n
 }
 
-// text reads a key; one that says it is long takes no memory before it is there.
+// text reads a key; it allocates no more than a key may have.
 func (d *decoder) text() []byte {
 	n := d.number()
 	if n > keyPage {

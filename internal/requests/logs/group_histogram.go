@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// A bucket is 1/64 of an octave: below 64 each value has its own, above it a bucket's
-// middle is at most 0.8 % from what is in it.
+// A bucket is 1/64 of an octave: each value below 64 has its own, above that the error of a
+// bucket's middle is at most 0.8 %.
 const (
 	subBits = 6
 	sub     = 1 << subBits
@@ -14,7 +14,7 @@ const (
 	buckets = octaves * sub
 )
 
-// bucket is where a value belongs.
+// bucket returns the bucket of a value.
 func bucket(v uint64) uint16 {
 	if v < sub {
 		return uint16(v)
@@ -23,7 +23,7 @@ func bucket(v uint64) uint16 {
 	return uint16(e<<subBits + int(v>>e))
 }
 
-// middle is the value in the middle of a bucket.
+// middle returns the middle of a bucket.
 func middle(b int) float64 {
 	if b < sub {
 		return float64(b)
@@ -33,13 +33,13 @@ func middle(b int) float64 {
 	return float64(low) + (float64(uint64(1)<<e)-1)/2
 }
 
-// histograms are those of a table's groups. A group has a head of one line of the cache,
-// where its buckets stand as they came; so whatever the group is, a request writes to that
-// line alone. A head that is full is emptied into what the group has behind it: at first a
-// list of 32, 64, ... 1024 places, then counts, in blocks of one octave.
+// histograms belong to the groups of a table. A group has a head of one cache line for its
+// latest buckets, so a request writes only to that line whatever its group is. A full head is
+// moved to the group's store: first a list of 32, 64, ... 1024 places, then counts in blocks
+// of one octave.
 //
-// Of a group with n durations n modulo headRoom are in the head, whichever way they came
-// there, and the others behind it: nothing else says how many.
+// Of a group with n durations, n modulo headRoom are in the head and the others in the store:
+// nothing else records the number.
 type histograms struct {
 	pages  [][]uint16 // of lists
 	used   int        // of the last page
@@ -47,8 +47,8 @@ type histograms struct {
 	counts []counts
 }
 
-// groupRecord is a group with a histogram. The head stands beside the rest, so that one page of
-// memory has both.
+// groupRecord is a group with a histogram. The head is next to the rest, so both are in one page
+// of memory.
 type groupRecord struct {
 	Stats
 	head [headRoom]uint16
@@ -59,21 +59,20 @@ const (
 	groupClasses = 6 // lists of headRoom<<(class-1) places
 	counted      = 15
 	pageBits     = 16
-	mostList     = 1 << 28 // where places end, in fours
+	mostList     = 1 << 28 // limit of a place, in units of four
 )
 
-// histogram is what a group has behind its head: in the lower 4 bits the class, 0 for
-// nothing, and above them the place of the list, in fours, or which of the counts.
+// histogram is the store of a group: the lower 4 bits are the class (0: none), the others the
+// place of the list in units of four, or the index of the counts.
 type histogram uint32
 
-// room is how many buckets a list can have.
+// room returns the capacity of a list.
 func (g histogram) room() uint64 { return headRoom << (g & 15) >> 1 &^ (headRoom - 1) }
 
-// counts are those of a group with many requests.
+// counts are the buckets of a group with many requests, by octave.
 type counts [octaves]*[sub]uint64
 
-// add adds a request's bucket to the histogram of a group, before the request is added to
-// the group.
+// add adds a bucket to the histogram of a group; the request is added to the group after that.
 func (h *histograms) add(r *groupRecord, b uint16) {
 	n := r.Timed()
 	r.head[n&(headRoom-1)] = b
@@ -85,7 +84,7 @@ func (h *histograms) add(r *groupRecord, b uint16) {
 // addMany adds a bucket k times to the histogram of a group, which has n.
 func (h *histograms) addMany(r *groupRecord, n uint64, b uint16, k uint64) {
 	for ; k > 0; k-- {
-		if r.hist&15 == counted && k >= headRoom { // as many as are whole heads
+		if r.hist&15 == counted && k >= headRoom { // whole heads at once
 			h.counts[r.hist>>4].add(b, k&^(headRoom-1))
 			if k &= headRoom - 1; k == 0 {
 				return
@@ -99,7 +98,7 @@ func (h *histograms) addMany(r *groupRecord, n uint64, b uint16, k uint64) {
 	}
 }
 
-// empty empties the full head of a group, which has n buckets behind it.
+// empty moves the full head of a group to its store, which has n buckets.
 func (h *histograms) empty(r *groupRecord, n uint64) {
 	if r.hist&15 != counted {
 		if n == r.hist.room() {
@@ -125,7 +124,7 @@ func (c *counts) add(b uint16, n uint64) {
 	block[b&(sub-1)] += n
 }
 
-// list is the room of a list.
+// list returns the memory of a list.
 func (h *histograms) list(g histogram) []uint16 {
 	if g == 0 {
 		return nil
@@ -136,7 +135,7 @@ func (h *histograms) list(g histogram) []uint16 {
 	return page[at : at+g.room()]
 }
 
-// place finds room for a list.
+// place allocates a list.
 func (h *histograms) place(class histogram) (g histogram, ok bool) {
 	if f := h.free[class]; len(f) > 0 {
 		h.free[class] = f[:len(f)-1]
@@ -155,7 +154,7 @@ func (h *histograms) place(class histogram) (g histogram, ok bool) {
 	return histogram(at>>2)<<4 | class, true
 }
 
-// grow moves a full list to one of twice the room, or to counts.
+// grow moves a full list to one of twice the size, or to counts.
 func (h *histograms) grow(s *Stats) {
 	was := s.hist
 	old := h.list(was)
@@ -175,14 +174,13 @@ func (h *histograms) grow(s *Stats) {
 	}
 }
 
-// count gives a group counts.
+// count gives a group counts as its store.
 func (h *histograms) count(s *Stats) {
 	s.hist = histogram(len(h.counts))<<4 | counted
 	h.counts = append(h.counts, counts{})
 }
 
-// each calls f with each bucket of a group that has something in it, in no order,
-// and how many.
+// each calls f with the buckets of a group and their numbers, in any order; buckets may repeat.
 func (h *histograms) each(r *groupRecord, f func(b uint16, n uint64)) {
 	n := r.Timed()
 	for _, b := range r.head[:n&(headRoom-1)] {
@@ -206,8 +204,8 @@ func (h *histograms) each(r *groupRecord, f func(b uint16, n uint64)) {
 	}
 }
 
-// merge adds the histogram of a group of another table to that of one, before the group is
-// added.
+// merge adds the histogram of another table's group to that of a group; the group is added
+// after that.
 func (h *histograms) merge(r *groupRecord, o *histograms, of *groupRecord) {
 	n := r.Timed()
 	o.each(of, func(b uint16, k uint64) {
@@ -216,8 +214,8 @@ func (h *histograms) merge(r *groupRecord, o *histograms, of *groupRecord) {
 	})
 }
 
-// Quantiles are the durations, in microseconds, at or below which so many (0 to 1) of a
-// group's requests are; NaN without any. qs have to be in ascending order.
+// Quantiles returns the quantiles (0 to 1, ascending) of a group's durations, in microseconds;
+// NaN if there are none.
 func (t *Table) Quantiles(i int, qs []float64) []float64 {
 	var c counts
 	if t.Percentiles {

@@ -8,12 +8,11 @@ import (
 	"math/rand/v2"
 )
 
-// Key is a key's hash. 128 bits make a collision of even a thousand million keys less
-// likely than a fault of the memory they lie in (2^-69), so texts are not compared.
+// Key is the hash of a key. With 128 bits a collision among even 10^9 keys is less likely (2^-69)
+// than a memory error, so texts are not compared.
 type Key struct{ slot, tag uint64 }
 
-// What hashes depend on besides the text: other numbers in each process, so that nobody
-// can write a log whose keys collide.
+// Seeds of the hashes, random in each process, so that a client cannot construct collisions.
 var (
 	seeds   = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	secrets = [4]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()}
@@ -25,9 +24,9 @@ var (
 	}()
 )
 
-// Hash is a text's. Most are short: those are two numbers, which are multiplied to 128
-// bits, twice (as wyhash does); two calls for a longer text would cost three times that.
-func Hash(text []byte) Key {
+// hashOf returns the hash of a text. Most texts are short: these become two numbers, multiplied to
+// 128 bits twice (as in wyhash); two maphash calls would cost three times as much.
+func hashOf(text []byte) Key {
 	var a, b uint64
 	n := len(text)
 	switch {
@@ -46,31 +45,30 @@ func Hash(text []byte) Key {
 	return Key{hi ^ lo, high ^ low}
 }
 
-// Then is the key of a part and another behind it.
+// Then combines the hash of a part with that of the next one.
 func (k Key) Then(next Key) Key {
-	// The multipliers are odd, so that no part is lost, and differ, so that the order
-	// counts.
+	// The multipliers are odd, so no part is lost, and different, so the order matters.
 	return Key{bits.RotateLeft64(k.slot, 23)*0x9e3779b97f4a7c15 ^ next.slot, bits.RotateLeft64(k.tag, 29)*0xc2b2ae3d27d4eb4f ^ next.tag}
 }
 
-// Separator stands between the parts of a key of several.
+// Separator separates the parts of a key.
 const Separator = 0
 
-// HashParts is the key of a text whose parts have Separator between them.
+// HashParts returns the hash of a text of several parts.
 func HashParts(text []byte) Key {
 	part, rest, more := bytes.Cut(text, []byte{Separator})
-	k := Hash(part)
+	k := hashOf(part)
 	for more {
 		part, rest, more = bytes.Cut(rest, []byte{Separator})
-		k = k.Then(Hash(part))
+		k = k.Then(hashOf(part))
 	}
 	return k
 }
 
-// keys are the texts of a table's keys, one behind the other.
+// keys holds the texts of a table's keys in pages.
 type keys struct {
 	pages [][]byte
-	where [][]uint64 // page<<40 | begin<<20 | length, in chunks as the groups' records
+	where [][]uint64 // page<<40 | begin<<20 | length, in chunks like the groups
 	n     int
 }
 
@@ -79,8 +77,8 @@ const (
 	mostText = 256 << 20 // of all keys, in bytes
 )
 
-// full says whether a text would be too much: a client decides how long the URLs are that
-// it asks for, and every one may be another.
+// full reports whether a text exceeds the limits: clients choose how long URLs are, and each
+// may be different.
 func (k *keys) full(text []byte) bool {
 	last := len(k.pages) - 1
 	return len(text) > keyPage || last >= mostText/keyPage-1 && len(k.pages[last])+len(text) > keyPage

@@ -5,25 +5,25 @@ import (
 	"math/bits"
 )
 
-// Stats are of one group. Durations are in microseconds. They are as long as a line of
-// the cache: of hundreds of thousands of groups each request waits for one line.
+// Stats are the figures of one group; durations are in microseconds. Their size is a cache line:
+// with hundreds of thousands of groups each request waits for one.
 type Stats struct {
-	tag     uint32 // the last quarter of the key's hash
+	tag     uint32 // last quarter of the key's hash
 	hist    histogram
 	Count   uint64 // requests
 	Sum     uint64
-	squares uint64 // the lower half of the sum of squares
+	squares uint64 // lower half of the sum of squares
 	Min     uint64
 	Max     uint64
-	upper   uint64 // the upper half of it
+	upper   uint64 // upper half
 	Errors  uint32 // answers of 500 and above
 	Untimed uint32 // requests without a duration
 }
 
-// Timed is how many requests had a duration.
+// Timed returns the number of requests with a duration.
 func (s *Stats) Timed() uint64 { return s.Count - uint64(s.Untimed) }
 
-// Mean is their mean, in microseconds.
+// Mean returns the mean duration, in microseconds.
 func (s *Stats) Mean() float64 {
 	if s.Timed() == 0 {
 		return math.NaN()
@@ -31,15 +31,15 @@ func (s *Stats) Mean() float64 {
 	return float64(s.Sum) / float64(s.Timed())
 }
 
-// Deviation is the standard deviation of the requests' durations, in microseconds: of
-// all of them, not of a sample (source 003's STD.DEV).
+// Deviation returns the standard deviation of the durations, in microseconds: of the population,
+// not of a sample (as STD.DEV in "Puppetmaster Performance Tuning with mod_mem_cache").
 func (s *Stats) Deviation() float64 {
 	n := s.Timed()
 	if n == 0 {
 		return math.NaN()
 	}
-	// n*squares - sum^2 in 192 bits would be exact; a double of the mean of squares
-	// loses what cancels, so the difference is made in integers first.
+	// n*squares - sum^2 in 192 bits is exact; floating point would lose the digits that
+	// cancel.
 	hi, lo := bits.Mul64(s.Sum, s.Sum)
 	ahi, alo := bits.Mul64(s.squares, n)
 	ahi += s.upper * n
@@ -48,15 +48,15 @@ func (s *Stats) Deviation() float64 {
 	return math.Sqrt(float64(dhi)*0x1p64+float64(dlo)) / float64(n)
 }
 
-// Sample is what a request adds to each of its groups.
+// Sample is the contribution of a request to each of its groups.
 type Sample struct {
-	took   int64 // microseconds; below 0: it has no duration
+	took   int64 // microseconds; negative: no duration
 	bucket uint16
 	failed bool
 }
 
-// Sample is of a request that took so many microseconds; below 0 is a request without
-// a duration. Tables that are made with percentiles, or without them, as t take it.
+// Sample returns the sample of a request of took microseconds; negative means no duration. It
+// is valid for tables with the same percentiles option.
 func (t *Table) Sample(took int64, failed bool) Sample {
 	x := Sample{took: took, failed: failed}
 	if t.wide {

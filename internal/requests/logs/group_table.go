@@ -1,25 +1,22 @@
-// group holds what is known of each group of requests: how many, how long in
-// sum, the squares, the extremes and a histogram, for hundreds of thousands of groups,
-// so that two tables merge into exactly the one that would have come of all requests.
+// A table holds count, sum, squares, extremes and a histogram of hundreds of thousands of groups
+// of requests. Merging two tables gives exactly the table of all requests.
 
 package logs
 
-import (
-	"math"
-)
+import "math"
 
-// Table is a set of groups by key. Its memory is of pages of the usual size: huge ones saved
-// a tenth of the time where they lay ready, and in the guest that this was measured in they
-// mostly did not, and cost more than that; why is not known.
+// Table is a set of groups by key. It uses pages of normal size: where huge pages were available
+// they saved a tenth of the time, but in the guest of the measurement they mostly were not, and
+// cost more; the reason is unknown.
 type Table struct {
 	Percentiles bool
-	// Limit is the most groups; what comes beyond, or beyond mostText of their keys, is
-	// added to Other.
+	// Limit is the maximum number of groups; requests of further groups, and of those above
+	// mostText of keys, are added to Other.
 	Limit int
 	Other Stats
 
 	slots []uint64 // tag32<<32 | index+1
-	// The groups, in chunks: in records if it was made with percentiles.
+	// Groups in chunks; records if the table was created with percentiles.
 	wide    bool
 	stats   [][]Stats
 	records [][]groupRecord
@@ -27,7 +24,7 @@ type Table struct {
 
 	keys  keys
 	hists histograms
-	sink  uint64 // of what was read for its place alone, so that it is read
+	sink  uint64 // keeps the compiler from removing reads that only load the cache
 }
 
 const (
@@ -35,17 +32,17 @@ const (
 	chunk     = 1 << chunkBits
 )
 
-// New makes an empty table.
+// New returns an empty table.
 func New(percentiles bool, limit int) *Table {
 	t := &Table{Percentiles: percentiles, wide: percentiles, Limit: limit, slots: make([]uint64, 1024)}
 	t.Other.Min = math.MaxUint64
 	return t
 }
 
-// Len is how many groups there are.
+// Len returns the number of groups.
 func (t *Table) Len() int { return t.n }
 
-// At is the i-th group.
+// At returns group i.
 func (t *Table) At(i int) *Stats {
 	if t.wide {
 		return &t.records[i>>chunkBits][i&(chunk-1)].Stats
@@ -53,14 +50,14 @@ func (t *Table) At(i int) *Stats {
 	return &t.stats[i>>chunkBits][i&(chunk-1)]
 }
 
-// record is the i-th group of a table with percentiles.
+// record returns group i of a table with percentiles.
 func (t *Table) record(i int) *groupRecord { return &t.records[i>>chunkBits][i&(chunk-1)] }
 
-// Text is the i-th group's key.
+// Text returns the key of group i.
 func (t *Table) Text(i int) []byte { return t.keys.at(i) }
 
-// Find finds a key's group, and makes one of a copy of its text where there is none. -1
-// is what belongs to Other.
+// Find returns the group of a key, and creates it with a copy of the text if necessary. -1 means
+// Other.
 func (t *Table) Find(k Key, text []byte) int {
 	mask := uint64(len(t.slots) - 1)
 	tag := k.tag >> 32
@@ -100,8 +97,8 @@ func (t *Table) insert(at uint64, k Key, text []byte) int {
 	return i
 }
 
-// grow makes more slots. They do not have the first half of the hash, which is made
-// again from the keys; so a small table grows by more, and seldom.
+// grow adds slots. They lack the first half of the hash, which is computed again from the keys;
+// so a small table grows by more at once.
 func (t *Table) grow() {
 	times := 4
 	if len(t.slots) >= 1<<18 {
@@ -119,7 +116,7 @@ func (t *Table) grow() {
 	}
 }
 
-// Add adds a request to the group i, or to Other for -1.
+// Add adds a request to group i, or to Other for -1.
 func (t *Table) Add(i int, x Sample) {
 	switch {
 	case i < 0:
@@ -135,8 +132,8 @@ func (t *Table) Add(i int, x Sample) {
 	}
 }
 
-// Merge adds another table's groups to this one's, in batches as an Adder does. Of a table
-// without percentiles and one with them there are none.
+// Merge adds another table's groups, in batches as an adder does. The result has percentiles
+// only if both have.
 func (t *Table) Merge(o *Table) {
 	t.Percentiles = t.Percentiles && o.Percentiles
 	var found [256]Key
@@ -168,12 +165,12 @@ func (t *Table) Merge(o *Table) {
 	t.Other.merge(&o.Other)
 }
 
-// Sum is a table of one group, which is all groups together.
+// Sum returns a table with one group, the sum of all.
 func (t *Table) Sum() *Table {
 	sum := New(t.Percentiles, 1)
-	sum.Find(Hash(nil), nil)
+	sum.Find(hashOf(nil), nil)
 	one := sum.At(0)
-	sum.hists.count(one) // no list: the requests of Other are in no histogram
+	sum.hists.count(one) // not a list: the requests of Other have no histogram
 	for i := range t.n {
 		if t.Percentiles {
 			sum.hists.merge(sum.record(0), &t.hists, t.record(i))

@@ -85,12 +85,12 @@ func TestTable(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		want, one := naive{}, New(true, 1e6)
 		parts := []*Table{New(true, 1e6), New(true, 1e6), New(true, 1e6)}
-		adder := NewAdder(one)
+		adder := newAdder(one)
 		requests(r, 30_000, func(key string, took int64) {
 			want[key] = append(want[key], took)
 			p := parts[r.IntN(3)]
-			p.Add(p.Find(Hash([]byte(key)), []byte(key)), p.Sample(took, false))
-			adder.Add(Hash([]byte(key)), []byte(key), one.Sample(took, false))
+			p.Add(p.Find(hashOf([]byte(key)), []byte(key)), p.Sample(took, false))
+			adder.Add(hashOf([]byte(key)), []byte(key), one.Sample(took, false))
 		})
 		adder.Flush()
 		want.check(t, one)
@@ -134,7 +134,7 @@ func TestHash(t *testing.T) {
 	slots, tags := map[uint64]string{}, map[uint64]string{}
 	ones := [128]int{}
 	for text := range texts {
-		k := Hash([]byte(text))
+		k := hashOf([]byte(text))
 		if other, ok := slots[k.slot]; ok {
 			t.Fatalf("%q and %q have one slot", text, other)
 		}
@@ -160,7 +160,7 @@ func TestLongKeys(t *testing.T) {
 	key := bytes.Repeat([]byte("x"), keyPage-100)
 	for i := range 2000 {
 		copy(key, fmt.Sprintf("%08d", i))
-		table.Add(table.Find(Hash(key), key), table.Sample(1, false))
+		table.Add(table.Find(hashOf(key), key), table.Sample(1, false))
 	}
 	if n := table.Len(); n != mostText/keyPage || len(table.keys.pages) != n || table.Other.Count != uint64(2000-n) {
 		t.Errorf("%d groups, %d pages, %d beyond", n, len(table.keys.pages), table.Other.Count)
@@ -172,7 +172,7 @@ func TestLimit(t *testing.T) {
 	table := New(true, 10)
 	for i := range 1000 {
 		key := []byte(fmt.Sprint(i % 50))
-		table.Add(table.Find(Hash(key), key), table.Sample(int64(i), i%2 == 0))
+		table.Add(table.Find(hashOf(key), key), table.Sample(int64(i), i%2 == 0))
 	}
 	sum, count, errors := table.Other.Sum, table.Other.Count, table.Other.Errors
 	for i := range table.Len() {
@@ -198,7 +198,7 @@ func TestGroupParts(t *testing.T) {
 		}
 		seen[k] = text
 	}
-	k := Hash([]byte("GET")).Then(Hash([]byte("catalog"))).Then(Hash(nil))
+	k := hashOf([]byte("GET")).Then(hashOf([]byte("catalog"))).Then(hashOf(nil))
 	if k != HashParts([]byte("GET\x00catalog\x00")) {
 		t.Error("a key of parts is not that of its text")
 	}
@@ -228,14 +228,14 @@ func TestEncode(t *testing.T) {
 	for _, percentiles := range []bool{true, false} {
 		table := New(percentiles, 500)
 		requests(r, 5000, func(key string, took int64) {
-			table.Add(table.Find(Hash([]byte(key)), []byte(key)), table.Sample(took, took%7 == 0))
+			table.Add(table.Find(hashOf([]byte(key)), []byte(key)), table.Sample(took, took%7 == 0))
 		})
 		var text bytes.Buffer
 		w := bufio.NewWriter(&text)
 		if err := table.Encode(w); err != nil || w.Flush() != nil {
 			t.Fatal(err)
 		}
-		back, err := Decode(bufio.NewReader(bytes.NewReader(text.Bytes())), 500)
+		back, err := decode(bufio.NewReader(bytes.NewReader(text.Bytes())), 500)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestEncode(t *testing.T) {
 			t.Error("what was read writes itself otherwise")
 		}
 		for n := range min(text.Len(), 300) {
-			if _, err := Decode(bufio.NewReader(bytes.NewReader(text.Bytes()[:n])), 500); err == nil {
+			if _, err := decode(bufio.NewReader(bytes.NewReader(text.Bytes()[:n])), 500); err == nil {
 				t.Fatalf("%d bytes of %d are a table", n, text.Len())
 			}
 		}
@@ -258,7 +258,7 @@ func TestEncode(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01a\x01\x05\x19\x00\x05\x05\x00\x00\x01\x05\x01"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		table, err := Decode(bufio.NewReader(bytes.NewReader(text)), 1000)
+		table, err := decode(bufio.NewReader(bytes.NewReader(text)), 1000)
 		if err == nil {
 			for i := range table.Len() {
 				table.Quantiles(i, []float64{.5, 1})

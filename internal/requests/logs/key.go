@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// key takes a group's key apart.
+// key splits the text of a key.
 func key(text []byte) []string {
 	var out []string
 	for _, part := range bytes.Split(text, []byte{Separator}) {
@@ -16,7 +16,7 @@ func key(text []byte) []string {
 	return out
 }
 
-// shown is a text for people and JSON: bytes that are of no character are \xhh.
+// shown converts text for display and JSON: invalid UTF-8 bytes become \xhh.
 func shown(text []byte) string {
 	if utf8.Valid(text) {
 		return string(text)

@@ -1,4 +1,4 @@
-// Package logs finds out of request logs who asked for what, and where the time went.
+// Package logs analyzes request logs: who requested what, and where the time went.
 package logs
 
 import (
@@ -13,46 +13,46 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// Options say what is asked of logs.
+// Options select what to compute from logs.
 type Options struct {
-	By          [][]string // groupings, each by one dimension or several
+	By          [][]string // groupings, each by one or several dimensions
 	Percentiles bool
-	Groups      int // the most of a grouping; what comes beyond is added up as one
+	Groups      int // maximum groups of a grouping; the rest is summed
 	Workers     int
-	Slowest     int       // how many of the slowest requests are kept
-	Routes      *Routes   // of the dimension route; nil: every path is its own
-	Where       string    // only requests of this condition (request.ParseWhere); empty: all
-	Since       time.Time // requests that came before are left out; zero is none
-	Until       time.Time // requests that came then or later are left out
+	Slowest     int       // number of slowest requests kept
+	Routes      *Routes   // for the dimension route; nil: none
+	Where       string    // condition on requests (ParseWhere); empty: all
+	Since       time.Time // earlier requests are left out; zero: no limit
+	Until       time.Time // requests from then on are left out; zero: no limit
 
-	slice *Dimension // by which every grouping is divided further
+	slice *Dimension // divides every grouping further
 }
 
-// Result is what logs say.
+// Result is what was read from logs.
 type Result struct {
 	Logs     []LogRead
-	NotRead  []source.NotRead // files of a directory that may have requests too
-	Copies   []source.NotRead // files whose lines another one has
+	NotRead  []source.NotRead // unreadable files of a directory that may contain requests
+	Copies   []source.NotRead // files with the lines of another one
 	By       [][]string
-	Tables   []*Table   // of By
-	Hours    *Table     // by the hour in which requests came
-	Slowest  []SlowLine // the slowest first, at most so many as were asked for
+	Tables   []*Table   // for each of By
+	Hours    *Table     // by hour of arrival
+	Slowest  []SlowLine // slowest first, at most Options.Slowest
 	Requests uint64
-	Left     uint64 // requests that Where, Since or Until left out
-	Others   uint64 // lines that are of the format and no requests
+	Left     uint64 // requests left out by Where, Since or Until
+	Others   uint64 // lines of the format that are not requests
 	Unread   UnreadLines
-	Unended  int // requests of several lines that began and did not end
-	Unbegun  int // and those that ended without a beginning
+	Unended  int // multi-line requests without an end
+	Unbegun  int // and without a beginning
 
-	ids         []string // of the readings it is made of, once it has been saved
-	all         *Table   // of one group, when a report is made
+	ids         []string // identify the readings it consists of, once saved
+	all         *Table   // sum of all groups, while a report is made
 	slowest     int
-	where       string // only these requests
-	first, last int64  // when the first request came, and the last, in microseconds since 1970
+	where       string
+	first, last int64 // arrival of the first and last request, in microseconds since 1970
 	timeline    timeline
 }
 
-// newResult is one without a request.
+// newResult returns a result without requests.
 func newResult(o *Options) *Result {
 	r := &Result{By: o.By, slowest: o.Slowest, where: o.Where, first: math.MaxInt64, last: math.MinInt64,
 		Hours: New(o.Percentiles, mostHours), Unread: UnreadLines{Examples: []UnreadLine{}}}
@@ -62,16 +62,16 @@ func newResult(o *Options) *Result {
 	return r
 }
 
-// mostHours are those of twenty years.
+// mostHours is twenty years.
 const mostHours = 24 * 366 * 20
 
-// Unfit is the error of what is asked of logs that they do not have.
+// Unfit is the error of a request for something that the logs do not have.
 type Unfit struct{ error }
 
 func (u Unfit) Unwrap() error { return u.error }
 
-// Read reads logs, of which each has a format. Logs that could not be read to their ends
-// are named by the error and by Cut of the result, which has what could be read.
+// Read reads logs with their formats. Logs that could not be read to their ends are named by the
+// error and by Cut of the result, which has what could be read.
 func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o Options) (*Result, error) {
 	shards := make([]*shard, o.Workers)
 	for w := range shards {
@@ -81,9 +81,9 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 		}
 		shards[w] = s
 	}
-	// Tables grow, and leave little behind: a collection at 4 MB, at 8 and so on would look
-	// through all of them and find nothing. The collector waits until as much as this, which
-	// nobody touches and which therefore takes no memory, has come twice.
+	// Tables grow and create little garbage: collections at 4 MB, 8 MB and so on would scan
+	// them and find nothing. This ballast, which is never touched and thus takes no memory,
+	// postpones the first collection.
 	ballast := make([]byte, 64<<20)
 	err := set.Read(ctx, o.Workers, func(w int, b *source.Block) { shards[w].block(b) })
 	lines := map[blockID]int{}
@@ -108,7 +108,7 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 	return r, err
 }
 
-// dimensions finds the dimensions of a grouping in a format.
+// dimensions returns the dimensions of a grouping in a format.
 func dimensions(f *logformat.Format, by []string, routes *Routes) ([]Dimension, error) {
 	var out []Dimension
 	for _, name := range by {
@@ -121,8 +121,7 @@ func dimensions(f *logformat.Format, by []string, routes *Routes) ([]Dimension, 
 	return out, nil
 }
 
-// Moments says how many requests came and were at work, in stretches of at least so
-// long.
+// Moments returns the load over time in intervals of at least a given length.
 func (r *Result) Moments(least time.Duration) (time.Duration, iter.Seq[Moment]) {
 	return r.timeline.moments(least)
 }

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PrintComparison prints what changed from logs before to logs after.
+// PrintComparison prints a comparison.
 func PrintComparison(s *ui.Screen, c *Comparison) {
 	for _, l := range append(comparedNotWhole(c), strings.Join(compared(c), "; ")) {
 		fmt.Fprintln(s.Out, ui.Printable(l))
@@ -23,7 +23,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 	}
 }
 
-// compared says in words what became of all requests, and by what.
+// compared describes the change of all requests, and its causes.
 func compared(c *Comparison) []string {
 	all := []string{"all requests: " + c.All.Text}
 	if c.MixS != nil {
@@ -33,7 +33,7 @@ func compared(c *Comparison) []string {
 	return all
 }
 
-// comparedGroups is the table of what became of each group.
+// comparedGroups returns the changes of the groups.
 func comparedGroups(c *Comparison) ui.Grid {
 	g := ui.Grid{Head: []string{strings.Join(c.By, ", "), "change of the mean", "before", "after", "p99 before", "p99 after", "requests before", "after", "share before", "after"}}
 	for i := range c.Groups {
@@ -49,19 +49,9 @@ func comparedGroups(c *Comparison) ui.Grid {
 			}
 		}
 		both(func(g *Group) string { return text.SecondsOrDash(g.MeanS) })
-		both(func(g *Group) string {
-			if v, ok := g.QuantilesS["p99"]; ok {
-				return unit.FormatSeconds(v)
-			}
-			return "-"
-		})
+		both(func(g *Group) string { return g.quantile("p99") })
 		both(func(g *Group) string { return fmt.Sprint(g.Count) })
-		both(func(g *Group) string {
-			if g.Share == nil {
-				return "-"
-			}
-			return fmt.Sprintf("%.1f %%", 100**g.Share)
-		})
+		both((*Group).share)
 		g.Rows = append(g.Rows, row)
 	}
 	if c.More > 0 {
@@ -72,7 +62,7 @@ func comparedGroups(c *Comparison) ui.Grid {
 	return g
 }
 
-// comparedSide is a side, its name, and what a change has of it: nil for nothing.
+// comparedSide is a side, its name, and how to get its group of a change, or nil.
 type comparedSide struct {
 	name string
 	*Side
@@ -86,7 +76,7 @@ func comparedSides(c *Comparison) []comparedSide {
 	}
 }
 
-// comparedLogs is the table of the logs.
+// comparedLogs returns the logs of both sides.
 func comparedLogs(c *Comparison) ui.Grid {
 	g := ui.Grid{Head: []string{"logs", "requests", "over", "format"}}
 	for _, side := range comparedSides(c) {
@@ -111,7 +101,7 @@ func comparedNotWhole(c *Comparison) (out []string) {
 	return out
 }
 
-// comparedNotes are what was not read, and what the intervals mean.
+// comparedNotes returns warnings, and how to read the intervals.
 func comparedNotes(c *Comparison) (out []string) {
 	for _, side := range comparedSides(c) {
 		if side.Unread.Lines > 0 {
@@ -124,5 +114,5 @@ func comparedNotes(c *Comparison) (out []string) {
 			out = append(out, side.name+": "+l)
 		}
 	}
-	return append(out, "intervals of 95 %, each by itself: of 20 groups that did not change one looks as if it had")
+	return append(out, "95 % confidence intervals, each by itself: expect 1 false alarm in 20 groups that did not change")
 }

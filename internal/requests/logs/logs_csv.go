@@ -9,17 +9,17 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// groupColumns are the columns of a group's statistics.
+// groupColumns are the CSV columns of a group.
 var groupColumns = []string{"count", "rate_per_s", "errors", "total_s", "share", "mean_s", "deviation_s", "min_s", "max_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99.9_s"}
 
-// groupCells are a group's statistics; all are empty where there is no group.
+// groupCells returns the CSV cells of a group, empty for nil.
 func groupCells(g *Group) []string {
 	if g == nil {
 		return make([]string, len(groupColumns))
 	}
 	cells := []string{fmt.Sprint(g.Count), text.Decimal(g.RatePerS), fmt.Sprint(g.Errors), text.Decimal(&g.TotalS), text.Decimal(g.Share), text.Decimal(g.MeanS), text.Decimal(g.DeviationS), text.Decimal(g.MinS), text.Decimal(g.MaxS)}
-	for _, q := range []string{"p50", "p90", "p95", "p99", "p99.9"} {
-		if v, ok := g.QuantilesS[q]; ok {
+	for _, q := range quantiles {
+		if v, ok := g.QuantilesS[q.name]; ok {
 			cells = append(cells, text.Decimal(&v))
 		} else {
 			cells = append(cells, "")
@@ -28,8 +28,8 @@ func groupCells(g *Group) []string {
 	return cells
 }
 
-// CSV writes the groups of all groupings as one table. A text that a spreadsheet
-// would take for a formula gets an apostrophe in front.
+// CSV writes the groups of all groupings as one table. Texts that a spreadsheet would evaluate
+// as a formula are prefixed with an apostrophe.
 func CSV(w io.Writer, r *Report) error {
 	c := csv.NewWriter(w)
 	_ = c.Write(append([]string{"by", "key"}, groupColumns...))
@@ -43,8 +43,8 @@ func CSV(w io.Writer, r *Report) error {
 	return c.Error()
 }
 
-// ComparisonCSV writes what changed as one table: all requests first, which alone have
-// the change of the mean by the mix of requests and by how long they take.
+// ComparisonCSV writes a comparison as one table. Only the first row, of all requests, has the
+// change by the mix of requests and by their durations.
 func ComparisonCSV(w io.Writer, c *Comparison) error {
 	out := csv.NewWriter(w)
 	head := []string{"by", "key", "verdict", "ratio", "ratio_low", "ratio_high"}

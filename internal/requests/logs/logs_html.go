@@ -22,8 +22,8 @@ var logsTemplate = sync.OnceValue(func() *template.Template {
 	}).Parse(logsPage))
 })
 
-// logsPageOf is what a page of logs has: one that needs nothing else, no script, no
-// network, light and dark, and for paper.
+// logsPageOf is the content of a page without external resources and scripts, for light and dark
+// screens and paper.
 type logsPageOf struct {
 	First       string
 	NotWhole    []string
@@ -36,20 +36,19 @@ type logsPageOf struct {
 	Logs        [][]string
 }
 
-// logsTable is a table whose names have bars behind them.
+// logsTable is a table with bars behind the names.
 type logsTable struct {
 	Name string
 	Head []string
 	Rows []logsRow
 }
 
-// logsRow is a row of it.
 type logsRow struct {
-	Part  float64 // of the time of all, in percent: the bar behind the name
+	Part  float64 // percentage of the total time: length of the bar
 	Cells []string
 }
 
-// add adds a table whose first rows are groups: group gives that of a row, or nil.
+// add adds a table; group returns the group of a row, or nil.
 func (p *logsPageOf) add(name string, g ui.Grid, group func(row int) *Group) {
 	t := logsTable{Name: name, Head: g.Head}
 	for i, cells := range g.Rows {
@@ -62,7 +61,7 @@ func (p *logsPageOf) add(name string, g ui.Grid, group func(row int) *Group) {
 	p.Tables = append(p.Tables, t)
 }
 
-// inList is a group of a list by its place.
+// inList returns groups by index, or nil.
 func inList(groups []Group) func(int) *Group {
 	return func(i int) *Group {
 		if i < len(groups) {
@@ -72,7 +71,7 @@ func inList(groups []Group) func(int) *Group {
 	}
 }
 
-// HTML writes what logs say as one page.
+// HTML writes a report as one page.
 func HTML(w io.Writer, r *Report) error {
 	said := append(wentTo(r), NoUnit(r.Logs)...)
 	page := logsPageOf{First: said[0], NotWhole: NotWhole(r.Logs, r.NotRead), Rest: said[1:], Notes: append(notes(r), Times(r)...), Slowest: r.Slowest, Logs: logRows(r.Logs)}
@@ -89,8 +88,7 @@ func HTML(w io.Writer, r *Report) error {
 	return logsTemplate().Execute(w, page)
 }
 
-// ComparisonHTML writes what changed as one page. The bars are the groups' shares of the
-// time after.
+// ComparisonHTML writes a comparison as one page. Bars show the groups' shares of the time after.
 func ComparisonHTML(w io.Writer, c *Comparison) error {
 	said := compared(c)
 	page := logsPageOf{First: said[0], NotWhole: comparedNotWhole(c), Rest: said[1:], Notes: comparedNotes(c)}
@@ -104,11 +102,11 @@ func ComparisonHTML(w io.Writer, c *Comparison) error {
 	return logsTemplate().Execute(w, page)
 }
 
-// mostPoints is how many points a line has: more than a screen's pixels are not seen.
+// mostPoints limits the points of a line; more would exceed the pixels of a screen.
 const mostPoints = 2000
 
-// chart is the path of how many were at work, over 1000 wide and 100 high, and the number
-// at the top. Minutes in which nothing came are at 0.
+// chart returns the path of the requests in progress, 1000 wide and 100 high, and the value at
+// the top. Minutes without requests are at 0.
 func chart(minutes []Minute, step float64) (path, top string) {
 	most := 0.0
 	for _, m := range minutes {
@@ -119,7 +117,7 @@ func chart(minutes []Minute, step float64) (path, top string) {
 	if most == 0 || span == 0 {
 		return "", ""
 	}
-	// Of several minutes at one point the busiest is drawn.
+	// If several minutes share a point, the busiest counts.
 	width := max(1, int(span/step/mostPoints)+1)
 	var b strings.Builder
 	at, high, x := -1, 0.0, 0.0

@@ -11,19 +11,19 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// LiveScreen is what logs that are followed say, in so many columns and lines: where the
-// time went, what came last, and of each grouping as many groups as there is room for.
+// LiveScreen renders followed logs in width columns and height lines: where the time went, the
+// latest requests, and as many groups as there is room for.
 func LiveScreen(r *Report, followed time.Duration, width, height int) string {
 	var b bytes.Buffer
 	say := func(format string, args ...any) { fmt.Fprintln(&b, ui.Printable(fmt.Sprintf(format, args...))) }
-	say("following %s for %s; Ctrl-C ends it and prints the whole", followedLogs(r), unit.FormatSeconds(followed.Round(time.Second).Seconds()))
+	say("following %s for %s; Ctrl-C ends it and prints the report", followedLogs(r), unit.FormatSeconds(followed.Round(time.Second).Seconds()))
 	for _, l := range wentTo(r) {
 		say("%s", l)
 	}
 	lines := 1 + len(wentTo(r))
 	if n := len(r.Busy.Minutes); n > 0 {
 		m := r.Busy.Minutes[n-1]
-		say("since %s: %s requests, %s errors, %.1f at work at a time", m.Start.UTC().Format(time.TimeOnly)+zone(r), text.Thousands(m.Requests), text.Thousands(m.Errors), m.Busy)
+		say("since %s: %s requests, %s errors, %.1f in progress on average", m.Start.UTC().Format(time.TimeOnly)+zone(r), text.Thousands(m.Requests), text.Thousands(m.Errors), m.Busy)
 		lines++
 	}
 	notes := notes(r)
@@ -31,8 +31,8 @@ func LiveScreen(r *Report, followed time.Duration, width, height int) string {
 		lines++
 	}
 	room := height - lines
-	// A grouping has an empty line and a head. The slowest requests have what is left, and
-	// three lines of a terminal that is not small.
+	// Each grouping also takes an empty line and a head. The slowest requests get the rest,
+	// and on a large enough terminal at least three lines.
 	slowest := 0
 	if room >= 6*len(r.By)+5 && len(r.Slowest) > 0 {
 		slowest = 5
@@ -70,11 +70,10 @@ func followedLogs(r *Report) string {
 	return fmt.Sprintf("%d logs", len(r.Logs))
 }
 
-// leastKey is how much of a group's key is shown at the least, in columns.
+// leastKey is the minimum width of a group's key.
 const leastKey = 16
 
-// liveGrouping is the table of the first groups of a grouping, with the statistics that
-// change the most.
+// liveGrouping returns the first groups of a grouping with their most volatile figures.
 func liveGrouping(r *Report, by *Grouping, rows, width int) ui.Grid {
 	g := ui.Grid{Head: []string{strings.Join(by.By, ", "), "requests", "per second", "errors"}}
 	timed := r.All.MeanS != nil
@@ -89,19 +88,9 @@ func liveGrouping(r *Report, by *Grouping, rows, width int) ui.Grid {
 		x := &by.Top[i]
 		row := []string{ui.Printable(keyed(x.Key)), fmt.Sprint(x.Count), rate(x), fmt.Sprint(x.Errors)}
 		if timed {
-			share := "-"
-			if x.Share != nil {
-				share = fmt.Sprintf("%.1f %%", 100**x.Share)
-			}
-			row = append(row, share, text.SecondsOrDash(x.MeanS))
+			row = append(row, x.share(), text.SecondsOrDash(x.MeanS))
 			if r.All.QuantilesS != nil {
-				for _, q := range []string{"p50", "p99"} {
-					if v, ok := x.QuantilesS[q]; ok {
-						row = append(row, unit.FormatSeconds(v))
-					} else {
-						row = append(row, "-")
-					}
-				}
+				row = append(row, x.quantile("p50"), x.quantile("p99"))
 			}
 			row = append(row, text.SecondsOrDash(x.MaxS))
 		}

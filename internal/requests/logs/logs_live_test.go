@@ -45,7 +45,7 @@ func TestLogsLive(t *testing.T) {
 				if strings.Contains(text, "\x1b") {
 					t.Fatalf("%q", text)
 				}
-				if height == 40 && (groups > 0) != strings.Contains(text, "since 10:00:00Z: 7 requests, 1 errors, 0.5 at work at a time") {
+				if height == 40 && (groups > 0) != strings.Contains(text, "since 10:00:00Z: 7 requests, 1 errors, 0.5 in progress on average") {
 					t.Errorf("%s", text)
 				}
 				if height == 40 {

@@ -11,10 +11,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// logsSide are logs whose figures are written: those of a report, or one side of a
-// comparison.
+// logsSide holds the figures of a report, or of one side of a comparison.
 type logsSide struct {
-	labels string // in front of all others; empty, or with a comma at its end
+	labels string // before all others; empty, or ends with a comma
 	read   []LogRead
 	left   []source.NotRead
 	lines  []logsLines
@@ -22,33 +21,32 @@ type logsSide struct {
 	groups []logsGroup
 }
 
-// logsLines are how many lines of a sort there are.
+// logsLines is the number of lines of a kind.
 type logsLines struct {
 	what string
 	n    uint64
 }
 
-// logsGroup is a group and the labels that name it.
+// logsGroup is a group with the labels that identify it.
 type logsGroup struct {
 	labels string
 	*Group
 }
 
-// named are the labels of a group.
+// named returns the labels of a group.
 func named(by string, key []string) string {
 	return "by=" + ui.OpenMetricsLabel(by) + ",key=" + ui.OpenMetricsLabel(exactly(key))
 }
 
-// allNamed are those of all requests.
+// allNamed are the labels of all requests.
 var allNamed = named("all", nil)
 
-// metricFamily begins a family of metrics.
+// metricFamily writes the head of a metric family.
 func metricFamily(w io.Writer, name, kind, help string) {
 	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 }
 
-// OpenMetrics writes what logs say for Prometheus: each group a summary of the
-// durations of its requests.
+// OpenMetrics writes a report for Prometheus, with a summary of the durations of each group.
 func OpenMetrics(out io.Writer, r *Report) error {
 	w := bufio.NewWriter(out)
 	side := logsSide{read: r.Logs, left: r.NotRead, timed: r.All.MeanS != nil, groups: []logsGroup{{allNamed, &r.All}},
@@ -64,8 +62,8 @@ func OpenMetrics(out io.Writer, r *Report) error {
 	return w.Flush()
 }
 
-// ComparisonOpenMetrics writes what changed for Prometheus: the groups of both sides as
-// those of one report, by the label side, and how the mean of each changed.
+// ComparisonOpenMetrics writes a comparison for Prometheus: the groups of both sides with a label
+// side, and the change of each mean.
 func ComparisonOpenMetrics(out io.Writer, c *Comparison) error {
 	w := bufio.NewWriter(out)
 	by, changes := strings.Join(c.By, ","), append([]Change{c.All}, c.Groups...)
@@ -88,7 +86,7 @@ func ComparisonOpenMetrics(out io.Writer, c *Comparison) error {
 		sides = append(sides, side)
 	}
 	logsFamilies(w, sides...)
-	metricFamily(w, "fettle_logs_change", "gauge", "Groups by what became of the mean duration of their requests: 1 for each.")
+	metricFamily(w, "fettle_logs_change", "gauge", "Groups by verdict on the mean duration of their requests; always 1.")
 	for i, x := range changes {
 		fmt.Fprintf(w, "fettle_logs_change{%s,verdict=%s} 1\n", name(i), ui.OpenMetricsLabel(x.Verdict))
 	}
@@ -96,9 +94,9 @@ func ComparisonOpenMetrics(out io.Writer, c *Comparison) error {
 		name, help string
 		value      func(*Change) *float64
 	}{
-		{"fettle_logs_change_ratio", "Mean duration after as a multiple of the one before, by group.", func(x *Change) *float64 { return x.Ratio }},
-		{"fettle_logs_change_ratio_low", "The lower end of its interval of 95 %.", func(x *Change) *float64 { return x.Low }},
-		{"fettle_logs_change_ratio_high", "The upper end of its interval of 95 %.", func(x *Change) *float64 { return x.High }},
+		{"fettle_logs_change_ratio", "Mean duration after divided by the one before, by group.", func(x *Change) *float64 { return x.Ratio }},
+		{"fettle_logs_change_ratio_low", "Lower end of its 95 % confidence interval.", func(x *Change) *float64 { return x.Low }},
+		{"fettle_logs_change_ratio_high", "Upper end of its 95 % confidence interval.", func(x *Change) *float64 { return x.High }},
 	} {
 		metricFamily(w, f.name, "gauge", f.help)
 		for i := range changes {
@@ -108,15 +106,14 @@ func ComparisonOpenMetrics(out io.Writer, c *Comparison) error {
 		}
 	}
 	if c.MixS != nil && c.LatencyS != nil {
-		metricFamily(w, "fettle_logs_change_mean_seconds", "gauge", "Change of the mean duration of all requests, in seconds: by their mix, and by how long those of each group take.")
+		metricFamily(w, "fettle_logs_change_mean_seconds", "gauge", "Change of the mean duration of all requests, in seconds: by their mix, and by the durations within groups.")
 		fmt.Fprintf(w, "fettle_logs_change_mean_seconds{of=\"mix\"} %s\nfettle_logs_change_mean_seconds{of=\"latency\"} %s\n", ui.OpenMetricsValue(*c.MixS), ui.OpenMetricsValue(*c.LatencyS))
 	}
 	fmt.Fprintln(w, "# EOF")
 	return w.Flush()
 }
 
-// logsFamilies writes what there is to say of logs and their groups, of all sides in each
-// family.
+// logsFamilies writes the metric families, each with all sides.
 func logsFamilies(w io.Writer, sides ...logsSide) {
 	each := func(name, kind, help string, write func(s *logsSide)) {
 		metricFamily(w, name, kind, help)
@@ -124,12 +121,12 @@ func logsFamilies(w io.Writer, sides ...logsSide) {
 			write(&sides[i])
 		}
 	}
-	each("fettle_logs_lines", "gauge", "Lines of the logs: requests, requests left out as asked, others of the format, and those that could not be read.", func(s *logsSide) {
+	each("fettle_logs_lines", "gauge", "Lines of the logs: requests, requests left out by options, other lines of the format, and unreadable lines.", func(s *logsSide) {
 		for _, c := range s.lines {
 			fmt.Fprintf(w, "fettle_logs_lines{%swhat=%s} %d\n", s.labels, ui.OpenMetricsLabel(c.what), c.n)
 		}
 	})
-	// alone is a metric of a side without a label of its own.
+	// alone writes a metric without labels of its own.
 	alone := func(name string, s *logsSide, n int) {
 		if labels := strings.TrimSuffix(s.labels, ","); labels != "" {
 			name += "{" + labels + "}"
@@ -145,7 +142,7 @@ func logsFamilies(w io.Writer, sides ...logsSide) {
 		}
 		alone("fettle_logs_cut", s, cut)
 	})
-	each("fettle_logs_not_read", "gauge", "Files of a directory that may have requests too and could not be read.", func(s *logsSide) {
+	each("fettle_logs_not_read", "gauge", "Unreadable files of a directory that may contain requests.", func(s *logsSide) {
 		alone("fettle_logs_not_read", s, len(s.left))
 	})
 	each("fettle_logs_requests", "gauge", "Requests by group.", func(s *logsSide) {
@@ -161,14 +158,14 @@ func logsFamilies(w io.Writer, sides ...logsSide) {
 	if !slices.ContainsFunc(sides, func(s logsSide) bool { return s.timed }) {
 		return
 	}
-	each("fettle_logs_duration_seconds", "summary", "How long the requests of a group took, in seconds.", func(s *logsSide) {
+	each("fettle_logs_duration_seconds", "summary", "Durations of the requests of a group, in seconds.", func(s *logsSide) {
 		if !s.timed {
 			return
 		}
 		for _, g := range s.groups {
-			for _, q := range []struct{ name, label string }{{"p50", "0.5"}, {"p90", "0.9"}, {"p95", "0.95"}, {"p99", "0.99"}, {"p99.9", "0.999"}} {
+			for _, q := range quantiles {
 				if v, ok := g.QuantilesS[q.name]; ok {
-					fmt.Fprintf(w, "fettle_logs_duration_seconds{%s%s,quantile=%s} %s\n", s.labels, g.labels, ui.OpenMetricsLabel(q.label), ui.OpenMetricsValue(v))
+					fmt.Fprintf(w, "fettle_logs_duration_seconds{%s%s,quantile=\"%v\"} %s\n", s.labels, g.labels, q.q, ui.OpenMetricsValue(v))
 				}
 			}
 			fmt.Fprintf(w, "fettle_logs_duration_seconds_sum{%s%s} %s\n", s.labels, g.labels, ui.OpenMetricsValue(g.TotalS))

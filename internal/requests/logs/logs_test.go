@@ -145,7 +145,7 @@ func TestWorkersAndParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := merged.Merge(again); err == nil || !strings.Contains(err.Error(), "merged already") {
+		if err := merged.Merge(again); err == nil || !strings.Contains(err.Error(), "already merged") {
 			t.Errorf("a part is merged twice: %v", err)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// NoUnit names the logs whose durations are left out because their unit is unknown, and
-// the command that reads them.
+// NoUnit names the durations that are left out because their unit is unknown, and the command
+// that reads them.
 func NoUnit(read []LogRead) (out []string) {
 	for _, l := range read {
 		if l.UnitUnknown != "" {

@@ -12,25 +12,24 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// NotWhole names what of logs could not be read, for whom that is to know before any figure.
+// NotWhole names what could not be read; it is printed before any figure.
 func NotWhole(read []LogRead, left []source.NotRead) []string {
 	var out []string
 	for _, l := range read {
 		if l.Cut != "" {
-			out = append(out, fmt.Sprintf("not whole: %s could not be read to its end (%s): its requests before that count, those behind it do not", l.Path, l.Cut))
+			out = append(out, fmt.Sprintf("incomplete: %s could not be read to its end (%s); only the requests before that count", l.Path, l.Cut))
 		}
 	}
 	for _, l := range left {
-		out = append(out, fmt.Sprintf("not whole: %s is not read (%s): if it has requests, they do not count", l.Path, l.Why))
+		out = append(out, fmt.Sprintf("incomplete: %s could not be read (%s); its requests, if any, do not count", l.Path, l.Why))
 	}
 	return out
 }
 
-// mostTimes is of how many logs LogsTimes says the times.
+// mostTimes limits the logs that Times lists.
 const mostTimes = 5
 
-// Times says of which times logs are, where not all are of the same: who merges parts
-// has to know which of them lack what others have.
+// Times describes the periods of the logs if they differ: merged parts may lack what others have.
 func Times(r *Report) []string {
 	limits := func(l *LogRead) string {
 		var out []string
@@ -43,7 +42,7 @@ func Times(r *Report) []string {
 			}
 		}
 		if len(out) == 0 {
-			return "of all times"
+			return "without limits"
 		}
 		return strings.Join(out, " ")
 	}
@@ -65,18 +64,18 @@ func Times(r *Report) []string {
 	if n := len(each) - mostTimes; n > 0 {
 		each = append(each[:mostTimes], fmt.Sprintf("and %d more", n))
 	}
-	return []string{"the logs were read for different times: " + strings.Join(each, ", ") + "; what one lacks is in no figure, and rates are over the time of all"}
+	return []string{"the logs were read for different periods: " + strings.Join(each, ", ") + "; no figure includes what one lacks, and rates refer to the whole period"}
 }
 
-// wentTo says in words where the time went: the grouping whose first group has most.
+// wentTo describes where the time went: the group of the first grouping with the most.
 func wentTo(r *Report) []string {
 	var out []string
 	if r.Requests == 0 {
-		return []string{"no request" + doubts(r)}
+		return []string{"no requests" + doubts(r)}
 	}
 	span := ""
 	if r.First == nil {
-		span = " (the logs do not say when)"
+		span = " (the logs have no times)"
 	} else {
 		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
 	}
@@ -106,8 +105,7 @@ func wentTo(r *Report) []string {
 	return append(out, all+doubts(r))
 }
 
-// doubts are what of the lines was not read, and what of their format is a guess: they
-// belong to the figures.
+// doubts describes the unread lines and guesses about the format, which belong to the figures.
 func doubts(r *Report) string {
 	out := ""
 	if n := r.Unread.Lines; n > 0 {
@@ -117,7 +115,7 @@ func doubts(r *Report) string {
 	return out + guesses(r.Logs)
 }
 
-// guesses are those of the formats of logs.
+// guesses lists the guesses about the formats of logs.
 func guesses(read []LogRead) string {
 	out := ""
 	for _, l := range read {
@@ -128,7 +126,7 @@ func guesses(read []LogRead) string {
 	return out
 }
 
-// unreadShare is a share in percent that is neither 0 nor 100 unless it is that.
+// unreadShare formats a percentage that is 0 or 100 only if it is exactly that.
 func unreadShare(n, all uint64) string {
 	switch p := 100 * float64(n) / float64(all); {
 	case p < 0.1 && n > 0:
@@ -140,7 +138,7 @@ func unreadShare(n, all uint64) string {
 	}
 }
 
-// notes are what was not read, and why figures may be other than they seem.
+// notes lists what was not read, and reasons to doubt figures.
 func notes(r *Report) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {
@@ -158,14 +156,14 @@ func notes(r *Report) (out []string) {
 	}
 	for _, l := range r.Logs {
 		if l.ZeroBytes > 0 {
-			say("%s: %s zero bytes were skipped: a log that was truncated while its server wrote on, or a padded file", l.Path, text.Thousands(uint64(l.ZeroBytes)))
+			say("%s: skipped %s zero bytes: the log was truncated while its server kept writing, or padded", l.Path, text.Thousands(uint64(l.ZeroBytes)))
 		}
 	}
 	if r.OtherLines > 0 {
 		say("%s not requests", text.CountPlural(r.OtherLines, "line is", "lines are"))
 	}
 	if r.LeftOut > 0 {
-		say("%s left out, as asked", text.CountPlural(r.LeftOut, "request was", "requests were"))
+		say("%s left out by options", text.CountPlural(r.LeftOut, "request was", "requests were"))
 	}
 	if r.Unended > 0 {
 		say("%s and did not end", text.CountPlural(uint64(r.Unended), "request began", "requests began"))
@@ -176,27 +174,27 @@ func notes(r *Report) (out []string) {
 	if zone(r) != "" {
 		for _, l := range r.Logs {
 			if l.NoZone {
-				say("%s: its times have no zone, and stand among the others' as if they were UTC", l.Path)
+				say("%s: its times have no zone and are taken as UTC", l.Path)
 			}
 		}
 	}
 	if m := r.All.MeanS; m != nil && r.First != nil && r.Requests >= enoughToDoubt && *m > r.SpanS {
-		say("requests took %s on average, and all of them came within %s: is the unit right? --unit says it", unit.FormatSeconds(*m), unit.FormatSeconds(r.SpanS))
+		say("requests took %s on average, but all of them came within %s: is the unit right? Set it with --unit", unit.FormatSeconds(*m), unit.FormatSeconds(r.SpanS))
 	}
 	for _, by := range r.By {
 		if by.Folded != nil {
-			say("%s: more than %d groups: %s requests of further ones are added up as one; --groups allows more", strings.Join(by.By, ", "), by.Groups, text.Thousands(by.Folded.Count))
+			say("%s: more than %d groups; %s requests of further groups are summed as one; raise --groups", strings.Join(by.By, ", "), by.Groups, text.Thousands(by.Folded.Count))
 		}
 	}
 	if r.All.MeanS == nil && r.Requests > 0 && len(NoUnit(r.Logs)) == 0 {
-		how := "Apache's %D, nginx' $request_time would"
+		how := "Apache's %D or nginx' $request_time would add that"
 		if slices.ContainsFunc(r.Logs, func(l LogRead) bool { return l.Format == logformat.JSONLines }) {
-			how = "--duration MEMBER --unit ms names the member of JSON lines that would"
+			how = "use --duration MEMBER --unit ms to name the member of the JSON lines"
 		}
-		say("the logs do not say how long requests took: %s", how)
+		say("the logs have no durations of requests; %s", how)
 	}
 	return out
 }
 
-// enoughToDoubt is of how many requests it is odd that they took longer than their log.
+// enoughToDoubt is the number of requests from which an implausible mean is reported.
 const enoughToDoubt = 100

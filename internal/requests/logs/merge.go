@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// Merge adds what other logs say, exactly: as if all had been read together. They have
-// to be grouped alike, and no reading of logs is in both.
+// Merge adds the result of other logs exactly, as if all had been read together. Both must have
+// the same groupings and no reading in common.
 func (r *Result) Merge(o *Result) error {
 	if fmt.Sprint(r.By) != fmt.Sprint(o.By) {
-		return fmt.Errorf("grouped by %v, and by %v", r.By, o.By)
+		return fmt.Errorf("grouped by %v and by %v", r.By, o.By)
 	}
 	if r.Hours.Percentiles != o.Hours.Percentiles {
-		return fmt.Errorf("with percentiles, and without")
+		return fmt.Errorf("one has percentiles, the other does not")
 	}
 	if r.where != o.where {
-		return fmt.Errorf("its requests are %s, and those before %s: the whole would be neither", o.which(), r.which())
+		return fmt.Errorf("it contains %s, the parts before %s: the sum would be neither", o.which(), r.which())
 	}
 	if r.timeless() != o.timeless() {
-		return fmt.Errorf("logs with times, and without: they cannot be put together")
+		return fmt.Errorf("logs with times and logs without cannot be merged")
 	}
 	mine := r.readings()
 	for _, id := range o.readings() {
 		if slices.Contains(mine, id) {
-			return fmt.Errorf("it is merged already: its requests would count twice")
+			return fmt.Errorf("already merged: its requests would count twice")
 		}
 	}
 	r.ids = append(mine, o.readings()...)
@@ -36,15 +36,15 @@ func (r *Result) Merge(o *Result) error {
 	return nil
 }
 
-// which says which requests a result is of.
+// which describes the condition on the requests.
 func (r *Result) which() string {
 	if r.where == "" {
-		return "all"
+		return "all requests"
 	}
-	return fmt.Sprintf("those of --where %q", r.where)
+	return fmt.Sprintf("requests with --where %q", r.where)
 }
 
-// add adds what is known of other requests of the same logs.
+// add adds a result of other requests of the same logs.
 func (r *Result) add(o *Result) {
 	for t := range r.Tables {
 		r.Tables[t].Merge(o.Tables[t])
@@ -69,7 +69,7 @@ func (r *Result) add(o *Result) {
 	r.first, r.last = min(r.first, o.first), max(r.last, o.last)
 }
 
-// slow keeps a request among the slowest.
+// slow adds a request to the slowest, if it is one.
 func (r *Result) slow(one SlowLine) {
 	at, _ := slices.BinarySearchFunc(r.Slowest, one, func(a, b SlowLine) int {
 		return cmp.Or(cmp.Compare(b.TookS, a.TookS), a.Time.Compare(b.Time), cmp.Compare(a.Line, b.Line))

@@ -16,16 +16,16 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// partSchema begins a part: what logs say, to be merged elsewhere with what others say.
+// partSchema identifies a part: a result to be merged with others.
 const partSchema = "fettle/logs-part/v1"
 
-// PartBegins is how the file of a part does: it is compressed by zstd.
+// PartBegins is the beginning of a part's file: the magic number of zstd.
 var PartBegins = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
-// part is the beginning of one, as a line of JSON; the tables follow.
+// part is the head of a part, a line of JSON; the tables follow.
 type part struct {
 	Schema   string      `json:"schema"`
-	IDs      []string    `json:"ids"` // of the readings that it is made of
+	IDs      []string    `json:"ids"` // readings that it consists of
 	Logs     []LogRead   `json:"logs"`
 	By       [][]string  `json:"by"`
 	Groups   int         `json:"groups"`
@@ -41,14 +41,13 @@ type part struct {
 	Last     int64       `json:"last_us"`
 	Step     int         `json:"step"`
 	Chunks   int         `json:"chunks"`
-	Where    string      `json:"where,omitempty"` // only these requests, of all that were read
+	Where    string      `json:"where,omitempty"`
 
 	NotRead []source.NotRead `json:"not_read,omitempty"`
 	Copies  []source.NotRead `json:"copies,omitempty"`
 }
 
-// Save writes a result so that Load makes the same of it. It is compressed by zstd, whose
-// checksum tells what was damaged.
+// Save writes a result for Load. zstd's checksum detects damage.
 func (r *Result) Save(to io.Writer) error {
 	z, err := zstd.NewWriter(to)
 	if err != nil {
@@ -70,8 +69,7 @@ func (r *Result) Save(to io.Writer) error {
 	return errors.Join(err, r.timeline.encode(w), w.Flush(), z.Close())
 }
 
-// readings are the readings that a result is made of. Each has a name of its own, so that
-// none is counted twice.
+// readings identifies the readings that a result consists of, so that none is counted twice.
 func (r *Result) readings() []string {
 	if len(r.ids) == 0 {
 		r.ids = []string{rand.Text()}
@@ -79,10 +77,10 @@ func (r *Result) readings() []string {
 	return r.ids
 }
 
-// partMemory is the most memory that reading a part may take for its compression.
+// partMemory limits the memory for decompressing a part.
 const partMemory = 256 << 20
 
-// Load reads what Save wrote.
+// Load reads a result that Save wrote.
 func Load(from io.Reader) (*Result, error) {
 	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(partMemory))
 	if err != nil {
@@ -92,17 +90,17 @@ func Load(from io.Reader) (*Result, error) {
 	in := bufio.NewReader(z)
 	line, err := bounded(in, 16<<20)
 	if err != nil {
-		return nil, fmt.Errorf("no part of fettle logs --save: %w", err)
+		return nil, fmt.Errorf("not a part of fettle logs --save: %w", err)
 	}
 	var p part
 	if err := json.Unmarshal(line, &p); err != nil || p.Schema != partSchema {
-		return nil, fmt.Errorf("no part of fettle logs --save: its first line is not %s", partSchema)
+		return nil, fmt.Errorf("not a part of fettle logs --save: its first line is not %s", partSchema)
 	}
 	if p.Groups < 1 && len(p.By) > 0 || len(p.By) > 1000 || p.Step < 0 || p.Step >= len(steps) || p.Chunks < 0 || p.Chunks > 4*mostChunks {
-		return nil, errors.New("a part of fettle logs --save that says what cannot be")
+		return nil, errors.New("a part of fettle logs --save with impossible values")
 	}
 	if len(p.IDs) == 0 || slices.Contains(p.IDs, "") {
-		return nil, errors.New("a part of fettle logs --save that does not say which reading it is of: save it again")
+		return nil, errors.New("a part of fettle logs --save without an identifier; save it again")
 	}
 	r := &Result{ids: p.IDs, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where, NotRead: p.NotRead, Copies: p.Copies}
 	tables := make([]*Table, 1+len(p.By))
@@ -111,7 +109,7 @@ func Load(from io.Reader) (*Result, error) {
 		if i == 0 {
 			limit = mostHours
 		}
-		if tables[i], err = Decode(in, limit); err != nil {
+		if tables[i], err = decode(in, limit); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +119,7 @@ func Load(from io.Reader) (*Result, error) {
 		return nil, err
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
-		return nil, errors.Join(errors.New("a part of fettle logs --save with something behind its end"), err)
+		return nil, errors.Join(errors.New("a part of fettle logs --save with data after its end"), err)
 	}
 	return r, nil
 }
@@ -154,7 +152,7 @@ func (t *timeline) encode(w io.Writer) error {
 	return nil
 }
 
-// cellRecord is a cell as it is written.
+// cellRecord is the encoded form of a cell.
 type cellRecord struct {
 	Count, Errors uint32
 	Busy          uint64
@@ -165,12 +163,12 @@ func (t *timeline) decode(r io.Reader, chunks int) error {
 	for range chunks {
 		var n int64
 		if err := binary.Read(r, binary.LittleEndian, &n); err != nil {
-			return fmt.Errorf("a part of fettle logs --save that is cut off: %w", err)
+			return fmt.Errorf("a truncated part of fettle logs --save: %w", err)
 		}
 		for i := range int64(chunkCells) {
 			var c cellRecord
 			if err := binary.Read(r, binary.LittleEndian, &c); err != nil {
-				return fmt.Errorf("a part of fettle logs --save that is cut off: %w", err)
+				return fmt.Errorf("a truncated part of fettle logs --save: %w", err)
 			}
 			if c != (cellRecord{}) {
 				*t.at(n<<6 + i) = cell{c.Count, c.Errors, c.Busy, c.Through}

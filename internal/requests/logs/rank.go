@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// Sorts are the words for --sort: each is a statistic by which groups are ordered, the
-// largest first.
+// Sorts are the values of --sort: statistics that order groups, largest first.
 var Sorts = []string{"total", "count", "mean", "max", "errors", "p50", "p90", "p95", "p99", "p99.9"}
 
 var quantiles = []struct {
@@ -25,8 +24,8 @@ func byKey(t *Table) []int {
 	return all
 }
 
-// order is the groups of a table by a word of Sorts, the largest first, those of the
-// same size by their keys; the first top of them, or all for 0.
+// order returns the groups of a table by a word of Sorts, largest first and equal ones by key;
+// only the first top, or all for 0.
 func order(t *Table, by string, top int) []int {
 	type ranked struct {
 		i     int
@@ -38,8 +37,8 @@ func order(t *Table, by string, top int) []int {
 		}
 		return bytes.Compare(t.Text(a.i), t.Text(b.i))
 	}
-	// Of hundreds of thousands twenty are wanted: to sort all would take as long as to
-	// read a quarter of the log.
+	// Sorting hundreds of thousands of groups for the first twenty would take as long as
+	// reading a quarter of the log.
 	few := top > 0 && top <= 1000
 	var best []ranked
 	for i := range t.Len() {
@@ -70,7 +69,7 @@ func order(t *Table, by string, top int) []int {
 	return out
 }
 
-// worth is by what a group is ordered; -1 is nothing.
+// worth returns the sort key of a group; -1 means none.
 func worth(t *Table, i int, by string) float64 {
 	s := t.At(i)
 	var value float64
@@ -86,7 +85,7 @@ func worth(t *Table, i int, by string) float64 {
 	case "total":
 		value = float64(s.Sum)
 		if s.Timed() == 0 {
-			value = -1 / float64(s.Count+1) // a log without durations: by their number
+			value = -1 / float64(s.Count+1) // a log without durations: by count
 		}
 	default:
 		for _, q := range quantiles {

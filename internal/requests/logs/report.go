@@ -8,30 +8,30 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Report is the JSON form of what logs say.
+// Report is the JSON form of a result.
 type Report struct {
 	Schema string    `json:"schema"` // fettle/logs/v1
 	Logs   []LogRead `json:"logs"`
-	// NotRead are files of a directory that may have requests too, and could not be read.
+	// NotRead lists unreadable files of a directory that may contain requests.
 	NotRead []source.NotRead `json:"not_read,omitempty"`
-	// Copies are files whose lines another one has: they do not count.
+	// Copies lists files with the lines of another one, which do not count.
 	Copies   []source.NotRead `json:"copies,omitempty"`
 	Requests uint64           `json:"requests"`
-	First    *time.Time       `json:"first,omitempty"` // when the first request came, and the last
+	First    *time.Time       `json:"first,omitempty"` // arrival of the first request, and the last
 	Last     *time.Time       `json:"last,omitempty"`
 	SpanS    float64          `json:"span_s"`
 	All      Group            `json:"all"`
-	// LeftOut are requests that --where, --since or --until left out.
+	// LeftOut is the number of requests left out by --where, --since or --until.
 	LeftOut uint64 `json:"left_out"`
-	// OtherLines are lines of the format that are no requests.
+	// OtherLines is the number of lines of the format that are not requests.
 	OtherLines uint64      `json:"other_lines"`
 	Unread     UnreadLines `json:"unread"`
-	Unended    int         `json:"unended,omitempty"` // requests that began and did not end
-	Unbegun    int         `json:"unbegun,omitempty"` // requests whose beginning is in no log
-	WentTo     *Group      `json:"went_to,omitempty"` // the group of the first grouping that took most time
-	// MostAsked is the group of the first grouping with the most requests, where that is
-	// another than WentTo and has at least half of all: what is asked for so often can be
-	// saved, however little each takes.
+	Unended    int         `json:"unended,omitempty"` // requests without an end
+	Unbegun    int         `json:"unbegun,omitempty"` // requests without a beginning
+	WentTo     *Group      `json:"went_to,omitempty"` // the group of the first grouping with the most time
+	// MostAsked is the group of the first grouping with the most requests, if it is not
+	// WentTo and has at least half of all: avoiding so frequent a request helps, however
+	// short it is.
 	MostAsked *Group     `json:"most_asked,omitempty"`
 	By        []Grouping `json:"by"`
 	Busy      Busy       `json:"busy"`
@@ -39,68 +39,66 @@ type Report struct {
 	Slowest   []SlowLine `json:"slowest"`
 }
 
-// LogRead is a log and how it was read.
+// LogRead describes a log and how it was read.
 type LogRead struct {
 	Path       string `json:"path"`
 	SizeBytes  int64  `json:"size_bytes"`
 	Format     string `json:"format"`
-	FormatText string `json:"format_text"` // as the server's configuration has it
+	FormatText string `json:"format_text"` // in the syntax of the server's configuration
 	Why        string `json:"why"`
-	// Guessed is what of the format the lines do not say; absent where they say all.
+	// Guessed is what the lines do not prove about the format, if anything.
 	Guessed string `json:"guessed,omitempty"`
-	// Duration is the field of the format that says how long a request took, and its
-	// unit; without one nothing is said of time.
+	// Duration is the source of the request's duration in the format, and DurationUnit its
+	// unit; absent if there is none.
 	Duration     string `json:"duration,omitempty"`
 	DurationUnit string `json:"duration_unit,omitempty"`
-	// UnitUnknown is a member of JSON lines that is a duration whose unit nothing says: it
-	// is not read.
+	// UnitUnknown is a duration in JSON lines that is not read because its unit is unknown.
 	UnitUnknown string `json:"unit_unknown,omitempty"`
-	// TimeIsEnd says that the lines have the time of the answer.
+	// TimeIsEnd: the lines have the time of the response.
 	TimeIsEnd bool `json:"time_is_end"`
 	NoZone    bool `json:"no_zone"`           // times without a zone, read as UTC
-	NoTime    bool `json:"no_time,omitempty"` // the lines do not say when
+	NoTime    bool `json:"no_time,omitempty"` // the lines have no time
 	// Cut is why the log could not be read to its end. What came before counts.
 	Cut string `json:"cut,omitempty"`
-	// ZeroBytes are bytes before, between and behind its lines that are zero, and were skipped:
-	// a log truncated while its server writes on, or a padded file.
+	// ZeroBytes is the number of zero bytes around lines, which were skipped: the log was
+	// truncated while its server kept writing, or padded.
 	ZeroBytes int64 `json:"zero_bytes,omitempty"`
-	// Since and Until are the time whose requests alone count, as it was asked for; absent
-	// without a limit.
+	// Since and Until limit the requests that count; absent without a limit.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// UnreadLines are lines that are not of their log's format.
+// UnreadLines are lines that do not match their log's format.
 type UnreadLines struct {
 	Lines    uint64       `json:"lines"`
-	TooLong  uint64       `json:"too_long"` // of them, longer than a MiB
+	TooLong  uint64       `json:"too_long"` // longer than a MiB
 	Examples []UnreadLine `json:"examples"`
 }
 
-// UnreadLine is one of them.
+// UnreadLine is an example of an unread line.
 type UnreadLine struct {
 	Path string `json:"path"`
-	Line int    `json:"line,omitempty"` // of a log that is followed it is not known
+	Line int    `json:"line,omitempty"` // unknown in a followed log
 	Text string `json:"text"`
 }
 
-// Grouping is the requests by one dimension or several.
+// Grouping holds the groups by one or several dimensions.
 type Grouping struct {
 	By     []string `json:"by"`
-	Groups int      `json:"groups"` // how many there are; Top are the first of them
+	Groups int      `json:"groups"` // number of groups; Top has the first of them
 	Top    []Group  `json:"top"`
-	Folded *Group   `json:"folded,omitempty"` // what came beyond the most groups
+	Folded *Group   `json:"folded,omitempty"` // sum of the groups above the limit
 }
 
-// Group is what is known of a group of requests. What is absent no line says.
+// Group holds the figures of a group of requests. Unknown ones are absent.
 type Group struct {
 	Key        []string           `json:"key"`
 	Count      uint64             `json:"count"`
-	RatePerS   *float64           `json:"rate_per_s,omitempty"` // absent where all requests came at one time
+	RatePerS   *float64           `json:"rate_per_s,omitempty"` // absent if all requests came at the same time
 	Errors     uint32             `json:"errors"`               // status 500 and above
 	Untimed    uint32             `json:"untimed,omitempty"`    // requests without a duration
 	TotalS     float64            `json:"total_s"`
-	Share      *float64           `json:"share,omitempty"` // of the time of all requests
+	Share      *float64           `json:"share,omitempty"` // of the total time of all requests
 	MeanS      *float64           `json:"mean_s,omitempty"`
 	DeviationS *float64           `json:"deviation_s,omitempty"`
 	MinS       *float64           `json:"min_s,omitempty"`
@@ -108,20 +106,20 @@ type Group struct {
 	QuantilesS map[string]float64 `json:"quantiles_s,omitempty"` // p50, p90, p95, p99, p99.9; each within 0.8 %
 }
 
-// Busy says how many requests were at work at a time.
+// Busy is the number of requests in progress.
 type Busy struct {
-	StepS  float64    `json:"step_s"` // of what follows: the shortest stretch of time that is kept apart
-	Mean   float64    `json:"mean"`   // from the step in which the first request came to that in which the last did
-	Most   float64    `json:"most"`   // in one step, on average
+	StepS  float64    `json:"step_s"` // resolution
+	Mean   float64    `json:"mean"`   // from the step of the first request to that of the last
+	Most   float64    `json:"most"`   // highest mean of a step
 	MostAt *time.Time `json:"most_at,omitempty"`
-	Minute *Minute    `json:"busiest_minute,omitempty"` // in which most requests came
-	// Minutes are those from that in which the first request came to that in which the last
-	// did; longer stretches of a long log.
+	Minute *Minute    `json:"busiest_minute,omitempty"` // with the most requests
+	// Minutes covers the time from the first request to the last; the intervals of a long log
+	// are longer.
 	Minutes []Minute `json:"minutes"`
-	MinuteS float64  `json:"minute_s"` // how long these are
+	MinuteS float64  `json:"minute_s"` // length of these intervals
 }
 
-// Minute is a stretch of time.
+// Minute is an interval of time.
 type Minute struct {
 	Start    time.Time `json:"start"`
 	Requests uint64    `json:"requests"`
@@ -131,12 +129,12 @@ type Minute struct {
 
 // SlowLine is one of the slowest requests.
 type SlowLine struct {
-	Time  time.Time `json:"time,omitzero"` // absent of logs that do not say when
+	Time  time.Time `json:"time,omitzero"` // absent if the log has no times
 	TookS float64   `json:"took_s"`
 	Line  string    `json:"line"`
 }
 
-// LogOf is a log and its format; cut is why it could not be read to its end, or nil.
+// LogOf describes a log and its format; cut is why it could not be read to its end, or nil.
 func LogOf(l source.Log, f *logformat.Format, cut error) LogRead {
 	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, Guessed: f.Guessed, UnitUnknown: f.UnitUnknown, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(logformat.FieldTime) < 0}
 	if d := f.Field(logformat.FieldDuration); d >= 0 {

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints what request logs say: where the time went first.
+// Print prints a report, beginning with where the time went.
 func Print(s *ui.Screen, r *Report) {
 	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
 	for _, l := range append(NotWhole(r.Logs, r.NotRead), wentTo(r)...) {
@@ -61,8 +61,8 @@ func Print(s *ui.Screen, r *Report) {
 	}
 }
 
-// zone stands behind the times of logs: Z, which is UTC, unless no log says its zone and
-// the times are what the server's clock showed. --since takes both as they are printed.
+// zone is the suffix of times: Z for UTC, or empty if no log has a zone and the times are local to
+// the server. --since accepts both forms.
 func zone(r *Report) string {
 	for _, l := range r.Logs {
 		if !l.NoZone {
@@ -72,7 +72,7 @@ func zone(r *Report) string {
 	return ""
 }
 
-// clock is a time of logs with its zone.
+// clock formats a time with its zone.
 func clock(r *Report, t *time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -80,10 +80,10 @@ func clock(r *Report, t *time.Time) string {
 	return t.UTC().Format(time.DateTime) + zone(r)
 }
 
-// reportMostHours is how many hours are shown one by one: of a long log the first and the last.
+// reportMostHours limits the hours printed: the first and the last of a long log.
 const reportMostHours = 26
 
-// hours is the table of hours.
+// hours returns the grid of hours.
 func hours(r *Report) ui.Grid {
 	g := ui.Grid{Head: append([]string{"hour"}, columns(r)...)}
 	for i := range r.Hours {
@@ -92,7 +92,7 @@ func hours(r *Report) ui.Grid {
 	return g
 }
 
-// logRows say of each log as what it was read, and why.
+// logRows returns the format of each log, and why it was chosen.
 func logRows(read []LogRead) (rows [][]string) {
 	for _, l := range read {
 		f := l.Format
@@ -104,7 +104,7 @@ func logRows(read []LogRead) (rows [][]string) {
 	return rows
 }
 
-// keyed is a group's key for a person; a part that has blanks is in quotes beside others.
+// keyed formats a group's key; of several parts those with blanks are quoted.
 func keyed(key []string) string {
 	var words []string
 	for _, k := range key {
@@ -121,8 +121,8 @@ func keyed(key []string) string {
 	return strings.Join(words, " ")
 }
 
-// exactly is a group's key so that no two are the same: in quotes are parts that begin with
-// one or have what cannot be printed, and of several those that are empty or have blanks.
+// exactly formats a group's key unambiguously: it quotes parts that begin with a quote or are not
+// printable, and of several parts those that are empty or contain blanks.
 func exactly(key []string) string {
 	var words []string
 	for _, k := range key {
@@ -135,7 +135,7 @@ func exactly(key []string) string {
 	return strings.Join(words, " ")
 }
 
-// columns are the heads of a group's statistics.
+// columns returns the head of a group's figures.
 func columns(r *Report) []string {
 	if r.All.MeanS == nil {
 		return []string{"requests", "per second", "errors"}
@@ -147,7 +147,7 @@ func columns(r *Report) []string {
 	return out
 }
 
-// rate is how many requests of a group came in a second; all at one time have none.
+// rate formats the requests per second, or - if all came at the same time.
 func rate(g *Group) string {
 	if g.RatePerS == nil {
 		return "-"
@@ -155,37 +155,40 @@ func rate(g *Group) string {
 	return fmt.Sprintf("%.3g", *g.RatePerS)
 }
 
+// share formats the share of the total time, or -.
+func (g *Group) share() string {
+	if g.Share == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100**g.Share)
+}
+
+// quantile formats a quantile, or -.
+func (g *Group) quantile(name string) string {
+	if v, ok := g.QuantilesS[name]; ok {
+		return unit.FormatSeconds(v)
+	}
+	return "-"
+}
+
 func values(g *Group, r *Report) []string {
 	out := []string{fmt.Sprint(g.Count), rate(g), fmt.Sprint(g.Errors)}
 	if r.All.MeanS == nil {
 		return out
 	}
-	out = append(out, unit.FormatSeconds(g.TotalS))
-	if g.Share == nil {
-		out = append(out, "-")
-	} else {
-		out = append(out, fmt.Sprintf("%.1f %%", 100**g.Share))
-	}
+	out = append(out, unit.FormatSeconds(g.TotalS), g.share())
 	for _, v := range []*float64{g.MeanS, g.DeviationS, g.MinS, g.MaxS} {
-		if v == nil {
-			out = append(out, "-")
-		} else {
-			out = append(out, unit.FormatSeconds(*v))
-		}
+		out = append(out, text.SecondsOrDash(v))
 	}
 	if r.All.QuantilesS != nil {
-		for _, q := range []string{"p50", "p90", "p95", "p99", "p99.9"} {
-			if v, ok := g.QuantilesS[q]; ok {
-				out = append(out, unit.FormatSeconds(v))
-			} else {
-				out = append(out, "-")
-			}
+		for _, q := range quantiles {
+			out = append(out, g.quantile(q.name))
 		}
 	}
 	return out
 }
 
-// grouping is the table of a grouping.
+// grouping returns the grid of a grouping.
 func grouping(r *Report, by *Grouping) ui.Grid {
 	g := ui.Grid{Head: append([]string{strings.Join(by.By, ", ")}, columns(r)...)}
 	for i := range by.Top {

@@ -1,5 +1,4 @@
-// request says what a line of a log tells of one request: when it came, how long
-// it took, what was asked for by whom, and what that means to Puppet.
+// Requests: what a log line records about a request, and what that means to Puppet.
 
 package logs
 
@@ -9,15 +8,15 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// Request is one request. Its texts are parts of Line and are gone with it, but for those
-// that were written otherwise than the client sent them.
+// Request is one request. Its texts are parts of Line and valid as long as Line is, except
+// unescaped ones.
 type Request struct {
-	Raw      []byte           // the line as the log has it
-	Line     []byte           // without what another program wrote around it
+	Raw      []byte           // the line as logged
+	Line     []byte           // without a wrapper added by another program
 	Spans    []logformat.Span // of the format's fields
-	Time     int64            // when it came, in microseconds since 1970
-	Duration int64            // in microseconds; -1: the line does not say
-	Status   int              // 0: the line does not say
+	Time     int64            // arrival, in microseconds since 1970
+	Duration int64            // in microseconds; -1: unknown
+	Status   int              // 0: unknown
 	Method   []byte
 	URL      []byte // path and query
 	Path     []byte
@@ -25,12 +24,12 @@ type Request struct {
 	Protocol []byte
 
 	puppet Puppet
-	split  bool // puppet is made
+	split  bool // puppet is valid
 	format *logformat.Format
-	marked bool // a value may be written otherwise than the client sent it
+	marked bool // values may be escaped
 }
 
-// Reader makes requests of lines of one format.
+// Reader reads lines of one format.
 type Reader struct {
 	Format *logformat.Format
 
@@ -39,11 +38,11 @@ type Reader struct {
 	clock  logformat.Clock
 	unwrap logformat.Unwrapper
 	joiner logformat.Joiner
-	marks  bool // lines may have marked values
+	marks  bool // lines may have escaped values
 	asks   bool // lines may have a query
 }
 
-// NewReader reads lines of a format. One reader is used by one goroutine.
+// NewReader returns a reader for a format, for use by one goroutine.
 func NewReader(f *logformat.Format) *Reader {
 	return &Reader{Format: f, joiner: f.Joiner(), marks: true, asks: true,
 		time: f.Field(logformat.FieldTime), duration: f.Field(logformat.FieldDuration), request: f.Field(logformat.FieldRequest),
@@ -52,25 +51,24 @@ func NewReader(f *logformat.Format) *Reader {
 	}
 }
 
-// Block says of which block the next lines are, up to the next call of it: one look at
-// the block tells of all of them whether a value may be marked, or have a query.
+// Block announces the block of the following lines: one search of it tells for all of them
+// whether values may be escaped or have a query.
 func (d *Reader) Block(data []byte) {
 	d.marks = d.Format.Joined() || d.Format.MayHaveEscapes(data)
-	d.asks = d.marks || bytes.IndexByte(data, '?') >= 0 // ? itself may be marked
+	d.asks = d.marks || bytes.IndexByte(data, '?') >= 0 // the ? itself may be escaped
 }
 
-// Unended is how many requests have begun in lines read and not ended, and Unbegun how
-// many ended whose beginning was in none, where a request has several lines.
+// Unended returns the number of multi-line requests in progress.
 func (d *Reader) Unended() int { return d.joiner.Open() }
 
-// Unbegun is said at Unended.
+// Unbegun returns the number of multi-line requests whose beginning was not read.
 func (d *Reader) Unbegun() int { return d.joiner.Lost }
 
-// Unjoined is how many parts of lines that were read wait for their last one, and forgets them.
+// Unjoined returns the number of partial lines without their last part, and drops them.
 func (d *Reader) Unjoined() int { return d.unwrap.TakeUnjoined() }
 
-// Read reads a line; format.Whole says that r is a request. What the line does not have
-// (a duration of -, the request of a client that sent none) is absent in r.
+// Read reads a line. r is valid if the result is logformat.RequestLine; what the line lacks is
+// absent in r.
 func (d *Reader) Read(line []byte, r *Request) logformat.LineKind {
 	if len(r.Spans) != len(d.Format.Fields) {
 		r.Spans = make([]logformat.Span, len(d.Format.Fields))
@@ -96,7 +94,7 @@ func (d *Reader) Read(line []byte, r *Request) logformat.LineKind {
 	return logformat.RequestLine
 }
 
-// values reads what the fields of a line mean; false says that one of them cannot be.
+// values evaluates the fields of a line, and reports whether all are valid.
 func (d *Reader) values(r *Request) bool {
 	fields := d.Format.Fields
 	r.Duration, r.Time, r.Status = -1, 0, 0
@@ -162,15 +160,15 @@ func (d *Reader) values(r *Request) bool {
 	return true
 }
 
-// The years 1 to 9999, in microseconds since 1970: JSON has no others, and a log that
-// does is read in a wrong unit.
+// The years 1 to 9999, in microseconds since 1970: the limits of JSON, which only times read in
+// a wrong unit exceed.
 const (
 	firstTime = -62135596800e6
 	lastTime  = 253402300799e6
 )
 
-// ask takes METHOD URL PROTOCOL apart. What is not written so (a client that spoke TLS
-// to a port without it, or nothing) is a URL without a method.
+// ask splits METHOD URL PROTOCOL. Anything else (TLS sent to a plain port, or nothing) becomes a
+// URL without a method.
 func (r *Request) ask(text []byte, asks bool) {
 	method := word(text)
 	if method == 0 {
@@ -192,7 +190,7 @@ func (r *Request) ask(text []byte, asks bool) {
 	r.setURL(rest, asks)
 }
 
-// word is how long a method before a blank is, 20 letters at the most, or 0.
+// word returns the length of a method before a blank, at most 20, or 0.
 func word(text []byte) int {
 	for i, c := range text[:min(len(text), 21)] {
 		if c == ' ' {
@@ -219,8 +217,8 @@ func (r *Request) setURL(url []byte, asks bool) {
 	}
 }
 
-// relative is a URL without its scheme and host (RFC 9112, 3.2.2: what a client sends to a
-// proxy, and an AWS load balancer writes); what is not written so is itself.
+// relative removes scheme and host from a URL, as clients send it to proxies (RFC 9112, 3.2.2) and
+// AWS load balancers log it.
 func relative(url []byte) []byte {
 	n := bytes.Index(url[:min(len(url), len("https://"))], []byte("://"))
 	if n <= 0 {
@@ -233,7 +231,7 @@ func relative(url []byte) []byte {
 	return []byte("/")
 }
 
-// Field is the text of a format's field, as the client sent it.
+// Field returns the text of field i as the client sent it.
 func (r *Request) Field(i int) []byte {
 	text := r.Spans[i].Of(r.Line)
 	if r.marked {
@@ -242,7 +240,7 @@ func (r *Request) Field(i int) []byte {
 	return text
 }
 
-// Parameter is the value of a parameter of the query, as it was sent; nil without it.
+// Parameter returns the value of a query parameter as sent, or nil.
 func (r *Request) Parameter(name string) []byte {
 	for rest := r.Query; len(rest) > 0; {
 		var one []byte

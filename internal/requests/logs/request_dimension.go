@@ -10,14 +10,14 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Dimension is a value of a request by which it can be grouped and chosen.
+// Dimension is a property of requests, for grouping and conditions.
 type Dimension struct {
 	Name string
 
 	kind  kind
-	field int // of the format
-	depth int // segments of a path
-	// where the format has them: who a request comes from
+	field int // of the format, or -1
+	depth int // number of path segments
+	// fields that identify the client, or -1
 	certname, client, forwarded int
 	router                      *router
 	slices                      *slicing
@@ -43,12 +43,11 @@ const (
 	ofSlice
 )
 
-// derived are the dimensions that are more than a field, and what a format has to have
-// for them.
+// derived lists the dimensions that are more than a field, and the fields that they need.
 var derived = []struct {
 	name string
 	kind kind
-	need []string // one of them
+	need []string // one of these
 }{
 	{"method", ofMethod, []string{logformat.FieldMethod, logformat.FieldRequest}},
 	{"url", ofURL, []string{logformat.FieldURL, logformat.FieldRequest}},
@@ -63,9 +62,9 @@ var derived = []struct {
 	{"requestor", ofRequestor, []string{logformat.FieldClient, logformat.FieldURL, logformat.FieldRequest}},
 }
 
-// Named finds a dimension of a format: a derived one, path:N (the first N segments of
-// the path), parameter:NAME (of the query), or any of its fields. routes are those of the
-// dimension route; nil is none.
+// Named returns a dimension of a format: a derived one, path:N (the first N segments of the
+// path), parameter:NAME (of the query), or one of its fields. routes, which may be nil, is for
+// the dimension route.
 func Named(f *logformat.Format, name string, routes *Routes) (Dimension, error) {
 	d := Dimension{Name: name, field: -1}
 	if word, argument, ok := strings.Cut(name, ":"); ok {
@@ -73,13 +72,13 @@ func Named(f *logformat.Format, name string, routes *Routes) (Dimension, error) 
 		case "path":
 			n, err := strconv.Atoi(argument)
 			if err != nil || n < 1 || n > 100 {
-				return d, fmt.Errorf("%s: path:N is the first N segments of the path, from 1 to 100", name)
+				return d, fmt.Errorf("%s: want path:N with N from 1 to 100, the number of path segments", name)
 			}
 			d.kind, d.depth = ofPrefix, n
 			return d, d.has(f, []string{logformat.FieldPath, logformat.FieldURL, logformat.FieldRequest})
 		case "parameter":
 			if argument == "" {
-				return d, fmt.Errorf("%s: parameter:NAME is a parameter of the query", name)
+				return d, fmt.Errorf("%s: want parameter:NAME, a parameter of the query", name)
 			}
 			d.kind, d.Name = ofParameter, argument
 			return d, d.has(f, []string{logformat.FieldQuery, logformat.FieldURL, logformat.FieldRequest})
@@ -87,7 +86,7 @@ func Named(f *logformat.Format, name string, routes *Routes) (Dimension, error) 
 	}
 	own := f.Field(name)
 	for _, k := range derived {
-		if k.name == name && (own < 0 || k.kind < ofEnvironment) { // a log may say itself what else its URLs would
+		if k.name == name && (own < 0 || k.kind < ofEnvironment) { // a field of the log is preferred to what URLs imply
 			d.kind = k.kind
 			if k.kind == ofRoute {
 				if routes == nil {
@@ -115,7 +114,7 @@ func (d *Dimension) has(f *logformat.Format, need []string) error {
 	return fmt.Errorf("%s: lines of %s have no %s", d.Name, f.Name, strings.Join(need, ", no "))
 }
 
-// Names are the dimensions that lines of a format have.
+// Names returns the dimensions of a format.
 func Names(f *logformat.Format) []string {
 	var names []string
 	for _, k := range derived {
@@ -139,7 +138,7 @@ var requestClasses = func() (c [10][]byte) {
 	return c
 }()
 
-// Of is the dimension's text in a request; empty is none.
+// Of returns the dimension's value in a request; empty if there is none.
 func (d *Dimension) Of(r *Request) []byte {
 	switch d.kind {
 	case ofField:
@@ -174,8 +173,8 @@ func (d *Dimension) Of(r *Request) []byte {
 	return d.requestor(r)
 }
 
-// requestor is who a request comes from: the name in its certificate, the node that it
-// is about, the address before a proxy's, or the address.
+// requestor returns the origin of a request: the name in its certificate, the node that it is
+// about, the address before a proxy, or the address.
 func (d *Dimension) requestor(r *Request) []byte {
 	if d.certname >= 0 {
 		if name := r.Field(d.certname); len(name) > 0 && string(name) != "-" {
@@ -205,12 +204,12 @@ func (d *Dimension) requestor(r *Request) []byte {
 	return address
 }
 
-// loopback says whether an address is none, or that of a proxy on the same machine.
+// loopback reports whether an address is missing or that of a local proxy.
 func loopback(address []byte) bool {
 	return len(address) == 0 || len(address) > 4 && string(address[:4]) == "127." || string(address) == "::1" || string(address) == "localhost" || string(address) == "-"
 }
 
-// prefix is the first n segments of a path.
+// prefix returns the first n segments of a path.
 func prefix(path []byte, n int) []byte {
 	for i, c := range path {
 		if c == '/' && i > 0 {
@@ -222,14 +221,14 @@ func prefix(path []byte, n int) []byte {
 	return path
 }
 
-// slicing cuts a stretch of time into slices of the same length.
+// slicing divides a period into slices of equal length.
 type slicing struct {
 	first, last int64
 	names       [][]byte
 }
 
-// Slice is which of n slices of the time from first to last, in microseconds since
-// 1970, a request came in.
+// Slice is the dimension of the time slice: one of n slices from first to last, in microseconds
+// since 1970.
 func Slice(first, last int64, n int) Dimension {
 	s := &slicing{first: first, last: last}
 	for i := range n {

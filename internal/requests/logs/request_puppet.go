@@ -6,19 +6,19 @@ import (
 	"math/bits"
 )
 
-// Puppet is what a URL means to Puppet Server. All is empty for what is none of its.
+// Puppet is the meaning of a URL to Puppet Server; empty for other URLs.
 type Puppet struct {
 	Environment []byte
 	Indirector  []byte
 	Key         []byte // the certname of a catalog, the path of a file
-	Resource    []byte // Indirector/Key, as the URL has it
+	Resource    []byte // Indirector/Key
 }
 
-// indirector says whether a name is one of those of Puppet 0.25 to 8 (lib/puppet/indirector, and Puppet Server's
-// own): in the URLs of versions 1 to 3 (/ENVIRONMENT/INDIRECTOR/KEY) nothing else tells
-// them from any other path.
+// indirector reports whether a name is an indirector of Puppet 0.25 to 8 (lib/puppet/indirector) or
+// of Puppet Server. Nothing else distinguishes URLs of versions 1 to 3
+// (/ENVIRONMENT/INDIRECTOR/KEY) from other paths.
 func indirector(name []byte) bool {
-	switch string(name) { // no map: it would cost as much as all else that is done with a URL
+	switch string(name) { // a map would cost as much as all other work on a URL
 	case "catalog", "certificate", "certificate_request", "certificate_requests", "certificate_revocation_list", "certificate_status", "certificate_statuses",
 		"environment", "environments", "facts", "facts_search", "file_bucket_file", "file_content", "file_contents", "file_metadata", "file_metadatas",
 		"inventory", "key", "node", "nodes", "queue", "report", "reports", "resource", "resources", "resource_type", "resource_types", "run", "static_file_content",
@@ -28,7 +28,7 @@ func indirector(name []byte) bool {
 	return false
 }
 
-// Puppet takes the URL apart, once.
+// Puppet returns the meaning of the URL; it is computed once.
 func (r *Request) Puppet() *Puppet {
 	if !r.split {
 		r.split = true
@@ -37,7 +37,7 @@ func (r *Request) Puppet() *Puppet {
 	return &r.puppet
 }
 
-// read knows both generations of URLs (Puppet's HTTP API documentation).
+// read parses both generations of URLs (Puppet's HTTP API documentation).
 func (p *Puppet) read(r *Request) {
 	*p = Puppet{}
 	path := r.Path
@@ -70,14 +70,14 @@ func (p *Puppet) read(r *Request) {
 	}
 }
 
-// slash is where the first slash of a text is, or -1: of most within sixteen bytes, which
-// are looked through here for less than a call costs.
+// slash returns the index of the first slash, or -1. It is mostly within 16 bytes, and checking
+// these here costs less than a call.
 func slash(text []byte) int {
 	const ones, highs, slashes = 0x0101010101010101, 0x8080808080808080, 0x2f2f2f2f2f2f2f2f
 	if len(text) < 16 {
 		return bytes.IndexByte(text, '/')
 	}
-	// The lowest of the high bits that are left is that of the first byte that is a slash.
+	// The lowest remaining high bit belongs to the first slash.
 	w := binary.LittleEndian.Uint64(text) ^ slashes
 	if w = (w - ones) &^ w & highs; w != 0 {
 		return bits.TrailingZeros64(w) >> 3
@@ -92,8 +92,8 @@ func slash(text []byte) int {
 	return -1
 }
 
-// Certname is the node that a request is about, where its URL says so: what asked for a
-// catalog or sent a report, also behind a proxy whose address every line has.
+// Certname returns the node that a request is about, if its URL has one; this also works behind a
+// proxy whose address is in every line.
 func (p *Puppet) Certname() []byte {
 	switch string(p.Indirector) {
 	case "catalog", "report", "node", "facts", "certificate", "certificate_request":

@@ -8,39 +8,38 @@ import (
 	"strings"
 )
 
-// Routes say which paths are the same but for what they name: /hosts/17 and /hosts/18
-// are /hosts/:id.
+// Routes decide which paths differ only in names: /hosts/17 and /hosts/18 are /hosts/:id.
 type Routes struct {
 	given []route
-	tree  *branch // learned; nil: not asked for
+	tree  *branch // learned; nil: none
 }
 
-// route is a path of which segments may be anything.
+// route is a path with placeholders.
 type route struct {
 	text     []byte
-	segments []string // "" is any one, "*" at the end any number
+	segments []string // "": any segment; "*" at the end: any number of segments
 }
 
-// branch is what stands behind a segment in learned paths.
+// branch is a node of the learned paths.
 type branch struct {
 	to  map[string]*branch
-	any *branch // where too many stand to tell them apart
+	any *branch // if there are too many segments to tell apart
 }
 
-// ParseRoutes reads paths as /hosts/:id/facts: a segment that begins with : is any one,
-// and * at the end any number of them.
+// ParseRoutes parses paths such as /hosts/:id/facts: a segment that begins with : matches any
+// segment, * at the end any number of them.
 func ParseRoutes(texts []string) (*Routes, error) {
 	rs := &Routes{}
 	for _, text := range texts {
 		if !strings.HasPrefix(text, "/") {
-			return nil, fmt.Errorf("--path %q: it begins with /, as /hosts/:id", text)
+			return nil, fmt.Errorf("--path %q: want a path that begins with /, such as /hosts/:id", text)
 		}
 		r := route{text: []byte(text)}
 		words := strings.Split(text[1:], "/")
 		for i, w := range words {
 			switch {
 			case w == "*" && i < len(words)-1:
-				return nil, fmt.Errorf("--path %q: * stands at the end alone", text)
+				return nil, fmt.Errorf("--path %q: * is only allowed as the last segment", text)
 			case strings.HasPrefix(w, ":") && len(w) > 1:
 				w = ""
 			case w == "" && i < len(words)-1, w == ":":
@@ -55,9 +54,8 @@ func ParseRoutes(texts []string) (*Routes, error) {
 	return rs, nil
 }
 
-// Learn finds out from paths which of their segments are names: those that look like
-// one (a number, a UUID, 16 hexadecimal digits or more), and those of which more than
-// spread stand at the same place.
+// Learn determines which path segments are names: those that look like one (a number, a UUID, 16
+// or more hexadecimal digits), and those with more than spread values at the same place.
 func (rs *Routes) Learn(paths [][]byte) {
 	root := &branch{}
 	for _, p := range paths {
@@ -73,8 +71,8 @@ func (rs *Routes) Learn(paths [][]byte) {
 	rs.tree = root
 }
 
-// spread is the most names of a place that are not put together: an API has fewer
-// methods, and what is named more often is data.
+// spread is the maximum number of distinct segments at a place: an API has fewer methods, so
+// more are data.
 const spread = 30
 
 func (b *branch) step(segment string) *branch {
@@ -95,7 +93,7 @@ func (b *branch) step(segment string) *branch {
 	return next
 }
 
-// fold puts the branches together of which there are too many.
+// fold merges branches that are too many.
 func (b *branch) fold() {
 	if len(b.to) > spread {
 		if b.any == nil {
@@ -133,7 +131,7 @@ func (b *branch) merge(o *branch) {
 	}
 }
 
-// looksLikeID says whether a segment names one of many.
+// looksLikeID reports whether a segment looks like an identifier.
 func looksLikeID(s []byte) bool {
 	if len(s) == 0 {
 		return false
@@ -153,16 +151,16 @@ func looksLikeID(s []byte) bool {
 	return digits == len(s) || hex == len(s) && len(s) >= 16 && digits > 0 || len(s) == 36 && dashes == 4 && hex == 32
 }
 
-// router applies routes, and remembers what it did. One is used by one goroutine.
+// router applies routes and caches the results, for one goroutine.
 type router struct {
 	routes *Routes
 	cache  map[string][]byte
 }
 
-// mostCached is how many paths are remembered.
+// mostCached limits the cached paths.
 const mostCached = 1 << 16
 
-// of is the route of a path, or the path.
+// of returns the route of a path, or the path.
 func (r *router) of(path []byte) []byte {
 	if known, ok := r.cache[string(path)]; ok {
 		return known
@@ -172,7 +170,7 @@ func (r *router) of(path []byte) []byte {
 		if r.cache == nil {
 			r.cache = map[string][]byte{}
 		}
-		out = bytes.Clone(out) // not a part of a block that goes
+		out = bytes.Clone(out) // the block of the path is reused
 		r.cache[string(path)] = out
 	}
 	return out

@@ -19,7 +19,7 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%q: %q, want %q", path, got, want)
 		}
 	}
-	for text, want := range map[string]string{"hosts": "begins with /", "/a/*/b": "at the end", "/a//b": "without a name", "/:": "without a name"} {
+	for text, want := range map[string]string{"hosts": "begins with /", "/a/*/b": "as the last segment", "/a//b": "without a name", "/:": "without a name"} {
 		if _, err := ParseRoutes([]string{text}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -92,8 +92,8 @@ func TestWhere(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`status`:              "a condition is wanted",
-		`500 < status`:        "column 1 (500): the name of a dimension",
+		`status`:              "want a condition",
+		`500 < status`:        "column 1 (500): want the name of a dimension",
 		`statsu == 5`:         `did you mean "status"?`,
 		`method > "a"`:        "is a text",
 		`method == 5`:         "in quotes",
@@ -101,9 +101,9 @@ func TestWhere(t *testing.T) {
 		`status contains "5"`: "is a number",
 		`path matches "("`:    "missing closing",
 		`status >= `:          "unexpected token",
-		`status in 5`:         "in wants a list",
-		`len(method) > 2`:     "the name of a dimension",
-		`all([1], # > 0)`:     "a condition is wanted",
+		`status in 5`:         "want a list",
+		`len(method) > 2`:     "want the name of a dimension",
+		`all([1], # > 0)`:     "want a condition",
 	} {
 		if _, err := ParseWhere(f, text, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

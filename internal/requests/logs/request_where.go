@@ -17,10 +17,10 @@ import (
 // Where is a condition on requests.
 type Where func(r *Request) bool
 
-// ParseWhere makes a condition for lines of a format: comparisons of dimensions with
-// texts, numbers and durations ("500ms"; a bare number is in seconds), joined by and, or,
-// not; contains, startsWith, endsWith, matches and in. It is expr-lang's grammar, of which
-// only this much is for lines by the million.
+// ParseWhere compiles a condition for lines of a format: comparisons of dimensions with texts,
+// numbers and durations ("500ms"; a bare number is in seconds), joined by and, or, not;
+// contains, startsWith, endsWith, matches and in. The syntax is expr-lang's; this subset is fast
+// enough for millions of lines.
 func ParseWhere(f *logformat.Format, text string, routes *Routes) (Where, error) {
 	tree, err := parser.Parse(text)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *compiler) condition(n ast.Node) (Where, error) {
 	switch n := n.(type) {
 	case *ast.UnaryNode:
 		if n.Operator != "not" && n.Operator != "!" {
-			return nil, c.refuse(n.Location(), "a condition is wanted")
+			return nil, c.refuse(n.Location(), "want a condition")
 		}
 		x, err := c.condition(n.Node)
 		if err != nil {
@@ -74,19 +74,19 @@ func (c *compiler) condition(n ast.Node) (Where, error) {
 		}
 		return c.comparison(n)
 	}
-	return nil, c.refuse(n.Location(), "a condition is wanted, as status >= 500")
+	return nil, c.refuse(n.Location(), "want a condition such as status >= 500")
 }
 
-// comparison is DIMENSION OPERATOR VALUE.
+// comparison compiles DIMENSION OPERATOR VALUE.
 func (c *compiler) comparison(n *ast.BinaryNode) (Where, error) {
 	id, ok := n.Left.(*ast.IdentifierNode)
 	if !ok {
-		return nil, c.refuse(n.Left.Location(), "the name of a dimension comes first, as in status >= 500")
+		return nil, c.refuse(n.Left.Location(), "want the name of a dimension first, such as status >= 500")
 	}
 	if n.Operator == "in" {
 		list, ok := n.Right.(*ast.ArrayNode)
 		if !ok || len(list.Nodes) == 0 {
-			return nil, c.refuse(n.Right.Location(), "in wants a list: in [500, 503]")
+			return nil, c.refuse(n.Right.Location(), "want a list after in, such as in [500, 503]")
 		}
 		var any []Where
 		for _, one := range list.Nodes {
@@ -108,7 +108,7 @@ func (c *compiler) comparison(n *ast.BinaryNode) (Where, error) {
 	return c.one(id, n.Operator, n.Right)
 }
 
-// one compares a dimension with a literal.
+// one compiles a comparison with a literal.
 func (c *compiler) one(id *ast.IdentifierNode, operator string, literal ast.Node) (Where, error) {
 	if i := c.f.Field(id.Value); i >= 0 && (c.f.Fields[i].Kind == logformat.Number || c.f.Fields[i].Kind == logformat.Duration) {
 		return c.number(i, id, operator, literal)
@@ -119,7 +119,7 @@ func (c *compiler) one(id *ast.IdentifierNode, operator string, literal ast.Node
 	}
 	text, ok := literal.(*ast.StringNode)
 	if !ok {
-		return nil, c.refuse(literal.Location(), "%s is a text: it is compared with one in quotes", id.Value)
+		return nil, c.refuse(literal.Location(), "%s is a text: want one in quotes", id.Value)
 	}
 	want := []byte(text.Value)
 	switch operator {
@@ -140,11 +140,10 @@ func (c *compiler) one(id *ast.IdentifierNode, operator string, literal ast.Node
 		}
 		return func(r *Request) bool { return pattern.Match(d.Of(r)) }, nil
 	}
-	return nil, c.refuse(literal.Location(), "%s is a text: ==, !=, in, contains, startsWith, endsWith and matches compare it", id.Value)
+	return nil, c.refuse(literal.Location(), "%s is a text: want ==, !=, in, contains, startsWith, endsWith or matches", id.Value)
 }
 
-// number compares a count or a duration. A line without the number fulfils no
-// comparison.
+// number compiles a comparison of a number or duration. A line without the value matches none.
 func (c *compiler) number(i int, id *ast.IdentifierNode, operator string, literal ast.Node) (Where, error) {
 	field := &c.f.Fields[i]
 	var want float64 // microseconds of a duration
@@ -157,7 +156,7 @@ func (c *compiler) number(i int, id *ast.IdentifierNode, operator string, litera
 		if field.Kind == logformat.Duration {
 			d, err := time.ParseDuration(n.Value)
 			if err != nil {
-				return nil, c.refuse(n.Location(), "%s is a duration: a number of seconds, or as \"500ms\"", id.Value)
+				return nil, c.refuse(n.Location(), "%s is a duration: want seconds or a text such as \"500ms\"", id.Value)
 			}
 			want = d.Seconds()
 			break
@@ -168,7 +167,7 @@ func (c *compiler) number(i int, id *ast.IdentifierNode, operator string, litera
 		}
 		want = x
 	default:
-		return nil, c.refuse(literal.Location(), "a number is wanted")
+		return nil, c.refuse(literal.Location(), "want a number")
 	}
 	value := func(r *Request) (float64, bool) {
 		n, ok := logformat.Int(r.Field(i))
@@ -187,7 +186,7 @@ func (c *compiler) number(i int, id *ast.IdentifierNode, operator string, litera
 		">": func(a, b float64) bool { return a > b }, ">=": func(a, b float64) bool { return a >= b },
 	}[operator]
 	if !ok {
-		return nil, c.refuse(literal.Location(), "%s is a number: ==, !=, <, <=, >, >= and in compare it", id.Value)
+		return nil, c.refuse(literal.Location(), "%s is a number: want ==, !=, <, <=, >, >= or in", id.Value)
 	}
 	return func(r *Request) bool {
 		x, ok := value(r)

@@ -13,35 +13,35 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// shard is what one worker knows: of the blocks that it was given.
+// shard is the state of one worker.
 type shard struct {
 	logs []reading
 
 	r      Request
-	adders []*Adder // to each grouping's table
-	parts  []byte   // texts of several parts, until the adders are flushed
+	adders []*adder // by grouping
+	parts  []byte   // keys of several parts, until the adders are flushed
 
 	res       Result
-	hour      int64 // when that of the request before began
+	hour      int64 // beginning of the previous request's hour
 	hourGroup int
-	slow      int64 // longer than this is among the slowest, in microseconds
+	slow      int64 // longer durations are among the slowest, in microseconds
 	lines     map[blockID]int
 	examples  []example
 }
 
-// reading is how one log is read.
+// reading is the state of one log.
 type reading struct {
 	reader       *Reader
-	by           [][]Dimension // of each grouping
+	by           [][]Dimension // by grouping
 	where        Where         // nil: all
-	since, until int64         // as the log's own times are read
+	since, until int64         // in the log's own time
 }
 
-// blockID is a block of a log. Workers take blocks as they come, so which number a line
-// has is known only when all blocks have been counted.
+// blockID identifies a block of a log. Workers take blocks as they come, so line numbers are known
+// only after all blocks have been counted.
 type blockID struct{ log, seq int }
 
-// example is a line that could not be read: which one of its block, from 1.
+// example is an unread line; line is its number in its block, from 1.
 type example struct {
 	blockID
 	line int
@@ -51,11 +51,11 @@ type example struct {
 func newShard(o *Options, set *source.Set, formats []*logformat.Format) (*shard, error) {
 	s := &shard{res: *newResult(o), hour: math.MinInt64 / 2, slow: -1, lines: map[blockID]int{}}
 	for _, t := range s.res.Tables {
-		s.adders = append(s.adders, NewAdder(t))
+		s.adders = append(s.adders, newAdder(t))
 	}
 	for i, f := range formats {
 		if (f.Field(logformat.FieldTime) < 0) != (formats[0].Field(logformat.FieldTime) < 0) {
-			return nil, fmt.Errorf("%s has times, and %s has none: read them apart", timed(set, formats, true), timed(set, formats, false))
+			return nil, fmt.Errorf("%s has times and %s has none; read them separately", timed(set, formats, true), timed(set, formats, false))
 		}
 		l, err := newReading(o, f)
 		if err != nil {
@@ -67,7 +67,7 @@ func newShard(o *Options, set *source.Set, formats []*logformat.Format) (*shard,
 	return s, nil
 }
 
-// timed is the first log that has times, or has none.
+// timed returns the first log that has times, or that has none.
 func timed(set *source.Set, formats []*logformat.Format, has bool) string {
 	return set.Logs[slices.IndexFunc(formats, func(f *logformat.Format) bool { return (f.Field(logformat.FieldTime) >= 0) == has })].Path
 }
@@ -96,11 +96,11 @@ func newReading(o *Options, f *logformat.Format) (reading, error) {
 	return l, nil
 }
 
-// errNoTime is of a log of which a time is asked for and that has none.
-var errNoTime = errors.New("its lines do not say when requests came: neither a time nor slices of it can be asked for")
+// errNoTime is the error of a log without times if something depends on them.
+var errNoTime = errors.New("its lines have no times; leave out --since, --until and comparisons")
 
-// micro is a time in microseconds since 1970 as a log has it: one without zones has
-// what the clock on the wall shows, here as there, and that is read as UTC.
+// micro converts a time to microseconds since 1970 in the time of a log: if that has no zone, its
+// times are local but read as UTC.
 func micro(t time.Time, noZone bool, otherwise int64) int64 {
 	if t.IsZero() {
 		return otherwise
@@ -116,8 +116,8 @@ func micro(t time.Time, noZone bool, otherwise int64) int64 {
 func (s *shard) block(b *source.Block) {
 	l := &s.logs[b.Log]
 	rest, line := b.Data, 0
-	// No server writes a zero byte; a log that was cut under one that goes on writing
-	// has many. One would end a part of a key (group.Separator).
+	// No server writes zero bytes, but logs truncated while their server keeps writing
+	// contain many. One would act as Separator in a key.
 	zeros := b.Zeros
 	l.reader.Block(rest)
 	for len(rest) > 0 {
@@ -150,7 +150,7 @@ func (s *shard) block(b *source.Block) {
 	}
 	for range l.reader.Unjoined() {
 		s.res.Others--
-		s.unread(b, line, []byte("a part of a line whose end does not follow"))
+		s.unread(b, line, []byte("a part of a line without its end"))
 	}
 	s.flush() // the texts are parts of the block
 	s.lines[blockID{b.Log, b.Seq}] += line + b.Skipped
@@ -163,10 +163,10 @@ func (s *shard) take(r *Request, by [][]Dimension) {
 	s.res.Requests++
 	s.res.first, s.res.last = min(s.res.first, r.Time), max(s.res.last, r.Time)
 	s.res.timeline.add(r.Time, r.Duration, r.Status >= 500)
-	if r.Time < s.hour || r.Time >= s.hour+3600e6 { // a division for each line would show
+	if r.Time < s.hour || r.Time >= s.hour+3600e6 { // avoids a division per line
 		s.hour = floor(r.Time, 3600e6) * 3600e6
 		text := time.UnixMicro(s.hour).UTC().AppendFormat(nil, "2006-01-02 15:00")
-		s.hourGroup = s.res.Hours.Find(Hash(text), text)
+		s.hourGroup = s.res.Hours.Find(hashOf(text), text)
 	}
 	s.res.Hours.Add(s.hourGroup, x)
 	if r.Duration > s.slow && s.res.slowest > 0 {
@@ -178,13 +178,13 @@ func (s *shard) take(r *Request, by [][]Dimension) {
 	for t := range by {
 		d := by[t]
 		text := grouped(d[0].Of(r))
-		key := Hash(text)
+		key := hashOf(text)
 		if len(d) > 1 {
 			from := len(s.parts)
 			s.parts = append(s.parts, text...)
 			for j := range d[1:] {
 				next := grouped(d[1+j].Of(r))
-				key = key.Then(Hash(next))
+				key = key.Then(hashOf(next))
 				s.parts = append(append(s.parts, Separator), next...)
 			}
 			text = s.parts[from:]
@@ -196,7 +196,7 @@ func (s *shard) take(r *Request, by [][]Dimension) {
 	}
 }
 
-// grouped is a dimension's text as it groups: the - that servers write for a missing value is empty.
+// grouped returns the text to group by: the - that servers log for a missing value is empty.
 func grouped(text []byte) []byte {
 	if len(text) == 1 && text[0] == '-' {
 		return nil
@@ -204,10 +204,10 @@ func grouped(text []byte) []byte {
 	return text
 }
 
-// mostParts is how many bytes of texts of several parts are kept before they are added.
+// mostParts limits the bytes of keys of several parts before a flush.
 const mostParts = 64 << 10
 
-// flush adds to the tables what waits in the adders.
+// flush adds the pending requests to the tables.
 func (s *shard) flush() {
 	for _, a := range s.adders {
 		a.Flush()
@@ -215,8 +215,7 @@ func (s *shard) flush() {
 	s.parts = s.parts[:0]
 }
 
-// mostExamples is how many lines that could not be read are shown, lineShown how much of
-// a line, in bytes.
+// mostExamples limits the unread lines shown, lineShown the bytes of each.
 const (
 	mostExamples = 5
 	lineShown    = 500
@@ -229,7 +228,7 @@ func (s *shard) unread(b *source.Block, line int, text []byte) {
 	}
 }
 
-// finish gives the examples their lines' numbers. lines are of all blocks.
+// finish computes the line numbers of the examples. lines are the counts of all blocks.
 func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 	for _, e := range s.examples {
 		for seq := range e.seq {
@@ -243,8 +242,8 @@ func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 	}
 }
 
-// follow takes over what a poll has found. The numbers of lines are not known: what came
-// before them was not read.
+// follow collects the results of a poll. Line numbers are unknown, since what came before was not
+// read.
 func (s *shard) follow() {
 	for _, e := range s.examples[len(s.res.Unread.Examples):] {
 		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{s.res.Logs[e.log].Path, 0, strings.ToValidUTF8(e.text, "\ufffd")})

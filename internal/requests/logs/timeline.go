@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// timeline says how many requests came, and how many were at work, in each stretch of
-// time. A log of a week has seconds; a longer one has longer stretches, so that no log,
-// and no line with a wrong year, takes more than 25 MB.
+// timeline holds the number of requests that arrived and that were in progress, by interval of
+// time. The intervals of a log of a week are seconds; longer logs have longer ones, so that no
+// log, and no line with a wrong year, takes more than 25 MB.
 type timeline struct {
-	step   int // in steps
+	step   int // index in steps
 	chunks map[int64]*[chunkCells]cell
-	last   int64 // a chunk that was just used
+	last   int64 // the chunk used last
 	cells  *[chunkCells]cell
 
-	from, to int64 // the stretch that was just used, in microseconds
+	from, to int64 // the interval used last, in microseconds
 	stretch  int64
 }
 
-// steps are the stretches that there may be.
+// steps are the possible lengths of intervals, in microseconds.
 var steps = []int64{1e6, 10e6, 60e6, 600e6, 3600e6, 86400e6}
 
 const (
@@ -28,9 +28,9 @@ const (
 	mostChunks = 16 << 10
 )
 
-// cell is one stretch. busy is the time that requests which begin or end in it were at
-// work in it, in microseconds; through is by how many more (or fewer) than in the cell
-// before are at work in all of it.
+// cell is one interval. busy is the time in it of requests that begin or end in it, in
+// microseconds; through is by how much the number of requests that span a whole interval rises
+// from the interval before.
 type cell struct {
 	count, errors uint32
 	busy          uint64
@@ -53,14 +53,14 @@ func (t *timeline) at(stretch int64) *cell {
 	return &t.cells[stretch&(chunkCells-1)]
 }
 
-// add adds a request that came at, in microseconds, and took so many.
+// add adds a request; at and took are in microseconds.
 func (t *timeline) add(at, took int64, failed bool) {
 	if len(t.chunks) >= mostChunks && t.step < len(steps)-1 {
 		t.coarsen(t.step + 1)
 	}
 	step := steps[t.step]
-	// Most requests come in the second of the one before: a division costs as much as
-	// the rest of this.
+	// Most requests are in the same interval as the previous one: this saves a division,
+	// which costs as much as the rest.
 	if at < t.from || at >= t.to {
 		t.stretch = floor(at, step)
 		t.from = t.stretch * step
@@ -96,14 +96,14 @@ func floor(a, b int64) int64 {
 	return q
 }
 
-// coarsen makes stretches longer.
+// coarsen makes the intervals longer.
 func (t *timeline) coarsen(step int) {
 	old := *t
 	*t = timeline{step: step}
 	t.merge(&old)
 }
 
-// merge adds another timeline, of the same or shorter stretches.
+// merge adds another timeline with the same or shorter intervals.
 func (t *timeline) merge(o *timeline) {
 	if o.step > t.step {
 		t.coarsen(o.step)
@@ -120,13 +120,13 @@ func (t *timeline) merge(o *timeline) {
 			d.errors += c[i].errors
 			d.busy += c[i].busy
 			if through := c[i].through; through != 0 {
-				// From s on, that many more are at work: until the end of the longer
-				// stretch as time in it, from the next one on through all.
+				// From s on, that many more are in progress: until the end of the longer
+				// interval as time, from the next one on as through.
 				next := floor(s*from, to) + 1
 				if s*from == (next-1)*to {
 					d.through += through
 				} else {
-					d.busy += uint64(through * (next*to - s*from)) // wraps for those that end, and the sum does not
+					d.busy += uint64(through * (next*to - s*from)) // may wrap; the sum does not
 					t.at(next).through += through
 				}
 			}
@@ -134,9 +134,9 @@ func (t *timeline) merge(o *timeline) {
 	}
 }
 
-// mean is how many requests were at work at a time, on average, from the stretch in which
-// the first came to that in which the last did, both in microseconds. What they were at
-// work after that is in no mean: it would be more than there ever were at a time.
+// mean returns the average number of requests in progress from the interval of the first request
+// to that of the last, both in microseconds. Time after that is excluded: it could raise the mean
+// above the maximum.
 func (t *timeline) mean(first, last int64) float64 {
 	step := steps[t.step]
 	from, to := floor(first, step), floor(last, step)
@@ -159,23 +159,23 @@ func (t *timeline) mean(first, last int64) float64 {
 	return busy / float64(to+1-from)
 }
 
-// Moment is a stretch of time in a log.
+// Moment is an interval of time in a log.
 type Moment struct {
 	Start  time.Time
 	Count  uint64
 	Errors uint64
-	Busy   float64 // requests at work at a time, on average
+	Busy   float64 // requests in progress, on average
 }
 
-// moments are the stretches of time from the first to the last, in order, of at least
-// the length wanted; those in which nothing was at work are left out.
+// moments returns the intervals from the first to the last, of at least the given length; those
+// without any request in progress are omitted.
 func (t *timeline) moments(least time.Duration) (length time.Duration, each iter.Seq[Moment]) {
 	long := t.step
 	for long < len(steps)-1 && steps[long] < least.Microseconds() {
 		long++
 	}
 	c := t
-	if long > t.step { // a log of a week has half a million stretches: only fewer are copied
+	if long > t.step { // avoids copying the half million intervals of a week
 		c = &timeline{step: long}
 		c.merge(t)
 	}
@@ -187,7 +187,7 @@ func (t *timeline) each(yield func(Moment) bool) {
 	order := slices.Sorted(maps.Keys(t.chunks))
 	through := int64(0)
 	for k, n := range order {
-		if k > 0 && through > 0 { // chunks between, in which nothing begins or ends
+		if k > 0 && through > 0 { // chunks in between, in which nothing begins or ends
 			first := (order[k-1] + 1) << 6
 			for s := first; s < n<<6 && s-first < 4*mostChunks*chunkCells; s++ {
 				if !yield(Moment{Start: time.UnixMicro(s * step).UTC(), Busy: float64(through)}) {

@@ -27,12 +27,12 @@ func Learn(rs *Routes, set *source.Set, formats []*logformat.Format) error {
 	return nil
 }
 
-// learned is how much of the beginning of each log routes are learned from, in bytes.
+// learned is how much of the beginning of each log is used to learn routes, in bytes.
 const learned = 2 << 20
 
-// Usual is what logs are grouped by unless somebody says it: the tables of source 003
-// where most requests are Puppet's, controllers of Foreman, back ends of HAProxy, and
-// otherwise what was asked for, by whom, and how it ended.
+// Usual returns the default groupings: the tables of "Puppetmaster Performance Tuning with
+// mod_mem_cache" if most requests are Puppet's, controllers of Foreman, back ends of HAProxy,
+// and else what was requested, by whom, and the status.
 func Usual(set *source.Set, formats []*logformat.Format) ([][]string, error) {
 	f := formats[0]
 	has := func(names ...string) bool {
@@ -76,7 +76,7 @@ func Usual(set *source.Set, formats []*logformat.Format) ([][]string, error) {
 	return by, nil
 }
 
-// ofPuppet says whether most requests at the beginning of a log are Puppet's.
+// ofPuppet reports whether most requests at the beginning of a log are Puppet's.
 func ofPuppet(f *logformat.Format, head []byte) bool {
 	reader := NewReader(f)
 	var r Request

@@ -10,19 +10,19 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// File is a report that was stored.
+// File is a stored report.
 type File struct {
 	Path string
-	// Stored is the minute in which the server stored it, by its own clock; zero where the
-	// name does not say it.
+	// Stored is the minute in which the server stored it, by its own clock; zero if the name
+	// does not contain it.
 	Stored time.Time
 }
 
-// storedLayout is how the store processor names a report: YYYYmmddHHMM.yaml, in UTC.
+// storedLayout is the name that the store processor gives a report: YYYYmmddHHMM.yaml, in UTC.
 const storedLayout = "200601021504"
 
-// Find finds the reports below a directory (reportdir, with a directory for each node),
-// or one report.
+// Find returns the reports below a directory (reportdir, with a directory per node), or a single
+// report.
 func Find(h *host.Host, dir string) ([]File, error) {
 	info, err := h.Files.Stat(dir)
 	if err != nil {
@@ -33,12 +33,12 @@ func Find(h *host.Host, dir string) ([]File, error) {
 	}
 	files, err := below(h, dir, 0)
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: no report (NODE/TIME.yaml, as Puppet's store processor names them)", dir)
+		err = fmt.Errorf("%s: no reports (named NODE/TIME.yaml by Puppet's store processor)", dir)
 	}
 	return files, err
 }
 
-// mostDepth is how deep below a directory reports are looked for.
+// mostDepth limits how deep below a directory reports are searched.
 const mostDepth = 3
 
 func below(h *host.Host, dir string, depth int) (files []File, err error) {

@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/requests/logs"
-	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints what reports of Puppet's agents say: where the time of their runs went
-// first.
+// Print prints the analysis of reports, beginning with where the time of the runs went.
 func Print(s *ui.Screen, r *Runs) {
 	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
 	if m := r.WentTo; m != nil && m.MeanS != nil {
@@ -21,7 +20,7 @@ func Print(s *ui.Screen, r *Runs) {
 		if m.Share != nil {
 			share = fmt.Sprintf("%.0f %% of the runs' time, ", 100**m.Share)
 		}
-		say("%s%s, went to %s: in %s runs %s each on average", share, unit.FormatSeconds(m.TotalS), m.Name, internaltext.Thousands(m.Count), unit.FormatSeconds(*m.MeanS))
+		say("%s%s, went to %s: in %s runs %s each on average", share, unit.FormatSeconds(m.TotalS), m.Name, text.Thousands(m.Count), unit.FormatSeconds(*m.MeanS))
 	}
 	if x := r.Server; x != nil {
 		for _, l := range logs.NotWhole(x.Logs, nil) {
@@ -30,9 +29,9 @@ func Print(s *ui.Screen, r *Runs) {
 		say("%s", ofServer(x))
 	}
 	if r.Runs == 0 {
-		say("no run")
+		say("no runs")
 	} else {
-		say("%s runs of %s nodes from %sZ to %sZ: %d failed, %d changed something", internaltext.Thousands(uint64(r.Runs)), internaltext.Thousands(uint64(r.Nodes)),
+		say("%s runs of %s nodes from %sZ to %sZ: %d failed, %d changed something", text.Thousands(uint64(r.Runs)), text.Thousands(uint64(r.Nodes)),
 			r.First.UTC().Format(time.DateTime), r.Last.UTC().Format(time.DateTime), r.Failed, r.Changed)
 	}
 	head := []string{"runs", "total", "share", "mean", "p50", "p90", "p99", "max", "slowest on"}
@@ -67,9 +66,9 @@ func Print(s *ui.Screen, r *Runs) {
 			g.Head = append(g.Head, "of it the server")
 		}
 		for _, n := range r.ByNode {
-			row := []string{n.Name, fmt.Sprint(n.Runs), fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), internaltext.SecondsOrDash(n.MeanS), internaltext.SecondsOrDash(n.MeanRetrievalS)}
+			row := []string{n.Name, fmt.Sprint(n.Runs), fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), text.SecondsOrDash(n.MeanS), text.SecondsOrDash(n.MeanRetrievalS)}
 			if r.Server != nil {
-				row = append(row, internaltext.SecondsOrDash(n.MeanCatalogS))
+				row = append(row, text.SecondsOrDash(n.MeanCatalogS))
 			}
 			g.Rows = append(g.Rows, row)
 		}
@@ -91,50 +90,50 @@ func Print(s *ui.Screen, r *Runs) {
 	puppetNotes(s, r)
 }
 
-// ofServer says how much of the nodes' waiting was the server's.
+// ofServer describes the server's part of the time that nodes waited.
 func ofServer(x *Server) string {
 	if x.Retrieval == nil {
-		return "of no run the log has the catalog"
+		return "the log contains the catalog of no run"
 	}
-	text := fmt.Sprintf("of the %s that nodes waited for a catalog on average the server took %s", unit.FormatSeconds(*x.Retrieval.MeanS), unit.FormatSeconds(*x.Catalog.MeanS))
+	out := fmt.Sprintf("of the %s that nodes waited for a catalog on average the server took %s", unit.FormatSeconds(*x.Retrieval.MeanS), unit.FormatSeconds(*x.Catalog.MeanS))
 	if x.Share != nil {
-		text += fmt.Sprintf(", %.0f %%", 100**x.Share)
+		out += fmt.Sprintf(", %.0f %%", 100**x.Share)
 	}
 	rest := unit.FormatSeconds(*x.RestMeanS)
-	return fmt.Sprintf("%s; the other %s are the network, TLS, what waits before the log begins to count, and the node (%s joined)", text, rest, internaltext.CountPlural(uint64(x.Joined), "run", "runs"))
+	return fmt.Sprintf("%s; the other %s are the network, TLS, queueing before the log's measurement begins, and the node (%s joined)", out, rest, text.CountPlural(uint64(x.Joined), "run", "runs"))
 }
 
 func puppetNotes(s *ui.Screen, r *Runs) {
 	if n := r.Unread.Files; n > 0 {
-		s.Say("%s could not be read", internaltext.CountPlural(uint64(n), "file", "files"))
+		s.Say("%s could not be read", text.CountPlural(uint64(n), "file", "files"))
 		for _, e := range r.Unread.Examples {
 			s.Say("  %s: %s", e.Path, e.Why)
 		}
 	}
 	if r.LeftOut > 0 {
-		s.Say("%s left out, as asked", internaltext.CountPlural(uint64(r.LeftOut), "report was", "reports were"))
+		s.Say("%s left out by options", text.CountPlural(uint64(r.LeftOut), "report was", "reports were"))
 	}
 	if r.Cached > 0 {
-		s.Say("%s a catalog that the node had from before, without waiting for one", internaltext.CountPlural(uint64(r.Cached), "run applied", "runs applied"))
+		s.Say("%s a catalog that the node had cached", text.CountPlural(uint64(r.Cached), "run applied", "runs applied"))
 	}
 	if r.Folded > 0 {
-		s.Say("%s not shown: beyond the first million names", internaltext.CountPlural(r.Folded, "resource is", "resources are"))
+		s.Say("%s not shown: above the limit of a million names", text.CountPlural(r.Folded, "resource is", "resources are"))
 	}
 	x := r.Server
 	if x == nil {
 		return
 	}
 	if x.Unread > 0 {
-		s.Say("%s of the log could not be read", internaltext.CountPlural(x.Unread, "line", "lines"))
+		s.Say("%s of the log could not be read", text.CountPlural(x.Unread, "line", "lines"))
 	}
 	if x.Repeated > 0 {
-		s.Say("%s for more than one catalog: a request failed, or the server has the node in another environment than its puppet.conf", internaltext.CountPlural(uint64(x.Repeated), "run asked", "runs asked"))
+		s.Say("%s more than one catalog: a request failed, or the server assigns the node another environment than its puppet.conf", text.CountPlural(uint64(x.Repeated), "run requested", "runs requested"))
 	}
 	if x.Unjoined > 0 {
-		s.Say("%s could not be joined: the log has no report of the node in the minute that the file is named by, or no catalog before it", internaltext.CountPlural(uint64(x.Unjoined), "run", "runs"))
+		s.Say("%s could not be joined: the log has no report of the node in the minute of the file name, or no catalog before it", text.CountPlural(uint64(x.Unjoined), "run", "runs"))
 		for _, l := range x.Logs {
 			if l.NoZone {
-				s.Say("  the times of %s have no zone and are read as UTC", l.Path)
+				s.Say("  the times of %s have no zone and are taken as UTC", l.Path)
 			}
 		}
 	}
@@ -145,18 +144,18 @@ func measuredRow(m *Measured) []string {
 	if m.Share != nil {
 		share = fmt.Sprintf("%.1f %%", 100**m.Share)
 	}
-	return []string{internaltext.EscapeControls(m.Name), fmt.Sprint(m.Count), unit.FormatSeconds(m.TotalS), share, internaltext.SecondsOrDash(m.MeanS), internaltext.SecondsOrDash(m.P50S), internaltext.SecondsOrDash(m.P90S), internaltext.SecondsOrDash(m.P99S), internaltext.SecondsOrDash(m.MaxS), m.SlowestOn}
+	return []string{text.EscapeControls(m.Name), fmt.Sprint(m.Count), unit.FormatSeconds(m.TotalS), share, text.SecondsOrDash(m.MeanS), text.SecondsOrDash(m.P50S), text.SecondsOrDash(m.P90S), text.SecondsOrDash(m.P99S), text.SecondsOrDash(m.MaxS), m.SlowestOn}
 }
 
-// CSV writes stages, types, resources and nodes as one table.
+// CSV writes the stages, types, resources and nodes as one table.
 func CSV(w io.Writer, r *Runs) error {
 	c := csv.NewWriter(w)
 	_ = c.Write([]string{"of", "name", "count", "total_s", "share", "mean_s", "p50_s", "p90_s", "p99_s", "max_s", "slowest_on", "failed", "changed", "mean_config_retrieval_s", "mean_catalog_s"})
 	write := func(of string, list []Measured) {
 		for i := range list {
 			m := &list[i]
-			_ = c.Write([]string{of, internaltext.CSVCell(m.Name), fmt.Sprint(m.Count), internaltext.Decimal(&m.TotalS), internaltext.Decimal(m.Share), internaltext.Decimal(m.MeanS), internaltext.Decimal(m.P50S), internaltext.Decimal(m.P90S), internaltext.Decimal(m.P99S), internaltext.Decimal(m.MaxS),
-				internaltext.CSVCell(m.SlowestOn), fmt.Sprint(m.Failed), fmt.Sprint(m.Changed), "", ""})
+			_ = c.Write([]string{of, text.CSVCell(m.Name), fmt.Sprint(m.Count), text.Decimal(&m.TotalS), text.Decimal(m.Share), text.Decimal(m.MeanS), text.Decimal(m.P50S), text.Decimal(m.P90S), text.Decimal(m.P99S), text.Decimal(m.MaxS),
+				text.CSVCell(m.SlowestOn), fmt.Sprint(m.Failed), fmt.Sprint(m.Changed), "", ""})
 		}
 	}
 	if r.Total != nil {
@@ -166,7 +165,7 @@ func CSV(w io.Writer, r *Runs) error {
 	write("type", r.Types)
 	write("resource", r.Resources)
 	for _, n := range r.ByNode {
-		_ = c.Write([]string{"node", internaltext.CSVCell(n.Name), fmt.Sprint(n.Runs), "", "", internaltext.Decimal(n.MeanS), "", "", "", "", "", fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), internaltext.Decimal(n.MeanRetrievalS), internaltext.Decimal(n.MeanCatalogS)})
+		_ = c.Write([]string{"node", text.CSVCell(n.Name), fmt.Sprint(n.Runs), "", "", text.Decimal(n.MeanS), "", "", "", "", "", fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), text.Decimal(n.MeanRetrievalS), text.Decimal(n.MeanCatalogS)})
 	}
 	c.Flush()
 	return c.Error()

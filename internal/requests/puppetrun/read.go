@@ -11,60 +11,58 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Options say what is asked of reports.
+// Options select reports.
 type Options struct {
-	// Since and Until are of when the server stored reports, by its own clock and to the
-	// minute; where a file's name does not say that, of when the run began. Zero is none.
+	// Since and Until limit when the server stored a report, by its own clock and to the
+	// minute; if the file name does not contain that, when the run began. Zero: no limit.
 	Since, Until time.Time
 	Workers      int
-	// Tell is called now and then with how many reports have been read; may be nil.
+	// Tell, if not nil, is called now and then with the number of reports read.
 	Tell func(done int)
 }
 
-// wants says whether something of a time, from one moment to another, is asked for.
+// wants reports whether a period overlaps the limits.
 func (o *Options) wants(from, to time.Time) bool {
 	return to.After(o.Since) && (o.Until.IsZero() || from.Before(o.Until))
 }
 
-// mostResources is how many resources are kept apart: those of further names are added up
-// as one.
+// mostResources limits the distinct resources; further ones are summed as one.
 const mostResources = 1_000_000
 
-// Collected is what reports say.
+// Collected is the content of reports.
 type Collected struct {
 	runs                     []run
 	stages, types, resources *tally
-	failed, changed, settled int // runs by their status
+	failed, changed, settled int // runs by status
 	cached, leftOut          int
 	unread                   Unread
 	first, last              time.Time
-	totals                   *tally // of whole runs
+	totals                   *tally // whole runs
 }
 
-// run is what is kept of each run.
+// run is what is kept of a run.
 type run struct {
 	node      string
 	stored    time.Time
 	status    string
-	total     float64 // in seconds; below 0 for none
-	retrieval float64 // of a catalog from the server; below 0 for none
+	total     float64 // in seconds; negative: none
+	retrieval float64 // of a catalog from the server, in seconds; negative: none
 }
 
-// Unread are files that are no report, or none that can be read.
+// Unread lists files that are not readable reports.
 type Unread struct {
 	Files    int          `json:"files"`
 	Examples []UnreadFile `json:"examples"`
 }
 
-// UnreadFile is one of them.
+// UnreadFile is an example of an unread file.
 type UnreadFile struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
 }
 
-// stages are the times of a report that are not of a type of resources
-// (Puppet::Configurer, Puppet::Transaction); those that have others in them are not
-// parts of a run beside them.
+// stages are the times in a report other than those of resource types (Puppet::Configurer,
+// Puppet::Transaction). whole marks those that contain others.
 var stages = map[string]struct{ whole bool }{
 	"startup_time": {}, "plugin_sync": {}, "fact_generation": {}, "node_retrieval": {}, "config_retrieval": {}, "convert_catalog": {}, "resubmit_facts": {},
 	"catalog_application": {true}, "transaction_evaluation": {true}, "total": {true},
@@ -75,8 +73,8 @@ const (
 	total     = "total"
 )
 
-// large is the size of a report, in bytes, beyond which only one is read at a time: it
-// may take a hundred times as much memory meanwhile.
+// large is the size of a report, in bytes, above which only one is parsed at a time: parsing
+// may take a hundred times its size in memory.
 const large = 1 << 20
 
 // Read reads reports.
@@ -145,8 +143,7 @@ func read(h *host.Host, f *File, one *sync.Mutex) (*Report, error) {
 	return Parse(text)
 }
 
-// mostExamples is how many files that could not be read are shown; kept are more of
-// them, because they come in no order.
+// mostExamples limits the unread files shown; more are kept, because they come in any order.
 const (
 	mostExamples = 5
 	keptExamples = 1000
@@ -180,7 +177,7 @@ func (c *Collected) add(f *File, r *Report) {
 	for _, p := range r.Parts {
 		switch _, stage := stages[p.Name]; {
 		case p.Name == total:
-		case p.Name == retrieval && r.Cached: // how long that catalog took then
+		case p.Name == retrieval && r.Cached: // the time of an earlier retrieval
 		case stage:
 			c.stages.add(p.Name, p.Seconds, failed, changed, r.Node)
 			if p.Name == retrieval {
@@ -202,7 +199,7 @@ func (c *Collected) add(f *File, r *Report) {
 	c.runs = append(c.runs, one)
 }
 
-// Nodes are the names of the nodes that reports are of.
+// Nodes returns the names of the nodes in the reports.
 func (c *Collected) Nodes() map[string]bool {
 	out := map[string]bool{}
 	for i := range c.runs {
@@ -211,8 +208,7 @@ func (c *Collected) Nodes() map[string]bool {
 	return out
 }
 
-// spent is the time of all runs, in seconds: the reports' totals, or where there is none
-// all that is known.
+// spent returns the total time of all runs, in seconds; NaN if no report has one.
 func (c *Collected) spent() float64 {
 	if c.totals.table.Len() > 0 {
 		return float64(c.totals.table.At(0).Sum) / 1e6

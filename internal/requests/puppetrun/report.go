@@ -1,5 +1,5 @@
-// Package puppetrun says where the time of Puppet agents' runs went: on the nodes by the
-// reports that their server has stored, and on the server by its log of requests.
+// Package puppetrun analyzes where the time of Puppet agents' runs went: on the nodes from the
+// reports that their server stored, and on the server from its request log.
 package puppetrun
 
 import (
@@ -14,32 +14,32 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Report is what an agent reported of one run (Puppet::Transaction::Report, formats 2 to
-// 12 of Puppet 2.7 to 8).
+// Report is an agent's report of one run (Puppet::Transaction::Report, formats 2 to 12 of Puppet
+// 2.7 to 8).
 type Report struct {
-	Node   string    // the name in its certificate
+	Node   string    // certificate name
 	Began  time.Time // by the node's clock
 	Status string    // failed, changed or unchanged
-	// Cached says that the run applied a catalog that the node had from before.
+	// Cached: the run applied a catalog that the node had cached.
 	Cached    bool
-	Parts     []Part // what the run took time for: stages of it, and types of resources
+	Parts     []Part // times of stages and of resource types
 	Resources []Resource
 }
 
-// Part is a time that a report has by a name.
+// Part is a named time of a report.
 type Part struct {
 	Name    string // in lower case: config_retrieval, total, package
 	Seconds float64
 }
 
-// Resource is what became of one resource.
+// Resource is the status of one resource.
 type Resource struct {
 	Name            string  // Package[nginx]
-	Seconds         float64 // below 0: it was not evaluated
+	Seconds         float64 // negative: not evaluated
 	Failed, Changed bool
 }
 
-// part is a time by its name; false without one.
+// part returns a time by name, and whether the report has it.
 func (r *Report) part(name string) (float64, bool) {
 	for _, p := range r.Parts {
 		if p.Name == name {
@@ -49,25 +49,24 @@ func (r *Report) part(name string) (float64, bool) {
 	return 0, false
 }
 
-// What a report may hold: host.MaxFileSize, and so many values, which take up to 300 MB
-// while it is read. That is a run with more than 25,000 resources.
+// mostWeight limits the values of a report, in addition to host.MaxFileSize: parsing that many
+// takes up to 300 MB. It corresponds to more than 25,000 resources.
 const mostWeight = 2_000_000
 
-// mostMembers is how many members of a mapping are looked at for one, mostParts how many
-// times a report may have.
+// mostMembers limits the members of a mapping that are searched, mostParts the times of a report.
 const (
 	mostMembers = 100
 	mostParts   = 2000
 )
 
-// longestRun is the longest time that is one, in seconds: ten years.
+// longestRun is the longest plausible time, in seconds: ten years.
 const longestRun = 10 * 365 * 86400
 
-// ErrNoReport is that a text is YAML and no report of an agent.
-var ErrNoReport = errors.New("no report of a Puppet agent: it has no host and no time")
+// ErrNoReport is the error of YAML that is not an agent's report.
+var ErrNoReport = errors.New("not a report of a Puppet agent: no host or no time")
 
-// Parse reads a report as Puppet::Reports' store writes it. Of the tags of Ruby's
-// objects in it none counts, and what an alias stands for is looked up, never copied.
+// Parse parses a report as written by Puppet's store processor. It ignores the tags of Ruby
+// objects, and resolves aliases without copying.
 func Parse(text []byte) (*Report, error) {
 	if weight(text) > mostWeight {
 		return nil, fmt.Errorf("more than about %d values", mostWeight/2)
@@ -87,7 +86,7 @@ func Parse(text []byte) (*Report, error) {
 	}
 	var ok bool
 	if r.Began, ok = moment(began); !ok {
-		return nil, fmt.Errorf("its time is %.60q", began)
+		return nil, fmt.Errorf("invalid time %.60q", began)
 	}
 	switch scalar(member(top, "cached_catalog_status")) {
 	case "", "not_used":
@@ -120,8 +119,8 @@ func Parse(text []byte) (*Report, error) {
 	return r, nil
 }
 
-// weight is at least the number of values that a text of YAML has: what stands in front
-// of each, and how many more there may be for it.
+// weight returns an upper limit of the number of values in a YAML text, from the characters that
+// introduce them.
 func weight(text []byte) int {
 	n := 1
 	for i, c := range text {
@@ -151,7 +150,7 @@ func weight(text []byte) int {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// follow is what an alias stands for.
+// follow resolves an alias.
 func follow(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -159,7 +158,7 @@ func follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// member is that of a mapping by its name; nil without one.
+// member returns a member of a mapping, or nil.
 func member(n *yaml.Node, name string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -172,15 +171,15 @@ func member(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// word is a name, which may be a symbol of Ruby.
+// word returns a name, which may be a Ruby symbol.
 func word(n *yaml.Node) string { return strings.TrimPrefix(scalar(follow(n)), ":") }
 
-// scalar is a text; empty for none.
+// scalar returns a text; empty if there is none.
 func scalar(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return ""
 	}
-	if n.Tag == "!binary" || n.Tag == "!!binary" { // what is not UTF-8, or was not known to be
+	if n.Tag == "!binary" || n.Tag == "!!binary" { // not UTF-8, or not known to be
 		if text, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(n.Value), "")); err == nil {
 			return string(text)
 		}
@@ -190,13 +189,13 @@ func scalar(n *yaml.Node) string {
 
 func yes(n *yaml.Node, name string) bool { return scalar(member(n, name)) == "true" }
 
-// seconds reads a time span.
+// seconds parses a duration, and reports whether it is plausible.
 func seconds(n *yaml.Node) (float64, bool) {
 	v, err := strconv.ParseFloat(scalar(n), 64)
 	return v, err == nil && !math.IsNaN(v) && v >= 0 && v < longestRun
 }
 
-// moment reads a time as the versions of Puppet and of Ruby's YAML have written it.
+// moment parses a time in the notations of the versions of Puppet and Ruby's YAML.
 func moment(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02T15:04:05Z0700", "Mon Jan 02 15:04:05 -0700 2006"} {
 		if t, err := time.Parse(layout, text); err == nil && t.Year() > 0 && t.Year() < 10000 {

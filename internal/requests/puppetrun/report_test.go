@@ -156,7 +156,7 @@ func TestParse(t *testing.T) {
 		"just words": ErrNoReport.Error(),
 		"[1, 2]":     ErrNoReport.Error(),
 		"version:\n  config: 1\ntime:\n  total: 5\n": ErrNoReport.Error(), // last_run_summary.yaml
-		"host: a\ntime: yesterday\n":                 `its time is "yesterday"`,
+		"host: a\ntime: yesterday\n":                 `invalid time "yesterday"`,
 		"host: a\n\ttime: b":                         "yaml: ",
 		"host: *nothing\ntime: 1":                    "unknown anchor",
 	} {

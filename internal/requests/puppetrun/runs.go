@@ -10,36 +10,36 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Runs is the JSON form of what reports of Puppet's agents say.
+// Runs is the JSON form of the analysis.
 type Runs struct {
 	Schema    string     `json:"schema"` // fettle/logs-puppet/v1
 	Path      string     `json:"path"`
 	Runs      int        `json:"runs"`
 	Nodes     int        `json:"nodes"`
-	First     *time.Time `json:"first,omitempty"` // when the first run began, and the last, by the nodes' clocks
+	First     *time.Time `json:"first,omitempty"` // beginning of the first run, and the last, by the nodes' clocks
 	Last      *time.Time `json:"last,omitempty"`
 	Failed    int        `json:"failed"`
 	Changed   int        `json:"changed"`
 	Unchanged int        `json:"unchanged"`
-	// Cached are runs with a catalog that the node had from before.
+	// Cached is the number of runs with a cached catalog.
 	Cached  int       `json:"cached_catalog"`
-	LeftOut int       `json:"left_out"` // reports that --since or --until left out
+	LeftOut int       `json:"left_out"` // by --since or --until
 	Unread  Unread    `json:"unread"`
-	WentTo  *Measured `json:"went_to,omitempty"` // the stage or the type of resources that took most time
-	Total   *Measured `json:"total,omitempty"`   // of whole runs
-	// Stages of a run; catalog_application has transaction_evaluation in it, and that all
-	// the types.
+	WentTo  *Measured `json:"went_to,omitempty"` // the stage or resource type with the most time
+	Total   *Measured `json:"total,omitempty"`   // whole runs
+	// Stages of a run; catalog_application contains transaction_evaluation, which contains all
+	// types.
 	Stages []Measured `json:"stages"`
 	Types  []Measured `json:"types"`
-	// Resources are those that took most time; of how many.
+	// Resources are those with the most time, ResourceNames the number of all.
 	Resources     []Measured `json:"resources"`
 	ResourceNames int        `json:"resource_names"`
-	Folded        uint64     `json:"folded,omitempty"` // resources beyond the first million names
-	ByNode        []Node     `json:"by_node"`          // those that took most time first
+	Folded        uint64     `json:"folded,omitempty"` // resources above the limit of a million names
+	ByNode        []Node     `json:"by_node"`          // most time first
 	Server        *Server    `json:"server,omitempty"`
 }
 
-// Node is what is known of a node. What is absent neither its reports nor a log say.
+// Node holds the figures of a node. Unknown ones are absent.
 type Node struct {
 	Name           string   `json:"name"`
 	Runs           int      `json:"runs"`
@@ -50,29 +50,28 @@ type Node struct {
 	MeanCatalogS   *float64 `json:"mean_catalog_s,omitempty"` // of the same runs on the server
 }
 
-// Server is how long the nodes waited for their catalogs, and how much of that the server
-// took.
+// Server compares how long the nodes waited for their catalogs with the time on the server.
 type Server struct {
 	Logs   []logs.LogRead `json:"logs"`
 	Unread uint64         `json:"unread_lines"`
-	// Joined are runs whose catalog a log has, Unjoined those with one from the server that
-	// no log has.
+	// Joined is the number of runs whose catalog is in a log, Unjoined the number of other runs
+	// with a catalog from the server.
 	Joined   int `json:"joined"`
 	Unjoined int `json:"unjoined"`
-	// Repeated are joined runs that asked for more than one catalog: the environment was
-	// another than the node thought, or a request failed.
+	// Repeated is the number of joined runs with more than one catalog request: the node was
+	// in another environment than it assumed, or a request failed.
 	Repeated  int       `json:"repeated"`
-	Retrieval *Measured `json:"config_retrieval,omitempty"` // of the joined runs, by the nodes
-	Catalog   *Measured `json:"catalog,omitempty"`          // of the same, by the server's log
-	Share     *float64  `json:"share,omitempty"`            // of the first that the second is
-	// Rest is the first less the second: the network, TLS, what waits before the server's
-	// log begins to count, and the node's own reading of the catalog.
+	Retrieval *Measured `json:"config_retrieval,omitempty"` // joined runs, measured by the nodes
+	Catalog   *Measured `json:"catalog,omitempty"`          // the same, measured by the server
+	Share     *float64  `json:"share,omitempty"`            // Catalog as a share of Retrieval
+	// Rest is Retrieval minus Catalog: the network, TLS, queueing before the server's log
+	// begins to measure, and the node's own parsing of the catalog.
 	RestMeanS *float64 `json:"rest_mean_s,omitempty"`
 	RestP50S  *float64 `json:"rest_p50_s,omitempty"`
 	RestP99S  *float64 `json:"rest_p99_s,omitempty"`
 }
 
-// Report makes the document, with the top of each list; top 0 is all. served and its logs
+// Report returns the analysis with the top entries of each list; 0 means all. served and its logs
 // may be nil.
 func (c *Collected) Report(path string, served *Served, of []logs.LogRead, top int) *Runs {
 	all := c.spent()
@@ -107,15 +106,15 @@ func (c *Collected) Report(path string, served *Served, of []logs.LogRead, top i
 	return r
 }
 
-// joined is what runs took on both sides, by the run.
+// joined holds the times of joined runs on both sides.
 type joined struct {
-	catalog            []float64 // seconds; below 0 for none
+	catalog            []float64 // by run, in seconds; negative: none
 	retrievals, served *tally
 	rest               []float64
 	unjoined, repeated int
 }
 
-// join finds each run's request for its catalog.
+// join finds the catalog request of each run.
 func (c *Collected) join(s *Served) *joined {
 	j := &joined{catalog: make([]float64, len(c.runs)), retrievals: newTally(1), served: newTally(1)}
 	used := map[int]bool{}
@@ -164,8 +163,7 @@ func (j *joined) server(s *Served, of []logs.LogRead) *Server {
 	return out
 }
 
-// byNode are the nodes, those whose runs took most time first. The runs are in their
-// order.
+// byNode returns the nodes, most time first. c.runs must be sorted by node.
 func (c *Collected) byNode(j *joined) []Node {
 	type spent struct {
 		Node

@@ -148,7 +148,7 @@ func TestRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := c.Report(dir, served, nil, 0)
-	if r.Runs != 20 || r.Nodes != 2 || r.Failed != 2 || r.Changed != 2 || r.Unchanged != 16 || r.Cached != 2 || r.Unread.Files != 1 || !strings.Contains(r.Unread.Examples[0].Why, "no report") {
+	if r.Runs != 20 || r.Nodes != 2 || r.Failed != 2 || r.Changed != 2 || r.Unchanged != 16 || r.Cached != 2 || r.Unread.Files != 1 || !strings.Contains(r.Unread.Examples[0].Why, "not a report") {
 		t.Errorf("%+v", r)
 	}
 	if !r.First.Equal(start) || !r.Last.Equal(start.Add(9*30*time.Minute+time.Minute+2*time.Hour)) {
@@ -202,7 +202,7 @@ func TestRuns(t *testing.T) {
 	if r := readAll(t, filepath.Join(dir, "b.test"), Options{Until: start.Add(time.Hour)}).Report(dir, nil, nil, 1); r.Runs != 2 || r.LeftOut != 8 {
 		t.Errorf("%d runs, %d left out", r.Runs, r.LeftOut)
 	}
-	for as, want := range map[string]string{"combined": "does not say how long", "apache:%h %D": "does not say when", "foreman": "no requests of Puppet's agents"} {
+	for as, want := range map[string]string{"combined": "has no durations", "apache:%h %D": "has no times", "foreman": "no requests of Puppet agents"} {
 		if _, err := readServed(t, log.String(), as, c.Nodes()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", as, err, want)
 		}

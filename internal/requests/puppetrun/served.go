@@ -12,36 +12,36 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// Served is what a server's log of requests says of nodes.
+// Served holds the requests of nodes in a server's log.
 type Served struct {
 	nodes  map[string]*requests
 	unread uint64 // lines
 }
 
-// requests are those of a node, by what they were for.
+// requests are the requests of a node, by purpose.
 type requests struct{ catalogs, reports []answered }
 
-// answered is one of them, in microseconds.
+// answered is a request; times are in microseconds.
 type answered struct {
 	came, took int64
 	failed     bool
 }
 
-// mostServed is the most requests that are kept, 24 bytes each.
+// mostServed limits the requests kept, of 24 bytes each.
 const mostServed = 10_000_000
 
-// ReadServed reads what nodes asked for in logs, each of which has a format: catalogs, and
-// to take their reports. Logs that could not be read to their ends are named by the error;
-// what came before that counts, and is there beside it.
+// ReadServed reads the nodes' requests for catalogs and their submissions of reports from logs
+// with their formats. If a log cannot be read to its end, it returns what came before, and an
+// error that names the log.
 func ReadServed(ctx context.Context, set *source.Set, formats []*logformat.Format, nodes map[string]bool, workers int) (*Served, error) {
 	for i, f := range formats {
 		switch {
 		case f.Field(logformat.FieldDuration) < 0:
-			return nil, fmt.Errorf("%s: %s does not say how long requests took", set.Logs[i].Path, f.Name)
+			return nil, fmt.Errorf("%s: format %s has no durations", set.Logs[i].Path, f.Name)
 		case f.Field(logformat.FieldTime) < 0:
-			return nil, fmt.Errorf("%s: %s does not say when requests came", set.Logs[i].Path, f.Name)
+			return nil, fmt.Errorf("%s: format %s has no times", set.Logs[i].Path, f.Name)
 		case f.Joined():
-			return nil, fmt.Errorf("%s: %s has no requests of Puppet's agents", set.Logs[i].Path, f.Name)
+			return nil, fmt.Errorf("%s: format %s has no requests of Puppet agents", set.Logs[i].Path, f.Name)
 		}
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -55,7 +55,7 @@ func ReadServed(ctx context.Context, set *source.Set, formats []*logformat.Forma
 	}
 	err := set.Read(ctx, workers, func(w int, b *source.Block) {
 		if parts[w].block(b); parts[w].most < 0 {
-			stop(fmt.Errorf("more than about %d requests for catalogs: read fewer logs at a time", mostServed))
+			stop(fmt.Errorf("more than about %d requests for catalogs; read fewer logs at a time", mostServed))
 		}
 	})
 	if cause := context.Cause(ctx); cause != nil {
@@ -81,10 +81,10 @@ func ReadServed(ctx context.Context, set *source.Set, formats []*logformat.Forma
 	return out, err
 }
 
-// servedPart is what one worker has read.
+// servedPart is the result of one worker.
 type servedPart struct {
 	wanted  map[string]bool
-	most    int // requests that it may still keep
+	most    int // number of requests it may still keep
 	readers []*logs.Reader
 	r       logs.Request
 	nodes   map[string]*requests
@@ -125,29 +125,29 @@ func (p *servedPart) take() {
 	}
 }
 
-// What a log's second and a name's minute leave open, in microseconds.
+// Uncertainty of a log's seconds and a file name's minutes, in microseconds.
 const (
 	second = 1e6
 	minute = 60 * second
 )
 
-// catalog finds in a node's requests the one for the catalog of a run, all by the clock of
-// the server: the run's report is the request that was answered in the minute of its
-// file's name, and its catalog the last good one since the report of the run before. asked
-// is how many there were. used are the reports that other runs have.
+// catalog finds the catalog request of a run among a node's requests, all by the server's clock.
+// The run's report is the request answered in the minute of the file name, and its catalog the
+// last successful one since the previous report. asked is the number of catalog requests; used
+// are the reports of other runs.
 func (r *requests) catalog(one *run, used map[int]bool) (took int64, asked int, ok bool) {
 	from, to := one.stored.UnixMicro()-second, one.stored.UnixMicro()+minute+second
 	at := -1
 	for i, x := range r.reports {
 		if !x.failed && x.came < to && x.came+x.took >= from && !used[i] {
-			at = i // of several in one minute the last was kept
+			at = i // the last of several in one minute was kept
 		}
 	}
 	if at < 0 {
 		return 0, 0, false
 	}
 	used[at] = true
-	// A run that was ended before its report is none of this one.
+	// Excludes a run that was aborted before its report.
 	begin := r.reports[at].came - int64(1.5*second*max(one.total, 0)) - minute
 	if at > 0 {
 		begin = max(begin, r.reports[at-1].came)

@@ -9,11 +9,10 @@ import (
 	"fettle.dev/fettle/internal/requests/logs"
 )
 
-// Measured is what is known of a stage, a type or a resource over all runs. What is
-// absent no report says.
+// Measured holds the figures of a stage, type or resource over all runs. Unknown ones are absent.
 type Measured struct {
 	Name      string   `json:"name"`
-	Count     uint64   `json:"count"` // runs that have it; of a resource in how many it was
+	Count     uint64   `json:"count"` // runs that have it
 	TotalS    float64  `json:"total_s"`
 	Share     *float64 `json:"share,omitempty"` // of the time of all runs
 	MeanS     *float64 `json:"mean_s,omitempty"`
@@ -26,13 +25,13 @@ type Measured struct {
 	Changed   uint64   `json:"changed,omitempty"`
 }
 
-// tally adds up times by the names of what took them.
+// tally adds up times by name.
 type tally struct {
 	table *logs.Table
 	more  []further // by group
 }
 
-// further is what a group of a table does not have.
+// further is what logs.Table does not record about a group.
 type further struct {
 	changed uint64
 	longest int64  // in microseconds
@@ -41,7 +40,7 @@ type further struct {
 
 func newTally(most int) *tally { return &tally{table: logs.New(true, most)} }
 
-// add adds one time, in seconds; one below 0 is none.
+// add adds a time in seconds; a negative one means none.
 func (t *tally) add(name string, seconds float64, failed, changed bool, node string) {
 	took := int64(-1)
 	if seconds >= 0 {
@@ -60,14 +59,14 @@ func (t *tally) add(name string, seconds float64, failed, changed bool, node str
 	if changed {
 		m.changed++
 	}
-	// Of two that took as long the first by name: reports are read in no order.
+	// Reports come in any order: of equally long ones the first node by name counts.
 	if took > m.longest || took == m.longest && node < m.on {
 		m.longest, m.on = took, node
 	}
 }
 
-// measured are those with the longest times in sum first; all is the sum of the time of
-// all runs, in seconds, and top 0 is all of them.
+// measured returns the top entries by total time; 0 means all. all is the total time of all runs,
+// in seconds.
 func (t *tally) measured(all float64, top int) []Measured {
 	order := make([]int, t.table.Len())
 	for i := range order {

@@ -1,5 +1,5 @@
-// Package source gives the lines of logs in blocks: of files plain or compressed, of
-// directories, of a pipe, of a log that grows.
+// Package source reads logs in blocks of lines: plain or compressed files, directories, a pipe, a
+// growing log.
 package source
 
 import (
@@ -8,46 +8,45 @@ import (
 	"io"
 )
 
-// Block is whole lines of one log.
+// Block holds whole lines of one log.
 type Block struct {
-	Log  int    // which one, in the order of the logs
-	Seq  int    // the block's number in its log, from 0
-	Data []byte // each line ends with \n, but for the last of a log
-	// Skipped is how many lines of this log, right before this block, were longer than
-	// a block and are in none.
+	Log  int    // index in Set.Logs
+	Seq  int    // number in its log, from 0
+	Data []byte // each line ends with \n, except the last of a log
+	// Skipped is the number of lines right before this block that were longer than a block.
 	Skipped int
-	// Zeros says that a line may have a zero byte.
+	// Zeros: lines may contain zero bytes.
 	Zeros bool
 }
 
-// Size is the most that a block has, and so a line, in bytes.
+// Size is the maximum size of a block, and of a line, in bytes.
 const Size = 1 << 20
 
-// usual is how many bytes a block has unless a line is longer: what is read is still in the
-// core's second cache when it is worked on, and has not driven out the groups that are there.
+// usual is the size of a block unless a line is longer: small enough to stay in a core's second
+// cache until it is processed, without evicting the groups.
 const usual = 256 << 10
 
-// cutter cuts what it reads into blocks.
+// cutter divides its input into blocks.
 type cutter struct {
 	r          io.Reader
 	log        int
-	wholeLines bool  // what stands behind the last end of line is left out
-	to         int64 // how far r was read, to the end of the last block
+	wholeLines bool  // leave out what follows the last line end
+	to         int64 // offset of the end of the last block
 
-	// hold says that a line belongs to the one behind it, and waits for it; nil: none does.
+	// hold reports whether a line belongs to the next one and must wait for it; nil: never.
 	hold func(line []byte) bool
 
 	seq      int
-	rest     []byte // the beginning of a line, behind the last block
-	skipping bool   // of a line that is longer than a block: what comes next is of it
-	skipped  int    // such lines since the last block
-	from     int64  // where that line begins
-	zeros    int64  // bytes that were dropped
+	rest     []byte // an incomplete line after the last block
+	skipping bool   // inside a line longer than a block
+	skipped  int    // number of such lines since the last block
+	from     int64  // beginning of that line
+	zeros    int64  // zero bytes dropped
 }
 
-// next reads the next block into b, which has room for Size. over says that it is the last;
-// what was there before an error counts. Of a line that is longer than a block it may be
-// empty.
+// next reads the next block into b, which must have a capacity of Size. over marks the last
+// block; what was read before an error counts. The block may be empty within a line longer than
+// a block.
 func (c *cutter) next(b *Block) (over bool, err error) {
 	b.Log, b.Seq, b.Skipped, b.Zeros = c.log, c.seq, 0, len(c.rest) > 0 && bytes.IndexByte(c.rest, 0) >= 0
 	b.Data = append(b.Data[:0], c.rest...)
@@ -62,9 +61,9 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 	if errors.Is(broken, io.EOF) {
 		broken = nil
 	} else if broken != nil {
-		whole = true // half a line may look like a whole one of another request
+		whole = true // a truncated line may look like another request
 	}
-	if over && !whole { // of the last line, which has no end
+	if over && !whole { // the last line has no end
 		data := bytes.TrimRight(b.Data, "\x00")
 		c.zeros += int64(len(b.Data) - len(data))
 		b.Data = data
@@ -78,11 +77,11 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 		b.Data = append(b.Data[:0], b.Data[end+1:]...)
 	}
 	switch end := bytes.LastIndexByte(b.Data, '\n'); {
-	case over && !whole: // the last line may be without its end
-	case over && c.skipping: // it counts when its end is there
+	case over && !whole: // the last line may lack its end
+	case over && c.skipping: // the line counts when its end is there
 		b.Data, c.to = b.Data[:0], c.from
 		c.skipped--
-	case end < 0 && len(b.Data) == Size && !over: // one line is more than a block
+	case end < 0 && len(b.Data) == Size && !over: // a line longer than a block
 		c.skipping, c.from = true, c.to-int64(len(b.Data))
 		c.skipped++
 		b.Data = b.Data[:0]
@@ -99,8 +98,8 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 	return over, broken
 }
 
-// held is where a block ends whose last line ends at a place, without the lines that wait for
-// the one behind them; a block has at least one line.
+// held returns the end of a block without the lines that wait for the next one; end is that of
+// its last line. A block keeps at least one line.
 func (c *cutter) held(data []byte, end int) int {
 	if c.hold == nil {
 		return end
@@ -115,8 +114,8 @@ func (c *cutter) held(data []byte, end int) int {
 	return end
 }
 
-// fill reads until a block has n bytes. An io.EOF is the end, and any other error is one:
-// a file that is compressed and cut off ends in io.ErrUnexpectedEOF.
+// fill reads until a block has n bytes. io.EOF is the end; truncated compressed files return
+// io.ErrUnexpectedEOF.
 func (c *cutter) fill(b *Block, n int) error {
 	for len(b.Data) < n {
 		had := len(b.Data)

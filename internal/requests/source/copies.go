@@ -10,18 +10,18 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// backups are how editors and package managers name the copy of a file.
+// backups are the suffixes with which editors and package managers name copies.
 var backups = []string{"~", ".bak", ".swp", ".swo", ".orig", ".save", ".copy", ".backup", ".bkp", ".dpkg-old", ".dpkg-dist", ".dpkg-new", ".rpmsave", ".rpmorig", ".rpmnew"}
 
-// copyNames are how file managers, editors and cp --backup name a copy; $1 and $2 are the
-// name of the file that it is of.
+// copyNames matches names that file managers, editors and cp --backup give copies; the groups
+// form the name of the original.
 var copyNames = text.LazyRegexp(`^(?:(.+?)(?: - Copy| copy|[ _]?\((?:copy|Copy|another copy|\d+(?:st|nd|rd|th) copy|copy \d+)\))(?: \(\d+\)| \d+)?(\.[^ ]*)?|Copy of (.+)|#(.+)#|(.+)\.~\d+~|(.+)\.(?:bak|save|orig)[.-]?\d+|\.(.+)\.sw[a-p])$`)
 
-// again is how a browser names a file that was there already: perhaps another one.
+// again matches names that browsers give to a second download, which may be another file.
 var again = text.LazyRegexp(`^(.+?) ?\(\d+\)(\.[^ ]*)?$`)
 
-// original is the name of the file that a backup copy is of; false where its name does not
-// tell that it is one. A file that was saved twice may be one: its name is the first's.
+// original returns the name of the original of a backup copy, and whether the name proves that it
+// is a copy. A second download may be one: then it returns the first one's name.
 func original(path string) (string, bool) {
 	dir, base := filepath.Split(path)
 	if m := copyNames().FindStringSubmatch(base); m != nil {
@@ -40,16 +40,16 @@ func original(path string) (string, bool) {
 
 func savedAgain(path string) bool { return again().MatchString(filepath.Base(path)) }
 
-// least is how long the whole content of two parts of a log is before it makes them copies,
-// in bytes: lines without a time may be the same by chance.
+// least is the size from which equal content makes parts of a log copies, in bytes: less may be
+// equal by chance.
 const least = 512
 
-// headCompared is how much of the beginnings of logs tells whether they may be copies.
+// headCompared is the size of the beginnings compared first, in bytes.
 const headCompared = 4096
 
-// LeaveCopies leaves out the logs whose lines another one of the set has: what is left of a
-// rotation that was cut off (access.log.1 and access.log.1.gz), and backup copies
-// (access.log~, access.log.bak). Copies then has them.
+// LeaveCopies removes logs whose lines another one contains, and lists them in Copies: remains of
+// an interrupted rotation (access.log.1 and access.log.1.gz) and backup copies (access.log~,
+// access.log.bak).
 func (s *Set) LeaveCopies() error {
 	for i := 0; i < len(s.Logs); {
 		why := s.copied(i)
@@ -65,7 +65,7 @@ func (s *Set) LeaveCopies() error {
 	return nil
 }
 
-// copied reports of what a log is a copy; "": it is not one.
+// copied returns what a log is a copy of, or "".
 func (s *Set) copied(i int) string {
 	l := s.Logs[i]
 	if l.Path == Stdin {
@@ -90,15 +90,14 @@ func (s *Set) copied(i int) string {
 	return ""
 }
 
-// inEditor reports whether a file is what an editor keeps of one that is open in it.
+// inEditor reports whether a file belongs to an open editor.
 func inEditor(path string) bool {
 	base := filepath.Base(path)
 	return strings.HasSuffix(base, ".swp") || strings.HasSuffix(base, ".swo") || strings.HasPrefix(base, "#") && strings.HasSuffix(base, "#")
 }
 
-// within reports whether a log's lines are those of another one, or with begin those with
-// which it begins. Of two that have the same, the later one in the set is within the other,
-// unless that is compressed and it is not.
+// within reports whether a log's lines are those of another one, or with begin, the beginning of
+// those. Of two equal logs it is true for the compressed one, else the later one in the set.
 func (s *Set) within(i, k int, begin bool) bool {
 	a, err1 := s.Head(i, headCompared)
 	b, err2 := s.Head(k, headCompared)
@@ -126,8 +125,8 @@ func (s *Set) within(i, k int, begin bool) bool {
 	return i > k
 }
 
-// compare reads two logs: same says that the first has n bytes and the second begins with
-// them, longer that it goes on behind them. One that is damaged ends there.
+// compare compares two logs: same means that the first has n bytes and the second begins with
+// them, longer that the second has more. A damaged log ends at the damage.
 func compare(first, second Log) (n int64, same, longer bool) {
 	a, err1 := first.open()
 	if err1 != nil {

@@ -21,17 +21,17 @@ import (
 // Log is one file of lines, or the standard input.
 type Log struct {
 	Path string // "-" is the standard input
-	Size int64  // in bytes as it lies on the disk; 0 for what is no file
-	// Listed says that nobody named it: a directory has it, which may have other files too.
+	Size int64  // size on disk in bytes; 0 if it is not a file
+	// Listed: found in a directory, which may contain other files too.
 	Listed bool
 
 	host *host.Host
-	skip int64     // what of it was read before, in bytes, decompressed
-	was  *Position // of what was read before; nil: nothing was
-	of   string    // the log whose old part this is
+	skip int64     // number of bytes read before, decompressed
+	was  *Position // position read before, or nil
+	of   string    // the log whose rotated part this is
 }
 
-// Of is the path of the log that this is, or whose old part it is.
+// Of returns the path of the log, or of the log whose rotated part this is.
 func (l Log) Of() string {
 	if l.of != "" {
 		return l.of
@@ -42,8 +42,8 @@ func (l Log) Of() string {
 // Stdin is the path of the standard input.
 const Stdin = "-"
 
-// Find finds the logs that paths name: a file, Stdin, or all files of a directory, the
-// oldest rotated one first (access.log.2.gz, access.log.1, access.log).
+// Find returns the logs that paths name: a file, Stdin, or all files of a directory, oldest
+// rotated part first (access.log.2.gz, access.log.1, access.log).
 func Find(h *host.Host, paths []string) ([]Log, error) {
 	var logs []Log
 	for _, p := range paths {
@@ -64,7 +64,7 @@ func Find(h *host.Host, paths []string) ([]Log, error) {
 			return nil, err
 		}
 		if len(here) == 0 {
-			return nil, fmt.Errorf("%s: no file with anything in it", p)
+			return nil, fmt.Errorf("%s: no files, or only empty ones", p)
 		}
 		slices.SortStableFunc(here, func(a, b Log) int { return older(a.Path, b.Path) })
 		logs = append(logs, here...)
@@ -72,7 +72,7 @@ func Find(h *host.Host, paths []string) ([]Log, error) {
 	return logs, nil
 }
 
-// in is the logs of a directory and of those in it.
+// in returns the logs below a directory.
 func in(h *host.Host, dir string) (logs []Log, err error) {
 	all, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func in(h *host.Host, dir string) (logs []Log, err error) {
 		case e.Type().IsRegular():
 			info, err := e.Info()
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // rotated away meanwhile
+				continue // rotated meanwhile
 			}
 			if err != nil {
 				return nil, err
@@ -104,8 +104,7 @@ func in(h *host.Host, dir string) (logs []Log, err error) {
 	return logs, nil
 }
 
-// open opens a log and decompresses it: what it is compressed with its first bytes say,
-// not its name.
+// open opens a log and decompresses it, according to its first bytes, not its name.
 func (l Log) open() (io.ReadCloser, error) {
 	file := os.Stdin
 	if l.Path != Stdin {
@@ -145,22 +144,22 @@ func (l Log) open() (io.ReadCloser, error) {
 	return stream{text, closer(done), packed(magic[:n]), padding}, nil
 }
 
-// stream is a log that is read from its beginning to its end alone.
+// stream is a log that can only be read sequentially.
 type stream struct {
 	io.Reader
 	io.Closer
 	packed  bool
-	padding *int64 // zero bytes behind what is compressed, as far as it was read
+	padding *int64 // zero bytes after the compressed data, as far as read
 }
 
-// PackedError is of a log that is compressed by a program whose files are not read.
+// PackedError is the error of a log in an unsupported compression.
 type PackedError struct{ Path, By string }
 
 func (p *PackedError) Error() string {
-	return fmt.Sprintf("%s: compressed by %s, which is not read: %s -dc %s | fettle logs -", p.Path, p.By, p.By, p.Path)
+	return fmt.Sprintf("%s: compression by %s is not supported; run: %s -dc %s | fettle logs -", p.Path, p.By, p.By, p.Path)
 }
 
-// How the files of the programs begin; those of xz are only known to be refused.
+// Magic numbers of compressed files; xz is recognized to be rejected.
 var (
 	gzipMagic  = []byte{0x1f, 0x8b}
 	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}

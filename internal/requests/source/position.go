@@ -15,53 +15,53 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// Position is how far a log was read, so that a later reader goes on from there, also
-// when the log was rotated meanwhile.
+// Position is how far a log was read, so that a later reader can continue there even if the log
+// was rotated meanwhile.
 type Position struct {
 	Path   string `json:"path"`
-	Offset int64  `json:"offset_bytes"` // of what the log holds, decompressed
-	// The log is known again by its beginning, of so many bytes: an inode is given to
-	// another file, and a rotated log is compressed into another.
+	Offset int64  `json:"offset_bytes"` // decompressed
+	// The beginning of a log identifies it: inodes are reused, and rotated logs are compressed
+	// into other files.
 	HeadBytes  int64  `json:"head_bytes"`
 	HeadSHA256 string `json:"head_sha256"`
-	// Inode tells apart logs of which nothing was read that could.
+	// Inode distinguishes logs of which nothing was read yet.
 	Inode uint64 `json:"inode,omitempty"`
 }
 
-// headMost is how much of a log's beginning tells it from others, in bytes.
+// headMost limits the beginning that identifies a log, in bytes.
 const headMost = 4096
 
-// Positions are how far Read has come, whole lines only.
+// Positions returns how far Read has come, in whole lines.
 func (s *Set) Positions() ([]Position, error) {
 	var out []Position
 	for i, l := range s.Logs {
 		if l.Path == Stdin || l.of != "" {
 			continue
 		}
-		p := s.heads[i]
+		p := s.states[i].head
 		if p == nil { // compressed
 			var err error
-			if p, err = l.head(min(s.ends[i], headMost)); err != nil && s.cuts[i] != nil {
+			if p, err = l.head(min(s.states[i].end, headMost)); err != nil && s.states[i].cut != nil {
 				if l.was != nil {
 					out = append(out, *l.was)
 				}
-				continue // damaged to its beginning: it is read again
+				continue // damaged from the beginning: it is read again
 			}
 			if err != nil {
 				return nil, err
 			}
 		}
-		out = append(out, Position{l.Path, s.ends[i], p.HeadBytes, p.HeadSHA256, p.Inode})
+		out = append(out, Position{l.Path, s.states[i].end, p.HeadBytes, p.HeadSHA256, p.Inode})
 	}
 	return out, nil
 }
 
-// Ends are the positions at the ends of logs: behind the last whole line.
+// Ends returns the positions after the last whole line of logs.
 func Ends(logs []Log) ([]Position, error) {
 	var out []Position
 	for _, l := range logs {
 		if l.Path == Stdin {
-			return nil, errors.New("the standard input cannot be followed: it is read as it comes")
+			return nil, errors.New("standard input cannot be followed; leave out --follow to read it as it comes")
 		}
 		p, err := l.end()
 		if err != nil {
@@ -72,7 +72,7 @@ func Ends(logs []Log) ([]Position, error) {
 	return out, nil
 }
 
-// end is the position behind the last whole line of a log.
+// end returns the position after the last whole line of a log.
 func (l Log) end() (*Position, error) {
 	r, err := l.open()
 	if err != nil {
@@ -119,7 +119,7 @@ func (l Log) end() (*Position, error) {
 	return p, nil
 }
 
-// First is the beginning of a log: up to n bytes, decompressed.
+// First returns up to n bytes from the beginning of a log, decompressed.
 func (l Log) First(n int64) ([]byte, error) {
 	r, err := l.open()
 	if err != nil {
@@ -142,7 +142,7 @@ func first(r io.Reader, n int64) ([]byte, error) {
 	return text[:k], err
 }
 
-// head is a position with how the log begins, by up to n bytes.
+// head returns a position that identifies the log by up to n bytes.
 func (l Log) head(n int64) (*Position, error) {
 	r, err := l.open()
 	if err != nil {
@@ -160,7 +160,7 @@ func (l Log) head(n int64) (*Position, error) {
 	return &Position{HeadBytes: int64(len(text)), HeadSHA256: hex.EncodeToString(sum[:])}, nil
 }
 
-// headOf is a position with how an open file begins, by up to n bytes.
+// headOf returns a position that identifies an open file by up to n bytes.
 func headOf(f *os.File, n int64) (*Position, error) {
 	text := make([]byte, n)
 	k, err := f.ReadAt(text, 0)
@@ -179,7 +179,7 @@ func headOf(f *os.File, n int64) (*Position, error) {
 	return p, nil
 }
 
-// begins says whether a log that begins so is the one that was read.
+// begins reports whether now identifies the same log.
 func (p *Position) begins(now *Position) bool {
 	if p.HeadBytes == 0 && p.Inode != 0 {
 		return now.Inode == p.Inode
@@ -187,21 +187,21 @@ func (p *Position) begins(now *Position) bool {
 	return now.HeadBytes == p.HeadBytes && now.HeadSHA256 == p.HeadSHA256
 }
 
-// of says whether an open file is the log that was read.
+// of reports whether an open file is the log at this position.
 func (p *Position) of(f *os.File) bool {
 	now, err := headOf(f, p.HeadBytes)
 	return err == nil && p.begins(now)
 }
 
-// is says whether a log is the one that was read.
+// is reports whether l is the log at this position.
 func (p *Position) is(l Log) bool {
 	now, err := l.head(p.HeadBytes)
 	return err == nil && p.begins(now)
 }
 
-// Continue is what is to be read of logs since positions: of a log that was rotated, the
-// rest of its old part first, which may be one of the logs itself. A log without a position
-// is read whole. lost names logs that were rotated and whose old part is not there any more.
+// Continue returns what remains to be read of logs since positions: for a rotated log first the
+// rest of its old part, which may be one of the logs itself. A log without a position is read as
+// a whole. lost names rotated logs whose old part is gone.
 func Continue(logs []Log, positions []Position) (next []Log, lost []string, err error) {
 	was := found(logs, positions)
 	for i, l := range logs {
@@ -209,9 +209,9 @@ func Continue(logs []Log, positions []Position) (next []Log, lost []string, err 
 		switch {
 		case was[i] != nil:
 			if l.skip, l.was = was[i].Offset, was[i]; was[i].Path == l.Path && l.Size > 0 && l.Size < l.skip && logformat.Uncompressed(l.Path) == l.Path {
-				l.skip = 0 // truncated, and begun with the same lines
+				l.skip = 0 // truncated, and begins with the same lines
 			}
-		case p == nil, slices.Contains(was, p): // new, or its old part is another of the logs
+		case p == nil, slices.Contains(was, p): // new, or its old part is one of the logs
 		default:
 			old, err := p.rotated(l.host)
 			if err != nil {
@@ -229,7 +229,7 @@ func Continue(logs []Log, positions []Position) (next []Log, lost []string, err 
 	return next, lost, nil
 }
 
-// positionOf is that of a log by its name; nil: it has none.
+// positionOf returns the saved position of a log by name, or nil.
 func positionOf(positions []Position, l Log) *Position {
 	at := slices.IndexFunc(positions, func(p Position) bool { return p.Path == l.Path })
 	if at < 0 || l.Path == Stdin {
@@ -238,8 +238,8 @@ func positionOf(positions []Position, l Log) *Position {
 	return &positions[at]
 }
 
-// found are the positions at which the logs were read before, nil for those that were not:
-// a log is where it was, or has the name now that another had before it was rotated.
+// found returns the position of each log, or nil: logs are where they were, or have the name that
+// another one had before rotation.
 func found(logs []Log, positions []Position) []*Position {
 	was := make([]*Position, len(logs))
 	taken := map[*Position]bool{}
@@ -263,13 +263,13 @@ func found(logs []Log, positions []Position) []*Position {
 	return was
 }
 
-// rotated finds the file that a log was rotated into.
+// rotated returns the file that a log was rotated into.
 func (p *Position) rotated(h *host.Host) (*Log, error) {
 	found, err := Beside(h, p.Path)
 	if err != nil {
 		return nil, err
 	}
-	// The newest first: it is nearly always that one.
+	// Newest first: it is nearly always that one.
 	for i := range found {
 		if p.is(found[i]) {
 			return &found[i], nil

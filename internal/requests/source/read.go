@@ -12,47 +12,53 @@ import (
 	"sync"
 )
 
-// Head is the beginning of a log, for those who want to know its format: up to n bytes,
-// decompressed. Read begins with them again, also for the standard input.
+// Head returns up to n bytes from the beginning of a log, decompressed, for format detection. Read
+// returns them again, also for the standard input.
 func (s *Set) Head(i, n int) ([]byte, error) {
-	if len(s.begun[i].head) >= n {
-		return s.begun[i].head[:n], nil
+	if len(s.states[i].start) >= n {
+		return s.states[i].start[:n], nil
 	}
 	r, err := s.reader(i)
 	if err != nil {
 		return nil, err
 	}
 	head := make([]byte, n)
-	had := copy(head, s.begun[i].head)
+	had := copy(head, s.states[i].start)
 	for err = nil; had < n && err == nil; {
 		var k int
 		k, err = r.Read(head[had:])
 		had += k
 	}
-	s.begun[i].head = head[:had]
+	s.states[i].start = head[:had]
 	if err != nil && !errors.Is(err, io.EOF) {
-		s.cuts[i] = err // it comes again when it is read whole
+		s.states[i].cut = err // Read reports it again
 	}
-	return s.begun[i].head, nil
+	return s.states[i].start, nil
 }
 
-// Set is logs that are read together.
+// Set is a set of logs that are read together.
 type Set struct {
 	Logs []Log
-	// WholeLines leaves what stands behind the last end of line for another time: it is
-	// still being written.
+	// WholeLines leaves out what follows the last line end: it is still being written.
 	WholeLines bool
-	// NotRead are the files of a directory that may have requests too and cannot be read.
+	// NotRead lists unreadable files of a directory that may contain requests.
 	NotRead []NotRead
-	// Copies are logs whose lines another one has (LeaveCopies).
+	// Copies lists logs removed by LeaveCopies.
 	Copies []NotRead
 
-	begun []begun
-	zeros []int64                  // bytes that were skipped as they are zero
-	cuts  []error                  // why each could not be read to its end
-	holds []func(line []byte) bool // see cutter
-	ends  []int64                  // how far each was read, in bytes, decompressed
-	heads []*Position              // how each begins that was read through; of its Offset nothing
+	states []state // by log
+}
+
+// state is how far one log of a Set was read.
+type state struct {
+	reader io.ReadCloser // open once its beginning was read
+	start  []byte        // the beginning, as Head returned it
+	before int64         // zero bytes before start
+	zeros  int64         // zero bytes skipped in all
+	cut    error         // why it could not be read to its end
+	hold   func(line []byte) bool
+	end    int64     // how far it was read, in bytes, decompressed
+	head   *Position // identifies a log that was read; without Offset
 }
 
 // NotRead is a file that is not read.
@@ -61,36 +67,28 @@ type NotRead struct {
 	Why  string `json:"why"`
 }
 
-// begun is a log of which the beginning was read.
-type begun struct {
-	io.ReadCloser
-	head  []byte
-	zeros int64 // that stand before the head
-}
-
-// NewSet is for logs that Find found.
+// NewSet returns a set of logs.
 func NewSet(logs []Log) *Set {
-	return &Set{Logs: logs, begun: make([]begun, len(logs)), zeros: make([]int64, len(logs)), cuts: make([]error, len(logs)), holds: make([]func([]byte) bool, len(logs)), ends: make([]int64, len(logs)), heads: make([]*Position, len(logs))}
+	return &Set{Logs: logs, states: make([]state, len(logs))}
 }
 
 func (s *Set) reader(i int) (io.Reader, error) {
-	if s.begun[i].ReadCloser == nil {
+	if s.states[i].reader == nil {
 		r, err := s.Logs[i].open()
 		if err != nil {
 			return nil, err
 		}
-		if s.begun[i].ReadCloser, s.begun[i].zeros, err = skipZeros(r); err != nil {
+		if s.states[i].reader, s.states[i].before, err = skipZeros(r); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
 	}
-	return s.begun[i].ReadCloser, nil
+	return s.states[i].reader, nil
 }
 
-// Read reads all logs and hands each block to one of so many workers: work(w, block) is
-// never called twice at a time for the same w. Compressed logs are decompressed beside
-// that, as many at a time as there are workers. A log that cannot be read to its end is
-// named by the error, and Cut says why; its whole lines before that were handed on, and
-// those of all other logs.
+// Read reads all logs and passes each block to one of the workers: calls of work with the same w
+// never overlap. Meanwhile compressed logs are decompressed, one per worker. If a log cannot be
+// read to its end, the error and Cut say why; its whole lines before that, and those of all
+// other logs, were passed on.
 func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block)) error {
 	q := &queue{workers: workers, tasks: make(chan task, workers), free: make(chan *Block, 2*workers+2)}
 	for range cap(q.free) {
@@ -105,7 +103,7 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	for range min(workers, len(s.Logs)) {
 		readers.Go(func() {
 			for i := range next {
-				if s.cuts[i] = s.read(ctx, i, q); ctx.Err() != nil {
+				if s.states[i].cut = s.read(ctx, i, q); ctx.Err() != nil {
 					return
 				}
 			}
@@ -137,66 +135,59 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	return s.cut()
 }
 
-// Close closes logs of which no more than the beginning was read.
+// Close closes logs of which only the beginning was read.
 func (s *Set) Close() error {
 	var all []error
-	for i := range s.begun {
-		if s.begun[i].ReadCloser != nil {
-			all = append(all, s.begun[i].Close())
+	for i := range s.states {
+		if s.states[i].reader != nil {
+			all = append(all, s.states[i].reader.Close())
 		}
 	}
 	return errors.Join(all...)
 }
 
-// Leave leaves a log out, of which no more than the beginning was read; those behind it
-// move up.
+// Leave removes a log of which only the beginning was read; later ones move up.
 func (s *Set) Leave(i int) error {
 	var err error
-	if s.begun[i].ReadCloser != nil {
-		err = s.begun[i].Close()
+	if s.states[i].reader != nil {
+		err = s.states[i].reader.Close()
 	}
 	s.Logs = slices.Delete(slices.Clone(s.Logs), i, i+1)
-	s.begun = slices.Delete(s.begun, i, i+1)
-	s.zeros = slices.Delete(s.zeros, i, i+1)
-	s.cuts = slices.Delete(s.cuts, i, i+1)
-	s.holds = slices.Delete(s.holds, i, i+1)
-	s.ends = slices.Delete(s.ends, i, i+1)
-	s.heads = slices.Delete(s.heads, i, i+1)
+	s.states = slices.Delete(s.states, i, i+1)
 	return err
 }
 
-// Hold says how a line of a log is known that belongs to the one behind it: both are then in one
-// block. nil: there is none.
-func (s *Set) Hold(i int, is func(line []byte) bool) { s.holds[i] = is }
+// Hold sets how to recognize a line that belongs to the next one, so that both are in one block;
+// nil means none.
+func (s *Set) Hold(i int, is func(line []byte) bool) { s.states[i].hold = is }
 
-// Packed says whether a log is compressed.
+// Packed reports whether a log is compressed.
 func (s *Set) Packed(i int) (bool, error) {
 	if _, err := s.reader(i); err != nil {
 		return false, err
 	}
-	of, is := s.begun[i].ReadCloser.(stream)
+	of, is := s.states[i].reader.(stream)
 	return is && of.packed, nil
 }
 
-// Cut is why a log could not be read to its end; nil: it could, or was not read.
-func (s *Set) Cut(i int) error { return s.cuts[i] }
+// Cut returns why a log could not be read to its end, or nil.
+func (s *Set) Cut(i int) error { return s.states[i].cut }
 
-// Zeros is how many zero bytes of a log that was read were skipped before, between and behind
-// its lines.
-func (s *Set) Zeros(i int) int64 { return s.zeros[i] }
+// Zeros returns the number of zero bytes around lines of a log that were skipped.
+func (s *Set) Zeros(i int) int64 { return s.states[i].zeros }
 
 // cut names the logs that could not be read to their ends.
 func (s *Set) cut() error {
 	var all []error
-	for i, err := range s.cuts {
-		if err != nil {
+	for i := range s.states {
+		if err := s.states[i].cut; err != nil {
 			all = append(all, s.named(i, err))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// named is an error of a log with its path, which that of a file system has already.
+// named adds the path to an error, unless it contains it already.
 func (s *Set) named(i int, err error) error {
 	if strings.Contains(err.Error(), s.Logs[i].Path) {
 		return err
@@ -204,26 +195,26 @@ func (s *Set) named(i int, err error) error {
 	return fmt.Errorf("%s: %w", s.Logs[i].Path, err)
 }
 
-// blocks are those that no Read has at work.
+// blocks are not in use.
 var blocks = sync.Pool{New: func() any { return &Block{Data: make([]byte, 0, Size)} }}
 
-// queue is what there is to do for the workers of a Read.
+// queue holds the tasks of the workers of a Read.
 type queue struct {
 	workers int
 	tasks   chan task
-	free    chan *Block // nil: one that was not made yet; a log that is followed is read again and again, a block at the most
+	free    chan *Block // nil: not allocated yet; polls of a followed log mostly need one block
 }
 
-// task is a block, or a plain log to take part in reading of.
+// task is a block, or a plain log to help reading.
 type task struct {
 	block *Block
 	plain *plain
 }
 
-// plain is a log that its workers read themselves, a block each in turn: that is then
-// already in the caches of the core that works on it, and nobody has to be woken for it.
+// plain is a log that the workers read themselves, a block each in turn: the block is then in the
+// caches of the core that processes it, and no goroutine has to be woken.
 type plain struct {
-	asked sync.WaitGroup // workers
+	asked sync.WaitGroup // workers that take part
 
 	mu   sync.Mutex
 	cut  *cutter
@@ -231,7 +222,7 @@ type plain struct {
 	err  error
 }
 
-// read works on blocks of the log as long as there are any.
+// read processes blocks of the log until its end.
 func (p *plain) read(ctx context.Context, work func(b *Block)) {
 	defer p.asked.Done()
 	b := blocks.Get().(*Block)
@@ -255,7 +246,7 @@ func (p *plain) next(ctx context.Context, b *Block) bool {
 	return true
 }
 
-// share has the workers read a plain log.
+// share lets the workers read a plain log.
 func (q *queue) share(ctx context.Context, c *cutter) error {
 	p := &plain{cut: c}
 	for range q.workers {
@@ -273,7 +264,7 @@ func (q *queue) share(ctx context.Context, c *cutter) error {
 	return context.Cause(ctx)
 }
 
-// ahead reads a log and hands its blocks to the workers.
+// ahead reads a log and passes its blocks to the workers.
 func (q *queue) ahead(ctx context.Context, c *cutter) error {
 	for {
 		b := <-q.free
@@ -294,49 +285,49 @@ func (q *queue) ahead(ctx context.Context, c *cutter) error {
 
 func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	l := s.Logs[i]
-	s.ends[i] = l.skip
+	s.states[i].end = l.skip
 	r, err := s.rest(i)
 	if err != nil {
 		return err
 	}
 	if l.skip == 0 {
-		s.ends[i] = s.begun[i].zeros
+		s.states[i].end = s.states[i].before
 	}
-	file, _ := s.begun[i].ReadCloser.(*os.File)
-	defer s.begun[i].Close()
+	file, _ := s.states[i].reader.(*os.File)
+	defer s.states[i].reader.Close()
 	if file != nil && l.was != nil && !l.was.of(file) {
-		s.heads[i] = l.was // rotated just now: the next reader finds it where it has gone to
+		s.states[i].head = l.was // just rotated: the next poll finds it under its new name
 		return nil
 	}
-	c := &cutter{r: r, log: i, wholeLines: s.WholeLines, hold: s.holds[i]}
+	c := &cutter{r: r, log: i, wholeLines: s.WholeLines, hold: s.states[i].hold}
 	if file != nil {
 		err = q.share(ctx, c)
 	} else {
 		err = q.ahead(ctx, c)
 	}
-	s.ends[i] += c.to
-	s.zeros[i] = s.begun[i].zeros + c.zeros
-	if of, is := s.begun[i].ReadCloser.(stream); is {
-		s.zeros[i] += *of.padding
+	s.states[i].end += c.to
+	s.states[i].zeros = s.states[i].before + c.zeros
+	if of, is := s.states[i].reader.(stream); is {
+		s.states[i].zeros += *of.padding
 	}
 	if err == nil && file != nil {
-		s.heads[i], err = headOf(file, min(s.ends[i], headMost))
+		s.states[i].head, err = headOf(file, min(s.states[i].end, headMost))
 	}
 	return err
 }
 
-// rest is what is to be read of a log: from its beginning, which Head may have read, or
-// from where an earlier reader was.
+// rest returns the reader of what remains of a log: from the beginning, which Head may have read,
+// or from the saved position.
 func (s *Set) rest(i int) (io.Reader, error) {
 	if s.Logs[i].skip == 0 {
 		r, err := s.reader(i)
 		if err != nil {
 			return nil, err
 		}
-		return io.MultiReader(bytes.NewReader(s.begun[i].head), r), nil
+		return io.MultiReader(bytes.NewReader(s.states[i].start), r), nil
 	}
-	if s.begun[i].ReadCloser != nil {
-		if err := s.begun[i].Close(); err != nil {
+	if s.states[i].reader != nil {
+		if err := s.states[i].reader.Close(); err != nil {
 			return nil, err
 		}
 	}
@@ -344,7 +335,7 @@ func (s *Set) rest(i int) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.begun[i].ReadCloser = r
+	s.states[i].reader = r
 	if seeker, ok := r.(io.Seeker); ok {
 		_, err = seeker.Seek(s.Logs[i].skip, io.SeekStart)
 	} else {

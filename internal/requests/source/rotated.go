@@ -11,11 +11,11 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// part is which part of a log a file is, by its name.
+// part identifies the part of a log that a file is, by its name.
 type part struct {
 	log    string
 	rank   int // numbered, dated, or the log itself
-	number int // of one that is numbered, the higher the older; of a date the later the newer
+	number int // with rank numbered, higher is older; with dated, higher is newer
 	date   string
 }
 
@@ -44,7 +44,7 @@ func partOf(file string) part {
 	return p
 }
 
-// older orders files so that the parts of a log come together, the oldest first.
+// older compares files so that the parts of a log are together, oldest first.
 func older(a, b string) int {
 	x, y := partOf(a), partOf(b)
 	newer := cmp.Compare(x.number, y.number)
@@ -54,8 +54,8 @@ func older(a, b string) int {
 	return cmp.Or(cmp.Compare(x.log, y.log), cmp.Compare(x.rank, y.rank), cmp.Compare(x.date, y.date), newer)
 }
 
-// Beside are the files beside a log that it may have been rotated into: their names begin
-// as its own does. The newest comes first.
+// Beside returns the files in a log's directory that it may have been rotated into, because their
+// names begin like its own; newest first.
 func Beside(h *host.Host, log string) ([]Log, error) {
 	dir, name := filepath.Split(log)
 	all, err := h.Files.ReadDir(filepath.Clean(dir + "."))

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A log that was truncated while its server goes on writing where it was (logrotate's
-// copytruncate without O_APPEND) begins with as many zero bytes as it had; one that a crash
-// cut off may have them at its end, and so does a compressed file on a medium with blocks.
-// They belong to no line, and are skipped and counted.
+// A log that was truncated while its server keeps writing at its old offset (logrotate's
+// copytruncate without O_APPEND) begins with that many zero bytes. After a crash a log may end
+// with zero bytes, and so does a compressed file on a medium with blocks. They belong to no line,
+// and are skipped and counted.
 
-// skipZeros finds where a log begins behind zero bytes.
+// skipZeros skips zero bytes at the beginning of a log.
 func skipZeros(r io.ReadCloser) (io.ReadCloser, int64, error) {
 	zeros := int64(0)
 	file, _ := r.(*os.File)
@@ -45,7 +45,7 @@ func skipZeros(r io.ReadCloser) (io.ReadCloser, int64, error) {
 		if n == 0 {
 			continue
 		}
-		if file != nil && zeros == int64(len(buf)) { // what is not on the disk need not be read
+		if file != nil && zeros == int64(len(buf)) { // skip holes without reading them
 			if at, err := unix.Seek(int(file.Fd()), zeros, unix.SEEK_DATA); err == nil {
 				zeros = at
 			} else if st, err := file.Stat(); err == nil && errors.Is(err, unix.ENXIO) {
@@ -61,7 +61,7 @@ func skipZeros(r io.ReadCloser) (io.ReadCloser, int64, error) {
 	}
 }
 
-// failing gives an error that was there before it is read again.
+// failing returns an earlier error before it reads on.
 type failing struct {
 	io.Reader
 	err error
@@ -74,9 +74,8 @@ func (f failing) Read(p []byte) (int, error) {
 	return f.Reader.Read(p)
 }
 
-// dropZeros takes zero bytes away that stand at the beginnings of lines, and with inside all
-// but the first of those within one: data[from:] is new, and what is before it was looked
-// at. The result is as much shorter as there were; some says that there were any.
+// dropZeros removes zero bytes at the beginnings of lines, and with inside all but the first of
+// those within a line. Only data[from:] is new. some reports whether there were any.
 func dropZeros(data []byte, from int, inside bool) (rest []byte, some bool) {
 	at := bytes.IndexByte(data[from:], 0)
 	if at < 0 {
@@ -94,8 +93,8 @@ func dropZeros(data []byte, from int, inside bool) (rest []byte, some bool) {
 	return data[:out], true
 }
 
-// unzipped is what a gzip file holds: members, and zero bytes behind them. One that is
-// damaged at its beginning is opened too, as one that is damaged further on.
+// unzipped reads a gzip file: members, and zero bytes after them. Damage at the beginning is
+// reported by Read, like damage further on.
 type unzipped struct {
 	from    *bufio.Reader
 	z       *gzip.Reader
@@ -106,7 +105,7 @@ type unzipped struct {
 func (u *unzipped) Read(p []byte) (int, error) {
 	if u.z == nil && u.err == nil {
 		u.z, u.err = gzip.NewReader(u.from)
-		if errors.Is(u.err, io.EOF) { // not the end of what it holds
+		if errors.Is(u.err, io.EOF) { // must not look like the end of the content
 			u.err = io.ErrUnexpectedEOF
 		}
 		if u.err == nil {
@@ -135,7 +134,7 @@ func (u *unzipped) Read(p []byte) (int, error) {
 	}
 }
 
-// zerosOf skips zero bytes and counts them; io.EOF says that nothing is behind them.
+// zerosOf skips and counts zero bytes; io.EOF means that nothing follows them.
 func zerosOf(r *bufio.Reader) (n int64, err error) {
 	for {
 		c, err := r.ReadByte()
@@ -149,7 +148,7 @@ func zerosOf(r *bufio.Reader) (n int64, err error) {
 	}
 }
 
-// padded is what a file holds whose decoder takes zero bytes behind its end for damage.
+// padded reads a file whose decoder reports zero bytes after the end as damage.
 type padded struct {
 	io.Reader
 	from    *bufio.Reader
@@ -159,7 +158,7 @@ type padded struct {
 func (p padded) Read(b []byte) (int, error) {
 	n, err := p.Reader.Read(b)
 	var structure bzip2.StructuralError
-	looked := int64(0) // bytes that the decoder took for the beginning of another part
+	looked := int64(0) // bytes that the decoder consumed as the beginning of another part
 	switch {
 	case errors.Is(err, zstd.ErrMagicMismatch):
 		looked = 4

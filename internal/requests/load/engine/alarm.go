@@ -1,4 +1,4 @@
-// alarm wakes up at a moment, to some microseconds.
+// Alarm waits for a time with a precision of microseconds.
 
 package engine
 
@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alarm wakes up one goroutine at a time. The runtime's own timers are rounded to
-// milliseconds by epoll_wait(2) while a process is idle; a timerfd(2) is a descriptor that
-// the runtime waits for as for a connection. At 426 moments a second it is 50 µs late at the
-// median, time.Sleep 640 µs (Go 1.26, two busy processors), which would be part of each time.
+// Alarm wakes one goroutine at a time. While a process is idle, epoll_wait(2) rounds the
+// runtime's own timers to milliseconds; a timerfd(2) is a descriptor that the runtime waits
+// for like for a connection. At 426 wake-ups a second its median delay is 50 µs, that of
+// time.Sleep 640 µs (Go 1.26, two busy processors), which would be part of each latency.
 type Alarm struct {
 	file *os.File
 	raw  syscall.RawConn
 }
 
-// NewAlarm makes an alarm.
+// NewAlarm returns an alarm.
 func NewAlarm() (*Alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -35,10 +35,10 @@ func NewAlarm() (*Alarm, error) {
 	return a, nil
 }
 
-// near is so short a time that to sleep would take longer.
+// near is a time so short that sleeping would take longer.
 const near = 10 * time.Microsecond
 
-// Until waits for a moment; false once the alarm is closed.
+// Until waits until t. It returns false once the alarm is closed.
 func (a *Alarm) Until(t time.Time) bool {
 	for {
 		left := time.Until(t)
@@ -61,5 +61,5 @@ func (a *Alarm) Until(t time.Time) bool {
 	}
 }
 
-// Close wakes up whoever waits. It may be called again.
+// Close wakes the goroutine that waits. It may be called repeatedly.
 func (a *Alarm) Close() { _ = a.file.Close() }

@@ -1,6 +1,5 @@
-// dial opens connections to an address that was decided on before, with or
-// without TLS, and counts them. It asks no resolver: an answer of DNS cannot lead it
-// elsewhere while it runs.
+// Connections to an address that was resolved before, with or without TLS, counted. Nothing is
+// resolved here: a DNS answer cannot redirect a running load.
 
 package engine
 
@@ -16,12 +15,12 @@ import (
 	"time"
 )
 
-// Counts are what all dialers of a run have counted.
+// Counts are the counters of all dialers of a run.
 type Counts struct {
 	Opened     atomic.Int64 // connections
 	Handshakes atomic.Int64 // of TLS
-	Resumed    atomic.Int64 // handshakes that took up a session
-	Reopened   atomic.Int64 // connections that the server had closed while they were idle
+	Resumed    atomic.Int64 // resumed TLS sessions
+	Reopened   atomic.Int64 // connections that the server closed while they were idle
 }
 
 // Dialer opens connections to one origin.
@@ -30,40 +29,39 @@ type Dialer struct {
 	// TLS is nil for plain text.
 	TLS    *tls.Config
 	Counts *Counts
-	// Context ends what is being opened.
+	// Context cancels connections being opened.
 	Context context.Context
 
 	asked *atomic.Bool
 }
 
-// WithoutCertificate notes whether the server asks for a certificate, of which TLS has
-// none.
+// WithoutCertificate records whether the server requests a client certificate, although there
+// is none.
 func (d *Dialer) WithoutCertificate() {
 	asked := &atomic.Bool{}
 	d.asked = asked
 	d.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		asked.Store(true)
-		return &tls.Certificate{}, nil // which sends none
+		return &tls.Certificate{}, nil // sends none
 	}
 }
 
-// Ended gives the error of a connection that the server has ended before any answer. With
-// TLS 1.3 it refuses a client without a certificate only when the handshake is done (RFC
-// 8446, 4.4.2.4), and whether its alert or the end of the connection is seen first is
-// chance.
+// Ended returns the error of a connection that the server closed before any answer. With TLS
+// 1.3 it rejects a client without a certificate only after the handshake (RFC 8446,
+// 4.4.2.4), and whether its alert or the end of the connection is seen first is chance.
 func (d *Dialer) Ended(err error) error {
 	if d.asked == nil || !d.asked.Load() {
 		return err
 	}
-	return &TLSError{Err: fmt.Errorf("the server asked for a certificate, was shown none and ended the connection: %w", err)}
+	return &TLSError{Err: fmt.Errorf("the server requested a certificate, got none and closed the connection: %w", err)}
 }
 
-// Dial opens a connection, its TLS handshake included.
+// Dial opens a connection, including the TLS handshake.
 func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 	ctx, cancel := context.WithDeadline(d.Context, until)
 	defer cancel()
 	var dialer net.Dialer
-	// Which socket is meant is known; there is no second one to be quick with.
+	// The address is known: there is no second one to race against.
 	dialer.FallbackDelay = -1
 	conn, err := dialer.DialContext(ctx, "tcp", d.To.String())
 	if err != nil {
@@ -87,8 +85,8 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 	return secured, nil
 }
 
-// handshake gives the error of a handshake in words of this side: what the standard
-// library calls "remote error" is the server's refusal, often of the certificate.
+// handshake describes the error of a handshake: what the standard library calls "remote
+// error" is the server's refusal, often of the certificate.
 func (d *Dialer) handshake(err error) error {
 	var op *net.OpError
 	text := "TLS handshake: %w"
@@ -101,16 +99,45 @@ func (d *Dialer) handshake(err error) error {
 	return &TLSError{Err: fmt.Errorf(text, err)}
 }
 
-// Probe is what a first connection has shown.
+// Probe describes a first connection.
 type Probe struct {
 	Address string `json:"address"`
-	TLS     string `json:"tls,omitempty"`    // the version, as TLS 1.3
-	Cipher  string `json:"cipher,omitempty"` // as IANA names it
-	// ClientCertificate says that the server asked for one and was given it.
-	ClientCertificate bool `json:"client_certificate,omitempty"`
+	TLS     string `json:"tls,omitempty"`    // version, such as TLS 1.3
+	Cipher  string `json:"cipher,omitempty"` // IANA name
+	// ClientCertificate: the server requested a certificate and got one.
+	ClientCertificate bool `json:"client_certificate"`
 }
 
-// Probe connects once, before anything is measured: what cannot work is found then.
+// String returns the address, the TLS version and whether a certificate was shown.
+func (p Probe) String() string {
+	text := p.Address
+	if p.TLS != "" {
+		text += ", " + p.TLS
+	}
+	if p.ClientCertificate {
+		text += ", client certificate shown"
+	}
+	return text
+}
+
+// Reach finds the first address that accepts a connection, and keeps it for Dial.
+func (d *Dialer) Reach(sockets []netip.AddrPort, timeout time.Duration) (Probe, error) {
+	var all error
+	for _, socket := range sockets {
+		d.To = socket
+		probe, err := d.Probe(timeout)
+		if err == nil {
+			return probe, nil
+		}
+		all = errors.Join(all, err)
+		if d.Context.Err() != nil {
+			break
+		}
+	}
+	return Probe{}, all
+}
+
+// Probe connects once, so that what cannot work fails before anything is measured.
 func (d *Dialer) Probe(timeout time.Duration) (Probe, error) {
 	p := Probe{Address: d.To.String()}
 	again := *d
@@ -129,7 +156,7 @@ func (d *Dialer) Probe(timeout time.Duration) (Probe, error) {
 	again.Counts = &Counts{}
 	conn, err := again.Dial(time.Now().Add(timeout))
 	if err != nil {
-		return p, fmt.Errorf("%s cannot be connected to (%s): %w", d.To, Failed(err, true).Failure, err)
+		return p, fmt.Errorf("cannot connect to %s (%s): %w", d.To, Failed(err, true).Failure, err)
 	}
 	defer conn.Close()
 	if secured, ok := conn.(*tls.Conn); ok {

@@ -1,16 +1,15 @@
-// drive is the engine: it starts requests when they are meant to start, each over
-// a connection of its own, and says when each was meant to start, was sent and was
-// answered.
+// The engine starts each request when it is due, over a connection of its own, and records
+// when it was due, when it was sent and when it was answered.
 //
-// In the open model starts come from a schedule and wait for nobody. One connection at a
-// time leads: it sleeps until the next start, hands the lead to another that is free (or
-// to a new one, up to the limit) and sends. Where none is free nobody leads; the starts
-// that are due meanwhile are kept by the schedule itself, as a number, and each is sent as
-// soon as a connection is free, with its latency counted from when it was meant to start.
-// So a stall is seen by every request that it delayed, and no queue grows.
+// Open model: starts follow a schedule and wait for nothing. One connection at a time leads:
+// it sleeps until the next start, passes the lead to a free connection (or to a new one, up
+// to the limit) and sends. If none is free, there is no leader; starts that become due are
+// represented by the schedule alone, and each is sent as soon as a connection is free, with
+// its latency counted from when it was due. So every request that a stall delays shows it,
+// and no queue grows.
 //
-// In the closed model each connection sends the next request when it has the answer to
-// the one before: a stall is seen only by those that were under way.
+// Closed model: each connection sends its next request after the answer to the previous
+// one. Only the requests in flight show a stall.
 
 package engine
 
@@ -20,76 +19,76 @@ import (
 	"time"
 )
 
-// Plan is what is to be driven.
+// Plan is a load to generate.
 type Plan struct {
-	// Schedule has the starts of the open model; nil for the closed one, which goes on
+	// Schedule holds the starts of the open model; nil selects the closed model, which runs
 	// for For.
 	Schedule DriveSchedule
 	For      time.Duration
-	// Connections are how many there are in the closed model, and the most in the open one.
+	// Connections is their number in the closed model, and the maximum in the open one.
 	Connections int
-	// Each is how many requests each connection of the closed model makes, within For; 0
-	// for as many as it can.
+	// Each is the number of requests per connection in the closed model, within For; 0
+	// means unlimited.
 	Each int64
-	// Timeout is how long an answer may take from when its request is sent.
+	// Timeout limits the time from sending a request to the end of its answer.
 	Timeout time.Duration
-	// Pick gives the request of a number; Send sends one over a connection.
+	// Pick returns the index of the n-th request.
 	Pick func(n uint64) int
-	// Client makes the client of a connection.
+	// Client returns the client of a connection.
 	Client func(connection int) Driver
 	Meter  *Meter
-	// Tick is called about each second, if not nil.
+	// Tick is called each second, if not nil.
 	Tick func(at time.Duration)
 }
 
-// DriveSchedule says when requests are meant to start.
+// DriveSchedule holds the times at which requests are due.
 type DriveSchedule interface {
 	Count() int64
-	// At is when the i-th start is, from 0, since the beginning; never before the one
-	// before it, and before Length.
+	// At returns when start i is due, from 0, since the beginning: never before start i-1,
+	// always before Length.
 	At(i int64) time.Duration
 	Length() time.Duration
 }
 
-// Driver sends the request of a number.
+// Driver sends requests by index.
 type Driver interface {
 	Exchange(request int, until time.Time) Answer
 	Close()
 }
 
-// Outcome is how a run has ended.
+// Outcome describes the end of a run.
 type Outcome struct {
-	// Until is the moment up to which starts were made: the length of the plan, or less
-	// where it was cut short.
+	// Until is the time up to which starts were made: the length of the plan, or less if it
+	// was interrupted.
 	Until time.Duration
-	// Ended is when the last answer was there, or was given up.
+	// Ended is when the last answer arrived or was given up.
 	Ended time.Duration
-	// Connections are how many clients were made.
+	// Connections is the number of clients created.
 	Connections int
 }
 
-// engine is a run.
+// engine is the state of a run.
 type engine struct {
 	Plan
-	ctx   context.Context // ends when no more is to be started
+	ctx   context.Context // its end stops further starts
 	begin time.Time
 	alarm *Alarm
 
 	mu       sync.Mutex
 	workers  []*worker
-	free     []*worker // that wait to lead, the last used one on top
-	nobody   bool      // no worker leads: all are sending
-	closing  bool      // what is under way is being ended
-	finished bool      // there is no further start
+	free     []*worker // waiting to lead, the last used one on top
+	leadless bool      // no worker leads: all are sending
+	closing  bool      // requests in flight are being cut off
+	finished bool      // no start is left
 	wait     sync.WaitGroup
 
-	// next and behind are the leader's. behind says that starts are late because no
-	// connection was free, until one is in time again.
+	// next and behind belong to the leader. behind: starts are late because no connection
+	// was free, until one is in time again.
 	next   int64
 	behind bool
 }
 
-// worker is a connection and who uses it.
+// worker is a connection and its goroutine.
 type worker struct {
 	*engine
 	number int
@@ -101,8 +100,7 @@ type worker struct {
 
 func (e *engine) now() time.Duration { return time.Since(e.begin) }
 
-// Run drives until the plan is done, and then waits for the answers; when ctx ends it ends
-// at once.
+// Run generates the load and waits for the last answers; when ctx ends, it stops at once.
 func Run(ctx context.Context, p Plan) (Outcome, error) {
 	if p.Schedule != nil {
 		p.For = p.Schedule.Length()
@@ -142,8 +140,8 @@ func Run(ctx context.Context, p Plan) (Outcome, error) {
 	return out, nil
 }
 
-// watch calls Tick, and ends what is under way once nothing more is to come of it: when
-// ctx ends, and a timeout after the end of the plan.
+// watch calls Tick, and cuts off requests in flight when ctx ends and a timeout after the
+// end of the plan.
 func (e *engine) watch() (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
@@ -170,7 +168,7 @@ func (e *engine) watch() (done chan struct{}) {
 	return done
 }
 
-// close ends what is under way.
+// close cuts off requests in flight.
 func (e *engine) close() {
 	e.mu.Lock()
 	e.closing, e.finished = true, true
@@ -187,7 +185,7 @@ func (e *engine) close() {
 	}
 }
 
-// worker makes one more; the caller holds no lock.
+// worker adds a worker; the caller must not hold the lock.
 func (e *engine) worker() *worker {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -201,10 +199,10 @@ func (e *engine) workerLocked() *worker {
 	return w
 }
 
-// ended says that nothing more is to be started.
+// ended reports whether no further request may start.
 func (e *engine) ended() bool { return e.ctx.Err() != nil }
 
-// open is the life of a worker in the open model.
+// open is the goroutine of a worker in the open model.
 func (w *worker) open() {
 	defer w.flush()
 	for <-w.lead {
@@ -221,7 +219,7 @@ func (w *worker) open() {
 	}
 }
 
-// take waits for the next start. Only the leader calls it.
+// take waits for the next start. Only the leader may call it.
 func (w *worker) take() (at time.Duration, waited, more bool) {
 	e := w.engine
 	if e.next == e.Schedule.Count() || e.ended() {
@@ -241,7 +239,7 @@ func (w *worker) take() (at time.Duration, waited, more bool) {
 	return at, e.behind, true
 }
 
-// handOver gives the lead to a worker that is free, or to a new one, or to nobody.
+// handOver passes the lead to a free worker, or to a new one if the limit permits.
 func (w *worker) handOver() {
 	e := w.engine
 	e.mu.Lock()
@@ -256,11 +254,11 @@ func (w *worker) handOver() {
 		next.lead <- true
 		e.wait.Go(next.open)
 	default:
-		e.nobody = true
+		e.leadless = true
 	}
 }
 
-// offer takes the lead where nobody has it, and waits for it otherwise.
+// offer takes the lead if there is no leader, and else queues the worker for it.
 func (w *worker) offer() {
 	e := w.engine
 	e.mu.Lock()
@@ -268,15 +266,15 @@ func (w *worker) offer() {
 	switch {
 	case e.finished:
 		close(w.lead)
-	case e.nobody:
-		e.nobody, e.behind = false, true
+	case e.leadless:
+		e.leadless, e.behind = false, true
 		w.lead <- true
 	default:
 		e.free = append(e.free, w)
 	}
 }
 
-// finish lets the others go: there is nothing more to start.
+// finish releases the waiting workers: no start is left.
 func (e *engine) finish() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -287,11 +285,11 @@ func (e *engine) finish() {
 	e.free = nil
 }
 
-// unsent counts the starts that were due until a moment and for which no connection
-// became free: they have waited until the end at least.
+// unsent counts the starts that were due but got no connection: their latency is at least
+// the time until the end.
 func (e *engine) unsent(until time.Duration) {
-	// Where somebody was in time until the run was interrupted nothing was kept waiting.
-	if e.Schedule == nil || e.ended() && !e.nobody && !e.behind {
+	// If a leader was in time until the interruption, no start was waiting.
+	if e.Schedule == nil || e.ended() && !e.leadless && !e.behind {
 		return
 	}
 	end, batch := e.now(), make([]Sample, 0, batchSize)
@@ -309,10 +307,10 @@ func (e *engine) unsent(until time.Duration) {
 	e.Meter.Add(batch)
 }
 
-// closed is the life of a worker in the closed model.
+// closed is the goroutine of a worker in the closed model.
 func (w *worker) closed() {
 	defer w.flush()
-	// Numbers of requests do not meet those of other connections.
+	// Each connection has its own range of request numbers.
 	n, failures := uint64(w.number)<<40, 0
 	for made := int64(0); !w.ended() && (w.Each == 0 || made < w.Each); made++ {
 		at := w.now()
@@ -322,7 +320,7 @@ func (w *worker) closed() {
 		if w.exchange(n, at, false) {
 			failures = 0
 		} else {
-			// A server that refuses at once would be asked as fast as this machine can.
+			// Do not flood a server that refuses at once.
 			failures++
 			w.pause(min(time.Second, 5*time.Millisecond<<min(failures, 8)))
 		}
@@ -337,7 +335,7 @@ func (w *worker) pause(d time.Duration) {
 	}
 }
 
-// exchange sends a request, and counts what came of it.
+// exchange sends a request and counts the result.
 func (w *worker) exchange(n uint64, at time.Duration, waited bool) (answered bool) {
 	request := w.Pick(n)
 	sent := w.now()
@@ -348,7 +346,7 @@ func (w *worker) exchange(n uint64, at time.Duration, waited bool) (answered boo
 		w.mu.Unlock()
 		switch {
 		case answer.Failure == Timeout:
-		case w.ended(): // nothing else ends that while a request is under way
+		case w.ended(): // the only thing that ends it while a request is in flight
 			answer.Failure, answer.Err = Interrupted, nil
 		case closing:
 			answer.Failure, answer.Err = Unfinished, nil
@@ -365,7 +363,7 @@ func (w *worker) exchange(n uint64, at time.Duration, waited bool) (answered boo
 	return answer.Failure == None
 }
 
-// batchSize is how many samples are counted at a time: counting takes a lock.
+// batchSize is the number of samples counted at once: counting takes a lock.
 const batchSize = 64
 
 func (w *worker) flush() {

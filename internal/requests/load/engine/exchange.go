@@ -1,5 +1,5 @@
-// exchange has the words that the clients and the engine share: a request that
-// is made once and sent often, and what came of sending it.
+// Types shared by the clients and the engine: a request that is built once and sent often,
+// and the result of sending it.
 
 package engine
 
@@ -17,7 +17,7 @@ import (
 // Field is one line of a header.
 type Field struct{ Name, Value string }
 
-// Request is what is asked, ready to be sent any number of times.
+// Request is ready to be sent any number of times.
 type Request struct {
 	Method string
 	URL    *url.URL
@@ -25,16 +25,17 @@ type Request struct {
 	Body   []byte
 	// Wire is the request as HTTP/1.1 sends it.
 	Wire []byte
-	// Origin is the number of the origin that is asked, among those of the run.
+	// Origin is the index of the origin in the Set.
 	Origin int
-	// Harmless says that to send it twice does no harm, whatever its method.
-	Harmless bool
+	// Idempotent marks a request that may be sent twice although its method suggests otherwise.
+	Idempotent bool
 }
 
-// Repeatable says whether the request may be sent again where a connection that was kept
+// Repeatable reports whether the request may be sent again if a kept-alive connection turns
+// out to be closed (RFC 9110, 9.2.2).
 // open turns out to be closed (RFC 9110, 9.2.2).
 func (r *Request) Repeatable() bool {
-	if r.Harmless {
+	if r.Idempotent {
 		return true
 	}
 	switch r.Method {
@@ -44,64 +45,63 @@ func (r *Request) Repeatable() bool {
 	return false
 }
 
-// Failure is why there is no whole answer.
+// Failure is the reason for an incomplete answer.
 type Failure string
 
-// The failures. Unsent and Unfinished are those of a run that ended first; Interrupted
-// says nothing against the server.
+// Failures. Unsent and Unfinished mean that the run ended first; Interrupted says nothing
+// about the server.
 const (
 	None       Failure = ""
 	Timeout    Failure = "timeout"
 	Refused    Failure = "connection-refused"
 	Unreached  Failure = "not-connected" // any other failure of connecting
 	TLS        Failure = "tls"
-	Closed     Failure = "closed-early" // the connection ended within an answer, or before it
-	Protocol   Failure = "protocol"     // what came is no HTTP, or more than is taken
-	Unsent     Failure = "not-sent"     // no connection became free for it
-	Unfinished Failure = "cut-off"      // it was under way a timeout after the end of the plan
+	Closed     Failure = "closed-early" // the connection ended before or within an answer
+	Protocol   Failure = "protocol"     // not HTTP, or above the limits
+	Unsent     Failure = "not-sent"     // no connection became free
+	Unfinished Failure = "cut-off"      // still in flight a timeout after the end of the plan
 	Local      Failure = "local-limit"  // this machine has no port or file left for it
 	Other      Failure = "other"
-	// Interrupted was under way when somebody ended the run before its plan did.
+	// Interrupted: in flight when the run was interrupted.
 	Interrupted Failure = "interrupted"
 )
 
-// Waited says of a failure that its time is known to be at least what was waited, and
-// that to leave it out would flatter the others.
+// Waited reports whether the latency is at least the time waited: leaving such a failure out
+// would make the others look better.
 func (f Failure) Waited() bool {
 	return f == Timeout || f == Unsent || f == Unfinished || f == Interrupted
 }
 
-// Answer is what came of a request.
+// Answer is the result of a request.
 type Answer struct {
 	Status  int
-	In      int64 // bytes that came, headers included; under TLS and HTTP/2 without theirs
+	In      int64 // bytes received with headers, without the overhead of TLS and HTTP/2
 	Failure Failure
-	Err     error // of a failure
+	Err     error // cause of Failure
 }
 
-// Client sends requests, one at a time, and keeps what it needs for the next one. Close
-// may be called at any time and ends what is under way.
+// Client sends one request at a time. Close may be called at any time and cuts off the
+// request in flight.
 type Client interface {
 	Exchange(r *Request, until time.Time) Answer
 	Close()
 }
 
-// ErrNoAnswer is a connection that ended before the first byte of an answer.
+// ErrNoAnswer is the error of a connection that ended before the first byte of an answer.
 var ErrNoAnswer = errors.New("the server closed the connection without an answer")
 
-// ProtocolError is an answer that is none. Its text has been made by the server in part
-// and quotes that.
+// ProtocolError is a malformed answer. Its text may quote the server.
 type ProtocolError string
 
 func (e ProtocolError) Error() string { return string(e) }
 
-// TLSError is a handshake that failed.
+// TLSError is a failed handshake.
 type TLSError struct{ Err error }
 
 func (e *TLSError) Error() string { return e.Err.Error() }
 func (e *TLSError) Unwrap() error { return e.Err }
 
-// Failed is the answer of an error. connecting says that there was no connection yet.
+// Failed returns the answer for an error. connecting means that there was no connection yet.
 func Failed(err error, connecting bool) Answer {
 	a := Answer{Err: err, Failure: Other}
 	var broken ProtocolError
@@ -113,8 +113,8 @@ func Failed(err error, connecting bool) Answer {
 		a.Failure = Timeout
 	case errors.As(err, &broken):
 		a.Failure = Protocol
-	// With TLS 1.3 a server can refuse the certificate when the handshake is done; crypto/tls
-	// calls the operation so.
+	// With TLS 1.3 a server can refuse the certificate after the handshake; "remote error" is
+	// the name that crypto/tls gives the operation.
 	case errors.As(err, &secured), errors.As(err, &op) && op.Op == "remote error":
 		a.Failure = TLS
 	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
@@ -127,4 +127,22 @@ func Failed(err error, connecting bool) Answer {
 		a.Failure = Closed
 	}
 	return a
+}
+
+// FailureCount counts failures of one kind.
+type FailureCount struct {
+	N       int64  `json:"n"`
+	Example string `json:"example,omitempty"` // the first error
+}
+
+// Pause waits for d. It returns the cause if ctx ends first.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(max(0, d))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return ctx.Err()
+	}
 }

@@ -1,5 +1,5 @@
-// h2 is a client of HTTP/2 (RFC 9113), with golang.org/x/net/http2: requests are
-// streams, of which several share a connection.
+// An HTTP/2 client (RFC 9113) on top of golang.org/x/net/http2: requests are streams, several
+// of which share a connection.
 
 package engine
 
@@ -18,14 +18,14 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Limits of what a server may make this side keep, in bytes.
+// Limits on what a server can make this side hold, in bytes.
 const (
 	maxHeader     = 64 << 10
-	maxStream     = 256 << 10 // not yet read
-	maxConnection = 1 << 20   // of all its streams
+	maxStream     = 256 << 10 // unread data of one stream
+	maxConnection = 1 << 20   // of all streams of a connection
 )
 
-// Connection is a connection to an origin, opened when it is needed.
+// Connection is an HTTP/2 connection to an origin, opened on demand.
 type Connection struct {
 	Dialer *Dialer
 
@@ -34,16 +34,16 @@ type Connection struct {
 	client *http2.ClientConn
 	closed bool
 
-	answered atomic.Bool // there was an answer of HTTP/2
-	older    atomic.Bool // what came begins as an answer of HTTP/1
+	answered atomic.Bool // an HTTP/2 answer was received
+	older    atomic.Bool // the first bytes were those of an HTTP/1 answer
 }
 
-// begin is a connection without TLS, of which the first bytes are looked at: nothing has
-// said before whether the server speaks HTTP/2.
+// begin is a connection without TLS whose first bytes are inspected: nothing has negotiated
+// HTTP/2.
 type begin struct {
 	net.Conn
 	older *atomic.Bool
-	first []byte // the reader's
+	first []byte // used by the reader only
 }
 
 func (b *begin) Read(p []byte) (int, error) {
@@ -58,7 +58,7 @@ func (b *begin) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// get is the connection as it can take a request.
+// get returns a connection that can take a request.
 func (c *Connection) get(until time.Time) (*http2.ClientConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *Connection) get(until time.Time) (*http2.ClientConn, error) {
 		return c.client, nil
 	}
 	if c.client != nil {
-		// Streams that are under way over it come to their end.
+		// Streams in flight on it are completed.
 		c.client.SetDoNotReuse()
 		c.client, c.conn = nil, nil
 	}
@@ -102,7 +102,7 @@ func (c *Connection) close() {
 	}
 }
 
-// Stream sends requests over a connection that others may use as well.
+// Stream sends requests over a shared connection.
 type Stream struct {
 	Connection *Connection
 	buffer     [16 << 10]byte
@@ -118,8 +118,8 @@ func (s *Stream) Exchange(r *Request, until time.Time) Answer {
 	return answer
 }
 
-// once sends the request. again says that the server was closing the connection and has
-// not looked at it.
+// once sends the request. again means that the server was closing the connection and did
+// not process it.
 func (s *Stream) once(r *Request, until time.Time) (a Answer, again bool) {
 	client, err := s.Connection.get(until)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Stream) once(r *Request, until time.Time) (a Answer, again bool) {
 	}
 }
 
-// h2Request is the request as the library takes it.
+// h2Request converts a request for net/http.
 func h2Request(ctx context.Context, r *Request) *http.Request {
 	out := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: http.Header{}}).WithContext(ctx)
 	for _, f := range r.Header {
@@ -162,34 +162,34 @@ func h2Request(ctx context.Context, r *Request) *http.Request {
 	return out
 }
 
-// unseen says of an error that the server has not taken the request: it was going away (RFC
-// 9113, 6.8) or refused the stream (8.7). The library has no names for its own two errors.
+// unseen reports whether the server did not process the request: it was shutting down (RFC
+// 9113, 6.8) or refused the stream (8.7). The library exports no names for its two errors.
 func unseen(err error) bool {
 	var stream http2.StreamError
 	return errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream ||
 		strings.Contains(err.Error(), "client conn not usable") || strings.Contains(err.Error(), "graceful shutdown GOAWAY")
 }
 
-// failed is the answer of an error before one of HTTP/2 has come.
+// failed returns the answer for an error before the first HTTP/2 answer.
 func (c *Connection) failed(ctx context.Context, err error) Answer {
 	a := failed(ctx, err)
 	switch {
 	case c.answered.Load() || a.Failure == Timeout || ctx.Err() != nil:
 	case c.older.Load():
-		return Failed(ProtocolError("the server answers in HTTP/1, and not in HTTP/2: leave --http2 out, or load it by https, where both agree on it"), false)
+		return Failed(ProtocolError("the server answers in HTTP/1, not HTTP/2: leave out --http2, or use https, which negotiates the version"), false)
 	case a.Failure == Closed:
 		return Failed(c.Dialer.Ended(err), false)
 	}
 	return a
 }
 
-// unmade says of an error that the connection has ended before the server's first frame. The
-// library has no name for it.
+// unmade reports whether the connection ended before the server's first frame. The library
+// exports no name for this error.
 func unmade(err error) bool {
 	return strings.Contains(err.Error(), "client conn could not be established")
 }
 
-// failed is the answer of an error of HTTP/2.
+// failed returns the answer for an HTTP/2 error.
 func failed(ctx context.Context, err error) Answer {
 	a := Failed(err, false)
 	var away http2.GoAwayError
@@ -203,12 +203,12 @@ func failed(ctx context.Context, err error) Answer {
 	case errors.As(err, &stream), errors.As(err, &connection):
 		a.Failure = Protocol
 	case a.Failure == Other:
-		a.Failure = Protocol // what else the library finds wrong is the server's frames
+		a.Failure = Protocol // other errors of the library are about the server's frames
 	}
 	return a
 }
 
-// Close ends the connection and all that is under way over it.
+// Close closes the connection and cuts off all of its requests.
 func (s *Stream) Close() { s.Connection.close() }
 
 var _ Client = (*Stream)(nil)

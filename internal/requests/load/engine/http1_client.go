@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// HTTP1Client sends requests to one origin, over one connection at a time, which it opens when
-// it is needed and keeps as long as the server does.
+// HTTP1Client sends requests to one origin over one connection at a time, opened on demand
+// and kept as long as the server keeps it.
 type HTTP1Client struct {
 	Dialer *Dialer
-	// OneEach ends each connection after one request.
+	// OneEach closes each connection after one request.
 	OneEach bool
 
 	parser   parser
@@ -48,22 +48,22 @@ func (c *HTTP1Client) Exchange(r *Request, until time.Time) Answer {
 		if !kept || c.parser.in != before || !r.Repeatable() || !ended(err) {
 			return Failed(err, false)
 		}
-		// The server has closed it while it was idle, as it may: once more over a new one.
+		// The server closed it while it was idle, as it may: repeat over a new connection.
 		c.Dialer.Counts.Reopened.Add(1)
 		conn = nil
 	}
 }
 
-// ended says of an error that the other side had ended the connection.
+// ended reports whether the other side closed the connection.
 func ended(err error) bool {
 	return errors.Is(err, ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// once sends and reads. A server that answers and closes before it has read all was
-// heard nevertheless.
+// once sends the request and reads the answer. An answer counts even if the server closed
+// the connection before it read the whole request.
 func (c *HTTP1Client) once(conn net.Conn, r *Request, until time.Time) (status int, closing bool, err error) {
-	// To set a deadline for each request costs as much as to count its answer. So it is
-	// set a little later than it should be, and then it does for the next requests too.
+	// Setting a deadline costs as much as counting an answer. So it is set slightly later
+	// than necessary, and then serves the next requests too.
 	if until.After(c.deadline) {
 		c.deadline = until.Add(time.Until(until) / 16)
 		if err := conn.SetDeadline(c.deadline); err != nil {
@@ -110,7 +110,7 @@ func (c *HTTP1Client) drop() {
 	}
 }
 
-// Close ends what is under way.
+// Close cuts off the request in flight.
 func (c *HTTP1Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,6 @@
-// http1 is an HTTP/1.1 client for one request at a time on a connection: it sends
-// what was made before and reads the answer to its end without keeping it. A server can
-// say what it likes (RFC 9112): the memory that an answer takes is that of the buffer.
+// An HTTP/1.1 client for one request at a time: it sends a prepared request and reads the
+// answer to its end without keeping it. Whatever a server sends (RFC 9112), an answer takes
+// no more memory than the buffer.
 
 package engine
 
@@ -10,25 +10,26 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 )
 
-// Limits of what is taken from a server.
+// Limits on answers.
 const (
 	bufferBytes = 16 << 10
-	maxLine     = 8 << 10  // a line of a header, of a chunk
-	maxHead     = 64 << 10 // all lines of a header, and of a trailer
-	maxInterim  = 16       // answers 1xx before the final one
+	maxLine     = 8 << 10  // a line of a header or chunk
+	maxHead     = 64 << 10 // a whole header or trailer
+	maxInterim  = 16       // 1xx answers before the final one
 )
 
 // parser reads answers.
 type parser struct {
 	from io.Reader
 	buf  []byte
-	r, w int   // what of buf was read and is not yet used
+	r, w int   // unread part of buf
 	in   int64 // bytes read in all
 }
 
-// reset makes the parser read from another connection.
+// reset starts reading from another connection.
 func (p *parser) reset(from io.Reader) {
 	if p.buf == nil {
 		p.buf = make([]byte, bufferBytes)
@@ -56,7 +57,7 @@ func (p *parser) fill() error {
 	return err
 }
 
-// line is the next line without its end; it holds until the next call.
+// line returns the next line without its end, valid until the next call.
 func (p *parser) line() ([]byte, error) {
 	searched := 0
 	for {
@@ -85,19 +86,19 @@ func tooLong(line []byte) error {
 	return ProtocolError(fmt.Sprintf("a line of more than %d bytes, which begins with %q", maxLine, sample(line)))
 }
 
-// sample is the beginning of what a server has said, for a message.
+// sample returns the start of the server's text, for a message.
 func sample(text []byte) []byte { return text[:min(len(text), 40)] }
 
-// head is what the header of an answer says of it.
+// head is the information in the header of an answer.
 type head struct {
 	status  int
-	length  int64 // of the body; -1 where it is not told
+	length  int64 // of the body; -1 if not given
 	chunked bool
-	close   bool // the connection ends with this answer
+	close   bool // the connection ends after this answer
 }
 
-// answer reads an answer to its end; toHEAD says that it has no body. The connection can
-// be used again unless close is true.
+// answer reads an answer to its end; toHEAD means that it has no body. The connection can be
+// used again unless closing is true.
 func (p *parser) answer(toHEAD bool) (status int, closing bool, err error) {
 	began := p.in - int64(p.w-p.r)
 	for range maxInterim {
@@ -119,14 +120,14 @@ func (p *parser) answer(toHEAD bool) (status int, closing bool, err error) {
 			return 0, true, unexpected(err)
 		}
 		if !closing && p.r != p.w {
-			return 0, true, ProtocolError(fmt.Sprintf("more than the answer announced: %q", sample(p.buf[p.r:p.w])))
+			return 0, true, ProtocolError(fmt.Sprintf("data after the announced end of the answer: %q", sample(p.buf[p.r:p.w])))
 		}
 		return h.status, closing, nil
 	}
 	return 0, true, ProtocolError(fmt.Sprintf("more than %d answers of 1xx", maxInterim))
 }
 
-// unexpected is the error of an end within an answer.
+// unexpected converts the end of the connection within an answer.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -134,7 +135,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// head reads the first line and the header.
+// head reads the status line and the header.
 func (p *parser) head() (head, error) {
 	line, err := p.line()
 	if err != nil {
@@ -142,7 +143,7 @@ func (p *parser) head() (head, error) {
 	}
 	h := head{length: -1}
 	if !h.first(line) {
-		return h, ProtocolError(fmt.Sprintf("it does not begin as an answer of HTTP/1.1 does: %q", sample(line)))
+		return h, ProtocolError(fmt.Sprintf("not an HTTP/1.1 status line: %q", sample(line)))
 	}
 	for left := maxHead; ; {
 		line, err := p.line()
@@ -177,21 +178,21 @@ func (h *head) first(line []byte) bool {
 	return h.status >= 100
 }
 
-// field takes what a line says of the body and the connection.
+// field evaluates a header line about the body or the connection.
 func (h *head) field(line []byte) error {
 	if line[0] == ' ' || line[0] == '\t' {
 		return ProtocolError(fmt.Sprintf("a folded line in a header: %q", sample(line)))
 	}
 	colon := bytes.IndexByte(line, ':')
 	if colon <= 0 || line[colon-1] == ' ' || line[colon-1] == '\t' {
-		return ProtocolError(fmt.Sprintf("a line without a name in a header: %q", sample(line)))
+		return ProtocolError(fmt.Sprintf("a header line without a name: %q", sample(line)))
 	}
-	// The length decides first: it tells nearly all lines apart.
+	// Compare the length first: it distinguishes nearly all lines.
 	switch name := line[:colon]; {
 	case len(name) == len("content-length") && is(name, "content-length"):
 		n, ok := number(trim(line[colon+1:]), 10)
 		if !ok || h.length >= 0 && h.length != n {
-			return ProtocolError(fmt.Sprintf("a length that is none, or a second one: %q", sample(line)))
+			return ProtocolError(fmt.Sprintf("an invalid or repeated Content-Length: %q", sample(line)))
 		}
 		h.length = n
 	case len(name) == len("transfer-encoding") && is(name, "transfer-encoding"):
@@ -201,7 +202,7 @@ func (h *head) field(line []byte) error {
 		}
 		h.chunked = is(trim(codings[len(codings)-1]), "chunked")
 		if !h.chunked {
-			h.length, h.close = -1, true // its end is that of the connection
+			h.length, h.close = -1, true // the body ends with the connection
 		}
 	case len(name) == len("connection") && is(name, "connection"):
 		for option := range bytes.SplitSeq(line[colon+1:], []byte(",")) {
@@ -216,35 +217,15 @@ func (h *head) field(line []byte) error {
 	return nil
 }
 
-// trim takes spaces and tabs away.
-func trim(text []byte) []byte {
-	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
-		text = text[1:]
-	}
-	for n := len(text); n > 0 && (text[n-1] == ' ' || text[n-1] == '\t'); n-- {
-		text = text[:n-1]
-	}
-	return text
-}
+// trim removes spaces and tabs.
+func trim(text []byte) []byte { return bytes.Trim(text, " \t") }
 
-// is compares with a name in lower case.
+// is compares with a name, ignoring case.
 func is(text []byte, name string) bool {
-	if len(text) != len(name) {
-		return false
-	}
-	for i := range len(name) {
-		c := text[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != name[i] {
-			return false
-		}
-	}
-	return true
+	return len(text) == len(name) && strings.EqualFold(string(text), name)
 }
 
-// number reads digits alone; false where there are none, others, or too many.
+// number reads digits only, and reports whether they form a number within int64.
 func number(digits []byte, base int64) (n int64, ok bool) {
 	for _, c := range digits {
 		var d int64
@@ -266,13 +247,13 @@ func number(digits []byte, base int64) (n int64, ok bool) {
 	return n, len(digits) > 0
 }
 
-// body passes over the body, and says whether the connection ends with it.
+// body skips the body and reports whether the connection ends with it.
 func (p *parser) body(h head, toHEAD bool) (closing bool, err error) {
 	switch {
 	case toHEAD, h.status == 204, h.status == 304:
 		return h.close, nil
 	case h.chunked:
-		// With both, the length is somebody's attempt to smuggle (RFC 9112, 6.3).
+		// A length in addition to chunked is an attempt at request smuggling (RFC 9112, 6.3).
 		return h.close || h.length >= 0, p.chunks()
 	case h.length >= 0:
 		return h.close, p.skip(h.length)
@@ -287,7 +268,7 @@ func (p *parser) body(h head, toHEAD bool) (closing bool, err error) {
 	}
 }
 
-// skip passes over n bytes.
+// skip skips n bytes.
 func (p *parser) skip(n int64) error {
 	for {
 		have := min(n, int64(p.w-p.r))
@@ -301,7 +282,7 @@ func (p *parser) skip(n int64) error {
 	}
 }
 
-// chunks passes over a chunked body and its trailer.
+// chunks skips a chunked body and its trailer.
 func (p *parser) chunks() error {
 	for {
 		line, err := p.line()
@@ -311,7 +292,7 @@ func (p *parser) chunks() error {
 		digits, _, _ := bytes.Cut(line, []byte(";"))
 		size, ok := number(bytes.TrimRight(digits, " \t"), 16)
 		if !ok {
-			return ProtocolError(fmt.Sprintf("the size of a chunk is none: %q", sample(line)))
+			return ProtocolError(fmt.Sprintf("invalid chunk size: %q", sample(line)))
 		}
 		if size == 0 {
 			return p.trailer()
@@ -323,7 +304,7 @@ func (p *parser) chunks() error {
 			return err
 		}
 		if len(line) > 0 {
-			return ProtocolError(fmt.Sprintf("a chunk is longer than it says: %q", sample(line)))
+			return ProtocolError(fmt.Sprintf("a chunk is longer than announced: %q", sample(line)))
 		}
 	}
 }

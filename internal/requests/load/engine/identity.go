@@ -1,6 +1,5 @@
-// identity makes of files what a client shows and trusts under TLS: its
-// certificate with the key, and the authorities that a server's certificate has to come
-// from. What is secret in them is in none of its errors.
+// The TLS identity of a client, read from files: its certificate and key, and the CAs that it
+// trusts. No error contains secrets.
 
 package engine
 
@@ -17,16 +16,16 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// Files are where the certificates are. Empty ones are not given.
+// Files names the certificate files. Empty ones are not given.
 type Files struct {
 	Cert, Key string // PEM
-	CA        string // PEM; else those of the system
+	CA        string // PEM; empty means the system's CAs
 	PKCS12    string
-	// PuppetSSLDir is an agent's ssldir, and CertName its name in it.
+	// PuppetSSLDir is the ssldir of a Puppet agent, CertName its certificate name there.
 	PuppetSSLDir, CertName string
 }
 
-// Check says what does not go together.
+// Check rejects contradicting files.
 func (f Files) Check() error {
 	switch {
 	case (f.Cert == "") != (f.Key == ""):
@@ -36,18 +35,17 @@ func (f Files) Check() error {
 	case (f.PuppetSSLDir == "") != (f.CertName == ""):
 		return errors.New("--puppet-ssldir and --certname belong together")
 	case strings.ContainsAny(f.CertName, "/\x00") || strings.HasPrefix(f.CertName, "."):
-		return fmt.Errorf("--certname %q is no name of a certificate", f.CertName)
+		return fmt.Errorf("--certname %q is not a certificate name", f.CertName)
 	}
 	return nil
 }
 
-// Load reads the files. passphrase gives that of PKCS#12 when it is needed.
+// Load reads the files. passphrase returns that of the PKCS#12 file, if there is one.
 func Load(f Files, read func(string) ([]byte, error), passphrase func() (string, error)) (*tls.Config, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	// What the certificate proves is what is measured; nothing older than TLS 1.2 is
-	// spoken to, which is the standard library's own limit.
+	// The measured server is the user's own; TLS 1.2 is the standard library's own minimum.
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.PuppetSSLDir != "" {
 		f.Cert = filepath.Join(f.PuppetSSLDir, "certs", f.CertName+".pem")
@@ -78,7 +76,7 @@ func Load(f Files, read func(string) ([]byte, error), passphrase func() (string,
 	return c, nil
 }
 
-// pair reads a certificate and its key.
+// pair reads a PEM certificate and key.
 func pair(f Files, read func(string) ([]byte, error)) (*tls.Certificate, error) {
 	cert, err := read(f.Cert)
 	if err != nil {
@@ -94,7 +92,7 @@ func pair(f Files, read func(string) ([]byte, error)) (*tls.Certificate, error) 
 			break
 		}
 		if strings.Contains(block.Type, "ENCRYPTED") || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
-			return nil, fmt.Errorf("%s: the key has a passphrase: put it with its certificate into PKCS#12 (openssl pkcs12 -export) and give that as --pkcs12", f.Key)
+			return nil, fmt.Errorf("%s: the key has a passphrase; put key and certificate into a PKCS#12 file (openssl pkcs12 -export) and use --pkcs12", f.Key)
 		}
 	}
 	certificate, err := tls.X509KeyPair(cert, key)
@@ -104,7 +102,7 @@ func pair(f Files, read func(string) ([]byte, error)) (*tls.Certificate, error) 
 	return &certificate, nil
 }
 
-// container reads PKCS#12, with the authorities that are in it, if there are any.
+// container reads a PKCS#12 file and the CAs in it, if any.
 func container(file string, read func(string) ([]byte, error), passphrase func() (string, error)) (*tls.Certificate, *x509.CertPool, error) {
 	data, err := read(file)
 	if err != nil {
@@ -117,18 +115,18 @@ func container(file string, read func(string) ([]byte, error), passphrase func()
 	key, leaf, others, err := pkcs12.DecodeChain(data, secret)
 	switch {
 	case errors.Is(err, pkcs12.ErrIncorrectPassword) && secret == "":
-		return nil, nil, fmt.Errorf("%s: it has a passphrase, and none was given: --pass-file FILE or --pass-env NAME", file)
+		return nil, nil, fmt.Errorf("%s has a passphrase; give it with --pass-file FILE or --pass-env NAME", file)
 	case errors.Is(err, pkcs12.ErrIncorrectPassword):
-		return nil, nil, fmt.Errorf("%s: the passphrase is wrong", file)
+		return nil, nil, fmt.Errorf("%s: wrong passphrase", file)
 	case err != nil:
-		return nil, nil, fmt.Errorf("%s: no PKCS#12 with a key and its certificate: %s", file, strings.TrimPrefix(err.Error(), "pkcs12: "))
+		return nil, nil, fmt.Errorf("%s: not a PKCS#12 file with a key and its certificate: %s", file, strings.TrimPrefix(err.Error(), "pkcs12: "))
 	}
 	certificate := &tls.Certificate{PrivateKey: key, Leaf: leaf, Certificate: [][]byte{leaf.Raw}}
 	var pool *x509.CertPool
 	for _, other := range others {
-		if bytes.Equal(other.RawIssuer, other.RawSubject) { // a root is trusted, and not sent
+		if bytes.Equal(other.RawIssuer, other.RawSubject) { // roots are trusted, not sent
 			if pool == nil {
-				// Beside the system's: the server may have its certificate from elsewhere.
+				// In addition to the system's: the server's certificate may come from another CA.
 				if pool, err = x509.SystemCertPool(); err != nil {
 					pool = x509.NewCertPool()
 				}
@@ -141,7 +139,7 @@ func container(file string, read func(string) ([]byte, error), passphrase func()
 	return certificate, pool, nil
 }
 
-// authorities reads certificates of authorities.
+// authorities reads CA certificates.
 func authorities(file string, read func(string) ([]byte, error)) (*x509.CertPool, error) {
 	text, err := read(file)
 	if err != nil {
@@ -149,7 +147,7 @@ func authorities(file string, read func(string) ([]byte, error)) (*x509.CertPool
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: no certificate in PEM is in it", file)
+		return nil, fmt.Errorf("%s contains no PEM certificate", file)
 	}
 	return pool, nil
 }

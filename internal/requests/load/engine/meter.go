@@ -1,6 +1,6 @@
-// meter counts what came of requests, by slices of the time at which they were
-// meant to start. What it keeps does not grow with their number: a slice has histograms,
-// and there are at most as many slices as the run was cut into beforehand.
+// The meter counts requests by the time slice in which they were due. Its memory does not
+// grow with their number: each slice has histograms, and the number of slices is fixed
+// before the run.
 
 package engine
 
@@ -12,8 +12,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The histograms have three significant digits from Resolution on: a value is at most
-// 0.1 % off, or half of Resolution where that is more.
+// The histograms have three significant digits from Resolution on: the error of a value is
+// at most 0.1 % or half of Resolution, whichever is larger.
 const (
 	Digits     = 3
 	Resolution = 64 * time.Nanosecond
@@ -21,51 +21,72 @@ const (
 
 // Sample is one request.
 type Sample struct {
-	// Begin is when it was meant to start, Sent when it did, End when its answer was
-	// whole or it failed; all since the beginning of the run.
+	// Begin is when it was due, Sent when it was sent, End when its answer was complete or it
+	// failed; all since the beginning of the run.
 	Begin, Sent, End time.Duration
 	Request          int
 	Answer           Answer
-	// Waited says that it started late because no connection was free.
+	// Waited: it started late because no connection was free.
 	Waited bool
 }
 
-// Slice is what is known of the requests that were meant to start in a stretch of time.
-type Slice struct {
-	From, To time.Duration
-	Stage    int // of the schedule; 0 where there is none
-	// Starts are all that were meant to start in it. Good ones were answered as wanted,
-	// Wrong ones with another status, Failed ones not at all; an interrupted one is none of
-	// these.
+// Tally counts the requests that were due in a period of time.
+type Tally struct {
+	// Starts is the number due. Good ones were answered with an expected status, Wrong ones
+	// with another, Failed ones not at all; interrupted ones are only in Failures.
 	Starts, Good, Wrong, Failed int64
-	// Answered are whole answers that came in this time, whenever they were asked for.
+	// Answered is the number of complete answers in the period, whenever requested.
 	Answered int64
 	In       int64 // bytes
-	// Late are starts more than LateAfter behind though a connection was free, Waited
-	// those for which none was.
+	// Late is the number of starts more than LateAfter late although a connection was free,
+	// Waited the number for which none was.
 	Late, Waited int64
-	// CPU is the share of its processors that this process took; 0 where not measured.
-	CPU float64
-	// Wanted is what it took and waited for, as such a share; it may be above 1.
-	Wanted   float64
-	Statuses map[int]int64
-	Failures map[Failure]int64
+	Statuses     map[int]int64
+	Failures     map[Failure]int64
+}
+
+func newTally() Tally { return Tally{Statuses: map[int]int64{}, Failures: map[Failure]int64{}} }
+
+func (t *Tally) add(o *Tally) {
+	t.Starts += o.Starts
+	t.Good += o.Good
+	t.Wrong += o.Wrong
+	t.Failed += o.Failed
+	t.Answered += o.Answered
+	t.In += o.In
+	t.Late += o.Late
+	t.Waited += o.Waited
+	for status, n := range o.Statuses {
+		t.Statuses[status] += n
+	}
+	for f, n := range o.Failures {
+		t.Failures[f] += n
+	}
+}
+
+// Slice holds the requests that were due in a short period of time.
+type Slice struct {
+	From, To time.Duration
+	Stage    int // of the schedule; 0 if there is none
+	Tally
+	// CPU is the share of its processors that this process used, Wanted the share that it
+	// used or waited for, which may exceed 1; 0 if not measured.
+	CPU, Wanted float64
 
 	latency, service *hdrhistogram.PackedHistogram
 }
 
-// LateAfter is how far behind a start is late.
+// LateAfter is the delay above which a start is late.
 const LateAfter = time.Millisecond
 
-// Stretch is a part of the time that is cut into slices of its own.
+// Stretch is a period of time with its own slices.
 type Stretch struct {
 	For   time.Duration
 	Stage int
 }
 
-// Meter counts.
+// Meter counts requests by time slice.
 type Meter struct {
-	// Good says whether a status is one that is wanted.
 	good func(status int) bool
 	most int64 // ns
 
@@ -76,14 +97,15 @@ type Meter struct {
 	examples map[Failure]string
 }
 
-// MeteredRequest is what came of one line of the list.
+// MeteredRequest holds the counts of one line of the request list.
 type MeteredRequest struct{ Starts, Wrong, Failed, In int64 }
 
-// MaxSlices is about how many slices a run is cut into at most.
+// MaxSlices is the approximate maximum number of slices.
 const MaxSlices = 300
 
-// NewMeter cuts stretches of time into slices of a second, or longer ones where that would be
-// too many. A latency is no longer than all of it and wait.
+// NewMeter divides the stretches into slices of at least a second. The longest latency that
+// it can record is the sum of the stretches and wait, plus a minute. good reports whether a
+// status counts as success.
 func NewMeter(stretches []Stretch, wait time.Duration, requests int, good func(status int) bool) *Meter {
 	all := time.Duration(0)
 	for _, s := range stretches {
@@ -96,7 +118,7 @@ func NewMeter(stretches []Stretch, wait time.Duration, requests int, good func(s
 	for _, s := range stretches {
 		n := max(1, time.Duration(s.For/length))
 		for i := range n {
-			m.slices = append(m.slices, &Slice{From: at + s.For*i/n, To: at + s.For*(i+1)/n, Stage: s.Stage, Statuses: map[int]int64{}, Failures: map[Failure]int64{}})
+			m.slices = append(m.slices, &Slice{From: at + s.For*i/n, To: at + s.For*(i+1)/n, Stage: s.Stage, Tally: newTally()})
 		}
 		at += s.For
 	}
@@ -111,7 +133,7 @@ func (m *Meter) packed() *hdrhistogram.PackedHistogram {
 	return hdrhistogram.NewPacked(int64(Resolution), m.most, Digits)
 }
 
-// at is the slice of a time; nil where it is after the last one.
+// at returns the slice of a time, or nil after the last one.
 func (m *Meter) at(t time.Duration) *Slice {
 	i := sort.Search(len(m.slices), func(i int) bool { return t < m.slices[i].To })
 	if i == len(m.slices) {
@@ -168,7 +190,7 @@ func (m *Meter) add(x *Sample) {
 		if !m.good(x.Answer.Status) {
 			s.Wrong++
 			r.Wrong++
-			return // an error that comes quickly would flatter the answers
+			return // a quick error would make the latency look better
 		}
 		s.Good++
 	}
@@ -181,11 +203,11 @@ func (m *Meter) add(x *Sample) {
 	}
 }
 
-// within is a time that the histograms can hold.
+// within limits a time to the range of the histograms.
 func (m *Meter) within(d time.Duration) int64 { return min(max(0, int64(d)), m.most) }
 
-// CPU notes what share of its processors the process took until a moment, and what it took
-// and waited for, in the slice that was going on.
+// CPU records, in the current slice, the share of the processors that the process used and
+// the share that it used or waited for.
 func (m *Meter) CPU(at time.Duration, took, wanted float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,7 +216,7 @@ func (m *Meter) CPU(at time.Duration, took, wanted float64) {
 	}
 }
 
-// Now sums up the slice before a moment, for whoever watches.
+// Now returns the sum of the last complete slice, for a live display.
 func (m *Meter) Now(at time.Duration) *Total {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,22 +224,22 @@ func (m *Meter) Now(at time.Duration) *Total {
 	return m.sum(max(0, i-1), max(1, i))
 }
 
-// Slices are the slices until a moment, when what came later was not measured.
+// Slices returns the slices up to a time; those after it were not measured.
 func (m *Meter) Slices(until time.Duration) []*Slice {
 	n := sort.Search(len(m.slices), func(i int) bool { return m.slices[i].From >= until })
 	return m.slices[:n]
 }
 
-// Requests are the counts of each line of the list, over the whole time.
+// Requests returns the counts of each line of the request list, over the whole run.
 func (m *Meter) Requests() []MeteredRequest { return m.requests }
 
-// Example is the first error of a failure.
+// Example returns the first error of a failure.
 func (m *Meter) Example(f Failure) string { return m.examples[f] }
 
-// Delay is how far behind starts were for which a connection was free.
+// Delay returns how late starts were for which a connection was free.
 func (m *Meter) Delay() Times { return times(m.delay) }
 
-// Median is the median latency of a slice, in seconds; false where nothing is in it.
+// Median returns the median latency in seconds, and whether there is one.
 func (s *Slice) Median() (float64, bool) {
 	if s.latency == nil || s.latency.TotalCount() == 0 {
 		return 0, false
@@ -225,7 +247,7 @@ func (s *Slice) Median() (float64, bool) {
 	return seconds(s.latency.ValueAtPercentile(50)), true
 }
 
-// Percentile is that of the latencies of a slice, in seconds; 0 where nothing is in it.
+// Percentile returns a percentile of the latency in seconds, 0 if there is none.
 func (s *Slice) Percentile(p float64) float64 {
 	if s.latency == nil {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Distribution is times that are counted one by one, from any goroutine.
+// Distribution collects times from any goroutine.
 type Distribution struct {
 	most int64
 
@@ -15,7 +15,7 @@ type Distribution struct {
 	times *hdrhistogram.Histogram
 }
 
-// NewDistribution takes times up to most; a longer one counts as that.
+// NewDistribution returns a distribution of times up to most; longer ones count as most.
 func NewDistribution(most time.Duration) *Distribution {
 	return &Distribution{most: int64(most), times: hdrhistogram.New(int64(Resolution), int64(most), Digits)}
 }
@@ -27,14 +27,14 @@ func (d *Distribution) Add(t time.Duration) {
 	_ = d.times.RecordValue(min(max(0, int64(t)), d.most))
 }
 
-// Times sums it up.
+// Times returns the summary.
 func (d *Distribution) Times() Times {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return times(d.times)
 }
 
-// Percentile is one of the times, in seconds; 0 where there is none.
+// Percentile returns a percentile in seconds; 0 if there are no times.
 func (d *Distribution) Percentile(p float64) float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,7 +44,7 @@ func (d *Distribution) Percentile(p float64) float64 {
 	return seconds(d.times.ValueAtPercentile(p))
 }
 
-// Encoded is the distribution in nanoseconds, as Total.Encoded gives it.
+// Encoded returns the distribution in nanoseconds, in the form of Total.Encoded.
 func (d *Distribution) Encoded() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Part is what a meter has counted, for another process that puts several together:
-// counts, and histograms in HdrHistogram's V2 encoding, so nothing is lost.
+// Part is the state of a meter for another process that adds up several of them: counts,
+// and histograms in HdrHistogram's V2 encoding, so nothing is lost.
 type Part struct {
 	Slices   []PartSlice        `json:"slices"`
 	Delay    string             `json:"delay"`
@@ -17,14 +17,14 @@ type Part struct {
 	Examples map[Failure]string `json:"examples"`
 }
 
-// PartSlice is a slice with its histograms; empty ones are left out.
+// PartSlice is a slice with its encoded histograms; empty ones are omitted.
 type PartSlice struct {
 	Slice
 	Latency string `json:"latency,omitempty"`
 	Service string `json:"service,omitempty"`
 }
 
-// Part is all that was counted.
+// Part returns everything that was counted.
 func (m *Meter) Part() (*Part, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,10 +49,10 @@ func (m *Meter) Part() (*Part, error) {
 	return p, err
 }
 
-// errOther is a part of a run that was cut otherwise.
-var errOther = errors.New("it is no part of this run: its slices or its requests are others")
+// errOther is the error of a part from another run.
+var errOther = errors.New("not a part of this run: its slices or requests differ")
 
-// Merge adds what another meter of the same run has counted.
+// Merge adds a part of the same run.
 func (m *Meter) Merge(p *Part) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,21 +83,8 @@ func (m *Meter) merge(to *Slice, from *PartSlice) error {
 	if from.From != to.From || from.To != to.To || from.Stage != to.Stage {
 		return errOther
 	}
-	to.Starts += from.Starts
-	to.Good += from.Good
-	to.Wrong += from.Wrong
-	to.Failed += from.Failed
-	to.Answered += from.Answered
-	to.In += from.In
-	to.Late += from.Late
-	to.Waited += from.Waited
+	to.Tally.add(&from.Tally)
 	to.CPU, to.Wanted = max(to.CPU, from.CPU), max(to.Wanted, from.Wanted)
-	for status, n := range from.Statuses {
-		to.Statuses[status] += n
-	}
-	for f, n := range from.Failures {
-		to.Failures[f] += n
-	}
 	if from.Latency == "" {
 		return nil
 	}
@@ -107,7 +94,7 @@ func (m *Meter) merge(to *Slice, from *PartSlice) error {
 	return errors.Join(into(to.latency.MergeFrom, from.Latency), into(to.service.MergeFrom, from.Service))
 }
 
-// into adds an encoded histogram, all of it or with an error.
+// into adds an encoded histogram completely, or returns an error.
 func into(merge func(*hdrhistogram.Histogram) int64, encoded string) error {
 	h, err := hdrhistogram.Decode([]byte(encoded))
 	if err != nil {
@@ -117,7 +104,7 @@ func into(merge func(*hdrhistogram.Histogram) int64, encoded string) error {
 		return errOther
 	}
 	if dropped := merge(h); dropped > 0 {
-		return fmt.Errorf("%d values are beyond what this run can have", dropped)
+		return fmt.Errorf("%d values are above the maximum of this run", dropped)
 	}
 	return nil
 }

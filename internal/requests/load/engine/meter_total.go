@@ -4,20 +4,19 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"fettle.dev/fettle/internal/evidence"
 )
 
-// Total is the sum of slices that follow each other.
+// Total is the sum of consecutive slices.
 type Total struct {
-	From, To                    time.Duration
-	Starts, Good, Wrong, Failed int64
-	Answered, In, Late, Waited  int64
-	Statuses                    map[int]int64
-	Failures                    map[Failure]int64
+	From, To time.Duration
+	Tally
 
 	latency, service *hdrhistogram.Histogram
 }
 
-// Times is a distribution of times, in seconds.
+// Times summarizes a distribution of times, in seconds.
 type Times struct {
 	N      int64   `json:"n"`
 	MeanS  float64 `json:"mean_s"`
@@ -29,6 +28,18 @@ type Times struct {
 	P99S   float64 `json:"p99_s"`
 	P99_9S float64 `json:"p99_9_s"`
 	MaxS   float64 `json:"max_s"`
+}
+
+// Line returns the percentiles as a line of a diagram, in milliseconds.
+func (t Times) Line(name string) evidence.Line {
+	line := evidence.Line{Name: name}
+	for _, p := range []struct{ at, s float64 }{{50, t.P50S}, {90, t.P90S}, {95, t.P95S}, {99, t.P99S}, {99.9, t.P99_9S}} {
+		// Rule of three: with fewer values above it, a percentile is only the maximum.
+		if p.s > 0 && float64(t.N)*(100-p.at)/100 >= 3 {
+			line.Points = append(line.Points, [2]float64{p.at, 1000 * p.s})
+		}
+	}
+	return line
 }
 
 func times(h *hdrhistogram.Histogram) Times {
@@ -44,7 +55,7 @@ func times(h *hdrhistogram.Histogram) Times {
 	return t
 }
 
-// Sum sums slices up, from the first up to before the last.
+// Sum adds up slices from <= i < to.
 func (m *Meter) Sum(from, to int) *Total {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,26 +63,13 @@ func (m *Meter) Sum(from, to int) *Total {
 }
 
 func (m *Meter) sum(from, to int) *Total {
-	t := &Total{Statuses: map[int]int64{}, Failures: map[Failure]int64{}, latency: m.histogram(), service: m.histogram()}
+	t := &Total{Tally: newTally(), latency: m.histogram(), service: m.histogram()}
 	if from >= to {
 		return t
 	}
 	t.From, t.To = m.slices[from].From, m.slices[to-1].To
 	for _, s := range m.slices[from:to] {
-		t.Starts += s.Starts
-		t.Good += s.Good
-		t.Wrong += s.Wrong
-		t.Failed += s.Failed
-		t.Answered += s.Answered
-		t.In += s.In
-		t.Late += s.Late
-		t.Waited += s.Waited
-		for status, n := range s.Statuses {
-			t.Statuses[status] += n
-		}
-		for f, n := range s.Failures {
-			t.Failures[f] += n
-		}
+		t.add(&s.Tally)
 		if s.latency != nil {
 			s.latency.MergeInto(t.latency)
 			s.service.MergeInto(t.service)
@@ -80,14 +78,14 @@ func (m *Meter) sum(from, to int) *Total {
 	return t
 }
 
-// Latency is from the intended start to the end of the answer.
+// Latency is from when a request was due to the end of its answer.
 func (t *Total) Latency() Times { return times(t.latency) }
 
-// Service is from the sending of the request to the end of the answer: what a generator
-// would tell that waits for one answer before it looks at the clock again.
+// Service is from sending the request to the end of its answer: what a generator reports that
+// waits for each answer before it looks at the clock again.
 func (t *Total) Service() Times { return times(t.service) }
 
-// Percentile is one of the latency, in seconds.
+// Percentile returns a percentile of the latency in seconds, 0 if there is none.
 func (t *Total) Percentile(p float64) float64 {
 	if t.latency.TotalCount() == 0 {
 		return 0
@@ -95,17 +93,14 @@ func (t *Total) Percentile(p float64) float64 {
 	return seconds(t.latency.ValueAtPercentile(p))
 }
 
-// Encoded is the histogram of the latency in nanoseconds, as HdrHistogram's V2 encoding
-// (compressed, base64), which others read and which can be merged without a loss.
+// Encoded returns the histogram of the latency in nanoseconds, in HdrHistogram's V2 encoding
+// (compressed, base64), which other tools read and which merges without loss.
 func (t *Total) Encoded() (string, error) {
 	text, err := t.latency.EncodeV2()
-	if err != nil {
-		return "", err
-	}
-	return string(text), nil
+	return string(text), err
 }
 
-// Errors is the share of starts that were not answered as wanted.
+// Errors returns the share of starts that did not succeed.
 func (t *Total) Errors() float64 {
 	if t.Starts == 0 {
 		return 0

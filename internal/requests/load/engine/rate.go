@@ -1,6 +1,5 @@
-// rate says when each request of an open model is meant to start: at a steady
-// rate, along ramps, in steps. It knows nothing of what is sent, and its answers do not
-// depend on how long anything takes.
+// Schedules of the open model: a steady rate, ramps, steps. The times do not depend on how
+// long anything takes.
 
 package engine
 
@@ -13,12 +12,10 @@ import (
 	"time"
 )
 
-// Most is the highest rate that is taken, in requests a second: above what one machine
-// can send.
+// Most is the highest rate accepted, in requests a second: more than one machine can send.
 const Most = 10_000_000
 
-// Stage is a stretch of a schedule in which the rate goes evenly from one value to
-// another.
+// Stage is a part of a schedule in which the rate changes linearly.
 type Stage struct {
 	From, To float64 // requests a second
 	For      time.Duration
@@ -33,16 +30,16 @@ func (s Stage) String() string {
 
 func text(perSecond float64) string { return strconv.FormatFloat(perSecond, 'g', 6, 64) + "/s" }
 
-// starts is the number of starts in the first d of the stage, not rounded.
+// starts returns the number of starts in the first d of the stage, not rounded.
 func (s Stage) starts(d time.Duration) float64 {
 	t := d.Seconds()
 	return s.From*t + (s.To-s.From)*t*t/(2*s.For.Seconds())
 }
 
-// when is the inverse of starts: when the n-th start of the stage is.
+// when is the inverse of starts: it returns when start n is due.
 func (s Stage) when(n float64) time.Duration {
 	t := 0.0
-	// a t² + b t = n, in the form that does not lose digits where a is small.
+	// Solve a t² + b t = n in the form that is precise for small a.
 	if a, b := (s.To-s.From)/(2*s.For.Seconds()), s.From; n > 0 {
 		t = 2 * n / (b + math.Sqrt(max(0, b*b+4*a*n)))
 	}
@@ -52,46 +49,46 @@ func (s Stage) when(n float64) time.Duration {
 // RateSchedule is a sequence of stages.
 type RateSchedule struct {
 	Stages []Stage
-	// begins and before are when each stage begins, and how many starts come before it.
+	// begins holds when each stage begins, before the number of starts before it.
 	begins []time.Duration
 	before []float64
 	count  int64
 }
 
-// NewRate makes a schedule of stages.
+// NewRate returns a schedule of stages.
 func NewRate(stages ...Stage) (*RateSchedule, error) {
 	s := &RateSchedule{Stages: stages}
 	begins, before := time.Duration(0), 0.0
 	for _, stage := range stages {
 		switch {
 		case stage.For <= 0:
-			return nil, errors.New("a stage wants more than no time")
+			return nil, errors.New("a stage must be longer than 0 s")
 		case stage.From < 0 || stage.To < 0 || stage.From+stage.To <= 0:
-			return nil, fmt.Errorf("%v is no rate", stage)
+			return nil, fmt.Errorf("%v: not a rate", stage)
 		}
 		s.begins, s.before = append(s.begins, begins), append(s.before, before)
 		begins += stage.For
 		before += stage.starts(stage.For)
 	}
 	if before > 1<<52 {
-		return nil, errors.New("so many starts cannot be counted")
+		return nil, errors.New("too many starts")
 	}
-	// The first start is at once; what is left of a start at the end is none. The
-	// billionth is what sums of fractions lose.
+	// The first start is immediate; a fraction of a start at the end does not count. The
+	// billionth compensates the rounding errors of the sum.
 	s.count = int64(math.Ceil(before - 1e-9*max(1, before)))
 	return s, nil
 }
 
-// Count is the number of starts.
+// Count returns the number of starts.
 func (s *RateSchedule) Count() int64 { return s.count }
 
-// Length is how long the schedule goes on.
+// Length returns the duration of the schedule.
 func (s *RateSchedule) Length() time.Duration {
 	last := len(s.Stages) - 1
 	return s.begins[last] + s.Stages[last].For
 }
 
-// At is when the i-th start is meant to be, from 0, since the beginning.
+// At returns when start i is due, from 0, since the beginning.
 func (s *RateSchedule) At(i int64) time.Duration {
 	stage := len(s.Stages) - 1
 	for stage > 0 && s.before[stage] > float64(i) {
@@ -101,16 +98,16 @@ func (s *RateSchedule) At(i int64) time.Duration {
 	return min(at, s.Length()-1)
 }
 
-// ParseSchedule reads a rate: 500/s, 30/min, 100/h.
+// ParseSchedule parses a rate (500/s, 30/min, 100/h) and returns it per second.
 func ParseSchedule(word string) (float64, error) {
 	number, per, ok := strings.Cut(strings.TrimSpace(word), "/")
 	seconds, known := map[string]float64{"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}[strings.TrimSpace(per)]
 	if !ok || !known {
-		return 0, fmt.Errorf("%q: want a rate with its time, as 500/s or 30/min", word)
+		return 0, fmt.Errorf("%q: want a rate such as 500/s or 30/min", word)
 	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		return 0, fmt.Errorf("%q: %q is no number", word, number)
+		return 0, fmt.Errorf("%q: %q is not a number", word, number)
 	}
 	if n /= seconds; n <= 0 || n > Most {
 		return 0, fmt.Errorf("%q: want more than 0 and at most %d/s", word, Most)
@@ -118,7 +115,7 @@ func ParseSchedule(word string) (float64, error) {
 	return n, nil
 }
 
-// ParseRate reads a steady rate, or a ramp as 100/s..1000/s, that goes on for a time.
+// ParseRate parses a steady rate, or a ramp such as 100/s..1000/s.
 func ParseRate(word string, length time.Duration) (Stage, error) {
 	from, to, ramp := strings.Cut(word, "..")
 	a, err := ParseSchedule(from)
@@ -134,7 +131,7 @@ func ParseRate(word string, length time.Duration) (Stage, error) {
 	return Stage{From: a, To: b, For: length}, nil
 }
 
-// ParseSteps reads steps as 100/s,200/s,400/s, each of which goes on for a time.
+// ParseSteps parses steps such as 100/s,200/s,400/s.
 func ParseSteps(words string, each time.Duration) (stages []Stage, err error) {
 	for word := range strings.SplitSeq(words, ",") {
 		stage, err := ParseRate(word, each)
@@ -146,15 +143,15 @@ func ParseSteps(words string, each time.Duration) (stages []Stage, err error) {
 	return stages, nil
 }
 
-// Every is each n-th start of a schedule, from the first-th on, from 0: the share of one of n
-// that keep it together.
+// Every is each N-th start of a schedule, from start First (0-based) on: the share of one of
+// N generators.
 type Every struct {
 	*RateSchedule
 	First, N int64
 }
 
-// Count is the number of starts of the share.
+// Count returns the number of starts of the share.
 func (e Every) Count() int64 { return max(0, (e.RateSchedule.Count()-e.First+e.N-1)/e.N) }
 
-// At is when the i-th start of the share is meant to be.
+// At returns when start i of the share is due.
 func (e Every) At(i int64) time.Duration { return e.RateSchedule.At(e.First + i*e.N) }

@@ -74,8 +74,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for word, want := range map[string]string{
-		"": "want a rate", "500": "want a rate", "500/": "want a rate", "500/d": "want a rate", "/s": "is no number", "x/s": "is no number",
-		"NaN/s": "is no number", "Inf/s": "is no number", "-1/s": "more than 0", "0/s": "more than 0", "1e9/s": "at most",
+		"": "want a rate", "500": "want a rate", "500/": "want a rate", "500/d": "want a rate", "/s": "is not a number", "x/s": "is not a number",
+		"NaN/s": "is not a number", "Inf/s": "is not a number", "-1/s": "more than 0", "0/s": "more than 0", "1e9/s": "at most",
 	} {
 		if got, err := ParseSchedule(word); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v %v, want %q", word, got, err, want)

@@ -1,5 +1,5 @@
-// self is what this process takes of its machine, and may take: processor time,
-// memory, open files. A generator that is at its own limit says nothing of a server.
+// Resources of this process: processor time, memory, open files. A generator at its own
+// limit says nothing about a server.
 
 package engine
 
@@ -13,19 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Use is what this process has taken of its processors until a moment.
+// Use is the processor time that this process has used up to a time.
 type Use struct {
 	at     time.Time
 	cpu    time.Duration
 	waited time.Duration
 }
 
-// Now looks.
+// Now returns the current use.
 func Now() *Use {
 	u := &Use{at: time.Now()}
 	var r unix.Rusage
-	// It fails for no reason that this process could have (getrusage(2)); no time is
-	// then taken.
+	// getrusage(2) cannot fail with these arguments.
 	if unix.Getrusage(unix.RUSAGE_SELF, &r) == nil {
 		u.cpu = time.Duration(r.Utime.Nano() + r.Stime.Nano())
 	}
@@ -33,9 +32,9 @@ func Now() *Use {
 	return u
 }
 
-// waited is how long the threads of this process have had work and no processor: the second
-// figure of /proc/self/task/TID/schedstat (Documentation/scheduler/sched-stats.rst), in ns.
-// 0 where the kernel does not count it.
+// waited returns how long the threads of this process were runnable without a processor: the
+// second figure of /proc/self/task/TID/schedstat (Documentation/scheduler/sched-stats.rst),
+// in ns. 0 if the kernel does not count it.
 func waited() (all time.Duration) {
 	const threads = "/proc/self/task"
 	dir, err := os.Open(threads)
@@ -45,7 +44,7 @@ func waited() (all time.Duration) {
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	for _, name := range names {
-		text, err := os.ReadFile(threads + "/" + name + "/schedstat") // it may have ended
+		text, err := os.ReadFile(threads + "/" + name + "/schedstat") // the thread may have ended
 		if fields := bytes.Fields(text); err == nil && len(fields) == 3 {
 			if ns, err := strconv.ParseInt(string(fields[1]), 10, 64); err == nil {
 				all += time.Duration(ns)
@@ -55,26 +54,26 @@ func waited() (all time.Duration) {
 	return all
 }
 
-// CPU is the processor time of the process until then.
+// CPU returns the processor time used up to then.
 func (u *Use) CPU() time.Duration { return u.cpu }
 
-// Share is the share of its processors that the process has taken since then or since the
-// last call, 0 to 1, and what it took and waited for: at 1 or above it had more work than
-// the machine let it do all the time, however little it took.
+// Share returns the share of its processors that the process used since then or since the
+// last call (0 to 1), and the share that it used or waited for: 1 or above means that it had
+// more work than it got processor time for, throughout.
 func (u *Use) Share() (took, wanted float64) {
 	now := Now()
 	all := now.at.Sub(u.at).Seconds() * float64(Processors())
 	took = (now.cpu - u.cpu).Seconds() / all
-	wanted = took + max(0, now.waited-u.waited).Seconds()/all // less where a thread has ended
+	wanted = took + max(0, now.waited-u.waited).Seconds()/all // less if a thread has ended
 	*u = *now
 	return took, wanted
 }
 
-// Processors are how many this process can use.
+// Processors returns how many this process can use.
 func Processors() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
 
-// MemoryBytes is what the process holds in its heap and its stacks, once garbage is
-// collected; what the kernel holds for its connections is not in it.
+// MemoryBytes returns the size of heap and stacks after a garbage collection; the kernel's
+// memory for connections is not included.
 func MemoryBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -82,10 +81,10 @@ func MemoryBytes() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// OwnFiles is how many the program needs for itself at most.
+// OwnFiles is the maximum number of files that the program itself needs.
 const OwnFiles = 64
 
-// OpenFiles is how many files this process may have open, connections among them.
+// OpenFiles returns how many files this process may open, connections included.
 func OpenFiles() (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

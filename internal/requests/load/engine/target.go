@@ -24,19 +24,19 @@ const (
 	maxURLs    = 100_000
 	maxOrigins = 1000
 	maxWeight  = 1_000_000
-	maxURL     = 8 << 10 // bytes, as most servers take
+	maxURL     = 8 << 10 // bytes, the limit of most servers
 )
 
-// Asked is one line of what is to be asked.
+// Asked is one line of the request list.
 type Asked struct {
 	Weight int
 	Method string
 	URL    string
-	Where  string // file and line, or empty
+	Where  string // FILE:LINE, or empty
 }
 
-// ReadList reads lines as 3 GET http://web1/path; blank ones and those that begin with #
-// say nothing. name is the file's, for messages.
+// ReadList reads lines such as 3 GET http://web1/path; blank lines and those that begin with #
+// are skipped. name is the file name for messages.
 func ReadList(name string, text io.Reader) (list []Asked, err error) {
 	lines := bufio.NewScanner(text)
 	lines.Buffer(make([]byte, 0, 4096), maxURL+64)
@@ -59,50 +59,50 @@ func ReadList(name string, text io.Reader) (list []Asked, err error) {
 		list = append(list, Asked{weight, words[1], words[2], where})
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fmt.Errorf("%s: a line of more than %d bytes", name, maxURL)
+		return nil, fmt.Errorf("%s: a line is longer than %d bytes", name, maxURL)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s names no URL", name)
+		return nil, fmt.Errorf("%s contains no URL", name)
 	}
 	return list, nil
 }
 
-// Common is what all requests of a run have in common.
+// Common holds what all requests of a run share.
 type Common struct {
 	Header    []Field
 	Body      []byte
 	Close     bool   // each connection carries one request
-	ConnectTo string // HOST:PORT that is connected to, whatever the URLs say; or empty
+	ConnectTo string // HOST:PORT to connect to instead of the URLs' hosts; or empty
 }
 
-// Origin is a scheme with a host and port, and where it is.
+// Origin is a scheme, host and port with its addresses.
 type Origin struct {
 	TLS      bool
-	Name     string // of the host, as the URLs have it
+	Name     string // host name, as in the URLs
 	HostPort string // as the URLs have it
 	Sockets  []netip.AddrPort
 }
 
-// Set are the requests of a run.
+// Set holds the requests of a run.
 type Set struct {
 	Requests []*Request
-	Asked    []Asked // of each request
+	Asked    []Asked // the line of each request
 	Origins  []Origin
-	// until are the sums of the weights.
+	// until holds the cumulative sums of the weights.
 	until []uint64
-	// Seed makes the order of the requests.
+	// Seed determines the order of the requests.
 	Seed uint64
 }
 
-// Pick is the request of a number: the same for the same number and seed, and in the long
-// run as often as its weight says.
+// Pick returns the index of the n-th request: always the same for the same n and seed, and in
+// the long run as often as its weight says.
 func (s *Set) Pick(n uint64) int {
 	if len(s.Requests) == 1 {
 		return 0
 	}
-	// SplitMix64 (Steele, Lea and Flood 2014): neighbours have nothing in common.
+	// SplitMix64 (Steele, Lea and Flood 2014): neighbors are independent.
 	z := s.Seed + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -111,7 +111,7 @@ func (s *Set) Pick(n uint64) int {
 	return sort.Search(len(s.until), func(i int) bool { return s.until[i] > x })
 }
 
-// Make makes the requests, and finds their origins.
+// Make builds the requests and resolves their origins.
 func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolver Resolver) (*Set, error) {
 	s := &Set{}
 	if err := c.check(); err != nil {
@@ -154,24 +154,24 @@ func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolve
 	return s, nil
 }
 
-// parse reads a URL and a method.
+// parse checks a method and parses a URL.
 func parse(a Asked) (*url.URL, error) {
 	u, err := url.Parse(a.URL)
 	switch {
 	case len(a.URL) > maxURL:
-		return nil, fmt.Errorf("a URL of more than %d bytes", maxURL)
+		return nil, fmt.Errorf("URL longer than %d bytes", maxURL)
 	case err != nil:
 		return nil, err
-	case u.User != nil: // before anything says the URL again
+	case u.User != nil: // before any message quotes the URL
 		return nil, errors.New("a URL with a password: give it as --header @FILE, with a line Authorization: ...")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%q: want a URL that begins with http:// or https://", a.URL)
 	case u.Hostname() == "" || !httpguts.ValidHostHeader(u.Host) || strings.ContainsFunc(u.Host, func(r rune) bool { return r > 126 }):
-		return nil, fmt.Errorf("%q: its host is none", a.URL)
+		return nil, fmt.Errorf("%q: invalid host", a.URL)
 	case !httpguts.ValidHeaderFieldName(a.Method) || a.Method != strings.ToUpper(a.Method):
-		return nil, fmt.Errorf("method %q: want one as GET, HEAD or POST", a.Method)
+		return nil, fmt.Errorf("method %q: want a method such as GET, HEAD or POST", a.Method)
 	case a.Method == "CONNECT":
-		return nil, errors.New("method CONNECT: a tunnel is no request with an answer")
+		return nil, errors.New("method CONNECT: a tunnel has no answer to measure")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
@@ -185,7 +185,7 @@ func withPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// ours are the fields that the program writes itself.
+// ours are the header fields that fettle writes itself.
 var ours = []string{"Connection", "Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Keep-Alive", "Te", "Trailer", "Proxy-Connection"}
 
 func (c Common) check() error {
@@ -194,7 +194,7 @@ func (c Common) check() error {
 		case !httpguts.ValidHeaderFieldName(f.Name):
 			return fmt.Errorf("header %q: want NAME: VALUE", f.Name)
 		case !httpguts.ValidHeaderFieldValue(f.Value):
-			return fmt.Errorf("header %s: its value has bytes that a header cannot have", f.Name)
+			return fmt.Errorf("header %s: invalid bytes in the value", f.Name)
 		case slices.Contains(ours, http.CanonicalHeaderKey(f.Name)):
 			return fmt.Errorf("header %s: fettle writes that itself", f.Name)
 		}
@@ -202,7 +202,8 @@ func (c Common) check() error {
 	return nil
 }
 
-// header are the fields of a request for a URL: the caller's, and what he has not given.
+// header returns the header fields for a URL: the caller's, and defaults for Host, User-Agent
+// and Accept.
 func (c Common) header(u *url.URL) []Field {
 	out := []Field{{Name: "Host", Value: u.Host}, {Name: "User-Agent", Value: "fettle"}, {Name: "Accept", Value: "*/*"}}
 	for _, f := range c.Header {
@@ -215,7 +216,7 @@ func (c Common) header(u *url.URL) []Field {
 	return out
 }
 
-// Wire is a request as HTTP/1.1 sends it.
+// Wire encodes a request for HTTP/1.1.
 func Wire(r *Request, closing bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", r.Method, r.URL.RequestURI())
@@ -233,7 +234,7 @@ func Wire(r *Request, closing bool) []byte {
 	return b.Bytes()
 }
 
-// ParseField reads NAME: VALUE.
+// ParseField parses NAME: VALUE.
 func ParseField(line string) (Field, error) {
 	name, value, ok := strings.Cut(line, ":")
 	if !ok || strings.TrimSpace(name) == "" {

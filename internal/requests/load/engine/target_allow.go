@@ -1,6 +1,5 @@
-// target is what is asked of whom: the list of requests with their weights, the
-// origins that they go to, and whether these may be loaded at all. Names are resolved here,
-// once; whoever answers for them later leads a run nowhere else.
+// Targets: which servers may be loaded. Names are resolved here, once; a later DNS answer
+// cannot redirect a run.
 
 package engine
 
@@ -14,25 +13,25 @@ import (
 	"strings"
 )
 
-// Resolver finds the addresses of a name.
+// Resolver resolves host names.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Allowed is whom the caller lets be loaded, beside this machine's loopback addresses.
+// Allowed holds the servers that may be loaded, in addition to loopback addresses.
 type Allowed struct {
 	networks []netip.Prefix
 	sockets  []netip.AddrPort
 }
 
-// ParseAllowed reads words as 10.0.0.0/8 and web1.example:443. Names are resolved now.
+// ParseAllowed parses words such as 10.0.0.0/8 and web1.example:443, and resolves names.
 func ParseAllowed(ctx context.Context, words []string, resolver Resolver) (*Allowed, error) {
 	a := &Allowed{}
 	for _, word := range words {
 		if strings.Contains(word, "/") {
 			network, err := netip.ParsePrefix(word)
 			if err != nil {
-				return nil, fmt.Errorf("%q is no network: want one as 10.0.0.0/8", word)
+				return nil, fmt.Errorf("%q is not a network: want one such as 10.0.0.0/8", word)
 			}
 			a.networks = append(a.networks, network.Masked())
 			continue
@@ -46,7 +45,7 @@ func ParseAllowed(ctx context.Context, words []string, resolver Resolver) (*Allo
 	return a, nil
 }
 
-// may says whether a socket may be loaded.
+// may reports whether a socket may be loaded.
 func (a *Allowed) may(socket netip.AddrPort) bool {
 	if socket.Addr().IsLoopback() {
 		return true
@@ -59,21 +58,21 @@ func (a *Allowed) may(socket netip.AddrPort) bool {
 	return slices.Contains(a.sockets, socket)
 }
 
-// NotAllowedError is a target that the caller has not allowed.
+// NotAllowedError is a target that the user has not allowed.
 type NotAllowedError struct {
-	Target string // as it was named, with its port
+	Target string // as given, with port
 	Socket netip.AddrPort
 }
 
 func (e *NotAllowedError) Error() string {
 	if e.Target == e.Socket.String() {
-		return e.Target + " is not this machine, and not allowed: a load test is for a server of yours"
+		return e.Target + " is not this machine and not allowed; load only servers of your own"
 	}
-	return fmt.Sprintf("%s is %s, which is not this machine, and not allowed: a load test is for a server of yours", e.Target, e.Socket.Addr())
+	return fmt.Sprintf("%s is %s, which is not this machine and not allowed; load only servers of your own", e.Target, e.Socket.Addr())
 }
 
-// Find resolves a target, HOST:PORT, all of whose addresses have to be allowed: a
-// NotAllowedError says which one is not.
+// Find resolves a target, HOST:PORT. All of its addresses have to be allowed, else the error
+// is a NotAllowedError.
 func (a *Allowed) Find(ctx context.Context, hostPort string, resolver Resolver) ([]netip.AddrPort, error) {
 	sockets, err := resolve(ctx, hostPort, resolver)
 	if err != nil {
@@ -87,22 +86,22 @@ func (a *Allowed) Find(ctx context.Context, hostPort string, resolver Resolver) 
 	return sockets, nil
 }
 
-// resolve gives the sockets of HOST:PORT, in the order that the resolver gives them.
+// resolve returns the sockets of HOST:PORT in the resolver's order.
 func resolve(ctx context.Context, hostPort string, resolver Resolver) ([]netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil || host == "" {
-		return nil, fmt.Errorf("%q: want HOST:PORT, as web1.example:443 or [::1]:8080", hostPort)
+		return nil, fmt.Errorf("%q: want HOST:PORT, such as web1.example:443 or [::1]:8080", hostPort)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return nil, fmt.Errorf("%q: %q is no port: want a number from 1 to 65535", hostPort, port)
+		return nil, fmt.Errorf("%q: port %q: want a number from 1 to 65535", hostPort, port)
 	}
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.AddrPort{netip.AddrPortFrom(address.Unmap(), uint16(n))}, nil
 	}
 	found, err := resolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be resolved: %w", host, err)
+		return nil, fmt.Errorf("cannot resolve %s: %w", host, err)
 	}
 	var sockets []netip.AddrPort
 	for _, address := range found {

@@ -87,7 +87,7 @@ func TestResolvedOnce(t *testing.T) {
 	if err != nil || n.asked["localhost"] != 1 || len(s.Origins) != 1 || len(s.Origins[0].Sockets) != 2 {
 		t.Errorf("%v, asked %v, %+v", err, n.asked, s)
 	}
-	if _, _, err := make1(t, nil, Common{}, "http://unknown.invalid/"); err == nil || !strings.Contains(err.Error(), "cannot be resolved") {
+	if _, _, err := make1(t, nil, Common{}, "http://unknown.invalid/"); err == nil || !strings.Contains(err.Error(), "cannot resolve") {
 		t.Error(err)
 	}
 }
@@ -96,15 +96,15 @@ func TestWrongTargets(t *testing.T) {
 	for url, want := range map[string]string{
 		"localhost":                 "http:// or https://",
 		"ftp://localhost/":          "http:// or https://",
-		"http://":                   "its host is none",
-		"http://:80/":               "its host is none",
-		"http://loc\u00e4lhost/":    "its host is none",
-		"http://localhost:99999/":   "is no port",
-		"http://localhost:0/":       "is no port",
+		"http://":                   "invalid host",
+		"http://:80/":               "invalid host",
+		"http://loc\u00e4lhost/":    "invalid host",
+		"http://localhost:99999/":   "want a number from 1 to 65535",
+		"http://localhost:0/":       "want a number from 1 to 65535",
 		"http://u:secret@localhost": "a URL with a password",
 		"http://localhost/%zz":      "invalid URL escape",
 		"http://localhost/\r\nX: y": "invalid control character",
-		"http://localhost/" + strings.Repeat("x", 9000): "more than 8192 bytes",
+		"http://localhost/" + strings.Repeat("x", 9000): "longer than 8192 bytes",
 	} {
 		_, _, err := make1(t, nil, Common{}, url)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
@@ -116,7 +116,7 @@ func TestWrongTargets(t *testing.T) {
 		{Name: "connection", Value: "close"}:    "writes that itself",
 		{Name: "transfer-encoding", Value: "x"}: "writes that itself",
 		{Name: "a b", Value: "c"}:               "want NAME: VALUE",
-		{Name: "X", Value: "secret\r\nY: z"}:    "cannot have",
+		{Name: "X", Value: "secret\r\nY: z"}:    "invalid bytes",
 	} {
 		_, _, err := make1(t, nil, Common{Header: []Field{field}}, "http://localhost/")
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
@@ -136,14 +136,14 @@ func TestList(t *testing.T) {
 		t.Errorf("%+v %v", list, err)
 	}
 	for text, want := range map[string]string{
-		"":                                    "urls names no URL",
-		"# nothing\n":                         "urls names no URL",
+		"":                                    "urls contains no URL",
+		"# nothing\n":                         "urls contains no URL",
 		"GET http://localhost/\n":             "urls:1: 2 words: want WEIGHT METHOD URL",
 		"\n0 GET http://localhost/\n":         `urls:2: weight "0"`,
 		"x GET http://localhost/\n":           `urls:1: weight "x"`,
 		"-1 GET http://localhost/\n":          `weight "-1"`,
 		"9999999 GET http://localhost/":       `weight "9999999"`,
-		"1 GET " + strings.Repeat("x", 10000): "a line of more than 8192 bytes",
+		"1 GET " + strings.Repeat("x", 10000): "a line is longer than 8192 bytes",
 	} {
 		if _, err := ReadList("urls", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", text, err, want)

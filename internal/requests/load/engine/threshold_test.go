@@ -34,13 +34,13 @@ func TestGates(t *testing.T) {
 		{"p99 < 200ms", figures{n: 300}, true, "99 ms"},
 		{"p99<99ms", figures{n: 300}, false, "99 ms"},
 		{"p99 <= 99ms", figures{n: 300}, true, "99 ms"},
-		{"p99 < 200ms", figures{n: 299}, false, "cannot tell from 299 answers: 300 are asked for"},
-		{"p99.9 < 1s", figures{n: 2999}, false, "3000 are asked for"},
+		{"p99 < 200ms", figures{n: 299}, false, "cannot tell from 299 answers: 300 are needed"},
+		{"p99.9 < 1s", figures{n: 2999}, false, "3000 are needed"},
 		{"p50 > 10 ms", figures{n: 6}, true, "50 ms"},
 		{"mean < 60ms", figures{n: 1}, true, "50 ms"},
 		{"max < 0.1s", figures{n: 1}, false, "200 ms"},
-		{"max < 0.1s", figures{}, false, "cannot tell from 0 answers: 1 is asked for"},
-		{"p50 < 1s", figures{n: 1}, false, "cannot tell from 1 answer: 6 are asked for"},
+		{"max < 0.1s", figures{}, false, "cannot tell from 0 answers: 1 is needed"},
+		{"p50 < 1s", figures{n: 1}, false, "cannot tell from 1 answer: 6 are needed"},
 		{"errors < 1%", figures{errors: 0.009}, true, "0.9 %"},
 		{"errors < 1 %", figures{errors: 0.01}, false, "1 %"},
 		{"errors <= 0%", figures{}, true, "0 %"},
@@ -50,7 +50,7 @@ func TestGates(t *testing.T) {
 		{"memory <= 80 %", figures{}, false, "90 %"},
 		{"runqueue < 2", figures{}, true, "1.5"},
 		{"runqueue<1.5", figures{}, false, "1.5"},
-		{"network < 100MB/s", figures{}, false, "cannot tell: it was not observed"},
+		{"network < 100MB/s", figures{}, false, "cannot tell: not observed"},
 	} {
 		g, err := ParseThreshold(c.gate)
 		if err != nil {
@@ -63,7 +63,7 @@ func TestGates(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "want a threshold", "p99": "want a threshold", "p99 = 5ms": "want a threshold", "p99 < ": "want a threshold", "latency < 5ms": "want a threshold",
-		"p99 < 5": "a time with its unit", "p99 < -5ms": "a time with its unit", "p0 < 5ms": "a percentile above 0", "p100 < 5ms": "a percentile above 0", "p9.9.9 < 5ms": "a percentile above 0",
+		"p99 < 5": "a time with unit", "p99 < -5ms": "a time with unit", "p0 < 5ms": "a percentile above 0", "p100 < 5ms": "a percentile above 0", "p9.9.9 < 5ms": "a percentile above 0",
 		"errors < 1": "a share of the requests", "errors < x%": "a share of the requests", "errors < NaN%": "a share of the requests", "errors < 101%": "a share of the requests",
 		"rate > 5": "want a rate", "cpu < 80": "a share of the server's", "memory < 101%": "a share of the server's", "runqueue < -1": "a number of tasks",
 		"runqueue < NaN": "a number of tasks", "network < 5": "bytes a second", "network < x/s": "bytes a second",

@@ -13,44 +13,43 @@ import (
 	"fettle.dev/fettle/internal/ssh"
 )
 
-// Place is where a worker is started.
+// Place is where to start a worker.
 type Place struct {
-	Name  string   // as messages have it
+	Name  string   // for messages
 	Words []string // the command line that starts it
 }
 
-// Client is a worker, from this side.
+// Client is this side of a worker.
 type Client struct {
 	Name  string
 	Ready Ready
-	// Off is how far its clock may be off what this side takes it for: half of the
-	// quickest way there and back.
+	// Off bounds the error of its clock: half of the shortest round trip.
 	Off time.Duration
 
 	session *ssh.Session
-	ahead   time.Duration // of this side's clock
-	mu      sync.Mutex    // of writing
+	ahead   time.Duration // how far its clock is ahead of this side's
+	mu      sync.Mutex    // protects writing
 }
 
-// Fleet are workers that are ready.
+// Fleet is a set of workers that are ready.
 type Fleet struct {
 	Clients []*Client
-	// Quiet is told of one that has said nothing for some seconds while it should drive; nil:
-	// nobody is.
+	// Quiet, if not nil, is called with a client that reported nothing for some seconds.
 	Quiet func(client string, since time.Time)
-	// Patience is how long one may say nothing until it is given up; 0 is half a minute.
+	// Patience is how long a client may report nothing until it is given up; 0 means half a
+	// minute.
 	Patience time.Duration
 }
 
-// pings are how often the clock of a worker is asked; the quickest answer counts.
+// pings is the number of clock queries per worker; the quickest counts.
 const pings = 20
 
-// ToStart is how long a worker may take until it speaks, beyond what its job takes: ssh
-// itself tries for half a minute to connect.
+// ToStart is how long a worker may take to answer in addition to what its job takes: ssh
+// itself tries to connect for half a minute.
 const ToStart = time.Minute
 
-// Start starts a worker at each place, all at once, and gives each the job. One that is not
-// ready within a time is ended, and none is then started.
+// Start starts all workers at once and sends them the job. If one is not ready within a time,
+// all are stopped.
 func Start(ctx context.Context, places []Place, job any, within time.Duration) (*Fleet, error) {
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -75,23 +74,24 @@ func Start(ctx context.Context, places []Place, job any, within time.Duration) (
 }
 
 func start(ctx context.Context, place Place, job []byte, within time.Duration) (_ *Client, err error) {
-	// A load that is interrupted is told so, and says what it has: ctx does not kill it.
+	// An interrupted load asks its workers for their counts: ctx kills them only while they
+	// connect.
 	session, err := ssh.Start(context.WithoutCancel(ctx), place.Words, maxLine)
 	if err != nil {
 		return nil, err
 	}
-	kill := context.AfterFunc(ctx, session.Kill) // but while it connects
+	kill := context.AfterFunc(ctx, session.Kill)
 	defer kill()
 	var late atomic.Bool
 	slow := time.AfterFunc(within, func() {
 		late.Store(true)
 		session.Kill()
-		session.Close() // what it has started elsewhere may hold its output open
+		session.Close() // a remote process may hold its output open
 	})
 	c := &Client{Name: place.Name, session: session}
 	defer func() {
 		if !slow.Stop() && late.Load() {
-			err = fmt.Errorf("it was not ready within %v: does that start fettle load worker, and leave it standard input and output?", within)
+			err = fmt.Errorf("not ready within %v: does the command start fettle load worker with its standard input and output?", within)
 		}
 		if err != nil {
 			session.Close()
@@ -105,13 +105,13 @@ func start(ctx context.Context, place Place, job []byte, within time.Duration) (
 	case err != nil:
 		return nil, err
 	case m.Ready == nil || m.Ready.Schema != Schema:
-		return nil, fmt.Errorf("it does not speak %s: is its fettle of another version?", Schema)
+		return nil, fmt.Errorf("it does not speak %s: does it have another version of fettle?", Schema)
 	}
 	c.Ready = *m.Ready
 	return c, c.clock()
 }
 
-// clock finds how far the worker's clock is ahead (Cristian 1989).
+// clock measures how far the worker's clock is ahead (Cristian 1989).
 func (c *Client) clock() error {
 	for i := range pings {
 		asked := time.Now()
@@ -141,7 +141,7 @@ func (c *Client) say(m toWorker) error {
 	return err
 }
 
-// hear waits for a message. What a worker has to say of an error is one here.
+// hear waits for a message. A worker's error message becomes an error.
 func (c *Client) hear() (*fromWorker, error) {
 	line, err := c.session.Line()
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *Client) hear() (*fromWorker, error) {
 	}
 	var m fromWorker
 	if err := json.Unmarshal(line, &m); err != nil {
-		return nil, fmt.Errorf("it does not speak %s, but says %.100q", Schema, line)
+		return nil, fmt.Errorf("not a message of %s: %.100q", Schema, line)
 	}
 	if m.Error != "" {
 		return nil, errors.New(m.Error)
@@ -157,7 +157,7 @@ func (c *Client) hear() (*fromWorker, error) {
 	return &m, nil
 }
 
-// Close ends the workers.
+// Close stops the workers.
 func (f *Fleet) Close() {
 	var wait sync.WaitGroup
 	for _, c := range f.Clients {
@@ -168,7 +168,7 @@ func (f *Fleet) Close() {
 	wait.Wait()
 }
 
-// Begin is a moment at which all can begin that are told now.
+// Begin returns a start time that all clients can meet.
 func (f *Fleet) Begin() time.Time {
 	lead := 200 * time.Millisecond
 	for _, c := range f.Clients {
@@ -177,10 +177,9 @@ func (f *Fleet) Begin() time.Time {
 	return time.Now().Add(lead)
 }
 
-// Run lets each client drive its share from a moment on, and gives what each has counted.
-// length is how long that takes. When ctx ends they stop, and give what they have; when one
-// is lost, or is stopped where it runs, the others stop too; of a lost one there is why in
-// place of a part.
+// Run lets each client generate its share from begin on, for length, and returns what each
+// counted. When ctx ends, or a client is lost or stopped on its machine, all stop and return
+// what they have. A lost client has a Lost instead of a part.
 func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, shares []Share, now func(client int, n Now)) ([]*Part, []*Lost) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -201,7 +200,7 @@ func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, 
 				lost[i] = heard.lost(err)
 				stop()
 			} else if parts[i].Stopped {
-				stop() // the others would count no longer than it
+				stop() // the others count no longer than it
 			}
 		})
 	}

@@ -152,7 +152,7 @@ func TestStopped(t *testing.T) {
 func TestLost(t *testing.T) {
 	f := started(t, 2)
 	parts, lost := f.Run(t.Context(), f.Begin(), time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 666}}, func(int, Now) {})
-	if lost[0] != nil || lost[1] == nil || lost[1].Silent != 0 || !strings.HasPrefix(lost[1].Error(), "client b: the program ended: exit status 3 (it was last heard of at ") {
+	if lost[0] != nil || lost[1] == nil || lost[1].Silent != 0 || !strings.HasPrefix(lost[1].Error(), "client b: the program ended: exit status 3 (last report at ") {
 		t.Error(lost)
 	}
 	if parts[0] == nil || parts[0].Connections != 1 || parts[1] != nil {
@@ -180,7 +180,7 @@ func TestFallsSilent(t *testing.T) {
 	}
 	l := lost[1]
 	if l == nil || l.At != 3*time.Second || l.Silent < f.Patience || l.Silent > time.Minute || l.Heard.Before(begin) ||
-		!strings.HasPrefix(l.Error(), "client b: it has said nothing since "+l.Heard.Format(time.TimeOnly)+", 3 s into the load, and was given up after ") {
+		!strings.HasPrefix(l.Error(), "client b: last report at "+l.Heard.Format(time.TimeOnly)+", 3 s into the load; given up ") {
 		t.Errorf("%v", l)
 	}
 	if lost[0] != nil || parts[0] == nil || parts[0].Connections != 1 || parts[1] != nil {
@@ -194,10 +194,10 @@ func TestNotStarted(t *testing.T) {
 		job     any
 	}{
 		"that is refused": {"", "refuse"},
-		"client b: it does not speak fettle/load-worker/v2, but says": {"echo hello; cat >/dev/null", 1},
-		"client b: it does not speak fettle/load-worker/v2: is its":   {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
-		"client b: the program is not installed there":                {"exec /no/such/fettle", 1},
-		"client b: the program ended: away (exit status 9)":           {"echo away >&2; exit 9", 1},
+		"client b: not a message of fettle/load-worker/v2":           {"echo hello; cat >/dev/null", 1},
+		"client b: it does not speak fettle/load-worker/v2: does it": {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
+		"client b: the program is not installed there":               {"exec /no/such/fettle", 1},
+		"client b: the program ended: away (exit status 9)":          {"echo away >&2; exit 9", 1},
 	} {
 		all := places(t, 2)
 		if c.command != "" {
@@ -226,7 +226,7 @@ func TestSilent(t *testing.T) {
 			begin := time.Now()
 			// The other one has that time to be ready. The job is more than a pipe takes.
 			_, err := Start(t.Context(), all, strings.Repeat("x", 1<<20), 10*time.Second)
-			if err == nil || !strings.Contains(err.Error(), "client b: it was not ready within 10s: does that start fettle load worker") || strings.Contains(err.Error(), "client a") {
+			if err == nil || !strings.Contains(err.Error(), "client b: not ready within 10s: does the command start fettle load worker") || strings.Contains(err.Error(), "client a") {
 				t.Error(err)
 			}
 			if took := time.Since(begin); took > 45*time.Second {
@@ -283,7 +283,7 @@ func TestServe(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
 	}
-	if err := Serve(t.Context(), strings.NewReader("hello\n"), io.Discard, invented{}); err == nil || !strings.Contains(err.Error(), "no message of "+Schema) {
+	if err := Serve(t.Context(), strings.NewReader("hello\n"), io.Discard, invented{}); err == nil || !strings.Contains(err.Error(), "not a message of "+Schema) {
 		t.Error(err)
 	}
 }

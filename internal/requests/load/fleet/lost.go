@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Lost is why a client that was driving its share is not heard of any longer. What it has
-// counted nobody knows.
+// Lost describes a client that stopped reporting while it generated its share. Its counts are
+// unknown.
 type Lost struct {
 	Client string
-	// Heard is when it was last heard of, and At how far its load was then.
+	// Heard is the time of its last report, At how far its load was then.
 	Heard time.Time
 	At    time.Duration
-	// Silent is how long nothing had come from it when it was given up; 0: it has ended, or
-	// has said why.
+	// Silent is how long it had reported nothing when it was given up; 0 if it ended or
+	// reported an error.
 	Silent time.Duration
 	Err    error
 }
@@ -25,43 +25,42 @@ func (l *Lost) Error() string {
 
 func (l *Lost) Unwrap() error { return l.Err }
 
-// Why says it without the name.
+// Why returns the reason without the client's name.
 func (l *Lost) Why() string {
 	when := fmt.Sprintf("%s, %.0f s into the load", l.Heard.Format(time.TimeOnly), l.At.Seconds())
 	if l.Silent > 0 {
-		return fmt.Sprintf("it has said nothing since %s, and was given up after %.0f s", when, l.Silent.Seconds())
+		return fmt.Sprintf("last report at %s; given up %.0f s later", when, l.Silent.Seconds())
 	}
-	return fmt.Sprintf("%v (it was last heard of at %s)", l.Err, when)
+	return fmt.Sprintf("%v (last report at %s)", l.Err, when)
 }
 
-// A client says each second how it goes.
+// A client reports each second.
 const (
-	// quiet is after how long somebody is told of one that says nothing.
+	// quiet is the time without a report after which Fleet.Quiet is called.
 	quiet = 5 * time.Second
-	// patience is how long it may say nothing, and how long it may take for its last words,
-	// beyond what its load takes.
+	// patience is the time without a report after which a client is given up; it may also
+	// take so long for its final report after its load.
 	patience = 30 * time.Second
 )
 
-// hearing is what is heard of a client that drives its share.
+// hearing watches the reports of a client.
 type hearing struct {
 	client   *Client
 	patience time.Duration
-	over     time.Time // when its load is, at the latest
+	over     time.Time // latest end of its load
 	told     func(since time.Time)
 	tell     *time.Timer
-	give     *time.Timer // gives it up
+	give     *time.Timer // calls giveUp
 
 	mu      sync.Mutex
 	last    time.Time
 	at      time.Duration
-	silent  time.Duration // that it was given up after
-	stopped bool          // it was told to stop, and has patience from then on
+	silent  time.Duration // time without a report at the time of giving up
+	stopped bool          // it was asked to stop
 	ended   bool
 }
 
-// listen begins to wait for a client whose load begins at a moment and takes so long at the
-// most.
+// listen starts watching a client whose load begins at begin and takes at most length.
 func (c *Client) listen(begin time.Time, length, patience time.Duration, told func(since time.Time)) *hearing {
 	h := &hearing{client: c, patience: patience, over: begin.Add(length), told: told, last: begin}
 	h.mu.Lock()
@@ -71,9 +70,8 @@ func (c *Client) listen(begin time.Time, length, patience time.Duration, told fu
 	return h
 }
 
-// wait is for how long nothing may come after a moment. What a client says in the end is one
-// long line, which takes as long as the way there makes it: a silence of the end of its load
-// is none.
+// wait returns how long a client may be silent after since. Its final report is one long line,
+// which a slow network delays, so silence around the end of the load is allowed.
 func (h *hearing) wait(since time.Time) time.Duration {
 	if left := h.over.Sub(since); left <= h.patience {
 		return max(0, left) + h.patience
@@ -81,7 +79,7 @@ func (h *hearing) wait(since time.Time) time.Duration {
 	return h.patience
 }
 
-// heard takes that something came.
+// heard records a report.
 func (h *hearing) heard(n Now) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +90,7 @@ func (h *hearing) heard(n Now) {
 	}
 }
 
-// stop is that the client is told to.
+// stop restarts the clock when the client is asked to stop.
 func (h *hearing) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +101,7 @@ func (h *hearing) stop() {
 	}
 }
 
-// end stops waiting.
+// end stops watching.
 func (h *hearing) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,10 +124,10 @@ func (h *hearing) giveUp() {
 	h.silent = time.Since(h.last)
 	h.mu.Unlock()
 	h.client.session.Kill()
-	h.client.session.Close() // what it has started elsewhere may hold its output open
+	h.client.session.Close() // a remote process may hold its output open
 }
 
-// lost is the end of one of which no more comes.
+// lost describes the loss of the client.
 func (h *hearing) lost(err error) *Lost {
 	h.mu.Lock()
 	defer h.mu.Unlock()

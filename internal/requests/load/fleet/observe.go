@@ -1,6 +1,5 @@
-// observe samples how busy a machine is while something else is measured, on the
-// same axis of time: its processors, its run queue, its memory and its network, as its
-// kernel counts them. It needs nothing there but /proc, and over ssh a shell.
+// Observers sample the processors, run queue, memory and network of a machine during a
+// measurement, from its kernel's counters. They need only /proc there, and over ssh a shell.
 
 package fleet
 
@@ -17,17 +16,17 @@ import (
 	"fettle.dev/fettle/internal/ssh"
 )
 
-// Source reads the files of a machine behind each other. When ctx ends while it reads, the
-// source may be of no further use.
+// Source reads the concatenated Files of a machine. If ctx ends during Read, the source may
+// be unusable afterwards.
 type Source interface {
 	Read(ctx context.Context) ([]byte, error)
 	Close()
 }
 
-// local is a machine whose files can be read.
+// local is this machine, or a mounted one.
 type local struct{ files host.Files }
 
-// Local reads this machine, or one that is seen through h.
+// Local returns a source for the machine of h.
 func Local(h *host.Host) Source { return local{h.Files} }
 
 func (l local) Read(context.Context) ([]byte, error) {
@@ -44,21 +43,21 @@ func (l local) Read(context.Context) ([]byte, error) {
 
 func (local) Close() {}
 
-// maxLine is the longest line of /proc that is taken, in bytes: one of /proc/stat counts
-// each interrupt of the machine.
+// observeMaxLine is the longest line of /proc accepted, in bytes: one line of /proc/stat
+// counts all interrupts of the machine.
 const (
 	observeMaxLine = 1 << 20
 	maxText        = 16 << 20
 )
 
-// script answers each line with the files and a dot. It ends when the connection does:
-// nothing is left behind over there.
+// script answers each input line with the files and a dot. It ends with the connection and
+// leaves nothing on the machine.
 var script = "exec sh -c 'while read -r x; do cat " + strings.Join(Files, " ") + " 2>/dev/null; echo .; done'"
 
-// shell is a machine with a shell at the other end of a session.
+// shell is a remote machine with a shell.
 type shell struct{ session *ssh.Session }
 
-// SSH reads a host, until Close.
+// SSH returns a source for a host, which has to be closed.
 func SSH(name string) (Source, error) {
 	words, err := ssh.Command(name, script)
 	if err != nil {
@@ -71,7 +70,7 @@ func SSH(name string) (Source, error) {
 	return shell{session}, nil
 }
 
-// readTimeout is how long a machine may take to answer, however busy it is.
+// readTimeout is how long even a busy machine may take to answer.
 const readTimeout = 20 * time.Second
 
 func (s shell) Read(ctx context.Context) ([]byte, error) {
@@ -91,7 +90,7 @@ func (s shell) Read(ctx context.Context) ([]byte, error) {
 		case string(line) == ".":
 			return all, nil
 		case len(all)+len(line) > maxText:
-			return nil, fmt.Errorf("it says more than %d MiB", maxText>>20)
+			return nil, fmt.Errorf("more than %d MiB from /proc", maxText>>20)
 		}
 		all = append(append(all, line...), '\n')
 	}
@@ -99,34 +98,34 @@ func (s shell) Read(ctx context.Context) ([]byte, error) {
 
 func (s shell) Close() { s.session.Close() }
 
-// Observer is a machine that is watched.
+// Observer watches a machine.
 type Observer struct {
 	Name   string // local, or the host
 	source Source
-	kept   bool // the kernel keeps the time of the run queue
+	kept   bool // the kernel records the time of the run queue
 }
 
-// New reads a machine once: what cannot work is found before anything is measured.
+// New reads a machine once, so that what cannot work fails before anything is measured.
 func New(ctx context.Context, name string, source Source) (*Observer, error) {
 	o := &Observer{Name: name, source: source}
 	s, err := o.read(ctx)
 	if err != nil {
 		source.Close()
-		return nil, fmt.Errorf("%s cannot be observed: %w", name, err)
+		return nil, fmt.Errorf("cannot observe %s: %w", name, err)
 	}
 	o.kept = len(s.queued) > 0
 	return o, nil
 }
 
-// Close ends the connection.
+// Close closes the source.
 func (o *Observer) Close() { o.source.Close() }
 
-// RunQueueSource says where the figures of the run queue come from.
+// RunQueueSource describes the source of the run queue figures.
 func (o *Observer) RunQueueSource() string {
 	if o.kept {
 		return "/proc/schedstat: the time in which tasks ran or waited on each processor"
 	}
-	return "/proc/stat: procs_running each time it was read, without the reader; this kernel has no /proc/schedstat, so what happens in between is not seen"
+	return "/proc/stat: procs_running at each sample, without the reader; this kernel lacks /proc/schedstat, so values between samples are unknown"
 }
 
 func (o *Observer) read(ctx context.Context) (*snapshot, error) {
@@ -137,7 +136,7 @@ func (o *Observer) read(ctx context.Context) (*snapshot, error) {
 	return parse(text)
 }
 
-// Course is what was seen over a time.
+// Course holds the observations of a period.
 type Course struct {
 	*Observer
 	stop func()
@@ -149,9 +148,9 @@ type Course struct {
 	ended error
 }
 
-// Watch samples from a moment on, now and then, until Stop.
+// Watch samples from begin on, at intervals of every, until Stop.
 func (o *Observer) Watch(ctx context.Context, begin time.Time, every time.Duration) *Course {
-	reading := context.WithoutCancel(ctx) // an end is no reason to break a connection off
+	reading := context.WithoutCancel(ctx) // the end must not break the connection
 	ctx, stop := context.WithCancel(ctx)
 	c := &Course{Observer: o, stop: stop, done: make(chan struct{})}
 	go func() {
@@ -161,7 +160,7 @@ func (o *Observer) Watch(ctx context.Context, begin time.Time, every time.Durati
 		for n := 1; ; n++ {
 			select {
 			case <-ctx.Done():
-				c.sample(reading, begin) // the end of the last stretch
+				c.sample(reading, begin) // end of the last interval
 				return
 			case <-next.C:
 			}
@@ -183,29 +182,29 @@ func (c *Course) sample(ctx context.Context, begin time.Time) bool {
 		c.ended = err
 		return false
 	}
-	// The moment is in the middle of the way there and back.
+	// The files were read about halfway between request and answer.
 	c.at = append(c.at, asked.Add(time.Since(asked)/2).Sub(begin))
 	c.seen = append(c.seen, s)
 	return true
 }
 
-// Stop ends it, with a last look.
+// Stop takes a last sample and ends the observation.
 func (c *Course) Stop() {
 	c.stop()
 	<-c.done
 }
 
-// Err is why nothing more was seen.
+// Err returns why the observation ended early.
 func (c *Course) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ended
 }
 
-// Between are the figures from the first sample at or after a moment to the last one at or
-// before another. Where a machine was so slow to answer that there are not two, the next
-// one counts, if it came within half of the time after it; else they are not known (false).
-// A sample counts for a moment that it missed by less than a tenth of a second.
+// Between returns the figures from the first sample at or after from to the last one at or
+// before to, and whether they are known. If the machine was so slow that only one sample is
+// in between, the next one counts if it came within half of the period after to. Samples that
+// miss a limit by less than a tenth of a second still count.
 func (c *Course) Between(from, to time.Duration) (Figures, bool) {
 	const slack = 100 * time.Millisecond
 	c.mu.Lock()
@@ -224,7 +223,7 @@ func (c *Course) Between(from, to time.Duration) (Figures, bool) {
 	return c.figures(first, last)
 }
 
-// Samples are the figures between samples that follow each other.
+// Samples returns the figures between consecutive samples.
 func (c *Course) Samples() []Figures {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,5 +236,5 @@ func (c *Course) Samples() []Figures {
 	return out
 }
 
-// errRestarted is a machine whose counters began again.
-var errRestarted = errors.New("its counters began again: it was restarted, or its processors changed")
+// errRestarted is the error of counters that went back.
+var errRestarted = errors.New("its counters went back: the machine was restarted, or its processors changed")

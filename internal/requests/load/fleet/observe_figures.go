@@ -1,40 +1,35 @@
 package fleet
 
-import (
-	"time"
-)
-
-// Figures are those of a machine over a stretch of time.
+// Figures describe a machine over a period of time.
 type Figures struct {
 	Machine string  `json:"machine"`
 	FromS   float64 `json:"from_s"`
 	ToS     float64 `json:"to_s"`
 	CPUs    int     `json:"cpus"`
-	// CPUShare is the share of the time of all processors in which they were not idle; the
-	// hypervisor's share of it is StolenShare. Waiting for a disk is idle.
+	// CPUShare is the share of the time of all processors in which they were not idle,
+	// including the hypervisor's StolenShare. Waiting for a disk is idle.
 	CPUShare    float64 `json:"cpu_share"`
 	StolenShare float64 `json:"stolen_share"`
-	// BusiestCPUShare is that of the processor that was busy longest.
+	// BusiestCPUShare is that of the busiest processor.
 	BusiestCPUShare float64 `json:"busiest_cpu_share"`
-	// RunQueue is how many tasks ran or waited for a processor, for each processor;
-	// LongestRunQueue that of the one that had most, where the kernel tells it.
+	// RunQueue is the mean number of runnable tasks per processor, LongestRunQueue that of
+	// the processor with the most, if the kernel records it.
 	RunQueue        float64  `json:"run_queue_per_cpu"`
 	LongestRunQueue *float64 `json:"longest_run_queue,omitempty"`
-	// MemoryShare is the share of the memory that could not be had without swapping, the
-	// highest of the time.
+	// MemoryShare is the highest share of the memory in use: not available without swapping.
 	MemoryShare float64            `json:"memory_share"`
 	MemoryBytes int64              `json:"memory_bytes"`
 	Networks    map[string]Network `json:"networks"` // by interface
 }
 
-// Network is what went over an interface.
+// Network is the traffic of an interface.
 type Network struct {
 	InBytesPerS  float64 `json:"in_bytes_per_s"`
 	OutBytesPerS float64 `json:"out_bytes_per_s"`
 }
 
-// figures are those between two samples; the caller holds the lock. false says that they
-// are not of one time.
+// figures returns those between two samples, and whether they are known; the caller holds
+// the lock.
 func (c *Course) figures(first, last int) (Figures, bool) {
 	a, b := c.seen[first], c.seen[last]
 	length := b.uptime - a.uptime
@@ -44,10 +39,10 @@ func (c *Course) figures(first, last int) (Figures, bool) {
 		}
 		return Figures{}, false
 	}
-	if length == 0 || b.cpu.all <= a.cpu.all { // nearer than a tick
+	if length == 0 || b.cpu.all <= a.cpu.all { // less than a tick apart
 		return Figures{}, false
 	}
-	f := Figures{Machine: c.Name, FromS: seconds(c.at[first]), ToS: seconds(c.at[last]), CPUs: len(b.cpus), Networks: map[string]Network{}}
+	f := Figures{Machine: c.Name, FromS: c.at[first].Seconds(), ToS: c.at[last].Seconds(), CPUs: len(b.cpus), Networks: map[string]Network{}}
 	f.CPUShare = share(a.cpu, b.cpu)
 	f.StolenShare = float64(b.cpu.stolen-min(a.cpu.stolen, b.cpu.stolen)) / float64(b.cpu.all-a.cpu.all)
 	for i := range b.cpus {
@@ -74,15 +69,15 @@ func (c *Course) figures(first, last int) (Figures, bool) {
 	for name, in := range b.received {
 		was, known := a.received[name]
 		if !known || in < was || b.posted[name] < a.posted[name] {
-			continue // an interface that came meanwhile
+			continue // the interface is new
 		}
 		f.Networks[name] = Network{float64(in-was) / length, float64(b.posted[name]-a.posted[name]) / length}
 	}
 	return f, true
 }
 
-// share is that of the time between two moments in which a processor was not idle. The
-// kernel's idle time can go back by a tick.
+// share returns the share of the time between two samples in which a processor was not idle.
+// The kernel's idle time can go back by a tick.
 func share(a, b ticks) float64 {
 	all := float64(b.all) - float64(a.all)
 	idle := float64(b.idle) - float64(a.idle)
@@ -92,10 +87,8 @@ func share(a, b ticks) float64 {
 	return min(1, max(0, 1-idle/all))
 }
 
-func seconds(d time.Duration) float64 { return d.Seconds() }
-
-// BusiestNetwork is that of the busiest interface in its busier direction, in bytes a
-// second.
+// BusiestNetwork returns the traffic of the busiest interface in its busier direction, in
+// bytes a second.
 func (f *Figures) BusiestNetwork() float64 {
 	most := 0.0
 	for _, n := range f.Networks {

@@ -8,29 +8,29 @@ import (
 	"strings"
 )
 
-// Files are what is read of /proc, in this order; those of a kernel that lacks one are
-// left out. Each begins with words of its own, so they can be read behind each other.
+// Files are read in this order; a kernel may lack some. Each begins with words of its own,
+// so they can be concatenated.
 var Files = []string{"/proc/uptime", "/proc/stat", "/proc/schedstat", "/proc/meminfo", "/proc/net/dev"}
 
-// snapshot is what a machine has told at a moment: counters since its boot.
+// snapshot holds the state of a machine at one time: counters since its boot.
 type snapshot struct {
 	uptime float64 // s
 	cpu    ticks   // of all processors
 	cpus   []ticks
-	// runnable are the processes that ran or waited for a processor at that moment,
-	// whoever reads this included.
+	// runnable is the number of running or waiting processes at that time, including the
+	// reader.
 	runnable int
-	// queued is the time in which tasks ran or waited on each processor, in ns, where the
-	// kernel keeps it.
+	// queued is the time in which tasks ran or waited on each processor, in ns, if the
+	// kernel records it.
 	queued           []uint64
-	memory, free     int64 // bytes; free is what can be had without swapping
+	memory, free     int64 // bytes; free is available without swapping
 	received, posted map[string]uint64
 }
 
-// ticks are times of a processor, in the kernel's ticks.
+// ticks holds times of a processor, in kernel ticks.
 type ticks struct{ all, idle, stolen uint64 }
 
-// parse reads the files behind each other.
+// parse reads the concatenated files.
 func parse(text []byte) (*snapshot, error) {
 	s := &snapshot{memory: -1, free: -1, received: map[string]uint64{}, posted: map[string]uint64{}}
 	part := ""
@@ -44,7 +44,7 @@ func parse(text []byte) (*snapshot, error) {
 			part = "uptime"
 			var err error
 			if s.uptime, err = strconv.ParseFloat(words[0], 64); err != nil || len(words) != 2 {
-				return nil, fmt.Errorf("%q is not how /proc/uptime begins", short(line))
+				return nil, fmt.Errorf("%q is not the beginning of /proc/uptime", short(line))
 			}
 			continue
 		case words[0] == "cpu":
@@ -74,16 +74,16 @@ func parse(text []byte) (*snapshot, error) {
 	}
 	switch {
 	case len(s.cpus) == 0:
-		return nil, errors.New("/proc/stat says nothing of processors")
+		return nil, errors.New("/proc/stat lists no processors")
 	case s.memory <= 0 || s.free < 0:
-		return nil, errors.New("/proc/meminfo has no MemTotal, or no MemAvailable")
+		return nil, errors.New("/proc/meminfo lacks MemTotal or MemAvailable")
 	}
 	return s, nil
 }
 
 func short(line []byte) string { return string(bytes.TrimSpace(line[:min(len(line), 60)])) }
 
-// stat reads a line of /proc/stat: proc_stat(5).
+// stat parses a line of /proc/stat: proc_stat(5).
 func (s *snapshot) stat(words []string) error {
 	if words[0] == "procs_running" && len(words) == 2 {
 		n, err := strconv.Atoi(words[1])
@@ -97,14 +97,14 @@ func (s *snapshot) stat(words []string) error {
 		return errors.New("want user, nice, system, idle, iowait, irq, softirq and steal")
 	}
 	var t ticks
-	for i, word := range words[1:9] { // what guests use is in user
+	for i, word := range words[1:9] { // guest time is included in user
 		n, err := strconv.ParseUint(word, 10, 64)
 		if err != nil {
 			return err
 		}
 		t.all += n
 		switch i {
-		case 3, 4: // waiting for a disk is idle: another task could run
+		case 3, 4: // a processor that waits for a disk is idle: another task could run
 			t.idle += n
 		case 7:
 			t.stolen = n
@@ -118,9 +118,8 @@ func (s *snapshot) stat(words []string) error {
 	return nil
 }
 
-// schedstat reads a line of /proc/schedstat: the seventh and the eighth number of a
-// processor are the time in which tasks ran and waited on it, in ns (the kernel's
-// Documentation/scheduler/sched-stats.rst).
+// schedstat parses a line of /proc/schedstat: numbers 7 and 8 of a processor are the time in
+// which tasks ran and waited on it, in ns (kernel, Documentation/scheduler/sched-stats.rst).
 func (s *snapshot) schedstat(words []string) error {
 	if !strings.HasPrefix(words[0], "cpu") {
 		return nil
@@ -155,13 +154,12 @@ func (s *snapshot) meminfo(words []string) error {
 	return err
 }
 
-// net reads a line of /proc/net/dev: received bytes are the first number, sent ones the
-// ninth.
+// net parses a line of /proc/net/dev: number 1 is received bytes, number 9 sent bytes.
 func (s *snapshot) net(line string) error {
 	name, numbers, ok := strings.Cut(line, ":")
 	words := strings.Fields(numbers)
 	if !ok || len(words) < 16 {
-		return nil // the second line of the head
+		return nil // the second header line
 	}
 	in, err := strconv.ParseUint(words[0], 10, 64)
 	if err != nil {

@@ -86,7 +86,7 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%v %v", f.RunQueue, f.LongestRunQueue)
 		}
 		// Four were runnable, one of them the reader, on two processors.
-		if !sched && (!near(f.RunQueue, 1.5) || f.LongestRunQueue != nil || !strings.Contains(c.RunQueueSource(), "no /proc/schedstat")) {
+		if !sched && (!near(f.RunQueue, 1.5) || f.LongestRunQueue != nil || !strings.Contains(c.RunQueueSource(), "lacks /proc/schedstat")) {
 			t.Errorf("%v %v %s", f.RunQueue, f.LongestRunQueue, c.RunQueueSource())
 		}
 		if got := f.BusiestNetwork(); !near(got, 5e6) {
@@ -121,13 +121,13 @@ func TestFigures(t *testing.T) {
 func TestRefused(t *testing.T) {
 	good := machine{sched: true, at: 1, memory: 500}.text()
 	for want, text := range map[string]string{
-		"says nothing of processors":     "",
-		"is not how /proc/uptime begins": "sh: cat: not found\n",
-		"no MemTotal":                    strings.ReplaceAll(good, "MemAvailable", "Other"),
-		"want user, nice":                strings.Replace(good, "cpu0 ", "cpu0 1 2 3\ncpu0 ", 1),
-		"invalid syntax":                 strings.Replace(good, "eth0:", "eth0: x", 1),
-		"want nine numbers":              strings.Replace(good, "timestamp", "cpu9 1 2 3\ntimestamp", 1),
-		"want a number of kB":            strings.Replace(good, "1000 kB", "1000 MB", 1),
+		"lists no processors":                  "",
+		"is not the beginning of /proc/uptime": "sh: cat: not found\n",
+		"lacks MemTotal":                       strings.ReplaceAll(good, "MemAvailable", "Other"),
+		"want user, nice":                      strings.Replace(good, "cpu0 ", "cpu0 1 2 3\ncpu0 ", 1),
+		"invalid syntax":                       strings.Replace(good, "eth0:", "eth0: x", 1),
+		"want nine numbers":                    strings.Replace(good, "timestamp", "cpu9 1 2 3\ntimestamp", 1),
+		"want a number of kB":                  strings.Replace(good, "1000 kB", "1000 MB", 1),
 	} {
 		if s, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v %v", want, s, err)
@@ -152,7 +152,7 @@ func (b *broken) Close() { b.closed = true }
 
 func TestWatch(t *testing.T) {
 	source := &broken{}
-	if _, err := New(t.Context(), "web1", source); err == nil || !source.closed || !strings.Contains(err.Error(), "web1 cannot be observed: gone") {
+	if _, err := New(t.Context(), "web1", source); err == nil || !source.closed || !strings.Contains(err.Error(), "cannot observe web1: gone") {
 		t.Errorf("%v %+v", err, source)
 	}
 	o, err := New(t.Context(), "web1", &broken{left: 5})

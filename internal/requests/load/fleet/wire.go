@@ -1,8 +1,8 @@
-// Package fleet drives generators on several machines as if they were one. Each is a worker
-// that speaks JSON, a message a line, over its standard input and output, so that whatever
-// starts a program elsewhere will do: ssh, kubectl exec. A worker is told what to ask of
-// whom, then how much and when to begin by its own clock, and in the end says all that it
-// has counted. It ends when its input does: a connection that breaks stops the load.
+// Package fleet drives generators on several machines as one. Each is a worker that speaks
+// JSON, one message a line, over standard input and output, so any program that starts
+// another one elsewhere will do: ssh, kubectl exec. A worker receives the job, then its share
+// and when to begin by its own clock, and finally reports everything it counted. It ends when
+// its input does: a broken connection stops the load.
 package fleet
 
 import (
@@ -12,18 +12,18 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// Schema names the messages. Both sides have to have the same.
+// Schema names the protocol. Both sides must have the same.
 const Schema = "fettle/load-worker/v2"
 
-// toWorker is one message to a worker: one of its members.
+// toWorker is a message to a worker; one field is set.
 type toWorker struct {
-	Job  json.RawMessage `json:"job,omitempty"` // what to ask of whom
+	Job  json.RawMessage `json:"job,omitempty"`
 	Ping bool            `json:"ping,omitempty"`
 	Run  *Share          `json:"run,omitempty"`
-	Stop bool            `json:"stop,omitempty"` // ends a run before its time
+	Stop bool            `json:"stop,omitempty"` // end the run early
 }
 
-// fromWorker is one message of a worker: one of its members.
+// fromWorker is a message of a worker; one field is set.
 type fromWorker struct {
 	Ready *Ready `json:"ready,omitempty"`
 	Pong  int64  `json:"pong,omitempty"` // its clock, in ns since 1970
@@ -32,16 +32,16 @@ type fromWorker struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Ready says that a worker has reached the servers.
+// Ready reports that a worker has reached the servers.
 type Ready struct {
 	Schema string         `json:"schema"`
 	Probes []engine.Probe `json:"probes"`
 }
 
-// Share is how one worker's load goes over time.
+// Share is one worker's part of the load.
 type Share struct {
-	// Stages are those of all workers together. This one makes each Of-th of their starts,
-	// from the First-th on, from 0.
+	// Stages is the schedule of all workers together. This one makes each Of-th of their
+	// starts, from start First (0-based) on.
 	Stages      []engine.Stage `json:"stages"`
 	First       int64          `json:"first"`
 	Of          int64          `json:"of"`
@@ -49,13 +49,13 @@ type Share struct {
 	WarmUp      time.Duration  `json:"warm_up_ns"`
 	Connections int            `json:"connections"`
 	Seed        uint64         `json:"seed"`
-	// At is when it begins by the worker's clock, in ns since 1970.
+	// At is when to begin by the worker's clock, in ns since 1970.
 	At int64 `json:"at_ns"`
 }
 
-// Counts are what a generator has counted, beside the requests.
+// Counts are a generator's counters other than those of requests.
 type Counts struct {
-	// Until is the moment up to which requests were started.
+	// Until is the time up to which requests were started.
 	Until       time.Duration `json:"until_ns"`
 	Connections int           `json:"connections"`
 	Handshakes  int64         `json:"handshakes"`
@@ -64,19 +64,19 @@ type Counts struct {
 	Reopened    int64         `json:"reopened"`
 	CPU         time.Duration `json:"cpu_ns"`
 	Processors  int           `json:"processors"`
-	// Late is how much later it began than it was told to.
+	// Late is how much later than At it began.
 	Late time.Duration `json:"late_ns"`
-	// Stopped says that it was stopped where it runs, and not from the other side.
+	// Stopped: it was stopped on its own machine, not by the other side.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// Part is what came of a share.
+// Part is the result of a share.
 type Part struct {
 	Counts
 	Meter *engine.Part `json:"meter"`
 }
 
-// Now is how a load goes at a moment.
+// Now is the state of a load in progress.
 type Now struct {
 	At         time.Duration `json:"at_ns"`
 	AnswerRate float64       `json:"answers_per_s"`
@@ -85,6 +85,6 @@ type Now struct {
 	ErrorShare float64       `json:"error_share"`
 }
 
-// maxLine is the longest message, in bytes: a job with the files that it needs, or a part
-// with its histograms.
+// maxLine is the longest message, in bytes: a job with its files, or a part with its
+// histograms.
 const maxLine = 256 << 20

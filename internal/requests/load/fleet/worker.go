@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Worker is a generator that can be told what to do.
+// Worker generates loads on request.
 type Worker interface {
-	// Prepare reaches the servers of a job.
+	// Prepare connects to the servers of a job.
 	Prepare(ctx context.Context, job []byte) (*Ready, error)
-	// Run drives a share. When ctx ends it gives what it has.
+	// Run generates a share. When ctx ends, it returns what was counted so far.
 	Run(ctx context.Context, s Share, now func(Now)) (*Part, error)
 }
 
-// served is a worker with the other side's connection.
+// served is a worker with the connection to the other side.
 type served struct {
 	Worker
 	mu  sync.Mutex
@@ -29,10 +29,10 @@ type served struct {
 func (s *served) say(m fromWorker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.out.Encode(m) // a connection that is gone ends the input too
+	_ = s.out.Encode(m) // if the connection is gone, the input ends too
 }
 
-// Serve does what comes in until that ends.
+// Serve processes messages until the input ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -85,7 +85,7 @@ func read(ctx context.Context, in io.Reader, messages chan<- toWorker) error {
 	for lines.Scan() {
 		var m toWorker
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return fmt.Errorf("no message of %s: %w: fettle load http --clients starts this, nobody else", Schema, err)
+			return fmt.Errorf("not a message of %s: %w; only \"fettle load http --clients\" starts this command", Schema, err)
 		}
 		select {
 		case messages <- m:
@@ -106,7 +106,7 @@ func (s *served) prepare(ctx context.Context, job []byte) {
 	s.say(fromWorker{Ready: ready})
 }
 
-// run waits for the moment and drives, until ctx ends at the latest; all is the context of
+// run waits for the start time and generates the load until ctx ends; all is the context of
 // the worker itself.
 func (s *served) run(ctx, all context.Context, share Share) {
 	begin := time.Unix(0, share.At)

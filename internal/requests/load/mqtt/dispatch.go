@@ -1,13 +1,13 @@
-// dispatch decides when the notification of a job is sent, and when again, as the
-// smart proxy of Foreman does in the mode pull-mqtt (smart_proxy_remote_execution_ssh,
+// The dispatcher decides when the notification of a job is sent, and when again, as Foreman's
+// smart proxy does in pull-mqtt mode (smart_proxy_remote_execution_ssh,
 // lib/smart_proxy_remote_execution_ssh/mqtt/dispatcher.rb at 4dd2773). It sends nothing and
-// looks at no clock.
+// reads no clock.
 //
-// A job whose notification was sent is hot; the first tick of the proxy's clock (each TTL)
-// makes it cold, the second gives it up: it is sent again after the resend interval. So a
-// host has between one and two TTL to fetch the job. Hot, cold and running jobs take the
-// places that the rate limit leaves. What a host has fetched is running until its last
-// report has come, however long that takes.
+// A job whose notification was sent is hot; the next tick of the proxy's clock (every TTL)
+// makes it cold, the tick after that gives it up, and it is sent again after the resend
+// interval. So a host has one to two TTL to fetch the job. Hot, cold and running jobs count
+// against the rate limit. A fetched job is running until its last report, however long that
+// takes.
 
 package mqtt
 
@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// Settings are those of the proxy.
+// Settings are the settings of the proxy.
 type Settings struct {
 	TTL    time.Duration // mqtt_ttl
 	Resend time.Duration // mqtt_resend_interval
-	// Limit is how many jobs may be under way (mqtt_rate_limit); 0 is no limit.
+	// Limit is the maximum number of jobs in progress (mqtt_rate_limit); 0 is unlimited.
 	Limit int
 }
 
-// Defaults are the proxy's own.
+// Defaults are the defaults of the proxy.
 var Defaults = Settings{TTL: 5 * time.Second, Resend: 15 * time.Minute}
 
 func (s Settings) String() string {
@@ -36,7 +36,7 @@ func (s Settings) String() string {
 	return fmt.Sprintf("ttl=%s,resend=%s,limit=%s", short(s.TTL), short(s.Resend), limit)
 }
 
-// short is a time without what is zero: 15m in place of 15m0s.
+// short formats a time without zero units: 15m instead of 15m0s.
 func short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -48,26 +48,26 @@ func short(d time.Duration) string {
 	return text
 }
 
-// place is where a job is; it can be running and waiting at a time.
+// place is the state of a job; it can be running and waiting at the same time.
 type place struct{ waits, hot, cold, running, done bool }
 
-// Tracker keeps the jobs of a round, by their numbers.
-type Tracker struct {
+// tracker holds the states of the jobs of a round, by number.
+type tracker struct {
 	limit   int
 	jobs    []place
-	waiting []int // numbers; one that does not wait any more is passed over
-	hot     []int // as they became it; the same
+	waiting []int // may contain jobs that no longer wait
+	hot     []int // oldest first; the same applies
 	cold    []int
 
 	nWaiting, nHot, nCold, nRunning int
 }
 
-// New makes a tracker of so many jobs, none of which is there yet.
-func New(jobs, limit int) *Tracker { return &Tracker{limit: limit, jobs: make([]place, jobs)} }
+// newTracker returns a tracker of jobs, none of which exists yet.
+func newTracker(jobs, limit int) *tracker { return &tracker{limit: limit, jobs: make([]place, jobs)} }
 
-// Add puts a job, or one that is to be sent again, at the end of those that wait. One that
-// is done is passed over; one that runs is not: the proxy sends its notification again.
-func (t *Tracker) Add(job int) {
+// Add queues a job for sending, for the first time or again. A finished job is ignored; a
+// running one is not: the proxy sends its notification again.
+func (t *tracker) Add(job int) {
 	p := &t.jobs[job]
 	if p.done || p.waits {
 		return
@@ -77,9 +77,9 @@ func (t *Tracker) Add(job int) {
 	t.waiting = append(t.waiting, job)
 }
 
-// Next is the job whose notification is to be sent now; false where none waits or all
-// places are taken.
-func (t *Tracker) Next() (job int, ok bool) {
+// Next returns the job whose notification is to be sent now; false if none waits or the limit
+// is reached.
+func (t *tracker) Next() (job int, ok bool) {
 	if t.nWaiting == 0 || t.limit > 0 && t.nRunning+t.nHot+t.nCold >= t.limit {
 		return 0, false
 	}
@@ -89,8 +89,8 @@ func (t *Tracker) Next() (job int, ok bool) {
 	return t.waiting[0], true
 }
 
-// Sent says that the notification of the job that Next has named was sent.
-func (t *Tracker) Sent(job int) {
+// Sent records that the notification of the job returned by Next was sent.
+func (t *tracker) Sent(job int) {
 	p := &t.jobs[job]
 	t.waiting = t.waiting[1:]
 	p.waits = false
@@ -102,11 +102,11 @@ func (t *Tracker) Sent(job int) {
 	}
 }
 
-// Fetched says that the host has fetched the job: it runs.
-func (t *Tracker) Fetched(job int) {
+// Fetched records that the host fetched the job: it is running.
+func (t *tracker) Fetched(job int) {
 	p := &t.jobs[job]
 	if p.done {
-		return // the proxy does not know it any more
+		return // the proxy no longer knows it
 	}
 	t.leave(p)
 	if !p.running {
@@ -115,8 +115,8 @@ func (t *Tracker) Fetched(job int) {
 	}
 }
 
-// leave takes a job out of all places but running.
-func (t *Tracker) leave(p *place) {
+// leave ends all states of a job but running.
+func (t *tracker) leave(p *place) {
 	for _, x := range []struct {
 		in *bool
 		n  *int
@@ -128,8 +128,8 @@ func (t *Tracker) leave(p *place) {
 	}
 }
 
-// Done says that the last report of a job has come.
-func (t *Tracker) Done(job int) {
+// Done records the last report of a job.
+func (t *tracker) Done(job int) {
 	p := &t.jobs[job]
 	t.leave(p)
 	if p.running {
@@ -139,9 +139,9 @@ func (t *Tracker) Done(job int) {
 	p.done = true
 }
 
-// Tick is that of the proxy's clock. It returns the jobs that are given up: they are to be
-// added again after the resend interval.
-func (t *Tracker) Tick() (given []int) {
+// Tick advances the proxy's clock. It returns the jobs that are given up; Add them again after
+// the resend interval.
+func (t *tracker) Tick() (given []int) {
 	for _, job := range t.cold {
 		if p := &t.jobs[job]; p.cold {
 			p.cold = false
@@ -165,12 +165,11 @@ func (t *Tracker) Tick() (given []int) {
 	return given
 }
 
-// Ticks says whether the proxy's clock runs: it stands still where a tick would change
-// nothing.
-func (t *Tracker) Ticks() bool {
+// Ticks reports whether the proxy's clock is running: it stops if a tick would change nothing.
+func (t *tracker) Ticks() bool {
 	_, ok := t.Next()
 	return ok || t.nHot > 0 || t.nCold > 0
 }
 
-// UnderWay is how many jobs take a place.
-func (t *Tracker) UnderWay() int { return t.nRunning + t.nHot + t.nCold }
+// UnderWay returns the number of jobs that count against the limit.
+func (t *tracker) UnderWay() int { return t.nRunning + t.nHot + t.nCold }

@@ -11,20 +11,20 @@ import (
 // Limits of the settings.
 const (
 	maxTime  = 24 * time.Hour
-	MaxLimit = 1_000_000
+	maxLimit = 1_000_000
 )
 
-// Parse reads settings as ttl=5s,resend=15m,limit=200; what is not named is as the proxy
-// has it.
+// Parse parses settings such as ttl=5s,resend=15m,limit=200; the others keep the proxy's
+// defaults.
 func Parse(text string) (Settings, error) {
 	s, seen := Defaults, map[string]bool{}
 	for word := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(word), "=")
 		if !ok {
-			return s, fmt.Errorf("%q: want settings of the proxy as ttl=5s,resend=15m,limit=200", text)
+			return s, fmt.Errorf("%q: want settings of the proxy such as ttl=5s,resend=15m,limit=200", text)
 		}
 		if seen[name] {
-			return s, fmt.Errorf("%q: %s comes twice", text, name)
+			return s, fmt.Errorf("%q: %s is given twice", text, name)
 		}
 		seen[name] = true
 		var err error
@@ -38,8 +38,8 @@ func Parse(text string) (Settings, error) {
 				s.Limit = 0
 				break
 			}
-			if s.Limit, err = strconv.Atoi(value); err != nil || s.Limit < 1 || s.Limit > MaxLimit {
-				err = fmt.Errorf("want a number from 1 to %d, or none", MaxLimit)
+			if s.Limit, err = strconv.Atoi(value); err != nil || s.Limit < 1 || s.Limit > maxLimit {
+				err = fmt.Errorf("want a number from 1 to %d, or none", maxLimit)
 			}
 		default:
 			err = errors.New("want ttl, resend or limit")
@@ -51,7 +51,7 @@ func Parse(text string) (Settings, error) {
 	return s, nil
 }
 
-// seconds reads a time; the proxy has whole seconds, and writes them without a unit.
+// seconds parses a time; the proxy uses whole seconds and writes them without a unit.
 func seconds(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if n, plain := strconv.Atoi(text); plain == nil {

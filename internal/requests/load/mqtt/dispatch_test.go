@@ -8,7 +8,7 @@ import (
 )
 
 // send sends all that may be sent now.
-func send(t *Tracker) (sent []int) {
+func send(t *tracker) (sent []int) {
 	for {
 		job, ok := t.Next()
 		if !ok {
@@ -19,7 +19,7 @@ func send(t *Tracker) (sent []int) {
 	}
 }
 
-func addDispatch(t *Tracker, jobs ...int) []int {
+func addDispatch(t *tracker, jobs ...int) []int {
 	for _, job := range jobs {
 		t.Add(job)
 	}
@@ -35,7 +35,7 @@ func want(t *testing.T, what string, got []int, want ...int) {
 
 // TestUndelivered: what nobody fetches is hot, cold, and given up with the second tick.
 func TestUndelivered(t *testing.T) {
-	x := New(2, 0)
+	x := newTracker(2, 0)
 	if x.Ticks() {
 		t.Error("the clock runs without a job")
 	}
@@ -60,7 +60,7 @@ func TestUndelivered(t *testing.T) {
 
 // TestLimit: hot, cold and running jobs take the places.
 func TestDispatchLimit(t *testing.T) {
-	x := New(4, 2)
+	x := newTracker(4, 2)
 	want(t, "new", addDispatch(x, 0, 1, 2, 3), 0, 1)
 	x.Fetched(0)
 	x.Tick()
@@ -85,7 +85,7 @@ func TestDispatchLimit(t *testing.T) {
 // TestTwice: a job that is fetched between being given up and being sent again is
 // notified twice.
 func TestTwice(t *testing.T) {
-	x := New(1, 0)
+	x := newTracker(1, 0)
 	addDispatch(x, 0)
 	x.Tick()
 	want(t, "given up", x.Tick(), 0)
@@ -102,7 +102,7 @@ func TestTwice(t *testing.T) {
 
 // TestPassedOver: a job that was taken out of those that wait and put back counts once.
 func TestPassedOver(t *testing.T) {
-	x := New(3, 1)
+	x := newTracker(3, 1)
 	addDispatch(x, 0, 1, 2)
 	x.Fetched(1) // it waits, and the host has it from elsewhere
 	x.Done(1)
@@ -134,7 +134,7 @@ func TestParse(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "want settings of the proxy", "ttl": "want settings of the proxy", "ttl=0": "whole seconds", "ttl=1500ms": "whole seconds", "ttl=25h": "whole seconds", "ttl=x": "whole seconds", "resend=99999999999999999": "whole seconds",
-		"limit=0": "or none", "limit=-1": "or none", "limit=1e9": "or none", "limit=1000001": "or none", "rate=5": "ttl, resend or limit", "ttl=5s,ttl=6s": "ttl comes twice",
+		"limit=0": "or none", "limit=-1": "or none", "limit=1e9": "or none", "limit=1000001": "or none", "rate=5": "ttl, resend or limit", "ttl=5s,ttl=6s": "ttl is given twice",
 	} {
 		if s, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v %v, want %q", text, s, err, want)

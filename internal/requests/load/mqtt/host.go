@@ -14,18 +14,18 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// host is what is known of one.
+// host is a simulated host.
 type host struct {
 	name       string
 	mqtt, http *engine.Dialer
-	// latency is from when it was meant to connect until the broker had granted its
-	// topics; -1 where it did not.
+	// latency is from when it was due to connect until the broker granted its topics; -1 if
+	// it did not.
 	latency time.Duration
-	session *Session // nil while it is not connected
+	session *session // nil while it is not connected
 }
 
-// failures are counts of failures by kind, with the first of each.
-type failures map[string]Failure
+// failures counts failures by kind.
+type failures map[string]engine.FailureCount
 
 func (f failures) add(kind string, err error) {
 	x := f[kind]
@@ -35,45 +35,45 @@ func (f failures) add(kind string, err error) {
 	f[kind] = x
 }
 
-// kinds are the kinds, the most frequent first.
+// kinds returns the kinds, most frequent first.
 func (f failures) kinds() []string {
 	kinds := slices.Sorted(maps.Keys(f))
 	slices.SortStableFunc(kinds, func(a, b string) int { return int(f[b].N - f[a].N) })
 	return kinds
 }
 
-// Kinds of failure beside those of package exchange.
+// Kinds of failure in addition to engine.Failure.
 const (
 	notLetIn  = "connack-refused"
 	notHeard  = "subscription-denied"
 	closedOff = string(engine.Closed)
 )
 
-// kindOf is the kind of a failure of a session.
+// kindOf returns the kind of a session's failure.
 func kindOf(err error) string {
-	var refused *RefusedError
-	var unreached *ConnectError
+	var refused *refusedError
+	var unreached *connectError
 	connecting := errors.As(err, &unreached)
 	switch {
 	case errors.As(err, &refused):
 		return notLetIn
-	case errors.Is(err, ErrDenied):
+	case errors.Is(err, errDenied):
 		return notHeard
-	// A broker that has no place closes the connection before TLS is spoken, too.
+	// A broker without capacity also closes the connection before the TLS handshake.
 	case connecting && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
 		return closedOff
 	}
 	return string(engine.Failed(err, connecting).Failure)
 }
 
-func (r *Prepared) session(i int) *Session {
+func (r *Prepared) session(i int) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hosts[i].session
 }
 
-// connectAll starts each host when it is meant to connect, whatever became of those before,
-// and returns when all are connected or given up.
+// connectAll starts each host when it is due, whatever happened to those before, and returns
+// when all are connected or have failed.
 func (r *Prepared) connectAll(ctx context.Context) {
 	var opening sync.WaitGroup
 	for i := range r.hosts {
@@ -87,15 +87,15 @@ func (r *Prepared) connectAll(ctx context.Context) {
 	opening.Wait()
 }
 
-// due is when a host is meant to connect.
+// due returns when a host is due to connect.
 func (r *Prepared) due(i int) time.Duration { return perSecond(i, r.plan.ConnectRate) }
 
-// perSecond is when the i-th of so many a second is due.
+// perSecond returns when event i is due at a rate per second.
 func perSecond(i int, rate float64) time.Duration {
 	return time.Duration(float64(i) / rate * float64(time.Second))
 }
 
-// live is the life of a host: it connects, and listens until the end.
+// live is the goroutine of a host: it connects, and listens until the end.
 func (r *Prepared) live(ctx context.Context, i int, at time.Duration, opening *sync.WaitGroup) {
 	s := r.connect(ctx, i, at)
 	opening.Done()
@@ -116,11 +116,11 @@ func (r *Prepared) live(ctx context.Context, i int, at time.Duration, opening *s
 	}
 }
 
-// connect connects a host; nil where the broker does not take it.
-func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *Session {
+// connect connects a host, or returns nil if the broker refuses it.
+func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *session {
 	h := &r.hosts[i]
 	until := r.until()
-	s, err := Open(h.mqtt, h.name, keepAlive, until)
+	s, err := open(h.mqtt, h.name, keepAlive, until)
 	if err == nil {
 		if err = s.Subscribe(until, topics(h.name)...); err != nil {
 			s.Close()
@@ -131,7 +131,7 @@ func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *Sessio
 	defer r.mu.Unlock()
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // it was cut off
+			return nil // interrupted
 		}
 		r.refused++
 		if r.firstRefused < 0 {
@@ -145,8 +145,8 @@ func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *Sessio
 	return s
 }
 
-// receive takes a message that has come to a host.
-func (r *Prepared) receive(i int, m *Message) {
+// receive processes a message to a host.
+func (r *Prepared) receive(i int, m *message) {
 	r.mu.Lock()
 	o := r.round
 	if o == nil || m.Topic != jobTopic(r.hosts[i].name) {
@@ -167,7 +167,7 @@ func (r *Prepared) receive(i int, m *Message) {
 	o.arrived(job, attempt)
 }
 
-// gone notes that a connection has ended.
+// gone records that a connection has ended.
 func (r *Prepared) gone(ctx context.Context, i int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,14 +179,14 @@ func (r *Prepared) gone(ctx context.Context, i int, err error) {
 	r.whyLost.add(kindOf(err), err)
 }
 
-// leave disconnects all hosts, and waits until the broker has closed their connections.
+// leave disconnects all hosts and waits until the broker has closed their connections.
 func (r *Prepared) leave(ctx context.Context) {
 	r.mu.Lock()
 	r.leaving = true
 	r.mu.Unlock()
 	for i := range r.hosts {
 		if s := r.session(i); s != nil && ctx.Err() == nil {
-			_ = s.Disconnect(r.begin.Add(r.now())) // it is closed below
+			_ = s.Disconnect(r.begin.Add(r.now())) // the connection is closed below in any case
 		}
 	}
 	all := make(chan struct{})

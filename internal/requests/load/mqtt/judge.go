@@ -11,10 +11,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// cpuShare is how much of its processors the generator may take before it is the limit.
+// cpuShare is the share of its processors above which the generator is the limit.
 const cpuShare = 0.9
 
-// judge says what came of it all.
+// judge completes the result.
 func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (*Result, error) {
 	r.mu.Lock()
 	x.Connect.Lost, x.Connect.LostFailures = r.lost, r.whyLost
@@ -47,13 +47,13 @@ func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (
 	return x, r.series(x)
 }
 
-// limits finds what is to be put down to this side.
+// limits records the limits of this side.
 func (x *Result) limits() {
 	g := &x.Generator
 	say := func(format string, args ...any) { g.Texts = append(g.Texts, fmt.Sprintf(format, args...)) }
 	own := x.Connect.Failures[string(engine.Local)]
 	for _, o := range x.Rounds {
-		all := []map[string]Failure{o.PublishFailures}
+		all := []map[string]engine.FailureCount{o.PublishFailures}
 		if o.Pull != nil {
 			all = append(all, o.Pull.FetchFailures, o.Pull.ReportFailures)
 		}
@@ -68,22 +68,22 @@ func (x *Result) limits() {
 	}
 	if own.N > 0 {
 		g.Limited = true
-		say("this machine had no port or file left %d times: %s", own.N, own.Example)
+		say("this machine ran out of ports or files %d times: %s", own.N, own.Example)
 	}
 	if g.CPUShare > cpuShare {
 		g.Limited = true
-		say("the generator took %.0f %% of its %d processors", 100*g.CPUShare, g.Processors)
+		say("the generator used %.0f %% of its %d processors", 100*g.CPUShare, g.Processors)
 	}
 	if g.SharesMachine {
 		say("generator and broker share this machine")
 	}
 }
 
-// blocks is into how many samples a phase is cut, so that runs can be compared.
+// blocks is the number of samples per phase, for comparing runs.
 const blocks = 10
 
-// sampled makes series of the median and the 99th percentile of times in blocks of the
-// same number; none where there are too few times for that.
+// sampled records the median and the 99th percentile of blocks of equal size as series, if
+// there are enough times.
 func sampled(x *Result, name string, all []float64) error {
 	p50, p99 := evidence.Series{Name: name + ":p50", Unit: "ms"}, evidence.Series{Name: name + ":p99", Unit: "ms"}
 	n := min(blocks, len(all)/3)
@@ -101,12 +101,12 @@ func sampled(x *Result, name string, all []float64) error {
 	return nil
 }
 
-// series are the latencies of the notifications, in the order in which the jobs were due.
-// The caller has the lock.
+// series records the notification latencies in the order in which the jobs were due. The
+// caller holds the lock.
 func (o *round) series(x *Result) error {
 	name := "mqtt:notify"
 	if len(o.plan.Settings) > 1 {
-		name = fmt.Sprintf("%s@%d:%s", name, o.id.round+1, o.settings) // the same may come twice
+		name = fmt.Sprintf("%s@%d:%s", name, o.id.round+1, o.settings) // the same settings may occur twice
 	}
 	var all []float64
 	for i := range o.jobs {
@@ -117,7 +117,7 @@ func (o *round) series(x *Result) error {
 	return sampled(x, name, all)
 }
 
-// series are the times that hosts took to connect.
+// series records the times that hosts took to connect.
 func (r *Prepared) series(x *Result) error {
 	var all []float64
 	for _, h := range r.hosts {
@@ -128,10 +128,10 @@ func (r *Prepared) series(x *Result) error {
 	return sampled(x, "mqtt:connect", all)
 }
 
-// steps are at how many moments it is shown how many hosts were connected.
+// steps is the number of points of the curve of connected hosts.
 const steps = 60
 
-// curves are the latency of the notifications by percentile, and how the hosts came.
+// curves records the notification latency by percentile and the connected hosts over time.
 func (r *Prepared) curves(x *Result) {
 	by := evidence.Curve{Name: "notification latency by percentile", X: evidence.Axis{Name: "percentile", Scale: evidence.Percentile}, Y: evidence.Axis{Name: "latency", Unit: "ms", Scale: evidence.Log}}
 	for i, o := range x.Rounds {
@@ -139,14 +139,7 @@ func (r *Prepared) curves(x *Result) {
 		if len(x.Rounds) > 1 {
 			name = fmt.Sprintf("%d: %s", i+1, o.Settings)
 		}
-		line, l := evidence.Line{Name: name}, o.Latency
-		for _, p := range []struct{ at, s float64 }{{50, l.P50S}, {90, l.P90S}, {95, l.P95S}, {99, l.P99S}, {99.9, l.P99_9S}} {
-			// The rule of three: of fewer it is the maximum under another name.
-			if p.s > 0 && float64(l.N)*(100-p.at)/100 >= 3 {
-				line.Points = append(line.Points, [2]float64{p.at, 1000 * p.s})
-			}
-		}
-		if len(line.Points) > 0 {
+		if line := o.Latency.Line(name); len(line.Points) > 0 {
 			by.Lines = append(by.Lines, line)
 		}
 	}
@@ -175,7 +168,7 @@ func (r *Prepared) curves(x *Result) {
 	x.Curves = append(x.Curves, evidence.Curve{Name: "hosts over time", X: evidence.Axis{Name: "time", Unit: "s", Scale: evidence.Linear}, Y: evidence.Axis{Name: "hosts", Scale: evidence.Linear}, Lines: []evidence.Line{came, asked}})
 }
 
-// verdict says it in one line.
+// verdict returns the verdict and one line of text.
 func (x *Result) verdict() (Word, string) {
 	c := &x.Connect
 	if c.Connected == 0 {
@@ -204,7 +197,7 @@ func (x *Result) verdict() (Word, string) {
 	return Held, text
 }
 
-// whole are the rounds that were not cut off.
+// whole returns the rounds that were not interrupted.
 func (x *Result) whole() []Round {
 	if n := len(x.Rounds); x.Cut != nil && n > 0 {
 		return x.Rounds[:n-1]
@@ -212,19 +205,19 @@ func (x *Result) whole() []Round {
 	return x.Rounds
 }
 
-// wrong is what did not go as it was meant to, the first cause first.
+// wrong lists the faults, the first cause first.
 func (x *Result) wrong() (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	c := &x.Connect
 	if c.Refused > 0 {
 		first := ""
 		if *c.FirstRefused > 0 {
-			first = fmt.Sprintf(", the first of the others refused with %d connected", *c.FirstRefused)
+			first = fmt.Sprintf(", the first refusal with %d connected", *c.FirstRefused)
 		}
 		say("%d of %d hosts were connected%s%s", c.Connected, x.Hosts, first, often(c.Failures))
 	}
 	if c.Lost > 0 {
-		say("the broker ended %d connections later%s", c.Lost, often(c.LostFailures))
+		say("the broker closed %d connections later%s", c.Lost, often(c.LostFailures))
 	}
 	for _, o := range x.whole() {
 		about := ""
@@ -235,7 +228,7 @@ func (x *Result) wrong() (out []string) {
 			why := ""
 			switch {
 			case o.NotPublished > 0:
-				why = fmt.Sprintf(" (the proxy, which tries one job again before the next, could not publish in %d attempts%s)", o.NotPublished, often(o.PublishFailures))
+				why = fmt.Sprintf(" (the proxy, which retries one job before the next, failed to publish in %d attempts%s)", o.NotPublished, often(o.PublishFailures))
 			case o.Pull != nil && len(o.Pull.FetchFailures) > 0:
 				why = fmt.Sprintf(" (fetching failed%s)", often(o.Pull.FetchFailures))
 			case o.NotConnected > 0:
@@ -247,7 +240,7 @@ func (x *Result) wrong() (out []string) {
 			continue
 		}
 		if o.Pull.Unresponsive > 0 {
-			say("%s%d jobs hang: the report of their end was not taken%s", about, o.Pull.Unresponsive, often(o.Pull.ReportFailures))
+			say("%s%d jobs hang: their final report failed%s", about, o.Pull.Unresponsive, often(o.Pull.ReportFailures))
 		}
 		if o.Pull.OutputLost > 0 {
 			say("%s%d jobs lack output%s", about, o.Pull.OutputLost, often(o.Pull.ReportFailures))
@@ -256,8 +249,8 @@ func (x *Result) wrong() (out []string) {
 	return out
 }
 
-// often says what came most often.
-func often(all map[string]Failure) string {
+// often names the most frequent failure.
+func often(all map[string]engine.FailureCount) string {
 	kinds := failures(all).kinds()
 	if len(kinds) == 0 {
 		return ""

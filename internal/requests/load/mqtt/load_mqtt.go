@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints what came of hosts at a broker, the verdict first.
+// Print prints the result of a load, the verdict first.
 func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 	color := map[Word]string{Held: ui.Green, NotHeld: ui.Red, Silent: ui.Red}[x.Word]
 	if color == "" {
@@ -39,7 +40,7 @@ func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 	mqttFacts(r, x).Write(s)
 }
 
-// mqttRounds is the table of the rounds.
+// mqttRounds prints the rounds.
 func mqttRounds(s *ui.Screen, x *Result) {
 	pull := x.Pull != nil
 	g := ui.Grid{Head: []string{"settings of the proxy", "jobs", "notified", "undelivered", "p50", "p99", "max", "sent again"}}
@@ -57,13 +58,13 @@ func mqttRounds(s *ui.Screen, x *Result) {
 	g.Write(s)
 }
 
-// mqttFacts are what else there is to say.
+// mqttFacts returns the remaining facts.
 func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 	g := &ui.Grid{Head: []string{"what", "value"}}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
-	failed := func(name string, all map[string]Failure) {
+	failed := func(name string, all map[string]engine.FailureCount) {
 		for _, kind := range slices.Sorted(maps.Keys(all)) {
 			text := fmt.Sprintf("%s: %d", kind, all[kind].N)
 			if example := all[kind].Example; example != "" {
@@ -75,14 +76,7 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 	if x.Cut != nil {
 		row("not whole", "%s", x.Cut)
 	}
-	broker := x.Broker.URL + " at " + x.Broker.Address
-	if x.Broker.TLS != "" {
-		broker += ", " + x.Broker.TLS
-	}
-	if x.Broker.ClientCertificate {
-		broker += ", client certificate shown"
-	}
-	row("broker", "%s", broker)
+	row("broker", "%s at %s", x.Broker.URL, x.Broker.Probe)
 	c := &x.Connect
 	row("connected", "%d of %d hosts, at %.4g/s of %.4g/s; p50 %s, p99 %s, max %s", c.Connected, x.Hosts, c.Rate, c.AskedRate, unit.FormatSecondsOf(c.Latency.N, c.Latency.P50S), unit.FormatSecondsOf(c.Latency.N, c.Latency.P99S), unit.FormatSecondsOf(c.Latency.N, c.Latency.MaxS))
 	if c.FirstRefused != nil {
@@ -90,7 +84,7 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 	}
 	failed("not connected", c.Failures)
 	if c.Failures["closed-early"].N > 0 {
-		row("", "a broker without a place closes new connections and says nothing: mosquitto at max_connections of a listener, and at its limit of open files (LimitNOFILE of its unit)")
+		row("", "a broker at its limit closes new connections without a message: mosquitto does so at a listener's max_connections and at its limit of open files (LimitNOFILE of its unit)")
 	}
 	failed("lost", c.LostFailures)
 	for i, o := range x.Rounds {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// notification is what the proxy publishes to yggdrasil/HOST/data/in when there is a job
+// notification is the message to yggdrasil/HOST/data/in that announces a job
 // (smart_proxy_remote_execution_ssh, actions/pull_script.rb, mqtt_start).
 type notification struct {
 	Type      string   `json:"type"`
@@ -17,28 +17,28 @@ type notification struct {
 	Version   int      `json:"version"`
 	Sent      string   `json:"sent"`
 	Directive string   `json:"directive"`
-	Content   string   `json:"content"` // where the job is
+	Content   string   `json:"content"` // URL of the job
 	Metadata  metadata `json:"metadata"`
 }
 
 type metadata struct {
 	Event     string `json:"event"`
 	JobUUID   string `json:"job_uuid"`
-	ReturnURL string `json:"return_url"` // where its output goes
+	ReturnURL string `json:"return_url"` // receives the output
 	Version   string `json:"version"`
 }
 
-// topics are those that a host listens to.
+// topics returns the topics that a host subscribes to.
 func topics(host string) []string {
 	return []string{jobTopic(host), "yggdrasil/" + host + "/control/in"}
 }
 
 func jobTopic(host string) string { return "yggdrasil/" + host + "/data/in" }
 
-// numbering makes the identifiers of a round: UUIDs by their form, with the number of the
-// job at their end, so that what comes back is known without a list.
+// numbering creates the identifiers of a round: syntactic UUIDs that end with the job's
+// number, so replies need no lookup.
 type numbering struct {
-	run   [6]byte // that of the run, at random
+	run   [6]byte // random
 	round uint16
 }
 
@@ -47,12 +47,12 @@ func (n numbering) prefix() string {
 	return fmt.Sprintf("%s-%s-4%03x-", r[:8], r[8:], n.round&0xfff)
 }
 
-// uuid is that of a job; with an attempt above 0 that of a message.
+// uuid returns the UUID of a job, or with an attempt above 0 that of a message.
 func (n numbering) uuid(job, attempt int) string {
 	return fmt.Sprintf("%s%04x-%012x", n.prefix(), 0x8000|attempt&0x3fff, job)
 }
 
-// parse takes a UUID of this round apart; false for any other.
+// parse splits a UUID of this round; ok is false for any other.
 func (n numbering) parse(uuid string) (job, attempt int, ok bool) {
 	rest, ok := strings.CutPrefix(uuid, n.prefix())
 	if !ok || len(rest) != len("8000-000000000000") || rest[4] != '-' {
@@ -66,7 +66,7 @@ func (n numbering) parse(uuid string) (job, attempt int, ok bool) {
 	return int(j), int(a & 0x3fff), true
 }
 
-// notify writes a notification. base is where the jobs are, or empty.
+// notify encodes a notification. base is the URL of the jobs, or empty.
 func (n numbering) notify(job, attempt int, base string, now time.Time) []byte {
 	m := notification{
 		Type: "data", MessageID: n.uuid(job, attempt), Version: 1, Sent: now.Format(time.RFC3339), Directive: "foreman",
@@ -78,13 +78,13 @@ func (n numbering) notify(job, attempt int, base string, now time.Time) []byte {
 	}
 	text, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // it has nothing but texts and numbers
+		panic(err) // strings and numbers only
 	}
 	return text
 }
 
-// read takes a notification of this round apart. Whatever else is published to a host's
-// topic is none, and nothing is fetched because of it.
+// read parses a notification of this round. ok is false for anything else published to a
+// host's topic, which must not cause a fetch.
 func (n numbering) read(text []byte) (job, attempt int, ok bool) {
 	var m notification
 	if json.Unmarshal(text, &m) != nil || m.Directive != "foreman" || m.Metadata.Event != "start" {
@@ -95,7 +95,7 @@ func (n numbering) read(text []byte) (job, attempt int, ok bool) {
 	return job, attempt, ok && whole && same == job
 }
 
-// report is what a host posts of its job (foreman_ygg_worker, types.go): a piece of
+// report is what a host posts about its job (foreman_ygg_worker, types.go): a piece of
 // output, or the exit code.
 type report struct {
 	Version string   `json:"version"`
@@ -110,13 +110,13 @@ type update struct {
 	ExitCode  *int   `json:"exit_code,omitempty"`
 }
 
-// outputBytes are in each report but the last.
+// outputBytes is the size of the output in each report but the last.
 const outputBytes = 1000
 
-// output is about what a package manager says in five seconds.
+// output is about what a package manager prints in five seconds.
 var output = strings.Repeat("  Upgrading        : a-package-of-the-job-1:2.3.4-5.el9.x86_64\n", outputBytes)[:outputBytes]
 
-// reportOf writes a report: of output, or of the end of the job.
+// reportOf encodes a report: of output, or of the end of the job.
 func reportOf(now time.Time, end bool) []byte {
 	u := update{Timestamp: now.Format(time.RFC3339Nano), Type: "output", Content: output, Stream: "stdout"}
 	if end {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// event is something that the proxy is told, or that its clock tells it.
+// event is an input of the proxy, or a tick of its clock.
 type event struct {
 	at   time.Duration
 	what what
@@ -14,32 +14,32 @@ type event struct {
 
 type what int
 
-// What can happen.
+// Kinds of event.
 const (
-	add     what = iota // a job is there
-	again               // a notification is to be sent again
-	fetched             // a host has fetched its job
-	done                // the last report of a job was taken
+	add     what = iota // a job was created
+	again               // a notification is due to be sent again
+	fetched             // a host fetched its job
+	done                // the last report of a job was accepted
 	tick
 )
 
-// never is later than anything.
+// never is later than any time.
 const never = time.Duration(1<<63 - 1)
 
-// proxy is the dispatcher of the smart proxy: it takes one thing after the other in the
-// order in which they happened, and publishes each notification over a connection of its
-// own. While it publishes, what happens meanwhile waits.
+// proxy is the dispatcher of the smart proxy: it processes one event after the other in the
+// order in which they happened, and publishes each notification over its own connection.
+// Events that happen while it publishes wait.
 type proxy struct {
 	*round
-	tracker *Tracker
-	next    int     // the first job that it was not told of
-	resends []event // those that will be due, by time
+	tracker *tracker
+	next    int     // first job that was not added yet
+	resends []event // due later, by time
 	tick    time.Duration
-	again   []bool         // of each job: to publish it was tried in vain
-	leaving sync.WaitGroup // of connections that are being closed
+	again   []bool         // by job: publishing it failed
+	leaving sync.WaitGroup // connections being closed
 }
 
-// run goes on until all jobs are settled, or nothing new has come for a time.
+// run continues until all jobs are settled, or nothing happened for plan.Wait.
 func (p *proxy) run() {
 	for p.working.Err() == nil {
 		e, now, over := p.first(), p.now(), p.over()
@@ -55,7 +55,7 @@ func (p *proxy) run() {
 	}
 }
 
-// over is when the round is, if nothing happens before.
+// over returns when the round ends unless something happens before.
 func (p *proxy) over() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *proxy) over() time.Duration {
 	return max(last, p.news) + p.plan.Wait
 }
 
-// first is what happened, or will happen, first.
+// first returns the first event, which may be in the future.
 func (p *proxy) first() event {
 	e := event{at: p.tick, what: tick}
 	if p.next < len(p.jobs) && p.jobs[p.next].due <= e.at {
@@ -83,7 +83,7 @@ func (p *proxy) first() event {
 	return e
 }
 
-// take takes an event away from where it is.
+// take removes an event from its queue.
 func (p *proxy) take(e event) {
 	switch e.what {
 	case add:
@@ -97,8 +97,8 @@ func (p *proxy) take(e event) {
 	}
 }
 
-// sleep waits until a moment, or until there is mail. Only what is near is waited for to
-// the microsecond, because that wait cannot be ended by mail.
+// sleep waits until a time or until there is mail. Only the last part of the wait is exact to
+// the microsecond, because mail cannot end that part.
 func (p *proxy) sleep(until time.Duration) {
 	const near = 2 * time.Millisecond
 	left := until - p.now()
@@ -115,7 +115,7 @@ func (p *proxy) sleep(until time.Duration) {
 	}
 }
 
-// handle does what the proxy does about an event.
+// handle processes an event as the proxy does.
 func (p *proxy) handle(e event) {
 	if p.tick == never {
 		p.tick = p.now() + p.settings.TTL
@@ -134,14 +134,14 @@ func (p *proxy) handle(e event) {
 		}
 	}
 	if e.what != fetched && !p.send(e.at) {
-		return // its clock runs on, and it tries again with the next thing that happens
+		return // the clock keeps running; the next event triggers another attempt
 	}
 	if !p.tracker.Ticks() {
 		p.tick = never
 	}
 }
 
-// send publishes what may be published. at is when that became so.
+// send publishes what the limit permits. at is when that became possible.
 func (p *proxy) send(at time.Duration) bool {
 	for p.working.Err() == nil {
 		job, ok := p.tracker.Next()
@@ -163,7 +163,7 @@ func (p *proxy) send(at time.Duration) bool {
 func (p *proxy) publish(number int, at time.Duration) bool {
 	p.mu.Lock()
 	j := &p.jobs[number]
-	if !p.again[number] { // else it is still that one
+	if !p.again[number] { // else this is the same attempt
 		j.intended = append(j.intended, at)
 	}
 	attempt := len(j.intended)
@@ -173,7 +173,7 @@ func (p *proxy) publish(number int, at time.Duration) bool {
 		base = p.plan.Pull.Base.URL.String()
 	}
 	until := p.until()
-	s, err := Open(p.proxy, p.proxyID(), keepAlive, until)
+	s, err := open(p.proxy, p.proxyID(), keepAlive, until)
 	if err == nil {
 		now := p.now()
 		err = s.Publish(until, jobTopic(p.hosts[number].name), p.id.notify(number, attempt, base, p.begin.Add(now)))

@@ -10,9 +10,9 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// work fetches a job at its host and reports of it, as yggdrasil and foreman_ygg_worker
-// do: over one connection that is kept, none of it tried again. Where it is asked is this
-// run's own, whatever the notification says.
+// work fetches a job at its host and reports on it, as yggdrasil and foreman_ygg_worker do:
+// over one kept-alive connection, without retries. The URL is always this run's own, whatever
+// the notification says.
 func (o *round) work(ctx context.Context, number int, at time.Duration) {
 	client := &engine.HTTP1Client{Dialer: o.hosts[number].http}
 	defer context.AfterFunc(ctx, client.Close)()
@@ -26,7 +26,7 @@ func (o *round) work(ctx context.Context, number int, at time.Duration) {
 	p := o.plan.Pull
 	for n := time.Duration(1); ; n++ {
 		due := min(begin+n*p.Every, begin+p.JobTime)
-		if !pause(ctx, due-o.now()) {
+		if engine.Pause(ctx, due-o.now()) != nil {
 			return
 		}
 		end := due == begin+p.JobTime
@@ -41,27 +41,12 @@ func (o *round) work(ctx context.Context, number int, at time.Duration) {
 	}
 }
 
-// pause waits; false where ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-// request is one for what is below the base. A report that comes twice does no harm, so
-// it is sent again where the server has closed the connection while it was idle.
+// request returns a request for a path below the base. Reports are idempotent, so they are
+// sent again if the server closed the connection while it was idle.
 func (o *round) request(method string, body []byte, path ...string) *engine.Request {
 	r := *o.plan.Pull.Base
 	r.URL = r.URL.JoinPath(path...)
-	r.Method, r.Body, r.Harmless = method, body, true
+	r.Method, r.Body, r.Idempotent = method, body, true
 	if body != nil {
 		r.Header = append(slices.Clip(r.Header), engine.Field{Name: "Content-Type", Value: "application/json"})
 	}
@@ -69,7 +54,7 @@ func (o *round) request(method string, body []byte, path ...string) *engine.Requ
 	return &r
 }
 
-// wrong says what is wrong with an answer; "" for nothing.
+// wrong returns the kind and error of a failed answer, or "".
 func wrong(a engine.Answer) (kind string, err error) {
 	switch {
 	case a.Failure != engine.None:
@@ -80,7 +65,7 @@ func wrong(a engine.Answer) (kind string, err error) {
 	return "", nil
 }
 
-// hasFetched counts the answer to the request for a job.
+// hasFetched records the answer to the request for a job.
 func (o *round) hasFetched(number int, at, end time.Duration, a engine.Answer) bool {
 	kind, err := wrong(a)
 	o.mu.Lock()
@@ -100,7 +85,7 @@ func (o *round) hasFetched(number int, at, end time.Duration, a engine.Answer) b
 	return true
 }
 
-// hasReported counts the answer to a report.
+// hasReported records the answer to a report.
 func (o *round) hasReported(number int, due time.Duration, end bool, a engine.Answer) {
 	kind, err := wrong(a)
 	now := o.now()
@@ -118,7 +103,7 @@ func (o *round) hasReported(number int, due time.Duration, end bool, a engine.An
 	if !end || j.finished {
 		return
 	}
-	// A job whose end the proxy does not hear of stays under way there for ever.
+	// The proxy counts a job as running until it receives the final report.
 	if !j.over {
 		j.over = true
 		o.settled++

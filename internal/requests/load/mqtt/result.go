@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// Schema names the JSON form of Result, and Kind that of its run.
+// Schema names the JSON form of Result, Kind the kind of its run.
 const (
 	Schema = "fettle/load-mqtt/v1"
 	Kind   = "load-mqtt"
@@ -16,18 +16,18 @@ const (
 // Word is the verdict.
 type Word string
 
-// The verdicts.
+// Verdicts of a load.
 const (
-	Held    Word = "held"              // all hosts were connected and did their jobs
-	NotHeld Word = "not-held"          // hosts were not taken, or jobs were lost
-	Limited Word = "generator-limited" // the generator could not do what was asked of it
+	Held    Word = "held"              // all hosts connected and did their jobs
+	NotHeld Word = "not-held"          // hosts were refused, or jobs were lost
+	Limited Word = "generator-limited" // the generator could not keep the load
 	Silent  Word = "nobody-connected"
 )
 
-// Result is what a load has found.
+// Result is the result of a load.
 type Result struct {
 	Schema string                 `json:"schema"`        // fettle/load-mqtt/v1
-	Cut    *evidence.Interruption `json:"cut,omitempty"` // that it ended before its plan did
+	Cut    *evidence.Interruption `json:"cut,omitempty"` // set if it ended before its plan did
 	Series []evidence.Series      `json:"series"`
 	Curves []evidence.Curve       `json:"curves"`
 	Word   Word                   `json:"result"`
@@ -37,137 +37,125 @@ type Result struct {
 	Hosts    int     `json:"hosts"`
 	JobRate  float64 `json:"jobs_per_s"`
 	TimeoutS float64 `json:"timeout_s"`
-	WaitS    float64 `json:"wait_s"` // a round ends when for so long nothing has come
+	WaitS    float64 `json:"wait_s"` // a round ends after this time without any event
 	Pull     *PullBy `json:"pull,omitempty"`
 
 	Connect   Connect   `json:"connect"`
 	Rounds    []Round   `json:"rounds"`
 	Gates     []Gate    `json:"gates"`
 	Generator Generator `json:"generator"`
-	// ErrorShare and ResolutionS are the error of a latency: the larger of both.
+	// ErrorShare and ResolutionS bound the error of a latency: the larger one applies.
 	ErrorShare  float64 `json:"latency_error_share"`
 	ResolutionS float64 `json:"latency_resolution_s"`
 }
 
-// JSONBody says that it is the body of a run.
+// JSONBody marks Result as the body of a run.
 func (Result) JSONBody() {}
 
-// Broker is who was asked.
+// Broker is the broker under load.
 type Broker struct {
-	URL     string `json:"url"`
-	Address string `json:"address"` // that was connected to
-	TLS     string `json:"tls,omitempty"`
-	Cipher  string `json:"cipher,omitempty"`
-	// ClientCertificate says that it asked for one and was given it.
-	ClientCertificate bool `json:"client_certificate"`
+	URL string `json:"url"`
+	engine.Probe
 }
 
-// PullBy is how hosts fetched and reported.
+// PullBy describes how hosts fetched and reported.
 type PullBy struct {
 	URL          string  `json:"url"`
 	OutputEveryS float64 `json:"output_every_s"`
 	JobS         float64 `json:"job_s"`
-	OutputBytes  int     `json:"output_bytes"` // of a report
+	OutputBytes  int     `json:"output_bytes"` // per report
 }
 
-// Failure is how often something failed for a reason.
-type Failure struct {
-	N       int64  `json:"n"`
-	Example string `json:"example,omitempty"`
-}
-
-// Connect is how the hosts were connected.
+// Connect describes how the hosts connected.
 type Connect struct {
 	AskedRate float64 `json:"asked_per_s"`
-	// Rate is that of the connections that came to be, until the last of them.
+	// Rate is that of the successful connections, until the last of them.
 	Rate      float64 `json:"connected_per_s"`
 	DurationS float64 `json:"duration_s"`
 	Connected int     `json:"connected"`
 	Refused   int     `json:"refused"`
-	// FirstRefused is how many were connected when the first one was refused; absent
-	// where none was.
-	FirstRefused *int               `json:"connected_at_first_refusal,omitempty"`
-	Failures     map[string]Failure `json:"failures"`
-	// Lost are connections that the broker has ended later, in the whole time.
-	Lost         int                `json:"lost"`
-	LostFailures map[string]Failure `json:"lost_failures"`
-	// Latency is from when a host was meant to connect until it was subscribed.
+	// FirstRefused is the number connected at the first refusal; absent if none was refused.
+	FirstRefused *int                           `json:"connected_at_first_refusal,omitempty"`
+	Failures     map[string]engine.FailureCount `json:"failures"`
+	// Lost counts the connections that the broker closed later.
+	Lost         int                            `json:"lost"`
+	LostFailures map[string]engine.FailureCount `json:"lost_failures"`
+	// Latency is from when a host was due to connect until it was subscribed.
 	Latency engine.Times `json:"latency"`
 }
 
-// Round is a job for each host with settings of the proxy.
+// Round is one job for each host, with given settings of the proxy.
 type Round struct {
 	Settings string  `json:"settings"` // ttl=5s,resend=15m,limit=none
 	TTLS     float64 `json:"ttl_s"`
 	ResendS  float64 `json:"resend_s"`
-	Limit    int     `json:"rate_limit"` // 0 is none
+	Limit    int     `json:"rate_limit"` // 0 means unlimited
 
 	DurationS    float64 `json:"duration_s"`
 	Jobs         int     `json:"jobs"`
-	NotConnected int     `json:"host_not_connected"` // jobs of hosts that were not, when it began
-	// Published are notifications that the broker has taken, SentAgain those of them
-	// that were not the first of their job, NotPublished attempts that failed: the proxy
-	// tries one job again with each thing that happens, and its clock's ticks are such too,
-	// so that there may be more of them than jobs.
-	Published        int                `json:"published"`
-	SentAgain        int                `json:"sent_again"`
-	NotPublished     int64              `json:"not_published"`
-	PublishFailures  map[string]Failure `json:"publish_failures"`
-	Notified         int                `json:"notified"` // jobs whose host has heard of it
-	NotifiedRate     float64            `json:"notified_per_s"`
-	Undelivered      int                `json:"undelivered"` // jobs: not notified, or with pull not fetched
-	UndeliveredShare float64            `json:"undelivered_share"`
-	// Latency is from when a notification was meant to be published until it was at the
-	// host; of those that a connected host has waited for in vain, with the time waited.
+	NotConnected int     `json:"host_not_connected"` // jobs whose host was not connected at the start
+	// Published counts the notifications that the broker accepted, SentAgain those of them
+	// after the first one of a job, NotPublished failed attempts. The proxy retries one job
+	// at each event, ticks of its clock included, so there may be more attempts than jobs.
+	Published        int                            `json:"published"`
+	SentAgain        int                            `json:"sent_again"`
+	NotPublished     int64                          `json:"not_published"`
+	PublishFailures  map[string]engine.FailureCount `json:"publish_failures"`
+	Notified         int                            `json:"notified"` // jobs whose host got a notification
+	NotifiedRate     float64                        `json:"notified_per_s"`
+	Undelivered      int                            `json:"undelivered"` // jobs not notified, with pull not fetched
+	UndeliveredShare float64                        `json:"undelivered_share"`
+	// Latency is from when a notification was due until it reached the host; for connected
+	// hosts that got none, the time waited.
 	Latency   engine.Times `json:"latency"`
 	Histogram string       `json:"latency_hdrhistogram_v2_ns"`
 	Pull      *PullRound   `json:"pull,omitempty"`
 }
 
-// PullRound is what hosts did with their jobs.
+// PullRound describes what hosts did with their jobs.
 type PullRound struct {
 	Fetched  int `json:"fetched"`  // jobs
-	Finished int `json:"finished"` // the report of their end was taken
-	// Failed are jobs that were fetched and that the proxy does not know all of:
-	// Unresponsive ones whose end was not reported, OutputLost others that lack output.
+	Finished int `json:"finished"` // the final report was accepted
+	// Failed counts fetched jobs that the proxy knows incompletely: Unresponsive ones without
+	// a final report, and OutputLost ones that lack output.
 	Failed       int     `json:"failed"`
 	FailedShare  float64 `json:"failed_share"`
 	Unresponsive int     `json:"unresponsive"`
 	OutputLost   int     `json:"output_lost"`
 	StartedTwice int     `json:"started_twice"`
 	MostUnderWay int     `json:"most_under_way"`
-	Reports      int     `json:"reports"` // that were taken
-	// PickUp is from a job being due until its host had it, Fetch from the notification's
-	// arrival, Report from when a report was due until it was taken.
-	PickUp         engine.Times       `json:"pick_up"`
-	Fetch          engine.Times       `json:"fetch"`
-	Report         engine.Times       `json:"report"`
-	FetchFailures  map[string]Failure `json:"fetch_failures"`
-	ReportFailures map[string]Failure `json:"report_failures"`
+	Reports      int     `json:"reports"` // accepted
+	// PickUp is from when a job was due until its host had it, Fetch from the arrival of the
+	// notification, Report from when a report was due until it was accepted.
+	PickUp         engine.Times                   `json:"pick_up"`
+	Fetch          engine.Times                   `json:"fetch"`
+	Report         engine.Times                   `json:"report"`
+	FetchFailures  map[string]engine.FailureCount `json:"fetch_failures"`
+	ReportFailures map[string]engine.FailureCount `json:"report_failures"`
 }
 
-// Gate is a threshold, in a round where there are several.
+// Gate is a judged threshold, with its round if there are several.
 type Gate struct {
 	Round string `json:"round,omitempty"`
 	engine.Result
 }
 
-// Generator is how this side did.
+// Generator describes this side of the load.
 type Generator struct {
 	Limited    bool    `json:"limited"`
 	Processors int     `json:"processors"`
 	CPUShare   float64 `json:"cpu_share"` // mean, of its processors
 	BusiestS   float64 `json:"cpu_share_of_busiest_second"`
 	CPUS       float64 `json:"cpu_s"`
-	// MemoryPerHostBytes is what this process has taken for each connected host, once all
-	// were; what the kernel holds for its connection is not in it.
+	// MemoryPerHostBytes is the memory of this process per host after connecting, without the
+	// kernel's memory for the connections.
 	MemoryPerHostBytes int64    `json:"memory_per_host_bytes"`
 	SharesMachine      bool     `json:"shares_machine"` // with the broker
 	Foreign            int      `json:"foreign_messages"`
 	Texts              []string `json:"texts"`
 }
 
-// measured is what gates ask of a round.
+// measured is the engine.Measured of a round.
 type measured struct {
 	*engine.Distribution
 	round *Round
@@ -179,10 +167,10 @@ func (m measured) Latencies() int64 { return m.Times().N }
 func (m measured) Rate() float64    { return m.round.NotifiedRate }
 func (m measured) Errors() float64  { return float64(m.round.lost()) / float64(max(1, m.round.Jobs)) }
 
-// Observed says that nobody looks at the broker's machine.
+// Observed returns false: the broker's machine is not observed.
 func (measured) Observed(string) (float64, bool) { return 0, false }
 
-// lost are the jobs that were not delivered, or failed.
+// lost returns the number of jobs that were not delivered, or failed.
 func (r *Round) lost() int {
 	if r.Pull != nil {
 		return r.Undelivered + r.Pull.Failed
@@ -190,7 +178,7 @@ func (r *Round) lost() int {
 	return r.Undelivered
 }
 
-// Failed says which gates were not met.
+// Failed returns the gates that were not met.
 func (r *Result) Failed() []Gate {
 	var out []Gate
 	for _, g := range r.Gates {
@@ -201,12 +189,12 @@ func (r *Result) Failed() []Gate {
 	return out
 }
 
-// connected begins a result: how the hosts were connected.
+// connected returns a result with the connection phase.
 func (r *Prepared) connected() *Result {
 	p := &r.plan
 	x := &Result{Schema: Schema, Hosts: len(r.hosts), JobRate: p.JobRate, TimeoutS: p.Timeout.Seconds(), WaitS: p.Wait.Seconds(), ErrorShare: 0.001, ResolutionS: engine.Resolution.Seconds(),
 		Series: []evidence.Series{}, Curves: []evidence.Curve{}, Rounds: []Round{}, Gates: []Gate{},
-		Broker: Broker{p.Broker.String(), r.broker.Address, r.broker.TLS, r.broker.Cipher, r.broker.ClientCertificate}}
+		Broker: Broker{p.Broker.String(), r.broker}}
 	if p.Pull != nil {
 		x.Pull = &PullBy{p.Pull.Base.URL.Redacted(), p.Pull.Every.Seconds(), p.Pull.JobTime.Seconds(), outputBytes}
 	}
@@ -232,7 +220,7 @@ func (r *Prepared) connected() *Result {
 	return x
 }
 
-// result adds a round to the result, once it is over.
+// result adds a finished round to the result.
 func (o *round) result(x *Result) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

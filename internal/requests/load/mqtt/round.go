@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// round is a job for each host, with settings of the proxy.
+// round is one job for each host, with given settings of the proxy.
 type round struct {
 	*Prepared
 	id       numbering
@@ -18,14 +18,14 @@ type round struct {
 
 	mu   sync.Mutex
 	jobs []job
-	mail []event // what the proxy has not looked at yet
-	// news is when something came or was done last.
+	mail []event // unread by the proxy
+	// news is the time of the last event.
 	news time.Duration
 	counts
-	// notPublished, notFetched and notReported are what failed, by kind.
+	// notPublished, notFetched and notReported count failures by kind.
 	notPublished, notFetched, notReported failures
 	fetches, reports                      *engine.Distribution
-	// workers are the hosts that work at a job, until working ends.
+	// workers are the hosts working on a job, until working ends.
 	workers sync.WaitGroup
 	working context.Context
 	end     context.CancelFunc
@@ -33,29 +33,29 @@ type round struct {
 	wake chan struct{} // there is mail
 }
 
-// counts are numbers of jobs, but for the last ones.
+// counts holds numbers of jobs and messages.
 type counts struct {
 	heardOf, fetched, finished, settled int
 	published, sentAgain, reported      int // messages
 	mostUnderWay                        int
 }
 
-// job is one for the host of the same number.
+// job is the job of the host with the same number.
 type job struct {
 	due       time.Duration
-	connected bool // its host was, when the round began
-	// intended is when each of its notifications was meant to be sent.
+	connected bool // its host was connected when the round began
+	// intended holds when each of its notifications was due.
 	intended []time.Duration
-	// heard is the time from the first that came being meant to be sent until it was
-	// there, fetched that from the job being due until the host had it, both -1 for never.
+	// heard is from when the first notification that arrived was due until it arrived,
+	// fetched from when the job was due until the host had it; -1 means never.
 	heard, fetched time.Duration
 	heardAt        time.Duration
-	// over says that its end was reported, finished that the report was taken.
+	// over: its end was reported; finished: the report was accepted.
 	over, finished bool
-	starts, lost   int // how often it was started, reports of it that were not taken
+	starts, lost   int // number of starts, and of reports that were not accepted
 }
 
-// longest is the longest time that is told apart.
+// longest is the upper limit of recorded times.
 const longest = 24 * time.Hour
 
 func newRound(ctx context.Context, r *Prepared, id numbering, s Settings) *round {
@@ -69,18 +69,18 @@ func newRound(ctx context.Context, r *Prepared, id numbering, s Settings) *round
 	return o
 }
 
-// run does the round.
+// run executes the round.
 func (o *round) run() {
-	proxy := &proxy{round: o, tracker: New(len(o.jobs), o.settings.Limit), tick: never, again: make([]bool, len(o.jobs))}
+	proxy := &proxy{round: o, tracker: newTracker(len(o.jobs), o.settings.Limit), tick: never, again: make([]bool, len(o.jobs))}
 	proxy.run()
-	o.mu.Lock() // no host begins to work once it is over
+	o.mu.Lock() // no host may start work after the end
 	o.end()
 	o.mu.Unlock()
 	o.workers.Wait()
 	proxy.leaving.Wait()
 }
 
-// postLocked tells the proxy something. The caller has the lock.
+// postLocked sends an event to the proxy. The caller holds the lock.
 func (o *round) postLocked(e event) {
 	o.mail = append(o.mail, e)
 	o.news = e.at
@@ -90,7 +90,7 @@ func (o *round) postLocked(e event) {
 	}
 }
 
-// arrived takes a notification at its host.
+// arrived processes a notification at its host.
 func (o *round) arrived(number, attempt int) {
 	at := o.now()
 	o.mu.Lock()
@@ -118,7 +118,7 @@ func (o *round) arrived(number, attempt int) {
 	}
 }
 
-// said is how far the round is, in words.
+// said formats the progress.
 func (o *round) said() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

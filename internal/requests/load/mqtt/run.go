@@ -1,14 +1,13 @@
-// Package mqtt plays the hosts of pull-based remote execution against a broker: they
-// connect, are told of jobs as Foreman's smart proxy tells them, fetch them and post their
-// output. It measures how many hosts the broker takes, when a notification arrives, and
-// which jobs are lost for which settings of the proxy.
+// Package mqtt simulates the hosts of pull-based remote execution at a broker: they connect,
+// get jobs as Foreman's smart proxy announces them, fetch them and post their output. It
+// measures how many hosts the broker takes, how long notifications take, and which jobs are
+// lost with which settings of the proxy.
 package mqtt
 
 import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -19,21 +18,20 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// Host is one of those that are played.
+// Host is a simulated host.
 type Host struct {
-	Name string // its client identifier, and in its topics
-	// TLS is its identity for the broker, where that speaks TLS, and for the pull URL.
+	Name string // client identifier, also part of its topics
+	// TLS is its identity for the broker, if that uses TLS, and for the pull URL.
 	TLS *tls.Config
 }
 
-// Pull is how hosts fetch and report.
+// Pull describes how hosts fetch and report.
 type Pull struct {
-	// Base is the request for a job, but for the job's name at the end of its path.
-	Base *engine.Request
-	// Origin is who is asked.
+	// Base is the request for a job, without the job's name at the end of the path.
+	Base    *engine.Request
 	Sockets []netip.AddrPort
 	Name    string // of its host, for TLS
-	// Every is the time between two reports of a job, and JobTime how long one runs.
+	// Every is the time between two reports of a job, JobTime the duration of a job.
 	Every, JobTime time.Duration
 }
 
@@ -44,17 +42,17 @@ type Plan struct {
 	Hosts   []Host
 	// TLS is the identity of the proxy, which publishes; nil for a broker without TLS.
 	TLS *tls.Config
-	// ConnectRate and JobRate are hosts and jobs a second.
+	// ConnectRate and JobRate are in hosts and jobs a second.
 	ConnectRate, JobRate float64
-	// Timeout is how long connecting, publishing and an HTTP request may take; Wait after
-	// how long without anything new a round ends.
+	// Timeout limits connecting, publishing and HTTP requests; a round ends after Wait
+	// without any event.
 	Timeout, Wait time.Duration
-	Pull          *Pull // nil where a notification is all that is wanted
+	Pull          *Pull // nil: jobs end with their notification
 	Settings      []Settings
 	Gates         []*engine.Gate
 }
 
-// Prepared is a load whose servers were reached once.
+// Prepared is a load whose servers were reached.
 type Prepared struct {
 	plan   Plan
 	broker engine.Probe
@@ -65,40 +63,39 @@ type Prepared struct {
 	ids    atomic.Uint64 // of the proxy's connections
 
 	mu sync.Mutex
-	// taken are hosts that are connected or have been, lost those whose connection the
-	// broker has ended.
+	// taken counts hosts that connected, lost those whose connection the broker closed.
 	taken, refused, lost int
-	firstRefused         int // how many were connected then; -1 for never
+	firstRefused         int // number connected at the first refusal; -1 for none
 	why, whyLost         failures
 	leaving              bool
-	foreign              int // messages that are no notification of this run
+	foreign              int // messages that are not notifications of this run
 	round                *round
 	wait                 sync.WaitGroup
 }
 
-// keepAlive is paho's, which yggdrasil has not changed.
+// keepAlive is paho's default, which yggdrasil keeps.
 const keepAlive = 30 * time.Second
 
-// now is the time since the beginning.
+// now returns the time since the beginning.
 func (r *Prepared) now() time.Duration { return time.Since(r.begin) }
 
-// until is the moment by which something that starts now has to be done.
+// until returns the deadline of something that starts now.
 func (r *Prepared) until() time.Time { return r.begin.Add(r.now() + r.plan.Timeout) }
 
-// Prepare connects to the broker once, as the proxy, and to where the jobs are. What cannot
-// work is found before anything is measured.
+// Prepare connects to the broker once, as the proxy, and to the server of the jobs, so that
+// what cannot work fails before anything is measured.
 func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	r := &Prepared{plan: p, begin: time.Now(), firstRefused: -1, why: failures{}, whyLost: failures{}}
 	counts := &engine.Counts{}
 	r.proxy = &engine.Dialer{Counts: counts, Context: ctx, TLS: secured(p.TLS, p.Broker.Hostname())}
-	probe, err := reach(r.proxy, p.Sockets, p.Timeout)
+	probe, err := r.proxy.Reach(p.Sockets, p.Timeout)
 	if err != nil {
 		return nil, err
 	}
 	r.broker = probe
-	s, err := Open(r.proxy, r.proxyID(), keepAlive, r.until())
+	s, err := open(r.proxy, r.proxyID(), keepAlive, r.until())
 	if err != nil {
-		return nil, fmt.Errorf("%s: the proxy, who publishes, is not let in: %w", p.Broker, err)
+		return nil, fmt.Errorf("%s does not accept the proxy, which publishes: %w", p.Broker, err)
 	}
 	s.Leave(r.begin.Add(r.now()))
 	shared := map[*tls.Config][2]*engine.Dialer{}
@@ -116,7 +113,7 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 				}
 				if len(shared) > 0 {
 					both[1].To = r.hosts[0].http.To
-				} else if _, err := reach(both[1], p.Pull.Sockets, p.Timeout); err != nil {
+				} else if _, err := both[1].Reach(p.Pull.Sockets, p.Timeout); err != nil {
 					return nil, err
 				}
 			}
@@ -127,7 +124,7 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	return r, nil
 }
 
-// secured is the configuration of a server; each host's session is its own.
+// secured returns the configuration for a server, without session resumption.
 func secured(c *tls.Config, name string) *tls.Config {
 	if c == nil {
 		return nil
@@ -137,29 +134,11 @@ func secured(c *tls.Config, name string) *tls.Config {
 	return c
 }
 
-// reach finds the first address that takes a connection, and stays with it.
-func reach(d *engine.Dialer, sockets []netip.AddrPort, timeout time.Duration) (engine.Probe, error) {
-	var all error
-	for _, socket := range sockets {
-		d.To = socket
-		probe, err := d.Probe(timeout)
-		if err == nil {
-			return probe, nil
-		}
-		all = errors.Join(all, err)
-		if d.Context.Err() != nil {
-			break
-		}
-	}
-	return engine.Probe{}, all
-}
-
-// proxyID is the client identifier of the proxy's next connection.
+// proxyID returns the client identifier of the proxy's next connection.
 func (r *Prepared) proxyID() string { return fmt.Sprintf("fettle-proxy-%d", r.ids.Add(1)) }
 
-// Run connects the hosts and does a round of jobs for each of the settings. When ctx ends,
-// what was measured until then is the result. progress is told each second how far it is,
-// if not nil.
+// Run connects the hosts and runs a round of jobs for each of the settings. When ctx ends, the
+// result is what was measured so far. progress, if not nil, gets the state each second.
 func (r *Prepared) Run(ctx context.Context, progress func(string)) (*Result, error) {
 	clock, err := engine.NewAlarm()
 	if err != nil {
@@ -210,20 +189,20 @@ func (r *Prepared) Run(ctx context.Context, progress func(string)) (*Result, err
 	return r.judge(x, ctx.Err() != nil, busy, engine.Now().CPU()-began.CPU())
 }
 
-// busiest are the shares of its processors that the process has taken, by second.
+// busiest sums the share of the processors that the process used each second.
 type busiest struct{ sum, most, n float64 }
 
 func (b *busiest) add(share float64) { b.sum, b.most, b.n = b.sum+share, max(b.most, share), b.n+1 }
 
-// set makes a round the one whose messages are taken.
+// set selects the round that receives messages.
 func (r *Prepared) set(o *round) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.round = o
 }
 
-// tick pings a part of the hosts each second, so that each is heard of often enough, and
-// says how far it is.
+// tick pings some of the hosts each second, so that each is within its keep-alive time, and
+// calls each.
 func (r *Prepared) tick(ctx context.Context, each func()) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -236,20 +215,20 @@ func (r *Prepared) tick(ctx context.Context, each func()) {
 		}
 		for i := turn % turns; i < len(r.hosts); i += turns {
 			if s := r.session(i); s != nil {
-				_ = s.Ping(r.begin.Add(r.now())) // Next tells that it is gone
+				_ = s.Ping(r.begin.Add(r.now())) // Next reports a broken connection
 			}
 		}
 		each()
 	}
 }
 
-// said is how far it is, in words.
+// said formats the progress.
 func (r *Prepared) said() string {
 	r.mu.Lock()
 	o := r.round
 	text := fmt.Sprintf("%d of %d hosts are connected", r.taken-r.lost, len(r.hosts))
 	if r.refused > 0 {
-		text += fmt.Sprintf(", %d were not taken", r.refused)
+		text += fmt.Sprintf(", %d were refused", r.refused)
 	}
 	r.mu.Unlock()
 	if o != nil {

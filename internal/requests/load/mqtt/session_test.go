@@ -57,7 +57,7 @@ func soon() time.Time { return time.Now().Add(time.Minute) }
 func TestSession(t *testing.T) {
 	// A message that was kept comes before the subscription is granted, one after it.
 	d := sessionBroker(t, accepted, "\x32\x08\x00\x01a\x00\x07old"+subscribed+"\xd0\x00"+"\x32\x08\x00\x01a\x00\x08new", "")
-	s, err := Open(d, "host1", 30*time.Second, soon())
+	s, err := open(d, "host1", 30*time.Second, soon())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestSession(t *testing.T) {
 }
 
 func TestPublish(t *testing.T) {
-	s, err := Open(sessionBroker(t, accepted, "\x40\x02\x00\x01"), "proxy", time.Second, soon())
+	s, err := open(sessionBroker(t, accepted, "\x40\x02\x00\x01"), "proxy", time.Second, soon())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestPublish(t *testing.T) {
 
 // What a broker can say in place of what is due, and what is made of it.
 func TestRefused(t *testing.T) {
-	var refused *RefusedError
+	var refused *refusedError
 	for name, c := range map[string]struct {
 		answers []string
 		says    string
@@ -105,17 +105,17 @@ func TestRefused(t *testing.T) {
 	}{
 		"not authorized":       {[]string{"\x20\x02\x00\x05"}, "CONNACK 5", engine.Other},
 		"nobody's code":        {[]string{"\x20\x02\x00\x77"}, "CONNACK 119 (", engine.Other},
-		"closed":               {[]string{""}, "closed the connection before it said CONNACK", engine.Closed},
+		"closed":               {[]string{""}, "closed the connection before CONNACK", engine.Closed},
 		"half":                 {[]string{"\x20\x02\x00"}, "unexpected EOF", engine.Closed},
-		"HTTP":                 {[]string{"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request: malformed"}, "PUBACK in place of CONNACK", engine.Protocol},
-		"something else":       {[]string{"\xd0\x00"}, "in place of CONNACK", engine.Protocol},
-		"too long":             {[]string{"\x20\xff\xff\x7f"}, "a packet of 2097151 bytes: at most 65536 are taken", engine.Protocol},
+		"HTTP":                 {[]string{"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request: malformed"}, "PUBACK instead of CONNACK", engine.Protocol},
+		"something else":       {[]string{"\xd0\x00"}, "instead of CONNACK", engine.Protocol},
+		"too long":             {[]string{"\x20\xff\xff\x7f"}, "a packet of 2097151 bytes; the limit is 65536", engine.Protocol},
 		"no length":            {[]string{"\x20\xff\xff\xff\xff\x01"}, "more than four bytes", engine.Protocol},
 		"subscription denied":  {[]string{accepted, "\x90\x04\x00\x01\x01\x80"}, "SUBACK 0x80", engine.Other},
 		"one granted of two":   {[]string{accepted, "\x90\x03\x00\x01\x01"}, "SUBACK 0x80", engine.Other},
 		"end in place of that": {[]string{accepted, ""}, "without an answer", engine.Closed},
 	} {
-		s, err := Open(sessionBroker(t, c.answers...), "host1", time.Second, soon())
+		s, err := open(sessionBroker(t, c.answers...), "host1", time.Second, soon())
 		if err == nil {
 			err = s.Subscribe(soon(), "a", "b")
 			s.Close()
@@ -127,9 +127,9 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %T", name, err)
 		}
 	}
-	var unreached *ConnectError
+	var unreached *connectError
 	d := &engine.Dialer{To: netip.MustParseAddrPort("127.0.0.1:1"), Counts: &engine.Counts{}, Context: context.Background()}
-	if _, err := Open(d, "host1", time.Second, soon()); !errors.As(err, &unreached) || engine.Failed(err, true).Failure != engine.Refused {
+	if _, err := open(d, "host1", time.Second, soon()); !errors.As(err, &unreached) || engine.Failed(err, true).Failure != engine.Refused {
 		t.Errorf("nobody listens: %v", err)
 	}
 	// A broker that says nothing is waited for as long as was said.
@@ -140,7 +140,7 @@ func TestRefused(t *testing.T) {
 	}
 	defer l.Close()
 	d.To = netip.MustParseAddrPort(l.Addr().String())
-	if _, err := Open(d, "host1", time.Second, time.Now().Add(50*time.Millisecond)); engine.Failed(err, false).Failure != engine.Timeout {
+	if _, err := open(d, "host1", time.Second, time.Now().Add(50*time.Millisecond)); engine.Failed(err, false).Failure != engine.Timeout {
 		t.Errorf("silence: %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestEnded(t *testing.T) {
 		}
 	}()
 	d := &engine.Dialer{To: netip.MustParseAddrPort(l.Addr().String()), Counts: &engine.Counts{}, Context: ctx}
-	if _, err := Open(d, "host1", time.Second, time.Now().Add(time.Hour)); err == nil {
+	if _, err := open(d, "host1", time.Second, time.Now().Add(time.Hour)); err == nil {
 		t.Error("it is let in")
 	}
 }
