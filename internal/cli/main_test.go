@@ -250,7 +250,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "../../testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
+		Dir: "../../testdata/script", WorkdirRoot: memoryDir(t), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
 			machine := filepath.Join(env.WorkDir, "machine")
 			unpack(t, archive, machine)

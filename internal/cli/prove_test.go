@@ -30,7 +30,7 @@ type proving struct {
 }
 
 func newProving(t *testing.T) *proving {
-	dir := t.TempDir()
+	dir := memoryDir(t)
 	p := &proving{t, filepath.Join(dir, "machine"), filepath.Join(dir, "work")}
 	unpack(t, "../../testdata/hosts/kvm-guest.txt", p.machine)
 	if err := withoutTuneD(p.machine); err != nil {
