@@ -51,10 +51,10 @@ func TestEtcdUnasked(t *testing.T) {
 		"check --etcd-cacert " + large:                                   "--etcd-cacert: " + large + " has more than 1024 KiB: want certificates in PEM",
 		"check --etcd-key /is/not/there":                                 "--etcd-key: /is/not/there",
 		"check --etcd-cert " + file:                                      "a certificate and its key go together",
-		"check --etcd-cacert " + file:                                    "the authority has no certificate in PEM",
+		"check --etcd-cacert " + file:                                    "the CA file has no certificate in PEM",
 		"check --etcd-endpoints https://a:1,https://a:1":                 "https://a:1 is named twice",
 		"check --etcd-endpoints http://a:1 --etcd-cert /is/not/there":    "--etcd-cert: /is/not/there",
-		"load run --etcd-metrics https://a:1 --etcd-cacert " + file:      "--etcd-metrics: the authority has no certificate in PEM",
+		"load run --etcd-metrics https://a:1 --etcd-cacert " + file:      "--etcd-metrics: the CA file has no certificate in PEM",
 		"load run --etcd-metrics http://a:1 --etcd-cert " + file:         "a certificate is shown by https only",
 		"load resume --etcd-metrics https://a:1 --etcd-key /is/not/here": "--etcd-key: /is/not/here",
 	} {

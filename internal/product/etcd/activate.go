@@ -10,8 +10,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// agrees refuses to restart a member whose cluster is not well: one fewer, and
-// nobody writes.
+// agrees refuses to restart a member of an unhealthy cluster, which may lose its quorum.
 func agrees(ctx context.Context, h *host.Host, main string) error {
 	in, err := of(h, main)
 	if err != nil {
@@ -24,13 +23,13 @@ func agrees(ctx context.Context, h *host.Host, main string) error {
 	case err != nil:
 		return err
 	case a.Silent == "" && a.Healthy != "true":
-		return fmt.Errorf("the cluster is not well (/health: %s): a restart of this member would make it worse", a.Healthy)
+		return fmt.Errorf("the cluster is not healthy (/health: %s): a restart of this member could end its quorum", a.Healthy)
 	}
 	return nil
 }
 
-// ready asks for its health, as a load balancer does. A member that tells strangers
-// nothing is ready when it takes connections: it does so once it has joined.
+// ready requests its health, as a load balancer does. A member that rejects this client is
+// ready when it takes connections, which it does once it has joined.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := of(h, main)
 	if err != nil {
@@ -50,7 +49,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// start is what the unit does, where no systemd runs that could.
+// start is the call of the unit, for machines where systemd does not run.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	in, err := of(h, main)
 	if err != nil {
@@ -65,8 +64,8 @@ func start(h *host.Host, main string, _ product.Process) (product.Start, error) 
 	return s, err
 }
 
-// holds refuses a quota that the database has already: the alarm that it raises
-// stays until somebody disarms it, also when the quota is back.
+// holds refuses a quota below the size of the database: the alarm that it raises stays until
+// it is disarmed, also after undo.
 func holds(h *host.Host, key, text string) error {
 	if key != "quota-backend-bytes" {
 		return nil
@@ -95,7 +94,7 @@ func holds(h *host.Host, key, text string) error {
 			return err
 		}
 		if size, ok := a.Values["etcd_mvcc_db_total_size_in_bytes"]; ok && size >= quota {
-			return fmt.Errorf("the database has %.0f bytes already: at its quota the cluster takes no more writes, until the alarm is disarmed", size)
+			return fmt.Errorf("the database has %.0f bytes: at its quota the cluster takes no more writes until the alarm is disarmed", size)
 		}
 	}
 	return nil

@@ -14,14 +14,14 @@ import (
 // answer is what a running member reports.
 type answer struct {
 	Process product.Process `json:"process"` // PID 0 for one in a container
-	// Env are the ETCD_ variables that it was started with, by option; Whole is
-	// false where they cannot be read.
+	// Env are the ETCD_ variables that it was started with, by option; Whole is false if
+	// they cannot be read.
 	Env   map[string]string `json:"env"`
 	Whole bool              `json:"whole"`
-	// Taken says that it was started since its configuration file was changed.
+	// Taken is true if it was started since its configuration file was changed.
 	Taken bool `json:"taken"`
-	// Healthy is what it answers to /health; Silent is why it says nothing, and Guarded
-	// that it hears, but takes this client for a stranger.
+	// Healthy is what it answers to /health. Silent is why it does not answer, and Guarded is
+	// true if it rejects this client's certificate.
 	Healthy string             `json:"healthy"`
 	Silent  string             `json:"silent,omitempty"`
 	Guarded bool               `json:"guarded,omitempty"`
@@ -33,14 +33,14 @@ type answer struct {
 	now float64
 }
 
-// kept are the metrics that are.
+// kept are the metrics of an answer.
 var kept = []string{
 	"etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes", "etcd_mvcc_db_total_size_in_use_in_bytes", "etcd_server_quota_backend_bytes",
 	"etcd_server_has_leader", "etcd_server_leader_changes_seen_total", "etcd_server_proposals_failed_total", "etcd_server_slow_apply_total",
 	"process_start_time_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
 }
 
-// histograms are those whose 99th percentile is.
+// histograms are those of Percentiles, with their names there.
 var histograms = map[string]string{
 	"etcd_disk_wal_fsync_duration_seconds": "fsync", "etcd_disk_backend_commit_duration_seconds": "commit", "etcd_network_peer_round_trip_time_seconds": round,
 }
@@ -54,7 +54,7 @@ func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) 
 	return a, err
 }
 
-// started is what a running member was started with.
+// started returns what a running member was started with.
 func started(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	a := &answer{Env: map[string]string{}, Values: map[string]float64{}, Percentiles: map[string]percentile{}}
 	if !in.pod() {
@@ -112,13 +112,13 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	return a, nil
 }
 
-// value is what an option is in the running member, as it was told.
+// value is what an option was set to when the member was started, or why that is unknown.
 func (a *answer) value(in *instance, name string) (text, unknown string) {
 	switch {
 	case in.pod():
 		return "", "it runs in a container"
 	case in.config != nil && !a.Taken:
-		return "", "its configuration file was changed since it was started, and it does not say what it runs with"
+		return "", "its configuration file was changed since it was started, and it does not report what it runs with"
 	case in.config != nil:
 		if in.unread != "" {
 			return "", in.unread

@@ -14,19 +14,19 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// How long a page, and the answer to a method, are waited for. Who calls a method has a
-// shorter time of its own.
+// The longest waits for a page, and for the answer to a method. Callers of methods have
+// shorter ones.
 const (
 	pageTime = 10 * time.Second
 	callTime = time.Minute
 )
 
-// asker asks a running member. One that wants certificates gets its own:
-// what it shows to other members.
+// asker sends requests to a running member, with the member's own certificate if it requires
+// one.
 type asker struct {
 	host   *host.Host
 	in     *instance
-	answer *answer // what is known of it by now
+	answer *answer // as far as it is known
 
 	mu   sync.Mutex
 	open map[string]*Client // by address
@@ -36,7 +36,7 @@ func newAsker(h *host.Host, in *instance, a *answer) *asker {
 	return &asker{host: h, in: in, answer: a, open: map[string]*Client{}}
 }
 
-// advice is what to do where the member does not take its own certificates.
+// advice is what to do if the member rejects its own certificate.
 var advice = Advice{
 	Untrusted: "trusted-ca-file of the member names another authority",
 	Stranger:  "its own certificate, cert-file, is not valid for clients; with an http:// listen-metrics-urls it reports its metrics to every user of its machine",
@@ -55,7 +55,7 @@ func (x *asker) at(address string) (*Client, error) {
 	return c, err
 }
 
-// access are the authority and the member's own certificate, as far as they can be read.
+// access is the CA and the member's own certificate, as far as they can be read.
 func (x *asker) access() (a Access) {
 	file := func(name string) []byte {
 		t, ok, _ := x.in.option(name)
@@ -75,8 +75,8 @@ func (x *asker) access() (a Access) {
 	return a
 }
 
-// get asks for a page: where it tells metrics, else where it hears clients. An answer that
-// is no success comes with its text.
+// get requests a page from the metrics URLs, or else from the client URLs. An error status
+// comes with its text.
 func (x *asker) get(ctx context.Context, page string) (text string, err error) {
 	return x.each([]string{"listen-metrics-urls", "listen-client-urls"}, func(c *Client) ([]byte, error) { return c.Get(ctx, page, pageTime) })
 }
@@ -86,7 +86,7 @@ func (x *asker) call(ctx context.Context, method string, asked any) (text string
 	return x.each([]string{"listen-client-urls"}, func(c *Client) ([]byte, error) { return c.Call(ctx, method, asked, callTime) })
 }
 
-// each asks at one address after the other until there is an answer.
+// each tries the addresses of some options until one answers.
 func (x *asker) each(options []string, ask func(*Client) ([]byte, error)) (string, error) {
 	all, problems := x.reached(options...)
 	for _, address := range all {
@@ -103,7 +103,7 @@ func (x *asker) each(options []string, ask func(*Client) ([]byte, error)) (strin
 	return "", errors.Join(problems...)
 }
 
-// guarded says that a member hears, and keeps this client out.
+// guarded reports whether a member listens and rejects this client.
 func guarded(err error) bool {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		return slices.ContainsFunc(several.Unwrap(), guarded)
@@ -112,7 +112,7 @@ func guarded(err error) bool {
 	return errors.As(err, &u) && (u.Why == Untrusted || u.Why == Stranger)
 }
 
-// reached is where it can be asked: by the first of the options that is set.
+// reached is its addresses, by the first of the options that is set.
 func (x *asker) reached(options ...string) (all []string, problems []error) {
 	urls := ""
 	for _, name := range options {
@@ -140,11 +140,11 @@ func (x *asker) reached(options ...string) (all []string, problems []error) {
 	return all, problems
 }
 
-// address is where a URL that is listened on can be reached from here.
+// address is where a URL of a listener can be reached from here.
 func address(listen string) (string, error) {
 	u, err := url.Parse(listen)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("%q is nothing that can be asked", listen)
+		return "", fmt.Errorf("%q is not an http or https URL", listen)
 	}
 	name, port := u.Hostname(), u.Port()
 	if ip := net.ParseIP(name); ip != nil && ip.IsUnspecified() {

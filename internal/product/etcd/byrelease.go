@@ -58,8 +58,8 @@ func versionOf(i *installed) fact.Answer {
 	return i.Files.versionOf(i.Host, i.Report)
 }
 
-// versionOf is the version of a member: as it reports it, by the tag of its pod's image, or
-// by the package that has its program.
+// versionOf is the own version of a member: as it reports it, by the tag of its pod's image,
+// or by the package of its program.
 func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 	switch {
 	case a != nil && a.Version != "":
@@ -73,7 +73,7 @@ func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 	if v, at := product.Version(h, "etcd-server", "etcd"); v != "" && slices.Contains([]string{"/usr/bin", "/bin"}, path.Dir(in.program)) {
 		return fact.Answer{Value: v, At: at}
 	}
-	return fact.Answer{Unknown: fmt.Sprintf("neither the member nor a package says which version of etcd this is: %s --version prints it", cmp.Or(in.program, "etcd")), At: in.Main}
+	return fact.Answer{Unknown: fmt.Sprintf("the version of etcd is not known, neither from the member nor from a package: %s --version prints it", cmp.Or(in.program, "etcd")), At: in.Main}
 }
 
 // releaseOf is the release of a version; false if it is not known.
@@ -100,8 +100,8 @@ func defaultOf(version fact.Answer, name string) (value, source string) {
 	return value, source
 }
 
-// judged is a list by the member's release. Where that is not known, the answer is what all
-// releases agree in.
+// judged is a list for the member's release. If that is not known, it is the list of all
+// releases, provided that it is the same for all.
 func (in *instance) judged(version fact.Answer, by func(Release) (list []string, unknown error)) fact.Answer {
 	if in.flags == nil { // those of a member without a pod are on its machine
 		return fact.Answer{}
@@ -134,8 +134,8 @@ func (in *instance) judged(version fact.Answer, by func(Release) (list []string,
 	return fact.Answer{Value: first, At: in.Main}
 }
 
-// refused are the reasons for which a release does not start: etcd reads its flags first, also
-// where it has a configuration file, and does not take an option from a flag and a variable.
+// refused are the reasons why a release does not start. etcd parses its flags also if it has
+// a configuration file, and rejects an option that a flag and a variable set.
 func (in *instance) refused(r Release) (out []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(in.flags)) {
 		t := in.flags[name]
@@ -165,8 +165,8 @@ func (in *instance) refused(r Release) (out []string, err error) {
 	return out, nil
 }
 
-// ignored are the variables and keys that a release ignores: of variables its log has a line,
-// of keys nothing.
+// ignored are the variables and keys that a release ignores: variables with a line in its
+// log, keys silently.
 func (in *instance) ignored(r Release) (out []string, err error) {
 	if in.script {
 		return nil, nil // it may set and remove variables
@@ -203,8 +203,8 @@ func (in *instance) ignored(r Release) (out []string, err error) {
 	return out, nil
 }
 
-// why says in which releases a flag or a key is, and what a release has in its place, or what
-// it may be a slip of.
+// why returns in which releases a flag or a key exists and what replaces it, or the name
+// that it may be a misspelling of.
 func why(name string, in []Release, r Release) string {
 	span := Known().span(in)
 	if span == "" {
@@ -216,6 +216,5 @@ func why(name string, in []Release, r Release) string {
 	return " (" + span + ")"
 }
 
-// has reports whether a list has a release; what the newest known one has is taken for later
-// ones' too.
+// has reports whether a list has a release; later ones are taken for the newest known one.
 func has(in []Release, r Release) bool { return slices.Contains(in, min(r, Known().Newest)) }

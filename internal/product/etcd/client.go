@@ -1,7 +1,3 @@
-// client asks a member of etcd over HTTP: with certificates, within a time and a
-// size, and with errors that say why there is no answer and what to do. What is asked, and
-// what an answer means, is the caller's.
-
 package etcd
 
 import (
@@ -21,13 +17,14 @@ import (
 // maxAnswer caps an answer, in bytes: a page of metrics has some hundred KiB.
 const maxAnswer = 16 << 20
 
-// Access is what a member wants to see of who asks it: PEM, empty for none. Without an
-// authority it is the machine's own that are believed.
+// Access is the credentials of a client, in PEM or empty. Without a CA the machine's own are
+// trusted.
 type Access struct {
 	CA, Cert, Key []byte
 }
 
-// Client asks one member, one address of it. Any number of requests may be under way.
+// Client sends requests to one address of a member over HTTP, with limits of time and size.
+// It may be used concurrently.
 type Client struct {
 	// URL is http://HOST[:PORT] or https://HOST[:PORT].
 	URL    string
@@ -35,15 +32,15 @@ type Client struct {
 	advice Advice
 }
 
-// New checks an address and what is shown there; nobody is asked yet. By http no
-// certificate is looked at.
+// New checks an address and credentials, without a connection. Over http the credentials are
+// not checked.
 func New(address string, a Access, advice Advice) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, fmt.Errorf("%q is not an address of a member: want one such as https://10.0.0.1:2379", address)
 	}
 	if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q has more than host and port: want one such as https://10.0.0.1:2379", u.Redacted())
+		return nil, fmt.Errorf("%q has more than scheme, host and port: want one such as https://10.0.0.1:2379", u.Redacted())
 	}
 	c := &Client{URL: u.Scheme + "://" + u.Host, advice: advice}
 	transport := &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute}
@@ -55,7 +52,7 @@ func New(address string, a Access, advice Advice) (*Client, error) {
 	c.http = &http.Client{
 		Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return errors.New("it sends elsewhere, which a member of etcd does not do")
+			return errors.New("it redirects, which a member of etcd does not do")
 		},
 	}
 	return c, nil
@@ -66,13 +63,13 @@ func (a Access) config() (*tls.Config, error) {
 	if len(a.CA) > 0 {
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(a.CA) {
-			return nil, errors.New("the authority has no certificate in PEM")
+			return nil, errors.New("the CA file has no certificate in PEM")
 		}
 	}
 	switch {
 	case len(a.Cert) == 0 && len(a.Key) == 0:
 	case len(a.Cert) == 0 || len(a.Key) == 0:
-		return nil, errors.New("a certificate and its key go together, and one of them is missing")
+		return nil, errors.New("a certificate needs its key, and a key its certificate")
 	default:
 		pair, err := tls.X509KeyPair(a.Cert, a.Key)
 		if err != nil {
@@ -83,15 +80,15 @@ func (a Access) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// Get asks for a page, such as /metrics, and waits so long for it. An answer that is no
-// success comes with a *StatusError, none with an *Unreached.
+// Get requests a page, such as /metrics, within a time. An error status is a *StatusError,
+// no answer an *Unreached.
 func (c *Client) Get(ctx context.Context, page string, wait time.Duration) ([]byte, error) {
 	return c.ask(ctx, http.MethodGet, page, nil, wait)
 }
 
 // Call calls a method of the API through the member's JSON gateway, such as
-// /v3/maintenance/status (etcd, "gRPC gateway"). Errors are those of Get, with what the
-// gateway says itself.
+// /v3/maintenance/status (etcd, "gRPC gateway"). Errors are those of Get, with the gateway's
+// own message.
 func (c *Client) Call(ctx context.Context, method string, asked any, wait time.Duration) ([]byte, error) {
 	body, err := json.Marshal(asked)
 	if err != nil {
@@ -132,5 +129,5 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, wait
 	return text, nil
 }
 
-// Close ends the connections that nobody uses.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }

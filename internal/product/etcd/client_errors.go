@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// StatusError is an answer that is no success.
+// StatusError is an answer with an error status.
 type StatusError struct {
 	At   string // what was asked: URL and path
 	Code int    // of HTTP
@@ -26,8 +26,7 @@ func (e *StatusError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("%s answers %d %s", e.At, e.Code, http.StatusText(e.Code)))
 }
 
-// inWords is what the gateway says of an answer that is no success: it tells the error
-// twice, by two names.
+// inWords is the gateway's message of an error status; it has the error under two names.
 func inWords(code int, text []byte) string {
 	var said struct{ Error, Message string }
 	switch err := json.Unmarshal(text, &said); {
@@ -39,7 +38,7 @@ func inWords(code int, text []byte) string {
 	return ""
 }
 
-// Why is the sort of reason for which a member does not answer.
+// Why is the kind of reason why a member does not answer.
 type Why string
 
 // The reasons.
@@ -52,14 +51,14 @@ const (
 	Other     Why = "other"
 )
 
-// Advice is what to do, by the reason: it differs with who asks, and from where.
+// Advice is what to do, by the reason; callers have their own.
 type Advice map[Why]string
 
 // Unreached is a member that does not answer.
 type Unreached struct {
 	URL string
 	Why Why
-	// Wait is how long it was waited for.
+	// Wait is how long the client waited.
 	Wait   time.Duration
 	advice string
 	err    error
@@ -96,7 +95,7 @@ func (e *Unreached) Error() string {
 
 func (e *Unreached) Unwrap() error { return e.err }
 
-// unreached says why there is no answer. Who has asked may have given up.
+// unreached is why there is no answer, also that the caller's context has ended.
 func (c *Client) unreached(asker, bounded context.Context, err error, wait time.Duration) error {
 	if asker.Err() != nil {
 		return asker.Err()

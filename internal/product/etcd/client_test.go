@@ -25,7 +25,7 @@ func TestNew(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://10.0.0.1:2379": "", "http://[::1]:2379/": "", "http://a": "",
 		"10.0.0.1:2379": "not an address", "ftp://a:1": "not an address", "https://:2379": "not an address", "": "not an address",
-		"https://a:1/v3": "more than host and port", "https://a:1?x": "more than host and port", "https://a:1#x": "more than host and port", "https://u:secret@a:1": "more than host and port",
+		"https://a:1/v3": "more than scheme, host and port", "https://a:1?x": "more than host and port", "https://a:1#x": "more than host and port", "https://u:secret@a:1": "more than host and port",
 	} {
 		c, err := New(address, Access{}, nil)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
@@ -35,7 +35,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("%q is %s", address, c.URL)
 		}
 	}
-	for want, a := range map[string]Access{"go together": {Key: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
+	for want, a := range map[string]Access{"needs its key": {Key: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
 		if _, err := New("https://a:1", a, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -83,7 +83,7 @@ func TestAnswers(t *testing.T) {
 		"/large":   s.URL + "/large answers with more than 16 MiB",
 		"/refused": s.URL + "/refused answers 503 Service Unavailable: etcdserver: no leader",
 		"/gone":    s.URL + "/gone answers 404 Not Found: its JSON gateway is off (--enable-grpc-gateway), or it is older than 3.4",
-		"/sent":    s.URL + " cannot be asked: it sends elsewhere, which a member of etcd does not do",
+		"/sent":    s.URL + " cannot be asked: it redirects, which a member of etcd does not do",
 	} {
 		text, err := c.Call(t.Context(), path, struct{}{}, soon)
 		if err == nil || err.Error() != want {

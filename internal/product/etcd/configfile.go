@@ -15,15 +15,15 @@ import (
 // (embed.configYAML, securityConfig).
 var sections = map[string]string{"client-transport-security": "", "peer-transport-security": "peer-"}
 
-// configFile is what a configuration file says.
+// configFile is a configuration file as it was read.
 type configFile struct {
-	// values are its scalars by the name of the flag, as a command line would have them.
+	// values are its scalars, by the name of the flag, as on a command line.
 	values map[string]told
-	// keys are all that it has, in order, "section.key" for one within a section.
+	// keys are all of its keys, in order; "section.key" for one in a section.
 	keys []key
 }
 
-// key is a key of a configuration file, and what stands behind it where that is a scalar.
+// key is a key of a configuration file, and its value if that is a scalar.
 type key struct {
 	name string
 	told
@@ -74,8 +74,8 @@ func (f *configFile) add(file, section, prefix string, m *yaml.Node, left *int) 
 	return nil
 }
 
-// flagText is a scalar of the file as a command line would have it: a duration is a number
-// of nanoseconds there, and YAML 1.1 has more words for true.
+// flagText is a scalar of the file as on a command line. In the file a duration is a number
+// of nanoseconds, and YAML 1.1 has more words for true.
 func flagText(kind, text string) string {
 	switch kind {
 	case "duration":

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// told is a value and where it stands.
+// told is a value and its place.
 type told struct{ text, at string }
 
 // instance is one member as the files of a machine set it up.
@@ -25,7 +25,7 @@ type instance struct {
 	flags  map[string]told // of the command line
 	env    map[string]told // ETCD_ variables, by option; an empty one sets nothing
 	config *configFile     // with one, neither flags nor variables count
-	// program is the file that is run, word what stands between its flags and is not one.
+	// program is the executable; word is the first word among the flags that is not one.
 	program string
 	word    told
 	image   told // of a pod
@@ -40,10 +40,10 @@ type instance struct {
 	cluster map[string]fact.Answer // of a member that a cluster shows
 }
 
-// pod is true for the static pod of a cluster's node.
+// pod reports whether it is the static pod of a cluster's node.
 func (in *instance) pod() bool { return in.unit == nil }
 
-// option is what the files say of an option.
+// option is the value of an option in the files, or why it is unknown.
 func (in *instance) option(name string) (t told, ok bool, unknown string) {
 	if in.config != nil {
 		t, ok = in.config.values[name]
@@ -70,11 +70,10 @@ func (in *instance) Value(name string) (value, at string, ok bool, err error) {
 	return t.text, t.at, ok, err
 }
 
-// manifests are the static pods of kubeadm and of OpenShift, which had another
-// name before 4.4.
+// manifests are the static pods of kubeadm and of OpenShift, with its name before 4.4.
 var manifests = []string{"/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/manifests/etcd-pod.yaml", "/etc/kubernetes/manifests/etcd-member.yaml"}
 
-// instances are the unit's, and those of static pods.
+// instances are that of the unit, and those of static pods.
 func instances(h *host.Host) ([]*instance, error) {
 	var out []*instance
 	switch u, err := systemd.New(h).Load("etcd.service"); {
@@ -106,8 +105,7 @@ func instances(h *host.Host) ([]*instance, error) {
 	return out, nil
 }
 
-// fromUnit reads the unit, its variables, and the configuration file that these
-// name.
+// fromUnit reads the unit, its variables, and the configuration file that these name.
 func fromUnit(h *host.Host, u *systemd.Unit) (*instance, error) {
 	in := &instance{Instance: conf.Instance{Name: "etcd"}, unit: u, env: map[string]told{}}
 	all, unread := u.Environment()
@@ -158,9 +156,9 @@ func fromUnit(h *host.Host, u *systemd.Unit) (*instance, error) {
 	return in, nil
 }
 
-// readFlags reads a command line as Go's flags do: "-" and "--" are the same, a
-// value stands behind "=" or in the next word, the last one counts. The first word that is not
-// a flag ends them; etcd does not start with one.
+// readFlags reads a command line as Go's flag package does: "-" and "--" are the same, a
+// value follows "=" or is the next word, and the last flag counts. The first word that is
+// not a flag ends them; etcd does not start with one.
 func readFlags(argv []string, at string) (out map[string]told, word told) {
 	out = map[string]told{}
 	for i := 1; i < len(argv); i++ {
@@ -265,8 +263,8 @@ func (in *instance) readWords(container []string, at string) {
 	in.flags, in.word = readFlags(words, at)
 }
 
-// script are the words of the command etcd in a shell's script, as OpenShift's pod
-// has one: variables in them stay as they are.
+// script are the words of the command etcd in a shell script, as OpenShift's pod has one;
+// variables are not resolved.
 func script(text string) []string {
 	words := strings.Fields(strings.ReplaceAll(text, "\\\n", " "))
 	for i := len(words) - 1; i >= 0; i-- {
@@ -301,7 +299,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 		return conf.Place{}, false, fmt.Errorf("%s has %s as a number of nanoseconds: change it by hand", main, key)
 	}
 	if _, flag := in.flags[key]; flag && in.config == nil {
-		return conf.Place{}, false, fmt.Errorf("%s has --%s, and a flag goes before the variable: change it there by hand", t.at, key)
+		return conf.Place{}, false, fmt.Errorf("%s has --%s, and a flag takes precedence over the variable: change it there by hand", t.at, key)
 	}
 	for _, f := range in.files {
 		text, err := h.Files.ReadFile(f)
@@ -321,11 +319,11 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	if in.config != nil {
 		return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that fettle cannot change: change it by hand", t.at, key)
 	}
-	// The unit's own Environment=: a variable of the file goes before it.
+	// The unit's own Environment=, over which a variable of the file takes precedence.
 	return conf.Place{}, false, nil
 }
 
-// syntaxOf is YAML for a configuration file.
+// syntaxOf is the syntax of a file: YAML for a configuration file.
 func syntaxOf(h *host.Host, main string) conf.Syntax {
 	if in, err := of(h, main); err == nil && in.config != nil {
 		return conf.YAML{}

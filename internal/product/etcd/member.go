@@ -11,14 +11,14 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// Member is a member that runs here, for who asks it again and again.
+// Member is a running member of this machine, for repeated requests.
 type Member struct {
 	Name  string
 	asker *asker
 }
 
-// Members are those of this machine that run. Where there are some and none runs, that
-// is the error.
+// Members returns the running members of this machine. It is an error if there are members
+// and none runs.
 func Members(ctx context.Context, h *host.Host) (out []*Member, err error) {
 	all, err := instances(h)
 	if err != nil {
@@ -42,7 +42,7 @@ func Members(ctx context.Context, h *host.Host) (out []*Member, err error) {
 	return out, nil
 }
 
-// Metrics is what it tells of itself now.
+// Metrics requests its metrics.
 func (m *Member) Metrics(ctx context.Context) (prometheus.Metrics, error) {
 	text, err := m.asker.get(ctx, "/metrics")
 	if err != nil {
@@ -51,8 +51,8 @@ func (m *Member) Metrics(ctx context.Context) (prometheus.Metrics, error) {
 	return prometheus.ParseMetrics(text), nil
 }
 
-// Call calls a method of the member's through its JSON gateway (etcd, "gRPC gateway"),
-// as /v3/kv/put. The connection is kept for the next call.
+// Call calls a method through the member's JSON gateway (etcd, "gRPC gateway"), such as
+// /v3/kv/put. The connection is reused.
 func (m *Member) Call(ctx context.Context, method string, asked, answer any) error {
 	text, err := m.asker.call(ctx, method, asked)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those that rules ask for, with the defaults of the newest release
-// (releases.txt, which Default reads for the member's own).
+// parameters are those of rules, with the defaults of the newest release (releases.txt,
+// which has those of the member's own).
 var parameters = product.Parameters{
 	{Name: "quota-backend-bytes", Type: fact.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, a negative value means unlimited"},
-	milliseconds("heartbeat-interval", "100", "how often the leader tells that it is there"),
-	milliseconds("election-timeout", "1000", "silence after which another leader is elected"),
+	milliseconds("heartbeat-interval", "100", "time between two heartbeats of the leader"),
+	milliseconds("election-timeout", "1000", "time without a heartbeat after which a member calls an election"),
 	{Name: "snapshot-count", Type: fact.Number, Read: readInteger, Default: "10000", Doc: "changes after which a snapshot is written; 100000 before 3.6"},
 	{Name: "auto-compaction-mode", Type: fact.Text, Read: readMode, Default: "periodic", Doc: "periodic or revision"},
 	{Name: "auto-compaction-retention", Type: fact.Text, Read: readRetention, Default: "0", Doc: "history that compaction keeps: hours or a time, or a number of revisions; 0 never compacts"},
@@ -26,17 +26,17 @@ var parameters = product.Parameters{
 	count("max-wals", "5", "files of the log that are kept; 0 keeps all"),
 	count("backend-batch-limit", "0", "changes after which the backend writes them; 0 is 10000"),
 	{Name: "backend-batch-interval", Type: fact.Text, Read: readTime, Default: "0s", Doc: "time after which the backend writes changes; 0 is 100ms"},
-	{Name: "pre-vote", Type: fact.Truth, Read: readTruth, Default: "true", Doc: "whether a member that comes back asks before it calls an election; false before 3.5"},
+	{Name: "pre-vote", Type: fact.Truth, Read: readTruth, Default: "true", Doc: "whether a returning member checks that it could win before it calls an election; false before 3.5"},
 	{Name: "name", Type: fact.Text, Default: "default", Doc: "name of the member"},
 	{Name: "data-dir", Type: fact.Text, Doc: "directory of the data"},
 	{Name: "wal-dir", Type: fact.Text, Doc: "directory of the log, where it has one of its own"},
 	{Name: "initial-cluster", Type: fact.Text, Doc: "members with which the cluster began"},
-	{Name: "listen-client-urls", Type: fact.Text, Default: "http://localhost:2379", Doc: "where clients are heard"},
-	{Name: "listen-metrics-urls", Type: fact.Text, Doc: "where metrics and health are told beside that"},
+	{Name: "listen-client-urls", Type: fact.Text, Default: "http://localhost:2379", Doc: "URLs for clients"},
+	{Name: "listen-metrics-urls", Type: fact.Text, Doc: "further URLs for metrics and health"},
 }
 
-// byHand are those that only an administrator writes: they say which member of
-// which cluster it is, where its data is, and who may ask it.
+// byHand are those that only an administrator sets: the identity of the member, its data,
+// and its addresses.
 var byHand = []string{"name", "data-dir", "wal-dir", "initial-cluster", "listen-client-urls", "listen-metrics-urls"}
 
 func milliseconds(name, def, doc string) product.Parameter {
@@ -52,12 +52,12 @@ func count(name, def, doc string) product.Parameter {
 func readInteger(text string) (any, error) {
 	n, err := strconv.ParseInt(text, 0, 64)
 	if err != nil || n < 0 || n > 1<<53 {
-		return nil, fmt.Errorf("%q is not a whole number from 0 on", text)
+		return nil, fmt.Errorf("%q is not a whole number of 0 or more", text)
 	}
 	return float64(n), nil
 }
 
-// defaultQuota is the quota in bytes where quota-backend-bytes is 0 (server/storage/quota.go).
+// defaultQuota is the quota in bytes if quota-backend-bytes is 0 (server/storage/quota.go).
 const defaultQuota = float64(2 << 30)
 
 // readQuota reads a quota: every negative number means no limit (server/storage/quota.go).
@@ -68,7 +68,7 @@ func readQuota(text string) (any, error) {
 	return readInteger(text)
 }
 
-// readTruth reads what Go's flags take for true and false.
+// readTruth reads true and false as Go's flags do.
 func readTruth(text string) (any, error) {
 	on, err := strconv.ParseBool(text)
 	if err != nil {
@@ -84,7 +84,7 @@ func readMode(text string) (any, error) {
 	return text, nil
 }
 
-// readRetention takes a number, or a time as Go writes one.
+// readRetention reads a number, or a duration of Go.
 func readRetention(text string) (any, error) {
 	if _, err := strconv.ParseUint(text, 10, 62); err == nil {
 		return text, nil
@@ -99,7 +99,7 @@ func readTime(text string) (any, error) {
 	return text, nil
 }
 
-// canonical is one spelling for what an option takes for the same.
+// canonical is one spelling of equal values.
 func canonical(value string) string {
 	value = strings.TrimSpace(value)
 	if n, err := strconv.ParseInt(value, 0, 64); err == nil {
@@ -111,7 +111,7 @@ func canonical(value string) string {
 	return value
 }
 
-// check says which values may be asked for by name.
+// check refuses options that only an administrator sets, and values out of range.
 func check(key, value string) error {
 	p := parameters.Settable(key, byHand)
 	if err := p.Check("etcd", value); err != nil {
@@ -123,8 +123,8 @@ func check(key, value string) error {
 	return nil
 }
 
-// compactionHours is the history that compaction keeps, in hours; 0 where it is
-// off, and NaN where it is counted in revisions.
+// compactionHours is the history that compaction keeps, in hours: 0 if it is off, and NaN if
+// it is counted in revisions.
 func compactionHours(mode, retention string) float64 {
 	if retention == "" || canonical(retention) == "0" || canonical(retention) == "0s" {
 		return 0

@@ -8,23 +8,22 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// percentile is between which bounds of a histogram's buckets the 99th percentile lies, and
-// of how many observations it is. What lies within a bucket nobody knows: a line drawn
-// through it, as histogram_quantile of Prometheus does, makes 50.9 ms of round trips that
-// all take 26.
+// percentile is the bucket of a histogram with the 99th percentile, and the number of
+// observations. The value inside the bucket is not known: the interpolation of Prometheus'
+// histogram_quantile makes 50.9 ms of round trips that all take 26.
 type percentile struct {
 	N int64 `json:"observations"`
 	stats.HistogramBucket
-	// Unknown is why it cannot be told.
+	// Unknown is why it is not known.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// round are the histograms that are judged however few observations there are: one of a
-// round trip is made every half minute.
+// round is the histogram that is judged with any number of observations: one is made every
+// half minute.
 const round = "peer"
 
-// percentileOf is the percentile of a histogram: the largest where it has several, one for
-// each of the other members.
+// percentileOf is the percentile of a histogram, the largest if it has one for each of the
+// other members.
 func percentileOf(short string, all map[string]prometheus.Buckets) (worst percentile) {
 	fewest := int64(stats.MinForP99)
 	if short == round {
@@ -49,7 +48,7 @@ func percentileOf(short string, all map[string]prometheus.Buckets) (worst percen
 	return worst
 }
 
-// above says that a percentile is larger than another, or known where that is not.
+// above reports whether a percentile is larger than another, or known while that is not.
 func (p percentile) above(o percentile) bool {
 	if p.Unknown != "" || o.Unknown != "" {
 		return p.Unknown == ""

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Reported is what a cluster shows of a member: its pod, or only what it says itself.
+// Reported is a member as a cluster's API shows it: its pod, or only its own answers.
 type Reported struct {
 	Name, At string // what it is called, and where it was read
 	Image    string // of its container
@@ -19,16 +19,16 @@ type Reported struct {
 	// member without a pod.
 	Words []string
 	Env   map[string]string
-	// Version is what it reports; "" where it was not asked.
+	// Version is what it reports, or "".
 	Version string
-	// Kubeadm: kubeadm has made the pod, and installs its own version in its place.
+	// Kubeadm is true if kubeadm made the pod, and replaces it by its own version.
 	Kubeadm bool
 	// Kubernetes is the release of the cluster, or the one that it is taken for.
 	Kubernetes kuberelease.Release
-	Upgrade    bool // it is taken for that one
+	Upgrade    bool // Kubernetes is the release that the cluster is taken for
 }
 
-// Of is a member that a cluster shows.
+// Of returns a member that a cluster shows.
 func Of(r Reported) product.Installed {
 	in := &instance{Instance: conf.Instance{Name: r.Name, Main: r.At}, env: map[string]told{}, image: told{r.Image, r.At}}
 	for name, value := range r.Env {
@@ -78,8 +78,8 @@ func Of(r Reported) product.Installed {
 	return i
 }
 
-// tagged is the version in the tag of an image: 3.6.5-0 of registry.k8s.io/etcd:3.6.5-0; ""
-// where that has none.
+// tagged is the version in the tag of an image, 3.6.5-0 of registry.k8s.io/etcd:3.6.5-0, or
+// "".
 func tagged(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")

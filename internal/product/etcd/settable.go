@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// settable are those that fettle writes: a static pod's is written by kubeadm or
-// by the operator. The error says so where there is nothing else.
+// settable are the instances that fettle writes. Static pods are written by kubeadm or an
+// operator: an error if there is nothing else.
 func settable(h *host.Host) ([]conf.Instance, error) {
 	all, err := instances(h)
 	var out []conf.Instance
@@ -24,9 +24,9 @@ func settable(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// ofPod says whose a manifest is: the kubelet restarts the pod at each change of it.
+// ofPod is the error for a static pod, which the kubelet restarts when its manifest changes.
 func ofPod(manifest string) error {
-	return fmt.Errorf("%s is a static pod's: kubeadm or the cluster's operator writes it, and the kubelet restarts etcd when it changes; set the option there (etcd.local.extraArgs of kubeadm's ClusterConfiguration, the Etcd object of OpenShift)", manifest)
+	return fmt.Errorf("%s is the manifest of a static pod: kubeadm or the cluster's operator writes it, and the kubelet restarts etcd when it changes; set the option there (etcd.local.extraArgs of kubeadm's ClusterConfiguration, the Etcd object of OpenShift)", manifest)
 }
 
 // members are all instances, those of static pods too.
@@ -62,8 +62,7 @@ func of(h *host.Host, main string) (*instance, error) {
 	return in, err
 }
 
-// ours refuses files that another tool writes anew: what fettle put there would be
-// gone, and the member restarted, whenever that tool runs.
+// ours refuses files that another tool generates, and would overwrite when it runs next.
 func ours(h *host.Host) error {
 	all, err := instances(h)
 	if err != nil {
@@ -76,18 +75,18 @@ func ours(h *host.Host) error {
 		for _, file := range in.files {
 			text, err := h.Files.ReadFile(file)
 			if err != nil {
-				continue // who writes it, finds out
+				continue // the write fails then
 			}
 			if line, said := generated(string(text)); line > 0 {
-				return fmt.Errorf("%s:%d says %q: set the option in the tool that writes the file", file, line, said)
+				return fmt.Errorf("%s:%d: %q: set the option in the tool that writes the file", file, line, said)
 			}
 		}
 	}
 	return nil
 }
 
-// generated finds in the comment at the top of a file that a program writes it, as
-// Puppet, Ansible, Chef and others say there.
+// generated finds the line at the top of a file by which Puppet, Ansible, Chef and others
+// mark what they generate.
 func generated(text string) (line int, said string) {
 	n := 0
 	for row := range strings.Lines(text) {

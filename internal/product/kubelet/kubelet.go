@@ -1,5 +1,5 @@
-// Package kubelet reads how the kubelet of a node is set up: its configuration
-// file with the drop-ins, and the command line, which goes before both.
+// Package kubelet reads the configuration of a node's kubelet: its configuration file with
+// the drop-ins, and the command line, which takes precedence over both.
 package kubelet
 
 import (
@@ -59,32 +59,32 @@ type installed struct {
 	config  told
 	version fact.Answer
 	own     fact.Answer // the version that a reported kubelet has, whatever it is taken for
-	// document is the configuration, and reported says that it is what the kubelet itself
-	// reports, its defaults included.
+	// document is the configuration; reported is true if the kubelet itself reports it, with
+	// its defaults.
 	document  document
 	reported  bool
 	openshift bool
 	tree      func() *podTree // of control groups, read once
-	// dropInGate says that what starts the kubelet sets dropInVariable, and skipped are the
-	// files of --config-dir that it does not read.
+	// dropInGate is true if the unit sets dropInVariable; skipped are the files of
+	// --config-dir that it does not read.
 	dropInGate bool
 	skipped    []string
 }
 
-// dropInVariable has to be in the environment of kubelets up to 1.29 with --config-dir.
+// dropInVariable is required by kubelets up to 1.29 for --config-dir.
 const dropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 
 // told is a value and where it was read.
 type told struct{ value, at string }
 
-// unreadError says that a kubelet is here and something of it cannot be read.
+// unreadError is that a kubelet is installed and something of it cannot be read.
 type unreadError struct{ err error }
 
 func (e unreadError) Error() string { return e.err.Error() }
 
 func find(ctx context.Context, h *host.Host) ([]product.Installed, error) { return findAs(ctx, h, 0) }
 
-// findAs is find as if the kubelet were of a release; of 0, its own.
+// findAs is find as if the kubelet were of another release; 0 is its own.
 func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]product.Installed, error) {
 	i := &installed{host: h, tree: sync.OnceValue(func() *podTree { return readTree(h) }), flags: map[string]told{}, running: map[string]told{}}
 	units, env, err := unitFiles(h)
@@ -138,17 +138,17 @@ func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]produc
 	return []product.Installed{i}, nil
 }
 
-// Reported is what a node says of its kubelet.
+// Reported is what a node reports of its kubelet.
 type Reported struct {
 	Config    []byte // the KubeletConfiguration of its /configz, as JSON
 	At        string // where that is from
-	Version   string // "" where the node does not say it
+	Version   string // "" if the node does not report it
 	OpenShift bool
 	// As is the release that the kubelet is taken for; 0 for its own.
 	As kuberelease.Release
 }
 
-// Of is the kubelet of a node that says itself what it runs with.
+// Of returns the kubelet of a node that reports what it runs with.
 func Of(r Reported) (product.Installed, error) {
 	doc, err := readConfig(string(r.Config), r.At)
 	if kind, ok := doc.members["kind"]; err == nil && ok && kind.value != "KubeletConfiguration" {
@@ -163,7 +163,7 @@ func Of(r Reported) (product.Installed, error) {
 	}
 	i.version = fact.Answer{Value: r.Version, At: r.At}
 	if r.Version == "" {
-		i.version = fact.Answer{Unknown: "the node does not say which version it is"}
+		i.version = fact.Answer{Unknown: "the node does not report the version of its kubelet"}
 	}
 	i.own = i.version
 	if r.As != 0 {
@@ -184,7 +184,7 @@ func (i *installed) flag(name string) (told, bool) {
 // Name implements product.Installed.
 func (*installed) Name() string { return "" }
 
-// Option implements product.Installed: a flag goes before the file.
+// Option implements product.Installed: a flag takes precedence over the file.
 func (i *installed) Option(name string) product.Option {
 	o := product.Option{File: fact.Absent[string](i.config.at), Running: fact.Absent[string](i.config.at)}
 	for _, from := range []map[string]told{i.files, i.flags} {
@@ -202,7 +202,7 @@ func (i *installed) Option(name string) product.Option {
 	return o
 }
 
-// notNegative are options of which a negative value keeps the kubelet from starting
+// notNegative are options with whose negative values the kubelet does not start
 // (kubelet 1.34, pkg/kubelet/apis/config/validation/validation.go).
 var notNegative = map[string]bool{"maxPods": true, "podsPerCore": true, "kubeAPIQPS": true, "kubeAPIBurst": true}
 
@@ -233,7 +233,7 @@ func readSize(text string) (any, error) {
 	return float64(n), err
 }
 
-// readPairs reads "cpu=500m,memory=1Gi"; thresholds have "<" in place of "=".
+// readPairs reads "cpu=500m,memory=1Gi"; thresholds have "<" instead of "=".
 func readPairs(text string) (any, error) {
 	out := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {

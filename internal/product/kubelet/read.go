@@ -18,25 +18,24 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// standardConfig is kubeadm's place for the configuration; OpenShift's machines
-// have it in the other, where kubeadm keeps its credentials.
+// standardConfig is kubeadm's configuration file, openshiftConfig that of OpenShift, where
+// kubeadm has its credentials.
 const (
 	standardConfig  = "/var/lib/kubelet/config.yaml"
 	openshiftConfig = "/etc/kubernetes/kubelet.conf"
 )
 
-// unitDirs are those of systemd, the one that goes before the others last.
+// unitDirs are the unit directories of systemd, that of the highest precedence last.
 var unitDirs = []string{"/lib/systemd/system", "/usr/lib/systemd/system", "/usr/local/lib/systemd/system", "/run/systemd/system", "/etc/systemd/system"}
 
 // environmentFiles hold further arguments (kubeadm, the packages).
 var environmentFiles = []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
 
-// maxDropIns bounds the drop-ins of the unit. Nobody has so many: with more of them what
-// the kubelet is told is unknown.
+// maxDropIns is the most drop-ins of the unit that are read; with more the flags are
+// unknown.
 const maxDropIns = 500
 
-// unitFiles are the kubelet's unit with its drop-ins, and the files of arguments
-// that there are.
+// unitFiles are the kubelet's unit with its drop-ins, and the existing files of arguments.
 func unitFiles(h *host.Host) (units, env []string, err error) {
 	for _, d := range unitDirs {
 		if _, err := h.Files.Stat(d + "/kubelet.service"); err == nil {
@@ -53,7 +52,7 @@ func unitFiles(h *host.Host) (units, env []string, err error) {
 			continue
 		}
 		if dropIns += len(more); dropIns > maxDropIns {
-			return nil, nil, fmt.Errorf("kubelet.service: %d drop-ins, and at most %d are read: what they say together is unknown", dropIns, maxDropIns)
+			return nil, nil, fmt.Errorf("kubelet.service: %d drop-ins, and at most %d are read: the flags of the kubelet are unknown", dropIns, maxDropIns)
 		}
 		units = append(units, more...)
 	}
@@ -65,8 +64,8 @@ func unitFiles(h *host.Host) (units, env []string, err error) {
 	return units, env, nil
 }
 
-// process is the command line of the kubelet that runs; "" where none does, or
-// where nobody recorded it.
+// process is the command line of the running kubelet; pid is "" if none runs, or it was not
+// recorded.
 func process(h *host.Host) (args []string, pid string) {
 	entries, err := h.Files.ReadDir("/proc")
 	if err != nil {
@@ -87,7 +86,7 @@ func process(h *host.Host) (args []string, pid string) {
 	return nil, ""
 }
 
-// flagOptions are the options that have a flag, which goes before the file
+// flagOptions are the options that have a flag, which takes precedence over the file
 // (cmd/kubelet/app/options).
 var flagOptions = map[string]string{
 	"max-pods": "maxPods", "pods-per-core": "podsPerCore", "cpu-manager-policy": "cpuManagerPolicy",
@@ -109,7 +108,7 @@ func readFlags(text, name string, into map[string]told) {
 			continue
 		}
 		words := strings.FieldsFunc(line, func(c rune) bool { return unicode.IsSpace(c) || c == '"' || c == '\'' })
-		// KEY=--flag=value: the flag begins behind the name of a variable.
+		// KEY=--flag=value: the flag follows the name of a variable.
 		for i, w := range words {
 			if at := strings.Index(w, "=--"); at >= 0 && !strings.HasPrefix(w, "-") {
 				words[i] = w[at+1:]
@@ -142,12 +141,12 @@ func flagsOf(words []string, at string, into map[string]told) {
 	}
 }
 
-// maxDepth bounds how deep directories of drop-ins lie in each other.
+// maxDepth is how deep directories of drop-ins may nest.
 const maxDepth = 8
 
-// DropIns are the files of --config-dir in the order in which they are read: by name,
-// ".conf" only, directories in it too (cmd/kubelet/app/server.go,
-// mergeKubeletConfigurations). A directory that is not there has none.
+// DropIns returns the files of --config-dir in the order in which they are read: by name,
+// ".conf" only, also those in subdirectories (cmd/kubelet/app/server.go,
+// mergeKubeletConfigurations). A missing directory has none.
 func DropIns(h *host.Host, dir string) ([]string, error) { return dropInsBelow(h, dir, 0) }
 
 func dropInsBelow(h *host.Host, dir string, depth int) ([]string, error) {
@@ -158,7 +157,7 @@ func dropInsBelow(h *host.Host, dir string, depth int) ([]string, error) {
 	case err != nil:
 		return nil, err
 	case depth > maxDepth:
-		return nil, fmt.Errorf("%s: directories lie more than %d deep in each other", dir, maxDepth)
+		return nil, fmt.Errorf("%s: directories nest more than %d deep", dir, maxDepth)
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	var out []string
@@ -196,8 +195,7 @@ func skippedBelow(h *host.Host, dir string, depth int) []string {
 	return out
 }
 
-// kindOf is true where a file is a configuration of the kubelet, and not
-// credentials.
+// kindOf reports whether a file is a configuration of the kubelet, and not credentials.
 func kindOf(h *host.Host, name string) bool {
 	text, err := h.Files.ReadFile(name)
 	if err != nil {
@@ -206,12 +204,12 @@ func kindOf(h *host.Host, name string) bool {
 	var doc struct {
 		Kind string `yaml:"kind"`
 	}
-	// One that cannot be read is taken for it, so that what is wrong is said.
+	// One that cannot be parsed counts, so that its fault is reported.
 	return yaml.Unmarshal(text, &doc) != nil || doc.Kind == "KubeletConfiguration"
 }
 
-// version finds the version of Kubernetes: in the package's record, in that of
-// OpenShift's operating system, or from the program itself.
+// version is that of Kubernetes: by OpenShift's operating system, by the package, or by the
+// program itself.
 func version(ctx context.Context, h *host.Host) fact.Answer {
 	if text, err := h.Files.ReadFile("/etc/os-release"); err == nil {
 		if v := openshiftRelease(string(text)); v != "" {
@@ -226,7 +224,7 @@ func version(ctx context.Context, h *host.Host) fact.Answer {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(string(res.Stdout)), "Kubernetes v"); ok && v != "" {
 			return fact.Answer{Value: v, At: "kubelet --version"}
 		}
-		err = errors.New("kubelet --version says no version")
+		err = errors.New("kubelet --version prints no version")
 	}
-	return fact.Answer{Unknown: fmt.Sprintf("no package says which version of the kubelet this is: %v", err)}
+	return fact.Answer{Unknown: fmt.Sprintf("the version of the kubelet is not known from a package: %v", err)}
 }

@@ -9,25 +9,24 @@ import (
 
 // Setup is where a kubelet has its configuration and its state.
 type Setup struct {
-	// Config is the configuration file; "" where everything is on the command line.
+	// Config is the configuration file; "" if everything is on the command line.
 	Config string
 	// ConfigDir is the directory of drop-ins over it (--config-dir); "" for none.
 	ConfigDir string
 	// StateDir holds cpu_manager_state and memory_manager_state (--root-dir).
 	StateDir string
-	// Flags are the options of KubeletConfiguration that the command line has, each with
-	// its value and where it stands. A flag goes before every file.
+	// Flags are the options of KubeletConfiguration on the command line, each with its value
+	// and place. They take precedence over every file.
 	Flags map[string]Flag
 }
 
 // Flag is a flag of a command line.
 type Flag struct{ Value, At string }
 
-// errNone says that a machine has no kubelet.
+// errNone is that a machine has no kubelet.
 var errNone = errors.New("no kubelet runs on this machine, and no unit would start one")
 
-// ReadSetup reads the command line of the kubelet that runs, or, where none does, that
-// of its unit. The error is errNone where there is neither.
+// ReadSetup reads the command line of the running kubelet, or else that of its unit.
 func ReadSetup(h *host.Host) (Setup, error) {
 	flags := map[string]told{}
 	if args, pid := process(h); pid != "" {
@@ -43,7 +42,7 @@ func ReadSetup(h *host.Host) (Setup, error) {
 		for _, f := range append(units, env...) {
 			text, err := h.Files.ReadFile(f)
 			if err != nil {
-				return Setup{}, fmt.Errorf("what starts the kubelet cannot be read: %w", err)
+				return Setup{}, fmt.Errorf("a file that starts the kubelet cannot be read: %w", err)
 			}
 			readFlags(string(text), f, flags)
 		}

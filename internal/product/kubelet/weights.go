@@ -29,11 +29,11 @@ func OfNow(input string) bool {
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// maxPodGroups bounds how many groups are read: a node has some hundred pods.
+	// maxPodGroups is the most groups that are read: a node has some hundred pods.
 	maxPodGroups = 20_000
 )
 
-// podTree is what the control groups of a node's pods say.
+// podTree is the control groups of a node's pods.
 type podTree struct {
 	host    *host.Host
 	left    int // groups that may still be read
@@ -53,7 +53,7 @@ func (i *installed) weightAnswer(input string) (a fact.Answer, ok bool) {
 		return a, false
 	}
 	if i.reported {
-		return fact.Answer{Unknown: "the API server does not say it: fettle check kubelet on the node reads its control groups"}, true
+		return fact.Answer{Unknown: "the API server does not report it: fettle check kubelet on the node reads its control groups"}, true
 	}
 	tree := i.tree()
 	switch {
@@ -85,7 +85,7 @@ func (i *installed) weightAnswer(input string) (a fact.Answer, ok bool) {
 	}
 }
 
-// says is what the formulas were found by.
+// says is how the formulas were found.
 func (t *podTree) says() string {
 	switch {
 	case t.version == 0:
@@ -112,12 +112,12 @@ func (i *installed) runtimeFormula() (kuberelease.Formula, string, error) {
 		case !ok:
 			return "", "", fmt.Errorf("%s: the version %q of %s cannot be read", at, version, program)
 		case found != "" && f != found:
-			return "", "", fmt.Errorf("%s: which of runc and crun the pods have is not known, and their formulas differ: crictl info says it", at)
+			return "", "", fmt.Errorf("%s: it is not known which of runc and crun the pods have, and their formulas differ: crictl info prints it", at)
 		}
 		found, says = f, program+" "+version
 	}
 	if found == "" {
-		return "", "", errors.New("no package says which version of runc or crun makes containers: runc --version or crun --version says it")
+		return "", "", errors.New("the version of runc or crun is not known from a package: runc --version or crun --version prints it")
 	}
 	return found, says, nil
 }

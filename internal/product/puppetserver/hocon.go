@@ -35,7 +35,7 @@ type parser struct {
 	at   int
 	line int
 	out  []conf.Assignment
-	// lists has what stands in lists too, as "authorization.rules[3].allow".
+	// lists is true if values in lists are read too, as "authorization.rules[3].allow".
 	lists bool
 }
 
@@ -45,8 +45,7 @@ func (p *parser) errorf(format string, a ...any) error {
 	return fmt.Errorf("%d: "+format, append([]any{p.line}, a...)...)
 }
 
-// blank goes over blanks and comments, and over newlines and commas where those
-// separate.
+// blank skips blanks and comments, and newlines and commas if they separate.
 func (p *parser) blank(lines bool) {
 	for p.at < len(p.text) {
 		switch c := p.text[p.at]; {
@@ -150,7 +149,7 @@ func (p *parser) quoted() (string, bool) {
 	return "", false
 }
 
-// value reads what stands behind a key: objects one after the other are merged.
+// value reads the value of a key: adjacent objects are merged.
 func (p *parser) value(path string, depth int) error {
 	if c := p.text[p.at]; c != '{' {
 		p.at++
@@ -209,7 +208,7 @@ func (p *parser) value(path string, depth int) error {
 	return nil
 }
 
-// list goes over a list and what is in it.
+// list skips a list and its items.
 func (p *parser) list(path string, depth int) error {
 	if depth > maxNesting {
 		return p.errorf("lists in lists more than %d deep", maxNesting)
@@ -254,7 +253,7 @@ func (p *parser) list(path string, depth int) error {
 	}
 }
 
-// step goes over one byte, or over a reference to another value: ${jruby-puppet.gem-home}.
+// step skips one byte, or a reference to another value: ${jruby-puppet.gem-home}.
 func (p *parser) step() {
 	if end := strings.IndexAny(p.text[p.at:], "}\n"); end > 0 && strings.HasPrefix(p.text[p.at:], "${") && p.text[p.at+end] == '}' {
 		p.at += end

@@ -19,7 +19,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Kind writes the option where it is set. The server reads all when it starts.
+// Kind returns the kind of setting that writes an option where it is set. The server reads
+// its files when it starts.
 func Kind(h *host.Host) setting.Kind {
 	c := &product.Control{
 		Name:     "puppetserver",
@@ -72,7 +73,8 @@ func canonical(value string) string {
 	return value
 }
 
-// programs are what Java is told to run: in Puppet's packages, and in Debian's.
+// programs are the names of the server in Java's arguments, in Puppet's packages and in
+// Debian's.
 var programs = []string{"puppet-server-release.jar", "puppetlabs.trapperkeeper.main", "puppetserver.jar"}
 
 // running is the Java that runs the server.
@@ -89,7 +91,7 @@ func running(ctx context.Context, h *host.Host) (product.Process, error) {
 	return product.Process{}, product.ErrStopped
 }
 
-// starts refuses what Java would not start with.
+// starts refuses sizes with which Java would not start.
 func starts(_ context.Context, h *host.Host, _ string) error {
 	least, ok1, err1 := Java(h, "heap_min")
 	most, ok2, err2 := Java(h, "heap")
@@ -99,13 +101,12 @@ func starts(_ context.Context, h *host.Host, _ string) error {
 	a, err1 := unit.ParseSize(least.Literal)
 	b, err2 := unit.ParseSize(most.Literal)
 	if err1 == nil && err2 == nil && a > b {
-		return fmt.Errorf("%s: Java does not start with a heap of %s at first (-Xms) and %s at most (-Xmx)", most, least.Literal, most.Literal)
+		return fmt.Errorf("%s: Java does not start with an initial heap (-Xms) of %s, which is above the maximum (-Xmx) of %s", most, least.Literal, most.Literal)
 	}
 	return nil
 }
 
-// ready waits until the port takes connections, which it does once the
-// interpreters are there.
+// ready waits until the port takes connections, once the interpreters have started.
 func ready(ctx context.Context, h *host.Host, _ string) error {
 	name, port := "127.0.0.1", "8140"
 	if p, ok, err := Option(h, "webserver.ssl-port", "webserver.conf"); err == nil && ok {
@@ -127,11 +128,11 @@ func unitName(h *host.Host, main string) string {
 	return product.Unit(h, main, "puppetserver.service", "pe-puppetserver.service")
 }
 
-// start is what the unit does, where no systemd runs that could.
+// start is the call of the unit, for machines where systemd does not run.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	name := unitName(h, main)
 	if name == "" {
-		return product.Start{}, errors.New("no unit puppetserver.service says how it is started: restart it as it was started")
+		return product.Start{}, errors.New("there is no unit puppetserver.service: restart it as it was started")
 	}
 	u, err := systemd.New(h).Load(name)
 	if err != nil {
@@ -140,8 +141,8 @@ func start(h *host.Host, main string, _ product.Process) (product.Start, error) 
 	return product.OfUnit(h, u)
 }
 
-// effect says whether the server runs with a value: of Java's memory its command
-// line does, of the rest the times of files and process.
+// effect is whether the server runs with a value: by its command line for Java's memory, by
+// the times of files and process for all else.
 func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
 	p, err := running(ctx, h)
 	switch {

@@ -20,7 +20,7 @@ type Socket struct {
 // Address is its host with the port.
 func (s Socket) Address() string { return net.JoinHostPort(s.Host, s.Port) }
 
-// Loopback says that nobody but its own machine reaches it.
+// Loopback reports whether only its own machine reaches it.
 func (s Socket) Loopback() bool {
 	if s.Host == "localhost" || strings.HasPrefix(s.Host, "localhost.") {
 		return true
@@ -29,9 +29,9 @@ func (s Socket) Loopback() bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// Sockets are those that the server's files set. One without a host is on localhost
-// alone, and one without a port on 8080, or on 8081 with TLS (trapperkeeper-webserver-jetty9,
-// Configuring The Webserver Service).
+// Sockets returns those that the server's files set. Without a host it is localhost,
+// without a port 8080, or 8081 with TLS (trapperkeeper-webserver-jetty9, Configuring The
+// Webserver Service).
 func Sockets(h *host.Host) ([]Socket, error) {
 	all, err := options(h, LayoutOf(h).Options)
 	if err != nil {
@@ -72,14 +72,14 @@ func Sockets(h *host.Host) ([]Socket, error) {
 	return out, nil
 }
 
-// of says whether a path of the configuration, without the "host" or "port" at its end,
-// is of one of Jetty's listeners: "webserver.", "webserver.NAME.ssl-".
+// of reports whether a path of the configuration, without the "host" or "port" at its end,
+// is a listener of Jetty: "webserver.", "webserver.NAME.ssl-".
 func of(object string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(object, "ssl-"), "webserver.")
 	return ok && (rest == "" || strings.HasSuffix(rest, ".") && strings.Count(rest, ".") == 1)
 }
 
-// options are all that the files of a directory set, in their order.
+// options are the assignments of a directory's files, in their order.
 func options(h *host.Host, dir string) ([]conf.Place, error) {
 	list, err := h.Files.ReadDir(dir)
 	if err != nil {

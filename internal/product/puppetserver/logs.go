@@ -16,17 +16,16 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// The files of logback-access and of logback that the packages have beside conf.d.
+// The files of logback-access and of logback that the packages have next to conf.d.
 const (
 	requestLogging = "request-logging.xml"
 	ownLogging     = "logback.xml"
 )
 
-// Logs are the logs of a server: the files of logback-access' configuration, which
-// webserver.access-log-config names, and of logback's, which global.logging-config names
-// and of which those of puppetserver.log's pattern say how long catalogs took to compile;
-// each with the pattern of its encoder. main is one of these files, or a directory that
-// has them or conf.d.
+// Logs returns the logs of a server, each with the pattern of its encoder: the files of the
+// configuration of logback-access (webserver.access-log-config) and of logback
+// (global.logging-config), whose lines have the times that catalogs took to compile. main is
+// one of these files, or a directory that has them or conf.d.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	st, err := h.Files.Stat(main)
 	if err != nil {
@@ -151,7 +150,7 @@ func appenders(file, text string) ([]accesslog.Log, error) {
 	return out, nil
 }
 
-// fileNames makes a pattern of path.Match of a fileNamePattern: %d{...} and %i in it.
+// fileNames converts a fileNamePattern, with its %d{...} and %i, to a pattern of path.Match.
 func fileNames(name string) (glob string, ok bool) {
 	parts := conversion().FindAllStringIndex(name, -1)
 	if parts == nil {

@@ -40,8 +40,8 @@ func Setting(h *host.Host, key string) (value, at string, ok bool, err error) {
 	return "", file, false, nil
 }
 
-// JavaFile is the file of JAVA_ARGS and its text. Where a copy records none of those that
-// it may be, the machine may have one.
+// JavaFile returns the file that has JAVA_ARGS, and its text. A copy without any of the
+// possible files is incomplete: an error.
 func JavaFile(h *host.Host) (file, text string, err error) {
 	missing := error(fs.ErrNotExist)
 	for _, f := range javaFiles {
@@ -59,7 +59,7 @@ func JavaFile(h *host.Host) (file, text string, err error) {
 	return javaFiles[0], "", missing
 }
 
-// Places are the directories and files of a server beside its configuration.
+// Places are the directories and files of a server that are not its configuration.
 type Places struct {
 	Environments string // directory of the environments
 	Data         string // what the server's user writes into
@@ -75,8 +75,8 @@ var places = []struct{ code, data, ssl, ca string }{
 	{"/etc/puppet/code", "/var/lib/puppetserver", "/var/lib/puppet/ssl", "/etc/puppet/puppetserver/ca"},
 }
 
-// PlacesOf are those of a machine, as its files say; certname is the name of the server's
-// certificate, "" for what puppet.conf says or the only one that there is.
+// PlacesOf returns those of a machine by its files. certname is the name of the server's
+// certificate; "" is that of puppet.conf, or the only certificate.
 func PlacesOf(h *host.Host, certname string) Places {
 	defaults := places[slices.Index(layouts, LayoutOf(h))]
 	code, data, ssl := defaults.code, defaults.data, defaults.ssl
@@ -118,7 +118,7 @@ func PlacesOf(h *host.Host, certname string) Places {
 	return p
 }
 
-// only is the name of the only certificate of a directory beside the authority's.
+// only is the name of the only certificate of a directory except the CA's.
 func only(h *host.Host, dir string) string {
 	list, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -136,8 +136,8 @@ func only(h *host.Host, dir string) string {
 	return ""
 }
 
-// NotForAll says which rule of auth.conf does not let every node have the metadata and
-// content of modules' files, as FILE:LINE and a reason; "" where all may.
+// NotForAll returns the rule of auth.conf that denies some nodes the metadata and content of
+// modules' files, as FILE:LINE and a reason, or "".
 func NotForAll(h *host.Host) (string, error) {
 	file := path.Join(LayoutOf(h).Options, "auth.conf")
 	text, err := h.Files.ReadFile(file)

@@ -24,38 +24,37 @@ const (
 	maxHeader = 64 << 10
 )
 
-// toConnect is how long a connection may take: a firewall that drops what comes is as
-// good as nobody there.
+// toConnect is how long a connection may take, as a firewall may drop packets.
 const toConnect = 10 * time.Second
 
 // question is one request.
 type question struct {
 	path, query string
 	node        bool // with the certificate of the node
-	unverified  bool // whoever answers: nothing is sent that is not known to all
+	unverified  bool // the server's certificate is not verified: nothing secret is sent
 	header      map[string]string
 }
 
 func (q question) String() string { return "GET " + q.path }
 
-// reply is what came of it.
+// reply is its result.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	// away is why nobody could be connected to, and closed how the other side has ended
-	// the connection in place of an answer.
+	// away is why no connection could be made, and closed how the server closed it without
+	// an answer.
 	away, closed error
 	err          error // any other
 }
 
-// awayError is that of a connection that there is none of.
+// awayError is that no connection could be made.
 type awayError struct{ error }
 
 func (e awayError) Unwrap() error { return e.error }
 
-// ask makes one request on a connection of its own: which certificate it shows is the
-// connection's.
+// ask makes one request on a connection of its own, because the client certificate belongs
+// to the connection.
 func (r *run) ask(s Site, q question) reply {
 	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
 	defer cancel()
@@ -74,7 +73,7 @@ func (r *run) ask(s Site, q question) reply {
 	if err != nil {
 		return reply{err: err}
 	}
-	// As an agent asks: a cache may keep an answer for each of these.
+	// As agents do: a cache may keep an answer for each of these.
 	request.Header.Set("Accept", "application/json, text/pson")
 	if major, _, ok := strings.Cut(strings.TrimPrefix(r.UserAgent, "Puppet/"), "."); ok && len(major) == 1 && major >= "8" {
 		request.Header.Set("Accept", "application/json") // PSON went with Puppet 8
@@ -87,7 +86,7 @@ func (r *run) ask(s Site, q question) reply {
 	for name, value := range q.header {
 		request.Header.Set(name, value)
 	}
-	answer, err := t.RoundTrip(request) // where it is led to elsewhere, that is its answer
+	answer, err := t.RoundTrip(request) // redirects are not followed
 	if err != nil {
 		return failed(err)
 	}
@@ -113,7 +112,7 @@ func connect(ctx context.Context, sockets []netip.AddrPort) (net.Conn, error) {
 	return nil, awayError{errors.Join(errs...)}
 }
 
-// failed sorts an error. A server that wants a certificate says so by an alert, or ends
+// failed classifies an error. A server that requires a certificate sends an alert, or closes
 // the connection (RFC 8446, 4.4.2.4 and 6).
 func failed(err error) reply {
 	var away awayError
@@ -124,12 +123,12 @@ func failed(err error) reply {
 	case errors.As(err, &op) && op.Op == "remote error":
 		return reply{closed: op.Err}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return reply{closed: errors.New("it ends the connection")}
+		return reply{closed: errors.New("it closes the connection")}
 	}
 	return reply{err: err}
 }
 
-// probeText is the body of an answer.
+// probeText reads the body of an answer.
 func probeText(a *http.Response) ([]byte, error) {
 	var from io.Reader = a.Body
 	var err error
@@ -140,7 +139,7 @@ func probeText(a *http.Response) ([]byte, error) {
 		from, err = zlib.NewReader(a.Body)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("its answer is not %s, as it says: %w", a.Header.Get("Content-Encoding"), err)
+		return nil, fmt.Errorf("its answer is not %s, as its Content-Encoding: %w", a.Header.Get("Content-Encoding"), err)
 	}
 	body, err := io.ReadAll(io.LimitReader(from, maxBody+1))
 	if err == nil && len(body) > maxBody {
@@ -149,8 +148,8 @@ func probeText(a *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// says is the reply in words, for a reason.
-func (a reply) says() string {
+// reason is the reply as the reason of an unknown answer.
+func (a reply) reason() string {
 	var unknown *tls.CertificateVerificationError
 	switch {
 	case a.away != nil:
@@ -158,15 +157,15 @@ func (a reply) says() string {
 	case a.closed != nil:
 		return "no answer: " + a.closed.Error()
 	case errors.As(a.err, &unknown):
-		return "its certificate is not from the authority: " + unknown.Err.Error()
+		return "its certificate is not signed by the CA: " + unknown.Err.Error()
 	case a.err != nil:
 		return a.err.Error()
 	}
 	return fmt.Sprintf("status %d", a.status)
 }
 
-// refused says whether the reply is that of somebody who wants another certificate, or
-// one at all. nginx has a page with 400 for that (ngx_http_special_response.c, 495 and 496).
+// refused reports whether the server requires a certificate, or another one. nginx answers
+// with a page and status 400 (ngx_http_special_response.c, 495 and 496).
 func (a reply) refused() bool {
 	return a.closed != nil || a.status == http.StatusUnauthorized || a.status == http.StatusForbidden ||
 		a.status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(a.body), []byte("certificate"))

@@ -21,7 +21,7 @@ type metadata struct {
 	} `json:"checksum"`
 }
 
-// sum is the checksum; "" of what has none.
+// sum is the checksum, or "".
 func (m metadata) sum() string {
 	if m.Type != "file" {
 		return ""
@@ -29,14 +29,14 @@ func (m metadata) sum() string {
 	return m.Checksum.Value
 }
 
-// asAgents is the query that agents send, in their order: a cache takes it as a text.
+// asAgents is the query that agents send, in their order, because a cache compares texts.
 func asAgents(environment string) string {
 	return "links=manage&checksum_type=sha256&source_permissions=ignore&environment=" + environment
 }
 
-// asNobody is a query for the same file that is in no cache. That links are followed is
-// in the answer, so that a cache which leaves the query out gives itself away.
-func (r *run) asNobody(environment string) string {
+// uncached is a query for the same file that is in no cache. It follows links, which the
+// answer shows, so that a cache that ignores queries is detected.
+func (r *run) uncached(environment string) string {
 	return "links=follow&checksum_type=sha256&source_permissions=ignore&environment=" + environment + "&fettle=" + r.Mark
 }
 
@@ -46,12 +46,12 @@ type seen struct {
 	metadata
 }
 
-// look asks for the metadata of a file; why is what keeps it from being known.
+// look requests the metadata of a file; why is the reason if they are not known.
 func (r *run) look(path, query string, node bool) (s seen, why string) {
 	q := question{path: path, query: query, node: node}
 	s.reply = r.ask(r.Front, q)
 	if s.status != http.StatusOK {
-		return s, q.String() + ": " + s.says()
+		return s, q.String() + ": " + s.reason()
 	}
 	if err := json.Unmarshal(s.body, &s.metadata); err != nil || s.Type == "" {
 		return s, q.String() + ": its answer is not the metadata of a file"
@@ -59,7 +59,7 @@ func (r *run) look(path, query string, node bool) (s seen, why string) {
 	return s, ""
 }
 
-// cache asks for the metadata of one file again and again.
+// cache requests the metadata of one file repeatedly.
 func (r *run) cache() {
 	file, why := r.file()
 	path, at := metadataPath+file, origin(r.Front)+metadataPath+file
@@ -75,24 +75,24 @@ func (r *run) cache() {
 	}
 	if why != "" {
 		for _, name := range []string{CachedMetadata, AnonymousMetadata, CachedAnswer, CachedAge, CacheLifetime, CachedEnvironments} {
-			r.tell(name, nil, at, why)
+			r.set(name, nil, at, why)
 		}
 		return
 	}
 	r.withoutCertificate(CachedMetadata, path, asAgents(r.Environments[0]), at)
-	r.withoutCertificate(AnonymousMetadata, path, r.asNobody(r.Environments[0]), at)
+	r.withoutCertificate(AnonymousMetadata, path, r.uncached(r.Environments[0]), at)
 	r.settle(CachedMetadata, AnonymousMetadata)
 	now := r.stale(path, at, kept)
 	r.environments(path, at, kept, now)
 	if age, err := strconv.ParseUint(kept.header.Get("Age"), 10, 31); err == nil {
-		r.tell(CachedAge, float64(age), at, "")
+		r.set(CachedAge, float64(age), at, "")
 	}
 	if s, ok := lifetime(kept.header); ok {
-		r.tell(CacheLifetime, s, at, "")
+		r.set(CacheLifetime, s, at, "")
 	}
 }
 
-// file is the one that is asked for.
+// file is the one that is requested.
 func (r *run) file() (name, why string) {
 	if r.File != "" {
 		return r.File, ""
@@ -100,7 +100,7 @@ func (r *run) file() (name, why string) {
 	q := question{path: "/puppet/v3/file_metadatas/plugins", query: "recurse=true&" + asAgents(r.Environments[0]), node: true}
 	a := r.ask(r.Front, q)
 	if a.status != http.StatusOK {
-		return "", q.String() + ": " + a.says()
+		return "", q.String() + ": " + a.reason()
 	}
 	var list []metadata
 	if err := json.Unmarshal(a.body, &list); err != nil {
@@ -118,28 +118,28 @@ func (r *run) file() (name, why string) {
 	return "plugins/" + slices.Min(names), ""
 }
 
-// withoutCertificate tells whether metadata is given to nobody's certificate.
+// withoutCertificate answers whether metadata is given without a certificate.
 func (r *run) withoutCertificate(name, path, query, at string) {
 	a, why := r.look(path, query, false)
 	switch {
 	case why == "":
-		r.tell(name, granted, at, "")
+		r.set(name, granted, at, "")
 	case a.refused():
-		r.tell(name, denied, at, "")
+		r.set(name, denied, at, "")
 	default:
-		r.tell(name, nil, at, why)
+		r.set(name, nil, at, why)
 	}
 }
 
-// stale tells whether what the cache has kept is what the server says now. Where both
-// differ they are asked again: the file may have been changed in between.
+// stale answers whether the cached answer is the server's present one. If they differ, both
+// are requested again, as the file may have been changed in between.
 func (r *run) stale(path, at string, kept seen) (now seen) {
 	environment := r.Environments[0]
-	now, why := r.look(path, r.asNobody(environment), true)
+	now, why := r.look(path, r.uncached(environment), true)
 	same := why == "" && kept.sum() == now.sum()
 	if why == "" && !same && now.Links == "follow" {
 		if kept, why = r.look(path, asAgents(environment), true); why == "" {
-			now, why = r.look(path, r.asNobody(environment)+"2", true)
+			now, why = r.look(path, r.uncached(environment)+"2", true)
 		}
 		same = why == "" && kept.sum() == now.sum()
 	}
@@ -153,11 +153,11 @@ func (r *run) stale(path, at string, kept seen) (now seen) {
 	if same {
 		word = current
 	}
-	r.tell(CachedAnswer, word, at, why)
+	r.set(CachedAnswer, word, at, why)
 	return now
 }
 
-// varying are the fields of requests that an answer is only for.
+// varying are the fields of requests that an answer depends on.
 func varying(h http.Header) (out []string) {
 	for _, line := range h.Values("Vary") {
 		for _, field := range strings.Split(line, ",") {
@@ -167,8 +167,8 @@ func varying(h http.Header) (out []string) {
 	return out
 }
 
-// environments tells whether an answer of one environment is given to another: to one
-// that there is not, and to the others that were named.
+// environments answers whether an answer of one environment is given for another: for one
+// that does not exist, and for the others of the plan.
 func (r *run) environments(path, at string, kept, now seen) {
 	none, why := r.look(path, asAgents("fettle_"+r.Mark), true)
 	word := apart
@@ -182,7 +182,7 @@ func (r *run) environments(path, at string, kept, now seen) {
 		theirs, not := r.look(path, asAgents(e), true)
 		if not == "" {
 			var fresh seen
-			if fresh, not = r.look(path, r.asNobody(e), true); not == "" && theirs.sum() == kept.sum() && fresh.sum() != theirs.sum() && fresh.sum() != now.sum() {
+			if fresh, not = r.look(path, r.uncached(e), true); not == "" && theirs.sum() == kept.sum() && fresh.sum() != theirs.sum() && fresh.sum() != now.sum() {
 				word = mixed
 			}
 		}
@@ -193,10 +193,10 @@ func (r *run) environments(path, at string, kept, now seen) {
 	if word == mixed {
 		why = ""
 	}
-	r.tell(CachedEnvironments, word, at, why)
+	r.set(CachedEnvironments, word, at, why)
 }
 
-// lifetime is how long an answer may be kept by what it says itself (RFC 9111, 4.2.1), in
+// lifetime is how long an answer may be cached by its own headers (RFC 9111, 4.2.1), in
 // seconds.
 func lifetime(h http.Header) (seconds float64, ok bool) {
 	found := map[string]float64{}

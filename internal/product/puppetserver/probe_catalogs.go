@@ -10,16 +10,16 @@ import (
 
 const catalogPath = "/puppet/v3/catalog/"
 
-// outcome is what a request for a catalog came to: the word, or why there is none. away is
-// true where nobody can be connected to.
+// outcome is the result of a request for a catalog: the word, or why it is unknown. away is
+// true if no connection could be made.
 type outcome struct {
 	word, why string
 	away      bool
 }
 
-// catalog asks for a node's catalog, with facts whose format it does not name: who may
-// have it is asked before (trapperkeeper-authorization), and then Puppet ends with this
-// error, before it saves or compiles anything (indirector/catalog/compiler.rb,
+// catalog requests a node's catalog, with facts without their format. Access is checked
+// first (trapperkeeper-authorization); then Puppet fails with an error for the format,
+// before it saves or compiles anything (indirector/catalog/compiler.rb,
 // extract_facts_from_request).
 func (r *run) catalog(s Site, node string, q question) outcome {
 	q.path, q.query = catalogPath+node, "environment="+r.Environments[0]+"&facts=fettle"
@@ -32,11 +32,11 @@ func (r *run) catalog(s Site, node string, q question) outcome {
 	case a.refused():
 		return outcome{word: denied}
 	}
-	return outcome{why: q.String() + ": " + a.says(), away: a.away != nil}
+	return outcome{why: q.String() + ": " + a.reason(), away: a.away != nil}
 }
 
-// isCatalog says whether an answer is one: anything may answer 200 to everything. Before
-// Puppet 4 the catalog was the data of a document.
+// isCatalog reports whether an answer is a catalog, because a server may answer 200 to
+// everything. Before Puppet 4 the catalog was the data of a document.
 func isCatalog(body []byte) bool {
 	type catalog struct {
 		Name      string            `json:"name"`
@@ -49,15 +49,15 @@ func isCatalog(body []byte) bool {
 	return json.Unmarshal(body, &it) == nil && (it.Name != "" && it.Resources != nil || it.Data.Name != "" && it.Data.Resources != nil)
 }
 
-// forged are the headers by which a front end tells whose certificate it has seen.
+// forged are the headers in which a front end passes on the client's certificate.
 func forged(node string) map[string]string {
 	return map[string]string{"X-Client-Verify": "SUCCESS", "X-Client-DN": "CN=" + node}
 }
 
-// catalogs asks the front end for a catalog in all ways that should not give it.
+// catalogs requests a catalog from the front end in all ways that should be denied.
 func (r *run) catalogs() {
 	at := origin(r.Front) + catalogPath + r.other()
-	// That others are refused says something only where the node itself is not.
+	// A denial for others means something only if the node itself gets its catalog.
 	own := r.catalog(r.Front, r.Node, question{node: true})
 	r.serves = own.word == granted
 	if own.word == denied {
@@ -76,32 +76,33 @@ func (r *run) catalogs() {
 		if o.word == denied {
 			o.why = own.why
 		}
-		r.tell(c.name, o.word, at, o.why)
+		r.set(c.name, o.word, at, o.why)
 	}
 	r.settle(ForeignCatalog, AnonymousCatalog)
 	r.settle(ForgedAlone, ForgedBeside)
 }
 
-// settle takes back what is not known of one of two where the other is given: a hole is
-// one whatever the other is.
+// settle makes an unknown answer of a pair absent if the other one is granted, which is a
+// finding by itself.
 func (r *run) settle(a, b string) {
 	for _, pair := range [][2]string{{a, b}, {b, a}} {
-		if r.told[pair[0]].Value == granted && r.told[pair[1]].Unknown != "" {
-			delete(r.told, pair[1])
+		if r.answers[pair[0]].Value == granted && r.answers[pair[1]].Unknown != "" {
+			delete(r.answers, pair[1])
 		}
 	}
 }
 
-// backEnds asks Puppet Server itself with forged headers.
+// backEnds requests catalogs from Puppet Server itself with forged headers.
 func (r *run) backEnds() {
 	believing, unknown := []string{}, []string{}
 	for _, s := range r.BackEnds {
-		// Nothing secret is sent, so whoever answers may: its name is often another one.
+		// The certificate is not verified: nothing secret is sent, and a back end often has
+		// another name.
 		o := r.catalog(s, r.other(), question{header: forged(r.other()), unverified: true})
 		switch {
 		case o.word == granted:
 			believing = append(believing, origin(s))
-		case o.away && r.serves: // nobody can forge anything where nobody answers
+		case o.away && r.serves: // not reachable, so headers cannot be forged
 		case o.away:
 			unknown = append(unknown, origin(s)+": "+o.why+", and no catalog came by the front end either: Puppet Server may just not run")
 		case o.why != "":
@@ -115,7 +116,7 @@ func (r *run) backEnds() {
 		}
 		why = strings.Join(unknown, "; ")
 	}
-	r.tell(BelievingBackEnds, believing, r.BackEndsAt, why)
+	r.set(BelievingBackEnds, believing, r.BackEndsAt, why)
 }
 
 func origin(s Site) string { return s.URL.Scheme + "://" + s.URL.Host }

@@ -193,7 +193,7 @@ func TestUnknown(t *testing.T) {
 		holds(t, plan(t, dir, serve(t, dir, h, tls.RequestClientCert)), all("status 301"))
 	})
 	t.Run("another authority", func(t *testing.T) {
-		holds(t, plan(t, dir, serve(t, other, s, tls.RequestClientCert)), all("its certificate is not from the authority"))
+		holds(t, plan(t, dir, serve(t, other, s, tls.RequestClientCert)), all("its certificate is not signed by the CA"))
 	})
 	t.Run("nobody", func(t *testing.T) {
 		server := httptest.NewServer(s)

@@ -1,6 +1,6 @@
-// Package puppetserver knows the files of Puppet Server: the options in HOCON below
-// conf.d and Java's memory in JAVA_ARGS, how the server takes a new value, and what
-// it runs with.
+// Package puppetserver reads and writes the files of Puppet Server, the options in HOCON
+// below conf.d and Java's memory in JAVA_ARGS, and restarts the server. Its probe tests
+// whether a server denies what it should (Run).
 package puppetserver
 
 import (
@@ -17,7 +17,7 @@ import (
 // Name is the kind of its settings: puppetserver:max_active_instances.
 const Name = "puppetserver"
 
-// Layout is where the files of a server are.
+// Layout is the directories of a server's files.
 type Layout struct {
 	Options string // the directory of its options in HOCON
 	Puppet  string // puppet.conf
@@ -30,7 +30,7 @@ var layouts = []Layout{
 	{"/etc/puppet/puppetserver/conf.d", "/etc/puppet/puppet.conf", "/var/log/puppetserver/puppetserver-access.log"},
 }
 
-// LayoutOf is the layout of a machine: the first where there is none.
+// LayoutOf returns the layout of a machine, or the first one.
 func LayoutOf(h *host.Host) Layout {
 	for _, l := range layouts {
 		if _, err := h.Files.Stat(l.Options); err == nil {
@@ -46,17 +46,16 @@ const own = "puppetserver.conf"
 // javaFiles have the variables of Red Hat's unit and of Debian's.
 var javaFiles = []string{"/etc/sysconfig/puppetserver", "/etc/default/puppetserver"}
 
-// paths are the options that may be asked for, by how rules call them.
+// paths are the options of rules, by their names there.
 var paths = map[string]string{
 	"max_active_instances":      "jruby-puppet.max-active-instances",
 	"max_requests_per_instance": "jruby-puppet.max-requests-per-instance",
 	"multithreaded":             "jruby-puppet.multithreaded",
 }
 
-// Option is where a path of its configuration is set; ok is false where it is not.
-// Trapperkeeper reads all files of the directory, and refuses a path that two of
-// them set. file is the one that the packages have the path in: a copy may have
-// that one alone.
+// Option returns the line that sets a path of the configuration; ok is false if none does.
+// Trapperkeeper reads all files of the directory, and refuses a path that two of them set.
+// file is the one in which the packages have the path, which may be the only one of a copy.
 func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 	dir := LayoutOf(h).Options
 	list, err := h.Files.ReadDir(dir)
@@ -127,8 +126,7 @@ func parsed(file, text string) ([]conf.Assignment, error) {
 	return all, nil
 }
 
-// Java is one of the sizes in JAVA_ARGS: heap, heap_min or code_cache. at is the
-// file that would have it.
+// Java returns one of the sizes in JAVA_ARGS: heap, heap_min or code_cache.
 func Java(h *host.Host, name string) (p conf.Place, ok bool, err error) {
 	file, text, err := JavaFile(h)
 	if err != nil {
@@ -137,7 +135,7 @@ func Java(h *host.Host, name string) (p conf.Place, ok bool, err error) {
 	return find(file, text, name)
 }
 
-// Value is what a place means.
+// Value is the decoded value of a line.
 func Value(p conf.Place) string { return syntax{}.Unquote(p.Literal) }
 
 func winner(h *host.Host, _, key string) (conf.Place, bool, error) {
@@ -151,7 +149,7 @@ func winner(h *host.Host, _, key string) (conf.Place, bool, error) {
 	return Option(h, key, own)
 }
 
-// check says which options and values may be asked for.
+// check refuses options that fettle does not set, and values out of range.
 func check(key, value string) error {
 	number := func(least, most int) error {
 		if n, err := strconv.Atoi(value); err != nil || n < least || n > most {
@@ -175,5 +173,5 @@ func check(key, value string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%s is not an option that fettle sets", key)
+	return fmt.Errorf("fettle does not set %s", key)
 }

@@ -124,7 +124,7 @@ func TestSet(t *testing.T) {
 	if !k.Equal(setting.Text("2g"), setting.Text("2048m")) || k.Equal(setting.Text("2g"), setting.Text("2000m")) {
 		t.Error("sizes are compared as texts")
 	}
-	if err := starts(t.Context(), plugin.Tree(t, map[string]string{"/etc/sysconfig/puppetserver": "JAVA_ARGS=\"-Xms2g -Xmx1024m\"\n"}), main); err == nil || !strings.Contains(err.Error(), "does not start with a heap of 2g") {
+	if err := starts(t.Context(), plugin.Tree(t, map[string]string{"/etc/sysconfig/puppetserver": "JAVA_ARGS=\"-Xms2g -Xmx1024m\"\n"}), main); err == nil || !strings.Contains(err.Error(), "initial heap (-Xms) of 2g") {
 		t.Errorf("a heap that ends before it begins: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestSet(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for key, want := range map[string]string{
 		"jruby-puppet.max-active-instances=4": "", "jruby-puppet.max-active-instances=0": "from 1", "jruby-puppet.max-requests-per-instance=0": "",
-		"jruby-puppet.multithreaded=yes": "true or false", "heap=4g": "", "heap=4 g": "a size", "code_cache=512m": "", "jruby-puppet.gem-home=4": "not an option that fettle sets",
+		"jruby-puppet.multithreaded=yes": "true or false", "heap=4g": "", "heap=4 g": "a size", "code_cache=512m": "", "jruby-puppet.gem-home=4": "fettle does not set",
 	} {
 		name, value, _ := strings.Cut(key, "=")
 		if err := check(name, value); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -8,9 +8,9 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Loopback is the text of webserver.conf for a server behind another one that ends TLS:
-// plain HTTP on a port of 127.0.0.1, and nothing beside it. All else in it stays. A server
-// that listens in several places is refused, since what each is for is not known.
+// Loopback returns webserver.conf for a server behind a front end that terminates TLS: it
+// listens only on a port of 127.0.0.1, without TLS. All else in the file stays. A server
+// with several listeners is refused, since it is not known what each is for.
 func Loopback(text string, port int) (string, error) {
 	all, err := hocon(text)
 	if err != nil {
@@ -28,7 +28,7 @@ func Loopback(text string, port int) (string, error) {
 		switch {
 		case !slices.Contains([]string{"host", "port", "ssl-host", "ssl-port", "client-auth"}, inner):
 		case of != "":
-			return "", fmt.Errorf("%d: it has several servers (%s): which of them the agents come to is not known", a.Line, of)
+			return "", fmt.Errorf("%d: it has several servers (%s), and it is not known which of them agents use", a.Line, of)
 		default:
 			if text, err = without(text, a); err != nil {
 				return "", err
@@ -47,14 +47,14 @@ func Loopback(text string, port int) (string, error) {
 		line, _, _ = strings.Cut(line, "//")
 		for _, word := range []string{"ssl-port", "ssl-host", "include "} {
 			if strings.Contains(line, word) {
-				return "", fmt.Errorf("%d: what %s is there cannot be told: write it as a plain value", n, strings.TrimSpace(word))
+				return "", fmt.Errorf("%d: the value of %s is not a plain one: write it as one", n, strings.TrimSpace(word))
 			}
 		}
 	}
 	return text, nil
 }
 
-// without takes away a line that has one assignment and nothing else.
+// without removes a line that has one assignment and nothing else.
 func without(text string, a conf.Assignment) (string, error) {
 	begin := strings.LastIndexByte(text[:a.From], '\n') + 1
 	end := len(text)
@@ -67,13 +67,13 @@ func without(text string, a conf.Assignment) (string, error) {
 	behind, _, _ := strings.Cut(text[a.To:end], "#")
 	behind, _, _ = strings.Cut(behind, "//")
 	if before != key && before != a.Key || strings.Trim(behind, ", \t\r\n") != "" {
-		return "", fmt.Errorf("%d: %s shares its line with something else: give it one of its own", a.Line, a.Key)
+		return "", fmt.Errorf("%d: %s is not alone in its line: give it its own line", a.Line, a.Key)
 	}
 	return text[:begin] + text[end:], nil
 }
 
-// WithOption is the text of a file in HOCON with an option set: where it is set already,
-// or in the braces of its object, or behind all else.
+// WithOption returns a file in HOCON with an option set: in its line, or else in the braces
+// of its object, or at the end.
 func WithOption(text, key, value string) (string, error) {
 	all, err := hocon(text)
 	if err != nil {
@@ -99,13 +99,13 @@ func WithOption(text, key, value string) (string, error) {
 	}
 	text = text[:at] + line + text[at:]
 	if all, err = hocon(text); err != nil || !slices.ContainsFunc(all, func(a conf.Assignment) bool { return a.Key == key }) {
-		return "", fmt.Errorf("%d: the object is within another one: set %s by hand", strings.Count(text[:at], "\n")+1, key)
+		return "", fmt.Errorf("%d: the object is inside another one: set %s by hand", strings.Count(text[:at], "\n")+1, key)
 	}
 	return text, nil
 }
 
-// WithJava is the text of the file that has JAVA_ARGS with sizes of Java's memory set, by
-// the names of javaArguments. Java takes the last of each, so all of one become the same.
+// WithJava returns the file that has JAVA_ARGS with sizes of Java's memory set, by the names
+// of javaArguments. Java uses the last of each; all occurrences get the value.
 func WithJava(text string, sizes map[string]string) (string, error) {
 	had := map[string]bool{}
 	for _, name := range []string{"heap", "heap_min", "code_cache"} {
@@ -143,7 +143,7 @@ func WithJava(text string, sizes map[string]string) (string, error) {
 		}
 		return text + "JAVA_ARGS=\"" + missing + "\"\n", nil
 	case at == len(text) || text[at] != '"' && text[at] != '\'':
-		return "", fmt.Errorf("%d: JAVA_ARGS is not in quotes: put it in some", strings.Count(text[:at], "\n")+1)
+		return "", fmt.Errorf("%d: JAVA_ARGS is not quoted: quote it", strings.Count(text[:at], "\n")+1)
 	}
 	return text[:at+1] + missing + " " + text[at+1:], nil
 }

@@ -12,7 +12,7 @@ import (
 // which JAVA_ARGS has the sizes of Java's memory.
 type syntax struct{}
 
-// javaArguments are the options in JAVA_ARGS, by how they are called here.
+// javaArguments are the options in JAVA_ARGS, by their names here.
 var javaArguments = map[string]string{"heap": "-Xmx", "heap_min": "-Xms", "code_cache": "-XX:ReservedCodeCacheSize="}
 
 var (
@@ -66,7 +66,7 @@ func java(text string) (out []conf.Assignment) {
 	return out
 }
 
-// Literal implements conf.Syntax: a word, or what is in simple quotes already.
+// Literal implements conf.Syntax: a word, or a text in double quotes without escapes.
 func (syntax) Literal(value string) (string, error) {
 	if plain().MatchString(value) || simple().MatchString(value) {
 		return value, nil
@@ -101,5 +101,5 @@ func (syntax) Place(text, key string) (int, error) {
 			return at, nil
 		}
 	}
-	return 0, fmt.Errorf("it has no object %s over several lines to put %s in: add it by hand", section, key)
+	return 0, fmt.Errorf("it has no object %s over several lines for %s: add it by hand", section, key)
 }
