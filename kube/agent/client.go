@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/tuned"
 )
 
@@ -33,17 +34,8 @@ type agentClient struct {
 	writtenUID types.UID
 }
 
-// fieldManager is under which the API server notes what an agent wrote.
-const fieldManager = "kubectl-fettle-agent"
-
 func newClient(config *rest.Config, node, namespace string) (*agentClient, error) {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{tuned.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
-		if err := add(s); err != nil {
-			return nil, err
-		}
-	}
-	codecs := serializer.NewCodecFactory(s).WithoutConversion()
+	codecs := serializer.NewCodecFactory(cluster.Scheme(tuned.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme)).WithoutConversion()
 	of := func(gv schema.GroupVersion, path string) (rest.Interface, error) {
 		c := rest.CopyConfig(config)
 		c.GroupVersion, c.APIPath, c.NegotiatedSerializer = &gv, path, codecs
@@ -160,7 +152,7 @@ func (c *agentClient) patch(ctx context.Context, change any, subresource ...stri
 	if err != nil {
 		return err
 	}
-	err = c.profiles.Patch(types.MergePatchType).Namespace(c.namespace).Resource("profiles").Name(c.node).SubResource(subresource...).Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
+	err = c.profiles.Patch(types.MergePatchType).Namespace(c.namespace).Resource("profiles").Name(c.node).SubResource(subresource...).Param("fieldManager", FieldManager).Body(body).Do(ctx).Error()
 	if err != nil {
 		return fmt.Errorf("Profile %s/%s cannot be written: %w", c.namespace, c.node, err)
 	}

@@ -42,12 +42,8 @@ type KubeletOptions struct {
 	Log      *slog.Logger
 }
 
-// FieldManager is under which the API server notes what an agent wrote.
+// FieldManager is the field manager of what an agent writes.
 const FieldManager = "kubectl-fettle-agent"
-
-// kubeletFirstRetry is how soon something that failed is tried again; then twice that, until it
-// is as rare as any look.
-const kubeletFirstRetry = time.Second
 
 // RunKubelet does what the node's object says until ctx ends. A change that is under way then
 // is taken back; its turn is the next process's.
@@ -60,7 +56,7 @@ func RunKubelet(ctx context.Context, o KubeletOptions) error {
 		default: // a look is due already
 		}
 	})
-	said, retry := "", kubeletFirstRetry
+	said, retry := "", firstRetry
 	for {
 		wait := o.Interval
 		if err := a.look(ctx); err != nil && ctx.Err() == nil {
@@ -70,7 +66,7 @@ func RunKubelet(ctx context.Context, o KubeletOptions) error {
 			}
 			wait, retry = retry, min(2*retry, o.Interval)
 		} else {
-			said, retry = "", kubeletFirstRetry
+			said, retry = "", firstRetry
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -247,3 +243,34 @@ func (s sameObject) Data(o client.Object) ([]byte, error) {
 	body["metadata"] = map[string]any{"uid": s.uid}
 	return json.Marshal(body)
 }
+
+// follow calls changed each time that the node's object has become another one, or may
+// have, until ctx ends. A cluster that does not have such objects is asked again now and
+// then.
+func (a *agent) follow(ctx context.Context, changed func()) {
+	for ctx.Err() == nil {
+		pause := a.Interval
+		// A watch begins with what is there: nothing is missed between two.
+		w, err := a.Client.Watch(ctx, &kubelet.NodeKubeletList{}, client.MatchingFields{"metadata.name": a.Node})
+		if err != nil {
+			a.Log.Debug("the NodeKubelet of the node cannot be watched", "error", err)
+		} else {
+			for range w.ResultChan() {
+				changed()
+			}
+			w.Stop()
+			pause = firstRetry // API servers end each watch after some minutes
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// kubeletagent carries out on its node what the node's NodeKubelet object says of
+// the kubelet, and answers in the object's status what became of it.
+//
+// It acts when it has its turn (spec.turn is not status.turn), and once for each. What a
+// process before it has begun, which was killed, it finishes or takes back first. All
+// that is done to the node is done by package visit.

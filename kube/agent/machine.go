@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -100,7 +101,7 @@ func (n *Node) open(ctx context.Context) (*agentMachine, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := n.stateDir(h)
+	state, err := stateDir(h, n.Root, journal.DefaultDir)
 	if err != nil {
 		return nil, err
 	}
@@ -132,14 +133,14 @@ func (m *agentMachine) reapply(word string) {
 	}
 }
 
-// stateDir is where this process finds the node's journal: links on the way are the
-// node's, and lead where they lead there.
-func (n *Node) stateDir(h *host.Host) (string, error) {
-	above, err := h.Files.Resolve(path.Dir(journal.DefaultDir))
+// stateDir returns the path at which this process finds a directory of the node whose root
+// is mounted at root. Links are resolved as on the node.
+func stateDir(h *host.Host, root, dir string) (string, error) {
+	above, err := h.Files.Resolve(path.Dir(dir))
 	if err != nil {
-		return "", fmt.Errorf("the node's root at %s: %w", n.Root, err)
+		return "", fmt.Errorf("the node's root at %s: %w", root, err)
 	}
-	return filepath.Join(n.Root, above, path.Base(journal.DefaultDir)), nil
+	return filepath.Join(root, above, path.Base(dir)), nil
 }
 
 // ofKubelet keeps the sysctls that a kubelet sets each time it starts from being
@@ -223,4 +224,59 @@ func inForce(s *journal.State) (*InForce, *tune.Selection, error) {
 		return nil, nil, err
 	}
 	return &InForce{Profile: strings.Join(sel.Names(), " "), Origin: sel.Origin, Boot: t.BootID}, sel, nil
+}
+
+// holding is a value that an open descriptor of this process keeps, such as a limit of
+// the CPUs' latency. The journal does not know it: nothing is left of it when the
+// process ends, and a new agent holds it again.
+type holding struct{ before, want setting.Value }
+
+// hold holds what a profile wants held, and lets go of the rest. e is an engine of a
+// process that lives on.
+func (m *agentMachine) hold(ctx context.Context, e *tune.Engine, p *profile.Profile, s *journal.State) error {
+	plan, err := e.PlanProfile(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	wanted := map[setting.Setting]tune.Step{}
+	for _, st := range plan.Steps {
+		if st.Lifetime == setting.Held && (st.Action == tune.Write || st.Action == tune.Same) {
+			wanted[st.Setting] = st
+		}
+	}
+	errs := []error{m.letGo(ctx, wanted)}
+	for s, st := range wanted {
+		old, ours := m.held[s]
+		if ours && m.kinds.Equal(s, old.want, st.Want) {
+			continue
+		}
+		if !ours {
+			old.before = st.Before
+		}
+		if err := m.kinds.Write(ctx, s, st.Want); err != nil {
+			errs = append(errs, fmt.Errorf("%s = %s cannot be held: %w", s, st.Want, err))
+			continue
+		}
+		if m.held == nil {
+			m.held = map[setting.Setting]holding{}
+		}
+		m.held[s] = holding{old.before, st.Want}
+	}
+	return errors.Join(errs...)
+}
+
+// letGo lets go of every held value that is not wanted any more.
+func (m *agentMachine) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step) error {
+	var errs []error
+	for s, h := range m.held {
+		if _, ok := wanted[s]; ok {
+			continue
+		}
+		if err := m.kinds.Write(ctx, s, h.before); err != nil {
+			errs = append(errs, fmt.Errorf("%s cannot be let go: %w", s, err))
+			continue
+		}
+		delete(m.held, s)
+	}
+	return errors.Join(errs...)
 }

@@ -42,8 +42,8 @@ var lookBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 // tally is what the metrics report, collected on each scrape.
 type tally struct {
-	descriptions map[string]*prometheus.Desc
-	durations    prometheus.Histogram
+	cluster.Described
+	durations prometheus.Histogram
 
 	mu           sync.Mutex
 	heard        bool
@@ -57,7 +57,7 @@ type tally struct {
 }
 
 func newTally() *tally {
-	t := &tally{descriptions: cluster.Descriptions(Metrics), looks: map[string]int{}, transactions: map[Action]int{}}
+	t := &tally{Described: cluster.Descriptions(Metrics), looks: map[string]int{}, transactions: map[Action]int{}}
 	for _, m := range Metrics {
 		if m.Type == "histogram" {
 			t.durations = prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: m.Doc, Buckets: lookBounds})
@@ -93,27 +93,14 @@ func (t *tally) notReported() {
 	t.unreported++
 }
 
-// Describe is part of prometheus.Collector.
-func (t *tally) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range t.descriptions {
-		out <- d
-	}
-}
-
 // Collect is part of prometheus.Collector.
 func (t *tally) Collect(out chan<- prometheus.Metric) {
 	t.durations.Collect(out)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	put := func(kind prometheus.ValueType, name string, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(t.descriptions[name], kind, v, labels...)
-	}
-	gauge := func(name string, v float64, labels ...string) { put(prometheus.GaugeValue, name, v, labels...) }
-	counter := func(name string, n int, labels ...string) {
-		put(prometheus.CounterValue, name, float64(n), labels...)
-	}
-	gauge("fettle_agent_heard", one(t.heard))
-	gauge("fettle_agent_change_waits", one(t.last.Decision.Waits))
+	gauge := func(name string, v float64, labels ...string) { t.Gauge(out, name, v, labels...) }
+	gauge("fettle_agent_heard", cluster.OneIf(t.heard))
+	gauge("fettle_agent_change_waits", cluster.OneIf(t.last.Decision.Waits))
 	if t.last.Profile != "" {
 		gauge("fettle_agent_profile_info", 1, t.last.Profile)
 	}
@@ -128,25 +115,18 @@ func (t *tally) Collect(out chan<- prometheus.Metric) {
 		gauge("fettle_agent_last_look_timestamp_seconds", float64(t.at.UnixMilli())/1000)
 		for _, c := range Conditions(t.last, t.wanted) {
 			for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
-				gauge("fettle_agent_condition", one(c.Status == s), strings.ToLower(string(c.Type)), strings.ToLower(string(s)))
+				gauge("fettle_agent_condition", cluster.OneIf(c.Status == s), strings.ToLower(string(c.Type)), strings.ToLower(string(s)))
 			}
 		}
 	}
 	for _, result := range []string{lookDone, lookFailed, lookBusy} {
-		counter("fettle_agent_looks_total", t.looks[result], result)
+		t.Counter(out, "fettle_agent_looks_total", t.looks[result], result)
 	}
 	for _, a := range []Action{Apply, Again, Restore} {
-		counter("fettle_agent_transactions_total", t.transactions[a], string(a))
+		t.Counter(out, "fettle_agent_transactions_total", t.transactions[a], string(a))
 	}
-	counter("fettle_agent_recovered_transactions_total", t.recovered)
-	counter("fettle_agent_report_failures_total", t.unreported)
-}
-
-func one(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
+	t.Counter(out, "fettle_agent_recovered_transactions_total", t.recovered)
+	t.Counter(out, "fettle_agent_report_failures_total", t.unreported)
 }
 
 // wantedBy is the profile that a Profile object names; empty for none.

@@ -64,7 +64,7 @@ of them is free. It shows what it would do, and asks.
   kubectl fettle check --fail-on fail --disable O03.node='Calico hands out the addresses'`,
 		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(c.Flags().Changed); err != nil {
+			if err := o.defrag.check(c.Flags().Changed); err != nil {
 				return ui.Exit(ui.Usage, err)
 			}
 			if o.defrag.asked {
@@ -95,11 +95,6 @@ of them is free. It shows what it would do, and asks.
 	})
 	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"fail", "warn", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
-}
-
-// check refuses what does not go together.
-func (o *checkOptions) check(changed func(string) bool) error {
-	return o.defrag.check(changed)
 }
 
 func (a *app) check(ctx context.Context, o checkOptions) error {

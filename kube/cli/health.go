@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,11 +104,7 @@ func (a *app) health(ctx context.Context, names []string) error {
 			return err
 		}
 	}
-	if a.data() {
-		return ui.Data(a.screen, doc, ui.Done)
-	}
-	a.printHealth(doc)
-	return nil
+	return a.show(doc, nil, func() { a.printHealth(doc) })
 }
 
 // look decides about the checks: of all of them one machine is remedied at a time.
@@ -125,19 +122,15 @@ func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *mach
 	if err != nil {
 		return err
 	}
-	wanted := map[string]bool{}
-	for _, name := range names {
-		wanted[name] = true
-	}
 	for _, a := range found.Cluster(checks, machines, nodes, time.Now()).Decide() {
-		if len(names) > 0 && !wanted[a.Check.Name] {
-			continue
+		if len(names) == 0 || slices.Contains(names, a.Check.Name) {
+			d.Checks = append(d.Checks, checkHealth(&a))
 		}
-		delete(wanted, a.Check.Name)
-		d.Checks = append(d.Checks, checkHealth(&a))
 	}
-	for name := range wanted {
-		return ui.WithoutWord(fmt.Errorf("MachineHealthCheck %s not found in %s", name, d.Namespace), name)
+	for _, name := range names {
+		if !slices.ContainsFunc(d.Checks, func(c CheckHealth) bool { return c.Check == name }) {
+			return ui.WithoutWord(fmt.Errorf("MachineHealthCheck %s not found in %s", name, d.Namespace), name)
+		}
 	}
 	return nil
 }
@@ -159,9 +152,7 @@ func checkHealth(d *machine.Answer) CheckHealth {
 }
 
 func (a *app) printHealth(doc *MachineHealth) {
-	line := func(format string, args ...any) {
-		fmt.Fprintln(a.screen.Out, ui.Printable(fmt.Sprintf(format, args...)))
-	}
+	line := a.line
 	for i, c := range doc.Checks {
 		if i > 0 {
 			line("")

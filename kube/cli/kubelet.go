@@ -25,6 +25,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/kubelet/node"
@@ -69,12 +70,7 @@ func (a *app) kubeletPlan(ctx context.Context, file string) error {
 	if openshift {
 		plan.Notes = append(plan.Notes, "this cluster has MachineConfigPools: OpenShift's Machine Config Operator acts on KubeletConfig objects, one node after the other with a reboot, and fettle leaves that to it")
 	}
-	err = planned(&plan)
-	if a.data() {
-		return a.result(plan, err)
-	}
-	a.printKubeletPlan(plan)
-	return err
+	return a.show(plan, planned(&plan), func() { a.printKubeletPlan(plan) })
 }
 
 // planned is nil of a plan of which nothing would be refused. Of a node that could not be
@@ -111,13 +107,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kube
 		return c, false, err
 	}
 	config.QPS, config.Burst = 50, 100
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{kubelet.AddToScheme, core.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return c, false, err
-		}
-	}
-	api, err := client.New(within(ctx, config), client.Options{Scheme: scheme})
+	api, err := client.New(within(ctx, config), client.Options{Scheme: cluster.Scheme(kubelet.AddToScheme, core.AddToScheme)})
 	if err != nil {
 		return c, false, err
 	}
@@ -238,7 +228,7 @@ func unread(n *core.Node, err error) string {
 
 func (a *app) printKubeletPlan(p kubelet.Plan) {
 	s := a.screen
-	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	line := a.line
 	for _, pool := range p.Pools {
 		line("pool %s: %s", pool.Name, poolWords(pool))
 		for _, n := range pool.Notes {
@@ -262,11 +252,7 @@ func (a *app) printKubeletPlan(p kubelet.Plan) {
 			if n.Moves > 0 {
 				takes += fmt.Sprintf(" (pods that move: %d)", n.Moves)
 			}
-			why := n.Problem
-			if why == "" {
-				why = n.Held
-			}
-			g.Rows = append(g.Rows, []string{order, n.Name, takes, strings.Join(n.Settings, ", "), why})
+			g.Rows = append(g.Rows, []string{order, n.Name, takes, strings.Join(n.Settings, ", "), cmp.Or(n.Problem, n.Held)})
 		}
 		if len(g.Rows) > 0 {
 			g.Write(s)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/load"
 	"fettle.dev/fettle/kube/load/plan"
@@ -89,11 +90,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	if want := doc.Objects + doc.Namespaces; p.Len() != want {
 		return fmt.Errorf("%s makes %d objects, and not the %d that were counted", file, p.Len(), want)
 	}
-	if a.data() {
-		return a.result(doc, nil)
-	}
-	a.printMirror(doc)
-	return nil
+	return a.show(doc, nil, func() { a.printMirror(doc) })
 }
 
 func newLoadMirror(m *load.Mirror, file string) *LoadMirror {
@@ -116,7 +113,7 @@ func newLoadMirror(m *load.Mirror, file string) *LoadMirror {
 }
 
 func (a *app) printMirror(d *LoadMirror) {
-	fmt.Fprintf(a.screen.Out, "%s with %s in %s\n\n", counted(d.Namespaces, "namespace"), counted(d.Objects, "object"), d.File)
+	fmt.Fprintf(a.screen.Out, "%s with %s in %s\n\n", text.Count(d.Namespaces, "namespace"), text.Count(d.Objects, "object"), d.File)
 	g := ui.Grid{Head: []string{"namespaces", "each has"}}
 	for _, s := range d.Spaces {
 		var words []string

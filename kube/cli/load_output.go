@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/load"
@@ -115,11 +116,6 @@ func (x *LoadRun) undone(out *loadrun.UndoOutcome) {
 	x.Waiting = out.Waiting
 }
 
-// counted is a number of things in words: 1 pod, 2 pods.
-func counted(n int, thing string) string {
-	return fmt.Sprint(n, " ", either(n, thing, thing+"s"))
-}
-
 // either is the word for one, or the one for another number.
 func either(n int, one, more string) string {
 	if n == 1 {
@@ -128,35 +124,33 @@ func either(n int, one, more string) string {
 	return more
 }
 
-// sum is what came of it in a line.
+// sum is the result in a line.
 func (x *LoadRun) sum() string {
 	o := x.Objects
-	text := fmt.Sprintf("%s: %s made", x.State, counted(o.Created, "object"))
-	for _, more := range []struct {
+	line := fmt.Sprintf("%s: %s made", x.State, text.Count(o.Created, "object"))
+	type more struct {
 		n    int
 		what string
-	}{{o.Adopted, "of them by a request whose answer was lost"}, {o.Before, "made before"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}, {x.Absent, "gone already"}} {
-		if more.n > 0 {
-			text += fmt.Sprintf(", %d %s", more.n, more.what)
-		}
 	}
-	if o.Created > 0 {
-		text += fmt.Sprintf("; %.4g/s", x.RatePerS)
-	}
-	if a := x.Actions; a != nil {
-		for _, more := range []struct {
-			n    int
-			what string
-		}{{a.Patched, "patched"}, {a.Deleted, "deleted"}, {a.Read, "read"}, {a.Before, "of these jobs done before"}, {a.Failed, "failed"}, {a.Skipped, "skipped"}} {
-			if more.n > 0 {
-				text += fmt.Sprintf(", %d %s", more.n, more.what)
+	add := func(all ...more) {
+		for _, m := range all {
+			if m.n > 0 {
+				line += fmt.Sprintf(", %d %s", m.n, m.what)
 			}
 		}
 	}
-	if x.Throttled > 0 {
-		text += ", throttled " + counted(int(x.Throttled), "time")
+	add(more{o.Adopted, "of them by a request whose answer was lost"}, more{o.Before, "made before"}, more{o.Reused, "reused"}, more{o.Failed, "could not be made"},
+		more{x.NotReady, "not ready"}, more{x.Removed, "removed"}, more{x.Absent, "gone already"})
+	if o.Created > 0 {
+		line += fmt.Sprintf("; %.4g/s", x.RatePerS)
 	}
-	return text
+	if a := x.Actions; a != nil {
+		add(more{a.Patched, "patched"}, more{a.Deleted, "deleted"}, more{a.Read, "read"}, more{a.Before, "of these jobs done before"}, more{a.Failed, "failed"}, more{a.Skipped, "skipped"})
+	}
+	if x.Throttled > 0 {
+		line += ", throttled " + text.Count(x.Throttled, "time")
+	}
+	return line
 }
 
 // shownReasons is how many reasons are told; the JSON has them.
@@ -166,18 +160,18 @@ const shownReasons = 5
 // not told apart.
 func (x *LoadRun) reasons() []string {
 	rest := x.Errors[loadrun.OtherReasons]
-	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(x.Errors)), func(text string) bool { return text == loadrun.OtherReasons })
-	slices.SortStableFunc(texts, func(a, b string) int { return cmp.Compare(x.Errors[b], x.Errors[a]) })
+	reasons := slices.DeleteFunc(slices.Sorted(maps.Keys(x.Errors)), func(why string) bool { return why == loadrun.OtherReasons })
+	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(x.Errors[b], x.Errors[a]) })
 	var all []string
-	for i, text := range texts {
+	for i, why := range reasons {
 		if i < shownReasons {
-			all = append(all, counted(x.Errors[text], "time")+": "+text)
+			all = append(all, text.Count(x.Errors[why], "time")+": "+why)
 		} else {
-			rest += x.Errors[text]
+			rest += x.Errors[why]
 		}
 	}
 	if rest > 0 {
-		all = append(all, counted(rest, "time")+": for other reasons (--output json has more of them)")
+		all = append(all, text.Count(rest, "time")+": for other reasons (--output json has more of them)")
 	}
 	return all
 }

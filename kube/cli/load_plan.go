@@ -14,6 +14,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/load"
@@ -161,12 +162,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 		return ui.Exit(ui.Usage, err)
 	}
 	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, p.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p)), actionsOf(p), t}
-	err = planVerdict(t, o.offline)
-	if a.data() {
-		return a.result(doc, err)
-	}
-	a.printPlan(&doc)
-	return err
+	return a.show(doc, planVerdict(t, o.offline), func() { a.printPlan(&doc) })
 }
 
 // tallyOf adds a plan up, with the figures of the catalogue.
@@ -240,14 +236,14 @@ func (a *app) printPlan(d *LoadPlan) {
 	for _, n := range d.Notes {
 		a.screen.Say("%s", n)
 	}
-	pods := counted(d.Pods, "pod")
+	pods := text.Count(d.Pods, "pod")
 	if d.PodsFinished > 0 {
-		pods += fmt.Sprintf(" at once, %s of Jobs", counted(d.PodsFinished, "finished pod"))
+		pods += fmt.Sprintf(" at once, %s of Jobs", text.Count(d.PodsFinished, "finished pod"))
 	}
 	if d.PerNode > 0 {
 		pods += fmt.Sprintf(" and %d more on each node", d.PerNode)
 	}
-	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for%s\n\n", counted(d.Objects, "object"), pods, unit.Size(d.EtcdBytes).Human(), counted(d.Steps, "step"), d.actions())
+	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for%s\n\n", text.Count(d.Objects, "object"), pods, unit.Size(d.EtcdBytes).Human(), text.Count(d.Steps, "step"), d.actions())
 	g := ui.Grid{Head: []string{"kind", "objects", "in etcd"}}
 	for _, k := range d.Kinds {
 		name := k.Kind + " " + k.APIVersion

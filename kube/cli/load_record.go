@@ -102,11 +102,7 @@ func (a *app) loadCompare(o *loadOptions, first, second string) error {
 	if err != nil {
 		return err
 	}
-	if a.data() {
-		return a.result(found, nil)
-	}
-	prove.PrintComparison(a.screen, found)
-	return nil
+	return a.show(found, nil, func() { prove.PrintComparison(a.screen, found) })
 }
 
 // recordNamed is the record of a run, or the one in a file.

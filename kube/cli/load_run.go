@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/resident"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/load"
 	"fettle.dev/fettle/kube/load/plan"
@@ -88,7 +89,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 		for _, n := range p.Notes {
 			a.screen.Say("%s", n)
 		}
-		a.screen.Say("run %s: %s; its journal is in %s", id, counted(p.Len()-d.before, "object"), filepath.Join(d.store, id))
+		a.screen.Say("run %s: %s; its journal is in %s", id, text.Count(p.Len()-d.before, "object"), filepath.Join(d.store, id))
 		if len(d.gates) > 0 {
 			answers := load.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == loadrun.Created || was == loadrun.Reused })
 			for _, g := range d.gates {
@@ -185,7 +186,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			return loadExit(err)
 		}
 		if n > 0 {
-			a.screen.Say("%s before %s cut off: what is left of %s is removed", counted(n, "visit"), either(n, "was", "were"), either(n, "it", "them"))
+			a.screen.Say("%s before %s cut off: what is left of %s is removed", text.Count(n, "visit"), either(n, "was", "were"), either(n, "it", "them"))
 		}
 		x.Visit = true
 	}
@@ -311,11 +312,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	if o.html != "" {
 		err = errors.Join(err, doc.writePage(o.html, err))
 	}
-	if a.data() {
-		return a.result(doc, err)
-	}
-	a.printRun(doc)
-	return err
+	return a.show(doc, err, func() { a.printRun(doc) })
 }
 
 // further is how a run goes on, or back.

@@ -47,11 +47,7 @@ func (a *app) podVerify(ctx context.Context, name string, o machineOptions) erro
 	case kubepod.Unknown:
 		err = ui.Exit(ui.Failed, fmt.Errorf("not everything about pod %s/%s could be determined", d.Namespace, d.Pod))
 	}
-	if a.data() {
-		return a.result(d, err)
-	}
-	printVerified(a.screen, d)
-	return err
+	return a.show(d, err, func() { printVerified(a.screen, d) })
 }
 
 // podFacts reads all that is known of a pod on this machine.

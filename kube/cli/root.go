@@ -5,13 +5,18 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/ui"
@@ -128,5 +133,70 @@ func (a *app) setUp(c *cobra.Command) error {
 // data is true when the output is for programs.
 func (a *app) data() bool { return cliutil.ForPrograms(a.screen) }
 
-// result prints what came of a command as data, and returns err.
+// result prints the result of a command as data, and returns err.
 func (a *app) result(doc any, err error) error { return cliutil.Result(a.screen, doc, err) }
+
+// show prints the result of a command, as data or by print, and returns err.
+func (a *app) show(doc any, err error, print func()) error {
+	if a.data() {
+		return a.result(doc, err)
+	}
+	print()
+	return err
+}
+
+// line prints a line for people.
+func (a *app) line(format string, args ...any) {
+	fmt.Fprintln(a.screen.Out, ui.Printable(fmt.Sprintf(format, args...)))
+}
+
+// confirm asks a question; any answer but yes is an error.
+func (a *app) confirm(ctx context.Context, question string) error {
+	yes, err := a.screen.Confirm(ctx, question)
+	if err == nil && !yes {
+		err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
+	}
+	return err
+}
+
+// examples are a call of each verb that takes arguments, or more than its defaults, by its
+// words: its arguments first. A call in which they are missing is printed with these.
+var examples = map[string]string{
+	"agent":         "--node worker-1",
+	"check":         "--fail-on fail",
+	"health":        "--output json",
+	"kubelet":       "plan kubeletconfig.yaml",
+	"kubelet plan":  "kubeletconfig.yaml",
+	"load":          "plan",
+	"load compare":  "a.json b.json --margin 5%",
+	"load mirror":   "--write load",
+	"load plan":     "load.yaml --offline",
+	"load resume":   "--rate 100/s",
+	"load run":      "load.yaml --rate 100/s",
+	"load status":   "--output json",
+	"load undo":     "--output json",
+	"operator":      "--leader-elect=false",
+	"pod":           "explain pod.yaml",
+	"pod explain":   "pod.yaml",
+	"pod record":    "/var/tmp/node",
+	"pod verify":    "web-0",
+	"scale":         "plan workers --to 3",
+	"scale execute": "workers --to 3",
+	"scale plan":    "workers --to 3",
+	"schema":        "check",
+	"status":        "--output json",
+	"uninstall":     "--timeout 1h",
+}
+
+// logTo sends what a long-running verb and the Kubernetes libraries log to w, one
+// line each. Of the libraries only warnings and errors are of interest, unless
+// everything is.
+func logTo(w io.Writer, debug bool) logr.Logger {
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	klog.SetSlogLogger(log.With("of", "client"))
+	return logr.FromSlogHandler(log.Handler())
+}

@@ -158,11 +158,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (
 	if o.yes || len(p.Steps) == 0 {
 		return p, nil
 	}
-	yes, err := a.screen.Confirm(ctx, "Do this?")
-	if err == nil && !yes {
-		err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
-	}
-	return p, err
+	return p, a.confirm(ctx, "Do this?")
 }
 
 // scaleGo carries it out under the lease.

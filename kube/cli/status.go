@@ -79,11 +79,7 @@ func (a *app) status(ctx context.Context, d deciding, names []string) error {
 			return err
 		}
 	}
-	if a.data() {
-		return ui.Data(a.screen, doc, ui.Done)
-	}
-	a.printStatus(doc, len(names) > 0)
-	return nil
+	return a.show(doc, nil, func() { a.printStatus(doc, len(names) > 0) })
 }
 
 // readCluster reads all that status needs. over are objects that take the place of the
@@ -250,7 +246,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 			counts = append(counts, fmt.Sprintf("%d %s", doc.Counts[w], w))
 		}
 	}
-	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	line := a.line
 	line("%s: %s", text.Count(len(doc.Nodes), "node"), dash(strings.Join(counts, ", ")))
 	if doc.Management != tuned.Managed {
 		line("! managementState of Tuned %s is %s", tuned.DefaultName, doc.Management)

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/kube/deploy"
 	"fettle.dev/fettle/kube/nodestatus"
 	"fettle.dev/fettle/kube/tuned"
 )
@@ -69,12 +67,7 @@ func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names [
 		}
 	}
 	doc := previewOf(&now, objects.Tuneds)
-	err = doc.refused()
-	if a.data() {
-		return a.result(doc, err)
-	}
-	a.printPreview(doc)
-	return err
+	return a.show(doc, doc.refused(), func() { a.printPreview(doc) })
 }
 
 // laidOver are the cluster's objects with those of a file, of two with one name the file's;
@@ -87,13 +80,11 @@ func laidOver(has, over []tuned.Tuned) ([]tuned.Tuned, error) {
 	if slices.ContainsFunc(has, named(tuned.DefaultName)) {
 		return has, nil
 	}
-	const file = "default-tuned.yaml"
-	text, err := fs.ReadFile(deploy.FS, file)
+	own, err := defaultTuned()
 	if err != nil {
 		return nil, err
 	}
-	own, err := tuned.Read(file, text)
-	return append(has, own.Tuneds...), err
+	return append(has, *own), nil
 }
 
 func previewOf(now *nodestatus.Document, over []tuned.Tuned) TunedPreview {
@@ -134,9 +125,7 @@ func (p *TunedPreview) refused() error {
 }
 
 func (a *app) printPreview(doc TunedPreview) {
-	line := func(format string, args ...any) {
-		fmt.Fprintln(a.screen.Out, ui.Printable(fmt.Sprintf(format, args...)))
-	}
+	line := a.line
 	line("%s: %d would get another profile", text.Count(len(doc.Nodes), "node"), doc.Changed)
 	g := ui.Grid{Head: []string{"NODE", "NOW", "WOULD GET", "RULE"}}
 	for _, n := range doc.Nodes {

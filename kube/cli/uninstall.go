@@ -11,7 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/operator"
 	"fettle.dev/fettle/kube/tuned"
@@ -65,11 +67,7 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	if err != nil {
 		return err
 	}
-	scheme := operator.Scheme()
-	if err := kubelet.AddToScheme(scheme); err != nil {
-		return err
-	}
-	api, err := client.New(config, client.Options{Scheme: scheme})
+	api, err := client.New(config, client.Options{Scheme: cluster.Scheme(tuned.AddToScheme, kubelet.AddToScheme)})
 	if err != nil {
 		return err
 	}
@@ -101,11 +99,7 @@ func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstall
 		if !a.data() {
 			a.printUninstall(doc)
 		}
-		yes, err := a.screen.Confirm(ctx, "Give all of it back?")
-		if err == nil && !yes {
-			err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
-		}
-		if err != nil {
+		if err := a.confirm(ctx, "Give all of it back?"); err != nil {
 			return nil, err
 		}
 	}
@@ -135,12 +129,12 @@ func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstall
 // printUninstall says what is to be given back.
 func (a *app) printUninstall(d *operator.Document) {
 	s := a.screen
-	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	line("profiles of %s, at once", operator.Nodes(len(d.Profiles)))
+	line := a.line
+	line("profiles of %s, at once", text.Count(len(d.Profiles), "node"))
 	if len(d.Kubelets) == 0 {
 		return
 	}
-	line("kubelet settings of %s: each kubelet is started again, where it is needed after a drain", operator.Nodes(len(d.Kubelets)))
+	line("kubelet settings of %s: each kubelet is started again, where it is needed after a drain", text.Count(len(d.Kubelets), "node"))
 	g := ui.Grid{Head: []string{"POOL", "NODES", "AT ONCE"}}
 	left := len(d.Kubelets)
 	for _, p := range d.Pools {

@@ -1,13 +1,27 @@
-// metric has what the long-running verbs of kubectl fettle have in common of
-// their metrics: how one is described, where all are served, and who may see them.
-
 package cluster
 
 import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 // Metric describes a metric: for Prometheus, and for the manual.
@@ -22,13 +36,41 @@ type Metric struct {
 	Doc string
 }
 
-// Descriptions are what Prometheus' library wants to know of metrics, by name.
-func Descriptions(all []Metric) map[string]*prometheus.Desc {
-	out := map[string]*prometheus.Desc{}
+// Described are metrics by name, for a prometheus.Collector that embeds them.
+type Described map[string]*prometheus.Desc
+
+// Descriptions makes them.
+func Descriptions(all []Metric) Described {
+	out := Described{}
 	for _, m := range all {
 		out[m.Name] = prometheus.NewDesc(m.Name, m.Doc, m.Labels, nil)
 	}
 	return out
+}
+
+// Describe is part of prometheus.Collector.
+func (d Described) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range d {
+		out <- m
+	}
+}
+
+// Gauge sends the value of a gauge.
+func (d Described) Gauge(out chan<- prometheus.Metric, name string, v float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d[name], prometheus.GaugeValue, v, labels...)
+}
+
+// Counter sends the value of a counter.
+func (d Described) Counter(out chan<- prometheus.Metric, name string, n int, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d[name], prometheus.CounterValue, float64(n), labels...)
+}
+
+// OneIf is the value of a gauge that is 1 while something is so.
+func OneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // Table is the manual's table of metrics.
@@ -43,4 +85,108 @@ func Table(all []Metric) string {
 		fmt.Fprintf(&w, "| `%s` | %s | %s | %s |\n", m.Name, m.Type, labels, m.Doc)
 	}
 	return w.String()
+}
+
+// Options are where metrics are served, and to whom.
+type Options struct {
+	// Address is host:port; "0" for nowhere.
+	Address string
+	// Open serves them over plain HTTP to all who reach the address. Else it is
+	// HTTPS, and the API server is asked about each who comes.
+	Open bool
+	// CertDir has tls.crt and tls.key, which are read again when they change; "" for a
+	// certificate that the process makes for itself.
+	CertDir string
+}
+
+// The files of Options.CertDir, as cert-manager and the API's TLS secrets call them.
+const certFile, keyFile = "tls.crt", "tls.key"
+
+// Check says what is wrong with the options.
+func (o Options) Check() error {
+	if o.Address == "0" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(o.Address); err != nil {
+		return fmt.Errorf("--metrics-address %s: want HOST:PORT, or 0 for nowhere: %w", o.Address, err)
+	}
+	if o.CertDir == "" {
+		return nil
+	}
+	if o.Open {
+		return fmt.Errorf("--metrics-cert-dir %s is of no use with --metrics-open: plain HTTP has no certificate", o.CertDir)
+	}
+	for _, name := range []string{certFile, keyFile} {
+		if _, err := os.Stat(filepath.Join(o.CertDir, name)); err != nil {
+			return fmt.Errorf("--metrics-cert-dir: %w", err)
+		}
+	}
+	return nil
+}
+
+// Server are the options of controller-runtime's server.
+func (o Options) Server() server.Options {
+	out := server.Options{BindAddress: o.Address, SecureServing: !o.Open, CertDir: o.CertDir}
+	if o.Open {
+		return out
+	}
+	out.FilterProvider = func(config *rest.Config, client *http.Client) (server.Filter, error) {
+		g, err := newGuard(config, client)
+		if err != nil {
+			return nil, err
+		}
+		return func(log logr.Logger, next http.Handler) (http.Handler, error) { return g.around(log, next), nil }, nil
+	}
+	out.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion = tls.VersionTLS12
+		c.NextProtos = []string{"http/1.1"} // one scrape in half a minute gains nothing by more
+		if o.CertDir == "" {
+			c.GetCertificate = ownCertificate()
+		}
+	}}
+	return out
+}
+
+// Serve serves the metrics of controller-runtime's registry until ctx ends.
+func Serve(ctx context.Context, config *rest.Config, o Options, l logr.Logger) error {
+	log.SetLogger(l)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	s, err := server.NewServer(o.Server(), config, client)
+	if err != nil || s == nil { // nil is nowhere
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// ownCertificate makes a self-signed certificate at the first connection: it
+// keeps others from listening, and proves nothing.
+func ownCertificate() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	made := make(chan *tls.Certificate, 1)
+	made <- nil
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		c := <-made
+		defer func() { made <- c }()
+		if c != nil {
+			return c, nil
+		}
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "fettle metrics"}, DNSNames: []string{"localhost"},
+			NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			return nil, err
+		}
+		c = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+		return c, nil
+	}
 }

@@ -1,12 +1,3 @@
-// rollout decides which nodes of a pool may begin with a change of their kubelet
-// now. It sees plain values and does nothing: the same pool and nodes have the same
-// answer.
-//
-// The rules are those of OpenShift's Machine Config Operator (pkg/controller/node:
-// node_controller.go, layered_node_state.go), and two of our own: nodes that are gone
-// while they change count as unavailable, and after the first failure no other node
-// begins.
-
 package kubelet
 
 import (
@@ -16,8 +7,20 @@ import (
 	"strconv"
 	"strings"
 
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
+
+// rollout decides which nodes of a pool may begin with a change of their kubelet
+// now. It sees plain values and does nothing: the same pool and nodes have the same
+// answer.
+//
+// The rules are those of OpenShift's Machine Config Operator (pkg/controller/node:
+// node_controller.go, layered_node_state.go), and two of our own: nodes that are gone
+// while they change count as unavailable, and after the first failure no other node
+// begins.
 
 // Pool is what is wanted of the nodes of a pool.
 type Pool struct {
@@ -233,4 +236,106 @@ func natural(a, b string) int {
 
 func digits(s string) string {
 	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
+}
+
+// Selector says which nodes a pool has.
+type Selector struct {
+	Pool  string
+	Nodes *metav1.LabelSelector
+}
+
+// Member is a node's pool. A node that several pools select is in none, and Conflict
+// says so: it is undecided whose settings it gets.
+type Member struct {
+	Pool     string
+	Conflict string
+	// Selected are the pools that select the node, in order of their names.
+	Selected []string
+}
+
+// Members finds the pool of each node by its labels; nodes that no pool selects are left
+// out. A selector that is nil or empty selects nothing: a pool of all nodes, control
+// plane included, is rarely what was meant. problems are selectors that cannot be
+// read, by pool; such a pool has no nodes.
+func Members(pools []Selector, nodes map[string]map[string]string) (members map[string]Member, problems map[string]error) {
+	members, problems = map[string]Member{}, map[string]error{}
+	selectors := map[string]labels.Selector{}
+	var names []string
+	for _, p := range pools {
+		s, err := metav1.LabelSelectorAsSelector(p.Nodes)
+		switch {
+		case err != nil:
+			problems[p.Pool] = fmt.Errorf("pool %s: nodeSelector selects nothing: %w", p.Pool, err)
+		case !s.Empty():
+			selectors[p.Pool] = s
+			names = append(names, p.Pool)
+		}
+	}
+	slices.Sort(names)
+	for node, has := range nodes {
+		var m Member
+		for _, name := range names {
+			if selectors[name].Matches(labels.Set(has)) {
+				m.Selected = append(m.Selected, name)
+			}
+		}
+		switch len(m.Selected) {
+		case 0:
+			continue
+		case 1:
+			m.Pool = m.Selected[0]
+		default:
+			m.Conflict = "it is in the pools " + strings.Join(m.Selected, " and ") + ": let one of them select it"
+		}
+		members[node] = m
+	}
+	return members, problems
+}
+
+// seen makes of a node and of what its agent says what the decision of a roll-out
+// sees: for the operator that decides, and for kubectl fettle kubelet plan, which says
+// what it would decide.
+
+// NoAgent is what is said of a node whose agent has said nothing.
+const NoAgent = "its agent has not said anything yet"
+
+// SeenNode is a node as the decision sees it. digest and retry are those of the settings that
+// its pool wants. k is nil if the operator has told the node's agent nothing yet: then the node
+// has no phase.
+func SeenNode(n *core.Node, k *NodeKubelet, digest, retry string) Node {
+	s := Node{Name: n.Name, Unschedulable: n.Spec.Unschedulable}
+	for _, c := range n.Status.Conditions {
+		on := c.Status == core.ConditionTrue
+		switch c.Type {
+		case core.NodeReady:
+			s.Ready = on
+		case core.NodeDiskPressure:
+			s.DiskPressure = on
+		case core.NodeNetworkUnavailable:
+			s.NetworkUnavailable = on
+		}
+	}
+	if k == nil {
+		return s
+	}
+	s.Has, s.Tried, s.Why = k.Status.Has, k.Status.Tried, k.Status.Message
+	again := k.Spec.Retry != retry
+	switch phase := k.Status.Phase; {
+	case k.Changing():
+		s.Phase = Changing
+	case phase == "":
+		Silent(&s, digest)
+	case phase == ConditionBroken:
+		s.Phase = Broken
+	case phase == ConditionFailed && !again:
+		s.Phase = Failed
+	case phase == ConditionBlocked && !again:
+		s.Phase = Blocked
+	}
+	return s
+}
+
+// Silent blocks a node whose agent has said nothing of the settings.
+func Silent(s *Node, digest string) {
+	s.Phase, s.Tried, s.Why = Blocked, digest, NoAgent
 }

@@ -1,24 +1,17 @@
-// control is the controller of MachineHealthChecks in the operator: it writes
-// what kube/machine decides into their status, and deletes the machine that is
-// to be made anew.
-//
-// All checks are decided together, because over all of them one machine is remedied at a
-// time. Nothing that a decision to delete depends on is remembered. What has been begun is seen from the objects: a machine
-// that is being deleted counts, whoever has deleted it, so that an operator that was
-// killed between two steps deletes no more than one that was not. Decisions are made
-// from caches; before a machine is deleted the decision is made once more, from what the
-// API server itself says, and is written into the status of the checks as they were read
-// before that: of those that wait first, then of the one whose machine it is. Of two
-// operators that take each other for gone one fails at that, and deletes nothing.
-
 package operator
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"time"
+	"unique"
 
 	"github.com/go-logr/logr"
 	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -31,8 +24,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/machine"
 )
+
+// control is the controller of MachineHealthChecks in the operator: it writes
+// what kube/machine decides into their status, and deletes the machine that is
+// to be made anew.
+//
+// All checks are decided together, because over all of them one machine is remedied at a
+// time. Nothing that a decision to delete depends on is remembered. What has been begun is seen from the objects: a machine
+// that is being deleted counts, whoever has deleted it, so that an operator that was
+// killed between two steps deletes no more than one that was not. Decisions are made
+// from caches; before a machine is deleted the decision is made once more, from what the
+// API server itself says, and is written into the status of the checks as they were read
+// before that: of those that wait first, then of the one whose machine it is. Of two
+// operators that take each other for gone one fails at that, and deletes nothing.
 
 // HealthOptions are how the controller works.
 type HealthOptions struct {
@@ -91,15 +98,7 @@ type healthController struct {
 }
 
 // HealthScheme has the kinds that are read and written.
-func HealthScheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{core.AddToScheme, machine.AddToScheme} {
-		if err := add(s); err != nil {
-			panic(err) // two types of one name: a mistake of this program
-		}
-	}
-	return s
-}
+func HealthScheme() *runtime.Scheme { return cluster.Scheme(core.AddToScheme, machine.AddToScheme) }
 
 // AddHealth makes the controller a part of a manager whose scheme has the kinds of machine. It
 // reads nodes from the manager's cache. It does nothing, and costs next to nothing, in a
@@ -116,23 +115,177 @@ func AddHealth(m manager.Manager, worked func(), o HealthOptions) error {
 		return err
 	}
 	var err error
-	c.queue, err = ctrl.NewTyped("machine health", m, ctrl.TypedOptions[string]{
-		MaxConcurrentReconciles: 1,
-		Reconciler: reconcile.TypedFunc[string](func(ctx context.Context, item string) (reconcile.Result, error) {
-			if item == theLook {
-				return c.look(ctx)
-			}
-			return c.checks(ctx)
-		}),
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second),
+	c.queue, err = cluster.Queue(m, "machine health", 1, func(ctx context.Context, item string) (reconcile.Result, error) {
+		if item == theLook {
+			return c.look(ctx)
+		}
+		return c.checks(ctx)
 	})
 	if err != nil {
 		return err
 	}
-	return c.queue.Watch(source.TypedFunc[string](func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
-		// Before the queue is worked at.
+	return c.queue.Watch(cluster.Start(func(q workqueue.TypedRateLimitingInterface[string]) {
 		c.items = q
 		q.Add(theLook)
-		return nil
 	}))
+}
+
+// look sees whether there is something to watch, and what else is at work.
+func (c *healthController) look(ctx context.Context) (reconcile.Result, error) {
+	again := reconcile.Result{RequeueAfter: healthRecheck}
+	if c.machines == nil {
+		why, err := c.watch(ctx)
+		if err != nil {
+			return again, err
+		}
+		if why != c.told {
+			c.told = why
+			c.Log.Info("machine health", "nothing is watched because", why)
+		}
+		if why != "" {
+			return again, nil
+		}
+	}
+	if err := c.lookAround(ctx); err != nil {
+		return again, err
+	}
+	if !c.found.Same(c.spread) {
+		c.Log.Info("machine health", "other controllers", c.found.Rivals, "others", len(c.found.Others), "remediation waits for", c.found.Pauses)
+		c.items.Add(theChecks)
+		c.spread = c.found
+	}
+	if u := c.found.Until; !u.IsZero() {
+		again.RequeueAfter = max(min(again.RequeueAfter, u.Sub(c.now())), minimum)
+	}
+	return again, nil
+}
+
+// lookAround reads what else is at work.
+func (c *healthController) lookAround(ctx context.Context) error {
+	found, err := c.reader.Read(ctx, c.now())
+	if err != nil {
+		return err
+	}
+	if c.Adopt {
+		for namespace, who := range found.Rivals {
+			if who != c.taken[namespace] {
+				c.Log.Info("machine health is taken over (--adopt): the other controller must not run any more", "other", who)
+			}
+		}
+		c.taken, found.Rivals = found.Rivals, nil
+	}
+	c.found = found
+	return nil
+}
+
+// watch begins to watch, or says why it does not.
+func (c *healthController) watch(ctx context.Context) (why string, err error) {
+	switch err := machine.Served(c.reader.Mapper); {
+	case errors.Is(err, machine.ErrNotServed):
+		return machine.ErrNotServed.Error(), nil
+	case err != nil:
+		return "", err
+	}
+	// An informer whose account may not list says so again and again.
+	for _, namespace := range c.Namespaces {
+		for _, l := range []client.ObjectList{&machine.HealthCheckList{}, &machine.MachineList{}} {
+			err := c.api.List(ctx, l, client.InNamespace(namespace), client.Limit(1))
+			if apierrors.IsForbidden(err) {
+				return err.Error() + " (kubectl apply -k kube/deploy/machines gives the right)", nil
+			}
+			if err != nil {
+				return "", err
+			}
+		}
+	}
+	if c.kept == nil {
+		if c.kept, err = c.start(); err != nil {
+			return "", err
+		}
+	}
+	for _, s := range []source.TypedSource[string]{
+		cluster.Kind(healthSoon, c.kept, &machine.HealthCheck{}, checkChanged),
+		cluster.Kind(healthSoon, c.kept, &machine.Machine{}, machineChanged),
+		cluster.Kind(healthSoon, c.nodes, &core.Node{}, nodeChanged),
+	} {
+		if err := c.queue.Watch(s); err != nil {
+			return "", err
+		}
+	}
+	c.machines = c.kept
+	return "", nil
+}
+
+// healthSoon is the decision about all checks, with the events that are collected before it.
+var healthSoon = cluster.Into{Item: theChecks, Delay: 200 * time.Millisecond}
+
+// checkChanged: not what is said in the status.
+func checkChanged(old, now *machine.HealthCheck) bool {
+	return old.UID != now.UID || old.Generation != now.Generation || !maps.Equal(old.Annotations, now.Annotations)
+}
+
+func machineChanged(old, now *machine.Machine) bool {
+	return old.UID != now.UID || !maps.Equal(old.Labels, now.Labels) || !maps.Equal(old.Annotations, now.Annotations) ||
+		(old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) ||
+		!equality.Semantic.DeepEqual(old.OwnerReferences, now.OwnerReferences) || !equality.Semantic.DeepEqual(old.Status, now.Status)
+}
+
+func nodeChanged(old, now *core.Node) bool {
+	return old.UID != now.UID || !maps.Equal(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Conditions, now.Status.Conditions)
+}
+
+// startCache makes the cache of machines and checks, and has the manager run it. It is
+// none of the manager's own kinds: a manager does not start in a cluster that lacks one
+// of those. With the manager's it shares connection, types, and what is known of kinds.
+func startCache(m manager.Manager, namespaces []string) (cache.Cache, error) {
+	shared, here := true, map[string]cache.Config{}
+	for _, namespace := range namespaces {
+		here[namespace] = cache.Config{}
+	}
+	c, err := cache.New(m.GetConfig(), cache.Options{
+		HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{
+			&machine.Machine{}: {Namespaces: here}, &machine.HealthCheck{}: {Namespaces: here},
+		},
+		DefaultTransform:             keep,
+		DefaultUnsafeDisableDeepCopy: &shared,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, m.Add(c)
+}
+
+// keep makes an object that comes from the API server into what is kept of it. Of a
+// machine that is what a decision looks at; metadata alone is not enough, because the
+// node's name and the phase are in the status.
+func keep(in any) (any, error) {
+	switch o := in.(type) {
+	case *machine.Machine:
+		out := &machine.Machine{ObjectMeta: meta.ObjectMeta{
+			Namespace: unique.Make(o.Namespace).Value(), Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels,
+			CreationTimestamp: o.CreationTimestamp, DeletionTimestamp: o.DeletionTimestamp,
+		}}
+		if owner := meta.GetControllerOfNoCopy(o); owner != nil {
+			out.OwnerReferences = []meta.OwnerReference{{Kind: unique.Make(owner.Kind).Value(), Name: unique.Make(owner.Name).Value(), UID: owner.UID, Controller: owner.Controller}}
+		}
+		if why, ok := o.Annotations[machine.ExternalAnnotation]; ok {
+			out.Annotations = map[string]string{machine.ExternalAnnotation: why}
+			if f := o.ExternalMark(); f != nil {
+				out.ManagedFields = []meta.ManagedFieldsEntry{*f}
+			}
+		}
+		if n := o.Status.NodeRef; n != nil {
+			out.Status.NodeRef = &core.ObjectReference{Name: n.Name}
+		}
+		out.Status.LastUpdated = o.Status.LastUpdated
+		if p := o.Status.Phase; p != nil {
+			phase := unique.Make(*p).Value()
+			out.Status.Phase = &phase
+		}
+		return out, nil
+	case *machine.HealthCheck:
+		o.ManagedFields = nil
+	}
+	return in, nil
 }

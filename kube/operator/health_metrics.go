@@ -39,7 +39,7 @@ var (
 // healthTally is what the metrics report, collected on each scrape: what the status of the
 // checks says was decided last, and what has been done since the process began.
 type healthTally struct {
-	descriptions map[string]*prometheus.Desc
+	cluster.Described
 
 	mu                 sync.Mutex
 	checks             map[string]int            // by reason
@@ -60,7 +60,7 @@ type refusal struct {
 }
 
 func healthNewTally() *healthTally {
-	return &healthTally{descriptions: cluster.Descriptions(HealthMetrics), begun: map[types.UID]bool{}, refusedN: map[string]int{}}
+	return &healthTally{Described: cluster.Descriptions(HealthMetrics), begun: map[types.UID]bool{}, refusedN: map[string]int{}}
 }
 
 // decided notes what was decided about all checks, of all machines that there are. What
@@ -125,37 +125,23 @@ func (t *healthTally) refuse(reason string) {
 	t.refusedN[reason]++
 }
 
-// Describe is part of prometheus.Collector.
-func (t *healthTally) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range t.descriptions {
-		out <- d
-	}
-}
-
 // Collect is part of prometheus.Collector.
 func (t *healthTally) Collect(out chan<- prometheus.Metric) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	say := func(kind prometheus.ValueType, name string, v int, labels ...string) {
-		out <- prometheus.MustNewConstMetric(t.descriptions[name], kind, float64(v), labels...)
-	}
 	for _, r := range reasons {
-		say(prometheus.GaugeValue, "fettle_operator_machine_checks", t.checks[r], r)
+		t.Gauge(out, "fettle_operator_machine_checks", float64(t.checks[r]), r)
 	}
 	for check, count := range t.machines {
 		for _, s := range states {
-			say(prometheus.GaugeValue, "fettle_operator_machines", count[s], check, s)
+			t.Gauge(out, "fettle_operator_machines", float64(count[s]), check, s)
 		}
-		closed := 0
-		if t.closed[check] {
-			closed = 1
-		}
-		say(prometheus.GaugeValue, "fettle_operator_machine_check_short_circuited", closed, check)
-		say(prometheus.GaugeValue, "fettle_operator_machines_stuck", t.stuck[check], check)
+		t.Gauge(out, "fettle_operator_machine_check_short_circuited", cluster.OneIf(t.closed[check]), check)
+		t.Gauge(out, "fettle_operator_machines_stuck", float64(t.stuck[check]), check)
 	}
-	say(prometheus.CounterValue, "fettle_operator_remediations_started_total", t.startedN)
-	say(prometheus.CounterValue, "fettle_operator_remediations_finished_total", t.finished)
+	t.Counter(out, "fettle_operator_remediations_started_total", t.startedN)
+	t.Counter(out, "fettle_operator_remediations_finished_total", t.finished)
 	for _, r := range refusals {
-		say(prometheus.CounterValue, "fettle_operator_remediations_refused_total", t.refusedN[r], r)
+		t.Counter(out, "fettle_operator_remediations_refused_total", t.refusedN[r], r)
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,19 +90,12 @@ func AddKubelet(m manager.Manager, worked func(), o KubeletOptions) error {
 	if err := metrics.Registry.Register(r.tally); err != nil {
 		return err
 	}
-	queue, err := controller.NewTyped(theItem, m, controller.TypedOptions[string]{
-		MaxConcurrentReconciles: 1,
-		Reconciler:              reconcile.TypedFunc[string](func(ctx context.Context, _ string) (reconcile.Result, error) { return r.look(ctx) }),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second),
-	})
+	var err error
+	r.queue, err = cluster.Queue(m, theItem, 1, func(ctx context.Context, _ string) (reconcile.Result, error) { return r.look(ctx) })
 	if err != nil {
 		return err
 	}
-	r.queue = queue
-	return queue.Watch(source.TypedFunc[string](func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
-		q.Add(theItem)
-		return nil
-	}))
+	return r.queue.Watch(cluster.Start(func(q workqueue.TypedRateLimitingInterface[string]) { q.Add(theItem) }))
 }
 
 // needed are the kinds without which there is nothing to do.
@@ -292,3 +287,34 @@ func (r *roller) silent(ctx context.Context, p Plan) (map[string]bool, error) {
 	}
 	return out, nil
 }
+
+// leaseLasts is how long a lease lasts that does not say it: the kubelet's default
+// (nodeLeaseDurationSeconds).
+const leaseLasts = 40 * time.Second
+
+// leaseOf says how long ago the lease of a node was renewed, and how long one lasts. A
+// node without one has an age of 0.
+func leaseOf(ctx context.Context, api client.Reader, node string, now time.Time) (age, lasts time.Duration, err error) {
+	var l coordination.Lease
+	err = api.Get(ctx, client.ObjectKey{Namespace: core.NamespaceNodeLease, Name: node}, &l)
+	if apierrors.IsNotFound(err) || err == nil && l.Spec.RenewTime == nil {
+		return 0, leaseLasts, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	lasts = leaseLasts
+	if s := l.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
+		lasts = time.Duration(*s) * time.Second
+	}
+	return now.Sub(l.Spec.RenewTime.Time), lasts, nil
+}
+
+// kubeletoperator takes the settings that KubeletConfig objects want to the nodes
+// of KubeletPools: it says in each node's NodeKubelet what its kubelet is to run with, to
+// as many nodes at a time as a pool lets be unavailable, and in the status of the pools
+// how far that is.
+//
+// What is done is decided by Of from plain values (kubeletconfig.WantOf, rollout.Members
+// and rollout.Decide); Add puts the watches and the writes into the operator's process.
+// All of it is one item of one queue: slots are counted by one goroutine.

@@ -1,9 +1,9 @@
 package operator
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -80,7 +80,7 @@ func Of(c Cluster) Plan {
 			p.Remove = append(p.Remove, *k)
 		}
 	}
-	for _, name := range sorted(groups) {
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		g := groups[name]
 		g.decide()
 		for _, node := range g.Begin {
@@ -224,13 +224,4 @@ func (g *group) begin(k kubelet.NodeKubelet, now time.Time) kubelet.NodeKubelet 
 	}
 	out.Spec = s
 	return out
-}
-
-func sorted[V any](m map[string]V) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, cmp.Compare)
-	return names
 }

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -170,7 +171,7 @@ func (c Cluster) degraded(g *group, has map[string]*kubelet.NodeKubelet) metav1.
 // configStatus are the objects with their new status.
 func (c Cluster) configStatus(groups map[string]*group) []kubelet.KubeletConfig {
 	pools := map[string][]string{}
-	for _, name := range sorted(groups) {
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		if g := groups[name]; g.pool != nil {
 			selecting, _ := kubelet.Selecting(c.Configs, g.pool.Labels)
 			for _, k := range selecting {

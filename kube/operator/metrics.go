@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/tuned"
 )
 
@@ -35,7 +38,7 @@ var decisionBounds = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 3
 
 // tally is what the metrics report, collected on each scrape.
 type tally struct {
-	descriptions map[string]*prometheus.Desc
+	cluster.Described
 	// profiles lists the Profile objects.
 	profiles  func() []tuned.Profile
 	decisions prometheus.Histogram
@@ -52,7 +55,7 @@ type tally struct {
 
 func newTally(profiles func() []tuned.Profile) *tally {
 	t := &tally{
-		descriptions: cluster.Descriptions(Metrics), profiles: profiles, waiting: map[string]time.Time{},
+		Described: cluster.Descriptions(Metrics), profiles: profiles, waiting: map[string]time.Time{},
 		nodes: map[string]tuned.State{}, writes: map[action]int{}, failures: map[action]int{},
 	}
 	for _, m := range Metrics {
@@ -123,19 +126,10 @@ func (t *tally) ruled(s *situation, objects []tuned.Object) {
 	t.managed, t.reportOnly = s.rules.Managed(), s.reportOnly != ""
 }
 
-// Describe is part of prometheus.Collector.
-func (t *tally) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range t.descriptions {
-		out <- d
-	}
-}
-
 // Collect is part of prometheus.Collector.
 func (t *tally) Collect(out chan<- prometheus.Metric) {
 	t.decisions.Collect(out)
-	gauge := func(name string, v int, labels ...string) {
-		out <- prometheus.MustNewConstMetric(t.descriptions[name], prometheus.GaugeValue, float64(v), labels...)
-	}
+	gauge := func(name string, v int, labels ...string) { t.Gauge(out, name, float64(v), labels...) }
 	status := map[tuned.ConditionType]map[metav1.ConditionStatus]int{tuned.Applied: {}, tuned.Degraded: {}}
 	others := 0
 	for _, p := range t.profiles() {
@@ -165,23 +159,13 @@ func (t *tally) Collect(out chan<- prometheus.Metric) {
 	gauge("fettle_operator_tuned_objects", t.objects[true], "true")
 	gauge("fettle_operator_tuned_objects", t.objects[false], "false")
 	for _, s := range []tuned.ManagementState{tuned.Managed, tuned.Unmanaged, tuned.Removed} {
-		gauge("fettle_operator_management_state", one(t.managed == s), string(s))
+		t.Gauge(out, "fettle_operator_management_state", cluster.OneIf(t.managed == s), string(s))
 	}
-	gauge("fettle_operator_report_only", one(t.reportOnly))
+	t.Gauge(out, "fettle_operator_report_only", cluster.OneIf(t.reportOnly))
 	for _, a := range actions {
-		counter := func(name string, v int) {
-			out <- prometheus.MustNewConstMetric(t.descriptions[name], prometheus.CounterValue, float64(v), string(a))
-		}
-		counter("fettle_operator_profile_writes_total", t.writes[a])
-		counter("fettle_operator_profile_write_failures_total", t.failures[a])
+		t.Counter(out, "fettle_operator_profile_writes_total", t.writes[a], string(a))
+		t.Counter(out, "fettle_operator_profile_write_failures_total", t.failures[a], string(a))
 	}
-}
-
-func one(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 func conditionStatus(all []tuned.StatusCondition, kind tuned.ConditionType) metav1.ConditionStatus {
@@ -191,4 +175,109 @@ func conditionStatus(all []tuned.StatusCondition, kind tuned.ConditionType) meta
 		}
 	}
 	return metav1.ConditionUnknown
+}
+
+// KubeletMetrics are those of the kubelets' settings.
+var KubeletMetrics = []cluster.Metric{
+	{Name: "fettle_operator_kubelet_nodes", Type: "gauge", Labels: []string{"phase", "pool"}, Doc: "nodes of a KubeletPool by where they are: updated (they have the settings), changing, waiting for a slot, held (they cannot begin as they are), failed (they have their former settings again), broken (they run with neither)"},
+	{Name: "fettle_operator_kubelet_pool_updating", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while a roll-out is in progress: the condition Updating is True"},
+	{Name: "fettle_operator_kubelet_pool_degraded", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while the rollout has stopped until an administrator acts: the condition Degraded is True"},
+	{Name: "fettle_operator_kubelet_pool_paused", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while the pool is paused"},
+	{Name: "fettle_operator_kubelet_failures_total", Type: "counter", Labels: []string{"pool"}, Doc: "turns of nodes that ended with a failure"},
+}
+
+// The values of the label phase.
+const (
+	nodeUpdated  = "updated"
+	nodeChanging = "changing"
+	nodeWaiting  = "waiting"
+	nodeHeld     = "held"
+	nodeFailed   = "failed"
+	nodeBroken   = "broken"
+)
+
+var nodePhases = []string{nodeUpdated, nodeChanging, nodeWaiting, nodeHeld, nodeFailed, nodeBroken}
+
+// phases counts the nodes of a group by where they are. Those that begin now are
+// changing.
+func (c Cluster) phases(g *group) map[string]int {
+	out := map[string]int{nodeUpdated: g.Done, nodeHeld: len(g.Held)}
+	if c.ReportOnly == "" {
+		out[nodeChanging] = len(g.Begin)
+	}
+	for _, n := range g.nodes {
+		switch {
+		case n.Phase == kubelet.Changing:
+			out[nodeChanging]++
+		case n.Phase == kubelet.Broken:
+			out[nodeBroken]++
+		case n.Phase == kubelet.Failed && n.Tried == g.want.Digest && n.Has != g.want.Digest:
+			out[nodeFailed]++
+		}
+	}
+	waiting := g.Total
+	for _, n := range out {
+		waiting -= n
+	}
+	out[nodeWaiting] = waiting
+	return out
+}
+
+// kubeletTally is what the metrics report, collected on each scrape: what the status of the
+// pools says was decided last, and what has failed since the process began.
+type kubeletTally struct {
+	cluster.Described
+
+	mu       sync.Mutex
+	pools    []kubelet.KubeletPool
+	nodes    map[string]map[string]int // by pool and phase
+	failures map[string]int            // by pool
+	failed   map[ended]bool            // nil before the first decision
+}
+
+// ended is a turn of a node.
+type ended struct {
+	of     types.UID
+	number int64
+}
+
+func kubeletNewTally() *kubeletTally {
+	return &kubeletTally{Described: cluster.Descriptions(KubeletMetrics), failures: map[string]int{}}
+}
+
+// decided notes a decision. What had failed when the process began is not counted.
+func (t *kubeletTally) decided(c Cluster, p Plan) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pools, t.nodes = p.Pools, p.Nodes
+	failed := map[ended]bool{}
+	for i := range c.Kubelets {
+		k := &c.Kubelets[i]
+		if k.Status.Phase != kubelet.ConditionFailed && k.Status.Phase != kubelet.ConditionBroken {
+			continue
+		}
+		e := ended{k.UID, k.Status.Turn}
+		failed[e] = true
+		if t.failed != nil && !t.failed[e] {
+			t.failures[k.Spec.Pool]++
+		}
+	}
+	t.failed = failed
+}
+
+// Collect is part of prometheus.Collector.
+func (t *kubeletTally) Collect(out chan<- prometheus.Metric) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	is := func(name, pool string, yes bool) { t.Gauge(out, name, cluster.OneIf(yes), pool) }
+	for i := range t.pools {
+		p := &t.pools[i]
+		for _, phase := range nodePhases {
+			t.Gauge(out, "fettle_operator_kubelet_nodes", float64(t.nodes[p.Name][phase]), phase, p.Name)
+		}
+		is("fettle_operator_kubelet_pool_updating", p.Name, meta.IsStatusConditionTrue(p.Status.Conditions, kubelet.Updating))
+		is("fettle_operator_kubelet_pool_degraded", p.Name, meta.IsStatusConditionTrue(p.Status.Conditions, kubelet.Degraded))
+		is("fettle_operator_kubelet_pool_paused", p.Name, p.Spec.Paused)
+		t.Counter(out, "fettle_operator_kubelet_failures_total", t.failures[p.Name], p.Name)
+	}
 }

@@ -31,9 +31,9 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Options are how an operator runs.
+// Options of an operator.
 type Options struct {
-	// Namespace is that of the Tuned and Profile objects, and of the lease.
+	// Namespace is the namespace of the Tuned and Profile objects, and of the lease.
 	Namespace string
 	Recommend tuned.Options
 	// Default is the operator's own Tuned object. It is made where it is not there,
@@ -45,7 +45,7 @@ type Options struct {
 	// HealthAddress is host:port; "0" for none.
 	HealthAddress string
 	// Elect lets only one of several operators act at a time. Lease is how long the
-	// others wait for one that has gone without a word; DefaultLease if 0.
+	// others wait for an unresponsive leader; DefaultLease if 0.
 	Elect bool
 	Lease time.Duration
 	Log   logr.Logger
@@ -63,7 +63,7 @@ type Part struct {
 }
 
 const (
-	// Name is the operator's as who writes an object, says an event and holds the lease.
+	// Name is the operator's field manager, source of events and holder of the lease.
 	Name = "fettle-operator"
 	// DefaultLease is longer than an API server takes to restart: an operator that lost
 	// its lease for that would begin anew, with nothing gained. That another one takes
@@ -199,13 +199,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 
 // Scheme has the kinds that are read and written.
 func Scheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, tuned.AddToScheme} {
-		if err := add(s); err != nil {
-			panic(err) // two types of one name: a mistake of this program
-		}
-	}
-	return s
+	return cluster.Scheme(corev1.AddToScheme, coordinationv1.AddToScheme, tuned.AddToScheme)
 }
 
 // ErrNotServed means that the cluster does not have the kinds Tuned and Profile.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/tuned"
 )
@@ -293,10 +294,10 @@ func (d *Document) Words() string {
 		}
 	}
 	if n := len(d.Profiles); n > 0 {
-		parts = append(parts, fmt.Sprintf("profiles of %s (%s)", Nodes(n), removalFew(d.Profiles)))
+		parts = append(parts, fmt.Sprintf("profiles of %s (%s)", internaltext.Count(n, "node"), removalFew(d.Profiles)))
 	}
 	if n := len(d.Kubelets); n > 0 {
-		text := "kubelet settings of " + Nodes(n)
+		text := "kubelet settings of " + internaltext.Count(n, "node")
 		if len(changing) > 0 {
 			text += ", now at " + removalFew(changing)
 		}
@@ -313,14 +314,6 @@ func (d *Document) Words() string {
 		text += "; " + removalFew(why)
 	}
 	return text
-}
-
-// Nodes counts them in words.
-func Nodes(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", n)
 }
 
 // removalFew are the first of a list, and how many more there are.

@@ -1,15 +1,19 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -17,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/tuned"
@@ -30,16 +35,14 @@ const byNode = "spec.nodeName"
 
 // watch makes the two queues, and says what puts what into them.
 func (o *operator) watch(m manager.Manager) error {
-	objects, err := queue(m, "objects", 1, reconcile.TypedFunc[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
-		return o.readObjects(ctx)
-	}))
+	objects, err := cluster.Queue(m, "objects", 1, func(ctx context.Context, _ string) (reconcile.Result, error) { return o.readObjects(ctx) })
 	if err != nil {
 		return err
 	}
 	o.objectsQueue = objects
-	nodes, err := queue(m, "nodes", writers, reconcile.TypedFunc[string](func(ctx context.Context, name string) (reconcile.Result, error) {
+	nodes, err := cluster.Queue(m, "nodes", writers, func(ctx context.Context, name string) (reconcile.Result, error) {
 		return reconcile.Result{}, o.decideNode(ctx, name)
-	}))
+	})
 	if err != nil {
 		return err
 	}
@@ -53,10 +56,7 @@ func (o *operator) watch(m manager.Manager) error {
 	}
 	for _, s := range []source.TypedSource[string]{
 		// Without any object there is the object default to make.
-		source.TypedFunc[string](func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
-			q.Add(theObjects)
-			return nil
-		}),
+		cluster.Start(func(q workqueue.TypedRateLimitingInterface[string]) { q.Add(theObjects) }),
 		kind(o, &tuned.Tuned{}, one, func(old, now *tuned.Tuned) bool { return objectInput(old) != objectInput(now) }),
 		// Only who writes the Profiles concerns the objects.
 		kind(o, &tuned.Profile{}, one, func(old, now *tuned.Profile) bool {
@@ -70,11 +70,10 @@ func (o *operator) watch(m manager.Manager) error {
 		}
 	}
 	sources := []source.TypedSource[string]{
-		source.TypedFunc[string](func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
+		cluster.Start(func(q workqueue.TypedRateLimitingInterface[string]) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.nodes = q
-			return nil
 		}),
 		kind(o, &corev1.Node{}, func(n client.Object) string { return heard(n.GetName()) }, func(old, now *corev1.Node) bool {
 			return old.UID != now.UID || old.Spec.ProviderID != now.Spec.ProviderID || !maps.Equal(old.Labels, now.Labels)
@@ -112,19 +111,8 @@ func (o *operator) watchPools() error {
 		func(old, now *unstructured.Unstructured) bool { return old.GetGeneration() != now.GetGeneration() }))
 }
 
-// queue makes a queue of names, which do is called for, by some at a time. A failure is
-// tried again, sooner at first. There is no limit over all names, as the usual queues
-// have: after a failure of the API server itself that would be one of ten a second.
-func queue(m manager.Manager, name string, atOnce int, do reconcile.TypedReconciler[string]) (controller.TypedController[string], error) {
-	return controller.NewTyped(name, m, controller.TypedOptions[string]{
-		MaxConcurrentReconciles: atOnce,
-		Reconciler:              do,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second),
-	})
-}
-
-// kind watches a kind of object: each event puts a name into the queue, an update only
-// if changed says so; "" puts nothing.
+// kind watches a kind of object: each event adds a name to the queue, an update only if
+// changed returns true; "" adds nothing.
 func kind[T client.Object](o *operator, of T, name func(client.Object) string, changed func(old, now T) bool) source.TypedSyncingSource[string] {
 	return source.TypedKind(o.cache, of,
 		handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, of T) []string {
@@ -134,4 +122,62 @@ func kind[T client.Object](o *operator, of T, name func(client.Object) string, c
 			return nil
 		}),
 		predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }})
+}
+
+// What the caches keep of objects, but for nodes, which are those of
+// kube/cluster.
+
+// lean makes an object that comes from the API server into what is kept of it.
+func lean(in any) (any, error) {
+	switch o := in.(type) {
+	case *corev1.Pod:
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: o.Name, Namespace: o.Namespace, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels},
+			Spec:       corev1.PodSpec{NodeName: o.Spec.NodeName},
+			Status:     corev1.PodStatus{Phase: o.Status.Phase},
+		}, nil
+	case *tuned.Profile:
+		o.ManagedFields = leanManagers(o.ManagedFields)
+		// An agent says there what became of each value: up to 32 KiB.
+		maps.DeleteFunc(o.Annotations, func(name, _ string) bool { return name != RuleAnnotation && name != tuned.DeferredAnnotation })
+		for i := range o.Spec.Profile {
+			p := &o.Spec.Profile[i] // the same few texts on all nodes
+			p.Name, p.Data = unique.Make(p.Name).Value(), unique.Make(p.Data).Value()
+		}
+	case *tuned.Tuned:
+		o.ManagedFields = leanManagers(o.ManagedFields)
+	case *unstructured.Unstructured:
+		o.SetManagedFields(nil)
+	}
+	return in, nil
+}
+
+// leanManagers keeps who has written, and not what.
+func leanManagers(in []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	var out []metav1.ManagedFieldsEntry
+	for _, f := range in {
+		out = append(out, metav1.ManagedFieldsEntry{Manager: unique.Make(f.Manager).Value(), Operation: f.Operation, Subresource: f.Subresource})
+	}
+	return out
+}
+
+// Pools reads MachineConfigPools, in order of their names. One that cannot be read
+// selects nothing.
+func Pools(all []unstructured.Unstructured) []tuned.Pool {
+	var out []tuned.Pool
+	for i := range all {
+		var o struct {
+			Spec struct {
+				NodeSelector          *metav1.LabelSelector `json:"nodeSelector"`
+				MachineConfigSelector *metav1.LabelSelector `json:"machineConfigSelector"`
+			} `json:"spec"`
+		}
+		p := tuned.Pool{Name: all[i].GetName()}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all[i].Object, &o); err == nil {
+			p.NodeSelector, p.MachineConfigSelector = o.Spec.NodeSelector, o.Spec.MachineConfigSelector
+		}
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b tuned.Pool) int { return cmp.Compare(a.Name, b.Name) })
+	return out
 }

@@ -1,7 +1,5 @@
-// live reads on a node what the pinning of a pod is judged by: what the API promises
-// it, what the kubelet holds for it, and what the kernel lets its processes, and those of
-// others, do.
-
+// Package pod reads what a node promises and gives its pods: topology, devices, control
+// groups, and the CPUs that a pod is pinned to, which it judges.
 package pod
 
 import (
@@ -15,6 +13,10 @@ import (
 	"fettle.dev/fettle/kube/pod/admission/node"
 	"fettle.dev/fettle/kube/pod/admission/podfile"
 )
+
+// live reads on a node what the pinning of a pod is judged by: what the API promises
+// it, what the kubelet holds for it, and what the kernel lets its processes, and those of
+// others, do.
 
 // ReadPinningFacts puts together what is known of a pod: s is its node by the API, files are that
 // node's own, which are to show all of its processes.

@@ -1,7 +1,3 @@
-// boundary says what a profile that comes through a cluster must not do.
-// Whoever may write a Tuned object tunes nodes as root; without these limits that
-// would mean to run any program on them.
-
 package tuned
 
 import (
@@ -15,6 +11,10 @@ import (
 	"fettle.dev/fettle/internal/setting"
 	internaltext "fettle.dev/fettle/internal/text"
 )
+
+// boundary says what a profile that comes through a cluster must not do.
+// Whoever may write a Tuned object tunes nodes as root; without these limits that
+// would mean to run any program on them.
 
 // Kind is a sort of thing that is refused unless it is allowed.
 type Kind string
@@ -259,4 +259,18 @@ func legible(s string) string {
 		}
 		return ' '
 	}, s)
+}
+
+// readsElsewhere is true for a line of [variables] that reads a file which is not meant
+// for profiles: what it holds would be readable by all who may read a Profile object.
+// The directories are those of every node: which ones a node's own configuration adds,
+// only the node knows. Links in them are the node's. A reference is not expanded
+// here, by TuneD neither, but for the directory of the profile itself, where a text of
+// the cluster has no second file.
+func readsElsewhere(l profile.Line) bool {
+	if l.Name != "include" {
+		return false
+	}
+	file := path.Clean("/" + l.Value)
+	return !slices.ContainsFunc(profile.DefaultDirs, func(dir string) bool { return strings.HasPrefix(file, dir+"/") })
 }

@@ -8,6 +8,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/profile"
 )
 
 // pools are the cluster's, in order of their names.
@@ -91,4 +95,107 @@ func (p *pools) of(nodeLabels map[string]string) (names []string, conflict *Note
 		names = []string{workerPool}
 	}
 	return names, nil
+}
+
+// strangers notes the sections of profiles that no plug-in is for, and the options that
+// their plug-in does not have: what an agent would find out on each node. They are left
+// out there, and the rest of the profile applies. A section that is switched off asks for
+// nothing. chosen are the profiles that rules name.
+func (p *catalogue) strangers(chosen map[string]bool) {
+	for _, c := range p.read {
+		for i := range c.sections {
+			s := &c.sections[i]
+			if s.Name == "main" || s.Type == "variables" || !s.Enabled {
+				continue
+			}
+			types := []string{s.Type}
+			if _, known := plugin.Find(table.All, s.Type); !known {
+				if over, given := p.over(c.Name, s.Name, chosen, map[string]bool{}); given {
+					types = over
+				}
+			}
+			c.strange(s, types)
+		}
+	}
+}
+
+// strange notes what of a section none of the plug-ins has of which it may be.
+func (c readCopy) strange(s *profile.Section, types []string) {
+	var plugins []*plugin.Plugin
+	for _, t := range types {
+		if p, ok := plugin.Find(table.All, t); ok {
+			plugins = append(plugins, p)
+		}
+	}
+	switch {
+	case len(plugins) == 0 && slices.Contains(types, s.Type):
+		at := s.Pos
+		if t := s.Line("type"); t != nil {
+			at = t.Pos
+		}
+		c.add(c.line(UnknownPlugin, at, plugin.UnknownType(table.All, &profile.Unit{Type: s.Type}).Text))
+		return
+	case len(plugins) == 0: // its result is not a plug-in, which is reported there
+		return
+	}
+	for _, l := range s.Options() {
+		if !slices.ContainsFunc(plugins, func(p *plugin.Plugin) bool { _, has := p.Option(l.Name); return has }) {
+			c.add(c.line(UnknownOption, l.Pos, plugins[0].UnknownOption(profile.Option{Name: l.Name}).Text))
+		}
+	}
+}
+
+// over are the types that a section of a profile has in the end where the profile is only
+// ever a part of others: of one name the section that is read last gives the type, which is
+// that of the profile which includes it, or of one that this includes after it. False if
+// some node may get the section with the type that it has by itself.
+func (p *catalogue) over(name, section string, chosen, seen map[string]bool) (types []string, given bool) {
+	if chosen[name] || seen[name] {
+		return nil, false
+	}
+	seen[name] = true
+	for by, t := range p.texts {
+		at := slices.IndexFunc(t.includes, func(i include) bool { return i.name == name })
+		if at < 0 || by == name {
+			continue
+		}
+		last, has := p.last(by, at, section, map[string]bool{})
+		if !has {
+			more, given := p.over(by, section, chosen, seen)
+			if !given {
+				return nil, false
+			}
+			types = append(types, more...)
+			continue
+		}
+		types = append(types, last)
+	}
+	slices.Sort(types)
+	return slices.Compact(types), len(types) > 0
+}
+
+// last is the type of the section of a name that is read last of a profile and of those
+// that it includes behind the one at a place, -1 for all.
+func (p *catalogue) last(name string, after int, section string, seen map[string]bool) (typ string, has bool) {
+	t := p.texts[name]
+	if t == nil || seen[name] {
+		return "", false
+	}
+	seen[name] = true
+	for i := range t.sections {
+		if t.sections[i].Name == section {
+			return t.sections[i].Type, true
+		}
+	}
+	for i := len(t.includes) - 1; i > after; i-- {
+		if typ, has = p.last(t.includes[i].name, -1, section, seen); has {
+			return typ, true
+		}
+	}
+	return "", false
+}
+
+// line is a note on a line of the profile.
+func (c copyOf) line(reason Reason, at profile.Pos, text string) Note {
+	return c.note(reason, at.Line, "profile %s, line %d: %s", c.Name, at.Line, text)
 }

@@ -1,6 +1,22 @@
+// Package tuned has the objects of tuned.openshift.io/v1, Tuned and Profile, as
+// Go types, and reads them strictly from files. The fields, their JSON names and
+// what is allowed in them are those of the CustomResourceDefinitions that
+// OpenShift publishes, so that objects written for its Node Tuning Operator are
+// taken unmodified. kube/deploy/crds/plain has the same as YAML; a test holds one against
+// the other.
+//
+// A field whose JSON name has no omitempty or omitzero must be there. The tags
+// enum, min, minLength and pattern are OpenAPI's constraints, for the test and
+// for Read.
 package tuned
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // Tuned has profiles, and rules that say which nodes get them.
 //
@@ -178,4 +194,113 @@ type ProfileList struct {
 	metav1.ListMeta `json:"metadata,omitzero"`
 
 	Items []Profile `json:"items"`
+}
+
+// StatusCondition is one thing that is said of an object.
+//
+// +kubebuilder:object:generate=true
+type StatusCondition struct {
+	Type   ConditionType          `json:"type"`
+	Status metav1.ConditionStatus `json:"status"`
+	// LastTransitionTime is when Status last became another one.
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+	// Reason is one word in CamelCase.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// ConditionType is what a condition is about.
+type ConditionType string
+
+// The types of conditions. Of a profile that works, Applied is True and Degraded
+// is False.
+const (
+	Valid    ConditionType = "Valid"    // of a Tuned object
+	Applied  ConditionType = "Applied"  // of a Profile object
+	Degraded ConditionType = "Degraded" // of a Profile object
+)
+
+// AsExpected is the reason of a condition that is as it should be.
+const AsExpected = "AsExpected"
+
+// SetCondition returns the conditions with one of them set, and whether that
+// changed anything. The transition time is now where the status becomes another
+// one, else it stays.
+func SetCondition(conditions []StatusCondition, c StatusCondition, now metav1.Time) ([]StatusCondition, bool) {
+	i := slices.IndexFunc(conditions, func(old StatusCondition) bool { return old.Type == c.Type })
+	c.LastTransitionTime = now
+	if i < 0 {
+		return append(slices.Clone(conditions), c), true
+	}
+	if old := conditions[i]; old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+		if old == c {
+			return conditions, false
+		}
+	}
+	out := slices.Clone(conditions)
+	out[i] = c
+	return out, true
+}
+
+// DeferredAnnotation is where a Tuned object says when changes take effect.
+const DeferredAnnotation = "tuned.openshift.io/deferred"
+
+// DeferMode is when a profile takes effect.
+type DeferMode string
+
+// The modes.
+const (
+	DeferNever  DeferMode = "never"  // at once
+	DeferAlways DeferMode = "always" // at the next boot
+	// DeferUpdate is at the next boot for a change of the profile that is in
+	// force, at once for a switch to another one.
+	DeferUpdate DeferMode = "update"
+)
+
+// Deferred reads the annotation. known is false where it has another text than a
+// mode, which means never.
+func Deferred(annotations map[string]string) (mode DeferMode, known bool) {
+	text, ok := annotations[DeferredAnnotation]
+	switch mode := DeferMode(text); mode {
+	case DeferAlways, DeferUpdate, DeferNever:
+		return mode, true
+	}
+	return DeferNever, !ok
+}
+
+// The label by which fettle's operator marks the Profile objects that it writes.
+const (
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	ManagedBy      = "fettle"
+)
+
+// Ours reports whether fettle's operator has written the Profile.
+func (p *Profile) Ours() bool { return p.Labels[ManagedByLabel] == ManagedBy }
+
+// NodeTuningOwner names the object by which the Node Tuning Operator owns a Profile, such
+// as "Tuned default"; "" where it does not, and where fettle's operator has taken the
+// Profile over. Its operand applies such a Profile, and writes its status.
+// Source: openshift/cluster-node-tuning-operator at d2394aa, pkg/operator/controller.go,
+// getDefaultTunedRefs.
+func (p *Profile) NodeTuningOwner() string {
+	if p.Ours() {
+		return ""
+	}
+	for _, o := range p.OwnerReferences {
+		if o.Kind == "Tuned" {
+			return o.Kind + " " + o.Name
+		}
+	}
+	return ""
+}
+
+// GroupVersion is the API's.
+var GroupVersion = schema.GroupVersion{Group: "tuned.openshift.io", Version: "v1"}
+
+// AddToScheme tells a scheme of the types.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &Tuned{}, &TunedList{}, &Profile{}, &ProfileList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
 }

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -87,4 +89,95 @@ var podHolders = map[string][]string{
 	"Deployment": {"template"}, "ReplicaSet": {"template"}, "StatefulSet": {"template"}, "DaemonSet": {"template"},
 	"ReplicationController": {"template"}, "DeploymentConfig": {"template"}, "Job": {"template"},
 	"CronJob": {"jobTemplate", "spec", "template"},
+}
+
+// ToAll reports whether the controllers of Kubernetes and OpenShift put an object of a
+// resource (configmaps) with this name and these annotations into each namespace.
+func ToAll(resource, name string, annotations map[string]string) bool {
+	switch resource {
+	case "configmaps":
+		return name == "kube-root-ca.crt" || name == "openshift-service-ca.crt"
+	case "serviceaccounts":
+		return name == "default" || name == "builder" || name == "deployer"
+	case "rolebindings":
+		return name == "system:deployers" || name == "system:image-builders" || name == "system:image-pullers"
+	case "secrets":
+		_, is := Account(annotations)
+		return is
+	}
+	return false
+}
+
+// ByOpenShift reports whether only OpenShift puts such an object into each namespace.
+func ByOpenShift(resource, name string) bool {
+	return name != "default" && name != "kube-root-ca.crt" && ToAll(resource, name, nil)
+}
+
+// Account returns the service account of a secret with these annotations: a token, or the
+// credentials to pull images. They do not tell whether a controller has made it: a user can
+// ask for a token in the same way. "" with true is one of OpenShift's without the account.
+func Account(annotations map[string]string) (account string, is bool) {
+	if account, is = annotations["kubernetes.io/service-account.name"]; is {
+		return account, true
+	}
+	for note, value := range annotations {
+		if note == "openshift.io/internal-registry-auth-token.service-account" {
+			return value, true
+		}
+		is = is || strings.HasPrefix(note, "openshift.io/internal-registry")
+	}
+	return "", is
+}
+
+// MaxObjects is how many objects a plan has at most.
+const MaxObjects = 2_000_000
+
+// ErrTooLarge means that a load has more than MaxObjects objects.
+var ErrTooLarge = errors.New("the load is too large")
+
+// ErrTwice means that two objects of a load have one name.
+var ErrTwice = errors.New("would be made twice")
+
+func tooLarge(at string, n int) error {
+	return fmt.Errorf("%s: %w: %d objects, and %d is the most that is planned", at, ErrTooLarge, n, MaxObjects)
+}
+
+// bounded refuses a load of too many objects by its counts alone, of which a group's are
+// taken for one object each: nothing is made, in memory either.
+func bounded(l *Load) error {
+	all := 0
+	for i := range l.Stages {
+		s := &l.Stages[i]
+		if s.Iterations > MaxObjects { // and so no product below overflows
+			return tooLarge(s.At, s.Iterations)
+		}
+		if s.Iterations <= 0 {
+			continue
+		}
+		if all += s.Namespaces(); all > MaxObjects {
+			return tooLarge(s.At, all)
+		}
+		for j := range s.Groups {
+			g := &s.Groups[j]
+			if g.Count > MaxObjects {
+				return tooLarge(g.At, g.Count)
+			}
+			if all += s.Times(g) * max(0, g.Count); all > MaxObjects {
+				return tooLarge(g.At, all)
+			}
+		}
+	}
+	return nil
+}
+
+// objects is how many a compiled group makes in all iterations of its stage.
+func (g *group) objects(s *Stage) int {
+	if g.each == nil {
+		return s.Times(g.of) * max(0, g.of.Count) * len(g.bodies)
+	}
+	n := 0
+	for _, bodies := range g.each {
+		n += len(bodies)
+	}
+	return n
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"fettle.dev/fettle/kube/load/plan"
 )
@@ -111,4 +113,130 @@ func (x *running) sync(op *plan.Op) error {
 		return fail(x.Follower.Phase(x.quit, spaces, pods, s.Selectors, s.Timeout, "Succeeded"))
 	}
 	return nil
+}
+
+// clock says when each of a sequence is due, at a steady pace: what was late does not make
+// the others later.
+type clock struct{ next time.Time }
+
+// behind is how far a clock may fall behind before it begins anew: what is missed beyond
+// that is not made up for by a burst.
+const behind = time.Second
+
+// due is when the next one is to start; the one after it is every later.
+func (c *clock) due(every time.Duration) time.Time {
+	if now := time.Now(); now.Sub(c.next) > behind {
+		c.next = now
+	}
+	at := c.next
+	c.next = at.Add(every)
+	return at
+}
+
+// block is how many objects are reserved at a time.
+const block = 512
+
+// reserver sees to it that the journal covers an object before it is asked for, and writes
+// ahead, so that no worker waits for the disk.
+type reserver struct {
+	journal *Journal
+	most    int
+
+	mu   sync.Mutex
+	upTo int // on the disk
+	// going is closed when a reservation that is being written is on the disk.
+	going chan struct{}
+	err   error
+}
+
+// cover returns when the object may be asked for.
+func (r *reserver) cover(i int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if r.err != nil {
+			return r.err
+		}
+		if r.going == nil && r.upTo < r.most && i+block/2 >= r.upTo {
+			going, to := make(chan struct{}), min(r.most, max(r.upTo, i)+block)
+			r.going = going
+			go func() {
+				err := r.journal.Reserve(to)
+				r.mu.Lock()
+				r.going = nil
+				if r.err = err; err == nil {
+					r.upTo = to
+				}
+				r.mu.Unlock()
+				close(going)
+			}()
+		}
+		if i < r.upTo {
+			return nil
+		}
+		going := r.going
+		r.mu.Unlock()
+		<-going
+		r.mu.Lock()
+	}
+}
+
+// wait returns when nothing is being written.
+func (r *reserver) wait() {
+	r.mu.Lock()
+	going := r.going
+	r.mu.Unlock()
+	if going != nil {
+		<-going
+	}
+}
+
+var errNoUID = errors.New("the server's answer has no uid")
+
+// uidOf is metadata.uid of an object. It is looked for by hand: encoding/json would grow
+// the stack of each of thousands of workers, which then all keep it.
+func uidOf(object []byte) (string, error) {
+	depth, meta := 0, false // meta: within metadata, at depth 2
+	key := ""               // the last text at this depth, where a colon follows
+	for i := 0; i < len(object); i++ {
+		switch object[i] {
+		case '{', '[':
+			if depth++; depth == 2 {
+				meta = key == "metadata" && object[i] == '{'
+			}
+			key = ""
+		case '}', ']':
+			if depth--; depth < 2 {
+				meta = false
+			}
+		case ',':
+			key = ""
+		case '"':
+			end := i + 1
+			for end < len(object) && object[end] != '"' {
+				if object[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			if end >= len(object) {
+				return "", errNoUID
+			}
+			text := object[i+1 : end]
+			i = end
+			switch {
+			case depth == 2 && meta && key == "uid" && len(text) > 0:
+				return string(text), nil
+			case depth == 1 && string(text) == "metadata", depth == 2 && meta && string(text) == "uid":
+				if key == "" { // it is no value
+					key = string(text)
+					continue
+				}
+			}
+			if key == "" {
+				key = "other"
+			}
+		}
+	}
+	return "", errNoUID
 }

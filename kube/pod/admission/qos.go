@@ -1,8 +1,12 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // QoS is a pod's class of quality of service.
@@ -111,4 +115,101 @@ func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 		return 0, "the pod has resources as a whole (spec.resources), which the CPU manager of Kubernetes " + p.Release.orNewest().String() + " leaves in the shared pool"
 	}
 	return int(whole), fmt.Sprintf("the pod is Guaranteed and the container requests a whole number of CPUs: %d", whole)
+}
+
+// QoS is the class of a pod with its reasons.
+func (p *Pod) QoS() QoS { return p.qos() }
+
+// OwnCPUs is how many CPUs a container gets for itself where the CPU manager is static;
+// 0 with the reason where it gets none. An unknown container gets none.
+func (p *Pod) OwnCPUs(container string) (int, string) {
+	c := p.container(container)
+	if c == nil {
+		return 0, "the pod has no such container"
+	}
+	return p.wantsCPUs(c, p.qos().Class)
+}
+
+// Pool is what a CPU manager has to give.
+type Pool struct {
+	// Static reports whether containers get CPUs for themselves at all.
+	Static bool
+	// Online are all CPUs, Shared those of all containers without their own, Reserved
+	// those of them that no other container gets, and Free those that a container may still
+	// get.
+	Online, Shared, Reserved, Free unit.CPUSet
+}
+
+// Pool says what the CPU manager of a node has to give before the pod comes. The error
+// is of a kubelet that would not start with these settings and this state.
+func (in Input) Pool() (Pool, error) {
+	if err := in.Node.Check(); err != nil {
+		return Pool{}, err
+	}
+	k, problems := start(&in)
+	if len(problems) > 0 {
+		return Pool{}, errors.New(strings.Join(problems, "; "))
+	}
+	pool := Pool{Static: k.cpu.static, Online: k.cpu.t.all}
+	if pool.Static {
+		pool.Shared, pool.Reserved = k.cpu.shared, k.cpu.reserved
+		pool.Free = k.cpu.available(k.cpu.shared)
+	}
+	return pool, nil
+}
+
+// CPUShares are the CPU shares of the pod's own control group, by its requests
+// (pkg/kubelet/cm/helpers_linux.go, ResourceConfigForPod).
+func (p *Pod) CPUShares() uint64 {
+	if p.qos().Class == BestEffort {
+		return kuberelease.Shares(0)
+	}
+	q := p.requests()[CPU]
+	return kuberelease.Shares(q.MilliValue())
+}
+
+// ContainerCPUShares are those that the container runtime is told for a container
+// (pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources).
+func (p *Pod) ContainerCPUShares(name string) uint64 {
+	c := p.container(name)
+	if c == nil {
+		return kuberelease.Shares(0)
+	}
+	q, ok := c.Requests[CPU]
+	if !ok {
+		q = c.Limits[CPU]
+	}
+	return kuberelease.Shares(q.MilliValue())
+}
+
+// WeightDoc is the CPU weight that a control group of version 2 will get.
+type WeightDoc struct {
+	// Container is "" for the pod's own group.
+	Container string `json:"container,omitempty"`
+	Shares    uint64 `json:"cpu_shares"`
+	// Linear and Curve are the weights by the two formulas. The pod's own group, which the
+	// kubelet writes, gets the linear one.
+	Linear uint64 `json:"linear_weight"`
+	Curve  uint64 `json:"curve_weight"`
+}
+
+// Says is the weight in words, and who writes it.
+func (d WeightDoc) Says() string {
+	if d.Container == "" {
+		return fmt.Sprintf("the pod's own group: %d for %d shares, which the kubelet writes (linear, in all releases known here); system.slice has 100", d.Linear, d.Shares)
+	}
+	return fmt.Sprintf("%s: %d for %d shares by runc before 1.3.2 or crun before 1.23, %d by newer ones", d.Container, d.Linear, d.Shares, d.Curve)
+}
+
+// weights are those of a pod by versions, since nothing of it runs yet.
+func (p *Prediction) weights() []WeightDoc {
+	pod := &p.in.Pod
+	of := func(name string, shares uint64) WeightDoc {
+		return WeightDoc{name, shares, kuberelease.Linear.Weight(shares), kuberelease.Curve.Weight(shares)}
+	}
+	out := []WeightDoc{of("", pod.CPUShares())}
+	for _, c := range pod.all() {
+		out = append(out, of(c.Name, pod.ContainerCPUShares(c.Name)))
+	}
+	return out
 }

@@ -2,7 +2,11 @@ package admission
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"fettle.dev/fettle/internal/unit"
 )
@@ -115,3 +119,130 @@ func (t *topology) nodesOf(s unit.CPUSet) Mask {
 	}
 	return m
 }
+
+// Mask is a set of NUMA nodes: bit n is node n, of 0 to 63.
+type Mask uint64
+
+// NodesOf makes a set of nodes; those outside 0 to 63 are left out.
+func NodesOf(nodes []int) Mask {
+	var m Mask
+	for _, n := range nodes {
+		if n >= 0 && n < 64 {
+			m |= 1 << n
+		}
+	}
+	return m
+}
+
+// maskOf makes a set of nodes that have been checked to be of 0 to 63.
+func maskOf(nodes ...int) Mask {
+	var m Mask
+	for _, n := range nodes {
+		m |= 1 << n
+	}
+	return m
+}
+
+// Count is the number of nodes.
+func (m Mask) Count() int { return bits.OnesCount64(uint64(m)) }
+
+// Has reports whether a node is in the set; none outside 0 to 63 is.
+func (m Mask) Has(node int) bool { return node >= 0 && node < 64 && m&(1<<node) != 0 }
+
+// Nodes lists the nodes in ascending order.
+func (m Mask) Nodes() []int {
+	out := make([]int, 0, m.Count())
+	for rest := uint64(m); rest != 0; rest &= rest - 1 {
+		out = append(out, bits.TrailingZeros64(rest))
+	}
+	return out
+}
+
+// String is the set as a list: "0-1,3".
+func (m Mask) String() string { return unit.CPUs(m.Nodes()...).String() }
+
+// narrower reports whether a set has fewer nodes than another, or as many of lower
+// numbers: the higher of the nodes that differ decides.
+func (m Mask) narrower(than Mask) bool {
+	if a, b := m.Count(), than.Count(); a != b {
+		return a < b
+	}
+	return m < than
+}
+
+// subsets calls f with every set of the nodes that is not empty: the smaller ones
+// first, and of one size in the order of the list.
+func subsets(nodes []int, f func(Mask)) {
+	var fill func(rest []int, m Mask, missing int)
+	fill = func(rest []int, m Mask, missing int) {
+		if missing == 0 {
+			f(m)
+			return
+		}
+		for i := 0; i+missing <= len(rest); i++ {
+			fill(rest[i+1:], m|1<<rest[i], missing-1)
+		}
+	}
+	for size := 1; size <= len(nodes); size++ {
+		fill(nodes, 0, size)
+	}
+}
+
+// amount is a sum of quantities.
+type amount struct{ resource.Quantity }
+
+func (a *amount) add(q resource.Quantity) { a.Add(q) }
+func (a *amount) addInt(n int64)          { a.Add(*resource.NewQuantity(n, resource.DecimalSI)) }
+
+// names lists the resources in order.
+func (r Resources) names() []string { return slices.Sorted(maps.Keys(r)) }
+
+func (r Resources) clone() Resources {
+	if r == nil {
+		return nil
+	}
+	out := make(Resources, len(r))
+	for name, q := range r {
+		out[name] = q.DeepCopy()
+	}
+	return out
+}
+
+// plus adds the amounts of more.
+func (r Resources) plus(more Resources) {
+	for name, q := range more {
+		sum := r[name].DeepCopy()
+		sum.Add(q)
+		r[name] = sum
+	}
+}
+
+// atLeast raises the amounts to those of other.
+func (r Resources) atLeast(other Resources) {
+	for name, q := range other {
+		if have, ok := r[name]; !ok || q.Cmp(have) > 0 {
+			r[name] = q.DeepCopy()
+		}
+	}
+}
+
+// isHugePages reports whether a resource is a size of huge pages.
+func isHugePages(name string) bool { return strings.HasPrefix(name, hugePages) }
+
+// isNative reports whether a resource is Kubernetes' own: without a domain, or of
+// kubernetes.io.
+func isNative(name string) bool {
+	return !strings.Contains(name, "/") || strings.Contains(name, "kubernetes.io/")
+}
+
+// isExtended reports whether a resource is a device plug-in's or another program's.
+func isExtended(name string) bool { return !isNative(name) && !strings.HasPrefix(name, "requests.") }
+
+// mayOvercommit reports whether a request may be below the limit.
+func mayOvercommit(name string) bool { return isNative(name) && !isHugePages(name) }
+
+// ofPod reports whether a resource can be given for a pod as a whole.
+func ofPod(name string) bool { return name == CPU || name == Memory || isHugePages(name) }
+
+// positive reports whether a quantity is there and above zero.
+func positive(q resource.Quantity) bool { return q.Sign() > 0 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"fettle.dev/fettle/internal/unit"
@@ -122,3 +123,8 @@ func eviction(c *configuration, memoryBytes uint64) (uint64, error) {
 	}
 	return uint64(max(q.Value(), 0)), nil
 }
+
+// declaredFeatures points to the features that a node's status declares. The API of
+// Kubernetes 1.29 to 1.33 does not have them: test/admission puts another file in the place
+// of this one, to build with that API.
+func declaredFeatures(s *core.NodeStatus) *[]string { return &s.DeclaredFeatures }

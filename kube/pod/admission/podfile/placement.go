@@ -1,11 +1,17 @@
 package podfile
 
 import (
+	"fmt"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	core "k8s.io/api/core/v1"
 
 	"fettle.dev/fettle/kube/pod/admission"
+	"fettle.dev/fettle/kube/strict"
 )
 
 // placement is what of a pod's specification decides on which nodes it may run.
@@ -85,5 +91,160 @@ func daemon(p *admission.Placement, spec *core.PodSpec) {
 	p.Tolerations = tolerations(p.Tolerations, onDaemons)
 	if spec.HostNetwork {
 		p.Tolerations = tolerations(p.Tolerations, onHostNetwork)
+	}
+}
+
+// place knows at which line of a manifest the fields of one of its documents stand.
+type place struct {
+	name  string
+	begin int          // the document's first line
+	root  *yamlv3.Node // nil where it cannot be told
+}
+
+// parse looks at the text of the document.
+func (p *place) parse(text []byte) {
+	var doc yamlv3.Node
+	if yamlv3.Unmarshal(text, &doc) == nil && len(doc.Content) == 1 {
+		p.root = doc.Content[0]
+	}
+}
+
+// wrong says what is wrong at a field, or in the document where path is "".
+func (p *place) wrong(path string, err error) error {
+	return fmt.Errorf("%s:%d: %w", p.name, p.line(path), err)
+}
+
+// unreadable says what is wrong with a document that is no YAML.
+func (p *place) unreadable(err error) error {
+	line, words := strict.Syntax(err)
+	return fmt.Errorf("%s:%d: %s", p.name, p.begin+max(line, 1)-1, words)
+}
+
+// mistyped says where a value of another type than is wanted stands; ok is false where the
+// error is about something else. what is the object that is read, and in where it is.
+func (p *place) mistyped(in, what string, err error) (wrong error, ok bool) {
+	if p.root == nil {
+		return nil, false
+	}
+	line, words, ok := strict.Mistyped(p.root, in, err)
+	return fmt.Errorf("%s:%d: %s%s", p.name, p.begin+line-1, what, words), ok
+}
+
+// field is the path in what a strict reading says: unknown field "spec.containers[0].x".
+var field = regexp.MustCompile(`(?:unknown|duplicate) field "(.*)"`)
+
+// fieldOf is the field of which an error of a strict reading is; "" for another one.
+func fieldOf(err error) string {
+	if m := field.FindStringSubmatch(err.Error()); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// step is a name or a number of a path.
+var step = regexp.MustCompile(`[^.\[\]]+`)
+
+// line is that of a field, or of the innermost one around it that is found.
+func (p *place) line(path string) int {
+	n, line := p.root, 1
+	if n != nil && n.Line > 0 {
+		line = n.Line
+	}
+	for _, name := range step.FindAllString(path, -1) {
+		next := (*yamlv3.Node)(nil)
+		for n != nil && n.Kind == yamlv3.AliasNode {
+			n = n.Alias
+		}
+		switch {
+		case n == nil:
+		case n.Kind == yamlv3.MappingNode:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				if n.Content[i].Value == name {
+					line, next = n.Content[i].Line, n.Content[i+1]
+				}
+			}
+		case n.Kind == yamlv3.SequenceNode:
+			if i, err := strconv.Atoi(name); err == nil && i < len(n.Content) {
+				line, next = n.Content[i].Line, n.Content[i]
+			}
+		}
+		if n = next; n == nil {
+			break
+		}
+	}
+	return p.begin + line - 1
+}
+
+// The fields that the API of Kubernetes 1.29 to 1.33 does not have, or does not heed, are
+// read in this file only: test/admission puts another one in its place, to build with that
+// API.
+
+// ofPod are the resources of the pod as a whole; nil where it has none.
+func ofPod(spec *core.PodSpec) *core.ResourceRequirements { return spec.Resources }
+
+// strictGroups reports whether the pod wants supplementalGroupsPolicy Strict.
+func strictGroups(spec *core.PodSpec) bool {
+	c := spec.SecurityContext
+	return c != nil && c.SupplementalGroupsPolicy != nil && *c.SupplementalGroupsPolicy == core.SupplementalGroupsPolicyStrict
+}
+
+// features are those of a node that the pod needs.
+// Source: k8s.io/component-helpers v0.36.3 and v0.37.2, nodedeclaredfeatures/features,
+// InferForScheduling.
+func features(spec *core.PodSpec) []string {
+	var all []string
+	restartsAll := func(rules []core.ContainerRestartRule) bool {
+		for _, r := range rules {
+			if r.Action == "RestartAllContainers" {
+				return true
+			}
+		}
+		return false
+	}
+	for _, list := range [][]core.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if len(all) == 0 && restartsAll(list[i].RestartPolicyRules) {
+				all = append(all, admission.FeatureRestartAll)
+			}
+		}
+	}
+	if spec.HostNetwork && spec.HostUsers != nil && !*spec.HostUsers {
+		all = append(all, admission.FeatureHostNetworkUsers)
+	}
+	if bindOptions(spec) {
+		all = append(all, admission.FeatureBindMountOptions)
+	}
+	return all
+}
+
+// bindOptions reports whether a mount has options of its own. The field is looked up by its
+// name: the APIs up to 1.36, with which test/admission builds this, do not have it.
+func bindOptions(spec *core.PodSpec) bool {
+	for _, list := range [][]core.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for j := range list[i].VolumeMounts {
+				if f := reflect.ValueOf(list[i].VolumeMounts[j]).FieldByName("BindMountOptions"); f.IsValid() && f.Len() > 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// claim marks the extended resources of a pod's containers that a claim gives, which the
+// scheduler has made for it.
+func claim(p *admission.Pod, status *core.PodStatus) {
+	if status.ExtendedResourceClaimStatus == nil {
+		return
+	}
+	for _, m := range status.ExtendedResourceClaimStatus.RequestMappings {
+		for _, list := range [][]admission.Container{p.Init, p.Containers} {
+			for i := range list {
+				if list[i].Name == m.ContainerName {
+					list[i].Claimed = append(list[i].Claimed, m.ResourceName)
+				}
+			}
+		}
 	}
 }

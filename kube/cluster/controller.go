@@ -1,20 +1,86 @@
-// nodecache is the one cache of a cluster's nodes that all controllers of the
-// operator's process read from: one watch, and of each node what one of them looks at.
-// A node has some ten kilobytes, most of them the names of images; kept is about one.
-
 package cluster
 
 import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unique"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
+
+// Queue makes a controller whose queue has names, for which do is called, workers at a time.
+// A failure is tried again after 50 ms to 30 s. There is no limit over all names, as the
+// usual queues have: after a failure of the API server that would be ten a second.
+func Queue(m manager.Manager, name string, workers int, do func(ctx context.Context, item string) (reconcile.Result, error)) (controller.TypedController[string], error) {
+	return controller.NewTyped(name, m, controller.TypedOptions[string]{
+		MaxConcurrentReconciles: workers,
+		Reconciler:              reconcile.TypedFunc[string](do),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second),
+	})
+}
+
+// Start is a source that calls begin with a queue before the queue is worked on.
+func Start(begin func(q workqueue.TypedRateLimitingInterface[string])) source.TypedSource[string] {
+	return source.TypedFunc[string](func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
+		begin(q)
+		return nil
+	})
+}
+
+// Scheme makes a scheme with the types of some APIs.
+func Scheme(apis ...func(*runtime.Scheme) error) *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range apis {
+		if err := add(s); err != nil {
+			panic(err) // two types of one name: an error of this program
+		}
+	}
+	return s
+}
+
+// Into is an item of a queue that stands for many events: a change of all nodes is hundreds
+// of events, and one decision about all nodes. Events are collected for Delay from the first
+// one on, so that a cluster that always changes gets decisions too.
+type Into struct {
+	Item  string
+	Delay time.Duration
+}
+
+// Kind watches a kind of object: each event adds the item, an update only if changed returns
+// true.
+func Kind[T client.Object](i Into, of cache.Cache, object T, changed func(old, now T) bool) source.TypedSyncingSource[string] {
+	return source.TypedKind(of, object, handlers(i, changed))
+}
+
+func handlers[T client.Object](i Into, changed func(old, now T) bool) handler.TypedEventHandler[T, string] {
+	type queue = workqueue.TypedRateLimitingInterface[string]
+	return handler.TypedFuncs[T, string]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { q.AddAfter(i.Item, i.Delay) },
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { q.AddAfter(i.Item, i.Delay) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				q.AddAfter(i.Item, i.Delay)
+			}
+		},
+	}
+}
+
+// nodecache is the one cache of a cluster's nodes that all controllers of the
+// operator's process read from: one watch, and of each node what one of them looks at.
+// A node has some ten kilobytes, most of them the names of images; kept is about one.
 
 // ByObject is how the cache of a manager keeps nodes, with the annotations that are named.
 // Its objects are shared: who changes one copies it first.
