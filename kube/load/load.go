@@ -3,6 +3,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// Refused says that a guard rail stopped what was asked for, before anything was changed.
+// Refused is the error of a request that a guard rail stopped before anything was changed.
 type Refused struct {
 	Err  error
 	Hint string
@@ -59,7 +60,7 @@ type Options struct {
 	OnAct func(loadrun.Acted)
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	*loadrun.DriveOutcome
 	// Servers is what the API server's metrics say of it; nil where they cannot be read.
@@ -85,8 +86,8 @@ func (c *Cluster) Plan(ctx context.Context, l *plan.Load, run string) (*plan.Pla
 // ErrNothing means that a load has no objects.
 var ErrNothing = errors.New("the load has nothing to make: each of its counts is 0")
 
-// Run makes a load. The outcome is there as soon as something may have been made, with an
-// error too; id is "" as long as nothing was.
+// Run makes the objects of a load. The result is returned as soon as something may have been
+// made, also with an error; id is "" as long as nothing was.
 func (c *Cluster) Run(ctx context.Context, l *plan.Load, o Options) (id string, out *Result, err error) {
 	now := time.Now
 	if c.Now != nil {
@@ -123,7 +124,7 @@ func (c *Cluster) Run(ctx context.Context, l *plan.Load, o Options) (id string, 
 	return name, out, errors.Join(err, j.Close())
 }
 
-// Resume goes on with a run: it makes what is missing.
+// Resume continues a run: it makes what is missing.
 func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, error) {
 	r, p, j, state, err := c.open(ctx, id)
 	if err != nil {
@@ -132,12 +133,7 @@ func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, er
 	if state.Phase == loadrun.Undoing || state.Phase == loadrun.Undone {
 		return nil, errors.Join(refuse("run the file anew", "the run %s has been undone, or the undo has begun", id), j.Close())
 	}
-	if o.InFlight == 0 {
-		o.InFlight = r.InFlight
-	}
-	if o.Rate == 0 {
-		o.Rate = r.Rate
-	}
+	o.InFlight, o.Rate = cmp.Or(o.InFlight, r.InFlight), cmp.Or(o.Rate, r.Rate)
 	out, err := c.drive(ctx, r, p, j, state, o)
 	return out, errors.Join(err, j.Close())
 }
@@ -185,12 +181,7 @@ func (c *Cluster) drive(ctx context.Context, r *loadrun.StoredRun, p *plan.Plan,
 		Plan: p, Server: c.Server, Journal: j, State: state, Follower: follower,
 		DriveOptions: loadrun.DriveOptions{InFlight: o.InFlight, Rate: o.Rate, On: o.On, OnAct: o.OnAct},
 	}
-	if d.InFlight == 0 {
-		d.InFlight = r.Load.InFlight
-	}
-	if d.Rate == 0 {
-		d.Rate = r.Load.Rate
-	}
+	d.InFlight, d.Rate = cmp.Or(d.InFlight, r.Load.InFlight), cmp.Or(d.Rate, r.Load.Rate)
 	var before *loadrun.Sample
 	blind := errors.New("not asked for in a phase of an experiment")
 	if !r.Visit {
@@ -238,18 +229,11 @@ func controllers(p *plan.Plan) bool {
 	return slices.ContainsFunc(p.Kinds, func(k plan.Kind) bool { return k.Kind != "Pod" && loadrun.Takes(k.Kind) })
 }
 
-// follow watches what takes a while, where the plan has such.
+// follow watches the objects of a plan that take a while to become ready.
 func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*loadrun.Follower, func(), error) {
-	var kinds []plan.Kind
-	pods := false
-	for _, k := range p.Kinds {
-		if loadrun.Takes(k.Kind) {
-			kinds = append(kinds, k)
-			pods = true
-		}
-	}
+	kinds := slices.DeleteFunc(slices.Clone(p.Kinds), func(k plan.Kind) bool { return !loadrun.Takes(k.Kind) })
 	pod := plan.Kind{APIVersion: "v1", Kind: "Pod", Resource: "pods", Namespaced: true}
-	if pods && !slices.Contains(kinds, pod) {
+	if len(kinds) > 0 && !slices.Contains(kinds, pod) {
 		kinds = append(kinds, pod)
 	}
 	labels := slices.ContainsFunc(p.Ops, func(op plan.Op) bool { return op.Sync != nil })
@@ -263,7 +247,7 @@ func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*loadrun
 	return f, func() { cancel(); f.Wait() }, nil
 }
 
-// Undo takes a run back. on is called with how far it is; it may be nil.
+// Undo removes the objects of a run. on, if not nil, is called with the progress.
 func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (*loadrun.UndoOutcome, error) {
 	_, p, j, state, err := c.open(ctx, id)
 	if err != nil {
@@ -283,8 +267,8 @@ func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (
 	return out, errors.Join(err, j.Close())
 }
 
-// UndoVisits takes back what visits of an experiment have left that were cut off, and
-// removes what is known of them. It returns how many there were.
+// UndoVisits removes the objects and the records of interrupted phases of an experiment. It
+// returns how many there were.
 func (c *Cluster) UndoVisits(ctx context.Context) (int, error) {
 	all, err := c.Store.List()
 	if err != nil {

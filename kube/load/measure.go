@@ -1,7 +1,3 @@
-// measure counts how long the objects of a run took: the calls for each, and for
-// pods until they were scheduled and ready. Those that the load makes itself are measured by
-// the clock of this machine alone, those that controllers make by the API's timestamps.
-
 package load
 
 import (
@@ -18,7 +14,9 @@ import (
 // most is the longest time that is told apart.
 const most = time.Hour
 
-// Meter counts.
+// Meter measures how long the objects of a run took: the calls for each, and for pods until
+// they were scheduled and ready. Objects that the load makes itself are measured by the clock
+// of this machine alone, pods of controllers by the API's timestamps.
 type Meter struct {
 	plan             *plan.Plan
 	create           *engine.Distribution // from when it was due

@@ -1,7 +1,3 @@
-// mirror makes of what is in the namespaces of a cluster a load of the same counts
-// and sizes, without anything of its content: names, values, images, commands and selectors
-// stay where they are. It only reads, and of secrets it reads no more than their metadata.
-
 package load
 
 import (
@@ -20,7 +16,9 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Mirror is what namespaces have.
+// Mirror is a load with the counts and sizes of a cluster's namespaces, without their
+// content: no names, values, images, commands and selectors. Of secrets only the metadata is
+// read.
 type Mirror struct {
 	Spaces []Space
 	// Left are objects that are not mirrored.

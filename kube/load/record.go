@@ -1,6 +1,3 @@
-// record keeps what a run of a cluster load has measured as evidence, and says what
-// can be said of two of them.
-
 package load
 
 import (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"strings"
 	"time"
@@ -121,10 +122,7 @@ func (r *reading) template(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 const identifier = "IDENTIFIER"
 
 func withIdentifier(t *plan.ObjectTemplate, given map[string]string) map[string]string {
-	all := map[string]string{}
-	for name, value := range given {
-		all[name] = value
-	}
+	all := maps.Clone(given)
 	if _, ok := all[identifier]; !ok && t.Has(identifier) {
 		all[identifier] = "0"
 	}

@@ -1,7 +1,3 @@
-// clusterloader reads the files of OpenShift's Cluster Loader (source 002, chapter
-// 5), and what we add to them, into a load. What its documents say works here; what only
-// its code does wrong (kube/load's manual page lists it) does not.
-
 package format
 
 import (
@@ -9,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -30,7 +28,7 @@ const (
 	defaultPort              = 9090
 )
 
-// Files is where the files are that a load names.
+// Files reads the files that a load names.
 type Files struct {
 	// Read reads a file, by an absolute name or one from the working directory.
 	Read func(name string) ([]byte, error)
@@ -97,7 +95,9 @@ func BuiltIn() (*plan.Load, error) {
 	return l, nil
 }
 
-// reading is one call of Read.
+// reading reads a file of OpenShift's Cluster Loader (OpenShift 4.4 Scalability and
+// Performance, chapter 5), with fettle's extension of the format. What the documents say
+// works; errors of its code (the manual page of kube/load lists them) are not repeated.
 type reading struct {
 	strict.Reader
 	Files
@@ -231,11 +231,7 @@ func (r *reading) project(p *project, ifExists string) {
 		if found := r.tuned[p.Tuning]; found != nil {
 			t = *found
 		} else {
-			var names []string
-			for name := range r.tuned {
-				names = append(names, name)
-			}
-			r.FaultAt(p.At, "unknown tuning set %q%s", p.Tuning, text.Suggest(p.Tuning, names))
+			r.FaultAt(p.At, "unknown tuning set %q%s", p.Tuning, text.Suggest(p.Tuning, slices.Collect(maps.Keys(r.tuned))))
 		}
 	}
 	r.none(p.At, p.Num, "projects")

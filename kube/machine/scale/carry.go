@@ -1,8 +1,3 @@
-// carry carries a plan of machine sets out: a step, a wait until it has come
-// about, and the next, planned anew from what there is then. What it has to know after
-// it was killed is on the objects: the replicas of the sets, the machines, and for a roll
-// an annotation of the set. So the same call goes on where another one ended.
-
 package scale
 
 import (
@@ -13,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/machine"
 )
@@ -43,7 +39,7 @@ const Mine = "fettle"
 // CordonReason begins what a node says that is cordoned here.
 const CordonReason = "kubectl fettle scale"
 
-// Goal is what is to be reached.
+// Goal is the target of a scale.
 type Goal struct {
 	// Machines is how many the sets are to have together; Roll instead that all of them
 	// are made anew.
@@ -72,13 +68,10 @@ type Options struct {
 	Say func(format string, args ...any)
 }
 
-// The defaults of Options.
-const (
-	DefaultWait     = DefaultPatience
-	DefaultInterval = 5 * time.Second
-)
+// DefaultInterval is the default of Options.Interval.
+const DefaultInterval = 5 * time.Second
 
-// Done is a step that has been carried out.
+// Done is an executed step.
 type Done struct {
 	Sets   []Resize `json:"sets"`
 	Remove []string `json:"removed"`
@@ -93,7 +86,10 @@ type ShutNode struct {
 	Goes bool
 }
 
-// Run is one scale.
+// Run executes a plan of machine sets: a step, a wait until it is done, and the next step,
+// planned again from the state then. All state is on the objects: the replicas of the sets,
+// the machines, and for a roll an annotation of the set. So the same call continues where
+// another one was killed.
 type Run struct {
 	Cluster
 	Options
@@ -117,10 +113,10 @@ type Run struct {
 	sleep func(context.Context, time.Duration) error
 }
 
-// New is a scale of a cluster.
+// New returns a scale of a cluster that has not begun.
 func New(c Cluster, o Options) *Run {
 	if o.Patience == 0 {
-		o.Patience = DefaultWait
+		o.Patience = DefaultPatience
 	}
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
@@ -147,7 +143,7 @@ var (
 	ErrLeft = errors.New("it could not be given back")
 )
 
-// Plan is what there is to do, as things are.
+// Plan returns what is to be done from the present state.
 func (r *Run) Plan(ctx context.Context) (*Plan, error) {
 	_, p, err := r.plan(ctx)
 	return p, err
@@ -171,14 +167,14 @@ func (r *Run) plan(ctx context.Context) (*Input, *Plan, error) {
 	return in, p, err
 }
 
-// fill gives an input what this run is by.
+// fill sets the options of the run in an input.
 func (r *Run) fill(in *Input) {
 	in.Now, in.Batch, in.QPS, in.Burst = r.now(), r.Batch, r.QPS, r.Burst
 	in.JoinTimeout, in.Patience = r.JoinTimeout, r.Patience
 }
 
-// Go carries it out. What it has begun when it fails, or ctx ends, stays as it is, but
-// for nodes that it has kept pods away from, and whose machines do not go.
+// Go executes the plan. Changes made before it fails, or ctx ends, stay, except for cordons
+// of nodes whose machines do not go.
 func (r *Run) Go(ctx context.Context) error {
 	if err := r.Settle(ctx); err != nil {
 		return err
@@ -219,7 +215,7 @@ func (r *Run) Go(ctx context.Context) error {
 	}
 }
 
-// open plans until nothing is in the way: after a step a disruption budget may allow
+// open plans until nothing blocks the plan: after a step a disruption budget may allow
 // nothing until pods are ready elsewhere. Before the first step it does not wait.
 func (r *Run) open(ctx context.Context) (*Input, *Plan, error) {
 	for w := r.waiting(r.Patience); ; {
@@ -240,7 +236,7 @@ func (r *Run) open(ctx context.Context) (*Input, *Plan, error) {
 	}
 }
 
-// step carries one step out.
+// step executes a step.
 func (r *Run) step(ctx context.Context, in *Input, s *Step) error {
 	if slices.ContainsFunc(s.Sets, func(x Resize) bool { return x.To > x.From }) {
 		return r.grow(ctx, in, s)
@@ -248,8 +244,8 @@ func (r *Run) step(ctx context.Context, in *Input, s *Step) error {
 	return r.shrink(ctx, in, s)
 }
 
-// finish takes the notes of a roll away, and says which machines are not as they are to
-// be: a batch that failed in another run, or what was so before.
+// finish removes the annotations of a roll, and reports the machines that are not Ready:
+// those of a batch that failed in another run, or that were so before.
 func (r *Run) finish(ctx context.Context, in *Input) error {
 	for _, m := range members(in) {
 		if !corestate.Ready(nodeOf(in, m)) {
@@ -266,8 +262,8 @@ func (r *Run) finish(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// tidy takes back what a run that was killed has left: nodes that nothing goes from, and
-// machines that do not go.
+// tidy reverts what a killed run has left: cordons of nodes, and marks of machines, that do
+// not go.
 func (r *Run) tidy(ctx context.Context) error {
 	in, err := r.Read(ctx, false)
 	if err != nil {
@@ -282,7 +278,7 @@ func (r *Run) tidy(ctx context.Context) error {
 				return err
 			}
 		}
-		if n := nodeOf(in, m); n != nil && n.Spec.Unschedulable && strings.HasPrefix(n.Annotations[cordoned], CordonReason) {
+		if n := nodeOf(in, m); n != nil && n.Spec.Unschedulable && strings.HasPrefix(n.Annotations[cluster.Cordoned], CordonReason) {
 			if err := r.Uncordon(ctx, n.Name); err != nil {
 				return err
 			}
@@ -292,12 +288,11 @@ func (r *Run) tidy(ctx context.Context) error {
 	return nil
 }
 
-// shut are the nodes of a cluster that a scale has kept from taking pods, of whichever
-// sets.
+// shut returns the nodes of the cluster that a scale has cordoned, for any sets.
 func shut(in *Input) (out []ShutNode) {
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
-		if !n.Spec.Unschedulable || !strings.HasPrefix(n.Annotations[cordoned], CordonReason) {
+		if !n.Spec.Unschedulable || !strings.HasPrefix(n.Annotations[cluster.Cordoned], CordonReason) {
 			continue
 		}
 		stays := slices.ContainsFunc(in.Machines, func(m machine.Machine) bool { return m.Node() == n.Name && m.DeletionTimestamp == nil })
@@ -306,7 +301,7 @@ func shut(in *Input) (out []ShutNode) {
 	return out
 }
 
-// words are a step in short.
+// words is a step in short.
 func words(s *Step) string {
 	var out []string
 	for _, x := range s.Sets {

@@ -101,7 +101,7 @@ func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 	n := &NotCome{}
 	for i := range in.Sets {
 		n.Namespace = in.Sets[i].Namespace
-		n.Back += carryReplicas(&in.Sets[i])
+		n.Back += replicas(&in.Sets[i])
 	}
 	for _, x := range s.Sets {
 		joined, absents := 0, []Absent{}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/machine"
 )
 
@@ -273,16 +274,16 @@ func (s *sim) node(name string, do func(*core.Node)) error {
 func (s *sim) Cordon(_ context.Context, node, why string) error {
 	return s.node(node, func(n *core.Node) {
 		if !n.Spec.Unschedulable {
-			n.Spec.Unschedulable, n.Annotations[cordoned] = true, why
+			n.Spec.Unschedulable, n.Annotations[cluster.Cordoned] = true, why
 		}
 	})
 }
 
 func (s *sim) Uncordon(_ context.Context, node string) error {
 	return s.node(node, func(n *core.Node) {
-		if n.Annotations[cordoned] != "" {
+		if n.Annotations[cluster.Cordoned] != "" {
 			n.Spec.Unschedulable = false
-			delete(n.Annotations, cordoned)
+			delete(n.Annotations, cluster.Cordoned)
 			s.drained[node] = false
 		}
 	})

@@ -18,9 +18,6 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// cordoned is the annotation that a cordon of fettle's leaves.
-const cordoned = cluster.Cordoned
-
 // settling is how long is waited for what goes on in any case, to give back what was
 // taken, though the run has been interrupted.
 const settling = 30 * time.Second
@@ -32,7 +29,7 @@ func (r *Run) grow(ctx context.Context, in *Input, s *Step) error {
 	for _, m := range members(in) {
 		known[m.UID] = true
 	}
-	if err := r.resize(ctx, in, s); err != nil {
+	if err := r.resize(ctx, in, s, new(bool)); err != nil {
 		return err
 	}
 	var last *NotCome
@@ -117,13 +114,13 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 			return err
 		}
 	}
-	if err := r.resizeNoting(ctx, in, s, &taken); err != nil {
+	if err := r.resize(ctx, in, s, &taken); err != nil {
 		return err
 	}
 	return r.gone(ctx, in, leave)
 }
 
-// left adds to an error what could not be given back.
+// left adds to an error what could not be restored.
 func left(err error, what string, failed error) error {
 	if failed == nil {
 		return err
@@ -131,7 +128,7 @@ func left(err error, what string, failed error) error {
 	return errors.Join(err, fmt.Errorf("%s: %w: %w", what, ErrLeft, failed))
 }
 
-// gone waits until machines are.
+// gone waits until machines do not exist any more.
 func (r *Run) gone(ctx context.Context, in *Input, leave []*machine.Machine) error {
 	var there []string
 	err := r.wait(ctx, r.Patience, func(in *Input) (string, error) {
@@ -153,9 +150,9 @@ func (r *Run) gone(ctx context.Context, in *Input, leave []*machine.Machine) err
 	return err
 }
 
-// moved is errMoved where the sets have other machines than were read. What a set was
-// asked for and has not made goes without a mark: had it made it since, something else
-// would go.
+// moved returns errMoved if the sets have other machines than were read. A machine that a
+// set was asked for and has not made goes without a mark: had the set made it since, another
+// machine would go.
 func (r *Run) moved(ctx context.Context, in *Input) error {
 	now, err := r.Read(ctx, false)
 	if err != nil {
@@ -176,7 +173,7 @@ func (r *Run) moved(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// movable is an error where pods of a node would be lost.
+// movable returns an error if pods of a node would be lost.
 func (r *Run) movable(in *Input, node string) error {
 	if r.Force {
 		return nil
@@ -232,13 +229,8 @@ func (r *Run) drain(ctx context.Context, nodes []string, patience time.Duration)
 	}
 }
 
-// resize sets the replicas of the sets of a step.
-func (r *Run) resize(ctx context.Context, in *Input, s *Step) error {
-	return r.resizeNoting(ctx, in, s, new(bool))
-}
-
-// resizeNoting is resize, and notes when the first is set.
-func (r *Run) resizeNoting(ctx context.Context, in *Input, s *Step, taken *bool) error {
+// resize sets the replicas of the sets of a step; taken is set to true with the first.
+func (r *Run) resize(ctx context.Context, in *Input, s *Step, taken *bool) error {
 	for _, x := range s.Sets {
 		i := slices.IndexFunc(in.Sets, func(s machine.Set) bool { return s.Name == x.Set })
 		if err := r.Resize(ctx, &in.Sets[i], x.To); err != nil {
@@ -250,7 +242,7 @@ func (r *Run) resizeNoting(ctx context.Context, in *Input, s *Step, taken *bool)
 	return nil
 }
 
-// members are the machines of the sets.
+// members returns the machines of the sets.
 func members(in *Input) (out []*machine.Machine) {
 	for i := range in.Machines {
 		m := &in.Machines[i]
@@ -261,15 +253,11 @@ func members(in *Input) (out []*machine.Machine) {
 	return out
 }
 
-// nodeOf is the node of a machine; nil if there is none.
+// nodeOf returns the node of a machine; nil without one.
 func nodeOf(in *Input, m *machine.Machine) *core.Node {
-	if m.Node() == "" {
+	i := slices.IndexFunc(in.Nodes, func(n core.Node) bool { return n.Name == m.Node() })
+	if m.Node() == "" || i < 0 {
 		return nil
 	}
-	for i := range in.Nodes {
-		if in.Nodes[i].Name == m.Node() {
-			return &in.Nodes[i]
-		}
-	}
-	return nil
+	return &in.Nodes[i]
 }

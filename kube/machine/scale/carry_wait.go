@@ -18,7 +18,7 @@ const remind = 30 * time.Second
 // asked for before: the controller needs seconds. What it has not made then is taken back.
 const making = 30 * time.Second
 
-// late says that a wait has come to its end.
+// late is the error of a wait that took too long.
 type late struct {
 	within time.Duration
 	what   string
@@ -26,7 +26,7 @@ type late struct {
 
 func (l *late) Error() string { return fmt.Sprintf("after %s: %s", l.within, l.what) }
 
-// waiting is a wait with an end: it knows what it has said of itself, and when.
+// waiting is a wait with a deadline, and what it last reported.
 type waiting struct {
 	r          *Run
 	began, end time.Time
@@ -41,8 +41,7 @@ func (r *Run) waiting(within time.Duration) *waiting {
 
 func (w *waiting) over() bool { return w.r.now().After(w.end) }
 
-// say tells what is waited for and until when: at once, when it changes, and every now and
-// then.
+// say reports what is waited for and until when: at once, when it changes, and every remind.
 func (w *waiting) say(what string) {
 	now := w.r.now()
 	if what == w.said && now.Sub(w.at) < remind {
@@ -93,7 +92,7 @@ func (r *Run) Settle(ctx context.Context) error {
 	}
 	all := 0
 	for i := range in.Sets {
-		all += carryReplicas(&in.Sets[i])
+		all += replicas(&in.Sets[i])
 	}
 	r.falling = r.falling || !r.Roll && r.Machines < all
 	patience := r.settles(in, joins)
@@ -133,7 +132,7 @@ func (r *Run) settles(in *Input, joins map[string]time.Duration) time.Duration {
 		has[m.Set()]++
 	}
 	for i := range in.Sets {
-		if r.falling || has[in.Sets[i].Name] > carryReplicas(&in.Sets[i]) {
+		if r.falling || has[in.Sets[i].Name] > replicas(&in.Sets[i]) {
 			return max(longest, r.Patience)
 		}
 	}
@@ -146,7 +145,7 @@ func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome
 	not = &NotCome{Namespace: in.Sets[0].Namespace}
 	for i := range in.Sets {
 		s := &in.Sets[i]
-		want, has, leaving := carryReplicas(s), 0, 0
+		want, has, leaving := replicas(s), 0, 0
 		var starting []string
 		for _, m := range members(in) {
 			switch {
@@ -193,12 +192,5 @@ func (r *Run) takesBack(s *machine.Set) bool {
 		return false
 	}
 	b, begun, _ := BegunOn(s)
-	return r.falling || r.Roll && begun && carryReplicas(s) > b.Replicas
-}
-
-func carryReplicas(s *machine.Set) int {
-	if s.Spec.Replicas == nil {
-		return 1
-	}
-	return int(*s.Spec.Replicas)
+	return r.falling || r.Roll && begun && replicas(s) > b.Replicas
 }
