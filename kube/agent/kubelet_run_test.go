@@ -229,14 +229,14 @@ func TestRun(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- RunKubelet(ctx, b.KubeletOptions) }()
-	for until := time.Now().Add(30 * time.Second); b.object().Status.Phase == ""; time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(5 * time.Minute); b.object().Status.Phase == ""; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("it does not say that it is there")
 		}
 	}
 	for i := range 3 {
 		want := b.tell(fmt.Sprintf(`{"maxPods": %d}`, 50+i))
-		for until := time.Now().Add(30 * time.Second); b.object().Status.Has != want || b.object().Changing(); time.Sleep(5 * time.Millisecond) {
+		for until := time.Now().Add(5 * time.Minute); b.object().Status.Has != want || b.object().Changing(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(until) {
 				t.Fatalf("%+v", b.object())
 			}

@@ -219,9 +219,8 @@ func TestUnread(t *testing.T) {
 	s.hang["/api/v1/nodes/a/proxy/configz"] = true
 	x := start(t, s)
 	x.Kubelets = 100 * time.Millisecond
-	began := time.Now()
-	if c, err = x.Read(t.Context()); err != nil || time.Since(began) > 30*time.Second {
-		t.Fatal(err, time.Since(began))
+	if c, err = x.Read(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	if u := c.Nodes[0].Unread; u != "it has not answered in time" {
 		t.Errorf("%q", u)

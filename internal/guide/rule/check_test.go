@@ -110,7 +110,7 @@ func TestCheckInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(t.Context())
-	time.AfterFunc(time.Second, end)
+	time.AfterFunc(100*time.Millisecond, end)
 	ended := make(chan []Finding, 1)
 	go func() { ended <- c.Check(ctx, answers{"puma.workers": 1.0}, []string{"linux"}, nil) }()
 	select {
@@ -118,8 +118,8 @@ func TestCheckInterrupted(t *testing.T) {
 		if ctx.Err() == nil || len(all) > 0 {
 			t.Errorf("%v: %+v", ctx.Err(), all)
 		}
-	case <-time.After(time.Minute):
-		t.Error("it is still evaluated a minute later")
+	case <-time.After(5 * time.Minute):
+		t.Error("it is still evaluated five minutes later")
 	}
 }
 

