@@ -148,7 +148,7 @@ func TestLoadPlaces(t *testing.T) {
 	t.Run("not reached", func(t *testing.T) {
 		for want, args := range map[string][]string{
 			"client closed: ssh: connect to host 127.0.0.2 port 2204: Connection refused": {"--clients", "ssh:one,ssh:closed"},
-			"cannot observe closed: ssh: connect to host 127.0.0.2":                   {"--observe", "ssh:closed"},
+			"cannot observe closed: ssh: connect to host 127.0.0.2":                       {"--observe", "ssh:closed"},
 			"client command 1: the program is not installed there":                        {"--client-command", "exec /no/such/fettle"},
 		} {
 			if out, _ := loadHTTP(t, state, 1, append(args, "--rate", "50/s", "--for", "1s", base+"/nobody")...); !strings.Contains(out, want) {
