@@ -162,16 +162,16 @@ func TestStartedTwice(t *testing.T) {
 		return http.StatusOK
 	})
 	b := newBroker(t)
-	// Two seconds after the notification the job is given up, two later it is fetched, and two
-	// later it is sent again: a busy machine may lose one.
+	// Two seconds after the notification the job is given up, four later it is fetched, and six
+	// later, long before its end, it is sent again: so long no machine stands still.
 	b.deaf = func(string) bool {
-		time.AfterFunc(4*time.Second, func() { once.Do(func() { close(slow) }) })
+		time.AfterFunc(6*time.Second, func() { once.Do(func() { close(slow) }) })
 		return false
 	}
 	go b.start()
 	p := planOf(t, b, 1)
-	p.Pull = j.pull(t, 100*time.Millisecond, 6*time.Second)
-	p.Settings = []Settings{{TTL: time.Second, Resend: 4 * time.Second}}
+	p.Pull = j.pull(t, 100*time.Millisecond, 14*time.Second)
+	p.Settings, p.Wait = []Settings{{TTL: time.Second, Resend: 10 * time.Second}}, 2*time.Minute
 	x := ran(t.Context(), t, p)
 	if q := x.Rounds[0].Pull; q.StartedTwice != 1 || q.Finished != 1 || x.Rounds[0].SentAgain < 1 {
 		t.Errorf("%s: %+v", x.Text, q)
