@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -22,12 +20,7 @@ func TestUnknownFindingsHaveACommand(t *testing.T) {
 	}
 	unknown := 0
 	for _, file := range files {
-		var out, said bytes.Buffer
-		Main("test", []string{"check", "--all", "--output", "json", "--root", file}, &out, &said)
-		var audit struct{ Findings []rule.Finding }
-		if err := json.Unmarshal(out.Bytes(), &audit); err != nil {
-			t.Fatal(file, err, said.String())
-		}
+		audit, _ := checked(t, "--all", "--root", file)
 		for _, f := range audit.Findings {
 			switch f.State {
 			case rule.Unknown:

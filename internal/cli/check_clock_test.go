@@ -40,12 +40,7 @@ func TestClockOfSomeCPUs(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			var out, said strings.Builder
-			Main("test", []string{"check", "linux", "--all", "-o", "json", "--root", file}, &out, &said)
-			var r struct{ Findings []rule.Finding }
-			if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
-				t.Fatalf("%v: %s", err, said.String())
-			}
+			r, _ := checked(t, "linux", "--all", "--root", file)
 			asked := false
 			for _, f := range r.Findings {
 				if f.ID != "T08" {
@@ -59,10 +54,9 @@ func TestClockOfSomeCPUs(t *testing.T) {
 			if !asked {
 				t.Error("T08 was not asked")
 			}
-			out.Reset()
-			Main("test", []string{"facts", "-o", "json", "--root", file}, &out, &said)
+			text, _ := output(t, "facts", "-o", "json", "--root", file)
 			var facts fact.Facts
-			if err := json.Unmarshal([]byte(out.String()), &facts); err != nil {
+			if err := json.Unmarshal([]byte(text), &facts); err != nil {
 				t.Fatal(err)
 			}
 			// What there may be beside is said in JSON too, and read back.

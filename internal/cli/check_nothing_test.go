@@ -27,14 +27,8 @@ func TestNoMachineInDirectory(t *testing.T) {
 		}
 		return dir
 	}
-	run := func(dir string, words ...string) (findings.Audit, int) {
-		var out, said strings.Builder
-		code := Main("test", append([]string{"check", "--output", "json", "--root", dir}, words...), &out, &said)
-		var audit findings.Audit
-		if err := json.Unmarshal([]byte(out.String()), &audit); err != nil {
-			t.Fatalf("%v: %s", err, out.String())
-		}
-		return audit, code
+	run := func(dir string, words ...string) (*findings.Audit, int) {
+		return checked(t, append([]string{"--root", dir}, words...)...)
 	}
 	const network = "apiVersion: config.openshift.io/v1\nkind: Network\nmetadata: {name: cluster}\nspec:\n  clusterNetwork: [{cidr: 10.128.0.0/14, hostPrefix: 24}]\n  networkType: OVNKubernetes\n  serviceNetwork: [172.30.0.0/16]\n"
 	audit, code := run(make(map[string]string{"cluster-scoped-resources/config.openshift.io/networks/cluster.yaml": network}))
@@ -63,4 +57,16 @@ func TestNoMachineInDirectory(t *testing.T) {
 	if code != 0 || len(audit.Platforms) < 2 {
 		t.Errorf("a machine with documents: exit code %d, asked as %v", code, audit.Platforms)
 	}
+}
+
+// checked is the audit of a call of check, and its exit code.
+func checked(t *testing.T, args ...string) (*findings.Audit, int) {
+	t.Helper()
+	var out, said strings.Builder
+	code := Main("test", append([]string{"check", "--output", "json"}, args...), &out, &said)
+	audit := &findings.Audit{}
+	if err := json.Unmarshal([]byte(out.String()), audit); err != nil {
+		t.Fatalf("check %v: exit code %d, %v: %s%s", args, code, err, out.String(), said.String())
+	}
+	return audit, code
 }

@@ -201,12 +201,7 @@ func TestProbeOfPuppetServer(t *testing.T) {
 	agent := server.Agent(t, "agent1.test")
 	agent.Run(t)
 	states := func() (all []string) {
-		var out, said bytes.Buffer
-		Main("test", []string{"check", "puppet", "--all", "-o", "json", "--probe", "--url", "https://" + server.Address, "--puppet-ssldir", agent.SSLDir, "--certname", agent.Name, "--user-agent", "Puppet/7.23.0"}, &out, &said)
-		audit := &findings.Audit{}
-		if err := json.Unmarshal(out.Bytes(), audit); err != nil {
-			t.Fatalf("%v\n%s%s", err, &out, &said)
-		}
+		audit, _ := checked(t, "puppet", "--all", "--probe", "--url", "https://"+server.Address, "--puppet-ssldir", agent.SSLDir, "--certname", agent.Name, "--user-agent", "Puppet/7.23.0")
 		for _, id := range probed {
 			for _, f := range audit.Findings {
 				if f.ID == id {

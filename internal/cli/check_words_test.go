@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,12 +23,7 @@ func TestFindingsAreInWords(t *testing.T) {
 		t.Fatal(hosts, err)
 	}
 	check := func(root string) (found []rule.Finding) {
-		var out, said strings.Builder
-		Main("test", []string{"check", "--all", "-o", "json", "--root", root}, &out, &said)
-		var r struct{ Findings []rule.Finding }
-		if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
-			t.Fatalf("%s: %v: %s", root, err, said.String())
-		}
+		r, _ := checked(t, "--all", "--root", root)
 		for _, f := range r.Findings {
 			for _, text := range []string{f.Reason, f.Title, f.Why} {
 				if expression.MatchString(text) {
