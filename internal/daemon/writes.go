@@ -216,15 +216,9 @@ func (d *Daemon) wrote(ctx context.Context) {
 
 // moved reads the settings that a write to id changes as well.
 func (d *Daemon) moved(ctx context.Context, id setting.Setting) {
-	kind, err := d.kinds.For(id)
-	if err != nil {
-		return
-	}
-	for _, c := range kind.Coupled(id) {
-		if other, err := d.kinds.Resolve(c); err == nil && other != id {
-			if e, ok := d.writers.record.Find(other); ok {
-				e.Value = d.readNow(ctx, other)
-			}
+	for _, other := range d.kinds.Coupled(id) {
+		if e, ok := d.writers.record.Find(other); ok {
+			e.Value = d.readNow(ctx, other)
 		}
 	}
 }

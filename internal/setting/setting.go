@@ -262,6 +262,21 @@ func (k Kinds) Write(ctx context.Context, s Setting, v Value) error {
 	return kind.Write(ctx, s, v)
 }
 
+// Coupled returns the canonical names of the other settings that a write to s changes.
+func (k Kinds) Coupled(s Setting) []Setting {
+	kind, err := k.For(s)
+	if err != nil {
+		return nil
+	}
+	var out []Setting
+	for _, c := range kind.Coupled(s) {
+		if id, err := k.Resolve(c); err == nil && id != s {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // Kernel returns the table of the kinds that the kernel and the file system provide.
 func Kernel(h *host.Host) Kinds {
 	return Kinds{

@@ -154,21 +154,6 @@ func (e *Engine) resolveNames(s *journal.State) {
 	}
 }
 
-// coupled returns the identities of the other settings that a write of s changes.
-func (e *Engine) coupled(s setting.Setting) []setting.Setting {
-	kind, err := e.Kinds.For(s)
-	if err != nil {
-		return nil
-	}
-	var out []setting.Setting
-	for _, c := range kind.Coupled(s) {
-		if id, err := e.Kinds.Resolve(c); err == nil && id != s {
-			out = append(out, id)
-		}
-	}
-	return out
-}
-
 // Problem is a warning about a profile.
 type Problem struct {
 	Pos  profile.Pos `json:"pos"`

@@ -203,7 +203,7 @@ func (e *Engine) checkExperiment(p *Plan) error {
 			continue
 		}
 		for _, t := range n.Settings {
-			if s.Setting == t || slices.Contains(e.coupled(s.Setting), t) || slices.Contains(e.coupled(t), s.Setting) {
+			if s.Setting == t || slices.Contains(e.Kinds.Coupled(s.Setting), t) || slices.Contains(e.Kinds.Coupled(t), s.Setting) {
 				return fmt.Errorf("%w: it has %s under test (%s), so nothing is changed; wait for its end, or interrupt it", ErrLeased, t, n)
 			}
 		}

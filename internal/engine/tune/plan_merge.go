@@ -84,7 +84,7 @@ func (b *builder) orderAfterCoupled() {
 	leads := map[setting.Setting][]setting.Setting{}
 	for _, st := range b.plan.Steps {
 		if st.Action == Write || st.Action == Same {
-			leads[st.Setting] = b.coupled(st.Setting)
+			leads[st.Setting] = b.Kinds.Coupled(st.Setting)
 		}
 	}
 	for range 4 { // a step that leads may itself move behind another one

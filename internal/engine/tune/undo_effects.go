@@ -80,7 +80,7 @@ func (e *Engine) sideEffects(ctx context.Context, s *journal.State, moves []move
 		}
 	}
 	for i := 0; i < len(writes); i++ {
-		for _, id := range e.coupled(writes[i]) {
+		for _, id := range e.Kinds.Coupled(writes[i]) {
 			look(id)
 		}
 	}
@@ -144,7 +144,7 @@ func (e *Engine) unlock(ctx context.Context, effects []sideEffect, left []Leftov
 	wrote := false
 	for _, b := range effects {
 		id := b.top.Setting
-		if !b.ours || b.held || b.pending == nil || !slices.ContainsFunc(e.coupled(id), func(c setting.Setting) bool { return isLeft(left, c) }) {
+		if !b.ours || b.held || b.pending == nil || !slices.ContainsFunc(e.Kinds.Coupled(id), func(c setting.Setting) bool { return isLeft(left, c) }) {
 			continue
 		}
 		e.at("undo:" + id.String() + ":before")

@@ -106,7 +106,7 @@ func (w *writer) stage(ctx context.Context, steps []*Step) error {
 		// A value on top of an earlier transaction's needs what came with that one
 		// as well: the earlier one may be undone first.
 		if changes || len(w.chains[s.Setting]) > 0 {
-			for _, id := range w.coupled(s.Setting) {
+			for _, id := range w.Kinds.Coupled(s.Setting) {
 				if recorded[id] {
 					continue
 				}

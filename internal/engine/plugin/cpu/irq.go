@@ -35,7 +35,7 @@ var IRQ = plugin.Plugin{
 const defaultDevice = "DEFAULT"
 
 func irqDevices(_ context.Context, h *host.Host) ([]string, error) {
-	numbers, err := Numbers(h)
+	numbers, err := irqNumbers(h)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +51,9 @@ func planIRQ(_ context.Context, r *plugin.Request, o profile.Option, device stri
 	if strings.TrimSpace(o.Value) == "" {
 		return nil, nil
 	}
-	s := Affinity(strings.TrimPrefix(device, "irq"))
+	s := irqSetting(strings.TrimPrefix(device, "irq"))
 	if device == defaultDevice {
-		s = Default
+		s = defaultIRQ
 	}
 	cpus, err := profile.ParseCPUs(o.Value)
 	if err != nil || cpus.IsEmpty() {
@@ -72,7 +72,7 @@ func planIRQ(_ context.Context, r *plugin.Request, o profile.Option, device stri
 			}
 		}
 	case "intersect":
-		if cpus, err = Within(r, s, cpus); err != nil {
+		if cpus, err = within(r, s, cpus); err != nil {
 			return nil, err
 		}
 	default:
@@ -84,9 +84,9 @@ func planIRQ(_ context.Context, r *plugin.Request, o profile.Option, device stri
 	return []plugin.Item{it}, nil
 }
 
-// Within returns the affinity of an interrupt restricted to cpus: those of its own CPUs
+// within returns the affinity of an interrupt restricted to cpus: those of its own CPUs
 // that are in it, or all of cpus if there is none.
-func Within(r *plugin.Request, s Setting, cpus unit.CPUSet) (unit.CPUSet, error) {
+func within(r *plugin.Request, s setting.Setting, cpus unit.CPUSet) (unit.CPUSet, error) {
 	v, err := r.Original(s)
 	if err != nil || v.Absent {
 		return cpus, err
@@ -101,8 +101,8 @@ func Within(r *plugin.Request, s Setting, cpus unit.CPUSet) (unit.CPUSet, error)
 	return cpus, nil
 }
 
-// Numbers lists the interrupts that have an affinity, in order.
-func Numbers(h *host.Host) ([]string, error) {
+// irqNumbers lists the interrupts that have an affinity, in order.
+func irqNumbers(h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -117,28 +117,27 @@ func Numbers(h *host.Host) ([]string, error) {
 	return out, nil
 }
 
-// IRQKindName is the kind of the affinity of an interrupt: irq:24/affinity, and
+// irqKind is the kind of the affinity of an interrupt: irq:24/affinity, and
 // irq:default/affinity for future ones. The value is a CPU list
 // (Documentation/core-api/irq/irq-affinity.rst).
-const IRQKindName = "irq"
-
-// Setting is setting.Setting.
-type Setting = setting.Setting
+const irqKind = "irq"
 
 const (
 	dir    = "/proc/irq"
 	suffix = "/affinity"
 )
 
-// Default is the affinity of future interrupts.
-var Default = Affinity("default")
+// defaultIRQ is the affinity of future interrupts.
+var defaultIRQ = irqSetting("default")
 
-// Affinity names the affinity of an interrupt by its number.
-func Affinity(number string) Setting { return Setting{Kind: IRQKindName, Name: number + suffix} }
+// irqSetting names the affinity of an interrupt by its number.
+func irqSetting(number string) setting.Setting {
+	return setting.Setting{Kind: irqKind, Name: number + suffix}
+}
 
 // IRQKinds are the kinds of setting that this plug-in adds.
 func IRQKinds(h *host.Host) map[string]setting.Kind {
-	return map[string]setting.Kind{IRQKindName: irqAffinity{h}}
+	return map[string]setting.Kind{irqKind: irqAffinity{h}}
 }
 
 type irqAffinity struct{ host *host.Host }
@@ -152,7 +151,7 @@ func irqPlace(number string) string {
 	return dir + "/" + number + "/smp_affinity"
 }
 
-func (irqAffinity) file(s Setting) (string, error) {
+func (irqAffinity) file(s setting.Setting) (string, error) {
 	number, ok := strings.CutSuffix(s.Name, suffix)
 	if _, err := strconv.ParseUint(number, 10, 31); !ok || err != nil && number != "default" {
 		return "", fmt.Errorf("%s: want irq:NUMBER%s or irq:default%s", s, suffix, suffix)
@@ -160,12 +159,12 @@ func (irqAffinity) file(s Setting) (string, error) {
 	return irqPlace(number), nil
 }
 
-func (k irqAffinity) Resolve(s Setting) (Setting, error) {
+func (k irqAffinity) Resolve(s setting.Setting) (setting.Setting, error) {
 	_, err := k.file(s)
 	return s, err
 }
 
-func (k irqAffinity) Read(_ context.Context, s Setting) (setting.Value, error) {
+func (k irqAffinity) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	file, err := k.file(s)
 	if err != nil {
 		return setting.Value{}, err
@@ -181,7 +180,7 @@ func (k irqAffinity) Read(_ context.Context, s Setting) (setting.Value, error) {
 	return setting.Text(cpus.String()), err
 }
 
-func (k irqAffinity) Write(_ context.Context, s Setting, v setting.Value) error {
+func (k irqAffinity) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	file, err := k.file(s)
 	if err != nil {
 		return err
@@ -196,7 +195,7 @@ func (k irqAffinity) Write(_ context.Context, s Setting, v setting.Value) error 
 	err = k.host.Files.Store(file, []byte(cpus.Mask()))
 	// kernel/irq/proc.c write_irq_affinity: EIO up to Linux 6.11, EPERM since, if the
 	// driver or the controller does not allow moving it.
-	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EPERM) && s != Default {
+	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EPERM) && s != defaultIRQ {
 		return fmt.Errorf("the kernel manages this interrupt itself, or its controller cannot move it: %w", notOurs{err})
 	}
 	return err
@@ -215,8 +214,8 @@ func (irqAffinity) Equal(a, b setting.Value) bool {
 	return errX == nil && errY == nil && x.Equal(y)
 }
 
-func (irqAffinity) Coupled(Setting) []Setting  { return nil }
-func (irqAffinity) Lifetime() setting.Lifetime { return setting.Runtime }
+func (irqAffinity) Coupled(setting.Setting) []setting.Setting { return nil }
+func (irqAffinity) Lifetime() setting.Lifetime                { return setting.Runtime }
 
 // Transient marks that an interrupt ends with its device.
 func (irqAffinity) Transient() {}

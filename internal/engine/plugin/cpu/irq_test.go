@@ -54,21 +54,21 @@ func TestIRQPlan(t *testing.T) {
 func TestKind(t *testing.T) {
 	ctx := context.Background()
 	h := machine.Mounted(t, irqTree)
-	k := IRQKinds(h)[IRQKindName]
-	if v, err := k.Read(ctx, Affinity("10")); err != nil || v.Text != "39" {
+	k := IRQKinds(h)[irqKind]
+	if v, err := k.Read(ctx, irqSetting("10")); err != nil || v.Text != "39" {
 		t.Errorf("mask 80,00000000 reads as %s, %v", v, err)
 	}
-	if v, err := k.Read(ctx, Affinity("77")); err != nil || !v.Absent || !setting.Ended(k, v) {
+	if v, err := k.Read(ctx, irqSetting("77")); err != nil || !v.Absent || !setting.Ended(k, v) {
 		t.Errorf("an interrupt that is not there: %s, %v", v, err)
 	}
-	if err := k.Write(ctx, Affinity("10"), setting.Text("0,33")); err != nil {
+	if err := k.Write(ctx, irqSetting("10"), setting.Text("0,33")); err != nil {
 		t.Fatal(err)
 	}
 	if b, _ := h.Files.ReadFile("/proc/irq/10/smp_affinity"); !strings.HasPrefix(string(b), "00000002,00000001") {
 		t.Errorf("written: %q", b)
 	}
 	for _, name := range []string{"../x/affinity", "9", "/affinity", "9/smp_affinity"} {
-		if _, err := k.Resolve(setting.Setting{Kind: IRQKindName, Name: name}); err == nil {
+		if _, err := k.Resolve(setting.Setting{Kind: irqKind, Name: name}); err == nil {
 			t.Errorf("%q is taken as a name", name)
 		}
 	}
@@ -80,14 +80,14 @@ func TestOnThisKernel(t *testing.T) {
 	root.Disposable(t)
 	ctx := context.Background()
 	h := host.Live()
-	k := IRQKinds(h)[IRQKindName]
-	numbers, err := Numbers(h)
+	k := IRQKinds(h)[irqKind]
+	numbers, err := irqNumbers(h)
 	if err != nil || len(numbers) == 0 {
 		t.Fatal(numbers, err)
 	}
 	moved, managed := 0, 0
 	for _, n := range append(numbers, "default") {
-		s := Affinity(n)
+		s := irqSetting(n)
 		file := irqPlace(n)
 		raw, _ := os.ReadFile(file)
 		before, err := k.Read(ctx, s)

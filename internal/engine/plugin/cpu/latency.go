@@ -110,7 +110,7 @@ func parseLatency(h *host.Host, value string, na bool) (l latency, reason string
 }
 
 func planForceLatency(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
-	s := setting.Setting{Kind: KindName, Name: DMALatency}
+	s := setting.Setting{Kind: KindName, Name: dmaLatency}
 	if items, ok := firstOnly(r, s, o); ok {
 		return items, nil
 	}
@@ -171,7 +171,7 @@ func limitFor(load, threshold float64, low, high setting.Value) setting.Value {
 // dynamic lets the limit on wake-up latency follow the load, unless a unit's
 // other options set it.
 func dynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
-	s := setting.Setting{Kind: KindName, Name: DMALatency}
+	s := setting.Setting{Kind: KindName, Name: dmaLatency}
 	var items []plugin.Item
 	given := false
 	for _, name := range []string{"load_threshold", "latency_low", "latency_high"} {
@@ -228,7 +228,7 @@ func limit(r *plugin.Request, s setting.Setting, option, standard string) (setti
 	l, reason, wrong := parseLatency(r.Host, o.Value, false)
 	switch {
 	case l.none:
-		return setting.Text(strconv.Itoa(NoLimit)), nil
+		return setting.Text(strconv.Itoa(noLimit)), nil
 	case l.text != "":
 		return setting.Text(l.text), nil
 	case wrong:
@@ -237,19 +237,19 @@ func limit(r *plugin.Request, s setting.Setting, option, standard string) (setti
 	return setting.Value{}, plugin.Lacks(r.Host, s, o, "%s", reason)
 }
 
-// KindName is the kind of limits that hold while a descriptor is open, and DMALatency its
+// KindName is the kind of limits that hold while a descriptor is open, and dmaLatency its
 // only setting: the longest wake-up latency of an idle state, in microseconds
 // (Documentation/power/pm_qos_interface.rst).
 const (
 	KindName   = "pmqos"
-	DMALatency = "cpu_dma_latency"
+	dmaLatency = "cpu_dma_latency"
 )
 
 const dmaLatencyFile = "/dev/cpu_dma_latency"
 
-// NoLimit is what the kernel reports without a limit: 2000 s
+// noLimit is what the kernel reports without a limit: 2000 s
 // (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
-const NoLimit = 2000000000
+const noLimit = 2000000000
 
 // NewPMQoS returns the kind of limits on latency. It owns the descriptor, so a process
 // makes one kind and keeps it; the limit ends with the process.
@@ -265,8 +265,8 @@ type pmqos struct {
 }
 
 func (k *pmqos) Resolve(s setting.Setting) (setting.Setting, error) {
-	if s.Name != DMALatency {
-		return setting.Setting{}, fmt.Errorf("%s: want %s:%s", s, KindName, DMALatency)
+	if s.Name != dmaLatency {
+		return setting.Setting{}, fmt.Errorf("%s: want %s:%s", s, KindName, dmaLatency)
 	}
 	return s, nil
 }
@@ -291,7 +291,7 @@ func (k *pmqos) Read(context.Context, setting.Setting) (setting.Value, error) {
 func (k *pmqos) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if v.Absent || v.Text == strconv.Itoa(NoLimit) || k.held != nil && v.Text == k.before {
+	if v.Absent || v.Text == strconv.Itoa(noLimit) || k.held != nil && v.Text == k.before {
 		return k.release()
 	}
 	n, err := strconv.ParseInt(v.Text, 10, 32)

@@ -38,7 +38,7 @@ func TestDynamic(t *testing.T) {
 		dmaLatencyFile: "", "/proc/loadavg": "0.10 0 0 1/1 1\n", "/sys/devices/system/cpu/cpu0/x": "",
 		idle + "state0/name": "POLL\n", idle + "state0/latency": "0\n", idle + "state1/name": "C6\n", idle + "state1/latency": "170\n",
 	}
-	place := KindName + ":" + DMALatency
+	place := KindName + ":" + dmaLatency
 	later := func(r *plugin.Request) { r.Later = true }
 	for _, tt := range []struct {
 		name   string
@@ -80,7 +80,7 @@ func TestDynamic(t *testing.T) {
 	}
 }
 
-var place = setting.Setting{Kind: KindName, Name: DMALatency}
+var place = setting.Setting{Kind: KindName, Name: dmaLatency}
 
 func effective(t *testing.T, k setting.Kind) string {
 	t.Helper()
@@ -119,15 +119,15 @@ func TestHoldOnThisMachine(t *testing.T) {
 	write(ours, setting.Text("50"), "10") // the least of both
 	write(other, setting.Absent, "50")
 	write(ours, setting.Text(before), before) // undo gives it up
-	write(ours, setting.Text(strconv.Itoa(NoLimit)), before)
+	write(ours, setting.Text(strconv.Itoa(noLimit)), before)
 	testkitplugin.Proves(t, testkitplugin.Here(), "cpu", "force_latency")
 }
 
 func TestPMQoSRefuses(t *testing.T) {
 	h := machine.Mounted(t, map[string]string{"/dev/cpu_dma_latency": "\x00\x94\x35\x77"})
 	k := NewPMQoS(h)
-	if got := effective(t, k); got != strconv.Itoa(NoLimit) {
-		t.Errorf("no limit reads %s, want %d", got, NoLimit)
+	if got := effective(t, k); got != strconv.Itoa(noLimit) {
+		t.Errorf("no limit reads %s, want %d", got, noLimit)
 	}
 	for _, bad := range []string{"-1", "x", "", "4294967296"} {
 		if err := k.Write(context.Background(), place, setting.Text(bad)); err == nil {

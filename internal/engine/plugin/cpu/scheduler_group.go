@@ -36,7 +36,7 @@ func planGroup(ctx context.Context, r *plugin.Request, o profile.Option, _ strin
 	}
 	tasks, err := listTasks(r.Host)
 	if host.Unknown(err) {
-		return []plugin.Item{plugin.NotRecorded(setting.Setting{Kind: SchedulerKindName, Name: "*/" + policyOf}, o)}, nil
+		return []plugin.Item{plugin.NotRecorded(setting.Setting{Kind: taskKind, Name: "*/" + policyOf}, o)}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -140,26 +140,26 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 func isolateInterrupts(r *plugin.Request, o profile.Option, housekeeping unit.CPUSet) ([]plugin.Item, error) {
 	if p, ok := r.Option("irq_process"); ok {
 		if yes, err := truth(p.Value); err != nil {
-			return []plugin.Item{plugin.Refuse(Default, p, plugin.Rejected, "irq_process: %v", err)}, nil
+			return []plugin.Item{plugin.Refuse(defaultIRQ, p, plugin.Rejected, "irq_process: %v", err)}, nil
 		} else if !yes {
 			return nil, nil
 		}
 	}
-	numbers, err := Numbers(r.Host)
+	numbers, err := irqNumbers(r.Host)
 	if host.Unknown(err) {
-		return []plugin.Item{plugin.NotRecorded(Default, o)}, nil
+		return []plugin.Item{plugin.NotRecorded(defaultIRQ, o)}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	var items []plugin.Item
 	for _, n := range numbers {
-		s := Affinity(n)
+		s := irqSetting(n)
 		was, err := r.Original(s)
 		if err != nil || was.Absent {
 			continue
 		}
-		want, err := Within(r, s, housekeeping)
+		want, err := within(r, s, housekeeping)
 		if err != nil {
 			return nil, err
 		}
@@ -177,17 +177,17 @@ func isolateInterrupts(r *plugin.Request, o profile.Option, housekeeping unit.CP
 	case "ignore":
 		return items, nil
 	case "calc", "":
-		cpus, err := Within(r, Default, housekeeping)
+		cpus, err := within(r, defaultIRQ, housekeeping)
 		if err != nil {
 			return nil, err
 		}
-		return append(items, plugin.Want(Default, cpus.String(), o)), nil
+		return append(items, plugin.Want(defaultIRQ, cpus.String(), o)), nil
 	}
 	cpus, err := profile.ParseCPUs(d.Value)
 	if err != nil || cpus.IsEmpty() {
-		return append(items, plugin.BadValue(Default, d, "calc, ignore, or a CPU list")...), nil
+		return append(items, plugin.BadValue(defaultIRQ, d, "calc, ignore, or a CPU list")...), nil
 	}
-	return append(items, plugin.Want(Default, cpus.String(), d)), nil
+	return append(items, plugin.Want(defaultIRQ, cpus.String(), d)), nil
 }
 
 var _ setting.Transient = (*task)(nil)

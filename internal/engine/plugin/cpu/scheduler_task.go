@@ -14,11 +14,11 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// SchedulerKindName is the kind of a task's attributes: task:TID@START/affinity (a CPU
+// taskKind is the kind of a task's attributes: task:TID@START/affinity (a CPU
 // list), /policy and /cpuset (its control group of version 1). START is the start time, in
 // clock ticks after boot, so that a later task with the same number is never changed.
 // task:new/affinity is for future tasks.
-const SchedulerKindName = "task"
+const taskKind = "task"
 
 // The attributes of a task.
 const (
@@ -29,10 +29,10 @@ const (
 
 // newTasks is the affinity of future tasks: that of PID 1, which they inherit. Its value
 // includes the time at which it was read.
-var newTasks = setting.Setting{Kind: SchedulerKindName, Name: "new/" + affinityOf}
+var newTasks = setting.Setting{Kind: taskKind, Name: "new/" + affinityOf}
 
 func taskSetting(id host.TaskID, attribute string) setting.Setting {
-	return setting.Setting{Kind: SchedulerKindName, Name: id.String() + "/" + attribute}
+	return setting.Setting{Kind: taskKind, Name: id.String() + "/" + attribute}
 }
 
 func parseTask(s setting.Setting) (id host.TaskID, attribute string, err error) {
@@ -73,7 +73,7 @@ type inherited struct {
 
 // SchedulerKinds are the kinds of setting that this plug-in adds.
 func SchedulerKinds(h *host.Host) map[string]setting.Kind {
-	return map[string]setting.Kind{SchedulerKindName: &task{host: h}, cgroupKind: cgroup{h}, mountKind: cgroupMount{h}, sliceKind: slice{h}}
+	return map[string]setting.Kind{taskKind: &task{host: h}, cgroupKind: cgroup{h}, mountKind: cgroupMount{h}, sliceKind: slice{h}}
 }
 
 func (k *task) Resolve(s setting.Setting) (setting.Setting, error) {

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/testkit/machine"
-	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
 )
 
@@ -38,7 +37,7 @@ func TestACPIPlan(t *testing.T) {
 
 func TestAudioPlan(t *testing.T) {
 	const hda, ac97 = "/sys/module/snd_hda_intel/parameters/", "/sys/module/snd_ac97_codec/parameters/"
-	machine := map[string]string{
+	tree := map[string]string{
 		"/sys/devices/pci0/00:1f.3/driver":             "-> ../../../bus/pci/drivers/snd_hda_intel",
 		"/sys/devices/pci0/00:1f.3/sound/card0/device": "-> ../..",
 		"/sys/devices/pci0/00:1f.4/driver":             "-> ../../../bus/pci/drivers/snd_hda_intel",
@@ -61,25 +60,25 @@ func TestAudioPlan(t *testing.T) {
 		lines []string
 		want  []string
 	}{
-		{machine, []string{"timeout=10"}, []string{
+		{tree, []string{"timeout=10"}, []string{
 			"sysfs:" + hda + "power_save_controller = 1 # reset_controller=true is the default",
 			"sysfs:" + ac97 + "power_save = 10", "sysfs:" + hda + "power_save = 10"}},
-		{machine, []string{"devices=*hda*"}, []string{
+		{tree, []string{"devices=*hda*"}, []string{
 			"sysfs:" + hda + "power_save = 0 # timeout=0 is the default",
 			"sysfs:" + hda + "power_save_controller = 1 # reset_controller=true is the default"}},
-		{machine, []string{"devices=*hda*", "reset_controller=0"}, []string{
+		{tree, []string{"devices=*hda*", "reset_controller=0"}, []string{
 			"sysfs:" + hda + "power_save = 0 # timeout=0 is the default", "sysfs:" + hda + "power_save_controller = 0"}},
-		{machine, []string{"devices=*hda*", "timeout=0", "reset_controller=0"}, []string{
+		{tree, []string{"devices=*hda*", "timeout=0", "reset_controller=0"}, []string{
 			"sysfs:" + hda + "power_save = 0", "sysfs:" + hda + "power_save_controller = 0"}},
-		{machine, []string{"devices=*ac97*", "reset_controller=1"}, []string{
+		{tree, []string{"devices=*ac97*", "reset_controller=1"}, []string{
 			"sysfs:" + ac97 + "power_save = 0 # timeout=0 is the default",
 			"sysfs:" + ac97 + "power_save_controller ! unsupported: the module snd_ac97_codec has no controller to put to sleep"}},
-		{machine, []string{"devices=*hda*", "timeout=-1", "reset_controller=maybe"}, []string{
+		{tree, []string{"devices=*hda*", "timeout=-1", "reset_controller=maybe"}, []string{
 			"sysfs:" + hda + `power_save ! rejected: "-1" is not a value for timeout: want seconds, 0 or more`,
 			"sysfs:" + hda + `power_save_controller ! rejected: "maybe" is not a value for reset_controller: want true or false`}},
 		{nil, []string{"timeout=10"}, []string{"p.conf:1: [audio] does nothing: no audio device is left for it on this machine"}},
 	} {
-		got := plugin.PlanPlugintest(t, Audio, testkitmachine.Mounted(t, tt.tree), plugin.Unit("audio", tt.lines...))
+		got := plugin.PlanPlugintest(t, Audio, machine.Mounted(t, tt.tree), plugin.Unit("audio", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt.lines, diff)
 		}
@@ -100,7 +99,7 @@ func TestSCSIHostPlan(t *testing.T) {
 		}
 		return files
 	}
-	machine := plugin.Join(
+	tree := plugin.Join(
 		host("host0", "c017\n", "max_performance\n"), host("host1", "40006\n", "max_performance\n"),
 		host("host2", "200006\n", "max_performance\n"), host("host10", "", ""), host("host3", "", "max_performance\n"),
 		map[string]string{"/sys/bus/scsi/devices/0:0:0:0/uevent": "DEVTYPE=scsi_device\n", "/sys/bus/scsi/devices/target0:0:0/uevent": "DEVTYPE=scsi_target\n"})
@@ -119,7 +118,7 @@ func TestSCSIHostPlan(t *testing.T) {
 		{[]string{"devices=host0", "alpm=low"}, []string{
 			at("host0") + ` ! rejected: "low" is not a value for alpm: want max_performance, medium_power, med_power_with_dipm, min_power_with_partial or min_power`}},
 	} {
-		got := plugin.PlanPlugintest(t, SCSIHost, testkitmachine.Mounted(t, machine), plugin.Unit("scsi_host", tt.lines...))
+		got := plugin.PlanPlugintest(t, SCSIHost, machine.Mounted(t, tree), plugin.Unit("scsi_host", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt.lines, diff)
 		}
@@ -181,7 +180,7 @@ func TestUncorePlan(t *testing.T) {
 }
 
 func TestUSBPlan(t *testing.T) {
-	machine := map[string]string{
+	tree := map[string]string{
 		"/sys/devices/usb1/uevent":                "DEVTYPE=usb_device\nDRIVER=usb\n",
 		"/sys/devices/usb1/power/autosuspend":     "0\n",
 		"/sys/devices/usb1/1-2/uevent":            "DRIVER=usb\nDEVTYPE=usb_device\nPRODUCT=46d/c52b/2411\n",
@@ -210,7 +209,7 @@ func TestUSBPlan(t *testing.T) {
 		{[]string{"devices=1-2", "autosuspend=soon"}, []string{at + `1-2/power/autosuspend ! rejected: "soon" is not a value for autosuspend: want seconds, or -1 for never`}},
 		{[]string{"devices_udev_regex=PRODUCT=46d/", "autosuspend=7"}, []string{at + "1-2/power/autosuspend = 7"}},
 	} {
-		got := plugin.PlanPlugintest(t, USB, testkitmachine.Mounted(t, machine), plugin.Unit("usb", tt.lines...))
+		got := plugin.PlanPlugintest(t, USB, machine.Mounted(t, tree), plugin.Unit("usb", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt.lines, diff)
 		}

@@ -49,7 +49,7 @@ func (b band) clock(load float64, saving, normal setting.Value) (v setting.Value
 }
 
 func eeepcsheDynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
-	s := Clock
+	s := busClock
 	whole := profile.Option{Name: r.Unit.Name, Pos: r.Unit.Pos}
 	path, ok := controlFile(r.Host)
 	switch {
@@ -97,20 +97,20 @@ func clock(r *plugin.Request, option, standard string) (setting.Value, []plugin.
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(o.Value))
 	if err != nil || n < 0 || n > 2 {
-		return setting.Value{}, plugin.BadValue(Clock, o, "0, 1 or 2")
+		return setting.Value{}, plugin.BadValue(busClock, o, "0, 1 or 2")
 	}
 	return setting.Text(strconv.Itoa(n)), nil
 }
 
-// EeePCSHEKindName is the kind of an Eee PC's bus clock, and Clock its only setting.
-const EeePCSHEKindName = "eeepc"
+// eeepcKind is the kind of an Eee PC's bus clock, and busClock its only setting.
+const eeepcKind = "eeepc"
 
-// Clock is the bus clock: 0 high, 1 normal, 2 saving.
-var Clock = setting.Setting{Kind: EeePCSHEKindName, Name: "cpufv"}
+// busClock is the bus clock: 0 high, 1 normal, 2 saving.
+var busClock = setting.Setting{Kind: eeepcKind, Name: "cpufv"}
 
 // EeePCSHEKinds are the kinds of setting that this plug-in adds.
 func EeePCSHEKinds(h *host.Host) map[string]setting.Kind {
-	return map[string]setting.Kind{EeePCSHEKindName: cpufv{h}}
+	return map[string]setting.Kind{eeepcKind: cpufv{h}}
 }
 
 var controlFiles = []string{"/sys/devices/platform/eeepc/cpufv", "/sys/devices/platform/eeepc-wmi/cpufv"}
@@ -135,8 +135,8 @@ func readable(h *host.Host, path string) bool {
 type cpufv struct{ host *host.Host }
 
 func (cpufv) Resolve(s setting.Setting) (setting.Setting, error) {
-	if s != Clock {
-		return setting.Setting{}, fmt.Errorf("%s: want %s", s, Clock)
+	if s != busClock {
+		return setting.Setting{}, fmt.Errorf("%s: want %s", s, busClock)
 	}
 	return s, nil
 }

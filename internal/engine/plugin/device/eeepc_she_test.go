@@ -16,28 +16,28 @@ const file = "/sys/devices/platform/eeepc/cpufv"
 
 func TestClock(t *testing.T) {
 	h := machine.Mounted(t, map[string]string{file: "0x301\n"})
-	k := EeePCSHEKinds(h)[EeePCSHEKindName]
+	k := EeePCSHEKinds(h)[eeepcKind]
 	read := func(want string) {
 		t.Helper()
-		if v, err := k.Read(t.Context(), Clock); err != nil || v.Text != want {
+		if v, err := k.Read(t.Context(), busClock); err != nil || v.Text != want {
 			t.Errorf("read %v, %v, want %s", v, err, want)
 		}
 	}
 	read("1") // three clocks, the second is set
-	if err := k.Write(t.Context(), Clock, setting.Text("2")); err != nil {
+	if err := k.Write(t.Context(), busClock, setting.Text("2")); err != nil {
 		t.Fatal(err)
 	}
 	read("2")
 	for _, bad := range []setting.Value{setting.Absent, setting.Text("fast"), setting.Text("-1")} {
-		if err := k.Write(t.Context(), Clock, bad); err == nil {
+		if err := k.Write(t.Context(), busClock, bad); err == nil {
 			t.Errorf("%s was written", bad)
 		}
 	}
 	read("2")
-	if _, err := k.Resolve(setting.Setting{Kind: EeePCSHEKindName, Name: "../x"}); err == nil {
+	if _, err := k.Resolve(setting.Setting{Kind: eeepcKind, Name: "../x"}); err == nil {
 		t.Error("another place was taken")
 	}
-	if v, err := EeePCSHEKinds(machine.Mounted(t, nil))[EeePCSHEKindName].Read(t.Context(), Clock); err != nil || !v.Absent {
+	if v, err := EeePCSHEKinds(machine.Mounted(t, nil))[eeepcKind].Read(t.Context(), busClock); err != nil || !v.Absent {
 		t.Errorf("another machine reads %v, %v", v, err)
 	}
 }
@@ -59,7 +59,7 @@ func TestBand(t *testing.T) {
 }
 
 func TestEeePCSHEDynamic(t *testing.T) {
-	place := Clock.String()
+	place := busClock.String()
 	for _, tt := range []struct {
 		name  string
 		tree  map[string]string
@@ -97,11 +97,11 @@ func TestClockThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	loops, items := plugin.Loops(t, EeePCSHE, h, EeePCSHEKinds(h), plugin.Unit("eeepc_she"))
-	want := []string{Clock.String() + " ! unsupported: the driver of this machine does not report the clock, so it could not be restored"}
+	want := []string{busClock.String() + " ! unsupported: the driver of this machine does not report the clock, so it could not be restored"}
 	if diff := cmp.Diff(want, items); diff != "" || len(loops) != 0 {
 		t.Errorf("%d loops (-want +got)\n%s", len(loops), diff)
 	}
-	if _, err := EeePCSHEKinds(h)[EeePCSHEKindName].Read(t.Context(), Clock); err == nil {
+	if _, err := EeePCSHEKinds(h)[eeepcKind].Read(t.Context(), busClock); err == nil {
 		t.Error("a clock was read")
 	}
 }

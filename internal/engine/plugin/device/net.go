@@ -108,7 +108,7 @@ func planGroup(g host.NetGroup) func(context.Context, *plugin.Request, profile.O
 		}
 		list, ok := pairs(o.Value)
 		if !ok {
-			return plugin.BadValue(NetSetting(device, g, "*"), o, "names and values in turn, as ethtool takes them"), nil
+			return plugin.BadValue(netSetting(device, g, "*"), o, "names and values in turn, as ethtool takes them"), nil
 		}
 		params, err := r.Host.Net.Params(device, g)
 		if g == host.NetChannels && err == nil {
@@ -124,7 +124,7 @@ func planGroup(g host.NetGroup) func(context.Context, *plugin.Request, profile.O
 
 // planParam plans one parameter; err is why the device's parameters are not known.
 func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, err error, o profile.Option) []plugin.Item {
-	s := NetSetting(device, g, p.name)
+	s := netSetting(device, g, p.name)
 	refuse := func(v plugin.Verdict, format string, args ...any) []plugin.Item {
 		it := plugin.Refuse(s, o, v, format, args...)
 		it.Change.Want = setting.Text(p.value)
@@ -201,7 +201,7 @@ func planFeature(device, name, value string, params []host.NetParam, o profile.O
 		case p.Fixed:
 			fixed = append(fixed, p)
 		default:
-			it := plugin.Want(NetSetting(device, host.NetFeatures, p.Name), value, o)
+			it := plugin.Want(netSetting(device, host.NetFeatures, p.Name), value, o)
 			if p.Name != name {
 				it.Why = fmt.Sprintf("%s stands for it", name)
 			}
@@ -216,7 +216,7 @@ func planFeature(device, name, value string, params []host.NetParam, o profile.O
 			return refuseFeature(device, name, value, o, "%s cannot change %s: it is fixed at %s", device, p.Name, p.Value)
 		}
 		if p.Value == value { // fixed, but as wanted
-			return []plugin.Item{plugin.Want(NetSetting(device, host.NetFeatures, p.Name), value, o)}
+			return []plugin.Item{plugin.Want(netSetting(device, host.NetFeatures, p.Name), value, o)}
 		}
 	}
 	if len(fixed) > 0 {
@@ -226,7 +226,7 @@ func planFeature(device, name, value string, params []host.NetParam, o profile.O
 }
 
 func refuseFeature(device, name, value string, o profile.Option, format string, args ...any) []plugin.Item {
-	it := plugin.Refuse(NetSetting(device, host.NetFeatures, name), o, plugin.Unsupported, format, args...)
+	it := plugin.Refuse(netSetting(device, host.NetFeatures, name), o, plugin.Unsupported, format, args...)
 	it.Change.Want = setting.Text(value)
 	return []plugin.Item{it}
 }
@@ -262,7 +262,7 @@ func planLink(param string, least int64, want string) func(context.Context, *plu
 		if plugin.IsNone(o.Value) {
 			return nil, nil
 		}
-		return plugin.Number(NetSetting(device, host.NetLink, param), o, least, math.MaxInt32, want), nil
+		return plugin.Number(netSetting(device, host.NetLink, param), o, least, math.MaxInt32, want), nil
 	}
 }
 
@@ -271,7 +271,7 @@ func planWakeOnLAN(_ context.Context, r *plugin.Request, o profile.Option, devic
 	if plugin.IsNone(o.Value) {
 		return nil, nil
 	}
-	s := NetSetting(device, host.NetWakeOnLAN, string(host.NetWakeOnLAN))
+	s := netSetting(device, host.NetWakeOnLAN, string(host.NetWakeOnLAN))
 	const order = "pumbagsf"
 	text := strings.TrimSpace(o.Value)
 	asked := map[rune]bool{}

@@ -40,7 +40,7 @@ func netDynamic(ctx context.Context, r *plugin.Request) ([]plugin.Loop, []plugin
 		return nil, nil, nil
 	}
 	for _, device := range r.Devices {
-		s := NetSetting(device, host.NetLinkModes, advertise)
+		s := netSetting(device, host.NetLinkModes, advertise)
 		fastest, some, why := speeds(r, device, s)
 		if why != "" {
 			if o, _ := r.Option("dynamic"); given {

@@ -71,7 +71,7 @@ func TestExpectedLoad(t *testing.T) {
 }
 
 func TestSpeedIsAPlace(t *testing.T) {
-	s := NetSetting("eth0", host.NetLinkModes, advertise)
+	s := netSetting("eth0", host.NetLinkModes, advertise)
 	if s != (setting.Setting{Kind: "net", Name: "eth0/advertise"}) {
 		t.Errorf("%s", s)
 	}

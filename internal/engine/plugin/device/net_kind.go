@@ -18,7 +18,7 @@ import (
 
 // NetKinds are the kinds of setting that this plug-in adds.
 func NetKinds(h *host.Host) map[string]setting.Kind {
-	return map[string]setting.Kind{NetKindName: kind{h}}
+	return map[string]setting.Kind{netKind: kind{h}}
 }
 
 // kind is a parameter of a network device, over netlink. A requested feature that is not
@@ -37,7 +37,7 @@ func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	if l, err := k.host.Net.Link(p.device); err == nil {
 		p.device = l.Name
 	}
-	return NetSetting(p.device, p.group, p.param), nil
+	return netSetting(p.device, p.group, p.param), nil
 }
 
 func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
@@ -135,7 +135,7 @@ func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
 	if _, err := k.host.Net.Params(device, host.NetLink); host.Unknown(err) {
 		return setting.Setting{}, false
 	}
-	return NetSetting(device, host.NetLink, param), true
+	return netSetting(device, host.NetLink, param), true
 }
 
 func (kind) Lifetime() setting.Lifetime { return setting.Runtime }
@@ -171,7 +171,7 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 		if p.param != "rx-lro" {
 			return nil
 		}
-		return k.neighbors(dir, "lower_", func(d string) setting.Setting { return NetSetting(d, p.group, p.param) })
+		return k.neighbors(dir, "lower_", func(d string) setting.Setting { return netSetting(d, p.group, p.param) })
 	case host.NetWakeOnLAN:
 		// Drivers let the bus device wake the machine along with it
 		// (device_set_wakeup_enable).
@@ -186,7 +186,7 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 	var out []setting.Setting
 	for _, d := range k.stack(p.device) {
 		if d != p.device {
-			out = append(out, NetSetting(d, host.NetLink, "mtu"))
+			out = append(out, netSetting(d, host.NetLink, "mtu"))
 		}
 		if plugin.Exists(k.host, confDir("ipv6", d)+"/mtu") {
 			out = append(out, plugin.Sysctl("net.ipv6.conf."+strings.ReplaceAll(d, ".", "/")+".mtu"))
@@ -200,7 +200,7 @@ func confDir(family, device string) string { return "/proc/sys/net/" + family + 
 // stack returns the device and those stacked on it and below it.
 func (k kind) stack(device string) []string {
 	out := []string{device}
-	name := func(d string) setting.Setting { return setting.Setting{Kind: NetKindName, Name: d} }
+	name := func(d string) setting.Setting { return setting.Setting{Kind: netKind, Name: d} }
 	for _, prefix := range []string{"upper_", "lower_"} {
 		for _, s := range k.neighbors(netSysDir(device), prefix, name) {
 			out = append(out, s.Name)
@@ -218,7 +218,7 @@ func (k kind) rest(p netPlace) []setting.Setting {
 	var out []setting.Setting
 	for _, np := range params {
 		if np.Name != p.param {
-			out = append(out, NetSetting(p.device, p.group, np.Name))
+			out = append(out, netSetting(p.device, p.group, np.Name))
 		}
 	}
 	return out
@@ -254,10 +254,10 @@ func (k kind) neighbors(dir, prefix string, name func(device string) setting.Set
 	return out
 }
 
-// NetKindName is the kind of a network device's settings: net:eth0/mtu,
+// netKind is the kind of a network device's settings: net:eth0/mtu,
 // net:eth0/ring-rx, net:eth0/coalesce-rx-usecs, net:eth0/feature-rx-gro,
 // net:eth0/channels-combined, net:eth0/pause-autoneg, net:eth0/wake-on-lan.
-const NetKindName = "net"
+const netKind = "net"
 
 // prefixes come before a parameter's name in the name of its setting.
 var prefixes = []struct {
@@ -281,15 +281,15 @@ type netPlace struct {
 	param  string
 }
 
-// NetSetting names a parameter of a device by its group and ethtool(8)'s name.
-func NetSetting(device string, g host.NetGroup, param string) setting.Setting {
+// netSetting names a parameter of a device by its group and ethtool(8)'s name.
+func netSetting(device string, g host.NetGroup, param string) setting.Setting {
 	prefix := ""
 	for _, p := range prefixes {
 		if p.group == g {
 			prefix = p.prefix
 		}
 	}
-	return setting.Setting{Kind: NetKindName, Name: device + "/" + prefix + param}
+	return setting.Setting{Kind: netKind, Name: device + "/" + prefix + param}
 }
 
 func parsePlace(name string) (netPlace, error) {

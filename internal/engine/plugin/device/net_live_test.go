@@ -196,19 +196,19 @@ func TestAsEthtool(t *testing.T) {
 func TestNames(t *testing.T) {
 	l := newLab(t)
 	l.run("ip", "link", "property", "add", "dev", "veth0", "altname", "wan")
-	k := l.kinds[NetKindName]
+	k := l.kinds[netKind]
 	for _, name := range []string{"veth0", "wan"} {
-		s, err := k.Resolve(setting.Setting{Kind: NetKindName, Name: name + "/mtu"})
+		s, err := k.Resolve(setting.Setting{Kind: netKind, Name: name + "/mtu"})
 		if err != nil || s.Name != "veth0/mtu" {
 			t.Errorf("%s/mtu resolves to %v, %v", name, s, err)
 		}
 	}
 	l.run("ip", "link", "set", "veth0", "name", "up0")
-	s, err := k.Resolve(setting.Setting{Kind: NetKindName, Name: "wan/mtu"})
+	s, err := k.Resolve(setting.Setting{Kind: netKind, Name: "wan/mtu"})
 	if err != nil || s.Name != "up0/mtu" {
 		t.Errorf("after the device was renamed wan/mtu resolves to %v, %v", s, err)
 	}
-	v, err := k.Read(context.Background(), setting.Setting{Kind: NetKindName, Name: "veth0/mtu"})
+	v, err := k.Read(context.Background(), setting.Setting{Kind: netKind, Name: "veth0/mtu"})
 	if err != nil || !v.Absent {
 		t.Errorf("the old name reads %v, %v", v, err)
 	}
@@ -225,7 +225,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"veth0/feature-rx-gro", "maybe", `"maybe" is not on or off`},
 		{"none0/channels-rx", "1", "network device none0: file does not exist"},
 	} {
-		err := l.kinds[NetKindName].Write(context.Background(), setting.Setting{Kind: NetKindName, Name: tt.name}, setting.Text(tt.value))
+		err := l.kinds[netKind].Write(context.Background(), setting.Setting{Kind: netKind, Name: tt.name}, setting.Text(tt.value))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s = %s: %v; want %q", tt.name, tt.value, err, tt.want)
 		}
@@ -236,7 +236,7 @@ func TestWhatIsRefused(t *testing.T) {
 // has to be in the list.
 func TestCoupled(t *testing.T) {
 	l := newLab(t)
-	k := l.kinds[NetKindName]
+	k := l.kinds[netKind]
 	names := func(s setting.Setting) map[string]bool {
 		out := map[string]bool{}
 		for _, c := range k.Coupled(s) {
@@ -244,13 +244,13 @@ func TestCoupled(t *testing.T) {
 		}
 		return out
 	}
-	mtu := names(NetSetting("veth0", host.NetLink, "mtu"))
+	mtu := names(netSetting("veth0", host.NetLink, "mtu"))
 	for _, want := range []string{"net:above.5/mtu"} {
 		if !mtu[want] {
 			t.Errorf("mtu of veth0 is coupled to %v, without %s", mtu, want)
 		}
 	}
-	channels := names(NetSetting("veth0", host.NetChannels, "rx"))
+	channels := names(netSetting("veth0", host.NetChannels, "rx"))
 	for _, want := range []string{"net:veth0/channels-tx", "sysfs:/sys/class/net/veth0/queues/rx-3/rps_cpus", "sysfs:/sys/class/net/veth0/queues/tx-0/xps_cpus"} {
 		if !channels[want] {
 			t.Errorf("channels of veth0 are coupled to %v, without %s", channels, want)
@@ -291,7 +291,7 @@ func TestWithoutRoot(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	err := l.kinds[NetKindName].Write(context.Background(), NetSetting("veth0", host.NetLink, "mtu"), setting.Text("1400"))
+	err := l.kinds[netKind].Write(context.Background(), netSetting("veth0", host.NetLink, "mtu"), setting.Text("1400"))
 	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "veth0: mtu 1400") {
 		t.Errorf("nobody set the MTU: %v", err)
 	}

@@ -201,14 +201,14 @@ func TestPlanOnACopy(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	v, err := NetKinds(h)[NetKindName].Read(context.Background(), NetSetting("eth1", host.NetLink, "mtu"))
+	v, err := NetKinds(h)[netKind].Read(context.Background(), netSetting("eth1", host.NetLink, "mtu"))
 	if !host.Unknown(err) {
 		t.Errorf("%v, %v", v, err)
 	}
 }
 
 func TestKind(t *testing.T) {
-	k := NetKinds(netMachine(t))[NetKindName]
+	k := NetKinds(netMachine(t))[netKind]
 	for name, want := range map[string]string{
 		"eth0/mtu":                             "1500",
 		"enp0s3/txqueuelen":                    "1000",
@@ -230,7 +230,7 @@ func TestKind(t *testing.T) {
 		"../eth0/mtu":                          "want DEVICE/PARAMETER",
 		"../mtu":                               "want DEVICE/PARAMETER",
 	} {
-		s, err := k.Resolve(setting.Setting{Kind: NetKindName, Name: name})
+		s, err := k.Resolve(setting.Setting{Kind: netKind, Name: name})
 		var v setting.Value
 		if err == nil {
 			v, err = k.Read(context.Background(), s)
@@ -245,13 +245,13 @@ func TestKind(t *testing.T) {
 		"eth0/feature-tx":  "",
 		"eth9/mtu":         "net:eth9/mtu",
 	} {
-		s, err := k.Resolve(setting.Setting{Kind: NetKindName, Name: name})
+		s, err := k.Resolve(setting.Setting{Kind: netKind, Name: name})
 		if (err == nil) != (want != "") || err == nil && s.String() != want {
 			t.Errorf("%s resolves to %v, %v; want %s", name, s, err, want)
 		}
 	}
 	kinds := setting.Kernel(k.(kind).host)
-	kinds[NetKindName] = k
+	kinds[netKind] = k
 	for name, want := range map[string]string{
 		"/sys/class/net/eth0/mtu":                                    "net:eth0/mtu",
 		"/sys/devices/pci0000:00/0000:00:04.0/net/eth1/tx_queue_len": "net:eth1/txqueuelen",
@@ -268,11 +268,11 @@ func TestKind(t *testing.T) {
 			t.Errorf("%s resolves to %v, %v; want %s", name, s, err, want)
 		}
 	}
-	if err := k.Write(context.Background(), NetSetting("eth0", host.NetLink, "mtu"), setting.Text("9000")); !errors.Is(err, host.ErrReadOnly) {
+	if err := k.Write(context.Background(), netSetting("eth0", host.NetLink, "mtu"), setting.Text("9000")); !errors.Is(err, host.ErrReadOnly) {
 		t.Errorf("a copy was written: %v", err)
 	}
 	var coupled []string
-	for _, s := range k.Coupled(NetSetting("eth1", host.NetCoalesce, "adaptive-rx")) {
+	for _, s := range k.Coupled(netSetting("eth1", host.NetCoalesce, "adaptive-rx")) {
 		coupled = append(coupled, s.String())
 	}
 	if diff := cmp.Diff([]string{"net:eth1/coalesce-rx-usecs", "net:eth1/coalesce-tx-usecs"}, coupled); diff != "" {
@@ -306,7 +306,7 @@ func FuzzParsePlace(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := parsePlace(NetSetting(p.device, p.group, p.param).Name)
+		again, err := parsePlace(netSetting(p.device, p.group, p.param).Name)
 		if err != nil || again != p {
 			t.Errorf("%q: %+v, then %+v, %v", name, p, again, err)
 		}

@@ -21,16 +21,16 @@ var RTEntsk = plugin.Plugin{
 	Always: planRtentsk,
 }
 
-// KindName is the kind of static keys that an open socket keeps enabled, and Timestamps
+// staticKeyKind is the kind of static keys that an open socket keeps enabled, and netTimestamps
 // its only setting. The value is open or closed: whether this process holds the socket.
 // The kernel does not expose the state of the key itself.
 const (
-	KindName   = "statickey"
-	Timestamps = "netstamp_needed_key"
+	staticKeyKind = "statickey"
+	netTimestamps = "netstamp_needed_key"
 )
 
 func planRtentsk(_ context.Context, r *plugin.Request) ([]plugin.Item, error) {
-	s := setting.Setting{Kind: KindName, Name: Timestamps}
+	s := setting.Setting{Kind: staticKeyKind, Name: netTimestamps}
 	return []plugin.Item{{Change: setting.Change{Setting: s, Want: setting.Text("open"), Reason: setting.Reason{
 		File: r.Unit.Pos.File, Line: r.Unit.Pos.Line, Text: "[" + r.Unit.Name + "]",
 	}}}}, nil
@@ -39,7 +39,7 @@ func planRtentsk(_ context.Context, r *plugin.Request) ([]plugin.Item, error) {
 // RtentskKinds are the kinds of setting that this plug-in adds. The socket belongs to the
 // returned table, so a process makes one table and keeps it.
 func RtentskKinds(h *host.Host) map[string]setting.Kind {
-	return map[string]setting.Kind{KindName: &staticKey{host: h}}
+	return map[string]setting.Kind{staticKeyKind: &staticKey{host: h}}
 }
 
 type staticKey struct {
@@ -50,8 +50,8 @@ type staticKey struct {
 }
 
 func (k *staticKey) Resolve(s setting.Setting) (setting.Setting, error) {
-	if s.Name != Timestamps {
-		return setting.Setting{}, fmt.Errorf("%s: want %s:%s", s, KindName, Timestamps)
+	if s.Name != netTimestamps {
+		return setting.Setting{}, fmt.Errorf("%s: want %s:%s", s, staticKeyKind, netTimestamps)
 	}
 	return s, nil
 }

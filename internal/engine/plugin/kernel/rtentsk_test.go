@@ -33,8 +33,8 @@ func TestRtentskPlan(t *testing.T) {
 // receive timestamps as long as the value is open, and one only.
 func TestSocket(t *testing.T) {
 	ctx := context.Background()
-	k := RtentskKinds(host.Live())[KindName]
-	s, err := k.Resolve(setting.Setting{Kind: KindName, Name: Timestamps})
+	k := RtentskKinds(host.Live())[staticKeyKind]
+	s, err := k.Resolve(setting.Setting{Kind: staticKeyKind, Name: netTimestamps})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestSocket(t *testing.T) {
 	if err := k.Write(ctx, s, setting.Text("ajar")); err == nil {
 		t.Error("a value that is neither was taken")
 	}
-	if _, err := k.Resolve(setting.Setting{Kind: KindName, Name: "other_key"}); err == nil {
+	if _, err := k.Resolve(setting.Setting{Kind: staticKeyKind, Name: "other_key"}); err == nil {
 		t.Error("a key that we do not hold was resolved")
 	}
 }
@@ -101,8 +101,8 @@ func TestKey(t *testing.T) {
 	wanted := func() int32 { return kernelWord(t, "netstamp_wanted") }
 	before := wanted()
 	t.Logf("wanted %d, key %d", before, kernelWord(t, "netstamp_needed_key"))
-	k := RtentskKinds(host.Live())[KindName]
-	s := setting.Setting{Kind: KindName, Name: Timestamps}
+	k := RtentskKinds(host.Live())[staticKeyKind]
+	s := setting.Setting{Kind: staticKeyKind, Name: netTimestamps}
 	for _, step := range []struct {
 		value string
 		want  int32

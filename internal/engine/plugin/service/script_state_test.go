@@ -21,7 +21,6 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/plugin"
 	"fettle.dev/fettle/internal/testkit/root"
-	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // A script that fails keeps nothing from being done or undone, and is told of:
@@ -89,7 +88,7 @@ func (e within) Run(ctx context.Context, c host.Command) (host.Result, error) {
 // TestScriptThatCannotBeStarted: nothing of it has run, so the value is rejected
 // with the kernel's reason, nothing stays on record, and undo has nothing to call.
 func TestScriptThatCannotBeStarted(t *testing.T) {
-	testkitroot.Rights(t)
+	root.Rights(t)
 	for text, why := range map[string]string{
 		"echo no interpreter is named\n": "exec format error",
 		"#!/no/such/interpreter\n":       "no such file or directory",
