@@ -23,6 +23,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/platform/linux"
 	"fettle.dev/fettle/internal/guide/platform/openshift"
+	"fettle.dev/fettle/internal/guide/platform/puppet"
 	"fettle.dev/fettle/internal/guide/platform/satellite"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
@@ -101,7 +102,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), platform.PuppetSource(), platform.FrontSource(), openshift.Source(), platform.ClusterSource(), measured.Source()})
+	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), platform.ClusterSource(), measured.Source()})
 	for _, p := range components.All {
 		all = append(all, platform.Product(p))
 	}

@@ -1,7 +1,7 @@
-// puppet answers what rules ask of a Puppet Server: its version, how much
-// it may do at once, and whether its agents ask for every file on their own.
-
-package platform
+// Package puppet answers the inputs of rules about a Puppet Server: its version, how much it
+// may do at once, whether its agents request each file by themselves, and what a request to
+// it shows.
+package puppet
 
 import (
 	"bytes"
@@ -11,14 +11,15 @@ import (
 	"path"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// PuppetSource answers the inputs that begin with "puppetserver.".
-func PuppetSource() Source {
-	return Source{
+// Source answers the inputs that begin with "puppetserver.".
+func Source() platform.Source {
+	return platform.Source{
 		Prefix: "puppetserver",
 		Inputs: []fact.Input{
 			{Name: "puppetserver.version", Type: fact.Text, Doc: "The version of the package."},
@@ -37,7 +38,7 @@ func PuppetSource() Source {
 			{Name: "puppetserver.log.untimed", Type: fact.List, Doc: "The access logs whose format lacks the time that a request took; absent where no log of requests is configured."},
 			{Name: "puppetserver.environment_timeout", Type: fact.Text, Doc: "How long an environment is kept in memory: 0, a time, or unlimited."},
 		},
-		Open: func(_ context.Context, m *Subject) Answers {
+		Open: func(_ context.Context, m *platform.Subject) platform.Answers {
 			return &puppet{host: m.Host, subject: m, files: puppetserver.LayoutOf(m.Host)}
 		},
 	}
@@ -45,7 +46,7 @@ func PuppetSource() Source {
 
 type puppet struct {
 	host    *host.Host
-	subject *Subject
+	subject *platform.Subject
 	files   puppetserver.Layout
 
 	asked  map[string]int // requests in the access log by resource; nil until it is read
@@ -139,7 +140,7 @@ func (p *puppet) option(key, file string, as fact.Type) fact.Answer {
 	case !ok:
 		return fact.Answer{At: p.files.Options}
 	}
-	return Typed(puppetserver.Value(at), as, at.String())
+	return platform.Typed(puppetserver.Value(at), as, at.String())
 }
 
 // byDefault is a value for what no file sets.
@@ -174,7 +175,7 @@ func (p *puppet) setting(key string, as fact.Type) fact.Answer {
 	case !ok:
 		return fact.Answer{At: p.files.Puppet}
 	}
-	return Typed(value, as, at)
+	return platform.Typed(value, as, at)
 }
 
 // java is one of the sizes in JAVA_ARGS.
@@ -186,7 +187,7 @@ func (p *puppet) java(name string) fact.Answer {
 	case !ok:
 		return fact.Answer{At: at.File}
 	}
-	return Typed(puppetserver.Value(at), fact.Bytes, at.String())
+	return platform.Typed(puppetserver.Value(at), fact.Bytes, at.String())
 }
 
 // requests counts those for one resource. Both counts are of the same lines, read

@@ -1,4 +1,4 @@
-package platform
+package puppet
 
 import (
 	"context"
@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-func subject(t *testing.T, files map[string]string) *Subject {
+func subject(t *testing.T, files map[string]string) *platform.Subject {
 	t.Helper()
 	h := machine.Copy(t, files)
-	return NewSubject(t.Context(), h, setting.Kernel(h), append(Facts(), PuppetSource(), FrontSource()))
+	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source(), FrontSource()))
 }
 
 func rpms(more string) string {

@@ -1,9 +1,10 @@
-package platform
+package puppet
 
 import (
 	"context"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
@@ -11,12 +12,12 @@ const front = "puppet_front"
 
 // FrontSource answers the inputs that begin with "puppet_front.": what a Puppet Server and
 // what stands in front of it have said when they were asked (Subject.Probe).
-func FrontSource() Source {
+func FrontSource() platform.Source {
 	input := func(name string, t fact.Type, doc string) fact.Input {
 		return fact.Input{Name: front + "." + name, Type: t, Doc: doc}
 	}
 	seconds := func(in fact.Input) fact.Input { in.Unit = "s"; return in }
-	return Source{
+	return platform.Source{
 		Prefix: front,
 		Inputs: []fact.Input{
 			input("asked", fact.Truth, "Somebody wanted it asked (fettle check puppet --probe)."),
@@ -32,8 +33,8 @@ func FrontSource() Source {
 			seconds(input(puppetserver.CacheLifetime, fact.Number, "How long that answer may be kept by what it says itself (Cache-Control, Expires).")),
 			input(puppetserver.CachedEnvironments, fact.Text, "The metadata of one environment, asked for in another one: apart, or mixed."),
 		},
-		Open: func(ctx context.Context, m *Subject) Answers {
-			known := &Known{} // what was not told is not there
+		Open: func(ctx context.Context, m *platform.Subject) platform.Answers {
+			known := &platform.Known{} // what was not told is not there
 			known.Give(front+".asked", m.Probe != nil, "")
 			if m.Probe != nil {
 				for name, a := range m.Probe(ctx) {
