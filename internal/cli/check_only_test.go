@@ -54,3 +54,20 @@ func TestRulesOfPlatform(t *testing.T) {
 		}
 	}
 }
+
+// Sizing reads the tables without the rules: they are those of the whole catalog.
+func TestTablesWithoutRules(t *testing.T) {
+	got, err := figures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := loadCatalogue(t).Tables()
+	if len(all) < 5 {
+		t.Errorf("%d tables", len(all))
+	}
+	for _, want := range all {
+		if diff := cmp.Diff(want, got.Table(want.Name)); diff != "" {
+			t.Errorf("%s: %s", want.Name, diff)
+		}
+	}
+}
