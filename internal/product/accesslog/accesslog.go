@@ -1,5 +1,5 @@
-// Package accesslog says of the logs of requests that servers' configurations name which
-// format each has, and which of them a file is.
+// Package accesslog finds, among the request logs of a server's configuration, the one that
+// a file is, and its format.
 package accesslog
 
 import (
@@ -19,15 +19,14 @@ type Log struct {
 	// in it.
 	Path    string
 	Pattern bool
-	// Goes is the syslog daemon or the program that the log goes to; Path is then where
-	// that is known to write.
+	// Goes is the syslog daemon or the program that gets the log; Path is then where that is
+	// known to write.
 	Goes     string
 	Language string // of format.Languages
-	// Own says that it is what the server says of itself: some of its lines are of requests,
-	// and it is read where it is named.
+	// Own is true for the server's own log, of which only some lines are requests: it is read
+	// only if it is named.
 	Own bool
-	// Format is the format, and where it stands; one that the product has built in stands
-	// nowhere.
+	// Format is the format with its place, or BuiltIn one of the product's own.
 	Format  conf.Quoted
 	BuiltIn string // instead of Format
 	Name    string // of the format, where it has one
@@ -36,7 +35,7 @@ type Log struct {
 	// Scopes are the servers, virtual hosts and blocks whose requests it has; logs of one
 	// scope have the same requests. None: it is not known.
 	Scopes []string
-	// Some says that a condition decides which of the requests it has.
+	// Some is true if a condition decides which requests it has.
 	Some bool
 }
 
@@ -48,7 +47,7 @@ func (l *Log) text() string {
 	return l.Format.Value()
 }
 
-// why says where the format is from.
+// why is where the format is from.
 func (l *Log) why() string {
 	switch {
 	case l.BuiltIn != "" && l.Name != "":
@@ -63,8 +62,7 @@ func (l *Log) why() string {
 	return fmt.Sprintf("%s of %s, format of %s", l.What, l.At, l.Format)
 }
 
-// Compile makes the log's format. What of it is not understood is named by its place in
-// the configuration.
+// Compile compiles the log's format. Errors have their place in the configuration.
 func (l *Log) Compile() (*logformat.Format, error) {
 	f, err := logformat.Languages[l.Language](l.text())
 	var refused *logformat.FormatError
@@ -81,14 +79,13 @@ func (l *Log) Compile() (*logformat.Format, error) {
 	return f, nil
 }
 
-// ErrNotNamed is of a file that a configuration does not say anything of.
+// ErrNotNamed is that a configuration does not name a file.
 var ErrNotNamed = errors.New("no directive of the configuration writes it")
 
-// Of finds the log that a file is, by its path in the machine that has the configuration:
-// the file that a directive names, or a part of it that was rotated away or compressed.
-// Where no directive names its path, one that names a file of the same name is taken, and
-// else one whose log goes to a syslog daemon or a program; and for - the only one. why is
-// what is said of it beside where the format is from.
+// Of finds the log that a file is, by its path on the machine that has the configuration:
+// the file of a directive, or a rotated or compressed part of it. If no directive names its
+// path, it is one with the same file name, or else one that a syslog daemon or a program
+// gets; "-" is the only log. why says how it was found, if not by its path.
 func Of(all []Log, file string) (l *Log, why string, err error) {
 	var found []*Log
 	for _, by := range []struct {
@@ -131,7 +128,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 	return nil, "", fmt.Errorf("%s: %w; it names %s", file, ErrNotNamed, Names(all))
 }
 
-// Names are the logs, for a person.
+// Names lists the logs for a message.
 func Names(all []Log) string {
 	var names []string
 	for i := range all {
@@ -153,7 +150,7 @@ func Names(all []Log) string {
 	return strings.Join(names, ", ")
 }
 
-// matches reports whether a name may be one of a pattern.
+// matches reports whether a name matches a pattern.
 func (l *Log) matches(name string) bool {
 	ok, err := path.Match(l.Path, name)
 	return ok && err == nil

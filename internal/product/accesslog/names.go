@@ -2,9 +2,9 @@ package accesslog
 
 import "strings"
 
-// Strftime makes a pattern of path.Match of a name with conversions of strftime(3) in it,
-// as rotatelogs and cronolog take it; without any, rotatelogs appends the seconds since
-// 1970, and pattern is false.
+// Strftime converts a name with conversions of strftime(3), as rotatelogs and cronolog have
+// them, to a pattern of path.Match. Without any, pattern is false: rotatelogs then appends
+// the seconds since 1970.
 func Strftime(name string) (glob string, pattern bool) {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {
@@ -27,7 +27,7 @@ func Strftime(name string) (glob string, pattern bool) {
 	return b.String(), true
 }
 
-// Literal is a text in a pattern of path.Match that stands for itself.
+// Literal escapes a text for a pattern of path.Match.
 func Literal(text string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(text)
 }

@@ -148,7 +148,7 @@ func (k kind) short(s setting.Setting) (main, key string, err error) {
 	}
 	switch len(all) {
 	case 0:
-		return "", "", fmt.Errorf("%s: no configuration of %s found: %w", s, k.Name, fs.ErrNotExist)
+		return "", "", fmt.Errorf("%s: no configuration of %s was found here: %w", s, k.Name, fs.ErrNotExist)
 	case 1:
 		return k.fileOf(all[0].Main, s.Name), s.Name, nil
 	}

@@ -40,7 +40,7 @@ func New(address string, a Access, advice Advice) (*Client, error) {
 		return nil, fmt.Errorf("%q is not an address of a member: want one such as https://10.0.0.1:2379", address)
 	}
 	if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q has more than scheme, host and port: want one such as https://10.0.0.1:2379", u.Redacted())
+		return nil, fmt.Errorf("%q has more than host and port: want one such as https://10.0.0.1:2379", u.Redacted())
 	}
 	c := &Client{URL: u.Scheme + "://" + u.Host, advice: advice}
 	transport := &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute}

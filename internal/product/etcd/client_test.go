@@ -25,7 +25,7 @@ func TestNew(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://10.0.0.1:2379": "", "http://[::1]:2379/": "", "http://a": "",
 		"10.0.0.1:2379": "not an address", "ftp://a:1": "not an address", "https://:2379": "not an address", "": "not an address",
-		"https://a:1/v3": "more than scheme, host and port", "https://a:1?x": "more than host and port", "https://a:1#x": "more than host and port", "https://u:secret@a:1": "more than host and port",
+		"https://a:1/v3": "more than host and port", "https://a:1?x": "more than host and port", "https://a:1#x": "more than host and port", "https://u:secret@a:1": "more than host and port",
 	} {
 		c, err := New(address, Access{}, nil)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {

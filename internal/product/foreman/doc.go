@@ -1,3 +1,3 @@
-// Package foreman knows two programs of Foreman: Puma, its web server, and Dynflow, the
-// units that run its tasks.
+// Package foreman has two programs of Foreman: Puma, its web server, and Dynflow, which runs
+// its tasks in several units.
 package foreman

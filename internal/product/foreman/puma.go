@@ -175,7 +175,7 @@ func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) 
 	case name == "workers":
 		return "", "it has no worker, and takes no requests"
 	case !r.Taken:
-		return "", "its configuration was changed since it was started, and it does not say what it runs with"
+		return "", "its configuration was changed since it was started, and it does not report what it runs with"
 	}
 	t := in.option(name, func(variable string) (string, string, bool, string) {
 		v, ok := r.Env[variable]

@@ -80,7 +80,7 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 	}
 	switch least, most := value["threads_min"], value["threads_max"]; {
 	case most < 1:
-		return fmt.Errorf("puma does not start with %d threads at most", most)
+		return fmt.Errorf("puma does not start with a maximum of %d threads", most)
 	case least > most:
 		return fmt.Errorf("puma does not start with %d threads at least and %d at most", least, most)
 	}
@@ -131,8 +131,8 @@ func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 	}
 }
 
-// answers asks each address that it listens on; an encrypted one only has to take
-// the connection.
+// answers requests a page from each address that it listens on; one with TLS only has to
+// accept the connection.
 func answers(ctx context.Context, binds []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -156,7 +156,7 @@ func answers(ctx context.Context, binds []string) error {
 	return nil
 }
 
-// start is what the unit does, where no systemd runs that could.
+// start is the call of the unit, for machines where systemd does not run.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	in, err := belongs(h, main)
 	if err != nil {

@@ -26,12 +26,12 @@ type pumaRunning struct {
 	Binds   []string        `json:"binds"`
 	Tag     string          `json:"tag"`
 	Dir     string          `json:"dir"`
-	// Env are those variables that decide its options; Whole is false where its
-	// title has been written over a part of them.
+	// Env are the variables that decide its options; Whole is false if its title has
+	// overwritten a part of them.
 	Env     map[string]string `json:"env"`
 	Whole   bool              `json:"whole"`
 	Workers []worker          `json:"workers"` // none in single mode
-	// Taken says that it was started since its configuration files were changed.
+	// Taken is true if it was started since its configuration files were changed.
 	Taken bool   `json:"taken"`
 	Stats *stats `json:"stats,omitempty"` // of its control server
 }
@@ -44,7 +44,7 @@ type worker struct {
 	Threads int  `json:"threads"` // that it has started for requests
 }
 
-// stats is what the control server of Puma 5 and later says (lib/puma/cluster.rb and
+// stats is the answer of the control server of Puma 5 and later (lib/puma/cluster.rb and
 // single.rb, stats).
 type stats struct {
 	Workers *int `json:"workers,omitempty"` // nil in single mode
@@ -60,7 +60,7 @@ type status struct {
 	Max     int `json:"max_threads"`
 }
 
-// maxThreads is that of any worker that has reported; 0 where none has.
+// maxThreads is the maximum of the workers that have reported, or 0.
 func (s *stats) maxThreads() int {
 	n := s.Max
 	for _, w := range s.Status {
@@ -86,8 +86,7 @@ var (
 	workerTitle = text.LazyRegexp(`^puma: cluster worker [0-9]+: ([0-9]+)\b`)
 )
 
-// pumaQuestion asks for all that run here; the instances say whose variables and
-// files matter.
+// pumaQuestion finds all that run; the instances have the variables and files of interest.
 func pumaQuestion(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunning, error) {
 	return host.QueryJSON(ctx, h, "puma", func(ctx context.Context, live *host.Host) ([]pumaRunning, error) { return query(ctx, live, all) })
 }
@@ -118,7 +117,7 @@ func query(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunnin
 		}
 		dir, err := h.Files.Readlink(fmt.Sprintf("/proc/%d/cwd", p.PID))
 		if err != nil {
-			continue // it has ended, or is somebody else's
+			continue // it has ended, or is not readable
 		}
 		r.Dir = dir
 		out = append(out, r)
@@ -129,7 +128,7 @@ func query(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunnin
 	return out, nil
 }
 
-// look asks a process for the rest; in is nil where no unit sets it up.
+// look reads the rest from a process; in is nil if no unit sets it up.
 func (r *pumaRunning) look(ctx context.Context, h *host.Host, in *pumaInstance, children []product.Process) {
 	if in == nil {
 		in = byHand(h, *r)
@@ -150,11 +149,11 @@ func (r *pumaRunning) look(ctx context.Context, h *host.Host, in *pumaInstance, 
 	r.Stats = control(ctx, h, *r, in)
 }
 
-// single is true for a Puma without workers of their own.
+// single reports whether it is in single mode, without worker processes.
 func (r *pumaRunning) single() bool { return len(r.Workers) == 1 && r.Workers[0].PID == r.Process.PID }
 
-// environ reads some variables that a process was started with. A title that is
-// longer than the command line was is written over the first of them.
+// environ reads some variables that a process was started with. A title longer than the
+// command line has overwritten the first of them.
 func environ(h *host.Host, pid int, names []string) (env map[string]string, whole bool) {
 	env = map[string]string{}
 	b, err := h.Files.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -202,8 +201,7 @@ func threads(h *host.Host, pid int) worker {
 
 var token = text.LazyRegexp(`^[A-Za-z0-9_.-]*$`)
 
-// control asks the control server that the state file names; nil where there is
-// none that answers.
+// control asks the control server that the state file names, or returns nil.
 func control(ctx context.Context, h *host.Host, r pumaRunning, in *pumaInstance) *stats {
 	files := []string{"tmp/puma.state", "tmp/pids/puma.state", "tmp/sockets/puma.state", "shared/tmp/pids/puma.state"}
 	for _, c := range in.configs {
@@ -258,13 +256,13 @@ func dial(ctx context.Context, bind string) (net.Conn, error) {
 		}
 		return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(name, u.Port()))
 	}
-	return nil, fmt.Errorf("%s: fettle does not know how to connect to it", bind)
+	return nil, fmt.Errorf("%s: unknown kind of address", bind)
 }
 
 // maxAnswer is more than the statistics of a thousand workers, in bytes.
 const maxAnswer = 1 << 20
 
-// get asks a server of this machine for a page.
+// get requests a page from a server of this machine.
 func get(ctx context.Context, bind, page string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -278,7 +276,7 @@ func get(ctx context.Context, bind, page string) ([]byte, error) {
 	return body, err
 }
 
-// request is one of HTTP/1.0: the first line of the answer, and its body.
+// request sends one of HTTP/1.0, and returns the first line of the answer and its body.
 func request(ctx context.Context, bind, what string) (head string, body []byte, err error) {
 	c, err := dial(ctx, bind)
 	if err != nil {
@@ -318,8 +316,8 @@ func pumaOf(r pumaRunning, all []*pumaInstance) *pumaInstance {
 	return nil
 }
 
-// byHand is the instance of a process that no unit sets up: what its directory and
-// its environment say. Of its command line nothing is left.
+// byHand is the instance of a process without a unit, by its directory and environment. Its
+// title has overwritten its command line.
 func byHand(h *host.Host, r pumaRunning) *pumaInstance {
 	in := &pumaInstance{name: path.Base(r.Dir), dir: r.Dir, cpus: onlineCPUs(h)}
 	if dir, err := h.Files.Resolve(r.Dir); err == nil {

@@ -28,7 +28,7 @@ func (in *pumaInstance) eachCPU(t told) told {
 	}
 	switch {
 	case before65(version.text):
-		t.unknown = fmt.Sprintf("WEB_CONCURRENCY is auto, with which Puma %s (%s) does not start: 6.5 is the first that knows it", version.text, version.at)
+		t.unknown = fmt.Sprintf("WEB_CONCURRENCY is auto, with which Puma %s (%s) does not start: it needs 6.5", version.text, version.at)
 	case limited:
 		t.unknown = "auto: a worker for each CPU, of which its unit limits the number"
 	case in.cpus == 0:
@@ -68,7 +68,7 @@ func versionOf(h *host.Host, dir, command string) told {
 	return told{text: v, at: at}
 }
 
-// onlineCPUs is how many CPUs a machine has; 0 where that is not known.
+// onlineCPUs is how many CPUs a machine has, or 0 if that is not known.
 func onlineCPUs(h *host.Host) int {
 	text, err := h.Files.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {

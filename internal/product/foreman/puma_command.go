@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// arguments are what a command line tells Puma.
+// arguments are the options of a command line of Puma.
 type arguments struct {
 	files       []string // -C, in order
 	environment string   // -e
@@ -16,8 +16,8 @@ type arguments struct {
 	rails       bool     // rails server: Puma is started from within
 }
 
-// options are Puma's with an argument (puma 5.6, lib/puma/cli.rb); the others have
-// none. "?" is one that stands right behind it or is not there.
+// options are Puma's with an argument (puma 5.6, lib/puma/cli.rb). "?" is an optional one,
+// directly after the option.
 var options = []struct {
 	short, long string
 	argument    string
@@ -30,8 +30,8 @@ var options = []struct {
 	{"", "redirect-append", ""}, {"", "no-redirect-append", ""}, {"h", "help", ""},
 }
 
-// readCommand finds Puma in a program call, whatever is before it (bundle exec, a
-// Ruby, a software collection); ok is false where it is none of Puma's.
+// readCommand finds Puma in a program call, whatever is before it (bundle exec, a Ruby, a
+// software collection); ok is false if it does not call Puma.
 func readCommand(argv []string) (a arguments, ok bool) {
 	for i, w := range argv {
 		switch base := path.Base(w); {
@@ -50,8 +50,7 @@ func readCommand(argv []string) (a arguments, ok bool) {
 	return a, false
 }
 
-// railsArguments are those of "rails server", which knows no workers and no
-// threads.
+// railsArguments are those of "rails server", which has no options for workers and threads.
 func railsArguments(argv []string) arguments {
 	a := arguments{rails: true}
 	for i, w := range argv {
@@ -66,9 +65,8 @@ func railsArguments(argv []string) arguments {
 	return a
 }
 
-// readArguments reads Puma's own options as Ruby's OptionParser does: --name=X,
-// --name X, a beginning of a name that is no other's, -nX, -n X, and short ones
-// without an argument together.
+// readArguments reads Puma's own options as Ruby's OptionParser does: --name=X, --name X, an
+// unambiguous prefix of a name, -nX, -n X, and combined short ones without an argument.
 func readArguments(argv []string) (a arguments) {
 	for len(argv) > 0 {
 		w := argv[0]
@@ -112,7 +110,7 @@ func readArguments(argv []string) (a arguments) {
 	return a
 }
 
-// long is the option that a name, or the beginning of one, means.
+// long is the option of a name or of its unambiguous prefix.
 func long(name string) (whole, argument string) {
 	n := 0
 	for _, o := range options {

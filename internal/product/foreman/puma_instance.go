@@ -16,33 +16,32 @@ import (
 // pumaInstance is one Puma as a unit of systemd, and the files that it names, set it up.
 type pumaInstance struct {
 	name    string        // of the unit: "foreman"
-	unit    *systemd.Unit // nil for one that somebody has started by hand
+	unit    *systemd.Unit // nil for one that was started by hand
 	dir     string        // working directory
 	args    arguments
 	argsAt  string
 	env     map[string]systemd.Value
-	unread  string // why a variable that is not in env may be set all the same
+	unread  string // why a variable that is not in env may be set anyway
 	files   []string
 	configs []config // of files
 	unknown string   // why there are no configs
-	cpus    int      // of the machine; 0 where that is not known
-	// version is that of Puma, where a file says it; nil where none is looked for.
+	cpus    int      // of the machine; 0 if that is not known
+	// version is that of Puma, if a file has it; nil if none is looked for.
 	version func() told
 }
 
-// foremans are what the configuration of Foreman asks its environment for, since
-// Foreman 2.1 (config/puma/production.rb). It is a file of the package, which
-// sosreports leave out.
+// foremans are the variables that the configuration of Foreman reads since Foreman 2.1
+// (config/puma/production.rb). It is a file of the package, which sosreports leave out.
 var foremans = map[string]string{"workers": "FOREMAN_PUMA_WORKERS", "threads_min": "FOREMAN_PUMA_THREADS_MIN", "threads_max": "FOREMAN_PUMA_THREADS_MAX"}
 
-// defaults are the variables that Puma itself takes where nothing else is said
-// (puma 5.6, lib/puma/configuration.rb), in their order.
+// defaults are the variables that Puma itself reads for its defaults (puma 5.6,
+// lib/puma/configuration.rb), in their order.
 var defaults = map[string][]string{"workers": {"WEB_CONCURRENCY"}, "threads_min": {"PUMA_MIN_THREADS", "MIN_THREADS"}, "threads_max": {"PUMA_MAX_THREADS", "MAX_THREADS"}}
 
 const etcUnits = "/etc/systemd/system"
 
-// unitNames are the services that may run a Puma: Foreman's, those that are called
-// so, and an administrator's own.
+// unitNames are the services that may run a Puma: Foreman's, those with its name, and an
+// administrator's own.
 func unitNames(h *host.Host, r *systemd.Reader) []string {
 	names := []string{"foreman.service"}
 	add := func(n string) {
@@ -65,7 +64,7 @@ func unitNames(h *host.Host, r *systemd.Reader) []string {
 	return names
 }
 
-// pumaInstances reads all that units set up.
+// pumaInstances reads all instances of units.
 func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
 	r := systemd.New(h)
 	var out []*pumaInstance
@@ -73,7 +72,7 @@ func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
 		u, err := r.Load(name)
 		switch {
 		case host.Unknown(err):
-			// Of another machine it is not known either, but then there is no sign of it.
+			// Without a sign of Foreman the machine is taken not to have it.
 			if _, err := h.Files.Stat("/etc/foreman"); name == "foreman.service" && err == nil {
 				out = append(out, &pumaInstance{name: "foreman", unknown: name + " is not in this copy"})
 			}
@@ -92,7 +91,7 @@ func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
 	return out, nil
 }
 
-// fromUnit is nil for a unit that runs something else.
+// fromUnit is the instance of a unit, or nil if it runs another program.
 func fromUnit(h *host.Host, u *systemd.Unit) *pumaInstance {
 	in := &pumaInstance{name: strings.TrimSuffix(u.Name, ".service"), unit: u, dir: "/", cpus: onlineCPUs(h)}
 	argv, at := u.Command()
@@ -128,8 +127,8 @@ func fromUnit(h *host.Host, u *systemd.Unit) *pumaInstance {
 	return in
 }
 
-// getter says what a variable of an environment is, and where that is from;
-// unknown is why nobody knows.
+// getter returns a variable of an environment and its source; unknown is why it is not
+// known.
 type getter func(name string) (text, at string, ok bool, unknown string)
 
 // get is a variable as the unit sets it.
@@ -198,18 +197,18 @@ func pumaReason(err error) error {
 	return err
 }
 
-// told is what an option is told, and where.
+// told is the value of an option, and its place.
 type told struct {
-	text, at string // text is "" where nothing says it
+	text, at string // text is "" if nothing sets it
 	unknown  string
 	// variable is that of the environment which decides, or would.
 	variable string
-	// place is the literal that says it, where it can be changed.
+	// place is the literal that sets it, if it can be changed.
 	place *conf.Place
 }
 
-// option is what the command line, the files and an environment together say, the
-// first of them that says it.
+// option is the value of the first that sets it of the command line, the files and an
+// environment.
 func (in *pumaInstance) option(name string, get getter) told {
 	if text := map[string]string{"workers": in.args.workers, "threads_min": in.args.min, "threads_max": in.args.max}[name]; text != "" {
 		n := leading(text)
@@ -261,14 +260,14 @@ func (in *pumaInstance) option(name string, get getter) told {
 	return told{variable: defaults[name][0]}
 }
 
-// conversions are what Puma's calls make of a text that is not a number yet.
+// conversions are how Puma's calls convert a text to a number.
 var conversions = map[string]string{"workers": "to_i", "threads_min": "Integer", "threads_max": "Integer"}
 
 func (c config) number(name string) *number {
 	return map[string]*number{"workers": c.workers, "threads_min": c.min, "threads_max": c.max}[name]
 }
 
-// variables are those that the options of the instance ask for.
+// variables are those that the options of the instance read.
 func (in *pumaInstance) variables() []string {
 	var out []string
 	for _, p := range parameters {
@@ -295,9 +294,9 @@ func leading(text string) string {
 	return text[:end]
 }
 
-// main is the file that names the instance as a setting, and in which new lines
-// go: of an administrator's own files of the unit the last; else the configuration
-// file, if it is no package's. "" where there is none.
+// main is the file that identifies the instance in settings, and gets new lines: the last of
+// an administrator's own files of the unit, or else the configuration file if it is not of a
+// package, or "".
 func (in *pumaInstance) main() string {
 	if in.unit != nil {
 		for _, f := range slices.Backward(in.unit.Files) {
@@ -314,18 +313,17 @@ func (in *pumaInstance) main() string {
 	return ""
 }
 
-// own is true for an administrator's file of this unit alone: its own, or a drop-in.
+// own reports whether a file is an administrator's of this unit alone: its own, or a drop-in.
 func (in *pumaInstance) own(file string) bool {
 	return file == path.Join(etcUnits, in.unit.Name) || path.Dir(file) == path.Join(etcUnits, in.unit.Name+".d")
 }
 
-// packaged is true for files that belong to packages, whose next version replaces
-// them.
+// packaged reports whether a file belongs to a package, whose next version replaces it.
 func packaged(file string) bool {
 	return strings.HasPrefix(file, "/usr/") && !strings.HasPrefix(file, "/usr/local/") || strings.HasPrefix(file, "/lib/")
 }
 
-// has is true for a file that sets the instance up.
+// has reports whether a file sets the instance up.
 func (in *pumaInstance) has(file string) bool {
 	return slices.Contains(in.files, file) || in.unit != nil && slices.Contains(in.unit.Files, file)
 }

@@ -16,8 +16,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// rootsOf are /etc and the directories of configuration files that no package
-// has.
+// rootsOf are /etc and the directories of configuration files that are not of a package.
 func rootsOf(h *host.Host) []string {
 	out := []string{"/etc"}
 	all, err := pumaInstances(h)
@@ -45,7 +44,7 @@ func pumaMains(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// alias is the variable that decides an option, where one does.
+// alias is the variable that decides an option, if one does.
 func alias(h *host.Host, main, key string) string {
 	in, err := belongs(h, main)
 	if err != nil || !isOption(key) {
@@ -62,7 +61,7 @@ func isOption(key string) bool {
 	return parameters.Named(key) != nil
 }
 
-// options are those that a key decides: itself, or those that ask for a variable.
+// decides returns the options that a key decides: itself, or those that read a variable.
 func (in *pumaInstance) decides(key string) []string {
 	if isOption(key) {
 		return []string{key}
@@ -90,7 +89,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 		case t.text == "" && t.unknown == "":
 			return conf.Place{}, false, nil
 		case t.variable != "":
-			return conf.Place{}, false, fmt.Errorf("%s asks the environment for %s: set puma:%s", t.at, t.variable, t.variable)
+			return conf.Place{}, false, fmt.Errorf("%s reads the variable %s: set puma:%s", t.at, t.variable, t.variable)
 		case t.unknown != "":
 			return conf.Place{}, false, fmt.Errorf("%s: %s", t.at, t.unknown)
 		}
@@ -107,7 +106,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	line, _ := strconv.Atoi(at[cut+1:])
 	file := at[:cut]
 	if slices.Contains(in.unit.Files, file) && !in.own(file) {
-		return conf.Place{}, false, fmt.Errorf("%s sets %s for other units too, or belongs to a package: set it in a drop-in by hand (systemctl edit %s)", at, key, in.unit.Name)
+		return conf.Place{}, false, fmt.Errorf("%s sets %s, and is of a package or of several units: set it in a drop-in by hand (systemctl edit %s)", at, key, in.unit.Name)
 	}
 	text, err := h.Files.ReadFile(file)
 	if err != nil {
@@ -122,13 +121,13 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 			return conf.Place{File: file, Assignment: a}, true, nil
 		}
 	}
-	return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that fettle could not give back: change it by hand", at, key)
+	return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that undo could not restore: change it by hand", at, key)
 }
 
-// pumaMost is more workers and threads than any machine bears.
+// pumaMost is the most workers or threads.
 const pumaMost = 1000
 
-// checkPuma says which values may be asked for by name.
+// checkPuma refuses variables that no instance reads, and values out of range.
 func checkPuma(h *host.Host, key, value string) error {
 	if !isOption(key) {
 		all, err := pumaInstances(h)

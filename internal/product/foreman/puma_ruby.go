@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// number is what a configuration says a number is: a literal, or a variable of the
-// environment with what holds where it is not set.
+// number is a number of a configuration: a literal, or a variable of the environment with
+// its default.
 type number struct {
 	literal  string // in decimal; "" for none
 	from, to int    // the bytes of a literal that stands in its own call
@@ -23,19 +23,19 @@ type number struct {
 	unknown    string // why it cannot be told without running the file
 }
 
-// config is what a configuration file in Ruby says, as far as that can be read
-// without running it; nil for what it does not set.
+// config is a configuration file in Ruby, as far as it can be read without running it; nil is
+// not set.
 type config struct {
 	workers, min, max *number
 	state             string // state_path
 }
 
-// maxLines is more than any configuration has.
+// maxLines is the most of one file.
 const maxLines = 20000
 
-// readRuby reads a configuration of Puma (puma 5.6, lib/puma/dsl.rb). It is a
-// program in Ruby, of which calls with plain values and with variables of the
-// environment are understood; what stands in a condition is not.
+// readRuby reads a configuration of Puma (puma 5.6, lib/puma/dsl.rb). It is a Ruby program;
+// calls with plain values and with variables of the environment are understood, and not
+// those in a condition.
 func readRuby(text string) config {
 	r := ruby{vars: map[string]*number{}}
 	at := 0
@@ -120,7 +120,7 @@ func (r *ruby) row(line string, offset, n int) {
 	}
 }
 
-// call takes a call with its arguments, which begin at an offset.
+// call reads a call with its arguments, which begin at an offset.
 func (r *ruby) call(what, args string, offset, n int) {
 	if strings.HasPrefix(args, "(") && strings.HasSuffix(args, ")") && whole(args) {
 		inner := args[1 : len(args)-1]
@@ -159,8 +159,7 @@ func (r *ruby) call(what, args string, offset, n int) {
 	}
 }
 
-// number reads an expression; from is its offset where a literal of it can be
-// changed, else -1.
+// number reads an expression; from is the offset of a literal that can be changed, or -1.
 func (r *ruby) number(expr string, from, n int) *number {
 	return r.deep(expr, from, n, 0)
 }
@@ -206,8 +205,8 @@ func (r *ruby) deep(expr string, from, n, depth int) *number {
 	return unknown
 }
 
-// converted is the number with what is made of its variables' texts, where nothing is made
-// of them further inside.
+// converted is the number with a conversion of its variables' texts, unless an inner
+// expression has converted them.
 func (n *number) converted(by string) *number {
 	if n == nil || by == "" {
 		return n
@@ -228,7 +227,7 @@ func (r *ruby) variable(name, other string, without *number, n, depth int) *numb
 	return v
 }
 
-// uncomment cuts a comment off; "#" in quotes begins none.
+// uncomment removes a comment; "#" in quotes does not begin one.
 func uncomment(line string) string {
 	quote := byte(0)
 	for i := 0; i < len(line); i++ {

@@ -172,7 +172,7 @@ func TestResolve(t *testing.T) {
 	for name, want := range map[string]string{
 		"foreman/workers":     etc + "foreman.service.d/installer.conf#FOREMAN_PUMA_WORKERS = 6",
 		"foreman/threads_min": etc + "foreman.service.d/installer.conf#FOREMAN_PUMA_THREADS_MIN = absent",
-		"foreman/threads_max": "sets FOREMAN_PUMA_THREADS_MAX for other units too",
+		"foreman/threads_max": "sets FOREMAN_PUMA_THREADS_MAX, and is of a package or of several units",
 		"shop/workers":        etc + "shop.service#workers = 2",
 		"shop/threads_min":    etc + "shop.service#threads_min = 1",
 		"shop/threads_max":    "/srv/shop/puma.rb:3 sets threads_max: change it by hand",

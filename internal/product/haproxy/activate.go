@@ -68,7 +68,7 @@ func configured(p product.Process) []string {
 	return out
 }
 
-// belongs says whether a server has been started with a main file.
+// belongs reports whether a server was started with a main file.
 func belongs(h *host.Host, p product.Process, main string) bool {
 	return slices.ContainsFunc(configured(p), func(f string) bool {
 		real, err := h.Files.Resolve(f)
@@ -76,9 +76,9 @@ func belongs(h *host.Host, p product.Process, main string) bool {
 	})
 }
 
-// failures are how often in a row a master has failed to start a new worker, as it
-// tells itself when it starts again (src/mworker.c, HAPROXY_PROCESSES); 0 where it
-// does not, before 2.5 and since 3.1.
+// failures is how often in a row a master failed to start a new worker, as it passes on to
+// itself when it re-executes (src/mworker.c, HAPROXY_PROCESSES); 0 before 2.5 and since 3.1,
+// which do not pass it on.
 func failures(h *host.Host, p product.Process) int {
 	environ, err := h.Files.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
 	if err != nil {
@@ -107,7 +107,7 @@ var configTest = product.ConfigTest("haproxy -c", func(h *host.Host, main string
 	return host.Command{Argv: argv}
 }, complaint)
 
-// complaint is what of an output says what is wrong.
+// complaint finds in an output what is wrong.
 func complaint(text string) string {
 	for line := range strings.Lines(text) {
 		if _, what, ok := strings.Cut(line, "[ALERT]"); ok {
@@ -126,8 +126,8 @@ const settling = 20 * time.Second
 
 // reload starts a new worker, to which the old one passes its sockets before it finishes
 // what it has begun. A master that starts itself anew, as after a reload that failed,
-// loses a signal that comes before it listens (2.6: nine of ten that came as soon as it
-// had counted its failure).
+// loses a signal that comes too early (2.6: nine of ten that came as soon as it had counted
+// its failure).
 func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
 	before, err := processes(ctx, h, main)
 	if err != nil {
@@ -204,14 +204,14 @@ func answers(ctx context.Context, h *host.Host, main string, s settings, g produ
 	return info, err
 }
 
-// errAnother is that the answer is of another process than the one that serves.
+// errAnother is that not the worker answers, but the one of before a reload.
 var errAnother = errors.New("another process answers at its stats socket")
 
-// lingers is how long after a reload the worker of before may answer: until it is ended,
-// both have the socket.
+// lingers is how long after a reload the former worker may answer: until it ends, both have
+// the socket.
 const lingers = 5 * time.Second
 
-// ask is what the worker reports, once the one of before a reload no longer answers.
+// ask is what the worker reports, once the former one no longer answers.
 func ask(ctx context.Context, i *installed) (info map[string]string, err error) {
 	for end := i.Host.Clock.Now().Add(lingers); ; time.Sleep(20 * time.Millisecond) {
 		info, err = answers(ctx, i.Host, i.Main, i.Files, i.Run)

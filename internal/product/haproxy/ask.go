@@ -22,8 +22,7 @@ var infos = []string{
 	"MaxSslConns", "CurrSslConns", "ConnRateLimit", "ConnRate", "MaxConnRate", "Idle_pct", "Stopping", "Run_queue",
 }
 
-// reach is how an address of a configuration can be reached from here: "" for one
-// that cannot.
+// reach is how an address of a configuration can be reached from here, or "".
 func reach(address string) (network, at string) {
 	for _, prefix := range []string{"ipv4@", "ipv6@"} {
 		address = strings.TrimPrefix(address, prefix)
@@ -52,11 +51,10 @@ func reach(address string) (network, at string) {
 	return "tcp", net.JoinHostPort(name, port)
 }
 
-// errNoSocket says that nobody can be asked.
-var errNoSocket = errors.New("it has no stats socket that it could be asked at")
+// errNoSocket is that HAProxy cannot be asked.
+var errNoSocket = errors.New("it has no stats socket at which it could be asked")
 
-// question asks the server of an instance for "show info"; product.ErrStopped
-// where none runs.
+// question asks the server of an instance for "show info", or returns product.ErrStopped.
 func question(ctx context.Context, h *host.Host, main string, s settings) (map[string]string, error) {
 	network, address, _ := s.socket()
 	if network == "" {
@@ -93,7 +91,7 @@ func query(ctx context.Context, network, address string) (map[string]string, err
 	return readInfo(string(text))
 }
 
-// readInfo takes an answer to "show info" apart.
+// readInfo parses an answer to "show info".
 func readInfo(text string) (map[string]string, error) {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -102,7 +100,7 @@ func readInfo(text string) (map[string]string, error) {
 		}
 	}
 	if info["Pid"] == "" {
-		return nil, fmt.Errorf("what answers at its stats socket is not HAProxy, or may not say it: %.60q", strings.TrimSpace(text))
+		return nil, fmt.Errorf("the answer at its stats socket is not that of show info: %.60q", strings.TrimSpace(text))
 	}
 	return info, nil
 }

@@ -15,7 +15,7 @@ type blocks []struct {
 	before conf.Truth // whether a branch before it counted
 }
 
-// enter takes a line that begins with a dot; false where it closes a block that is not open.
+// enter reads a line that begins with a dot; false if it closes a block that is not open.
 func (b *blocks) enter(l line, version string) bool {
 	last := len(*b) - 1
 	cond := func() conf.Truth { return condition(strings.Join(l.words[1:], " "), version) }
@@ -70,7 +70,7 @@ func condition(text, version string) conf.Truth {
 
 type expression struct{ rest, version string }
 
-// maxNested bounds parentheses and negations.
+// maxNested is how deep parentheses and negations may nest.
 const maxNested = 100
 
 func (e *expression) skip(token string) bool {
@@ -147,7 +147,7 @@ func predicate(name string, args []string, version string) conf.Truth {
 	return conf.Perhaps
 }
 
-// release takes a version apart: 2.6.12, and 2.6-dev1, which is before 2.6.0.
+// release parses a version: 2.6.12, and 2.6-dev1, which is before 2.6.0.
 func release(version string) ([]int, bool) {
 	version, dev, isDev := strings.Cut(version, "-dev")
 	out := []int{0, 0, 0, 0}

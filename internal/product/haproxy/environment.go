@@ -6,12 +6,12 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// environment has the variables of which the lines read so far say the value: setenv of
-// the section global holds for all lines behind it, of other files too (Configuration
-// Manual, "setenv", "presetenv", "unsetenv", "resetenv").
+// environment has the variables that the lines read so far set: setenv of the section global
+// applies to all later lines, of other files too (Configuration Manual, "setenv",
+// "presetenv", "unsetenv", "resetenv").
 type environment map[string]string
 
-// line takes a line of the section global.
+// line reads a line of the section global.
 func (e environment) line(l line, counts conf.Truth) {
 	names := l.words[1:]
 	switch l.option {
@@ -34,7 +34,7 @@ func (e environment) line(l line, counts conf.Truth) {
 	}
 }
 
-// expand returns a value with its variables replaced and without quotes; nil where one is
+// expand returns a value with its variables replaced and without quotes, or nil if one is
 // not known. Variables are in double quotes, as "$NAME" or "${NAME}".
 func (e environment) expand(args string) *string {
 	var b strings.Builder

@@ -1,5 +1,5 @@
-// Package haproxy knows HAProxy: its configuration as the server reads it, what it
-// says that it runs with, and how it takes a new value.
+// Package haproxy reads the configuration of HAProxy as the server does, asks it what it runs
+// with, and reloads it.
 package haproxy
 
 import (

@@ -92,7 +92,7 @@ func TestBroken(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"maxconn 5\n", `haproxy.cfg:1: "maxconn" is in no section`},
 		{"global\n  user 'a\n", "haproxy.cfg:2: a quote is not closed"},
-		{"global\n  user a\\", "haproxy.cfg:2: a quote is not closed, or nothing is behind a backslash"},
+		{"global\n  user a\\", "haproxy.cfg:2: a quote is not closed, or nothing follows a backslash"},
 		{".endif\n", "haproxy.cfg:1: .endif without .if"},
 		{"global\n.if 1\n user x\n", "haproxy.cfg:3: .if without .endif"},
 		{strings.Repeat("\n", maxLines+1), "more than 200000 lines"},

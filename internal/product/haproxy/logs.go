@@ -12,12 +12,12 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// logFormats are the options of which the last of a proxy says how its lines are.
+// logFormats are the options of a proxy that set the format of its lines; the last one counts.
 var logFormats = []string{"httplog", "httpslog", "tcplog"}
 
-// Logs are the logs of the frontends that write lines of requests: with option httplog or
-// httpslog, or with log-format. HAProxy gives them to a syslog daemon, and what that does
-// with them rsyslog's files say, or else Debian's and Red Hat's name is taken.
+// Logs returns the logs of the frontends that log requests: with option httplog or httpslog,
+// or with log-format. HAProxy sends them to a syslog daemon; the file is by rsyslog's
+// configuration, or else that of Debian and Red Hat.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -43,7 +43,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 			l.Name = strings.Join(o.words[1:], " ")
 			l.What = "option for " + x.key()
 			if l.BuiltIn = logformat.HAProxyFormats[l.Name]; l.BuiltIn == "" {
-				return nil, fmt.Errorf("%s: no log is written so: option %s", o.Place, l.Name)
+				return nil, fmt.Errorf("%s: unknown log format: option %s", o.Place, l.Name)
 			}
 			l.BuiltIn = logformat.HAProxyCaptures(l.BuiltIn, s.captures(n, "request"), s.captures(n, "response"))
 		} else {
@@ -72,13 +72,13 @@ func (s settings) captures(proxy int, of string) (n int) {
 	return n
 }
 
-// firstWord is the first word of arguments, of which the end may be missing.
+// firstWord is the first word of arguments, which may be cut off.
 func firstWord(raw string) string {
 	w, _, _, _ := word(raw, 0)
 	return w
 }
 
-// usual is where Debian's package has rsyslog write to, and Red Hat's documentation.
+// usual is the file of Debian's package, and of Red Hat's documentation.
 const usual = "/var/log/haproxy.log"
 
 var (
@@ -86,7 +86,7 @@ var (
 	template = text.LazyRegexp(`(?i)file="([^"]+)"`)
 )
 
-// rsyslog finds the files into which rsyslog writes what HAProxy says.
+// rsyslog finds the files to which rsyslog writes the lines of HAProxy.
 func rsyslog(h *host.Host) []string {
 	names := []string{"/etc/rsyslog.conf"}
 	if found, err := host.Glob(h.Files, "/etc/rsyslog.d/*.conf"); err == nil {

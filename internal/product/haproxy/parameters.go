@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those that rules ask for, with the defaults of HAProxy 2.2 to 3.2
+// parameters are those of rules, with the defaults of HAProxy 2.2 to 3.2
 // (Configuration Manual, "Performance tuning" and "Proxies"): of the process, and
 // of the defaults for its proxies.
 var parameters = product.Parameters{
@@ -37,7 +37,7 @@ var parameters = product.Parameters{
 	{Name: "http-reuse", Type: fact.Text, Read: oneOf("never", "safe", "aggressive", "always"), Default: "safe", Doc: "whether connections to servers are shared by clients: never, safe, aggressive, always"},
 }
 
-// contexts are the sections that they belong into.
+// contexts are the sections that they belong to.
 var contexts = map[string]string{
 	"maxconn": "global", "maxsslconn": "global", "maxconnrate": "global", "ulimit-n": "global", "fd-hard-limit": "global", "nbthread": "global",
 	"tune.bufsize": "global", "tune.maxaccept": "global", "tune.ssl.cachesize": "global", "tune.h2.max-concurrent-streams": "global",
@@ -46,12 +46,12 @@ var contexts = map[string]string{
 	"http-reuse": "defaults",
 }
 
-// fields are what "show info" calls those that it tells.
+// fields are the names in "show info" of those that it has.
 var fields = map[string]string{
 	"maxconn": "Maxconn", "maxsslconn": "MaxSslConns", "maxconnrate": "ConnRateLimit", "ulimit-n": "Ulimit-n", "nbthread": "Nbthread",
 }
 
-// count is a number of which HAProxy reads the digits at the front.
+// count is a number of which HAProxy reads the leading digits.
 func count(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Read: readAtol, Default: def, Doc: doc}
 }
@@ -64,7 +64,7 @@ func readAtol(text string) (any, error) {
 	case end < 0:
 		return product.ReadCount(text)
 	case end == 0:
-		return nil, fmt.Errorf("%q is not a number: HAProxy reads it as 0, which is as if nothing set it", text)
+		return nil, fmt.Errorf("%q is not a number: HAProxy reads it as 0, as if it were not set", text)
 	}
 	return product.ReadCount(text[:end])
 }
@@ -86,7 +86,7 @@ func readDuration(text string) (any, error) {
 		return nil, fmt.Errorf("%q is not a time as HAProxy writes one: 5000, 30s, 1m", text)
 	}
 	if float64(n)*factor > math.MaxInt32/1000.0 {
-		return nil, fmt.Errorf("%q is longer than HAProxy takes: 2147483647 ms, 24.8 days", text)
+		return nil, fmt.Errorf("%q is above HAProxy's maximum of 2147483647 ms (24.8 days)", text)
 	}
 	return float64(n) * factor, nil
 }
@@ -105,7 +105,7 @@ func parameter(key string) *product.Parameter {
 	return parameters.Named(strings.Replace(option, "timeout ", "timeout-", 1))
 }
 
-// check says which values may be asked for by name.
+// check refuses options that fettle does not set, and invalid values.
 func check(key, value string) error {
 	return parameter(key).Check("HAProxy", value)
 }

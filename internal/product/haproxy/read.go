@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// instances finds the main files of distributions and software collections, and
-// the one that OpenShift's router writes.
+// instances finds the main files of distributions and software collections, and that of
+// OpenShift's router.
 func instances(h *host.Host) ([]conf.Instance, error) {
 	var out []conf.Instance
 	for _, p := range []struct{ pattern, name string }{
@@ -34,12 +34,12 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	return out, nil
 }
 
-// rootsOf are the directories below which files are written. The router's file is
-// not there: its operator writes it.
+// rootsOf are the directories of files that are written. They do not have the router's file,
+// which its operator writes.
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// arguments are what a main file's instance is started with: itself, and Red Hat's
-// directory where its unit names that.
+// arguments are the -f arguments of a main file's instance: itself, and Red Hat's directory
+// if its unit names that.
 func arguments(h *host.Host, main string) []string {
 	const more = "/etc/haproxy/conf.d"
 	args := []string{main}
@@ -75,7 +75,7 @@ func (o option) value() string {
 	return syntax{}.Unquote(o.args)
 }
 
-// unknown reports whether something of the value is from the environment.
+// unknown reports whether a part of the value is from the environment.
 func (o option) unknown() bool { return o.variable && o.expanded == nil }
 
 // settings is what HAProxy reads of one instance.
@@ -164,7 +164,7 @@ func (s settings) get(key string) (option, bool, error) {
 			}
 		}
 		if len(all) > 1 {
-			return option{}, false, fmt.Errorf("there are %d sections of defaults (%s): say which", len(all), strings.Join(all, ", "))
+			return option{}, false, fmt.Errorf("there are %d sections of defaults (%s): name one", len(all), strings.Join(all, ", "))
 		}
 		if len(all) == 1 {
 			key = all[0] + "/" + name
@@ -173,8 +173,8 @@ func (s settings) get(key string) (option, bool, error) {
 	return s.last(func(o option) bool { return o.Key == key })
 }
 
-// last is the last of some options. One in a condition may not count, unless a later line
-// replaces it, and what is from the environment is known to HAProxy only.
+// last is the last of some options. It is an error if it is in a condition, and may not
+// count, or has a value from the environment.
 func (s settings) last(is func(option) bool) (option, bool, error) {
 	var found *option
 	for n := range s.options {
@@ -194,8 +194,8 @@ func (s settings) last(is func(option) bool) (option, bool, error) {
 	return *found, true, nil
 }
 
-// defaultsOf is the section from which a proxy takes what it does not set itself, or -1; a ring
-// takes nothing from any. It returns an error where a condition decides which section that is.
+// defaultsOf is the section of a proxy's defaults, or -1; a ring has none. It returns an error
+// if a condition decides which section that is.
 func (s settings) defaultsOf(proxy int) (int, error) {
 	if s.sections[proxy].kind == "ring" {
 		return -1, nil
@@ -276,8 +276,8 @@ func (s settings) ports() []string {
 	return out
 }
 
-// passes says how connections to a port that are passed on as they are (mode tcp)
-// are shared out to servers: "source", "roundrobin"; "" where none are.
+// passes is how connections to a port that are passed through (mode tcp) are balanced over
+// servers, "source" or "roundrobin", or "".
 func (s settings) passes(port string) (balance, at string, err error) {
 	text := func(n int, name, def string) (string, string) {
 		o, ok, fault := s.effective(n, name)

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of haproxy.cfg (scan). A key is an option behind its section:
+// syntax is that of haproxy.cfg (scan). A key is an option after its section:
 // "global/maxconn", "defaults/timeout client", "frontend web/maxconn". Tuning
 // options of the global section and of the only defaults section need none, and
 // "timeout-client" is a timeout too.
@@ -34,7 +34,7 @@ func (syntax) Key(name string) (string, error) {
 	return context + "/" + option, nil
 }
 
-// split takes a key apart into its section and the option.
+// split splits a key into its section and the option.
 func split(key string) (section, option string) {
 	if i := strings.LastIndexByte(key, '/'); i >= 0 {
 		return key[:i], key[i+1:]
@@ -51,21 +51,21 @@ type line struct {
 	from, to int    // the bytes of args
 	column   int    // where they begin in their line, from 1
 	end      int    // of the whole line, with its newline
-	// variable says that something of it is from the environment.
+	// variable is true if a part of it is from the environment.
 	variable bool
 }
 
 const blank = " \t\r"
 
-// A file tree of a copy may hold anything.
+// A copied file tree may contain anything.
 const (
 	maxFiles = 1000
 	maxLines = 200000
 )
 
-// scan takes a file apart as HAProxy does (Configuration Manual, "Quoting and
-// escaping"): one statement a line, words between blanks, a "#" that is not quoted
-// begins a comment. Errors begin with the line.
+// scan parses a file as HAProxy does (Configuration Manual, "Quoting and escaping"): one
+// statement a line, words between blanks, an unquoted "#" begins a comment. Errors begin
+// with the line.
 func scan(text string) ([]line, error) {
 	var out []line
 	at := 0
@@ -83,7 +83,7 @@ func scan(text string) ([]line, error) {
 			}
 			w, next, variable, ok := word(body, i)
 			if !ok {
-				return nil, fmt.Errorf("%d: a quote is not closed, or nothing is behind a backslash", n+1)
+				return nil, fmt.Errorf("%d: a quote is not closed, or nothing follows a backslash", n+1)
 			}
 			l.words = append(l.words, w)
 			l.variable = l.variable || variable
@@ -218,8 +218,7 @@ func walk(all []line, version string, each func(s section, option *line, counts 
 	return nil
 }
 
-// Assignments implements conf.Syntax. A condition that may be fulfilled counts as
-// fulfilled: what is in force is the reader's business.
+// Assignments implements conf.Syntax. A condition that may be fulfilled counts as fulfilled.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	all, err := scan(text)
 	if err != nil {
@@ -239,8 +238,7 @@ func assignment(s section, l line) conf.Assignment {
 	return conf.Assignment{Key: s.key() + "/" + l.option, Literal: l.args, Line: l.number, From: l.from, To: l.to}
 }
 
-// Literal implements conf.Syntax. What would need quotes is no value of a tuning
-// option.
+// Literal implements conf.Syntax. No value of a tuning option needs quotes.
 func (syntax) Literal(value string) (string, error) {
 	if err := conf.OneLine(value); err != nil {
 		return "", err

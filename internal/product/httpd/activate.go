@@ -35,8 +35,8 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return product.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
 }
 
-// belongs says whether a server has been started with a main file, or with its
-// directory; one that was started with neither has the distribution's own.
+// belongs reports whether a server was started with a main file, or with its
+// directory; one started with neither has the distribution's own.
 func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	file := ""
 	for n, a := range p.Argv[:max(0, len(p.Argv)-1)] {
@@ -59,9 +59,9 @@ func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	return err == nil && real == main
 }
 
-// tool is the program that checks and tells an instance, with the environment of its unit,
-// to which Debian's apache2ctl adds the variables of envvars, and with the options that its
-// unit or the distribution's file gives it.
+// tool is the program that checks and controls an instance, with the options of its unit or
+// of the distribution's file, and with the environment of its unit, to which Debian's
+// apache2ctl adds the variables of envvars.
 func tool(h *host.Host, main string, words ...string) host.Command {
 	in := instanceOf(h, main)
 	env := unitEnvironment(h, in.unit)
@@ -80,7 +80,7 @@ func tool(h *host.Host, main string, words ...string) host.Command {
 // configTest is httpd -t.
 var configTest = product.ConfigTest("httpd -t", func(h *host.Host, main string) host.Command { return tool(h, main, "-t") }, complaint)
 
-// complaint is what of an output says what is wrong.
+// complaint finds in an output what is wrong.
 func complaint(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for n, l := range lines {
@@ -121,7 +121,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return conn.Close()
 }
 
-// address is where a Listen can be reached from here.
+// address is a Listen as it can be reached from here.
 func address(listen string) string {
 	at, port, err := net.SplitHostPort(listen)
 	if err != nil {

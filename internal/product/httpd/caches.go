@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// clientHeaders are those by which a back end is told who a client is (Puppet Server's
+// clientHeaders are those that pass on a client's identity to a back end (Puppet Server's
 // external SSL termination).
 var clientHeaders = []string{"X-Client-Verify", "X-Client-DN", "X-Client-Cert"}
 
@@ -48,8 +48,8 @@ func around(scope string) string {
 // certificateDirectives are those that certificateFaults looks at.
 var certificateDirectives = []string{"sslverifyclient", "requestheader", "cacheenable", "cacheignorequerystring", "cachequickhandler", "require"}
 
-// certificatesDecided returns as an error what certificateFaults depends on, where any client
-// is asked for a certificate.
+// certificatesDecided returns an error if certificateFaults depends on an unknown, and any
+// client is asked for a certificate.
 func (s settings) certificatesDecided() error {
 	var doubt error
 	verifies := false
@@ -75,11 +75,10 @@ func (s settings) certificatesDecided() error {
 	return doubt
 }
 
-// certificateFaults are what is wrong with virtual hosts that ask clients for a
-// certificate and keep answers, or tell a back end who the client is: an answer that
-// somebody without a certificate gets, or who asked for another thing, and a header that
-// the client may forge. It returns an error where they are not known: a request decides
-// (<If>), or a condition whose outcome is not known.
+// certificateFaults are the faults of virtual hosts that ask clients for a certificate and
+// cache answers, or pass on the client's identity to a back end: a cached answer for a
+// client without a certificate, or for another request, and a header that a client may
+// forge. It returns an error if they depend on the request (<If>) or on an unknown condition.
 func (s settings) certificateFaults() ([]string, error) {
 	faults := []string{}
 	if err := s.certificatesDecided(); err != nil {

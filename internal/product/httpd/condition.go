@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// holds reports whether a conditional section is read, and where that is not known, what it
+// holds reports whether a conditional section is read, and if that is not known, what it
 // depends on (each compared with httpd 2.4.71).
 func (r *reader) holds(kind, args string) (is conf.Truth, unknown string) {
 	name, not := condition(args)
@@ -96,7 +96,7 @@ func ifVersion(args, version string) (is conf.Truth, unknown string) {
 	return conf.No, ""
 }
 
-// release takes major[.minor[.patch]] apart.
+// release parses major[.minor[.patch]].
 func release(version string) (out [3]int, ok bool) {
 	parts := strings.Split(version, ".")
 	if len(parts) > 3 {

@@ -24,7 +24,7 @@ import (
 // envvars does not set it (apache2ctl, ULIMIT_MAX_FILES).
 const ulimitVariable = "APACHE_ULIMIT_MAX_FILES"
 
-// envvarsFile is the script of an instance that apache2ctl reads; "" for none.
+// envvarsFile is the script of an instance that apache2ctl reads, or "".
 func envvarsFile(h *host.Host, main string) string {
 	in := instanceOf(h, main)
 	if _, err := h.Files.Stat(in.envvars); in.envvars == "" || err != nil {
@@ -41,7 +41,7 @@ func fileOf(h *host.Host, main, key string) string {
 	return main
 }
 
-// isEnvvars tells the script from files of directives.
+// isEnvvars reports whether a file is the script, and not one of directives.
 func isEnvvars(file string) bool { return path.Base(file) == "envvars" }
 
 func syntaxOf(_ *host.Host, file string) conf.Syntax {
@@ -51,7 +51,7 @@ func syntaxOf(_ *host.Host, file string) conf.Syntax {
 	return syntax{}
 }
 
-// mainOf is the main file of the instance that a file sets something of.
+// mainOf is the main file of the instance that a file belongs to.
 func mainOf(h *host.Host, file string) string {
 	all, _ := instances(h)
 	for _, in := range all {
@@ -65,14 +65,14 @@ func mainOf(h *host.Host, file string) string {
 	return file
 }
 
-// envvars is the syntax of the one variable in that script. It is a shell's: only a
-// line that begins with the assignment can be understood without one.
+// envvars is the syntax of the one variable in that shell script, of which only lines that
+// begin with the assignment are understood.
 type envvars struct{}
 
 // Key implements conf.Syntax.
 func (envvars) Key(name string) (string, error) {
 	if !strings.EqualFold(name, ulimitVariable) {
-		return "", fmt.Errorf("%q: of envvars only %s can be set", name, ulimitVariable)
+		return "", fmt.Errorf("%q: only %s can be set in envvars", name, ulimitVariable)
 	}
 	return ulimitVariable, nil
 }
@@ -93,7 +93,7 @@ func (envvars) Assignments(text string) ([]conf.Assignment, error) {
 		}
 		m := assigned().FindStringSubmatchIndex(line)
 		if m == nil {
-			return nil, fmt.Errorf("%d: only a shell understands how %s is set here: change it by hand", number, ulimitVariable)
+			return nil, fmt.Errorf("%d: %s is set in a way that only a shell understands: change it by hand", number, ulimitVariable)
 		}
 		out = append(out, conf.Assignment{Key: ulimitVariable, Literal: line[m[2]:m[3]], Line: number, From: begin + m[2], To: begin + m[3]})
 	}
@@ -109,7 +109,7 @@ func (envvars) Literal(value string) (string, error) {
 		return value, nil
 	}
 	if strings.ContainsAny(value, `'"\`) || strings.Join(strings.Fields(value), " ") != value {
-		return "", fmt.Errorf("%q: %w: a quote, a backslash, or more blanks than one in it", value, conf.ErrValue)
+		return "", fmt.Errorf("%q: %w: it has a quote, a backslash, or several blanks in a row", value, conf.ErrValue)
 	}
 	return "'" + value + "'", nil
 }
@@ -163,7 +163,7 @@ func checkUlimit(value string) error {
 	return nil
 }
 
-// ulimitEffect says whether the running server has the limit that its script sets.
+// ulimitEffect is whether the running server has the limit that its script sets.
 func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plugin.Verdict, string) {
 	want, ok := ulimitFiles(envvars{}.Unquote(literal))
 	if !ok {
@@ -185,8 +185,8 @@ func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plug
 	return plugin.NeedsRestart, fmt.Sprintf("the server may open %d files until it is restarted", g.Main.OpenFiles)
 }
 
-// limitScript is the script from which the limit of open files comes, because
-// Debian's apache2ctl starts httpd; absent where the unit's own counts.
+// limitScript answers the script that sets the limit of open files, if Debian's apache2ctl
+// starts httpd; absent if the unit's own limit counts.
 func limitScript(i *installed) fact.Answer {
 	file := envvarsFile(i.Host, i.Main)
 	if file == "" || i.RunErr == nil && i.Run.Main.Unit != "" && !startedByScript(i) {
@@ -195,8 +195,8 @@ func limitScript(i *installed) fact.Answer {
 	return fact.Answer{Value: file, At: file}
 }
 
-// startedByScript says whether the unit of the running server calls apache2ctl. A
-// unit that cannot be read is taken for the distribution's.
+// startedByScript reports whether the unit of the running server calls apache2ctl, as the
+// distribution's does, which is assumed if the unit cannot be read.
 func startedByScript(i *installed) bool {
 	u, err := systemd.New(i.Host).Load(i.Run.Main.Unit)
 	if err != nil {

@@ -17,11 +17,11 @@ type instance struct {
 	conf.Instance
 	root string // ServerRoot where no line says so
 	unit string
-	// envvars is a shell script with variables; "" for none.
+	// envvars is a shell script with variables, or "".
 	envvars string
 	// defines are the names that the distribution's file of options defines (-D).
 	defines []string
-	// argv is the command line of the process that runs; nil where none is known.
+	// argv is the command line of the running process, or nil.
 	argv []string
 	// builtIn are modules that are no file of their own.
 	builtIn []string
@@ -80,9 +80,8 @@ func optionDefines(h *host.Host) []string {
 	return out
 }
 
-// environment is that of the unit, and over it what Debian's envvars exports. That is a
-// shell script: lines that need a shell to understand are left out, so that their variables
-// stay unresolved.
+// environment is that of the unit, with the variables of Debian's envvars over it. Lines of
+// that shell script that need a shell are ignored, so that their variables stay unresolved.
 func environment(h *host.Host, in instance) map[string]string {
 	env := map[string]string{}
 	if in.unit != "" {

@@ -1,6 +1,5 @@
-// Package httpd knows the Apache HTTP server of Debian and of Red Hat: its
-// configuration as the server reads it, whether it has read it, and how it takes a
-// new value.
+// Package httpd reads the configuration of the Apache HTTP server of Debian and Red Hat as
+// the server does, finds out whether the server has read it, and reloads or restarts it.
 package httpd
 
 import (

@@ -17,15 +17,15 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// errNoInfo is that no file has the running server say its configuration.
+// errNoInfo is that the running server does not report its configuration.
 var errNoInfo = errors.New("no Location has the handler server-info")
 
 // infoMost is the longest answer of server-info that is read, in bytes.
 const infoMost = 16 << 20
 
 // askInfo asks the running server for the directives that it has read (mod_info,
-// server-info?config), where a Location of its files serves that: over loopback, without
-// TLS and without credentials.
+// server-info?config), if a Location of its files serves that: over loopback, without TLS
+// and without credentials.
 func askInfo(ctx context.Context, i *installed) (settings, error) {
 	if i.FileErr != nil {
 		return settings{}, errNoInfo
@@ -111,8 +111,8 @@ func infoText(page string) string {
 	return out.String()
 }
 
-// running is what the server says that a directive is, and where it has that from; ok is
-// false where it does not say it.
+// running is what the server reports of a directive, and where that is set; ok is false if
+// it does not report it.
 func running(i *installed, key string) (value, at string, ok bool) {
 	if slices.Contains(atStart, key) {
 		return "", "", false

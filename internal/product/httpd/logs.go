@@ -26,9 +26,9 @@ type logDirective struct {
 // logDirectives are those that are kept apart while the files are read.
 var logDirectives = []string{"logformat", "customlog", "globallog", "transferlog", "cookielog"}
 
-// keepLog keeps a directive of mod_log_config that stands in a file of this text.
+// keepLog records a directive of mod_log_config of a file with this text.
 func (r *reader) keepLog(file, text string, l line) {
-	// What is defined may change further on.
+	// Later lines may change definitions.
 	now := &reader{defines: maps.Clone(r.defines), env: r.env}
 	lineOf, column := conf.PositionOf(text, l.from)
 	at := fmt.Sprintf("%s:%d", file, l.number)
@@ -48,10 +48,10 @@ func (r *reader) keepLog(file, text string, l line) {
 	})
 }
 
-// Logs are the logs of requests that a main file and what it includes name
-// (mod_log_config: CustomLog, GlobalLog, TransferLog, CookieLog), each with the format
-// that counts when the server has read all: names of formats are those of the virtual
-// host, then those of the main server, whatever stands first in the files.
+// Logs returns the request logs of a main file and what it includes (mod_log_config:
+// CustomLog, GlobalLog, TransferLog, CookieLog), each with its format when the server has
+// read all files: formats are looked up in the virtual host, then in the main server,
+// whatever comes first in the files.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	s, err := readSettings(h, instanceOf(h, main))
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *settings) scopes(main string) []string {
 
 var directiveNames = map[string]string{"customlog": "CustomLog", "globallog": "GlobalLog", "transferlog": "TransferLog", "cookielog": "CookieLog"}
 
-// formatOf is what CustomLog's second argument says: the name of a format, or one.
+// formatOf is the format of CustomLog's second argument: the name of a format, or one.
 func (s *settings) formatOf(l *accesslog.Log, d *logDirective, q conf.Quoted, text string) {
 	l.Format = q
 	if named, ok := s.named(d.server, text); ok {
@@ -110,8 +110,7 @@ func (s *settings) formatOf(l *accesslog.Log, d *logDirective, q conf.Quoted, te
 	}
 }
 
-// named is the last LogFormat of a name, of a server before the main one; the case of
-// letters is one.
+// named is the last LogFormat of a name, without case, of a server or else of the main one.
 func (s *settings) named(server int, name string) (*logDirective, bool) {
 	for _, of := range []int{server, 0} {
 		for i := range slices.Backward(s.logs) {

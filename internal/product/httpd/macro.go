@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// macro is what mod_macro keeps of <Macro NAME $PARAMETER...>.
+// macro is a <Macro NAME $PARAMETER...> of mod_macro.
 type macro struct {
 	name       string
 	parameters []string
@@ -17,10 +17,10 @@ type macro struct {
 	text       string // between the two lines
 }
 
-// Uses may be inside each other; so many are read.
+// Uses may nest; these are the limits.
 const maxUses = 3000
 
-// define keeps a macro whose section has ended: begin and end are its lines in text.
+// define records a macro whose section has ended: begin and end are its lines in text.
 func (r *reader) define(file, text string, begin, end line) {
 	w := words(r.resolve(begin.args))
 	if len(w) == 0 {
@@ -35,8 +35,8 @@ func (r *reader) define(file, text string, begin, end line) {
 	r.macros[m.name] = m
 }
 
-// use reads the text of a macro with its arguments in it, as if it stood there. It is for
-// the logs that it names: what else it says has no place in a file that could be changed.
+// use reads the text of a macro with its arguments, as if it were in the place of the Use.
+// Only its logs are of use: its other lines have no place in a file that could be changed.
 func (r *reader) use(file string, l line, context []string) error {
 	w := words(r.resolve(l.args))
 	if len(w) == 0 {
@@ -53,7 +53,7 @@ func (r *reader) use(file string, l line, context []string) error {
 	case r.uses >= maxUses:
 		return fmt.Errorf("macros are used more than %d times", maxUses)
 	}
-	// Of two parameters that begin alike the longer is meant.
+	// Of two parameters with the same beginning the longer one counts.
 	order := make([]int, len(m.parameters))
 	for i := range order {
 		order[i] = i

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// parameters are those that rules ask for, of the whole server (httpd 2.4,
+// parameters are those of rules, of the whole server (httpd 2.4,
 // mpm_common, event, worker, prefork, core). Defaults that depend on the
 // multi-processing module are among the inputs.
 var parameters = product.Parameters{
@@ -43,7 +43,7 @@ func duration(name, def, doc string) product.Parameter {
 
 var truth = product.Switch("on", "off")
 
-// readSeconds is atoi, with which httpd reads Timeout: a unit behind the number is ignored,
+// readSeconds is atoi, with which httpd reads Timeout: a unit after the number is ignored,
 // so that "500ms" are 500 s (httpd 2.4.71, server/core.c, set_timeout; as server-info shows).
 func readSeconds(text string) (any, error) {
 	n, ok := leading(text)
@@ -77,7 +77,7 @@ func readDuration(text string) (any, error) {
 	return float64(n) * factor, nil
 }
 
-// canonical is one spelling for what any directive takes for the same.
+// canonical is one spelling of equal values.
 func canonical(value string) string {
 	if v := strings.ToLower(value); v == "on" || v == "off" {
 		return v
@@ -85,8 +85,8 @@ func canonical(value string) string {
 	return conf.WholeNumber(value)
 }
 
-// atStart are directives that a graceful restart does not take: the scoreboard
-// has its size for as long as the main process runs.
+// atStart are directives that a graceful restart does not change: the size of the scoreboard
+// is fixed while the main process runs.
 var atStart = []string{"serverlimit", "threadlimit"}
 
 func parameter(key string) *product.Parameter {
@@ -100,7 +100,7 @@ func parameter(key string) *product.Parameter {
 	return nil
 }
 
-// check says which values may be asked for by name.
+// check refuses options that fettle does not set, and invalid values.
 func check(key, value string) error {
 	if key == ulimitVariable {
 		return checkUlimit(value)

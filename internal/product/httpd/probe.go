@@ -75,7 +75,7 @@ func asksForInfo(i *installed) bool {
 	})
 }
 
-// infoModule is the file of mod_info, in the directory of another module; "" for none.
+// infoModule is the file of mod_info, in the directory of another module, or "".
 func infoModule(h *host.Host) string {
 	for _, dir := range []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules"} {
 		if _, err := h.Files.Stat(dir + "/mod_info.so"); err == nil {
@@ -91,7 +91,7 @@ var (
 	usedAt       = text.LazyRegexp(`used on line ([0-9]+) of "([^"]+)"$`)
 )
 
-// take takes the modules of DUMP_MODULES: also those that are compiled in.
+// take adds the modules of DUMP_MODULES, also those that are compiled in.
 func (s *settings) take(dump string) {
 	for text := range strings.Lines(dump) {
 		m := dumpedModule().FindStringSubmatch(strings.TrimRight(text, "\n"))
@@ -108,7 +108,7 @@ func (s *settings) take(dump string) {
 	}
 }
 
-// replace puts the directives of DUMP_CONFIG in the place of those that fettle has read.
+// replace replaces the directives that fettle has read by those of DUMP_CONFIG.
 func (s *settings) replace(dump string) error {
 	var context []string
 	file, number := "", 0

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// A file tree of a copy may hold anything; httpd's own limit of includes is 20.
+// A copied file tree may contain anything; httpd's own limit of includes is 20.
 const (
 	maxDepth    = 20
 	maxFiles    = 3000
@@ -29,7 +29,7 @@ type settings struct {
 	mpmAt string
 	// values are the arguments with their variables replaced, by the place.
 	values []string
-	// unsure is, for each place, why it is not known whether a line is read; "" where it is.
+	// unsure is, for each place, why it is not known whether the line is read, or "".
 	unsure []string
 	listen []string
 	logs   []logDirective
@@ -37,16 +37,15 @@ type settings struct {
 	main   string // the main file
 }
 
-// told is what the files say of a directive.
+// told is the value of a directive in the files.
 type told struct {
 	value string
 	at    conf.Place
-	// unknown is why it is not known which line counts; "" where it is.
+	// unknown is why it is not known which line counts, or "".
 	unknown string
 }
 
-// value is what the files give a directive for the whole server: the last line that is
-// read counts.
+// value is that of a directive for the whole server: the last line that is read counts.
 func (s settings) value(key string) (found told, ok bool) {
 	for i, p := range slices.Backward(s.all) {
 		switch {
@@ -204,7 +203,7 @@ func (r *reader) text(name, text string, context []string) error {
 	return nil
 }
 
-// directive takes one up that is read.
+// directive records one that is read.
 func (r *reader) directive(file string, l line, context []string) error {
 	value := r.resolve(l.args)
 	args := words(value)
@@ -239,7 +238,7 @@ func (r *reader) directive(file string, l line, context []string) error {
 	}
 	key, err := syntax{}.Key(prefix + l.name)
 	if err != nil {
-		return nil //nolint:nilerr // nothing that anybody can ask for
+		return nil //nolint:nilerr // not the name of an option
 	}
 	if len(r.all) >= maxSettings {
 		return fmt.Errorf("more than %d directives", maxSettings)
@@ -257,8 +256,7 @@ func (r *reader) directive(file string, l line, context []string) error {
 	return nil
 }
 
-// load notes a module by the names that IfModule knows it by: its identifier and
-// its source file.
+// load records a module by its names for IfModule: its identifier and its source file.
 func (r *reader) load(identifier, file, at string) {
 	r.modules[identifier] = at
 	if mpm, ok := strings.CutPrefix(identifier, "mpm_"); ok {
@@ -269,8 +267,8 @@ func (r *reader) load(identifier, file, at string) {
 	r.modules[strings.TrimSuffix(path.Base(file), ".so")+".c"] = at
 }
 
-// resolve replaces ${NAME} by what is defined, or is in the environment. What
-// nobody has defined stays, as httpd does it.
+// resolve replaces ${NAME} by a definition or a variable of the environment. As in httpd an
+// undefined one stays.
 func (r *reader) resolve(text string) string {
 	var b strings.Builder
 	for {
@@ -309,8 +307,7 @@ func (r *reader) path(name string) string {
 	return path.Join(r.root, name)
 }
 
-// include reads files in the order of their names; a directory is read with all
-// that is below it.
+// include reads files in the order of their names, and directories with all that is below.
 func (r *reader) include(name string, must bool, context []string) error {
 	pattern := r.path(name)
 	if !strings.ContainsAny(pattern, "*?[") {
@@ -348,9 +345,9 @@ func (r *reader) include(name string, must bool, context []string) error {
 	return nil
 }
 
-// uncopied says why nobody knows whether a pattern has a match: a copy without the
-// directory in which its files would be. One that an IncludeOptional names may be
-// absent, as it is from a copy that has the directory above it.
+// uncopied returns an error if a copy lacks the directory of a pattern, so that its matches
+// are not known. That of an IncludeOptional may be absent, if the copy has the directory
+// above it.
 func (r *reader) uncopied(pattern string, must bool) error {
 	dir := pattern
 	for strings.ContainsAny(dir, "*?[") {

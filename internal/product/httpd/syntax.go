@@ -8,10 +8,10 @@ import (
 )
 
 // syntax is that of httpd's files (httpd 2.4, "Configuration Files", and
-// server/config.c): one directive a line, a backslash at the end of a line
-// continues it, sections nest. A key is the directive in lower case behind the
-// sections that it is in: "virtualhost *:443/proxytimeout". Sections that only
-// decide whether a directive is read (IfModule and its relatives) are not in it.
+// server/config.c): one directive a line, a backslash at the end of a line continues it,
+// sections nest. A key is the directive in lower case after its sections:
+// "virtualhost *:443/proxytimeout". Conditional sections (IfModule and the like) are not
+// part of it.
 type syntax struct{}
 
 // aliases are old names of directives.
@@ -48,10 +48,10 @@ type line struct {
 
 const blank = " \t\v\f\r"
 
-// maxLines caps one file.
+// maxLines is the most of one file.
 const maxLines = 200000
 
-// scan takes a file apart into its directives.
+// scan parses a file into its directives.
 func scan(text string) ([]line, error) {
 	var out []line
 	at, number := 0, 0
@@ -102,8 +102,8 @@ func scan(text string) ([]line, error) {
 	return out, nil
 }
 
-// isDirective is true for what may be the name of a directive or of a section, in
-// lower case: httpd starts with no other.
+// isDirective reports whether a word in lower case can be the name of a directive or of a
+// section: httpd does not start with another.
 func isDirective(name string) bool {
 	return name != "" && strings.Trim(name, "_0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
@@ -115,8 +115,7 @@ var sectionNames = map[string]string{
 
 func conditional(section string) bool { return sectionNames[section] != "" }
 
-// Assignments implements conf.Syntax. It takes every condition for fulfilled:
-// what counts on a machine is the reader's business.
+// Assignments implements conf.Syntax. Every condition counts as fulfilled.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	lines, err := scan(text)
 	if err != nil {
@@ -163,8 +162,8 @@ func scope(section, args string) string {
 	return section + " " + strings.Join(words(args), " ")
 }
 
-// words takes arguments apart as httpd does (ap_getword_conf): blanks between
-// them, quotes around them.
+// words splits arguments as httpd does (ap_getword_conf): blanks between them, quotes around
+// them.
 func words(args string) []string {
 	var out []string
 	args = strings.ReplaceAll(strings.ReplaceAll(args, "\\\r\n", ""), "\\\n", "")
@@ -204,7 +203,7 @@ func (syntax) Literal(value string) (string, error) {
 		return `""`, nil
 	}
 	if strings.Trim(value, blank) != value || strings.HasSuffix(value, `\`) {
-		return "", fmt.Errorf("%q: %w: a blank at an end, or a backslash behind it", value, conf.ErrValue)
+		return "", fmt.Errorf("%q: %w: it has a blank or a backslash at an end", value, conf.ErrValue)
 	}
 	return value, nil
 }
@@ -222,8 +221,7 @@ func (syntax) Line(key, literal string) string {
 	return key + " " + literal
 }
 
-// Place implements conf.Placer: what httpd reads last wins, so a new line goes to
-// the end of the main file.
+// Place implements conf.Placer: at the end of the main file, as the last line wins.
 func (s syntax) Place(text, key string) (int, error) {
 	all, err := s.Assignments(text)
 	if err != nil {
@@ -231,7 +229,7 @@ func (s syntax) Place(text, key string) (int, error) {
 	}
 	for _, a := range all {
 		if a.Key == key {
-			return 0, fmt.Errorf("line %d has it in a section that does not apply here: change it by hand", a.Line)
+			return 0, fmt.Errorf("line %d sets it in a section that does not apply: change it by hand", a.Line)
 		}
 	}
 	if strings.Contains(key, "/") {

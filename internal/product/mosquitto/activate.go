@@ -26,7 +26,7 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return product.Group{}, fmt.Errorf("%d brokers run with %s", len(all), main)
 }
 
-// belongs says whether a broker has been started with a main file.
+// belongs reports whether a broker was started with a main file.
 func belongs(h *host.Host, p product.Process, main string) bool {
 	for n, a := range p.Argv[:max(0, len(p.Argv)-1)] {
 		if a == "-c" || a == "--config-file" {
@@ -74,9 +74,9 @@ func question(ctx context.Context, h *host.Host, main string, s settings) (repor
 	})
 }
 
-// ready wants an answer to CONNECT at each listener that speaks MQTT at once, and a
-// connection at the others; twice, since the broker reads its files between the
-// first answer and the second at the latest (src/loop.c).
+// ready waits for an answer to CONNECT at each plain listener, and for a connection at the
+// others; twice, since the broker reads its files between the two answers at the latest
+// (src/loop.c).
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -98,15 +98,14 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 			}
 			m.close()
 			if code == 3 { // server unavailable
-				return fmt.Errorf("%s: it takes no clients", l.address)
+				return fmt.Errorf("%s: it accepts no clients", l.address)
 			}
 		}
 	}
 	return nil
 }
 
-// start is how it is started by hand: as it was. A restart without persistence
-// would lose what it keeps for clients that are away.
+// start starts it as it was started before.
 func start(h *host.Host, main string, before product.Process) (product.Start, error) {
 	argv := before.Argv
 	if before.PID == 0 {
@@ -116,8 +115,8 @@ func start(h *host.Host, main string, before product.Process) (product.Start, er
 	return product.Start{Argv: argv, Background: background}, nil
 }
 
-// keeps refuses to ask for what needs a restart of a broker that would lose what it
-// keeps for clients that are away.
+// keeps refuses an option that needs a restart, if the broker would lose retained messages
+// and those of clients that are away.
 func keeps(h *host.Host, key, _ string) error {
 	if !needsRestart(key) {
 		return nil

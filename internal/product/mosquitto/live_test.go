@@ -97,7 +97,7 @@ func delivered(t *testing.T, message string) bool {
 	return strings.HasSuffix(out, "exit 0") && kept(t) == message
 }
 
-// kept is the message that the broker keeps; "" for none.
+// kept is the message that the broker keeps, or "".
 func kept(t *testing.T) string {
 	t.Helper()
 	return product.Command(t, "/bin/sh", "-c", `mosquitto_sub -t fettle -C 1 -W 60 || true`)

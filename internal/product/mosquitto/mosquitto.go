@@ -1,5 +1,5 @@
-// Package mosquitto knows the MQTT broker of remote execution: its configuration as
-// the broker reads it, what it says of itself, and how it takes a new value.
+// Package mosquitto reads the configuration of the MQTT broker of remote execution as the
+// broker does, asks it over MQTT, and reloads or restarts it.
 package mosquitto
 
 import (

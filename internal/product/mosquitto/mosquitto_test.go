@@ -121,7 +121,7 @@ func TestOrder(t *testing.T) {
 func TestValues(t *testing.T) {
 	conftest.Checks(t, check, [][3]string{
 		{"max_queued_messages", "5", ""}, {"max_queued_messages", "-5", "not a number"}, {"max_connections", "-1", ""}, {"max_connections", "-2", "not a number"},
-		{"persistence", "yes", "neither true nor false"}, {"max_packet_size", "10", "20 or more"}, {"max_packet_size", "0", ""},
+		{"persistence", "yes", "neither true nor false"}, {"max_packet_size", "10", "minimum is 20"}, {"max_packet_size", "0", ""},
 		{"persistent_client_expiration", "14d", ""}, {"persistent_client_expiration", "14", "not a time"}, {"persistent_client_expiration", "0d", "not a time"},
 		{"listener 1883/max_connections", "5", ""}, {"user", "root", "not a tuning option"}, {"listener 1883/certfile", "/x", "not a tuning option"},
 	})

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// topics are what a broker is asked of itself; it keeps the last value of each.
+// topics are those of a broker's own state; it retains the last value of each.
 var topics = []string{
 	"$SYS/broker/version", "$SYS/broker/uptime", "$SYS/broker/clients/connected", "$SYS/broker/clients/maximum", "$SYS/broker/clients/disconnected",
 	"$SYS/broker/publish/messages/dropped", "$SYS/broker/heap/current", "$SYS/broker/store/messages/count",
@@ -33,10 +33,10 @@ const (
 	packetDisconnect = 0xe0
 )
 
-// maxPacket caps what a broker may send: its answers are some bytes each.
+// maxPacket is the longest packet that is read, in bytes.
 const maxPacket = 64 << 10
 
-// patience bounds one conversation.
+// patience is the longest time of one connection.
 const patience = 5 * time.Second
 
 // mqtt is one connection.
@@ -45,7 +45,7 @@ type mqtt struct {
 	r *bufio.Reader
 }
 
-// dial connects; product.ErrStopped where nobody listens.
+// dial connects, or returns product.ErrStopped.
 func dial(ctx context.Context, l listener) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, l.network, l.address)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
@@ -54,8 +54,8 @@ func dial(ctx context.Context, l listener) (net.Conn, error) {
 	return c, err
 }
 
-// open says CONNECT of MQTT 3.1.1 without a name, and gets a return code (3.2.2.3):
-// 0 is accepted, 5 is not authorized, and both are answers of a broker that works.
+// open sends CONNECT of MQTT 3.1.1 without a user name, and returns the return code
+// (3.2.2.3): 0 is accepted, 5 is not authorized, and both are answers of a healthy broker.
 func open(ctx context.Context, l listener) (m *mqtt, code byte, err error) {
 	// Protocol level 4, a clean session, a keep-alive of a minute, no client id.
 	m, body, err := connect(ctx, l, append(field("MQTT"), 4, 2, 0, 60, 0, 0))
@@ -65,8 +65,8 @@ func open(ctx context.Context, l listener) (m *mqtt, code byte, err error) {
 	return m, body[1], nil
 }
 
-// limits says CONNECT of MQTT 5, whose answer has what the broker allows (MQTT 5.0,
-// 3.2.2.3): a map of options that it runs with, empty where it refuses.
+// limits sends CONNECT of MQTT 5, whose answer has the broker's limits (MQTT 5.0, 3.2.2.3):
+// a map of options that it runs with, empty if it refuses.
 func limits(ctx context.Context, l listener) (map[string]string, error) {
 	// Protocol level 5, a clean start, the longest keep-alive, no properties, no
 	// client id.
@@ -81,8 +81,8 @@ func limits(ctx context.Context, l listener) (map[string]string, error) {
 	return readLimits(body[2:])
 }
 
-// readLimits reads the properties of a CONNACK. What the broker does not limit it
-// does not name.
+// readLimits reads the properties of a CONNACK, which has no property for what is not
+// limited.
 func readLimits(body []byte) (map[string]string, error) {
 	out := map[string]string{"max_inflight_messages": "0", "max_packet_size": "0", "max_keepalive": "65535"}
 	n, used := binary.Uvarint(body)
@@ -106,7 +106,7 @@ func readLimits(body []byte) (map[string]string, error) {
 			}
 			size = 2 + int(binary.BigEndian.Uint16(body))
 		default:
-			return nil, fmt.Errorf("a property %x that MQTT 5 does not have there", kind)
+			return nil, fmt.Errorf("the CONNACK has the unknown property %x", kind)
 		}
 		if len(body) < size {
 			return nil, errCut
@@ -124,7 +124,7 @@ func readLimits(body []byte) (map[string]string, error) {
 	return out, nil
 }
 
-var errCut = errors.New("an answer of MQTT that is cut off")
+var errCut = errors.New("the answer is cut off")
 
 // connect sends a CONNECT, and returns the connection and the body of the answer.
 func connect(ctx context.Context, l listener, packet []byte) (m *mqtt, body []byte, err error) {
@@ -144,7 +144,7 @@ func connect(ctx context.Context, l listener, packet []byte) (m *mqtt, body []by
 	if err = m.send(packetConnect, packet); err == nil {
 		var kind byte
 		if kind, body, err = m.receive(); err == nil && (kind != packetConnAck || len(body) < 2) {
-			err = fmt.Errorf("what answers there does not speak MQTT: %x", kind)
+			err = fmt.Errorf("the answer is not MQTT: %x", kind)
 		}
 	}
 	if err != nil {
@@ -159,7 +159,7 @@ func (m *mqtt) close() {
 	m.c.Close()
 }
 
-// sys asks for the topics, whose kept values come before the answer to a ping.
+// sys subscribes to the topics, whose retained values come before the answer to a ping.
 func (m *mqtt) sys() (map[string]string, error) {
 	body := []byte{0, 1} // packet identifier
 	for _, t := range topics {
@@ -191,23 +191,23 @@ func (m *mqtt) sys() (map[string]string, error) {
 	return out, nil
 }
 
-// readPublish takes a PUBLISH apart (3.3).
+// readPublish parses a PUBLISH (3.3).
 func readPublish(kind byte, body []byte) (topic, value string, err error) {
 	if len(body) < 2 || len(body) < 2+int(binary.BigEndian.Uint16(body)) {
-		return "", "", errors.New("a message of MQTT without its topic")
+		return "", "", errors.New("the PUBLISH has no topic")
 	}
 	n := 2 + int(binary.BigEndian.Uint16(body))
 	topic, body = string(body[2:n]), body[n:]
 	if kind&6 != 0 { // of quality 1 or 2 it has an identifier
 		if len(body) < 2 {
-			return "", "", errors.New("a message of MQTT without its identifier")
+			return "", "", errors.New("the PUBLISH has no packet identifier")
 		}
 		body = body[2:]
 	}
 	return topic, string(body), nil
 }
 
-// field is a text with its length before it (1.5.3).
+// field is a length-prefixed text (1.5.3).
 func field(text string) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(text))), text...)
 }

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those that rules ask for, with the defaults of mosquitto 1.6 to
+// parameters are those of rules, with the defaults of mosquitto 1.6 to
 // 2.0 (mosquitto.conf(5)). max_connections is that of the default listener.
 var parameters = product.Parameters{
 	product.Count("max_queued_messages", "1000", "messages that are kept for one client beyond those in flight; 0 means unlimited"),
@@ -59,15 +59,15 @@ func needsRestart(key string) bool {
 	return slices.Contains(atStart, option)
 }
 
-// atStart are those that a reload does not take. The manual says so of
-// max_connections only; the others are read and not copied (src/conf.c of 2.0,
-// config__copy), and memory_limit never goes away again.
+// atStart are those that a reload does not change. The manual has only max_connections; the
+// others are read and not copied (src/conf.c of 2.0, config__copy), and memory_limit cannot
+// be removed.
 var atStart = []string{
 	"max_connections", "max_queued_messages", "max_queued_bytes", "max_inflight_messages", "max_inflight_bytes", "max_packet_size", "max_keepalive",
 	"memory_limit", "set_tcp_nodelay",
 }
 
-// check says which values may be asked for by name.
+// check refuses options that fettle does not set, and invalid values.
 func check(key, value string) error {
 	_, option := split(key)
 	p := parameters.Named(option)
@@ -76,7 +76,7 @@ func check(key, value string) error {
 	}
 	v, err := p.Read(value)
 	if n, ok := v.(float64); ok && option == "max_packet_size" && n > 0 && n < 20 {
-		return fmt.Errorf("max_packet_size %s: mosquitto wants 20 or more", value)
+		return fmt.Errorf("max_packet_size %s: mosquitto's minimum is 20", value)
 	}
 	return err
 }

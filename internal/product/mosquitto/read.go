@@ -29,7 +29,7 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// maxFiles is more than anybody has: a directory of a copy may hold anything.
+// maxFiles is the most files that are read.
 const maxFiles = 1000
 
 // settings is what mosquitto reads of one instance.
@@ -69,8 +69,8 @@ func (s settings) text(key, def string) string {
 	return def
 }
 
-// readSettings reads the main file and, in place, the directories that it includes;
-// those that are named elsewhere mosquitto passes over.
+// readSettings reads the main file and, in place, the directories that it includes. Like
+// mosquitto it ignores include_dir in other files.
 func readSettings(h *host.Host, main string) (settings, error) {
 	var s settings
 	includes := conf.Includes{From: h.Files, Depth: 3, Most: maxFiles}
@@ -114,8 +114,8 @@ func readSettings(h *host.Host, main string) (settings, error) {
 	return s, err
 }
 
-// inOrder compares names as mosquitto sorts them: by letters, of which the upper
-// case comes before the lower (src/conf.c, scmp_p).
+// inOrder compares names as mosquitto sorts them: without case, and upper before lower case
+// if they are equal (src/conf.c, scmp_p).
 func inOrder(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		x, y := fold(a[i]), fold(b[i])
@@ -133,16 +133,15 @@ func fold(c byte) byte {
 	return c
 }
 
-// listener is a place where clients come in.
+// listener is an address for clients.
 type listener struct {
 	key              string // "" for the default one
 	network, address string
-	// plain says that it speaks MQTT at once: neither TLS nor WebSocket.
+	// plain is true if it has neither TLS nor WebSocket.
 	plain bool
 }
 
-// listeners are all that it opens. Where nobody names any, it is the loopback's
-// port 1883 (since 2.0).
+// listeners are all that it opens, by default port 1883 of the loopback (since 2.0).
 func (s settings) listeners() []listener {
 	var out []listener
 	add := func(key, port, at string) {
@@ -184,8 +183,8 @@ func (s settings) listeners() []listener {
 	return out
 }
 
-// connections is how many clients the listeners take together, and where the first
-// limit is; -1 where one of them has no limit.
+// connections is how many clients the listeners accept together, and where the first limit
+// is; -1 if one of them has no limit.
 func (s settings) connections() (sum float64, at string) {
 	for _, l := range s.listeners() {
 		key := "max_connections"

@@ -8,10 +8,10 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of mosquitto.conf (mosquitto.conf(5), src/conf.c): a name, blanks,
-// a value, in each line. What is said of a listener stands behind its line and has
-// it in its key: "listener 1883/max_connections"; before the first one it is of the
-// default listener. Each file begins with that one.
+// syntax is that of mosquitto.conf (mosquitto.conf(5), src/conf.c): a name, blanks and a
+// value in each line. Options of a listener follow its line and have it in their key:
+// "listener 1883/max_connections". Before the first one, in each file, they are of the
+// default listener.
 type syntax struct{ conf.Words }
 
 // ofListener are the options that are each listener's own.
@@ -22,7 +22,7 @@ var ofListener = []string{
 	"websockets_headers_size", "websockets_origin",
 }
 
-// split takes a key apart into its listener, "" for none, and the option.
+// split splits a key into its listener, or "", and the option.
 func split(key string) (listener, option string) {
 	if i := strings.LastIndexByte(key, '/'); i >= 0 {
 		return key[:i], key[i+1:]
@@ -46,7 +46,7 @@ func (s syntax) Key(name string) (string, error) {
 	return strings.Join(strings.Fields(listener), " ") + "/" + option, nil
 }
 
-// maxAssignments caps one file of a copy.
+// maxAssignments is the most of one file.
 const maxAssignments = 200000
 
 // Assignments implements conf.Syntax; include_dir and the listeners are among them.
@@ -76,8 +76,8 @@ func (syntax) Line(key, literal string) string {
 	return option + " " + literal
 }
 
-// Place implements conf.Placer: at the end, behind what is included; for what is of
-// the default listener at the beginning, and for another one behind its line.
+// Place implements conf.Placer: at the end, after what is included; for the default listener
+// at the beginning, and for another one after its line.
 func (s syntax) Place(text, key string) (int, error) {
 	listener, option := split(key)
 	if listener == "" {

@@ -43,7 +43,7 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return product.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
 }
 
-// belongs says whether a server has been started with a main file; one that was
+// belongs reports whether a server was started with a main file; one that was
 // started with none has that of where it is installed. Its title is its command
 // line: "nginx: master process nginx -c FILE".
 func belongs(h *host.Host, p product.Process, main string, only bool) bool {
@@ -85,7 +85,7 @@ var configTest = product.ConfigTest("nginx -t", func(_ *host.Host, main string) 
 	return host.Command{Argv: []string{"nginx", "-t", "-q", "-c", main}}
 }, complaint)
 
-// complaint is what of an output says what is wrong.
+// complaint finds in an output what is wrong.
 func complaint(text string) string {
 	for line := range strings.Lines(text) {
 		if _, what, ok := strings.Cut(line, "[emerg]"); ok {

@@ -1,5 +1,5 @@
-// Package nginx knows nginx: its configuration as the server reads it, whether it
-// has read it, and how it takes a new value.
+// Package nginx reads the configuration of nginx as the server does, finds out whether the
+// server has read it, and reloads it.
 package nginx
 
 import (

@@ -80,7 +80,7 @@ func TestBroken(t *testing.T) {
 		{";", `unexpected ';'`},
 		{"a_by_lua_block { '}' --[[ }", "nginx.conf:1: the block a_by_lua_block is not closed"},
 		{"a 'b;", "a quote is not closed"},
-		{"a 'b'c;", "a quote is not closed, or has something behind it"},
+		{"a 'b'c;", "a quote is not closed, or something follows it"},
 		{strings.Repeat("a {", 30), "nest more than 20"},
 	} {
 		h := machine.Mounted(t, map[string]string{mainFile: c.text})

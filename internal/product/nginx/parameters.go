@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those that rules ask for, with the defaults of nginx 1.10 to
+// parameters are those of rules, with the defaults of nginx 1.10 to
 // 1.28 (nginx.org, core and http core modules). keepalive_requests was 100 before
 // 1.19.10.
 var parameters = product.Parameters{
@@ -28,7 +28,7 @@ var parameters = product.Parameters{
 	truth("gzip", "off", "whether answers are compressed"),
 }
 
-// contexts are the blocks that they belong into; "" is the file itself.
+// contexts are the blocks that they belong to; "" is the file itself.
 var contexts = map[string]string{
 	"worker_processes": "", "worker_rlimit_nofile": "", "worker_connections": "events", "multi_accept": "events", "keepalive_timeout": "http",
 	"keepalive_requests": "http", "sendfile": "http", "tcp_nopush": "http", "proxy_read_timeout": "http", "proxy_connect_timeout": "http",
@@ -107,10 +107,10 @@ type timeUnit struct {
 // timeUnits from the smallest; "ms" before "m".
 var timeUnits = []timeUnit{{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"w", 7 * 86400}, {"M", 30 * 86400}, {"y", 365 * 86400}}
 
-// bare is the name of a directive without the blocks that it stands in.
+// bare is the name of a directive without its blocks.
 func bare(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
-// check says which values may be asked for by name.
+// check refuses options that fettle does not set, and invalid values.
 func check(key, value string) error {
 	return parameters.Named(bare(key)).Check("nginx", value)
 }

@@ -13,14 +13,14 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// makes are directives whose file or directory nginx makes when it reads its files, also
+// makes are directives whose file or directory nginx creates when it reads its files, also
 // with -T (nginx 1.22.1).
 var makes = []string{
 	"error_log", "access_log", "pid", "lock_file", "client_body_temp_path", "proxy_temp_path", "fastcgi_temp_path", "uwsgi_temp_path", "scgi_temp_path",
 	"proxy_cache_path", "fastcgi_cache_path", "uwsgi_cache_path", "scgi_cache_path",
 }
 
-// maxNames is how many host names nginx is given that it does not find.
+// maxNames is how many unresolved host names nginx is given.
 const maxNames = 100
 
 var unknownName = text.LazyRegexp(`host not found in [^"]*"(?:[a-z]+://)?([A-Za-z0-9._-]+)`)
@@ -50,7 +50,7 @@ func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checke
 	}
 }
 
-// written are the directories that nginx writes in, but for those in which it reads.
+// written are the directories that nginx writes to, without those that it reads.
 func (s settings) written() []string {
 	out := []string{"/var/lib/nginx", "/var/cache/nginx"}
 	for _, f := range s.all {
@@ -68,8 +68,8 @@ func (s settings) written() []string {
 
 var dumpedFile = text.LazyRegexp(`^# configuration file [^\n]*:\n`)
 
-// compare returns an error where nginx has read other files, or another text of them, than
-// fettle: it prints each once, in the order in which it reads them.
+// compare returns an error if nginx has read other files than fettle, or other texts. It
+// prints each file once, in the order of reading.
 func (s settings) compare(h *host.Host, dump string) error {
 	for n, f := range s.files {
 		if slices.Contains(s.files[:n], f) {

@@ -36,8 +36,8 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 
 func rootsOf(*host.Host) []string { return []string{"/etc", "/usr/local/nginx/conf"} }
 
-// prefix is what relative names are below: the directory of the main file as nginx
-// is told it, which may be a link.
+// prefix is the directory of relative names: that of the main file by the name that nginx is
+// started with, which may be a link.
 func prefix(h *host.Host, main string) string {
 	all, _ := instances(h)
 	for _, in := range all {
@@ -48,7 +48,7 @@ func prefix(h *host.Host, main string) string {
 	return path.Dir(main)
 }
 
-// A file tree of a copy may hold anything.
+// A copied file tree may contain anything.
 const (
 	maxDepth      = 20
 	maxFiles      = 3000
@@ -62,8 +62,7 @@ type settings struct {
 	logs  []logDirective
 }
 
-// found is a directive with all blocks that it is in; the place has only those of
-// its own file.
+// found is a directive with all of its blocks; the place has only those of its own file.
 type found struct {
 	key   string
 	words []string
@@ -72,8 +71,8 @@ type found struct {
 
 func (f found) value() string { return strings.Join(f.words, " ") }
 
-// get is what a directive is set to in a block. nginx refuses most directives
-// twice; of the others the last counts.
+// get is what a directive is set to in a block. nginx refuses most duplicates; of the others
+// the last counts.
 func (s settings) get(key string) (found, bool) {
 	for _, f := range slices.Backward(s.all) {
 		if f.key == key {
@@ -188,7 +187,7 @@ type reader struct {
 	block    string // in which the file that is read now is included
 }
 
-// blockOf is the innermost block that a directive of a file stands in, by where it begins.
+// blockOf is the innermost block of a directive, by where it begins.
 func (r *reader) blockOf(file string, all []directive, of directive) string {
 	within := []string{r.block}
 	for _, d := range all {
@@ -204,7 +203,7 @@ func (r *reader) blockOf(file string, all []directive, of directive) string {
 	return r.block
 }
 
-// file reads one file inside some blocks, so many deep.
+// file reads one file, included in blocks of a depth.
 func (r *reader) file(name, context string, depth int) error {
 	return r.includes.File(name, func(text string) error { return r.text(name, text, context, depth) })
 }

@@ -18,9 +18,8 @@ type directive struct {
 
 const blank = " \t\r\n"
 
-// scan takes a file apart as nginx does (src/core/ngx_conf_file.c,
-// ngx_conf_read_token): words that end with ";" or open a block with "{". Errors
-// begin with the line.
+// scan parses a file as nginx does (src/core/ngx_conf_file.c, ngx_conf_read_token): words
+// that end with ";" or open a block with "{". Errors begin with the line.
 func scan(text string) ([]directive, error) {
 	var out []directive
 	var d directive
@@ -70,7 +69,7 @@ func scan(text string) ([]directive, error) {
 		default:
 			w, next, ok := word(text, i)
 			if !ok {
-				return nil, fmt.Errorf("%d: a quote is not closed, or has something behind it", number)
+				return nil, fmt.Errorf("%d: a quote is not closed, or something follows it", number)
 			}
 			if !started {
 				d.name, d.number, started = w, number, true
@@ -91,8 +90,8 @@ func scan(text string) ([]directive, error) {
 	return out, nil
 }
 
-// word reads one that begins at i. Quotes count at its beginning only; a brace
-// behind "$" is a variable's.
+// word reads the one that begins at i. Quotes count only at its beginning; a brace after "$"
+// is a variable's.
 func word(text string, i int) (w string, next int, ok bool) {
 	begin := i
 	if q := text[i]; q == '"' || q == '\'' {
@@ -123,7 +122,7 @@ func word(text string, i int) (w string, next int, ok bool) {
 	return unescape.Replace(text[begin:i]), i, true
 }
 
-// unescape is what a backslash makes of the next byte; before others it stays.
+// unescape replaces a backslash and the next byte; before others it stays.
 var unescape = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\\`, `\`, `\t`, "\t", `\r`, "\r", `\n`, "\n")
 
 // skipLua finds the end of a block of Lua that begins at i (Lua 5.1, "Lexical

@@ -7,11 +7,10 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of nginx's files (scan). A key is the directive behind the blocks
-// that it is in: "events/worker_connections"; a block with arguments has them:
-// "http/server/location //proxy_pass". Tuning directives need no block: fettle
-// knows where they belong. Of an included file's keys the blocks around the include
-// are no part.
+// syntax is that of nginx's files (scan). A key is the directive after its blocks, which
+// have their arguments: "events/worker_connections", "http/server/location //proxy_pass".
+// Tuning directives need no block (contexts). The keys of an included file are without the
+// blocks around the include.
 type syntax struct{}
 
 // Key implements conf.Syntax.
@@ -28,9 +27,9 @@ func (syntax) Key(name string) (string, error) {
 // scope is a block as keys have it.
 func (d directive) scope() string { return strings.Join(append([]string{d.name}, d.words...), " ") }
 
-// walk hands out each directive that opens no block, with the blocks that it is in
-// as its key begins, and how many these are: depth counts those around the text.
-// Errors begin with the line.
+// walk calls each for the directives that open no block, with the blocks before their key,
+// and the number of blocks. depth is the number of blocks around the text. Errors begin with
+// the line.
 func walk(all []directive, depth int, each func(scope string, depth int, d directive) error) error {
 	var open []directive
 	for _, d := range all {
@@ -76,8 +75,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	return out, err
 }
 
-// Literal implements conf.Syntax. What would need quotes is no value of a tuning
-// directive.
+// Literal implements conf.Syntax. No value of a tuning directive needs quotes.
 func (syntax) Literal(value string) (string, error) {
 	if err := conf.OneLine(value); err != nil {
 		return "", err
@@ -97,7 +95,7 @@ func (syntax) Unquote(literal string) string {
 	return strings.Join(all[0].words, " ")
 }
 
-// split takes a key apart into its blocks and the directive.
+// split splits a key into its blocks and the directive.
 func split(key string) (context, name string) {
 	if i := strings.LastIndexByte(key, '/'); i >= 0 {
 		return key[:i+1], key[i+1:]
@@ -111,14 +109,14 @@ func (syntax) Line(key, literal string) string {
 	return strings.Repeat("\t", strings.Count(context, "/")) + name + " " + literal + ";"
 }
 
-// Place implements conf.Placer: behind the line that opens the block, or at the
-// end for what is in none.
+// Place implements conf.Placer: after the line that opens the block, or at the end for a
+// directive without a block.
 func (syntax) Place(text, key string) (int, error) {
 	context, name := split(key)
 	block, known := contexts[name]
 	switch {
 	case !known || context != "" && context != block+"/" || context == "" && block != "":
-		return 0, fmt.Errorf("no line sets %s, and where one would belong is not known: add it by hand", key)
+		return 0, fmt.Errorf("no line sets %s, and the block for it is not known: add it by hand", key)
 	case block == "":
 		return len(text), nil
 	}
@@ -134,7 +132,7 @@ func (syntax) Place(text, key string) (int, error) {
 		case d.block && depth == 0 && d.name == block && len(d.words) == 0:
 			rest, _, more := strings.Cut(text[d.end:], "\n")
 			if !more || strings.ContainsAny(rest, "{}") {
-				return 0, fmt.Errorf("line %d: the block %s has more in the line that opens it: add %s by hand", d.number, block, name)
+				return 0, fmt.Errorf("line %d: the line that opens the block %s has more in it: add %s by hand", d.number, block, name)
 			}
 			return d.end + len(rest) + 1, nil
 		case d.block:

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// How long a server may take to start, with recovery.
+// startTime is how long a server may take to start, with recovery.
 const startTime = 2 * time.Minute
 
 // process is the postmaster of a cluster.
@@ -69,16 +69,16 @@ func current(ctx context.Context, h *host.Host, main string) (*answer, error) {
 	}
 	a, err := question(ctx, h, main, files.dir)
 	if err == nil && len(a.Errors) > 0 {
-		return nil, product.Final(fmt.Errorf("the server does not take %s", strings.Join(a.Errors, "; ")))
+		return nil, product.Final(fmt.Errorf("the server rejects %s", strings.Join(a.Errors, "; ")))
 	}
 	return a, err
 }
 
-// start and stop are Debian's own tool, where no systemd runs.
+// start and stop use Debian's tool, for machines where systemd does not run.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	d := clusterOf(h, main).debian
 	if d == nil {
-		return product.Start{}, fmt.Errorf("no systemd runs here that could restart the server of %s", main)
+		return product.Start{}, fmt.Errorf("systemd does not run here: restart the server of %s by hand", main)
 	}
 	return product.Start{Argv: []string{"pg_ctlcluster", "--skip-systemctl-redirect", d[0], d[1], "start"}, Within: startTime}, nil
 }
@@ -89,8 +89,8 @@ func stop(ctx context.Context, h *host.Host, main string, _ product.Process) err
 	return err
 }
 
-// complaint is what an output says of the reason: the server's last words, and
-// what it logged just before them, which often says more.
+// complaint finds the reason in an output: the server's fatal message, and a message logged
+// just before it that has a cause.
 func complaint(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	after := func(line, word string) (string, bool) {

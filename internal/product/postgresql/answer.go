@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// text is an answer as a recording keeps it: a line for each thing, what it is
-// first and the value last, so that a person can read it, and hiding a secret
-// leaves the rest legible.
+// text is an answer as it is recorded: lines with a name first and the value last, so that
+// the redaction of a secret leaves the rest legible.
 func (a answer) text() []byte {
 	var b strings.Builder
 	line := func(fields ...string) {
@@ -75,7 +74,7 @@ func parseAnswer(text string) (*answer, error) {
 		}
 	}
 	if a.Version == "" {
-		return nil, fmt.Errorf("it does not say its version")
+		return nil, fmt.Errorf("it does not report its version")
 	}
 	return a, nil
 }

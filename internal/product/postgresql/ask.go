@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// answer is what a running server says of itself.
+// answer is what a running server reports.
 type answer struct {
 	Version     string             `json:"version"`
 	UptimeS     float64            `json:"uptime_s"`
@@ -23,7 +23,7 @@ type answer struct {
 	DataBytes   *float64           // nil where counting took too long
 	Loaded      float64            `json:"loaded_s"` // since the epoch: when it read its files last
 	Settings    map[string]running `json:"settings"`
-	// Errors are what it does not take of its files, by FILE:LINE.
+	// Errors are the lines of its files that it rejects, by FILE:LINE.
 	Errors []string `json:"errors"`
 }
 
@@ -44,9 +44,9 @@ func (r running) at() string {
 	return "pg_settings (" + r.Source + ")"
 }
 
-// ask is one statement: everything is of one moment. What this connection itself
-// has set is left out. A parameter whose line was removed, and which runs with its default,
-// waits for no restart, whatever pending_restart says (15 to 18).
+// ask is one statement, so that everything is of one moment, without what this connection
+// itself has set. A parameter that runs with its default, and whose line was removed, does not
+// wait for a restart, in spite of its pending_restart (15 to 18).
 const ask = `
 SELECT json_build_object(
   'version', split_part(current_setting('server_version'), ' ', 1),
@@ -64,10 +64,10 @@ SELECT json_build_object(
 
 const askData = `SELECT sum(pg_database_size(oid)) FROM pg_database`
 
-// How long a server may take to answer, in all.
+// patience is how long a server may take to answer, in all.
 const patience = 10 * time.Second
 
-// question asks a cluster's server for all of it.
+// question asks a cluster's server, or returns product.ErrStopped.
 func question(ctx context.Context, h *host.Host, main, dir string) (*answer, error) {
 	b, err := h.Query(ctx, "postgresql "+main, func(ctx context.Context, live *host.Host) ([]byte, error) { return query(ctx, live, dir) })
 	if err != nil {
@@ -141,8 +141,8 @@ func serverOf(h *host.Host, dir string) (postmaster, error) {
 	return p, nil
 }
 
-// connect logs into a database through the socket as the user that the data belongs to, as
-// Debian's and Red Hat's pg_hba.conf let that one.
+// connect logs into a database through the socket, as the owner of the data, whom Debian's
+// and Red Hat's pg_hba.conf allow.
 func connect(ctx context.Context, h *host.Host, dir, database string) (*session, error) {
 	p, err := serverOf(h, dir)
 	if err != nil {
@@ -158,7 +158,7 @@ func connect(ctx context.Context, h *host.Host, dir, database string) (*session,
 	}
 	user := userName(h, int(sys.Uid))
 	if user == "" {
-		return nil, fmt.Errorf("%s belongs to user %d, who has no name", dir, sys.Uid)
+		return nil, fmt.Errorf("%s belongs to user %d, which is not in /etc/passwd", dir, sys.Uid)
 	}
 	conn, err := host.DialUnixAs(ctx, path.Join(p.socket, ".s.PGSQL."+p.port), int(sys.Uid))
 	if err != nil {

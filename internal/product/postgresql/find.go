@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// roots are where distributions keep configuration and data; the data
-// directories of units come to them.
+// roots are the directories of distributions for configuration and data, to which those of
+// units are added.
 var roots = []string{"/etc/postgresql", "/var/lib/postgresql", "/var/lib/pgsql", "/var/opt/rh"}
 
 // cluster is one instance of the server.
@@ -21,7 +21,7 @@ type cluster struct {
 	conf.Instance
 	// Unit is the service that runs it.
 	Unit string
-	// debian is "15 main" where postgresql-common manages it.
+	// debian is "15", "main" if postgresql-common manages it.
 	debian []string
 }
 
@@ -80,8 +80,7 @@ func clusters(h *host.Host) ([]cluster, error) {
 	return out, nil
 }
 
-// hasData is true for a data directory whose main file cannot be reached: it was
-// made, and a server of it is not known, which is more than that there is none.
+// hasData reports whether a data directory exists whose main file cannot be read.
 func hasData(h *host.Host, dir string) bool {
 	for _, name := range []string{"postgresql.conf", "PG_VERSION"} { // the first one as a link that leads nowhere
 		if _, err := h.Files.Lstat(path.Join(dir, name)); err == nil {
@@ -91,8 +90,8 @@ func hasData(h *host.Host, dir string) bool {
 	return false
 }
 
-// nameOf tells a data directory from others: "data", "15/data",
-// "rh-postgresql12", or the directory itself.
+// nameOf is the name of a data directory's cluster: "data", "15/data", "rh-postgresql12", or
+// the directory itself.
 func nameOf(dir string) string {
 	if rest, ok := strings.CutPrefix(dir, "/var/lib/pgsql/"); ok {
 		return rest
@@ -106,11 +105,11 @@ func nameOf(dir string) string {
 
 type dataUnit struct{ unit, dir string }
 
-// pgData is a line of a unit that says where the data is.
+// pgData is a line of a unit that sets the data directory.
 var pgData = text.LazyRegexp(`(?m)^[ \t]*Environment=.*?\bPGDATA=["']?(/[^"'\s]+)`)
 
-// dataUnits are the services whose unit, or a drop-in of it, names a PGDATA. What
-// an administrator's file says counts more than the package's.
+// dataUnits are the services whose unit, or a drop-in of it, sets PGDATA. An administrator's
+// file takes precedence over the package's.
 func dataUnits(h *host.Host) []dataUnit {
 	var out []dataUnit
 	for _, dir := range []string{"/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system"} {
@@ -138,8 +137,7 @@ func dataUnits(h *host.Host) []dataUnit {
 	return out
 }
 
-// clusterOf is the cluster of a main file; one that nobody has found has no
-// unit.
+// clusterOf is the cluster of a main file; an unknown one has no unit.
 func clusterOf(h *host.Host, main string) cluster {
 	all, _ := clusters(h)
 	for _, c := range all {

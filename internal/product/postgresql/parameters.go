@@ -17,7 +17,7 @@ const (
 	second = 1_000_000
 )
 
-// parameters are those that rules ask for (PostgreSQL 15, chapter 20; the
+// parameters are those of rules (PostgreSQL 15, chapter 20; the
 // defaults are the server's own, src/backend/utils/misc/guc_tables.c).
 var parameters = bounded(product.Parameters{
 	number("max_connections", "100", "concurrent connections"),
@@ -51,9 +51,9 @@ var parameters = bounded(product.Parameters{
 	{Name: "data_directory", Type: fact.Text, Read: readText, Doc: "where the data is"},
 })
 
-// least are the smallest values that PostgreSQL takes, in bytes, seconds or as they are:
-// the least of the versions 10 to 18 (postgres --describe-config; maintenance_work_mem is
-// 1 MB before 17). It does not start with a smaller one.
+// least are the minimums, in bytes, seconds or as they are: the smallest of the versions 10
+// to 18 (postgres --describe-config; maintenance_work_mem is 1 MB before 17). PostgreSQL does
+// not start with less.
 var least = map[string]float64{
 	"max_connections": 1, "shared_buffers": 16 * blocks, "work_mem": 64 * kB, "effective_cache_size": blocks, "maintenance_work_mem": 64 * kB,
 	"autovacuum_vacuum_cost_limit": -1, "checkpoint_completion_target": 0, "max_wal_size": 2 * mB, "min_wal_size": 2 * mB, "checkpoint_timeout": 30,
@@ -61,7 +61,7 @@ var least = map[string]float64{
 	"max_parallel_workers_per_gather": 0, "log_min_duration_statement": -1, "temp_file_limit": -1, "idle_in_transaction_session_timeout": 0, "port": 1,
 }
 
-// bounded makes a smaller value than the least one of a parameter an error.
+// bounded makes values below the minimum of a parameter errors.
 func bounded(all product.Parameters) product.Parameters {
 	for i, p := range all {
 		low, ok := least[p.Name]
@@ -71,7 +71,7 @@ func bounded(all product.Parameters) product.Parameters {
 		all[i].Read = func(text string) (any, error) {
 			v, err := p.Read(text)
 			if n, isNumber := v.(float64); err == nil && isNumber && n < low {
-				return nil, fmt.Errorf("%q: PostgreSQL takes %s at least, and does not start with less", text, strings.TrimSpace(strconv.FormatFloat(low, 'f', -1, 64)+" "+p.Unit))
+				return nil, fmt.Errorf("%q: PostgreSQL's minimum is %s, and it does not start with less", text, strings.TrimSpace(strconv.FormatFloat(low, 'f', -1, 64)+" "+p.Unit))
 			}
 			return v, err
 		}
@@ -101,8 +101,8 @@ func duration(name string, base int64, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: in(timeUnits, base), Default: def, Doc: doc}
 }
 
-// atStart are the parameters that a running server cannot take over (context
-// postmaster), for where it cannot be asked.
+// atStart are the parameters that need a restart (context postmaster), for a server that
+// cannot be asked.
 var atStart = []string{
 	"autovacuum_freeze_max_age", "autovacuum_max_workers", "huge_page_size", "huge_pages", "listen_addresses", "max_connections",
 	"max_files_per_process", "max_locks_per_transaction", "max_prepared_transactions", "max_wal_senders", "max_worker_processes",
@@ -110,14 +110,14 @@ var atStart = []string{
 	"unix_socket_directories", "wal_buffers", "wal_level", "data_directory",
 }
 
-// byHand are parameters that only an administrator writes: they run code, move
-// the data, or decide who may connect.
+// byHand are parameters that only an administrator sets: they run code, move the data, or
+// decide who may connect.
 var byHand = []string{"data_directory", "listen_addresses", "port", "shared_preload_libraries"}
 
-// onlyOn lose data when they are off.
+// onlyOn are parameters without which data is lost in a crash.
 var onlyOn = []string{"fsync", "full_page_writes"}
 
-// check says which values may be asked for by name.
+// check refuses options that fettle does not set, and invalid values.
 func check(key, value string) error {
 	p := parameters.Settable(key, byHand)
 	if err := p.Check("PostgreSQL", value); err != nil {

@@ -1,5 +1,5 @@
-// Package postgresql knows the clusters of PostgreSQL: their configuration as the
-// server reads it, what the server runs with, and how it takes a new value.
+// Package postgresql reads the configuration of PostgreSQL's clusters as the server does,
+// asks the server what it runs with, and reloads or restarts it.
 package postgresql
 
 import (

@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// Query puts a statement that only reads, and answers with one text, to a database
-// of the clusters of this machine: the first that has one of the name. question
-// says what is asked, under which a recording keeps the answer.
+// Query runs a statement that only reads, and returns one text, in a database of this
+// machine's clusters: the first that has the name. question is the name of the answer in a
+// recording.
 func Query(ctx context.Context, h *host.Host, question, database, statement string) ([]byte, error) {
 	return h.Query(ctx, "postgresql database "+database+": "+question, func(ctx context.Context, live *host.Host) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, patience)
@@ -22,7 +22,7 @@ func Query(ctx context.Context, h *host.Host, question, database, statement stri
 		if err != nil {
 			return nil, err
 		}
-		err = fmt.Errorf("no cluster of PostgreSQL here has the database %s", database)
+		err = fmt.Errorf("no cluster of PostgreSQL on this machine has the database %s", database)
 		for _, c := range all {
 			dir := path.Dir(c.Main)
 			if files, ferr := readSettings(live, c.Main); ferr == nil && files.dir != "" {

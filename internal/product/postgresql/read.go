@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// A file tree of a copy may hold anything. Files may include each other ten times
+// A copied file tree may contain anything. Files may include each other ten times
 // below the main one (CONF_FILE_MAX_DEPTH).
 const (
 	maxDepth = 11
@@ -22,11 +22,11 @@ const (
 // autoConf is what ALTER SYSTEM writes; the server reads it last.
 const autoConf = "postgresql.auto.conf"
 
-// settings is what the files of one cluster say.
+// settings is what the files of one cluster set.
 type settings struct {
 	// all are the assignments in the order in which the server reads them.
 	all []conf.Place
-	// dir is the data directory, as the files or the place of the main one say.
+	// dir is the data directory, by the files or the place of the main one.
 	dir string
 }
 
@@ -78,7 +78,7 @@ type reader struct {
 	all      []conf.Place
 }
 
-// file reads one file; must says that it has to be there.
+// file reads one file; must is true if it has to exist.
 func (r *reader) file(name string, must bool) error {
 	there := false
 	err := r.includes.File(name, func(text string) error {
@@ -86,7 +86,7 @@ func (r *reader) file(name string, must bool) error {
 		return r.text(name, text)
 	})
 	if !there && !must && errors.Is(err, fs.ErrNotExist) {
-		return nil // of one that nobody has recorded, what it says may win
+		return nil // one that was not recorded may have the line that counts
 	}
 	return err
 }

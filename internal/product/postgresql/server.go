@@ -15,13 +15,13 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Server is a cluster that runs here, for who works with it and does not only ask.
+// Server is a running cluster of this machine, for more than reading its configuration.
 type Server struct {
 	Name string // 15/main
 	Dir  string // of its data
-	// Socket and Port are where its clients find it.
+	// Socket and Port are its address for clients.
 	Socket, Port string
-	// User is who the data belongs to, and As the same for the kernel.
+	// User is the owner of the data, and As the owner's ids.
 	User string
 	As   host.User
 	// Programs is the directory of the server's own programs.
@@ -30,8 +30,7 @@ type Server struct {
 	h *host.Host
 }
 
-// Servers are the clusters that run. Where there are some and none runs, that is the
-// error.
+// Servers returns the running clusters. It is an error if there are clusters and none runs.
 func Servers(h *host.Host) (out []*Server, err error) {
 	all, err := clusters(h)
 	if err != nil {
@@ -79,7 +78,7 @@ func (s *Server) session(ctx context.Context, database string) (*session, error)
 	return c, err
 }
 
-// One puts a statement that only reads to a database; it answers with one text.
+// One runs a statement that only reads, and returns one text.
 func (s *Server) One(ctx context.Context, database, statement string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -95,7 +94,7 @@ func (s *Server) One(ctx context.Context, database, statement string) (string, e
 // database waits for a checkpoint.
 const workTime = 10 * time.Minute
 
-// Do runs a statement that changes something, outside of a transaction.
+// Do runs a statement that changes the database, outside of a transaction.
 func (s *Server) Do(ctx context.Context, database, statement string) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
@@ -109,8 +108,8 @@ func (s *Server) Do(ctx context.Context, database, statement string) error {
 	return err
 }
 
-// Hold keeps a session with a database open, by which others see that it is in use,
-// until the function returned is called or this process ends.
+// Hold keeps a session with a database open, which shows that it is in use, until the
+// returned function is called or this process ends.
 func (s *Server) Hold(ctx context.Context, database string) (func(), error) {
 	c, err := s.session(context.WithoutCancel(ctx), database)
 	if err != nil {

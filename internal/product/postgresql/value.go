@@ -53,7 +53,7 @@ func leadingNumber(text string, whole bool) (n float64, rest string, ok bool) {
 	return n, text[end:], err == nil && end > 0
 }
 
-// blank is what isspace takes for one.
+// blank is the blanks of isspace.
 const blank = " \t\n\v\f\r"
 
 func hexadecimal(c byte) bool { return digit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
@@ -134,7 +134,7 @@ func in(units []measure, base int64) func(string) (any, error) {
 		case !ok:
 			return nil, fmt.Errorf("%q is not a size or a time as PostgreSQL writes one", text)
 		case n > math.MaxInt32 || n < math.MinInt32:
-			return nil, fmt.Errorf("%q is beyond what PostgreSQL takes", text)
+			return nil, fmt.Errorf("%q is above PostgreSQL's maximum", text)
 		case n == -1:
 			return n, nil
 		}
@@ -190,9 +190,9 @@ func readList(text string) (any, error) {
 	return list, nil
 }
 
-// canonical is one spelling for values that any parameter takes for the same. What is the
-// same for one of them only, 16384 blocks and 128MB, or 0100 which is 64 for a whole number
-// and 100 for another, stays apart.
+// canonical is one spelling of values that are equal for every parameter. Those that are
+// equal only for some, as 16384 blocks and 128MB, or 0100, which is 64 for a whole number and
+// 100 for another, stay different.
 func canonical(value string) string {
 	value = strings.TrimSpace(value)
 	n, rest, ok := leadingNumber(value, true)

@@ -174,7 +174,7 @@ func fetch(ctx context.Context, page string) (status, text string, err error) {
 	return res.Status, string(b), err
 }
 
-// value is what an option is in the running server; "" for none.
+// value is what an option is in the running server, or "".
 func (a *answer) value(name string) (text, unknown string) {
 	switch {
 	case a.Silent != "":

@@ -108,7 +108,7 @@ func same(key, a, b string) bool {
 	return a == b
 }
 
-// check says which values may be asked for by name.
+// check refuses options that fettle does not set, and invalid values.
 func check(key, value string) error {
 	return parameters.Settable(key, byHand).Check("Prometheus", value)
 }

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those that rules ask for, with the defaults of qpid-cpp 1.39
+// parameters are those of rules, with the defaults of qpid-cpp 1.39
 // (src/qpid/broker/Broker.cpp, src/qpid/acl/AclPlugin.cpp,
 // src/qpid/linearstore/MessageStoreImpl.cpp).
 var parameters = product.Parameters{

@@ -51,7 +51,7 @@ func running(ctx context.Context, h *host.Host, main string) (product.Process, e
 	return a.Process, nil
 }
 
-// ready waits for PING, which a server that reads its data answers with LOADING.
+// ready waits for PING, which a server that is loading its data answers with LOADING.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -66,8 +66,8 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return err
 }
 
-// set makes a running server take what the files say of one option, or its
-// default where they say nothing any more.
+// set sets one option of a running server to the value of its files, or to its default if no
+// line sets it any more.
 func set(ctx context.Context, h *host.Host, main, key string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -75,7 +75,7 @@ func set(ctx context.Context, h *host.Host, main, key string) error {
 	}
 	a, err := question(ctx, h, main, s)
 	if errors.Is(err, product.ErrStopped) {
-		return nil // somebody has stopped it; it will read its files when it starts
+		return nil // it was stopped meanwhile, and reads its files when it starts
 	}
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func set(ctx context.Context, h *host.Host, main, key string) error {
 	value, _, ok := s.value(key)
 	if !ok {
 		if value, ok = defaultOf(key, a.Info["redis_version"]); !ok {
-			return fmt.Errorf("no file sets %s any more, and its default is not known", key)
+			return fmt.Errorf("no line sets %s any more, and its default is not known", key)
 		}
 	}
 	if a.NoConfig != "" {
@@ -107,7 +107,7 @@ func set(ctx context.Context, h *host.Host, main, key string) error {
 	return err
 }
 
-// evicts refuses what would delete data that no undo brings back.
+// evicts refuses a limit that would delete data, which undo cannot restore.
 func evicts(a *answer, key, value string) error {
 	limit, err := readMemory(value)
 	used, known := a.number("used_memory")
@@ -115,12 +115,12 @@ func evicts(a *answer, key, value string) error {
 		return nil
 	}
 	if policy := a.Config["maxmemory-policy"]; policy != "noeviction" && (!known || limit.(float64) < used) {
-		return fmt.Errorf("maxmemory %s is below the %.0f bytes in use: with maxmemory-policy %s keys would be deleted, and no undo would bring them back", value, used, policy)
+		return fmt.Errorf("maxmemory %s is below the %.0f bytes in use: with maxmemory-policy %s keys would be deleted, which undo could not restore", value, used, policy)
 	}
 	return nil
 }
 
-// defaultOf is what Redis does where no line says so.
+// defaultOf is the default of an option.
 func defaultOf(key, version string) (string, bool) {
 	if key == "save" {
 		major, _, _ := strings.Cut(version, ".")
@@ -136,8 +136,8 @@ func defaultOf(key, version string) (string, bool) {
 	return p.Default, p.Default != ""
 }
 
-// keepsData refuses a restart that would lose data. Otherwise SIGTERM makes the
-// server write its snapshot.
+// keepsData refuses a restart that would lose data: without save and appendonly the server
+// writes no snapshot on SIGTERM.
 func keepsData(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -156,7 +156,7 @@ func keepsData(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// start is how it is started by hand, as who it ran as.
+// start starts it without systemd, as the user that it ran as.
 func start(h *host.Host, main string, before product.Process) (product.Start, error) {
 	s, err := readSettings(h, main)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// answer is what a running server says of itself.
+// answer is what a running server reports.
 type answer struct {
 	Config map[string]string `json:"config"` // CONFIG GET *
 	Info   map[string]string `json:"info"`   // INFO
-	// NoConfig says why there is no Config: the command is renamed, or forbidden.
+	// NoConfig is why there is no Config: the command is renamed, or forbidden.
 	NoConfig string          `json:"no_config,omitempty"`
 	Process  product.Process `json:"process"`
 }
 
-// secrets are options whose values are nobody else's business.
+// secrets are options whose values are not read.
 var secrets = []string{"requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"}
 
 // infos are the lines of INFO that are kept.
@@ -32,7 +32,6 @@ var infos = []string{
 }
 
 // question asks the server of an instance for all of it; product.ErrStopped where
-// none runs.
 func question(ctx context.Context, h *host.Host, main string, s settings) (*answer, error) {
 	return host.QueryJSON(ctx, h, "redis "+main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, main, s) })
 }
@@ -67,7 +66,7 @@ func query(ctx context.Context, h *host.Host, main string, s settings) (*answer,
 	}
 	if file := a.Info["config_file"]; file != "" {
 		if real, err := h.Files.Resolve(file); err != nil || real != main {
-			return nil, fmt.Errorf("the server that answers there has read %s", file)
+			return nil, fmt.Errorf("the server at its address has read another file, %s", file)
 		}
 	}
 	if config, err := c.do("CONFIG", "GET", "*"); err != nil {

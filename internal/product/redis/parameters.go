@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those that rules ask for, with the defaults of Redis 5 to 8
+// parameters are those of rules, with the defaults of Redis 5 to 8
 // (src/config.c). The default of save has changed with version 7.
 var parameters = product.Parameters{
 	memory("maxmemory", "0", "memory for data from which on keys are evicted or writes refused; 0 means unlimited"),
@@ -79,7 +79,7 @@ func readMemory(text string) (any, error) {
 	return float64(n) * unit, nil
 }
 
-// canonical is one spelling for what any option takes for the same.
+// canonical is one spelling of equal values.
 func canonical(value string) string {
 	if n, err := readMemory(value); err == nil {
 		return strconv.FormatFloat(n.(float64), 'f', -1, 64)
@@ -87,15 +87,14 @@ func canonical(value string) string {
 	return strings.Join(strings.Fields(value), " ")
 }
 
-// atStart are the tuning parameters that a running server does not take
+// atStart are the tuning parameters that a running server does not change
 // (src/config.c, IMMUTABLE_CONFIG).
 var atStart = []string{"tcp-backlog", "databases", "io-threads", "disable-thp"}
 
-// byHand are those that only an administrator writes: they say who may connect,
-// and move the data.
+// byHand are those that only an administrator sets: its addresses, and the place of its data.
 var byHand = []string{"port", "unixsocket", "bind", "dir"}
 
-// check says which values may be asked for by name.
+// check refuses options that fettle does not set, and invalid values.
 func check(key, value string) error {
 	return parameters.Settable(key, byHand).Check("Redis", value)
 }

@@ -20,22 +20,22 @@ import (
 type Queue struct {
 	Name   string `json:"name"`
 	Length int    `json:"length"`
-	// OldestS is since when the job waits that will be taken next, in seconds; 0
-	// where none does, -1 where it does not say.
+	// OldestS is how long the next job has waited, in seconds: 0 if there is none, -1 if it
+	// has no time.
 	OldestS float64 `json:"oldest_s"`
 }
 
-// errElsewhere says that a Redis is not on this machine.
+// errElsewhere is that a Redis is not on this machine.
 var errElsewhere = errors.New("it is on another machine")
 
-// Queues asks the Redis of an address (redis://HOST:PORT/DATABASE) for the queues
-// of Sidekiq, as Sidekiq keeps them (lib/sidekiq/api.rb, Queue): their names in the
-// set "queues", each a list "queue:NAME" whose end is taken first. It logs in with
-// what the server's own file says, and asks only instances of this machine.
+// Queues reads the queues of Sidekiq from the Redis of an address
+// (redis://HOST:PORT/DATABASE), which has to be an instance of this machine: the set "queues"
+// has their names, and each is a list "queue:NAME" whose end is taken first
+// (lib/sidekiq/api.rb, Queue). The password is that of the server's file.
 func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "redis" {
-		return nil, errors.New("the address of its Redis is not one that fettle can ask")
+		return nil, errors.New("the address of its Redis is not of the form redis://HOST:PORT/DATABASE")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, fmt.Errorf("the Redis of its queues: %w", errElsewhere)
@@ -72,7 +72,7 @@ func listening(h *host.Host, port string) (settings, error) {
 			return s, nil
 		}
 	}
-	return settings{}, fmt.Errorf("no Redis here is set up for port %s", port)
+	return settings{}, fmt.Errorf("no Redis of this machine is configured for port %s", port)
 }
 
 func (c *client) queues(database string, now time.Time) ([]Queue, error) {
@@ -106,8 +106,7 @@ func (c *client) queues(database string, now time.Time) ([]Queue, error) {
 	return out, nil
 }
 
-// waits is since when a job is in its queue. Sidekiq 8 counts milliseconds, those
-// before seconds.
+// waits is when a job was queued. Sidekiq 8 has milliseconds, earlier versions seconds.
 func waits(job string, now time.Time) float64 {
 	if job == "" {
 		return 0 // it has just been taken

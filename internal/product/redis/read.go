@@ -16,8 +16,7 @@ var patterns = []string{"/etc/redis.conf", "/etc/redis/*.conf", "/etc/opt/rh/*/r
 // rootsOf are the directories below which files are read and written.
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// instances finds the main files: those that no other one includes and that are
-// not a sentinel's.
+// instances finds the main files: those that no other file includes, without a sentinel's.
 func instances(h *host.Host) ([]conf.Instance, error) {
 	var mains []string
 	included := map[string]bool{}
@@ -50,7 +49,7 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	return out, nil
 }
 
-// settings is what the files of one instance say.
+// settings is what the files of one instance set.
 type settings struct {
 	all   []conf.Place // in the order in which Redis reads them
 	files []string     // that it reads, the main one first
@@ -66,7 +65,7 @@ func (s settings) winner(key string) (conf.Place, bool) {
 	return conf.Place{}, false
 }
 
-// value is what the files give an option. The lines of save add up.
+// value is that of an option. The lines of save add up.
 func (s settings) value(key string) (value string, at conf.Place, ok bool) {
 	at, ok = s.winner(key)
 	if !ok || key != "save" {
@@ -105,7 +104,7 @@ func (s settings) text(key, def string) string {
 	return def
 }
 
-// A file tree of a copy may hold anything.
+// A copied file tree may contain anything.
 const (
 	maxDepth = 16
 	maxFiles = 1000

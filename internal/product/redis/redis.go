@@ -1,5 +1,5 @@
-// Package redis knows the instances of Redis: their configuration as the server
-// reads it, what the server runs with, and how it takes a new value.
+// Package redis reads the configuration of Redis as the server does, asks the server what it
+// runs with, and sets options while it runs or restarts it.
 package redis
 
 import (
@@ -49,8 +49,8 @@ var daemon = &product.Daemon[settings, *answer]{
 	Same: same,
 }
 
-// keepsSnapshot refuses to switch the log on in the file of a server that does not
-// run: started with it, Redis reads the log, which is empty, and not its snapshot.
+// keepsSnapshot refuses appendonly in the file of a server that does not run: started with
+// it, Redis reads the log, which is empty, and not its snapshot.
 func keepsSnapshot(h *host.Host, key, value string) error {
 	if key != "appendonly" || value != "yes" {
 		return nil
@@ -61,7 +61,7 @@ func keepsSnapshot(h *host.Host, key, value string) error {
 	}
 	for _, in := range all {
 		if _, err := running(context.Background(), h, in.Main); err != nil {
-			return fmt.Errorf("%s: appendonly is switched on only while Redis runs, or its data is gone at the next start: %w", in.Main, err)
+			return fmt.Errorf("%s: appendonly can be switched on only while Redis runs, else its data is lost at the next start: %w", in.Main, err)
 		}
 	}
 	return nil
@@ -84,7 +84,7 @@ var inputs = []input{
 		if n := i.Report.Process.OpenFiles; n > 0 {
 			return fact.Answer{Value: float64(n), At: "/proc/PID/limits of redis-server"}
 		}
-		return fact.Answer{Unknown: "its process cannot be looked at", At: i.Main}
+		return fact.Answer{Unknown: "the limits of its process cannot be read", At: i.Main}
 	}},
 	{Name: "unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does", From: product.FromReport, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Report.Process) }},
 	number("uptime_s", "s", "time since the server was started", "uptime_in_seconds"),
@@ -141,9 +141,9 @@ func same(name, a, b string) bool {
 	return canonical(a) == canonical(b)
 }
 
-// clientsAsked is maxclients as its files ask for it, or as CONFIG SET has asked for
-// since: what runs alone may be what Redis has lowered to the files that it may open (8.0.2
-// and Valkey 8.1.1: 992 with 1024).
+// clientsAsked is the requested maxclients, by its files or a later CONFIG SET. What runs may
+// be less: Redis lowers it to the files that it may open (8.0.2 and Valkey 8.1.1: 992 with
+// 1024).
 func clientsAsked(i *installed) fact.Answer {
 	p := parameters.Named("maxclients")
 	if i.FileErr != nil {

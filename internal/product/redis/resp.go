@@ -14,19 +14,17 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// client speaks RESP2, the protocol of Redis: an array of words goes there, one
-// value comes back. It is by hand because four commands are all that is needed,
-// and redis/go-redis would make the program 4.8 MB larger.
+// client is a client of RESP2, the protocol of Redis: a request is an array of words, an
+// answer one value. redis/go-redis would make the program 4.8 MB larger for four commands.
 type client struct {
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-// patience bounds all that one connection does.
+// patience is the longest time of one connection.
 const patience = 10 * time.Second
 
-// dial connects to where the files say that Redis listens, and logs in with the
-// password that they have.
+// dial connects to an address of the files, and logs in with their password.
 func dial(ctx context.Context, s settings) (*client, error) {
 	var conn net.Conn
 	var err error
@@ -54,13 +52,13 @@ func dial(ctx context.Context, s settings) (*client, error) {
 	if password := s.text("requirepass", ""); password != "" {
 		if _, err := c.do("AUTH", password); err != nil {
 			conn.Close()
-			return nil, fmt.Errorf("it does not take the password of its own file: %w", err)
+			return nil, fmt.Errorf("it rejects the password of its own file: %w", err)
 		}
 	}
 	return c, nil
 }
 
-// address is one of those that Redis listens on: the loopback, where it can be.
+// address is one of those that Redis listens on, if possible the loopback.
 func address(bind string) string {
 	first := ""
 	for _, a := range strings.Fields(bind) {
@@ -98,7 +96,7 @@ func (c *client) do(words ...string) ([]string, error) {
 	return reply(c.in, 0)
 }
 
-// What an answer may be at most: it may come from anybody who listens there.
+// The limits of an answer, which may be any program's.
 const (
 	maxText     = 1 << 20
 	maxElements = 10000
@@ -113,7 +111,7 @@ func reply(in *bufio.Reader, depth int) ([]string, error) {
 	}
 	text := strings.TrimRight(string(line), "\r\n")
 	if text == "" {
-		return nil, errors.New("the answer is empty: no Redis")
+		return nil, errors.New("the answer is empty, and so not that of Redis")
 	}
 	kind, rest := text[0], text[1:]
 	switch kind {

@@ -18,9 +18,8 @@ func (syntax) Key(name string) (string, error) { return conf.Words{}.Key(strings
 
 const blank = " \t\r\n\v\f"
 
-// split takes a line apart into its arguments; ok is false where a quote is not
-// closed or has something behind it, which Redis refuses. ends is where each
-// argument ends in the line.
+// split splits a line into its arguments; ok is false if a quote is not closed or something
+// follows it, which Redis refuses. ends are the ends of the arguments in the line.
 func split(line string) (args []string, ends []int, ok bool) {
 	i := 0
 	for {
@@ -48,7 +47,7 @@ func split(line string) (args []string, ends []int, ok bool) {
 	}
 }
 
-// quoted reads the quoted part that begins at i, and returns what is behind it.
+// quoted reads the quoted part that begins at i, and returns the offset after it.
 func quoted(line string, i int, b *strings.Builder) (next int, closed bool) {
 	quote := line[i]
 	for i++; i < len(line); i++ {
