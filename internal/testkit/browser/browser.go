@@ -28,7 +28,7 @@ type Browser struct {
 	opened     string
 }
 
-// New starts a browser; the test skips where there is none.
+// New starts a browser; the test is skipped without one.
 func New(t *testing.T) *Browser {
 	t.Helper()
 	root.Real(t, "starts a browser")

@@ -103,7 +103,7 @@ func (p Program) refused(t *testing.T, c *cobra.Command, must bool, args ...stri
 	}
 }
 
-// Printed is the call in what was said, as a shell splits it; nil where there is none.
+// Printed returns the call in a message, split as by a shell, or nil.
 func Printed(program, said string) []string {
 	for line := range strings.Lines(said) {
 		line = strings.TrimPrefix(strings.TrimSpace(line), program+": ")

@@ -46,7 +46,7 @@ func RoundTrip(t testing.TB, k setting.Kind, s setting.Setting, value, file stri
 	}
 	if err := k.Write(ctx, s, setting.Text(value)); err != nil {
 		if bytes() != before {
-			t.Fatalf("%s = %q: refused, and changed all the same: %v", s, value, err)
+			t.Fatalf("%s = %q: rejected, but changed: %v", s, value, err)
 		}
 		return
 	}

@@ -1,7 +1,3 @@
-// producttest is what tests of products share: values that are set and
-// taken back through the journal beside the real program, and a check that
-// setting and taking back leaves every byte of a file. Only tests import it.
-
 package product
 
 import (
@@ -42,7 +38,7 @@ func New(t testing.TB, p product.Product) *Bench {
 	}}
 }
 
-// Try sets options, given as name and value in turn.
+// Try sets options, name and value in turn.
 func (b *Bench) Try(pairs ...string) (*tune.Applied, error) {
 	var changes []setting.Change
 	for i := 0; i < len(pairs); i += 2 {
@@ -55,23 +51,23 @@ func (b *Bench) Try(pairs ...string) (*tune.Applied, error) {
 	}, tune.ApplyOptions{Kind: journal.Apply})
 }
 
-// Set sets options and wants the activations that are named.
+// Set sets options and expects the given activations.
 func (b *Bench) Set(activations []string, pairs ...string) {
 	b.Helper()
 	a, err := b.Try(pairs...)
 	if err != nil || a.Result != journal.ResultDone {
 		b.Fatalf("%v: %v, %+v", pairs, err, a)
 	}
-	var told []string
+	var planned []string
 	for _, x := range a.Plan.Activations() {
-		told = append(told, x.String())
+		planned = append(planned, x.String())
 	}
-	if got, want := strings.Join(told, "; "), strings.Join(activations, "; "); got != want {
-		b.Errorf("%v: the plan says %q, want %q", pairs, got, want)
+	if got, want := strings.Join(planned, "; "), strings.Join(activations, "; "); got != want {
+		b.Errorf("%v: the plan has %q, want %q", pairs, got, want)
 	}
 }
 
-// Undo takes all back.
+// Undo reverts all changes.
 func (b *Bench) Undo() {
 	b.Helper()
 	if _, err := b.Engine.Undo(context.Background()); err != nil {
@@ -79,21 +75,21 @@ func (b *Bench) Undo() {
 	}
 }
 
-// Refused tries options that are rolled back by themselves, with an error that
-// has a text in it.
+// Refused tries options that have to be rolled back automatically, with an error that contains
+// a text.
 func (b *Bench) Refused(text string, pairs ...string) {
 	b.Helper()
 	a, err := b.Try(pairs...)
 	var incomplete *tune.IncompleteError
 	if err == nil || errors.As(err, &incomplete) || a != nil && a.Result != journal.ResultRolledBack || !strings.Contains(err.Error(), text) {
-		b.Errorf("%v: %v, %+v, want an error with %q and all taken back", pairs, err, a, text)
+		b.Errorf("%v: %v, %+v, want an error with %q and a complete rollback", pairs, err, a, text)
 	}
 	if _, err := b.Engine.Undo(context.Background()); !errors.Is(err, tune.ErrNothing) {
 		b.Errorf("%v: something is left: %v", pairs, err)
 	}
 }
 
-// Installed is the only instance.
+// Installed returns the only instance.
 func (b *Bench) Installed() product.Installed {
 	b.Helper()
 	all, err := b.Product.Find(context.Background(), b.Host)
@@ -103,7 +99,7 @@ func (b *Bench) Installed() product.Installed {
 	return all[0]
 }
 
-// Archived is the only instance as a recording of this machine has it.
+// Archived returns the only instance from a recording of this machine.
 func (b *Bench) Archived() product.Installed {
 	b.Helper()
 	recorder, recording := host.Record(b.Host)
@@ -125,7 +121,7 @@ func (b *Bench) Archived() product.Installed {
 	return all[0]
 }
 
-// Running wants what an option runs with.
+// Running expects the running value of an option.
 func (b *Bench) Running(option, want string) {
 	b.Helper()
 	o := b.Installed().Option(option)
@@ -154,7 +150,7 @@ func Eventually(t testing.TB, what string, ask func() bool) {
 	}
 }
 
-// Read is a file's text.
+// Read returns the text of a file.
 func Read(t testing.TB, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -164,7 +160,7 @@ func Read(t testing.TB, name string) string {
 	return string(b)
 }
 
-// Same wants a file to be as it was.
+// Same expects a file to be unchanged.
 func Same(t testing.TB, name, before string) {
 	t.Helper()
 	if got := Read(t, name); got != before {
@@ -172,9 +168,9 @@ func Same(t testing.TB, name, before string) {
 	}
 }
 
-// Bytes sets an option in a text, as the file of a machine that a kind of setting
-// writes, and takes it back: the text is to be as it was, and between the two the
-// value is to be there. Texts and values that are refused are no fault.
+// Bytes sets an option in a machine's files through its kind of setting, expects to read the
+// value back, reverts it, and expects every byte as before. Rejected files and values are not
+// a failure.
 func Bytes(t *testing.T, p product.Product, files map[string]string, option, value string) {
 	dir := conf.Dir(t)
 	for name, text := range files {

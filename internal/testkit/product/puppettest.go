@@ -1,6 +1,3 @@
-// puppettest runs Debian's Puppet Server in the test root that has it
-// (testroot.Options.Puppet), and agents against it. Only tests import it.
-
 package product
 
 import (
@@ -23,32 +20,32 @@ const (
 	Code    = "/etc/puppet/code/environments/production"
 )
 
-// accessLog is Log as two runs of an agent on localhost have left it, by the
-// request-logging.xml of the package: TestAgent holds it against a new one.
+// accessLog is Log after two runs of an agent on localhost, with the package's
+// request-logging.xml. TestAgent compares it with a new one.
 //
 //go:embed testdata/access.log
 var accessLog string
 
-// Quick are arguments for Java, of JAVA_ARGS in its file, with which it starts sooner
-// and then is slower, as JRuby's --dev does: for tests that measure nothing.
+// Quick has arguments for JAVA_ARGS that make Java start faster and run slower, as JRuby's --dev
+// does, for tests that measure nothing.
 const Quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djruby.compile.mode=OFF"
 
-// Quicken has the server start with Quick.
+// Quicken makes the server start with Quick.
 func Quicken(t testing.TB) {
 	t.Helper()
 	machine.WriteFile(t, "/", Java, strings.Replace(Read(t, Java), "-Xms1g", Quick+" -Xms1g", 1))
 }
 
-// Server is a Puppet Server that runs, with an authority of certificates of its own.
+// Server is a running Puppet Server with its own CA.
 type Server struct {
 	Address string // host and port, of TLS
 	SSLDir  string // of the server: certs, private_keys, ca
 }
 
-// name is what its certificate is of.
+// name is the name in its certificate.
 const name = "localhost"
 
-// starts is what its unit runs, without the paths that are the defaults.
+// starts is the command of its unit, without default paths.
 const starts = `. ` + Java + `
 install -d -o puppet -g puppet /run/puppetserver
 cd /run/puppetserver
@@ -67,12 +64,11 @@ exit 1
 `
 
 // StartPuppetServer starts the server as its unit does, and waits until it answers: half a minute
-// on a machine that does nothing else, minutes on a busy one. Its authority signs whoever asks.
-// It ends with the test.
+// on an idle machine, minutes on a busy one. Its CA signs every request. It ends with the test.
 func StartPuppetServer(t testing.TB) Server { return StartBehind(t, "https://"+name+":8140") }
 
-// StartBehind is Start for a server that answers elsewhere, behind a front end that may not
-// run yet: url is its scheme, host and port.
+// StartBehind is StartPuppetServer for a server behind a front end that may not run yet, which
+// answers at another url.
 func StartBehind(t testing.TB, url string) Server {
 	t.Helper()
 	machine.Write(t, "/", map[string]string{
@@ -81,8 +77,7 @@ func StartBehind(t testing.TB, url string) Server {
 	})
 	Command(t, "chown", "-R", "puppet", "/etc/puppet/code")
 	t.Cleanup(func() { Stop(t) }) // by then fettle may have started another one
-	// Java would never hear a SIGHUP, by which the server reads its settings anew, where the
-	// tests run below nohup.
+	// If the tests run under nohup, Java would ignore SIGHUP, with which the server reloads.
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, syscall.SIGHUP)
 	defer signal.Stop(ignored)
@@ -105,7 +100,7 @@ type Agent struct {
 	dir    string
 }
 
-// Agent makes a node, which gets its certificate with its first run.
+// Agent returns a node, which gets its certificate in its first run.
 func (s Server) Agent(t testing.TB, name string) Agent {
 	dir := filepath.Join("/srv", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -114,11 +109,11 @@ func (s Server) Agent(t testing.TB, name string) Agent {
 	return Agent{Name: name, SSLDir: dir + "/ssl", dir: dir}
 }
 
-// Run is one run of the agent in the foreground, with further options, and what it prints:
-// it changes this machine as its catalog says.
+// Run runs the agent in the foreground with further options, applies its catalog to this
+// machine, and returns the output.
 func (a Agent) Run(t testing.TB, options ...string) string {
 	t.Helper()
-	// 2 is that something was changed.
+	// Exit code 2 means that something changed.
 	return Command(t, append([]string{"sh", "-c", `puppet agent --test --color=false "$@" 2>&1 || { code=$?; [ $code = 2 ] || exit $code; }`, "agent",
 		"--certname", a.Name, "--ssldir", a.SSLDir, "--vardir", a.dir, "--statedir", a.dir + "/state"}, options...)...)
 }

@@ -12,32 +12,30 @@ import (
 	"testing"
 )
 
-// Front is a web server in front of Puppet Server, with a cache for the metadata of files,
-// and with one hole or none. It runs in a root with the servers.
+// Front is a web server in front of Puppet Server with a cache for the metadata of files, and at
+// most one vulnerability. It runs in a root with the servers.
 type Front struct {
-	Server string // Apache or nginx
-	Hole   Hole
-	// Uncached keeps nothing.
-	Uncached bool
-	// Cache are directives of Apache in place of those about the cache; "" for its own.
-	Cache  string
-	SSLDir string // certs/localhost.pem with its key, and the authority
-	Port   string // of 127.0.0.1
-	Behind string // HOST:PORT of Puppet Server, by HTTP
+	Server   string // Apache or nginx
+	Hole     Hole
+	Uncached bool   // without a cache
+	Cache    string // replaces Apache's directives about the cache
+	SSLDir   string // certs/localhost.pem with its key, and the authority
+	Port     string // of 127.0.0.1
+	Behind   string // HOST:PORT of Puppet Server, by HTTP
 }
 
-// Hole is what is wrong with a front end.
+// Hole is a vulnerability of a front end.
 type Hole string
 
-// The holes that a front end has by its own configuration.
+// Holes by configuration.
 const (
-	Headers       Hole = "headers"        // those of the client about certificates are passed on
-	NoCertificate Hole = "no certificate" // the cache answers without one
-	AnHour        Hole = "an hour"        // answers may be kept so long
-	NoQuery       Hole = "no query"       // the cache leaves queries out
+	Headers       Hole = "headers"        // passes the client's headers about certificates on
+	NoCertificate Hole = "no certificate" // the cache answers clients without one
+	AnHour        Hole = "an hour"        // lifetime of answers
+	NoQuery       Hole = "no query"       // the cache ignores queries
 )
 
-// The configurations have in capitals what a hole changes.
+// Words in capitals depend on the hole.
 const apache = `ServerRoot /usr/lib/apache2
 ServerName localhost
 Listen 127.0.0.1:PORT
@@ -72,7 +70,7 @@ ProxyPass / http://BEHIND/ timeout=600
 CACHE</VirtualHost>
 `
 
-// apacheCache is what Apache has about the cache.
+// apacheCache has Apache's directives about the cache.
 const apacheCache = `CacheQuickHandler QUICK
 CacheIgnoreQueryString QUERY
 ENABLE
@@ -122,7 +120,7 @@ http {
 }
 `
 
-// words are what is in the place of those in capitals.
+// words returns the replacements of the words in capitals.
 func (f Front) words(dir string) []string {
 	either := func(hole Hole, open, shut string) string {
 		if f.Hole == hole {
@@ -149,8 +147,8 @@ func (f Front) words(dir string) []string {
 		"KEY", either(NoQuery, "$uri", "$request_uri"), "ENABLE", cached("puppet", "off"))
 }
 
-// Serve starts it, and returns the directory that has its access.log. It ends with the
-// test, or with what is returned.
+// Serve starts it, and returns the directory of its access.log, and a function that ends it
+// before the test ends.
 func (f Front) Serve(t testing.TB) (dir string, end func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/srv", "front")
@@ -176,7 +174,7 @@ func (f Front) Serve(t testing.TB) (dir string, end func()) {
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	end = sync.OnceFunc(func() { // its port may be another one's by the end of the test
+	end = sync.OnceFunc(func() { // another server may use its port by the end of the test
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		Eventually(t, f.Server+" has ended", func() bool {

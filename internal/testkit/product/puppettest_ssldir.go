@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// SSLDir makes an authority with certificates of some nodes, in the places that Puppet
-// has them: certs/ca.pem, certs/NAME.pem and private_keys/NAME.pem. Each is good for a
-// server on loopback too.
+// SSLDir creates a CA with certificates of nodes, with Puppet's file names: certs/ca.pem,
+// certs/NAME.pem and private_keys/NAME.pem. Each is valid for a server on loopback too.
 func SSLDir(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +38,7 @@ func SSLDir(t testing.TB, names ...string) string {
 	return dir
 }
 
-// issue makes a certificate, or where there is no authority yet, one.
+// issue creates a certificate, or without a CA the CA.
 func issue(t testing.TB, name string, number int64, by *x509.Certificate, with *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// StandIn answers as Puppet Server 7 does, as far as front ends, caches and probes see it:
-// who may have what, what a wrong question is answered with, and the headers of answers.
-// TestAgent holds it against the real one.
+// StandIn answers like Puppet Server 7 as far as front ends, caches and probes can see:
+// permissions, errors and headers. TestAgent compares it with the real one.
 type StandIn struct {
 	// HeaderAuth takes the certificate from headers alone (allow-header-cert-info).
 	HeaderAuth bool
@@ -23,15 +22,14 @@ type StandIn struct {
 	anyCatalog bool
 }
 
-// AllowAnyCatalog is an auth.conf that allows every node every catalog, or the one of the
-// package again.
+// AllowAnyCatalog sets an auth.conf that allows every node every catalog, or the package's.
 func (s *StandIn) AllowAnyCatalog(yes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.anyCatalog = yes
 }
 
-// Put makes or changes a file, as modules/motd/motd, of an environment.
+// Put creates or changes a file of an environment, such as modules/motd/motd.
 func (s *StandIn) Put(environment, file, content string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +50,7 @@ func (s *StandIn) Asked() []string {
 	return s.asked
 }
 
-// node is whose certificate came with a request; "" for nobody's.
+// node returns the node of a request's certificate, or "".
 func (s *StandIn) node(r *http.Request) string {
 	if s.HeaderAuth {
 		name, ok := strings.CutPrefix(r.Header.Get("X-Client-DN"), "CN=")

@@ -72,7 +72,7 @@ func (r *Root) StartBus() *Bus {
 	return b
 }
 
-// Owned says whether somebody owns a name on the bus.
+// Owned reports whether a name on the bus has an owner.
 func (b *Bus) Owned(name string) bool {
 	out, code := b.Root.Run("dbus-send", "--bus="+b.Address, "--print-reply=literal", "--dest=org.freedesktop.DBus",
 		"/org/freedesktop/DBus", "org.freedesktop.DBus.NameHasOwner", "string:"+name)

@@ -48,7 +48,7 @@ const emptied = ", emptied"
 // for its own /proc.
 func (r *Root) KillAtWrite(n int) *Killer {
 	r.t.Helper()
-	// O_NONBLOCK in the event's flags: somebody may open a FIFO.
+	// O_NONBLOCK in the event's flags: another program may open a FIFO.
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK|unix.FAN_REPORT_TID,
 		unix.O_RDONLY|unix.O_LARGEFILE|unix.O_CLOEXEC|unix.O_NONBLOCK)
 	if err != nil {

@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-var ports sync.Map // that Port has given away
+var ports sync.Map // returned by Port
 
-// Port is a port of 127.0.0.1 for a server that takes only a number and listens later. It
-// is below those that the kernel gives to whoever asks for none (ip(7),
-// ip_local_port_range): of these one that was free may be that of somebody's connection a
-// moment later, where all other packages are tested at the same time. None is given twice.
+// Port returns a free port of 127.0.0.1 for a server that needs a number and listens later.
+// It is below the ephemeral ports (ip(7), ip_local_port_range), one of which a connection of
+// a test in another package could take meanwhile. None is returned twice.
 func Port(t testing.TB) int {
 	t.Helper()
 	const lowest = 10_000

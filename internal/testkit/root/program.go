@@ -20,9 +20,9 @@ var (
 
 // Program builds a main package of this repository ("./cmd/fettle") without cgo, as
 // it is shipped, and returns the path of the binary. It is built once per test
-// process and kept in the cache beside the test root, one per work tree. Only where
-// programs are measured (FETTLE_BENCH=1) is the profile used that releases are built
-// with: with it every package is compiled once more.
+// process and kept in the cache next to the test root, one per work tree. Only if
+// programs are measured (FETTLE_BENCH=1) the profile of releases is used,
+// for which every package is compiled again.
 func Program(t testing.TB, pkg string) string {
 	t.Helper()
 	programsMu.Lock()

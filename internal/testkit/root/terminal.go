@@ -9,7 +9,7 @@ import (
 )
 
 // Terminal is a terminal of the test's own: what person writes a program reads at side, as
-// if somebody typed it.
+// if typed.
 func Terminal(t testing.TB) (person, side *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

@@ -55,7 +55,7 @@ func (vm *VM) listen(conn net.Conn, boots chan<- string) {
 			if !again {
 				select {
 				case boots <- r.Boot:
-				default: // nobody waits for that many boots
+				default: // too many boots
 				}
 			}
 			continue

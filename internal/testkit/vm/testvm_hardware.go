@@ -151,7 +151,7 @@ func (vm *VM) arguments() []string {
 		"-device", "virtio-scsi-pci,id=scsi0",
 		"-drive", "if=none,id=scsi,format=raw,file="+vm.file("scsi.raw"),
 		"-device", "scsi-hd,drive=scsi,bus=scsi0.0,serial=scsi0",
-		// restrict: the guest reaches nobody; only the forwarded ports reach it.
+		// restrict: the guest has no network; only the forwarded ports reach it.
 		"-netdev", "user,id=user0,restrict=on"+forward,
 		"-device", "virtio-net-pci,id=net0,netdev=user0,mac=52:54:00:00:00:01",
 		"-netdev", "user,id=user1,restrict=on,net=192.168.77.0/24",

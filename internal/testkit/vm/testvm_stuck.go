@@ -27,7 +27,7 @@ var errWedged = errors.New("the emulator has lost a CPU")
 // mostBoots is how often a machine is switched on until it has to come up.
 const mostBoots = 3
 
-// lockup is what the kernel's watchdog prints of a CPU that lets nobody else run.
+// lockup is the message of the kernel's watchdog about a CPU that does not schedule.
 var lockup = regexp.MustCompile(`watchdog: BUG: soft lockup - CPU#\d+ stuck for (\d+)s!`)
 
 // stuckFor is how long a CPU has to be stuck to be given up. What a busy host holds up
