@@ -44,7 +44,7 @@ func TestMistakesInOwnRules(t *testing.T) {
 		{"a setting without a type", "memory.total_bytes", `"sysctl:vm.swappiness"`, `ours.yaml:5: OURS1: sysctl:vm.swappiness: as "": want the type that a setting is read as, one of number, `},
 		{"inputs as a list", "total: memory", "- memory", `ours.yaml:5: inputs: want names and inputs: {NAME: memory.total_bytes} or {NAME: ` + swappiness},
 		{"a set misspelt", "  want:", "  each: disks\n  want:", `ours.yaml:6: OURS1: each: there is no set "disks" (did you mean "disk"?)`},
-		{"an item without each", "memory.total_bytes", "disk.*.scheduler", `ours.yaml:5: OURS1: disk.*.scheduler is of each disk: the rule needs each: disk`},
+		{"an item without each", "memory.total_bytes", "disk.*.scheduler", `ours.yaml:5: OURS1: disk.*.scheduler belongs to each disk: the rule needs each: disk`},
 		{"a name misspelt", "pass: measured", "pass: totl", `ours.yaml:7: totl >= want: unknown name totl (did you mean "total"?)`},
 		{"an operator", ">=", "=>", `ours.yaml:7: measured => want: unexpected "=": == compares, and >= and <= are written so`},
 		{"a function misspelt", "gib(16)", "gb(16)", `ours.yaml:6: gb(16): unknown name gb (did you mean "gib"?)`},

@@ -9,26 +9,26 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// How a finding stands to the baseline.
+// Changes of a finding since the baseline.
 const (
-	New   rule.Change = "new"   // it was well then, or nobody asked
+	New   rule.Change = "new"   // it was not bad, or not checked
 	Worse rule.Change = "worse" // it was bad, and is worse
-	Same  rule.Change = "same"  // as bad as it was, or less
+	Same  rule.Change = "same"  // as bad as before, or less
 )
 
-// Baseline is an earlier audit, and what has been mended since.
+// Baseline is an earlier audit, and what was fixed since.
 type Baseline struct {
 	File    string    `json:"file"`
 	Machine string    `json:"machine"`
 	Time    time.Time `json:"time"`
-	// Mended was bad then and is not now.
+	// Mended was bad and is not any more.
 	Mended []Mended `json:"mended"`
 	New    int      `json:"new"`
 	Worse  int      `json:"worse"`
 	Same   int      `json:"same"`
 }
 
-// Mended is a finding of the baseline.
+// Mended is a fixed finding of the baseline.
 type Mended struct {
 	ID       string     `json:"id"`
 	Instance string     `json:"instance,omitempty"`
@@ -36,17 +36,17 @@ type Mended struct {
 	Was      rule.State `json:"was"`
 }
 
-// ReadBaseline reads the JSON form of an audit.
+// ReadBaseline parses an audit in JSON.
 func ReadBaseline(name string, text []byte) (*Audit, error) {
 	var a Audit
 	if err := json.Unmarshal(text, &a); err != nil {
-		return nil, fmt.Errorf("%s is no audit in JSON: %w", name, err)
+		return nil, fmt.Errorf("%s is not an audit in JSON: %w", name, err)
 	}
 	if a.Schema != "fettle/check/v1" {
-		return nil, fmt.Errorf("%s is no audit: its schema is %q, and not fettle/check/v1", name, a.Schema)
+		return nil, fmt.Errorf("%s is not an audit: its schema is %q, not fettle/check/v1", name, a.Schema)
 	}
 	if len(a.Findings) == 0 {
-		return nil, fmt.Errorf("%s is no whole audit: it has no findings", name)
+		return nil, fmt.Errorf("%s is not a complete audit: it has no findings", name)
 	}
 	return &a, nil
 }
@@ -59,7 +59,7 @@ func (a *Audit) Against(name string, old *Audit) {
 	for _, f := range old.Findings {
 		was[key{f.ID, f.Instance}] = f.State
 	}
-	now := map[key]bool{} // bad, or not known to be well
+	now := map[key]bool{} // bad
 	asked := map[string]bool{}
 	for i := range a.Findings {
 		f := &a.Findings[i]
@@ -86,26 +86,25 @@ func (a *Audit) Against(name string, old *Audit) {
 	}
 	for _, f := range old.Findings {
 		k := key{f.ID, f.Instance}
-		// A rule that was not asked this time has mended nothing, and one that
-		// cannot list its things does not know.
-		told := asked[f.ID] || f.ID == "platform" && a.judged(f.Instance)
-		if Bad(f.State) && !now[k] && !now[key{f.ID, ""}] && told {
+		// A rule that was not evaluated now has fixed nothing, nor has one whose items are
+		// unknown.
+		known := asked[f.ID] || f.ID == "platform" && a.judged(f.Instance)
+		if Bad(f.State) && !now[k] && !now[key{f.ID, ""}] && known {
 			b.Mended = append(b.Mended, Mended{f.ID, f.Instance, f.Title, f.State})
 		}
 	}
 	a.Baseline = b
 }
 
-// judged is true of a platform whose rules have an answer: whether the machine is one
-// can be told.
+// judged reports whether rules of a platform have a result, so that the platform is known.
 func (a *Audit) judged(platform string) bool {
 	return slices.ContainsFunc(a.Findings, func(f rule.Finding) bool {
 		return f.Rule != nil && slices.Contains(f.Rule.Platforms, platform) && (f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed)
 	})
 }
 
-// Counted is how many rules and items of a state count for a gate: with a baseline
-// those that are new or worse.
+// Counted returns how many rules and items of a state count for a gate: with a baseline those
+// that are new or worse.
 func (a *Audit) Counted(s rule.State) (rules, items int) {
 	of := map[string]bool{}
 	for _, f := range a.Findings {
@@ -117,7 +116,7 @@ func (a *Audit) Counted(s rule.State) (rules, items int) {
 	return len(of), items
 }
 
-// changeWords say what has become of the baseline.
+// changeWords describes the changes since the baseline.
 func (a *Audit) changeWords() []string {
 	b := a.Baseline
 	out := []string{}

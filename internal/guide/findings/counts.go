@@ -8,7 +8,7 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// count fills in the counts, of findings and of rules.
+// count sets the counts of findings and of rules.
 func (a *Audit) count() {
 	a.Counts, a.RuleCounts = map[rule.State]int{}, map[rule.State]int{}
 	for _, s := range rule.States {
@@ -26,8 +26,7 @@ func (a *Audit) count() {
 	}
 }
 
-// countWords are the counts on one line: of rules, and where they have judged
-// several things, of those.
+// countWords returns the counts on one line: of rules, and of items if there are more.
 func (a *Audit) countWords() string {
 	var parts []string
 	rules := 0
@@ -43,8 +42,7 @@ func (a *Audit) countWords() string {
 	return text
 }
 
-// disabledByCopy are the rules that a copy has kept from being asked: what it hides
-// is said, whatever else is shown.
+// disabledByCopy returns the rules that a copy disabled, which are always reported.
 func (a *Audit) disabledByCopy() []string {
 	var off []string
 	for _, f := range a.Findings {
@@ -55,8 +53,7 @@ func (a *Audit) disabledByCopy() []string {
 	return off
 }
 
-// counted is a number of rules, and of the items that they have judged where those
-// are not as many.
+// counted prints a number of rules, and of items if that differs.
 func counted(rules, items int, what string) string {
 	text := fmt.Sprintf("%d %s", rules, what)
 	if items != rules {

@@ -12,53 +12,50 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Audit is what came of asking a machine's rules.
+// Audit is the result of evaluating the rules on a machine.
 type Audit struct {
 	Schema string `json:"schema"` // fettle/check/v1
-	// Machine is how a person calls it: its host name, else the path of what stands in
-	// for it. Hostname is that name where it is known.
+	// Machine is the host name, or the path of the copy. Hostname is the host name, if
+	// known.
 	Machine  string `json:"machine"`
 	Hostname string `json:"hostname,omitempty"`
-	// Root is the directory that stands in for the machine, where one does: the
-	// paths of the findings are below it.
+	// Root is the directory of a copy: the paths of the findings are below it.
 	Root string `json:"root,omitempty"`
-	// Copied is true for a directory or an archive of the machine, and On is the name
-	// of another host that was asked: what is to be done is done there, not here.
+	// Copied marks the audit of a directory or archive, and On names another audited host:
+	// steps are to be done there, not here.
 	Copied bool   `json:"-"`
 	On     string `json:"-"`
-	// Cluster is true for a cluster, which kubectl fettle has asked.
+	// Cluster marks the audit of a cluster by kubectl fettle.
 	Cluster   bool      `json:"-"`
 	Time      time.Time `json:"time"`
 	Platforms []string  `json:"platforms"`
-	// Counts is how many findings there are in each state: a rule that is asked of
-	// each disk has one for each.
+	// Counts has the number of findings in each state: a rule for each disk has one for
+	// each.
 	Counts map[rule.State]int `json:"counts"`
-	// RuleCounts is how many rules there are in each state: a rule once, in the worst
-	// state of its findings.
+	// RuleCounts has the number of rules in each state: each once, in the worst state of
+	// its findings.
 	RuleCounts map[rule.State]int `json:"rule_counts"`
-	// Findings are in the order of what to do first: the worst first, and a cause
-	// before its consequences.
+	// Findings are sorted by urgency: the worst first, causes before consequences.
 	Findings []rule.Finding `json:"findings"`
-	// FileSystems is how full those of the machine were, for a later audit that this
-	// one is the baseline of.
+	// FileSystems has the usage of the file systems, for a later audit with this baseline.
 	FileSystems []fact.FileSystem `json:"file_systems,omitempty"`
-	// For says, of an audit as if a program were of another release, which.
+	// For is set if a program was audited as another release.
 	For *OtherRelease `json:"for,omitempty"`
-	// Baseline is an earlier audit that this one was compared with.
+	// Baseline is the comparison with an earlier audit.
 	Baseline *Baseline `json:"baseline,omitempty"`
 }
 
 // OtherRelease is a release that a program was audited as.
 type OtherRelease struct {
 	Program string `json:"program"`
-	// Release is the one that was asked for, and Rules the one whose rules were applied:
-	// the newest known, where Release is newer.
+	// Release is the requested one, and Rules the one whose rules were applied: the newest
+	// known, if Release is newer.
 	Release string `json:"release"`
 	Rules   string `json:"rules"`
-	// OpenShift is the version of OpenShift that was asked for in its place.
+	// OpenShift is the version of OpenShift that was requested instead.
 	OpenShift string `json:"openshift,omitempty"`
-	Here      string `json:"here,omitempty"` // the release of the machine; "" where it is not known
-	// Also is another program that is replaced with this one.
+	Here      string `json:"here,omitempty"` // the release of the machine; "" if unknown
+	// Also is another program that is upgraded with this one.
 	Also *OtherRelease `json:"also,omitempty"`
 }
 
@@ -66,7 +63,7 @@ type OtherRelease struct {
 func (o *OtherRelease) Words() string {
 	how := "here " + cmp.Or(o.Here, "of an unknown release")
 	if o.Rules != o.Release {
-		how = "newer than is known: rules of " + o.Rules + "; " + how
+		how = "newer than all known releases: rules of " + o.Rules + "; " + how
 	}
 	words := o.Program + " " + o.Release
 	if o.OpenShift != "" {
@@ -82,7 +79,7 @@ func (o *OtherRelease) Words() string {
 	return words
 }
 
-// countOf is how many rules are in a state, and which: "2 fail (E15, O70)".
+// countOf lists the rules in a state: "2 fail (E15, O70)".
 func (a *Audit) countOf(s rule.State) string {
 	n := a.RuleCounts[s]
 	words := fmt.Sprintf("%d %s", n, s)
@@ -98,30 +95,29 @@ func (a *Audit) countOf(s rule.State) string {
 	return words + " (" + strings.Join(ids, ", ") + ")"
 }
 
-// NewAudit orders and counts the findings.
+// NewAudit sorts and counts the findings.
 func NewAudit(machine string, when time.Time, platforms []string, findings []rule.Finding) *Audit {
 	a := &Audit{Schema: "fettle/check/v1", Machine: machine, Time: when, Platforms: platforms, Findings: ordered(findings)}
 	a.count()
 	return a
 }
 
-// Bad is true for a state that something is to be done about.
+// Bad reports whether a state needs action.
 func Bad(s rule.State) bool { return s == rule.Failed || s == rule.Warned || s == rule.Unknown }
 
 func badness(s rule.State) int { return slices.Index(rule.States, s) }
 
-// ordered puts the worst first, the findings of a rule together, and what another
-// rule explains behind that rule.
+// ordered sorts the worst first, keeps the findings of a rule together, and puts
+// consequences after their cause.
 func ordered(findings []rule.Finding) []rule.Finding {
-	worst := map[string]int{} // of each rule and state: where it stands
+	worst := map[string]int{} // state of each rule
 	for _, f := range findings {
 		if r, ok := worst[f.ID]; !ok || badness(f.State) < r {
 			worst[f.ID] = badness(f.State)
 		}
 	}
 	out := slices.Clone(findings)
-	// The rules came with those that others depend on first; that order holds
-	// within a state.
+	// The rules come with dependencies first; that order stays within a state.
 	slices.SortStableFunc(out, func(a, b rule.Finding) int { return cmp.Compare(badness(a.State), badness(b.State)) })
 	var placed []rule.Finding
 	done := map[int]bool{}
@@ -148,7 +144,7 @@ func ordered(findings []rule.Finding) []rule.Finding {
 		}
 	}
 	for i, f := range out {
-		// A consequence waits for its cause, however bad it is.
+		// A consequence follows its cause, however bad it is.
 		if _, there := worst[f.Because]; f.Because == "" || !there {
 			place(i)
 		}
@@ -173,11 +169,10 @@ func findingSign(s rule.State) (sign, color string) {
 	return "·", ui.Dim
 }
 
-// shown is how many things of a group are listed; the rest is counted.
+// shown is how many items of a group are listed; the rest is counted.
 const shown = 6
 
-// Print prints an audit: what is wrong in full, the rest only where all is
-// asked for.
+// Print prints an audit: bad findings in full, the rest only if all is set.
 func Print(s *ui.Screen, a *Audit, all bool) {
 	w := &writer{s, width(s), a}
 	if a.For != nil {
@@ -207,7 +202,7 @@ func Print(s *ui.Screen, a *Audit, all bool) {
 	}
 }
 
-// width is how wide text is set: a terminal's lines, but no more than reads well.
+// width returns the line length: that of the terminal, within readable limits.
 func width(s *ui.Screen) int {
 	if s.Width == 0 {
 		return 80
@@ -215,7 +210,7 @@ func width(s *ui.Screen) int {
 	return max(40, min(s.Width, 100))
 }
 
-// next says what to do, the most useful first.
+// next returns the next steps, the most useful first.
 func (a *Audit) next() string {
 	var mended []string // by what fettle writes
 	bad, unknown := 0, 0
@@ -240,28 +235,28 @@ func (a *Audit) next() string {
 		case a.Copied:
 			where = ", on the machine itself,"
 		}
-		steps = append(steps, fmt.Sprintf("fettle fix %s%s shows what it would write, and asks", strings.Join(mended[:min(3, len(mended))], " "), where))
+		steps = append(steps, fmt.Sprintf("fettle fix %s%s shows what it would write, and asks first", strings.Join(mended[:min(3, len(mended))], " "), where))
 	}
 	switch {
 	case bad > 0 && a.Cluster:
-		steps = append(steps, "fettle rules show ID says why, and where it is from")
+		steps = append(steps, "fettle rules show ID shows reason and source")
 	case bad > 0 && a.For != nil:
-		steps = append(steps, "fettle check --for "+a.For.Release+" --explain ID says why, and where it is from")
+		steps = append(steps, "fettle check --for "+a.For.Release+" --explain ID shows reason and source")
 	case bad > 0:
-		steps = append(steps, "fettle check --explain ID says why, and where it is from")
+		steps = append(steps, "fettle check --explain ID shows reason and source")
 	}
 	switch {
 	case unknown > 0 && a.Cluster:
-		steps = append(steps, "what is unknown says who has to be asked, or which right it takes")
+		steps = append(steps, "unknown findings name whom to ask, or the missing right")
 	case unknown > 0 && a.Copied:
-		steps = append(steps, "what is unknown names what the copy lacks; on the machine itself sudo fettle check reads it, or sudo fettle facts --archive FILE records it")
+		steps = append(steps, "unknown findings name what the copy lacks; on the machine itself sudo fettle check reads it, or sudo fettle facts --archive FILE records it")
 	case unknown > 0:
-		steps = append(steps, "what is unknown names the file that is missing, or wants root")
+		steps = append(steps, "unknown findings name the missing file, or need root")
 	}
 	return strings.Join(steps, "; ")
 }
 
-// explained is where all things are that a rule has judged, and the reasons.
+// explained tells where all items of a rule and their reasons are shown.
 func (a *Audit) explained(id string) string {
 	if a.Cluster {
 		return "--all --output json has them"
@@ -269,15 +264,14 @@ func (a *Audit) explained(id string) string {
 	return "fettle check --explain " + id
 }
 
-// writer sets text for a terminal.
+// writer wraps text for a terminal.
 type writer struct {
 	*ui.Screen
 	width int
 	audit *Audit
 }
 
-// lines writes text, each wrapped; what follows a first line is indented by two
-// more.
+// lines writes wrapped lines; continuation lines are indented by two more.
 func (w *writer) lines(indent string, lines ...string) {
 	for _, line := range lines {
 		text := ui.Wrap(ui.Printable(line), w.width-len(indent)-2)
@@ -306,11 +300,11 @@ func (w *writer) group(g group) {
 	case g.Reason != "":
 		w.lines("  ", g.Reasons())
 	default:
-		told := g.Told()
-		for _, i := range told[:min(shown, len(told))] {
+		items := g.Told()
+		for _, i := range items[:min(shown, len(items))] {
 			w.lines("  ", i.says())
 		}
-		if more := len(told) - shown; more > 0 {
+		if more := len(items) - shown; more > 0 {
 			w.lines("  ", fmt.Sprintf("and %d more (%s)", more, w.audit.explained(g.ID)))
 		}
 	}
@@ -327,7 +321,7 @@ func (w *writer) group(g group) {
 	fmt.Fprintln(w.Out)
 }
 
-// brief writes what is not to be worried about on a line.
+// brief writes a finding on one line.
 func (w *writer) brief(g group) {
 	for _, i := range g.Items {
 		more := ""

@@ -11,14 +11,14 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// group is what a rule says, of one thing or of several of a kind at once.
+// group is a finding of a rule on one item, or the same finding on several.
 type group struct {
 	rule.Finding
 	Items   []item
 	Changes []string // what fettle fix would write
 }
 
-// Fixes are the ways to mend it, for a person: commands and words.
+// Fixes returns the fixes as text: commands and words.
 func (g group) Fixes() []string {
 	var out []string
 	for _, l := range g.fixLines() {
@@ -27,7 +27,7 @@ func (g group) Fixes() []string {
 	return out
 }
 
-// fixLines are the lines of Fixes, with what is typed apart from the words.
+// fixLines returns the lines of Fixes, with commands apart from the words.
 func (g group) fixLines() []fixLine {
 	out := fixLines(g.Finding)
 	if n := len(g.Changes); n > 0 {
@@ -40,19 +40,19 @@ func (g group) fixLines() []fixLine {
 	return out
 }
 
-// fixLine is a line of a fix: a command, and words before and behind it.
+// fixLine is a line of a fix: a command, and words before and after it.
 type fixLine struct{ before, command, after string }
 
 func (l fixLine) String() string { return l.before + l.command + l.after }
 
-// item is one thing that a rule has judged, or several of which it says the same.
+// item is one judged item, or several with the same result.
 type item struct {
 	Instance, Measured, Want string
 	At                       []string
 	more                     []string // further instances
 }
 
-// Name is the thing, or the first of several and how many there are.
+// Name returns the names of the items, the first of many with their number.
 func (i item) Name() string {
 	all := append([]string{i.Instance}, i.more...)
 	name := strings.Join(all[:min(shown, len(all))], ", ")
@@ -62,7 +62,7 @@ func (i item) Name() string {
 	return name
 }
 
-// says is the item in words.
+// says describes the item.
 func (i item) says() string {
 	var b strings.Builder
 	if i.Instance != "" {
@@ -78,7 +78,7 @@ func (i item) says() string {
 	return b.String()
 }
 
-// alike puts items of which a rule says the same together.
+// alike merges items with the same result.
 func alike(items []item) []item {
 	var out []item
 	for _, i := range items {
@@ -92,7 +92,7 @@ func alike(items []item) []item {
 	return out
 }
 
-// general is why nothing is known, without the thing that it is about.
+// general returns the reason without the name of the item.
 func general(f rule.Finding) string {
 	if f.Instance == "" {
 		return f.Reason
@@ -100,7 +100,7 @@ func general(f rule.Finding) string {
 	return strings.ReplaceAll(f.Reason, f.Instance, "*")
 }
 
-// Reasons are why nothing is known of the things of a group.
+// Reasons returns the reason of the group, with its items.
 func (g group) Reasons() string {
 	all := alike(g.Items)
 	switch {
@@ -112,10 +112,10 @@ func (g group) Reasons() string {
 	return all[0].Name() + ": " + general(g.Finding)
 }
 
-// Told are the items of a finding that is to be read in full.
+// Told returns the items of a finding that is shown in full.
 func (g group) Told() []item { return alike(g.Items) }
 
-// places are where to look first: lines of files, or else two of the places.
+// places returns where to look first: lines of files, or else two of the places.
 func (i item) places() []string {
 	lines := slices.DeleteFunc(slices.Clone(i.At), func(at string) bool { return !fileLine().MatchString(at) })
 	if len(lines) == 0 {
@@ -124,7 +124,7 @@ func (i item) places() []string {
 	return lines[:min(2, len(lines))]
 }
 
-// printed is a value to be read: a fraction with four digits that matter.
+// printed formats a value, fractions with few digits.
 func printed(v any, unit string) string {
 	if n, ok := v.(float64); ok && n != math.Trunc(n) && math.Abs(n) < 1e6 && unit != "bytes" {
 		digits := 2
@@ -136,7 +136,7 @@ func printed(v any, unit string) string {
 	return rule.Print(v, unit)
 }
 
-// groups puts findings of one rule that say the same together.
+// groups merges the findings of a rule with the same result.
 func groups(findings []rule.Finding) []group {
 	var out []group
 	for _, f := range findings {
@@ -153,8 +153,7 @@ func groups(findings []rule.Finding) []group {
 	return out
 }
 
-// fewer puts the things of which a rule says nothing, each for a reason of its own,
-// together after the first few groups.
+// fewer merges unknown findings of a rule with different reasons, after the first few.
 func (a *Audit) fewer(all []group) []group {
 	var out []group
 	seen, rest := map[string]int{}, map[string]int{}
@@ -168,7 +167,7 @@ func (a *Audit) fewer(all []group) []group {
 			out = append(out, g)
 		case seen[id] == shown+1:
 			rest[id] = len(out)
-			g.Reason = "reasons of their own (" + a.explained(g.ID) + ")"
+			g.Reason = "different reasons (" + a.explained(g.ID) + ")"
 			out = append(out, g)
 		default:
 			of := &out[rest[id]]
@@ -178,7 +177,7 @@ func (a *Audit) fewer(all []group) []group {
 	return out
 }
 
-// fixes are the ways to mend a finding, without its values.
+// fixes returns the fixes of a finding, without its values.
 func fixes(f rule.Finding) []string {
 	var out []string
 	for _, l := range fixLines(f) {
@@ -195,14 +194,14 @@ func fixLines(f rule.Finding) []fixLine {
 	if len(f.Fix.Changes) > 0 {
 		out = append(out, fixLine{command: "fettle fix " + f.ID})
 	}
-	if f.Fix.Artefact != rule.Installer { // whose command has them
+	if f.Fix.Artefact != rule.Installer { // its command has them
 		for _, e := range f.Fix.Entries {
 			out = append(out, fixLine{before: f.Fix.Artefact + ": " + e.Name + ": " + e.Value})
 		}
 	}
 	words := f.Fix.Text
 	if len(out) == 0 && words != "" && f.Fix.Artefact != rule.Installer {
-		out, words = append(out, fixLine{before: words}), "" // what is done before the command
+		out, words = append(out, fixLine{before: words}), "" // before the command
 	}
 	switch {
 	case f.Fix.Command == "":
@@ -217,7 +216,7 @@ func fixLines(f rule.Finding) []fixLine {
 	return out
 }
 
-// changesIn are the values that fettle fix would write.
+// changesIn returns the values that fettle fix would write.
 func changesIn(f rule.Finding) []string {
 	if f.Fix == nil {
 		return nil

@@ -14,20 +14,18 @@ import (
 //go:embed findings.html
 var findingsPage string
 
-// It is parsed when a page is asked for: that takes as long as a short verb does.
+// It is parsed on demand, because that takes as long as a short verb.
 var findingsTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("findings").Funcs(template.FuncMap{
-		"text": func(s string) string { return ui.Line(strings.ToValidUTF8(s, "\ufffd")) },
-		"sign": func(s rule.State) string { sign, _ := findingSign(s); return sign },
-		"sources": func(all []rule.Source) string {
-			return rule.SourceWords(all)
-		},
-		"join": strings.Join,
+		"text":    func(s string) string { return ui.Line(strings.ToValidUTF8(s, "\ufffd")) },
+		"sign":    func(s rule.State) string { sign, _ := findingSign(s); return sign },
+		"sources": rule.SourceWords,
+		"join":    strings.Join,
 	}).Parse(findingsPage))
 })
 
-// HTML writes an audit as one page that needs nothing else: no script, no
-// network, light and dark, and for paper.
+// HTML writes an audit as one self-contained page: no script, no network; light, dark and
+// for print.
 func HTML(w io.Writer, a *Audit) error {
 	type count struct {
 		State rule.State
@@ -41,7 +39,7 @@ func HTML(w io.Writer, a *Audit) error {
 		Changes           []string
 		Next, When        string
 		Disabled          []string // by a copy
-		Several           bool     // rules have judged several things each
+		Several           bool     // some rules judged several items
 	}{Audit: a, Next: a.next(), Disabled: a.disabledByCopy(), When: a.Time.UTC().Format("2006-01-02 15:04 UTC")}
 	for _, s := range rule.States {
 		page.States = append(page.States, count{s, a.RuleCounts[s], a.Counts[s]})

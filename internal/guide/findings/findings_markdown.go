@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Markdown writes an audit for a ticket: what is wrong in full, the rest
-// counted, and listed where all is asked for.
+// Markdown writes an audit for a ticket: bad findings in full, the rest counted, and listed if
+// all is set.
 func Markdown(out io.Writer, a *Audit, all bool) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# Audit of %s\n\n%s, %s\n\n", MarkdownText(a.Machine), a.Time.UTC().Format("2006-01-02 15:04 UTC"), MarkdownText(a.countWords()))
@@ -69,10 +69,10 @@ func Markdown(out io.Writer, a *Audit, all bool) error {
 	return w.Flush()
 }
 
-// entity is what stands behind the "&" of an entity (CommonMark 2.5).
+// entity has the characters that can follow the "&" of an entity (CommonMark 2.5).
 const entity = "#abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// markdownWords is MarkdownText with the blanks at its ends.
+// markdownWords is MarkdownText that keeps blanks at both ends.
 func markdownWords(s string) string {
 	text := strings.TrimSpace(s)
 	if text == "" {
@@ -82,8 +82,8 @@ func markdownWords(s string) string {
 	return before + MarkdownText(text) + after
 }
 
-// markdownCode is a command as code, which can be copied as it is (CommonMark 6.1).
-// What might end the code, or what a ticket system looks for in code too, is text.
+// markdownCode returns a command as code, which can be copied (CommonMark 6.1). What might
+// end the code, or what ticket systems interpret in code too, becomes text.
 func markdownCode(s string) string {
 	if s == "" || s != ui.Printable(s) || strings.ContainsAny(s, "`<@\n\t") || strings.Contains(s, "://") {
 		return markdownWords(s)
@@ -91,19 +91,19 @@ func markdownCode(s string) string {
 	return "`" + s + "`"
 }
 
-// MarkdownText is text in which nothing is markup: neither Markdown's (CommonMark
-// 2.4) nor HTML's, and no mention of a person or another ticket.
+// MarkdownText escapes text so that nothing in it is markup of Markdown (CommonMark 2.4) or
+// HTML, or a mention of a person or a ticket.
 func MarkdownText(s string) string {
 	s = ui.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\ufffd"))
 	var b strings.Builder
 	for i, r := range s {
 		switch {
 		case r == '&' && i+1 < len(s) && strings.ContainsRune(entity, rune(s[i+1])):
-			b.WriteString("&amp;") // elsewhere it begins no entity, and "a && b" can be copied
+			b.WriteString("&amp;") // elsewhere it does not begin an entity, and "a && b" can be copied
 		case r == '<':
 			b.WriteString("&lt;")
 		case r == '@':
-			b.WriteString("@\u200b") // a ticket system writes to nobody of this name
+			b.WriteString("@\u200b") // does not notify a person of this name
 		case r == '#' && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9':
 			b.WriteString("#\u200b")
 		case strings.ContainsRune("\\`*_{}[]|>~!#", r):
@@ -114,7 +114,7 @@ func MarkdownText(s string) string {
 		}
 	}
 	out := b.String()
-	// At the beginning of a line these make lists and headings.
+	// At the beginning of a line these begin lists and headings.
 	if out != "" && strings.ContainsRune("-+=", rune(out[0])) {
 		out = "\\" + out
 	}

@@ -106,7 +106,7 @@ func TestFewer(t *testing.T) {
 		if n := strings.Count(text, "is not recorded"); n != shown {
 			t.Errorf("%s: %d reasons are told, want %d", form, n, shown)
 		}
-		if text = strings.Join(strings.Fields(text), " "); !strings.Contains(text, "key10, key11 and 988 more: reasons of their own (fettle check --explain A)") && form != "markdown" {
+		if text = strings.Join(strings.Fields(text), " "); !strings.Contains(text, "key10, key11 and 988 more: different reasons (fettle check --explain A)") && form != "markdown" {
 			t.Errorf("%s: the rest is not counted:\n%s", form, text)
 		}
 	}
@@ -214,7 +214,7 @@ func TestBaseline(t *testing.T) {
 	if err := old.Gate(""); err != nil {
 		t.Error(err)
 	}
-	for text, want := range map[string]string{"[": "is no audit", `{"schema": "fettle/facts/v1"}`: `its schema is "fettle/facts/v1"`} {
+	for text, want := range map[string]string{"[": "is not an audit", `{"schema": "fettle/facts/v1"}`: `its schema is "fettle/facts/v1"`} {
 		if _, err := ReadBaseline("x.json", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

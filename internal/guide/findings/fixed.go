@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// ByHand is a fix that is not fettle's to make: entries of a file that another
-// tool owns, with the command that applies it, or words.
+// ByHand is a fix that fettle does not make: entries of a file of another program, with the
+// command that applies it, or words.
 type ByHand struct {
 	ID       string       `json:"id"`
 	Instance string       `json:"instance,omitempty"`
@@ -19,29 +19,28 @@ type ByHand struct {
 	Entries  []rule.Entry `json:"entries,omitempty"`
 	Command  string       `json:"command,omitempty"`
 	Text     string       `json:"text,omitempty"`
-	// After is true of a command that puts in force what fettle has written.
+	// After marks a command that activates what fettle wrote.
 	After bool `json:"after,omitempty"`
 }
 
-// errand is what is to be done by hand once, for the rules that want it.
-type errand struct {
+// manualStep is a step to do by hand once, for all rules that need it.
+type manualStep struct {
 	ByHand
 	ids       []string
 	instances []string
 }
 
-// errands puts what is the same together, and all options of the installer into one
-// call of it.
-func errands(all []ByHand) []*errand {
-	var out []*errand
-	find := func(same func(*errand) bool) *errand {
+// manualSteps merges equal steps, and all options of the installer into one call.
+func manualSteps(all []ByHand) []*manualStep {
+	var out []*manualStep
+	find := func(same func(*manualStep) bool) *manualStep {
 		if i := slices.IndexFunc(out, same); i >= 0 {
 			return out[i]
 		}
 		return nil
 	}
 	for _, b := range all {
-		e := find(func(e *errand) bool {
+		e := find(func(e *manualStep) bool {
 			switch {
 			case b.After:
 				return e.After && e.Command == b.Command
@@ -51,10 +50,10 @@ func errands(all []ByHand) []*errand {
 			return e.ID == b.ID && e.Artefact == b.Artefact && slices.Equal(e.Entries, b.Entries) && e.Command == b.Command && e.Text == b.Text
 		})
 		if e == nil {
-			e = &errand{ByHand: b}
+			e = &manualStep{ByHand: b}
 			out = append(out, e)
 		} else if b.Artefact == rule.Installer {
-			for _, o := range b.Entries { // of two wishes the later one, as in the file
+			for _, o := range b.Entries { // the later value wins, as in the file
 				e.Entries = append(slices.DeleteFunc(slices.Clone(e.Entries), func(x rule.Entry) bool { return x.Name == o.Name }), o)
 			}
 			_, then, more := strings.Cut(b.Command, " && ")
@@ -72,7 +71,7 @@ func errands(all []ByHand) []*errand {
 	return out
 }
 
-// after is what follows the first of a command's parts.
+// after returns what follows the first "&&" of a command.
 func after(command string) string {
 	if _, then, ok := strings.Cut(command, " && "); ok {
 		return " && " + then
@@ -80,8 +79,8 @@ func after(command string) string {
 	return ""
 }
 
-// head says what it is about.
-func (e *errand) head() string {
+// head returns the heading of a step.
+func (e *manualStep) head() string {
 	head := strings.Join(e.ids, ", ")
 	if n := len(e.instances); n > 0 && len(e.ids) == 1 {
 		more := ""
@@ -91,15 +90,15 @@ func (e *errand) head() string {
 		head += " (" + strings.Join(e.instances[:min(shown, n)], ", ") + more + ")"
 	}
 	if e.After {
-		return head + ": to put these changes in force:"
+		return head + ": to activate these changes:"
 	}
 	return head + " by hand:"
 }
 
-// PrintFixed prints what is left to do by hand, and what the rules say now.
+// PrintFixed prints the steps left to do by hand, and the findings after the fix.
 func PrintFixed(s *ui.Screen, byHand []ByHand, findings []rule.Finding) {
 	w := &writer{s, width(s), &Audit{}}
-	for _, e := range errands(byHand) {
+	for _, e := range manualSteps(byHand) {
 		fmt.Fprintln(s.Out)
 		w.lines("", e.head())
 		if e.Text != "" {
@@ -126,7 +125,7 @@ func PrintFixed(s *ui.Screen, byHand []ByHand, findings []rule.Finding) {
 	}
 }
 
-// Health is what a platform's own check said after a change.
+// Health is the result of a platform's own check after a change.
 type Health struct {
 	Platform string `json:"platform"`
 	Command  string `json:"command"`
@@ -134,8 +133,8 @@ type Health struct {
 	Output   string `json:"output"`
 }
 
-// PrintHealth prints what the checks of platforms said: of one that has found
-// something, its own words.
+// PrintHealth prints the results of the platforms' checks, with the output of those that
+// failed.
 func PrintHealth(s *ui.Screen, all []Health) {
 	for _, h := range all {
 		if h.Passed {
@@ -149,15 +148,14 @@ func PrintHealth(s *ui.Screen, all []Health) {
 	}
 }
 
-// PrintWritten lists the files that were written below a directory, and what became of
-// each; nothing where none was asked for.
+// PrintWritten lists the files written below a directory; w is nil if none were requested.
 func PrintWritten(s *ui.Screen, w *sizing.Written) {
 	if w == nil {
 		return
 	}
 	ui.Heading(s, "files below "+w.Dir)
 	if len(w.Files) == 0 {
-		fmt.Fprintln(s.Out, "none: nothing of what was found is mended by a file")
+		fmt.Fprintln(s.Out, "none: no finding is fixed by a file")
 	}
 	for _, f := range w.Files {
 		fmt.Fprintf(s.Out, "%-11s %s\n", f.State, ui.Printable(f.Name))

@@ -12,33 +12,33 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Fleet is the audits of several hosts, with where they differ.
+// Fleet has the audits of several hosts, and their differences.
 type Fleet struct {
 	Schema string    `json:"schema"` // fettle/fleet/v1
 	Time   time.Time `json:"time"`
 	Hosts  []Asked   `json:"hosts"`
-	// Differ are the findings that are bad on some hosts and otherwise on others.
+	// Differ has the findings that are bad on some hosts and different on others.
 	Differ []Difference `json:"differ"`
 }
 
-// Asked is one host: its audit, or why there is none.
+// Asked is a host: its audit, or the error.
 type Asked struct {
 	Host  string `json:"host"`
 	Error string `json:"error,omitempty"`
 	Audit *Audit `json:"audit,omitempty"`
 }
 
-// Difference is one finding on all hosts that were reached.
+// Difference is a finding on all hosts that were reached.
 type Difference struct {
 	ID       string `json:"id"`
 	Instance string `json:"instance,omitempty"`
 	Title    string `json:"title"`
-	// States is what each host says; a host that has no such thing is not in it.
+	// States has the state on each host that has the item.
 	States   map[string]rule.State `json:"states"`
 	Measured map[string]string     `json:"measured"`
 }
 
-// NewFleet finds where the hosts differ.
+// NewFleet finds the differences between hosts.
 func NewFleet(when time.Time, hosts []Asked) *Fleet {
 	f := &Fleet{Schema: "fettle/fleet/v1", Time: when, Hosts: hosts, Differ: []Difference{}}
 	type key struct{ id, instance string }
@@ -77,7 +77,7 @@ func NewFleet(when time.Time, hosts []Asked) *Fleet {
 	return f
 }
 
-// Audits are those that there are.
+// Audits returns the audits of the hosts that were reached.
 func (f *Fleet) Audits() []*Audit {
 	var out []*Audit
 	for _, h := range f.Hosts {
@@ -88,7 +88,7 @@ func (f *Fleet) Audits() []*Audit {
 	return out
 }
 
-// says is what a host has to say of a difference.
+// says describes the finding on one host.
 func (d Difference) says(host string) string {
 	s, ok := d.States[host]
 	if !ok {
@@ -102,7 +102,7 @@ func (d Difference) says(host string) string {
 	return text
 }
 
-// differences are the hosts' answers side by side.
+// differences returns the hosts' findings side by side.
 func (f *Fleet) differences() ui.Grid {
 	g := ui.Grid{Head: []string{"rule", "what"}}
 	for _, h := range f.Hosts {
@@ -143,7 +143,7 @@ func PrintFleet(s *ui.Screen, f *Fleet, all bool) {
 	}
 }
 
-// words say in how much the hosts differ.
+// words summarizes the differences.
 func (f *Fleet) words() string {
 	n := len(f.Audits())
 	switch {

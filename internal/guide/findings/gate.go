@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Gate is the error of check's --fail-on: fail, warn, unknown, or "" for none. It counts
-// as the report does; with a baseline only what is new or worse counts.
+// Gate returns the error of check's --fail-on: fail, warn, unknown, or "" for none. With a
+// baseline only new and worse findings count.
 func (a *Audit) Gate(failOn string) error {
 	order := []rule.State{rule.Failed, rule.Warned, rule.Unknown}
 	var found []string

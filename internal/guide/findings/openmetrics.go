@@ -9,9 +9,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// OpenMetrics writes an audit for Prometheus: the textfile collector of
-// node_exporter reads it, and so does every reader of OpenMetrics 1.0. Labels do
-// not change while a finding lasts, so that a series is one finding.
+// OpenMetrics writes an audit as OpenMetrics 1.0, also for the textfile collector of
+// node_exporter. Labels do not change while a finding lasts, so a series is one finding.
 func OpenMetrics(out io.Writer, a *Audit) error {
 	w := bufio.NewWriter(out)
 	family := func(name, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name) }
@@ -20,14 +19,14 @@ func OpenMetrics(out io.Writer, a *Audit) error {
 		counts     map[rule.State]int
 	}{
 		{"fettle_check_rules", "Rules of the last audit by state: each once, in the worst of its states.", a.RuleCounts},
-		{"fettle_check_findings", "Findings of the last audit by state: a rule that is asked of each disk has one for each.", a.Counts},
+		{"fettle_check_findings", "Findings of the last audit by state: a rule for each disk has one for each.", a.Counts},
 	} {
 		family(of.name, of.help)
 		for _, s := range rule.States {
 			fmt.Fprintf(w, "%s{state=%s} %d\n", of.name, ui.OpenMetricsLabel(string(s)), of.counts[s])
 		}
 	}
-	family("fettle_check_finding", "What is wrong, or not known: 1 for each finding.")
+	family("fettle_check_finding", "1 for each bad or unknown finding.")
 	seen := map[string]bool{}
 	var values []rule.Finding
 	for _, f := range a.Findings {
@@ -44,8 +43,8 @@ func OpenMetrics(out io.Writer, a *Audit) error {
 		name, help string
 		value      func(rule.Finding) any
 	}{
-		{"fettle_check_measured", "The value that was judged, in the unit of its rule.", func(f rule.Finding) any { return f.Measured }},
-		{"fettle_check_wanted", "The value that is wanted.", func(f rule.Finding) any { return f.Want }},
+		{"fettle_check_measured", "The judged value, in the unit of its rule.", func(f rule.Finding) any { return f.Measured }},
+		{"fettle_check_wanted", "The wanted value.", func(f rule.Finding) any { return f.Want }},
 	} {
 		family(of.name, of.help)
 		for _, f := range values {
@@ -63,7 +62,7 @@ func OpenMetrics(out io.Writer, a *Audit) error {
 			fmt.Fprintf(w, "fettle_check_changes{change=%s} %d\n", ui.OpenMetricsLabel(c.name), c.n)
 		}
 	}
-	family("fettle_check_time_seconds", "When the audit was made, in seconds since 1970.")
+	family("fettle_check_time_seconds", "Time of the audit, in seconds since 1970.")
 	fmt.Fprintf(w, "fettle_check_time_seconds %s\n# EOF\n", ui.OpenMetricsValue(float64(a.Time.UnixMilli())/1000))
 	return w.Flush()
 }

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// PrintRules prints a catalogue, a line for each of its parts.
+// PrintRules prints a catalog, a line for each of its parts.
 func PrintRules(s *ui.Screen, rules []*rule.Rule, tables []*rule.Table, evidence []*rule.Evidence) {
 	g := ui.Grid{Head: []string{"id", "kind", "platforms", "what", "source"}}
 	for _, r := range rules {
@@ -75,7 +75,7 @@ func PrintRule(s *ui.Screen, r *rule.Rule) {
 	if r.Fix != nil {
 		from := ""
 		if r.Copied {
-			line("fix", "these are the words of the copy's own rule ("+r.At.String()+"), for the machine that it is of: fettle has run none of them, and whoever made the copy wrote them")
+			line("fix", "from the copy's own rule ("+r.At.String()+"), for its machine: the author of the copy wrote it, and fettle runs none of it")
 			from = "the copy says: "
 		}
 		fix := func(text string) {
@@ -124,7 +124,7 @@ func PrintEvidence(s *ui.Screen, e *rule.Evidence) {
 	fmt.Fprintf(s.Out, "%s  %s\n  %s\n  explains %s\n  source %s\n", e.ID, ui.Printable(e.Title), ui.Printable(e.Says), strings.Join(e.Explains, ", "), rule.SourceWords(e.Sources))
 }
 
-// PrintExplained prints a rule with what explains it and what it says of a machine.
+// PrintExplained prints a rule with its evidence, its tables and its findings on a machine.
 func PrintExplained(s *ui.Screen, r *rule.Rule, evidence []*rule.Evidence, tables []*rule.Table, findings []rule.Finding) {
 	PrintRule(s, r)
 	for _, e := range evidence {

@@ -94,12 +94,11 @@ type (
 // sarifSchema is where the format is published.
 const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
-// machineBase is the base of the paths of a machine: "/", or the directory that
-// stands in for it.
+// machineBase is the base of a machine's paths: "/", or the directory of a copy.
 const machineBase = "MACHINE"
 
-// SARIF writes audits as a SARIF log, a run for each machine. What has passed is
-// in it only where all is asked for.
+// SARIF writes audits as a SARIF log, a run for each machine. Passed findings are included
+// only if all is set.
 func SARIF(w io.Writer, version string, all bool, audits ...*Audit) error {
 	log := sarifLog{Version: "2.1.0", Schema: sarifSchema, Runs: []sarifRun{}}
 	for _, a := range audits {
@@ -228,8 +227,7 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 
 var fileLine = text.LazyRegexp(`^(/.*):([1-9][0-9]{0,8})$`)
 
-// locations are the files where the values were read; what was read elsewhere is
-// a place of the machine.
+// locations returns the files where the values were read, or else the machine.
 func (a *Audit) locations(f rule.Finding) []sarifLocation {
 	out := []sarifLocation{}
 	for _, at := range f.At {
@@ -257,7 +255,7 @@ func (a *Audit) locations(f rule.Finding) []sarifLocation {
 	return out
 }
 
-// logical is the machine, or one of the things it has several of.
+// logical returns the machine or one of its items as a location.
 func (a *Audit) logical(instance string) sarifLocation {
 	name := a.Machine
 	if instance != "" {
@@ -266,8 +264,7 @@ func (a *Audit) logical(instance string) sarifLocation {
 	return sarifLocation{Logical: []sarifLogical{{Name: name, Kind: "resource"}}}
 }
 
-// fileURI is a path as a URI (RFC 8089), with every byte that a URI may not hold
-// escaped.
+// fileURI returns a path as a URI (RFC 8089).
 func fileURI(path string) string {
 	if path == "" {
 		path = "/"

@@ -13,11 +13,11 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Catalogue is a set of rules that fit together, with the tables that they look
-// things up in and the measurements that explain them.
+// Catalogue is a consistent set of rules, with the tables that they use and the
+// measurements that explain them.
 type Catalogue struct {
 	byID     map[string]*Rule
-	ordered  []*Rule // those that others depend on first, otherwise as loaded
+	ordered  []*Rule // dependencies first, otherwise as loaded
 	inputs   map[string]fact.Input
 	sets     []string
 	tables   map[string]*Table
@@ -25,16 +25,16 @@ type Catalogue struct {
 	disabled map[string]string
 }
 
-// File is a file of the catalogue.
+// File is a file of the catalog.
 type File struct {
 	Name string
 	Text []byte
-	// Copied is true of a file of somebody's copy of a machine, which may be of a
-	// stranger: its rules judge, and nothing of what they would write is offered.
+	// Copied marks a file from the copy of a machine, which is not trusted: its rules
+	// judge, but their fixes are not offered.
 	Copied bool
 }
 
-// Embedded are the .yaml files of a file system that is part of the program.
+// Embedded returns the .yaml files of an embedded file system.
 func Embedded(fsys fs.FS) ([]File, error) {
 	names, err := fs.Glob(fsys, "*.yaml")
 	if err != nil {
@@ -51,12 +51,11 @@ func Embedded(fsys fs.FS) ([]File, error) {
 	return files, nil
 }
 
-// Load reads the files, in order, and checks the rules against the inputs and the sets that there are. A later file may not
-// define an id again. The error lists everything that is wrong, each with file
-// and line.
+// Load reads the files in order, and checks the rules against the declared inputs and sets.
+// IDs are unique over all files. The error lists all faults, each with file and line.
 //
-// The expressions are compiled when a rule is first asked (most are not): Compile
-// does it before.
+// A rule's expressions are compiled when it is first evaluated (most are not), or by
+// Compile.
 func Load(inputs []fact.Input, sets []string, files []File) (*Catalogue, error) {
 	c := &Catalogue{byID: map[string]*Rule{}, inputs: map[string]fact.Input{}, sets: sets, tables: map[string]*Table{}}
 	for _, in := range inputs {
@@ -71,7 +70,7 @@ func Load(inputs []fact.Input, sets []string, files []File) (*Catalogue, error) 
 	unique := func(id string, at Pos) bool {
 		old, again := taken[id]
 		if again {
-			problems = append(problems, fmt.Errorf("%s: %s is at %s already: give this one another id (disable: switches one of fettle's off)", at, id, old))
+			problems = append(problems, fmt.Errorf("%s: %s is already defined at %s; use another id (disable: turns off one of fettle's)", at, id, old))
 		}
 		taken[id] = at
 		return !again
@@ -109,8 +108,8 @@ func Load(inputs []fact.Input, sets []string, files []File) (*Catalogue, error) 
 	return c, nil
 }
 
-// Tables returns the tables of files of ours without their rules, which are not parsed:
-// sizing needs figures alone.
+// Tables returns the tables of files, and does not parse their rules: it needs no
+// declared inputs, and takes less time.
 func Tables(files []File) (*Catalogue, error) {
 	c := &Catalogue{tables: map[string]*Table{}}
 	all := &file{}
@@ -120,7 +119,7 @@ func Tables(files []File) (*Catalogue, error) {
 	}
 	for _, t := range all.tables {
 		if old := c.tables[t.Name]; old != nil {
-			problems = append(problems, fmt.Errorf("%s: table %s is at %s already", t.At, t.Name, old.At))
+			problems = append(problems, fmt.Errorf("%s: table %s is already defined at %s", t.At, t.Name, old.At))
 		}
 		c.tables[t.Name] = t
 		problems = append(problems, t.check()...)
@@ -131,24 +130,23 @@ func Tables(files []File) (*Catalogue, error) {
 	return c, nil
 }
 
-// Rules lists the rules, those that others depend on first.
+// Rules lists the rules, dependencies first.
 func (c *Catalogue) Rules() []*Rule { return slices.Clone(c.ordered) }
 
-// Filter is the catalogue with those of its rules that are kept.
+// Filter returns the catalog with only the rules for which keep returns true.
 func (c *Catalogue) Filter(keep func(*Rule) bool) *Catalogue {
 	out := *c
 	out.ordered = slices.DeleteFunc(slices.Clone(c.ordered), func(r *Rule) bool { return !keep(r) })
 	return &out
 }
 
-// Rule finds a rule by its id; nil if there is none.
+// Rule returns a rule by its id, or nil.
 func (c *Catalogue) Rule(id string) *Rule { return c.byID[id] }
 
-// Disabled are the rules that somebody does not want, and what a finding says of
-// that.
+// Disabled returns the reasons of disabled rules, by id, as findings give them.
 func (c *Catalogue) Disabled() map[string]string { return maps.Clone(c.disabled) }
 
-// disable takes note of the rules that files do not want.
+// disable records the rules that files disable.
 func (c *Catalogue) disable(all []disabled) []error {
 	c.disabled = map[string]string{}
 	var problems []error
@@ -157,7 +155,7 @@ func (c *Catalogue) disable(all []disabled) []error {
 		case c.byID[d.id] == nil:
 			problems = append(problems, fmt.Errorf("%s: disable: no rule has the id %q%s", d.at, d.id, text.Suggest(d.id, slices.Sorted(maps.Keys(c.byID)))))
 		case strings.TrimSpace(d.reason) == "":
-			problems = append(problems, fmt.Errorf("%s: disable: %s needs a reason, which the report will show", d.at, d.id))
+			problems = append(problems, fmt.Errorf("%s: disable: %s needs a reason, which reports show", d.at, d.id))
 		default:
 			c.disabled[d.id] = Disabled + d.reason + " (" + d.at.String() + ")"
 			if d.copied {
@@ -168,7 +166,7 @@ func (c *Catalogue) disable(all []disabled) []error {
 	return problems
 }
 
-// unit is that of what a rule measures, where that is an input as it is.
+// unit returns the unit of what a rule measures, if known.
 func (c *Catalogue) unit(r *Rule) string {
 	if r.Measured == nil || r.Unit != "" {
 		return r.Unit
@@ -183,7 +181,7 @@ func (c *Catalogue) unit(r *Rule) string {
 
 var idForm = text.LazyRegexp(`^[A-Za-z][A-Za-z0-9._-]*$`)
 
-// Compile compiles the expressions of a rule and says what is wrong with them.
+// Compile compiles the expressions of a rule.
 func (c *Catalogue) Compile(r *Rule) error {
 	if r.compiled {
 		return r.broken
@@ -231,7 +229,7 @@ func (c *Catalogue) compile(r *Rule, env map[string]any) []error {
 		}
 	}
 	if len(problems) > 0 {
-		return problems // what follows would be consequences
+		return problems // further ones would be consequences
 	}
 	for _, e := range append([]*Expr{r.Pass, r.Nearly}, variantPasses(r)...) {
 		compile(e, judged, truth)
@@ -252,15 +250,15 @@ func variantPasses(r *Rule) []*Expr {
 	return out
 }
 
-// order puts what others depend on before them.
+// order sorts rules so that dependencies come first.
 func order(all []*Rule, byID map[string]*Rule) ([]*Rule, error) {
 	var out []*Rule
-	state := map[string]int{} // 1: on the way, 2: done
+	state := map[string]int{} // 1: in progress, 2: done
 	var visit func(r *Rule, path []string) error
 	visit = func(r *Rule, path []string) error {
 		switch state[r.ID] {
 		case 1:
-			return fmt.Errorf("%s: rules depend on each other in a circle: %s", r.At, strings.Join(append(path, r.ID), " -> "))
+			return fmt.Errorf("%s: circular dependency: %s", r.At, strings.Join(append(path, r.ID), " -> "))
 		case 2:
 			return nil
 		}

@@ -13,10 +13,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Check asks the rules of the platforms of a machine. A rule that depends on one that failed is
-// explained by it, and what mends the first cause is what its finding has for a fix. disabled are ids with what the finding says of a rule that
-// somebody does not want. When ctx ends no further rule is asked, and none waited for:
-// the findings are those so far, and no audit.
+// Check evaluates the rules of some platforms on a machine. If a rule that another depends
+// on failed, it explains the other's failure, whose finding gets the fix of the first cause.
+// disabled has the reasons of disabled rules, by id. When ctx ends, Check returns the
+// findings so far without waiting.
 func (c *Catalogue) Check(ctx context.Context, m fact.MachineTree, platforms []string, disabled map[string]string) []Finding {
 	var out []Finding
 	bad := map[string]Finding{} // by "id" or "id instance": the first cause
@@ -36,7 +36,7 @@ func (c *Catalogue) Check(ctx context.Context, m fact.MachineTree, platforms []s
 				return out
 			}
 			if r.Copied && f.Fix != nil {
-				f.Fix = &Repair{Text: "not written: the rule is the copy's own (" + r.At.String() + "), and a copy has no say in what is written; fettle fix " + r.ID + " on the machine itself does what it says"}
+				f.Fix = &Repair{Text: "not written: the rule is from the copy (" + r.At.String() + "), which is not trusted; fettle fix " + r.ID + " on the machine itself applies it"}
 			}
 			if f.State == Warned || f.State == Failed {
 				cause := f
@@ -51,9 +51,8 @@ func (c *Catalogue) Check(ctx context.Context, m fact.MachineTree, platforms []s
 	return out
 }
 
-// because is the rule that explains one that has failed: one that it depends on,
-// about the same thing where both are asked of each of a set; "" for none. first is
-// the finding that explains that one, or itself.
+// because returns the failed rule that explains another, or "": one that it depends on, for
+// the same item if both apply to a set. first is the finding of the first cause.
 func (c *Catalogue) because(r *Rule, instance string, bad map[string]Finding) (id string, first Finding) {
 	for _, d := range r.DependsOn {
 		id, item, named := strings.Cut(d, " ")
@@ -73,7 +72,7 @@ func (c *Catalogue) because(r *Rule, instance string, bad map[string]Finding) (i
 	return "", first
 }
 
-// ask is the rule on the machine, or on each item of the set that it is about.
+// ask evaluates the rule on the machine, or on each item of its set.
 func (c *Catalogue) ask(ctx context.Context, r *Rule, m fact.MachineTree) []Finding {
 	if r.Each == "" {
 		return []Finding{c.one(ctx, r, "", m)}
@@ -99,8 +98,8 @@ func (r *Rule) finding(instance string, s State, reason string) Finding {
 	return Finding{Rule: r, ID: r.ID, Title: r.Title, Instance: instance, State: s, Reason: text.PlainMessage(reason), Why: r.Why, Sources: r.Sources}
 }
 
-// one evaluates a rule. What is not for the machine is not applicable, and an
-// input that is not known makes the finding unknown before anything is evaluated.
+// one evaluates a rule. An absent input makes it not applicable, an unknown one makes the
+// finding unknown, before anything is evaluated.
 func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.MachineTree) Finding {
 	if err := c.Compile(r); err != nil {
 		return r.finding(instance, Unknown, err.Error())
@@ -112,7 +111,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 		return r.finding(instance, Reminded, r.Missing)
 	}
 	env := map[string]any{"instance": instance}
-	more := map[string]string{} // numbers that may be higher, lists that may be longer, and why
+	more := map[string]string{} // inputs that are lower bounds, and why
 	var at []string
 	var programs []ProgramInput
 	unknown, absent := "", ""
@@ -146,15 +145,14 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 			programs = append(programs, ProgramInput{name, a.From, a.At})
 		}
 	}
-	// What a machine does not have at all matters more than what nobody knows.
+	// Absent takes precedence over unknown.
 	switch {
 	case absent != "":
 		return r.finding(instance, NotApplicable, absent)
 	case unknown != "":
 		return r.finding(instance, Unknown, unknown)
 	}
-	// The language runs an expression to its end, however far that is: it is left
-	// behind where nobody waits any more.
+	// The library cannot interrupt an expression: when ctx ends, the goroutine is abandoned.
 	judged := make(chan Finding, 1)
 	go func() { judged <- c.judged(r, instance, env, more) }()
 	select {
@@ -166,8 +164,8 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 	}
 }
 
-// judged is the finding on the values of the inputs; more are those that may be more
-// than they say, and why.
+// judged returns the finding on the values of the inputs; more has those that are lower
+// bounds, and why.
 func (c *Catalogue) judged(r *Rule, instance string, env map[string]any, more map[string]string) Finding {
 	f := r.finding(instance, Passed, "")
 	if err := c.judge(r, env, &f); err != nil {
@@ -187,8 +185,8 @@ func (c *Catalogue) judged(r *Rule, instance string, env map[string]any, more ma
 	return f
 }
 
-// turns is true where numbers as high as can be, or one more word in lists that is none
-// of those that a rule knows, make the finding a bad one.
+// turns reports whether the largest possible numbers, or one more unknown word in lists, make
+// the finding a bad one.
 func (c *Catalogue) turns(r *Rule, env map[string]any, names ...string) bool {
 	env = maps.Clone(env)
 	for _, name := range names {
@@ -202,7 +200,7 @@ func (c *Catalogue) turns(r *Rule, env map[string]any, names ...string) bool {
 	return c.judge(r, env, &high) == nil && (high.State == Failed || high.State == Warned)
 }
 
-// answer asks the machine for what a binding names; name is with the item in it.
+// answer returns the machine's answer for a binding, and its name with the item.
 func (c *Catalogue) answer(b Binding, instance string, m fact.MachineTree) (a fact.Answer, name string) {
 	if b.As != "" {
 		name = strings.ReplaceAll(b.Input, "{instance}", instance)
@@ -212,7 +210,7 @@ func (c *Catalogue) answer(b Binding, instance string, m fact.MachineTree) (a fa
 	return m.Answer(name), name
 }
 
-// where decides what a rule's versions and its sort of machine can decide.
+// where decides the findings that a rule's versions and kind of machine determine.
 func (c *Catalogue) where(r *Rule, instance string, m fact.MachineTree) (f Finding, decided bool) {
 	for _, v := range r.Versions {
 		a := m.Answer(v.Product + ".version")
@@ -269,7 +267,7 @@ func (w *Where) parts() []part {
 	return out
 }
 
-// judge fills in the finding from the values of the inputs.
+// judge completes the finding from the values of the inputs.
 func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 	if yes, err := r.Applies.truth(env, true); err != nil || !yes {
 		f.State, f.Reason = NotApplicable, r.elsewhere()
@@ -337,7 +335,7 @@ func or(a, b *Expr) *Expr {
 	return b
 }
 
-// truth is the answer of a condition; none where there is no condition.
+// truth evaluates a condition; without one it returns none.
 func (e *Expr) truth(env map[string]any, none bool) (bool, error) {
 	if e == nil {
 		return none, nil
@@ -349,7 +347,7 @@ func (e *Expr) truth(env map[string]any, none bool) (bool, error) {
 	return v.(bool), nil
 }
 
-// elsewhere is why a rule is not for a machine on which its Applies is false.
+// elsewhere returns the reason of a rule whose Applies is false.
 func (r *Rule) elsewhere() string {
 	switch {
 	case r.For != "":

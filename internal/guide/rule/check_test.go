@@ -60,7 +60,7 @@ func TestOneCauseOneRemedy(t *testing.T) {
 		t.Errorf("the cause is mended by %+v", f)
 	}
 	for _, f := range all[1:] {
-		if f.Fix == nil || f.Fix.Text != "that of A: fettle fix A" || f.Fix.Command != "" || len(f.Fix.Entries) > 0 {
+		if f.Fix == nil || f.Fix.Text != "see A: fettle fix A" || f.Fix.Command != "" || len(f.Fix.Entries) > 0 {
 			t.Errorf("%s is mended by %+v", f.ID, f.Fix)
 		}
 	}
@@ -154,7 +154,7 @@ func TestNoFigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, want := range map[string]string{
-		"gigantic": `a.yaml:7: no row "gigantic": there are medium, large`,
+		"gigantic": `a.yaml:7: no row "gigantic": want medium, large`,
 		"mediun":   `a.yaml:7: no row "mediun" (did you mean "medium"?)`,
 	} {
 		all := c.Check(t.Context(), answers{"foreman.version": kind, "machine.cpus": 20.0}, []string{"linux"}, nil)

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// check says what is wrong with a rule.
+// check returns the faults of a rule.
 func (c *Catalogue) check(r *Rule) []error {
 	var problems []error
 	fault := func(at Pos, format string, args ...any) {
@@ -18,13 +18,13 @@ func (c *Catalogue) check(r *Rule) []error {
 	}
 	switch {
 	case r.ID == "":
-		return []error{fmt.Errorf("%s: a rule without an id: want id: NAME", r.At)}
+		return []error{fmt.Errorf("%s: a rule has no id: want id: NAME", r.At)}
 	case !idForm().MatchString(r.ID):
 		fault(r.At, "an id has letters, digits, \".\", \"_\" and \"-\" and begins with a letter")
 	case r.Title == "":
 		fault(r.At, "no title")
 	case r.Why == "":
-		fault(r.At, "no why: a person has to know what it costs not to follow it")
+		fault(r.At, "no why: explain the cost of not following it")
 	case len(r.Sources) == 0:
 		fault(r.At, "no sources: want sources: %s", forms["sources"])
 	case len(r.Platforms) == 0:
@@ -34,12 +34,12 @@ func (c *Catalogue) check(r *Rule) []error {
 	case !r.Reminder && r.Missing != "":
 		fault(r.Key("missing"), "missing is for a reminder: this rule reads its inputs")
 	case !r.Reminder && len(r.Inputs) == 0:
-		fault(r.At, "no inputs: what no program can read is a reminder")
+		fault(r.At, "no inputs: guidance that no program can read is a reminder")
 	case !r.Reminder && r.Pass == nil && r.Want == nil && len(r.Variants) == 0:
 		fault(r.At, "neither want nor pass")
 	}
 	if r.Each != "" && !slices.Contains(c.sets, r.Each) {
-		fault(r.Key("each"), "each: there is no set %q%s", r.Each, text.Suggest(r.Each, c.sets))
+		fault(r.Key("each"), "each: unknown set %q%s", r.Each, text.Suggest(r.Each, c.sets))
 	}
 	for _, v := range r.Versions {
 		if wrong := v.wrong(c.versioned()); wrong != "" {
@@ -62,13 +62,13 @@ func (c *Catalogue) check(r *Rule) []error {
 	}
 	for _, d := range r.DependsOn {
 		if d, _, _ := strings.Cut(d, " "); c.byID[d] == nil {
-			fault(r.Key("depends-on"), "depends on %s, which there is not%s", d, text.Suggest(d, slices.Sorted(maps.Keys(c.byID))))
+			fault(r.Key("depends-on"), "depends on unknown rule %s%s", d, text.Suggest(d, slices.Sorted(maps.Keys(c.byID))))
 		}
 	}
 	return problems
 }
 
-// versioned are the products of which something knows the version.
+// versioned returns the products with a known version.
 func (c *Catalogue) versioned() []string {
 	var out []string
 	for name := range c.inputs {
@@ -80,7 +80,7 @@ func (c *Catalogue) versioned() []string {
 	return out
 }
 
-// checkBinding looks at one input of a rule.
+// checkBinding checks one input of a rule.
 func (c *Catalogue) checkBinding(r *Rule, b Binding, fault func(Pos, string, ...any)) {
 	in, known := c.inputs[b.Input]
 	switch setting := strings.Contains(b.Input, ":"); {
@@ -89,16 +89,16 @@ func (c *Catalogue) checkBinding(r *Rule, b Binding, fault func(Pos, string, ...
 	case !setting && b.As != "":
 		fault(b.Pos, "%s is a %s: as is for settings", b.Input, in.Type)
 	case !setting && !known:
-		fault(b.Pos, "there is no input %q%s", b.Input, inputHint(b.Input, slices.Sorted(maps.Keys(c.inputs))))
+		fault(b.Pos, "unknown input %q%s", b.Input, inputHint(b.Input, slices.Sorted(maps.Keys(c.inputs))))
 	case in.Of() != "" && in.Of() != r.Each:
-		fault(b.Pos, "%s is of each %s: the rule needs each: %s", b.Input, in.Of(), in.Of())
+		fault(b.Pos, "%s belongs to each %s: the rule needs each: %s", b.Input, in.Of(), in.Of())
 	}
 	if b.Absent != nil && !c.typeOf(b).Has(b.Absent) {
 		fault(b.Pos, "absent: %v is not a %s, which %s is", b.Absent, c.typeOf(b), b.Input)
 	}
 }
 
-// typeOf is the type of what a binding gives.
+// typeOf returns the type of a binding's value.
 func (c *Catalogue) typeOf(b Binding) fact.Type {
 	switch b.As {
 	case "":
@@ -112,14 +112,14 @@ func (c *Catalogue) typeOf(b Binding) fact.Type {
 func (t *Table) check() []error {
 	var problems []error
 	if len(t.Editions) == 0 || t.Title == "" || len(t.IDs) == 0 {
-		problems = append(problems, fmt.Errorf("%s: table %s: it needs ids, a title and editions", t.At, t.Name))
+		problems = append(problems, fmt.Errorf("%s: table %s needs ids, a title and editions", t.At, t.Name))
 	}
 	for i, e := range t.Editions {
 		if len(e.Sources) == 0 {
 			problems = append(problems, fmt.Errorf("%s: table %s: no sources", e.At, t.Name))
 		}
 		if i > 0 && (e.Before == "" || compareVersions(e.Before, t.Editions[i-1].From) > 0) {
-			problems = append(problems, fmt.Errorf("%s: table %s: this edition has to end (before:) where the one above it begins, at %q", e.At, t.Name, t.Editions[i-1].From))
+			problems = append(problems, fmt.Errorf("%s: table %s: this edition has to end (before:) where the previous one begins, at %q", e.At, t.Name, t.Editions[i-1].From))
 		}
 		seen := map[string]bool{}
 		for _, r := range e.Rows {
@@ -135,7 +135,7 @@ func (t *Table) check() []error {
 func (c *Catalogue) checkEvidence(e *Evidence) []error {
 	var problems []error
 	if e.Title == "" || e.Says == "" || len(e.Sources) == 0 {
-		problems = append(problems, fmt.Errorf("%s: evidence %s: it needs a title, what it says, and sources", e.At, e.ID))
+		problems = append(problems, fmt.Errorf("%s: evidence %s needs title, says and sources", e.At, e.ID))
 	}
 	for _, id := range e.Explains {
 		if c.byID[id] == nil && !slices.ContainsFunc(c.Tables(), func(t *Table) bool { return slices.Contains(t.IDs, id) }) {

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// file reads the rules, tables and evidence of files. Loading is strict: an
-// unknown key, a key twice or a value of the wrong kind is an error with its line.
+// file collects the rules, tables and evidence of files. An unknown or duplicate key and a
+// value of the wrong kind are errors with their line.
 type file struct {
 	name     string
 	copied   bool
@@ -30,7 +31,7 @@ type file struct {
 	disabled []disabled
 }
 
-// disabled is a rule that somebody does not want.
+// disabled is a disabled rule.
 type disabled struct {
 	id, reason string
 	at         Pos
@@ -51,9 +52,8 @@ func (f *file) read(from File) error {
 	} else if err != nil {
 		return syntaxError(f.name, from.Text, err)
 	}
-	// What stood behind a second "---" would be nobody's.
 	if err := dec.Decode(&second); err == nil {
-		f.fault(&second, `a second document begins here: a file is one list; take the "---" out`)
+		f.fault(&second, `a second document begins here: a file is one list; remove the "---"`)
 		return errors.Join(f.problems...)
 	} else if !errors.Is(err, io.EOF) {
 		return syntaxError(f.name, from.Text, err)
@@ -89,7 +89,7 @@ func (f *file) disable(n *yaml.Node) disabled {
 	return d
 }
 
-// has is true for a mapping with a key.
+// has reports whether a mapping has a key.
 func has(n *yaml.Node, key string) bool {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -112,11 +112,7 @@ func (f *file) fields(n *yaml.Node, what string, known map[string]func(*yaml.Nod
 		switch {
 		case !ok:
 			all := slices.Sorted(maps.Keys(known))
-			meant := text.Suggest(key.Value, all)
-			if meant == "" {
-				meant = ": it has " + strings.Join(all, ", ")
-			}
-			f.fault(key, "%s has no %q%s", what, key.Value, meant)
+			f.fault(key, "%s has no %q%s", what, key.Value, cmp.Or(text.Suggest(key.Value, all), ": it has "+strings.Join(all, ", ")))
 		case seen[key.Value]:
 			f.fault(key, "%s has %q twice", what, key.Value)
 		default:
@@ -145,7 +141,7 @@ func into[T any](f *file, what string, to *T) func(*yaml.Node) {
 	}
 }
 
-// written is a value as it stands there, or what sort of thing does.
+// written describes a value in messages.
 func written(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -156,7 +152,7 @@ func written(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
-// oneOf refuses a word that is none of some.
+// oneOf rejects a word that is not one of the known ones.
 func (f *file) oneOf(n *yaml.Node, what, word string, known ...string) {
 	if word != "" && !slices.Contains(known, word) {
 		f.fault(n, "%s %q: want %s or %s%s", what, word, strings.Join(known[:len(known)-1], ", "), known[len(known)-1], text.Suggest(word, known))
@@ -213,7 +209,7 @@ func (f *file) rule(n *yaml.Node) *Rule {
 		},
 	})
 	if r.For != "" && r.Applies == nil {
-		f.problems = append(f.problems, fmt.Errorf("%s: %s: for says in words what applies asks, and there is no applies", r.Key("for"), r.ID))
+		f.problems = append(f.problems, fmt.Errorf("%s: %s: for describes applies, which is missing", r.Key("for"), r.ID))
 	}
 	return r
 }
@@ -242,7 +238,7 @@ func (f *file) where(n *yaml.Node) *Where {
 	return w
 }
 
-// inputs are "name: input" or "name: {input: ..., as: TYPE, absent: VALUE}".
+// inputs decodes "name: input" or "name: {input: ..., as: TYPE, absent: VALUE}".
 func (f *file) inputs(n *yaml.Node) []Binding {
 	var out []Binding
 	if n.Kind != yaml.MappingNode {
@@ -273,7 +269,7 @@ func (f *file) inputs(n *yaml.Node) []Binding {
 
 var nameForm = text.LazyRegexp(`^[a-z][a-z0-9_]*$`)
 
-// value is a number, a word, true, false or a list of words.
+// value decodes a number, a word, true, false or a list of words.
 func (f *file) value(n *yaml.Node) any {
 	var v any
 	if err := n.Decode(&v); err != nil {
@@ -314,12 +310,12 @@ func (f *file) fix(n *yaml.Node) *Fix {
 		"command": into(f, "command", &x.Command), "text": into(f, "text", &x.Text),
 	})
 	if len(x.Entries) > 0 && x.Artefact == "" {
-		f.fault(n, "fix: entries are for an artefact: which?")
+		f.fault(n, "fix: entries need artefact: the file that they are for")
 	}
 	return x
 }
 
-// wants are "name: EXPRESSION", or "- name" where the rule's want is the value.
+// wants decodes "name: EXPRESSION", or "- name" for the rule's wanted value.
 func (f *file) wants(to *[]Want) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		switch n.Kind {

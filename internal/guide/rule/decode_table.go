@@ -22,7 +22,7 @@ func (f *file) table(n *yaml.Node) *Table {
 			f.list(n, "editions", func(n *yaml.Node) { editions = append(editions, n) })
 		},
 	})
-	for _, n := range editions { // once the columns are known, wherever they stand
+	for _, n := range editions { // after the columns, whatever their order in the file
 		t.Editions = append(t.Editions, f.edition(t, n))
 	}
 	return t
@@ -44,7 +44,7 @@ func (f *file) columns(n *yaml.Node) []Column {
 			c.Unit = kind
 		}
 		if c.Name == "row" || c.Name == "key" {
-			f.fault(n.Content[i], "columns: %q is what a row is called", c.Name)
+			f.fault(n.Content[i], "columns: %q is reserved for the name of a row", c.Name)
 		}
 		out = append(out, c)
 	}
@@ -88,7 +88,7 @@ func (f *file) row(t *Table, n *yaml.Node) Row {
 	}
 	f.fields(n, "a row of "+t.Name, fields)
 	if r.Key == "" {
-		f.fault(n, "a row of %s: it needs a name (row:)", t.Name)
+		f.fault(n, "a row of %s needs a name (row:)", t.Name)
 	}
 	return r
 }

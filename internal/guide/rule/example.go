@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// TestExamples runs the examples of a rule and says which do not hold, and whether
-// one is missing. When ctx ends it waits for none of them.
+// TestExamples runs the examples of a rule and returns those that do not hold, and whether
+// one is missing. When ctx ends it does not wait for them.
 func (c *Catalogue) TestExamples(ctx context.Context, r *Rule) []error {
 	var problems []error
 	for _, e := range r.Examples {
@@ -36,8 +36,8 @@ func (c *Catalogue) TestExamples(ctx context.Context, r *Rule) []error {
 	return problems
 }
 
-// LackOfExamples is the mistake of a rule that judges and has not both an example
-// that passes and one that does not.
+// LackOfExamples returns an error if a rule that judges lacks an example that passes or one
+// that does not.
 func (r *Rule) LackOfExamples() error {
 	passes, others := false, false
 	for _, e := range r.Examples {
@@ -46,10 +46,10 @@ func (r *Rule) LackOfExamples() error {
 	if r.Reminder || passes && others {
 		return nil
 	}
-	return fmt.Errorf("%s: %s: it needs an example that passes and one that does not: examples: [{name: enough, given: {%s: VALUE}, finding: pass}, ...]", r.Key("examples"), r.ID, r.Inputs[0].Name)
+	return fmt.Errorf("%s: %s needs an example that passes and one that does not: examples: [{name: enough, given: {%s: VALUE}, finding: pass}, ...]", r.Key("examples"), r.ID, r.Inputs[0].Name)
 }
 
-// ungiven says of what the rule's versions are, where an example does not.
+// ungiven names a version that the rule needs and an example lacks.
 func (r *Rule) ungiven(e Example) string {
 	for _, v := range r.Versions {
 		if name := v.Product + ".version"; e.Given[name] == nil {
@@ -59,7 +59,7 @@ func (r *Rule) ungiven(e Example) string {
 	return ""
 }
 
-// wrongGiven says what an example gives that no input of the rule can be.
+// wrongGiven returns the faults of the values that an example gives.
 func (c *Catalogue) wrongGiven(r *Rule, e Example) []error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(e.Given)) {
@@ -71,11 +71,8 @@ func (c *Catalogue) wrongGiven(r *Rule, e Example) []error {
 			for _, b := range r.Inputs {
 				names = append(names, b.Name)
 			}
-			meant := text.Suggest(name, names)
-			if meant == "" {
-				meant = ": those are " + strings.Join(names, ", ")
-			}
-			problems = append(problems, fmt.Errorf("%s: %s: example %q gives %s, which is no input of the rule%s", e.Pos, r.ID, e.Name, name, meant))
+			meant := cmp.Or(text.Suggest(name, names), ": want "+strings.Join(names, ", "))
+			problems = append(problems, fmt.Errorf("%s: %s: example %q gives %s, which is not an input of the rule%s", e.Pos, r.ID, e.Name, name, meant))
 		case i >= 0 && v != nil && v != "unknown" && !c.typeOf(r.Inputs[i]).Has(v):
 			want := c.typeOf(r.Inputs[i])
 			hint := ""
@@ -88,8 +85,8 @@ func (c *Catalogue) wrongGiven(r *Rule, e Example) []error {
 	return problems
 }
 
-// Try judges a rule on the machine of one of its examples. over, where there is
-// one, answers some settings in its place.
+// Try evaluates a rule on the machine of one of its examples. over, if not nil, can answer
+// settings instead.
 func (c *Catalogue) Try(ctx context.Context, r *Rule, e Example, over func(setting string, as fact.Type) (fact.Answer, bool)) Finding {
 	item := exampleItem
 	if named, ok := e.Given["instance"].(string); ok {
@@ -98,8 +95,8 @@ func (c *Catalogue) Try(ctx context.Context, r *Rule, e Example, over func(setti
 	return c.one(ctx, r, item, exampleMachine{r, item, e.Given, over})
 }
 
-// asks is true for the name of a binding, and for an input that the rule's
-// versions or its sort of machine ask for.
+// asks reports whether a name is a binding, or an input that the rule's versions or kind of
+// machine need.
 func (r *Rule) asks(name string) bool {
 	if name == "instance" && r.Each != "" || slices.ContainsFunc(r.Inputs, func(b Binding) bool { return b.Name == name }) ||
 		slices.ContainsFunc(r.Versions, func(v Range) bool { return name == v.Product+".version" }) {
@@ -115,9 +112,8 @@ func reason(f Finding) string {
 	return " (" + f.Reason + ")"
 }
 
-// exampleMachine answers with what an example gives: "unknown" is not known, and
-// what is not given is absent. The name of an input that no binding has can be
-// given too: postgresql.version.
+// exampleMachine answers with the values of an example: "unknown" is unknown, and other
+// inputs are absent. An input without a binding can be given too: postgresql.version.
 type exampleMachine struct {
 	rule  *Rule
 	item  string
@@ -158,6 +154,5 @@ func (m exampleMachine) Read(setting string, as fact.Type) fact.Answer {
 
 func (m exampleMachine) Items(string) ([]string, string) { return []string{m.item}, "" }
 
-// exampleItem is the item that the examples of a rule with each are about, where
-// they give no "instance".
+// exampleItem is the default item in examples of a rule with each.
 const exampleItem = "example"

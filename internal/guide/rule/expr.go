@@ -25,10 +25,10 @@ type Expr struct {
 	made    *budget
 }
 
-// MarshalText prints the expression as it is written.
+// MarshalText returns the source of the expression.
 func (e *Expr) MarshalText() ([]byte, error) { return []byte(e.Text), nil }
 
-// functions are what expressions have beside the language's own.
+// functions are those that expressions have in addition to the language's.
 func (c *Catalogue) functions() []expr.Option {
 	return []expr.Option{
 		// since("6.12", "6.11") is true: the first version is the second or later.
@@ -47,10 +47,18 @@ func (c *Catalogue) functions() []expr.Option {
 			return math.Trunc(a / b), nil
 		}, new(func(a, b float64) float64), new(func(a float64, b int) float64)),
 		expr.Function("cell", func(args ...any) (any, error) {
-			return c.lookUp(args[0].(string), args[1].(string), args[2].(string), args[3].(string))
+			return c.lookUp(args[0].(string), args[1].(string), args[3].(string), func(e *Edition) (*Row, error) { return e.Row(args[2].(string)) })
 		}, new(func(table, version, row, column string) any)),
 		expr.Function("least", func(args ...any) (any, error) {
-			return c.lookUpLeast(args[0].(string), args[1].(string), args[2].(string), float(args[3]), args[4].(string))
+			var row *Row
+			v, err := c.lookUp(args[0].(string), args[1].(string), args[4].(string), func(e *Edition) (r *Row, err error) {
+				row, err = e.Least(args[2].(string), float(args[3]))
+				return row, err
+			})
+			if args[4] == "key" && row != nil {
+				return row.Key, nil
+			}
+			return v, err
 		}, new(func(table, version, by string, value float64, column string) any)),
 		// like("Dell Inc.", "Dell*") matches as file names are matched.
 		expr.Function("like", func(args ...any) (any, error) {
@@ -64,7 +72,7 @@ func scaled(by float64) func(...any) (any, error) {
 	return func(args ...any) (any, error) { return float(args[0]) * by, nil }
 }
 
-// float is a number of an expression, whose own whole numbers are ints.
+// float returns a number of an expression, whose whole numbers are ints.
 func float(v any) float64 {
 	switch v := v.(type) {
 	case int:
@@ -75,11 +83,11 @@ func float(v any) float64 {
 	return math.NaN()
 }
 
-// compile checks the expression against the types of its names. as is what it
-// has to answer; nil for anything.
+// compileExpr checks the expression against the types of its names. as is the type of its
+// result; nil for any.
 func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) error {
 	if len(e.Text) > maxExprBytes {
-		return fmt.Errorf("%s: the expression has %d bytes, and %d is the most: put its values in a table", e.At, len(e.Text), maxExprBytes)
+		return fmt.Errorf("%s: the expression has %d bytes, more than %d: move its values to a table", e.At, len(e.Text), maxExprBytes)
 	}
 	e.made = &budget{}
 	options := slices.Concat([]expr.Option{expr.Env(env)}, bounded(e.made), c.functions())
@@ -102,7 +110,7 @@ func (e *Expr) run(env map[string]any) (any, error) {
 	*e.made = budget{}
 	v, err := expr.Run(e.program, env)
 	if none := (*figureError)(nil); errors.As(err, &none) {
-		return nil, none // the expression says nothing to who reads the finding
+		return nil, none // without the expression, which would not help the reader
 	}
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
@@ -115,8 +123,8 @@ func (e *Expr) run(env map[string]any) (any, error) {
 	return v, nil
 }
 
-// compareVersions compares dotted versions number by number; what is no number
-// is compared as text, and a version with more parts is the later one.
+// compareVersions compares dotted versions number by number; other parts are compared as
+// text, and a version with more parts is the later one.
 func compareVersions(a, b string) int {
 	as, bs := strings.FieldsFunc(a, isSeparator), strings.FieldsFunc(b, isSeparator)
 	for i := range min(len(as), len(bs)) {

@@ -12,36 +12,35 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// The language counts the elements of lists that an expression makes, up to a
-// million, and neither the bytes of texts - a text added to itself 30 times is a GiB -
-// nor how often it goes through a list. So an expression has of the language's functions
-// those that make no text, what does make one counts it, and what goes through a list
-// counts its elements.
+// The library limits the elements of lists that an expression creates to a million, but not
+// the bytes of strings (one appended to itself 30 times is a GiB), nor the iterations over
+// lists. So expressions have only functions that create no strings, and replacements of
+// others that count the bytes; iterations count the elements.
 
 const (
-	// maxExprBytes is how long the text of an expression may be.
+	// maxExprBytes is the longest expression.
 	maxExprBytes = 4 << 10
-	// maxMadeBytes is what one evaluation of an expression may make of texts.
+	// maxMadeBytes limits the bytes of strings that one evaluation creates.
 	maxMadeBytes = 16 << 20
-	// maxSteps is how many elements of lists it may go through: a second's worth.
+	// maxSteps limits the elements of lists that it iterates over: about a second.
 	maxSteps = 5_000_000
 )
 
-// harmless are the functions of the language that make no text.
+// harmless are the functions of the language that create no strings.
 var harmless = []string{
 	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "findLastIndex", "count", "sum",
 	"len", "type", "abs", "ceil", "floor", "round", "int", "float", "max", "min", "mean", "median", "first", "last", "get",
 	"indexOf", "lastIndexOf", "hasPrefix", "hasSuffix", "trim", "trimPrefix", "trimSuffix", "keys",
 }
 
-// refused are the functions of the language that no rule has, with the reason.
+// refused are the functions of the language that rules must not use, with the reason.
 var refused = func() map[string]string {
 	why := map[string]string{}
 	for reason, names := range map[string]string{
-		"nothing counts the texts and lists that it makes":    "repeat replace splitAfter toJSON fromJSON toBase64 fromBase64 concat flatten uniq reverse take values toPairs fromPairs sort",
-		"all, any, filter, map, sum and count say it as well": "sortBy groupBy reduce",
-		"a rule says the same at any time":                    "now date duration timezone",
-		"no value of a machine is a set of bits":              "bitand bitor bitxor bitnand bitnot bitshl bitshr bitushr",
+		"the size of its result is not limited":   "repeat replace splitAfter toJSON fromJSON toBase64 fromBase64 concat flatten uniq reverse take values toPairs fromPairs sort",
+		"use all, any, filter, map, sum or count": "sortBy groupBy reduce",
+		"a rule must not depend on the time":      "now date duration timezone",
+		"no input is a set of bits":               "bitand bitor bitxor bitnand bitnot bitshl bitshr bitushr",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			why[name] = reason
@@ -50,8 +49,8 @@ var refused = func() map[string]string {
 	return why
 }()
 
-// withoutRefused is the mistake of an expression that has one of the functions that
-// the language takes for words of its own, and that cannot be switched off therefore.
+// withoutRefused returns an error if an expression calls a refused function; the library
+// cannot disable those.
 func withoutRefused(program ast.Node) error {
 	var found words
 	ast.Walk(&program, &found)
@@ -63,7 +62,7 @@ func withoutRefused(program ast.Node) error {
 	return nil
 }
 
-// words are the functions of the language that an expression has.
+// words collects the functions that an expression calls.
 type words []string
 
 func (w *words) Visit(n *ast.Node) {
@@ -72,8 +71,7 @@ func (w *words) Visit(n *ast.Node) {
 	}
 }
 
-// bounded are the options that keep an expression within its bounds: made is what
-// one evaluation has made so far.
+// bounded returns the options that enforce the limits; made counts one evaluation.
 func bounded(made *budget) []expr.Option {
 	options := []expr.Option{expr.DisableAllBuiltins()}
 	for _, name := range harmless {
@@ -86,7 +84,7 @@ func bounded(made *budget) []expr.Option {
 				s := fmt.Sprint(args[0])
 				return s, made.spend(len(s))
 			}
-			return nil, errors.New("string: of a list: join makes a text of one")
+			return nil, errors.New("string: not for lists; use join")
 		}, new(func(any) string)),
 		expr.Function("lower", func(args ...any) (any, error) {
 			s := args[0].(string)
@@ -121,22 +119,22 @@ func bounded(made *budget) []expr.Option {
 	)
 }
 
-// budget is what one evaluation has made of texts, in bytes, and how many elements of
-// lists it has gone through.
+// budget counts the bytes of strings that one evaluation created, and the elements that it
+// iterated over.
 type budget struct{ bytes, steps int }
 
 func (b *budget) spend(n int) error {
 	if b.bytes += n; b.bytes > maxMadeBytes {
-		return fmt.Errorf("it makes more than %d MiB of text: make lists shorter, or take an addition out", maxMadeBytes>>20)
+		return fmt.Errorf("it creates more than %d MiB of text: shorten lists, or remove an addition", maxMadeBytes>>20)
 	}
 	return nil
 }
 
-// through is a list that is gone through, counted.
+// through counts the elements of a list.
 func (b *budget) through(args ...any) (any, error) {
 	if list := reflect.ValueOf(args[0]); list.Kind() == reflect.Slice || list.Kind() == reflect.Map {
 		if b.steps += list.Len(); b.steps > maxSteps {
-			return nil, fmt.Errorf("it goes through more than %d elements of lists: take a list within a list out", maxSteps)
+			return nil, fmt.Errorf("it iterates over more than %d elements: avoid a list within a list", maxSteps)
 		}
 	}
 	return args[0], nil
@@ -152,7 +150,7 @@ func (b *budget) join(args ...any) (any, error) {
 		for _, w := range args[0].([]any) {
 			s, ok := w.(string)
 			if !ok {
-				return nil, fmt.Errorf("join: a %T is no text: string(...) makes one of a number", w)
+				return nil, fmt.Errorf("join: a %T is not text; convert it by string(...)", w)
 			}
 			words = append(words, s)
 		}
@@ -167,22 +165,21 @@ func (b *budget) join(args ...any) (any, error) {
 	return strings.Join(words, by), nil
 }
 
-// plus is the function that an addition which may be one of texts becomes; no rule
-// can name it.
+// plus replaces additions that may be of strings; no rule can name it.
 const plus = "+"
 
-// through is the function that a list goes through before something goes through it,
-// throughAny the one of what may be a list; no rule can name them.
+// through wraps a list before an iteration, throughAny a value that may be a list; no rule
+// can name them.
 const through, throughAny = "...", "...?"
 
-// loops are the functions that go through a list.
+// loops are the functions that iterate over a list.
 var loops = []string{
 	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "findLastIndex", "count", "sum",
 	"max", "min", "mean", "median", "indexOf", "lastIndexOf", "keys",
 }
 
-// counted makes calls of plus from additions, except those of numbers, and has lists
-// counted that are gone through.
+// counted replaces additions, except those of numbers, by calls of plus, and wraps lists that
+// are iterated over.
 type counted struct{}
 
 func (counted) Visit(n *ast.Node) {

@@ -8,17 +8,16 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// remedy is what mends a finding, for one that it explains.
+// remedy returns the fix of a finding, for another that it explains.
 func (f Finding) remedy() *Repair {
-	text := "that of " + f.ID
+	text := "see " + f.ID
 	if f.Fix != nil && len(f.Fix.Changes) > 0 {
 		text += ": fettle fix " + f.ID
 	}
 	return &Repair{Text: text}
 }
 
-// fill evaluates the values of a fix. One that has none on this machine (nil) is
-// left out.
+// fill evaluates the values of a fix, and omits those that are nil on this machine.
 func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 	if x == nil {
 		return nil, nil
@@ -59,7 +58,7 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 	return r, nil
 }
 
-// same compares two values; lists without regard to their order.
+// same compares two values; the order of lists does not matter.
 func same(a, b any) bool {
 	x, ok := a.([]string)
 	y, both := b.([]string)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// State is what a rule says of a machine.
+// State is the result of a rule on a machine.
 type State string
 
 // The states of a finding. Unknown and reminder never count as passed.
@@ -19,15 +19,14 @@ const (
 	Reminded      State = "reminder"
 )
 
-// What the reason of a finding begins with whose rule somebody does not want: the
-// machine's administrator, or whoever has made a copy what it is.
+// Beginning of the reason if a rule is disabled: by the machine's administrator, or in the
+// copy of a machine.
 const (
 	Disabled       = "disabled: "
 	DisabledByCopy = "disabled by the copy's "
 )
 
-// IsDisabled is true of a finding whose rule was not asked, because somebody does
-// not want it; why is the reason.
+// IsDisabled reports whether the rule of a finding is disabled, and why.
 func (f Finding) IsDisabled() (why string, yes bool) {
 	if why, yes = strings.CutPrefix(f.Reason, Disabled); yes {
 		return why, f.State == NotApplicable
@@ -35,19 +34,18 @@ func (f Finding) IsDisabled() (why string, yes bool) {
 	return f.Reason, f.DisabledByCopy()
 }
 
-// DisabledByCopy is true where that is the copy that is audited.
+// DisabledByCopy reports whether the audited copy disabled the rule.
 func (f Finding) DisabledByCopy() bool {
 	return f.State == NotApplicable && strings.HasPrefix(f.Reason, DisabledByCopy)
 }
 
-// Change is how a finding stands to the same of an earlier audit.
+// Change compares a finding with that of an earlier audit.
 type Change string
 
-// States are all of them, the worst first.
+// States lists all states, the worst first.
 var States = []State{Failed, Warned, Unknown, Passed, NotApplicable, Reminded}
 
-// Finding is the answer of one rule on one machine, or on one of the things it
-// has several of.
+// Finding is the result of a rule on a machine, or on one item of a set.
 type Finding struct {
 	Rule     *Rule    `json:"-"`
 	ID       string   `json:"id"`
@@ -58,27 +56,27 @@ type Finding struct {
 	Want     any      `json:"want,omitempty"`
 	Unit     string   `json:"unit,omitempty"`
 	At       []string `json:"at,omitempty"` // where the inputs were read
-	// Inputs are those that are about a program: each with whether it runs so, or will.
+	// Inputs are those of programs: each with its origin, the running program or its files.
 	Inputs []ProgramInput `json:"inputs,omitempty"`
-	// Reason says why it is not applicable or unknown.
+	// Reason is why it is not applicable or unknown.
 	Reason string `json:"reason,omitempty"`
-	// Ask is the command that makes it known where it is unknown; "" where the reason has
-	// one, or where nothing that fettle could run would know more.
+	// Ask is the command that makes an unknown finding known; "" if the reason has one, or
+	// if there is none.
 	Ask string `json:"ask,omitempty"`
 	Why string `json:"why"`
 	// Because is the rule whose failure explains this one's.
 	Because string `json:"because,omitempty"`
-	// Change is how it stands to an earlier audit, where it was compared with one.
+	// Change compares it with an earlier audit, if any.
 	Change  Change   `json:"change,omitempty"`
 	Sources []Source `json:"sources"`
-	// Fix is how it is mended: where another rule explains it, as that one is.
+	// Fix is the fix: if another rule explains the finding, that of the other.
 	Fix *Repair `json:"fix,omitempty"`
-	// Own is the rule's own fix where another one explains it: what is written if
-	// somebody asks for this rule by its id, or where both set the same.
+	// Own is the rule's own fix if another rule explains it: it is used if the user names
+	// this rule, or if both set the same.
 	Own *Repair `json:"-"`
 }
 
-// ProgramInput is an input that is about a program.
+// ProgramInput is an input of a program.
 type ProgramInput struct {
 	Name string `json:"name"`
 	From string `json:"from"` // Running, Files or FromProgram
@@ -89,25 +87,23 @@ type ProgramInput struct {
 type Repair struct {
 	// Changes are settings that fettle writes through its journal.
 	Changes []Entry `json:"changes,omitempty"`
-	// Artefact is a file for somebody else's tool, with the entries that it is to
-	// have, and Command what applies it.
+	// Artefact is a file of another program, Entries its new entries, and Command applies
+	// it.
 	Artefact string  `json:"artefact,omitempty"`
 	Entries  []Entry `json:"entries,omitempty"`
 	Command  string  `json:"command,omitempty"`
 	Text     string  `json:"text,omitempty"`
 }
 
-// Entry is a name and the value that it is to have.
+// Entry is a name and its new value.
 type Entry struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// For is the rule whose value is taken, where several want another one; "" for
-	// the one that has the entry.
+	// For is the rule whose value was chosen if several set it; "" for the rule itself.
 	For string `json:"-"`
 }
 
-// Print is a value for a person: sizes in binary units, numbers without an
-// exponent.
+// Print formats a value for a person: sizes in binary units, numbers without exponent.
 func Print(v any, unit string) string {
 	switch v := v.(type) {
 	case nil:

@@ -6,12 +6,12 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Installer is the artefact whose entries are options of satellite-installer. The
-// command of such a fix is the call itself, and what is to follow it.
+// Installer is the artefact whose entries are options of satellite-installer. The command
+// of such a fix is the call, and what follows it.
 const Installer = "installer"
 
-// InstallerCall is one call of the installer with options: it takes minutes, and
-// restarts everything, so that all of them belong into one.
+// InstallerCall returns one call of the installer with all options, because a call takes
+// minutes and restarts everything.
 func InstallerCall(options []Entry) string {
 	var b strings.Builder
 	b.WriteString("satellite-installer")

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// place is a sort of name that a fix writes: the form that it has to have, so that
-// nothing but a name gets into a file or a call.
+// place is a kind of name that a fix writes, with its form, so that nothing but a name gets
+// into a file or a call.
 type place struct {
 	what string
 	form func() *regexp.Regexp
@@ -29,12 +29,12 @@ var (
 
 func (p place) check(name string) error {
 	if !p.form().MatchString(name) {
-		return fmt.Errorf("%q is no name of %s", name, p.what)
+		return fmt.Errorf("%q is not the name of %s", name, p.what)
 	}
 	return nil
 }
 
-// EntryName says what is wrong with the name of an entry of an artefact.
+// EntryName checks the name of an entry of an artefact.
 func EntryName(artefact, name string) error {
 	if err := artefactPlace.check(artefact); err != nil {
 		return fmt.Errorf("artefact: %w", err)
@@ -50,9 +50,8 @@ func EntryName(artefact, name string) error {
 	return fieldPlace.check(name)
 }
 
-// ChangeName says what is wrong with the name of a setting that a fix changes, of
-// those that are written into files as well: a name has to stay below the root of
-// its kind.
+// ChangeName checks the name of a setting that a fix changes, if it is written into files
+// too: it has to stay below the root of its kind.
 func ChangeName(name string) error {
 	switch kind, key, _ := strings.Cut(name, ":"); {
 	case strings.HasPrefix(name, "/proc/sys/"):
@@ -76,7 +75,7 @@ func sysfsName(name string) error {
 		return err
 	}
 	if path.Clean(name) != name {
-		return fmt.Errorf("%q is no name of %s: it has %q on its way", name, sysfsPlace.what, "..")
+		return fmt.Errorf("%q is not the name of %s: it contains %q", name, sysfsPlace.what, "..")
 	}
 	return nil
 }
@@ -90,13 +89,12 @@ func sysctlName(name string) error {
 		slashed = strings.NewReplacer(".", "/", "/", ".").Replace(name)
 	}
 	if path.Clean("/"+slashed) != "/"+slashed {
-		return fmt.Errorf("%q is no name of %s: it does not stay below /proc/sys", name, sysctlPlace.what)
+		return fmt.Errorf("%q is not the name of %s: it leads out of /proc/sys", name, sysctlPlace.what)
 	}
 	return nil
 }
 
-// names looks at the names of what a fix writes, as they are for an item of a
-// plain name.
+// names checks the names that a fix writes, for an item with a plain name.
 func (x *Fix) names(fault func(Pos, string, ...any), at Pos) {
 	if x == nil {
 		return

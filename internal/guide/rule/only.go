@@ -8,12 +8,11 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Only takes out of files what the rules of some platforms do not need, before
-// anything is parsed: most of the time of a whole audit would go into rules that
-// nobody asks. What is left has its lines. It is for files of ours, which are
-// known to load as a whole: each entry begins with "- KIND: NAME" and has its
-// platforms and what it depends on in a line each. Evidence is left out: no rule
-// needs it to be judged.
+// Only blanks out what the rules of some platforms do not need, before the files are parsed:
+// otherwise parsing unused rules would take most of the time of an audit. Line numbers stay.
+// It is for embedded files, which are known to load: each entry begins with "- KIND: NAME"
+// and has its platforms and dependencies in a line each. It drops evidence, which no rule
+// needs.
 func Only(files []File, platforms []string) []File {
 	out, all := split(files)
 	rules := map[string]*entry{}
@@ -97,7 +96,7 @@ type entry struct {
 	kept       bool
 }
 
-// entries cuts a file where a line begins with "- ".
+// entries splits a file at lines that begin with "- ".
 func entries(text []byte) []*entry {
 	var out []*entry
 	begin := -1
@@ -124,7 +123,7 @@ func entries(text []byte) []*entry {
 
 var flowList = text.LazyRegexp(`(?m)^  (platforms|depends-on): \[([^\]]*)\]`)
 
-// listIn is the list "KEY: [A, B]" of an entry.
+// listIn returns the list "KEY: [A, B]" of an entry.
 func listIn(text []byte, key string) []string {
 	var out []string
 	for _, m := range flowList().FindAllSubmatch(text, -1) {
