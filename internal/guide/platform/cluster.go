@@ -1,6 +1,3 @@
-// cluster says what rules may ask of a running cluster of Kubernetes. It asks
-// nobody: kubectl fettle check reads the cluster, and a machine is none.
-
 package platform
 
 import (
@@ -9,48 +6,49 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Name is the platform's.
+// Name is the platform of running Kubernetes clusters.
 const Name = "cluster"
 
-// The sets.
+// Sets of a cluster.
 const (
 	Members      = "cluster.member"       // of etcd, by their address
 	Peers        = "cluster.peer"         // pairs of members of etcd
-	Objects      = "cluster.objects"      // sorts of object, by the name of their maximum
+	Objects      = "cluster.objects"      // kinds of object, by the name of their maximum
 	Nodes        = "cluster.node"         // by name
 	Claims       = "cluster.claim"        // PersistentVolumeClaims of known applications
-	Shared       = "cluster.shared_claim" // those that more than one node is to use at once
+	Shared       = "cluster.shared_claim" // those that several nodes use at once
 	MachineSets  = "cluster.machine_set"
 	HealthChecks = "cluster.health_check"
 )
 
-// ClusterSource is the table of the inputs.
+// ClusterSource declares the inputs of a cluster. kubectl fettle check answers them; on a
+// machine they are absent.
 func ClusterSource() Source {
 	s := Source{
 		Prefix: "cluster", Sets: []string{Members, Peers, Objects, Nodes, Claims, Shared, MachineSets, HealthChecks},
 		Open: func(context.Context, *Subject) Answers { return &Known{} },
 	}
 	for _, in := range []fact.Input{
-		{Name: "version", Type: fact.Text, Doc: "version of Kubernetes that the API server says it is"},
-		{Name: "openshift", Type: fact.Text, Doc: "version of OpenShift; absent where it is another Kubernetes"},
+		{Name: "version", Type: fact.Text, Doc: "version of Kubernetes, as the API server reports it"},
+		{Name: "openshift", Type: fact.Text, Doc: "version of OpenShift; absent for other Kubernetes"},
 
-		{Name: "member.*.fsync", Type: fact.Text, Doc: "bucket of the 99th percentile of writing the log down, and of how many"},
+		{Name: "member.*.fsync", Type: fact.Text, Doc: "bucket of the 99th percentile of WAL fsyncs, and their number"},
 		{Name: "member.*.fsync_above_s", Type: fact.Number, Unit: "s", Doc: "that bucket's lower bound"},
 		{Name: "member.*.fsync_at_most_s", Type: fact.Number, Unit: "s", Doc: "its upper bound; 0 for none"},
-		{Name: "member.*.commit", Type: fact.Text, Doc: "the same of commits of the database"},
+		{Name: "member.*.commit", Type: fact.Text, Doc: "the same for commits of the database"},
 		{Name: "member.*.commit_above_s", Type: fact.Number, Unit: "s"},
 		{Name: "member.*.commit_at_most_s", Type: fact.Number, Unit: "s"},
-		{Name: "peer.*.round_trip", Type: fact.Text, Doc: "bucket of the 99th percentile of round trips to another member, and of how many"},
+		{Name: "peer.*.round_trip", Type: fact.Text, Doc: "bucket of the 99th percentile of round trips to another member, and their number"},
 		{Name: "peer.*.above_s", Type: fact.Number, Unit: "s", Doc: "that bucket's lower bound"},
 		{Name: "peer.*.at_most_s", Type: fact.Number, Unit: "s", Doc: "its upper bound; 0 for none"},
 
-		{Name: "objects.*.count", Type: fact.Number, Doc: "objects of a sort, by the name of their maximum"},
+		{Name: "objects.*.count", Type: fact.Number, Doc: "objects of a kind, by the name of their maximum"},
 		{Name: "objects.*.where", Type: fact.Text, Doc: "the namespace, node or service that has most of them; absent for those of the whole cluster"},
 
 		{Name: "node_count", Type: fact.Number},
 		{Name: "node_parts", Type: fact.Number, Doc: "parts of the cluster network, one for a node"},
 		{Name: "node.*.addresses", Type: fact.Number, Doc: "addresses for pods in the node's part of the cluster network"},
-		{Name: "node.*.max_pods", Type: fact.Number, Doc: "pods that the node takes"},
+		{Name: "node.*.max_pods", Type: fact.Number, Doc: "maximum pods of the node"},
 		{Name: "node.*.cores", Type: fact.Number, Unit: "cores"},
 		{Name: "node.*.ready", Type: fact.Truth},
 
@@ -58,21 +56,21 @@ func ClusterSource() Source {
 		{Name: "claim.*.technology", Type: fact.Text, Doc: "block or file"},
 		{Name: "claim.*.driver", Type: fact.Text, Doc: "what provides the volume"},
 		{Name: "claim.*.family", Type: fact.Text, Doc: "nfs, ceph, or empty for others"},
-		{Name: "claim.*.modes", Type: fact.List, Doc: "access modes that are asked for"},
+		{Name: "claim.*.modes", Type: fact.List, Doc: "requested access modes"},
 		{Name: "claim.*.users", Type: fact.Number, Doc: "running pods that use it"},
 
 		{Name: "shared_claim.*.technology", Type: fact.Text},
 		{Name: "shared_claim.*.driver", Type: fact.Text},
 		{Name: "shared_claim.*.modes", Type: fact.List},
-		{Name: "shared_claim.*.raw", Type: fact.Truth, Doc: "whether it is used as a device (volumeMode Block), and not as a file system"},
+		{Name: "shared_claim.*.raw", Type: fact.Truth, Doc: "whether it is used as a device (volumeMode Block), not as a file system"},
 		{Name: "shared_claim.*.many_readers", Type: fact.Truth, Doc: "whether many nodes may read what provides it (footnote 4 of the table)"},
 
-		{Name: "machine_set.*.wanted", Type: fact.Number, Doc: "machines that it is to have"},
-		{Name: "machine_set.*.ready", Type: fact.Number, Doc: "machines of it that are ready"},
+		{Name: "machine_set.*.wanted", Type: fact.Number, Doc: "desired machines"},
+		{Name: "machine_set.*.ready", Type: fact.Number, Doc: "ready machines"},
 		{Name: "machine_set.*.checks", Type: fact.List, Doc: "MachineHealthChecks that select its machines"},
 		{Name: "health_check.*.open", Type: fact.Truth, Doc: "whether its limit lets machines be remediated"},
-		{Name: "health_check.*.limit", Type: fact.Text, Doc: "the arithmetic of that"},
-		{Name: "health_check.*.hindrances", Type: fact.List, Doc: "what it waits for, and who looks after its machines as well"},
+		{Name: "health_check.*.limit", Type: fact.Text, Doc: "how that is calculated"},
+		{Name: "health_check.*.hindrances", Type: fact.List, Doc: "what it waits for, and other controllers of its machines"},
 	} {
 		in.Name = "cluster." + in.Name
 		s.Inputs = append(s.Inputs, in)

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Facts are the sources that answer with facts, one for each part of their tree.
+// Facts returns the sources that answer with facts, one for each part of their tree.
 func Facts() []Source {
 	open := func(_ context.Context, s *Subject) Answers { return facts{s.Facts()} }
 	var out []Source
@@ -37,7 +37,7 @@ func Facts() []Source {
 	return out
 }
 
-// typeOf is the rules' type of a fact; "" for what rules have no type for.
+// typeOf returns the rules' type of a fact, or "" if rules have none.
 func typeOf(t reflect.Type) fact.Type {
 	switch reflect.Zero(t).Interface().(type) {
 	case string:
@@ -54,8 +54,8 @@ func typeOf(t reflect.Type) fact.Type {
 	return ""
 }
 
-// unitOf is the unit that a fact's name ends in. An MTU has none: it is written as a
-// plain number, and no one knows 1500 as 1.46 KiB.
+// unitOf returns the unit in which a fact's name ends. An MTU has none: it is written as a
+// plain number, 1500 and not 1.46 KiB.
 func unitOf(name string) string {
 	if strings.HasSuffix(name, ".mtu_bytes") {
 		return ""
@@ -74,7 +74,7 @@ func (f facts) Answer(input string) fact.Answer {
 	it, ok := f.index.Lookup(input)
 	switch {
 	case !ok:
-		return fact.Answer{Unknown: "the machine has no fact of this name"}
+		return fact.Answer{Unknown: "unknown fact"}
 	case it.Unknown != "":
 		return fact.Answer{Unknown: it.Unknown, At: it.Source}
 	case it.Absent:
@@ -82,7 +82,7 @@ func (f facts) Answer(input string) fact.Answer {
 	}
 	v, ok := fact.Plain(it.Value)
 	if !ok {
-		return fact.Answer{Unknown: "rules cannot read it", At: it.Source}
+		return fact.Answer{Unknown: "rules have no type for it", At: it.Source}
 	}
 	return fact.Answer{Value: v, At: it.Source, LowerBound: it.More}
 }

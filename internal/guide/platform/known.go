@@ -7,25 +7,24 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Known is what has been found out: answers to inputs, the items of sets, and why the rest
-// is not known. An input without an answer is absent. The zero value knows nothing, and that
-// nothing else is there.
+// Known collects answers to inputs, the items of sets, and why the rest is unknown. Inputs
+// without an answer are absent. In the zero value everything is absent.
 type Known struct {
 	answers  map[string]fact.Answer
 	items    map[string][]string
-	unlisted map[string]string // why a set is not known
-	rest     string            // why all else is not known
+	unlisted map[string]string // why a set is unknown
+	rest     string            // why all else is unknown
 }
 
-// Give answers an input with a value, which was read at a place.
+// Give answers an input with a value and where it was read.
 func (k *Known) Give(input string, value any, at string) {
 	k.Put(fact.Answer{Value: value, At: at}, input)
 }
 
-// Unclear says why an input is not known.
+// Unclear makes an input unknown, with the reason.
 func (k *Known) Unclear(input, at, why string) { k.Put(fact.Answer{Unknown: why, At: at}, input) }
 
-// Put gives some inputs one answer.
+// Put gives inputs the same answer.
 func (k *Known) Put(a fact.Answer, inputs ...string) {
 	if k.answers == nil {
 		k.answers = map[string]fact.Answer{}
@@ -35,7 +34,7 @@ func (k *Known) Put(a fact.Answer, inputs ...string) {
 	}
 }
 
-// Add adds an item to a set that has it not yet.
+// Add adds an item to a set, once.
 func (k *Known) Add(set, item string) {
 	if k.items == nil {
 		k.items = map[string][]string{}
@@ -45,7 +44,7 @@ func (k *Known) Add(set, item string) {
 	}
 }
 
-// Unlisted says why a set is not known, or not all of it.
+// Unlisted makes a set unknown, at least in part, with the reason.
 func (k *Known) Unlisted(set, why string) {
 	if k.unlisted == nil {
 		k.unlisted = map[string]string{}
@@ -53,20 +52,20 @@ func (k *Known) Unlisted(set, why string) {
 	k.unlisted[set] = why
 }
 
-// Rest says why nothing but what is answered and listed here is known.
+// Rest makes everything else unknown, with the reason.
 func (k *Known) Rest(why string) { k.rest = why }
 
-// Sort puts the items of each set in the order of their names.
+// Sort sorts the items of each set by name.
 func (k *Known) Sort() {
 	for _, items := range k.items {
 		slices.Sort(items)
 	}
 }
 
-// Has is true for an item of a set.
+// Has reports whether a set has an item.
 func (k *Known) Has(set, item string) bool { return slices.Contains(k.items[set], item) }
 
-// Given is the answer that an input was given; ok is false where it has none.
+// Given returns the answer of an input, if it has one.
 func (k *Known) Given(input string) (a fact.Answer, ok bool) {
 	a, ok = k.answers[input]
 	return a, ok
@@ -80,7 +79,7 @@ func (k *Known) Answer(input string) fact.Answer {
 	return fact.Answer{Unknown: k.rest}
 }
 
-// Items implements Answers: in the order in which they were added, or were put.
+// Items implements Answers, in the order of Add or as sorted.
 func (k *Known) Items(set string) (names []string, unknown string) {
 	return k.items[set], cmp.Or(k.unlisted[set], k.rest)
 }

@@ -9,31 +9,31 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Platform is one thing that a machine can be audited as.
+// Platform is what a machine can be audited as.
 type Platform struct {
-	Name string // as rules and the command line call it
+	Name string // in rules and on the command line
 	Doc  string
-	// Input is what only a machine of this platform has: it is audited as one, if
-	// nothing else is asked for, where the input has a value. "" for every machine.
+	// Input has a value only on machines of this platform, which are audited as such by
+	// default. "" for every machine.
 	Input string
-	// Health is the command that looks whether the platform is well after a change;
-	// nil where it has none. It changes nothing.
+	// Health is the command that checks the platform after a change, or nil. It changes
+	// nothing.
 	Health []string
 }
 
-// All is the table of the platforms. A product is one as well.
+// All lists the platforms. Each product is a platform too.
 var All = []Platform{
 	{"linux", "every Linux machine", "", nil},
-	// Without --assumeyes: what it offers to do about what it finds is the person's.
+	// Without --assumeyes: the user decides about the changes that it offers.
 	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version", []string{"satellite-maintain", "health", "check"}}, // source 000, 5.1
 	{"puppet", "Puppet Server", "puppetserver.version", nil},
 	{"openshift", "an OpenShift cluster, by the documents that it is installed and set up with", "openshift.documents", nil},
-	{"cluster", "a running cluster of Kubernetes, which kubectl fettle check asks", "cluster.version", nil},
+	{"cluster", "a running cluster of Kubernetes, by kubectl fettle check", "cluster.version", nil},
 	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed", nil},
 }
 
-// Of lists the platforms that a machine is, those of its products included.
-// unknown says for which that cannot be told, and why.
+// Of lists the platforms of a machine, including its products. unknown has those for which
+// that is unknown, and why.
 func (s *Subject) Of(products []string) (names []string, unknown map[string]string) {
 	unknown = map[string]string{}
 	for _, p := range All {
@@ -59,11 +59,11 @@ func (s *Subject) Of(products []string) (names []string, unknown map[string]stri
 	return names, unknown
 }
 
-// machineDirs are directories of which every copy of a machine has one.
+// machineDirs are directories; every copy of a machine has at least one.
 var machineDirs = []string{"/proc", "/sys", "/etc", "/usr", "/var", "/sos_commands", "/installed-rpms"}
 
-// HasMachine reports whether anything of a machine is there: a must-gather, or a
-// directory of one's own documents, has nothing of one.
+// HasMachine reports whether the host has files of a machine; a must-gather or a directory
+// of documents has none.
 func (s *Subject) HasMachine() bool {
 	return !s.Host.IsCopiedTree() || slices.ContainsFunc(machineDirs, func(dir string) bool {
 		_, err := s.Host.Files.Stat(dir)
@@ -71,22 +71,22 @@ func (s *Subject) HasMachine() bool {
 	})
 }
 
-// Undetermined are findings for the platforms of which Of cannot tell whether the
-// machine is one: their rules were not asked, so nothing of them is well.
+// Undetermined returns unknown findings for platforms of which Of does not know whether the
+// machine is one: their rules were not evaluated.
 func Undetermined(unknown map[string]string) []rule.Finding {
 	var out []rule.Finding
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {
 		out = append(out, rule.Finding{
-			ID: "platform", Title: "What the machine is can be told", Instance: name, State: rule.Unknown,
-			Reason:  fmt.Sprintf("whether this is %s is not known: %s", name, unknown[name]),
-			Why:     "The rules of a platform are asked where the machine is one, and of this one that cannot be told.",
+			ID: "platform", Title: "The platform could be determined", Instance: name, State: rule.Unknown,
+			Reason:  fmt.Sprintf("whether this is %s is unknown: %s", name, unknown[name]),
+			Why:     "The rules of a platform apply only to machines of it, and whether this machine is one is unknown.",
 			Sources: []rule.Source{},
 		})
 	}
 	return out
 }
 
-// Absent lists those of some platforms that the machine is certainly not.
+// Absent returns the platforms among some that the machine certainly is not.
 func (s *Subject) Absent(asked, products []string) []string {
 	here, unknown := s.Of(products)
 	return slices.DeleteFunc(slices.Clone(asked), func(p string) bool {
@@ -95,7 +95,7 @@ func (s *Subject) Absent(asked, products []string) []string {
 	})
 }
 
-// has is true where a source answers the input.
+// has reports whether a source answers the input.
 func (s *Subject) has(input string) bool {
 	a, ok := s.source(input)
 	return ok && a != nil

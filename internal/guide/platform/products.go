@@ -14,9 +14,8 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// Product is the source that answers for one product. Of a machine that has
-// several of it, "NAME.*.OPTION" is an option of each, and "NAME.OPTION" is
-// unknown.
+// Product returns the source of one product. On a machine with several instances of it,
+// "NAME.*.OPTION" is an option of each, and "NAME.OPTION" is unknown.
 func Product(p product.Product) Source {
 	s := Source{Prefix: p.Name, Sets: []string{p.Name}}
 	add := func(in fact.Input) {
@@ -47,15 +46,14 @@ func Product(p product.Product) Source {
 	return s
 }
 
-// uncopied says why a copy that has nothing of a product does not tell that the
-// machine has it not.
+// uncopied returns why a copy without a product does not prove that the machine lacks it.
 func uncopied(h *host.Host, p product.Product) error {
 	if !h.IsCopiedTree() {
 		return nil
 	}
 	list, err := product.Read(h)
 	if err != nil {
-		return nil // by what is there, it is no machine that anybody would ask
+		return nil // not a machine: no list of packages
 	}
 	patterns := p.Packages
 	if len(patterns) == 0 {
@@ -103,7 +101,7 @@ func (p *products) Answer(input string) fact.Answer {
 			return p.one(i, option)
 		}
 		if option, ok := strings.CutPrefix(rest, "."); ok && i.Name() == "" {
-			return p.one(i, option) // of the set's only item, which has no name
+			return p.one(i, option) // the only item, without a name
 		}
 	}
 	if len(p.all) > 1 {
@@ -111,7 +109,7 @@ func (p *products) Answer(input string) fact.Answer {
 		for _, i := range p.all {
 			names = append(names, i.Name())
 		}
-		return fact.Answer{Unknown: fmt.Sprintf("there are %d of %s here (%s), and the rule is about one", len(p.all), p.product.Name, strings.Join(names, ", "))}
+		return fact.Answer{Unknown: fmt.Sprintf("%d instances of %s here (%s), and the rule is about one", len(p.all), p.product.Name, strings.Join(names, ", "))}
 	}
 	return p.one(p.all[0], rest)
 }
@@ -143,7 +141,7 @@ func (p *products) one(i product.Installed, option string) fact.Answer {
 	return p.asRead(i, a)
 }
 
-// asRead is an answer from files with who has read them.
+// asRead sets the program that has read the files of an answer.
 func (p *products) asRead(i product.Installed, a fact.Answer) fact.Answer {
 	if asked, ok := i.(product.Prober); ok && a.From == fact.Files && asked.AsRead() {
 		a.From = fact.FromProgram(p.product.Name)
@@ -151,11 +149,11 @@ func (p *products) asRead(i product.Installed, a fact.Answer) fact.Answer {
 	return a
 }
 
-// records are inputs that are about what is installed, and not about what it runs with.
+// records are inputs about the installation, not about the running configuration.
 var records = []string{"version", "installed", "name", "config", "unit", "probed"}
 
-// originOf reports whether a product has answered an input from its files or while it runs,
-// by where that was read.
+// originOf tells from where it was read whether an answer is from files or from the running
+// product.
 func originOf(option, at string) string {
 	switch {
 	case at == "" || slices.Contains(records, option):
@@ -168,14 +166,14 @@ func originOf(option, at string) string {
 	return fact.Running
 }
 
-// parameter is the effective value of an option; byDefault is the source of its default.
+// parameter returns the effective value of an option; byDefault is the source of its default.
 func (p *products) parameter(o product.Parameter, places product.Option, byDefault string) fact.Answer {
-	option, told := o.Name, places.Effective()
-	text, ok := told.Get()
-	source := told.Source()
+	option, effective := o.Name, places.Effective()
+	text, ok := effective.Get()
+	source := effective.Source()
 	switch {
-	case told.Unknown() != "":
-		return fact.Answer{Unknown: told.Unknown(), At: source}
+	case effective.Unknown() != "":
+		return fact.Answer{Unknown: effective.Unknown(), At: source}
 	case !ok && o.Default == "":
 		return fact.Answer{At: source}
 	case !ok:

@@ -1,6 +1,6 @@
-// Package platform makes a machine answer the rules: it knows which source -
-// facts, a product, what a platform reads beside them - has the answer to which
-// input. The packages below bundle what makes one platform.
+// Package platform answers the inputs of rules for a machine, from sources: facts, products,
+// and what a platform reads in addition. The packages below it have the sources of one
+// platform each.
 package platform
 
 import (
@@ -19,48 +19,46 @@ import (
 
 // Source answers inputs.
 type Source struct {
-	// Prefix is the part before the first dot of all of its inputs; no other
-	// source has it.
+	// Prefix is the part of its inputs before the first dot; it is unique.
 	Prefix string
 	Inputs []fact.Input
 	Sets   []string
-	// Open reads what the answers need. It is called when the first rule asks, at
-	// most once for a subject.
+	// Open reads what the answers need. It is called for the first input, at most once for
+	// a subject.
 	Open func(context.Context, *Subject) Answers
 }
 
 // Answers is an opened source.
 type Answers interface {
-	// Answer is for one of the inputs, the "*" of a set replaced by an item.
+	// Answer answers an input, with an item for the "*" of a set.
 	Answer(input string) fact.Answer
 	// Items lists a set.
 	Items(set string) (names []string, unknown string)
 }
 
-// Subject is a machine as the rules see it.
+// Subject is a machine as seen by the rules.
 type Subject struct {
 	Host  *host.Host
-	Kinds setting.Kinds // for the settings that rules name
-	// InForce answers the profiles that fettle has in force; nil where its journal
-	// is not at hand.
+	Kinds setting.Kinds // of the settings that rules name
+	// InForce returns the profiles that fettle has in force; nil if its journal is not
+	// available.
 	InForce func() ([]string, error)
-	// Planned are the kernel's files that profiles would set here; nil where they cannot be
-	// planned.
+	// Planned returns the kernel's files that profiles would set here; nil if they cannot
+	// be planned.
 	Planned func(ctx context.Context, profiles []string) ([]string, error)
-	// RunsDir is where fettle keeps what it has measured, on the machine.
+	// RunsDir is the directory of fettle's measurements on the machine.
 	RunsDir string
-	// Probe asks servers that a person has named, and returns what they have shown, by
-	// the name of the input; nil where nobody wants them asked. It is called once.
+	// Probe sends requests to servers that the user named, and returns answers by input;
+	// nil if not requested. It is called once.
 	Probe func(context.Context) map[string]fact.Answer
-	// DryRun reports whether programs are asked how they read their files
+	// DryRun reports whether programs are run to check how they parse their files
 	// (product.Prober).
 	DryRun bool
-	// Earlier is what file systems of the machine held at another time; nil where nobody
-	// has said.
+	// Earlier is an earlier measurement of the file systems, or nil.
 	Earlier *Earlier
-	// LogBytes is how much of the end of each log is read, in bytes; 0 is all of it.
+	// LogBytes is how many bytes at the end of each log are read; 0 for all.
 	LogBytes int64
-	// Unread is what of logs was not read, in bytes, by file.
+	// Unread has the number of unread bytes of logs, by file.
 	Unread map[string]int64
 
 	ctx     context.Context
@@ -70,22 +68,21 @@ type Subject struct {
 	open    map[string]Answers
 }
 
-// Earlier is a measurement of the machine's file systems before this one.
+// Earlier is an earlier measurement of the machine's file systems.
 type Earlier struct {
-	From        string    // the file that it is from
-	Time        time.Time // zero where that is not known
+	From        string    // file of the measurement
+	Time        time.Time // zero if unknown
 	FileSystems []fact.FileSystem
 }
 
-// LogTail is how much of the end of each log is read unless somebody wants it all,
-// in bytes.
+// LogTail is the default of Subject.LogBytes, in bytes.
 const LogTail = 16 << 20
 
-// RunsDir is where fettle keeps its runs by default.
+// RunsDir is the default directory of fettle's runs.
 const RunsDir = "/var/lib/fettle/runs"
 
-// NewSubject makes a machine answer through the sources until ctx ends; of logs it
-// reads the last LogTail, and each program is asked once.
+// NewSubject returns a machine that answers through the sources until ctx ends. It runs each
+// program once.
 func NewSubject(ctx context.Context, h *host.Host, kinds setting.Kinds, sources []Source) *Subject {
 	s := &Subject{Host: host.CacheExec(h), Kinds: kinds, LogBytes: LogTail, Unread: map[string]int64{}, RunsDir: RunsDir, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
 	for i := range sources {
@@ -94,7 +91,7 @@ func NewSubject(ctx context.Context, h *host.Host, kinds setting.Kinds, sources 
 	return s
 }
 
-// Inputs lists what the sources answer, and the sets.
+// Inputs lists the inputs and sets of the sources.
 func Inputs(sources []Source) (inputs []fact.Input, sets []string) {
 	for _, s := range sources {
 		inputs = append(inputs, s.Inputs...)
@@ -103,7 +100,7 @@ func Inputs(sources []Source) (inputs []fact.Input, sets []string) {
 	return inputs, sets
 }
 
-// Facts are the machine's, read once.
+// Facts returns the machine's facts, read once.
 func (s *Subject) Facts() *fact.Index {
 	if s.index == nil {
 		s.index = fact.Collect(s.Host).Index()
@@ -111,8 +108,8 @@ func (s *Subject) Facts() *fact.Index {
 	return s.index
 }
 
-// Claims are the wishes of the machine's files for its settings, read once. What
-// is wrong in the files hides no other of them.
+// Claims returns what the machine's files set, read once. Errors in some files do not hide
+// others.
 func (s *Subject) Claims() *override.Claims {
 	if s.claims == nil {
 		s.claims, _ = override.Read(s.ctx, s.Host, s.Kinds)
@@ -133,8 +130,8 @@ func (s *Subject) source(name string) (Answers, bool) {
 	return s.open[prefix], true
 }
 
-// Log hands the lines of a log to each, or of its end (LogBytes), and notes what of
-// it was not read: before, in bytes.
+// Log calls each for the lines of a log, or of its end (LogBytes), and returns how many bytes
+// before that it did not read.
 func (s *Subject) Log(p string, each func(line []byte)) (before int64, err error) {
 	before, err = s.Host.Lines(p, s.LogBytes, each)
 	if before > 0 {
@@ -143,8 +140,8 @@ func (s *Subject) Log(p string, each func(line []byte)) (before int64, err error
 	return before, err
 }
 
-// Counted is the answer of a count in logs. cut are those of which only the end was
-// read: none in them is not known to be none, and any number is at least that many.
+// Counted returns the answer for a count in logs. If only the end of some was read (cut), 0
+// is unknown, and other counts are lower bounds.
 func (s *Subject) Counted(n int, at string, cut ...string) fact.Answer {
 	ends := fmt.Sprintf("in the last %d MiB of %s", s.LogBytes>>20, strings.Join(cut, ", "))
 	switch {
@@ -153,28 +150,28 @@ func (s *Subject) Counted(n int, at string, cut ...string) fact.Answer {
 	case n == 0:
 		return fact.Answer{Unknown: "none " + ends + "; --logs all reads the rest", At: at}
 	}
-	return fact.Answer{Value: float64(n), At: at, LowerBound: "so many are " + ends + "; --logs all reads the rest"}
+	return fact.Answer{Value: float64(n), At: at, LowerBound: "this many are " + ends + "; --logs all reads the rest"}
 }
 
-// Answer implements rule.Machine.
+// Answer implements fact.MachineTree.
 func (s *Subject) Answer(input string) fact.Answer {
 	a, ok := s.source(input)
 	if !ok {
-		return fact.Answer{Unknown: "nothing here answers it"}
+		return fact.Answer{Unknown: "no source answers it"}
 	}
 	return a.Answer(input)
 }
 
-// Items implements rule.Machine.
+// Items implements fact.MachineTree.
 func (s *Subject) Items(set string) (names []string, unknown string) {
 	a, ok := s.source(set)
 	if !ok {
-		return nil, "nothing here lists it"
+		return nil, "no source lists it"
 	}
 	return a.Items(set)
 }
 
-// Read implements rule.Machine: what a setting holds now.
+// Read implements fact.MachineTree: it returns the present value of a setting.
 func (s *Subject) Read(name string, as fact.Type) fact.Answer {
 	place, err := setting.Parse(name)
 	if err == nil {
@@ -192,16 +189,16 @@ func (s *Subject) Read(name string, as fact.Type) fact.Answer {
 		return fact.Unread(at, err)
 	}
 	text := strings.TrimSpace(v.Text)
-	if as == fact.Number && strings.ContainsAny(text, "eExXpPiInN_+") { // no number as the kernel writes one
-		return fact.Answer{Unknown: at + " is " + strconv.Quote(text) + ", which is no number", At: at}
+	if as == fact.Number && strings.ContainsAny(text, "eExXpPiInN_+") { // not how the kernel writes numbers
+		return fact.Answer{Unknown: at + " is " + strconv.Quote(text) + ", which is not a number", At: at}
 	}
 	return Typed(text, as, at)
 }
 
-// Typed reads text as a type.
+// Typed parses text as a type.
 func Typed(text string, as fact.Type, at string) fact.Answer {
 	bad := func(want string) fact.Answer {
-		return fact.Answer{Unknown: at + " is " + strconv.Quote(text) + ", which is no " + want, At: at}
+		return fact.Answer{Unknown: at + " is " + strconv.Quote(text) + ", which is not a " + want, At: at}
 	}
 	switch as {
 	case fact.Number:

@@ -53,11 +53,11 @@ func TestAnswers(t *testing.T) {
 		{"its default", []product.Installed{installed{"", nil}}, "p.max", fact.Answer{Value: 7.0, At: "the default of p", From: fact.Files}},
 		{"none", []product.Installed{installed{"", nil}}, "p.size", fact.Answer{At: "/etc/p.conf"}},
 		{"a size", []product.Installed{installed{"", map[string]string{"size": "8MB"}}}, "p.size", fact.Answer{Value: 8388608.0, At: "/etc/p.conf:3", From: fact.Files}},
-		{"no size", []product.Installed{installed{"", map[string]string{"size": "many"}}}, "p.size", fact.Answer{Unknown: `/etc/p.conf:3 is "many", which is no size`, At: "/etc/p.conf:3"}},
+		{"no size", []product.Installed{installed{"", map[string]string{"size": "many"}}}, "p.size", fact.Answer{Unknown: `/etc/p.conf:3 is "many", which is not a size`, At: "/etc/p.conf:3"}},
 		{"another input", []product.Installed{installed{"a", nil}}, "p.version", fact.Answer{Value: "version of a"}},
 		{"one of two", []product.Installed{installed{"a", nil}, installed{"b", map[string]string{"max": "1"}}}, "p.b.max", fact.Answer{Value: 1.0, At: "/etc/p.conf:3", From: fact.Files}},
-		{"two", []product.Installed{installed{"a", nil}, installed{"b", nil}}, "p.max", fact.Answer{Unknown: "there are 2 of p here (a, b), and the rule is about one"}},
-		{"nobody's", nil, "q.max", fact.Answer{Unknown: "nothing here answers it"}},
+		{"two", []product.Installed{installed{"a", nil}, installed{"b", nil}}, "p.max", fact.Answer{Unknown: "2 instances of p here (a, b), and the rule is about one"}},
+		{"nobody's", nil, "q.max", fact.Answer{Unknown: "no source answers it"}},
 	} {
 		s := NewSubject(context.Background(), h, setting.Kernel(h), append(Facts(), Product(platformProduct(tt.all...))))
 		got := s.Answer(tt.input)
@@ -75,8 +75,8 @@ func TestAnswers(t *testing.T) {
 		want fact.Answer
 	}{
 		{"sysctl:vm.swappiness", fact.Number, fact.Answer{Value: 10.0, At: "/proc/sys/vm/swappiness"}},
-		{"sysctl:vm.swappiness", fact.Truth, fact.Answer{Unknown: `/proc/sys/vm/swappiness is "10", which is no truth value`, At: "/proc/sys/vm/swappiness"}},
-		{"sysctl:vm.laptop_mode", fact.Number, fact.Answer{Unknown: `/proc/sys/vm/laptop_mode is "1e3", which is no number`, At: "/proc/sys/vm/laptop_mode"}},
+		{"sysctl:vm.swappiness", fact.Truth, fact.Answer{Unknown: `/proc/sys/vm/swappiness is "10", which is not a truth value`, At: "/proc/sys/vm/swappiness"}},
+		{"sysctl:vm.laptop_mode", fact.Number, fact.Answer{Unknown: `/proc/sys/vm/laptop_mode is "1e3", which is not a number`, At: "/proc/sys/vm/laptop_mode"}},
 		{"sysctl:vm.dirty_ratio", fact.Number, fact.Answer{Unknown: "/proc/sys/vm/dirty_ratio is not in this copy", At: "/proc/sys/vm/dirty_ratio"}},
 		{"nokind:x", fact.Text, fact.Answer{Unknown: `nokind:x: unknown kind of setting "nokind"`}},
 	} {

@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// filesystems has directories that guidance names, with the file system that
-// holds each. Its size is that of the block device, which a copy knows too.
+// filesystems has the file systems of directories that guidance names. The size is that of the
+// block device, which a copy has too.
 var filesystems = platform.Source{
 	Prefix: "filesystems",
 	Sets:   []string{"filesystems"},
@@ -29,7 +29,7 @@ var filesystems = platform.Source{
 		}
 		for _, dir := range directories {
 			if st, err := s.Host.Files.Stat(dir); err != nil || !st.IsDir() {
-				continue // an archive that holds nothing of it is no different
+				continue // also if an archive has nothing of it
 			}
 			holds := holder(dir, mounts)
 			if holds == "" {
@@ -51,13 +51,13 @@ var filesystems = platform.Source{
 	},
 }
 
-// directories are those that the sources say something about.
+// directories are those that the sources mention.
 var directories = []string{
 	"/", "/var", "/var/log", "/var/lib/etcd", "/var/lib/containers", "/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet",
 	"/var/lib/pgsql", "/var/lib/postgresql", "/var/lib/pulp", "/var/lib/qpidd",
 }
 
-// holder is the mount point that a directory is below of.
+// holder returns the mount point of a directory.
 func holder(dir string, mounts []string) string {
 	best := ""
 	for _, m := range mounts {
@@ -68,8 +68,7 @@ func holder(dir string, mounts []string) string {
 	return best
 }
 
-// deviceFacts are the size of a disk or of a partition of one, and whether it
-// turns.
+// deviceFacts returns the size of a disk or partition, and whether the disk rotates.
 func deviceFacts(s *platform.Subject, name string) (size, rotational fact.Answer) {
 	disks, _ := s.Items("disk")
 	for _, d := range disks {

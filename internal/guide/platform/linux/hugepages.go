@@ -13,23 +13,22 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// hugepools has each size of huge page that a file or the kernel's command line
-// asks for: what was asked for, and what the machine could get. The kernel gives
-// what it finds in one piece, without an error
-// (Documentation/admin-guide/mm/hugetlbpage.rst).
+// hugepools has each size of huge page that a file or the kernel's command line requests: the
+// requested and the obtained number. The kernel allocates what it finds in one piece, without
+// an error (Documentation/admin-guide/mm/hugetlbpage.rst).
 var hugepools = platform.Source{
 	Prefix: "hugepools",
 	Sets:   []string{"hugepools", "hugepools.node"},
 	Inputs: inputs("hugepools",
-		fact.Input{Name: "*.asked", Type: fact.Number, Doc: "pages that a file or the command line asks for"},
-		fact.Input{Name: "*.obtained", Type: fact.Number, Doc: "pages that the pool has"},
+		fact.Input{Name: "*.asked", Type: fact.Number, Doc: "pages that a file or the command line requests"},
+		fact.Input{Name: "*.obtained", Type: fact.Number, Doc: "pages of the pool"},
 		fact.Input{Name: "sizes", Type: fact.List, Doc: "the sizes that the machine has pages of"},
 		fact.Input{Name: "*.bytes", Type: fact.Number, Unit: "bytes", Doc: "size of a page"},
-		fact.Input{Name: "node.*.asked", Type: fact.Number, Doc: "pages of one size that are asked for on one NUMA node: node1/hugepages/hugepages-2048kB"},
+		fact.Input{Name: "node.*.asked", Type: fact.Number, Doc: "requested pages of one size on one NUMA node: node1/hugepages/hugepages-2048kB"},
 		fact.Input{Name: "node.*.obtained", Type: fact.Number},
 		fact.Input{Name: "pages", Type: fact.Map, Doc: "how many pages of each size the machine has: 2048kB is 8192"},
 		fact.Input{Name: "not_a_size", Type: fact.List, Doc: "hugepagesz= and default_hugepagesz= of the command line that this kernel has no pages of"},
-		fact.Input{Name: "group", Type: fact.Text, Doc: "name of the group vm.hugetlb_shm_group in /etc/group; empty where it has none, absent where no group is meant"},
+		fact.Input{Name: "group", Type: fact.Text, Doc: "name of the group vm.hugetlb_shm_group in /etc/group; empty if it has none, absent if no group is set"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}
@@ -73,7 +72,7 @@ var hugepools = platform.Source{
 	},
 }
 
-// addNodes adds the NUMA nodes that have a claim of their own on a pool.
+// addNodes adds the NUMA nodes with their own claim on a pool.
 func addNodes(t *platform.Known, s *platform.Subject, pool string) {
 	index := s.Facts()
 	of := "memory.huge_pages." + pool + ".node"
@@ -90,9 +89,9 @@ func addNodes(t *platform.Known, s *platform.Subject, pool string) {
 	}
 }
 
-// notASize are the sizes of the command line that the kernel passes over: those of
-// which it has no pool, and a standard one that it has not taken. It names them in
-// its log only (mm/hugetlb.c, hugepagesz_setup).
+// notASize returns the sizes of the command line that the kernel ignores: those without a
+// pool, and a default that it did not take. It only logs them (mm/hugetlb.c,
+// hugepagesz_setup).
 func notASize(s *platform.Subject, pools []string, standard any) fact.Answer {
 	parameters := s.Answer("kernel.parameters")
 	words, ok := parameters.Value.(map[string]string)
@@ -113,8 +112,8 @@ func notASize(s *platform.Subject, pools []string, standard any) fact.Answer {
 	return fact.Answer{Value: out, At: "/proc/cmdline"}
 }
 
-// groupOf is the name of the group that may use huge pages by shmget. Where groups
-// come from elsewhere too, one that /etc/group lacks may be there.
+// groupOf returns the name of the group that may use huge pages by shmget. A group missing
+// from /etc/group may exist in other sources of nsswitch.conf.
 func groupOf(s *platform.Subject) fact.Answer {
 	id := s.Read("sysctl:vm.hugetlb_shm_group", fact.Text)
 	text, ok := id.Value.(string)
@@ -137,14 +136,14 @@ func groupOf(s *platform.Subject) fact.Answer {
 	for line := range strings.Lines(order) {
 		sources, ok := strings.CutPrefix(strings.TrimSpace(line), "group:")
 		if ok && slices.ContainsFunc(strings.Fields(sources), func(w string) bool { return slices.Contains([]string{"sss", "ldap", "winbind", "nis", "db"}, w) }) {
-			return fact.Answer{Unknown: fmt.Sprintf("/etc/group has no group %s, and /etc/nsswitch.conf names other places: getent group %s", strings.TrimSpace(text), strings.TrimSpace(text)), At: "/etc/group"}
+			return fact.Answer{Unknown: fmt.Sprintf("/etc/group has no group %s, and /etc/nsswitch.conf has other sources: getent group %s", strings.TrimSpace(text), strings.TrimSpace(text)), At: "/etc/group"}
 		}
 	}
 	return fact.Answer{Value: "", At: id.At}
 }
 
-// askedFor is the last claim on a pool. That of the machine's standard size has
-// two places: its own file, and vm.nr_hugepages.
+// askedFor returns the last claim on a pool. The pool of the default size has two settings:
+// its own file, and vm.nr_hugepages.
 func askedFor(s *platform.Subject, pool string, standard bool) (winner override.Claim, pages float64, ok bool) {
 	places := []setting.Setting{{Kind: "sysfs", Name: "/sys/kernel/mm/hugepages/hugepages-" + pool + "/nr_hugepages"}}
 	if standard {
@@ -153,7 +152,7 @@ func askedFor(s *platform.Subject, pool string, standard bool) (winner override.
 	return wanted(s, places...)
 }
 
-// wanted is the last claim on one of some places, and the pages that it asks for.
+// wanted returns the last claim on any of some settings, and its number of pages.
 func wanted(s *platform.Subject, places ...setting.Setting) (winner override.Claim, pages float64, ok bool) {
 	for _, p := range places {
 		c, found := s.Claims().Winner(p)

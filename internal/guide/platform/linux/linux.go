@@ -1,10 +1,11 @@
-// Package linux answers what rules ask of every Linux machine beyond its facts:
-// what its files claim against what it runs with, what its processes use of what
-// they may, and who tunes it.
+// Package linux answers the inputs of rules for every Linux machine beyond its facts: what
+// files set compared with what runs, what processes use of their limits, and who tunes the
+// machine.
 package linux
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -13,14 +14,14 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Sources is the table of what this package reads.
+// Sources returns the sources of this package.
 func Sources() []platform.Source {
 	return []platform.Source{
 		sysctls, units, hugepools, tuning, processes, tunnels, filesystems, space, usage, pressure, activity, programs,
 	}
 }
 
-// inputs are those of a source, by name without its prefix.
+// inputs adds the prefix of a source to the names of its inputs.
 func inputs(prefix string, list ...fact.Input) []fact.Input {
 	for i := range list {
 		list[i].Name = prefix + "." + list[i].Name
@@ -28,20 +29,33 @@ func inputs(prefix string, list ...fact.Input) []fact.Input {
 	return list
 }
 
-// read reads a file; where it has no text the answer says why: absent, or
-// unknown with the path.
+// read reads a file. Without text the answer is absent, or unknown with the path.
 func read(h *host.Host, p string) (text string, why fact.Answer, ok bool) {
 	f := h.File(p)
 	return f.Text, fact.Answer{Unknown: f.Unknown, At: p}, f.Exists
 }
 
-// number is a whole number of the kernel's, at most 2^53.
+// number parses a whole number of the kernel, at most 2^53.
 func number(word string) (float64, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(word), 10, 64)
 	return float64(n), err == nil && n <= 1<<53
 }
 
-// live is a source that is opened with the machine alone.
+// live adapts an open function that needs only the host.
 func live(open func(*host.Host) *platform.Known) func(context.Context, *platform.Subject) platform.Answers {
 	return func(_ context.Context, s *platform.Subject) platform.Answers { return open(s.Host) }
+}
+
+// pids lists the processes. unknown is why they are not known.
+func pids(h *host.Host) (pids []string, unknown string) {
+	entries, err := h.Files.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Sprintf("/proc cannot be listed: %v", err)
+	}
+	for _, e := range entries {
+		if strings.Trim(e.Name(), "0123456789") == "" {
+			pids = append(pids, e.Name())
+		}
+	}
+	return pids, ""
 }

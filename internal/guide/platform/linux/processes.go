@@ -15,14 +15,14 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// processes has the big processes of a machine with several NUMA nodes, and
-// where their memory is (proc_pid_numa_maps(5), as numastat -p adds it up).
+// processes has the largest processes of a machine with several NUMA nodes, and where their
+// memory is (proc_pid_numa_maps(5), summed as by numastat -p).
 var processes = platform.Source{
 	Prefix: "processes",
 	Sets:   []string{"processes"},
 	Inputs: inputs("processes",
 		fact.Input{Name: "*.resident_bytes", Type: fact.Number, Unit: "bytes", Doc: "memory on all nodes"},
-		fact.Input{Name: "*.local_percent", Type: fact.Number, Unit: "%", Doc: "share of it on the nodes of the CPUs that the process may use; where it may use those of every node, on the node that has most"},
+		fact.Input{Name: "*.local_percent", Type: fact.Number, Unit: "%", Doc: "share of it on the nodes of the CPUs that the process may use; if it may use those of every node, on the node with most of it"},
 		fact.Input{Name: "*.node_bytes", Type: fact.Number, Unit: "bytes", Doc: "memory of the smallest node"},
 		fact.Input{Name: "*.bound", Type: fact.Truth, Doc: "it may not use the CPUs of every node"},
 	),
@@ -45,15 +45,15 @@ var processes = platform.Source{
 	},
 }
 
-// maxBig and leastBig bound the processes that are looked at: to read where the
-// memory of one is, the kernel walks its page tables.
+// maxBig and leastBig limit the inspected processes: the kernel walks the page tables of each
+// to locate its memory.
 const (
 	maxBig   = 8
-	leastBig = 1 << 30 // bytes; a process below has little to gain
+	leastBig = 1 << 30 // bytes; smaller processes gain little
 )
 
-// numaNodes are the CPUs of each node, and the memory of the smallest that has
-// any. why says why that is not known.
+// numaNodes returns the CPUs of each node, and the memory of the smallest with any, or why
+// that is unknown.
 func numaNodes(s *platform.Subject) (nodes map[int]unit.CPUSet, smallest float64, why string) {
 	names, unknown := s.Items("numa.node")
 	if unknown != "" {
@@ -75,26 +75,22 @@ func numaNodes(s *platform.Subject) (nodes map[int]unit.CPUSet, smallest float64
 	return nodes, smallest, ""
 }
 
-// process is one big process.
+// process is a large process.
 type process struct {
 	pid      string
 	name     string
 	resident float64 // bytes
 }
 
-// bigProcesses are the largest, by the memory that is resident.
+// bigProcesses returns the largest by resident memory.
 func bigProcesses(h *host.Host, node float64) (big []process, why string) {
-	entries, err := h.Files.ReadDir("/proc")
-	if err != nil {
-		return nil, fmt.Sprintf("/proc cannot be listed: %v", err)
+	all, why := pids(h)
+	if why != "" {
+		return nil, why
 	}
 	any := false
 	least := max(leastBig, node/20)
-	for _, e := range entries {
-		pid := e.Name()
-		if strings.Trim(pid, "0123456789") != "" {
-			continue
-		}
+	for _, pid := range all {
 		text, _, ok := read(h, "/proc/"+pid+"/status")
 		if !ok {
 			continue // it has ended
@@ -113,7 +109,7 @@ func bigProcesses(h *host.Host, node float64) (big []process, why string) {
 	return big[:min(len(big), maxBig)], ""
 }
 
-// parseStatus reads lines of "Key:\tvalue".
+// parseStatus parses lines of "Key:\tvalue".
 func parseStatus(text string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -124,7 +120,7 @@ func parseStatus(text string) map[string]string {
 	return out
 }
 
-// give answers for the process; one that has ended meanwhile is left out.
+// give answers for the process, unless it has ended meanwhile.
 func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet, smallest float64) {
 	item := fmt.Sprintf("%s[%s]", path.Base("/"+p.name), p.pid)
 	file := "/proc/" + p.pid + "/numa_maps"
@@ -152,7 +148,7 @@ func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet
 	t.Give(in+"bound", bound, file)
 }
 
-// localShare is how much of the memory is where the process runs, in percent.
+// localShare returns the percentage of the memory that is where the process runs.
 func localShare(bytes map[int]float64, nodes map[int]unit.CPUSet, allowed unit.CPUSet) (percent float64, bound bool) {
 	total, most, near := 0.0, 0.0, 0.0
 	for _, cpus := range nodes {
@@ -178,8 +174,8 @@ func localShare(bytes map[int]float64, nodes map[int]unit.CPUSet, allowed unit.C
 
 func overlap(a, b unit.CPUSet) bool { return !a.Intersect(b).IsEmpty() }
 
-// parseNumaMaps adds up the bytes on each node: "N0=12 N1=3 kernelpagesize_kB=4".
-// A line without a size of page is of 4 KiB ones.
+// parseNumaMaps sums the bytes on each node: "N0=12 N1=3 kernelpagesize_kB=4". Without a page
+// size they are 4 KiB pages.
 func parseNumaMaps(text string) map[int]float64 {
 	out := map[int]float64{}
 	for line := range strings.Lines(text) {

@@ -8,16 +8,16 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Directories of the profiles that an administrator wrote, and of those of a package
-// (profile.DefaultDirs), the later ones first.
+// Directories of an administrator's profiles, and of packaged ones (profile.DefaultDirs), in
+// order of precedence.
 var (
 	ownProfiles    = []string{"/etc/tuned/profiles", "/etc/tuned"}
 	vendorProfiles = []string{"/usr/lib/tuned/profiles", "/usr/lib/tuned"}
 )
 
-// basis are the packaged profiles that the profiles in force are, or are made of: an
-// administrator's own one counts as those that it includes, and as itself where it
-// includes none. What cannot be read counts as itself.
+// basis returns the packaged profiles behind the profiles in force: an administrator's profile
+// counts as those that it includes. One that includes none, or cannot be read, counts as
+// itself.
 func basis(h *host.Host, names string) string {
 	var out []string
 	seen := map[string]bool{}
@@ -44,7 +44,7 @@ func basis(h *host.Host, names string) string {
 	return strings.Join(out, " ")
 }
 
-// firstOf is the tuned.conf of a profile in the first of some directories that has it.
+// firstOf returns the tuned.conf of a profile in the first directory that has it.
 func firstOf(h *host.Host, dirs []string, name string) string {
 	if strings.ContainsAny(name, "/$") {
 		return ""
@@ -58,9 +58,8 @@ func firstOf(h *host.Host, dirs []string, name string) string {
 	return ""
 }
 
-// included are the profiles that a file includes, but those whose names are known when
-// it is loaded only. A file in place of a packaged one of its name is a profile of that
-// name.
+// included returns the profiles that a file includes, except those whose names have
+// variables. A file that replaces a packaged one counts as that profile.
 func included(h *host.Host, file, name string, replaces bool) []string {
 	if replaces {
 		return nil

@@ -1,7 +1,6 @@
 package linux
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,23 +10,20 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// programs is what runs, containers included.
+// programs has the running programs, including those in containers.
 var programs = platform.Source{
 	Prefix: "programs",
 	Inputs: inputs("programs", fact.Input{Name: "running", Type: fact.List, Doc: "the names of the processes, each once; the kernel keeps 15 bytes of a name"}),
 	Open: live(func(h *host.Host) *platform.Known {
 		t := &platform.Known{}
-		entries, err := h.Files.ReadDir("/proc")
-		if err != nil {
-			t.Rest(fmt.Sprintf("/proc cannot be listed: %v", err))
+		all, why := pids(h)
+		if why != "" {
+			t.Rest(why)
 			return t
 		}
 		names := map[string]bool{}
-		for _, e := range entries {
-			if strings.Trim(e.Name(), "0123456789") != "" {
-				continue
-			}
-			if comm, _, ok := read(h, "/proc/"+e.Name()+"/comm"); ok {
+		for _, pid := range all {
+			if comm, _, ok := read(h, "/proc/"+pid+"/comm"); ok {
 				names[strings.TrimSpace(comm)] = true
 			}
 		}

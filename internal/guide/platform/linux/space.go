@@ -11,16 +11,16 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// space is how full the machine's own file systems are, and how fast they fill: that
-// takes two measurements.
+// space has the usage of the machine's file systems, and their growth since an earlier
+// measurement.
 var space = platform.Source{
 	Prefix: "space",
 	Sets:   []string{"space"},
 	Inputs: inputs("space",
 		fact.Input{Name: "*.size_bytes", Type: fact.Number, Unit: "bytes"},
-		fact.Input{Name: "*.free_bytes", Type: fact.Number, Unit: "bytes", Doc: "what an ordinary user may still fill"},
-		fact.Input{Name: "*.grown_bytes", Type: fact.Number, Unit: "bytes", Doc: "what is in it more than at the earlier measurement (--baseline); may be below zero"},
-		fact.Input{Name: "*.days", Type: fact.Number, Doc: "days since the earlier measurement, at least one; 0 without any"},
+		fact.Input{Name: "*.free_bytes", Type: fact.Number, Unit: "bytes", Doc: "available to ordinary users"},
+		fact.Input{Name: "*.grown_bytes", Type: fact.Number, Unit: "bytes", Doc: "growth since the earlier measurement (--baseline); may be negative"},
+		fact.Input{Name: "*.days", Type: fact.Number, Doc: "days since the earlier measurement, at least one; 0 without one"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}
@@ -48,24 +48,24 @@ var space = platform.Source{
 	},
 }
 
-// leastSpan is what lies between two measurements at least: logs are rotated and
-// backups made once a day.
+// leastSpan is the shortest time between two measurements: logs are rotated and backups made
+// once a day.
 const leastSpan = 24 * time.Hour
 
-// grown compares a file system with what it was; why says why that cannot be done.
+// grown compares a file system with an earlier measurement, or returns why it cannot.
 func grown(now fact.FileSystem, then *platform.Earlier, at time.Time) (bytes, days float64, why string) {
 	if then == nil {
-		return 0, 0, "it was measured once only; --baseline with an earlier audit, fact archive or sosreport of this machine says how fast it fills"
+		return 0, 0, "there is no earlier measurement; --baseline with an earlier audit, fact archive or sosreport of this machine shows the growth"
 	}
 	span := at.Sub(then.Time)
 	i := slices.IndexFunc(then.FileSystems, func(f fact.FileSystem) bool { return f.Mount == now.Mount })
 	switch {
 	case i < 0:
-		return 0, 0, then.From + " does not say how full it was"
+		return 0, 0, then.From + " does not have its usage"
 	case then.Time.IsZero() || at.IsZero():
-		return 0, 0, "when " + then.From + " or this was measured is not known"
+		return 0, 0, "the time of " + then.From + " or of this measurement is unknown"
 	case span < leastSpan:
-		return 0, 0, fmt.Sprintf("%s is from %.1f hours before, and it takes a day at least to say how fast it fills", then.From, span.Hours())
+		return 0, 0, fmt.Sprintf("%s is from %.1f hours before, and at least a day is needed to measure growth", then.From, span.Hours())
 	}
 	return float64(now.UsedBytes() - then.FileSystems[i].UsedBytes()), span.Hours() / 24, ""
 }

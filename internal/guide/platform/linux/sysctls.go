@@ -12,24 +12,24 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// sysctls has each key that sysctl.d and its relatives claim: what the machine
-// runs with against what its files say in systemd-sysctl's order.
+// sysctls has each key that sysctl.d and other files set: the running value compared with that
+// of the files in systemd-sysctl's order.
 var sysctls = platform.Source{
 	Prefix: "sysctls",
 	Sets:   []string{"sysctls"},
 	Inputs: inputs("sysctls",
-		fact.Input{Name: "*.claimed", Type: fact.Text, Doc: "the value of the last line that takes effect, which is where it is read"},
-		fact.Input{Name: "*.running", Type: fact.Text, Doc: "the value that the kernel has now"},
+		fact.Input{Name: "*.claimed", Type: fact.Text, Doc: "the value of the line that takes effect"},
+		fact.Input{Name: "*.running", Type: fact.Text, Doc: "the present value of the kernel"},
 		fact.Input{Name: "*.same", Type: fact.Truth, Doc: "they are equal, as the kernel prints values"},
 		fact.Input{Name: "*.by", Type: fact.Text, Doc: "the mechanism: sysctl.d, kernel command line, kubelet, ..."},
-		fact.Input{Name: "*.administrator", Type: fact.Truth, Doc: "an administrator's file says so, and not a package's"},
-		fact.Input{Name: "*.losers", Type: fact.List, Doc: "FILE:LINE of the lines that say otherwise and lose"},
+		fact.Input{Name: "*.administrator", Type: fact.Truth, Doc: "set by an administrator's file, not by a package"},
+		fact.Input{Name: "*.losers", Type: fact.List, Doc: "FILE:LINE of overridden lines with other values"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}
 		claims := s.Claims()
 		if unread := claims.Unread(override.Sysctl); len(unread) > 0 {
-			// Any line of it may be the last on its key.
+			// Any of its lines may be the last for its key.
 			t.Rest(unread[0].String())
 			return t
 		}
@@ -61,11 +61,9 @@ var sysctls = platform.Source{
 	},
 }
 
-// compare gives what runs, and whether it is what the winner wants. What the
-// kernel does not have is absent.
-//
-// A directory that a copy does not hold hardly has the line that happens to be
-// what runs.
+// compare gives the running value, and whether it equals the winner's. A key that the kernel
+// lacks is absent. If a copy lacks a directory, a difference is unknown, but equality is
+// hardly a coincidence.
 func compare(s *platform.Subject, t *platform.Known, id setting.Setting, winner override.Claim, missing string) {
 	running, same := "sysctls."+id.Name+".running", "sysctls."+id.Name+".same"
 	answer := s.Read(id.String(), fact.Text)
@@ -84,7 +82,7 @@ func compare(s *platform.Subject, t *platform.Known, id setting.Setting, winner 
 	}
 }
 
-// first is the first of some paths that has a word in it; "" for none.
+// first returns the first path that contains a word, or "".
 func first(paths []string, word string) string {
 	if i := slices.IndexFunc(paths, func(p string) bool { return strings.Contains(p, word) }); i >= 0 {
 		return paths[i]

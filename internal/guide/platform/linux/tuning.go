@@ -13,15 +13,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// tuning is who tunes the machine, and with which profile.
+// tuning has the active tuner of the machine and its profile.
 var tuning = platform.Source{
 	Prefix: "tuning",
 	Inputs: inputs("tuning",
-		fact.Input{Name: "profile", Type: fact.Text, Doc: "the profiles in force, whoever applied them, separated by spaces; absent where nobody tunes"},
+		fact.Input{Name: "profile", Type: fact.Text, Doc: "the profiles in force, of any tuner, separated by spaces; absent without a tuner"},
 		fact.Input{Name: "profile_basis", Type: fact.Text, Doc: "the same, an administrator's own profiles as the packaged ones that they include"},
-		fact.Input{Name: "local_profile", Type: fact.Text, Doc: "the same by the machine's own files: absent where TuneD has its files in a container"},
-		fact.Input{Name: "by", Type: fact.Text, Doc: "fettle or TuneD; absent where nobody tunes"},
-		fact.Input{Name: "for_satellite", Type: fact.Truth, Doc: "whether the machine is a Satellite or Capsule, as far as that is known"},
+		fact.Input{Name: "local_profile", Type: fact.Text, Doc: "the same by the machine's own files: absent if TuneD has its files in a container"},
+		fact.Input{Name: "by", Type: fact.Text, Doc: "fettle or TuneD; absent without a tuner"},
+		fact.Input{Name: "for_satellite", Type: fact.Truth, Doc: "whether the machine is known to be a Satellite or Capsule"},
 		fact.Input{Name: "tuners", Type: fact.List, Doc: "the programs that hold the same settings and are enabled or running; numad only where the profiles set what it holds"},
 	),
 	Open: func(ctx context.Context, s *platform.Subject) platform.Answers {
@@ -55,7 +55,7 @@ var tuning = platform.Source{
 			}
 			conflicts, err := overlaps(ctx, s, other, profile)
 			if err != nil {
-				unclear = fmt.Sprintf("%s is in force too, and whether %s sets the same (%s) is not known: %v", other.Name, profile, other.Sets, err)
+				unclear = fmt.Sprintf("%s is in force too, and whether %s sets the same (%s) is unknown: %v", other.Name, profile, other.Sets, err)
 			}
 			if conflicts {
 				holding = append(holding, other.Name)
@@ -81,7 +81,7 @@ var tuning = platform.Source{
 		case why != "":
 			give(fact.Answer{Unknown: why})
 		case !there && recorded.Unknown == "" && runs != 0:
-			// That of OpenShift's operator has the machine's processes and its own files.
+			// OpenShift's operator runs it with the host's processes and files of its own.
 			elsewhere := fact.Answer{Unknown: fmt.Sprintf("TuneD (process %d) has its files in a container; on OpenShift oc get profile -n openshift-cluster-node-tuning-operator names its profile", runs), At: activeProfile}
 			give(elsewhere)
 			t.Put(fact.Answer{At: activeProfile}, "tuning.local_profile")
@@ -92,35 +92,31 @@ var tuning = platform.Source{
 	},
 }
 
-// unitDir has the services that an administrator has enabled.
+// unitDir has the services enabled by an administrator.
 const unitDir = "/etc/systemd/system"
 
-// activeProfile is TuneD's own record (and that of fettle's daemon where it
-// stands in for TuneD).
+// activeProfile is the record of TuneD, and of fettle's daemon if it replaces TuneD.
 const activeProfile = "/etc/tuned/active_profile"
 
-// overlaps reports whether the profiles in force set what a tuner of a few settings
-// holds.
+// overlaps reports whether the profiles in force set what a tuner of few settings controls.
 func overlaps(ctx context.Context, s *platform.Subject, other override.Tuner, profiles string) (bool, error) {
 	if profiles == "" {
 		return false, nil
 	}
 	if s.Planned == nil {
-		return false, errors.New("its profiles are not at hand")
+		return false, errors.New("its profiles are not available")
 	}
 	planned, err := s.Planned(ctx, strings.Fields(profiles))
 	return other.Conflicts(planned), err
 }
 
-// others are the programs that tune as well. That the processes of a copy are
-// not known leaves those that are enabled.
+// others returns the other tuners; in a copy without processes, the enabled ones.
 func others(ctx context.Context, s *platform.Subject) []override.Tuner {
 	all, _ := override.Tuners(ctx, s.Host)
 	return all
 }
 
-// fettlesOwn is the selection in force in fettle's journal. why says why that is
-// not known.
+// fettlesOwn returns the profiles in force in fettle's journal, or why that is unknown.
 func fettlesOwn(s *platform.Subject) (profiles, why string) {
 	if s.InForce == nil {
 		return "", ""

@@ -11,8 +11,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// tunnels has the devices that put packets into packets, with the devices that
-// carry them: the physical ones that are up.
+// tunnels has the tunnel devices, with the physical devices below them that are up.
 var tunnels = platform.Source{
 	Prefix: "tunnels",
 	Sets:   []string{"tunnels"},
@@ -23,7 +22,7 @@ var tunnels = platform.Source{
 		fact.Input{Name: "*.uplinks", Type: fact.List, Doc: "the physical devices that are up"},
 		fact.Input{Name: "*.uplink_mtu_bytes", Type: fact.Number, Doc: "the smallest of their largest packets, in bytes"},
 		fact.Input{Name: "*.uplink_bits_per_second", Type: fact.Number, Unit: "bit/s", Doc: "the fastest of them"},
-		fact.Input{Name: "*.without_offload", Type: fact.List, Doc: "those of them that do not cut packets inside a tunnel (tx-udp_tnl-segmentation)"},
+		fact.Input{Name: "*.without_offload", Type: fact.List, Doc: "those of them that do not segment packets inside a tunnel (tx-udp_tnl-segmentation)"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}
@@ -58,13 +57,11 @@ var tunnels = platform.Source{
 // options that OVN adds; WireGuard's with padding, over IPv6).
 var overheads = map[string]float64{"vxlan": 50, "geneve": 100, "wireguard": 80}
 
-// collectsMetadata is the MTU from which a device is one that Open vSwitch uses
-// for every tunnel at once (net/openvswitch/vport.c: the largest there is).
+// collectsMetadata is the lowest MTU of a device that Open vSwitch uses for all tunnels (net/openvswitch/vport.c: the largest there is).
 const collectsMetadata = 65000
 
-// tunnelKind is the kind of a tunnel; "" for every other device. Pods of OVN and
-// of OpenShift's older network leave through a port of Open vSwitch, whose MTU
-// is what counts there.
+// tunnelKind returns the kind of a tunnel, or "" for other devices. Pods of OVN and of
+// OpenShift's older network leave through a port of Open vSwitch, whose MTU counts there.
 func tunnelKind(s *platform.Subject, name string, all []string) (kind string, overhead float64) {
 	has := func(prefix string) bool {
 		return slices.ContainsFunc(all, func(n string) bool { return strings.HasPrefix(n, prefix) })
@@ -128,8 +125,8 @@ func uplinksOf(s *platform.Subject, devices []string) *uplinks {
 	return up
 }
 
-// carries is true of a device with a link. A copy may have only the device's
-// state, which is "up" then (RFC 2863).
+// carries reports whether a device has a link. A copy may have only its state, which is then
+// "up" (RFC 2863).
 func carries(s *platform.Subject, name string) bool {
 	if carrier, ok := s.Answer("net." + name + ".carrier").Value.(bool); ok {
 		return carrier
@@ -138,7 +135,7 @@ func carries(s *platform.Subject, name string) bool {
 	return state == "up"
 }
 
-// give answers for the devices below a tunnel; without any, they are absent.
+// give answers for the devices below a tunnel, if any.
 func (u *uplinks) give(t *platform.Known, in string) {
 	if len(u.names) == 0 {
 		return

@@ -13,14 +13,13 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// units has each limit that the files of a running service ask for, and what its
-// first process runs with: a change needs daemon-reload and a restart. Items are
-// "nginx.service LimitNOFILE".
+// units has each limit that the files of a running service set, and that of its first process:
+// a change needs daemon-reload and a restart. Items are "nginx.service LimitNOFILE".
 var units = platform.Source{
 	Prefix: "units",
 	Sets:   []string{"units"},
 	Inputs: inputs("units",
-		fact.Input{Name: "*.claimed", Type: fact.Text, Doc: "the hard limit of the last line that counts, drop-ins and system.conf included"},
+		fact.Input{Name: "*.claimed", Type: fact.Text, Doc: "the hard limit of the effective line, including drop-ins and system.conf"},
 		fact.Input{Name: "*.running", Type: fact.Text, Doc: "the hard limit of the first process; a process may raise its soft one itself"},
 		fact.Input{Name: "*.same", Type: fact.Truth},
 		fact.Input{Name: "*.service", Type: fact.Text},
@@ -58,23 +57,23 @@ var units = platform.Source{
 	},
 }
 
-// unclear says why nobody knows what a unit asks for.
+// unclear makes the limits of a unit unknown.
 func unclear(t *platform.Known, name, why string) {
 	t.Add("units", name)
 	in := "units." + name + "."
 	t.Put(fact.Answer{Unknown: why}, in+"claimed", in+"running", in+"same")
 }
 
-// maxUnits bounds the services that are looked at.
+// maxUnits is the largest number of inspected services.
 const maxUnits = 1024
 
-// limits are those that guidance is about, with the kernel's name for each
+// limits are the inspected limits, with the kernel's name for each
 // (proc_pid_limits(5)).
 var limits = []struct{ unit, kernel string }{
 	{"NOFILE", "Max open files"}, {"NPROC", "Max processes"}, {"MEMLOCK", "Max locked memory"}, {"CORE", "Max core file size"},
 }
 
-// openFilesLimit is what the kernel allows at most, which infinity stands for.
+// openFilesLimit returns the kernel's maximum, for which infinity stands.
 func openFilesLimit(s *platform.Subject) float64 {
 	if v, ok := s.Read("sysctl:fs.nr_open", fact.Number).Value.(float64); ok {
 		return v
@@ -89,7 +88,7 @@ func addLimit(t *platform.Known, u *systemd.Unit, name, kernel string, claimed f
 	}
 	l, runs, err := u.Running(kernel)
 	if err == nil && !runs {
-		return // it has no process at the moment
+		return // without a process
 	}
 	item := u.Name + " Limit" + name
 	in := "units." + item + "."

@@ -10,13 +10,13 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// usage is what the whole machine uses of what the kernel allows
+// usage has the machine-wide file handles in use and their limit
 // (Documentation/admin-guide/sysctl/fs.rst, file-nr).
 var usage = platform.Source{
 	Prefix: "usage",
 	Inputs: inputs("usage",
 		fact.Input{Name: "files_open", Type: fact.Number, Doc: "file handles in use"},
-		fact.Input{Name: "files_max", Type: fact.Number, Doc: "file handles there may be (fs.file-max)"},
+		fact.Input{Name: "files_max", Type: fact.Number, Doc: "limit of file handles (fs.file-max)"},
 	),
 	Open: live(func(h *host.Host) *platform.Known {
 		const file = "/proc/sys/fs/file-nr"
@@ -28,7 +28,7 @@ var usage = platform.Source{
 		}
 		open, limit, err := parseFileNr(text)
 		if !err {
-			bad := fact.Answer{Unknown: file + " is " + strconv.Quote(clip(text)) + ", which are not three numbers", At: file}
+			bad := fact.Answer{Unknown: file + " is " + strconv.Quote(clip(text)) + ", not three numbers", At: file}
 			t.Put(bad, "usage.files_open", "usage.files_max")
 			return t
 		}
@@ -51,11 +51,10 @@ func parseFileNr(text string) (open, limit float64, ok bool) {
 	return allocated - free, float64(most), ok1 && ok2 && err == nil && free <= allocated
 }
 
-// clip shortens text of a machine for a message.
+// clip shortens text for a message.
 func clip(text string) string { return internaltext.Truncate(strings.TrimSpace(text), 60) }
 
-// pressure is how long tasks waited in the last five minutes, in percent of the
-// time (Documentation/accounting/psi.rst).
+// pressure has the time that tasks waited in the last five minutes, in percent (Documentation/accounting/psi.rst).
 var pressure = platform.Source{
 	Prefix: "pressure",
 	Inputs: inputs("pressure",
@@ -81,7 +80,7 @@ var pressure = platform.Source{
 			for _, kind := range []string{"some", "full"} {
 				if percent, ok := percents[kind]; ok {
 					t.Give("pressure."+resource+"_"+kind+"_percent", percent, file)
-				} else if kind == "some" || resource != "cpu" || strings.Contains(text, kind) { // of CPUs kernels before 5.13 have no full
+				} else if kind == "some" || resource != "cpu" || strings.Contains(text, kind) { // kernels before 5.13 have no full for CPUs
 					t.Unclear("pressure."+resource+"_"+kind+"_percent", file, file+": cannot read "+strconv.Quote(clip(text)))
 				}
 			}
@@ -108,13 +107,13 @@ func parsePressure(text string) map[string]float64 {
 	return out
 }
 
-// activity is what the kernel has counted since it started (/proc/vmstat).
+// activity has counters of the kernel since its start (/proc/vmstat).
 var activity = platform.Source{
 	Prefix: "activity",
 	Inputs: inputs("activity",
 		fact.Input{Name: "swap_pages_per_s", Type: fact.Number, Doc: "pages read from and written to swap, the mean since the start"},
 		fact.Input{Name: "swapped_pages", Type: fact.Number, Doc: "pages read from and written to swap since the start"},
-		fact.Input{Name: "oom_kills", Type: fact.Number, Doc: "processes that the kernel has killed for want of memory since the start (counted since Linux 4.13)"},
+		fact.Input{Name: "oom_kills", Type: fact.Number, Doc: "processes that the kernel killed for lack of memory since the start (counted since Linux 4.13)"},
 		fact.Input{Name: "uptime_s", Type: fact.Number, Unit: "s"},
 	),
 	Open: live(func(h *host.Host) *platform.Known {
@@ -130,7 +129,7 @@ var activity = platform.Source{
 			for _, name := range names {
 				switch word, isBad := bad[name]; {
 				case isBad:
-					t.Unclear("activity."+input, file, file+": "+name+" is "+strconv.Quote(clip(word))+", which is no number")
+					t.Unclear("activity."+input, file, file+": "+name+" is "+strconv.Quote(clip(word))+", not a number")
 				case counted["nr_free_pages"] == 0 && len(counted) < 2: // every kernel has more
 					t.Unclear("activity."+input, file, file+" is empty or cut off")
 				}
@@ -155,14 +154,14 @@ var activity = platform.Source{
 			t.Give("activity.uptime_s", s, uptime)
 			t.Give("activity.swap_pages_per_s", (in+out)/s, file)
 		} else {
-			bad := fact.Answer{Unknown: uptime + " is " + strconv.Quote(clip(up)) + ", which begins with no time", At: uptime}
+			bad := fact.Answer{Unknown: uptime + " is " + strconv.Quote(clip(up)) + ", which does not begin with a time", At: uptime}
 			t.Put(bad, "activity.swap_pages_per_s", "activity.uptime_s")
 		}
 		return t
 	}),
 }
 
-// parseCounters reads lines of "name number"; bad are the words that are no number.
+// parseCounters parses lines of "name number"; bad has values that are not numbers.
 func parseCounters(text string) (counted map[string]float64, bad map[string]string) {
 	counted, bad = map[string]float64{}, map[string]string{}
 	for line := range strings.Lines(text) {

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// duration is a time as Prometheus and Kubernetes write one (15d, 24h, 1h30m), in
-// seconds.
+// duration parses a time of Prometheus (15d, 24h, 1h30m), in seconds.
 func duration(text string) (float64, error) {
-	bad := fmt.Errorf("%q is no time: want one such as 15d", text)
+	bad := fmt.Errorf("%q is not a time such as 15d", text)
 	units := map[string]float64{"y": 365 * 86400, "w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3}
 	rest, sum := text, 0.0
 	if text == "0" {
@@ -39,9 +38,9 @@ func duration(text string) (float64, error) {
 	return sum, nil
 }
 
-// quantity is an amount as Kubernetes writes it: 100Gi, 500m, 16163880Ki, 1e3.
+// quantity parses an amount of Kubernetes: 100Gi, 500m, 16163880Ki, 1e3.
 func quantity(text string) (float64, error) {
-	bad := fmt.Errorf("%q is no amount: want one such as 100Gi", text)
+	bad := fmt.Errorf("%q is not an amount such as 100Gi", text)
 	i := len(text)
 	for i > 0 && (text[i-1] < '0' || text[i-1] > '9') && text[i-1] != '.' {
 		i--
@@ -61,11 +60,11 @@ func quantity(text string) (float64, error) {
 	return n * factor, nil
 }
 
-// goDuration reads a time as objects of Kubernetes have it: 300s, 5m0s, 1.5h, or 0.
+// goDuration parses a time in objects of Kubernetes: 300s, 5m0s, 1.5h, or 0.
 func goDuration(text string) (float64, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no time: want one such as 300s or 5m", text)
+		return 0, fmt.Errorf("%q is not a time such as 300s or 5m", text)
 	}
 	return d.Seconds(), nil
 }

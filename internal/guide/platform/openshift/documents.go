@@ -13,12 +13,12 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// directories are where documents are looked for: the one that is audited, and
-// those that openshift-install makes in it.
+// directories are searched for documents: the audited one, and those that openshift-install
+// creates in it.
 var directories = []string{"/", "/manifests", "/openshift"}
 
-// gathered is where oc adm must-gather and oc adm inspect put what is read here,
-// as a directory of documents or as one list, NAME.yaml.
+// gathered are the paths of oc adm must-gather and oc adm inspect that are read, each a
+// directory of documents or one list, NAME.yaml.
 var gathered = []string{
 	"cluster-scoped-resources/core/nodes",
 	"cluster-scoped-resources/config.openshift.io/clusterversions",
@@ -33,7 +33,7 @@ var gathered = []string{
 	"namespaces/openshift-cluster-node-tuning-operator/tuned.openshift.io/tuneds",
 }
 
-// Documents are capped: a directory can be anybody's.
+// Limits, because a directory may be from anywhere.
 const (
 	maxFiles     = 2000
 	maxBytes     = 8 << 20  // of one file
@@ -41,14 +41,13 @@ const (
 	maxDocuments = 20000
 )
 
-// document is one YAML document, or an item of a list, and where it is.
+// document is a YAML document or an item of a list, with its position.
 type document struct {
 	file string
 	*yaml.Node
-	// whole is true for an item of a list: its neighbours are there too.
+	// whole marks an item of a list, which has all of its kind.
 	whole bool
-	// object is what an object of a running cluster is called, which has no lines; ""
-	// for a document of a file.
+	// object names an object of a running cluster, which has no lines; "" for files.
 	object string
 }
 
@@ -58,14 +57,13 @@ type reader struct {
 	docs  []document
 	files int
 	bytes int64
-	// problem says what could not be read; ours is true where that is a
-	// document of a cluster.
+	// problem is what could not be read; ours reports whether that is a document of a
+	// cluster.
 	problem string
 	ours    bool
 }
 
-// documents reads those of the directory, and of the must-gather that it is or
-// holds.
+// documents reads the documents of the directory, and of a must-gather in it.
 func documents(h *host.Host) *reader {
 	r := &reader{host: h}
 	for _, dir := range directories {
@@ -82,8 +80,8 @@ func documents(h *host.Host) *reader {
 	return r
 }
 
-// bases are the directories that have the layout of a must-gather: the root, one
-// below it (named after the image), or one below must-gather.local.NUMBER.
+// bases returns the directories with the layout of a must-gather: the root, one below it
+// (named after the image), or one below must-gather.local.NUMBER.
 func (r *reader) bases() []string {
 	is := func(dir string) bool {
 		_, err := r.host.Files.Stat(path.Join(dir, "cluster-scoped-resources"))
@@ -98,7 +96,7 @@ func (r *reader) bases() []string {
 		}
 		entries, err := r.host.Files.ReadDir(dir)
 		if err != nil {
-			return // directory has said so, where it matters
+			return // directory reports it where it matters
 		}
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
@@ -141,7 +139,7 @@ func (r *reader) file(name string) {
 	}
 	st, err := r.host.Files.Stat(name)
 	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxBytes || r.bytes+st.Size() > maxAll) {
-		r.problem = fmt.Sprintf("%s was not read: it is no file of at most %d bytes, or there are too many", name, maxBytes)
+		r.problem = fmt.Sprintf("%s was not read: it is not a file of at most %d bytes, or there are too many", name, maxBytes)
 		return
 	}
 	text, err := r.host.Files.ReadFile(name)
@@ -158,8 +156,7 @@ func (r *reader) file(name string) {
 	}
 }
 
-// parse reads the documents of a text; the items of a list are documents of
-// their own.
+// parse parses the documents of a text; the items of a list become documents.
 func parse(name, text string) (docs []document, err error) {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	for range maxDocuments {
@@ -198,7 +195,7 @@ func parse(name, text string) (docs []document, err error) {
 	return docs, nil
 }
 
-// named is an item of a list of one kind, which need not repeat it.
+// named adds kind and apiVersion to an item of a list of one kind, which may omit them.
 func named(item *yaml.Node, kind, api string) *yaml.Node {
 	if kind == "" || item.Kind != yaml.MappingNode || get(item, "kind") != nil {
 		return item
@@ -211,7 +208,7 @@ func named(item *yaml.Node, kind, api string) *yaml.Node {
 	return &n
 }
 
-// get finds a node by the keys on the way; nil if there is none.
+// get returns the node at a path of keys, or nil.
 func (d document) get(keys ...string) *yaml.Node { return get(d.Node, keys...) }
 
 func get(n *yaml.Node, keys ...string) *yaml.Node {
@@ -233,7 +230,7 @@ func get(n *yaml.Node, keys ...string) *yaml.Node {
 	return n
 }
 
-// follow is the node that an alias stands for.
+// follow resolves an alias.
 func follow(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -241,7 +238,7 @@ func follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// list is the entries of a sequence; none where there is none.
+// list returns the entries of a sequence, if it is one.
 func list(n *yaml.Node) []*yaml.Node {
 	if n = follow(n); n == nil || n.Kind != yaml.SequenceNode {
 		return nil
@@ -253,7 +250,7 @@ func list(n *yaml.Node) []*yaml.Node {
 	return out
 }
 
-// keys are those of a mapping.
+// keys returns the keys of a mapping.
 func keys(n *yaml.Node) []string {
 	if n = follow(n); n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -265,7 +262,7 @@ func keys(n *yaml.Node) []string {
 	return out
 }
 
-// text is a scalar; "" if there is none.
+// text returns the scalar at a path of keys, or "".
 func (d document) text(keys ...string) string { return openshiftText(d.Node, keys...) }
 
 func openshiftText(n *yaml.Node, keys ...string) string {
@@ -275,7 +272,7 @@ func openshiftText(n *yaml.Node, keys ...string) string {
 	return ""
 }
 
-// at is the place of a node, or of the document where there is none.
+// at returns the position of a node, or of the document.
 func (d document) at(n *yaml.Node) string {
 	if d.object != "" {
 		return d.object
@@ -286,12 +283,12 @@ func (d document) at(n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d", d.file, n.Line)
 }
 
-// within is a document that is the text of a key of another one, such as a
-// ConfigMap's. Its lines are those of the outer file where the text is a block.
+// within parses a document in the text of a key, such as in a ConfigMap. If the text is a
+// block, its lines are those of the outer file.
 func (d document) within(keys ...string) (inner document, err error) {
 	n := d.get(keys...)
 	if n == nil || n.Kind != yaml.ScalarNode {
-		return inner, fmt.Errorf("there is no %s", strings.Join(keys, "."))
+		return inner, fmt.Errorf("%s is missing", strings.Join(keys, "."))
 	}
 	all, err := parse(d.at(n), n.Value)
 	if err != nil {
@@ -300,7 +297,7 @@ func (d document) within(keys ...string) (inner document, err error) {
 	if len(all) == 0 {
 		return document{file: d.file, Node: &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}, object: d.object}, nil
 	}
-	first := 0 // a text in one line is where it begins
+	first := 0 // a text in one line has one position
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		first = 1
 	}

@@ -11,20 +11,20 @@ import (
 	"fettle.dev/fettle/internal/engine/override"
 )
 
-// hugepages is what the documents say of huge pages: those that nodes reserve, and
-// what pods ask for.
+// hugepages collects the huge pages in the documents: those that nodes reserve, and those that
+// pods request.
 type hugepages struct {
 	reserved map[uint64]float64 // bytes of a node, by the size of a page in bytes
-	at       string             // of the last that reserves some
-	unclear  string             // why the reserved ones are not known
-	odd      []string           // kernel arguments that the kernel passes over
+	at       string             // of the last document that reserves some
+	unclear  string             // why the reserved ones are unknown
+	odd      []string           // kernel arguments that the kernel ignores
 	oddAt    string
-	thp      string // transparent huge pages beside them
+	thp      string // transparent huge pages on the same nodes
 	thpAt    string
 	pods     []hugePod
 }
 
-// hugePod is what one pod asks for of one size.
+// hugePod is a pod's request for pages of one size.
 type hugePod struct {
 	item string
 	page uint64 // bytes
@@ -33,8 +33,8 @@ type hugePod struct {
 
 const hugeResource = "hugepages-"
 
-// reserve notes pages of a node; of several documents the most count, since nobody
-// knows which of them are for one node.
+// reserve notes pages of a node. Of several documents the largest number counts, because it is
+// unknown which are for the same node.
 func (h *hugepages) reserve(page uint64, count, at string) {
 	pages := 0.0
 	for part := range strings.SplitSeq(count, ",") {
@@ -43,7 +43,7 @@ func (h *hugepages) reserve(page uint64, count, at string) {
 		}
 		n, err := strconv.ParseUint(strings.TrimSpace(part), 10, 32)
 		if err != nil {
-			h.unclear = fmt.Sprintf("%s: %q is no number of huge pages", at, count)
+			h.unclear = fmt.Sprintf("%s: %q is not a number of huge pages", at, count)
 			return
 		}
 		pages += float64(n)
@@ -54,18 +54,18 @@ func (h *hugepages) reserve(page uint64, count, at string) {
 	h.reserved[page], h.at = max(h.reserved[page], pages*float64(page)), at
 }
 
-// beside notes what a document says of transparent huge pages; of several the one
-// that is not never counts.
-func (h *hugepages) beside(value, at string) {
+// transparent notes a document's setting of transparent huge pages; of several the one other
+// than never counts.
+func (h *hugepages) transparent(value, at string) {
 	if h.thp == "" || h.thp == "never" {
 		h.thp, h.thpAt = value, at
 	}
 }
 
-// standard is the size of a page where nobody names one (x86-64).
+// standard is the default size of a huge page (x86-64).
 const standard = 2 << 20
 
-// arguments are the kernel's, in their order: hugepages= is of the size before it.
+// arguments reads kernel arguments in order: hugepages= refers to the size before it.
 func (h *hugepages) arguments(words []string, at string) {
 	size := uint64(standard)
 	for _, w := range words {
@@ -80,18 +80,18 @@ func (h *hugepages) arguments(words []string, at string) {
 		case "hugepages":
 			h.reserve(size, value, at)
 		case "transparent_hugepage":
-			h.beside(value, at)
+			h.transparent(value, at)
 		case "transparent_hugepages":
 			h.odd, h.oddAt = append(h.odd, w), at
 		}
 	}
 }
 
-// pageSizes are those of huge pages in bytes: of x86-64, and of aarch64 with pages
-// of 4 and 64 KiB (Documentation/arch/arm64/hugetlbpage.rst).
+// pageSizes are the sizes of huge pages in bytes: on x86-64, and on aarch64 with pages of 4 and
+// 64 KiB (Documentation/arch/arm64/hugetlbpage.rst).
 var pageSizes = []uint64{64 << 10, 2 << 20, 32 << 20, 512 << 20, 1 << 30, 16 << 30}
 
-// profileOf notes what a profile in TuneD's language reserves.
+// profileOf notes the pages that a TuneD profile reserves.
 func (t *told) profileOf(data, at string) {
 	section := ""
 	for line := range strings.Lines(data) {
@@ -109,14 +109,14 @@ func (t *told) profileOf(data, at string) {
 		case section == "sysctl" && key == "vm.hugetlb_shm_group":
 			t.give("shm_group", value, at)
 		case section == "vm" && (key == "transparent_hugepages" || key == "transparent_hugepage"):
-			t.huge.beside(value, at)
+			t.huge.transparent(value, at)
 		case section == "bootloader" && strings.HasPrefix(key, "cmdline"):
 			t.huge.arguments(strings.Fields(strings.Trim(value, `+-"' `)), at)
 		}
 	}
 }
 
-// machineConfig is a MachineConfig's kernel arguments.
+// machineConfig reads the kernel arguments of a MachineConfig.
 func (t *told) machineConfig(d document) {
 	var words []string
 	where := d.get("spec", "kernelArguments")
@@ -128,12 +128,12 @@ func (t *told) machineConfig(d document) {
 	}
 }
 
-// asksForHugePages is true of a pod with a resource hugepages-SIZE.
+// asksForHugePages reports whether a pod requests a resource hugepages-SIZE.
 func (d document) asksForHugePages() bool {
 	return len(d.hugeResources()) > 0
 }
 
-// hugeResources are the names of such resources, each once.
+// hugeResources returns the names of such resources.
 func (d document) hugeResources() (out []string) {
 	for _, c := range list(d.get("spec", "containers")) {
 		for _, part := range []string{"requests", "limits"} {
@@ -147,7 +147,7 @@ func (d document) hugeResources() (out []string) {
 	return out
 }
 
-// pod is a pod with huge pages.
+// pod reads a pod with huge pages.
 func (t *told) pod(d document) {
 	containers := list(d.get("spec", "containers"))
 	alone := true
@@ -192,7 +192,7 @@ func (t *told) pod(d document) {
 		for _, c := range containers {
 			r, l := get(c, "resources", "requests", resource), get(c, "resources", "limits", resource)
 			if r == nil {
-				r = l // a limit alone is the request too
+				r = l // a limit alone implies the request
 			}
 			for _, part := range []struct {
 				n   *yaml.Node
@@ -210,7 +210,7 @@ func (t *told) pod(d document) {
 		}
 		page, err := quantity(strings.TrimPrefix(resource, hugeResource))
 		if err != nil || page < 1 || page > 1<<40 {
-			bad = fmt.Errorf("%s is no size of huge pages", resource)
+			bad = fmt.Errorf("%s is not a size of huge pages", resource)
 		}
 		t.give(item+".resource", resource, d.at(at))
 		t.give(item+".alone", alone, d.at(at))
@@ -230,8 +230,8 @@ func (t *told) pod(d document) {
 	}
 }
 
-// finishHugePages says what nodes have of what the pods ask for; where no document
-// reserves any, that is absent.
+// finishHugePages answers which pages nodes have for the pods; absent if no document reserves
+// any.
 func (t *told) finishHugePages() {
 	h := &t.huge
 	if len(h.odd) > 0 || h.reserved != nil {

@@ -19,19 +19,19 @@ var (
 	specKeys   = []string{"autoSizingReserved", "kubeletConfig", "logLevel", "machineConfigPoolSelector", "tlsSecurityProfile"}
 )
 
-// finishKubelets says of each KubeletConfig which of its keys the cluster's version does not
-// have. It comes when the version is known, which is in another document.
+// finishKubelets answers which keys of each KubeletConfig the cluster's version does not have.
+// The version is in another document.
 func (t *told) finishKubelets() {
 	version, _ := t.given("version").Value.(string)
 	release, known := kuberelease.OfOpenShift(version)
 	for _, k := range t.kubelets {
 		if n := k.get("spec", "kubeletConfig"); n != nil && n.Kind != yaml.MappingNode {
-			t.unclear(k.item+".unknown_keys", k.at(n), errors.New("spec.kubeletConfig is not a mapping, and the API server does not take it"))
+			t.unclear(k.item+".unknown_keys", k.at(n), errors.New("spec.kubeletConfig is not a mapping; the API server rejects it"))
 			continue
 		}
 		unknown, at := unknownKeys(k.document, version, release)
 		if len(unknown) > 0 && version != "" && !known {
-			t.unclear(k.item+".unknown_keys", at, fmt.Errorf("which keys OpenShift %s has is not known here: %s", version, strings.Join(unknown, ", ")))
+			t.unclear(k.item+".unknown_keys", at, fmt.Errorf("the keys of OpenShift %s are unknown to this fettle: %s", version, strings.Join(unknown, ", ")))
 			continue
 		}
 		t.give(k.item+".unknown_keys", unknown, at)
@@ -41,8 +41,8 @@ func (t *told) finishKubelets() {
 	}
 }
 
-// notApplied are the fields of a kubeletConfig with which the Machine Config Operator
-// applies nothing of the object, and what has the value instead.
+// notApplied are the fields of a kubeletConfig that make the Machine Config Operator ignore the
+// whole object, and where the value belongs instead.
 // Source: github.com/openshift/machine-config-operator,
 // pkg/controller/kubelet-config/kubelet_config_controller.go, blacklistKubeletConfigurationFields.
 var notApplied = map[string]string{
@@ -50,7 +50,7 @@ var notApplied = map[string]string{
 	"staticPodPath": "the control plane is started from there", "runtimeRequestTimeout": "remove it",
 }
 
-// refusedValues says which values of a KubeletConfig keep it from being applied, or the
+// refusedValues answers which values of a KubeletConfig prevent it from being applied, or the
 // kubelets of the cluster's version from starting.
 func (t *told) refusedValues(k kubeletConfig, release kuberelease.Release) {
 	n := follow(k.get("spec", "kubeletConfig"))
@@ -64,7 +64,7 @@ func (t *told) refusedValues(k kubeletConfig, release kuberelease.Release) {
 	refused, at := []string{}, k.at(n)
 	add := func(field, why string) {
 		top, _, _ := strings.Cut(field, ".")
-		key := n // of a default there is no key
+		key := n // a default has no key
 		for i := 0; n != nil && i+1 < len(n.Content); i += 2 {
 			if n.Content[i].Value == top {
 				key = n.Content[i]
@@ -89,15 +89,15 @@ func (t *told) refusedValues(k kubeletConfig, release kuberelease.Release) {
 	t.give(k.item+".refused_values", refused, at)
 }
 
-// kubeletConfig is a KubeletConfig and what it is called.
+// kubeletConfig is a KubeletConfig and its item.
 type kubeletConfig struct {
 	document
 	item string
 }
 
-// unknownKeys are the keys of a KubeletConfig that it or the kubelet of a version of
-// OpenShift does not have, each with the one that may be meant. release is the version's
-// Kubernetes: 0 where it is not known, and then a key of any release will do.
+// unknownKeys returns the keys that neither a KubeletConfig nor the kubelet of a version of
+// OpenShift has, with suggestions. release is the version's Kubernetes, or 0 to accept the
+// keys of any release.
 func unknownKeys(d document, version string, release kuberelease.Release) (unknown []string, at string) {
 	unknown, at = []string{}, d.at(d.get("spec", "kubeletConfig"))
 	look := func(n *yaml.Node, known []string) {

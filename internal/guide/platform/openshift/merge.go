@@ -9,11 +9,10 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// merge puts the pairs of other maps in where "<<" asks for them, as oc and the
-// installer do (sigs.k8s.io/yaml). What they would refuse is an error, with its line.
-// left are the steps that merges may still take.
+// merge resolves "<<" as oc and the installer do (sigs.k8s.io/yaml), and returns an error with
+// its line where they would. left counts down the steps of merges.
 func merge(n *yaml.Node, left *int) (line int, err error) {
-	for _, c := range n.Content { // an alias has none: what it stands for is merged at its own place
+	for _, c := range n.Content { // an alias has none: its target is merged in its place
 		if line, err := merge(c, left); err != nil {
 			return line, err
 		}

@@ -8,15 +8,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// device is the MTU of network devices that a document names.
+// device is an MTU of network devices in a document.
 type device struct {
 	mtu float64
 	at  string
 }
 
-// devicesOf notes the MTU of devices: a Network has that of a migration, and that
-// for which fettle size has worked its own out; install-config.yaml that of the
-// interfaces of hosts (nmstate).
+// devicesOf notes the MTU of devices: a Network has that of a migration, and that which fettle
+// size assumed; install-config.yaml has that of the hosts' interfaces (nmstate).
 func (t *told) devicesOf(d document) {
 	note := func(n *yaml.Node) {
 		if n == nil {
@@ -37,18 +36,18 @@ func (t *told) devicesOf(d document) {
 	}
 }
 
-// usual are the MTUs that devices have. One of them inside the overlay is a mistake,
-// or is above devices with larger ones.
+// usual are common MTUs of devices. One of them inside the overlay is a mistake, or the devices
+// have larger ones.
 var usual = []float64{1500, 9000, 9001, 9216}
 
-// finishMTU says of which MTU the devices are, or that nobody does where it matters.
+// finishMTU answers the MTU of the devices, or that it is unknown where it matters.
 func (t *told) finishMTU() {
 	inside, ok := t.given("overlay_mtu").Value.(float64)
 	switch {
 	case !ok:
 	case len(t.devices) > 0:
-		// Which of a host's devices the cluster goes over is not said: one above the
-		// largest fits through none.
+		// It is unknown which of a host's devices the cluster uses: the largest MTU is
+		// the limit for any.
 		d := slices.MaxFunc(t.devices, func(a, b device) int { return int(a.mtu - b.mtu) })
 		t.give("device_mtu", d.mtu, d.at)
 	case slices.Contains(usual, inside):
@@ -56,6 +55,6 @@ func (t *told) finishMTU() {
 		if t.given("network_type").Value == "OpenShiftSDN" {
 			overhead = 50
 		}
-		t.unclear("device_mtu", t.given("overlay_mtu").At, fmt.Errorf("no document says the MTU of the network devices: %g inside the overlay needs %g there, and is a mistake if they have %g", inside, inside+overhead, inside))
+		t.unclear("device_mtu", t.given("overlay_mtu").At, fmt.Errorf("no document has the MTU of the network devices: %g inside the overlay needs %g there, and is a mistake if they have %g", inside, inside+overhead, inside))
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// What an installation has where nobody names others (table openshift-networks;
-// the test holds the two together), and OVN-Kubernetes's own.
+// Default networks of an installation (table openshift-networks; a test compares them), and
+// those of OVN-Kubernetes.
 const (
 	defaultCluster = "10.128.0.0/14"
 	defaultMachine = "10.0.0.0/16"
@@ -24,7 +24,7 @@ const (
 	ovn            = "OVNKubernetes"
 )
 
-// network is one, with the place that says so.
+// network is a network and its position.
 type network struct {
 	name   string
 	prefix netip.Prefix
@@ -34,29 +34,29 @@ type network struct {
 	err    error
 }
 
-// networks are those of one document.
+// networks are the networks of one document.
 type networks struct {
 	cluster, machine, service []network
 	join, transit             []network
 	kind                      fact.Answer // the plug-in
 }
 
-// order says whose networks count: the cluster's own are what runs.
+// order is the precedence of documents: the cluster's own configuration is what runs.
 var order = []string{"config", "operator", "install"}
 
-// one reads a network.
+// one parses a network.
 func (d document) one(name string, n *yaml.Node) network {
 	if n == nil {
 		return network{name: name, at: d.at(nil), err: fmt.Errorf("a %s network without an address", name)}
 	}
 	p, err := netip.ParsePrefix(n.Value)
 	if err != nil {
-		err = fmt.Errorf("%q is no network", n.Value)
+		err = fmt.Errorf("%q is not a network", n.Value)
 	}
 	return network{name: name, prefix: p, at: d.at(n), err: err}
 }
 
-// clusters reads a list of cluster networks.
+// clusters parses a list of cluster networks.
 func (d document) clusters(n *yaml.Node) []network {
 	var out []network
 	for _, c := range list(n) {
@@ -79,8 +79,8 @@ func (d document) clusters(n *yaml.Node) []network {
 	return out
 }
 
-// installConfig is the networks and the numbers of machines that openshift-install
-// is told, with its defaults.
+// installConfig reads the networks and numbers of machines for openshift-install, with its
+// defaults.
 func (t *told) installConfig(d document) {
 	fixed := func(name, cidr string) []network {
 		return []network{{name: name, prefix: netip.MustParsePrefix(cidr), host: 23, at: d.at(nil), hostAt: d.at(nil)}}
@@ -127,7 +127,7 @@ func (t *told) installConfig(d document) {
 	t.workers = fact.Answer{Value: 3.0, At: d.at(nil)}
 }
 
-// replicas is the number of machines of a pool; three where it does not say.
+// replicas returns the number of machines of a pool, by default three.
 func (d document) replicas(pool, at *yaml.Node) fact.Answer {
 	n := get(pool, "replicas")
 	if n == nil {
@@ -135,12 +135,12 @@ func (d document) replicas(pool, at *yaml.Node) fact.Answer {
 	}
 	v, err := strconv.ParseUint(n.Value, 10, 31)
 	if err != nil {
-		return fact.Answer{Unknown: d.at(n) + ": replicas is no number", At: d.at(n)}
+		return fact.Answer{Unknown: d.at(n) + ": replicas is not a number", At: d.at(n)}
 	}
 	return fact.Answer{Value: float64(v), At: d.at(n)}
 }
 
-// network is a Network of the cluster's configuration, or of its operator.
+// network reads a Network of the cluster's configuration, or of its operator.
 func (t *told) network(d document) {
 	from := "operator"
 	if strings.HasPrefix(d.text("apiVersion"), "config.") {
@@ -160,13 +160,12 @@ func (t *told) network(d document) {
 	t.number(d, "overlay_mtu", "spec", "defaultNetwork", "ovnKubernetesConfig", "mtu")
 	t.number(d, "overlay_mtu", "spec", "defaultNetwork", "openshiftSDNConfig", "mtu")
 	if c := d.get("spec", "defaultNetwork", "ovnKubernetesConfig", "ipsecConfig"); c != nil {
-		t.give("ipsec", "Full", d.at(c)) // that the key is there was the switch before there were modes
+		t.give("ipsec", "Full", d.at(c)) // before modes, the key alone enabled it
 		t.words(d, "ipsec", "spec", "defaultNetwork", "ovnKubernetesConfig", "ipsecConfig", "mode")
 	}
 }
 
-// switches are the networks that OVN-Kubernetes has for itself, where somebody has
-// moved them.
+// switches returns OVN-Kubernetes's internal networks, if they are set.
 func (d document) switches(keys ...string) (join, transit []network) {
 	at := func(more ...string) *yaml.Node { return d.get(append(append([]string{}, keys...), more...)...) }
 	for _, n := range []*yaml.Node{at("v4InternalSubnet"), at("ipv4", "internalJoinSubnet")} {
@@ -180,7 +179,7 @@ func (d document) switches(keys ...string) (join, transit []network) {
 	return join, transit
 }
 
-// finishNetworks puts the documents' networks together.
+// finishNetworks combines the networks of the documents.
 func (t *told) finishNetworks() {
 	if len(t.networks) == 0 {
 		return
@@ -232,8 +231,7 @@ func (t *told) finishNetworks() {
 	t.overlaps("overlaps_transit", every, at, transit)
 }
 
-// overlaps lists the pairs that have addresses in common: of all, or of all with
-// the others.
+// overlaps lists the overlapping pairs: among all, or of all with the others.
 func (t *told) overlaps(input string, every []network, at string, others []network) {
 	var both []string
 	for i, a := range every {
@@ -264,8 +262,8 @@ func (t *told) overlaps(input string, every []network, at string, others []netwo
 	t.give(input, strings.Join(both, ", "), at)
 }
 
-// parts is how many nodes the cluster networks are for, and the pods of each: of
-// several of one family they add up, and a node has a part of each family.
+// parts answers how many nodes the cluster networks hold, and the pods of each. Several of one
+// family add up, and a node has a part of each family.
 func (t *told) parts(all []network) {
 	if len(all) == 0 {
 		return
@@ -282,12 +280,12 @@ func (t *told) parts(all []network) {
 		bits := n.prefix.Addr().BitLen()
 		if n.host < n.prefix.Bits() || n.host > bits {
 			for _, input := range []string{"host_prefix", "nodes_max", "addresses_per_node"} {
-				t.unclear(input, n.hostAt, fmt.Errorf("a host prefix between %d and %d is wanted", n.prefix.Bits(), bits))
+				t.unclear(input, n.hostAt, fmt.Errorf("want a host prefix from %d to %d", n.prefix.Bits(), bits))
 			}
 			return
 		}
 		sum[n.prefix.Addr().Is4()] += math.Exp2(float64(n.host - n.prefix.Bits()))
-		// Network, broadcast and the node's own are no pod's.
+		// Network, broadcast and the node's own address are not for pods.
 		addresses = min(addresses, math.Exp2(float64(bits-n.host))-3)
 	}
 	most := math.Inf(1)
@@ -301,7 +299,7 @@ func (t *told) parts(all []network) {
 	t.give("addresses_per_node", max(0, addresses), first.hostAt)
 }
 
-// room is how many addresses networks have together.
+// room answers how many addresses networks have together.
 func (t *told) room(input string, all []network) {
 	sum, known := 0.0, false
 	for _, n := range all {

@@ -14,7 +14,7 @@ type census struct {
 	whole map[string]tally
 }
 
-// tally is the objects of one kind that lists have.
+// tally counts the objects of one kind in lists.
 type tally struct {
 	count int
 	at    string
@@ -24,8 +24,8 @@ type tally struct {
 
 func newCensus() census { return census{role: map[string]int{}, whole: map[string]tally{}} }
 
-// objects are the kinds that are counted where a list has them, with the names of
-// their maximums: of the cluster, and of one namespace.
+// objects are the counted kinds in lists, with the names of their maximums: of the cluster, and
+// of one namespace.
 var objects = map[string]struct{ all, each string }{
 	"Namespace":   {"namespaces", ""},
 	"Project":     {"namespaces", ""},
@@ -40,7 +40,7 @@ var objects = map[string]struct{ all, each string }{
 	"CustomResourceDefinition": {"crds", ""},
 }
 
-// count adds an object of a list.
+// count counts an object of a list.
 func (c *census) count(kind string, d document) {
 	s := c.whole[kind]
 	if s.count == 0 {
@@ -54,7 +54,7 @@ func (c *census) count(kind string, d document) {
 	c.whole[kind] = s
 }
 
-// node is one node of a list, or by itself.
+// node reads a node.
 func (t *told) node(d document) {
 	item := t.item(nodes, d)
 	labels := keys(d.get("metadata", "labels"))
@@ -90,8 +90,8 @@ func (t *told) node(d document) {
 	}
 }
 
-// finishCensus answers how many machines there are: the list of the nodes that
-// run goes before what was to be installed.
+// finishCensus answers the numbers of machines. Running nodes take precedence over
+// install-config.yaml.
 func (t *told) finishCensus() {
 	c := t.census
 	all, masters := 0, c.role["control-plane"]
@@ -103,7 +103,7 @@ func (t *told) finishCensus() {
 	case all == 0:
 		workers = t.workers
 	case masters == 0 && t.workers.Value != nil && t.workers.Value.(float64) > float64(all):
-		workers = t.workers // these are some of them only
+		workers = t.workers // the list has only some of them
 	}
 	t.answer("workers", workers)
 	if masters > 0 {
@@ -135,7 +135,7 @@ func (t *told) finishCensus() {
 	}
 }
 
-// counted is a number of objects, of which a maximum was tested.
+// counted gives a number of objects with a tested maximum.
 func (t *told) counted(name string, n int, at string) {
 	input := "objects." + name + ".count"
 	if old, ok := t.given(input).Value.(float64); ok && old >= float64(n) {

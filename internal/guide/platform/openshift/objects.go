@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// version is the cluster's.
+// version reads the cluster's version.
 func (t *told) version(d document) {
 	for _, keys := range [][]string{{"status", "desired", "version"}, {"spec", "desiredUpdate", "version"}} {
 		if n := d.get(keys...); n != nil && n.Kind == yaml.ScalarNode && n.Value != "" {
@@ -20,8 +20,8 @@ func (t *told) version(d document) {
 	}
 }
 
-// featureGate is what the cluster's FeatureGate switches on. The cluster looks at
-// none of another name.
+// featureGate reads the features that the cluster's FeatureGate enables. The cluster ignores
+// those of other names.
 func (t *told) featureGate(d document) {
 	if d.text("metadata", "name") != "cluster" {
 		return
@@ -36,7 +36,7 @@ func (t *told) featureGate(d document) {
 	t.give("features", features, d.at(on))
 }
 
-// kubelet is a KubeletConfig.
+// kubelet reads a KubeletConfig.
 func (t *told) kubelet(d document) {
 	item := t.item(kubelets, d)
 	for input, key := range map[string]string{"max_pods": "maxPods", "pods_per_core": "podsPerCore", "qps": "kubeAPIQPS", "burst": "kubeAPIBurst"} {
@@ -51,14 +51,14 @@ func (t *told) kubelet(d document) {
 	t.kubelets = append(t.kubelets, kubeletConfig{d, item})
 }
 
-// allMachines is the role and the type of machines of a health check without a selector,
-// which is for every machine, those of the control plane too.
+// allMachines is the role and type of a health check without a selector, which is for every
+// machine, including the control plane.
 const allMachines = "*"
 
 // empty reports whether a mapping has no entries.
 func empty(n *yaml.Node) bool { return n == nil || n.Kind == yaml.MappingNode && len(n.Content) == 0 }
 
-// healthCheck is a MachineHealthCheck.
+// healthCheck reads a MachineHealthCheck.
 func (t *told) healthCheck(d document) {
 	item := t.item(checks, d)
 	var whole int32
@@ -85,7 +85,7 @@ func (t *told) healthCheck(d document) {
 		}
 		conditions = append(conditions, openshiftText(c, "type")+"="+openshiftText(c, "status"))
 		timeout := get(c, "timeout")
-		seconds, err := 0.0, error(nil) // without a timeout at once, as the controller reads it
+		seconds, err := 0.0, error(nil) // without a timeout it is immediate, as in the controller
 		if timeout != nil {
 			if seconds, err = goDuration(openshiftText(c, "timeout")); err == nil && timeout.Tag != "!!str" {
 				err = notText(timeout)
@@ -113,7 +113,7 @@ func (t *told) healthCheck(d document) {
 	}
 }
 
-// profiles are those that Tuned objects define, and what they recommend.
+// profiles are those that Tuned objects define and recommend.
 type profiles struct {
 	defined   map[string]bool
 	recommend map[string][]string // by item
@@ -124,11 +124,10 @@ func newProfiles() profiles {
 	return profiles{map[string]bool{}, map[string][]string{}, map[string]string{}}
 }
 
-// supplied are the profiles that the operator brings along, beside TuneD's own.
+// supplied are the operator's own profiles, in addition to TuneD's.
 var supplied = []string{"openshift", "openshift-node", "openshift-control-plane"}
 
-// tuned is a Tuned object. The operator's own, default and rendered, are nobody's
-// to change.
+// tuned reads a Tuned object. The operator's own, default and rendered, must not be changed.
 func (t *told) tuned(d document) {
 	name := d.text("metadata", "name")
 	for _, p := range list(d.get("spec", "profile")) {
@@ -173,16 +172,14 @@ func (t *told) tuned(d document) {
 	}
 }
 
-// matchesPods is true where a list of matches, nested or not, asks for labels of
-// pods.
+// matchesPods reports whether a list of matches, nested or not, has labels of pods.
 func matchesPods(n *yaml.Node, depth int) bool {
 	return depth < 16 && slices.ContainsFunc(list(n), func(m *yaml.Node) bool {
 		return openshiftText(m, "type") == "pod" || matchesPods(get(m, "match"), depth+1)
 	})
 }
 
-// plugins are those that a profile in TuneD's language uses: the type of a
-// section, or its name.
+// plugins returns the plug-ins of a TuneD profile: the type of a section, or its name.
 func plugins(profile string) []string {
 	var out []string
 	section := func() *string { return &out[len(out)-1] }
@@ -201,8 +198,8 @@ func plugins(profile string) []string {
 	})
 }
 
-// finishProfiles says which profiles nobody defines, of the objects that define
-// some: the others mean those that TuneD brings along.
+// finishProfiles answers which recommended profiles are undefined, for objects that define
+// some: others refer to TuneD's own.
 func (t *told) finishProfiles() {
 	for item, wanted := range t.profiles.recommend {
 		missing := []string{}
@@ -215,7 +212,7 @@ func (t *told) finishProfiles() {
 	}
 }
 
-// monitoring is the retention, the volumes and the memory of cluster monitoring.
+// monitoring reads retention, volumes and memory of cluster monitoring.
 func (t *told) monitoring(d document) {
 	at := d.at(d.get("data", "config.yaml"))
 	t.give("monitoring.document", true, at)
@@ -223,7 +220,7 @@ func (t *told) monitoring(d document) {
 	inner, err := d.within("data", "config.yaml")
 	if err != nil {
 		for _, input := range []string{"retention_days", "prometheus_bytes", "prometheus_memory_bytes", "alertmanager_bytes"} {
-			t.unclear("monitoring."+input, at, fmt.Errorf("config.yaml cannot be read: %w", err))
+			t.unclear("monitoring."+input, at, fmt.Errorf("config.yaml: %w", err))
 		}
 		return
 	}

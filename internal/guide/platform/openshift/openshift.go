@@ -1,8 +1,7 @@
-// Package openshift answers what rules ask of the documents that a cluster is
-// installed and set up with: those that lie in the directory that is audited, in
-// its manifests/ and openshift/, as openshift-install has them, and in what oc adm
-// must-gather has fetched. Lists of objects, as oc get -o yaml prints them, are
-// documents too.
+// Package openshift answers the inputs of rules from the documents that a cluster is installed
+// and configured with: in the audited directory, in its manifests/ and openshift/ as created
+// by openshift-install, and in the output of oc adm must-gather. Lists of objects, as printed
+// by oc get -o yaml, are documents too.
 package openshift
 
 import (
@@ -13,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// The sets.
+// Sets of documents.
 const (
 	all      = "openshift.document"
 	kubelets = "openshift.kubelet"
@@ -24,13 +23,13 @@ const (
 	hugePods = "openshift.huge_pages"
 )
 
-// Source is the table of what the documents say.
+// Source declares the inputs from documents.
 func Source() platform.Source {
 	s := platform.Source{Prefix: "openshift", Sets: []string{all, kubelets, checks, tuneds, nodes, counts, hugePods}, Open: open}
 	for _, in := range []fact.Input{
-		{Name: "documents", Type: fact.Number, Doc: "documents of a cluster in the directory; absent where there is none"},
+		{Name: "documents", Type: fact.Number, Doc: "documents of a cluster in the directory; absent if there is none"},
 		{Name: "version", Type: fact.Text, Doc: "version of the cluster, of its ClusterVersion"},
-		{Name: "feature_set", Type: fact.Text, Doc: "feature set of the FeatureGate named cluster; absent where there is none"},
+		{Name: "feature_set", Type: fact.Text, Doc: "feature set of the FeatureGate named cluster; absent if there is none"},
 		{Name: "features", Type: fact.List, Doc: "features that this FeatureGate switches on by themselves (CustomNoUpgrade)"},
 		{Name: "document.*.kind", Type: fact.Text},
 		{Name: "document.*.api", Type: fact.Text, Doc: "apiVersion"},
@@ -44,27 +43,27 @@ func Source() platform.Source {
 		{Name: "addresses_per_node", Type: fact.Number, Doc: "addresses for pods in each part"},
 		{Name: "machine_addresses", Type: fact.Number, Doc: "addresses of the machine network"},
 		{Name: "service_addresses", Type: fact.Number, Doc: "addresses of the service network"},
-		{Name: "overlaps", Type: fact.Text, Doc: "the networks that overlap; empty where none do"},
+		{Name: "overlaps", Type: fact.Text, Doc: "the networks that overlap; empty if none do"},
 		{Name: "overlaps_transit", Type: fact.Text, Doc: "those that overlap with the transit switch of OVN-Kubernetes"},
 		{Name: "overlay_mtu", Type: fact.Number, Unit: "bytes", Doc: "MTU inside the overlay"},
 		{Name: "device_mtu", Type: fact.Number, Unit: "bytes", Doc: "MTU of the network devices below it, the largest that a document names"},
 
 		{Name: "workers", Type: fact.Number, Doc: "worker machines: of the list of nodes, else of install-config.yaml"},
 		{Name: "control_plane", Type: fact.Number, Doc: "control plane machines"},
-		{Name: "infra", Type: fact.Number, Doc: "nodes with the role infra; absent where no list of nodes says so"},
+		{Name: "infra", Type: fact.Number, Doc: "nodes with the role infra; absent without a list of nodes"},
 		{Name: "worker_cores", Type: fact.Number, Doc: "cores of the largest worker in the list of nodes"},
 		{Name: "node.*.role", Type: fact.Text, Doc: "control-plane, infra or worker"},
 		{Name: "node.*.cores", Type: fact.Number, Unit: "cores"},
 		{Name: "node.*.reserved_cores", Type: fact.Number, Unit: "cores", Doc: "what the node keeps from the pods"},
 		{Name: "node.*.memory_bytes", Type: fact.Number, Unit: "bytes"},
-		{Name: "objects.*.count", Type: fact.Number, Doc: "objects of a sort in the lists that are there, by the name of their maximum"},
+		{Name: "objects.*.count", Type: fact.Number, Doc: "objects of a kind in the lists, by the name of their maximum"},
 
 		{Name: "monitoring.document", Type: fact.Truth, Doc: "whether cluster monitoring is configured"},
-		{Name: "monitoring.nodes", Type: fact.Number, Doc: "nodes that Prometheus watches: of the list of nodes; without one those that its volumes were sized for (annotation fettle.dev/nodes), or the machines of install-config.yaml where they are more"},
-		{Name: "monitoring.pods", Type: fact.Number, Doc: "pods that it watches: of a list of the whole cluster's, or those that its volumes were sized for (fettle.dev/pods); absent where nobody says"},
+		{Name: "monitoring.nodes", Type: fact.Number, Doc: "nodes that Prometheus watches: of the list of nodes; without one those that its volumes were sized for (annotation fettle.dev/nodes), or the machines of install-config.yaml if they are more"},
+		{Name: "monitoring.pods", Type: fact.Number, Doc: "pods that it watches: of a list of the whole cluster's, or those that its volumes were sized for (fettle.dev/pods); absent if unknown"},
 		{Name: "monitoring.retention_days", Type: fact.Number, Unit: "d"},
 		{Name: "monitoring.prometheus_bytes", Type: fact.Number, Unit: "bytes", Doc: "volume of each Prometheus; 0 for none"},
-		{Name: "monitoring.prometheus_memory_bytes", Type: fact.Number, Unit: "bytes", Doc: "limit of its memory, where it has one"},
+		{Name: "monitoring.prometheus_memory_bytes", Type: fact.Number, Unit: "bytes", Doc: "limit of its memory, if any"},
 		{Name: "monitoring.alertmanager_bytes", Type: fact.Number, Unit: "bytes", Doc: "volume of each Alertmanager; 0 for none"},
 
 		{Name: "kubelet_configs", Type: fact.Number, Doc: "KubeletConfigs that set maxPods"},
@@ -79,7 +78,7 @@ func Source() platform.Source {
 		{Name: "kubelet.*.refused_values", Type: fact.List, Doc: "values of its kubeletConfig that the Machine Config Operator does not apply, or with which the kubelets of the cluster's version do not start"},
 
 		{Name: "health_check.*.max_unhealthy", Type: fact.Text},
-		{Name: "health_check.*.machines", Type: fact.Number, Doc: "machines that it is for, as its status says"},
+		{Name: "health_check.*.machines", Type: fact.Number, Doc: "machines that it is for, by its status"},
 		{Name: "health_check.*.role", Type: fact.Text, Doc: "role of the machines; * without a selector, which is all machines"},
 		{Name: "health_check.*.type", Type: fact.Text, Doc: "type of the machines; * without a selector"},
 		{Name: "health_check.*.conditions", Type: fact.List, Doc: "conditions of a broken machine, such as Ready=False"},
@@ -91,20 +90,20 @@ func Source() platform.Source {
 		{Name: "tuned.*.priority", Type: fact.Number, Doc: "the highest priority number of its recommendations"},
 		{Name: "tuned.*.pod_labels", Type: fact.Truth, Doc: "whether it matches labels of pods"},
 		{Name: "performance_profiles", Type: fact.List, Doc: "PerformanceProfiles by name, each with its node selector and the CPUs that it isolates and reserves"},
-		{Name: "ipsec", Type: fact.Text, Doc: "mode of IPsec between nodes: Full, External or Disabled; absent where no document says"},
+		{Name: "ipsec", Type: fact.Text, Doc: "mode of IPsec between nodes: Full, External or Disabled; absent if no document sets it"},
 
-		{Name: "huge_pages.*.resource", Type: fact.Text, Doc: "what a pod asks for: hugepages-2Mi"},
+		{Name: "huge_pages.*.resource", Type: fact.Text, Doc: "requested resource: hugepages-2Mi"},
 		{Name: "huge_pages.*.request_bytes", Type: fact.Number, Unit: "bytes", Doc: "of all its containers"},
 		{Name: "huge_pages.*.limit_bytes", Type: fact.Number, Unit: "bytes"},
 		{Name: "huge_pages.*.page_bytes", Type: fact.Number, Unit: "bytes", Doc: "size of such a page"},
-		{Name: "huge_pages.*.node_bytes", Type: fact.Number, Unit: "bytes", Doc: "what a node reserves in pages of this size, by Tuned objects and MachineConfigs; absent where none reserves any"},
-		{Name: "huge_pages.*.alone", Type: fact.Truth, Doc: "whether the pod asks for neither CPU nor memory beside them"},
-		{Name: "huge_pages.*.media", Type: fact.List, Doc: "media of its emptyDir volumes that there are not"},
-		{Name: "huge_pages.*.unmounted", Type: fact.List, Doc: "names of volumes that its containers mount and it has not"},
+		{Name: "huge_pages.*.node_bytes", Type: fact.Number, Unit: "bytes", Doc: "what a node reserves in pages of this size, by Tuned objects and MachineConfigs; absent if none reserves any"},
+		{Name: "huge_pages.*.alone", Type: fact.Truth, Doc: "whether the pod requests neither CPU nor memory"},
+		{Name: "huge_pages.*.media", Type: fact.List, Doc: "unknown media of its emptyDir volumes"},
+		{Name: "huge_pages.*.unmounted", Type: fact.List, Doc: "mounted volumes that it does not define"},
 		{Name: "huge_pages.*.groups", Type: fact.List, Doc: "its supplementalGroups"},
 		{Name: "shm_group", Type: fact.Text, Doc: "vm.hugetlb_shm_group of a Tuned object"},
-		{Name: "odd_arguments", Type: fact.List, Doc: "kernel arguments about huge pages that the kernel passes over; absent where no document reserves any"},
-		{Name: "thp_beside", Type: fact.Text, Doc: "transparent huge pages of nodes with huge pages; empty where no document says"},
+		{Name: "odd_arguments", Type: fact.List, Doc: "kernel arguments about huge pages that the kernel ignores; absent if no document reserves any"},
+		{Name: "thp_beside", Type: fact.Text, Doc: "transparent huge pages of nodes with huge pages; empty if no document sets it"},
 
 		{Name: "tuned.*.missing", Type: fact.List, Doc: "profiles that it recommends and no document defines"},
 	} {
@@ -118,12 +117,11 @@ func Source() platform.Source {
 type Object struct {
 	Kind, Name string
 	Text       []byte
-	// Listed says that all others of its kind are among the objects too.
+	// Listed reports whether the objects have all of its kind.
 	Listed bool
 }
 
-// Of answers of the objects of a running cluster as of documents. unread says why some
-// may be missing; "" where none is.
+// Of answers from the objects of a running cluster. unread is why some may be missing, or "".
 func Of(objects []Object, unread string) platform.Answers {
 	r := &reader{problem: unread, ours: true}
 	for _, o := range objects {
@@ -159,7 +157,7 @@ func answers(r *reader) platform.Answers {
 		t.known.Rest(r.problem)
 	}
 	if found > 0 {
-		if len(t.performs) > 0 || r.problem == "" { // else they are not known
+		if len(t.performs) > 0 || r.problem == "" { // else they are unknown
 			t.give("performance_profiles", append([]string{}, t.performs...), t.performsAt)
 		}
 		t.finish()
@@ -168,8 +166,7 @@ func answers(r *reader) platform.Answers {
 	return &t.known
 }
 
-// kind is what sort of document it is, as this package takes it; "" for none of
-// its own.
+// kind classifies a document for this package; "" for others.
 func (d document) kind() string {
 	kind, api := d.text("kind"), d.text("apiVersion")
 	group, _, grouped := strings.Cut(api, "/")
@@ -179,7 +176,7 @@ func (d document) kind() string {
 			return "InstallConfig"
 		}
 	case "KubeletConfig", "Tuned", "MachineConfig":
-		return kind // nobody else has such objects
+		return kind // unique to OpenShift
 	case "MachineHealthCheck", "ClusterVersion", "FeatureGate":
 		if strings.HasSuffix(group, ".openshift.io") {
 			return kind // cluster.x-k8s.io has health checks too

@@ -82,7 +82,7 @@ kind: Pod
 		"monitoring.retention_days":            {Value: 2.0, At: "/mon.yaml:5"},
 		"monitoring.prometheus_bytes":          {Value: 100. * (1 << 30), At: "/mon.yaml:5"},
 		"kubelet.two.yml a.max_pods":           {Value: 500.0, At: "/two.yml:4"},
-		"kubelet.two.yml a.pods_per_core":      {Unknown: "/two.yml:4: spec.kubeletConfig.podsPerCore is no number", At: "/two.yml:4"},
+		"kubelet.two.yml a.pods_per_core":      {Unknown: "/two.yml:4: spec.kubeletConfig.podsPerCore is not a number", At: "/two.yml:4"},
 		"kubelet.two.yml a.cpu_manager":        {Value: "static", At: "/two.yml:4"},
 		"kubelet.two.yml a.topology":           {},
 		"health_check.two.yml b.role":          {Value: "worker", At: "/two.yml:9"},
@@ -156,7 +156,7 @@ func TestGathered(t *testing.T) {
 			t.Errorf("%s: %s %s, want %s", input, got, a.Unknown, want)
 		}
 	}
-	if a := s.Answer("openshift.node.nodes.yaml i0.memory_bytes"); !strings.Contains(a.Unknown, "no amount") {
+	if a := s.Answer("openshift.node.nodes.yaml i0.memory_bytes"); !strings.Contains(a.Unknown, "not an amount") {
 		t.Errorf("%+v", a)
 	}
 	if a := s.Answer("openshift.objects.secrets.count"); a != (fact.Answer{}) {
@@ -230,11 +230,11 @@ func TestUnreadable(t *testing.T) {
 		t.Error("a set that may be larger is known")
 	}
 	s = directory(t, map[string]string{"install-config.yaml": strings.Replace(install, "hostPrefix: 23", "hostPrefix: 9", 1)})
-	if a := s.Answer("openshift.nodes_max"); !strings.Contains(a.Unknown, "between 14 and 32") {
+	if a := s.Answer("openshift.nodes_max"); !strings.Contains(a.Unknown, "from 14 to 32") {
 		t.Errorf("%+v", a)
 	}
 	s = directory(t, map[string]string{"install-config.yaml": strings.Replace(install, "172.30.0.0/16", "here", 1)})
-	if a := s.Answer("openshift.overlaps"); !strings.Contains(a.Unknown, "no network") {
+	if a := s.Answer("openshift.overlaps"); !strings.Contains(a.Unknown, "not a network") {
 		t.Errorf("%+v", a)
 	}
 	s = directory(t, map[string]string{"big.yaml": strings.Repeat("# x\n", maxBytes/4+1), "install-config.yaml": install})
@@ -356,7 +356,7 @@ func TestVolumeForPods(t *testing.T) {
 		t.Errorf("with a list of 1900 pods: %s %s", f.State, f.Reason)
 	}
 	odd := with(strings.Replace(good[name], `fettle.dev/pods: "2200"`, "fettle.dev/pods: many", 1))
-	if f := verdict(odd); f.State != rule.Unknown || !strings.Contains(f.Reason, `"many" is no number of pods`) {
+	if f := verdict(odd); f.State != rule.Unknown || !strings.Contains(f.Reason, `"many" is not a number of pods`) {
 		t.Errorf("%s %s", f.State, f.Reason)
 	}
 }

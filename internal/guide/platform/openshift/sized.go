@@ -7,11 +7,11 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// sized is for how many nodes and pods a document says that it was made.
+// sized has the nodes and pods that a document was sized for.
 type sized struct{ nodes, pods fact.Answer }
 
-// sizedFor reads what size notes of a cluster in the configuration of its monitoring:
-// no other document says it before the cluster runs.
+// sizedFor reads the numbers that fettle size notes in the configuration of monitoring: no
+// other document has them before the cluster runs.
 func (d document) sizedFor(what string) fact.Answer {
 	n := d.get("metadata", "annotations", "fettle.dev/"+what)
 	if n == nil {
@@ -19,15 +19,14 @@ func (d document) sizedFor(what string) fact.Answer {
 	}
 	v, err := strconv.ParseUint(n.Value, 10, 32)
 	if err != nil {
-		return fact.Answer{Unknown: fmt.Sprintf("%s: %q is no number of %s", d.at(n), n.Value, what), At: d.at(n)}
+		return fact.Answer{Unknown: fmt.Sprintf("%s: %q is not a number of %s", d.at(n), n.Value, what), At: d.at(n)}
 	}
 	return fact.Answer{Value: float64(v), At: d.at(n)}
 }
 
-// finishMonitoring answers how many nodes and pods Prometheus watches. Lists of what
-// runs go before what the volumes were sized for; of machines that are still to be
-// installed the larger number counts, as install-config.yaml has only those of the
-// first day.
+// finishMonitoring answers how many nodes and pods Prometheus watches. Lists of running objects
+// take precedence over what the volumes were sized for. Before the installation the larger
+// number counts, because install-config.yaml has only the first machines.
 func (t *told) finishMonitoring() {
 	nodes := t.sized.nodes
 	running := t.census.role["control-plane"] > 0

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// told is what the documents say, document by document.
+// told collects the answers from the documents.
 type told struct {
 	known      platform.Known
 	networks   map[string]networks // by the kind of document
@@ -23,7 +23,7 @@ type told struct {
 	performsAt string
 	huge       hugepages
 	sized      sized
-	// installed are the machines of install-config.yaml.
+	// machines of install-config.yaml
 	workers, controlPlane fact.Answer
 	limits                float64 // KubeletConfigs with maxPods
 	kubelets              []kubeletConfig
@@ -41,20 +41,20 @@ func (t *told) unclear(input, at string, why error) {
 	t.known.Unclear("openshift."+input, at, fmt.Sprintf("%s: %v", at, why))
 }
 
-// answer gives an input what is known of it, if anything is.
+// answer gives an input an answer that is not absent.
 func (t *told) answer(input string, a fact.Answer) {
 	if a.Value != nil || a.Unknown != "" {
 		t.known.Put(a, "openshift."+input)
 	}
 }
 
-// given is what an input was given so far.
+// given returns the present answer of an input.
 func (t *told) given(input string) fact.Answer {
 	a, _ := t.known.Given("openshift." + input)
 	return a
 }
 
-// take adds what a document says.
+// take reads a document.
 func (t *told) take(d document) {
 	switch kind := d.kind(); kind {
 	case "InstallConfig":
@@ -106,7 +106,7 @@ func (t *told) take(d document) {
 	}
 }
 
-// finish answers what takes all documents together.
+// finish answers the inputs that need all documents.
 func (t *told) finish() {
 	t.finishKubelets()
 	t.finishCensus()
@@ -119,7 +119,7 @@ func (t *told) finish() {
 	t.known.Sort()
 }
 
-// interfaceOf notes a document's kind, its apiVersion and where it belongs.
+// interfaceOf gives a document's kind, apiVersion and namespace.
 func (t *told) interfaceOf(d document, kind string) {
 	item := t.item(all, d)
 	t.give(item+".kind", kind, d.at(d.get("kind")))
@@ -127,7 +127,7 @@ func (t *told) interfaceOf(d document, kind string) {
 	t.words(d, item+".namespace", "metadata", "namespace")
 }
 
-// item is a document as one of a set, by its file and name.
+// item adds a document to a set, by its file and name.
 func (t *told) item(set string, d document) string {
 	name := d.text("metadata", "name")
 	if name == "" {
@@ -141,19 +141,19 @@ func (t *told) item(set string, d document) string {
 	return strings.TrimPrefix(set, "openshift.") + "." + name
 }
 
-// words gives an input the scalar that the keys lead to, if it is there.
+// words gives an input the scalar at a path of keys, if present.
 func (t *told) words(d document, input string, keys ...string) {
 	switch n := d.get(keys...); {
 	case n == nil:
 	case n.Kind != yaml.ScalarNode:
-		t.unclear(input, d.at(n), fmt.Errorf("%s is no text", strings.Join(keys, ".")))
+		t.unclear(input, d.at(n), fmt.Errorf("%s is not a scalar", strings.Join(keys, ".")))
 	default:
 		t.give(input, n.Value, d.at(n))
 	}
 }
 
-// number gives an input the number that the keys lead to, if it is there. A
-// number in quotes is a text, which the cluster does not take.
+// number gives an input the number at a path of keys, if present. A quoted number is a string,
+// which the cluster rejects.
 func (t *told) number(d document, input string, keys ...string) {
 	n := d.get(keys...)
 	if n == nil {
@@ -161,19 +161,19 @@ func (t *told) number(d document, input string, keys ...string) {
 	}
 	v, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		t.unclear(input, d.at(n), fmt.Errorf("%s is no number", strings.Join(keys, ".")))
+		t.unclear(input, d.at(n), fmt.Errorf("%s is not a number", strings.Join(keys, ".")))
 		return
 	}
 	t.give(input, v, d.at(n))
 }
 
-// notText is why the API server does not take a scalar where it wants a text.
+// notText is the error about an unquoted scalar where the API server wants a string.
 func notText(n *yaml.Node) error {
-	return fmt.Errorf("%s without quotes is not a text, and the API server does not take it: want %q", n.Value, n.Value)
+	return fmt.Errorf("%s without quotes is not a string, and the API server rejects it: want %q", n.Value, n.Value)
 }
 
-// duration gives an input the time that the keys lead to, if it is there; it has to be a
-// text, also 0.
+// duration gives an input the time at a path of keys, if present; it has to be a string, also
+// 0.
 func (t *told) duration(d document, input string, keys ...string) {
 	if n := d.get(keys...); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!str" && n.Value == "0" {
 		t.unclear(input, d.at(n), fmt.Errorf("%s: %w", strings.Join(keys, "."), notText(n)))
@@ -182,8 +182,7 @@ func (t *told) duration(d document, input string, keys ...string) {
 	t.measure(d, input, goDuration, keys...)
 }
 
-// measure gives an input the amount or time that the keys lead to, if it is
-// there.
+// measure gives an input the amount or time at a path of keys, if present.
 func (t *told) measure(d document, input string, read func(string) (float64, error), keys ...string) {
 	n := d.get(keys...)
 	if n == nil {

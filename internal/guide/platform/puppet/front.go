@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// codeCommands says what is wrong with the two commands of static catalogs. The server
-// does not start with one alone, and compiles no catalog where one fails.
+// codeCommands returns the faults of the two commands of static catalogs. The server does not
+// start with only one, and compiles no catalog if one fails.
 func (p *puppet) codeCommands() fact.Answer {
 	var commands [2]fact.Answer
 	set := 0
@@ -40,24 +40,24 @@ func (p *puppet) codeCommands() fact.Answer {
 		}
 		at = c.At
 		if !path.IsAbs(name) {
-			faults = append(faults, fmt.Sprintf("%s (%s) is no whole path", name, c.At))
+			faults = append(faults, fmt.Sprintf("%s (%s) is not an absolute path", name, c.At))
 			continue
 		}
 		st, err := p.host.Files.Stat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			faults = append(faults, fmt.Sprintf("%s (%s) is not there", name, c.At))
+			faults = append(faults, fmt.Sprintf("%s (%s) does not exist", name, c.At))
 		case err != nil:
 			return fact.Answer{Unknown: host.Why(name, err), At: c.At}
 		case !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0:
-			faults = append(faults, fmt.Sprintf("%s (%s) is no file that can be executed", name, c.At))
+			faults = append(faults, fmt.Sprintf("%s (%s) is not executable", name, c.At))
 		}
 	}
 	return fact.Answer{Value: faults, At: at}
 }
 
-// headers says whether clients are known by headers: of the rules of auth.conf, or of
-// the Ruby code before Puppet Server 5.
+// headers reports whether the server identifies clients by headers: in the rules of auth.conf,
+// or in the Ruby code before Puppet Server 5.
 func (p *puppet) headers() fact.Answer {
 	for _, o := range []struct{ key, file string }{{"authorization.allow-header-cert-info", "auth.conf"}, {"master.allow-header-cert-info", "master.conf"}} {
 		a := p.option(o.key, o.file, fact.Truth)
@@ -68,8 +68,8 @@ func (p *puppet) headers() fact.Answer {
 	return fact.Answer{Value: false, At: "the default of Puppet Server"}
 }
 
-// beyondLoopback are the addresses of Jetty that are not of the machine itself. Where
-// nobody says so it listens on localhost alone.
+// beyondLoopback returns Jetty's addresses that other machines can reach. By default it
+// listens on localhost alone.
 func (p *puppet) beyondLoopback() fact.Answer {
 	sockets, err := puppetserver.Sockets(p.host)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 const front = "puppet_front"
 
-// FrontSource answers the inputs that begin with "puppet_front.": what a Puppet Server and
-// what stands in front of it have said when they were asked (Subject.Probe).
+// FrontSource answers the inputs that begin with "puppet_front.": the responses of a Puppet
+// Server and of the server in front of it (Subject.Probe).
 func FrontSource() platform.Source {
 	input := func(name string, t fact.Type, doc string) fact.Input {
 		return fact.Input{Name: front + "." + name, Type: t, Doc: doc}
@@ -20,7 +20,7 @@ func FrontSource() platform.Source {
 	return platform.Source{
 		Prefix: front,
 		Inputs: []fact.Input{
-			input("asked", fact.Truth, "Somebody wanted it asked (fettle check puppet --probe)."),
+			input("asked", fact.Truth, "The probe was requested (fettle check puppet --probe)."),
 			input(puppetserver.ForeignCatalog, fact.Text, "Another node's catalog, asked for with a node's certificate: refused, or given."),
 			input(puppetserver.AnonymousCatalog, fact.Text, "A catalog, asked for without a certificate."),
 			input(puppetserver.ForgedAlone, fact.Text, "A catalog, asked for without a certificate and with headers that name its node (X-Client-DN)."),
@@ -34,7 +34,7 @@ func FrontSource() platform.Source {
 			input(puppetserver.CachedEnvironments, fact.Text, "The metadata of one environment, asked for in another one: apart, or mixed."),
 		},
 		Open: func(ctx context.Context, m *platform.Subject) platform.Answers {
-			known := &platform.Known{} // what was not told is not there
+			known := &platform.Known{} // other inputs are absent
 			known.Give(front+".asked", m.Probe != nil, "")
 			if m.Probe != nil {
 				for name, a := range m.Probe(ctx) {

@@ -1,6 +1,5 @@
-// Package puppet answers the inputs of rules about a Puppet Server: its version, how much it
-// may do at once, whether its agents request each file by themselves, and what a request to
-// it shows.
+// Package puppet answers the inputs of rules about a Puppet Server: its version, its limits,
+// whether its agents request each file by themselves, and what it answers to requests.
 package puppet
 
 import (
@@ -17,31 +16,61 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
+// puppetInputs declares the inputs of Puppet Server except its version, and how they are
+// answered.
+var puppetInputs = []struct {
+	name   string
+	as     fact.Type
+	doc    string
+	answer func(*puppet) fact.Answer
+}{
+	{"max_active_instances", fact.Number, "JRuby interpreters (max-active-instances), by default one less than CPUs, 1 to 4.", (*puppet).instances},
+	{"max_requests_per_instance", fact.Number, "Requests after which an interpreter is replaced by a new one; 0 is never.", func(p *puppet) fact.Answer {
+		return byDefault(p.option("jruby-puppet.max-requests-per-instance", "puppetserver.conf", fact.Number), 0.0)
+	}},
+	{"multithreaded", fact.Truth, "One interpreter serves several requests at a time.", func(p *puppet) fact.Answer {
+		return byDefault(p.option("jruby-puppet.multithreaded", "puppetserver.conf", fact.Truth), false)
+	}},
+	{"heap", fact.Bytes, "-Xmx of JAVA_ARGS.", func(p *puppet) fact.Answer { return p.java("heap") }},
+	{"code_cache", fact.Bytes, "-XX:ReservedCodeCacheSize of JAVA_ARGS.", func(p *puppet) fact.Answer { return p.java("code_cache") }},
+	{"static_catalogs", fact.Truth, "Catalogs contain the metadata of files.", func(p *puppet) fact.Answer {
+		return p.setting("static_catalogs", fact.Truth, true) // since Puppet 4.4
+	}},
+	{"versioned_code", fact.Truth, "The server knows the version of its code (code-id-command), without which catalogs contain no metadata.", func(p *puppet) fact.Answer {
+		a := p.option("versioned-code.code-id-command", "versioned-code.conf", fact.Text)
+		if a.Unknown == "" {
+			a.Value = a.Value != nil && a.Value != ""
+		}
+		return a
+	}},
+	{"code_command_faults", fact.List, "Faults of code-id-command and code-content-command: one without the other, not an absolute path, missing, not executable.", (*puppet).codeCommands},
+	{"header_certificates", fact.Truth, "The server reads the client's identity from headers (allow-header-cert-info), which a web server in front sets.", (*puppet).headers},
+	{"listens_beyond_loopback", fact.List, "Addresses with ports that other machines can reach.", (*puppet).beyondLoopback},
+	{"log.catalogs", fact.Number, "Requests for catalogs in the access log.", func(p *puppet) fact.Answer { return p.requests("catalog") }},
+	{"log.file_metadata", fact.Number, "Requests for the metadata of a file in it.", func(p *puppet) fact.Answer { return p.requests("file_metadata") }},
+	{"log.untimed", fact.List, "The access logs whose format lacks the duration of requests; absent if no log of requests is configured.", (*puppet).untimed},
+	{"environment_timeout", fact.Text, "How long an environment is kept in memory: 0, a time, or unlimited.", func(p *puppet) fact.Answer {
+		return p.setting("environment_timeout", fact.Text, "0")
+	}},
+}
+
 // Source answers the inputs that begin with "puppetserver.".
 func Source() platform.Source {
-	return platform.Source{
+	s := platform.Source{
 		Prefix: "puppetserver",
-		Inputs: []fact.Input{
-			{Name: "puppetserver.version", Type: fact.Text, Doc: "The version of the package."},
-			{Name: "puppetserver.max_active_instances", Type: fact.Number, Doc: "JRuby interpreters (max-active-instances), by default one less than CPUs, 1 to 4."},
-			{Name: "puppetserver.max_requests_per_instance", Type: fact.Number, Doc: "Requests after which an interpreter is replaced by a new one; 0 is never."},
-			{Name: "puppetserver.multithreaded", Type: fact.Truth, Doc: "One interpreter serves several requests at a time."},
-			{Name: "puppetserver.heap", Type: fact.Number, Unit: "bytes", Doc: "-Xmx of JAVA_ARGS."},
-			{Name: "puppetserver.code_cache", Type: fact.Number, Unit: "bytes", Doc: "-XX:ReservedCodeCacheSize of JAVA_ARGS."},
-			{Name: "puppetserver.static_catalogs", Type: fact.Truth, Doc: "Catalogs carry the metadata of files."},
-			{Name: "puppetserver.versioned_code", Type: fact.Truth, Doc: "The server can tell the version of its code (code-id-command), without which catalogs carry none."},
-			{Name: "puppetserver.code_command_faults", Type: fact.List, Doc: "What is wrong with code-id-command and code-content-command: one without the other, no whole path, not there, not executable."},
-			{Name: "puppetserver.header_certificates", Type: fact.Truth, Doc: "Who a client is is read from its headers (allow-header-cert-info), as a web server in front sets them."},
-			{Name: "puppetserver.listens_beyond_loopback", Type: fact.List, Doc: "Addresses with ports that other machines can reach."},
-			{Name: "puppetserver.log.catalogs", Type: fact.Number, Doc: "Catalogs that agents asked for, in the access log."},
-			{Name: "puppetserver.log.file_metadata", Type: fact.Number, Doc: "Requests for the metadata of a file in it."},
-			{Name: "puppetserver.log.untimed", Type: fact.List, Doc: "The access logs whose format lacks the time that a request took; absent where no log of requests is configured."},
-			{Name: "puppetserver.environment_timeout", Type: fact.Text, Doc: "How long an environment is kept in memory: 0, a time, or unlimited."},
-		},
+		Inputs: []fact.Input{{Name: "puppetserver.version", Type: fact.Text, Doc: "The version of the package."}},
 		Open: func(_ context.Context, m *platform.Subject) platform.Answers {
 			return &puppet{host: m.Host, subject: m, files: puppetserver.LayoutOf(m.Host)}
 		},
 	}
+	for _, in := range puppetInputs {
+		input := fact.Input{Name: "puppetserver." + in.name, Type: in.as, Doc: in.doc}
+		if in.as == fact.Bytes {
+			input.Type, input.Unit = fact.Number, "bytes"
+		}
+		s.Inputs = append(s.Inputs, input)
+	}
+	return s
 }
 
 type puppet struct {
@@ -49,7 +78,7 @@ type puppet struct {
 	subject *platform.Subject
 	files   puppetserver.Layout
 
-	asked  map[string]int // requests in the access log by resource; nil until it is read
+	counts map[string]int // requests in the access log by resource; nil until it is read
 	before int64          // bytes of it that were not read
 	noLog  error
 }
@@ -57,57 +86,23 @@ type puppet struct {
 func (p *puppet) Items(set string) ([]string, string) { return nil, "Puppet Server has no set " + set }
 
 func (p *puppet) Answer(name string) fact.Answer {
+	a := p.version()
 	if name == "puppetserver.version" {
-		return p.version()
+		return a
 	}
-	if a := p.version(); a.Value == nil {
+	if a.Value == nil {
 		return fact.Answer{Unknown: a.Unknown, At: a.At}
 	}
-	switch name {
-	case "puppetserver.log.catalogs":
-		return p.requests("catalog")
-	case "puppetserver.log.file_metadata":
-		return p.requests("file_metadata")
-	case "puppetserver.log.untimed":
-		return p.untimed()
-	case "puppetserver.max_active_instances":
-		return p.instances()
-	case "puppetserver.heap":
-		return p.java("heap")
-	case "puppetserver.code_cache":
-		return p.java("code_cache")
-	case "puppetserver.max_requests_per_instance":
-		return byDefault(p.option("jruby-puppet.max-requests-per-instance", "puppetserver.conf", fact.Number), 0.0)
-	case "puppetserver.multithreaded":
-		return byDefault(p.option("jruby-puppet.multithreaded", "puppetserver.conf", fact.Truth), false)
-	case "puppetserver.static_catalogs":
-		if a := p.setting("static_catalogs", fact.Truth); a.Value != nil || a.Unknown != "" {
-			return a
+	for _, in := range puppetInputs {
+		if name == "puppetserver."+in.name {
+			return in.answer(p)
 		}
-		return fact.Answer{Value: true, At: "the default of Puppet"} // since Puppet 4.4
-	case "puppetserver.versioned_code":
-		a := p.option("versioned-code.code-id-command", "versioned-code.conf", fact.Text)
-		if a.Unknown != "" {
-			return a
-		}
-		return fact.Answer{Value: a.Value != nil && a.Value != "", At: a.At}
-	case "puppetserver.code_command_faults":
-		return p.codeCommands()
-	case "puppetserver.header_certificates":
-		return p.headers()
-	case "puppetserver.listens_beyond_loopback":
-		return p.beyondLoopback()
-	case "puppetserver.environment_timeout":
-		if a := p.setting("environment_timeout", fact.Text); a.Value != nil || a.Unknown != "" {
-			return a
-		}
-		return fact.Answer{Value: "0", At: "the default of Puppet"}
 	}
 	return fact.Answer{Unknown: "Puppet Server has no " + name}
 }
 
-// version is of the package; a server whose packages are not listed as text has
-// its directory.
+// version returns that of the package. Without a readable list of packages, the directory
+// of its options shows that a server is installed.
 func (p *puppet) version() fact.Answer {
 	if _, err := p.host.Files.Stat(path.Dir(p.files.Options)); product.ByRPM(p.host) && errors.Is(err, fs.ErrNotExist) {
 		return fact.Answer{At: p.files.Options}
@@ -130,8 +125,8 @@ func (p *puppet) version() fact.Answer {
 	return fact.Answer{Unknown: "which version of Puppet Server this is: " + err.Error(), At: p.files.Options}
 }
 
-// option is one of the server's own; absent where no file sets it. file is the one
-// that the packages have it in.
+// option returns an option of the server, absent if no file sets it. file is where the
+// packages have it.
 func (p *puppet) option(key, file string, as fact.Type) fact.Answer {
 	at, ok, err := puppetserver.Option(p.host, key, file)
 	switch {
@@ -143,7 +138,7 @@ func (p *puppet) option(key, file string, as fact.Type) fact.Answer {
 	return platform.Typed(puppetserver.Value(at), as, at.String())
 }
 
-// byDefault is a value for what no file sets.
+// byDefault returns a value for an option that no file sets.
 func byDefault(a fact.Answer, value any) fact.Answer {
 	if a.Value == nil && a.Unknown == "" {
 		return fact.Answer{Value: value, At: "the default of Puppet Server"}
@@ -151,8 +146,7 @@ func byDefault(a fact.Answer, value any) fact.Answer {
 	return a
 }
 
-// instances is max-active-instances, and where nobody chose what the server
-// takes by itself.
+// instances returns max-active-instances, or the server's default.
 func (p *puppet) instances() fact.Answer {
 	a := p.option("jruby-puppet.max-active-instances", "puppetserver.conf", fact.Number)
 	if a.Value != nil || a.Unknown != "" {
@@ -166,19 +160,19 @@ func (p *puppet) instances() fact.Answer {
 	return byDefault(a, max(1, min(4, n-1)))
 }
 
-// setting is one of puppet.conf's for the server.
-func (p *puppet) setting(key string, as fact.Type) fact.Answer {
+// setting returns a setting of the server in puppet.conf, or Puppet's default.
+func (p *puppet) setting(key string, as fact.Type, def any) fact.Answer {
 	value, at, ok, err := puppetserver.Setting(p.host, key)
 	switch {
 	case err != nil:
 		return fact.Unread(p.files.Puppet, err)
 	case !ok:
-		return fact.Answer{At: p.files.Puppet}
+		return fact.Answer{Value: def, At: "the default of Puppet"}
 	}
 	return platform.Typed(value, as, at)
 }
 
-// java is one of the sizes in JAVA_ARGS.
+// java returns a size in JAVA_ARGS.
 func (p *puppet) java(name string) fact.Answer {
 	at, ok, err := puppetserver.Java(p.host, name)
 	switch {
@@ -190,25 +184,24 @@ func (p *puppet) java(name string) fact.Answer {
 	return platform.Typed(puppetserver.Value(at), fact.Bytes, at.String())
 }
 
-// requests counts those for one resource. Both counts are of the same lines, read
-// once.
+// requests counts the requests for a resource. The log is read once.
 func (p *puppet) requests(resource string) fact.Answer {
-	if p.asked == nil {
-		p.asked = map[string]int{}
-		p.before, p.noLog = p.subject.Log(p.files.Access, func(line []byte) { p.asked[asked(line)]++ })
+	if p.counts == nil {
+		p.counts = map[string]int{}
+		p.before, p.noLog = p.subject.Log(p.files.Access, func(line []byte) { p.counts[requested(line)]++ })
 	}
 	switch {
 	case p.noLog != nil:
 		return fact.Unread(p.files.Access, p.noLog)
 	case p.before > 0:
-		return p.subject.Counted(p.asked[resource], p.files.Access, p.files.Access)
+		return p.subject.Counted(p.counts[resource], p.files.Access, p.files.Access)
 	}
-	return p.subject.Counted(p.asked[resource], p.files.Access)
+	return p.subject.Counted(p.counts[resource], p.files.Access)
 }
 
-// asked is the resource that a line's request is for, "" for none that is counted:
-// "GET /puppet/v3/RESOURCE/NAME HTTP/1.1" in quotes.
-func asked(line []byte) string {
+// requested returns the resource that a line requests, or "" if it is not counted: "GET
+// /puppet/v3/RESOURCE/NAME HTTP/1.1" in quotes.
+func requested(line []byte) string {
 	_, request, _ := bytes.Cut(line, []byte(`"`))
 	request, _, ok := bytes.Cut(request, []byte(`"`))
 	for _, resource := range []string{"catalog", "file_metadata"} {

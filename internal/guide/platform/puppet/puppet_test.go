@@ -107,7 +107,7 @@ func TestNotAsked(t *testing.T) {
 func FuzzRequests(f *testing.F) {
 	f.Add("a \"GET /puppet/v3/catalog/x HTTP/1.1\"\n")
 	f.Fuzz(func(t *testing.T, line string) {
-		if r := asked([]byte(line)); r != "" && !strings.Contains(line, "/puppet/v3/"+r+"/") {
+		if r := requested([]byte(line)); r != "" && !strings.Contains(line, "/puppet/v3/"+r+"/") {
 			t.Errorf("a request for %q", r)
 		}
 	})
@@ -122,7 +122,7 @@ func TestRequests(t *testing.T) {
 cut off "GET /puppet/v3/catalog/`
 	got := map[string]int{}
 	for line := range strings.Lines(text) {
-		got[asked([]byte(line))]++
+		got[requested([]byte(line))]++
 	}
 	if got["catalog"] != 1 || got["file_metadata"] != 2 || got[""] != 3 {
 		t.Errorf("%v", got)

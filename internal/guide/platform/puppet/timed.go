@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// fronts are the configurations of web servers that may stand in front.
+// fronts are the configurations of web servers that may be in front.
 var fronts = []struct {
 	main string
 	logs func(*host.Host, string) ([]accesslog.Log, error)
@@ -22,9 +22,8 @@ var fronts = []struct {
 	{"/etc/httpd/conf/httpd.conf", httpd.Logs}, {"/etc/apache2/apache2.conf", httpd.Logs}, {"/etc/nginx/nginx.conf", nginx.Logs},
 }
 
-// untimed are the logs of agents' requests whose format, as the configuration has it,
-// lacks the time that each took: Puppet Server's own, and those of a web server in front
-// of it that have its name.
+// untimed returns the logs of agents' requests whose configured format lacks durations: Puppet
+// Server's own, and those with its name of a web server in front of it.
 func (p *puppet) untimed() fact.Answer {
 	main := path.Dir(p.files.Options)
 	all, err := puppetserver.Logs(p.host, main)

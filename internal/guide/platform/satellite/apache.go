@@ -8,19 +8,19 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// directed is one line of httpd's configuration.
+// directed is a line of httpd's configuration.
 type directed struct {
 	name string // in lower case
 	args []string
 	line int
 	// in is how deep in sections it is.
 	in int
-	// condition is the conditional section in which it stands, as <IfVersion; "" for none.
+	// condition is its conditional section, such as <IfVersion, or "".
 	condition string
 }
 
-// directives reads httpd's syntax as far as these files need it: a directive a
-// line, goes on after a backslash, words in quotes. Sections are entered.
+// directives parses httpd's syntax as far as these files need it: a directive per line,
+// continued after a backslash, with quoted words; also in sections.
 func directives(text string) []directed {
 	var out []directed
 	number, first, pending := 0, 0, ""
@@ -56,8 +56,8 @@ func directives(text string) []directed {
 	return out
 }
 
-// quoted cuts a line into words; "..." and '...' are one, with a backslash before
-// a quote in them.
+// quoted splits a line into words; "..." and '...' are one, with backslashes before quotes in
+// them.
 func quoted(row string) []string {
 	var out []string
 	for row = strings.TrimLeft(row, " \t"); row != ""; row = strings.TrimLeft(row, " \t") {
@@ -82,8 +82,8 @@ func quoted(row string) []string {
 	return out
 }
 
-// web is an option of httpd for the whole server, as httpd itself would read it: its
-// main file, all that this includes, and its own defaults.
+// web answers with an option of httpd for the whole server, as httpd itself reads it: from its
+// main file, all included ones, and defaults.
 func web(option string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		if there, unknown := s.setUp("httpd"); !there {
@@ -93,7 +93,7 @@ func web(option string) func(*satellite) fact.Answer {
 	}
 }
 
-// virtualHost is a directive of Foreman's virtual host, the encrypted one first.
+// virtualHost answers with a directive of Foreman's virtual host, preferably the TLS one.
 func virtualHost(name string) func(*satellite) fact.Answer {
 	kind := fact.Number
 	if name == "keepalive" {
@@ -110,7 +110,7 @@ func virtualHost(name string) func(*satellite) fact.Answer {
 			last = fact.Answer{At: p}
 			for _, d := range directives(f.text) {
 				if d.name == name && d.condition != "" {
-					last = fact.Answer{Unknown: "it stands in " + d.condition + ", and whether httpd reads that is not known: set it outside of the condition", At: f.at(d.line)}
+					last = fact.Answer{Unknown: "it is inside " + d.condition + ", and whether httpd reads that is unknown: set it outside of the condition", At: f.at(d.line)}
 				} else if d.name == name && len(d.args) == 1 {
 					last = platform.Typed(d.args[0], kind, f.at(d.line))
 				}

@@ -15,17 +15,17 @@ import (
 	"fettle.dev/fettle/internal/product/redis"
 )
 
-// tasks are those of hosts (Actions::Katello::Host::*) that have not ended.
+// tasks counts the unfinished tasks of hosts (Actions::Katello::Host::*).
 type tasks struct {
 	Pending float64 `json:"pending"`
-	Hour    float64 `json:"hour"`     // of these, begun more than an hour ago
-	OldestS float64 `json:"oldest_s"` // since when the first of them has begun, in seconds
+	Hour    float64 `json:"hour"`     // of these, started more than an hour ago
+	OldestS float64 `json:"oldest_s"` // age of the oldest
 	unknown string
 	at      string
 }
 
-// askTasks counts them. Rails keeps times in UTC without saying so; what is
-// scheduled for later has not begun.
+// askTasks counts them. Rails stores times in UTC without a zone; scheduled tasks have not
+// started.
 const askTasks = `SELECT json_build_object(
   'pending', count(*),
   'hour', count(*) FILTER (WHERE begun < now() - interval '1 hour'),
@@ -33,7 +33,7 @@ const askTasks = `SELECT json_build_object(
 FROM (SELECT started_at AT TIME ZONE 'UTC' AS begun FROM foreman_tasks_tasks
   WHERE label LIKE 'Actions::Katello::Host::%' AND state <> 'stopped') AS of_hosts`
 
-// hostTasks asks the database, once.
+// hostTasks queries the database, once.
 func (s *satellite) hostTasks() tasks {
 	if s.tasks != nil {
 		return *s.tasks
@@ -58,7 +58,7 @@ func (s *satellite) hostTasks() tasks {
 	b, err := postgresql.Query(s.ctx, s.host, "tasks of hosts", name, askTasks)
 	switch {
 	case host.Unknown(err):
-		t.unknown = "only Foreman's database says it: fettle check as root on the machine itself asks it, and so does fettle facts --output archive there"
+		t.unknown = "only Foreman's database has it: fettle check as root on the machine itself reads it, and so does fettle facts --output archive there"
 	case err != nil:
 		t.unknown = "the database " + name + ": " + err.Error()
 	default:
@@ -69,7 +69,7 @@ func (s *satellite) hostTasks() tasks {
 	return t
 }
 
-// pendingTasks is their number: of the database, or of a sosreport's copy of the
+// pendingTasks returns the number of tasks, from the database or a sosreport's copy of the
 // table.
 func (s *satellite) pendingTasks() fact.Answer {
 	const table = "/sos_commands/foreman/foreman_tasks_tasks"
@@ -106,23 +106,23 @@ func (s *satellite) oldestTask() fact.Answer {
 	return s.ofTasks(func(t tasks) float64 { return t.OldestS })
 }
 
-// pending counts the tasks Actions::Katello::Host::* that have not stopped, and
-// says on which line the last one begins.
+// pending counts the tasks Actions::Katello::Host::* that have not stopped, and returns the
+// line of the last one.
 func pending(text string) (n, last int, err error) {
 	r := csv.NewReader(bufio.NewReader(strings.NewReader(text)))
 	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, true
 	head, err := r.Read()
 	if err != nil {
-		return 0, 0, fmt.Errorf("it is no table of tasks: %w", err)
+		return 0, 0, fmt.Errorf("not a table of tasks: %w", err)
 	}
 	label, state := slices.Index(head, "label"), slices.Index(head, "state")
 	if label < 0 || state < 0 {
-		return 0, 0, fmt.Errorf("it is no table of tasks: its columns are %.80q", head)
+		return 0, 0, fmt.Errorf("not a table of tasks: its columns are %.80q", head)
 	}
 	for {
 		row, err := r.Read()
 		if err != nil {
-			break // the end, or what was cut off there
+			break // the end, or truncated
 		}
 		if len(row) > max(label, state) && strings.HasPrefix(row[label], "Actions::Katello::Host::") && row[state] != "stopped" {
 			n++
@@ -137,11 +137,11 @@ const queueSet = "satellite.queue"
 
 const settingsFile = "/etc/foreman/settings.yaml"
 
-// defaultRedis is where the installer lets Dynflow keep its queues
+// defaultRedis is where the installer has Dynflow keep its queues
 // (puppet-foreman, manifests/config.pp).
 const defaultRedis = "redis://localhost:6379/6"
 
-// queues asks Redis, once.
+// queues queries Redis, once.
 func (s *satellite) queues() (all []redis.Queue, unknown string) {
 	if s.queued != nil {
 		return s.queued, ""
@@ -159,7 +159,7 @@ func (s *satellite) queues() (all []redis.Queue, unknown string) {
 	all, err := redis.Queues(s.ctx, s.host, address)
 	switch {
 	case host.Unknown(err):
-		s.noQueues = "only Redis says it: fettle check as root on the machine itself asks it, and so does fettle facts --output archive there"
+		s.noQueues = "only Redis has it: fettle check as root on the machine itself reads it, and so does fettle facts --output archive there"
 	case err != nil:
 		s.noQueues = "the queues of Sidekiq: " + err.Error()
 	default:
@@ -182,7 +182,7 @@ func (s *satellite) queueNames() (names []string, unknown string) {
 	return names, unknown
 }
 
-// ofQueue is a figure of one of them.
+// ofQueue answers with a figure of a queue.
 func ofQueue(pick func(redis.Queue) fact.Answer) func(*satellite, string) fact.Answer {
 	return func(s *satellite, name string) fact.Answer {
 		all, unknown := s.queues()
@@ -199,7 +199,7 @@ func queueLength(q redis.Queue) fact.Answer { return fact.Answer{Value: float64(
 
 func queueOldest(q redis.Queue) fact.Answer {
 	if q.OldestS < 0 {
-		return fact.Answer{Unknown: "its next job does not say since when it waits"}
+		return fact.Answer{Unknown: "its next job has no start of the wait"}
 	}
 	return fact.Answer{Value: q.OldestS}
 }

@@ -8,16 +8,15 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// databaseFile says how Foreman reaches its database.
+// databaseFile configures Foreman's connection to its database.
 const databaseFile = "/etc/foreman/database.yml"
 
-// defaultPool is ActiveRecord's where the file has none, in connections: the same in
-// each Rails that Satellite 6 has had (ConnectionPool#initialize, from Rails 6.1 on
+// defaultPool is ActiveRecord's default, in connections, in each Rails of Satellite 6 (ConnectionPool#initialize, from Rails 6.1 on
 // HashConfig#pool).
 const defaultPool = 5
 
-// production is a value of Foreman's production database. What its url says counts
-// more than the other keys (ActiveRecord, UrlConfig).
+// production returns a value of Foreman's production database. Its url takes precedence over
+// the other keys (ActiveRecord, UrlConfig).
 func (s *satellite) production(key string) (v entry, ok bool, f file) {
 	e, f := s.yaml(databaseFile)
 	if !f.exists || f.unknown != "" {
@@ -27,7 +26,7 @@ func (s *satellite) production(key string) (v entry, ok bool, f file) {
 	if address, given := e["production/url"]; given {
 		u, err := url.Parse(address.text)
 		if err != nil {
-			f.unknown = f.at(address.line) + ": this url cannot be read"
+			f.unknown = f.at(address.line) + ": invalid url"
 			return entry{}, false, f
 		}
 		of := u.Query().Get(key)
@@ -41,15 +40,15 @@ func (s *satellite) production(key string) (v entry, ok bool, f file) {
 			v, ok = entry{of, address.line}, true
 		}
 	}
-	// The file is a template of Ruby's, which only Foreman's own Ruby can fill in.
+	// The file is a Ruby template, which only Foreman's own Ruby can evaluate.
 	if strings.Contains(v.text, "<%") || !ok && strings.Contains(f.text, "<%") {
-		f.unknown = databaseFile + ": Ruby works it out (<%)"
+		f.unknown = databaseFile + ": a Ruby template (<%)"
 		return entry{}, false, f
 	}
 	return v, ok, f
 }
 
-// dbPool is the pool of the production database.
+// dbPool answers with the pool of the production database.
 func (s *satellite) dbPool() fact.Answer {
 	v, ok, f := s.production("pool")
 	switch {

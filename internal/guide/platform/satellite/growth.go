@@ -6,15 +6,14 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// filesystemSet are the file systems on which directories of Satellite grow, by
-// their mount points.
+// filesystemSet has the file systems with growing directories of Satellite, by mount point.
 const filesystemSet = "satellite.filesystem"
 
-// growingDirs are the directories of which the installation guide says how large
-// they become: the rows of the table satellite-disk.
+// growingDirs are the directories whose growth the installation guide gives: the rows of the
+// table satellite-disk.
 var growingDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/log", "/usr", "/opt/puppetlabs"}
 
-// filesystems are the mount points below which the directories are that there are.
+// filesystems returns the mount points of the existing directories.
 func (s *satellite) filesystems() (points []string, unknown string) {
 	for _, dir := range growingDirs {
 		if _, err := s.host.Files.Stat(dir); err != nil {
@@ -31,7 +30,7 @@ func (s *satellite) filesystems() (points []string, unknown string) {
 	return points, ""
 }
 
-// growing are the directories that grow on a file system.
+// growing answers with the growing directories on a file system.
 func (s *satellite) growing(point string) fact.Answer {
 	all := []string{}
 	for _, dir := range growingDirs {
@@ -49,7 +48,7 @@ func (s *satellite) growing(point string) fact.Answer {
 	return fact.Answer{Value: all, At: s.subject.Answer("mount." + point + ".type").At}
 }
 
-// qpiddBeside are those on the file system of qpidd, where there is one.
+// qpiddBeside answers with the growing directories on the file system of qpidd, if it runs.
 func (s *satellite) qpiddBeside() fact.Answer {
 	if a := s.qpiddSize(); a.Value == nil {
 		return fact.Answer{Unknown: a.Unknown}

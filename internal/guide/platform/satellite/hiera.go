@@ -7,8 +7,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// installed are the inputs that keys of Hiera decide, by the classes of the
-// installer's modules (puppet-foreman, puppetlabs-apache, puppet-qpid,
+// installed are the inputs that keys of Hiera set, by the classes of the installer's modules (puppet-foreman, puppetlabs-apache, puppet-qpid,
 // puppet-foreman_proxy). Those of PostgreSQL have the option's name.
 var installed = map[string]string{
 	"apache::mod::event::maxrequestworkers":           "satellite.httpd_max_request_workers",
@@ -30,8 +29,8 @@ var installed = map[string]string{
 	"qpid::router::open_file_limit":                   "satellite.qdrouterd_open_files",
 }
 
-// Installed is the input that a key of custom-hiera.yaml decides, and the answer to
-// it when the installer has run with a value; "" for keys that no rule asks about.
+// Installed returns the input that a key of custom-hiera.yaml sets, and its answer after the
+// installer has run with a value; "" for keys without an input.
 func Installed(key, value string) (input string, a fact.Answer) {
 	if input = installed[key]; input == "" {
 		option, ok := strings.CutPrefix(key, configEntries)

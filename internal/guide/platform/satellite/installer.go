@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
-// installer is what foreman-installer was told, and what it gives a size.
+// installer has the options of foreman-installer.
 type installer struct {
 	tuning  fact.Answer
 	answers map[string]entry
@@ -46,7 +46,7 @@ func (s *satellite) readInstaller() *installer {
 	e, f := s.yaml(f.path)
 	i.tuning = fact.Answer{Unknown: f.unknown, Value: nil, At: f.path}
 	if f.unknown == "" {
-		i.tuning.Value = "default" // what the installer takes where nobody chose
+		i.tuning.Value = "default" // the installer's default
 	}
 	for _, key := range []string{":facts/tuning", ":facts/:tuning", ":custom/tuning", ":custom/:tuning"} {
 		if v, ok := e[key]; ok {
@@ -64,14 +64,14 @@ func (s *satellite) readInstaller() *installer {
 
 func (s *satellite) tuning() fact.Answer { return s.readInstaller().tuning }
 
-// told is a number among the installer's answers, which its command line sets.
+// told answers with a number of the installer's answers, which its command line sets.
 func told(class, parameter string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		i := s.readInstaller()
 		if i.file.unknown != "" {
 			return i.file.answer()
 		}
-		// A key of custom-hiera.yaml goes before an answer.
+		// A key of custom-hiera.yaml takes precedence.
 		if _, ok := i.custom[class+"::"+parameter]; ok {
 			return value(i.custom, i.customFile, class+"::"+parameter, fact.Number)
 		}
@@ -87,7 +87,7 @@ func (s *satellite) hieraKeys() fact.Answer {
 	return fact.Answer{Value: append([]string{}, slices.Sorted(maps.Keys(i.custom))...), At: customHiera}
 }
 
-// checkpointSegments is a parameter that PostgreSQL has no more, where somebody left it.
+// checkpointSegments answers with a setting that PostgreSQL no longer has, if it remains.
 func (s *satellite) checkpointSegments() fact.Answer {
 	i := s.readInstaller()
 	if !i.customFile.exists || i.customFile.unknown != "" {
@@ -99,8 +99,7 @@ func (s *satellite) checkpointSegments() fact.Answer {
 	return fact.Answer{Value: "", At: customHiera}
 }
 
-// sizes is the table of what the installer gives each size: the same that rules
-// and sizing look up.
+// sizes returns the table of the installer's settings for each size, as rules and sizing use.
 var sizes = sync.OnceValues(func() (*rule.Table, error) {
 	const name = "satellite-sizes.yaml"
 	text, err := rules.FS.ReadFile(name)
@@ -114,14 +113,13 @@ var sizes = sync.OnceValues(func() (*rule.Table, error) {
 	return c.Table("installer_tuning"), nil
 })
 
-// sizeCell is what the chosen size says of a key of Hiera: by the installer's
-// own files where they are here, else by those that were published. ok is false
-// where it says nothing.
+// sizeCell returns what the chosen size sets for a key of Hiera, from the installer's files if
+// they are here, else from the published ones. ok is false if it sets nothing.
 func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown string) {
 	a := s.tuning()
 	size, _ := a.Value.(string)
 	if a.Unknown != "" || size == "" {
-		return "", "", false, or(a.Unknown, "the installer was told no size")
+		return "", "", false, or(a.Unknown, "the installer has no size")
 	}
 	const dir = "/usr/share/foreman-installer/config/foreman.hiera/tuning/"
 	common, f := s.yaml(dir + "common.yaml")
@@ -146,7 +144,7 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	if err != nil {
 		return "", "", false, err.Error()
 	}
-	published := "what the installer gives the size " + size
+	published := "what the installer sets for the size " + size
 	switch v := row.Cells[key].(type) {
 	case nil:
 		return "", "", false, ""
@@ -160,9 +158,8 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	}
 }
 
-// database is an option of PostgreSQL, of the server here. What the installer would
-// give it stands in only where no server is set up yet, and says so: what would be
-// is nothing that anybody has measured.
+// database answers with an option of the PostgreSQL server here. Only if there is none yet, it
+// is what the installer would set, marked as intended.
 func database(option string, as fact.Type) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		switch local := s.databaseLocal(); {
@@ -188,9 +185,8 @@ func database(option string, as fact.Type) func(*satellite) fact.Answer {
 	}
 }
 
-// inInputUnit turns what PostgreSQL's parameter is into the unit of the input of its
-// name: in files and in Satellite's guidance log_min_duration_statement is in
-// milliseconds.
+// inInputUnit converts a parameter of PostgreSQL to the unit of the input: in files and in
+// Satellite's guidance log_min_duration_statement is in milliseconds.
 func inInputUnit(option string, v float64) float64 {
 	if option == "log_min_duration_statement" && v > 0 {
 		return v * 1000
@@ -198,8 +194,7 @@ func inInputUnit(option string, v float64) float64 {
 	return v
 }
 
-// setUp tells whether a Satellite's product is set up on the machine. What nobody
-// knows to be a Satellite may have one of its own.
+// setUp reports whether a product of a Satellite is configured on the machine.
 func (s *satellite) setUp(product string) (there bool, unknown string) {
 	if p := s.find(); p.unknown != "" {
 		return false, p.unknown
@@ -216,7 +211,7 @@ func (s *satellite) setUp(product string) (there bool, unknown string) {
 	return false, ""
 }
 
-// intendedDatabase is what the installer would give a server of PostgreSQL: by
+// intendedDatabase answers with what the installer would set for PostgreSQL: by
 // custom-hiera.yaml, else by the size.
 func (s *satellite) intendedDatabase(key string, as fact.Type) fact.Answer {
 	const intended = "intended, as no PostgreSQL is set up here: "
@@ -236,8 +231,7 @@ func (s *satellite) intendedDatabase(key string, as fact.Type) fact.Answer {
 	return platform.Typed(text, as, intended+at)
 }
 
-// checkpointTarget is checkpoint_completion_target where no file of the server sets
-// it (PostgreSQL 14, release notes: raised from 0.5).
+// checkpointTarget answers with the default of checkpoint_completion_target (PostgreSQL 14, release notes: raised from 0.5).
 func (s *satellite) checkpointTarget() fact.Answer {
 	a := s.subject.Answer("postgresql.version")
 	version, ok := a.Value.(string)

@@ -9,17 +9,15 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// kind is a sort of line in logs that says what is wrong.
+// kind is a kind of log line that indicates a problem.
 type kind struct {
 	name, doc string
-	// files are patterns; the names of rotated logs do not match.
-	files []string
-	match func(line []byte) bool
-	// server is true of what a Capsule has not.
-	server bool
+	files     []string
+	match     func(line []byte) bool
+	server    bool // not on a Capsule
 }
 
-// sign is how often a kind is in the logs, and where the newest is.
+// sign is the number of lines of a kind, and the position of the newest.
 type sign struct {
 	count   int
 	at      string
@@ -34,8 +32,7 @@ var (
 	errorLog  = []string{"/var/log/httpd/error_log", "/var/log/httpd/foreman-ssl_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-443_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-8443_error_ssl.log", "/var/log/apache2/error.log"}
 )
 
-// signs is the table of them. Of what the kernel logs when it kills a process
-// only "Out of memory: Killed process" and "Memory cgroup out of memory: Killed
+// signs lists the kinds. Of the kernel's lines about a killed process only "Out of memory: Killed process" and "Memory cgroup out of memory: Killed
 // process" are counted: "oom-kill:" is of the same one.
 var signs = []kind{
 	{"pool_timeouts", "Requests that got no connection of the database pool in time (production.log).", []string{"/var/log/foreman/production.log"}, contains("ActiveRecord::ConnectionTimeoutError"), true},
@@ -58,8 +55,7 @@ func contains(words ...string) func([]byte) bool {
 	}
 }
 
-// mosquittoRefuses matches what mosquitto says when it may open no more files
-// (src/net.c).
+// mosquittoRefuses matches mosquitto's message at the limit of open files (src/net.c).
 func mosquittoRefuses(line []byte) bool {
 	return bytes.Contains(line, []byte("mosquitto")) && bytes.Contains(line, []byte("Unable to accept new connection"))
 }
@@ -87,7 +83,7 @@ func statusIs(status string) func([]byte) bool {
 	}
 }
 
-// sign is the answer of how often a kind of line is in its logs.
+// sign answers with the number of lines of a kind in its logs.
 func (s *satellite) sign(k kind) fact.Answer {
 	if p := s.find(); k.server && p.unknown == "" && p.role == "capsule" {
 		return fact.Answer{}
@@ -105,8 +101,7 @@ func (s *satellite) sign(k kind) fact.Answer {
 	return s.subject.Counted(sg.count, sg.at, sg.cut...)
 }
 
-// count counts all kinds of line that are in the same logs, so that each log is
-// read once.
+// count counts all kinds of lines of the same logs, so that each log is read once.
 func (s *satellite) count(files []string) {
 	of := slices.DeleteFunc(slices.Clone(signs), func(k kind) bool { return !slices.Equal(k.files, files) })
 	found := make([]sign, len(of))
@@ -141,10 +136,10 @@ func (s *satellite) count(files []string) {
 			found[i].at = p
 			if before == 0 {
 				found[i].at += ":" + strconv.Itoa(c.newest)
-			} // further in than fettle reads, nobody counted the lines
+			} // otherwise the line number is unknown
 		}
 		if slices.Equal(files, journals) {
-			break // they have the same messages
+			break // the others have the same messages
 		}
 	}
 	for i, k := range of {

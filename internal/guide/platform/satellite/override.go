@@ -11,7 +11,7 @@ import (
 // overrideSet are the keys of custom-hiera.yaml that the chosen size sets too.
 const overrideSet = "satellite.override"
 
-// overrides are the keys of custom-hiera.yaml that the size sets as well.
+// overrides returns the keys of custom-hiera.yaml that the size sets too.
 func (s *satellite) overrides() (names []string, unknown string) {
 	i := s.readInstaller()
 	if i.customFile.unknown != "" {
@@ -41,8 +41,7 @@ func (s *satellite) overridden() fact.Answer {
 	return fact.Answer{Value: append([]string{}, names...), At: s.firstLocked(names)}
 }
 
-// firstLocked is the line of the first of some keys that nothing excuses, else of the
-// first of them.
+// firstLocked returns the line of the first key that is not needed, else of the first key.
 func (s *satellite) firstLocked(names []string) string {
 	i := s.readInstaller()
 	if len(names) == 0 {
@@ -60,8 +59,8 @@ func (s *satellite) unsuited() fact.Answer {
 	return a
 }
 
-// needed reports whether a key is rightly there: the size's own value does not suit
-// the machine and its own does, or the guide sets it whatever the size.
+// needed reports whether a key belongs there: it suits the machine and the size's value does
+// not, or the guide sets it for every size.
 func (s *satellite) needed(key string) bool {
 	return s.sizeSuits(key).Value == false && s.overrideSuits(key).Value == true || s.overrideInGuide(key).Value == true
 }
@@ -76,8 +75,7 @@ var guided = map[string]struct{ least, most float64 }{
 	"autovacuum_vacuum_cost_limit": {0, 2000},
 }
 
-// overrideInGuide is whether the value of custom-hiera.yaml is one that the guide sets
-// for every size.
+// overrideInGuide answers whether the guide sets the value of custom-hiera.yaml for every size.
 func (s *satellite) overrideInGuide(key string) fact.Answer {
 	mine, size := s.overrideValue(key), s.sizeValue(key)
 	for _, a := range []fact.Answer{mine, size} {
@@ -104,16 +102,15 @@ func (s *satellite) overrideInGuide(key string) fact.Answer {
 	return fact.Answer{Value: err1 == nil && err2 == nil && value >= g.least && value <= g.most, At: mine.At}
 }
 
-// sizeSuits is whether what the size says suits the machine.
+// sizeSuits answers whether the size's value suits the machine.
 func (s *satellite) sizeSuits(key string) fact.Answer { return s.suits(key, s.sizeValue(key)) }
 
-// overrideSuits is whether what custom-hiera.yaml says does.
+// overrideSuits answers whether the value of custom-hiera.yaml does.
 func (s *satellite) overrideSuits(key string) fact.Answer { return s.suits(key, s.overrideValue(key)) }
 
-// suits is whether a value of a key suits the machine. A size is for so much memory;
-// on a machine with less its shared buffers may be above a quarter of it, which is
-// the most that the guide has (000, 5.7). Where the memory is not known nothing is
-// against a value.
+// suits answers whether a value suits the machine. A size assumes some memory; on a machine
+// with less its shared buffers may exceed a quarter of it, the guide's maximum (000, 5.7). If
+// the memory is unknown every value suits.
 func (s *satellite) suits(key string, a fact.Answer) fact.Answer {
 	text, ok := a.Value.(string)
 	switch {

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// file is the content of a file, or why there is none: unknown says why nobody
-// knows; neither means that the machine has no such file.
+// file is the content of a file, or why it is unknown. Neither means that the file does not
+// exist.
 type file struct {
 	path    string
 	text    string
@@ -43,11 +43,11 @@ func (s *satellite) read(p string) file {
 	return f
 }
 
-// wholly are the directories that a sosreport copies whole: what one that is
-// there does not have, the machine does not have.
+// wholly are the directories that a sosreport copies completely: files missing from them do not
+// exist.
 var wholly = []string{"/etc/foreman", "/etc/foreman-installer", "/etc/foreman-proxy", "/etc/foreman-proxy/settings.d", "/etc/httpd/conf.d", "/etc/httpd/conf.modules.d"}
 
-// why is the reason why nobody knows, "" where the machine has no such thing.
+// why returns why a file is unknown, or "" if it does not exist.
 func (s *satellite) why(p string, err error) string {
 	if host.Unknown(err) {
 		if to, err := s.host.Files.Readlink(p); err == nil {
@@ -62,12 +62,12 @@ func (s *satellite) why(p string, err error) string {
 	return host.Why(p, err)
 }
 
-// answer is that of a file without a value in it: unknown, or absent.
+// answer returns the answer for a missing value: unknown, or absent.
 func (f file) answer() fact.Answer {
 	return fact.Answer{Unknown: f.unknown, At: f.path}
 }
 
-// lineOf is where a line of the file is.
+// at returns the position of a line of the file.
 func (f file) at(n int) string { return f.path + ":" + strconv.Itoa(n) }
 
 // yaml reads a YAML file.
@@ -84,7 +84,7 @@ func (s *satellite) yaml(p string) (map[string]entry, file) {
 	return e, f
 }
 
-// value is an entry as a type.
+// value parses an entry as a type.
 func value(e map[string]entry, f file, key string, as fact.Type) fact.Answer {
 	v, ok := e[key]
 	if !ok {

@@ -1,7 +1,6 @@
-// Package satellite answers what rules ask of a Satellite, a Foreman with
-// Katello or a Capsule beyond the options of single products: its version and
-// size, what its installer was told, how its services are set up together, and
-// what its logs say.
+// Package satellite answers the inputs of rules for a Satellite, a Foreman with Katello or a
+// Capsule beyond the options of single products: version and size, the installer's options,
+// the combined settings of its services, and its logs.
 package satellite
 
 import (
@@ -27,13 +26,13 @@ func Source() platform.Source {
 	return s
 }
 
-// input is one input and how it is answered; item is that of a set.
+// input is an input and its answer; item is an item of a set.
 type input struct {
 	fact.Input
 	answer func(s *satellite, item string) fact.Answer
 }
 
-// satellite is one machine. What it reads it reads once, when it is first asked.
+// satellite is a machine. It reads everything on demand, once.
 type satellite struct {
 	ctx     context.Context // of the audit
 	host    *host.Host
@@ -44,7 +43,7 @@ type satellite struct {
 	product   *satelliteProduct
 	installer *installer
 	tasks     *tasks
-	queued    []redis.Queue // nil where nobody has asked yet, or noQueues says why
+	queued    []redis.Queue // nil if not yet read, or for the reason noQueues
 	noQueues  string
 	envs      map[string]environment
 	logs      map[string]sign
@@ -70,8 +69,8 @@ func (s *satellite) Answer(name string) fact.Answer {
 	return fact.Answer{Unknown: "a Satellite has no " + name}
 }
 
-// none is true of a machine that certainly is neither Satellite nor Capsule: nobody
-// asks what it has in the places of one, nor needs a copy of them.
+// none reports whether the machine certainly is neither Satellite nor Capsule, so that nothing
+// of one is read.
 func (s *satellite) none() bool {
 	p := s.find()
 	return p.role == "" && p.unknown == ""
@@ -99,17 +98,17 @@ func (s *satellite) Items(set string) (names []string, unknown string) {
 	return nil, "a Satellite has no set " + set
 }
 
-// one makes an input of the machine.
+// one returns an input of the machine.
 func one(name string, t fact.Type, unit, doc string, answer func(*satellite) fact.Answer) input {
 	return input{fact.Input{Name: "satellite." + name, Type: t, Unit: unit, Doc: doc}, func(s *satellite, _ string) fact.Answer { return answer(s) }}
 }
 
-// each makes an input of every item of a set.
+// each returns an input of every item of a set.
 func each(set, name string, t fact.Type, unit, doc string, answer func(s *satellite, item string) fact.Answer) input {
 	return input{fact.Input{Name: set + ".*." + name, Type: t, Unit: unit, Doc: doc}, answer}
 }
 
-// server answers for a server only: a Capsule has no such thing.
+// server restricts an answer to a server; on a Capsule the input is absent.
 func server(answer func(*satellite) fact.Answer) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		switch p := s.find(); {
@@ -122,9 +121,9 @@ func server(answer func(*satellite) fact.Answer) func(*satellite) fact.Answer {
 	}
 }
 
-const ofDatabase = "An option of PostgreSQL: of the server here; what the installer would give it where none is set up yet."
+const ofDatabase = "An option of PostgreSQL: of the server here, or what the installer would set if there is none yet."
 
-// inputs is the table of all.
+// inputs lists all inputs.
 var inputs = sync.OnceValue(func() []input {
 	all := []input{
 		one("version", fact.Text, "", "The version of Satellite; of an upstream Foreman, of the Satellite that is made from it.", (*satellite).version),
@@ -224,7 +223,7 @@ var inputs = sync.OnceValue(func() []input {
 	return all
 })
 
-// within joins a directory and a name that a file gives.
+// within resolves a file name relative to a directory.
 func within(dir, name string) string {
 	if path.IsAbs(name) {
 		return path.Clean(name)

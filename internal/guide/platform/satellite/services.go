@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// environment is what a unit's processes get.
+// environment is the environment of a unit's processes.
 type environment struct {
 	values  map[string]systemd.Value
 	unknown string
@@ -43,7 +43,7 @@ func (s *satellite) environment(name string) environment {
 	return e
 }
 
-// pumaOption is one of the Puma that runs Foreman.
+// pumaOption answers with an option of the Puma that runs Foreman.
 func pumaOption(option string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		switch all, unknown := s.subject.Items("puma"); {
@@ -78,8 +78,8 @@ func (s *satellite) databaseLocal() fact.Answer {
 	return s.isLocal(v, f, ok)
 }
 
-// pulpDatabase is the database's host in Pulp's settings, which are Python; line
-// is 0 where they name none.
+// pulpDatabase returns the database's host in Pulp's settings, which are Python; line is 0
+// without one.
 func pulpDatabase(text string) (host string, line int) {
 	n := 0
 	for row := range strings.Lines(text) {
@@ -96,8 +96,7 @@ func pulpDatabase(text string) (host string, line int) {
 
 var pulpHost = text.LazyRegexp(`["']HOST["']\s*:\s*["']([^"']*)["']`)
 
-// isLocal tells whether a database's host is this machine; one that is not named
-// is reached by its socket.
+// isLocal answers whether a database's host is this machine; without a host it uses a socket.
 func (s *satellite) isLocal(v entry, f file, named bool) fact.Answer {
 	if !named || v.text == "" {
 		return fact.Answer{Value: true, At: f.path}
@@ -111,15 +110,15 @@ func (s *satellite) isLocal(v entry, f file, named bool) fact.Answer {
 	return fact.Answer{Value: strings.HasPrefix(v.text, "/") || slices.Contains(local, v.text), At: f.at(v.line)}
 }
 
-// workerSet are the units of Dynflow that start at boot, by instance.
+// workerSet has the units of Dynflow that start at boot, by instance.
 const workerSet = "satellite.dynflow_unit"
 
-// dynflowUnits are the instances of Dynflow: orchestrator, worker-1,
+// dynflowUnits returns the instances of Dynflow: orchestrator, worker-1,
 // worker-hosts-queue-1.
 func (s *satellite) dynflowUnits() (names []string, unknown string) {
 	names, unknown = s.subject.Items("dynflow")
 	if len(names) == 0 && unknown == "" {
-		// A product says none where a copy has no sign of it; of a Satellite's it is not known.
+		// A copy without signs of the product has none, but on a Satellite that is unknown.
 		if _, err := s.units.Enabled("dynflow-sidekiq@*.service"); err != nil {
 			unknown = s.why("/etc/systemd/system", err)
 		}
@@ -131,7 +130,7 @@ func (s *satellite) concurrency(name string) fact.Answer {
 	return s.subject.Answer("dynflow." + name + ".concurrency")
 }
 
-// isWorker is true for the units that take any queue: worker, worker-1.
+// isWorker matches the units that serve any queue: worker, worker-1.
 var isWorker = text.LazyRegexp(`^worker(-\d+)?$`)
 
 func (s *satellite) dynflowWorkers() fact.Answer {
@@ -172,8 +171,8 @@ func (s *satellite) pulpWorkers() fact.Answer {
 	return fact.Answer{Value: float64(len(units)), At: "/etc/systemd/system"}
 }
 
-// executor is a variable of Dynflow's executor: in its units since Satellite 6.8,
-// in a file of /etc/sysconfig before.
+// executor answers with a variable of Dynflow's executor: in its units since Satellite 6.8, in a
+// file of /etc/sysconfig before.
 func executor(name string, kind fact.Type) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		names, unknown := s.dynflowUnits()
@@ -197,7 +196,7 @@ func executor(name string, kind fact.Type) func(*satellite) fact.Answer {
 	}
 }
 
-// candlepinHeap is the last -Xmx of Tomcat's JAVA_OPTS.
+// candlepinHeap answers with the last -Xmx of Tomcat's JAVA_OPTS, which Java uses.
 func (s *satellite) candlepinHeap() fact.Answer {
 	f := s.read("/etc/tomcat/tomcat.conf")
 	if !f.exists {
@@ -209,7 +208,7 @@ func (s *satellite) candlepinHeap() fact.Answer {
 			continue
 		}
 		words := strings.Fields(all[i].Value)
-		for w := len(words) - 1; w >= 0; w-- { // Java takes the last one
+		for w := len(words) - 1; w >= 0; w-- {
 			if size, ok := strings.CutPrefix(words[w], "-Xmx"); ok {
 				return platform.Typed(size, fact.Bytes, f.at(all[i].Line))
 			}
@@ -219,8 +218,7 @@ func (s *satellite) candlepinHeap() fact.Answer {
 	return fact.Answer{At: f.path}
 }
 
-// openFiles is how many files a service may have open: what its process runs
-// with, else what its unit asks for.
+// openFiles answers with the limit of open files of a service's process, else of its unit.
 func openFiles(name string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		u, err := s.units.Load(name)
@@ -243,13 +241,13 @@ func openFiles(name string) func(*satellite) fact.Answer {
 		if u.Partial {
 			return fact.Answer{Unknown: "the file of " + name + " is not in this copy"}
 		}
-		// What systemd starts services with since RHEL 7.
+		// systemd's default since RHEL 7.
 		return fact.Answer{Value: 1024.0, At: "systemd's default for " + name}
 	}
 }
 
-// openFilesOfProcess is for a copy without the unit. What neither starts at boot
-// nor runs the machine does without.
+// openFilesOfProcess is openFiles for a copy without the unit. A service that neither starts at
+// boot nor runs is absent.
 func (s *satellite) openFilesOfProcess(name string) fact.Answer {
 	program := strings.TrimSuffix(name, ".service")
 	pids, all := s.processes(program)
@@ -269,8 +267,8 @@ func (s *satellite) openFilesOfProcess(name string) fact.Answer {
 // maxName is how many bytes of a program's name the kernel keeps (TASK_COMM_LEN).
 const maxName = 15
 
-// processes are those of a program, the first started first as far as their
-// numbers tell; all is false where nobody recorded the machine's processes.
+// processes returns those of a program, sorted by PID; all is false if the copy has no
+// processes.
 func (s *satellite) processes(program string) (pids []string, all bool) {
 	list, err := s.host.Files.ReadDir("/proc")
 	if err != nil {
@@ -282,7 +280,7 @@ func (s *satellite) processes(program string) (pids []string, all bool) {
 		}
 		comm, err := s.host.Files.ReadFile("/proc/" + e.Name() + "/comm")
 		if err != nil {
-			continue // it has ended, or is a thread of one that was recorded
+			continue // ended, or a thread of a recorded process
 		}
 		all = true
 		if strings.TrimSpace(string(comm)) == program[:min(len(program), maxName)] {
@@ -300,13 +298,13 @@ func limit(l systemd.Limit) fact.Answer {
 	return fact.Answer{Value: l.Soft, At: l.At}
 }
 
-// withoutQpidd is true where no qpidd runs, so that none of its files matters.
+// withoutQpidd reports whether there is no qpidd, so that its files do not matter.
 func (s *satellite) withoutQpidd() bool {
 	a := openFiles("qpidd.service")(s)
 	return a.Value == nil && a.Unknown == ""
 }
 
-// mgmtPubInterval reads qpidd.conf: NAME=VALUE, "_" and "-" the same.
+// mgmtPubInterval reads qpidd.conf: NAME=VALUE, where "_" equals "-".
 func (s *satellite) mgmtPubInterval() fact.Answer {
 	if s.withoutQpidd() {
 		return fact.Answer{}
@@ -325,8 +323,8 @@ func (s *satellite) mgmtPubInterval() fact.Answer {
 	return a
 }
 
-// symbol is the name of one of Ruby's symbols in YAML: :ssh, :'pull-mqtt'. Other
-// text is itself.
+// symbol returns the name of a Ruby symbol in YAML: :ssh, :'pull-mqtt'. Other text is
+// unchanged.
 func symbol(text string) string {
 	name, ok := strings.CutPrefix(text, ":")
 	if !ok {
@@ -338,8 +336,7 @@ func symbol(text string) string {
 	return name
 }
 
-// remoteExecution is a setting of the proxy's plug-in, whose file has been
-// called by two names.
+// remoteExecution answers with a setting of the proxy's plug-in, whose file has had two names.
 func remoteExecution(key string) func(*satellite) fact.Answer {
 	kind := fact.Number
 	if key == ":mode" {

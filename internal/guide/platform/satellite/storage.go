@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// storageSet are the directories that Satellite is slow without a fast disk for.
+// storageSet has the directories that need a fast disk.
 const storageSet = "satellite.storage"
 
 var storageDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/lib/qpidd", "/var/lib/candlepin", "/"}
@@ -24,12 +24,12 @@ func (s *satellite) directories() (names []string, unknown string) {
 	return names, ""
 }
 
-// mounted is the mount point that a directory is below.
+// mounted returns the mount point of a directory.
 func (s *satellite) mounted(dir string) (point, unknown string) {
 	points, ok := s.subject.Facts().Members("mount")
 	if !ok || len(points) == 0 {
 		it, _ := s.subject.Facts().Lookup("mount")
-		return "", or(it.Unknown, "nobody knows what is mounted")
+		return "", or(it.Unknown, "the mounts are unknown")
 	}
 	if at, err := s.host.Files.Resolve(dir); err == nil {
 		dir = at
@@ -52,7 +52,7 @@ func (s *satellite) mount(dir string) fact.Answer {
 	return fact.Answer{Value: point, At: s.subject.Answer("mount." + point + ".type").At}
 }
 
-// mountOf is where a directory that there is is mounted.
+// mountOf answers with the mount point of an existing directory.
 func mountOf(dir string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		if _, err := s.host.Files.Stat(dir); err != nil {
@@ -62,7 +62,7 @@ func mountOf(dir string) func(*satellite) fact.Answer {
 	}
 }
 
-// qpiddSize is the room that qpidd has, where there is one.
+// qpiddSize answers with the size of qpidd's file system, if it runs.
 func (s *satellite) qpiddSize() fact.Answer {
 	const dir = "/var/lib/qpidd"
 	if s.withoutQpidd() {
@@ -74,7 +74,7 @@ func (s *satellite) qpiddSize() fact.Answer {
 	return s.spaceSize(dir)
 }
 
-// ofMount is a fact of the mount that a directory is below.
+// ofMount answers with a fact of a directory's mount.
 func (s *satellite) ofMount(dir, name string) fact.Answer {
 	point, unknown := s.mounted(dir)
 	if unknown != "" {
@@ -85,7 +85,7 @@ func (s *satellite) ofMount(dir, name string) fact.Answer {
 
 func (s *satellite) mountType(dir string) fact.Answer { return s.ofMount(dir, "type") }
 
-// rotational follows the device of a mount down to its disks.
+// rotational answers whether a disk below a mount rotates.
 func (s *satellite) rotational(dir string) fact.Answer {
 	a := s.ofMount(dir, "device")
 	name, ok := a.Value.(string)
@@ -122,7 +122,7 @@ func (s *satellite) rotational(dir string) fact.Answer {
 	}
 	walk(name)
 	if !known {
-		return fact.Answer{Unknown: "whether the disk below " + name + " turns is not known: /sys/block does not say it", At: a.At}
+		return fact.Answer{Unknown: "whether the disk below " + name + " rotates is unknown: /sys/block does not have it", At: a.At}
 	}
 	return fact.Answer{Value: turning, At: "/sys/block"}
 }
@@ -130,7 +130,7 @@ func (s *satellite) rotational(dir string) fact.Answer {
 func (s *satellite) spaceSize(dir string) fact.Answer { size, _ := s.space(dir); return size }
 func (s *satellite) spaceFree(dir string) fact.Answer { _, free := s.space(dir); return free }
 
-// space asks the file system, or what a sosreport has of df.
+// space returns size and free space from the file system, or from a sosreport's df.
 func (s *satellite) space(dir string) (size, free fact.Answer) {
 	total, left, err := s.host.Space(dir)
 	if err == nil {
@@ -154,8 +154,8 @@ func (s *satellite) space(dir string) (size, free fact.Answer) {
 	return unknown, unknown
 }
 
-// df finds a mount point in df's output with blocks of 1024 bytes. The last line
-// of a point counts: what is mounted over another comes later.
+// df finds a mount point in df's output, in blocks of 1024 bytes. The last line of a mount
+// point counts, because later mounts cover earlier ones.
 func df(text, point string) (size, free float64, line int, ok bool) {
 	n := 0
 	for row := range strings.Lines(text) {

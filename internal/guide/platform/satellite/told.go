@@ -13,16 +13,16 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// toldSet are the keys of Hiera by which the installer sets a product here: those of
+// toldSet has the keys of Hiera by which the installer configures a product here: those of
 // custom-hiera.yaml, and those of the chosen size that it does not override.
 const toldSet = "satellite.told"
 
-// databaseOptions are the options of PostgreSQL that inputs are named after.
+// databaseOptions are the options of PostgreSQL with inputs of their names.
 var databaseOptions = []string{
 	"max_connections", "shared_buffers", "work_mem", "effective_cache_size", "autovacuum_vacuum_cost_limit", "log_min_duration_statement", "checkpoint_completion_target",
 }
 
-// ofTold are the keys that can be compared with what a product has.
+// ofTold returns the keys that can be compared with a product's settings.
 func ofTold() []string {
 	keys := slices.Sorted(maps.Keys(installed))
 	for _, option := range databaseOptions {
@@ -31,7 +31,7 @@ func ofTold() []string {
 	return keys
 }
 
-// toldKeys lists the set, those of custom-hiera.yaml first, in its order.
+// toldKeys lists the set: first those of custom-hiera.yaml, in its order.
 func (s *satellite) toldKeys() (names []string, unknown string) {
 	i := s.readInstaller()
 	if i.customFile.unknown != "" {
@@ -54,7 +54,7 @@ func (s *satellite) toldKeys() (names []string, unknown string) {
 	return names, ""
 }
 
-// toldText is what the installer is told of a key, and where.
+// toldText returns the installer's value of a key, and its position.
 func (s *satellite) toldText(key string) (text, at string, ok bool, unknown string) {
 	i := s.readInstaller()
 	if e, ok := i.custom[key]; ok {
@@ -66,7 +66,7 @@ func (s *satellite) toldText(key string) (text, at string, ok bool, unknown stri
 	return s.sizeCell(key)
 }
 
-// isSetBy is true where the machine has what the key sets, or nobody knows.
+// isSetBy reports whether the machine has the setting of a key, or that is unknown.
 func (s *satellite) isSetBy(key string) bool {
 	if module, ok := strings.CutPrefix(key, "apache::mod::"); ok {
 		module, _, _ = strings.Cut(module, "::")
@@ -79,14 +79,14 @@ func (s *satellite) isSetBy(key string) bool {
 			return false
 		}
 		if there, unknown := s.setUp("postgresql"); !there && unknown == "" {
-			return false // what would be is what is told
+			return false // the intended value is the same
 		}
 	}
 	a := s.ofProduct(key)
 	return a.Value != nil || a.Unknown != ""
 }
 
-// ofProduct is what the product has that a key sets.
+// ofProduct answers with the product's value of a key.
 func (s *satellite) ofProduct(key string) fact.Answer {
 	input := installed[key]
 	if option, ok := strings.CutPrefix(key, configEntries); ok {
@@ -95,7 +95,7 @@ func (s *satellite) ofProduct(key string) fact.Answer {
 	return s.subject.Answer(input)
 }
 
-// toldTyped is what the installer is told, in the type and unit of ofProduct.
+// toldTyped answers with the installer's value, in the type and unit of ofProduct.
 func (s *satellite) toldTyped(key string) fact.Answer {
 	text, at, ok, unknown := s.toldText(key)
 	if !ok {
@@ -114,11 +114,10 @@ func (s *satellite) toldTyped(key string) fact.Answer {
 	return platform.Typed(text, fact.Number, at)
 }
 
-// written is a truth value of Hiera as the class foreman writes it for httpd.
+// written converts a truth value of Hiera to httpd's, as the class foreman does.
 func written(truth string) string { return map[string]string{"true": "On", "false": "Off"}[truth] }
 
-// readOption is an option of PostgreSQL as PostgreSQL reads it, in the unit of the
-// input of its name.
+// readOption parses an option as PostgreSQL does, in the unit of the input.
 func readOption(option, text string) (float64, error) {
 	i := slices.IndexFunc(postgresql.Product.Parameters, func(p product.Parameter) bool { return p.Name == option })
 	v, err := postgresql.Product.Parameters[i].Read(text)
@@ -137,7 +136,7 @@ func (s *satellite) toldValue(key string) fact.Answer {
 	return a
 }
 
-// toldProduct is what the product has, as text of the same sort as toldValue's.
+// toldProduct answers with the product's value, as text comparable with toldValue's.
 func (s *satellite) toldProduct(key string) fact.Answer {
 	a := s.ofProduct(key)
 	if n, ok := a.Value.(float64); ok && strings.HasPrefix(key, configEntries) && n >= 1<<20 {
@@ -148,12 +147,12 @@ func (s *satellite) toldProduct(key string) fact.Answer {
 	return a
 }
 
-// ofBytes is an amount as PostgreSQL writes one: 4GB.
+// ofBytes prints an amount as PostgreSQL does: 4GB.
 func ofBytes(n float64) string {
 	return strings.TrimSuffix(unit.Size(n).String(), "iB") + "B"
 }
 
-// toldHas is whether the product has what the installer is told.
+// toldHas answers whether the product has the installer's value.
 func (s *satellite) toldHas(key string) fact.Answer {
 	told, has := s.toldTyped(key), s.ofProduct(key)
 	for _, a := range []fact.Answer{told, has} {

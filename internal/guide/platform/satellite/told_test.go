@@ -15,7 +15,7 @@ func TestTold(t *testing.T) {
 		hiera = "/etc/foreman-installer/custom-hiera.yaml"
 		conf  = "/var/lib/pgsql/data/postgresql.conf"
 		mpm   = "/etc/httpd/conf.modules.d/event.conf"
-		size  = "what the installer gives the size large"
+		size  = "what the installer sets for the size large"
 	)
 	tree := func(custom, database, processes string) map[string]string {
 		return satelliteFiles(map[string]string{

@@ -13,26 +13,26 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// satelliteProduct is what is installed.
+// satelliteProduct is the installed product.
 type satelliteProduct struct {
-	role    string // server, capsule; "" where it is neither
+	role    string // server, capsule or ""
 	version string // of Satellite
 	foreman string
-	derived bool // version is worked out from foreman
+	derived bool // version is derived from foreman
 	at      string
 	unknown string
 }
 
-// release is a Satellite and the Foreman that it is made from.
+// release is a Satellite and the Foreman that it is based on.
 type release struct{ satellite, foreman string }
 
-// releases are which Foreman a Satellite is made from, the newest first.
+// releases maps Satellites to Foreman, the newest first.
 var releases = []release{
 	{"6.18", "3.16"}, {"6.17", "3.14"}, {"6.16", "3.12"}, {"6.15", "3.9"}, {"6.14", "3.7"}, {"6.13", "3.5"},
 	{"6.12", "3.3"}, {"6.11", "3.1"}, {"6.10", "2.5"}, {"6.9", "2.3"}, {"6.8", "2.1"}, {"6.7", "1.24"},
 }
 
-// minor is the first two parts of a version as numbers that compare.
+// minor returns the first two parts of a version as one comparable number.
 func minor(version string) (n int, ok bool) {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -43,9 +43,7 @@ func minor(version string) (n int, ok bool) {
 	return a*1000 + b, err1 == nil && err2 == nil && a < 1000 && b < 1000 && a >= 0 && b >= 0
 }
 
-// satelliteOf is the Satellite that is made from a Foreman or from the last one
-// before it: from what version on something holds is told by the versions of
-// both.
+// satelliteOf returns the Satellite based on a Foreman, or on the last one before it.
 func satelliteOf(foreman string) string {
 	n, ok := minor(foreman)
 	for _, r := range releases {
@@ -66,8 +64,7 @@ func foremanOf(satellite string) string {
 	return ""
 }
 
-// release is what is installed: a Satellite, or where its package is none the Foreman
-// that one would be made from.
+// release answers with the installed Satellite, or Foreman without Satellite's packages.
 func (s *satellite) release() fact.Answer {
 	return s.ofRelease(func(p *satelliteProduct) any {
 		if p.derived {
@@ -77,8 +74,8 @@ func (s *satellite) release() fact.Answer {
 	})
 }
 
-// judgedAs is the Satellite whose tables judge this machine: the last that is known
-// up to its release, else the first.
+// judgedAs answers with the Satellite whose tables apply: the last known one up to the
+// installed release, else the first.
 func (s *satellite) judgedAs() fact.Answer {
 	return s.ofRelease(func(p *satelliteProduct) any {
 		n, _ := minor(p.version)
@@ -91,7 +88,7 @@ func (s *satellite) judgedAs() fact.Answer {
 	})
 }
 
-// releaseKnown is whether these tables are of the release that is installed.
+// releaseKnown answers whether the tables are of the installed release.
 func (s *satellite) releaseKnown() fact.Answer {
 	return s.ofRelease(func(p *satelliteProduct) any {
 		n, ok := minor(p.version)
@@ -107,16 +104,15 @@ func (s *satellite) ofRelease(of func(*satelliteProduct) any) fact.Answer {
 	return a
 }
 
-// later is true of a Foreman that is newer than that of the newest Satellite here:
-// which Satellite is made from it nobody can know.
+// later reports whether Foreman is newer than that of the newest known Satellite.
 func (p *satelliteProduct) later() bool {
 	n, ok := minor(p.foreman)
 	newest, _ := minor(releases[0].foreman)
 	return ok && p.derived && n > newest
 }
 
-// find tells what this machine is: by the list of its packages, else by the
-// files that Foreman and its installer leave.
+// find determines the product, from the list of packages, else from the files of Foreman and
+// its installer.
 func (s *satellite) find() *satelliteProduct {
 	if s.product != nil {
 		return s.product
@@ -155,8 +151,8 @@ func (s *satellite) find() *satelliteProduct {
 	return p
 }
 
-// signless is true where the machine has none of the directories that every Foreman
-// and every Capsule has, so that nobody has to ask for its packages.
+// signless reports whether the machine has none of the directories of every Foreman and
+// Capsule, so that its packages need not be read.
 func (s *satellite) signless() bool {
 	for _, dir := range []string{"/etc/foreman", "/etc/foreman-proxy", "/etc/foreman-installer", "/usr/share/foreman", "/usr/share/foreman-proxy"} {
 		if _, err := s.host.Files.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +162,7 @@ func (s *satellite) signless() bool {
 	return true
 }
 
-// complete works out one version from the other.
+// complete derives one version from the other.
 func (p *satelliteProduct) complete() {
 	if p.foreman == "" {
 		p.foreman = foremanOf(p.version)
@@ -175,11 +171,11 @@ func (p *satelliteProduct) complete() {
 		p.version, p.derived = satelliteOf(p.foreman), true
 	}
 	if p.version == "" || p.foreman == "" {
-		p.unknown = fmt.Sprintf("%s says neither which Satellite nor which Foreman this is that fettle knows", p.at)
+		p.unknown = fmt.Sprintf("%s names no version of Satellite or Foreman that fettle knows", p.at)
 	}
 }
 
-// findByFiles is for machines whose list of packages cannot be read as text.
+// findByFiles is find without a readable list of packages.
 func (s *satellite) findByFiles(p *satelliteProduct, unknown string) {
 	version := s.read("/usr/share/foreman/VERSION")
 	scenario, f := s.scenario()
@@ -241,7 +237,7 @@ func (s *satellite) role() fact.Answer {
 	return a
 }
 
-// hosts counts the registered hosts, as satellite-maintain did for its report.
+// hosts answers with the registered hosts in the report of satellite-maintain.
 func (s *satellite) hosts() fact.Answer {
 	const report = "/var/lib/foreman-maintain/satellite_metrics.yml"
 	e, f := s.yaml(report)
@@ -250,7 +246,7 @@ func (s *satellite) hosts() fact.Answer {
 			return value(e, f, key, fact.Number)
 		}
 	}
-	return fact.Answer{Unknown: or(f.unknown, "no file here says how many hosts are registered (a usage report of satellite-maintain would: "+report+")"), At: report}
+	return fact.Answer{Unknown: or(f.unknown, "no file has the number of registered hosts (a usage report of satellite-maintain has it: "+report+")"), At: report}
 }
 
 func (s *satellite) capsuleHosts() fact.Answer {
@@ -267,8 +263,8 @@ func (s *satellite) mqttHosts() fact.Answer {
 	return s.hosts()
 }
 
-// scenario is the installer's last one: "satellite", "capsule", "katello",
-// "foreman-proxy-content", "foreman"; "" where none was run.
+// scenario returns the installer's last scenario: "satellite", "capsule", "katello",
+// "foreman-proxy-content", "foreman", or "".
 func (s *satellite) scenario() (name string, f file) {
 	const dir = "/etc/foreman-installer/scenarios.d"
 	const last = dir + "/last_scenario.yaml"
@@ -277,7 +273,7 @@ func (s *satellite) scenario() (name string, f file) {
 		p := within(dir, to)
 		return strings.TrimSuffix(path.Base(p), ".yaml"), s.read(p)
 	}
-	// Some copies have the link's content instead.
+	// Some copies have the target's content instead of the link.
 	if f = s.read(last); f.exists {
 		e, _ := entries(f.text)
 		answers := strings.TrimSuffix(path.Base(e[":answer_file"].text), "-answers.yaml")

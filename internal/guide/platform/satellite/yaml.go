@@ -12,16 +12,15 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// entry is one value of a YAML file: a scalar, and the line of its key.
+// entry is a value of a YAML file: a scalar, and the line of its key.
 type entry struct {
 	text string
 	line int
 }
 
-// entries flattens the first document of a YAML file, which is all that Ruby's
-// YAML.load reads: the keys of maps one below the other, joined by slashes; a list
-// is its items' text with blanks between. What is null is left out. A file that is
-// no map is an error: none of those that have one takes it for nothing.
+// entries flattens the first document of a YAML file, all that Ruby's YAML.load reads: nested
+// keys joined by slashes, lists as their items separated by blanks, without nulls. A document
+// that is not a map is an error.
 func entries(text string) (map[string]entry, error) {
 	var doc yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&doc); err != nil {
@@ -32,20 +31,20 @@ func entries(text string) (map[string]entry, error) {
 	}
 	if len(doc.Content) > 0 {
 		if top := conf.Aliased(doc.Content[0]); top.Kind != yaml.MappingNode && top.Tag != "!!null" {
-			return nil, fmt.Errorf("line %d: want a map of keys and values, and not a %s", top.Line, map[yaml.Kind]string{yaml.SequenceNode: "list", yaml.ScalarNode: "single value"}[top.Kind])
+			return nil, fmt.Errorf("line %d: want a map of keys and values, not a %s", top.Line, map[yaml.Kind]string{yaml.SequenceNode: "list", yaml.ScalarNode: "single value"}[top.Kind])
 		}
 	}
 	w := flattening{out: map[string]entry{}, left: conf.MaxYAMLSteps}
 	return w.out, w.walk("", &doc, 0, 0)
 }
 
-// flattening is entries under way.
+// flattening is an entries call in progress.
 type flattening struct {
 	out  map[string]entry
-	left int // steps: aliases of aliases make much of little
+	left int // steps, because nested aliases multiply
 }
 
-// words are the scalars of a list, those of lists in it as well.
+// words returns the scalars of a list, including those of nested lists.
 func (w *flattening) words(n *yaml.Node, depth int) ([]string, error) {
 	var words []string
 	for _, c := range n.Content {
