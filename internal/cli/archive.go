@@ -12,18 +12,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxArchivedProfiles and maxArchivedBytes bound what an archive holds for the
-// sake of plans: profiles are anybody's, and one may name half of /sys.
+// maxArchivedProfiles and maxArchivedBytes limit what an archive holds for plans: a profile may
+// name half of /sys.
 const (
 	maxArchivedProfiles = 512
 	maxArchivedBytes    = 64 << 20 // beyond it no further profile is planned
 )
 
-// readForPlans reads, through a host that records, what the plan of each profile
-// asks the machine for, and who else sets the values: the archive has then what
-// diff, show, recommend and why need. It is as if diff had been asked for each
-// profile; nothing is written and no profile function executed. What goes wrong
-// is of no consequence: on the archive it goes wrong again, and is told there.
+// readForPlans reads, through a host that records, what the plan of each profile needs and what
+// else sets the values, so that the archive has what diff, show, recommend and why need.
+// Nothing is written, and no profile function is executed. Errors are ignored: they appear
+// again on the archive, and are reported there.
 func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recording) {
 	quiet := *a
 	quiet.screen = ui.NewScreen(io.Discard, io.Discard)
@@ -32,9 +31,9 @@ func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recordin
 		return
 	}
 	upTo := rec.Size() + maxArchivedBytes
-	m.claimsOf(ctx)
-	_, _ = m.loader.Recommend(ctx)
-	list, err := m.loader.List()
+	m.Claims(ctx)
+	_, _ = m.Loader.Recommend(ctx)
+	list, err := m.Loader.List()
 	if err != nil {
 		return
 	}
@@ -42,18 +41,16 @@ func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recordin
 		if i == maxArchivedProfiles || rec.Size() > upTo || ctx.Err() != nil {
 			return
 		}
-		// The values of the machine, not those of fettle's journal: a copy has
-		// no journal.
-		if p, err := m.load(ctx, false, tune.WithPostLoaded([]string{s.Name}, m.postLoaded())...); err == nil {
-			_, _ = m.engine.PlanProfile(ctx, p, &journal.State{})
+		// without fettle's journal, which a copy does not have
+		if p, err := m.Load(ctx, false, tune.WithPostLoaded([]string{s.Name}, m.PostLoaded())...); err == nil {
+			_, _ = m.Engine.PlanProfile(ctx, p, &journal.State{})
 		}
 	}
 }
 
-// readForChecks reads, through a host that records, what every rule asks the
-// machine for, whatever it is: the archive is audited as the machine would be.
-// A mistake in the rules of its administrator is of no consequence: it is told
-// where somebody checks.
+// readForChecks reads, through a host that records, the inputs of every rule, so that the archive
+// is audited as the machine. Errors in the administrator's rules are ignored: check reports
+// them.
 func (a *app) readForChecks(ctx context.Context, h *host.Host) {
 	c, err := catalogue(h, nil)
 	if err != nil {

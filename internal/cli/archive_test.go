@@ -15,10 +15,10 @@ import (
 )
 
 // output runs a command line in this process and returns what it prints.
-func output(t *testing.T, args ...string) (out, errs string) {
+func output(t *testing.T, sys system, args ...string) (out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	if code := Main("test", args, &o, &e); code != 0 {
+	if code := sys.main("test", args, &o, &e); code != 0 {
 		t.Fatalf("%v: exit code %d: %s", args, code, &e)
 	}
 	return o.String(), e.String()
@@ -35,18 +35,17 @@ func TestArchivePlansAsTheMachine(t *testing.T) {
 	}
 	for name, dir := range map[string]string{"server": testkitroot.NewMachine(t).Dir, "guest": fixture} {
 		t.Run(name, func(t *testing.T) {
-			was := live
-			t.Cleanup(func() { live = was })
-			live = func() *host.Host { return host.Mounted(dir) }
+			sys := thisSystem()
+			sys.live = func() *host.Host { return host.Mounted(dir) }
 			// What no swept directory holds.
 			const place = "/sys/firmware/qemu/depth"
 			testkitmachine.Write(t, dir, map[string]string{"etc/tuned/site/tuned.conf": "[main]\ninclude=balanced\n[sysfs]\n" + place + "=7\n", place: "5\n",
 				"etc/tuned/cpu-partitioning-variables.conf": "isolated_cores=1\n", "etc/tuned/realtime-variables.conf": "isolated_cores=1\n"})
 
 			archive, none := filepath.Join(t.TempDir(), "machine.txt"), t.TempDir()
-			output(t, "facts", "--archive", archive, "--brief")
+			output(t, sys, "facts", "--archive", archive, "--brief")
 			var list ProfileList
-			text, _ := output(t, "list", "-o", "json", "--state-dir", none)
+			text, _ := output(t, sys, "list", "-o", "json", "--state-dir", none)
 			if err := json.Unmarshal([]byte(text), &list); err != nil {
 				t.Fatal(err)
 			}
@@ -54,8 +53,8 @@ func TestArchivePlansAsTheMachine(t *testing.T) {
 				t.Fatalf("only %d profiles", len(list.Profiles))
 			}
 			for _, p := range list.Profiles {
-				want := planOf(t, p.Name, "--state-dir", none)
-				got := planOf(t, p.Name, "--root", archive)
+				want := planOf(t, sys, p.Name, "--state-dir", none)
+				got := planOf(t, sys, p.Name, "--root", archive)
 				if d := cmp.Diff(want, got); d != "" {
 					t.Errorf("%s: the machine (-) and its archive (+) differ:\n%s", p.Name, d)
 				}
@@ -75,9 +74,9 @@ func TestArchivePlansAsTheMachine(t *testing.T) {
 }
 
 // planOf is a plan without what tells two readings apart, and what was said.
-func planOf(t *testing.T, name string, more ...string) map[string]any {
+func planOf(t *testing.T, sys system, name string, more ...string) map[string]any {
 	t.Helper()
-	out, said := output(t, append([]string{"diff", name, "-o", "json"}, more...)...)
+	out, said := output(t, sys, append([]string{"diff", name, "-o", "json"}, more...)...)
 	var plan map[string]any
 	if err := json.Unmarshal([]byte(out), &plan); err != nil {
 		t.Fatal(err)
@@ -111,14 +110,13 @@ func TestArchiveChecksAsTheMachine(t *testing.T) {
 		"sys/class/net/flannel.1/mtu":           "1500\n",
 		"sys/class/net/flannel.1/type":          "1\n",
 	})
-	was := live
-	t.Cleanup(func() { live = was })
-	live = func() *host.Host { return host.Mounted(dir) }
+	sys := thisSystem()
+	sys.live = func() *host.Host { return host.Mounted(dir) }
 	archive := filepath.Join(t.TempDir(), "machine.txt")
-	output(t, "facts", "--archive", archive, "--brief")
+	output(t, sys, "facts", "--archive", archive, "--brief")
 
 	states := func(args ...string) map[string]string {
-		text, _ := output(t, append(args, "check", "--output", "json")...)
+		text, _ := output(t, sys, append(args, "check", "--output", "json")...)
 		var audit findings.Audit
 		if err := json.Unmarshal([]byte(text), &audit); err != nil {
 			t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// writeArtefacts writes the files of a plan below a directory, which is made where
-// it is missing. After an error the directory is as it was. owner is whose plan it
-// is; a plan of nobody leaves the files of earlier ones.
+// writeArtefacts writes the files of a plan below a directory, which is made if it is missing.
+// After an error the directory is as it was. owner names the plan; without one the files of
+// earlier plans stay.
 func writeArtefacts(dir, owner string, artefacts []sizing.Artefact, force bool) (*sizing.Written, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -37,11 +37,11 @@ func writeArtefacts(dir, owner string, artefacts []sizing.Artefact, force bool) 
 	if errors.As(err, &foreign) {
 		slices.Sort(foreign.Names)
 		slices.Sort(foreign.Taken)
-		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing is written; another directory leaves them, --force writes over them", "--force")
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing is written; name another directory, or overwrite them with --force", "--force")
 	}
 	var half *sizing.HalfError
 	if errors.As(err, &half) {
-		return nil, ui.Hinted(ui.Incomplete, fmt.Errorf("--write: %s: %w", dir, err), "look at the files of "+dir+" before they are used")
+		return nil, ui.Hinted(ui.Incomplete, fmt.Errorf("--write: %s: %w", dir, err), "check the files in "+dir+" before they are used")
 	}
 	path := dir
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
@@ -50,10 +50,9 @@ func writeArtefacts(dir, owner string, artefacts []sizing.Artefact, force bool) 
 	return nil, notWritten(path, err)
 }
 
-// makeDirectory makes what is missing of a directory, and returns that, the
-// outermost first.
+// makeDirectory makes a directory and its missing parents, and returns them, outermost first.
 func makeDirectory(dir string) ([]string, error) {
-	// What is there of the way has to be a directory.
+	// the existing part of the path has to be a directory
 	at := dir
 	for ; at != "/"; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err == nil {
@@ -63,11 +62,11 @@ func makeDirectory(dir string) ([]string, error) {
 	switch info, err := os.Stat(at); {
 	case errors.Is(err, fs.ErrNotExist):
 		to, _ := os.Readlink(at)
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--write: %s is a link to %s, which is not there", at, to), "name the directory itself")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--write: %s is a link to %s, which does not exist", at, to), "name the directory itself")
 	case err != nil:
 		return nil, notWritten(at, err)
 	case !info.IsDir():
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--write: %s is no directory", at), "name a directory; it is made if it is missing")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--write: %s is not a directory", at), "name a directory; it is made if it is missing")
 	}
 	var made []string
 	for _, d := range missing(dir) {
@@ -82,7 +81,7 @@ func makeDirectory(dir string) ([]string, error) {
 	return made, nil
 }
 
-// notWritten is an error of writing to a path, with what to do.
+// notWritten is the error of a write to a path, with what to do.
 func notWritten(path string, err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -91,7 +90,7 @@ func notWritten(path string, err error) error {
 	hint := "nothing is written"
 	switch {
 	case errors.Is(err, syscall.EROFS):
-		hint += ": the file system is mounted for reading only; name a directory on another"
+		hint += ": the file system is mounted read-only; name a directory on another"
 	case errors.Is(err, fs.ErrPermission):
 		hint += fmt.Sprintf(": user %d may not write there; name a directory of your own", os.Geteuid())
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,14 +11,13 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/ui"
 )
 
 func benchCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "bench", Short: "Measure this machine's storage, memory and databases", Args: cliutil.KnownVerb,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(benchDiskCommand(a), a.writes(benchMemoryCommand(a)), benchPostgresCommand(a), benchEtcdCommand(a))
-	return c
+	return cliutil.Group("bench", "Measure this machine's storage, memory and databases",
+		benchDiskCommand(a), a.writes(benchMemoryCommand(a)), benchPostgresCommand(a), benchEtcdCommand(a))
 }
 
 // BenchResult is the JSON form of a bench: the record of the run.
@@ -27,20 +25,20 @@ type BenchResult struct {
 	*evidence.Run
 }
 
-// mayMeasure looks whether a bench can be made and its record be kept, before
-// anything is measured.
-func (m *machine) mayMeasure() error {
-	if x := tune.Holder(m.engine.StateDir); x != nil {
-		return besideExperiment(x)
+// mayMeasure returns an error if an experiment is in progress or the record could not be
+// kept.
+func mayMeasure(m *tune.Machine) error {
+	if x := tune.Holder(m.StateDir); x != nil {
+		return experiment.Busy(x)
 	}
-	if err := journal.Prepare(m.engine.StateDir); err != nil {
+	if err := journal.Prepare(m.StateDir); err != nil {
 		return ui.AsRoot(err, "or keep the record elsewhere with --state-dir")
 	}
 	return nil
 }
 
-// cutShort is the error of a bench that ended with err before its plan did. left says what
-// has become of what it made, and kept is the record of what it had measured, if any.
+// cutShort returns the error of a benchmark that ended early with err. left says what became
+// of what it made; kept is the record of what it had measured, or nil.
 func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) error {
 	until := "nothing was measured yet"
 	if kept != nil && kept.ID != "" {
@@ -55,27 +53,32 @@ func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) e
 	return err
 }
 
-// record puts what was measured in one go into the store.
-func (m *machine) record(r *evidence.Run, body any) error {
-	return (&keeper{machine: m, run: r}).record(r.Verdict, body)
+// keeper keeps what a benchmark measures.
+func (a *app) keeper(m *tune.Machine, kind string) *evidence.Keeper {
+	return evidence.NewKeeper(experiment.Store(m), a.by(), m.Host, kind)
 }
 
-// oneOf is the server that an option names, or the only one that there is. product and
-// none are for errors: what runs here, and what to say where nothing does.
-func oneOf[T any](product, none, option string, all []T, nameOf func(T) string, asked string) (one T, err error) {
-	var names []string
-	for _, s := range all {
-		name := nameOf(s)
-		if name == asked || asked == "" && len(all) == 1 {
-			return s, nil
-		}
-		names = append(names, name)
+// by says who measures.
+func (a *app) by() evidence.Signature {
+	return evidence.Signature{Command: a.command, User: a.caller().String(), Version: a.version}
+}
+
+// finish records and prints a benchmark. err is why it ended early, left what became of what
+// it made, and gate the error of a complete one. body is nil if nothing was measured.
+func finish[Body any](ctx context.Context, a *app, k *evidence.Keeper, verdict string, body *Body, err error, left string, gate error, print func(*ui.Screen, *evidence.Run, *Body)) error {
+	if body == nil {
+		return errors.Join(cutShort(ctx, err, left, nil), k.Nothing())
 	}
-	switch {
-	case len(all) == 0:
-		return one, errors.New(none)
-	case asked == "":
-		return one, ui.Retry(ui.Usage, fmt.Errorf("several run here: %s %s", option, strings.Join(names, " or ")), "", option+"="+names[0])
+	recorded := k.Record(verdict, body)
+	if err != nil {
+		err = cutShort(ctx, err, left, k.Run)
+	} else if recorded == nil {
+		err = gate
 	}
-	return one, ui.Instead(ui.Usage, fmt.Errorf("no %s %q runs here, but %s", product, asked, strings.Join(names, ", ")), "", option+"="+names[0])
+	err = errors.Join(err, recorded)
+	if a.data() {
+		return a.result(BenchResult{k.Run}, err)
+	}
+	print(a.screen, k.Run, body)
+	return err
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,10 +15,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/disk"
-	"fettle.dev/fettle/internal/measure/prove"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
@@ -49,7 +46,7 @@ func TestBenchDiskEnds(t *testing.T) {
 		signal syscall.Signal
 		code   int
 		says   string
-	}{{syscall.SIGINT, 130, "interrupted: the files are gone"}, {syscall.SIGKILL, -1, ""}} {
+	}{{syscall.SIGINT, 130, "interrupted: the files are removed"}, {syscall.SIGKILL, -1, ""}} {
 		dir, cmd := benchDir(t)
 		var said bytes.Buffer
 		cmd.Stderr = &said
@@ -171,78 +168,12 @@ func (noPrograms) LookPath(name string) (string, error) {
 }
 
 func TestBenchDiskWithoutFIO(t *testing.T) {
-	was := live
-	defer func() { live = was }()
-	live = func() *host.Host { h := *was(); h.Exec = noPrograms{h.Exec}; return &h }
+	sys := thisSystem()
+	sys.live = func() *host.Host { h := *host.Live(); h.Exec = noPrograms{h.Exec}; return &h }
 	var said bytes.Buffer
-	code := Main("test", []string{"--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "disk", t.TempDir()}, io.Discard, &said)
-	if code != 1 || !strings.Contains(said.String(), "fio is not installed") || !strings.Contains(said.String(), "--fio PATH") {
+	code := sys.main("test", []string{"--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "disk", t.TempDir()}, io.Discard, &said)
+	if code != 1 || !strings.Contains(said.String(), "fio is not installed") || !strings.Contains(said.String(), "install") {
 		t.Errorf("exit code %d, said %q", code, said.String())
-	}
-	h, err := host.OpenArchive("../../testdata/hosts/kvm-guest.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	facts := fact.Collect(h)
-	if hint, id := installHint(facts), facts.OS.ID.Or(""); id != "debian" || !strings.HasPrefix(hint, "apt-get install fio installs it") {
-		t.Errorf("%s: %q", id, hint)
-	}
-}
-
-// A cell is the work of an experiment.
-func TestDiskWork(t *testing.T) {
-	a := &app{}
-	m := &machine{app: a, host: host.Live()}
-	fio := testkitroot.ServerProgram(t, "fio")
-	dir := t.TempDir()
-	w, err := m.diskWork(t.Context(), "randrw@"+dir, fio, "experiment-work-test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := w.place.Storage; s.Class == fact.ClassMemory {
-		testkitroot.Missing(t, "%s is in memory", dir)
-	}
-	w.place.SizeBytes = 64 << 20
-	defer w.Close()
-	if metric := w.Metric(); metric != (prove.Metric{Name: "randrw-qd32", Unit: "1/s", More: true}) {
-		t.Errorf("%+v", metric)
-	}
-	if err := w.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		got, err := w.Visit(t.Context(), prove.Step{})
-		if err != nil || got.Values["randrw-qd32"] < 1 {
-			t.Errorf("%v, %v", got, err)
-		}
-	}
-	// The watchdog of an experiment finds what it has started.
-	done := make(chan error, 1)
-	go func() {
-		for err == nil { // a visit may be over before it is ended
-			_, err = w.Visit(context.WithoutCancel(t.Context()), prove.Step{})
-		}
-		done <- err
-	}()
-	await(t, "the end of what it has started", func() bool {
-		if !working(os.Getpid()) {
-			return len(done) > 0
-		}
-		if err := host.KillTagged("experiment-work-test"); err != nil {
-			t.Error(err)
-		}
-		return len(done) > 0
-	})
-	if err := <-done; !strings.Contains(err.Error(), "killed") {
-		t.Errorf("%v", err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
-	for name, says := range map[string]string{"nonsense": "no cell is called", "randrw@/nonexistent": "no such file"} {
-		if _, err := m.diskWork(t.Context(), name, fio, ""); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 
@@ -259,7 +190,7 @@ func TestBenchDiskOfSatellite(t *testing.T) {
 		return string(out)
 	}
 	for set, want := range map[string][]string{
-		"true":                               {"no data directory of Satellite is on this machine"},
+		"true":                               {"this machine has no data directory of Satellite"},
 		"mkdir /var/lib/pulp /var/lib/pgsql": {"/var/lib/pgsql is on the same file system as /var/lib/pulp: measured once", "/var/lib/pulp: a file of 960 MiB, judged as one of satellite"},
 		"mkdir /var/lib/pulp /var/lib/pgsql /var/lib/candlepin && mount -t tmpfs -o size=4g tmpfs /var/lib/pgsql": {
 			"/var/lib/candlepin is on the same file system as /var/lib/pulp", "/var/lib/pulp: a file of 960 MiB, judged as one of pulp\n/var/lib/pgsql: a file of 960 MiB, judged as one of postgresql\n"},

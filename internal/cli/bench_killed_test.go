@@ -91,7 +91,7 @@ func TestBenchKilled(t *testing.T) {
 			steps := [][2]string{
 				{"runs export " + r.Name, "has not ended, or was cut off"},
 				{"prove --resume last", "no experiment was cut off"},
-				{"prove --resume " + r.Name, "is a bench-" + name + ", and no experiment"},
+				{"prove --resume " + r.Name, "is a bench-" + name + ", not an experiment"},
 				{"runs prune --cut-off --yes", r.Name},
 				{"runs show " + r.Name, "no run "},
 			}

@@ -11,6 +11,8 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/memory"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -27,25 +29,22 @@ func benchMemoryCommand(a *app) *cobra.Command {
 	var o benchMemoryOptions
 	var noReserve bool
 	c := &cobra.Command{
-		Use: "memory", Short: "What huge pages and the node of memory are worth here: first touch and random access",
+		Use: "memory", Short: "Measure huge pages and NUMA nodes: first touch, random access",
 		Long: `Measures CPU time of the first touch of memory and of random reads in it: in pages
-of 4 KiB, in transparent huge pages asked for by madvise, in reserved huge pages of
+of 4 KiB, in transparent huge pages requested by madvise, in reserved huge pages of
 2 MiB and 1 GiB, and on a machine with several nodes in memory of another node. Only
 mappings of its own are switched, never the machine. Huge pages are reserved through
-the journal while it is measured, and given back, also after Ctrl-C or kill -9.`,
+the journal during the measurement, and released, also after Ctrl-C or kill -9.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := noneEmpty(c); err != nil {
-				return err
-			}
 			o.reserve = !noReserve
 			return a.benchMemory(c.Context(), o)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.size, "size", "", "size of each mapping; default: up to 1 GiB, so that never more than a quarter of the available memory is taken")
-	f.StringVar(&o.cells, "cells", "", "what is measured, as in 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default: all that the machine can)")
-	f.IntVar(&o.rounds, "rounds", memory.Rounds, "how often each is measured")
+	f.StringVar(&o.cells, "cells", "", "what to measure, as in 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default: all that the machine can)")
+	f.IntVar(&o.rounds, "rounds", memory.Rounds, "measurements of each")
 	f.Int64Var(&o.reads, "reads", memory.Reads, "random reads each time")
 	cliutil.Reads(f, "size", "512MiB", func(word string) error {
 		size, err := unit.ParseSize(word)
@@ -61,8 +60,8 @@ the journal while it is measured, and given back, also after Ctrl-C or kill -9.`
 	return c
 }
 
-// benchMemoryPlan is what is asked for, on this machine.
-func (m *machine) benchMemoryPlan(o benchMemoryOptions) (*memory.Plan, error) {
+// plan returns what is measured on this machine.
+func (o benchMemoryOptions) plan(h *host.Host) (*memory.Plan, error) {
 	asked := memory.Asked{Rounds: o.rounds, Reads: o.reads, Unreserved: !o.reserve}
 	if o.size != "" {
 		size, _ := unit.ParseSize(o.size) // the option has read it
@@ -71,9 +70,9 @@ func (m *machine) benchMemoryPlan(o benchMemoryOptions) (*memory.Plan, error) {
 	if o.cells != "" {
 		asked.Cells, _ = memory.ParseCells(o.cells) // as above
 	}
-	p, err := memory.Make(fact.Collect(m.host), asked)
+	p, err := memory.Make(fact.Collect(h), asked)
 	if errors.Is(err, memory.ErrTooLarge) {
-		return nil, tooLarge(err)
+		return nil, memory.TooLarge(err)
 	}
 	if errors.Is(err, memory.ErrAsked) {
 		return nil, ui.Exit(ui.Usage, err)
@@ -82,63 +81,40 @@ func (m *machine) benchMemoryPlan(o benchMemoryOptions) (*memory.Plan, error) {
 }
 
 func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
-	if err := a.mustBeLive(); err != nil {
-		return err
-	}
 	m, err := a.machine(ctx)
 	if err != nil {
 		return err
 	}
-	p, err := m.benchMemoryPlan(o)
+	p, err := o.plan(m.Host)
 	if err != nil {
 		return err
 	}
-	if err := m.mayMeasure(); err != nil {
+	if err := mayMeasure(m); err != nil {
 		return err
 	}
-	run, err := m.memoryRunner()
+	run, err := memory.InNewProcesses(m.Host.Exec)
 	if err != nil {
 		return err
 	}
-	k := m.keeper("bench-memory", m.host.Clock.Now())
-	p.Finished = func(r *memory.Result) error { return k.finished(r.Text, r) }
-	pages, err := m.reserve(ctx, p)
+	k := a.keeper(m, "bench-memory")
+	p.Finished = func(r *memory.Result) error { return k.Finished(r.Text, r) }
+	pages, err := experiment.Reserve(ctx, m, a.watchdog(), p, a.mustBeRoot())
 	if err != nil {
 		return err
 	}
-	a.screen.Say("%d rounds of %d cells, %s each: about %s", p.Rounds, len(p.Cells), unit.Size(p.Bytes).Human(), roughly(p.TakesS()))
+	a.screen.Say("%d rounds of %d cells, %s each: about %s", p.Rounds, len(p.Cells), unit.Size(p.Bytes).Human(), experiment.Roughly(p.TakesS()))
 	result, err := p.Run(ctx, run, rand.Uint64N(1<<53), func(done, all int, c memory.Cell) {
 		a.screen.Progress("%d of %d: %s", done+1, all, c)
 	})
 	a.screen.Status("")
-	if released := pages.release(ctx); released != nil {
+	if released := pages.Release(ctx); released != nil {
 		return errors.Join(released, err)
 	}
-	const left = "the machine is as it was"
-	if result == nil {
-		return errors.Join(cutShort(ctx, err, left, nil), k.nothing())
+	verdict := ""
+	if result != nil {
+		verdict = result.Text
 	}
-	recorded, r := k.record(result.Text, result), k.run
-	if err != nil {
-		err = cutShort(ctx, err, left, r)
-	}
-	err = errors.Join(err, recorded)
-	if a.data() {
-		return a.result(BenchResult{r}, err)
-	}
-	if recorded == nil {
-		memory.Print(a.screen, r, result)
-	}
-	return err
-}
-
-// memoryRunner makes visits in processes of this program.
-func (m *machine) memoryRunner() (memory.Runner, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return memory.Fresh(m.host.Exec, self, "measure-memory"), nil
+	return finish(ctx, a, k, verdict, result, err, "the machine is as it was", nil, memory.Print)
 }
 
 // measureMemoryCommand is the process that makes one visit.
@@ -162,9 +138,4 @@ func measureMemoryCommand(a *app) *cobra.Command {
 			return json.NewEncoder(a.screen.Out).Encode(s)
 		},
 	}
-}
-
-// tooLarge refuses to take more memory than a bench may.
-func tooLarge(err error) error {
-	return ui.Hinted(ui.Refused, err, "free -h shows what is available; fettle bench memory without --size takes what fits, and --cells=4k the least")
 }

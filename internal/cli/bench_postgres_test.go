@@ -155,7 +155,7 @@ func TestBenchPostgres(t *testing.T) {
 		t.Errorf("after a kill -9: %q", got)
 	}
 	psql(t, "postgres", "CREATE DATABASE fettle_bench_of_mine")
-	says(fettle(0, "--scale", "1", "--clients", "1", "--rounds", "1", "--step", "1s", "--read-only"), "of a bench that was killed is dropped", "fettle_bench_of_mine is called like", "that only read", "in memory")
+	says(fettle(0, "--scale", "1", "--clients", "1", "--rounds", "1", "--step", "1s", "--read-only"), "of a killed bench is dropped", "fettle_bench_of_mine is called like", "that only read", "in memory")
 	if got := psql(t, "postgres", databasesOfBenches); got != "fettle_bench_of_mine" {
 		t.Errorf("left behind: %s", got)
 	}
@@ -163,7 +163,7 @@ func TestBenchPostgres(t *testing.T) {
 	says(fettle(4, "--scale", "90000"), "more than a quarter of the free space")
 	says(fettle(2, "--scale", "0"), "--scale")
 	says(fettle(2, "--top", "5"), "for --tables")
-	says(fettle(2, "--pgbench", "/nonexistent"), "--pgbench: there is no program /nonexistent")
+	says(fettle(2, "--pgbench", "/nonexistent"), "--pgbench: program /nonexistent not found")
 	t.Run("a step fails", func(t *testing.T) {
 		fake := filepath.Join(t.TempDir(), "pgbench")
 		text := "#!/bin/sh\ncase \"$*\" in *'-c 2 '*) echo 'pgbench: error: out of memory' >&2; exit 2;; esac\nexec /usr/lib/postgresql/15/bin/pgbench \"$@\"\n"
@@ -209,5 +209,5 @@ func TestBenchPostgres(t *testing.T) {
 	await(t, "a client", func() bool {
 		return psql(t, "postgres", "SELECT count(*) FROM pg_stat_activity WHERE datname = 'foreman'") == "1"
 	})
-	says(fettle(4, "--scale", "1"), "others are connected to 15/main (1)")
+	says(fettle(4, "--scale", "1"), "1 other clients are connected to 15/main")
 }

@@ -3,18 +3,16 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
-	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -24,8 +22,8 @@ import (
 // ownRules are an administrator's.
 const ownRules = "/etc/fettle/rules.d"
 
-// catalogue loads the rules: ours, and those of the machine's administrator. say, where
-// there is one, is told of the files of a copy that cannot be read.
+// catalogue loads fettle's rules and those of the administrator. say, if not nil, is called with
+// the files of a copy that cannot be read.
 func catalogue(h *host.Host, say sayer) (*rule.Catalogue, error) {
 	own, err := administratorsRules(h, say)
 	if err != nil {
@@ -34,8 +32,8 @@ func catalogue(h *host.Host, say sayer) (*rule.Catalogue, error) {
 	return catalogueOf(own, nil)
 }
 
-// catalogueOf loads our rules of some platforms, all of them for nil, and an
-// administrator's, which may be about any of ours: with them platforms is nil.
+// catalogueOf loads fettle's rules of some platforms, or all if platforms is nil, and an
+// administrator's. These may refer to any rule: with them platforms has to be nil.
 func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 	inputs, sets := platform.Inputs(sources())
 	files, err := rule.Embedded(rules.FS)
@@ -59,8 +57,8 @@ func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 	return c, errors.Join(problems...)
 }
 
-// catalogueWith is the catalogue with the files of rules among some words, which stand
-// in the place of the administrator's of the same name; ids are the other words.
+// catalogueWith returns the catalogue with the rule files among some words, which replace the
+// administrator's of the same name; ids are the other words.
 func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []string, err error) {
 	h, err := a.host()
 	if err != nil {
@@ -91,28 +89,25 @@ func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []str
 	return c, files, ids, err
 }
 
-// unknownWords are the platforms and the kinds of setting that a rule names and
-// nobody knows.
+// unknownWords returns an error for each unknown platform and kind of setting that a rule names.
 func unknownWords(r *rule.Rule) []error {
 	var problems []error
 	for _, p := range r.Platforms {
 		if all := platformNames(); !slices.Contains(all, p) {
-			problems = append(problems, fmt.Errorf("%s: %s: there is no platform %q%s", r.Key("platforms"), r.ID, p, internaltext.Suggest(p, all)))
+			problems = append(problems, fmt.Errorf("%s: %s: unknown platform %q%s", r.Key("platforms"), r.ID, p, internaltext.Suggest(p, all)))
 		}
 	}
-	kinds := table.Kinds(live())
-	maps.Copy(kinds, components.Kinds(live()))
-	known := slices.Sorted(maps.Keys(kinds))
+	kinds := allKinds(host.Live())
 	look := func(name string, at rule.Pos) {
 		s, err := setting.Parse(name)
 		switch {
 		case err != nil:
 			problems = append(problems, fmt.Errorf("%s: %s: %w", at, r.ID, err))
 		case kinds[s.Kind] == nil:
-			problems = append(problems, fmt.Errorf("%s: %s: %q: there is no kind of setting %q%s: there are %s", at, r.ID, name, s.Kind, internaltext.Suggest(s.Kind, known), strings.Join(known, ", ")))
+			problems = append(problems, fmt.Errorf("%s: %s: %w", at, r.ID, tune.UnknownKind(name, s.Kind, kinds)))
 		case s.Kind == "sysctl" && strings.ContainsAny(s.Name, "= "):
 			key, value, _ := strings.Cut(s.Name, "=")
-			problems = append(problems, fmt.Errorf("%s: %s: %q is no name of a sysctl: want changes: {\"sysctl:%s\": %q}", at, r.ID, name, strings.TrimSpace(key), strings.TrimSpace(value)))
+			problems = append(problems, fmt.Errorf("%s: %s: %q is not the name of a sysctl: want changes: {\"sysctl:%s\": %q}", at, r.ID, name, strings.TrimSpace(key), strings.TrimSpace(value)))
 		}
 	}
 	for _, b := range r.Inputs {
@@ -128,10 +123,9 @@ func unknownWords(r *rule.Rule) []error {
 	return problems
 }
 
-// administratorsRules reads /etc/fettle/rules.d. What others than root may have
-// written is refused on a live machine: a rule could hide another, or name what
-// fix writes. A copy may have a pipe there, or a link that leads nowhere: that is said,
-// and the audit goes on without it.
+// administratorsRules reads /etc/fettle/rules.d. On a live machine only root may be able to write
+// there: a rule could hide another, or name what fix writes. A copy may have a pipe or a
+// dangling link there: that is reported, and the audit goes on without it.
 func administratorsRules(h *host.Host, say sayer) ([]rule.File, error) {
 	entries, err := h.Files.ReadDir(ownRules)
 	if host.NotFound(err) {
@@ -149,9 +143,9 @@ func administratorsRules(h *host.Host, say sayer) ([]rule.File, error) {
 		switch path.Ext(name) {
 		case ".yaml":
 		case ".yml", ".json":
-			return nil, fmt.Errorf("%s: rules are read from *.yaml: give it that name, or move it away", name)
+			return nil, fmt.Errorf("%s: rules are read from *.yaml: rename it, or move it away", name)
 		default:
-			continue // what editors and packages leave behind
+			continue // left by editors and packages
 		}
 		if err := onlyRoots(h, name); err != nil {
 			return nil, err
@@ -168,21 +162,21 @@ func administratorsRules(h *host.Host, say sayer) ([]rule.File, error) {
 	return files, nil
 }
 
-// sayer writes a line of talk.
+// sayer prints a message.
 type sayer func(format string, args ...any)
 
-// unread says that rules of a copy cannot be read; on a live machine it is an error.
+// unread reports rules of a copy that cannot be read; on a live machine that is an error.
 func unread(h *host.Host, say sayer, name string, err error) error {
 	if h.Live {
-		return ui.Hinted(ui.Failed, fmt.Errorf("rules cannot be read: %w", err), "put a file in the place of "+name+", or take it away")
+		return ui.Hinted(ui.Failed, fmt.Errorf("rules cannot be read: %w", err), "replace "+name+" by a file, or remove it")
 	}
 	if say != nil {
-		say("%s of the copy cannot be read, and its rules were not asked: %v; put the file itself into the copy, or take the name out of it", name, err)
+		say("%s of the copy cannot be read, so its rules were not checked: %v; put the file itself into the copy, or remove the name", name, err)
 	}
 	return nil
 }
 
-// onlyRoots refuses rules of a live machine that others than root may change.
+// onlyRoots rejects rules of a live machine that users other than root may change.
 func onlyRoots(h *host.Host, name string) error {
 	if !h.Live {
 		return nil

@@ -71,12 +71,6 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 		ValidArgs:   platformNames(),
 		Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := noneEmpty(c); err != nil {
-				return err
-			}
-			if err := o.probe.check(c.Flags().Changed, args); err != nil {
-				return ui.Exit(ui.Usage, err)
-			}
 			return a.check(c.Context(), args, o)
 		},
 	}
@@ -89,18 +83,18 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 	f.StringVar(&o.logs, "logs", "tail", "what of each log is read: tail (the last 16 MiB; what was not read is said) or all")
 	f.StringVar(&o.release, "for", "", "ask only the rules about the kubelet, as if it were of this release of Kubernetes, 1.37, or of OpenShift, 4.20, or those about etcd as of 3.7: what breaks when the node goes there")
 	o.probe.flags(f)
+	o.probe.rules(c)
+	cliutil.Excludes(c, "on", "the other hosts do not have that", "root", "baseline", "explain", "probe", "for")
 	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
 	cliutil.OneOf(f, "logs", "tail", "all")
 	cliutil.Reads(f, "on", "ssh:web1.example", sshHosts(false))
-	_ = c.RegisterFlagCompletionFunc("logs", cobra.FixedCompletions([]string{"tail", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
 	})
-	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"fail", "warn", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// sources are where the rules' inputs come from.
+// sources returns where the inputs of rules come from.
 func sources() []platform.Source {
 	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), platform.ClusterSource(), measured.Source()})
 	for _, p := range components.All {
@@ -109,7 +103,7 @@ func sources() []platform.Source {
 	return all
 }
 
-// products are the names of the products that fettle knows.
+// products returns the names of all products.
 func products() []string {
 	var names []string
 	for _, p := range components.All {
@@ -135,21 +129,21 @@ func knownPlatforms(names []string) error {
 	return nil
 }
 
-// unknownPlatform is the error of a platform that there is not: with the one whose name is
-// like it, or of which it is a part.
+// unknownPlatform is the error of an unknown platform, with the one of a similar name or of
+// which it is a part.
 func unknownPlatform(name string, all []string) error {
-	err := fmt.Errorf("there is no platform %q%s; there are %s", name, internaltext.Suggest(name, all), strings.Join(all, ", "))
+	err := fmt.Errorf("unknown platform %q%s; platforms are %s", name, internaltext.Suggest(name, all), strings.Join(all, ", "))
 	return ui.OtherWord(err, name, cmp.Or(partOf[strings.ToLower(name)], internaltext.Nearest(name, all), "linux"))
 }
 
-// partOf are the platforms to which products belong that have no rules of their own name.
+// partOf maps products without rules of their own name to their platforms.
 var partOf = map[string]string{
 	"foreman": "satellite", "katello": "satellite", "pulp": "satellite", "candlepin": "satellite", "capsule": "satellite", "foreman-proxy": "satellite", "smart-proxy": "satellite", "dynflow": "satellite", "qpid": "satellite", "qdrouterd": "satellite",
 	"k8s": "kubernetes-node", "kubernetes": "kubernetes-node", "node": "kubernetes-node", "kube-apiserver": "cluster",
 	"apache": "httpd", "apache2": "httpd", "postgres": "postgresql", "pgsql": "postgresql", "kernel": "linux", "rhel": "linux", "ocp": "openshift", "haproxy": "router",
 }
 
-// partsOf are the names that stand for a platform.
+// partsOf returns the names that stand for a platform.
 func partsOf(platform string) (out []string) {
 	for name, of := range partOf {
 		if of == platform {
@@ -159,7 +153,7 @@ func partsOf(platform string) (out []string) {
 	return out
 }
 
-// distinct are the words of a call, each once.
+// distinct returns words without repetitions.
 func distinct(words []string) []string {
 	var out []string
 	for _, w := range words {
@@ -185,7 +179,6 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	asked := slices.Clone(names)
 	var old *baseline
 	if o.baseline != "" {
-		var err error
 		if old, err = a.readBaseline(o.baseline); err != nil {
 			return err
 		}
@@ -216,7 +209,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	var c *rule.Catalogue
-	if len(own) > 0 || o.explain != "" { // a mistake in them is told before anything is asked
+	if len(own) > 0 || o.explain != "" { // an error in them is reported before the audit
 		if c, err = catalogueOf(own, nil); err != nil {
 			return err
 		}
@@ -229,12 +222,12 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		var unknown map[string]string
 		names, unknown = subject.Of(products())
 		if !subject.HasMachine() {
-			// Only rules that documents answer are asked.
+			// Only rules about documents apply.
 			names, unknown = slices.DeleteFunc(names, func(p string) bool { return p != "openshift" }), nil
 			if len(names) == 0 {
 				return noMachine(a.root)
 			}
-			a.screen.Say("%s has documents of a cluster and nothing of a machine: only their rules are asked (fettle check linux --root %s asks the others)", a.root, a.root)
+			a.screen.Say("%s has documents of a cluster and no machine: only their rules are checked (fettle check linux --root %s checks the others)", a.root, a.root)
 		}
 		undecided = platform.Undetermined(unknown)
 	}
@@ -250,7 +243,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	}
 	audit := guidefindings.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, findings)
 	audit.Hostname, audit.For = name, to.audit()
-	audit.FileSystems, _ = fact.FileSystems(subject.Host) // where nobody knows, no later audit can compare
+	audit.FileSystems, _ = fact.FileSystems(subject.Host) // if unknown, no later audit can compare them
 	a.sayCutLogs(subject, "--logs all")
 	a.sayDisabled(audit.Findings)
 	audit.Root, audit.Copied = directoryOf(a.root), a.root != ""
@@ -258,7 +251,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		audit.Findings[i].Ask = askFor(&audit.Findings[i], h.Live, os.Geteuid() == 0)
 	}
 	if old != nil {
-		was, err := old.asked(ctx, a, c, names, asked)
+		was, err := old.auditWith(ctx, a, c, names, asked)
 		if err == nil {
 			err = a.against(audit, o.baseline, was)
 		}
@@ -282,8 +275,8 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 // hasCommand matches reasons that name the command that makes a fact known.
 var hasCommand = internaltext.LazyRegexp(`\b(fettle|oc|kubectl) [a-z]`)
 
-// askFor is the command that makes an unknown finding known: a copy lacks what the machine
-// itself has, and who is not root cannot read all of it.
+// askFor returns the command that makes an unknown finding known: a copy may lack what the
+// machine has, and a user may not read all of it.
 func askFor(f *rule.Finding, live, root bool) string {
 	switch {
 	case f.State != rule.Unknown || hasCommand().MatchString(f.Reason) || live && root:
@@ -294,7 +287,7 @@ func askFor(f *rule.Finding, live, root bool) string {
 	return "sudo fettle check --explain " + f.ID
 }
 
-// noMachine is the error of a directory that is not one of a machine.
+// noMachine is the error of a directory without a machine.
 func noMachine(root string) error {
 	way := "fettle facts --archive FILE on the machine makes one that fettle check --root FILE reads"
 	if dir := filepath.Clean(root); slices.Contains([]string{"etc", "proc", "sys", "usr", "var"}, filepath.Base(dir)) {
@@ -303,19 +296,18 @@ func noMachine(root string) error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s has neither /proc, /sys or /etc of a machine nor documents of a cluster", root), way)
 }
 
-// undetermined is the error of an audit of which nothing came: nothing that was
-// asked for is there, so there is nothing to pass, and no gate is met.
+// undetermined is the error of an audit in which no rule applied, so that no gate is met.
 func undetermined(a *guidefindings.Audit, absent []string) error {
 	if slices.ContainsFunc(a.Findings, func(f rule.Finding) bool { return f.State != rule.NotApplicable && f.State != rule.Reminded }) {
 		return nil
 	}
 	if len(absent) == 0 {
-		return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to what was asked"))
+		return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies"))
 	}
-	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: there is no %s here", strings.Join(absent, ", no ")), "fettle check without a platform asks about all that is")
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s not found", strings.Join(absent, " and ")), "fettle check without a platform checks what is installed")
 }
 
-// allUnknown is the error of an audit that decided no rule.
+// allUnknown is the error of an audit in which every finding is unknown.
 func allUnknown(a *guidefindings.Audit) error {
 	decided := func(f rule.Finding) bool {
 		return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
@@ -324,12 +316,12 @@ func allUnknown(a *guidefindings.Audit) error {
 		return nil
 	}
 	if a.Copied {
-		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy has none of the data that the rules need"), "fettle facts --archive FILE on the machine records it, and fettle check --root FILE reads that")
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy lacks the data that the rules need"), "fettle facts --archive FILE on the machine records it, and fettle check --root FILE reads that")
 	}
 	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: each finding is unknown"), "run it as root: sudo fettle check")
 }
 
-// subject is the machine as the rules see it, with what fettle has in force.
+// subject returns the machine as the rules see it, with what fettle has in force.
 func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *platform.Subject {
 	return a.subjectOf(ctx, h, kinds, sources())
 }
@@ -340,41 +332,41 @@ func (a *app) subjectOf(ctx context.Context, h *host.Host, kinds setting.Kinds, 
 		return a.planned(ctx, h, profiles)
 	}
 	if a.root == "" {
-		s.RunsDir = filepath.Join(cmp.Or(a.stateDir, defaultStateDir), "runs")
+		s.RunsDir = filepath.Join(a.state(), "runs")
 		s.InForce = func() ([]string, error) { return a.profilesInForce(h) }
 	}
 	return s
 }
 
-// planned are the kernel's files that profiles would set on a machine.
+// planned returns the kernel files that profiles would set on a machine.
 func (a *app) planned(ctx context.Context, h *host.Host, profiles []string) ([]string, error) {
 	m, err := a.machineOn(ctx, h, func(error) error { return nil })
 	if err != nil {
 		return nil, err
 	}
-	p, err := m.load(ctx, false, profiles...)
+	p, err := m.Load(ctx, false, profiles...)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := m.engine.PlanProfile(ctx, p, &journal.State{})
+	plan, err := m.Engine.PlanProfile(ctx, p, &journal.State{})
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, s := range settingsOf(plan) {
-		out = append(out, m.kinds.KernelFiles(s)...)
+	for _, s := range plan.Writing() {
+		out = append(out, m.Kinds.KernelFiles(s)...)
 	}
 	return out, nil
 }
 
-// sayCutLogs says what of logs was not read, and the call that reads it.
+// sayCutLogs reports which parts of logs were not read, and the call that reads them.
 func (a *app) sayCutLogs(m *platform.Subject, call string) {
 	for _, file := range slices.Sorted(maps.Keys(m.Unread)) {
 		a.sayOnce(fmt.Sprintf("%s: the first %s are not read, only the last %d MiB (%s reads them)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, call))
 	}
 }
 
-// sayDisabled says what a copy has kept from being asked: it may be a stranger's.
+// sayDisabled reports the rules that a copy disables: it may be hostile.
 func (a *app) sayDisabled(findings []rule.Finding) {
 	for _, f := range findings {
 		if f.DisabledByCopy() {
@@ -383,9 +375,9 @@ func (a *app) sayDisabled(findings []rule.Finding) {
 	}
 }
 
-// profilesInForce are those of the journal; none where there is no journal.
+// profilesInForce returns the selection in the journal; none without a journal.
 func (a *app) profilesInForce(h *host.Host) ([]string, error) {
-	dir := cmp.Or(a.stateDir, defaultStateDir)
+	dir := a.state()
 	boot, err := h.BootID()
 	if err != nil {
 		return nil, err
@@ -406,8 +398,7 @@ func (a *app) profilesInForce(h *host.Host) ([]string, error) {
 	return tune.WithPostLoaded(sel.Profiles, sel.PostLoaded), nil
 }
 
-// directoryOf is the directory that stands in for a machine, in full; "" for the
-// machine itself and for an archive.
+// directoryOf returns the absolute path of --root if it is a directory, or "".
 func directoryOf(root string) string {
 	if st, err := os.Stat(root); root == "" || err != nil || !st.IsDir() {
 		return ""

@@ -24,13 +24,12 @@ const maxBaseline = 64 << 20
 // baseline is the machine at an earlier time.
 type baseline struct {
 	file string
-	// audit is what an audit said of it then; nil until it is asked, where host is
-	// the archive or the tree that stands for it.
+	// audit is that of then; nil if host is an archive or a tree of the machine.
 	audit *guidefindings.Audit
 	host  *host.Host
 }
 
-// readBaseline reads what --baseline names.
+// readBaseline reads --baseline.
 func (a *app) readBaseline(name string) (b *baseline, err error) {
 	wrong := func(err error) error {
 		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %w", err), "fettle check --output json > FILE makes one; an earlier fact archive or sosreport is one too")
@@ -52,8 +51,7 @@ func (a *app) readBaseline(name string) (b *baseline, err error) {
 	return b, nil
 }
 
-// standsForMachine is true for a directory, and for a file that begins as a fact
-// archive does.
+// standsForMachine reports whether a path is a directory or a fact archive.
 func standsForMachine(name string) bool {
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		return true
@@ -70,18 +68,18 @@ func standsForMachine(name string) bool {
 
 const archiveBegins = "fettle archive "
 
-// earlier is how full its file systems were.
+// earlier returns how full its file systems were.
 func (b *baseline) earlier() *platform.Earlier {
 	if b.host == nil {
 		return &platform.Earlier{From: b.file, Time: b.audit.Time, FileSystems: b.audit.FileSystems}
 	}
-	all, _ := fact.FileSystems(b.host) // none is what the rules are told then
+	all, _ := fact.FileSystems(b.host) // none if unknown
 	return &platform.Earlier{From: b.file, Time: b.host.Clock.Now(), FileSystems: all}
 }
 
-// asked is its audit by the rules of now; names are the platforms of this one, asked
-// those that somebody has named.
-func (b *baseline) asked(ctx context.Context, a *app, c *rule.Catalogue, names, asked []string) (*guidefindings.Audit, error) {
+// auditWith audits it with the current rules. names are the platforms of the new audit, asked
+// those of the command line.
+func (b *baseline) auditWith(ctx context.Context, a *app, c *rule.Catalogue, names, asked []string) (*guidefindings.Audit, error) {
 	if b.host == nil {
 		return b.audit, nil
 	}
@@ -102,7 +100,7 @@ func (b *baseline) asked(ctx context.Context, a *app, c *rule.Catalogue, names, 
 	if !slices.ContainsFunc(findings, func(f rule.Finding) bool {
 		return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
 	}) {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %s is no machine of which anything could be determined", b.file))
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: nothing could be determined about %s", b.file))
 	}
 	name := hostname(b.host)
 	audit := guidefindings.NewAudit(cmp.Or(name, b.host.Name), b.host.Clock.Now().UTC(), names, findings)
@@ -110,7 +108,7 @@ func (b *baseline) asked(ctx context.Context, a *app, c *rule.Catalogue, names, 
 	return audit, nil
 }
 
-// readRegular reads a file that a person named, of so many bytes at most.
+// readRegular reads a regular file of at most so many bytes.
 func readRegular(name string, most int64) ([]byte, error) {
 	f, err := host.OpenRegular(name)
 	if err != nil {
@@ -124,13 +122,12 @@ func readRegular(name string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// against compares an audit with an earlier one. One of another machine is refused:
-// what differs would be the machines, and a gate would let through what is wrong on
-// both.
+// against compares an audit with an earlier one. One of another machine is rejected: a gate would
+// ignore what is wrong on both.
 func (a *app) against(audit *guidefindings.Audit, file string, old *guidefindings.Audit) error {
 	switch {
 	case old.Hostname == "" || audit.Hostname == "":
-		a.screen.Say("whether %s is of this machine is not known: there is no host name in one of them", file)
+		a.screen.Say("%s may be of another machine: one of the audits has no host name", file)
 	case !sameHost(old.Hostname, audit.Hostname):
 		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s is of another machine: %s, and this is %s", file, old.Hostname, audit.Hostname),
 			"a machine is compared with itself; fettle check --on ssh:A,ssh:B says where machines differ")
@@ -138,29 +135,29 @@ func (a *app) against(audit *guidefindings.Audit, file string, old *guidefinding
 	missing := slices.DeleteFunc(slices.Clone(audit.Platforms), func(p string) bool { return slices.Contains(old.Platforms, p) })
 	switch {
 	case len(missing) == len(audit.Platforms):
-		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s has asked about %s, and this audit is of %s: nothing can be compared", file, strings.Join(old.Platforms, ", "), strings.Join(audit.Platforms, ", ")),
+		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s is about %s, and this audit about %s: nothing can be compared", file, strings.Join(old.Platforms, ", "), strings.Join(audit.Platforms, ", ")),
 			"name the same platforms, or make a new baseline")
 	case len(missing) > 0:
-		a.screen.Say("%s has not asked about %s: what is wrong there counts as new", file, strings.Join(missing, ", "))
+		a.screen.Say("%s has no %s: findings there count as new", file, strings.Join(missing, ", "))
 	}
 	audit.Against(file, old)
 	return nil
 }
 
-// sameHost is true for two names of one host, of which one may lack the domain.
+// sameHost reports whether two names are of one host; one may lack the domain.
 func sameHost(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }
 
-// hostname is the machine's own name; "" where nobody knows it.
+// hostname returns the machine's own name, or "".
 func hostname(h *host.Host) string {
 	for _, file := range []string{"/proc/sys/kernel/hostname", "/etc/hostname"} {
 		text, err := h.Files.ReadFile(file)
 		if err != nil {
 			continue
 		}
-		// "(none)" is the kernel's until somebody names the machine.
+		// "(none)" is the kernel's name until one is set
 		if name := strings.TrimSpace(string(text)); name != "" && name != "(none)" && len(name) <= 255 && !strings.ContainsAny(name, " \t\n") {
 			return name
 		}

@@ -54,7 +54,7 @@ func TestClockOfSomeCPUs(t *testing.T) {
 			if !asked {
 				t.Error("T08 was not asked")
 			}
-			text, _ := output(t, "facts", "-o", "json", "--root", file)
+			text, _ := output(t, thisSystem(), "facts", "-o", "json", "--root", file)
 			var facts fact.Facts
 			if err := json.Unmarshal([]byte(text), &facts); err != nil {
 				t.Fatal(err)

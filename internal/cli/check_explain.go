@@ -18,11 +18,11 @@ type Explanation struct {
 	Rule     *rule.Rule       `json:"rule"`
 	Evidence []*rule.Evidence `json:"evidence"` // measurements of the sources that explain it
 	Tables   []*rule.Table    `json:"tables"`   // of its id
-	// Findings are what it says here.
+	// Findings are its results here.
 	Findings []rule.Finding `json:"findings"`
 }
 
-// explain says of one rule all that is known.
+// explain prints all that is known of one rule.
 func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subject, id string) error {
 	r := c.Rule(id)
 	if r == nil && slices.Contains(ruleIDs(c), id) {
@@ -55,13 +55,13 @@ func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subjec
 		return a.result(x, nil)
 	}
 	if a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
-		return ui.Instead(ui.Usage, fmt.Errorf("--explain has no form %s: want table, json, yaml or markdown", a.screen.Format), "", "--output=json")
+		return ui.Instead(ui.Usage, fmt.Errorf("--explain has no format %s: want table, json, yaml or markdown", a.screen.Format), "", "--output=json")
 	}
 	findings.PrintExplained(a.screen, r, x.Evidence, x.Tables, x.Findings)
 	return nil
 }
 
-// completeIDs lists the rules for a completion.
+// completeIDs offers the rules.
 func (a *app) completeIDs() []string {
 	c, err := a.catalogue()
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 
 // upgrade is an audit of a node as if one of its programs were of another release.
 type upgrade struct {
-	platforms []string // whose rules are asked, where they are about the program
+	platforms []string // whose rules about the program are checked
 	audited   findings.OtherRelease
 	other     product.Product // the program, of the other release
 	about     func(input string) bool
 }
 
-// forRelease reads --for and says which platforms are asked; nil where it is not given. A
-// release 3.x is etcd's, and every other one the kubelet's: 1.x of Kubernetes, 4.x of OpenShift.
+// forRelease reads --for, and sets the platforms to check; nil without --for. Release 3.x is
+// etcd's, others are the kubelet's: 1.x of Kubernetes, 4.x of OpenShift.
 func forRelease(text string, names *[]string) (*upgrade, error) {
 	if text == "" {
 		return nil, nil
@@ -61,12 +61,12 @@ func upgradeTo(text string, ofEtcd bool) (*upgrade, error) {
 	return &upgrade{platforms: []string{"kubernetes-node", kubelet.Product.Name}, audited: audited, other: kubelet.As(to.Rules), about: asks}, err
 }
 
-// from notes which version of the program the machine has.
+// from records the version that the machine has.
 func (u *upgrade) from(s *platform.Subject) {
 	u.audited.Here, _ = s.Answer(u.audited.Program + ".version").Value.(string)
 }
 
-// sources are those of every check, with the program of the other release.
+// sources returns those of every check, with the program of the other release.
 func (u *upgrade) sources() []platform.Source {
 	other := platform.Product(u.other)
 	all := sources()
@@ -78,8 +78,8 @@ func (u *upgrade) sources() []platform.Source {
 	return all
 }
 
-// only keeps the rules that ask the program for what goes by its release; all of them where
-// no other release is asked for.
+// only keeps the rules whose inputs depend on the release of the program; all of them without
+// another release.
 func (u *upgrade) only(c *rule.Catalogue) *rule.Catalogue {
 	if u == nil {
 		return c
@@ -89,7 +89,7 @@ func (u *upgrade) only(c *rule.Catalogue) *rule.Catalogue {
 	})
 }
 
-// audit is what the audit says of it.
+// audit returns what the audit records of it.
 func (u *upgrade) audit() *findings.OtherRelease {
 	if u == nil {
 		return nil

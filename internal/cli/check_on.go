@@ -20,11 +20,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// The bounds of asking another host.
+// Limits of an audit of other hosts.
 const (
 	hostTimeout = 2 * time.Minute
 	maxAnswer   = 64 << 20 // bytes
-	maxSaid     = 64 << 10 // bytes, beside its answer
+	maxSaid     = 64 << 10 // bytes of standard error
 	atOnce      = 16
 	maxMessages = 32 // of one host
 )
@@ -45,20 +45,15 @@ func parseHosts(words []string) ([]string, error) {
 	return out, nil
 }
 
-// checkOn asks the fettle of other hosts, all at once, through the system's ssh:
-// the host's key has to be known, and nobody is asked for a password.
+// checkOn runs fettle check on other hosts, in parallel, by the system's ssh: the host's key
+// has to be known, and no password is read.
 func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error {
 	hosts, err := parseHosts(o.on)
 	if err != nil {
 		return err
 	}
-	for flag, given := range map[string]bool{"--root": a.root != "", "--baseline": o.baseline != "", "--explain": o.explain != "", "--probe": o.probe.asked, "--for": o.release != ""} {
-		if given {
-			return ui.Without(fmt.Errorf("--on and %s: the other hosts know nothing of that", flag), flag)
-		}
-	}
-	if f := a.screen.Format; f == htmlFormat || f == openMetricsFormat {
-		return ui.Instead(ui.Usage, fmt.Errorf("--on has no form %s: want table, json, yaml, markdown or sarif", f), "", "--output=json")
+	if f := a.screen.Format; f == cliutil.HTML || f == cliutil.OpenMetrics {
+		return ui.Instead(ui.Usage, fmt.Errorf("--on has no format %s: want table, json, yaml, markdown or sarif", f), "", "--output=json")
 	}
 	flags := []string{"--output", "json"}
 	if o.logs == "all" { // an older fettle has no --logs, and reads the ends
@@ -86,7 +81,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	for i, h := range hosts { // what was not read there
+	for i, h := range hosts {
 		for _, m := range said[i] {
 			a.screen.Say("%s: %s", h, m)
 		}
@@ -129,8 +124,8 @@ func (a *app) printFleet(fleet *findings.Fleet, o checkOptions) error {
 	return errors.Join(failed, err)
 }
 
-// checkBySSH asks one host, and returns what its fettle has said beside. words are
-// our flags and names of platforms, so that the other shell has nothing to expand.
+// checkBySSH audits one host, and returns the messages of its fettle too. words are flags and
+// names of platforms, in which a shell expands nothing.
 func checkBySSH(ctx context.Context, host string, words []string) (*findings.Audit, []string, error) {
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
@@ -152,9 +147,9 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 	case asked.Err() != nil:
 		return nil, nil, asked.Err()
 	case out.over:
-		return nil, nil, fmt.Errorf("the answer is longer than %d MiB, and was cut off: is it fettle's?", maxAnswer>>20)
+		return nil, nil, fmt.Errorf("the answer is longer than %d MiB: is it fettle's?", maxAnswer>>20)
 	case said.over:
-		return nil, nil, fmt.Errorf("it says more than %d KiB beside its answer, and was cut off: %s", maxSaid>>10, shortened(firstLine(said.kept.String())))
+		return nil, nil, fmt.Errorf("it writes more than %d KiB to standard error: %s", maxSaid>>10, shortened(firstLine(said.kept.String())))
 	case ctx.Err() != nil:
 		return nil, nil, fmt.Errorf("no answer within %v", hostTimeout)
 	case errors.As(err, &exit) && exit.ExitCode() == 127:
@@ -162,7 +157,7 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 	case errors.As(err, &exit) && exit.ExitCode() == 255:
 		return nil, nil, fmt.Errorf("ssh: %s", shortened(sshFailure(said.kept.String())))
 	case err != nil && out.kept.Len() == 0 && last == "":
-		return nil, nil, fmt.Errorf("fettle check has ended there without an answer (%w)", err)
+		return nil, nil, fmt.Errorf("fettle check ended there without an answer (%w)", err)
 	case err != nil && out.kept.Len() == 0:
 		return nil, nil, fmt.Errorf("%w: %s", err, shortened(last))
 	}
@@ -173,7 +168,7 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 		}
 		return nil, nil, err
 	}
-	// What another host says is text of a stranger: its states are ours, or none.
+	// The answer of another host is not trusted.
 	for i, f := range audit.Findings {
 		if !slices.Contains(rule.States, f.State) {
 			return nil, nil, fmt.Errorf("the answer of %s has a finding of the state %q", host, f.State)
@@ -185,7 +180,7 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 	return answer, messagesOf(out.kept.Bytes()), nil
 }
 
-// messagesOf are the messages of an answer, at most maxMessages of them.
+// messagesOf returns the messages of an answer, at most maxMessages.
 func messagesOf(answer []byte) []string {
 	var doc struct {
 		Messages []string `json:"messages"`
@@ -200,9 +195,8 @@ func messagesOf(answer []byte) []string {
 	return said
 }
 
-// bounded keeps so many bytes of what a program says. Of one that says more nothing
-// is wanted any longer, and full is called. It embeds no bytes.Buffer: io.Copy would
-// take that one's ReadFrom, which knows no bound.
+// bounded keeps the first bytes of a program's output, and calls full if there are more. It
+// embeds no bytes.Buffer: io.Copy would use its ReadFrom, which has no limit.
 type bounded struct {
 	kept bytes.Buffer
 	left int
@@ -221,7 +215,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shortened is a line of another host's, which may be of any length.
+// shortened limits a line of another host.
 func shortened(line string) string {
 	const most = 500 // bytes
 	if len(line) <= most {
@@ -230,12 +224,12 @@ func shortened(line string) string {
 	return strings.ToValidUTF8(line[:most], "") + "..."
 }
 
-// sshFailure is why ssh(1) has failed.
+// sshFailure returns why ssh(1) failed.
 func sshFailure(text string) string {
 	if why := ssh.FailureReason(text); why != "" {
 		return why
 	}
-	return "it has failed (exit 255) and does not say why: ssh -v by hand shows it; or fettle check there has ended with 255"
+	return "it failed without a reason (exit 255); ssh -v shows more"
 }
 
 func firstLine(text string) string {

@@ -15,8 +15,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
@@ -25,7 +27,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// probeOptions are those of check --probe: whom to ask, and as whom.
+// probeOptions are those of check --probe.
 type probeOptions struct {
 	asked                         bool
 	url                           string
@@ -34,8 +36,8 @@ type probeOptions struct {
 	files                         engine.Files
 }
 
-// probeTimeout is how long an answer may take: a server that starts an interpreter takes
-// many seconds.
+// probeTimeout is how long an answer may take: a server that starts an interpreter needs many
+// seconds.
 const probeTimeout = 30 * time.Second
 
 func (o *probeOptions) flags(f *pflag.FlagSet) {
@@ -55,35 +57,33 @@ func (o *probeOptions) flags(f *pflag.FlagSet) {
 
 const probeExample = "for example: fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com"
 
-// check returns an error for options that do not go together.
-func (o probeOptions) check(given func(flag string) bool, platforms []string) error {
-	if o.url == "" {
-		if o.asked && slices.Contains(platforms, "puppet") {
-			return ui.Hinted(ui.Usage, errors.New("--probe: whom? want --url https://HOST:8140, as agents have it"), probeExample)
+// rules says which flags do not go together.
+func (o *probeOptions) rules(c *cobra.Command) {
+	cliutil.Check(c, func(platforms []string) error {
+		puppet := slices.Contains(platforms, "puppet")
+		switch {
+		case !o.asked:
+			return nil
+		case o.url == "" && puppet:
+			return ui.Hinted(ui.Usage, errors.New("--probe: want --url https://HOST:8140, as agents have it"), probeExample)
+		case o.url == "":
+			return nil
+		case !puppet:
+			return ui.Retry(ui.Usage, errors.New("--probe --url is for a Puppet Server"), "", "puppet")
+		case o.files.PuppetSSLDir == "" && o.files.CertName == "" && o.files.Cert == "" && o.files.Key == "":
+			return ui.Hinted(ui.Usage, errors.New("--probe: want the certificate of a node: --puppet-ssldir DIR --certname NAME, or --cert and --key"), probeExample)
 		}
-		for _, flag := range []string{"url", "backend", "environment", "file", "user-agent", "allow", "puppet-ssldir", "certname", "cert", "key", "cacert"} {
-			if given(flag) {
-				return ui.Without(fmt.Errorf("--%s is for --probe --url https://HOST:8140", flag), "--"+flag)
-			}
-		}
-		return nil
-	}
-	switch {
-	case !o.asked:
-		return ui.Retry(ui.Usage, errors.New("--url is for --probe"), "", "--probe")
-	case !slices.Contains(platforms, "puppet"):
-		return ui.Retry(ui.Usage, errors.New("--probe --url asks a Puppet Server"), "", "puppet")
-	case o.files.PuppetSSLDir == "" && o.files.CertName == "" && o.files.Cert == "" && o.files.Key == "":
-		return ui.Hinted(ui.Usage, errors.New("--probe: as whom? want --puppet-ssldir DIR --certname NAME, or --cert and --key of a node"), probeExample)
-	}
-	return o.files.Check()
+		return orUsage(o.files.Check())
+	})
+	cliutil.Requires(c, "--url", "backend", "environment", "file", "user-agent", "allow", "puppet-ssldir", "certname", "cert", "key", "cacert")
+	cliutil.Requires(c, "--probe", "url")
 }
 
-// probe lets the subject ask what runs here: programs how they read their files, and a
-// Puppet Server where one is named.
+// probe lets the subject run the programs of this machine for their reading of their files, and
+// ask a Puppet Server if --url names one.
 func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *platform.Subject) (err error) {
 	if a.root != "" {
-		return ui.Without(errors.New("--probe and --root: a copy of a machine answers no questions, and none of its programs is run; without --probe its files are read"), "--probe")
+		return ui.Without(errors.New("--probe and --root: programs of a copy are not run; without --probe its files are read"), "--probe")
 	}
 	subject.DryRun = os.Geteuid() == 0
 	if o.url != "" {
@@ -96,7 +96,7 @@ func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *
 	return nil
 }
 
-// prober is what asks when a rule wants to know.
+// prober returns the function that asks the Puppet Server.
 func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(context.Context) map[string]fact.Answer, error) {
 	p, err := o.plan(ctx, h, net.DefaultResolver)
 	var not *engine.NotAllowedError
@@ -117,7 +117,7 @@ func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(co
 	}, nil
 }
 
-// plan is what the options ask for.
+// plan returns the requests.
 func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Resolver) (*puppetserver.Plan, error) {
 	p := &puppetserver.Plan{
 		Environments: distinct(o.environments), File: o.file, UserAgent: o.userAgent,
@@ -142,7 +142,7 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 			return nil, ofOption("--backend", err)
 		}
 		if slices.ContainsFunc(s.Sockets, func(a netip.AddrPort) bool { return a.Addr().IsLoopback() }) {
-			return nil, fmt.Errorf("--backend %s: only this machine reaches that: want the address by which others might", word)
+			return nil, fmt.Errorf("--backend %s: only this machine reaches that: want an address that others reach", word)
 		}
 		p.BackEnds = append(p.BackEnds, s)
 	}
@@ -158,18 +158,18 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 	return p, err
 }
 
-// site reads a URL, and finds where it is.
+// site reads a URL and resolves its host.
 func site(ctx context.Context, word string, allowed *engine.Allowed, resolver engine.Resolver) (s puppetserver.Site, err error) {
 	u, err := url.Parse(word)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-		return s, errors.New("want https://HOST:PORT and nothing behind that")
+		return s, errors.New("want https://HOST:PORT without a path")
 	}
 	port := cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme])
 	sockets, err := allowed.Find(ctx, net.JoinHostPort(u.Hostname(), port), resolver)
 	return puppetserver.Site{URL: u, Sockets: sockets}, err
 }
 
-// ownBackEnds are the sockets of the Puppet Server of this machine which others reach.
+// ownBackEnds adds the sockets of this machine's Puppet Server that others reach.
 func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowed *engine.Allowed, resolver engine.Resolver) error {
 	sockets, err := puppetserver.Sockets(h)
 	if err == nil && len(sockets) == 0 {
@@ -198,10 +198,10 @@ func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowe
 	return nil
 }
 
-// nodeOf is the name in a certificate.
+// nodeOf returns the node that a certificate names.
 func nodeOf(c *tls.Config) (string, error) {
 	if len(c.Certificates) == 0 || len(c.Certificates[0].Certificate) == 0 {
-		return "", errors.New("there is no certificate of a node")
+		return "", errors.New("the certificate of a node is missing")
 	}
 	leaf, err := x509.ParseCertificate(c.Certificates[0].Certificate[0])
 	if err != nil {

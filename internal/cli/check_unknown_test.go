@@ -42,7 +42,7 @@ func TestUndeterminedPlatform(t *testing.T) {
 	// fix does not ask its rules either, and says so.
 	var fixed, said strings.Builder
 	Main("test", []string{"fix", "--root", file, "--write", filepath.Join(t.TempDir(), "out")}, &fixed, &said)
-	if !strings.Contains(said.String(), "whether this is kubelet is unknown") || !strings.Contains(said.String(), "--platform kubelet asks them") {
+	if !strings.Contains(said.String(), "whether this is kubelet is not known") || !strings.Contains(said.String(), "--platform kubelet checks them") {
 		t.Errorf("fix: %s", said.String())
 	}
 }

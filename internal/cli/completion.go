@@ -11,15 +11,15 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// What a shell offers when the tab key is pressed. Where the machine or the
-// journal cannot be read, it offers nothing; the command itself says why.
+// Completions of a shell. If the machine or the journal cannot be read they offer nothing; the
+// command itself reports the error.
 
 func (a *app) completeProfiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	m, err := a.machine(c.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	sums, err := m.loader.List()
+	sums, err := m.Loader.List()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -30,7 +30,7 @@ func (a *app) completeProfiles(c *cobra.Command, _ []string, _ string) ([]string
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeAfterCalendar offers profiles behind the calendar of schedule add.
+// completeAfterCalendar offers calendars, then profiles, for schedule add.
 func (a *app) completeAfterCalendar(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return []string{"daily", "weekly", "monthly"}, cobra.ShellCompDirectiveNoFileComp
@@ -53,14 +53,13 @@ func (a *app) completeFacts(_ *cobra.Command, _ []string, typed string) ([]strin
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeTransactions offers the transactions that undo can take back, the
-// newest first, and what each was.
+// completeTransactions offers the transactions that can be undone, newest first.
 func (a *app) completeTransactions(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	m, err := a.machineAsIs(c.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	s, err := m.engine.State()
+	s, err := m.Engine.State()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -73,14 +72,13 @@ func (a *app) completeTransactions(c *cobra.Command, given []string, _ string) (
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// completeSettings offers the settings that fettle has changed: who asks why is
-// most often about one of them.
+// completeSettings offers the settings that fettle has changed.
 func (a *app) completeSettings(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	m, err := a.machineAsIs(c.Context())
 	if err != nil || len(given) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	s, err := m.engine.State()
+	s, err := m.Engine.State()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -10,8 +10,11 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/daemon"
+	"fettle.dev/fettle/internal/daemon/bus"
 	"fettle.dev/fettle/internal/daemon/schedule"
+	"fettle.dev/fettle/internal/daemon/socket"
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -36,7 +39,7 @@ it. Without a selection it takes TuneD's preset or recommended profile.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&o.tuned, "tuned", true, "stand in for TuneD: its bus name, its socket, its state files")
-	f.BoolVar(&o.takeOver, "take-over", false, "stop another tuner that is in force; fettle undo gives it back")
+	f.BoolVar(&o.takeOver, "take-over", false, "stop another tuner that is in force; fettle undo restores it")
 	f.StringVar(&o.schedule, "schedule", schedule.File, "the file of the schedule")
 	f.DurationVar(&o.enforce, "enforce", 0, "put values back that others changed, this often; otherwise drift is only reported")
 	cliutil.Between(f, "enforce", 10*time.Second, 24*time.Hour, time.Minute)
@@ -44,12 +47,6 @@ it. Without a selection it takes TuneD's preset or recommended profile.`,
 }
 
 func (a *app) daemon(ctx context.Context, o daemonOptions) error {
-	if err := a.mustBeLive(); err != nil {
-		return err
-	}
-	if err := mustBeRoot(); err != nil {
-		return err
-	}
 	if len(a.profileDirs) > 0 {
 		return ui.Without(errors.New("the daemon takes no --profile-dir: others may select profiles through it"), "--profile-dir")
 	}
@@ -57,13 +54,13 @@ func (a *app) daemon(ctx context.Context, o daemonOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.oneTuner(ctx, o.takeOver, m.writesOfSelection(ctx)); err != nil {
+	if _, err := m.OneTuner(ctx, o.takeOver, a.command+" --take-over", m.WritesOfSelection(ctx)); err != nil {
 		return err
 	}
 	c := daemon.Config{Open: a.daemonMachine, TuneD: o.tuned, Schedule: o.schedule, Enforce: o.enforce, Log: a.screen.Err}
 	if o.tuned {
 		c.Serve = func(ctx context.Context, control daemon.Control, main *profile.MainConfig) error {
-			return serve(ctx, m.host, control, main, slog.New(slog.NewTextHandler(a.screen.Err, nil)))
+			return serve(ctx, m.Host, control, main, slog.New(slog.NewTextHandler(a.screen.Err, nil)))
 		}
 	}
 	// The daemon listens for signals itself: SIGHUP is a reload to it.
@@ -76,5 +73,32 @@ func (a *app) daemonMachine(ctx context.Context) (*daemon.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &daemon.Machine{Engine: m.engine, Loader: m.loader, Kinds: m.kinds}, nil
+	return &daemon.Machine{Engine: m.Engine, Loader: m.Loader, Kinds: m.Kinds}, nil
+}
+
+// serve answers TuneD's clients on the bus and on the socket until ctx ends, as
+// tuned-main.conf enables them (enable_dbus, enable_unix_socket). If one fails, the other
+// still runs.
+func serve(ctx context.Context, h *host.Host, control daemon.Control, main *profile.MainConfig, log *slog.Logger) error {
+	target := daemon.Target{Control: control}
+	var failed []error
+	if main.EnableUnixSocket {
+		s, err := socket.Serve(ctx, socket.Options{
+			Control: control, Path: main.UnixSocketPath, Ownership: main.UnixSocketOwnership, Permissions: main.UnixSocketPermissions,
+			Backlog: main.ConnectionsBacklog, SignalPaths: main.UnixSocketSignalPaths, Log: log,
+		})
+		if err == nil {
+			target.AddSignalPath = s.AddSignalPath
+		}
+		failed = append(failed, err)
+	}
+	if main.EnableDBus {
+		id, err := h.Files.ReadFile("/etc/machine-id")
+		if err != nil {
+			log.Warn("the bus will not tell this machine's id", "error", err)
+		}
+		_, err = bus.Serve(ctx, bus.Options{Target: target, MachineID: string(id), Log: log})
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
 }

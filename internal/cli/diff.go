@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
-	"fettle.dev/fettle/internal/setting"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -29,18 +27,18 @@ The JSON output is the plan: fettle tune --plan FILE applies exactly that.`,
 				return eitherProfiles(o.update)
 			}
 			if o.sysctl && a.screen.Format != ui.Table {
-				return ui.Without(fmt.Errorf("--sysctl prints a sysctl.d file: it goes without --output %s", a.output), "--output")
+				return ui.Without(fmt.Errorf("--sysctl prints a sysctl.d file: it does not go with --output %s", a.output), "--output")
 			}
 			return a.diff(c.Context(), args, o.update, o.all, o.sysctl)
 		},
 	}
 	c.Flags().BoolVar(&o.update, "update", false, "compare the selection in force with the newer definition of its profiles")
-	c.Flags().BoolVarP(&o.all, "all", "a", false, "also list values that are as wanted already")
-	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print a sysctl.d file, where that is all it takes")
+	c.Flags().BoolVarP(&o.all, "all", "a", false, "also list values that are as wanted")
+	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print as sysctl.d file (if only sysctls change)")
 	return c
 }
 
-// eitherProfiles refuses both profiles and --update, and neither.
+// eitherProfiles is the error of both profiles and --update, and of neither.
 func eitherProfiles(update bool) error {
 	err := errors.New("want either profiles or --update")
 	if update {
@@ -54,16 +52,16 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 	if err != nil {
 		return err
 	}
-	read := m.stateIfReadable
+	read := m.ReadStateIfAllowed
 	if update {
-		read = m.state // what is in force is in the journal alone
+		read = m.ReadState // only the journal knows what is in force
 	}
 	s, err := read()
 	if err != nil {
 		return err
 	}
 	if update {
-		_, sel, err := m.inForce(ctx, s)
+		_, sel, err := m.InForce(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -72,11 +70,11 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 		}
 		names = sel.Profiles
 	}
-	p, err := m.load(ctx, false, tune.WithPostLoaded(names, m.postLoaded())...)
+	p, err := m.Load(ctx, false, tune.WithPostLoaded(names, m.PostLoaded())...)
 	if err != nil {
 		return err
 	}
-	plan, err := m.engine.PlanProfile(ctx, p, s)
+	plan, err := m.Engine.PlanProfile(ctx, p, s)
 	if err != nil {
 		return err
 	}
@@ -91,15 +89,14 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 	case sysctl && err == nil:
 		return a.sysctlFile(plan)
 	case a.data():
-		plan.By = user()
+		plan.By = a.caller().String()
 		return a.result(plan, err)
 	}
 	tune.PrintPlan(a.screen, plan, all)
 	return err
 }
 
-// sysctlFile prints a plan as a sysctl.d file; refused where that would leave
-// something out.
+// sysctlFile prints a plan as a sysctl.d file. It returns an error if the plan has other settings.
 func (a *app) sysctlFile(p *tune.Plan) error {
 	var other []string
 	var b strings.Builder
@@ -133,37 +130,7 @@ func summarise(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// asked reads KIND:NAME=VALUE of a kind that there is, with a name that one of its
-// settings may have.
-func (m *machine) asked(text string) (setting.Change, error) {
-	c, err := parseChange(text)
-	if err == nil && m.kinds[c.Setting.Kind] == nil {
-		known := slices.Sorted(maps.Keys(m.kinds))
-		err = fmt.Errorf("%q: %w %q%s: there are %s", text, setting.ErrUnknownKind, c.Setting.Kind, internaltext.Suggest(c.Setting.Kind, known), strings.Join(known, ", "))
-	}
-	if err != nil {
-		return c, err
-	}
-	if _, err := m.kinds.Resolve(c.Setting); setting.IsNameError(err) {
-		return c, err
-	}
-	return c, nil
-}
-
 func readsChange(text string) error {
-	_, err := parseChange(text)
+	_, err := tune.ParseChange(text)
 	return err
-}
-
-// parseChange reads KIND:NAME=VALUE.
-func parseChange(text string) (setting.Change, error) {
-	name, value, ok := strings.Cut(text, "=")
-	if !ok {
-		return setting.Change{}, fmt.Errorf("%q: want SETTING=VALUE, such as sysctl:vm.swappiness=10", text)
-	}
-	s, err := setting.Parse(strings.TrimSpace(name))
-	if err != nil {
-		return setting.Change{}, err
-	}
-	return setting.Change{Setting: s, Want: setting.Text(value), Reason: setting.Reason{Text: text}}, nil
 }

@@ -1,7 +1,7 @@
 package cli
 
-// examples are a call of each verb that takes arguments, or more than its defaults, by its
-// words: its arguments first. A call in which they are missing is printed with these.
+// examples has a call of each verb, its arguments first. An error about missing arguments prints
+// the call with these.
 var examples = map[string]string{
 	"bench":                "disk /var/lib/pgsql",
 	"bench disk":           "/var/lib/pgsql",
@@ -57,5 +57,6 @@ var examples = map[string]string{
 	"tune":                 "throughput-performance",
 	"undo":                 "--reason 'the service is slower'",
 	"verify":               "throughput-performance",
+	"version":              "--output json",
 	"why":                  "vm.dirty_ratio",
 }

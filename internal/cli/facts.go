@@ -33,9 +33,9 @@ redacted, as a text archive for --root.`,
 		ValidArgsFunction: a.completeFacts,
 		RunE: func(c *cobra.Command, names []string) error {
 			if o.brief && len(names) > 0 {
-				return ui.Without(errors.New("--brief goes without names: it is about the whole machine"), "--brief")
+				return ui.Without(errors.New("--brief is about the whole machine: it takes no names"), "--brief")
 			}
-			if alone := errors.New("--output archive goes alone: it is about the whole machine"); a.screen.Format == archiveFormat && len(names) > 0 {
+			if alone := errors.New("--output archive is about the whole machine: it takes neither names nor --brief and --archive"); a.screen.Format == archiveFormat && len(names) > 0 {
 				return ui.Without(alone, "--output", "--brief", "--archive")
 			} else if a.screen.Format == archiveFormat && (o.brief || o.archive != "") {
 				return ui.Without(alone, "--brief", "--archive")
@@ -61,7 +61,7 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 			a.readForChecks(ctx, h)
 		})
 		if err := ctx.Err(); err != nil {
-			return err // not all is in it
+			return err // incomplete
 		}
 	} else {
 		f = fact.Collect(h)
@@ -79,7 +79,7 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 			return err
 		}
 		for _, file := range rec.TooLarge() {
-			a.screen.Say("%s is larger than %d MiB and not in the archive: what rules ask of it is unknown there", file, host.MaxRecorded>>20)
+			a.screen.Say("%s is larger than %d MiB and not in the archive: rules about it are unknown there", file, host.MaxRecorded>>20)
 		}
 		a.screen.Say("wrote %s: it holds no passwords, keys or tokens, but names and addresses of this machine", archive)
 	}
@@ -97,20 +97,19 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 	return err
 }
 
-// undetermined says that what --root names holds nothing of a machine.
+// undetermined is the error of a --root without a machine.
 func (a *app) undetermined() error {
-	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s is no machine that fettle could read", a.root), "--root takes a directory that has a machine's /proc, /sys and /etc, or an archive made by fettle facts --archive")
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s has no machine that fettle could read", a.root), "--root takes a directory that has a machine's /proc, /sys and /etc, or an archive made by fettle facts --archive")
 }
 
-// writeArchive writes beside the name and renames, so that a half-written
-// archive is never there under it.
+// writeArchive writes an archive, all of it or nothing.
 func writeArchive(path string, rec *host.Recording) error {
 	if path == "-" {
 		return ui.Instead(ui.Usage, errors.New("--archive -: want the name of a file; standard output has the facts"), "", "--archive=machine.txt")
 	}
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		// The rename would put the archive in the place of a device.
-		return ui.Instead(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file, or a name that is free", path, host.DescribeType(st.Mode())), "", "--archive=machine.txt")
+		// the rename would replace a device
+		return ui.Instead(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file or a new name", path, host.DescribeType(st.Mode())), "", "--archive=machine.txt")
 	}
 	var text bytes.Buffer
 	if _, err := rec.WriteTo(&text); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/engine/tune"
@@ -30,17 +31,17 @@ import (
 // FixResult is the JSON form of fettle fix.
 type FixResult struct {
 	Schema string `json:"schema"` // fettle/fix/v1
-	// Plan is what the journal can take back; nil where nothing is of that sort.
+	// Plan has the changes that undo can take back; nil if there are none.
 	Plan *tune.Plan `json:"plan,omitempty"`
-	// Applied is what came of it; nil where nothing was asked to be changed.
+	// Applied is the transaction; nil if there was none.
 	Applied *tune.Applied `json:"applied,omitempty"`
-	// ByHand is what somebody else's tool or a person has to do.
+	// ByHand is what another tool or a person has to do.
 	ByHand []guidefindings.ByHand `json:"by_hand"`
-	// Findings are what the fixed rules say afterwards.
+	// Findings are those of the fixed rules afterwards.
 	Findings []rule.Finding `json:"findings"`
 	// Written are the files below the directory of --write.
 	Written *sizing.Written `json:"written,omitempty"`
-	// Health is what the platforms' own checks said after the change.
+	// Health are the results of the platforms' own checks after the change.
 	Health []guidefindings.Health `json:"health,omitempty"`
 }
 
@@ -54,7 +55,7 @@ type fixOptions struct {
 func fixCommand(a *app) *cobra.Command {
 	var o fixOptions
 	c := &cobra.Command{
-		Use: "fix [ID...]", Short: "Mend what check has found: the plan first, then through the journal",
+		Use: "fix [ID...]", Short: "Fix what check found (shows the plan, asks, can be undone)",
 		Long: `Shows what would make the rules pass, of the rules named or of all that have
 failed, and asks before it writes. What fettle writes can be undone with fettle
 undo. For what belongs to another tool it prints the entries, and the command
@@ -65,9 +66,6 @@ as well. After a change of a Satellite its own health check is run.`,
 			return a.completeRules(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := noneEmpty(c); err != nil {
-				return err
-			}
 			return a.fix(c.Context(), args, o)
 		},
 	}
@@ -75,7 +73,8 @@ as well. After a change of a Satellite its own health check is run.`,
 	f.BoolVarP(&o.yes, "yes", "y", false, "write without asking")
 	f.StringVar(&o.write, "write", "", "write the files that other tools own, and sysctl.d and tmpfiles.d for the next boot, below this directory")
 	f.BoolVar(&o.force, "force", false, "write over files that fettle has not written there")
-	f.StringSliceVar(&o.platforms, "platform", nil, "only the rules of these platforms (default: all that this machine is)")
+	f.StringSliceVar(&o.platforms, "platform", nil, "only the rules of these platforms (default: all detected platforms)")
+	cliutil.Requires(c, "--write", "force")
 	return c
 }
 
@@ -94,11 +93,8 @@ func (a *app) completeRules() []string {
 }
 
 func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
-	switch {
-	case a.root != "" && o.write == "":
-		return ui.Retry(ui.Usage, errReadOnlyRoot, "with --write DIR it writes the files that the copy's machine wants", "--write=fettle-fix")
-	case o.force && o.write == "":
-		return ui.Without(errors.New("--force goes with --write"), "--force")
+	if a.root != "" && o.write == "" {
+		return ui.Retry(ui.Usage, errReadOnlyRoot, "with --write DIR it writes the files for the copy's machine", "--write=fettle-fix")
 	}
 	t, err := a.toFix(ctx)
 	if err != nil {
@@ -106,7 +102,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	}
 	for _, id := range ids {
 		if t.rules.Rule(id) == nil && slices.Contains(ruleIDs(t.rules), id) {
-			return ui.Hinted(ui.Usage, fmt.Errorf("%s judges nothing, so there is nothing to mend: it is a table or a measurement", id), "fettle rules show "+id+" shows it")
+			return ui.Hinted(ui.Usage, fmt.Errorf("%s is a table or a measurement: there is nothing to fix", id), "fettle rules show "+id+" shows it")
 		}
 		if t.rules.Rule(id) == nil {
 			return noRule(t.rules, id)
@@ -131,7 +127,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		return err
 	}
 	if len(findings) == 0 {
-		a.screen.Say("nothing to mend: fettle check --all shows what was looked at")
+		a.screen.Say("nothing to fix: fettle check --all shows what was checked")
 	}
 	if o.write != "" {
 		if res.Written, err = a.writeFixes(o.write, findings, o.force); err != nil {
@@ -144,7 +140,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		}) {
 			a.screen.Say("values of the running kernel last until the next boot: --write DIR writes the files that keep them")
 		}
-		err = t.machine.fixByJournal(ctx, &res, changes, o.yes)
+		err = a.fixByJournal(ctx, t.machine, &res, changes, o.yes)
 	}
 	if res.Applied != nil {
 		var fixed []string
@@ -158,9 +154,9 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		switch {
 		case err != nil:
 		case ctx.Err() != nil:
-			err = errors.New("interrupted: the values are written, and the rules have not been asked again: fettle check does, and fettle undo takes the values back")
+			err = errors.New("interrupted: the values are written, and the rules were not checked again: fettle check does, and fettle undo takes the values back")
 		case waits(res.Applied):
-			a.screen.Say("nothing of this is in force yet, and the rules find what they found: see below what puts it in force")
+			a.screen.Say("nothing of this is in force yet, so the findings stay: see below what puts it in force")
 		default:
 			res.Health, err = t.health(ctx)
 		}
@@ -174,8 +170,8 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	return err
 }
 
-// writeFixes writes the files that the findings want below a directory. What earlier
-// runs have put into the same files stays in them, and is said.
+// writeFixes writes the files for the findings below a directory. Lines of earlier runs stay in
+// them, and are reported.
 func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizing.Written, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -204,24 +200,23 @@ func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizi
 	return out, nil
 }
 
-// patient is what fix mends: this machine, or a copy, for which it can only write
-// files.
-type patient struct {
+// fixTarget is what fix changes: this machine, or a copy, for which it can only write files.
+type fixTarget struct {
 	*app
 	host    *host.Host
 	kinds   setting.Kinds
 	rules   *rule.Catalogue
-	machine *machine // nil for a copy
+	machine *tune.Machine // nil for a copy
 }
 
-func (a *app) toFix(ctx context.Context) (*patient, error) {
-	t := &patient{app: a}
+func (a *app) toFix(ctx context.Context) (*fixTarget, error) {
+	t := &fixTarget{app: a}
 	var err error
 	if a.root == "" {
 		if t.machine, err = a.machine(ctx); err != nil {
 			return nil, err
 		}
-		t.host, t.kinds = t.machine.host, t.machine.kinds
+		t.host, t.kinds = t.machine.Host, t.machine.Kinds
 	} else {
 		if t.host, err = a.host(); err != nil {
 			return nil, err
@@ -232,8 +227,8 @@ func (a *app) toFix(ctx context.Context) (*patient, error) {
 	return t, err
 }
 
-// health runs the checks of the platforms that this machine is, after a change.
-func (t *patient) health(ctx context.Context) (out []guidefindings.Health, err error) {
+// health runs the health checks of this machine's platforms after a change.
+func (t *fixTarget) health(ctx context.Context) (out []guidefindings.Health, err error) {
 	names, _ := t.subject(ctx, t.host, t.kinds).Of(nil)
 	for _, p := range platform.All {
 		if p.Health == nil || !slices.Contains(names, p.Name) {
@@ -241,7 +236,7 @@ func (t *patient) health(ctx context.Context) (out []guidefindings.Health, err e
 		}
 		h := guidefindings.Health{Platform: p.Name, Command: strings.Join(p.Health, " ")}
 		if !host.HasProgram(t.host, p.Health[0]) {
-			t.screen.Say("%s is not here, so nobody has asked whether this %s is well", p.Health[0], p.Name)
+			t.screen.Say("%s not found: the health of this %s was not checked", p.Health[0], p.Name)
 			continue
 		}
 		t.screen.Say("%s: this takes minutes", h.Command)
@@ -252,14 +247,14 @@ func (t *patient) health(ctx context.Context) (out []guidefindings.Health, err e
 		h.Passed, h.Output = res.ExitCode == 0, string(res.Stdout)+string(res.Stderr)
 		out = append(out, h)
 		if !h.Passed {
-			err = ui.Hinted(ui.Failed, fmt.Errorf("%s has found something (exit %d)", h.Command, res.ExitCode), "fettle undo takes the values back, if they are what it is about")
+			err = ui.Hinted(ui.Failed, fmt.Errorf("%s reports a problem (exit %d)", h.Command, res.ExitCode), "fettle undo takes the values back, if they are the cause")
 		}
 	}
 	return out, err
 }
 
-// ask asks the rules of the ids, or all of the platforms.
-func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Finding {
+// ask checks the rules with the ids, or all of the platforms.
+func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Finding {
 	subject := t.subject(ctx, t.host, t.kinds)
 	switch {
 	case len(ids) > 0 && len(platforms) == 0:
@@ -268,7 +263,7 @@ func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Findi
 		var unknown map[string]string
 		platforms, unknown = subject.Of(products())
 		for _, f := range platform.Undetermined(unknown) {
-			t.screen.Say("%s; its rules were not asked, --platform %s asks them", f.Reason, f.Instance)
+			t.screen.Say("%s; its rules were not checked, --platform %s checks them", f.Reason, f.Instance)
 		}
 	}
 	findings := t.rules.Check(ctx, subject, platforms, t.rules.Disabled())
@@ -280,9 +275,9 @@ func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Findi
 	return findings
 }
 
-// bad are the findings that want mending. One that another one explains goes with
-// that one, unless it wants more of the same setting.
-func (t *patient) bad(ctx context.Context, ids, platforms []string) []rule.Finding {
+// bad returns the findings to fix. A finding that another one explains is fixed with that one,
+// unless it needs more of the same setting.
+func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) []rule.Finding {
 	all := slices.DeleteFunc(t.ask(ctx, ids, platforms), func(f rule.Finding) bool { return f.State != rule.Failed && f.State != rule.Warned })
 	for i := range all {
 		if all[i].Because != "" {
@@ -303,57 +298,57 @@ func (t *patient) bad(ctx context.Context, ids, platforms []string) []rule.Findi
 	})
 }
 
-// fixByJournal plans the changes, shows them, and applies them if somebody agrees.
-func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []setting.Change, yes bool) error {
-	s, err := m.stateIfReadable()
+// fixByJournal plans the changes, shows them, and applies them after a confirmation.
+func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult, changes []setting.Change, yes bool) error {
+	s, err := m.ReadStateIfAllowed()
 	if err != nil {
 		return err
 	}
-	if res.Plan, err = m.engine.PlanAsked(ctx, changes, s); err != nil {
+	if res.Plan, err = m.PlanAsked(ctx, changes, s); err != nil {
 		return err
 	}
-	if !m.data() {
-		tune.PrintPlan(m.screen, res.Plan, false)
+	if !a.data() {
+		tune.PrintPlan(a.screen, res.Plan, false)
 	}
 	if res.Plan.Writes() == 0 {
 		return nil
 	}
 	if !yes {
-		agreed, err := m.screen.Confirm(ctx, "Write these values? fettle undo takes them back.")
+		agreed, err := a.screen.Confirm(ctx, "Write these values? fettle undo takes them back.")
 		if err != nil || !agreed {
 			return err
 		}
 	}
-	if err := mustBeRoot(); err != nil {
+	if err := a.mustBeRoot(); err != nil {
 		return err
 	}
-	if err := m.contested(ctx, res.Plan); err != nil {
+	if err := contested(ctx, m, res.Plan); err != nil {
 		return err
 	}
 	began := time.Now()
-	res.Applied, err = m.engine.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-		return m.engine.PlanAsked(ctx, changes, s)
+	res.Applied, err = m.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+		return m.PlanAsked(ctx, changes, s)
 	}, tune.ApplyOptions{Kind: journal.Apply, OrNothing: true})
 	if res.Applied == nil {
 		return err
 	}
-	err = m.verdict(res.Applied, err)
-	if !m.data() {
-		tune.PrintApplied(m.screen, res.Applied, time.Since(began))
+	err = res.Applied.Err(err)
+	if !a.data() {
+		tune.PrintApplied(a.screen, res.Applied, time.Since(began))
 	}
 	return err
 }
 
-// contested refuses a plan that writes what another tuner in force may set too.
-// The files of products are no tuner's.
-func (m *machine) contested(ctx context.Context, p *tune.Plan) error {
-	products := components.Kinds(m.host)
+// contested returns an error if a plan writes what another tuner in force may set too. No tuner
+// sets the files of products.
+func contested(ctx context.Context, m *tune.Machine, p *tune.Plan) error {
+	products := components.Kinds(m.Host)
 	if !slices.ContainsFunc(p.Steps, func(st tune.Step) bool { return st.Action == tune.Write && products[st.Setting.Kind] == nil }) {
 		return nil
 	}
-	tuners, err := m.otherTuners(ctx, func() []setting.Setting { return settingsOf(p) })
+	tuners, err := m.OtherTuners(ctx, func() []setting.Setting { return p.Writing() })
 	if err != nil || len(tuners) == 0 {
 		return err
 	}
-	return inForce(tuners[0], "fettle tune PROFILE --take-over")
+	return tune.OtherTunerInForce(tuners[0], "fettle tune PROFILE --take-over")
 }

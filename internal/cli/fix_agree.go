@@ -12,43 +12,41 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// withhold takes out of the findings of a copy what would carry any line of its
-// sysctl.d into a file of ours: its keys and values are a stranger's, and there they
-// are in force from the next boot on without us.
+// withhold removes from the findings of a copy the fixes that would copy lines of its sysctl.d,
+// which is not trusted, into a file of ours: the files of the copy have them anyway.
 func withhold(findings []rule.Finding) {
 	for i, f := range findings {
 		if f.Rule.Each == "sysctls" && f.Fix != nil && len(f.Fix.Changes) > 0 {
-			findings[i].Fix = &rule.Repair{Text: "not written: the files of the copy say it already, for the next boot"}
+			findings[i].Fix = &rule.Repair{Text: "not written: the files of the copy have it for the next boot"}
 		}
 	}
 }
 
-// waits is true where all that was written waits for a program of somebody else's.
+// waits reports whether all that was written waits for the restart of a program.
 func waits(a *tune.Applied) bool {
 	return a.InForce() > 0 && !slices.ContainsFunc(a.Plan.Steps, func(st tune.Step) bool {
 		return st.Action == tune.Write && st.Verdict != plugin.NeedsRestart
 	})
 }
 
-// agree gives findings that want another value for one setting the same: of
-// numbers, which are limits, the largest, else the last one's. It returns what a
-// person should know of it.
+// agree gives findings with different values for one setting the same value: the largest number,
+// as they are limits, or the last text. It returns messages about that.
 func agree(findings []rule.Finding) (said []string) {
-	type wish struct {
+	type request struct {
 		id, value string
 		all       []*rule.Entry
 	}
-	wishes := map[string]*wish{}
+	requests := map[string]*request{}
 	for _, f := range findings {
 		if f.Fix == nil {
 			continue
 		}
 		for i := range f.Fix.Changes {
 			e := &f.Fix.Changes[i]
-			w := wishes[e.Name]
+			w := requests[e.Name]
 			if w == nil {
-				w = &wish{id: f.ID, value: e.Value}
-				wishes[e.Name] = w
+				w = &request{id: f.ID, value: e.Value}
+				requests[e.Name] = w
 			}
 			w.all = append(w.all, e)
 			if e.Value == w.value {
@@ -64,7 +62,7 @@ func agree(findings []rule.Finding) (said []string) {
 			w.id, w.value = id, taken
 		}
 	}
-	for _, w := range wishes {
+	for _, w := range requests {
 		for _, e := range w.all {
 			e.Value, e.For = w.value, w.id
 		}
@@ -72,13 +70,13 @@ func agree(findings []rule.Finding) (said []string) {
 	return said
 }
 
-// sortOut puts what the findings want of other tools and of people into the
-// result, and returns what fettle writes itself.
+// sortOut adds to the result what other tools and people have to do, and returns what fettle
+// writes.
 func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) {
 	var changes []setting.Change
 	for _, f := range findings {
 		if f.Fix == nil {
-			res.ByHand = append(res.ByHand, guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Text: "no program can mend it: " + f.Why})
+			res.ByHand = append(res.ByHand, guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Text: "no program can fix it: " + f.Why})
 			continue
 		}
 		more, err := changesOf(f)
@@ -87,7 +85,7 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 		}
 		changes = append(changes, more...)
 		b := guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text}
-		if len(more) > 0 { // beside changes of fettle's own, words name another way
+		if len(more) > 0 { // the text describes another way
 			b.Text, b.After = "", f.Fix.Artefact == ""
 		}
 		if b.Artefact != "" || b.Command != "" || b.Text != "" {
@@ -97,7 +95,7 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 	return changes, nil
 }
 
-// changesOf are the settings that a finding's fix writes.
+// changesOf returns the settings that a finding's fix writes.
 func changesOf(f rule.Finding) ([]setting.Change, error) {
 	var out []setting.Change
 	for _, e := range f.Fix.Changes {

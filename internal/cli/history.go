@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/ui"
@@ -32,16 +33,16 @@ type HistoryItem struct {
 	Reason string         `json:"reason"` // the command, or the program that asked
 	// Note is the text of --reason.
 	Note string `json:"note,omitempty"`
-	// Caller is who asked, as the kernel knows it; absent in records of an older
-	// fettle. From is where, in words; "unknown" where that is not known.
+	// Caller is the caller as the kernel knows it; absent in records of an older fettle.
+	// From is where the caller was, or "unknown".
 	Caller *host.Caller `json:"caller,omitempty"`
 	From   string       `json:"from"`
-	// Planned is who made the saved plan that was applied.
+	// Planned is who made the saved plan.
 	Planned *journal.Planned `json:"planned,omitempty"`
-	// ConfirmedBy is who let a trial stay.
+	// ConfirmedBy is who confirmed a trial.
 	ConfirmedBy *journal.Confirm `json:"confirmed_by,omitempty"`
 	Profiles    []string         `json:"profiles,omitempty"`
-	// Values counts the places that it was about; those that an undo gave back.
+	// Values counts the settings of it, or those that an undo restored.
 	Values int `json:"values"`
 	// Result is done, partial, rolled-back, incomplete or cut-off.
 	Result string `json:"result"`
@@ -49,14 +50,14 @@ type HistoryItem struct {
 	// UndoneBy is the transaction that took it back.
 	UndoneBy int   `json:"undone_by,omitempty"`
 	Undoes   []int `json:"undoes,omitempty"`
-	// SupersededBy is the transaction that it is part of since: the same
-	// selection after a boot, or a later switch.
+	// SupersededBy is the transaction that includes it: the same selection after a boot, or
+	// a later switch.
 	SupersededBy int `json:"superseded_by,omitempty"`
 }
 
 func historyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "history", Short: "List the transactions: when, who, why, what came of them", Args: cobra.NoArgs,
+		Use: "history", Short: "List the transactions: when, who, why, with which result", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.history(c.Context()) },
 	}
 }
@@ -66,13 +67,13 @@ func (a *app) history(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.state(); err != nil { // it says what is damaged
+	if _, err := m.ReadState(); err != nil { // it reports damage
 		return err
 	}
-	boot, _ := m.host.BootID()
-	txs, err := journal.History(m.engine.StateDir, boot)
+	boot, _ := m.Host.BootID()
+	txs, err := journal.History(m.Engine.StateDir, boot)
 	if err != nil {
-		return m.unread(err)
+		return m.Unreadable(err)
 	}
 	doc := History{Schema: "fettle/history/v1", Transactions: []HistoryItem{}}
 	g := ui.Grid{Head: []string{"", "time", "who", "what", "values", "result"}}
@@ -94,7 +95,7 @@ func (a *app) history(ctx context.Context) error {
 				result += ": " + c.Note
 			}
 		}
-		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format(stamp), it.who(), it.what(), fmt.Sprint(it.Values), result})
+		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format(why.Stamp), it.who(), it.what(), fmt.Sprint(it.Values), result})
 	}
 	if a.data() {
 		return ui.Data(a.screen, doc, ui.Done)
@@ -109,7 +110,7 @@ func (a *app) history(ctx context.Context) error {
 
 const unknownPlace = "unknown"
 
-// who is the user and where they are, if that is known.
+// who returns the user, and where they were if that is known.
 func (it HistoryItem) who() string {
 	if it.From == unknownPlace {
 		return it.User
@@ -117,8 +118,7 @@ func (it HistoryItem) who() string {
 	return it.User + ", " + it.From
 }
 
-// what is the command, who made its plan where that is another user, and the reason
-// that was given.
+// what returns the command, who made its plan if that is another user, and the reason.
 func (it HistoryItem) what() string {
 	text := it.Reason
 	if p := it.Planned; p != nil && p.By != it.User {
@@ -149,7 +149,7 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 		}
 	}
 	if t.Kind == journal.Undo && t.Commit != nil {
-		it.Values = givenBack(t, all)
+		it.Values = restoredValues(t, all)
 	}
 	if sel, err := tune.SelectionOf(t); err == nil && sel != nil {
 		it.Profiles = sel.Profiles
@@ -157,9 +157,9 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 	return it
 }
 
-// givenBack counts the places whose values an undo has given back. Several entries
-// can be of one place, and of some the value was there already.
-func givenBack(undo *journal.Tx, all []*journal.Tx) int {
+// restoredValues counts the settings whose values an undo changed. A setting may have several
+// entries, or had its value already.
+func restoredValues(undo *journal.Tx, all []*journal.Tx) int {
 	type place struct{ found, had setting.Value }
 	places := map[setting.Setting]place{}
 	for _, u := range undo.Commit.Undone {
@@ -168,7 +168,7 @@ func givenBack(undo *journal.Tx, all []*journal.Tx) int {
 			continue
 		}
 		for _, e := range all[i].Entries {
-			if _, older := places[e.Setting]; e.N == u.N && !older { // the oldest one's is what was there first
+			if _, older := places[e.Setting]; e.N == u.N && !older { // the oldest one has the original value
 				places[e.Setting] = place{u.Found, e.Orig}
 			}
 		}

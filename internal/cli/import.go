@@ -26,7 +26,7 @@ type ImportResult struct {
 }
 
 func importCommand(a *app) *cobra.Command {
-	parent := &cobra.Command{Use: "import", Short: "Turn the tuning of another tool into a profile", Args: cliutil.KnownVerb,
+	parent := &cobra.Command{Use: "import", Short: "Convert the tuning of another tool into a profile", Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var write string
 	c := &cobra.Command{
@@ -78,9 +78,8 @@ func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
 	return nil
 }
 
-// writeProfile writes a profile's files below parent, which is made where it is
-// missing; a profile that is there already is left alone. Where that fails, what
-// it has made goes again.
+// writeProfile writes a profile's files below parent, which is made if it is missing. An existing
+// profile is an error. After an error everything is as it was.
 func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	files := host.Live().Files
 	if parent, err = filepath.Abs(parent); err != nil {
@@ -98,7 +97,7 @@ func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	for _, p := range append(missing(parent), dir) {
 		if err := files.Mkdir(p, 0o755); err != nil {
 			if errors.Is(err, fs.ErrExist) {
-				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s is there already", p), "name another directory, or move it away: mv "+internaltext.Quote(p)+" "+internaltext.Quote(p+".old"))
+				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s exists", p), "name another directory, or move it away: mv "+internaltext.Quote(p)+" "+internaltext.Quote(p+".old"))
 			}
 			return "", err
 		}
@@ -114,8 +113,7 @@ func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	return dir, nil
 }
 
-// missing lists the directories on the way to dir, itself included, that are not
-// there, the outermost first.
+// missing returns dir and its parents as far as they do not exist, outermost first.
 func missing(dir string) []string {
 	var none []string
 	for ; dir != "/"; dir = filepath.Dir(dir) {

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"fettle.dev/fettle/internal/host"
 )
 
 // Ctrl-C at any moment of a tune ends with the machine as it was, and with words
@@ -18,9 +16,6 @@ func TestInterruptedTune(t *testing.T) {
 	if err := withoutTuneD(machine); err != nil {
 		t.Fatal(err)
 	}
-	oldLive, oldDir := live, defaultStateDir
-	t.Cleanup(func() { live, defaultStateDir, crashPoint = oldLive, oldDir, nil })
-	live = func() *host.Host { return host.Mounted(machine) }
 	swappiness := filepath.Join(machine, "proc/sys/vm/swappiness")
 	for _, c := range []struct {
 		name   string
@@ -33,10 +28,11 @@ func TestInterruptedTune(t *testing.T) {
 			"fettle: interrupted: all that transaction 1 had written is undone\n", "✗ rolled back: transaction 1, 0 values written"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defaultStateDir = filepath.Join(t.TempDir(), "state")
+			sys := standIn(machine)
+			sys.stateDir = filepath.Join(t.TempDir(), "state")
 			ctx, press := context.WithCancel(context.Background())
 			defer press()
-			crashPoint = func(point string) {
+			sys.crashPoint = func(point string) {
 				if c.at != nil && c.at(point) {
 					press()
 				}
@@ -45,7 +41,7 @@ func TestInterruptedTune(t *testing.T) {
 				press()
 			}
 			var out, said strings.Builder
-			if code := runUntil(ctx, "test", []string{"tune", "--set", "vm.swappiness=11", "--set", "vm.dirty_ratio=33"}, &out, &said); code != 130 {
+			if code := sys.run(ctx, "test", []string{"tune", "--set", "vm.swappiness=11", "--set", "vm.dirty_ratio=33"}, &out, &said); code != 130 {
 				t.Errorf("exit code %d, want 130", code)
 			}
 			if !strings.HasPrefix(said.String(), c.say) || strings.Contains(said.String(), "cancel") {

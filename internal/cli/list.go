@@ -47,13 +47,13 @@ func (a *app) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sums, err := m.loader.List()
+	sums, err := m.Loader.List()
 	if err != nil {
 		return err
 	}
 	active := map[string]bool{}
-	if s, err := m.stateIfReadable(); err == nil {
-		if _, sel, err := m.inForce(ctx, s); err == nil && sel != nil {
+	if s, err := m.ReadStateIfAllowed(); err == nil {
+		if _, sel, err := m.InForce(ctx, s); err == nil && sel != nil {
 			for _, n := range sel.Profiles {
 				active[n] = true
 			}
@@ -132,7 +132,7 @@ type ShownProfile struct {
 
 func showCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show PROFILE...", Short: "Show a profile merged with all it includes, each line with where it comes from",
+		Use: "show PROFILE...", Short: "Show a profile merged with its includes, with the source of each line",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeProfiles,
 		RunE: func(c *cobra.Command, args []string) error { return a.show(c.Context(), args) },
 	}
@@ -143,13 +143,13 @@ func (a *app) show(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := m.load(ctx, false, names...)
+	p, err := m.Load(ctx, false, names...)
 	if err != nil {
 		return err
 	}
 	a.sayRefusals(p)
 	for i := range p.Units {
-		if pl, ok := plugin.Find(m.engine.Plugins, p.Units[i].Type); ok {
+		if pl, ok := plugin.Find(m.Engine.Plugins, p.Units[i].Type); ok {
 			pl.ReadUnit(p.Units[i], func(pos profile.Pos, text string) {
 				p.Warnings = append(p.Warnings, profile.Warning{Pos: pos, Text: text})
 			})

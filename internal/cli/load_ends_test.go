@@ -102,7 +102,7 @@ func TestWorkerIsLost(t *testing.T) {
 	t.Run("silent", func(t *testing.T) {
 		testkitroot.Nightly(t, "takes a minute")
 		out := lose(t, "STOP", "exec 3<&0; "+worker+" <&3 & echo $! >%s; wait")
-		if !strings.Contains(out, "client command 2 has said nothing since ") || !strings.Contains(out, "and was given up after 30 s") {
+		if !strings.Contains(out, "client command 2 has sent nothing since ") || !strings.Contains(out, "and was given up after 30 s") {
 			t.Error(out)
 		}
 	})
@@ -118,7 +118,7 @@ func TestLoadGivesTheTerminalBack(t *testing.T) {
 	v.quiet("b", time.Now())
 	v.end()
 	const its, back = "\x1b[?1049h", "\x1b[?1049l"
-	if got := text.String(); strings.Count(got, its) != 1 || strings.Count(got, back) != 1 || !strings.Contains(got[strings.Index(got, back):], "client b has said nothing since ") {
+	if got := text.String(); strings.Count(got, its) != 1 || strings.Count(got, back) != 1 || !strings.Contains(got[strings.Index(got, back):], "client b has sent nothing since ") {
 		t.Errorf("%q", got)
 	}
 }

@@ -10,14 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 )
 
 func loadHTTPCommand(a *app) *cobra.Command {
-	o := loadHTTPOptions{}
+	var o loadHTTPOptions
 	c := &cobra.Command{
 		Use: "http URL...", Short: "Load HTTP servers at a rate, and measure the latency from when each request was meant to start",
 		Long: `Starts requests at a rate (--rate), along a ramp or in steps, whether the server
@@ -32,15 +31,9 @@ to be allowed (--allow).
 --observe looks at the servers meanwhile, --clients lets other machines generate the load,
 and --replay makes the requests of a log again, with the times between them.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := noneEmpty(c); err != nil {
-				return err
-			}
-			o.given = c.Flags().Changed
-			switch {
-			case o.manifest:
+			o.recorded = recordedCommand(c, args)
+			if o.manifest {
 				return a.manifest(o, c.Flags(), args)
-			case o.image != "":
-				return ui.Retry(ui.Usage, errors.New("--image is for --manifest"), "", "--manifest")
 			}
 			return a.loadHTTP(c.Context(), o, args)
 		},
@@ -76,16 +69,14 @@ and --replay makes the requests of a log again, with the times between them.`,
 	f.BoolVar(&o.manifest, "manifest", false, "load nothing: print a Job of Kubernetes that does this in a cluster")
 	f.StringVar(&o.image, "image", "", "with --manifest: the container image, which has fettle in it")
 	o.identityFlags(f)
-	f.StringVar(&o.resume, "tls-resume", "on", "on or off: take up TLS sessions with new connections")
+	f.StringVar(&o.resume, "tls-resume", "on", "on or off: resume TLS sessions with new connections")
 	o.limits(f)
-	_ = c.RegisterFlagCompletionFunc("tls-resume", cobra.FixedCompletions([]string{"on", "off"}, cobra.ShellCompDirectiveNoFileComp))
+	o.given = f.Changed
+	o.rules(c)
 	return c
 }
 
 func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) error {
-	if err := a.mustBeLive(); err != nil {
-		return err
-	}
 	switch {
 	case o.given("for"):
 	case o.findKnee:
@@ -111,7 +102,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	if err != nil {
 		return err
 	}
-	if err := m.mayMeasure(); err != nil {
+	if err := mayMeasure(m); err != nil {
 		return err
 	}
 	rig, err := a.rig(ctx, o, plan, job)
@@ -119,10 +110,10 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 		return cutShort(ctx, err, "nothing was sent", nil)
 	}
 	defer rig.Close()
-	m.command = o.withoutSecrets(urls)
+	k := a.keeper(m, load.Kind)
+	k.Command = o.recorded
 	title := o.says(plan)
 	a.screen.Say("%s", title)
-	run := &evidence.Run{Kind: load.Kind, Began: m.host.Clock.Now().UTC()}
 	view := a.loadView(title)
 	if rig.Fleet != nil {
 		rig.Fleet.Quiet = view.quiet
@@ -135,22 +126,14 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	if len(result.Slices) == 0 {
 		return cutShort(ctx, result.Early(), "the connections are closed", nil)
 	}
-	run.Verdict = result.Text
-	recorded := m.record(run, result)
+	early, gate := error(nil), gates(result)
 	if result.Cut != nil {
-		err = cutShort(ctx, result.Early(), "the connections are closed", run)
-	} else {
-		err = gates(result)
+		early = result.Early()
 	}
-	err = errors.Join(err, recorded)
-	if a.data() {
-		return a.result(BenchResult{run}, err)
-	}
-	load.Print(a.screen, run, result)
-	return err
+	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", gate, load.Print)
 }
 
-// measure drives the load, or searches.
+// measure makes the load, or searches for the knee.
 func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.Plan, view *loadView) (*load.Result, error) {
 	seed := rand.Uint64N(1 << 53)
 	if o.findKnee {
@@ -159,7 +142,7 @@ func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.P
 	return rig.Run(ctx, seed, view.second)
 }
 
-// gates is the exit code of a load.
+// gates returns the exit code of a load.
 func gates(r *load.Result) error {
 	if r.Knee != nil {
 		return kneeCode(r)
@@ -171,12 +154,12 @@ func gates(r *load.Result) error {
 	case len(failed) == 0:
 		return nil
 	case r.Word == load.Limited:
-		return ui.Exit(ui.Failed, errors.New("whether the gates are met cannot be told: the generator was the limit"))
+		return ui.Exit(ui.Failed, errors.New("whether the thresholds are met is not known: the generator was the limit"))
 	}
 	g := failed[0]
 	where := ""
 	if g.Stage != "" {
 		where = " at " + g.Stage
 	}
-	return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s%s, and it is: %s", g.Gate, where, g.Text))
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("threshold %s%s not met: %s", g.Gate, where, g.Text))
 }

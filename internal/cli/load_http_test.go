@@ -161,7 +161,7 @@ func TestLoadHTTP(t *testing.T) {
 		}
 	})
 	t.Run("gates", func(t *testing.T) {
-		if out, _ := loadHTTP(t, state, 3, "--connections", "1", "--for", "1s", "--expect", "max < 1us", base+"/ok"); !strings.Contains(out, "expected max < 1us, and it is: ") || !strings.Contains(out, "not met") {
+		if out, _ := loadHTTP(t, state, 3, "--connections", "1", "--for", "1s", "--expect", "max < 1us", base+"/ok"); !strings.Contains(out, "threshold max < 1us not met: ") || !strings.Contains(out, "not met") {
 			t.Error(out)
 		}
 		if out, _ := loadHTTP(t, state, 3, "--connections", "1", "--for", "1s", "--expect", "p99.9999 < 1h", base+"/ok"); !strings.Contains(out, "answers: 3000000 are needed") {

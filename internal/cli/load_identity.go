@@ -7,19 +7,21 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 )
 
-// identityOptions say what is shown to a server under TLS, and whom is trusted.
+// identityOptions are the client's certificate and the trusted authorities.
 type identityOptions struct {
 	files             engine.Files
 	passFile, passEnv string
 }
 
-// identityOptionNames are the options that say who asks.
+// identityOptionNames are their flags.
 var identityOptionNames = []string{"--cert", "--key", "--cacert", "--pkcs12", "--pass-file", "--pass-env", "--puppet-ssldir", "--certname"}
 
 func (o *identityOptions) identityFlags(f *pflag.FlagSet) {
@@ -33,15 +35,18 @@ func (o *identityOptions) identityFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.files.CertName, "certname", "", "the agent's name in --puppet-ssldir")
 }
 
-// checkIdentity says which of them do not go together.
-func (o identityOptions) checkIdentity() error {
-	switch {
-	case o.passFile != "" && o.passEnv != "":
-		return ui.Without(errors.New("want one of --pass-file and --pass-env"), "--pass-env")
-	case (o.passFile != "" || o.passEnv != "") && o.files.PKCS12 == "":
-		return ui.Without(errors.New("--pass-file and --pass-env are for --pkcs12"), "--pass-file", "--pass-env")
+func (o *identityOptions) identityRules(c *cobra.Command) {
+	cliutil.Exclusive(c, "pass-file", "pass-env")
+	cliutil.Requires(c, "--pkcs12", "pass-file", "pass-env")
+	cliutil.Check(c, func([]string) error { return orUsage(o.files.Check()) })
+}
+
+// orUsage adds the exit code of a wrong call to an error, unless it has one.
+func orUsage(err error) error {
+	if err == nil || errors.As(err, new(*ui.Error)) {
+		return err
 	}
-	return o.files.Check()
+	return ui.Exit(ui.Usage, err)
 }
 
 // identity reads the files.
@@ -49,8 +54,8 @@ func (o identityOptions) identity() (*tls.Config, error) {
 	return engine.Load(o.files, readCapped, o.passphrase)
 }
 
-// passphrase is that of PKCS#12: from a file or the environment, because a command line is
-// seen by all.
+// passphrase returns that of PKCS#12, from a file or the environment: every user sees command
+// lines.
 func (o identityOptions) passphrase() (string, error) {
 	switch {
 	case o.passFile != "":
@@ -68,16 +73,4 @@ func (o identityOptions) passphrase() (string, error) {
 		return secret, nil
 	}
 	return "", nil
-}
-
-// identityWords adds those that were given to a command line.
-func (o identityOptions) identityWords(add func(flag, value string)) {
-	add("cert", o.files.Cert)
-	add("key", o.files.Key)
-	add("cacert", o.files.CA)
-	add("pkcs12", o.files.PKCS12)
-	add("pass-file", o.passFile)
-	add("pass-env", o.passEnv)
-	add("puppet-ssldir", o.files.PuppetSSLDir)
-	add("certname", o.files.CertName)
 }

@@ -12,18 +12,18 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// liveSeconds are shown of a load that goes on.
+// liveSeconds are shown of a load in progress.
 const liveSeconds = 12
 
-// loadView tells how a load goes: on a terminal all the time, elsewhere in a line now and
-// then.
+// loadView shows the progress of a load: on a terminal all the time, elsewhere by a line every
+// ten seconds.
 type loadView struct {
 	*app
 	load.Live
 	live bool
 	said time.Duration
 	mu   sync.Mutex
-	// later is what is said once the terminal is as it was.
+	// later is printed after the terminal is restored.
 	later []string
 }
 
@@ -31,7 +31,7 @@ func (a *app) loadView(title string) *loadView {
 	return &loadView{app: a, Live: load.Live{Title: title}, live: a.screen.Width > 0 && a.screen.Format == ui.Table}
 }
 
-// second tells how it goes.
+// second shows the last second.
 func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -39,19 +39,19 @@ func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 		v.said, v.Seconds = 0, nil
 	}
 	v.At, v.All = at, all
-	v.Seconds, v.Trouble = append(v.Seconds, now), "" // all have said something
+	v.Seconds, v.Trouble = append(v.Seconds, now), "" // all clients have reported
 	v.Seconds = v.Seconds[max(0, len(v.Seconds)-liveSeconds):]
 	if v.live {
 		v.paint()
 		return
 	}
-	if at-v.said >= 10*time.Second { // a line in a log now and then
+	if at-v.said >= 10*time.Second { // a line every ten seconds
 		v.said = at
 		v.screen.Progress("%s", fmt.Sprintf("%s: %.4g answers a second, p50 %s, p99 %s, errors %.3g %%", v.Far(), now.AnswerRate, unit.FormatSecondsMeasured(now.P50S), unit.FormatSecondsMeasured(now.P99S), 100*now.ErrorShare))
 	}
 }
 
-// stage tells what came of a stage of a search.
+// stage shows the result of a stage of a search.
 func (v *loadView) stage(s load.KneeStage) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -63,11 +63,11 @@ func (v *loadView) stage(s load.KneeStage) {
 	v.screen.Say("%s", s)
 }
 
-// quiet tells of a client that says nothing: nothing else moves meanwhile.
+// quiet reports a client that sends nothing; the display does not change otherwise.
 func (v *loadView) quiet(client string, since time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	text := fmt.Sprintf("client %s has said nothing since %s: is its machine up, and the way there? It is given up half a minute after that, and the load ends", client, since.Format(time.TimeOnly))
+	text := fmt.Sprintf("client %s has sent nothing since %s: is its machine up and reachable? The load ends half a minute after that", client, since.Format(time.TimeOnly))
 	if !v.live {
 		v.screen.Say("%s", text)
 		return
@@ -84,7 +84,7 @@ func (v *loadView) paint() {
 	v.screen.Frame(text.String())
 }
 
-// end takes it away.
+// end removes the display.
 func (v *loadView) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -18,10 +18,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Where a pod has what a load needs.
+// Paths and names in the pod.
 const (
-	// A volume that is made for a pod can be written by all; below it fettle has a
-	// directory of its own.
+	// Every user may write to a pod's volume, so fettle has its own directory below it.
 	podVolume = "/var/lib/fettle"
 	podState  = podVolume + "/state"
 	podFiles  = "/etc/fettle-load"
@@ -68,7 +67,7 @@ type volume struct {
 	Secret   *map[string]string `yaml:"secret,omitempty"`
 }
 
-// podFilesOf are the files that a command line names, by the names that they get in a pod.
+// podFilesOf are the files that a command line names, by their names in a pod.
 type podFilesOf struct {
 	names []string
 	from  map[string]string
@@ -86,7 +85,7 @@ var secretKey = internaltext.LazyRegexp(`^[-._a-zA-Z0-9]{1,253}$`)
 func (p *podFilesOf) put(file string) (string, error) {
 	name := filepath.Base(file)
 	if was, taken := p.from[name]; taken && was != file {
-		return "", fmt.Errorf("%s and %s have one name, and come into one directory of the pod: rename one", was, file)
+		return "", fmt.Errorf("%s and %s have the same name, and the pod has one directory for both: rename one", was, file)
 	}
 	if p.from[name] == "" {
 		if !secretKey().MatchString(name) || strings.HasPrefix(name, "..") {
@@ -102,7 +101,7 @@ func (p *podFilesOf) put(file string) (string, error) {
 	return path.Join(podFiles, name), nil
 }
 
-// sizeOf is that of a file that can be read, in bytes.
+// sizeOf returns the size of a readable file, in bytes.
 func sizeOf(file string) (int64, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -111,7 +110,7 @@ func sizeOf(file string) (int64, error) {
 	defer f.Close()
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", file)
+		err = fmt.Errorf("%s is not a regular file", file)
 	}
 	if err != nil {
 		return 0, err
@@ -119,12 +118,12 @@ func sizeOf(file string) (int64, error) {
 	return st.Size(), nil
 }
 
-// asIs is a word that a container's command is to have as it is: there $(NAME) is the
-// value of a variable, and $$ is one $ (Container.command of the API's reference).
+// asIs quotes a word for a container's command, where $(NAME) is the value of a variable and $$
+// is one $ (Container.command in the API reference).
 func asIs(word string) string { return strings.ReplaceAll(word, "$", "$$") }
 
-// manifest prints the Job that does in a cluster what the command line does here. Nothing
-// is resolved and nothing connected to: the names may be the cluster's own.
+// manifest prints a Job that does in a cluster what the command line does here. It resolves
+// nothing: names may be those of the cluster.
 func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) error {
 	if err := o.checkManifest(urls); err != nil {
 		return ui.Exit(ui.Usage, err)
@@ -176,7 +175,7 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 	return errors.Join(e.Encode(j), e.Close())
 }
 
-// inPod is the value of an option as it is in the pod: a file is elsewhere there.
+// inPod returns the value of a flag in the pod, where files have other paths.
 func inPod(files *podFilesOf, flag, value string) (string, error) {
 	switch flag {
 	case "cert", "key", "cacert", "pkcs12", "pass-file", "urls", "replay":
@@ -190,23 +189,20 @@ func inPod(files *podFilesOf, flag, value string) (string, error) {
 	return value, nil
 }
 
-// checkManifest says what cannot be done in a pod.
+// checkManifest rejects what a pod cannot do.
 func (o loadHTTPOptions) checkManifest(urls []string) error {
 	if o.image == "" {
 		return errors.New("--manifest wants --image: one that has fettle in it")
 	}
 	for _, flag := range []string{"clients", "client-command", "puppet-ssldir", "pass-env"} {
 		if o.given(flag) {
-			return fmt.Errorf("--%s does not go with --manifest: a pod has no such thing", flag)
+			return fmt.Errorf("--%s does not go with --manifest: a pod cannot do that", flag)
 		}
 	}
 	for _, word := range o.observe {
 		if word != localMachine {
 			return fmt.Errorf("--observe %s does not go with --manifest: a pod has no ssh", word)
 		}
-	}
-	if err := o.check(); err != nil {
-		return err
 	}
 	if _, err := o.stages(); err != nil {
 		return err

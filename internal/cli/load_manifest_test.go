@@ -74,7 +74,7 @@ func TestManifestFiles(t *testing.T) {
 		{[]string{"--urls", "much"}, "much: 3145728 bytes in all, and the secret that they come from holds 1048576"},
 		{[]string{"--urls", "half", "--header", "@other"}, "1228800 bytes in all"},
 		{[]string{"--urls", "none"}, "none: no such file or directory"},
-		{[]string{"--urls", "."}, "is no regular file"},
+		{[]string{"--urls", "."}, "is not a regular file"},
 		{[]string{"--urls", "two words"}, "two words: a secret names its files by letters"},
 	} {
 		args := []string{"load", "http", "--manifest", "--image", "fettle:1", "--rate", "1/s"}

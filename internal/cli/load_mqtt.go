@@ -10,28 +10,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/ui"
 )
 
 func loadMQTTCommand(a *app) *cobra.Command {
-	o := loadMQTTOptions{}
+	var o loadMQTTOptions
 	c := &cobra.Command{
 		Use: "mqtt BROKER", Short: "Connect the hosts of pull-based remote execution to a broker, and give each a job",
 		Long: `Plays N hosts of pull-based remote execution (MQTT 3.1.1) against a broker, as
-mqtt://localhost:1883 or mqtts://localhost:8883: they connect at a rate, and each is told of
-a job as Foreman's smart proxy tells it. How many the broker takes, when each hears of its
-job, and who does not, is measured. With --pull URL the hosts fetch their jobs from
+mqtt://localhost:1883 or mqtts://localhost:8883: they connect at a rate, and each gets
+the notification of a job that Foreman's smart proxy sends. Measured are the hosts that the
+broker accepts, and when each is notified, or that it is not. With --pull URL the hosts fetch their jobs from
 URL/JOB and post their output to URL/JOB/update; each --setting of the proxy is a round of
 jobs. Servers other than this machine have to be allowed (--allow).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := noneEmpty(c); err != nil {
-				return err
-			}
-			o.given = c.Flags().Changed
+			o.recorded = recordedCommand(c, args)
 			return a.loadMQTT(c.Context(), o, args[0])
 		},
 	}
@@ -59,14 +55,13 @@ jobs. Servers other than this machine have to be allowed (--allow).`,
 	cliutil.Between(f, "output-every", 100*time.Millisecond, time.Hour, 5*time.Second)
 	cliutil.Between(f, "job-time", 100*time.Millisecond, 24*time.Hour, 15*time.Second)
 	o.identityFlags(f)
-	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, each the certificate and key of the host NAME (default: all hosts show that of --cert)")
+	o.given = f.Changed
+	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, each the certificate and key of the host NAME (default: all hosts have that of --cert)")
+	o.rules(c)
 	return c
 }
 
 func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) error {
-	if err := a.mustBeLive(); err != nil {
-		return err
-	}
 	plan, err := o.plan(ctx, broker, net.DefaultResolver)
 	var not *engine.NotAllowedError
 	switch {
@@ -84,39 +79,31 @@ func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) er
 	if err != nil {
 		return err
 	}
-	if err := m.mayMeasure(); err != nil {
+	if err := mayMeasure(m); err != nil {
 		return err
 	}
 	prepared, err := mqtt.Prepare(ctx, *plan)
 	if err != nil {
 		return cutShort(ctx, err, "nothing was measured", nil)
 	}
-	m.command = o.commandLine(broker)
+	k := a.keeper(m, mqtt.Kind)
+	k.Command = o.recorded
 	if err := a.sayMQTT(plan); err != nil {
 		return err
 	}
-	run := &evidence.Run{Kind: mqtt.Kind, Began: m.host.Clock.Now().UTC()}
 	result, err := prepared.Run(ctx, a.progressLines())
 	a.screen.Status("")
 	if err != nil {
 		return err
 	}
-	run.Verdict = result.Text
-	recorded := m.record(run, result)
+	early := error(nil)
 	if result.Cut != nil {
-		err = cutShort(ctx, ctx.Err(), "the hosts are disconnected", run)
-	} else {
-		err = mqttGates(result)
+		early = ctx.Err()
 	}
-	err = errors.Join(err, recorded)
-	if a.data() {
-		return a.result(BenchResult{run}, err)
-	}
-	mqtt.Print(a.screen, run, result)
-	return err
+	return finish(ctx, a, k, result.Text, result, early, "the hosts are disconnected", mqttGates(result), mqtt.Print)
 }
 
-// mqttGates is the exit code of a load.
+// mqttGates returns the exit code of a load.
 func mqttGates(x *mqtt.Result) error {
 	failed := x.Failed()
 	switch {
@@ -125,16 +112,16 @@ func mqttGates(x *mqtt.Result) error {
 	case len(failed) == 0:
 		return nil
 	case x.Word == mqtt.Limited:
-		return ui.Exit(ui.Failed, errors.New("whether the gates are met cannot be told: the generator was the limit"))
+		return ui.Exit(ui.Failed, errors.New("whether the thresholds are met is not known: the generator was the limit"))
 	}
 	g, where := failed[0], ""
 	if g.Round != "" {
 		where = " with " + g.Round
 	}
-	return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s%s, and it is: %s", g.Gate, where, g.Text))
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("threshold %s%s not met: %s", g.Gate, where, g.Text))
 }
 
-// progressLines tells each second how far it is.
+// progressLines reports each second how far it is.
 func (a *app) progressLines() func(string) {
 	seconds := 0
 	return func(line string) {
@@ -142,7 +129,7 @@ func (a *app) progressLines() func(string) {
 			a.screen.Status("%s", line)
 			return
 		}
-		if seconds++; seconds%10 == 0 { // a line in a log now and then
+		if seconds++; seconds%10 == 0 { // a line every ten seconds
 			a.screen.Progress("%s", line)
 		}
 	}

@@ -12,10 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"fettle.dev/fettle/internal/host"
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
-	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -26,7 +27,8 @@ type loadMQTTOptions struct {
 	pull, hostCerts               string
 	settings, allow, expect       []string
 	identityOptions
-	given func(flag string) bool
+	given    func(flag string) bool
+	recorded string // the command line for the record
 }
 
 // Limits of the options.
@@ -35,32 +37,26 @@ const (
 	maxSettings = 100
 )
 
-// check says which options do not go together or make no sense.
-func (o *loadMQTTOptions) check() error {
-	switch {
-	case o.hosts == 0 && o.hostCerts == "" && !o.given("hosts"):
-		return ui.Retry(ui.Usage, errors.New("how many hosts?"), "", "--hosts=100")
-	case len(o.settings) > maxSettings:
-		return fmt.Errorf("%d settings: want at most %d", len(o.settings), maxSettings)
-	case o.pull != "" && o.given("wait") && o.wait < min(o.every, o.jobTime):
-		return ui.Without(fmt.Errorf("--wait %v: a report comes each %v only", o.wait, min(o.every, o.jobTime)), "--wait")
-	}
-	if o.pull == "" {
-		for _, flag := range []string{"output-every", "job-time", "setting"} {
-			if o.given(flag) {
-				return ui.Without(fmt.Errorf("--%s is for --pull", flag), "--"+flag)
-			}
+// rules says which flags do not go together.
+func (o *loadMQTTOptions) rules(c *cobra.Command) {
+	cliutil.Check(c, func([]string) error {
+		switch {
+		case o.hosts == 0 && o.hostCerts == "":
+			return ui.Retry(ui.Usage, errors.New("how many hosts?"), "", "--hosts=100")
+		case len(o.settings) > maxSettings:
+			return ui.Without(fmt.Errorf("%d settings: want at most %d", len(o.settings), maxSettings), "--setting")
+		case o.pull != "" && o.given("wait") && o.wait < min(o.every, o.jobTime):
+			return ui.Without(fmt.Errorf("--wait %v: a report comes only each %v", o.wait, min(o.every, o.jobTime)), "--wait")
 		}
-	}
-	return o.checkIdentity()
+		return nil
+	})
+	cliutil.Requires(c, "--pull", "output-every", "job-time", "setting")
+	o.identityRules(c)
 }
 
-// plan is the load that the options ask for. What is wrong is an error of usage, but for a
-// target that is not allowed.
+// plan returns the load. Its errors are of usage, except that of a target that is not
+// allowed.
 func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engine.Resolver) (*mqtt.Plan, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
 	p := &mqtt.Plan{Timeout: o.timeout, Wait: o.wait}
 	var err error
 	if p.ConnectRate, err = engine.ParseSchedule(o.connectRate); err != nil {
@@ -118,14 +114,14 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engi
 	return p, nil
 }
 
-// brokerURL reads that of a broker; its port is there then.
+// brokerURL reads the URL of a broker, and adds the port.
 func brokerURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		return nil, err
-	case u.User != nil: // before anything says the URL again
-		return nil, errors.New("a URL with a password: a host of remote execution is known by its certificate")
+	case u.User != nil: // before an error quotes the URL
+		return nil, errors.New("a URL with a password: hosts of remote execution authenticate with certificates")
 	case u.Scheme != "mqtt" && u.Scheme != "mqtts":
 		return nil, fmt.Errorf("%q: want a broker as mqtt://localhost:1883, or mqtts://localhost:8883 for TLS", text)
 	case u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
@@ -138,7 +134,7 @@ func brokerURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// identities are the hosts, and what they and the proxy show of themselves.
+// identities adds the hosts, with the certificates of the hosts and the proxy.
 func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	var shared *tls.Config
 	if secured {
@@ -175,7 +171,7 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	for _, file := range files[:o.hosts] {
 		name := strings.TrimSuffix(filepath.Base(file), ".pem")
 		if strings.ContainsAny(name, "+#\x00") || name == "" {
-			return fmt.Errorf("--host-certs: %s: its name is none that a topic can have", file)
+			return fmt.Errorf("--host-certs: %s: a topic cannot have its name", file)
 		}
 		own, err := engine.Load(engine.Files{Cert: file, Key: file}, readCapped, nil)
 		if err != nil {
@@ -187,7 +183,7 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	return nil
 }
 
-// pulled is where jobs are fetched; nil for nowhere.
+// pulled returns where jobs are fetched; nil without --pull.
 func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *engine.Allowed, resolver engine.Resolver) (*mqtt.Pull, error) {
 	if o.pull == "" {
 		return nil, nil
@@ -202,13 +198,13 @@ func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *engine.Allowed, r
 	}
 	base := set.Requests[0]
 	if base.URL.RawQuery != "" {
-		return nil, errors.New("--pull: want a URL without a query: what a job is called comes at its end")
+		return nil, errors.New("--pull: want a URL without a query: the name of the job is added at its end")
 	}
 	base.URL.Path = strings.TrimRight(base.URL.Path, "/")
 	return &mqtt.Pull{Base: base, Sockets: set.Origins[0].Sockets, Name: set.Origins[0].Name, Every: o.every, JobTime: o.jobTime}, nil
 }
 
-// connectionsOf is how many connections a plan may have open at a time.
+// connectionsOf returns how many connections a plan may have open at a time.
 func connectionsOf(p *mqtt.Plan) int {
 	n := len(p.Hosts)
 	if p.Pull == nil {
@@ -218,14 +214,14 @@ func connectionsOf(p *mqtt.Plan) int {
 	for _, s := range p.Settings {
 		under := n
 		if s.Limit > 0 {
-			under = min(n, 2*s.Limit) // what was given up and comes nevertheless is beyond it
+			under = min(n, 2*s.Limit) // hosts that were given up and fetch nevertheless are extra
 		}
 		most = max(most, under)
 	}
 	return n + most
 }
 
-// sayMQTT says what will be done, and for how long at least.
+// sayMQTT reports what will be done, and for how long at least.
 func (a *app) sayMQTT(p *mqtt.Plan) error {
 	n := float64(len(p.Hosts))
 	at := func(rate float64) time.Duration { return time.Duration(n / rate * float64(time.Second)) }
@@ -250,34 +246,4 @@ func (a *app) sayMQTT(p *mqtt.Plan) error {
 	}
 	a.screen.Say("%d hosts, then %s: until %s or later; up to %d of %d open files", len(p.Hosts), rounds, time.Now().Add(least).Local().Format("15:04:05"), connectionsOf(p)+engine.OwnFiles, limit)
 	return nil
-}
-
-// commandLine is that for the record.
-func (o *loadMQTTOptions) commandLine(broker string) string {
-	words := []string{"fettle", "load", "mqtt"}
-	add := func(flag, value string) {
-		if o.given(flag) {
-			words = append(words, "--"+flag, value)
-		}
-	}
-	add("hosts", fmt.Sprint(o.hosts))
-	add("connect-rate", o.connectRate)
-	add("job-rate", o.jobRate)
-	add("timeout", o.timeout.String())
-	add("wait", o.wait.String())
-	add("pull", o.pull)
-	add("output-every", o.every.String())
-	add("job-time", o.jobTime.String())
-	for _, w := range o.settings {
-		words = append(words, "--setting", w)
-	}
-	for _, w := range o.allow {
-		words = append(words, "--allow", w)
-	}
-	for _, w := range o.expect {
-		words = append(words, "--expect", w)
-	}
-	o.identityWords(add)
-	add("host-certs", o.hostCerts)
-	return string(host.Redact("", []byte(internaltext.CommandLine(append(words, broker)))))
 }

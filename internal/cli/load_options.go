@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/cliutil"
@@ -40,9 +42,10 @@ type loadHTTPOptions struct {
 	manifest                         bool
 	image                            string
 	given                            func(flag string) bool
-	// say is told of files of a log's directory that are left out.
+	recorded                         string // the command line for the record
+	// say is called with files of a log's directory that are left out.
 	say func(string)
-	// command is the command line, for a refusal of a log.
+	// command is the command line, which the refusal of a log repeats.
 	command string
 }
 
@@ -56,7 +59,7 @@ const (
 	requestsRun = time.Hour
 )
 
-// limits says what the options take.
+// limits says what values the flags take.
 func (o *loadHTTPOptions) limits(f *pflag.FlagSet) {
 	reads := func(name, example string, read func(word string) error) { cliutil.Reads(f, name, example, read) }
 	reads("rate", "100/s", func(word string) error { _, err := engine.ParseRate(word, time.Second); return err })
@@ -77,58 +80,47 @@ func (o *loadHTTPOptions) limits(f *pflag.FlagSet) {
 	cliutil.Between(f, "speed", 0.001, 1000.0, 1)
 }
 
-// errorStatuses refuses HTTP statuses that are no errors.
+// errorStatuses rejects HTTP statuses that are not errors.
 func errorStatuses(words string) error {
 	for word := range strings.SplitSeq(words, ",") {
 		if status, err := strconv.Atoi(word); err != nil || status < 400 || status > 599 {
-			return errors.New("want statuses from 400 to 599, as 404,410: those below are no errors anyway")
+			return errors.New("want statuses from 400 to 599, as 404,410: lower ones are not errors")
 		}
 	}
 	return nil
 }
 
-// check says which options do not go together or make no sense.
-func (o loadHTTPOptions) check() error {
-	models, more := 0, []string(nil)
-	for _, flag := range []string{"rate", "steps", "connections", "replay"} {
-		if o.given(flag) {
-			if models++; models > 1 {
-				more = append(more, "--"+flag)
-			}
+// rules says which flags do not go together.
+func (o *loadHTTPOptions) rules(c *cobra.Command) {
+	cliutil.Exclusive(c, "rate", "steps", "connections", "replay")
+	cliutil.Check(c, func([]string) error {
+		switch {
+		case o.findKnee && o.rate == "":
+			return ui.Retry(ui.Usage, errors.New("--find-knee wants the lowest rate, as --rate 100/s, or both ends, as --rate 100/s..5000/s"), "", "--rate=100/s")
+		case o.findKnee && len(o.expect) == 0:
+			return ui.Retry(ui.Usage, errors.New("--find-knee wants to know what has to hold: --expect 'p99 < 200ms', --expect 'errors < 1%'"), "", "--expect=p99 < 200ms")
+		case o.rate == "" && o.steps == "" && !o.given("connections") && len(o.replay.logs) == 0 && !o.given("requests"):
+			return ui.Retry(ui.Usage, errors.New("how much? want --rate 100/s, --steps 100/s,200/s or --connections 10"), "", "--rate=100/s")
 		}
-	}
-	switch {
-	case models == 0:
-		return ui.Retry(ui.Usage, errors.New("how much? want --rate 100/s, --steps 100/s,200/s or --connections 10"), "", "--rate=100/s")
-	case models > 1:
-		return ui.Without(errors.New("want one of --rate, --steps, --connections and --replay"), more...)
-	case o.given("requests") && !o.given("connections"):
-		return ui.Retry(ui.Usage, errors.New("--requests is for --connections"), "", "--connections=10")
-	case o.given("requests") && (o.given("warm-up") || len(o.clients)+len(o.clientCommands) > 0):
-		return ui.Without(errors.New("--requests excludes --warm-up, --clients and --client-command: leave those out, or set the time with --for 30s in place of --requests"), "--warm-up", "--clients", "--client-command")
-	case o.given("connections") && o.given("max-connections"):
-		return ui.Without(errors.New("--max-connections is for a rate: --connections has as many as it says"), "--max-connections")
-	case o.http2 && o.close:
-		return ui.Without(errors.New("--close is for HTTP/1.1"), "--close")
-	case !o.http2 && o.given("streams"):
-		return ui.Retry(ui.Usage, errors.New("--streams is for --http2"), "", "--http2")
-	case o.urls != "" && o.method != "":
-		return ui.Without(errors.New("--urls names the method of each: leave --method out"), "--method")
-	}
-	for _, err := range []error{o.checkKnee(), o.checkPlaces(), o.replay.check(o)} {
-		if err != nil {
-			return err
-		}
-	}
-	return o.checkIdentity()
+		return nil
+	})
+	cliutil.Requires(c, "--connections=10", "requests")
+	cliutil.Requires(c, "--http2", "streams")
+	cliutil.Requires(c, "--replay", "speed", "replay-method", "replay-format")
+	cliutil.Requires(c, "--manifest", "image")
+	cliutil.Excludes(c, "requests", "set the time with --for in place of --requests", "warm-up", "clients", "client-command")
+	cliutil.Excludes(c, "connections", "it is the number of connections", "max-connections")
+	cliutil.Excludes(c, "http2", "it is for HTTP/1.1", "close")
+	cliutil.Excludes(c, "urls", "the file has the method of each URL", "method")
+	cliutil.Excludes(c, "replay", "the log says what is sent, and when", "urls", "method", "body", "warm-up", "find-knee")
+	cliutil.Excludes(c, "replay", "one generator makes a replay", "clients", "client-command")
+	o.identityRules(c)
+	cliutil.Check(c, func([]string) error { return cmp.Or(o.checkKnee(), o.checkPlaces()) })
 }
 
-// plan is the load that the options ask for, and the job of it for whoever else drives it.
-// What is wrong is an error of usage, but for a target that is not allowed.
+// plan returns the load, and its job for other machines that generate it. Its errors are of
+// usage, except that of a target that is not allowed.
 func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engine.Resolver) (*load.Plan, *load.Job, error) {
-	if err := o.check(); err != nil {
-		return nil, nil, err
-	}
 	stages, err := o.stages()
 	if err != nil {
 		return nil, nil, err
@@ -162,7 +154,7 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engin
 	return p, job, nil
 }
 
-// stages are those of a rate.
+// stages returns the stages of a rate; none for other loads.
 func (o loadHTTPOptions) stages() ([]engine.Stage, error) {
 	switch {
 	case o.rate != "":
@@ -175,7 +167,7 @@ func (o loadHTTPOptions) stages() ([]engine.Stage, error) {
 	return nil, nil
 }
 
-// gates are the thresholds.
+// gates returns the thresholds.
 func (o loadHTTPOptions) gates() (gates []*engine.Gate, err error) {
 	for _, text := range o.expect {
 		g, err := engine.ParseThreshold(text)
@@ -199,7 +191,7 @@ func ofOption(option string, err error) error {
 	return nil
 }
 
-// job is what is asked of whom, with the contents of all files that it takes.
+// job returns the requests and the contents of all files that they need.
 func (o loadHTTPOptions) job(urls []string) (*load.Job, error) {
 	j := &load.Job{Allow: o.allow, Identity: o.files, Files: map[string][]byte{}, Connections: o.maxConnections, HTTP2: o.http2, Streams: o.streams, Close: o.close, Resume: o.resume == "on", Timeout: o.timeout, Wanted: o.wanted}
 	if o.given("connections") {
@@ -225,7 +217,7 @@ func (o loadHTTPOptions) job(urls []string) (*load.Job, error) {
 	return j, err
 }
 
-// asked is the list of what is to be asked.
+// asked returns the list of requests.
 func (o loadHTTPOptions) asked(urls []string) (list []engine.Asked, err error) {
 	switch {
 	case o.urls != "" && len(urls) > 0:
@@ -252,7 +244,7 @@ func (o loadHTTPOptions) asked(urls []string) (list []engine.Asked, err error) {
 	return list, nil
 }
 
-// common is what all requests have in common.
+// common returns what all requests have in common.
 func (o loadHTTPOptions) common() (common engine.Common, err error) {
 	common = engine.Common{Close: o.close, ConnectTo: o.connectTo}
 	for _, word := range o.headers {
@@ -280,8 +272,7 @@ func (o loadHTTPOptions) common() (common engine.Common, err error) {
 	return common, nil
 }
 
-// fieldsOf reads lines of a header. What is wrong is told without them: they may be
-// secret.
+// fieldsOf reads lines of a header. Its errors do not quote them: they may be secret.
 func fieldsOf(where string, text []byte) (out []engine.Field, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
@@ -297,7 +288,7 @@ func fieldsOf(where string, text []byte) (out []engine.Field, err error) {
 	return out, ofOption(where, lines.Err())
 }
 
-// readCapped reads a file that an option names.
+// readCapped reads a file that a flag names.
 func readCapped(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -314,14 +305,14 @@ func readCapped(name string) ([]byte, error) {
 	return text, nil
 }
 
-// enoughFiles looks whether this process may open as many connections.
+// enoughFiles returns an error if this process may not open as many connections.
 func enoughFiles(p *load.Plan) error {
 	each := len(p.Set.Origins)
 	return mayOpen(p.Connections*each, fmt.Sprintf("%d connections to %d servers", p.Connections, each))
 }
 
-// mayOpen looks whether this process may have so many connections open beside its own
-// files.
+// mayOpen returns an error if this process may not open so many connections in addition to
+// its own files.
 func mayOpen(connections int, what string) error {
 	limit, err := engine.OpenFiles()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // localMachine is --observe's name of this machine.
 const localMachine = "local"
 
-// checkPlaces says what is wrong with the machines that are named.
+// checkPlaces rejects a machine that is named twice, and fewer connections than machines.
 func (o loadHTTPOptions) checkPlaces() error {
 	if err := namedOnce("--observe", o.observe); err != nil {
 		return err
@@ -30,10 +30,7 @@ func (o loadHTTPOptions) checkPlaces() error {
 	if o.given("connections") {
 		connections = o.connections
 	}
-	switch {
-	case n > 0 && o.given("replay"):
-		return ui.Without(fmt.Errorf("--replay is made by one generator: leave --clients out"), "--clients", "--client-command")
-	case connections < n:
+	if connections < n {
 		option := "--max-connections"
 		if o.given("connections") {
 			option = "--connections"
@@ -43,7 +40,7 @@ func (o loadHTTPOptions) checkPlaces() error {
 	return nil
 }
 
-// namedOnce refuses a machine that an option names twice.
+// namedOnce rejects a machine that a flag names twice.
 func namedOnce(option string, words []string) error {
 	for i, word := range words {
 		if slices.Contains(words[:i], word) {
@@ -54,7 +51,7 @@ func namedOnce(option string, words []string) error {
 	return nil
 }
 
-// sshHosts reads a list of hosts, of which one may be this machine.
+// sshHosts reads a list of hosts; with local one may be this machine.
 func sshHosts(local bool) func(words string) error {
 	return func(words string) error {
 		for word := range strings.SplitSeq(words, ",") {
@@ -71,7 +68,7 @@ func sshHosts(local bool) func(words string) error {
 	}
 }
 
-// places are the workers that the options name.
+// places returns the workers that the flags name.
 func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 	for _, word := range o.clients {
 		host, _ := ssh.ParseHost(word)
@@ -87,8 +84,8 @@ func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// toPrepare is how long a worker may take until it has reached the servers, one address
-// after the other.
+// toPrepare returns how long a worker may take to reach the servers, one address after the
+// other.
 func toPrepare(p *load.Plan) time.Duration {
 	all := fleet.ToStart
 	for _, origin := range p.Set.Origins {
@@ -97,7 +94,7 @@ func toPrepare(p *load.Plan) time.Duration {
 	return all
 }
 
-// rig starts whoever generates and whoever looks. What cannot work is found here.
+// rig starts the generators and the observers.
 func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.Job) (_ *load.Rig, err error) {
 	g := &load.Rig{}
 	defer func() {

@@ -5,75 +5,42 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// withoutSecrets is the command line for the record: headers and bodies may hold what is
-// nobody else's business, and a URL the same in its query.
-func (o loadHTTPOptions) withoutSecrets(urls []string) string {
-	words := []string{"fettle", "load", "http"}
-	add := func(flag, value string) {
-		if o.given(flag) {
-			words = append(words, "--"+flag, value)
+// recordedCommand returns the command line of a load for the record, without the contents of
+// headers and bodies, and without passwords.
+func recordedCommand(c *cobra.Command, args []string) string {
+	words := strings.Fields(c.CommandPath())
+	c.LocalNonPersistentFlags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
 		}
-	}
-	add("rate", o.rate)
-	add("steps", o.steps)
-	add("connections", fmt.Sprint(o.connections))
-	add("for", o.length.String())
-	add("warm-up", o.warmUp.String())
-	add("max-connections", fmt.Sprint(o.maxConnections))
-	add("timeout", o.timeout.String())
-	add("method", o.method)
-	for _, h := range o.headers {
-		if !strings.HasPrefix(h, "@") {
-			name, _, _ := strings.Cut(h, ":")
-			h = strings.TrimSpace(name) + ": ***"
+		for _, v := range values {
+			switch {
+			case f.NoOptDefVal != "" && v == f.NoOptDefVal:
+				words = append(words, "--"+f.Name)
+				continue
+			case f.Name == "header" && !strings.HasPrefix(v, "@"):
+				name, _, _ := strings.Cut(v, ":")
+				v = strings.TrimSpace(name) + ": ***"
+			case f.Name == "body" && !strings.HasPrefix(v, "@"):
+				v = "***"
+			}
+			words = append(words, "--"+f.Name, v)
 		}
-		words = append(words, "--header", h)
-	}
-	body := o.body
-	if !strings.HasPrefix(body, "@") {
-		body = "***"
-	}
-	add("body", body)
-	add("urls", o.urls)
-	for _, flag := range []string{"close", "http2"} {
-		if o.given(flag) {
-			words = append(words, "--"+flag)
-		}
-	}
-	add("streams", fmt.Sprint(o.streams))
-	add("ok-status", strings.Trim(strings.ReplaceAll(fmt.Sprint(o.wanted), " ", ","), "[]"))
-	for _, w := range o.allow {
-		words = append(words, "--allow", w)
-	}
-	add("connect-to", o.connectTo)
-	for _, w := range o.expect {
-		words = append(words, "--expect", w)
-	}
-	o.identityWords(add)
-	add("tls-resume", o.resume)
-	if o.findKnee {
-		words = append(words, "--find-knee")
-	}
-	for _, list := range []struct {
-		flag   string
-		values []string
-	}{{"observe", o.observe}, {"clients", o.clients}, {"client-command", o.clientCommands}, {"replay", o.replay.logs}, {"replay-method", o.replay.methods}} {
-		for _, w := range list.values {
-			words = append(words, "--"+list.flag, w)
-		}
-	}
-	add("speed", fmt.Sprint(o.replay.speed))
-	add("replay-format", o.replay.format)
-	return string(host.Redact("", []byte(internaltext.CommandLine(append(words, urls...)))))
+	})
+	return string(host.Redact("", []byte(internaltext.CommandLine(append(words, args...)))))
 }
 
-// says is what will be done, and until when.
+// says describes what will be done, and until when.
 func (o loadHTTPOptions) says(p *load.Plan) string {
 	until := func(d time.Duration) string { return ", until " + time.Now().Add(d).Local().Format("15:04:05") }
 	what := fmt.Sprintf("%d connections", p.Connections)

@@ -3,15 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/source"
-	"fettle.dev/fettle/internal/ui"
 )
 
 // replayOptions are those of --replay.
@@ -21,30 +20,12 @@ type replayOptions struct {
 	speed         float64
 }
 
-// safe are the methods that are sent again without being asked for: they change nothing on
-// the server (RFC 9110, 9.2.1).
+// safe are the methods that are replayed without --replay-method: they change nothing on the
+// server (RFC 9110, 9.2.1).
 var safe = []string{"GET", "HEAD"}
 
-// check says what does not go together.
-func (r replayOptions) check(o loadHTTPOptions) error {
-	if len(r.logs) == 0 {
-		for _, flag := range []string{"speed", "replay-method", "replay-format"} {
-			if o.given(flag) {
-				return ui.Without(fmt.Errorf("--%s is for --replay", flag), "--"+flag)
-			}
-		}
-		return nil
-	}
-	for _, flag := range []string{"urls", "method", "body", "warm-up", "find-knee"} {
-		if o.given(flag) {
-			return ui.Without(fmt.Errorf("--%s does not go with --replay: the log says what is asked, and when", flag), "--"+flag)
-		}
-	}
-	return nil
-}
-
-// read makes the schedule of the logs. urls is the server that is asked instead of the one
-// that wrote them.
+// read makes the schedule of the logs. urls is the server to load, in place of the one that
+// wrote them.
 func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOptions) (*load.Log, []engine.Asked, error) {
 	if len(urls) != 1 {
 		return nil, nil, errors.New("--replay wants one server, as in: fettle load http --replay access.log http://localhost:8080")
@@ -58,7 +39,7 @@ func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOption
 		return nil, nil, ofOption("--replay", err)
 	}
 	set := source.NewSet(found)
-	formats, err := logsOptions{format: r.format, noDurations: true, command: o.command, formatFlag: "--replay-format", say: o.say}.formats(set)
+	logFormats, err := (&formats.Finder{Format: r.format, NoDurations: true, Command: o.command, Flag: "--replay-format", Say: o.say}).Find(set)
 	if err != nil {
 		return nil, nil, ofOption("--replay", err)
 	}
@@ -66,6 +47,6 @@ func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOption
 	if o.given("for") {
 		asked.Most = o.length
 	}
-	l, list, err := load.Read(ctx, set, formats, asked)
+	l, list, err := load.Read(ctx, set, logFormats, asked)
 	return l, list, ofOption("--replay", err)
 }

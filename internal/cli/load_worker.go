@@ -20,9 +20,6 @@ standard input, a message of JSON a line, and ends when that does. What it may l
 other side has decided.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := a.mustBeLive(); err != nil {
-				return err
-			}
 			err := fleet.Serve(c.Context(), os.Stdin, a.screen.Out, &load.Worker{Able: enoughFiles})
 			if errors.Is(err, context.Canceled) {
 				return ui.Exit(ui.Interrupted, errors.New("interrupted: the connections are closed"))

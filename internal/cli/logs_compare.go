@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
@@ -19,7 +20,7 @@ import (
 func logsCompareCommand(a *app) *cobra.Command {
 	o := logsOptions{slowest: 0}
 	c := &cobra.Command{
-		Use: "compare BEFORE AFTER", Short: "Compare the logs of two times: which requests became slower or faster, and how sure that is",
+		Use: "compare BEFORE AFTER", Short: "Compare the logs of two times: which requests became slower or faster",
 		Long: `BEFORE and AFTER are a log each, or a directory of logs. Each side is cut into 24 slices
 of time, and what these differ by says how sure a difference is: an interval of 95 %.
 The change of the mean of all requests is divided into that of their mix and that of
@@ -27,14 +28,11 @@ the durations. What else changed between the two times no log knows: fettle prov
 --live takes turns, and can tell.`,
 		Args: cobra.ExactArgs(2), Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := noneEmpty(c); err != nil {
-				return err
-			}
 			return a.logsCompare(c.Context(), o, args[0], args[1])
 		},
 	}
 	f := c.Flags()
-	o.common(f)
+	o.common(c)
 	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several with commas between (default: what the log is about)")
 	cliutil.Reads(f, "by", "status", byDimension)
 	return c
@@ -43,7 +41,7 @@ the durations. What else changed between the two times no log knows: fettle prov
 func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after string) error {
 	asked, err := o.asked(time.Now())
 	if err == nil && len(asked.By) > 1 {
-		err = ui.Instead(ui.Usage, errors.New("--by is given once here; several dimensions have commas between"), "", "--by="+strings.Join(o.by, ","))
+		err = ui.Instead(ui.Usage, errors.New("--by may be given once; separate dimensions with commas"), "", "--by="+strings.Join(o.by, ","))
 	}
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
@@ -55,8 +53,8 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if err != nil {
 		return err
 	}
-	o.say, o.command = a.sayOnce, a.command
-	if o.configured, err = newLogsConfig(h, "--config", o.config); err != nil {
+	o.Say, o.Command = a.sayOnce, a.command
+	if o.Config, err = formats.ReadConfig(h, "--config", o.config); err != nil {
 		return err
 	}
 	if asked.By == nil {
@@ -65,11 +63,11 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 			return err
 		}
 		set := source.NewSet(found)
-		formats, err := o.formats(set)
+		logFormats, err := o.Find(set)
 		if err != nil {
 			return err
 		}
-		if asked.By, err = logs.Usual(set, formats); err != nil {
+		if asked.By, err = logs.Usual(set, logFormats); err != nil {
 			return err
 		}
 		if len(asked.By) == 0 {
@@ -77,7 +75,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 		}
 		asked.By = asked.By[:1]
 	}
-	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, o.formats, asked, o.sort, o.top)
+	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, o.Find, asked, o.sort, o.top)
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	}
@@ -90,5 +88,5 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	return inForm(a, c, comparedForms, err)
 }
 
-// comparedForms are those of a comparison.
+// comparedForms are the formats of a comparison.
 var comparedForms = logsForms[*logs.Comparison]{logs.PrintComparison, logs.ComparisonCSV, logs.ComparisonOpenMetrics, logs.ComparisonHTML}

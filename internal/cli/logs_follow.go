@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
@@ -18,11 +19,11 @@ import (
 // followEvery is how often a log is looked at, and the screen painted.
 const followEvery = time.Second
 
-// follow reads logs as they grow until it is interrupted, which is how it ends: then it
-// prints what has come. On a terminal it shows that all the time. begun says that the logs
-// had no line, and all that they have counts.
-func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, formats []*logformat.Format, begun bool) error {
-	f, err := logs.Follow(h, paths, set, formats, asked, begun)
+// follow reads logs as they grow until it is interrupted, and then prints the report. On a
+// terminal it shows the report all the time. begun says that the logs had no line, so that
+// all of their lines count.
+func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, logFormats []*logformat.Format, begun bool) error {
+	f, err := logs.Follow(h, paths, set, logFormats, asked, begun)
 	if errors.As(err, new(logs.Unfit)) {
 		return ui.Exit(ui.Usage, err)
 	}
@@ -48,7 +49,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 		}
 		select {
 		case <-ctx.Done():
-			// What was written up to now counts too.
+			// include what was written until now
 			err := f.Poll(context.WithoutCancel(ctx))
 			a.screen.Unframe()
 			if f.Lost > lost {
@@ -67,7 +68,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 	}
 }
 
-// firstLine waits until logs that were just rotated have a line, which says their format.
+// firstLine waits until logs that were just rotated have a line, which shows their format.
 func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths []string) (*source.Set, []*logformat.Format, error) {
 	a.screen.Say("no line yet; waiting for the first until Ctrl-C")
 	tick := time.NewTicker(followEvery)
@@ -100,14 +101,14 @@ func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths 
 			}
 			continue
 		}
-		formats, err := o.formats(set)
-		if !errors.Is(err, errNoLine) {
-			return set, formats, err
+		logFormats, err := o.Find(set)
+		if !errors.Is(err, formats.ErrNoLine) {
+			return set, logFormats, err
 		}
 	}
 }
 
-// notFollowed names the logs of a directory that are compressed.
+// notFollowed names the compressed logs of a directory.
 func notFollowed(packed []source.NotRead) string {
 	var names []string
 	for _, p := range packed {
@@ -119,7 +120,7 @@ func notFollowed(packed []source.NotRead) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "not followed, as nothing more comes into what is compressed: " + strings.Join(names, ", ")
+	return "not followed, as they are compressed: " + strings.Join(names, ", ")
 }
 
-const lostPart = "a log was rotated, and its old part is gone: what came last in it is missing"
+const lostPart = "a log was rotated, and its old part is gone: its last lines are missing"

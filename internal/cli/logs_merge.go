@@ -15,7 +15,7 @@ import (
 func logsMergeCommand(a *app) *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
-		Use: "merge PART...", Short: "Put together what logs on several machines say: the parts that --save wrote",
+		Use: "merge PART...", Short: "Merge the results of several machines, which --save wrote",
 		Long: `The result is exactly what reading all the logs at once would give. The parts have to be
 grouped alike.`,
 		Args: cobra.MinimumNArgs(1), Annotations: map[string]string{moreFormats: logsFormats},
@@ -26,7 +26,7 @@ grouped alike.`,
 	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
 	cliutil.OneOf(f, "sort", logs.Sorts...)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
-	f.StringVar(&o.save, "save", "", "write the whole into a file too, to be merged further")
+	f.StringVar(&o.save, "save", "", "also write the merged result into a file")
 	return c
 }
 
@@ -51,7 +51,7 @@ func (a *app) logsMerge(o logsOptions, paths []string) error {
 	return a.sayLogs(r, o.keep(all))
 }
 
-// keep writes the part that --save asks for.
+// keep writes the file of --save.
 func (o logsOptions) keep(r *logs.Result) error {
 	if o.save == "" {
 		return nil

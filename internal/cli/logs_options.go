@@ -7,36 +7,30 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/ui"
 )
 
 type logsOptions struct {
-	by, paths                    []string
-	learn                        string
-	where, since, until          string
-	sort, format, unit, duration string
-	top, slowest, groups         int
-	workers                      int
-	noPercentiles, follow        bool
-	save, sinceLast              string
-	config                       []string
-	configured                   *logsConfig // what config says
-	// noDurations says that only what was asked for, and when, is taken of the logs: formats
-	// that differ in how long it took are one.
-	noDurations bool
-	// command is the command line of another verb than logs, and formatFlag its flag for the
-	// format where that is another than --format: a refusal repeats them.
-	command, formatFlag string
-	// say is told of files of a directory that are left out; without it they are refused.
-	say func(string)
+	formats.Finder
+	by, paths             []string
+	learn                 string
+	where, since, until   string
+	sort                  string
+	top, slowest, groups  int
+	workers               int
+	noPercentiles, follow bool
+	save, sinceLast       string
+	config                []string
 }
 
-// common are the options of reading logs.
-func (o *logsOptions) common(f *pflag.FlagSet) {
+// common adds the flags of reading logs.
+func (o *logsOptions) common(c *cobra.Command) {
+	f := c.Flags()
 	f.StringArrayVar(&o.paths, "path", nil, "paths that are one: /hosts/:id, /static/*; repeatable; the dimension is route")
 	f.StringVar(&o.learn, "paths", "", "auto: learn from the beginning of the logs which segments of paths name one of many")
 	f.StringVar(&o.where, "where", "", `only these requests: 'status >= 500 and indirector == "catalog"'`)
@@ -44,29 +38,31 @@ func (o *logsOptions) common(f *pflag.FlagSet) {
 	f.StringVar(&o.until, "until", "", "only requests before then")
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
 	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
-	o.lines(f)
+	o.lines(c)
 	cliutil.Reads(f, "path", "/hosts/:id", func(word string) error { _, err := logs.ParseRoutes([]string{word}); return err })
 	cliutil.OneOf(f, "paths", "auto")
 	cliutil.Reads(f, "since", "2h", readsMoment)
 	cliutil.Reads(f, "until", "1h", readsMoment)
 	cliutil.OneOf(f, "sort", logs.Sorts...)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
-	f.IntVar(&o.groups, "groups", 1_000_000, "the most groups of a grouping; what comes beyond is added up as one, and said")
-	f.IntVar(&o.workers, "workers", 0, "how many read at a time (default: a processor each)")
+	f.IntVar(&o.groups, "groups", 1_000_000, "maximum groups kept; the rest is summed as \"other\"")
+	f.IntVar(&o.workers, "workers", 0, "parallel readers (default: one for each CPU)")
 	cliutil.Between(f, "groups", 1, 100_000_000, 1_000_000)
 	cliutil.Between(f, "workers", 0, 1024, 2)
 }
 
-// lines are the options that say how the lines of logs are to be read.
-func (o *logsOptions) lines(f *pflag.FlagSet) {
-	f.StringVar(&o.format, "format", "", "the logs' format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN as the server has it, or a name (combined, haproxy, puppetserver, foreman, ...)")
+// lines adds the flags that say how lines are read.
+func (o *logsOptions) lines(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.Format, "format", "", "the logs' format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN as the server has it, or a name (combined, haproxy, puppetserver, foreman, ...)")
 	f.StringArrayVar(&o.config, "config", nil, "the server's configuration, which says the logs' formats: /etc/apache2, /etc/httpd, /etc/nginx, /etc/haproxy, /etc/puppetlabs/puppetserver, or a main file; repeatable")
-	f.StringVar(&o.unit, "unit", "", "unit of the duration, where the format says another: ns, us, ms or s")
-	f.StringVar(&o.duration, "duration", "", "member of JSON lines that is the duration; --unit says its unit")
+	f.StringVar(&o.Unit, "unit", "", "unit of the duration, where the format says another: ns, us, ms or s")
+	f.StringVar(&o.Duration, "duration", "", "member of JSON lines that is the duration; --unit says its unit")
 	cliutil.OneOf(f, "unit", "ms", "s", "us", "ns")
+	cliutil.Exclusive(c, "format", "config")
 }
 
-// byDimension refuses a list of dimensions in which one has no name.
+// byDimension rejects a list of dimensions with an empty name.
 func byDimension(word string) error {
 	if slices.Contains(strings.Split(strings.ReplaceAll(word, " ", ""), ","), "") {
 		return errors.New("a dimension between the commas has no name")
@@ -79,9 +75,7 @@ func readsMoment(word string) error {
 	return err
 }
 
-var durationUnits = map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
-
-// asked is what the options ask for, but for the dimensions of a log that names none.
+// asked returns the options of reading logs, except default dimensions.
 func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	out := logs.Options{Percentiles: !o.noPercentiles, Groups: o.groups, Workers: o.workers, Slowest: o.slowest, Where: o.where}
 	for _, by := range o.by {
@@ -110,18 +104,14 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 		return out, ui.Without(fmt.Errorf("--since %s is not before --until %s", o.since, o.until), "--until")
 	case o.noPercentiles && strings.HasPrefix(o.sort, "p"):
 		return out, ui.Without(fmt.Errorf("--sort %s wants percentiles, and --no-percentiles none", o.sort), "--no-percentiles")
-	case o.follow && (o.sinceLast != "" || o.save != "" || o.until != ""):
-		return out, ui.Without(errors.New("--follow goes on from now: it does not go with --since-last, --save or --until"), "--since-last", "--save", "--until")
-	case o.format != "" && len(o.config) > 0:
-		return out, ui.Without(errors.New("--format and --config both say the format: give one"), "--config")
-	case o.duration != "" && o.unit == "":
-		return out, ui.Retry(ui.Usage, fmt.Errorf("--duration %s: --unit says in what", o.duration), "", "--unit=ms")
+	case o.Duration != "" && o.Unit == "":
+		return out, ui.Retry(ui.Usage, fmt.Errorf("--duration %s: --unit says in what", o.Duration), "", "--unit=ms")
 	}
 	return out, nil
 }
 
-// moment reads a time: a date, a date and a time of day, either with a zone, as reports
-// print it, or in this machine's, or how long ago.
+// moment reads a time: a date, a date and a time of day, with a zone as reports print it or in
+// this machine's, or how long ago.
 func moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/puppetrun"
 	"fettle.dev/fettle/internal/requests/source"
@@ -22,7 +23,7 @@ func logsPuppetReportsCommand(a *app) *cobra.Command {
 	o := logsOptions{sort: logs.Sorts[0], groups: 1}
 	var access []string
 	c := &cobra.Command{
-		Use: "puppet-reports DIR", Short: "Find out of the reports of Puppet's agents where the time of their runs went",
+		Use: "puppet-reports DIR", Short: "Show from Puppet's reports where the time of agent runs went",
 		Long: `Reads the reports that the server's store processor keeps: reportdir/NODE/TIME.yaml
 (/opt/puppetlabs/server/data/puppetserver/reports, Debian's
 /var/lib/puppetserver/reports), of Puppet 2.7 to 8; an agent's last_run_report.yaml
@@ -31,9 +32,6 @@ resources. With --access-log the server's log of requests is joined with them: h
 much of the time that nodes waited for their catalogs the server took.`,
 		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := noneEmpty(c); err != nil {
-				return err
-			}
 			return a.logsPuppetReports(c.Context(), o, args[0], access)
 		},
 	}
@@ -42,8 +40,8 @@ much of the time that nodes waited for their catalogs the server took.`,
 	f.StringVar(&o.since, "since", "", "only runs whose report was stored from then on: 2026-11-20, 2026-11-20T13:00, with a zone, or 2h for that long ago")
 	f.StringVar(&o.until, "until", "", "only runs whose report was stored before then")
 	f.IntVar(&o.top, "top", 10, "how many types, resources and nodes are shown; 0 is all")
-	f.IntVar(&o.workers, "workers", 0, "how many read at a time (default: a processor each)")
-	o.lines(f)
+	f.IntVar(&o.workers, "workers", 0, "parallel readers (default: one for each CPU)")
+	o.lines(c)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
 	cliutil.Between(f, "workers", 0, 1024, 2)
 	cliutil.Reads(f, "since", "2h", readsMoment)
@@ -53,7 +51,7 @@ much of the time that nodes waited for their catalogs the server took.`,
 
 func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, access []string) error {
 	asked, err := o.asked(time.Now())
-	if err == nil && len(access) == 0 && (o.format != "" || o.unit != "" || o.duration != "") {
+	if err == nil && len(access) == 0 && (o.Format != "" || o.Unit != "" || o.Duration != "") {
 		err = ui.Without(errors.New("--format, --unit and --duration are for an --access-log"), "--format", "--unit", "--duration")
 	}
 	if err != nil {
@@ -63,12 +61,12 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	if err != nil {
 		return err
 	}
-	o.say = a.sayOnce
-	if o.configured, err = newLogsConfig(h, "--config", o.config); err != nil {
+	o.Say = a.sayOnce
+	if o.Config, err = formats.ReadConfig(h, "--config", o.config); err != nil {
 		return err
 	}
-	if len(access) == 0 && o.configured != nil {
-		if access, err = o.configured.files(a.sayOnce); err != nil {
+	if len(access) == 0 && o.Config != nil {
+		if access, err = o.Config.Files(a.sayOnce); err != nil {
 			return err
 		}
 	}
@@ -80,7 +78,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	set, formats, err := o.find(h, access) // refused before reports are read for minutes
+	set, logFormats, err := o.find(h, access) // refused before reports are read for minutes
 	if err != nil {
 		return err
 	}
@@ -97,7 +95,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	var read []logs.LogRead
 	var cut error
 	if set != nil {
-		if served, cut = puppetrun.ReadServed(ctx, set, formats, runs.Nodes(), workers); ctx.Err() != nil {
+		if served, cut = puppetrun.ReadServed(ctx, set, logFormats, runs.Nodes(), workers); ctx.Err() != nil {
 			return ui.Exit(ui.Interrupted, errors.New("interrupted"))
 		}
 		if cut != nil {
@@ -107,14 +105,14 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 			return cut
 		}
 		for i, l := range set.Logs {
-			read = append(read, logs.LogOf(l, formats[i], set.Cut(i)))
+			read = append(read, logs.LogOf(l, logFormats[i], set.Cut(i)))
 		}
 	}
 	r := runs.Report(dir, served, read, o.top)
 	if r.Runs == 0 {
 		err = fmt.Errorf("%s: no report of a run that could be read", dir)
 		if r.Unread.Files == 0 {
-			err = nil // none of the time that was asked for
+			err = nil // none in the requested time
 		}
 	}
 	err = errors.Join(err, cut)
@@ -128,7 +126,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	return err
 }
 
-// find is the logs that paths name, and their formats; nil for none.
+// find returns the logs that paths name, and their formats; nil without paths.
 func (o logsOptions) find(h *host.Host, paths []string) (*source.Set, []*logformat.Format, error) {
 	if len(paths) == 0 {
 		return nil, nil, nil
@@ -138,6 +136,6 @@ func (o logsOptions) find(h *host.Host, paths []string) (*source.Set, []*logform
 		return nil, nil, err
 	}
 	set := source.NewSet(found)
-	formats, err := o.formats(set)
-	return set, formats, err
+	logFormats, err := o.Find(set)
+	return set, logFormats, err
 }

@@ -22,7 +22,7 @@ const positionsSchema = "fettle/logs-positions/v1"
 // positionsMost is the largest file of --since-last, in bytes.
 const positionsMost = 16 << 20
 
-// sinceLast is what of logs was not read when a file of positions was written.
+// sinceLast returns what was not read of logs when the file of positions was written.
 func (a *app) sinceLast(file string, logs []source.Log) ([]source.Log, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,16 +33,16 @@ func (a *app) sinceLast(file string, logs []source.Log) ([]source.Log, error) {
 	}
 	var p logPositions
 	if err := json.Unmarshal(text, &p); err != nil || p.Schema != positionsSchema || len(text) > positionsMost {
-		return nil, ui.Instead(ui.Refused, fmt.Errorf("--since-last %s: not a file of positions", file), "a file that is not there yet is begun, and the logs are read whole this time", "--since-last="+file+".positions")
+		return nil, ui.Instead(ui.Refused, fmt.Errorf("--since-last %s: not a file of positions", file), "a new file is made, and this time the logs are read from their beginning", "--since-last="+file+".positions")
 	}
 	next, lost, err := source.Continue(logs, p.Positions)
 	for _, l := range lost {
-		a.screen.Say("%s was rotated, and its old part is not beside it: what came last in that is missing", l)
+		a.screen.Say("%s was rotated, and its old part was not found: its last lines are missing", l)
 	}
 	return next, err
 }
 
-// keepPositions writes how far logs were read.
+// keepPositions records how far logs were read.
 func keepPositions(file string, set *source.Set) error {
 	positions, err := set.Positions()
 	if err != nil {

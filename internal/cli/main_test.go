@@ -26,9 +26,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"fettle": func() {
 			becomeUser(os.Getenv("FETTLE_TEST_UID"))
-			killAt(os.Getenv("FETTLE_TEST_KILL_AT"))
-			standIn(os.Getenv("FETTLE_TEST_MACHINE"))
-			os.Exit(Main("test", os.Args[1:], os.Stdout, os.Stderr))
+			sys := standIn(os.Getenv("FETTLE_TEST_MACHINE"))
+			sys.crashPoint = killAt(os.Getenv("FETTLE_TEST_KILL_AT"))
+			os.Exit(sys.main("test", os.Args[1:], os.Stdout, os.Stderr))
 		},
 	})
 }
@@ -44,12 +44,14 @@ func becomeUser(id string) {
 	}
 }
 
-// standIn makes a directory the live machine: a fixture that can be tuned.
-func standIn(dir string) {
+// standIn returns a system whose live machine is a directory, a fixture that can be tuned, or
+// this one if dir is empty.
+func standIn(dir string) system {
+	sys := thisSystem()
 	if dir == "" {
-		return
+		return sys
 	}
-	live = func() *host.Host {
+	sys.live = func() *host.Host {
 		h := host.Mounted(dir)
 		h.SpaceReader = spaceOf(filepath.Join(filepath.Dir(dir), "space"))
 		if now, err := time.Parse(time.RFC3339, os.Getenv("FETTLE_TEST_NOW")); err == nil {
@@ -63,10 +65,11 @@ func standIn(dir string) {
 			panic(err)
 		}
 	}
-	runBy = func() host.Caller { return caller }
-	defaultStateDir = filepath.Join(dir, "var/lib/fettle")
-	watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir, "FETTLE_TEST_KILL_AT="}
-	settle, shortest = 0, time.Millisecond
+	sys.caller = func() host.Caller { return caller }
+	sys.stateDir = filepath.Join(dir, "var/lib/fettle")
+	sys.watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir, "FETTLE_TEST_KILL_AT="}
+	sys.settle, sys.shortest = 0, time.Millisecond
+	return sys
 }
 
 // clockAt is a clock that stands still.
@@ -227,13 +230,13 @@ func become(ts *testscript.TestScript, neg bool, args []string) {
 
 // killAt ends this process with SIGKILL at the n-th crash point: what a power
 // cut or the kernel's out-of-memory killer does, nothing that could be caught.
-func killAt(n string) {
+func killAt(n string) func(string) {
 	limit, err := strconv.Atoi(n)
 	if err != nil {
-		return
+		return nil
 	}
 	passed := 0
-	crashPoint = func(string) {
+	return func(string) {
 		if passed++; passed == limit {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}

@@ -61,10 +61,10 @@ func TestProveBenchCannot(t *testing.T) {
 		code int
 		says string
 	}{
-		"etcd:put=bench":          {1, "no etcd is set up here"},
-		"etcd:put=bench@east":     {1, "no etcd is set up here"},
-		"etcd:get":                {2, `no cell of the etcd bench is called "get": want put=PREFIX`},
-		"etcd":                    {2, `no cell of the etcd bench is called "": want put=PREFIX`},
+		"etcd:put=bench":          {1, "etcd was not found here"},
+		"etcd:put=bench@east":     {1, "etcd was not found here"},
+		"etcd:get":                {2, `bench etcd has no cell "get": want put=PREFIX`},
+		"etcd":                    {2, `bench etcd has no cell "": want put=PREFIX`},
 		"memory:thp-remote-touch": {1, "one node of memory"},
 	} {
 		if out, code := p.run("prove", "--set", "vm.swappiness=10", "--anyway", "--bench", name); code != x.code || !strings.Contains(out, x.says) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/memory"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
@@ -132,10 +134,10 @@ func TestProveWatchdogAtWork(t *testing.T) {
 	}
 	state := filepath.Join(p.machine, "var/lib/fettle")
 	await(t, "the watchdog", func() bool { x := tune.Holder(state); return x != nil && x.Restoring })
-	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "is still undoing its change") || strings.Contains(out, leftBehind) {
+	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "is still undoing its change") || strings.Contains(out, experiment.LeftBehind) {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
-	if out, code := p.run("undo"); code != 1 || !strings.Contains(out, "is to undo it") || strings.Contains(out, leftBehind) {
+	if out, code := p.run("undo"); code != 1 || !strings.Contains(out, "is to undo it") || strings.Contains(out, experiment.LeftBehind) {
 		t.Errorf("undo: exit code %d: %s", code, out)
 	}
 	if out, code := p.run(args...); code != 75 || !strings.Contains(out, "still undoing its change") {
@@ -216,7 +218,7 @@ func TestProveRehearsed(t *testing.T) {
 	}
 	p.restored()
 	out, code = p.run("prove", "--set", "vm.swappiness=10", "--set", "sysctl:vm/swappiness=20", "--", p.work)
-	if code != 2 || !strings.Contains(out, "are of one place") {
+	if code != 2 || !strings.Contains(out, "are one setting") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
@@ -285,10 +287,8 @@ func TestReserveBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	m := &machine{app: &app{screen: ui.NewScreen(&out, &out)}, host: live()}
-	m.engine = &tune.Engine{Host: m.host, StateDir: state}
-	_, err = m.reserve(t.Context(), &memory.Plan{Reserve: []memory.Reservation{{File: "/nonexistent"}}})
+	m := &tune.Machine{Engine: &tune.Engine{Host: host.Live(), StateDir: state}}
+	_, err = experiment.Reserve(t.Context(), m, tune.Watchdog{}, &memory.Plan{Reserve: []memory.Reservation{{File: "/nonexistent"}}}, nil)
 	var coded *ui.Error
 	if ui.Code(err) != ui.Busy || !errors.As(err, &coded) || !strings.Contains(err.Error(), fmt.Sprintf("process %d: ", os.Getpid())) || !strings.Contains(coded.Hint, "wait for its end") {
 		t.Errorf("%d, %v", ui.Code(err), err)
@@ -296,13 +296,13 @@ func TestReserveBeside(t *testing.T) {
 	if err := tune.Restoring(lease); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.mayMeasure(); ui.Code(err) != ui.Busy || !strings.Contains(err.Error(), "its watchdog is still undoing its change (process ") {
+	if err := mayMeasure(m); ui.Code(err) != ui.Busy || !strings.Contains(err.Error(), "its watchdog is still undoing its change (process ") {
 		t.Errorf("%d, %v", ui.Code(err), err)
 	}
 	if err := errors.Join(tune.End(lease), lease.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.mayMeasure(); err != nil {
+	if err := mayMeasure(m); err != nil {
 		t.Error(err)
 	}
 }

@@ -3,37 +3,35 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/prove"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/unit"
 )
 
-// expected are the words of --expect.
-var expected = map[string]prove.Word{
-	"faster": prove.Better, "better": prove.Better, "slower": prove.Worse, "worse": prove.Worse, "no-effect": prove.NoEffect,
+// proveOptions are the options of an experiment while the flags are read.
+type proveOptions struct {
+	experiment.Options
+	windowed bool          // --window is the length of a window, not hours of the day
+	shortest time.Duration // window
 }
 
-// Options that one kind of work has, and the other has not.
+// Flags that only one kind of work has.
 var (
 	ofLive    = []string{"window", "settle", "covariate", "pattern", "log-format", "log-config", "prometheus-token"}
 	ofCommand = []string{"percentile", "timeout", "washout"}
 	ofMetric  = []string{"metric", "unit", "more", "percentile", "timeout", "guard", "stop-above"}
 )
 
-// shortest is the length of the shortest window; only the tests set another one, where
-// the work is a line a millisecond.
-var shortest = time.Second
-
-// limits says what the options take.
+// limits says what values the flags take.
 func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.Between(f, "percentile", 0.0, 100, 99)
 	cliutil.Percent(f, "margin", "2%")
@@ -46,11 +44,93 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.Between(f, "budget", time.Second, maxRun, 30*time.Minute)
 	cliutil.Between(f, "timeout", time.Millisecond, maxRun, 10*time.Minute)
 	cliutil.Between[uint64](f, "seed", 0, 1<<63, 1)
-	cliutil.OneOf(f, "expect", slices.Sorted(maps.Keys(expected))...)
+	cliutil.OneOf(f, "expect", experiment.Expectations()...)
 }
 
-// suits refuses options that mean nothing for the work that was chosen, and sets what
-// depends on it.
+// checkWork rejects a command next to other work, and one that does not follow --.
+func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
+	switch {
+	case o.Resume != "":
+	case o.Live && len(args) > 0:
+		return ui.Without(errors.New("--live measures what runs here anyway: it takes no command"), "--live")
+	case o.Bench != "" && len(args) > 0:
+		return ui.Without(errors.New("--bench is the work: it takes no command"), "--bench")
+	case o.Live || o.Bench != "" || len(args) > 0 && c.ArgsLenAtDash() == 0:
+	case len(args) == 0:
+		return ui.Retry(ui.Usage, errNoWork, "", "--", "make", "test")
+	case c.ArgsLenAtDash() < 0:
+		return ui.OtherWord(errNoWork, args[0], "--", args[0])
+	default:
+		return ui.WithoutWord(errNoWork, args[0])
+	}
+	return nil
+}
+
+// check rejects flags that do not go together, and sets what depends on the work.
+func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
+	if o.Resume != "" {
+		return o.checkResume(f, args)
+	}
+	if err := o.suits(f); err != nil {
+		return err
+	}
+	ways := o.ways()
+	switch {
+	case len(ways) == 0 && o.UndoCmd == "":
+		return ui.Retry(ui.Usage, errNoChange, "", "--set=vm.swappiness=10")
+	case len(ways) > 1:
+		return ui.Without(errNoChange, append(ways[1:], "--undo-cmd")...)
+	case (o.ChangeCmd == "") != (o.UndoCmd == ""):
+		return ui.Hinted(ui.Usage, errors.New("--change-cmd and --undo-cmd go together: what is changed has to be undone"), "for example: fettle prove --change-cmd 'sysctl -w vm.swappiness=10' --undo-cmd 'sysctl -w vm.swappiness=60' -- make test")
+	case o.ChangeCmd != "" && o.Keep:
+		return ui.Without(errors.New("--keep is for changes of fettle's own: run the --change-cmd by hand"), "--keep")
+	}
+	return nil
+}
+
+var errNoChange = errors.New("want one of: --profile, --set, --plan, --change-cmd")
+
+// ways returns the flags that name a change.
+func (o *proveOptions) ways() (out []string) {
+	for _, way := range []struct {
+		name  string
+		given bool
+	}{{"--profile", len(o.Profiles) > 0}, {"--set", len(o.Set) > 0}, {"--plan", o.Plan != ""}, {"--change-cmd", o.ChangeCmd != ""}} {
+		if way.given {
+			out = append(out, way.name)
+		}
+	}
+	return out
+}
+
+// checkResume rejects what was decided before the first run of the experiment.
+func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
+	allowed := []string{"budget", "quads", "resume", "expect", "keep", "anyway", "output", "state-dir", "reason"}
+	if !o.windowed {
+		allowed = append(allowed, "window")
+	}
+	var more []string
+	f.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(allowed, f.Name) {
+			more = append(more, "--"+f.Name)
+		}
+	})
+	if len(args) > 0 {
+		more = append(more, "another work")
+	}
+	if f.Changed("budget") {
+		o.Further.Budget = o.Budget
+	}
+	if f.Changed("quads") {
+		o.Further.Quads = o.Quads
+	}
+	if len(more) > 0 {
+		return ui.Hinted(ui.Usage, fmt.Errorf("--resume goes on as it was begun: it takes no %s", strings.Join(more, ", ")), "run: "+internaltext.CommandLine([]string{"fettle", "prove", "--resume", o.Resume}))
+	}
+	return nil
+}
+
+// suits rejects flags that mean nothing for the chosen work, and sets what depends on it.
 func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	if f.Changed("fio") && !strings.HasPrefix(o.Bench, "disk:") {
 		return ui.Without(errors.New("--fio is for --bench disk:CELL"), "--fio")
@@ -84,99 +164,12 @@ func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	if !f.Changed("settle") {
 		o.Settle = o.Window / 5
 	}
-	if o.Window < shortest || o.Settle < 0 || o.Settle > 10*o.Window {
+	if o.Window < o.shortest || o.Settle < 0 || o.Settle > 10*o.Window {
 		return ui.Without(errors.New("--window and --settle: want at least a second, and a --settle of at most ten windows"), "--settle")
 	}
-	o.Washout = 0 // --settle is in its place
+	o.Washout = 0 // --settle replaces it
 	if !f.Changed("budget") {
-		o.Budget = o.atMost()
+		o.Budget = o.AllQuads()
 	}
 	return nil
-}
-
-// quad is about how long a quad of windows takes: in half of the cases it begins with
-// a switch.
-func (o *proveOptions) quad() time.Duration { return 4*o.Window + 5*o.Settle/2 }
-
-// atMost is how long all quads of windows take, with a tenth to spare.
-func (o *proveOptions) atMost() time.Duration {
-	return time.Duration(o.Placebo+o.Quads) * o.quad() * 11 / 10
-}
-
-// design makes the design that the options ask for; read reads a metric, and is told
-// which one decides.
-func (o *proveOptions) design(read func(text string, decides bool) (prove.Metric, error)) (d prove.Design, err error) {
-	metric, err := read(o.Metric, true)
-	if err != nil {
-		return d, ui.Without(fmt.Errorf("--metric %s: %w", o.Metric, err), "--metric")
-	}
-	d = prove.Defaults(metric)
-	d.Alpha, d.Most, d.Placebo, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Quads, o.Placebo, o.Washout, o.Seed, o.Budget.Seconds()
-	d.Least = min(d.Least, max(d.Most, 2))
-	if d.Margin, err = unit.ParsePercent(o.Margin); err != nil {
-		return d, ui.Instead(ui.Usage, fmt.Errorf("--margin %s: %w", o.Margin, err), "", "--margin=2%")
-	}
-	for _, g := range o.Guards {
-		metric, limit, err := limited(g, read, unit.ParsePercent)
-		if err != nil {
-			return d, ui.Instead(ui.Usage, fmt.Errorf("--guard %s: %w", g, err), "", "--guard=max-memory:10%")
-		}
-		d.Guards = append(d.Guards, prove.Guard{Metric: metric, Most: limit})
-	}
-	for _, c := range o.Caps {
-		metric, most, err := limited(c, read, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
-		if err != nil {
-			return d, ui.Instead(ui.Usage, fmt.Errorf("--stop-above %s: %w", c, err), "", "--stop-above=max-memory:2000000000")
-		}
-		d.Caps = append(d.Caps, prove.Cap{Metric: metric, Most: most})
-	}
-	if o.Covariate != "" {
-		metric, err := read(o.Covariate, false)
-		if err != nil {
-			return d, ui.Without(fmt.Errorf("--covariate %s: %w", o.Covariate, err), "--covariate")
-		}
-		d.Covariate = &metric
-	}
-	return d, d.Check()
-}
-
-// limited reads METRIC:LIMIT.
-func limited(text string, read func(string, bool) (prove.Metric, error), limit func(string) (float64, error)) (m prove.Metric, most float64, err error) {
-	at := strings.LastIndexByte(text, ':')
-	if at < 0 {
-		return m, 0, errors.New("want METRIC:LIMIT")
-	}
-	if m, err = read(text[:at], false); err != nil {
-		return m, 0, err
-	}
-	most, err = limit(text[at+1:])
-	return m, most, err
-}
-
-// ways is how many ways to change the machine were named.
-func (o *proveOptions) ways() (n int) {
-	for _, given := range []bool{len(o.Profiles) > 0, len(o.Set) > 0, o.Plan != "", o.ChangeCmd != ""} {
-		if given {
-			n++
-		}
-	}
-	return n
-}
-
-// oneChange is the error of none or several ways to change the machine.
-func (o *proveOptions) oneChange() error {
-	err := errors.New("want one of: --profile, --set, --plan, --change-cmd")
-	if o.ways() == 0 {
-		return ui.Retry(ui.Usage, err, "", "--set=vm.swappiness=10")
-	}
-	var more []string
-	for _, way := range []struct {
-		name  string
-		given bool
-	}{{"--profile", len(o.Profiles) > 0}, {"--set", len(o.Set) > 0}, {"--plan", o.Plan != ""}, {"--change-cmd", o.ChangeCmd != ""}, {"--undo-cmd", o.UndoCmd != ""}} {
-		if way.given {
-			more = append(more, way.name)
-		}
-	}
-	return ui.Without(err, more[1:]...)
 }

@@ -168,7 +168,7 @@ func TestProveLiveFaults(t *testing.T) {
 		code int
 		says string
 	}{
-		"a command too":          {[]string{"--", "true"}, 2, "--live measures what runs here anyhow"},
+		"a command too":          {[]string{"--", "true"}, 2, "--live measures what runs here anyway"},
 		"an option of commands":  {[]string{"--percentile", "99"}, 2, "--percentile is for a command"},
 		"no such log":            {[]string{"--metric", "logs:/var/log/none.log:p99"}, 2, "/var/log/none.log"},
 		"no duration in it":      {[]string{"--pattern", "lasted ([0-9]+)"}, 2, "no line of its last 256 KiB is like"},

@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// sayRefusals names the published guidance that one of fettle's own profiles
-// does not follow, and why.
+// sayRefusals reports the published guidance that one of fettle's own profiles does not follow,
+// and why.
 func (a *app) sayRefusals(p *profile.Profile) {
 	for _, r := range profiles.Refusals {
 		if slices.ContainsFunc(p.Sources, func(s profile.Source) bool {

@@ -254,7 +254,7 @@ func parses(t *testing.T, of, line string, works bool) {
 		}
 		return
 	}
-	a := &app{screen: ui.NewScreen(&bytes.Buffer{}, &bytes.Buffer{})}
+	a := &app{system: thisSystem(), screen: ui.NewScreen(&bytes.Buffer{}, &bytes.Buffer{})}
 	verb, rest, err := a.rootCommand().Find(words)
 	if err != nil || verb.Parent() == nil {
 		t.Errorf("%s: %q was printed, which is not a verb: %v", of, line, err)

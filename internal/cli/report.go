@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/page"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -28,7 +30,7 @@ type ReportResult struct {
 func reportCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "report [RUN...] --html FILE", Short: "Write runs as one page for a browser, which needs no network",
+		Use: "report [RUN...] --html FILE", Short: "Write runs as one HTML page that needs no network",
 		Long: `Writes one HTML page: the verdict in words, intervals, every sample in its order,
 curves, the settings that differed, and how to measure it again. A RUN is an ID or
 its beginning, or a file that fettle runs export wrote, here or on another machine;
@@ -70,20 +72,19 @@ without one it is the run that began last.`,
 	return c
 }
 
-// pageBegins is how each of our pages does.
+// pageBegins is the beginning of every page.
 var pageBegins = []byte("<!doctype html>")
 
 // writePage writes a page.
 func writePage(name string, text []byte) error { return replace(name, text, pageBegins, "page") }
 
-// replace writes a document in the place of an older one of its kind, whole or not at
-// all. What is there and does not begin as its kind does stays: the evidence is easily
-// named by mistake.
+// replace writes a document, all of it or nothing, over an older one of its kind. A file that
+// does not begin as its kind is not overwritten: the evidence is easily named by mistake.
 func replace(name string, text, begins []byte, kind string) error {
 	if f, err := os.Open(name); err == nil {
 		begin := make([]byte, len(begins))
 		st, unknown := f.Stat()
-		_, _ = io.ReadFull(f, begin) // a shorter one is none either
+		_, _ = io.ReadFull(f, begin) // a shorter file differs
 		f.Close()
 		switch {
 		case unknown != nil:
@@ -91,25 +92,17 @@ func replace(name string, text, begins []byte, kind string) error {
 		case !st.Mode().IsRegular():
 			return os.WriteFile(name, text, 0o644)
 		case st.Size() > 0 && !bytes.Equal(begin, begins):
-			return ui.Hinted(ui.Refused, fmt.Errorf("%s is there already, and is not a %s", name, kind), "name another file, or move it away: mv "+internaltext.Quote(name)+" "+internaltext.Quote(name+".old"))
+			return ui.Hinted(ui.Refused, fmt.Errorf("%s exists, and is not a %s", name, kind), "name another file, or move it away: mv "+internaltext.Quote(name)+" "+internaltext.Quote(name+".old"))
 		}
 	}
-	return host.WriteFile(name, text, 0o644) // to be shown; its records may be anybody's to read or not
+	return host.WriteFile(name, text, 0o644)
 }
 
-// damaged says what to do about a record that is not as it was recorded.
-func damaged(err error) error {
-	if !errors.As(err, new(*evidence.DamagedError)) {
-		return err
-	}
-	return ui.Hinted(ui.Failed, err, "a damaged record is no evidence: put an intact copy in its place (fettle runs export writes one where it was measured), or remove the file")
-}
-
-// findRuns are the runs that a command line names: by ID, or by files that hold them;
-// of no words the one that began last.
+// findRuns returns the runs that a command line names, by ID or by files that hold them; without
+// words the one that began last.
 func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, err error) {
-	var m *machine
-	store := func() (*machine, error) {
+	var m *tune.Machine
+	store := func() (*tune.Machine, error) {
 		if m == nil {
 			if err := a.mustBeLive(); err != nil {
 				return nil, err
@@ -123,7 +116,7 @@ func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, e
 		if err != nil {
 			return nil, err
 		}
-		runs, err := m.runs().All()
+		runs, err := experiment.Store(m).All()
 		if len(runs) > 0 {
 			if err != nil {
 				a.screen.Say("left out: %v", err) // it may have been the last one
@@ -131,9 +124,9 @@ func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, e
 			return runs[len(runs)-1:], nil
 		}
 		if err != nil {
-			return nil, damaged(m.unread(err))
+			return nil, experiment.Damaged(m.Unreadable(err))
 		}
-		return nil, ui.Hinted(ui.Failed, errors.New("nothing was measured yet"), "fettle prove and fettle bench do it")
+		return nil, ui.Hinted(ui.Failed, errors.New("nothing was measured yet"), "fettle prove and fettle bench measure")
 	}
 	for _, word := range words {
 		if strings.TrimSpace(word) == "" {
@@ -142,7 +135,7 @@ func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, e
 		if filepath.Ext(word) == ".json" || filepath.Base(word) != word {
 			runs, err := evidence.ReadFile(word)
 			if err != nil {
-				return nil, damaged(err)
+				return nil, experiment.Damaged(err)
 			}
 			all = append(all, runs...)
 			continue
@@ -151,7 +144,7 @@ func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, e
 		if err != nil {
 			return nil, err
 		}
-		r, err := m.findRun(word)
+		r, err := experiment.Find(m, word)
 		if err != nil {
 			return nil, err
 		}

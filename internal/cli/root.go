@@ -1,5 +1,4 @@
-// Package cli holds the verbs of fettle, one file each: command, options, run
-// function.
+// Package cli holds the verbs of fettle, one file each: flags, run function, output.
 package cli
 
 import (
@@ -10,12 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/cliutil"
@@ -24,60 +23,63 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// app is what the verbs share: the global options and the screen.
+// app is one call of the program: the system that it acts on, global flags and screen.
 type app struct {
+	system
 	version     string
 	root        string
-	stateDir    string
+	stateFlag   string // --state-dir
 	profileDirs []string
 	output      string
 	screen      *ui.Screen
-	command     string // the command line as sh takes it, for the journal and the evidence
-	// asCommand is the command without --reason, whose text is note.
-	asCommand string
-	note      string
-	window    string    // --window of a verb that writes
-	once      *sync.Map // what is said once in a process
+	command     string    // the command line, quoted for sh, for journal and evidence
+	asCommand   string    // command without --reason
+	note        string    // --reason
+	window      string    // --window of a verb that writes
+	once        *sync.Map // messages that are reported once in a process
 }
 
 // Main runs one command line and returns the exit code.
 func Main(version string, args []string, out, errw io.Writer) int {
-	out, errw = byAnotherNumber(out), byAnotherNumber(errw)
-	if v, ok := asked(args); ok && v.reads {
-		return runUntil(context.Background(), version, args, out, errw)
+	return thisSystem().main(version, args, out, errw)
+}
+
+func (sys system) main(version string, args []string, out, errw io.Writer) int {
+	out, errw = withoutSIGPIPE(out), withoutSIGPIPE(errw)
+	if v, ok := verbOf(args); ok && v.is&readOnly != 0 {
+		return sys.run(context.Background(), version, args, out, errw)
 	}
-	// Ctrl-C ends the context; the verbs give back what they have written. A
-	// lost terminal and a polite kill are the same.
-	ctx, stop := signal.NotifyContext(context.Background(), ending()...)
+	// Ctrl-C, a lost terminal and SIGTERM end the context; the verbs undo what they wrote.
+	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
 	defer stop()
 	go func() {
 		<-ctx.Done()
-		stop() // a second one ends the process as ever, where nobody holds out
+		stop() // a second one ends the process, unless the verb ignores it
 	}()
-	return runUntil(ctx, version, args, out, errw)
+	return sys.run(ctx, version, args, out, errw)
 }
 
-// byAnotherNumber opens standard output once more. A reader that has seen enough
-// must not end a transaction: its pipe is an error to write to, not a signal. To
-// Go it is a signal for the descriptors 1 and 2 alone (package os/signal), and
-// one that were ignored would be for the programs that fettle starts, too.
-func byAnotherNumber(w io.Writer) io.Writer {
+// withoutSIGPIPE duplicates standard output, so that a closed pipe is an error of the write
+// and not a signal that would end a transaction: Go raises SIGPIPE for the descriptors 1
+// and 2 only (package os/signal). Programs that fettle starts would inherit an ignored
+// signal.
+func withoutSIGPIPE(w io.Writer) io.Writer {
 	f, ok := w.(*os.File)
 	if !ok || f.Fd() > 2 {
 		return w
 	}
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
-		return w // closed: what is written will say so
+		return w // closed: a write reports it
 	}
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
-// runUntil is Main, interrupted when ctx ends.
-func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
+// run is main, interrupted when ctx ends.
+func (sys system) run(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &cliutil.Out{Writer: out}
-	a := &app{version: version, once: &sync.Map{}, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
+	a := &app{system: sys, version: version, once: &sync.Map{}, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
 	a.asCommand = internaltext.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
 	screen.Call = cliutil.Calls("fettle", args, func(args []string) *cobra.Command { return tree(version, args) })
 	root := a.rootCommand(args...)
@@ -85,21 +87,21 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	root.SetErr(errw)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		if f := askedFormat(args); a.screen.Format == ui.Table && f != "" {
-			a.screen.Format = f // the words are off, so nothing has read --output yet
+		if f := formatOf(args); a.screen.Format == ui.Table && f != "" {
+			a.screen.Format = f // the arguments are wrong, so nothing has read --output yet
 		}
 	}
 	return cliutil.Ended(a.screen, err)
 }
 
-// askedFormat is what --output says on a command line that is not understood
-// otherwise; "" where it names no format. Cobra parses up to the first word that
-// is off, so this is a command that knows --output alone and passes over the rest.
-func askedFormat(args []string) ui.Format {
+// formatOf returns the format that --output selects in a call with wrong arguments, or "".
+// Cobra parses up to the first wrong argument, so this is a command that has --output alone
+// and skips the rest.
+func formatOf(args []string) ui.Format {
 	c := &cobra.Command{FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}}
-	c.InitDefaultHelpFlag() // otherwise the parser would end at it
+	c.InitDefaultHelpFlag() // without it the parser would end at --help
 	value := c.Flags().StringP("output", "o", "", "")
-	_ = c.ParseFlags(args) // what is wrong with them is being told
+	_ = c.ParseFlags(args) // its error was reported
 	f, err := ui.ParseFormat(*value)
 	if err != nil {
 		return ""
@@ -107,26 +109,25 @@ func askedFormat(args []string) ui.Format {
 	return f
 }
 
-// sayUnread says on standard error what came of a transaction whose report
-// nobody has read to its end.
+// sayUnread reports the result of a transaction on standard error if the reader of its
+// output went away.
 func (a *app) sayUnread(tx int, result string) {
 	if w, ok := a.screen.Out.(*cliutil.Out); ok && w.Unread && tx != 0 {
-		a.screen.Say("nobody read the output: transaction %d is complete: %s; fettle history lists it", tx, result)
+		a.screen.Say("the output was not read: transaction %d is complete: %s; fettle history lists it", tx, result)
 	}
 }
 
-// Command is the whole command tree, for manual pages and completions.
+// Command returns the whole command tree, for manual pages and completions.
 func Command(version string) *cobra.Command { return tree(version, nil) }
 
-// tree is a tree of commands that is not the running one.
+// tree returns a tree of commands that is not the running one.
 func tree(version string, args []string) *cobra.Command {
-	a := &app{version: version, once: &sync.Map{}, screen: ui.NewScreen(os.Stdout, os.Stderr)}
+	a := &app{system: thisSystem(), version: version, once: &sync.Map{}, screen: ui.NewScreen(os.Stdout, os.Stderr)}
 	return a.rootCommand(args...)
 }
 
-// rootCommand makes the tree of commands: of the verb that the arguments begin
-// with alone, where they do so, and else whole. All of them with their options
-// would be a twentieth of the time of a short verb.
+// rootCommand makes the tree of commands: only the verb with which the arguments begin, if
+// they do, as all verbs with their flags would take a twentieth of the time of a short one.
 func (a *app) rootCommand(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fettle",
@@ -140,7 +141,7 @@ even after a crash.`,
 	root.SetVersionTemplate("fettle {{.Version}}\n")
 	f := root.PersistentFlags()
 	f.StringVar(&a.root, "root", "", "read another machine: a directory (sosreport, fixture) or an archive made by fettle facts --archive")
-	f.StringVar(&a.stateDir, "state-dir", "", "where journal and selection are (default /var/lib/fettle)")
+	f.StringVar(&a.stateFlag, "state-dir", "", "where journal and selection are (default /var/lib/fettle)")
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "also search DIR for profiles; repeatable, the last one wins; with --root a path inside that tree")
 	cliutil.Root(root, &a.output)
 	help := root.HelpFunc()
@@ -150,64 +151,105 @@ even after a crash.`,
 		}
 		help(c, args)
 	})
-	root.SetOut(a.screen.Out) // now, because the completion command keeps what it finds
-	if v, ok := asked(args); ok {
+	root.SetOut(a.screen.Out) // before the completion command copies it
+	if v, ok := verbOf(args); ok {
 		root.CompletionOptions.DisableDefaultCmd = true
 		root.SetHelpCommand(&cobra.Command{Hidden: true})
-		root.AddCommand(v.command(a))
+		root.AddCommand(a.commandOf(v))
 		return cliutil.Words(root, examples)
 	}
 	for _, v := range verbs {
-		root.AddCommand(v.command(a))
+		root.AddCommand(a.commandOf(v))
 	}
 	return cliutil.Words(cliutil.Defaults(root), examples)
+}
+
+// commandOf makes the command of a verb, with what its properties add to it and to its
+// subcommands.
+func (a *app) commandOf(v verb) *cobra.Command {
+	c := v.command(a)
+	for _, sub := range append(c.Commands(), c) {
+		if !sub.Hidden {
+			cliutil.NotEmpty(sub)
+		}
+		if sub.HasSubCommands() {
+			continue
+		}
+		if v.is&writing != 0 {
+			a.writes(sub)
+		}
+		run := sub.RunE
+		sub.RunE = func(c *cobra.Command, args []string) error {
+			if v.is&liveOnly != 0 && a.root != "" {
+				return ui.Without(errReadOnlyRoot, "--root")
+			}
+			if v.is&needsRoot != 0 {
+				if err := a.mustBeRoot(); err != nil {
+					return err
+				}
+			}
+			return run(c, args)
+		}
+	}
+	return c
 }
 
 // verb is one line of the table of verbs.
 type verb struct {
 	name    string // as the command's
 	command func(*app) *cobra.Command
-	// reads: it writes nothing that would have to be given back, so a signal ends
-	// it as it ends any program. To catch signals takes threads of its own.
-	reads bool
+	is      property
 }
+
+// property is what a verb does to the machine.
+type property int
+
+const (
+	// readOnly: there is nothing to undo, so a signal may end the process. (Catching signals
+	// takes extra threads.)
+	readOnly  property = 1 << iota
+	liveOnly           // takes no --root
+	needsRoot          // needs the rights of root
+	writing            // has --reason and --window
+)
 
 // verbs is the table of all verbs, in the order of the help text.
 var verbs = []verb{
-	{"facts", factsCommand, false},
-	{"check", checkCommand, false},
-	{"fix", writing(fixCommand), false},
-	{"rules", rulesCommand, false},
-	{"size", sizeCommand, false},
-	{"list", listCommand, true},
-	{"show", showCommand, true},
-	{"recommend", recommendCommand, true},
-	{"diff", diffCommand, false},
-	{"tune", writing(tuneCommand), false},
-	{"confirm", writing(confirmCommand), false},
-	{"status", statusCommand, true},
-	{"verify", verifyCommand, true},
-	{"why", whyCommand, true},
-	{"history", historyCommand, true},
-	{"undo", writing(undoCommand), false},
-	{"schedule", scheduleCommand, false},
-	{"bench", benchCommand, false},
-	{"logs", logsCommand, false},
-	{"load", loadCommand, false},
-	{"prove", writing(proveCommand), false},
-	{"runs", runsCommand, false},
-	{"report", reportCommand, false},
-	{"daemon", daemonCommand, false},
-	{"import", importCommand, false},
-	{"schema", schemaCommand, true},
-	{"watch-trial", watchTrialCommand, false},
-	{"watch-experiment", watchExperimentCommand, false},
-	{"measure-memory", measureMemoryCommand, true},
-	{"recover", recoverCommand, false},
+	{"facts", factsCommand, 0},
+	{"check", checkCommand, 0},
+	{"fix", fixCommand, writing},
+	{"rules", rulesCommand, 0},
+	{"size", sizeCommand, 0},
+	{"list", listCommand, readOnly},
+	{"show", showCommand, readOnly},
+	{"recommend", recommendCommand, readOnly},
+	{"diff", diffCommand, 0},
+	{"tune", tuneCommand, writing | liveOnly | needsRoot},
+	{"confirm", confirmCommand, writing | liveOnly | needsRoot},
+	{"status", statusCommand, readOnly},
+	{"verify", verifyCommand, readOnly},
+	{"why", whyCommand, readOnly},
+	{"history", historyCommand, readOnly},
+	{"undo", undoCommand, writing | liveOnly | needsRoot},
+	{"schedule", scheduleCommand, 0},
+	{"bench", benchCommand, liveOnly},
+	{"logs", logsCommand, 0},
+	{"load", loadCommand, liveOnly},
+	{"prove", proveCommand, writing | liveOnly | needsRoot},
+	{"runs", runsCommand, 0},
+	{"report", reportCommand, 0},
+	{"daemon", daemonCommand, liveOnly | needsRoot},
+	{"import", importCommand, 0},
+	{"schema", schemaCommand, readOnly},
+	{"version", versionCommand, readOnly},
+	{"watch-trial", watchTrialCommand, 0},
+	{"watch-experiment", watchExperimentCommand, 0},
+	{"measure-memory", measureMemoryCommand, readOnly},
+	{"recover", recoverCommand, 0},
 }
 
-// asked is the verb that a command line begins with.
-func asked(args []string) (verb, bool) {
+// verbOf returns the verb with which a call begins.
+func verbOf(args []string) (verb, bool) {
 	if len(args) == 0 {
 		return verb{}, false
 	}
@@ -218,66 +260,29 @@ func asked(args []string) (verb, bool) {
 	return verbs[i], true
 }
 
-func (a *app) setUp(c *cobra.Command) error {
+func (a *app) setUp(c *cobra.Command) (err error) {
 	a.screen.Example = cliutil.Example(c)
-	if a.stateDir == "" && c.Flags().Changed("state-dir") {
-		return ui.Without(errors.New("--state-dir is empty: leave it out for "+journal.DefaultDir), "--state-dir")
-	}
-	if a.root == "" && c.Flags().Changed("root") {
-		return ui.Without(errors.New("--root is empty: leave it out for this machine"), "--root")
-	}
-	if slices.Contains(a.profileDirs, "") {
-		return ui.Without(errors.New("--profile-dir is empty"), "--profile-dir")
-	}
-	format, err := cliutil.Format(c)
-	if err != nil {
+	if a.screen.Format, err = cliutil.Format(c); err != nil {
 		return err
 	}
-	a.screen.Format = format
-	if a.stateDir != "" {
-		// A watchdog has another working directory.
-		if a.stateDir, err = filepath.Abs(a.stateDir); err != nil {
-			return err
-		}
+	if a.stateFlag != "" { // a watchdog has another working directory
+		a.stateFlag, err = filepath.Abs(a.stateFlag)
 	}
-	return nil
-}
-
-// noneEmpty refuses an option that was given nothing, as a variable of a script is
-// that nobody has set.
-func noneEmpty(c *cobra.Command) error {
-	var err error
-	c.Flags().Visit(func(f *pflag.Flag) {
-		empty := f.Value.Type() == "string" && strings.TrimSpace(f.Value.String()) == ""
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			all := list.GetSlice()
-			empty = len(all) == 0 || slices.ContainsFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
-		}
-		if empty && err == nil {
-			err = ui.Without(fmt.Errorf("--%s is empty: leave it out, or set the variable that it comes from", f.Name), "--"+f.Name)
-		}
-	})
 	return err
 }
 
 // moreFormats is the annotation of a command that has further formats.
 const moreFormats = cliutil.MoreFormats
 
-// Formats of audits that other verbs have too.
-const (
-	openMetricsFormat = cliutil.OpenMetrics
-	htmlFormat        = cliutil.HTML
-)
-
-// data is true when the output is for programs.
+// data reports whether the output is JSON or YAML.
 func (a *app) data() bool { return cliutil.ForPrograms(a.screen) }
 
-// result prints what came of a command as data, and returns err.
+// result prints the result of a command as data, and returns err.
 func (a *app) result(doc any, err error) error { return cliutil.Result(a.screen, doc, err) }
 
 var errReadOnlyRoot = errors.New("this verb acts on the live machine and takes no --root")
 
-// mustBeLive refuses --root where a verb writes.
+// mustBeLive rejects --root.
 func (a *app) mustBeLive() error {
 	if a.root != "" {
 		return ui.Without(errReadOnlyRoot, "--root")
@@ -285,10 +290,31 @@ func (a *app) mustBeLive() error {
 	return nil
 }
 
-// mustBeRoot refuses to write without the rights to do it.
-func mustBeRoot() error {
-	if os.Geteuid() != 0 && defaultStateDir == journal.DefaultDir {
+// mustBeRoot returns an error if this process may not change the machine.
+func (a *app) mustBeRoot() error {
+	if os.Geteuid() != 0 && a.stateDir == journal.DefaultDir {
 		return ui.AsRoot(errors.New("changing this machine needs root"), "fettle diff shows the changes without")
 	}
 	return nil
+}
+
+func versionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := Version{Schema: "fettle/version/v1", Version: a.version, Go: runtime.Version()}
+			if a.data() {
+				return a.result(v, nil)
+			}
+			_, err := fmt.Fprintf(a.screen.Out, "fettle %s (%s, %s/%s)\n", v.Version, v.Go, runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// Version is the JSON form of fettle version.
+type Version struct {
+	Schema  string `json:"schema"` // fettle/version/v1
+	Version string `json:"version"`
+	Go      string `json:"go"` // that built it
 }

@@ -147,8 +147,7 @@ func ruleIDs(c *rule.Catalogue) []string {
 	return ids
 }
 
-// pickRules are the rules of some ids, or of patterns as file names have them; all
-// where none is named.
+// pickRules returns the rules of some ids or file name patterns, or all.
 func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 	if len(ids) == 0 {
 		return c.Rules(), nil
@@ -159,7 +158,7 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 		for _, r := range c.Rules() {
 			ok, err := path.Match(id, r.ID)
 			if err != nil {
-				return nil, ui.Exit(ui.Usage, fmt.Errorf("%q is no pattern: %w", id, err))
+				return nil, ui.Exit(ui.Usage, fmt.Errorf("%q is not a pattern: %w", id, err))
 			}
 			if ok || r.ID == id {
 				wanted[r.ID], found = true, true
@@ -168,7 +167,7 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 		switch {
 		case found:
 		case slices.Contains(ruleIDs(c), id):
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s judges nothing, so it has no examples: it is a table or a measurement", id), "fettle rules show "+id+" shows it")
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s is a table or a measurement, so it has no examples", id), "fettle rules show "+id+" shows it")
 		case strings.ContainsAny(id, "*?["):
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no rule's id is like %q", id), "fettle rules list shows them")
 		default:
@@ -178,12 +177,12 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 	return slices.DeleteFunc(c.Rules(), func(r *rule.Rule) bool { return !wanted[r.ID] }), nil
 }
 
-// noRule is the error of an id that no rule has.
+// noRule is the error of an unknown id.
 func noRule(c *rule.Catalogue, id string) error {
 	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
 }
 
-// rulesTest looks at rules, and runs their examples.
+// rulesTest compiles rules, and runs their examples.
 func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error {
 	c, files, ids, err := a.catalogueWith(ids)
 	if err != nil {
@@ -225,7 +224,7 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 	rules := counted(len(picked), "rule", "rules")
 	switch {
 	case examples:
-		fmt.Fprintf(a.screen.Out, "%s: %s, %s, of the kernel's values and of custom-hiera.yaml, mend what was found and are taken back\n", rules, counted(ran, "example holds", "examples hold"), counted(mended, "fix", "fixes"))
+		fmt.Fprintf(a.screen.Out, "%s: %s, %s, of the kernel's values and of custom-hiera.yaml, make their rules pass and are undone\n", rules, counted(ran, "example holds", "examples hold"), counted(mended, "fix", "fixes"))
 	case len(ids)+len(files) > 0:
 		fmt.Fprintf(a.screen.Out, "%s: no mistakes\n", rules)
 	default:
@@ -234,7 +233,7 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 	return nil
 }
 
-// counted is a number with its word.
+// counted returns a number with its noun.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

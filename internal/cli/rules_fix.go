@@ -25,13 +25,12 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// tryFixes goes round with the fix of a rule, on invented machines for each of its
-// examples that is not well: the machine has the example's values, what the fix
-// changes is written through a journal, the rule has to pass then, and undo has to
-// give every byte back. Those are followed whose fix changes what the rule itself
-// asks for: a value of the kernel, a key of custom-hiera.yaml, with which the installer
-// is then taken to have run, or how many files a service may have open, which is then
-// taken to have started anew. n says how many.
+// tryFixes applies the fix of a rule on an invented machine for each of its examples that fails
+// or warns: the machine has the example's values, the changes are written through a journal,
+// then the rule has to pass, and undo has to restore every byte. Tried are fixes that change
+// the rule's own inputs: a value of the kernel, a key of custom-hiera.yaml (as if the
+// installer had run), or a service's limit of open files (as if it had been restarted). n is
+// their number.
 func tryFixes(ctx context.Context, c *rule.Catalogue, r *rule.Rule) (n int, problems []error) {
 	for _, e := range r.Examples {
 		f := c.Try(ctx, r, e, nil)
@@ -51,9 +50,9 @@ func tryFixes(ctx context.Context, c *rule.Catalogue, r *rule.Rule) (n int, prob
 // hieraFile is where the keys of hiera: are.
 const hieraFile = "/etc/foreman-installer/custom-hiera.yaml"
 
-// invented are the files of machines on which a fix can be tried; none where it
-// changes nothing that the rule asks for. There are two for keys of Hiera: one that
-// has none of them, and one that has what the example says of them.
+// invented returns the files of machines on which a fix can be tried; none if it changes no
+// input of the rule. There are two for keys of Hiera: without them, and with the values of
+// the example.
 func invented(r *rule.Rule, e rule.Example, f rule.Finding) []map[string]string {
 	files := map[string]string{"/proc/sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000\n", "/etc/systemd/system/other.service": "[Service]\n"}
 	asked := false
@@ -88,8 +87,8 @@ func invented(r *rule.Rule, e rule.Example, f rule.Finding) []map[string]string 
 	return []map[string]string{files, more}
 }
 
-// given is what an example says that a setting holds; ok is false where the rule
-// does not ask for it.
+// given returns the value of a setting in an example; ok reports whether it is an input of the
+// rule.
 func given(r *rule.Rule, e rule.Example, instance, name string) (text string, ok bool) {
 	for _, b := range r.Inputs {
 		if b.Input != decides(name) && (b.As == "" || strings.ReplaceAll(b.Input, "{instance}", instance) != name || placeOf(name) == "") {
@@ -114,8 +113,7 @@ func given(r *rule.Rule, e rule.Example, instance, name string) (text string, ok
 	return "", false
 }
 
-// openFiles is the name of a rule's input that a service's limit of open files decides;
-// "" for other settings.
+// openFiles returns the rule's input that a service's limit of open files decides, or "".
 func openFiles(r *rule.Rule, name string) string {
 	if !strings.HasPrefix(name, "unit:") || !strings.HasSuffix(name, "/LimitNOFILE") {
 		return ""
@@ -128,7 +126,7 @@ func openFiles(r *rule.Rule, name string) string {
 	return ""
 }
 
-// decides is the input that a key of Hiera decides; "" for other settings.
+// decides returns the input that a key of Hiera decides, or "".
 func decides(name string) string {
 	key, ok := strings.CutPrefix(name, conf.Name+":")
 	if !ok {
@@ -138,7 +136,7 @@ func decides(name string) string {
 	return input
 }
 
-// placeOf is the file of a kernel's value; "" for other settings.
+// placeOf returns the file of a kernel value, or "".
 func placeOf(name string) string {
 	if key, ok := strings.CutPrefix(name, "sysctl:"); ok {
 		return "/proc/sys/" + strings.ReplaceAll(key, ".", "/")
@@ -211,8 +209,8 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 	return nil
 }
 
-// started is the example as it is when the installer has put the keys of
-// custom-hiera.yaml in force that are there now, and services run with their limits.
+// started returns the example after the installer has applied custom-hiera.yaml and services
+// were restarted with their limits.
 func started(ctx context.Context, r *rule.Rule, e rule.Example, kinds setting.Kinds, changes []setting.Change) (rule.Example, error) {
 	e.Given = maps.Clone(e.Given)
 	for _, x := range changes {

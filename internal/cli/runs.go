@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -33,21 +35,21 @@ type ListedRun struct {
 	Began     time.Time `json:"began"`
 	Command   string    `json:"command"`
 	Verdict   string    `json:"verdict"`
-	// Quads are those of an experiment that are complete, without the placebo's.
+	// Quads counts the complete ones of an experiment, without the placebo's.
 	Quads int `json:"quads,omitempty"`
-	// Method is that of an experiment's verdict, and VerdictNow what the method of this
-	// version makes of the same samples, where that is something else.
+	// Method is that of an experiment's verdict, and VerdictNow the verdict of this version's
+	// method on the same samples, if it differs.
 	Method     int    `json:"method,omitempty"`
 	VerdictNow string `json:"verdict_now,omitempty"`
 }
 
 func runsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show and compare them, take them elsewhere, remove them", Args: cliutil.KnownVerb,
+	c := &cobra.Command{Use: "runs", Short: "List, show, compare, export and remove measurements", Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the runs, oldest first", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.runsList(c) }},
-		&cobra.Command{Use: "show RUN", Short: "Show a run: by its ID, of which the beginning is enough, or by a file that holds it", Args: cobra.ExactArgs(1),
+		&cobra.Command{Use: "show RUN", Short: "Show a run, by the beginning of its ID or by its file", Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error { return a.runsShow(c, args[0]) }},
 		runsCompareCommand(a),
 		runsExportCommand(a),
@@ -64,18 +66,18 @@ func (a *app) runsList(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	runs, err := m.runs().All()
+	runs, err := experiment.Store(m).All()
 	if runs == nil && err != nil {
-		return m.unread(err)
+		return m.Unreadable(err)
 	}
 	list := RunList{Schema: "fettle/runs/v1", Runs: []ListedRun{}}
 	for _, r := range runs {
 		list.Runs = append(list.Runs, listed(r))
 	}
-	names, unlisted := m.runs().Unfinished()
+	names, unlisted := experiment.Store(m).Unfinished()
 	err = errors.Join(err, unlisted)
 	for _, name := range names {
-		l, looked := m.listedOpen(name)
+		l, looked := listedOpen(m, name)
 		if looked != nil {
 			err = errors.Join(err, looked)
 			continue
@@ -83,13 +85,13 @@ func (a *app) runsList(c *cobra.Command) error {
 		list.Runs = append(list.Runs, l)
 	}
 	if a.data() {
-		return a.result(list, damaged(err))
+		return a.result(list, experiment.Damaged(err))
 	}
 	listRuns(list.Runs).Write(a.screen)
-	return damaged(err)
+	return experiment.Damaged(err)
 }
 
-// listRuns is a list of runs for eyes.
+// listRuns returns a table of runs.
 func listRuns(runs []ListedRun) *ui.Grid {
 	g := &ui.Grid{Head: []string{"run", "began", "state", "verdict", "command"}}
 	for _, r := range runs {
@@ -102,7 +104,7 @@ func listRuns(runs []ListedRun) *ui.Grid {
 	return g
 }
 
-// state is how the run stands, for eyes.
+// state returns the state for readers.
 func (r *ListedRun) state() string {
 	switch {
 	case r.Resumable && r.Quads == 0:
@@ -113,7 +115,7 @@ func (r *ListedRun) state() string {
 	return r.State
 }
 
-// listed is a run that has ended, in brief.
+// listed returns a run that has ended, in brief.
 func listed(r *evidence.Run) ListedRun {
 	l := ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
 	if evidence.InterruptionOf(r) != nil {
@@ -121,14 +123,14 @@ func listed(r *evidence.Run) ListedRun {
 	}
 	var e prove.Evidence
 	if r.Kind != "prove" || json.Unmarshal(r.Body, &e) != nil {
-		return l // what is wrong with its body is said where it is shown
+		return l // runs show reports an error in its body
 	}
 	if e.Ending == prove.EndedFailed {
 		l.State = "failed"
 	}
 	l.Method, l.Quads = e.JudgedBy(), len(e.Quads)
 	otherwise := (*prove.Otherwise)(nil)
-	// Of the same method there is nothing else to say: that it was changed is found where it is shown.
+	// With the same method there is no other verdict; runs show detects a changed record.
 	if l.Method != prove.Method && errors.As(e.Again(), &otherwise) {
 		l.VerdictNow = otherwise.Text
 		if otherwise.Err != nil {
@@ -138,21 +140,30 @@ func listed(r *evidence.Run) ListedRun {
 	return l
 }
 
-// credible is an error where a record says something else than its samples do. That
-// another method than this version's has judged them is no error, and is returned.
-func credible(r *evidence.Run, e *prove.Evidence) (otherwise *prove.Otherwise, err error) {
-	err = e.Again()
-	if errors.As(err, &otherwise) {
-		err = nil
-	}
-	if err == nil && r.Verdict != e.Text {
-		err = fmt.Errorf("the record says %q at its top, and %q in its body: do not rely on it", r.Verdict, e.Text)
-	}
+// listedOpen returns a run that is in progress or was cut off, in brief.
+func listedOpen(m *tune.Machine, name string) (ListedRun, error) {
+	r, err := experiment.Peek(experiment.Store(m), name)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", r.ID, err)
+		return ListedRun{}, err
 	}
-	return otherwise, nil
+	l := ListedRun{Name: name, State: "cut-off", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
+	if r.Proof != nil {
+		l.Resumable, l.Quads, l.Method = !r.Alive, len(r.Proof.Quads), r.Proof.Method
+	}
+	switch cut := evidence.InterruptionOf(r.Run); {
+	case r.Alive:
+		l.State = underWayState
+		if r.Proof == nil && cut != nil { // nothing has interrupted it yet
+			l.Verdict = fmt.Sprintf("%d of %d %s are finished", cut.Done, cut.Planned, cut.Of)
+		}
+	case r.Proof != nil && r.Proof.Ending != "":
+		l.State = string(r.Proof.Ending)
+	}
+	return l, nil
 }
+
+// underWayState is the state of a run whose process is alive.
+const underWayState = "under-way"
 
 func (a *app) runsShow(c *cobra.Command, id string) error {
 	runs, err := a.findRuns(c, []string{id})
@@ -160,7 +171,7 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 		return err
 	}
 	if len(runs) > 1 {
-		return ui.Exit(ui.Usage, fmt.Errorf("%s holds %d runs, and one is shown at a time", id, len(runs)))
+		return ui.Exit(ui.Usage, fmt.Errorf("%s holds %d runs; one is shown at a time", id, len(runs)))
 	}
 	r := runs[0]
 	if r.Kind != "prove" {
@@ -170,7 +181,7 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return fmt.Errorf("run %s: %w", r.ID, err)
 	}
-	otherwise, err := credible(r, &e)
+	otherwise, err := experiment.Credible(r, &e)
 	if err != nil {
 		return err
 	}

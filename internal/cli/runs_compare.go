@@ -16,7 +16,7 @@ func runsCompareCommand(a *app) *cobra.Command {
 	var margin string
 	var force bool
 	c := &cobra.Command{
-		Use: "compare A B", Short: "Compare two runs of one machine: what differs, and what that is worth",
+		Use: "compare A B", Short: "Compare two runs of one machine",
 		Long: `Compares run B with run A, series by series, and names the settings that differ. Of
 two experiments it compares the effects. Two runs that were measured one after the
 other are a weak design, which is said: what else changed meanwhile counts as a

@@ -14,7 +14,7 @@ const benchfmtFormat ui.Format = "benchfmt"
 
 func runsExportCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "export RUN...", Short: "Write runs for other places: their records as they are kept, or their samples for benchstat",
+		Use: "export RUN...", Short: "Export records of runs, or their samples for benchstat",
 		Long: `Writes records as they are kept, one after the other, byte for byte: fettle report and
 fettle runs show and compare read such a file, also on another machine, and refuse
 one that was changed. --output benchfmt writes the samples for benchstat. A RUN is an

@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -17,12 +18,12 @@ import (
 // PruneResult is the JSON form of fettle runs prune.
 type PruneResult struct {
 	Schema string      `json:"schema"` // fettle/prune/v1
-	Runs   []ListedRun `json:"runs"`   // those that are to go
+	Runs   []ListedRun `json:"runs"`   // to be removed
 	Kept   []KeptRun   `json:"kept,omitempty"`
 	Gone   bool        `json:"removed"`
 }
 
-// KeptRun is a run that was meant, and stays.
+// KeptRun is a selected run that is not removed.
 type KeptRun struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
@@ -38,17 +39,15 @@ type pruneOptions struct {
 func runsPruneCommand(a *app) *cobra.Command {
 	o := pruneOptions{keep: -1}
 	c := &cobra.Command{
-		Use: "prune (--keep N | --older-than TIME | --cut-off)", Short: "Remove records of runs, which are shown first",
+		Use: "prune (--keep N | --older-than TIME | --cut-off)", Short: "Remove records of runs (shows them first)",
 		Long: `Removes records: all but the newest (--keep), those that ended long ago (--older-than),
-those of runs that were cut off and nobody will resume (--cut-off). What would go is
-shown first. One that is under way is never removed.`,
+those of runs that were cut off and will not be resumed (--cut-off). They are
+shown first. A run that is under way is never removed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f := c.Flags()
 			var age time.Duration
 			switch {
-			case f.Changed("keep") && f.Changed("older-than"):
-				return ui.Without(errors.New("want one of --keep and --older-than"), "--keep")
 			case !f.Changed("keep") && !f.Changed("older-than") && !o.cutOff:
 				return ui.Retry(ui.Usage, errors.New("want --keep N, --older-than TIME or --cut-off"), "", "--older-than=90d")
 			case f.Changed("older-than"):
@@ -67,6 +66,7 @@ shown first. One that is under way is never removed.`,
 		}
 		return nil
 	})
+	cliutil.Exclusive(c, "older-than", "keep")
 	f.BoolVar(&o.cutOff, "cut-off", false, "remove what was left of runs that were cut off")
 	f.BoolVarP(&o.yes, "yes", "y", false, "remove without asking")
 	return c
@@ -80,12 +80,12 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 	if err != nil {
 		return err
 	}
-	going, unread := m.going(o, age)
+	going, unread := a.going(m, o, age)
 	if unread != nil {
-		return m.unread(unread)
+		return m.Unreadable(unread)
 	}
 	res := PruneResult{Schema: "fettle/prune/v1"}
-	if going, res.Kept, err = m.needed(going); err != nil {
+	if going, res.Kept, err = needed(m, going); err != nil {
 		return err
 	}
 	res.Runs = going
@@ -96,7 +96,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 		if a.data() {
 			return a.result(res, nil)
 		}
-		a.screen.Say("nothing is to be removed")
+		a.screen.Say("no run to remove")
 		return nil
 	}
 	if !a.data() {
@@ -113,8 +113,8 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 	}
 	for _, r := range going {
 		if r.ID != "" {
-			err = errors.Join(err, m.runs().Remove(r.ID))
-		} else if drop := m.runs().Drop(r.Name); errors.Is(drop, evidence.ErrInProgress) {
+			err = errors.Join(err, experiment.Store(m).Remove(r.ID))
+		} else if drop := experiment.Store(m).Drop(r.Name); errors.Is(drop, evidence.ErrInProgress) {
 			a.screen.Say("%s is under way again, and stays", r.Name)
 		} else {
 			err = errors.Join(err, drop)
@@ -127,22 +127,22 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 	return err
 }
 
-// going are the runs that the options mean, oldest first. A record that cannot be read
-// is told and stays.
-func (m *machine) going(o pruneOptions, age time.Duration) ([]ListedRun, error) {
+// going returns the runs to remove, oldest first. A record that cannot be read is reported and
+// stays.
+func (a *app) going(m *tune.Machine, o pruneOptions, age time.Duration) ([]ListedRun, error) {
 	out := []ListedRun{}
 	if o.keep >= 0 || age > 0 {
-		runs, err := m.runs().All()
+		runs, err := experiment.Store(m).All()
 		if err != nil && runs == nil {
 			return nil, err
 		}
 		if err != nil {
-			m.screen.Say("left as it is: %v", err)
+			a.screen.Say("left as it is: %v", err)
 		}
 		if o.keep >= 0 {
 			runs = runs[:max(0, len(runs)-o.keep)]
 		}
-		before := m.host.Clock.Now().Add(-age)
+		before := m.Host.Clock.Now().Add(-age)
 		for _, r := range runs {
 			ended := r.Ended
 			if ended.IsZero() {
@@ -156,14 +156,14 @@ func (m *machine) going(o pruneOptions, age time.Duration) ([]ListedRun, error) 
 	if !o.cutOff {
 		return out, nil
 	}
-	names, err := m.runs().Unfinished()
+	names, err := experiment.Store(m).Unfinished()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		l, err := m.listedOpen(name)
+		l, err := listedOpen(m, name)
 		if err != nil {
-			m.screen.Say("left as it is: %v", err)
+			a.screen.Say("left as it is: %v", err)
 		} else if l.State != underWayState {
 			out = append(out, l)
 		}
@@ -171,10 +171,10 @@ func (m *machine) going(o pruneOptions, age time.Duration) ([]ListedRun, error) 
 	return out, nil
 }
 
-// needed takes out of the runs that are to go those that were cut off while the change
-// of an experiment may still stand: which of them it was, its record alone tells.
-func (m *machine) needed(going []ListedRun) (rest []ListedRun, kept []KeptRun, err error) {
-	why, err := m.standing()
+// needed keeps runs that were cut off while the change of an experiment may still stand: only
+// its record says which run that was.
+func needed(m *tune.Machine, going []ListedRun) (rest []ListedRun, kept []KeptRun, err error) {
+	why, err := standing(m)
 	if err != nil || why == "" {
 		return going, nil, err
 	}
@@ -189,13 +189,13 @@ func (m *machine) needed(going []ListedRun) (rest []ListedRun, kept []KeptRun, e
 	return rest, kept, nil
 }
 
-// standing says why the change of an experiment that was cut off may still stand, and
-// what takes it back; empty where nothing of one is left.
-func (m *machine) standing() (string, error) {
-	if how := tune.Armed(m.engine.StateDir); how != "" {
-		return "the change of an experiment that was cut off may still stand; what takes it back: " + how, nil
+// standing says why the change of an experiment that was cut off may still stand, and what
+// undoes it; "" if none does.
+func standing(m *tune.Machine) (string, error) {
+	if how := tune.Armed(m.Engine.StateDir); how != "" {
+		return "the change of an experiment that was cut off may still stand; to undo it: " + how, nil
 	}
-	s, err := m.state()
+	s, err := m.ReadState()
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/daemon/schedule"
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -32,7 +33,7 @@ type ScheduleEntry struct {
 	Line     int      `json:"line"`
 	Calendar string   `json:"calendar"`
 	Profiles []string `json:"profiles"`
-	// Began is its last moment, Next the one to come; absent where there is none.
+	// Began is its last moment, Next the next one; absent if there is none.
 	Began   *time.Time `json:"began,omitempty"`
 	Next    *time.Time `json:"next,omitempty"`
 	InForce bool       `json:"in_force"`
@@ -41,10 +42,10 @@ type ScheduleEntry struct {
 func scheduleCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "schedule", Short: "Say which profile holds from when on, by the calendar",
+		Use: "schedule", Short: "Switch profiles on a calendar",
 		Long: `A schedule is a state: the entry whose last moment is the latest holds, also after
 a boot in between and after the clock was set. fettle's daemon keeps it. A profile
-that somebody selects by hand holds until the next entry begins.
+that is selected by hand holds until the next entry begins.
 
 Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 "Mon-Fri 08:00", "*-*-01 00:00", "Sat,Sun", "*:0/30", "daily".`,
@@ -54,14 +55,14 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 	c.PersistentFlags().StringVar(&file, "file", schedule.File, "the file of the schedule")
 	c.AddCommand(
 		a.writes(&cobra.Command{
-			Use: "add CALENDAR PROFILE...", Short: "From each moment of the calendar on, these profiles hold", Args: cobra.MinimumNArgs(2),
+			Use: "add CALENDAR PROFILE...", Short: "Add an entry: profiles that hold from moments of a calendar on", Args: cobra.MinimumNArgs(2),
 			ValidArgsFunction: a.completeAfterCalendar,
 			RunE: func(c *cobra.Command, args []string) error {
 				return a.scheduleAdd(c.Context(), file, args[0], args[1:])
 			},
 		}),
 		a.writes(&cobra.Command{
-			Use: "remove LINE|CALENDAR", Short: "Take an entry out, by its line or its calendar", Args: cobra.ExactArgs(1),
+			Use: "remove LINE|CALENDAR", Short: "Remove an entry, by its line or its calendar", Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error { return a.scheduleRemove(file, args[0]) },
 		}),
 		&cobra.Command{
@@ -69,11 +70,11 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 			RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
 		},
 		&cobra.Command{
-			Use: "next", Short: "Say which entry begins next, and when", Args: cobra.NoArgs,
+			Use: "next", Short: "Show which entry begins next, and when", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.scheduleNext(file) },
 		},
 		a.writes(&cobra.Command{
-			Use: "import-cron FILE", Short: "Take over the lines of a crontab that call tuned-adm profile", Args: cobra.ExactArgs(1),
+			Use: "import-cron FILE", Short: "Import the lines of a crontab that call tuned-adm profile", Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
 				return a.scheduleImport(c.Context(), file, args[0])
 			},
@@ -82,8 +83,7 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 	return c
 }
 
-// readSchedule reads the file as text and as entries; one that is not there has
-// none.
+// readSchedule reads the file as text and as entries; a missing file has none.
 func readSchedule(h *host.Host, file string) (string, []schedule.Entry, error) {
 	text, err := h.Files.ReadFile(file)
 	if err != nil && !host.NotFound(err) {
@@ -174,7 +174,7 @@ func (a *app) scheduleNext(file string) error {
 		return ui.Data(a.screen, doc, ui.Done)
 	}
 	if !ok {
-		fmt.Fprintln(a.screen.Out, "nothing is to come")
+		fmt.Fprintln(a.screen.Out, "no entry is to come")
 		return nil
 	}
 	fmt.Fprintf(a.screen.Out, "%s  %s (%s:%d)\n", shortTime(&at), strings.Join(next.Profiles, " "), file, next.Line)
@@ -226,12 +226,12 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	}
 	if err := a.editSchedule(file, func(h *host.Host, text string, entries []schedule.Entry) (string, error) {
 		for _, has := range entries {
-			if has.Calendar.String() == e.Calendar.String() { // two would begin at one moment
-				return "", ui.Hinted(ui.Usage, fmt.Errorf("%s:%d: %s is there already", file, has.Line, has), fmt.Sprintf("fettle schedule remove %d makes room for another one", has.Line))
+			if has.Calendar.String() == e.Calendar.String() { // two would begin at the same moment
+				return "", ui.Hinted(ui.Usage, fmt.Errorf("%s:%d: %s exists", file, has.Line, has), fmt.Sprintf("fettle schedule remove %d removes it", has.Line))
 			}
 		}
 		if a.note != "" {
-			text = schedule.Comment(text, fmt.Sprintf("%s (%s, %s)", a.note, user(), h.Clock.Now().Local().Format(stamp)))
+			text = schedule.Comment(text, fmt.Sprintf("%s (%s, %s)", a.note, a.caller(), h.Clock.Now().Local().Format(why.Stamp)))
 		}
 		return schedule.Add(text, e), nil
 	}); err != nil {
@@ -240,8 +240,7 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	return a.announce(file, []schedule.Entry{e}, nil)
 }
 
-// announce says what has been added to the schedule, once it is in the file; some
-// is the error about what has not, which it returns.
+// announce prints what was added to the schedule, and returns some, the error about the rest.
 func (a *app) announce(file string, added []schedule.Entry, some error) error {
 	h, err := a.host()
 	if err != nil {
@@ -264,20 +263,20 @@ func (a *app) announce(file string, added []schedule.Entry, some error) error {
 	return some
 }
 
-// knownProfiles refuses profiles that cannot be loaded: at the moment of the
-// calendar nobody would be there to see it.
+// knownProfiles rejects profiles that cannot be loaded: at the moment of the calendar no user
+// would see the error.
 func (a *app) knownProfiles(ctx context.Context, profiles []string) error {
 	m, err := a.machine(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err = m.load(ctx, false, profiles...); err != nil || len(a.profileDirs) == 0 {
+	if _, err = m.Load(ctx, false, profiles...); err != nil || len(a.profileDirs) == 0 {
 		return err
 	}
-	// The daemon knows no --profile-dir.
-	m.loader.Dirs = profile.SearchPath(m.main)
-	if _, err = m.load(ctx, false, profiles...); err != nil {
-		return ui.Hinted(ui.Usage, fmt.Errorf("only --profile-dir has it, and fettle's daemon, which keeps the schedule, does not look there: %w", err), "put the profile below /etc/tuned/profiles")
+	// the daemon has no --profile-dir
+	m.Loader.Dirs = profile.SearchPath(m.Main)
+	if _, err = m.Load(ctx, false, profiles...); err != nil {
+		return ui.Hinted(ui.Usage, fmt.Errorf("only --profile-dir has it, which fettle's daemon does not search: %w", err), "put the profile below /etc/tuned/profiles")
 	}
 	return nil
 }

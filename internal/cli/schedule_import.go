@@ -50,7 +50,7 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 		return err
 	}
 	if len(entries) == 0 {
-		return ui.Exit(ui.Failed, fmt.Errorf("%d of %d lines of %s could not be taken over: nothing is changed", len(problems), lines, crontab))
+		return ui.Exit(ui.Failed, fmt.Errorf("%d of %d lines of %s could not be imported: nothing is changed", len(problems), lines, crontab))
 	}
 	var added []schedule.Entry
 	err = a.editSchedule(file, func(_ *host.Host, text string, have []schedule.Entry) (string, error) {
@@ -60,7 +60,7 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 		}
 		for _, e := range entries {
 			if seen[e.String()] {
-				continue // taken over before
+				continue // imported before
 			}
 			seen[e.String()] = true
 			added = append(added, e)
@@ -71,10 +71,10 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 	if err != nil {
 		return err
 	}
-	a.screen.Say("take these lines out of %s: cron would go on switching as well", crontab)
+	a.screen.Say("remove these lines from %s: cron would go on switching too", crontab)
 	var some error
 	if len(problems) > 0 {
-		some = ui.Exit(ui.Partial, fmt.Errorf("%d of %d lines of %s could not be taken over", len(problems), lines, crontab))
+		some = ui.Exit(ui.Partial, fmt.Errorf("%d of %d lines of %s could not be imported", len(problems), lines, crontab))
 	}
 	return a.announce(file, added, some)
 }

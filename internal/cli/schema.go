@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/findings"
@@ -62,8 +63,9 @@ var documents = map[string]any{
 	"status":          tune.Status{},
 	"tune":            TuneResult{},
 	"undo":            UndoResult{},
+	"version":         Version{},
 	"verify":          tune.Verification{},
-	"why":             Why{},
+	"why":             why.Why{},
 }
 
 func documentKinds() []string {

@@ -23,25 +23,24 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
-// gatherer hands in what a wish needs of logs, and of a machine's configuration.
+// gatherer adds what a request needs from logs and from a machine's configuration.
 type gatherer func(context.Context, *app, *host.Host, sizing.Request) error
 
 // sizes is the table of what can be sized.
 var sizes = []struct {
 	name, short, long string
 	wish              func() sizing.Request
-	// here are the inputs that are this machine's where they are left out.
+	// here are the inputs whose defaults are this machine's.
 	here map[string]machineFigure
-	// gather hands in what a wish needs of logs and of the machine's configuration; nil
-	// for a size that is about no machine.
+	// gather is nil for a size that is not about a machine.
 	gather gatherer
 }{
 	{
 		"satellite", "Size a Satellite: installation size, Puma, httpd, PostgreSQL, Capsules, budgets",
 		`Says what a Satellite needs for its hosts, what the installer is told, and what
 differs from the installation size. Puma gets no more workers than were measured
-to be of use, beside what the installer's formula would take. What it writes is
-without a failure or a warning under fettle check satellite.
+to be of use, in addition to what the installer's formula gives. What it writes has
+neither failures nor warnings under fettle check satellite.
 
 A Capsule is NAME[,hosts=N][,downloads=N][,rex=N]: the hosts that it serves,
 those that download at once, and those of one remote execution job.`,
@@ -64,7 +63,7 @@ The table of applications (--apps) is a list:
 	{
 		"postgresql", "Size a PostgreSQL server: memory, parallel workers, log, planner",
 		`Says what a PostgreSQL server is told for so many connections. --ram and --cpus are
-those of this machine where they are left out, and the answer says so.`,
+those of this machine by default, and the answer says so.`,
 		func() sizing.Request { return server.NewPostgreSQL() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, nil,
 	},
@@ -94,7 +93,7 @@ memory. Where none of it pays it says so, with the figures of the log.`,
 		"httpd", "Size Apache httpd from its log: how many requests at a time",
 		`Says how many processes and requests httpd is to have for what its log has at work at a
 time. Its module, its layout and what it has now are those of this machine, or of the one
-that --root names, where they are left out.`,
+that --root names, by default.`,
 		func() sizing.Request { return server.NewHTTPD() },
 		nil, gatherHTTPD,
 	},
@@ -121,9 +120,9 @@ type sizeOptions struct {
 func sizeCommand(a *app) *cobra.Command {
 	parent := &cobra.Command{
 		Use: "size", Short: "Say what a platform needs for a load, with the files and the steps",
-		Long: `Turns a wish into values, each with its reason and source, into the files that
-the platform's own tools read, and into the steps in order. It changes no machine,
-and looks at none but where its answer says so; --write DIR writes the files below a directory.`,
+		Long: `Calculates settings, each with its reason and source, the files that the platform's
+own tools read, and the steps in order. It changes no machine, and reads this machine
+only where the answer says so; --write DIR writes the files below a directory.`,
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -133,9 +132,6 @@ and looks at none but where its answer says so; --write DIR writes the files bel
 		c := &cobra.Command{
 			Use: s.name, Short: s.short, Long: s.long, Args: cobra.NoArgs, SuggestFor: partsOf(s.name),
 			RunE: func(c *cobra.Command, _ []string) error {
-				if err := noneEmpty(c); err != nil {
-					return err
-				}
 				return a.size(c.Context(), wish, s.here, s.gather, o)
 			},
 		}
@@ -158,19 +154,20 @@ and looks at none but where its answer says so; --write DIR writes the files bel
 			}
 		}
 		f.StringVar(&o.write, "write", "", "write the files below this directory; it is made if it is missing")
-		f.BoolVar(&o.force, "force", false, "with --write: also over files that fettle did not write")
+		f.BoolVar(&o.force, "force", false, "with --write: also overwrite files that fettle did not write")
+		cliutil.Requires(c, "--write", "force")
 		parent.AddCommand(c)
 	}
 	return parent
 }
 
-// fileFlag is an input that is the text of a file.
+// fileFlag is an input whose value is the text of a file.
 type fileFlag struct{ *sizing.Input }
 
 // Set reads the file.
 func (f *fileFlag) Set(name string) error {
 	if name == "" {
-		return errors.New("which file?")
+		return errors.New("want the name of a file")
 	}
 	path, err := filepath.Abs(name)
 	if err != nil {
@@ -183,7 +180,7 @@ func (f *fileFlag) Set(name string) error {
 	return f.SetFile(name, string(text))
 }
 
-// figures are the tables of the catalogue.
+// figures returns the tables of the catalogue.
 func figures() (sizing.Figures, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
@@ -193,11 +190,8 @@ func figures() (sizing.Figures, error) {
 }
 
 func (a *app) size(ctx context.Context, wish sizing.Request, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
-	switch {
-	case a.root != "" && gather == nil:
-		return ui.Without(errors.New("size is not about a machine and takes no --root"), "--root")
-	case o.force && o.write == "":
-		return ui.Without(errors.New("--force goes with --write"), "--force")
+	if a.root != "" && gather == nil {
+		return ui.Without(errors.New("this size is not about a machine and takes no --root"), "--root")
 	}
 	f, err := figures()
 	if err != nil {
@@ -232,7 +226,7 @@ func (a *app) size(ctx context.Context, wish sizing.Request, here map[string]mac
 		r.Note("%s", assumed)
 	}
 	err = nil
-	if cut != nil { // as fettle logs: what could be read counts, and it is an error
+	if cut != nil { // as in fettle logs, what could be read counts, and it is an error
 		err = cut
 		for _, text := range logs.NotWhole(cut.logs, nil) {
 			r.Note("%s", text)

@@ -10,8 +10,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// machineFigure is a figure of a machine as an input of a size reads it, or why it
-// is not known.
+// machineFigure returns a figure of a machine as text for an input, or why it is not known.
 type machineFigure func(f *fact.Facts) (text, unknown string)
 
 func memoryHere(f *fact.Facts) (text, unknown string) {
@@ -29,12 +28,12 @@ func unless(known bool, why string) string {
 	case known:
 		return ""
 	case why == "":
-		return "this machine does not say"
+		return "unknown"
 	}
 	return why
 }
 
-// assumeHere gives the inputs that were left out this machine's figures, and says so.
+// assumeHere sets the inputs that were not given to this machine's figures, and says so.
 func assumeHere(h *host.Host, wish sizing.Request, figures map[string]machineFigure) (said string, err error) {
 	var facts *fact.Facts
 	var assumed []string
@@ -48,7 +47,7 @@ func assumeHere(h *host.Host, wish sizing.Request, figures map[string]machineFig
 		}
 		text, unknown := figure(facts)
 		if unknown != "" {
-			return "", sizing.Bad(in.Name, "how many? this machine's are not known: %s", unknown)
+			return "", sizing.Bad(in.Name, "want a number: this machine's is not known: %s", unknown)
 		}
 		if err := in.Assume(text, "this machine"); err != nil {
 			return "", sizing.Bad(in.Name, "this machine's: %w", err)

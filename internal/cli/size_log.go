@@ -18,20 +18,21 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing/server"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
 )
 
-// sizeLog is the logs that a size names, found and with their formats.
+// sizeLog are the logs of a size.
 type sizeLog struct {
 	found   []source.Log
-	options logsOptions
+	options formats.Finder
 	cut     *cutLogs // of what was read
 }
 
-// cutLogs is the error of logs that could not be read to their ends: what came before that
-// counts, and the answer says so.
+// cutLogs is the error of logs that could not be read to their ends: what was read counts, and
+// the answer says so.
 type cutLogs struct {
 	error
 	logs []logs.LogRead
@@ -39,7 +40,7 @@ type cutLogs struct {
 
 func (c *cutLogs) Unwrap() error { return c.error }
 
-// whole is a *cutLogs of logs that could not be read to their ends, else nil.
+// whole returns a *cutLogs, or nil if the logs were read to their ends.
 func (l *sizeLog) whole() error {
 	if l.cut == nil {
 		return nil
@@ -47,7 +48,7 @@ func (l *sizeLog) whole() error {
 	return l.cut
 }
 
-// sizeGroups are the most groups of a size's log; what comes beyond is added up as one.
+// sizeGroups limits the groups of a size's log; the rest is summed as one.
 const sizeGroups = 300_000
 
 // notInCopyError is a log that a copy of a machine does not have.
@@ -58,14 +59,14 @@ type notInCopyError struct {
 }
 
 func (e *notInCopyError) Error() string {
-	text := fmt.Sprintf("%s: not in %s, in which --root has it looked for", e.path, e.root)
+	text := fmt.Sprintf("%s: not in %s, the --root", e.path, e.root)
 	if e.exists {
-		text += "; this machine has such a file"
+		text += "; this machine has it"
 	}
 	return text
 }
 
-// asHere is the path relative to the working directory.
+// asHere returns the path relative to the working directory.
 func (e *notInCopyError) asHere() string {
 	at, err := os.Getwd()
 	if err != nil {
@@ -98,7 +99,7 @@ func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	var options []string
 	for _, path := range l.Paths {
 		from := h
-		if !filepath.IsAbs(path) { // which names no place of a copy
+		if !filepath.IsAbs(path) { // a relative path is one of this machine
 			from = host.Live()
 		}
 		some, err := a.findLogs(from, []string{path})
@@ -114,31 +115,31 @@ func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sizeLog{found: found, options: logsOptions{format: l.Format, unit: l.Unit, command: a.command, say: a.sayOnce}}, nil
+	return &sizeLog{found: found, options: formats.Finder{Format: l.Format, Unit: l.Unit, Command: a.command, Say: a.sayOnce}}, nil
 }
 
-// read reads all of the logs, grouped as by says for their formats. One that is cut off is
-// no error here: whole has it.
+// read reads the logs; by returns the dimensions for their formats. A log that is cut off is not
+// an error here: whole returns it.
 func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]string, where string, percentiles bool) (*logs.Result, []*logformat.Format, error) {
 	set := source.NewSet(l.found)
-	formats, err := l.options.formats(set)
+	logFormats, err := l.options.Find(set)
 	if err != nil {
 		return nil, nil, err
 	}
-	for i, f := range formats {
-		if f.Guessed != "" && l.options.say != nil {
-			l.options.say(fmt.Sprintf("%s: guessed: %s; --format sets it", set.Logs[i].Path, f.Guessed))
+	for i, f := range logFormats {
+		if f.Guessed != "" && l.options.Say != nil {
+			l.options.Say(fmt.Sprintf("%s: guessed: %s; --format sets it", set.Logs[i].Path, f.Guessed))
 		}
 		if f.UnitUnknown != "" {
 			return nil, nil, ui.Hinted(ui.Usage, fmt.Errorf("--log: %s: the unit of %q is unknown", set.Logs[i].Path, f.UnitUnknown),
-				"one of these, as the program that writes it has it:\n"+strings.Join([]string{l.options.command + " --unit ms", l.options.command + " --unit s", l.options.command + " --unit us"}, "\n"))
+				"one of these, as the program that writes it has it:\n"+strings.Join([]string{l.options.Command + " --unit ms", l.options.Command + " --unit s", l.options.Command + " --unit us"}, "\n"))
 		}
 	}
-	asked := logs.Options{By: by(formats), Percentiles: percentiles, Groups: sizeGroups, Where: where, Workers: runtime.GOMAXPROCS(0)}
-	if slices.ContainsFunc(formats, (*logformat.Format).Joined) {
+	asked := logs.Options{By: by(logFormats), Percentiles: percentiles, Groups: sizeGroups, Where: where, Workers: runtime.GOMAXPROCS(0)}
+	if slices.ContainsFunc(logFormats, (*logformat.Format).Joined) {
 		asked.Workers = 1
 	}
-	res, err := logs.Read(ctx, set, formats, asked)
+	res, err := logs.Read(ctx, set, logFormats, asked)
 	if ctx.Err() != nil {
 		return nil, nil, ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	}
@@ -148,15 +149,14 @@ func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]str
 	if err != nil {
 		l.cut = &cutLogs{err, res.Logs}
 	}
-	return res, formats, nil
+	return res, logFormats, nil
 }
 
-// briefest is the least time, in seconds, that a log which begins and ends within it counts
-// as: its times may be whole seconds.
+// briefest is the shortest span of a log, in seconds: its times may be whole seconds.
 const briefest = 1.0
 
-// busiest is the minute in which most was at work, on average; where the log spans less
-// than one, all that it spans, in seconds. seconds are all of its work.
+// busiest returns the average requests in progress of the busiest minute, or of the whole log if
+// it is shorter. seconds is the sum of all durations.
 func busiest(r *logs.Result, seconds, span float64) (most float64) {
 	if span < time.Minute.Seconds() {
 		return seconds / max(briefest, span)
@@ -168,7 +168,7 @@ func busiest(r *logs.Result, seconds, span float64) (most float64) {
 	return most
 }
 
-// parts takes a group's key apart.
+// parts splits a group's key.
 func parts(t *logs.Table, i int) []string {
 	var out []string
 	for _, p := range bytes.Split(t.Text(i), []byte{logs.Separator}) {
@@ -177,7 +177,7 @@ func parts(t *logs.Table, i int) []string {
 	return out
 }
 
-// frontendLog is what a front end's size wants of its log; beside a *cutLogs it is there too.
+// frontendLog returns what the size of a front end needs from its log, also with a *cutLogs.
 func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, error) {
 	if len(l.Paths) == 0 {
 		return nil, nil
@@ -190,11 +190,11 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, e
 	if err != nil {
 		return nil, err
 	}
-	res, formats, err := log.read(ctx, func(formats []*logformat.Format) [][]string {
+	res, logFormats, err := log.read(ctx, func(logFormats []*logformat.Format) [][]string {
 		by := [][]string{}
 		for _, names := range [][]string{{"connections"}, {"termination"}, {logformat.FieldClient, "client_port"}} { // of HAProxy
 			if !slices.ContainsFunc(names, func(name string) bool {
-				return slices.ContainsFunc(formats, func(f *logformat.Format) bool { return f.Field(name) < 0 })
+				return slices.ContainsFunc(logFormats, func(f *logformat.Format) bool { return f.Field(name) < 0 })
 			}) {
 				by = append(by, names)
 			}
@@ -207,7 +207,7 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, e
 	rep := res.Report("total", 1)
 	out := &server.Traffic{
 		Logs: strings.Join(l.Paths, ", "), SpanSeconds: rep.SpanS, Count: rep.Requests, Most: rep.Busy.Most, StepSeconds: rep.Busy.StepS,
-		Timed: !slices.ContainsFunc(formats, func(f *logformat.Format) bool { return f.Field(logformat.FieldDuration) < 0 }),
+		Timed: !slices.ContainsFunc(logFormats, func(f *logformat.Format) bool { return f.Field(logformat.FieldDuration) < 0 }),
 		Slow:  rep.All.QuantilesS["p99.9"], Timeouts: map[string]uint64{},
 	}
 	if rep.Busy.MostAt != nil {
@@ -226,7 +226,7 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, e
 	for t, by := range res.By {
 		table := res.Tables[t]
 		if by[0] == logformat.FieldClient && table.Len() > 0 {
-			// Of the connections that are told apart, where there are more than that.
+			// of the connections that have a group
 			out.PerConnection = float64(rep.Requests-table.Other.Count) / float64(table.Len())
 			continue
 		}
@@ -247,8 +247,8 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, e
 	return out, log.whole()
 }
 
-// timeoutOf says which timeout ended a session (HAProxy's configuration manual, session
-// state at disconnection); "" for none.
+// timeoutOf returns which timeout ended a session (HAProxy's configuration manual, session state
+// at disconnection), or "".
 func timeoutOf(termination string) string {
 	switch {
 	case strings.HasPrefix(termination, "sQ"):

@@ -22,7 +22,7 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// gatherPuppet hands in what a Puppet Server's log and configuration say.
+// gatherPuppet adds what a Puppet Server's log and configuration say.
 func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Request) error {
 	w := wish.(*puppet.Request)
 	w.Server.Copy = a.root
@@ -35,7 +35,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Request
 	}
 	if access := puppetserver.LayoutOf(h).Access; len(w.Log.Paths) == 0 {
 		if _, err := h.Files.Stat(access); err != nil {
-			return nil //nolint:nilerr // which log is asked
+			return nil //nolint:nilerr // the request asks for a log
 		}
 		if err := assume(wish, "log", access, "this machine"); err != nil {
 			return err
@@ -85,7 +85,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Request
 	return log.whole()
 }
 
-// puppetHere is what is known of the Puppet Server of a machine.
+// puppetHere adds what is known of the Puppet Server of a machine.
 func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
 	answer := func(input string) any { return m.Answer(input).Value }
@@ -119,7 +119,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	s.Options, s.Environments, s.Data = strings.TrimPrefix(layout.Options, "/"), place.Environments, place.Data
 	s.Certificate, s.Key, s.CA, s.CRL = place.Certificate, place.Key, place.CA, place.CRL
 	s.OptionSet, s.JavaSet = puppetserver.WithOption, puppetserver.WithJava
-	// The server refuses what two of its files set.
+	// the server rejects an option that two of its files set
 	setAt := func(key, file string) (at, in, value string) {
 		if p, ok, err := puppetserver.Option(h, key, file); err == nil && ok {
 			return p.String(), p.File, puppetserver.Value(p)
@@ -141,7 +141,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	webserver := path.Join(layout.Options, "webserver.conf")
 	b, err := h.Files.ReadFile(webserver)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // none yet
+		err = nil
 	}
 	if err == nil {
 		if s.Webserver, err = puppetserver.Loopback(string(b), w.Port); err != nil {
@@ -150,7 +150,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	}
 	for _, key := range []string{"host", "port", "ssl-host", "ssl-port"} {
 		if at, in, _ := setAt("webserver."+key, "webserver.conf"); at != "" && in != webserver {
-			err = fmt.Errorf("%s has %s too: put it into webserver.conf", at, key)
+			err = fmt.Errorf("%s has %s too: move it to webserver.conf", at, key)
 		}
 	}
 	if err != nil {
@@ -164,7 +164,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	return nil
 }
 
-// gatherHTTPD hands in what a log says, and what the httpd of the machine has.
+// gatherHTTPD adds what a log says, and what the httpd of the machine has.
 func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.HTTPD)
 	w.Traffic, err = a.frontendLog(ctx, w.Log)
@@ -178,7 +178,7 @@ func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Request)
 	return err
 }
 
-// httpdHere is what the httpd of a machine has.
+// httpdHere adds what the httpd of a machine has.
 func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
 	if n, ok := m.Answer("httpd.requests_limit").Value.(float64); ok {
@@ -208,14 +208,14 @@ func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
 	return assume(w, "for", layout, "this machine")
 }
 
-// gatherRouter hands in what a log says.
+// gatherRouter adds what a log says.
 func gatherRouter(ctx context.Context, a *app, _ *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.Router)
 	w.Traffic, err = a.frontendLog(ctx, w.Log)
 	return err
 }
 
-// assume gives an input that nobody has set a value.
+// assume sets an input that was not given.
 func assume(wish sizing.Request, name, value, from string) error {
 	for _, in := range wish.Inputs() {
 		if in.Name == name && !in.Given() {

@@ -10,18 +10,17 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/engine/why"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/ui"
 )
-
-// leftBehind says what an experiment has left whose watchdog is not at work any more.
-const leftBehind = "an experiment and its watchdog have ended without undoing its change, which fettle's journal does not know and which may still stand"
 
 // maxDrifted is how many values that have drifted status shows.
 const maxDrifted = 5
 
 func statusCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Say what is in force, since when, and what a person should know of it", Args: cobra.NoArgs,
+		Use: "status", Short: "Show the active profile and warnings", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
 	}
 }
@@ -31,28 +30,28 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := m.state()
+	s, err := m.ReadState()
 	if err != nil {
 		return err
 	}
-	accepted, sel, err := m.inForce(ctx, s)
+	accepted, sel, err := m.InForce(ctx, s)
 	if err != nil {
 		return err
 	}
 	var present *profile.Profile
 	if sel != nil {
-		l := m.loader
+		l := m.Loader
 		l.Answers = accepted.Answers // what programs answered is compared as accepted
 		if present, err = l.Load(ctx, sel.Names()...); err != nil {
-			a.screen.Say("the profiles in force cannot be read any more: %v", err)
+			a.screen.Say("the profiles in force cannot be read: %v", err)
 		}
 	}
-	st, err := m.engine.Status(ctx, s, accepted, present)
+	st, err := m.Engine.Status(ctx, s, accepted, present)
 	if err != nil {
 		return err
 	}
-	st.UnderWay = m.atWork
-	m.nameWriters(st.Drifted)
+	st.UnderWay = m.InProgress
+	why.NameWriters(m, st.Drifted)
 	if a.data() {
 		return ui.Data(a.screen, st, ui.Done)
 	}
@@ -78,12 +77,12 @@ func (a *app) status(ctx context.Context) error {
 		fmt.Fprintf(out, "to undo: %s\n", tune.TransactionWords(st.Live))
 	}
 	if st.ExperimentUndo != "" {
-		fmt.Fprintf(out, "! %s: run %s, or fettle prove --resume last\n", leftBehind, ui.Printable(st.ExperimentUndo))
+		fmt.Fprintf(out, "! %s: run %s, or fettle prove --resume last\n", experiment.LeftBehind, ui.Printable(st.ExperimentUndo))
 	}
 	if x := st.Experiment; x != nil && x.Restoring {
 		fmt.Fprintf(out, "! an experiment has ended, and its watchdog (process %d) is still undoing its change %s\n", x.PID, ui.Printable(x.Undo))
 	} else if x != nil {
-		fmt.Fprintf(out, "! an experiment is under way (process %d): it switches values to and fro\n", x.PID)
+		fmt.Fprintf(out, "! an experiment is under way (process %d): it switches values\n", x.PID)
 	}
 	for _, t := range st.Trials {
 		if t.Experiment && st.Experiment == nil {
@@ -109,7 +108,7 @@ func (a *app) status(ctx context.Context) error {
 	}
 	nothing := "matches nothing that the selection sets"
 	if len(st.Profiles) == 0 {
-		nothing = "is nothing that this machine has"
+		nothing = "matches nothing on this machine"
 	}
 	for i, c := range st.Rejected {
 		if i == maxDrifted {
@@ -128,7 +127,7 @@ func (a *app) status(ctx context.Context) error {
 	return nil
 }
 
-// dynamicTuning says whether values follow the load, and who says so.
+// dynamicTuning returns whether values follow the load, and who decides that.
 func dynamicTuning(d tune.Dynamic) string {
 	from := ""
 	if d.From != "" {

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"sync"
 	"testing"
 
 	"fettle.dev/fettle/internal/engine/journal"
@@ -20,8 +18,7 @@ func TestNumadInTheWay(t *testing.T) {
 		"usr/lib/systemd/system/numad.service": "[Service]\n",
 		"etc/systemd/system/multi-user.target.wants/numad.service": "-> /usr/lib/systemd/system/numad.service",
 	})
-	var out bytes.Buffer
-	m := &machine{app: &app{screen: ui.NewScreen(&out, &out), once: new(sync.Map)}, host: h, kinds: setting.Kernel(h), engine: &tune.Engine{Host: h, StateDir: t.TempDir()}}
+	m := &tune.Machine{Engine: &tune.Engine{Host: h, Kinds: setting.Kernel(h), StateDir: t.TempDir()}}
 	plan := func(names ...string) tune.Planner {
 		return func(context.Context, *journal.State) (*tune.Plan, error) {
 			p := &tune.Plan{}
@@ -31,15 +28,15 @@ func TestNumadInTheWay(t *testing.T) {
 			return p, nil
 		}
 	}
-	if _, err := m.oneTuner(t.Context(), false, m.writesOf(t.Context(), plan("vm.swappiness"))); err != nil {
+	if _, err := m.OneTuner(t.Context(), false, "", m.WritesOf(t.Context(), plan("vm.swappiness"))); err != nil {
 		t.Errorf("a plan that leaves alone what numad holds: %v", err)
 	}
-	if _, err := m.oneTuner(t.Context(), false, m.writesOf(t.Context(), plan("vm.swappiness", "kernel.numa_balancing"))); ui.Code(err) != ui.Refused {
+	if _, err := m.OneTuner(t.Context(), false, "", m.WritesOf(t.Context(), plan("vm.swappiness", "kernel.numa_balancing"))); ui.Code(err) != ui.Refused {
 		t.Errorf("a plan with kernel.numa_balancing: %v", err)
 	}
 	for name, refused := range map[string]bool{"vm.swappiness": false, "kernel.numa_balancing": true} {
 		p, _ := plan(name)(t.Context(), nil)
-		if err := m.contested(t.Context(), p); (ui.Code(err) == ui.Refused) != refused {
+		if err := contested(t.Context(), m, p); (ui.Code(err) == ui.Refused) != refused {
 			t.Errorf("fix of %s: %v", name, err)
 		}
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +11,8 @@ import (
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/ui"
 )
 
 // TestUnderWayOrCutOff has a transaction that is not closed: it is under way as
@@ -32,9 +33,8 @@ func TestUnderWayOrCutOff(t *testing.T) {
 	said := func() string {
 		t.Helper()
 		var out bytes.Buffer
-		m := &machine{app: &app{screen: ui.NewScreen(&out, &out)}, host: live(), kinds: setting.Kinds{}}
-		m.engine = &tune.Engine{Host: m.host, Kinds: m.kinds, StateDir: dir}
-		if _, err := m.state(); err != nil {
+		m := &tune.Machine{Engine: &tune.Engine{Host: host.Live(), Kinds: setting.Kinds{}, StateDir: dir, Tell: func(text string) { fmt.Fprintln(&out, text) }}}
+		if _, err := m.ReadState(); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

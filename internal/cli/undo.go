@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -20,10 +21,10 @@ type UndoResult struct {
 
 func undoCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "undo [TRANSACTION...]", Short: "Give every value back as it was before fettle, or take back single transactions",
+		Use: "undo [TRANSACTION...]", Short: "Restore every value from before fettle, or undo transactions",
 		Long: `Without a number: back to the state before fettle's first transaction that still
 stands. With a number: takes back that transaction; values that a later one has
-set stay. A value that somebody else has changed since is kept and named.`,
+set stay. A value that another program has changed since is kept and named.`,
 		ValidArgsFunction: a.completeTransactions,
 		RunE: func(c *cobra.Command, args []string) error {
 			ids := make([]int, len(args))
@@ -40,32 +41,26 @@ set stay. A value that somebody else has changed since is kept and named.`,
 }
 
 func (a *app) undo(ctx context.Context, ids []int) error {
-	if err := a.mustBeLive(); err != nil {
-		return err
-	}
-	if err := mustBeRoot(); err != nil {
-		return err
-	}
 	m, err := a.machineAsIs(ctx)
 	if err != nil {
 		return err
 	}
-	if s, err := m.engine.State(); err == nil {
-		m.sayTorn(s) // taking the lock clears it away
+	if s, err := m.Engine.State(); err == nil {
+		m.WarnTruncated(s) // taking the lock removes it
 	}
-	if x := tune.Holder(m.engine.StateDir); x != nil {
-		m.screen.Say("an experiment is under way (process %d): it ends when its change is taken back, and what is given back beside that may disturb what it measures", x.PID)
+	if x := tune.Holder(m.Engine.StateDir); x != nil {
+		a.screen.Say("an experiment is under way (process %d): it ends when its change is undone, and the other restored values may disturb its measurement", x.PID)
 	}
-	// An undo goes to its end: stopping half-way would be neither state.
-	u, err := m.engine.Undo(context.WithoutCancel(ctx), ids...)
+	// An undo is not interrupted: half of it would be neither state.
+	u, err := m.Engine.Undo(context.WithoutCancel(ctx), ids...)
 	nothing := errors.Is(err, tune.ErrNothing)
 	if nothing {
 		u, err = &tune.Undone{Undoes: []int{}, Result: "done", Values: []tune.UndoneValue{}}, nil
 	}
-	// What a command has changed, the journal does not know.
-	if how := tune.LeftBehind(m.engine.StateDir); how != "" && len(ids) == 0 {
-		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New(leftBehind), "run "+how+"; or fettle prove --resume last"))
-	} else if x := tune.Holder(m.engine.StateDir); x != nil && x.Undo != "" && len(ids) == 0 {
+	// The journal does not know what a command has changed.
+	if how := tune.LeftBehind(m.Engine.StateDir); how != "" && len(ids) == 0 {
+		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New(experiment.LeftBehind), "run "+how+"; or fettle prove --resume last"))
+	} else if x := tune.Holder(m.Engine.StateDir); x != nil && x.Undo != "" && len(ids) == 0 {
 		err = errors.Join(err, ui.Hinted(ui.Failed, fmt.Errorf("the change of an experiment, which fettle's journal does not know, may still stand: process %d is to undo it", x.PID), "by hand: "+x.Undo))
 	} else if nothing {
 		a.screen.Say("%v", tune.ErrNothing)

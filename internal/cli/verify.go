@@ -3,24 +3,23 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/ui"
 )
 
 func verifyCommand(a *app) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
-		Use: "verify [PROFILE...]", Short: "Give a verdict for every value in force",
+		Use: "verify [PROFILE...]", Short: "Compare every value in force, and give a verdict",
 		Long: `Reads every value of the selection again, and those that were set one by one
-beside it (tune --set, fix). Exit code 3 unless each one is in force, or it is known
-why it is not to be (unsupported here, overridden by an administrator's file,
+in addition (tune --set, fix). Exit code 3 unless each one is in force, or there is a
+reason why it is not (unsupported here, overridden by an administrator's file,
 kept, refused).`,
 		ValidArgsFunction: a.completeProfiles,
 		RunE:              func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, all) },
@@ -34,19 +33,19 @@ func (a *app) verify(ctx context.Context, names []string, all bool) error {
 	if err != nil {
 		return err
 	}
-	read := m.state // what is in force is in the journal alone
+	read := m.ReadState // only the journal knows what is in force
 	if len(names) > 0 {
-		read = m.stateIfReadable
+		read = m.ReadStateIfAllowed
 	}
 	s, err := read()
 	if err != nil {
 		return err
 	}
-	v, err := m.verification(ctx, s, names)
+	v, err := m.VerifyNamed(ctx, s, names)
 	if err != nil {
 		return err
 	}
-	m.nameWriters(v.Values)
+	why.NameWriters(m, v.Values)
 	for _, pr := range v.Problems {
 		a.screen.Say("%s", pr)
 	}
@@ -58,24 +57,4 @@ func (a *app) verify(ctx context.Context, names []string, all bool) error {
 	}
 	tune.PrintVerification(a.screen, v, all)
 	return err
-}
-
-// verification verifies what is in force, or profiles as if they were.
-func (m *machine) verification(ctx context.Context, s *journal.State, names []string) (*tune.Verification, error) {
-	if len(names) > 0 {
-		p, err := m.load(ctx, m.host.Live, names...)
-		if err != nil {
-			return nil, err
-		}
-		return m.engine.Verify(ctx, p, s)
-	}
-	p, _, err := m.inForce(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	v, err := m.engine.VerifyInForce(ctx, p, s)
-	if err == nil && p == nil && len(v.Values) == 0 {
-		err = ui.Hinted(ui.Failed, errors.New("no selection is in force, so there is nothing to verify"), "fettle tune PROFILE applies one; fettle verify PROFILE compares without applying")
-	}
-	return v, err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
@@ -68,11 +69,11 @@ done`, "sh", root.Share())
 		if err != nil {
 			t.Fatal(err)
 		}
-		claims := m.claimsOf(t.Context())
-		if _, _, err := m.tuners(t.Context(), claims); err != nil {
+		w, _, err := why.Explain(t.Context(), m, panicAt)
+		if err != nil {
 			t.Fatal(err)
 		}
-		all := claims.For(panicAt)
+		all := w.Claims
 		if name == "slashes" { // versions differ, and why says so
 			if c := all[len(all)-1]; c.Source != override.TuneD || c.Condition == "" {
 				t.Errorf("slashes: %+v is not conditional", c)

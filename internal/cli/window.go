@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// window is a time of day, in minutes since midnight of the local clock: from its
-// beginning to before its end, over midnight where the end is not later.
+// window is a range of the local clock, in minutes since midnight: from <= t < to, or over
+// midnight if to is not after from.
 type window struct{ from, to int }
 
 var windowForm = internaltext.LazyRegexp(`^([01]?[0-9]|2[0-4]):([0-5][0-9])-([01]?[0-9]|2[0-4]):([0-5][0-9])$`)
@@ -31,13 +31,13 @@ func parseWindow(text string) (window, error) {
 		return window{}, fmt.Errorf("%q: want times from 00:00 to 24:00", text)
 	}
 	if w.from == w.to {
-		return window{}, fmt.Errorf("%q: begin and end are equal, so it has no length", text)
+		return window{}, fmt.Errorf("%q: begin and end are equal", text)
 	}
 	return w, nil
 }
 
-// contains reports whether the local clock is in the window. When clocks go back, both
-// runs of the repeated hour count alike.
+// contains reports whether a local time is in the window. When clocks go back, both
+// passes of the repeated hour count.
 func (w window) contains(local time.Time) bool {
 	m := 60*local.Hour() + local.Minute()
 	if w.from < w.to {
@@ -46,8 +46,8 @@ func (w window) contains(local time.Time) bool {
 	return w.from <= m || m < w.to
 }
 
-// opens is when the local clock next comes into the window: also where clocks go
-// forward over its beginning.
+// opens returns the next minute that is in the window, also if clocks go forward over its
+// beginning.
 func (w window) opens(local time.Time) time.Time {
 	at := local.Truncate(time.Minute)
 	for range 50 * 60 {
@@ -58,21 +58,16 @@ func (w window) opens(local time.Time) time.Time {
 	return at // not reached: a day has at most 25 hours
 }
 
-// mayWrite checks --reason and --window before a verb that writes does anything.
-func (a *app) mayWrite(reason, hours bool) error {
-	if reason {
-		if err := a.checkNote(); err != nil {
-			return err
-		}
-	}
-	if !hours {
+// inWindow returns an error outside the hours of --window.
+func (a *app) inWindow() error {
+	if a.window == "" {
 		return nil
 	}
 	w, err := parseWindow(a.window)
-	if err != nil { // of prove, whose --window is two things
+	if err != nil { // prove takes other forms too
 		return ui.Instead(ui.Usage, fmt.Errorf("--window %w", err), "", "--window=22:00-04:00")
 	}
-	now := live().Clock.Now().Local()
+	now := a.live().Clock.Now().Local()
 	if w.contains(now) {
 		return nil
 	}
@@ -86,7 +81,7 @@ func (a *app) mayWrite(reason, hours bool) error {
 		fmt.Sprintf("systemd-run --same-dir --on-calendar='%s' -- %s", at.UTC().Format("2006-01-02 15:04:05 UTC"), a.command))
 }
 
-// closes is the next minute outside of the window, in it; the zero time where it never is.
+// closes returns the next minute outside the window, or the zero time if it never closes.
 func (w window) closes(local time.Time) time.Time {
 	at := local.Truncate(time.Minute)
 	for range 25 * 60 {
@@ -97,12 +92,12 @@ func (w window) closes(local time.Time) time.Time {
 	return time.Time{}
 }
 
-// endsInWindow refuses a trial of which the end, at which fettle changes the machine back,
-// is outside of --window.
+// endsInWindow rejects a trial that would end, and change the machine back, outside of
+// --window.
 func (a *app) endsInWindow(now time.Time, try time.Duration) error {
 	w, err := parseWindow(a.window)
 	if a.window == "" || err != nil || try == 0 {
-		return nil // mayWrite has looked at it
+		return nil // inWindow has reported it
 	}
 	end := w.closes(now)
 	if end.IsZero() || !now.Add(try).After(end) {
@@ -120,7 +115,7 @@ func offset(t time.Time) int {
 	return seconds
 }
 
-// bothWindows is --window of prove: a time is the length of a window of --live, and
+// bothWindows is --window of prove: a duration is the length of a window of --live, and
 // HH:MM-HH:MM the hours in which the machine may be changed, as with other verbs.
 type bothWindows struct {
 	app *app

@@ -41,8 +41,8 @@ func check(f *pflag.FlagSet, name string, look func(word string) error, works fu
 	flag := f.Lookup(name)
 	c := &checked{flag.Value, look, works}
 	flag.Value = c
-	if list, ok := c.Value.(pflag.SliceValue); ok {
-		flag.Value = &checkedList{c, list}
+	if values, ok := c.Value.(pflag.SliceValue); ok {
+		flag.Value = &checkedList{c, values}
 	}
 }
 
@@ -50,18 +50,18 @@ func check(f *pflag.FlagSet, name string, look func(word string) error, works fu
 func OneOf(f *pflag.FlagSet, name string, words ...string) {
 	check(f, name, func(word string) error {
 		if !slices.Contains(words, word) {
-			return fmt.Errorf("want %s%s", orOf(words), text.Suggest(word, words))
+			return fmt.Errorf("want %s%s", list(words, "or"), text.Suggest(word, words))
 		}
 		return nil
 	}, func(word string) string { return cmp.Or(text.Nearest(word, words), words[0]) })
 }
 
-// orOf joins words for a sentence: a, b or c.
-func orOf(words []string) string {
+// list joins words for a sentence: a, b or c.
+func list(words []string, last string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	return strings.Join(words[:len(words)-1], ", ") + " " + last + " " + words[len(words)-1]
 }
 
 // Reads restricts an option to what read accepts; example is such a value.

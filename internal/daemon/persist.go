@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/packaging"
+)
+
+// unitDirs are where systemd finds units, an administrator's first.
+var unitDirs = []string{"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+
+func unitInstalled(h *host.Host, name string) bool {
+	for _, dir := range unitDirs {
+		if st, err := h.Files.Stat(dir + "/" + name); err == nil && st.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// Persisted reports whether fettle's unit is started at boot.
+func Persisted(h *host.Host) bool { return startsAtBoot(h, "fettle.service") }
+
+// TrialUnguarded warns, before a trial, if no boot would undo it should its watchdog be
+// killed, and says what helps; "" if a boot would, or without systemd.
+func TrialUnguarded(h *host.Host) string {
+	const unit = "fettle-recover.service"
+	if !host.HasSystemd(h) || startsAtBoot(h, unit) {
+		return ""
+	}
+	helps := "fettle tune PROFILE --persist installs and enables it"
+	if unitInstalled(h, unit) {
+		helps = "systemctl enable " + unit + " does that"
+	}
+	return "should the trial's watchdog be killed, no boot takes the trial back, because " + unit + " is not enabled: " + helps
+}
+
+// startsAtBoot reports whether systemd starts a unit at boot.
+func startsAtBoot(h *host.Host, unit string) bool {
+	for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system"} {
+		if links, err := host.Glob(h.Files, dir+"/*.wants/"+unit); err == nil && len(links) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Persist enables and starts fettle's unit in its own transaction.
+func Persist(ctx context.Context, e *tune.Engine, changes []setting.Change) (*tune.Applied, error) {
+	return e.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+		return e.PlanChanges(ctx, changes, s)
+	}, tune.ApplyOptions{Kind: journal.Apply, Atomic: true})
+}
+
+// PersistChanges returns the changes of Persist. Units and policies that no package has
+// installed are written.
+func PersistChanges(h *host.Host) ([]setting.Change, error) {
+	if !host.HasSystemd(h) {
+		return nil, ui.Hinted(ui.Failed, errors.New("--persist enables a unit of systemd, and systemd does not run here"), "start \"fettle daemon\" from this machine's own init system")
+	}
+	var changes []setting.Change
+	add := func(kind, name, want string) {
+		changes = append(changes, setting.Change{
+			Setting: setting.Setting{Kind: kind, Name: name}, Want: setting.Text(want), Reason: setting.Reason{Text: "--persist"},
+		})
+	}
+	for _, name := range packaging.Units {
+		if unitInstalled(h, name) {
+			continue
+		}
+		program, err := trustedProgram()
+		if err != nil {
+			return nil, err
+		}
+		alias := ""
+		if name == "fettle.service" && !unitInstalled(h, "tuned.service") {
+			alias = "tuned.service"
+		}
+		text, err := packaging.Unit(name, program, alias)
+		if err != nil {
+			return nil, err
+		}
+		add("file", unitDirs[0]+"/"+name, text)
+	}
+	for _, p := range policies {
+		name := p.missing(h)
+		if name == "" {
+			continue
+		}
+		text, err := packaging.FS.ReadFile(p.embedded)
+		if err != nil {
+			return nil, err
+		}
+		add("file", name, string(text))
+	}
+	for _, name := range packaging.Units {
+		add("unit", name+"/enabled", "enabled")
+	}
+	add("unit", "fettle.service/active", "active")
+	return changes, nil
+}
+
+// policies are the files that say who may call the daemon on the bus, and which methods.
+var policies = []policy{
+	{"dbus/com.redhat.tuned.conf", []string{"/etc/dbus-1/system.d", "/usr/share/dbus-1/system.d"}},
+	// polkit reads the directory below /etc since version 124.
+	{"polkit/com.redhat.tuned.policy", []string{"/etc/polkit-1/actions", "/usr/share/polkit-1/actions", "/usr/local/share/polkit-1/actions"}},
+}
+
+// policy is a file that has to be in one of several directories.
+type policy struct {
+	embedded string
+	dirs     []string // the first one that exists gets it
+}
+
+// missing returns where the file has to be written; "" if it exists, or if nothing on the
+// machine would read it.
+func (p policy) missing(h *host.Host) string {
+	where := ""
+	for _, dir := range p.dirs {
+		name := dir + "/" + path.Base(p.embedded)
+		if _, err := h.Files.Stat(name); err == nil {
+			return ""
+		}
+		if st, err := h.Files.Stat(dir); err == nil && st.IsDir() && where == "" {
+			where = name
+		}
+	}
+	return where
+}
+
+// trustedProgram returns the path of this program, which a unit will run as root at each
+// boot: only root may be able to change it.
+func trustedProgram() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return "", err
+	}
+	for p := self; ; p = filepath.Dir(p) {
+		st, err := os.Lstat(p)
+		if err != nil {
+			return "", err
+		}
+		sys, ok := st.Sys().(*syscall.Stat_t)
+		sticky := st.IsDir() && st.Mode()&os.ModeSticky != 0
+		if !ok || sys.Uid != 0 || st.Mode().Perm()&0o022 != 0 && !sticky {
+			return "", ui.Hinted(ui.Refused, fmt.Errorf("%s can be changed by others than root, and the unit would run %s as root at each boot", p, self), "sudo install -o root -m 0755 "+internaltext.Quote(self)+" "+packaging.Program+" puts it where only root may change it; then: sudo "+packaging.Program+" tune --persist")
+		}
+		if p == "/" {
+			return self, nil
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Machine is an engine with the profiles of its machine, and with the files of others that
+// set the same values. What its methods report beside their result goes to Engine.Tell.
+type Machine struct {
+	*Engine
+	Loader profile.Loader
+	// InProgress is the process whose transaction ReadState found in progress; "" for none.
+	InProgress string
+
+	claims *override.Claims
+	// sysctls has the claims of sysctl files alone, which are enough for tune and verify:
+	// the other files take more than half of the time.
+	sysctls  *override.Claims
+	reported map[override.Problem]bool
+}
+
+func (m *Machine) say(format string, args ...any) {
+	if m.Tell != nil {
+		m.Tell(fmt.Sprintf(format, args...))
+	}
+}
+
+// OverriddenBy is an Engine.Overridden: it reads the administrator's sysctl files on the
+// first call, unless tuned-main.conf turns reapply_sysctl off.
+func (m *Machine) OverriddenBy(ctx context.Context) func(setting.Setting) (Override, bool) {
+	return func(s setting.Setting) (Override, bool) {
+		if s.Kind != "sysctl" || !m.Main.ReapplySysctl {
+			return Override{}, false
+		}
+		for _, pattern := range m.Main.ReapplySysctlExclude {
+			if profile.Fnmatch(pattern, s.Name) {
+				return Override{}, false
+			}
+		}
+		if m.sysctls == nil {
+			m.sysctls = m.readClaims(ctx, override.Sysctl)
+		}
+		c, ok := m.sysctls.Administrator(s)
+		if !ok {
+			return Override{}, false
+		}
+		return Override{Setting: c.Setting, Value: c.Value, File: c.File, Line: c.Line, Text: c.Text}, true
+	}
+}
+
+// Claims returns what files and programs other than fettle set. They are read once.
+func (m *Machine) Claims(ctx context.Context) *override.Claims {
+	if m.claims == nil {
+		m.claims = m.readClaims(ctx)
+		m.sysctls = m.claims
+	}
+	return m.claims
+}
+
+func (m *Machine) readClaims(ctx context.Context, only ...override.Source) *override.Claims {
+	c, problems := override.Read(ctx, m.Host, m.Kinds, only...)
+	if ctx.Err() != nil {
+		return c // files that were not read are not a problem of the machine
+	}
+	for _, p := range problems {
+		if m.reported[p] {
+			continue
+		}
+		m.say("%s", p)
+		if m.reported == nil {
+			m.reported = map[override.Problem]bool{}
+		}
+		m.reported[p] = true
+	}
+	return c
+}
+
+// InForce loads the selection in force as it was accepted; nil without one. From then on
+// the loader searches where the selection came from.
+func (m *Machine) InForce(ctx context.Context, s *journal.State) (*profile.Profile, *Selection, error) {
+	sel, err := SelectionOf(s.InForce())
+	if err != nil || sel == nil {
+		return nil, nil, err
+	}
+	p, err := m.LoadAccepted(ctx, sel, m.Loader)
+	m.Loader.Dirs = sel.Dirs(m.Host, m.Loader.Dirs)
+	return p, sel, err
+}
+
+// Load merges profiles, later ones over earlier ones. execute allows functions of profiles
+// to run programs.
+func (m *Machine) Load(ctx context.Context, execute bool, names ...string) (*profile.Profile, error) {
+	l := m.Loader
+	l.Execute = execute
+	p, err := l.Load(ctx, names...)
+	if host.NotFound(err) || errors.Is(err, profile.ErrNoProfile) || errors.Is(err, profile.ErrName) {
+		return nil, ui.Hinted(ui.Usage, err, "fettle list shows the profiles")
+	}
+	return p, err
+}
+
+// PostLoaded returns the profile that is merged over every selection, or "".
+func (m *Machine) PostLoaded() string {
+	b, err := m.Host.Files.ReadFile(profile.PostLoadedProfileFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// CheckRecommended returns an error if a recommended profile does not exist.
+func (m *Machine) CheckRecommended(r profile.Recommendation) error {
+	for _, name := range strings.Fields(r.Profile) {
+		if !m.Loader.Has(name) {
+			return ui.Hinted(ui.Failed, fmt.Errorf("%s recommends the profile %q, which does not exist", r.Pos, name), "fettle list shows the profiles")
+		}
+	}
+	return nil
+}
+
+// ReadState reads the journal and reports what is wrong with it.
+func (m *Machine) ReadState() (*journal.State, error) {
+	s, err := m.State()
+	if err != nil {
+		return nil, m.Unreadable(err)
+	}
+	if len(s.Interrupted()) > 0 {
+		// Without a process at work an open transaction was cut off, unless it was closed
+		// between the two reads.
+		if m.InProgress = journal.Holder(m.StateDir); m.InProgress == "" {
+			if s, err = m.State(); err != nil {
+				return nil, m.Unreadable(err)
+			}
+		}
+	}
+	for _, d := range s.Damage {
+		m.say("the journal is damaged: %s", d)
+	}
+	m.WarnTruncated(s)
+	for _, t := range s.Interrupted() {
+		if m.InProgress != "" {
+			m.say("transaction %d (%s) is under way: %s", t.ID, t.Reason, m.InProgress)
+			continue
+		}
+		m.say("transaction %d (%s) was cut off; fettle undo or the next tune takes it back", t.ID, t.Reason)
+	}
+	return s, nil
+}
+
+// WarnTruncated reports an incomplete last record. A crash leaves one, and nothing was
+// written because of it.
+func (m *Machine) WarnTruncated(s *journal.State) {
+	if s.Torn {
+		m.say("the journal ends in the middle of a record: fettle was stopped as it wrote that, or the file has been cut off, and then what followed is not known")
+	}
+}
+
+// Unreadable explains the error of a state directory that only root may read.
+func (m *Machine) Unreadable(err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return &ui.Error{Code: ui.Failed, Err: fmt.Errorf("the journal in %s belongs to root: what fettle has changed is not known here: %w", m.StateDir, err), Remedy: &ui.Remedy{Root: true}}
+}
+
+// ReadStateIfAllowed is ReadState for verbs that are useful without the journal: if this
+// user may not read it, that is reported and the state is empty.
+func (m *Machine) ReadStateIfAllowed() (*journal.State, error) {
+	s, err := m.ReadState()
+	if errors.Is(err, fs.ErrPermission) {
+		m.say("the journal belongs to root: what fettle has changed is not known here; run it with sudo")
+		return &journal.State{}, nil
+	}
+	return s, err
+}
+
+// VerifyNamed verifies what is in force, or profiles as if they were.
+func (m *Machine) VerifyNamed(ctx context.Context, s *journal.State, names []string) (*Verification, error) {
+	if len(names) > 0 {
+		p, err := m.Load(ctx, m.Host.Live, names...)
+		if err != nil {
+			return nil, err
+		}
+		return m.Verify(ctx, p, s)
+	}
+	p, _, err := m.InForce(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	v, err := m.VerifyInForce(ctx, p, s)
+	if err == nil && p == nil && len(v.Values) == 0 {
+		err = ui.Hinted(ui.Failed, errors.New("no selection is in force, so there is nothing to verify"), "fettle tune PROFILE applies one; fettle verify PROFILE compares without applying")
+	}
+	return v, err
+}

@@ -1,0 +1,86 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Err turns the result of a transaction, and the error of Apply, into an error with its
+// exit code; nil if all values are in force.
+func (a *Applied) Err(err error) error {
+	all := a.Failed() + a.InForce()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return a.interrupted(err)
+	case err != nil && a.Result == journal.ResultRolledBack:
+		return ui.Exit(ui.RolledBack, err)
+	case err != nil:
+		return err
+	case a.Result == journal.ResultRolledBack && a.InForce() == 0:
+		return ui.Exit(ui.RolledBack, errors.New("no value could be set, so the transaction was taken back"))
+	case a.Result == journal.ResultRolledBack:
+		return ui.Exit(ui.RolledBack, errors.New("a value was rejected, or is in place without working, so all were taken back"))
+	case a.Result == journal.ResultPartial && a.Changed() > 0:
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are not as wanted: the kernel rejected some and changed %d", a.Failed(), all, a.Changed()), "the others are in force; fettle undo takes all of them back, --atomic would have")
+	case a.Result == journal.ResultPartial && a.Failed() == 0:
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are in place and do not work", a.Failing(), a.InForce()), "fettle undo takes all of them back, --atomic would have")
+	case a.Result == journal.ResultPartial:
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values were rejected", a.Failed(), all), "the others are in force; fettle undo takes them back, --atomic would have")
+	case a.Result == ResultNothing && a.Failed() > 0:
+		return ui.Exit(ui.Failed, errors.New("no value could be set, so nothing is changed and no transaction recorded"))
+	case a.Result == ResultNothing:
+		err := errors.New("nothing is changed, and no transaction recorded")
+		for _, s := range a.Plan.Steps {
+			if s.Verdict == plugin.Refused || s.Verdict == plugin.Kept {
+				return ui.Hinted(ui.Refused, err, text.CommandLine([]string{"fettle", "why", s.Setting.String()})+" shows what decides it")
+			}
+		}
+		return ui.Exit(ui.Failed, err)
+	}
+	return nil
+}
+
+// interrupted is the error of a transaction that Ctrl-C has ended.
+func (a *Applied) interrupted(err error) error {
+	var rest []error
+	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself, not what is in it
+		rest = slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, context.Canceled) })
+	}
+	if len(rest) > 0 {
+		return errors.Join(append([]error{errors.New("interrupted, and not all that was written could be undone: fettle undo tries again")}, rest...)...)
+	}
+	return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted: all that transaction %d had written is undone", a.Tx))
+}
+
+// AddMissing adds to the error of a transaction the settings that were requested by name
+// and that this machine does not have.
+func (m *Machine) AddMissing(ctx context.Context, a *Applied, err error) error {
+	var missing []error
+	for _, s := range a.Plan.Steps {
+		if s.Verdict != plugin.Unsupported || s.Action != None {
+			continue
+		}
+		why := fmt.Errorf("%s: %s", s.Setting, s.Why)
+		if s.Before.Absent {
+			if none := m.Missing(ctx, s.Setting); none != nil {
+				why = errors.New(none.Error())
+			}
+		}
+		missing = append(missing, why)
+	}
+	if len(missing) == 0 {
+		return err
+	}
+	code := ui.Code(err)
+	if err == nil {
+		code = ui.Partial
+	}
+	return ui.Exit(code, errors.Join(append(missing, err)...))
+}

@@ -1,0 +1,188 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Request says what to apply: one of its first five fields is set.
+type Request struct {
+	Profiles []string
+	Plan     string   // file of a saved plan, - for standard input
+	Set      []string // single settings, SETTING=VALUE
+	Auto     bool     // the recommended profile
+	Update   bool     // the newer definition of the profiles in force
+	Atomic   bool     // all or nothing
+}
+
+// Planner returns how the plan of a request is made, and how it is applied.
+func (m *Machine) Planner(ctx context.Context, r Request) (Planner, ApplyOptions, error) {
+	o := ApplyOptions{Kind: journal.Tune, Atomic: r.Atomic, OrNothing: true}
+	names, mode := r.Profiles, ModeManual
+	switch {
+	case r.Plan != "":
+		return m.savedPlanner(ctx, r.Plan, o)
+	case len(r.Set) > 0:
+		var changes []setting.Change
+		for _, text := range r.Set {
+			c, err := m.ParseChange(text)
+			if err != nil {
+				return nil, o, ui.Exit(ui.Usage, err)
+			}
+			changes = append(changes, c)
+		}
+		o.Kind = journal.Apply
+		return func(ctx context.Context, s *journal.State) (*Plan, error) {
+			return m.PlanAsked(ctx, changes, s)
+		}, o, nil
+	case r.Auto:
+		best, err := m.Loader.Recommend(ctx)
+		if err == nil && best.Profile == "" {
+			err = ui.Hinted(ui.Failed, errors.New("no profile is recommended for this machine"), "name one: fettle list shows them")
+		}
+		if err == nil {
+			err = m.CheckRecommended(best)
+		}
+		if err != nil {
+			return nil, o, err
+		}
+		names, mode = []string{best.Profile}, ModeAuto
+	case r.Update:
+		s, err := m.ReadState()
+		if err != nil {
+			return nil, o, err
+		}
+		_, sel, err := m.InForce(ctx, s)
+		if err != nil {
+			return nil, o, err
+		}
+		if sel == nil {
+			return nil, o, ui.Exit(ui.Failed, errors.New("no selection is in force, so there is nothing to update"))
+		}
+		names = sel.Profiles
+	}
+	p, err := m.Load(ctx, true, WithPostLoaded(names, m.PostLoaded())...)
+	if err != nil {
+		return nil, o, err
+	}
+	if o.Selection, err = NewSelection(p, names, mode); err != nil {
+		return nil, o, err
+	}
+	return func(ctx context.Context, s *journal.State) (*Plan, error) {
+		return m.PlanProfile(ctx, p, s)
+	}, o, nil
+}
+
+// savedPlanner is Planner of a saved plan.
+func (m *Machine) savedPlanner(ctx context.Context, file string, o ApplyOptions) (Planner, ApplyOptions, error) {
+	p, err := readPlanFile(file)
+	if err != nil {
+		return nil, o, err
+	}
+	o.Kind, o.Planned = journal.Apply, p.Planned()
+	if len(p.Profiles) > 0 { // then it is a selection like any other
+		loaded, err := m.Load(ctx, false, p.Profiles...)
+		if err != nil {
+			return nil, o, err
+		}
+		if !slices.EqualFunc(loaded.Sources, p.Sources, func(a, b profile.Source) bool { return a.Path == b.Path && a.SHA256 == b.SHA256 }) {
+			return nil, o, stale(p, file, fmt.Errorf("%w: the content of its profiles has changed", ErrStale))
+		}
+		o.Kind = journal.Tune
+		names := p.Profiles
+		if n := len(names); n > 1 && names[n-1] == m.PostLoaded() {
+			names = names[:n-1]
+		}
+		if o.Selection, err = NewSelection(loaded, names, ModeManual); err != nil {
+			return nil, o, err
+		}
+	}
+	saved := m.ApplySaved(p)
+	return func(ctx context.Context, s *journal.State) (*Plan, error) {
+		p2, err := saved(ctx, s)
+		return p2, stale(p, file, err)
+	}, o, nil
+}
+
+// stale adds to the refusal of an outdated plan the command that makes a new one.
+func stale(p *Plan, file string, err error) error {
+	if !errors.Is(err, ErrStale) || len(p.Profiles) == 0 {
+		return err
+	}
+	if file == "-" {
+		file = "plan.json"
+	}
+	return ui.Hinted(ui.Refused, err, "make a new plan: "+text.CommandLine(slices.Concat([]string{"sudo", "fettle", "diff"}, p.Profiles, []string{"--output", "json"}))+" > "+text.Quote(file))
+}
+
+// maxPlan is the largest plan that is read, in bytes.
+const maxPlan = 64 << 20
+
+func readPlanFile(path string) (*Plan, error) {
+	var in io.Reader = os.Stdin
+	if path != "-" {
+		f, err := host.OpenRegular(path)
+		if err != nil {
+			return nil, ui.Exit(ui.Usage, err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxPlan))
+	if err != nil {
+		return nil, err
+	}
+	p, err := ReadPlan(text)
+	if err != nil {
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", path, err), "fettle diff throughput-performance --output json > plan.json writes a plan")
+	}
+	return p, nil
+}
+
+// ParseChange reads SETTING=VALUE. The kind of the setting exists on this machine, and its
+// name is one that the kind can have.
+func (m *Machine) ParseChange(text string) (setting.Change, error) {
+	c, err := ParseChange(text)
+	if err != nil {
+		return c, err
+	}
+	if m.Kinds[c.Setting.Kind] == nil {
+		return c, UnknownKind(text, c.Setting.Kind, m.Kinds)
+	}
+	if _, err := m.Kinds.Resolve(c.Setting); setting.IsNameError(err) {
+		return c, err
+	}
+	return c, nil
+}
+
+// ParseChange reads SETTING=VALUE.
+func ParseChange(text string) (setting.Change, error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return setting.Change{}, fmt.Errorf("%q: want SETTING=VALUE, such as sysctl:vm.swappiness=10", text)
+	}
+	s, err := setting.Parse(strings.TrimSpace(name))
+	if err != nil {
+		return setting.Change{}, err
+	}
+	return setting.Change{Setting: s, Want: setting.Text(value), Reason: setting.Reason{Text: text}}, nil
+}
+
+// UnknownKind is the error of a setting of an unknown kind; where is the text that has it.
+func UnknownKind(where, kind string, kinds setting.Kinds) error {
+	known := slices.Sorted(maps.Keys(kinds))
+	return fmt.Errorf("%q: %w %q%s; kinds are %s", where, setting.ErrUnknownKind, kind, text.Suggest(kind, known), strings.Join(known, ", "))
+}

@@ -1,0 +1,159 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// OneTuner returns an error if another tuner is in force that conflicts with what will be
+// written, or takes over from it and returns the transactions of that. command is the
+// call that would take over. writes lists what will be written, and is called only if it
+// matters.
+func (m *Machine) OneTuner(ctx context.Context, takeOver bool, command string, writes func() []setting.Setting) (taken []int, err error) {
+	tuners, err := m.OtherTuners(ctx, writes)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tuners {
+		if !takeOver {
+			return taken, OtherTunerInForce(t, command)
+		}
+		tx, err := m.takeOver(ctx, t)
+		if err != nil {
+			return taken, err
+		}
+		taken = append(taken, tx)
+	}
+	return taken, nil
+}
+
+// OtherTuners returns the tuners in force that conflict with what will be written. One that
+// sets only a few settings, none of them written here (numad), is reported instead.
+func (m *Machine) OtherTuners(ctx context.Context, writes func() []setting.Setting) ([]override.Tuner, error) {
+	all, err := override.Tuners(ctx, m.Host)
+	var files []string
+	var out []override.Tuner
+	for _, t := range all {
+		if !t.Exclusive || !t.InForce() {
+			continue
+		}
+		if files == nil && !t.Conflicts(nil) {
+			files = []string{}
+			for _, s := range writes() {
+				files = append(files, m.Kinds.KernelFiles(s)...)
+			}
+		}
+		if t.Conflicts(files) {
+			out = append(out, t)
+		} else {
+			m.say("%s %s; it sets %s, and none of that is written here", t.Name, t.Phase(err == nil), t.Sets)
+		}
+	}
+	return out, err
+}
+
+// WritesOf lists what a planner would write now; nothing if it fails, which is reported when
+// the plan is applied.
+func (m *Machine) WritesOf(ctx context.Context, planner Planner) func() []setting.Setting {
+	return func() []setting.Setting {
+		s, err := m.State()
+		if err != nil {
+			return nil
+		}
+		p, err := planner(ctx, s)
+		if err != nil {
+			return nil
+		}
+		return p.Writing()
+	}
+}
+
+// Writing lists the settings that a plan writes or owns.
+func (p *Plan) Writing() []setting.Setting {
+	var out []setting.Setting
+	for _, st := range p.Steps {
+		if st.Action != None {
+			out = append(out, st.Setting)
+		}
+	}
+	return out
+}
+
+// WritesOfSelection lists what the selection in force sets.
+func (m *Machine) WritesOfSelection(ctx context.Context) func() []setting.Setting {
+	return m.WritesOf(ctx, func(ctx context.Context, s *journal.State) (*Plan, error) {
+		p, _, err := m.InForce(ctx, s)
+		if err != nil || p == nil {
+			return &Plan{}, err
+		}
+		return m.PlanProfile(ctx, p, s)
+	})
+}
+
+// OtherTunerInForce is the refusal to write while another tuner is in force; command makes
+// it work.
+func OtherTunerInForce(t override.Tuner, command string) error {
+	what := "is in force here (it runs)"
+	if !t.Running {
+		what = "is in force here from the next boot on (it is enabled, not running)"
+		if !t.Stays {
+			what = "is in force here (it is enabled)"
+		}
+	}
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s %s and sets %s: two tuners would overwrite each other", t.Name, what, t.Sets),
+		"hand over: "+command+" (fettle undo restores it), or by hand: "+t.HandOver)
+}
+
+// RestoreTuners restores the tuners that were taken over, if the tuning that was to follow
+// failed.
+func (m *Machine) RestoreTuners(ctx context.Context, taken []int, err error) error {
+	if len(taken) == 0 || err == nil || ui.Code(err) == ui.Partial {
+		return err
+	}
+	if _, uerr := m.Undo(context.WithoutCancel(ctx), taken...); uerr != nil {
+		return errors.Join(err, uerr)
+	}
+	m.say("the other tuner is restored")
+	return err
+}
+
+// takeOver stops another tuner in a transaction, whose undo restores it.
+func (m *Machine) takeOver(ctx context.Context, t override.Tuner) (int, error) {
+	s := setting.Setting{Kind: TunerKind, Name: t.Unit}
+	now, err := m.Kinds.Read(ctx, s)
+	if err != nil {
+		return 0, fmt.Errorf("%s cannot be taken over: %w", t.Name, err)
+	}
+	state, err := parseTuner(now.Text)
+	if now.Absent || err != nil || t.Running && state.active != "active" {
+		return 0, ui.Hinted(ui.Refused, fmt.Errorf("%s runs here, but not as %s, so undo could not start it again", t.Name, t.Unit), fmt.Sprintf("stop it yourself: sudo kill %d", t.PID))
+	}
+	want := state
+	want.active = "inactive"
+	if want.enabled == "enabled" {
+		want.enabled = "disabled"
+	}
+	e := *m.Engine
+	e.Reason += " (take over from " + t.Name + ")"
+	res, err := e.Apply(ctx, func(ctx context.Context, js *journal.State) (*Plan, error) {
+		return e.PlanChanges(ctx, []setting.Change{{Setting: s, Want: setting.Text(want.String()), Reason: setting.Reason{Text: "--take-over"}}}, js)
+	}, ApplyOptions{Kind: journal.Apply, Atomic: true})
+	if err != nil {
+		return 0, err
+	}
+	if err := res.Err(nil); err != nil {
+		return 0, err
+	}
+	had := ""
+	if state.profiles != "" {
+		had = " (" + state.profiles + ")"
+	}
+	m.say("%s%s is stopped: transaction %d, which fettle undo takes back", t.Name, had, res.Tx)
+	return res.Tx, nil
+}

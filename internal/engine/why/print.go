@@ -1,0 +1,139 @@
+package why
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Print prints an explanation.
+func Print(s *ui.Screen, w *Why) {
+	out := s.Out
+	now := w.Now.String()
+	if first, rest, more := strings.Cut(now, "\n"); more && rest != "" && isFile(w.Setting) {
+		now = fmt.Sprintf("%s … (%d lines)", first, strings.Count(strings.TrimSuffix(now, "\n"), "\n")+1)
+	}
+	fmt.Fprintf(out, "%s = %s\n", w.Setting, ui.Printable(now))
+	g := ui.Grid{Head: []string{"who", "wants", "where", ""}}
+	for i, c := range w.Claims {
+		note := claimNote(c)
+		if i == len(w.Claims)-1 && c.Certain() {
+			note = "applied last"
+			if w.partial {
+				note += " of what was read"
+			}
+		}
+		g.Rows = append(g.Rows, []string{w.who(c), claimWants(c), c.Place(), note})
+	}
+	for _, c := range w.Coupled {
+		note := "writing it changes this one too"
+		if c.Zeroes {
+			note = "writing it makes this one 0"
+		}
+		if more := claimNote(c.Claim); more != "" {
+			note += "; " + more
+		}
+		g.Rows = append(g.Rows, []string{w.who(c.Claim), tune.SettingWords(c.Setting) + " = " + claimWants(c.Claim), c.Place(), note})
+	}
+	w.ownRows(&g)
+	known := !w.tunersUnknown
+	may := slices.ContainsFunc(w.Tuners, func(t Tuner) bool { return t.Effect == tunerMay })
+	switch {
+	case len(g.Rows) > 0:
+		g.Write(s)
+	case may:
+		fmt.Fprintln(out, "no profile or file that could be read sets it")
+	case len(w.Unread)+len(w.NotRecorded) > 0:
+		fmt.Fprintln(out, "no profile or file is known to set it, but not everything could be read")
+	default:
+		fmt.Fprintln(out, "no profile or file sets it, and no change of fettle's")
+	}
+	for _, text := range w.Explained {
+		fmt.Fprintln(out, ui.Printable(text))
+	}
+	if n := len(w.NotRecorded); n > 0 {
+		fmt.Fprintln(out, "not recorded in this copy: "+ui.Printable(someOf(w.NotRecorded, 3)))
+	}
+	for _, t := range w.Tuners {
+		if t.Effect != tunerNo || t.Unit == tune.TuneDUnit {
+			fmt.Fprintln(out, ui.Printable(t.describe(known)))
+		}
+	}
+	w.Writer.print(out, w.Now)
+}
+
+// someOf lists the first few, and the number of the others.
+func someOf(all []string, most int) string {
+	if len(all) <= most+1 {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+}
+
+// who names the source of a claim, TuneD's with its profile.
+func (w *Why) who(c override.Claim) string {
+	for _, t := range w.Tuners {
+		if c.Source == override.TuneD && t.Unit == tune.TuneDUnit && t.Profile != "" {
+			return t.Name + ", " + t.Profile
+		}
+	}
+	return string(c.Source)
+}
+
+// claimWants returns the value of a claim; a line that only excludes a setting has none.
+func claimWants(c override.Claim) string {
+	if c.Value.Absent {
+		return "-"
+	}
+	return c.Value.String()
+}
+
+// claimNote returns why a line has no effect, or on which condition it has.
+func claimNote(c override.Claim) string {
+	switch {
+	case c.Shadowed != "":
+		return "masked: " + c.Void
+	case c.Void != "" && c.Value.Absent:
+		return "excluded: " + c.Void
+	case c.Void != "":
+		return "no effect: " + c.Void
+	case c.Condition != "":
+		return "conditional: only if " + c.Condition
+	}
+	return ""
+}
+
+// ownRows adds fettle's changes, selection and keep.d.
+func (w *Why) ownRows(g *ui.Grid) {
+	for _, c := range w.Changes {
+		wants, note := c.Wanted.String(), ""
+		if c.Within != nil {
+			wants = c.Within.String() + " = " + wants
+		}
+		switch {
+		case c.CoupledTo != nil:
+			wants, note = "nothing", "kept because writing "+tune.SettingWords(*c.CoupledTo)+" changes it too; "
+		case c.Releases:
+			note = "given back: the new selection does not set it; "
+		}
+		note += fmt.Sprintf("was %s before; %s, %s", c.Before, c.User, c.Time.Local().Format(Stamp))
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("fettle, transaction %d", c.Tx), wants, c.From, note})
+	}
+	if w.Wanted != nil {
+		g.Rows = append(g.Rows, []string{"the selection in force", w.Wanted.Want.String(), w.Wanted.Reason.String(), string(w.Wanted.Verdict) + " " + w.Wanted.Why})
+	}
+	for _, c := range w.Within {
+		g.Rows = append(g.Rows, []string{"the selection in force", c.Setting.String() + " = " + c.Want.String(), c.Reason.String(), string(c.Verdict) + " " + c.Why})
+	}
+	if w.Kept != nil {
+		why := w.Kept.Reason
+		if w.KeptThrough != nil {
+			why = "writing it would change " + tune.SettingWords(*w.KeptThrough) + ": " + why
+		}
+		g.Rows = append(g.Rows, []string{"keep.d", "never written", w.Kept.String(), why})
+	}
+}

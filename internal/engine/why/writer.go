@@ -1,0 +1,234 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Writer is who wrote a setting last at run time.
+type Writer struct {
+	// LastWriter is the last one other than fettle; null if it is not known, for the reason
+	// in LastWriterUnknown.
+	LastWriter        *override.Write `json:"last_writer"`
+	LastWriterUnknown string          `json:"last_writer_unknown,omitempty"`
+	// Through is the setting that was written, if it is another one whose write changes this
+	// one too.
+	Through *setting.Setting `json:"last_writer_through,omitempty"`
+	// LastChange is who changed the value last, if the last writer did not change it.
+	LastChange *override.Write `json:"last_change,omitempty"`
+	// Own is fettle's own last write since this boot.
+	Own *Own `json:"last_own_write,omitempty"`
+	// WatchedSince is the time from which fettle's daemon has seen every write, and Watching
+	// whether it still watches.
+	WatchedSince *time.Time `json:"watched_since,omitempty"`
+	Watching     bool       `json:"watching"`
+	// Unseen is the value after the last write that was seen, if the value is another now.
+	Unseen *setting.Value `json:"value_after_last_write,omitempty"`
+}
+
+// Own is one write of fettle's.
+type Own struct {
+	Tx   int       `json:"transaction"`
+	Time time.Time `json:"time"`
+}
+
+// maxCoupled limits for how many coupled settings the writer is looked up.
+const maxCoupled = 8
+
+// lastWriter returns who wrote a setting last.
+func lastWriter(ctx context.Context, m *tune.Machine, id setting.Setting, now setting.Value, s *journal.State) Writer {
+	daemon := override.Daemon{Host: m.Host, StateDir: m.Engine.StateDir}
+	record := settledRecord(m, daemon, id, now)
+	watchers := []override.Watcher{daemon, override.SysctlLogger{Host: m.Host}}
+	w := Writer{Own: ownWrite(m, id, s)}
+	last, err := override.LastWriter(ctx, id, watchers...)
+	switch {
+	case err == nil:
+		w.LastWriter = &last
+	case errors.Is(err, override.ErrNotWatched) && !m.Host.Live:
+		w.LastWriterUnknown = "this copy does not record who writes"
+	default:
+		w.LastWriterUnknown = err.Error()
+	}
+	for _, c := range movers(m, id, s) {
+		other, err := override.LastWriter(ctx, c, watchers...)
+		if err == nil && other.Old != other.New && (w.LastWriter == nil || other.Time.After(w.LastWriter.Time)) {
+			w.LastWriter, w.Through, w.LastWriterUnknown = &other, &c, ""
+		}
+	}
+	if e, ok := record.Find(id); ok {
+		w.WatchedSince, w.Watching = &e.Since, record.Watching(m.Host)
+		if e.Last != nil && w.LastWriter != nil && w.Through == nil && w.LastWriter.Time.Equal(e.Last.Time) {
+			w.LastChange = e.Changed
+		}
+		if !asSeen(m, e, now) {
+			w.Unseen = &e.Value
+		}
+	}
+	return w
+}
+
+// asSeen reports whether a value is as it was after the last write that was seen.
+func asSeen(m *tune.Machine, e *override.Watched, now setting.Value) bool {
+	return m.Kinds.Equal(e.Setting, e.Value, override.Shown(m.Kinds, e.Setting, now))
+}
+
+// settledRecord reads the daemon's record, or returns nil. The daemon writes it a moment after
+// the event.
+func settledRecord(m *tune.Machine, d override.Daemon, id setting.Setting, now setting.Value) *override.Watch {
+	const moment = 20
+	for i := 0; ; i++ {
+		record, err := d.Read()
+		if err != nil {
+			return nil
+		}
+		if e, ok := record.Find(id); i == moment || !ok || asSeen(m, e, now) || !record.Watching(m.Host) {
+			return record
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// movers returns the settings whose writes change this one too.
+func movers(m *tune.Machine, id setting.Setting, s *journal.State) []setting.Setting {
+	kind, err := m.Kinds.For(id)
+	if err != nil {
+		return nil
+	}
+	candidates := kind.Coupled(id)
+	for _, en := range s.Chains()[id] {
+		if n := en.CoupledTo; n > 0 && n <= len(en.Tx.Entries) {
+			candidates = append(candidates, en.Tx.Entries[n-1].Setting)
+		}
+	}
+	var out []setting.Setting
+	for _, c := range candidates {
+		k, err := m.Kinds.For(c)
+		if err != nil || c == id || len(out) == maxCoupled || slices.Contains(out, c) {
+			continue
+		}
+		if slices.ContainsFunc(k.Coupled(c), func(d setting.Setting) bool { r, err := m.Kinds.Resolve(d); return err == nil && r == id }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// ownWrite returns fettle's last write to a setting in this boot, or nil.
+func ownWrite(m *tune.Machine, id setting.Setting, s *journal.State) *Own {
+	boot, err := m.Host.BootID()
+	if err != nil {
+		return nil
+	}
+	for _, t := range slices.Backward(s.Txs) {
+		if t.BootID != boot || t.Commit == nil {
+			continue
+		}
+		wrote := slices.ContainsFunc(t.Entries, func(en *journal.Entry) bool {
+			return en.Setting == id && en.CoupledTo == 0 && en.After != nil && !m.Kinds.Equal(id, en.Orig, *en.After)
+		})
+		wrote = wrote || slices.ContainsFunc(t.Commit.Undone, func(u journal.Undone) bool {
+			from := s.Tx(u.Tx)
+			return u.State == journal.Restored && from != nil && u.N > 0 && u.N <= len(from.Entries) && from.Entries[u.N-1].Setting == id
+		})
+		if wrote {
+			return &Own{t.ID, t.Commit.Time}
+		}
+	}
+	return nil
+}
+
+// print prints it for readers.
+func (w *Writer) print(out io.Writer, now setting.Value) {
+	l := w.LastWriter
+	var own string
+	if w.Own != nil {
+		own = fmt.Sprintf("fettle itself, transaction %d, %s", w.Own.Tx, clock(w.Own.Time))
+	}
+	switch {
+	case l != nil && w.Own != nil && w.Own.Time.After(l.Time):
+		fmt.Fprintf(out, "last writer: %s; before it %s\n", own, w.describe())
+	case l != nil:
+		fmt.Fprintf(out, "last writer: %s\n", w.describe())
+	case w.Own != nil && w.WatchedSince != nil:
+		fmt.Fprintf(out, "last writer: %s; by others %s\n", own, w.LastWriterUnknown)
+	case w.WatchedSince != nil:
+		fmt.Fprintf(out, "last writer: %s\n", w.LastWriterUnknown)
+	default:
+		fmt.Fprintf(out, "last writer: not known: %s\n", w.LastWriterUnknown)
+	}
+	if c := w.LastChange; c != nil {
+		fmt.Fprintf(out, "last change: %s, %s, from %s to %s\n", ui.Printable(c.By()), clock(c.Time), ui.Printable(c.Old), ui.Printable(c.New))
+	}
+	switch {
+	case w.WatchedSince == nil || l == nil:
+	case !w.Watching:
+		fmt.Fprintln(out, "fettle's daemon does not watch any more: later writers are not known")
+	case w.WatchedSince.After(l.Time):
+		fmt.Fprintf(out, "fettle's daemon watches since %s; who wrote between that and the last writer is not known\n", clock(*w.WatchedSince))
+	default:
+		fmt.Fprintf(out, "no other program has written it since: fettle's daemon watches since %s\n", clock(*w.WatchedSince))
+	}
+	if w.Unseen != nil && w.Watching && w.Through == nil {
+		fmt.Fprintf(out, "it read %s then and reads %s now: the kernel has changed it, or it was written through another mount of proc or sysfs\n", ui.Printable(w.Unseen.String()), ui.Printable(now.String()))
+	}
+}
+
+// describe returns the last writer and what it did.
+func (w *Writer) describe() string {
+	l := w.LastWriter
+	text := l.By()
+	if l.UID != nil && *l.UID != 0 {
+		text += ", user " + host.UserName(*l.UID)
+	}
+	text += ", " + clock(l.Time)
+	switch {
+	case w.Through != nil:
+		text += fmt.Sprintf(": wrote %s into %s, which changes this one too", l.New, tune.SettingWords(*w.Through))
+	case l.Old == l.New:
+		text += ": wrote what was there already"
+	default:
+		text += fmt.Sprintf(", from %s to %s", l.Old, l.New)
+	}
+	return ui.Printable(text)
+}
+
+func clock(t time.Time) string { return t.Local().Format(Stamp) }
+
+// NameWriters adds to each value that has drifted who changed it, if the daemon saw that.
+func NameWriters(m *tune.Machine, values []tune.Checked) {
+	record, err := override.Daemon{Host: m.Host, StateDir: m.Engine.StateDir}.Read()
+	if err != nil {
+		if !errors.Is(err, override.ErrNotWatched) && m.Tell != nil {
+			m.Tell(fmt.Sprintf("who wrote values is not known: %v", err))
+		}
+		return
+	}
+	for i := range values {
+		c := &values[i]
+		e, ok := record.Find(c.Setting)
+		if c.Verdict != plugin.Drifted || !ok || !asSeen(m, e, c.Now) {
+			continue
+		}
+		by := e.Last
+		if e.Changed != nil {
+			by = e.Changed
+		}
+		if by != nil && by.Old != by.New {
+			c.Writer = by
+			c.Why += "; " + ui.Printable(by.Who()) + " wrote " + ui.Printable(by.New) + " at " + clock(by.Time)
+		}
+	}
+}

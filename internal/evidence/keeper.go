@@ -1,0 +1,106 @@
+package evidence
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Signature says who measures, with which command and version of fettle.
+type Signature struct{ Command, User, Version string }
+
+// Sign records who measures, and on which machine.
+func (s Signature) Sign(r *Run, h *host.Host) {
+	r.Command, r.User, r.Version, r.Machine = s.Command, s.User, s.Version, Fingerprint(h)
+}
+
+// Keeper keeps what a benchmark has finished while it goes on, whatever ends this process.
+type Keeper struct {
+	Store
+	Signature
+	Host       *host.Host
+	Run        *Run
+	inProgress *RunInProgress // nil until something is finished
+}
+
+// NothingYet is the body of a benchmark that has finished nothing.
+const NothingYet = "{}"
+
+// NewKeeper returns the keeper of a run that begins now.
+func NewKeeper(store Store, by Signature, h *host.Host, kind string) *Keeper {
+	r := &Run{Kind: kind, Began: h.Clock.Now().UTC(), Verdict: "under way", Body: json.RawMessage(NothingYet)}
+	return &Keeper{Store: store, Signature: by, Host: h, Run: r}
+}
+
+// finished is the line of a benchmark in progress: its record so far.
+type finished struct {
+	Verdict string          `json:"verdict"`
+	Body    json.RawMessage `json:"body"`
+}
+
+// Finished makes durable what there is so far.
+func (k *Keeper) Finished(verdict string, body any) (err error) {
+	line := finished{Verdict: verdict}
+	if line.Body, err = json.Marshal(body); err != nil {
+		return err
+	}
+	if k.inProgress == nil {
+		k.Sign(k.Run, k.Host)
+		k.inProgress, err = k.Begin(k.Run)
+	}
+	if err == nil {
+		err = k.inProgress.Replace(line)
+	}
+	if err != nil {
+		return fmt.Errorf("what was measured cannot be kept: %w", err)
+	}
+	return nil
+}
+
+// Record puts the whole record into the store, in place of what was kept until then. After
+// an error the run has no ID.
+func (k *Keeper) Record(verdict string, body any) (err error) {
+	r := k.Run
+	if r.Body, err = json.Marshal(body); err != nil {
+		return err
+	}
+	k.Sign(r, k.Host)
+	r.Verdict, r.Ended = verdict, k.Host.Clock.Now().UTC()
+	if k.inProgress == nil {
+		err = k.Put(r)
+	} else if err = k.Finish(k.inProgress); err != nil {
+		err = fmt.Errorf("%w; what was measured is in %s", err, k.inProgress.Path)
+	}
+	if err != nil {
+		r.ID = ""
+		return fmt.Errorf("the record cannot be kept: %w", err)
+	}
+	return nil
+}
+
+// Nothing removes what was kept of a benchmark without a result.
+func (k *Keeper) Nothing() error {
+	if k.inProgress == nil {
+		return nil
+	}
+	return k.Discard(k.inProgress)
+}
+
+// Unfinished sets the body of a benchmark that did not end, from the lines of its record.
+func (r *Run) Unfinished(lines [][]byte) error {
+	r.Verdict = "nothing was finished"
+	if len(lines) == 0 {
+		return nil
+	}
+	var last finished
+	if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil {
+		return fmt.Errorf("line %d: %w", len(lines)+1, err)
+	}
+	if len(last.Body) == 0 {
+		return errors.New("its last line has no body")
+	}
+	r.Verdict, r.Body = last.Verdict, last.Body
+	return nil
+}

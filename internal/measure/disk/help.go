@@ -1,0 +1,55 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// FindFioOrHelp is FindFio, whose error says how to get a usable fio.
+func FindFioOrHelp(ctx context.Context, h *host.Host, path string) (*Engine, error) {
+	engine, err := FindFio(ctx, h, path)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return engine, err
+	case errors.Is(err, ErrNone):
+		return nil, ui.Hinted(ui.Failed, err, installHint(fact.Collect(h)))
+	case path == "":
+		return nil, ui.Hinted(ui.Failed, err, "--fio PATH names another one")
+	}
+	return nil, ui.Exit(ui.Usage, err)
+}
+
+// Unmade adds the exit code to the error of a directory in which files cannot be made.
+func Unmade(err error) error {
+	switch {
+	case errors.Is(err, ErrNoRoom):
+		return ui.Hinted(ui.Refused, err, "df -h shows which file system is full; a smaller --size, or another directory, needs less")
+	case errors.Is(err, ErrUnwritable):
+		return ui.Exit(ui.Usage, err)
+	}
+	return err
+}
+
+// NoRoom is the refusal to measure if the files would take too much of the free space. If a
+// smaller size fits, the printed call has it.
+func NoRoom(directory string, err error) error {
+	err = fmt.Errorf("%s: %w", directory, err)
+	if size := (*SizeError)(nil); errors.As(err, &size) {
+		return ui.Instead(ui.Refused, err, "", fmt.Sprintf("--size=%dMiB", size.Possible>>20))
+	}
+	return ui.Hinted(ui.Refused, err, "no size is small enough; df -h "+text.Quote(directory)+" shows what is free, and another directory may have more")
+}
+
+func installHint(facts *fact.Facts) string {
+	ids := append([]string{facts.OS.ID.Or("")}, facts.OS.IDLike.Or(nil)...)
+	if how := Install(ids...); how != "" {
+		return how + " installs it; --fio PATH names another one"
+	}
+	return "install the package fio, or name one with --fio PATH"
+}

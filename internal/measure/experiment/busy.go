@@ -1,0 +1,69 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// patience is how long an experiment waits for another transaction to end.
+const patience = 30 * time.Second
+
+// lease takes the lease. The watchdog of an experiment that was just killed is given a
+// moment to restore the machine.
+func lease(ctx context.Context, m *tune.Machine) (*os.File, error) {
+	for end := time.Now().Add(10 * time.Second); ; {
+		f, err := tune.Lease(m.StateDir)
+		if !errors.Is(err, tune.ErrLeased) || time.Now().After(end) {
+			return f, leased(m, err)
+		}
+		if x := tune.Holder(m.StateDir); x != nil && !x.Restoring {
+			if _, gone := os.Stat(fmt.Sprintf("/proc/%d", x.PID)); gone == nil {
+				return nil, leased(m, err)
+			}
+		}
+		if wait(ctx, 20*time.Millisecond) != nil {
+			return nil, leased(m, err)
+		}
+	}
+}
+
+// wait waits for a time, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// leased adds to the error of a lease who has it and what to do.
+func leased(m *tune.Machine, err error) error {
+	if x := tune.Holder(m.StateDir); errors.Is(err, tune.ErrLeased) && x != nil {
+		return Busy(x)
+	}
+	return err
+}
+
+// Busy is the error of a measurement while an experiment switches values, or while its
+// watchdog still restores them.
+func Busy(x *tune.Leaseholder) error {
+	who := fmt.Sprintf("process %d", x.PID)
+	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", x.PID)); err == nil && len(line) > 0 && !x.Restoring {
+		who += ": " + strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
+	}
+	switch {
+	case x.PID == 0:
+		return ui.Hinted(ui.Busy, fmt.Errorf("%w: each would disturb the other", tune.ErrLeased), "fettle status shows it; wait for its end")
+	case x.Restoring:
+		return ui.Hinted(ui.Busy, fmt.Errorf("%w: it has ended, and its watchdog is still undoing its change (%s)", tune.ErrLeased, who), "wait a moment; fettle status says when that is done")
+	}
+	return ui.Hinted(ui.Busy, fmt.Errorf("%w (%s): each would disturb the other", tune.ErrLeased, who), fmt.Sprintf("wait for its end, or interrupt it, which restores the machine: kill -INT %d", x.PID))
+}

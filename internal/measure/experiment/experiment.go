@@ -1,0 +1,404 @@
+// Package experiment runs experiments on this machine. In: a change (profiles, settings, a
+// plan, a pair of commands), work to measure (a command, a cell of a benchmark, work that
+// runs anyway) and the options of fettle prove. Out: the evidence of prove as a record that
+// can be resumed. A watchdog restores the machine if this process is killed. The verbs
+// prove, bench memory and runs use it.
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/prove"
+	provelive "fettle.dev/fettle/internal/measure/prove/live"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// LeftBehind describes an experiment that was killed together with its watchdog.
+const LeftBehind = "an experiment and its watchdog have ended without undoing its change, which fettle's journal does not know and which may still stand"
+
+// Experiment is one experiment. The fields below Machine are set before Run.
+type Experiment struct {
+	*tune.Machine
+	Screen   *ui.Screen
+	By       evidence.Signature
+	Watchdog tune.Watchdog
+	Settle   time.Duration // for which the machine is watched before the first run
+
+	o        Options
+	design   prove.Design
+	change   prove.Change
+	tuning   *prove.Tuning // nil if the change is a pair of commands
+	work     work
+	closing  func() error // of the work; may be nil
+	body     *prove.Evidence
+	record   *evidence.RunInProgress // nil until the first visit can be recorded
+	visits   []prove.Visit
+	planned  *journal.Planned // who made the plan of --plan
+	watchdog *watchdog
+	lease    *os.File
+	guarded  atomic.Bool // the watchdog runs
+	restored atomic.Bool // the machine is as it was
+}
+
+// Restored reports whether the machine is as it was. It may be called at any time.
+func (p *Experiment) Restored() bool { return p.restored.Load() }
+
+// Result is what an experiment has measured.
+type Result struct {
+	Run    *evidence.Run
+	Body   *prove.Evidence
+	Visits int
+}
+
+// Run measures work, a command, unless the options name other work. The result is nil if
+// nothing was measured.
+func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Result, err error) {
+	p.o, p.body = o, &prove.Evidence{Schema: prove.Schema, Method: prove.Method, Work: work}
+	want := expected[o.Expect]
+	if o.Resume != "" {
+		if err := p.resume(); err != nil {
+			return nil, err
+		}
+		if p.record != nil {
+			defer p.record.Close()
+		}
+	}
+	err = p.prepare(ctx)
+	if p.closing != nil {
+		defer func() {
+			if closed := p.closing(); closed != nil {
+				err = errors.Join(ui.Exit(ui.Incomplete, closed), err)
+			}
+		}()
+	}
+	if err != nil {
+		return nil, err
+	}
+	ending, err := p.measure(ctx)
+	if ending == "" {
+		return nil, err
+	}
+	err = p.verdict(ending, err, want)
+	if err == nil && p.o.Keep && p.body.Word == prove.Better {
+		if at := slices.IndexFunc(p.body.Guards, func(g prove.Guarded) bool { return g.State != "within" }); at >= 0 {
+			err = ui.Exit(ui.GateNotMet, fmt.Errorf("not kept: it is not certain yet that guard rail %s holds", p.body.Guards[at].Name))
+		} else {
+			err = p.keep(ctx)
+		}
+	}
+	if p.body.Unanswered() && p.record.Run.ID != "" {
+		p.Screen.Say("fettle prove --resume %s --budget 30m goes on with it", p.record.Run.ID)
+	}
+	return &Result{p.record.Run, p.body, len(p.visits)}, err
+}
+
+// prepare checks whether the change can be tested, and starts the watchdog. It changes
+// nothing.
+func (p *Experiment) prepare(ctx context.Context) (err error) {
+	limit := cmp.Or(p.o.Timeout, changeTimeout)
+	deadline, err := deadlineAfter(p.Machine, 2*p.o.Budget+time.Hour)
+	if err != nil {
+		return err
+	}
+	if err := p.makeWork(ctx, mark(deadline.SinceBoot, "work")); err != nil {
+		return orUsage(err)
+	}
+	// While this process has the lease, the daemon changes nothing.
+	if p.lease, err = lease(ctx, p.Machine); err != nil {
+		return err
+	}
+	if how := tune.Armed(p.StateDir); how != "" && p.o.Resume == "" {
+		return ui.Hinted(ui.Refused, errors.New(LeftBehind),
+			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.StateDir, "experiment"))
+	}
+	// Other transactions take a moment, and must not keep the machine from being restored.
+	p.Wait = patience
+	if err := undoExperiments(ctx, p.Machine, 0); err != nil {
+		return err
+	}
+	if p.o.ChangeCmd != "" {
+		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"), Timeout: limit,
+			Applying: p.applying, End: host.KillTagged}
+		p.body.Change = prove.Tested{Apply: evidence.EscapeInvalidUTF8(p.o.ChangeCmd), Undo: evidence.EscapeInvalidUTF8(p.o.UndoCmd)}
+	} else if err := p.settings(ctx, deadline); err != nil {
+		return err
+	}
+	if err := p.refuseOtherTuner(ctx); err != nil {
+		return err
+	}
+	switch err := p.work.Check(ctx); {
+	case err != nil && ctx.Err() != nil:
+		return ui.Exit(ui.Interrupted, errors.New("interrupted: nothing was changed"))
+	case errors.Is(err, provelive.ErrIdle):
+		return ui.Retry(ui.Refused, err, "name the log that the work writes; --anyway waits for lines of this one", "--anyway")
+	case err != nil:
+		return orUsage(err)
+	}
+	p.watchdog, err = guard(p.Watchdog, deadline, p.o.UndoCmd, p.o.Dir, p.lease)
+	p.guarded.Store(err == nil)
+	return err
+}
+
+// refuseOtherTuner returns an error if another tuner would write what is tested. It is not
+// known what a command changes, so --anyway allows that.
+func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
+	tuners, err := p.OtherTuners(ctx, func() (out []setting.Setting) {
+		for _, s := range p.body.Change.Settings {
+			out = append(out, s.Setting)
+		}
+		return out
+	})
+	switch {
+	case err != nil || len(tuners) == 0:
+		return err
+	case p.o.ChangeCmd == "":
+		return tune.OtherTunerInForce(tuners[0], "fettle tune PROFILE --take-over")
+	case !p.o.Anyway:
+		return tune.OtherTunerInForce(tuners[0], "--anyway measures while it runs; fettle tune PROFILE --take-over")
+	}
+	p.Screen.Say("%s %s: what it writes while this measures is not known", tuners[0].Name, tuners[0].Phase(true))
+	return nil
+}
+
+// dismiss ends the watchdog and the lease: the machine is restored.
+func (p *Experiment) dismiss() {
+	p.watchdog.dismiss()
+	_ = tune.End(p.lease)
+	p.restored.Store(true)
+}
+
+// begin opens the record, unless it was resumed.
+func (p *Experiment) begin() (err error) {
+	if p.record != nil {
+		return nil
+	}
+	p.body.Design = p.design
+	if p.body.Asked, err = json.Marshal(p.o); err != nil {
+		return err
+	}
+	body, err := json.Marshal(p.body)
+	if err != nil {
+		return err
+	}
+	r := &evidence.Run{Kind: "prove", Began: p.Host.Clock.Now().UTC(), Verdict: "under way", Body: body}
+	p.By.Sign(r, p.Host)
+	p.record, err = Store(p.Machine).Begin(r)
+	for _, v := range p.visits { // of the record that it goes on from
+		if err == nil {
+			err = p.record.Append(v)
+		}
+	}
+	return err
+}
+
+// measure makes the visits. The ending is "" if nothing was measured.
+func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
+	if len(p.visits) > 0 {
+		// First: what cut it off may have cut off the watchdog too.
+		if err := p.change.Undo(ctx); err != nil {
+			return "", ui.Exit(ui.Incomplete, &prove.Stuck{Err: err})
+		}
+	}
+	if p.o.Live {
+		p.Screen.Say("windows of %v, and %v after each switch: at least %s, at the most until %s", p.o.Window, p.o.Settle,
+			Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Quad().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
+	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
+		if !p.o.Anyway {
+			p.dismiss()
+			return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(why, "; ")), "wait until it is quiet; --anyway measures now, and the result says so", "--anyway")
+		}
+		for _, w := range why {
+			p.Screen.Say("--anyway: measuring although %s", w)
+		}
+	}
+	if len(p.visits) == 0 {
+		if err := prove.Rehearse(ctx, p.change); err != nil {
+			return "", p.unrehearsed(ctx, err)
+		}
+	}
+	if err := p.begin(); err != nil {
+		p.dismiss()
+		return "", err
+	}
+	perf, err := p.Host.OpenPerf()
+	if err != nil {
+		p.dismiss()
+		return "", err
+	}
+	defer perf.Close()
+	past := p.visits
+	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Anyway: p.o.Anyway,
+		Record: func(v prove.Visit) error {
+			p.visits = append(p.visits, v)
+			return p.record.Append(v)
+		},
+		Progress: p.progress,
+	}
+	course, ending, err := e.Run(ctx, past)
+	if s := (*prove.Stuck)(nil); !errors.As(err, &s) {
+		p.dismiss()
+	}
+	if course == nil {
+		return "", err
+	}
+	p.body = p.body.Summed(prove.Sum(course, ending, err, p.visits))
+	return ending, errors.Join(err, p.finish())
+}
+
+// rests is how often the machine is watched until it is idle: what prepared the work, or has
+// just ended, may still load it.
+const rests = 10
+
+// unfit watches the machine, and returns why it is not fit for a measurement.
+func (p *Experiment) unfit(ctx context.Context) (why []string) {
+	defer p.Screen.Status("")
+	for range rests {
+		begun := prove.Counters(p.Host)
+		if wait(ctx, p.Settle) != nil {
+			return nil
+		}
+		why = prove.Unfit(p.Host, begun, prove.Counters(p.Host), p.Settle.Seconds())
+		if len(why) == 0 || p.o.Anyway {
+			return why
+		}
+		p.Screen.Status("waiting until the machine is idle: %s", why[0])
+	}
+	return why
+}
+
+// finish puts the record into the store.
+func (p *Experiment) finish() error {
+	var work []string
+	for _, word := range p.body.Work {
+		work = append(work, evidence.EscapeInvalidUTF8(word))
+	}
+	p.body.Work = work
+	body, err := json.Marshal(p.body)
+	if err != nil {
+		return err
+	}
+	r := p.record.Run
+	r.Body, r.Verdict = body, p.body.Text
+	if p.resumable() {
+		// Kept as it is: --resume goes on.
+		return errors.Join(p.record.Append(stop{p.body.Ending, p.body.Error}), p.record.Close())
+	}
+	r.Ended = p.Host.Clock.Now().UTC()
+	if err := Store(p.Machine).Finish(p.record); err != nil {
+		r.ID, r.Ended = "", time.Time{}
+		return fmt.Errorf("the record cannot be kept: %w; what was measured is in %s", err, p.record.Path)
+	}
+	return nil
+}
+
+// resumable reports whether the experiment can go on from its record: it was interrupted, or
+// failed after it had measured something.
+func (p *Experiment) resumable() bool {
+	return p.body.Ending == prove.EndedInterrupted || p.body.Ending == prove.EndedFailed && len(p.body.Placebo)+len(p.body.Quads) > 0
+}
+
+// progress reports how far the experiment is.
+func (p *Experiment) progress(c *prove.Course, v prove.Visit) {
+	s := c.Next()
+	if len(p.visits) == 2 && !p.o.Live {
+		d := p.design
+		quads := float64(d.Placebo + d.Least)
+		p.Screen.Say("at least %.0f runs, about %s; at the most until %s", quads*c.Visits(), Roughly(quads*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+	}
+	if s.Phase != v.Phase || s.Quad != v.Quad {
+		switch {
+		case v.Phase == prove.Placebo && s.Phase == prove.Quads:
+			p.Screen.Say("placebo: the noise of a quad is %.1f %%; about %.0f %ss to see %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.design.Unit(), p.o.Margin)
+		case v.Phase == prove.Quads && p.Screen.Width > 0:
+			p.Screen.Say("quad %d: %s", v.Quad+1, c.Verdict().Text)
+		}
+	}
+}
+
+// Roughly formats a time in seconds.
+func Roughly(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}
+
+// verdict turns the ending of the experiment into an error with its exit code.
+func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) error {
+	switch {
+	case errors.As(err, new(*prove.Stuck)):
+		return p.stuck(err)
+	case ending == "":
+		return err
+	case ending == prove.EndedInterrupted:
+		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted: the machine is as it was, and what was measured is kept: fettle prove --resume "+p.record.Name()+" goes on"), err))
+	case ending == prove.EndedHopeless:
+		return ui.Retry(ui.Refused, err, "a larger --margin, a longer workload or a larger --budget may decide it; --anyway measures until the budget is used", "--anyway")
+	case ending == prove.EndedGuard:
+		return ui.Exit(ui.GateNotMet, err)
+	case err != nil && p.resumable():
+		code := ui.Failed
+		switch {
+		case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
+			code = ui.Busy
+		case errors.As(err, new(*prove.Unswitched)):
+			code = ui.RolledBack
+		}
+		return ui.Hinted(code, err, "what was measured is kept: fettle prove --resume "+p.record.Name()+" goes on")
+	case err != nil:
+		return err
+	case want != "" && p.body.Word != want:
+		return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s; the verdict is: %s", p.o.Expect, p.body.Text))
+	}
+	return nil
+}
+
+// keep applies the change permanently.
+func (p *Experiment) keep(ctx context.Context) error {
+	o := p.tuning.Options
+	o.Try = nil
+	res, err := p.Apply(ctx, p.tuning.Planner, o)
+	if res == nil {
+		return err
+	}
+	if err = res.Err(err); err == nil {
+		p.Screen.Say("kept: transaction %d, which fettle undo takes back", res.Tx)
+	}
+	return err
+}
+
+// unrehearsed is the error of a change that cannot be made or undone: nothing was measured,
+// and there is no record.
+func (p *Experiment) unrehearsed(ctx context.Context, err error) error {
+	if errors.As(err, new(*prove.Stuck)) {
+		return p.stuck(err)
+	}
+	p.dismiss()
+	switch {
+	case ctx.Err() != nil:
+		return ui.Exit(ui.Interrupted, errors.New("interrupted: the machine is as it was, and nothing was measured"))
+	case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
+		return err
+	}
+	return ui.Exit(ui.RolledBack, fmt.Errorf("%w; it is undone, and nothing was measured", err))
+}
+
+// stuck is the error of a change that is not undone.
+func (p *Experiment) stuck(err error) error {
+	if p.o.UndoCmd != "" {
+		return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; by hand: "+p.o.UndoCmd)
+	}
+	return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; fettle undo tries too")
+}

@@ -1,0 +1,125 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Options are those of fettle prove. The evidence has them, so that an experiment can be
+// resumed and repeated.
+type Options struct {
+	Profiles  []string `json:"profiles,omitempty"`
+	Set       []string `json:"set,omitempty"`
+	Plan      string   `json:"plan,omitempty"`
+	ChangeCmd string   `json:"change_command,omitempty"`
+	UndoCmd   string   `json:"undo_command,omitempty"`
+	Dir       string   `json:"directory"` // in which commands are started
+
+	Metric     string   `json:"metric"`
+	Unit       string   `json:"unit,omitempty"`
+	More       bool     `json:"more_is_better,omitempty"`
+	Percentile float64  `json:"percentile"` // below 0: the last number
+	Guards     []string `json:"guards,omitempty"`
+	Caps       []string `json:"caps,omitempty"`
+
+	Bench     string        `json:"bench,omitempty"`
+	Fio       string        `json:"fio,omitempty"`
+	Live      bool          `json:"live,omitempty"`
+	Window    time.Duration `json:"window_ns,omitempty"`
+	Settle    time.Duration `json:"settle_ns,omitempty"`
+	Covariate string        `json:"covariate,omitempty"`
+	Pattern   string        `json:"pattern,omitempty"`
+	LogFormat string        `json:"log_format,omitempty"`
+	LogConfig []string      `json:"log_config,omitempty"`
+	TokenFile string        `json:"prometheus_token_file,omitempty"`
+
+	Margin  string        `json:"margin"`
+	Alpha   float64       `json:"alpha"`
+	Budget  time.Duration `json:"budget_ns"`
+	Timeout time.Duration `json:"timeout_ns"`
+	Quads   int           `json:"quads"`
+	Placebo int           `json:"placebo"`
+	Washout int           `json:"washout"`
+	Seed    uint64        `json:"seed"`
+	Anyway  bool          `json:"anyway,omitempty"`
+
+	Expect  string  `json:"-"`
+	Keep    bool    `json:"-"`
+	Resume  string  `json:"-"` // name or ID of a run, or last
+	Further Further `json:"-"` // with Resume
+}
+
+// expected are the words of --expect.
+var expected = map[string]prove.Word{
+	"faster": prove.Better, "better": prove.Better, "slower": prove.Worse, "worse": prove.Worse, "no-effect": prove.NoEffect,
+}
+
+// Expectations returns the words of --expect, sorted.
+func Expectations() []string { return slices.Sorted(maps.Keys(expected)) }
+
+// Quad returns about how long a quad of windows takes: every second one begins with a switch.
+func (o *Options) Quad() time.Duration { return 4*o.Window + 5*o.Settle/2 }
+
+// AllQuads returns how long all quads of windows take, plus a tenth.
+func (o *Options) AllQuads() time.Duration {
+	return time.Duration(o.Placebo+o.Quads) * o.Quad() * 11 / 10
+}
+
+// design makes the design. read reads a metric; decides marks the one that the verdict is
+// about.
+func (o *Options) design(read func(text string, decides bool) (prove.Metric, error)) (d prove.Design, err error) {
+	metric, err := read(o.Metric, true)
+	if err != nil {
+		return d, ui.Without(fmt.Errorf("--metric %s: %w", o.Metric, err), "--metric")
+	}
+	d = prove.Defaults(metric)
+	d.Alpha, d.Most, d.Placebo, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Quads, o.Placebo, o.Washout, o.Seed, o.Budget.Seconds()
+	d.Least = min(d.Least, max(d.Most, 2))
+	if d.Margin, err = unit.ParsePercent(o.Margin); err != nil {
+		return d, ui.Instead(ui.Usage, fmt.Errorf("--margin %s: %w", o.Margin, err), "", "--margin=2%")
+	}
+	for _, g := range o.Guards {
+		metric, limit, err := limited(g, read, unit.ParsePercent)
+		if err != nil {
+			return d, ui.Instead(ui.Usage, fmt.Errorf("--guard %s: %w", g, err), "", "--guard=max-memory:10%")
+		}
+		d.Guards = append(d.Guards, prove.Guard{Metric: metric, Most: limit})
+	}
+	for _, c := range o.Caps {
+		metric, most, err := limited(c, read, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
+		if err != nil {
+			return d, ui.Instead(ui.Usage, fmt.Errorf("--stop-above %s: %w", c, err), "", "--stop-above=max-memory:2000000000")
+		}
+		d.Caps = append(d.Caps, prove.Cap{Metric: metric, Most: most})
+	}
+	if o.Covariate != "" {
+		metric, err := read(o.Covariate, false)
+		if err != nil {
+			return d, ui.Without(fmt.Errorf("--covariate %s: %w", o.Covariate, err), "--covariate")
+		}
+		d.Covariate = &metric
+	}
+	return d, d.Check()
+}
+
+// limited reads METRIC:LIMIT.
+func limited(text string, read func(string, bool) (prove.Metric, error), limit func(string) (float64, error)) (m prove.Metric, most float64, err error) {
+	at := strings.LastIndexByte(text, ':')
+	if at < 0 {
+		return m, 0, errors.New("want METRIC:LIMIT")
+	}
+	if m, err = read(text[:at], false); err != nil {
+		return m, 0, err
+	}
+	most, err = limit(text[at+1:])
+	return m, most, err
+}

@@ -1,0 +1,130 @@
+package experiment
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// resume continues an experiment that was cut off.
+func (p *Experiment) resume() error {
+	store, name := Store(p.Machine), p.o.Resume
+	if name == "last" {
+		var err error
+		if name, err = lastCutOff(store); err != nil {
+			return err
+		}
+	}
+	var l lines
+	u, err := store.Resume(name, l.take)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p.resumeEnded(name)
+	}
+	if err != nil {
+		return err
+	}
+	if u.Run.Kind != "prove" {
+		return ui.Hinted(ui.Usage, errors.Join(fmt.Errorf("run %s is a %s, not an experiment: it cannot go on", name, u.Run.Kind), u.Close()), "fettle runs show "+name+" shows what it has finished")
+	}
+	if p.o.Further != (Further{}) {
+		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was cut off, and goes on as it was begun: it takes no --budget and no --quads", name), u.Close()))
+	}
+	p.record, p.visits = u, l.visits
+	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON replaces such a byte with
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s cannot go on: its commands have bytes that are not UTF-8, and its record has not kept them", name), "fettle runs show "+name+" shows what it had measured; no command can go on with it, so begin it again with fettle prove")
+	}
+	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
+		return err
+	}
+	o := Options{Expect: p.o.Expect, Keep: p.o.Keep, Resume: p.o.Resume, Anyway: p.o.Anyway}
+	if err := json.Unmarshal(p.body.Asked, &o); err != nil {
+		return err
+	}
+	p.o = o
+	if begun := p.body.JudgedBy(); begun != prove.Method {
+		p.Screen.Say("begun with method %d of judging; from here on method %d judges all that was measured", begun, prove.Method)
+	}
+	if here := evidence.Fingerprint(p.Host); here.Hardware != u.Run.Machine.Hardware {
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU), "only there can it go on: fettle prove --resume "+name)
+	}
+	return nil
+}
+
+// lastCutOff returns the name of the experiment that was cut off last.
+func lastCutOff(store evidence.Store) (string, error) {
+	names, err := store.Unfinished()
+	if err != nil {
+		return "", err
+	}
+	for _, name := range slices.Backward(names) {
+		// An error is reported when it is resumed.
+		r, _, err := store.Peek(name, func([]byte) error { return nil })
+		if err != nil || r.Kind == "prove" {
+			return name, nil
+		}
+	}
+	return "", ui.Exit(ui.Usage, errors.New("no experiment was cut off"))
+}
+
+// Further is what an experiment that has ended gets for going on.
+type Further struct {
+	Budget time.Duration // 0: as much as it had
+	Quads  int           // limit, with those that it has; 0: twice those that it has
+}
+
+// resumeEnded continues an experiment that has ended without an answer: its interval is valid
+// at every look, so that it may go on. Its record stays.
+func (p *Experiment) resumeEnded(name string) error {
+	r, err := Store(p.Machine).Get(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ui.Hinted(ui.Usage, fmt.Errorf("no experiment %q was cut off", name), "fettle runs list shows them")
+	}
+	if err != nil {
+		return Damaged(err)
+	}
+	var e prove.Evidence
+	if r.Kind != "prove" {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s is a %s, not an experiment", r.ID, r.Kind))
+	}
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return err
+	}
+	if _, err := Credible(r, &e); err != nil {
+		return err
+	}
+	if !e.Unanswered() {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended by %s: %s; only one that cannot tell yet, for want of time or of quads, goes on", r.ID, e.Ending, e.Text))
+	}
+	if here := evidence.Fingerprint(p.Host); here.Hardware != r.Machine.Hardware {
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU), "only there can it go on: fettle prove --resume "+r.ID)
+	}
+	more := p.o.Further
+	o := Options{Expect: p.o.Expect, Keep: p.o.Keep, Resume: r.ID, Anyway: p.o.Anyway}
+	if err := json.Unmarshal(e.Asked, &o); err != nil {
+		return err
+	}
+	spent := 0.0
+	for _, v := range e.Visits {
+		spent += v.TookS
+	}
+	o.Budget = time.Duration(spent*float64(time.Second)) + cmp.Or(more.Budget, o.Budget)
+	if e.Ending == prove.EndedMost {
+		more.Quads = cmp.Or(more.Quads, 2*len(e.Quads))
+	}
+	o.Quads = cmp.Or(more.Quads, o.Quads)
+	if o.Quads <= len(e.Quads) {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has %d quads: want more --quads", r.ID, len(e.Quads)))
+	}
+	p.o, p.visits = o, e.Visits
+	p.body.Work, p.body.Change, p.body.Resumed = e.Work, e.Change, append(e.Resumed, prove.Resumption{Run: r.ID, At: p.Host.Clock.Now().UTC(), Quads: len(e.Quads), Verdict: e.Text, Ending: e.Ending})
+	return nil
+}

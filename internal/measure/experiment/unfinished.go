@@ -1,0 +1,148 @@
+package experiment
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Unfinished is a run that is in progress or was cut off, with what it has measured so far.
+type Unfinished struct {
+	*evidence.Run
+	Alive bool
+	Proof *prove.Evidence // of an experiment; nil of a bench
+}
+
+// lines are the record of an experiment that has not ended: what was measured, and why it
+// stopped, if its process could still record that.
+type lines struct {
+	visits  []prove.Visit
+	stopped prove.Ending // "" if it was killed, or goes on
+	why     string
+}
+
+// stop is the last line of a record.
+type stop struct {
+	Stopped prove.Ending `json:"stopped"`
+	Why     string       `json:"error,omitempty"`
+}
+
+func (l *lines) take(text []byte) error {
+	var line struct {
+		prove.Visit
+		stop
+	}
+	if err := json.Unmarshal(text, &line); err != nil {
+		return err
+	}
+	l.stopped, l.why = line.Stopped, line.stop.Why
+	if line.Stopped == "" {
+		l.visits = append(l.visits, line.Visit)
+	}
+	return nil
+}
+
+// Peek reads a run that has not ended, with the verdict of what was measured. The ending of
+// an experiment is "" if its record has none.
+func Peek(store evidence.Store, name string) (*Unfinished, error) {
+	var all [][]byte
+	r, alive, err := store.Peek(name, func(text []byte) error { all = append(all, text); return nil })
+	if err != nil {
+		return nil, err
+	}
+	open := &Unfinished{Run: r, Alive: alive}
+	if r.Kind == "prove" {
+		open.Proof, err = ofProve(r, all)
+	} else {
+		err = r.Unfinished(all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", name, err)
+	}
+	return open, nil
+}
+
+// ofProve returns the evidence of an experiment that has not ended.
+func ofProve(r *evidence.Run, all [][]byte) (*prove.Evidence, error) {
+	var l lines
+	for n, text := range all {
+		if err := l.take(text); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n+2, err)
+		}
+	}
+	var e prove.Evidence
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return nil, err
+	}
+	course, err := prove.Replay(e.Design, l.visits)
+	if err != nil {
+		return nil, err
+	}
+	found := e.Summed(prove.Sum(course, l.stopped, nil, l.visits))
+	found.Error = l.why
+	r.Verdict = found.Text
+	return found, nil
+}
+
+// Find returns the run that a word names: one that has ended by its ID or the beginning of
+// it, or one that was cut off or is in progress by its name.
+func Find(m *tune.Machine, word string) (*evidence.Run, error) {
+	r, err := Store(m).Get(word)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return r, Damaged(m.Unreadable(err))
+	}
+	open, err := Peek(Store(m), word)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("no run %q", word), "fettle runs list shows them")
+	}
+	if err != nil {
+		return nil, m.Unreadable(err)
+	}
+	if open.Proof == nil && string(open.Body) == evidence.NothingYet {
+		return nil, fmt.Errorf("run %s: %s", word, open.Verdict)
+	}
+	if e := open.Proof; e != nil {
+		if e.Ending == "" {
+			e.Ending = prove.EndedInterrupted
+		}
+		open.Body, err = json.Marshal(e)
+	}
+	return open.Run, err
+}
+
+// Store returns the store of a machine's runs.
+func Store(m *tune.Machine) evidence.Store {
+	return evidence.Store{Dir: filepath.Join(m.StateDir, "runs")}
+}
+
+// Damaged says what to do about a record that was changed.
+func Damaged(err error) error {
+	if !errors.As(err, new(*evidence.DamagedError)) {
+		return err
+	}
+	return ui.Hinted(ui.Failed, err, "a damaged record is no evidence: put an intact copy in its place (fettle runs export writes one where it was measured), or remove the file")
+}
+
+// Credible returns an error if the verdict of a record is not that of its samples. It is not
+// an error if another method than this version's has judged them; the difference is
+// returned.
+func Credible(r *evidence.Run, e *prove.Evidence) (otherwise *prove.Otherwise, err error) {
+	err = e.Again()
+	if errors.As(err, &otherwise) {
+		err = nil
+	}
+	if err == nil && r.Verdict != e.Text {
+		err = fmt.Errorf("the record has the verdict %q at its top, and %q in its body: do not rely on it", r.Verdict, e.Text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.ID, err)
+	}
+	return otherwise, nil
+}

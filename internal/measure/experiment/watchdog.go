@@ -1,0 +1,167 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// watchdog is the process that restores the machine if this one is killed.
+type watchdog struct{ end io.WriteCloser }
+
+// deadlineAfter returns when the transactions of an experiment expire, if neither its
+// process nor its watchdog has undone them.
+func deadlineAfter(m *tune.Machine, d time.Duration) (*journal.Try, error) {
+	up, err := m.Host.Clock.SinceBoot()
+	if err != nil {
+		return nil, err
+	}
+	return &journal.Try{Until: m.Host.Clock.Now().Add(d).UTC(), SinceBoot: up + d, Experiment: true}, nil
+}
+
+// guard starts the watchdog of an experiment. It reads from a pipe whose other end only this
+// process has: the pipe ends with the process, and nothing wakes the watchdog before. The
+// command that undoes the change runs in the caller's directory and environment. The
+// watchdog holds the lease too: no other experiment begins while it restores the machine.
+func guard(w tune.Watchdog, deadline *journal.Try, undoCmd, dir string, lease *os.File) (*watchdog, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"watch-experiment", "--deadline", deadline.SinceBoot.String(), "--undo-cmd", undoCmd, "--dir", dir}, w.Args...)
+	cmd := exec.Command(self, args...)
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), w.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	end, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.ExtraFiles = []*os.File{lease}
+	if err := tune.StartReady(cmd); err != nil {
+		return nil, fmt.Errorf("the watchdog of the experiment cannot be started, so nothing is changed: %w", err)
+	}
+	return &watchdog{end}, nil
+}
+
+// mark returns the tag in the environment of what an experiment starts.
+func mark(deadline time.Duration, what string) string {
+	return "experiment-" + what + "-" + strconv.FormatInt(int64(deadline), 10)
+}
+
+// Messages to the watchdog.
+const (
+	applying  = 'a' // the command that makes the change begins
+	applied   = 'e' // it has ended
+	dismissed = 'd' // the machine is restored
+)
+
+func (w *watchdog) send(message byte) error {
+	if _, err := w.end.Write([]byte{message}); err != nil {
+		return fmt.Errorf("the watchdog of the experiment has ended: %w", err)
+	}
+	return nil
+}
+
+func (w *watchdog) dismiss() {
+	_ = w.send(dismissed)
+	_ = w.end.Close()
+}
+
+// Leave ends the process at once, for a user who does not want to wait.
+func (p *Experiment) Leave() {
+	if p.guarded.Load() && !p.restored.Load() {
+		p.Screen.Say("left to the watchdog, which restores the machine; fettle status says when it has")
+		os.Exit(ui.Incomplete)
+	}
+	os.Exit(ui.Interrupted)
+}
+
+// leaseFD is the descriptor of the lease in the watchdog of an experiment.
+const leaseFD = tune.ReadyFD + 1
+
+// Watch is the watchdog. It returns when the experiment dismisses it, or undoes the change
+// when the process of the experiment has ended without that.
+func Watch(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd, dir string) error {
+	last, message := byte(applied), make([]byte, 1)
+	for {
+		if n, _ := os.Stdin.Read(message); n == 0 {
+			break
+		}
+		if last = message[0]; last == dismissed {
+			return nil
+		}
+	}
+	lease := os.NewFile(leaseFD, "lease")
+	_ = tune.Restoring(lease)
+	// The work must not load the machine that is restored, and the command that makes the
+	// change must not run at the same time as the one that undoes it.
+	_ = host.KillTagged(mark(deadline, "work"))
+	if last == applying {
+		_ = host.KillTagged(mark(deadline, "apply"))
+	}
+	return restore(ctx, m, deadline, undoCmd, dir)
+}
+
+// restore undoes what an experiment has left in force. It retries for ten minutes; after
+// that the next fettle prove reports it.
+func restore(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd, dir string) error {
+	m.Reason = "experiment whose process was killed"
+	undone := undoCmd == ""
+	var err error
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+		err = nil
+		if !undone {
+			err = undoByCommand(ctx, undoCmd, dir)
+			if undone = err == nil; undone {
+				err = tune.Unarm(m.StateDir)
+			}
+		}
+		if err = errors.Join(err, undoExperiments(ctx, m, deadline)); err == nil {
+			return nil
+		}
+	}
+	_ = m.Host.Log("an experiment was killed, and its change could not be undone: " + err.Error())
+	return err
+}
+
+func undoByCommand(ctx context.Context, undoCmd, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	return prove.Shell(ctx, undoCmd, dir)
+}
+
+// undoExperiments undoes what experiments have left in force: the one with this deadline, or
+// all of them if it is 0.
+func undoExperiments(ctx context.Context, m *tune.Machine, deadline time.Duration) error {
+	if _, err := m.Recover(ctx); err != nil { // what was cut off
+		return err
+	}
+	s, err := m.State()
+	if err != nil {
+		return err
+	}
+	var standing []int
+	for _, t := range s.Live() {
+		if t.Try != nil && t.Try.Experiment && (deadline == 0 || t.Try.SinceBoot == deadline) {
+			standing = append(standing, t.ID)
+		}
+	}
+	if len(standing) == 0 {
+		return nil
+	}
+	_, err = m.Undo(ctx, standing...)
+	return err
+}

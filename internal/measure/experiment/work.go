@@ -1,0 +1,139 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/measure/prove"
+	provelive "fettle.dev/fettle/internal/measure/prove/live"
+	"fettle.dev/fettle/internal/requests/formats"
+)
+
+// work is what an experiment measures.
+type work interface {
+	prove.Workload
+	// Check reports whether it can be measured, before anything is changed.
+	Check(context.Context) error
+}
+
+// makeWork makes the work, and the design for it.
+func (p *Experiment) makeWork(ctx context.Context, mark string) error {
+	switch {
+	case p.o.Live:
+		return p.windows()
+	case p.o.Bench != "":
+		return p.benchRuns(ctx, mark)
+	}
+	return p.commandRuns(mark)
+}
+
+// commandRuns makes the work of a command, which each visit runs once.
+func (p *Experiment) commandRuns(mark string) (err error) {
+	o := &p.o
+	if strings.HasSuffix(o.Unit, "/s") {
+		o.More = true // a rate
+	}
+	var printed []prove.Printed
+	p.design, err = o.design(func(text string, decides bool) (m prove.Metric, err error) {
+		name, pattern, prints := strings.Cut(text, "=")
+		m, builtin := prove.Builtin(name)
+		switch {
+		case !prints && !builtin:
+			return m, errors.New("want time, cpu-time, max-memory, or NAME=REGEXP for what the command prints")
+		case !prints && decides && (o.Unit != "" || o.More || o.Percentile >= 0):
+			return m, fmt.Errorf("--unit, --more and --percentile are for a metric that the command prints; %s has its own", text)
+		case !prints:
+			return m, nil
+		case builtin || name == "":
+			return m, errors.New("want NAME=REGEXP, with a name that is not time, cpu-time or max-memory")
+		}
+		m = prove.Metric{Name: name}
+		percentile := -1.0
+		if decides {
+			m.Unit, m.More, percentile = o.Unit, o.More, o.Percentile
+		}
+		if !(percentile <= 100) {
+			return m, errors.New("want a --percentile from 0 to 100")
+		}
+		re, err := compile(pattern)
+		printed = append(printed, prove.Printed{Name: name, Number: re, Percentile: percentile})
+		return m, err
+	})
+	if err != nil {
+		return err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = max(o.Budget, time.Minute)
+	}
+	p.work = &prove.Command{Args: p.body.Work, Metrics: printed, Timeout: o.Timeout, Dir: o.Dir, Clock: p.Host.Clock, Mark: mark, Memory: p.design.Measures("max-memory")}
+	return nil
+}
+
+// windows makes the work that runs anyway: each visit is a window of time.
+func (p *Experiment) windows() (err error) {
+	o := &p.o
+	set := provelive.Set{Host: p.Host, Unit: o.Unit, WindowS: int(o.Window.Seconds())}
+	if !o.Anyway {
+		set.Recent = max(4*o.Window, 10*time.Minute)
+	}
+	if o.Pattern != "" {
+		if set.Pattern, err = compile(o.Pattern); err != nil {
+			return fmt.Errorf("--pattern %s: %w", o.Pattern, err)
+		}
+	}
+	if set.Format, err = o.logFormat(p.Host); err != nil {
+		return err
+	}
+	if o.TokenFile != "" {
+		token, err := os.ReadFile(o.TokenFile)
+		if err != nil {
+			return fmt.Errorf("--prometheus-token: %w", err)
+		}
+		set.Token = string(token)
+	}
+	var deciding prove.Metric
+	p.design, err = o.design(func(text string, decides bool) (m prove.Metric, err error) {
+		if text == provelive.Rate {
+			return set.Covariate(text, deciding)
+		}
+		m, err = set.Metric(text)
+		if decides {
+			if strings.HasPrefix(text, "prometheus:") {
+				m.Unit, m.More = o.Unit, o.More || strings.HasSuffix(o.Unit, "/s")
+			}
+			deciding = m
+		}
+		return m, err
+	})
+	if err != nil {
+		return err
+	}
+	p.design.Live = &prove.Live{WindowS: o.Window.Seconds(), SettleS: o.Settle.Seconds()}
+	p.work = &provelive.Window{Length: o.Window, Settle: o.Settle, Sources: set.Sources(), Seed: o.Seed, Exceeded: p.design.Exceeded, Clock: p.Host.Clock,
+		Tell: func(why error) { p.Screen.Say("waiting: %v", why) }}
+	return nil
+}
+
+// logFormat returns how the formats of logs are found; nil to detect them.
+func (o *Options) logFormat(h *host.Host) (func(path string, text []byte) (*logformat.Format, error), error) {
+	switch {
+	case o.LogFormat != "":
+		if _, err := logformat.Parse(o.LogFormat); err != nil {
+			return nil, fmt.Errorf("--log-format: %w", err)
+		}
+		return func(string, []byte) (*logformat.Format, error) { return logformat.Parse(o.LogFormat) }, nil
+	case len(o.LogConfig) > 0:
+		c, err := formats.ReadConfig(h, "--log-config", o.LogConfig)
+		if err != nil {
+			return nil, err
+		}
+		return c.Format, nil
+	}
+	return nil, nil
+}

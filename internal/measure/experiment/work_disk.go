@@ -1,0 +1,83 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/disk"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// diskWork is a cell of bench disk as work.
+type diskWork struct {
+	bench *disk.Bench
+	place *disk.Place
+	cell  disk.Cell
+	seed  uint64
+}
+
+// diskVisit is the length of a visit.
+const diskVisit = 2 * time.Second
+
+// newDiskWork returns the work of a name: a cell, as randrw, in the current directory, or as
+// randrw@/srv in another. mark is the tag of what it starts.
+func newDiskWork(ctx context.Context, h *host.Host, name, fioPath, mark string) (*diskWork, error) {
+	cellName, dir, elsewhere := strings.Cut(name, "@")
+	cell, err := disk.Find(cellName)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	if !elsewhere {
+		if dir, err = os.Getwd(); err != nil {
+			return nil, err
+		}
+	}
+	place, err := disk.LookAt(h, dir)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	if place.SizeBytes, err = disk.FileSize(0, place.FreeBytes, 1); err != nil {
+		return nil, disk.NoRoom(place.Directory, err)
+	}
+	engine, err := disk.FindFioOrHelp(ctx, h, fioPath)
+	if err != nil {
+		return nil, err
+	}
+	engine.Mark = mark
+	return &diskWork{bench: &disk.Bench{Engine: engine, Host: h}, place: place, cell: cell}, nil
+}
+
+// Metric implements benchWork.
+func (w *diskWork) Metric() prove.Metric {
+	return prove.Metric{Name: w.cell.Name, Unit: w.cell.Unit, More: w.cell.More()}
+}
+
+// Check makes the file, which Close or the end of this process removes.
+func (w *diskWork) Check(ctx context.Context) error {
+	return orFailed(disk.Unmade(w.bench.Prepare(ctx, w.place)))
+}
+
+// Visit measures the cell once. A figure that is not of the disk ends the experiment; other
+// load is noise.
+func (w *diskWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
+	w.seed++
+	v, err := w.bench.Visit(ctx, w.place, w.cell, diskVisit, w.seed, nil)
+	if err != nil {
+		return prove.Measurement{}, err
+	}
+	for _, d := range v.Doubts {
+		switch d.Kind {
+		case disk.Cached, disk.NotCached, disk.Memory:
+			return prove.Measurement{}, fmt.Errorf("%s in %s: %s", w.cell.Name, w.place.Directory, d.Text)
+		}
+	}
+	return prove.Measurement{Values: prove.Values{w.cell.Name: v.Value}}, nil
+}
+
+// Close removes the file.
+func (w *diskWork) Close() error { return w.place.Close() }

@@ -1,0 +1,81 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/postgres"
+	"fettle.dev/fettle/internal/measure/prove"
+)
+
+// postgresWork is pgbench with some clients, in a database that is created for it.
+type postgresWork struct {
+	host     *host.Host
+	say      func(format string, args ...any)
+	name     string
+	clients  int
+	target   postgres.Target
+	plan     *postgres.Prepared
+	database *postgres.Database
+}
+
+// postgresVisit is the length of a visit.
+const postgresVisit = 5 * time.Second
+
+// postgresScale is the smallest scale of the database. pgbench needs as many branches as
+// clients, or they wait for each other.
+const postgresScale = 10
+
+// newPostgresWork returns the work of a name: clients-8, or clients-8@15/main if several
+// servers run.
+func newPostgresWork(h *host.Host, say func(format string, args ...any), name string, anyway bool) (*postgresWork, error) {
+	cell, server, _ := strings.Cut(name, "@")
+	text, is := strings.CutPrefix(cell, "clients-")
+	n, err := strconv.Atoi(text)
+	if !is || err != nil || n < 1 {
+		return nil, fmt.Errorf("bench postgres has no cell %q: want clients-N, as clients-8", cell)
+	}
+	asked := postgres.Asked{Clients: []int{n}, Rounds: 1, Step: postgresVisit, Scale: max(postgresScale, n)}
+	return &postgresWork{host: h, say: say, name: cell, clients: n, target: postgres.Target{Server: server, Anyway: anyway, Asked: asked}}, nil
+}
+
+func (w *postgresWork) Metric() prove.Metric {
+	return prove.Metric{Name: w.name, Unit: "1/s", More: true}
+}
+
+// Check creates the database and fills it.
+func (w *postgresWork) Check(ctx context.Context) error { return orFailed(w.prepare(ctx)) }
+
+func (w *postgresWork) prepare(ctx context.Context) (err error) {
+	if w.plan, err = postgres.Prepare(ctx, w.host, w.target, w.say); err != nil {
+		return err
+	}
+	if len(w.plan.Clients) == 0 {
+		return fmt.Errorf("%s has too few connections for %d clients (max_connections)", w.plan.Server.Name, w.clients)
+	}
+	w.say("pgbench's tables are made, in a database that is dropped again")
+	if w.database, err = postgres.Create(ctx, w.plan.Server); err != nil {
+		return err
+	}
+	return w.plan.Fill(ctx, w.database, w.plan.Program)
+}
+
+func (w *postgresWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
+	tps, err := w.plan.Work(ctx, w.database, w.plan.Program, w.clients)
+	return prove.Measurement{Values: prove.Values{w.name: tps}}, err
+}
+
+// Close drops the database.
+func (w *postgresWork) Close() (err error) {
+	if w.database != nil {
+		err = w.database.Drop(context.Background())
+	}
+	if w.plan != nil {
+		w.plan.Program.Close()
+	}
+	return err
+}

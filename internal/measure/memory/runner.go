@@ -1,0 +1,22 @@
+package memory
+
+import (
+	"os"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// InNewProcesses returns a Runner that measures in processes of this program.
+func InNewProcesses(x host.Exec) (Runner, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return Fresh(x, self, "measure-memory"), nil
+}
+
+// TooLarge is the refusal to take more memory than a bench may.
+func TooLarge(err error) error {
+	return ui.Hinted(ui.Refused, err, "free -h shows what is available; fettle bench memory without --size takes what fits, and --cells=4k the least")
+}

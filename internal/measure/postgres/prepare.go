@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/postgresql"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// FindServer returns the server with a name, or the only one if name is empty.
+func FindServer(h *host.Host, name string) (*postgresql.Server, error) {
+	all, err := postgresql.Servers(h)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL: %w", err)
+	}
+	return product.Choose("PostgreSQL", "PostgreSQL was not found here", "--server", all, func(s *postgresql.Server) string { return s.Name }, name)
+}
+
+// roomOf returns what server and machine have.
+func roomOf(ctx context.Context, h *host.Host, s *postgresql.Server) (Room, error) {
+	r, err := AskRoom(ctx, s)
+	if err != nil {
+		return r, err
+	}
+	// Available memory is what the page cache can use.
+	cache, known := fact.Collect(h).Memory.AvailableBytes.Get()
+	if !known {
+		return r, errors.New("the available memory is not known (/proc/meminfo), and so not what the page cache can hold")
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(s.Dir, &fs); err != nil {
+		return r, fmt.Errorf("%s: %w", s.Dir, err)
+	}
+	r.Cache, r.Free, r.CPUs = cache, int64(fs.Bavail)*fs.Frsize, runtime.NumCPU()
+	return r, nil
+}
+
+// Prepared is a plan with the server and the program that it runs with.
+type Prepared struct {
+	*Plan
+	Server  *postgresql.Server
+	Program *Pgbench
+}
+
+// Target says what to measure, and on which server.
+type Target struct {
+	Server, Pgbench string // names; "" for the only one, and for the server's own program
+	Asked
+	Anyway bool // measure although other clients are connected
+}
+
+// Prepare plans a bench, and drops what one that was killed has left; say reports that. The
+// program of the plan has to be closed.
+func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string, args ...any)) (_ *Prepared, err error) {
+	server, err := FindServer(h, o.Server)
+	if err != nil {
+		return nil, err
+	}
+	program, err := newPgbench(h, server, o.Pgbench)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			program.Close()
+		}
+	}()
+	left, err := Sweep(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range left.Dropped {
+		say("database %s of a killed bench is dropped", name)
+	}
+	for _, name := range left.Unmarked {
+		say("database %s has a name of fettle's but not its comment, so it stays; DROP DATABASE %s drops it", name, name)
+	}
+	if len(left.InUse) > 0 {
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("another bench is at work in database %s", strings.Join(left.InUse, ", ")), "wait for its end")
+	}
+	room, err := roomOf(ctx, h, server)
+	// Clients that have just disconnected count until the server has ended their processes.
+	for end := h.Clock.Now().Add(5 * time.Second); err == nil && room.Others > 0 && !o.Anyway && h.Clock.Now().Before(end); {
+		if err = wait(ctx, 100*time.Millisecond); err == nil {
+			room, err = roomOf(ctx, h, server)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if room.Others > 0 && !o.Anyway {
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%d other clients are connected to %s: a benchmark would slow their work, and they would disturb it", room.Others, server.Name), "stop what uses it; --anyway measures now, and the result says so", "--anyway")
+	}
+	p, err := Make(room, o.Asked)
+	if errors.Is(err, ErrNoSpace) {
+		return nil, ui.Instead(ui.Refused, err, "df -h "+text.Quote(server.Dir)+" shows what is free; a smaller --scale needs less", "--scale=1")
+	}
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	return &Prepared{p, server, program}, nil
+}
+
+// wait waits, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,29 @@
+package product
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Choose returns the server that a flag names, or the only one. product names what runs
+// here, and none is the error if nothing does.
+func Choose[T any](product, none, flag string, all []T, nameOf func(T) string, wanted string) (one T, err error) {
+	var names []string
+	for _, s := range all {
+		name := nameOf(s)
+		if name == wanted || wanted == "" && len(all) == 1 {
+			return s, nil
+		}
+		names = append(names, name)
+	}
+	switch {
+	case len(all) == 0:
+		return one, errors.New(none)
+	case wanted == "":
+		return one, ui.Retry(ui.Usage, fmt.Errorf("several run here: %s %s", flag, strings.Join(names, " or ")), "", flag+"="+names[0])
+	}
+	return one, ui.Instead(ui.Usage, fmt.Errorf("no %s %q runs here, only %s", product, wanted, strings.Join(names, ", ")), "", flag+"="+names[0])
+}

@@ -1,0 +1,151 @@
+package formats
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/product/accesslog"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// configuredLog is a log that a configuration names, with all directives that write it.
+type configuredLog struct {
+	path   string
+	at     string   // the first of them
+	scopes []string // whose requests are all in it
+	some   []string // whose requests are in it on a condition
+	timed  bool
+	names  []string // its files
+}
+
+// Files returns the existing logs that the configuration names, so that each request is in one
+// of them. say is called with those that are left out.
+func (c *Config) Files(say func(string)) ([]string, error) {
+	var found []configuredLog
+	var missing []string
+	for i := range c.logs {
+		l := &c.logs[i]
+		if l.Own {
+			continue
+		}
+		if l.Path == "" {
+			say(fmt.Sprintf("%s: it goes to %s, which is not a file: left out", l.At, l.Goes))
+			continue
+		}
+		names, err := c.existing(l)
+		if err != nil {
+			return nil, err
+		}
+		if len(names) == 0 {
+			if l.Goes == "" {
+				missing = append(missing, fmt.Sprintf("%s (%s)", l.Path, l.At))
+			}
+			continue
+		}
+		at := slices.IndexFunc(found, func(f configuredLog) bool { return f.path == l.Path })
+		if at < 0 {
+			at = len(found)
+			f, err := l.Compile()
+			found = append(found, configuredLog{path: l.Path, at: l.At, names: names, timed: err == nil && f.Field(logformat.FieldDuration) >= 0})
+		}
+		if f := &found[at]; l.Some {
+			f.some = append(f.some, l.Scopes...)
+		} else {
+			f.scopes = append(f.scopes, l.Scopes...)
+		}
+	}
+	if len(c.logs) == 0 {
+		return nil, ui.Hinted(ui.Failed, errors.New("the configuration names no request log"), "fettle logs FILE reads one, and finds the format in its lines")
+	}
+	if len(found) == 0 {
+		return nil, ui.Exit(ui.Failed, fmt.Errorf("the logs that the configuration names do not exist: %s", accesslog.Names(c.logs)))
+	}
+	for _, m := range missing {
+		say(m + " does not exist: left out")
+	}
+	var out []string
+	for _, f := range once(found, say) {
+		for _, name := range f.names {
+			if !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out, nil
+}
+
+// existing returns the files of a log. A file that a directive names literally does not belong
+// to a pattern (accesslog.Of): it would be read although once has left it out.
+func (c *Config) existing(l *accesslog.Log) (names []string, err error) {
+	names = []string{l.Path}
+	if l.Pattern {
+		if names, err = host.Glob(c.host.Files, l.Path); err != nil {
+			return nil, err
+		}
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return slices.ContainsFunc(c.logs, func(o accesslog.Log) bool { return !o.Pattern && o.Path == name })
+		})
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		_, statErr := c.host.Files.Stat(name)
+		if host.NotFound(statErr) {
+			return true
+		}
+		if statErr != nil {
+			err = statErr
+		}
+		return false
+	}), err
+}
+
+// once leaves out logs whose requests are in others: a server with two logs writes each
+// request into both. Of two, the one of more servers is taken, or the one with durations.
+func once(all []configuredLog, say func(string)) []configuredLog {
+	by := make([]int, len(all))
+	for i := range by {
+		by[i] = i
+	}
+	number := map[bool]int{true: 1}
+	slices.SortStableFunc(by, func(a, b int) int {
+		x, y := &all[a], &all[b]
+		return cmp.Or(number[len(x.scopes) == 0]-number[len(y.scopes) == 0], len(y.scopes)-len(x.scopes), number[y.timed]-number[x.timed])
+	})
+	has := map[string]int{} // the log with a scope's requests
+	left := map[int]bool{}
+	for _, i := range by {
+		l := &all[i]
+		for _, s := range slices.Concat(l.scopes, l.some) {
+			first, taken := has[s]
+			if !taken || first == i {
+				continue
+			}
+			o := &all[first]
+			if len(o.scopes) == 0 { // both are by a condition
+				say(fmt.Sprintf("%s (%s) and %s (%s) are of the same server, each on a condition: a request in both counts twice", o.path, o.at, l.path, l.at))
+				continue
+			}
+			say(fmt.Sprintf("%s (%s) has requests that are in %s (%s) too: left out, as they would count twice", l.path, l.at, o.path, o.at))
+			left[i] = true
+			break
+		}
+		if left[i] {
+			continue
+		}
+		for _, s := range slices.Concat(l.scopes, l.some) {
+			if _, taken := has[s]; !taken {
+				has[s] = i
+			}
+		}
+	}
+	var out []configuredLog
+	for i := range all {
+		if !left[i] {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,296 @@
+// Package formats finds the format of request logs: the one that was requested, what the
+// configuration of their server says, or what their first lines show. The verbs logs, load
+// http --replay, prove --live and size use it.
+package formats
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/product/accesslog"
+	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/source"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Finder says how the lines of logs are read.
+type Finder struct {
+	Format string  // as the server has it; "" to detect it
+	Config *Config // of the servers; nil to detect the format
+	// Unit is that of the duration, "" as the format has it. Duration is the member of JSON
+	// lines that is the duration.
+	Unit, Duration string
+	// NoDurations accepts formats that differ only in the duration.
+	NoDurations bool
+	// Command is the command line of a verb other than logs, and Flag its name of --format,
+	// which errors repeat.
+	Command, Flag string
+	// Say is called with files of a directory that are left out; if it is nil, they are an
+	// error.
+	Say func(string)
+}
+
+// Units are the units of a duration, in nanoseconds.
+var Units = map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+// otherLines is the error of a log whose lines have another format than requested, or an
+// unknown one.
+type otherLines struct{ error }
+
+func (o otherLines) Unwrap() error { return o.error }
+
+// Find returns the format of each log of a set. A file of a directory that is not a request log
+// is left out: the directory has the error logs too. One with an unknown compression is
+// reported.
+func (o *Finder) Find(set *source.Set) ([]*logformat.Format, error) {
+	if err := set.LeaveCopies(); err != nil {
+		return nil, err
+	}
+	if len(set.Copies) > 0 && o.Say != nil {
+		var copies []string
+		for _, c := range set.Copies {
+			copies = append(copies, c.Path+" ("+c.Why+")")
+		}
+		o.Say("left out, as its lines would count twice: " + strings.Join(copies, ", "))
+	}
+	var out []*logformat.Format
+	var left, unread []string
+	var refused error // why the first of them was left
+	for i := 0; i < len(set.Logs); {
+		l := set.Logs[i]
+		f, err := o.formatOf(set, i)
+		var packed *source.PackedError
+		if l.Listed && o.Say != nil && (errors.As(err, new(otherLines)) || errors.Is(err, accesslog.ErrNotNamed) || errors.As(err, &packed)) {
+			if refused == nil {
+				refused = err
+			}
+			if packed != nil {
+				unread = append(unread, l.Path)
+				set.NotRead = append(set.NotRead, source.NotRead{Path: l.Path, Why: "compressed by " + packed.By})
+			} else {
+				left = append(left, l.Path)
+			}
+			if err := set.Leave(i); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+		i++
+	}
+	known := slices.IndexFunc(out, func(f *logformat.Format) bool { return f != nil })
+	switch {
+	case known < 0 && refused != nil:
+		return nil, refused
+	case known < 0:
+		return nil, noLine(set)
+	}
+	for i := range out {
+		if out[i] == nil {
+			out[i] = out[known]
+		}
+	}
+	if err := o.member(set, out); err != nil {
+		return nil, err
+	}
+	if len(unread) > 0 {
+		o.Say("not read, as they are compressed by xz: " + strings.Join(unread, ", ") + "; xz -dc FILE | fettle logs - reads one")
+	}
+	if len(left) > 0 {
+		o.Say("left out, as they are not request logs: " + strings.Join(left, ", "))
+	}
+	return out, nil
+}
+
+// member rejects --duration if no log has the member that it names.
+func (o *Finder) member(set *source.Set, formats []*logformat.Format) error {
+	if o.Duration == "" {
+		return nil
+	}
+	missing := -1 // a log with members
+	for i, f := range formats {
+		switch {
+		case f.Keyed() && !f.NoMember:
+			return nil
+		case f.Keyed() && missing < 0:
+			missing = i
+		}
+	}
+	if missing < 0 {
+		path, f := set.Logs[0].Path, formats[0]
+		how := noDurationHint
+		if f.Field(logformat.FieldDuration) >= 0 {
+			how = "leave --duration out: its lines say how long requests took"
+			if o.Command == "" {
+				how += ":\nfettle logs " + text.Quote(path)
+			}
+		}
+		return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s names a member of JSON lines or of key=value: %s is %s", o.Duration, path, f.Name), how)
+	}
+	f := formats[missing]
+	how := "--duration names one of its members"
+	if len(f.Numbers) > 0 {
+		how = "one of its numbers, in the unit that the program writes:"
+		for _, n := range f.Numbers {
+			how += "\n" + cmp.Or(o.Command, "fettle logs "+text.Quote(set.Logs[missing].Path)) + " --duration " + text.Quote(n) + " --unit " + o.Unit
+		}
+	}
+	return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s: no line at the beginning of %s has it; they have %s", o.Duration, set.Logs[missing].Path, strings.Join(f.Members, ", ")), how)
+}
+
+// noDurationHint is for formats without a duration.
+const noDurationHint = "if its lines have a duration, --format says where, as the server's configuration has it: --format 'apache:... %D', --format 'nginx:... $request_time'"
+
+// ErrNoLine is the error of empty logs.
+var ErrNoLine = errors.New("has no line")
+
+// noLine returns why the logs have no line.
+func noLine(set *source.Set) error {
+	for i, l := range set.Logs {
+		if err := set.Cut(i); err != nil {
+			return fmt.Errorf("%s: %w", l.Path, err)
+		}
+	}
+	return ui.Exit(ui.Failed, fmt.Errorf("%s: %w", set.Logs[0].Path, ErrNoLine))
+}
+
+// check compares the first lines of a log with its requested format. A log that was truncated
+// while its server wrote begins with zeros, which show nothing.
+func check(f *logformat.Format, path string, head []byte) error {
+	n, all := f.Reads(head)
+	if n == 0 && all > 0 && bytes.IndexByte(head, 0) < 0 {
+		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", path, otherLines{fmt.Errorf("the first %d lines do not have the format of --format; it begins with %.200q", all, first)}),
+			"without --format the format is detected from the lines: "+text.CommandLine([]string{"fettle", "logs", path}))
+	}
+	if n < all {
+		f.Why += fmt.Sprintf("; %d of the first %d lines are so", n, all)
+	}
+	return nil
+}
+
+// withFormat returns the shell command that reads a log with a format.
+func (o *Finder) withFormat(path, format string) string {
+	if o.Command == "" {
+		return text.CommandLine([]string{"fettle", "logs", path, "--format", format})
+	}
+	return o.Command + " " + text.CommandLine([]string{cmp.Or(o.Flag, "--format"), format})
+}
+
+// uncertain is the error of a log that several formats read, with a command for each.
+func (o *Finder) uncertain(path string, several *logformat.AmbiguousError) error {
+	hint := "the server's configuration decides (--config), or one of these:"
+	if o.Command != "" {
+		hint = "the server's configuration decides, or one of these:"
+	}
+	for _, c := range several.Choices {
+		hint += fmt.Sprintf("\n%s  # %s", o.withFormat(path, c.Text), c.What)
+	}
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s: %s", path, several.What), hint)
+}
+
+// formatOf returns the format of a log; nil if it has no line, as it was just begun or is
+// damaged, and so has the format of the others.
+func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
+	l := set.Logs[i]
+	head, err := set.Head(i, logformat.HeadSize)
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(head)) == 0 {
+		return nil, nil
+	}
+	var f *logformat.Format
+	switch {
+	case o.Format != "":
+		if f, err = logformat.Parse(o.Format); err != nil {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--format: %w", err))
+		}
+		if err := check(f, l.Path, head); err != nil {
+			return nil, err
+		}
+	case o.Config != nil:
+		if f, err = o.Config.Format(l.Path, head); err != nil {
+			return nil, err
+		}
+	default:
+		jsonUnits := map[string]int64{}
+		if o.Duration != "" {
+			jsonUnits[o.Duration] = Units[o.Unit]
+		}
+		f, err = logformat.Detect(head, jsonUnits)
+		if several := (*logformat.AmbiguousError)(nil); errors.As(err, &several) {
+			if o.NoDurations && several.SameRequests() {
+				f, err = logformat.Parse(several.Choices[0].Text)
+				if err == nil {
+					err = check(f, l.Path, head)
+				}
+				return f, err
+			}
+			return nil, o.uncertain(l.Path, several)
+		}
+		if err != nil {
+			hint, text := "if its lines are requests, --format says how they are written, as the server's configuration has it; for example:", `nginx:$remote_addr [$time_local] "$request" $status $request_time`
+			if u := (*logformat.UnknownError)(nil); errors.As(err, &u) && u.Text != "" {
+				hint, text = "--format says how its lines are written, as the server's configuration has it; put in the names of the unknown values:", u.Text
+			}
+			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint+"\n"+o.withFormat(l.Path, text))
+		}
+	}
+	if o.Unit != "" && f.UnitUnknown != "" {
+		if f, err = logformat.Detect(head, map[string]int64{f.UnitUnknown: Units[o.Unit]}); err != nil {
+			return nil, err
+		}
+	}
+	if d := f.Field(logformat.FieldDuration); o.Unit != "" && (o.Duration == "" || f.Keyed()) {
+		if d < 0 {
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.Unit, l.Path, f.Name), noDurationHint)
+		}
+		f.Fields[d].Unit = Units[o.Unit]
+		said := strings.TrimSuffix(f.Guessed, ", seconds") // --unit is not a guess
+		f.Why, f.Guessed = strings.Replace(f.Why, f.Guessed, said, 1), said
+	}
+	return f, nil
+}
+
+// muchUnread is the share of unread lines from which on another format is searched for.
+const muchUnread = 0.05
+
+// Another returns how to read the lines that were not read, if they have another known
+// format: a log continues in a format that its server was given meanwhile. It may be "".
+func (o *Finder) Another(r *logs.Result) string {
+	if float64(r.Unread.Lines) < muchUnread*float64(r.Unread.Lines+r.Requests+r.Others+r.Left) {
+		return ""
+	}
+	for _, first := range r.Unread.Examples {
+		var lines []string
+		for _, e := range r.Unread.Examples {
+			if e.Path == first.Path {
+				lines = append(lines, e.Text)
+			}
+		}
+		f, err := logformat.Detect([]byte(strings.Join(lines, "\n")+"\n"), nil)
+		format, name := "", ""
+		switch several := (*logformat.AmbiguousError)(nil); {
+		case errors.As(err, &several):
+			format, name = several.Choices[0].Text, several.Choices[0].What
+		case err == nil && f.Text != "":
+			format, name = f.Text, f.Name
+		case err == nil && f.Name == logformat.JSONLines:
+			return fmt.Sprintf("lines of %s that were not read are of %s: grep '{' %s | fettle logs -", first.Path, f.Name, text.Quote(first.Path))
+		default:
+			continue
+		}
+		return fmt.Sprintf("lines of %s that were not read are of another format (%s): %s", first.Path, name, o.withFormat(first.Path, format))
+	}
+	return ""
+}
