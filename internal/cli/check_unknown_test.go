@@ -26,7 +26,7 @@ func TestUndeterminedPlatform(t *testing.T) {
 	}
 	for form, want := range map[string]string{
 		"table": "? unknown  platform", "json": `"instance": "kubelet"`, "yaml": "instance: kubelet", "markdown": "whether this is kubelet is unknown",
-		"html": "whether this is kubelet is unknown", "sarif": "whether this is kubelet is not known", "openmetrics": `fettle_check_finding{id="platform",item="kubelet",state="unknown"`,
+		"html": "whether this is kubelet is unknown", "sarif": "whether this is kubelet is unknown", "openmetrics": `fettle_check_finding{id="platform",item="kubelet",state="unknown"`,
 	} {
 		out, said, code := run("--output", form, "--fail-on", "unknown")
 		if !strings.Contains(out, want) || code != 3 {
@@ -42,7 +42,7 @@ func TestUndeterminedPlatform(t *testing.T) {
 	// fix does not ask its rules either, and says so.
 	var fixed, said strings.Builder
 	Main("test", []string{"fix", "--root", file, "--write", filepath.Join(t.TempDir(), "out")}, &fixed, &said)
-	if !strings.Contains(said.String(), "whether this is kubelet is not known") || !strings.Contains(said.String(), "--platform kubelet checks them") {
+	if !strings.Contains(said.String(), "whether this is kubelet is unknown") || !strings.Contains(said.String(), "--platform kubelet checks them") {
 		t.Errorf("fix: %s", said.String())
 	}
 }
