@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load"
-	"fettle.dev/fettle/kube/load/connect"
+	"fettle.dev/fettle/kube/load/mux"
 	"fettle.dev/fettle/kube/load/plan"
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
@@ -219,7 +219,7 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := connect.Server(config, inFlight)
+	server, err := mux.Connect(config, inFlight)
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}

@@ -16,8 +16,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	kubepod "fettle.dev/fettle/kube/pod"
 	"fettle.dev/fettle/kube/pod/admission"
-	"fettle.dev/fettle/kube/pod/admission/explain"
 	"fettle.dev/fettle/kube/pod/admission/node"
 	"fettle.dev/fettle/kube/pod/admission/podfile"
 )
@@ -85,7 +85,7 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 		err = ui.Exit(ui.GateNotMet, fmt.Errorf("the pod would be %s, and %s was expected", got, o.expect))
 		a.screen.Fail(err)
 	}
-	return errors.Join(err, explain.Write(a.screen, p, ui.Code(err)))
+	return errors.Join(err, kubepod.Explain(a.screen, p, ui.Code(err)))
 }
 
 // nodeState reads the node: a copy of it, or this machine.

@@ -1,6 +1,4 @@
-// Package connect makes the connections of a cluster load out of a kubeconfig's settings:
-// client-go says who we are and whom we trust, mux carries the many small requests.
-package connect
+package mux
 
 import (
 	"context"
@@ -16,15 +14,14 @@ import (
 	"k8s.io/client-go/transport"
 
 	"fettle.dev/fettle/kube/cluster"
-	"fettle.dev/fettle/kube/load/mux"
 )
 
 // keepAlive is how often the kernel asks a silent server whether it is there.
 const keepAlive = 30 * time.Second
 
-// Server is the API server of a configuration, with connections for so many requests at a
+// Connect returns the API server of a configuration, with connections for so many requests at a
 // time. Behind a proxy, and without TLS, they are client-go's own.
-func Server(config *rest.Config, inFlight int) (*cluster.Server, error) {
+func Connect(config *rest.Config, inFlight int) (*cluster.Server, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
@@ -108,7 +105,7 @@ func shared(config *rest.Config, base *url.URL) (http.RoundTripper, error) {
 		port = "443"
 	}
 	address := net.JoinHostPort(base.Hostname(), port)
-	return transport.HTTPWrappersForConfig(c, &mux.Transport{Plain: plain, Dial: func(ctx context.Context) (*tls.Conn, error) {
+	return transport.HTTPWrappersForConfig(c, &Transport{Plain: plain, Dial: func(ctx context.Context) (*tls.Conn, error) {
 		inner, err := dial(ctx, "tcp", address)
 		if err != nil {
 			return nil, err

@@ -1,5 +1,4 @@
-// Package explain prints a prediction of an admission for people, or as a document.
-package explain
+package pod
 
 import (
 	"fmt"
@@ -11,9 +10,9 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// Write prints a prediction in the screen's format. The exit code goes into the
-// document.
-func Write(s *ui.Screen, p *admission.Prediction, exitCode int) error {
+// Explain prints a prediction of an admission in the screen's format. The exit code goes into
+// the document.
+func Explain(s *ui.Screen, p *admission.Prediction, exitCode int) error {
 	d := p.Document()
 	if s.Format == ui.JSON || s.Format == ui.YAML {
 		return ui.Data(s, d, exitCode)

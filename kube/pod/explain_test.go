@@ -1,4 +1,4 @@
-package explain
+package pod
 
 import (
 	"bytes"
@@ -102,12 +102,12 @@ func TestWrite(t *testing.T) {
 			var out bytes.Buffer
 			s := ui.NewScreen(&out, &out)
 			s.Format = c.format
-			if err := Write(s, predict(t, in), 0); err != nil {
+			if err := Explain(s, predict(t, in), 0); err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("testdata", name)
+			path := filepath.Join("testdata", "explain", name)
 			if *update {
-				if err := os.MkdirAll("testdata", 0o755); err != nil {
+				if err := os.MkdirAll("testdata/explain", 0o755); err != nil {
 					t.Fatal(err)
 				}
 				if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
@@ -168,7 +168,7 @@ func TestPrintable(t *testing.T) {
 	in.Pod.Containers[0].Name = "c\rd"
 	var out bytes.Buffer
 	s := ui.NewScreen(&out, &out)
-	if err := Write(s, predict(t, in), 0); err != nil {
+	if err := Explain(s, predict(t, in), 0); err != nil {
 		t.Fatal(err)
 	}
 	if bytes.ContainsAny(out.Bytes(), "\x1b\r") {
