@@ -23,8 +23,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// agentClient asks the API server about one node's Profile object, and writes what there is
-// to say of it. It needs no right to anything else.
+// agentClient reads one node's Profile object and reports in it. It needs no other rights.
 type agentClient struct {
 	node, namespace string
 	profiles        rest.Interface
@@ -111,8 +110,7 @@ func (c *agentClient) profile(store cache.Store) *tuned.Profile {
 	return found.(*tuned.Profile)
 }
 
-// report writes how the node stands into its Profile object, where it says something
-// else.
+// report writes the state of the node to its Profile object, if it changed.
 func (c *agentClient) report(ctx context.Context, p *tuned.Profile, out Outcome, now time.Time) error {
 	status := tuned.ProfileStatus{TunedProfile: out.Profile, Conditions: p.Status.Conditions, ObservedGeneration: p.Generation}
 	if c.writtenUID == p.UID {

@@ -2,7 +2,7 @@ package agent
 
 import "fettle.dev/fettle/kube/tuned"
 
-// Situation is all that the next step depends on.
+// Situation is the input of Decide.
 type Situation struct {
 	// Boot is this boot's id. Decided is the boot in which the agent last carried out
 	// a decision about its Profile object; "" where it never did.
@@ -63,7 +63,7 @@ type Decision struct {
 // selectedLocally is why a node with a selection of its own is left alone.
 const selectedLocally = "a profile was selected on the node itself, and stays: fettle undo there gives the node to the cluster"
 
-// Decide says what to do. It is a pure function.
+// Decide returns the next step. It is a pure function.
 //
 // What is deferred waits for a boot: the first decision of a boot applies whatever is
 // wanted, because nothing runs yet on what was there before it; so an agent that is
@@ -99,7 +99,7 @@ func Decide(s Situation) Decision {
 	return Decision{Action: Apply}
 }
 
-// waits is true for a change that takes effect at the next boot.
+// waits reports whether the change takes effect at the next boot.
 func (s Situation) waits() bool {
 	if s.Decided != "" && s.Decided != s.Boot {
 		return false

@@ -29,7 +29,7 @@ var functions = map[string]tuned.Kind{
 	"package2uncores": "", "regex_search_ternary": "", "s2kb": "", "strip": "", "virt_check": "",
 }
 
-// refuse says which functions may not be called.
+// refuse returns a function that rejects the functions that may not be called.
 func refuse(allow tuned.Allow) func(string) error {
 	return func(name string) error {
 		kind, known := functions[name]
@@ -60,8 +60,8 @@ func guarded(all []plugin.Plugin, allow tuned.Allow) []plugin.Plugin {
 	return out
 }
 
-// isRefusable is true for a plug-in that is refused as a whole: those kinds have the
-// names of the plug-ins that they stand for.
+// isRefusable reports whether a plug-in is refused as a whole: such kinds have the names of
+// the plug-ins.
 func isRefusable(plugin string) bool {
 	for _, k := range tuned.Kinds {
 		if string(k.Kind) == plugin {

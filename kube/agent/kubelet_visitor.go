@@ -41,8 +41,8 @@ func NewMachine(name, root, unit string, api kubernetes.Interface, direct *node.
 	}}, nil
 }
 
-// Kept says which settings of fettle's the kubelet of the machine at root has; "" for
-// none; and whether a change of them was cut off. Nothing but the machine is asked.
+// Kept returns which settings of fettle's the kubelet of the machine at root has, "" for none,
+// and whether a change of them was cut off. It reads only the machine.
 func Kept(root string) (has string, open bool, err error) {
 	h := host.Node(root)
 	state, err := stateDir(h, root, node.DefaultStateDir)
@@ -74,7 +74,7 @@ func (m *Machine) Forget() error {
 	return os.RemoveAll(m.Node.StateDir)
 }
 
-// Check says what Run would refuse now.
+// Check returns why Run would refuse now.
 func (m *Machine) Check(ctx context.Context, want kubelet.Want) error {
 	if err := m.look(ctx); err != nil {
 		return err

@@ -29,7 +29,7 @@ const (
 	TunedWarning        = "TunedWarning"        // Degraded is False
 )
 
-// Conditions says how a node stands. Times are not set.
+// Conditions returns the conditions of a node, without times.
 func Conditions(out Outcome, wanted string) []tuned.StatusCondition {
 	return []tuned.StatusCondition{applied(out, wanted), degraded(out)}
 }
@@ -52,7 +52,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 	return c
 }
 
-// stays says what is in force instead of what is wanted.
+// stays describes what is in force instead of what is wanted.
 func stays(out Outcome) string {
 	if out.Profile == "" {
 		return "no profile is in force"
@@ -123,7 +123,7 @@ func group(v *tune.Verification) (g groups) {
 	return g
 }
 
-// contested is true for a value of the kubelet's that is another one than wanted.
+// contested reports whether the kubelet sets a value to another one than wanted.
 func contested(c tune.Checked) bool {
 	return c.Verdict == plugin.Kept && c.Setting.Kind == "sysctl" && slices.Contains(override.KubeletSysctls(), c.Setting.Name) && !same(c)
 }
@@ -152,7 +152,7 @@ func list(what string, all []tune.Checked) string {
 	return what + ": " + strings.Join(texts, "; ")
 }
 
-// describe says what is to be said of a value.
+// describe formats a value with its verdict.
 func describe(c tune.Checked) string {
 	text := fmt.Sprintf("%s: want %s, has %s: %s", showPlace(c.Setting), show(c.Want), show(c.Now), c.Verdict)
 	if c.Why != "" {
@@ -270,7 +270,7 @@ type Event struct {
 // maxEvents caps the events of one look about single values.
 const maxEvents = 10
 
-// Deeds are what is to be told of what a look has done, whatever was before it.
+// Deeds returns the events of what a look has done, whatever was before it.
 func Deeds(now Outcome) []Event {
 	var all []Event
 	if len(now.Recovered) > 0 {
@@ -291,7 +291,7 @@ func event(warning bool, reason, format string, args ...any) Event {
 	return Event{warning, reason, internaltext.Truncate(fmt.Sprintf(format, args...), maxMessage)}
 }
 
-// Events are what is to be told of a look after the one before it.
+// Events returns the events of a look, compared with the one before it.
 func Events(before, now Outcome, wanted string) []Event {
 	all := Deeds(now)
 	tell := func(warning bool, reason, format string, args ...any) {

@@ -112,7 +112,7 @@ type running struct {
 	owed    []owed // the oldest first
 }
 
-// said is true where conditions say all that now is to be said.
+// said reports whether conditions contain those of now.
 func said(conditions, now []tuned.StatusCondition) bool {
 	for _, c := range now {
 		if _, changed := tuned.SetCondition(conditions, c, metav1.Time{}); changed {
@@ -122,7 +122,7 @@ func said(conditions, now []tuned.StatusCondition) bool {
 	return true
 }
 
-// look looks at the node once and tells; false where it has to be tried again soon.
+// look looks at the node once and reports; false if it has to be tried again soon.
 func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine bool) {
 	// A transaction that has begun goes to its end: it is short.
 	began := time.Now()

@@ -74,8 +74,8 @@ func sum(text []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// judge tells the texts that may be used from those that may not, by name: those with
-// the reason. The operator has judged them too; but an agent trusts its own eyes.
+// judge separates the texts that may be used from those that may not, which it returns with
+// the reason, by name. The operator has checked them too; the agent does not rely on that.
 func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]string) {
 	texts, bad = map[string]string{}, map[string]string{}
 	for _, p := range all {
@@ -103,13 +103,12 @@ func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]st
 	return texts, bad
 }
 
-// validName is true for a name that becomes a directory on the node, and means no
-// other one. A "-" before a name in include= means that it may be missing.
+// validName reports whether a name can be that of one directory on the node. A "-" before a name in include= means that it may be missing.
 func validName(name string) bool {
 	return profile.ValidName(name) && name[0] != '-' && strings.Trim(name, ".") != "" && len(name) <= 253
 }
 
-// faultOf says why a profile cannot be applied: a text that may not be used is missed,
+// faultOf returns why a profile cannot be applied: a text that may not be used is missed,
 // or a profile of the node's with its name has been taken instead.
 func faultOf(p *profile.Profile, err error, bad map[string]string) string {
 	names := slices.Sorted(maps.Keys(bad))
@@ -129,7 +128,7 @@ func faultOf(p *profile.Profile, err error, bad map[string]string) string {
 	return ""
 }
 
-// isOfName is true for the letters of which names are made.
+// isOfName reports whether a letter can be part of a name.
 func isOfName(r rune) bool {
 	return r == '_' || r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }

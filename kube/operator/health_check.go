@@ -137,7 +137,7 @@ func (c *healthController) remove(ctx context.Context, check *machine.HealthChec
 	return nil
 }
 
-// later is when the checks have to be looked at again though nothing changes.
+// later returns when the checks have to be decided again although nothing changes.
 func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
 	var next time.Time
 	for _, a := range all {
@@ -151,7 +151,7 @@ func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
 	return r
 }
 
-// say writes the status of all checks, that of the one whose turn it is as the last.
+// say writes the status of all checks, that of the check whose turn it is last.
 // With locked it ends with an error at the first that was changed since it was
 // read.
 func (c *healthController) say(ctx context.Context, all []machine.Answer, locked bool) error {
@@ -199,7 +199,7 @@ func (c *healthController) sayOf(ctx context.Context, a *machine.Answer, locked 
 	return nil
 }
 
-// statusOf is what a check is to say.
+// statusOf returns the new status of a check.
 func statusOf(a *machine.Answer, now time.Time) machine.HealthCheckStatus {
 	if a.Decision == nil {
 		return machine.Unreadable(a.Check.Status, a.Err, now)

@@ -219,7 +219,7 @@ func (c *healthController) watch(ctx context.Context) (why string, err error) {
 // healthSoon is the decision about all checks, with the events that are collected before it.
 var healthSoon = cluster.Into{Item: theChecks, Delay: 200 * time.Millisecond}
 
-// checkChanged: not what is said in the status.
+// checkChanged reports whether anything but the status changed.
 func checkChanged(old, now *machine.HealthCheck) bool {
 	return old.UID != now.UID || old.Generation != now.Generation || !maps.Equal(old.Annotations, now.Annotations)
 }

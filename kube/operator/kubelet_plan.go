@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// Cluster is what a decision is made of. Nothing of it is changed.
+// Cluster is the input of a decision, which does not change it.
 type Cluster struct {
 	Configs  []kubelet.KubeletConfig
 	Pools    []kubelet.KubeletPool
@@ -52,7 +52,7 @@ type group struct {
 	kubelet.Decision
 }
 
-// Of decides.
+// Of decides what is to be written.
 func Of(c Cluster) Plan {
 	p := Plan{Nodes: map[string]map[string]int{}}
 	groups, members := c.groups()

@@ -36,7 +36,7 @@ func (o *operator) decideNode(ctx context.Context, name string) error {
 	return err
 }
 
-// decideBy decides a node by what holds for all, and says whether its Profile was written.
+// decideBy decides a node by a situation, and reports whether its Profile was written.
 func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wrote bool, err error) {
 	w, err := o.wish(ctx, s, name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wro
 	return true, nil
 }
 
-// wish says what a node is to have.
+// wish returns what a node is to have.
 func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, error) {
 	var node corev1.Node
 	err := o.client.Get(ctx, client.ObjectKey{Name: name}, &node)
@@ -104,7 +104,7 @@ func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, e
 	}, nil
 }
 
-// tellHeld says of a node that begins to be held, on the object whose rule holds it.
+// tellHeld makes an event when a node begins to be held, on the object whose rule holds it.
 func (o *operator) tellHeld(ctx context.Context, w wish) {
 	if w.State == "" {
 		return
@@ -159,8 +159,8 @@ type wish struct {
 	gone bool
 }
 
-// step compares a wish with the Profile that the node has, nil for none, and says what
-// to do; profile is the object to write. It shares nothing with present that it changes.
+// step compares a wish with the node's Profile, which may be nil, and returns what to do;
+// profile is the object to write. It does not change present.
 func step(namespace string, present *tuned.Profile, w wish) (do action, profile *tuned.Profile) {
 	var want *tuned.Profile
 	switch {
@@ -223,7 +223,7 @@ func providerName(id string) string {
 	return name
 }
 
-// foreign says who has written a Profile that is not ours, and whether that is a
+// foreign returns who has written a Profile that is not ours, and whether that is a
 // controller, which would write it again.
 func foreign(p *tuned.Profile) (who string, controller bool) {
 	if p.Ours() {

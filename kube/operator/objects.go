@@ -19,8 +19,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// readObjects makes the rules of all objects, and says of each whether it is valid.
-// While it fails, what was read last holds.
+// readObjects makes the rules of all objects, and writes to each whether it is valid. While
+// it fails, the rules that were read last stay in force.
 func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 	var tuneds tuned.TunedList
 	var profiles tuned.ProfileList

@@ -30,7 +30,7 @@ const (
 	RemovalStopped = "stopped" // it has stopped until an administrator acts
 )
 
-// Document is how far a removal is.
+// Document is the progress of a removal.
 type Document struct {
 	Schema string `json:"schema"` // fettle/uninstall/v1
 	State  string `json:"state"`
@@ -96,7 +96,7 @@ type objects struct {
 // removalNode is the kind of which only the metadata is read.
 var removalNode = schema.GroupVersionKind{Version: "v1", Kind: "NodeList"}
 
-// Look says how far it is.
+// Look returns the progress.
 func (r *Removal) Look(ctx context.Context) (*Document, error) {
 	o, err := r.read(ctx)
 	if err != nil {
@@ -220,7 +220,7 @@ func (d *Document) pool(p *kubelet.KubeletPool) {
 	}
 }
 
-// Ask lets the objects want nodes to have nothing of fettle's.
+// Ask changes the objects so that nodes are to have nothing of fettle's.
 func (r *Removal) Ask(ctx context.Context) error {
 	o, err := r.read(ctx)
 	if err != nil {
@@ -247,8 +247,8 @@ func (r *Removal) Ask(ctx context.Context) error {
 	return nil
 }
 
-// Wait waits until it is done or stopped. The error is that of ctx; an API server that
-// does not answer is asked again.
+// Wait waits until the removal is done or stopped. It returns the error of ctx; requests that
+// fail are retried.
 func (r *Removal) Wait(ctx context.Context) (*Document, error) {
 	var last *Document
 	said, since, quiet := "", time.Now(), false

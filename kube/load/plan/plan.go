@@ -18,7 +18,7 @@ type Missing struct {
 	Kind       string `json:"kind"`
 }
 
-// Plan is what a run does.
+// Plan is the ordered list of what a run does.
 type Plan struct {
 	Run  string
 	Load *Load
@@ -97,7 +97,7 @@ type Op struct {
 	Must bool
 }
 
-// Versions are the apiVersions of the objects of a load, which a server is asked about.
+// Versions returns the apiVersions of the objects of a load.
 func Versions(ctx context.Context, load *Load) ([]string, error) {
 	p, err := Compile(ctx, load, "run", nil)
 	if err != nil {

@@ -36,7 +36,7 @@ type DriveOptions struct {
 	Pause func() error
 }
 
-// Answer is what came of the making of one object.
+// Answer is the result of creating one object.
 type Answer struct {
 	Object int
 	// Due is when it was to be asked for, Sent when it was asked for last, End when the
@@ -63,7 +63,7 @@ type Run struct {
 	DriveOptions
 }
 
-// DriveOutcome is what came of a run.
+// DriveOutcome is the result of a run.
 type DriveOutcome struct {
 	Created, Reused, Failed int
 	// Adopted are those of Created that were made though no answer came, Found those of them
@@ -304,7 +304,7 @@ func (x *running) start(j job, op *plan.Op, paced bool) error {
 	return nil
 }
 
-// hand gives a job to a worker, a new one where all are busy and more may be.
+// hand gives a job to a worker, a new one if all are busy and more are allowed.
 func (x *running) hand(j job) error {
 	if err := x.quit.Err(); err != nil {
 		return context.Cause(x.quit)

@@ -47,7 +47,7 @@ func open(dir string, how int) (*os.File, error) {
 	return f, err
 }
 
-// Header is what a run is.
+// Header identifies a run.
 type Header struct {
 	Version int       `json:"version"`
 	Run     string    `json:"run"`
@@ -88,7 +88,7 @@ type Object struct {
 	Refused bool
 }
 
-// Phase is what a run was at last.
+// Phase is the last recorded phase of a run.
 type Phase string
 
 // The phases.
@@ -99,7 +99,7 @@ const (
 	Undone  Phase = "undone"
 )
 
-// State is what a journal says.
+// State is the content of a journal.
 type State struct {
 	Header   Header
 	Reserved int
@@ -317,7 +317,7 @@ func (j *Journal) Begin(p Phase) error {
 	return j.Sync()
 }
 
-// Close writes what is left, and gives the run free.
+// Close writes what is buffered, and releases the run.
 func (j *Journal) Close() error {
 	close(j.done)
 	<-j.ended

@@ -52,14 +52,14 @@ type Brake struct {
 	blind string
 }
 
-// Check is the error that ends the run; nil while all is well.
+// Check returns the error that ends the run; nil while all is well.
 func (b *Brake) Check() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.trip
 }
 
-// Blind is what could not be looked at, and why; "" where all could.
+// Blind returns what could not be read, and why; "" if all could.
 func (b *Brake) Blind() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

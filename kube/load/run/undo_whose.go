@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// key is of a thing in a cluster, the same for none of two: 128 bits of a hash, so that
-// those of many objects take little.
+// key identifies an object in a cluster: 128 bits of a hash, so that the keys of many objects
+// take little memory.
 type key [16]byte
 
 func keyOf(parts ...string) key {
@@ -26,7 +26,7 @@ func serviceKey(namespace, name string) key         { return keyOf("service", na
 func listedKey(namespace, account, name string) key { return keyOf("listed", namespace, account, name) }
 func claimKey(namespace, base string) key           { return keyOf("claim", namespace, base) }
 
-// Notes and labels by which controllers tell what theirs is of.
+// Annotations and labels that name the owner of an object.
 const (
 	serviceLabel = "kubernetes.io/service-name"     // of endpoint slices
 	tokenNote    = "openshift.io/token-secret.name" // of a pull secret: the token in it
@@ -34,7 +34,7 @@ const (
 	versions     = "clusterserviceversions"         // of operators.coreos.com
 )
 
-// pending is an object that is the run's, or a controller's, if another one is.
+// pending is an object that belongs to the run, or to a controller, if its owners do.
 type pending struct {
 	resource, namespace, name string
 	// It is so where any of these is known, or all of its owners are.
@@ -180,7 +180,7 @@ func (f *found) see(k plan.Kind, m item) {
 	}
 }
 
-// given reports whether controllers put an object into each namespace.
+// given reports whether a controller puts such an object into each namespace.
 func (f *found) given(k plan.Kind, m item) bool {
 	if k.Resource == versions {
 		return m.Labels[copiedLabel] != ""

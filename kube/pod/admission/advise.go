@@ -16,7 +16,7 @@ type Advice struct {
 	// Where is what is changed: pod, node (what runs there) or kubelet (its settings).
 	Where  string `json:"where"`
 	Change string `json:"change"`
-	// Then is what comes of it.
+	// Then is the result of the change.
 	Then string `json:"then"`
 }
 
@@ -26,8 +26,8 @@ type edit struct {
 	do            func(*Input)
 }
 
-// advise tries changes, those first that change the least, and keeps those that help.
-// Where none does, two of them together may.
+// advise tries changes, the smallest first, and keeps those that help. If none does, it
+// tries pairs of them.
 func (p *Prediction) advise() {
 	p.replace()
 	switch p.Verdict.Outcome {
@@ -56,8 +56,8 @@ func (p *Prediction) advise() {
 	}
 }
 
-// keepPageRules says how a rule of huge pages is kept that does not decide on the
-// admission: the kubelet admits a volume that is larger than what may be written to it.
+// keepPageRules advises on rules of huge pages that do not decide on the admission: the
+// kubelet admits a volume that is larger than what may be written to it.
 func (p *Prediction) keepPageRules() {
 	for _, r := range p.HugePages {
 		if r.Result == "fail" && r.fix != "" {
@@ -93,7 +93,7 @@ func (p *Prediction) try(edits ...edit) bool {
 	return true
 }
 
-// summary is what a pod gets, in a line.
+// summary describes what a pod gets in a line.
 func (p *Prediction) summary() string {
 	var parts []string
 	for _, c := range p.Outcomes[0].Containers {
@@ -116,7 +116,7 @@ func (p *Prediction) summary() string {
 	return "admitted, " + strings.Join(parts, ", ")
 }
 
-// repair makes requests and limits agree where the API server wants that.
+// repair makes requests and limits equal where the API server requires it.
 func (p *Prediction) repair() {
 	pod := p.in.Pod.clone()
 	var done []string
@@ -159,8 +159,8 @@ func (p *Prediction) repair() {
 	}
 }
 
-// set gives a container as much of a resource as request and as limit, as far as it
-// has these already or has to have them.
+// set changes the request and the limit of a resource to an amount, as far as the container
+// has them or must have them.
 func (c *Container) set(name string, q resource.Quantity) {
 	if c.Requests == nil {
 		c.Requests = Resources{}
@@ -183,7 +183,7 @@ func (c *Container) set(name string, q resource.Quantity) {
 	}
 }
 
-// reshape are changes of the pod that do not make it smaller.
+// reshape returns changes of the pod that do not make it smaller.
 func (p *Prediction) reshape() []edit {
 	if p.Verdict.Reason != ReasonSMT {
 		return nil
@@ -201,7 +201,7 @@ func (p *Prediction) reshape() []edit {
 	return []edit{p.size(c.Name, CPU, int64(whole), "whole cores of "+text.Count(per, "thread"))}
 }
 
-// size is another amount of a resource for a container of the pod.
+// size returns a change of the amount of a resource of a container.
 func (p *Prediction) size(container, name string, amount int64, why string) edit {
 	q := quantity(name, amount)
 	after := p.in.Pod.clone()
@@ -226,7 +226,7 @@ func quantity(name string, amount int64) resource.Quantity {
 	return *resource.NewQuantity(amount, resource.DecimalSI)
 }
 
-// ownCPUs says how a pod that asks for whole CPUs would get them for itself.
+// ownCPUs advises how a pod that requests whole CPUs would get exclusive ones.
 func (p *Prediction) ownCPUs() {
 	s := p.in.Settings.withDefaults()
 	asks, has := false, false

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// makeRoom looks for a pod of the node without which this one would be admitted.
+// makeRoom looks for pods of the node without one of which this pod would be admitted.
 func (p *Prediction) makeRoom() {
 	type holder struct {
 		uid  string
@@ -62,7 +62,7 @@ func (p *Prediction) makeRoom() {
 	}
 }
 
-// active are the pods that hold something: those that are known, or all that the state
+// active returns the pods that hold resources: the known ones, or else all that the state
 // files name.
 func (s State) active() []ActivePod {
 	if s.Active != nil {
@@ -96,9 +96,8 @@ func (s State) active() []ActivePod {
 	return out
 }
 
-// resettle are other settings of the kubelet, in groups of which the first that helps
-// is enough. Each needs a restart of the kubelet, and changes what holds for every pod
-// of the node.
+// resettle returns other settings of the kubelet, in groups of which the first that helps is
+// enough. Each needs a restart of the kubelet, and affects every pod of the node.
 func (p *Prediction) resettle() [][]edit {
 	var out [][]edit
 	s := p.in.Settings.withDefaults()
@@ -129,8 +128,8 @@ func (p *Prediction) resettle() [][]edit {
 	return out
 }
 
-// replace says how the pod would belong on the node: what its labels, taints and cordon, or
-// the pod, would have to be together.
+// replace advises which changes of the node's labels, taints and cordon, and of the pod,
+// would together let the pod run on the node.
 func (p *Prediction) replace() {
 	var edits []edit
 	for _, of := range []func(*Input) []edit{relabel, rename, untaint} {
@@ -195,7 +194,7 @@ func relabel(in *Input) []edit {
 	return edits
 }
 
-// rename has a pod that names another node name this one.
+// rename changes spec.nodeName of a pod that names another node.
 func rename(in *Input) []edit {
 	if p := &in.Pod.Placement; p.Node == "" || in.Node.Name == "" || p.Node == in.Node.Name {
 		return nil
@@ -203,8 +202,8 @@ func rename(in *Input) []edit {
 	return []edit{{"pod", "spec.nodeName: " + in.Node.Name, func(in *Input) { in.Pod.Placement.Node = in.Node.Name }}}
 }
 
-// untaint has the pod tolerate the taints for which it would not come to the node, and lifts
-// a cordon.
+// untaint adds tolerations for the taints that keep the pod from the node, and removes a
+// cordon.
 func untaint(in *Input) []edit {
 	l, p := in.Place, &in.Pod.Placement
 	if l == nil {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// CapacityOf is the room of a node with pods on it that have not ended.
+// CapacityOf returns the capacity of a node on which pods run.
 func CapacityOf(allocatable Resources, pods []Pod) *Capacity {
 	c := &Capacity{Allocatable: allocatable, Requested: Resources{}, Pods: len(pods)}
 	for i := range pods {
@@ -16,11 +16,11 @@ func CapacityOf(allocatable Resources, pods []Pod) *Capacity {
 	return c
 }
 
-// Room is what is left of a resource of a node, as quantities.
+// Room is what is left of a resource of a node, each value a quantity.
 type Room struct{ Name, Allocatable, Requested, Left string }
 
-// Left is what is left of each resource that a pod can ask for, CPU and memory first.
-// What the node does not have at all is left out.
+// Left returns what is left of each resource that a pod can request, CPU and memory first,
+// without the resources that the node does not have.
 func (c *Capacity) Left() []Room {
 	var out []Room
 	names := []string{CPU, Memory}
@@ -47,7 +47,7 @@ func (c *Capacity) Left() []Room {
 	return out
 }
 
-// Whole is how many whole pieces of a resource are left, never below zero.
+// Whole returns how many whole units of a resource are left, at least 0.
 func (c *Capacity) Whole(name string) int {
 	left := c.Allocatable[name].DeepCopy()
 	left.Sub(c.Requested[name])
@@ -133,7 +133,7 @@ func (c *Capacity) unfiltered(p *Pod, name string, given map[string]int) int64 {
 // chosen, as a DeviceClass may give it. Of a release that is not known that is not assumed.
 func (p *Pod) classMayGive(name string) bool { return isExtended(name) && p.Release >= claimsFit }
 
-// unheard are the resources that a pod asks for and a node does not have at all. The
+// unheard returns the resources that a pod requests and a node does not have at all. The
 // kubelet takes them for resources of the cluster; the scheduler does not.
 func (c *Capacity) unheard(p *Pod, m *deviceManager) []string {
 	var out []string
@@ -146,7 +146,7 @@ func (c *Capacity) unheard(p *Pod, m *deviceManager) []string {
 	return out
 }
 
-// refuse is the kubelet's last check, that the node has room at all.
+// refuse is the kubelet's last check: that the node has room for the pod.
 func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusal {
 	given := map[string]int{}
 	if len(mine) > 0 { // else the kubelet does not look
@@ -173,7 +173,7 @@ func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusa
 	return &refusal{reasonOutOf + list[0].resource, "the node has too little: " + strings.Join(words, "; ")}
 }
 
-// unscheduled is why the scheduler does not choose the node; nil where it may.
+// unscheduled returns why the scheduler does not choose the node; nil if it may.
 func (c *Capacity) unscheduled(p *Pod, m *deviceManager) *Verdict {
 	var words, perhaps []string
 	reason := ""

@@ -78,7 +78,7 @@ func otherPolicy(setting, wanted, found, file string) error {
 	return fmt.Errorf("%s is %s, and %s was written with %s: the kubelet does not start until the node is drained and the file is removed", setting, wanted, file, found)
 }
 
-// load takes over what the state file holds, if it fits the machine and the settings.
+// load reads the state file, if it fits the machine and the settings.
 func (m *cpuManager) load(st *CPUState) error {
 	all := m.t.all
 	if m.options.strictlyReserve {
@@ -119,8 +119,8 @@ func (m *cpuManager) load(st *CPUState) error {
 	return nil
 }
 
-// release gives the CPUs of containers that are no more back to the shared pool; of
-// those that another container of the same pod has too, nothing.
+// release returns the CPUs of containers that are gone to the shared pool, except those that
+// another container of the same pod has too.
 func (m *cpuManager) release(st *CPUState, gone func(pod, container string) bool) {
 	if !m.static || st == nil {
 		return
@@ -141,7 +141,7 @@ func (m *cpuManager) release(st *CPUState, gone func(pod, container string) bool
 	}
 }
 
-// available are the CPUs that a container can be given.
+// available returns the CPUs that a container can get.
 func (m *cpuManager) available(shared unit.CPUSet) unit.CPUSet { return shared.Minus(m.reserved) }
 
 // hints are the sets of NUMA nodes on which a number of CPUs is free. CPUs that an

@@ -9,7 +9,7 @@ import (
 // Schema is the name of the document that a prediction makes.
 const Schema = "fettle/pod-admission/v1"
 
-// Document is a prediction as it is printed as JSON.
+// Document is the JSON form of a prediction.
 type Document struct {
 	Schema string `json:"schema"`
 	// Kubernetes is the version whose rules were applied.
@@ -201,7 +201,7 @@ func (al *Alignment) document() *AlignmentDoc {
 	return d
 }
 
-// list is never null in JSON.
+// list returns a slice that is never null in JSON.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}

@@ -14,14 +14,14 @@ const (
 	memoryProvider = "memory manager"
 )
 
-// Hint is a set of NUMA nodes on which a resource could come from.
+// Hint is a set of NUMA nodes from which a resource could come.
 type Hint struct {
 	Nodes Mask
 	// Preferred reports whether no fewer nodes could ever do.
 	Preferred bool
 }
 
-// Answer is what a provider says of one resource.
+// Answer is a provider's answer for one resource.
 type Answer struct {
 	Provider string
 	// Resource is empty where the provider has nothing to say at all.
@@ -34,7 +34,7 @@ type Answer struct {
 	Why string
 }
 
-// Alignment is what the topology manager makes of the answers.
+// Alignment is the topology manager's decision on the answers.
 type Alignment struct {
 	Answers []Answer
 	// Any reports whether the resources may come from anywhere; else Nodes are where they

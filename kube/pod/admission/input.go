@@ -20,16 +20,15 @@ const (
 // Resources are amounts by the name of the resource.
 type Resources map[string]resource.Quantity
 
-// Input is all that a prediction is made of.
+// Input is the input of a prediction.
 type Input struct {
 	Node     Node
 	Settings Settings
-	// State is what the managers hold already.
+	// State is what the managers have given to containers.
 	State State
-	// Devices are those of the device plug-ins that have registered.
+	// Devices are the devices of the registered device plug-ins.
 	Devices []DeviceResource
-	// Capacity is for the last check, whether the node has room at all; nil leaves
-	// that out.
+	// Capacity is for the last check, whether the node has room; nil skips it.
 	Capacity *Capacity
 	// Place is for the check whether the pod belongs on the node; nil where that is not
 	// known.
@@ -105,10 +104,10 @@ func (h HugePages) resource() string {
 	return hugePages + resource.NewQuantity(int64(h.SizeBytes), resource.BinarySI).String()
 }
 
-// Settings are those of a kubelet's configuration that have to do with admission.
-// Empty values are the kubelet's defaults.
+// Settings are the settings of a kubelet that affect admission. Empty values stand for the
+// kubelet's defaults.
 type Settings struct {
-	// Release is that of the kubelet.
+	// Release is the kubelet's.
 	Release Release
 	// CPUManagerPolicy is none (the default) or static.
 	CPUManagerPolicy        string
@@ -142,7 +141,7 @@ type MemoryReservation struct {
 	Limits   Resources
 }
 
-// State is what the managers have given away. What is nil has no file yet, as before
+// State is what the managers have given to containers. A nil part has no file yet, as before
 // the first start of a kubelet.
 type State struct {
 	CPU    *CPUState
@@ -240,7 +239,7 @@ type Capacity struct {
 // through: there are 2^n of them.
 const maxNUMANodes = 16
 
-// Check says what of a node no machine can have.
+// Check returns an error for a node that no machine can be.
 func (n *Node) Check() error {
 	if len(n.CPUs) == 0 {
 		return fmt.Errorf("the node has no CPUs: its topology is needed")

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Pod is what counts of a pod's specification.
+// Pod is the part of a pod's specification that affects admission.
 type Pod struct {
 	Kind, Namespace, Name string // for people: Deployment, default, web
 	// Placement is on which nodes it may run.
@@ -27,7 +27,7 @@ type Pod struct {
 	Features []string
 }
 
-// Container is one of them.
+// Container is a container of a pod.
 type Container struct {
 	Name string
 	// Sidecar reports whether it is an init container with restartPolicy Always.

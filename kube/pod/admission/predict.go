@@ -19,7 +19,7 @@ const (
 	reasonOutOf      = "OutOf"
 )
 
-// What becomes of a pod.
+// The outcomes of a pod.
 const (
 	// Admitted: the kubelet starts it.
 	Admitted = "admitted"
@@ -41,7 +41,7 @@ const (
 	Unknown = "unknown"
 )
 
-// Verdict is what becomes of the pod, and why.
+// Verdict is the outcome of a pod with its reason.
 type Verdict struct {
 	Outcome string `json:"outcome"`
 	// Reason is the kubelet's word for a refusal.
@@ -56,7 +56,7 @@ type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// Outcome is one course that the admission can take.
+// Outcome is one of the courses that the admission can take.
 type Outcome struct {
 	Verdict Verdict
 	// Pod is how the pod as a whole was aligned, with topologyManagerScope pod.
@@ -96,7 +96,7 @@ type GivenDevices struct {
 	Certain bool
 }
 
-// Prediction is what comes of a pod on a node.
+// Prediction is the predicted admission of a pod on a node.
 type Prediction struct {
 	// Verdict is what the kubelet does with the pod once it is bound to the node.
 	Verdict Verdict
@@ -121,8 +121,8 @@ type Prediction struct {
 	kubelet *kubelet
 }
 
-// Predict says what a kubelet does with a pod. The error is of input that no machine
-// has.
+// Predict predicts what a kubelet does with a pod. It returns an error for input that no
+// machine can have.
 func Predict(in Input) (*Prediction, error) {
 	p, err := predict(&in)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *Prediction) newer() string {
 	return ""
 }
 
-// Answer is what becomes of the pod: the scheduler's verdict, or else the kubelet's.
+// Answer returns the verdict on the pod: the scheduler's, or else the kubelet's.
 func (p *Prediction) Answer() Verdict {
 	if p.Scheduler != nil {
 		return *p.Scheduler
@@ -173,7 +173,7 @@ type kubelet struct {
 	memory   *memoryManager
 }
 
-// start starts a kubelet, or lists what keeps it from starting.
+// start starts a kubelet, or returns what keeps it from starting.
 func start(in *Input) (*kubelet, []string) {
 	var problems []string
 	wrong := func(err error) {
@@ -383,5 +383,5 @@ func (p *Pod) kind(c *Container) string {
 	return "container"
 }
 
-// Bytes is a number of bytes as Kubernetes writes it: 1536Mi.
+// Bytes formats a number of bytes as Kubernetes does: 1536Mi.
 func Bytes(n uint64) string { return resource.NewQuantity(int64(n), resource.BinarySI).String() }

@@ -120,8 +120,8 @@ func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 // QoS is the class of a pod with its reasons.
 func (p *Pod) QoS() QoS { return p.qos() }
 
-// OwnCPUs is how many CPUs a container gets for itself where the CPU manager is static;
-// 0 with the reason where it gets none. An unknown container gets none.
+// OwnCPUs returns how many exclusive CPUs a container gets from the static CPU manager, or 0
+// with the reason. An unknown container gets none.
 func (p *Pod) OwnCPUs(container string) (int, string) {
 	c := p.container(container)
 	if c == nil {
@@ -130,7 +130,7 @@ func (p *Pod) OwnCPUs(container string) (int, string) {
 	return p.wantsCPUs(c, p.qos().Class)
 }
 
-// Pool is what a CPU manager has to give.
+// Pool is the CPUs that a CPU manager has.
 type Pool struct {
 	// Static reports whether containers get CPUs for themselves at all.
 	Static bool
