@@ -78,7 +78,7 @@ func TestBenchCut(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 130 || m == nil {
 		t.Fatalf("exit code %d: %s", code, said.String())
 	}
-	if !strings.HasPrefix(out.String(), "interrupted after ") || !strings.Contains(out.String(), "incomplete") || !strings.Contains(out.String(), "it was measured 1 of 3 times") {
+	if !strings.HasPrefix(out.String(), "interrupted after ") || !strings.Contains(out.String(), "incomplete") || !strings.Contains(out.String(), "measured only 1 of 3 times") {
 		t.Errorf("%s", out.String())
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

@@ -97,11 +97,11 @@ func TestBenchDiskRefuses(t *testing.T) {
 		"--budget 5m " + dir:              {2, "--budget is for --sustained"},
 		"--sustained --budget 1s " + dir:  {2, `--budget "1s": want 1m to 24h`},
 		"--size lots " + dir:              {2, "--size"},
-		"--size 1MiB " + dir:              {4, "a file of 1 MiB is too small: 64 MiB is the least, because"},
+		"--size 1MiB " + dir:              {4, "a file of 1 MiB is too small: the minimum is 64 MiB, because"},
 		"--size 8MiB " + dir:              {4, "MiB are possible here"},
 		"--size 1000000TiB " + dir:        {4, "more than a quarter of the free space"},
 		"--size= " + dir:                  {2, `--size ""`},
-		"--fio /bin/true " + dir:          {2, "/bin/true is no fio"},
+		"--fio /bin/true " + dir:          {2, "/bin/true is not fio"},
 		"--fio /nonexistent/fio " + dir:   {2, "--fio: "},
 		"--root /tmp " + dir:              {2, "takes no --root"},
 		"--dry-run --size 128MiB " + dir:  {0, ""},
@@ -139,7 +139,7 @@ func TestBenchDiskUnwritable(t *testing.T) {
 		says  string
 	}{
 		"read-only":   {"mount -t tmpfs -o ro none " + at, "", 2, "read-only file system"},
-		"not allowed": {"true", "65534", 2, "nothing can be written here: make a file in " + at + ": permission denied"},
+		"not allowed": {"true", "65534", 2, "not writable: make a file in " + at + ": permission denied"},
 		"full":        {"mount -t tmpfs -o size=300m none " + at, "", 4, "a quarter of the free space is 75 MiB"},
 	} {
 		for _, verb := range []string{"bench disk --fio " + fio + " " + at, "prove --change-cmd true --undo-cmd true --anyway --fio " + fio + " --bench disk:randread@" + at} {

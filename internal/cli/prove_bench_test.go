@@ -26,7 +26,7 @@ func TestProveBench(t *testing.T) {
 		"memory":            {[]string{"--bench", "memory:4k-touch", "--budget", "1s"}, 0, []string{"work             fettle bench memory 4k-touch", "metric           4k-touch", "ended by         budget"}},
 		"disk":              {[]string{"--bench", "disk:randread@" + dir, "--fio", fio, "--budget", "1s"}, 0, []string{"fettle bench disk randread@" + dir, "ended by         budget"}},
 		"no such bench":     {[]string{"--bench", "network:tcp"}, 2, []string{"want disk:CELL"}},
-		"no such cell":      {[]string{"--bench", "memory:5k-touch"}, 2, []string{"no cell of the memory test"}},
+		"no such cell":      {[]string{"--bench", "memory:5k-touch"}, 2, []string{"the memory test has no cell"}},
 		"no such fio":       {[]string{"--bench", "disk:etcd@" + dir, "--fio", "/nonexistent"}, 2, []string{"--fio: "}},
 		"no such place":     {[]string{"--bench", "disk:etcd@/nonexistent", "--fio", fio}, 2, []string{"/nonexistent"}},
 		"another metric":    {[]string{"--bench", "memory:4k-touch", "--metric", "time"}, 2, []string{"--metric means nothing with --bench"}},

@@ -115,7 +115,7 @@ func TestProveTakenBack(t *testing.T) {
 	}
 	p.on()
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said.String(), "somebody else took the change back") || !strings.Contains(said.String(), "--resume") {
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said.String(), "another program reverted the change") || !strings.Contains(said.String(), "--resume") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 	p.restored()
@@ -207,7 +207,7 @@ func TestProveRehearsed(t *testing.T) {
 	t.Parallel()
 	p := newProving(t)
 	out, code := p.run("prove", "--anyway", "--change-cmd", "echo no such device >&2; exit 3", "--undo-cmd", "true", "--", p.work)
-	if code != 5 || !strings.Contains(out, "the change cannot be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing was measured") {
+	if code != 5 || !strings.Contains(out, "the change could not be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing was measured") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if names, err := p.runs().Unfinished(); err != nil || len(names) > 0 {
@@ -259,7 +259,7 @@ func TestProveGoesOn(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	out, code := p.run("prove", "--anyway", "--resume", id, "--budget", "5m", "--quads", "60", "--expect", "faster")
-	if code != 0 || !strings.Contains(out, "taken up again after quad 7, when run "+id) {
+	if code != 0 || !strings.Contains(out, "resumed after quad 7, when run "+id) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if all, err = p.runs().All(); err != nil || len(all) != 2 {

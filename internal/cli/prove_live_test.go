@@ -152,7 +152,7 @@ func TestProveLiveStops(t *testing.T) {
 	s := newServing(t)
 	s.stop()
 	out, _ := s.live("--anyway").CombinedOutput()
-	if !strings.Contains(string(out), "nothing happened: no line of a request came into /var/log/app.log") {
+	if !strings.Contains(string(out), "nothing happened: no request in /var/log/app.log") {
 		t.Errorf("%s", out)
 	}
 	s.restored()
@@ -171,14 +171,14 @@ func TestProveLiveFaults(t *testing.T) {
 		"a command too":          {[]string{"--", "true"}, 2, "--live measures what runs here anyway"},
 		"an option of commands":  {[]string{"--percentile", "99"}, 2, "--percentile is for a command"},
 		"no such log":            {[]string{"--metric", "logs:/var/log/none.log:p99"}, 2, "/var/log/none.log"},
-		"no duration in it":      {[]string{"--pattern", "lasted ([0-9]+)"}, 2, "no line of its last 256 KiB is like"},
+		"no duration in it":      {[]string{"--pattern", "lasted ([0-9]+)"}, 2, "no line of its last 256 KiB matches"},
 		"a bad pattern":          {[]string{"--pattern", "("}, 2, "--pattern (: "},
 		"a pattern and a format": {[]string{"--log-format", "combined"}, 2, "each say how a log is read"},
 		"a bad metric":           {[]string{"--metric", "logs:/var/log/app.log:best"}, 2, "want mean, median"},
 		"no number in a cap":     {[]string{"--stop-above", "pressure:io:much"}, 2, "--stop-above pressure:io:much"},
 		"a rate of no log":       {[]string{"--metric", "pressure:io", "--covariate", "rate", "--pattern", "x", "--unit", ""}, 2, "--unit is empty"},
 		"no Prometheus there":    {[]string{"--metric", "prometheus:http://127.0.0.1:1:up"}, 2, "connection to 127.0.0.1:1 refused"},
-		"a cap":                  {[]string{"--stop-above", "logs:/var/log/app.log:max:10"}, 3, "and 10 is the most that is allowed"},
+		"a cap":                  {[]string{"--stop-above", "logs:/var/log/app.log:max:10"}, 3, "> 10, the cap"},
 		// A verdict needs 44 windows of 40 ms: no machine has one before.
 		"time for little":  {[]string{"--budget", "1s"}, 0, "ended by         budget"},
 		"time for nothing": {[]string{"--budget", "1ms"}, 2, "want 1s to 168h"},

@@ -194,11 +194,11 @@ func TestProveFaults(t *testing.T) {
 		says    string
 	}{
 		"the work fails":       {func(p *proving) { p.touch("fail") }, nil, 1, "the work failed without the change: exit status 3: no such table"},
-		"the work hangs":       {func(p *proving) { p.hang(1) }, []string{"--timeout", "300ms"}, 1, "it did not end within 300ms"},
+		"the work hangs":       {func(p *proving) { p.hang(1) }, []string{"--timeout", "300ms"}, 1, "not finished within 300ms"},
 		"no such number":       {nil, []string{"--metric", "tps=tps ([0-9]+)"}, 1, "tps does not appear in what the command prints"},
-		"not a number":         {nil, []string{"--metric", "word=(took)"}, 1, `"took", which (took) finds, is no number`},
+		"not a number":         {nil, []string{"--metric", "word=(took)"}, 1, `"took", found by (took), is not a number`},
 		"below 0":              {nil, []string{"--percentile", "-5"}, 2, `--percentile "-5": want 0 to 100`},
-		"the values are there": {func(p *proving) { p.write("10\n") }, nil, 1, "the machine has these values already"},
+		"the values are there": {func(p *proving) { p.write("10\n") }, nil, 1, "the machine already has these values"},
 		"no such setting":      {nil, []string{"--set", "vm.no_such=1"}, 1, "vm.no_such: unsupported"},
 		"--expect not met":     {nil, []string{"--expect", "no-effect"}, 3, "expected no-effect; the verdict is: faster by "},
 		"no margin":            {nil, []string{"--margin", "2"}, 2, "want a percentage"},

@@ -1,5 +1,5 @@
-// Package disk measures storage with fio: which ways of use, in which order, whether
-// it was the disk that was measured, and what the figures mean.
+// Package disk measures storage with fio: several ways of use in a balanced order, with proof
+// that the disk itself was measured, and an interpretation of the figures.
 package disk
 
 import (
@@ -8,42 +8,42 @@ import (
 	"strings"
 )
 
-// Cache is where the data of a cell come from and go to.
+// Cache is the source and destination of a cell's data.
 type Cache string
 
-// What a cell asks for.
+// Caches of cells.
 const (
-	Direct Cache = "direct" // O_DIRECT: past the page cache
-	Cold   Cache = "cold"   // through the page cache, which has none of it before
+	Direct Cache = "direct" // O_DIRECT: bypasses the page cache
+	Cold   Cache = "cold"   // through an empty page cache
 	Warm   Cache = "warm"   // from the page cache
 	Log    Cache = "log"    // through the page cache, each write made durable at once
 )
 
-// Cell is one way to use a disk, measured in repeats.
+// Cell is one way to use a disk.
 type Cell struct {
 	Name        string `json:"name"`
-	RW          string `json:"rw"` // fio's word
+	RW          string `json:"rw"` // as fio's option
 	ReadPercent int    `json:"read_percent,omitempty"`
 	BlockBytes  int64  `json:"block_bytes"`
 	Depth       int    `json:"queue_depth"`
 	Cache       Cache  `json:"cache"`
-	// Unit is that of the cell's value: MB/s of all bytes, 1/s of all requests, or ms:
+	// Unit is the unit of the cell's value: MB/s of all bytes, 1/s of all requests, or ms of
 	// the 99th percentile of fdatasync.
 	Unit string `json:"unit"`
-	// Once is a cell that goes over the file once, however long that takes.
+	// Once: the cell passes over the file once, however long that takes.
 	Once bool `json:"once,omitempty"`
 
-	weight int // how much of the time it gets
+	weight int // its share of the time
 }
 
-// More says whether more of the cell's value is better.
+// More reports whether a higher value is better.
 func (c Cell) More() bool { return c.Unit != "ms" }
 
-// reads and writes say what of its I/O a cell is to do.
+// reads and writes report what I/O the cell does.
 func (c Cell) reads() bool  { return c.RW != "write" }
 func (c Cell) writes() bool { return c.RW != "read" && c.RW != "randread" }
 
-// value is what a visit of the cell came to, in its unit.
+// value returns the value of a visit, in the cell's unit.
 func (c Cell) value(f *Figures) float64 {
 	switch c.Unit {
 	case "ms":
@@ -54,16 +54,16 @@ func (c Cell) value(f *Figures) float64 {
 	return (f.Read.BytesPS + f.Write.BytesPS) / 1e6
 }
 
-// The block sizes and the depths of the ladders.
+// Block sizes and depths of the ladders.
 var (
 	blockSizes = []int64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, largestBlock}
 	depths     = []int{1, 2, 4, 8, 16, 32}
 )
 
-// walBytes is the size of a write of etcd's log, as etcd-perf has it.
+// walBytes is the size of a write to etcd's log, as in etcd-perf.
 const walBytes = 8000
 
-// cells are those of a normal run, in the order of the report.
+// cells returns the cells of a normal run, in the order of the report.
 func cells() []Cell {
 	all := []Cell{
 		{Name: "stream-read", RW: "read", BlockBytes: 1 << 20, Depth: 8, Cache: Direct, Unit: "MB/s", weight: 3},
@@ -85,9 +85,9 @@ func cells() []Cell {
 	)
 }
 
-// classic are the cells of satellite-support's storage-benchmark: 4 KiB, one at a
-// time, through the page cache, once over the file. Unlike there the cache has none
-// of it before, and what was written is on the disk when the clock stops.
+// classic returns the cells of satellite-support's storage-benchmark: 4 KiB, one at a time,
+// through the page cache, once over the file. Unlike there, the cache is empty before, and
+// written data is on the disk when the clock stops.
 func classic() []Cell {
 	return []Cell{
 		{Name: "classic-read", RW: "read", BlockBytes: 4 << 10, Depth: 1, Cache: Cold, Unit: "MB/s", Once: true},
@@ -96,15 +96,15 @@ func classic() []Cell {
 	}
 }
 
-// sustained are the cells whose speed a disk's own cache hides at first.
+// sustained returns the cells whose speed a disk's own cache hides at first.
 func sustained() []Cell {
 	return slices.DeleteFunc(cells(), func(c Cell) bool { return c.Name != "stream-write" && c.Name != "randrw-qd32" })
 }
 
-// shorthands are other names of cells.
+// shorthands are alternative names of cells.
 var shorthands = map[string]string{"read": "stream-read", "write": "stream-write", "randrw": "randrw-qd32", "randread": "depth-32", "fdatasync": "etcd"}
 
-// Find finds a cell by its name or a shorthand: stream-read, randrw.
+// Find returns a cell by name or shorthand: stream-read, randrw.
 func Find(name string) (Cell, error) {
 	if full, ok := shorthands[name]; ok {
 		name = full
@@ -116,7 +116,7 @@ func Find(name string) (Cell, error) {
 		}
 		names = append(names, c.Name)
 	}
-	return Cell{}, fmt.Errorf("no cell is called %q: want one of %s", name, strings.Join(names, ", "))
+	return Cell{}, fmt.Errorf("no cell %q: want one of %s", name, strings.Join(names, ", "))
 }
 
 func kib(bytes int64) string {

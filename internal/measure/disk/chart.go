@@ -1,21 +1,24 @@
 package disk
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Compared is a row of the chart: a directory of the run, or a reference device.
 type Compared struct {
 	Name        string
 	Here        bool    // a directory of the run
 	Read, Write float64 // MiB/s, 4 KiB at a time through the page cache
-	// Doubts are those of a directory's figures, as "buffered-read contended", and
-	// Doubtful says that the reads are among them.
+	// Doubts are about a directory's figures, such as "buffered-read contended"; Doubtful
+	// reports whether one is about the reads.
 	Doubts   []string
 	Doubtful bool
-	Note     string // what a reader of a reference's figures has to know
+	Note     string // remark on the figures of a reference
 }
 
-// Chart puts the directories among the References, the fastest reads first. It is empty
-// where no directory has both figures.
+// Chart returns the directories among the References, fastest reads first. It is empty if no
+// directory has both figures.
 func (e *Evidence) Chart() (rows []Compared) {
 	for _, p := range e.Places {
 		at := Compared{Name: p.Directory, Here: true}
@@ -44,14 +47,6 @@ func (e *Evidence) Chart() (rows []Compared) {
 	for _, d := range References {
 		rows = append(rows, Compared{Name: d.Device, Read: d.Read, Write: d.Write, Note: d.Note})
 	}
-	slices.SortStableFunc(rows, func(a, b Compared) int {
-		switch {
-		case a.Read > b.Read:
-			return -1
-		case a.Read < b.Read:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(rows, func(a, b Compared) int { return cmp.Compare(b.Read, a.Read) })
 	return rows
 }

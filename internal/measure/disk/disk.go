@@ -43,7 +43,7 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Print prints what bench disk found: the verdicts first.
+// Print prints the result of bench disk, the verdicts first.
 func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 	if e.Cut != nil {
 		fmt.Fprintf(s.Out, "%s\n\n", ui.Printable(e.Cut.String()))
@@ -57,7 +57,7 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 		diskCells(s, p)
 	}
 	if chart := diskChart(e); len(chart.Rows) > 0 {
-		fmt.Fprintln(s.Out, "\nBeside the devices of Red Hat's solution, 4 KiB at a time through the page cache:")
+		fmt.Fprintln(s.Out, "\nCompared with the devices of Red Hat's solution, 4 KiB at a time through the page cache:")
 		chart.Write(s)
 		for _, d := range References {
 			if d.Note != "" {
@@ -105,7 +105,7 @@ func diskCells(s *ui.Screen, p Measured) {
 		var doubts []string
 		for _, d := range c.Doubts {
 			doubts = append(doubts, string(d.Kind))
-			if d.Kind != Noisy { // the column of the spread says it
+			if d.Kind != Noisy { // shown in the column of the spread
 				notes = append(notes, c.Name+": "+d.Text)
 			}
 		}
@@ -120,15 +120,7 @@ func diskCells(s *ui.Screen, p Measured) {
 	}
 }
 
-// reportFigure is a number with as many digits as matter.
-func reportFigure(v float64) string {
-	if v >= 1000 {
-		return fmt.Sprintf("%.0f", v)
-	}
-	return fmt.Sprintf("%.3g", v)
-}
-
-// latency is a time; nothing for one that was not measured.
+// latency formats a time, or returns "" if it was not measured.
 func latency(s float64) string {
 	if s == 0 {
 		return ""
@@ -136,7 +128,7 @@ func latency(s float64) string {
 	return unit.FormatSeconds(s)
 }
 
-// diskChart puts the directories among the reference devices, fastest first.
+// diskChart returns the directories among the reference devices, fastest first.
 func diskChart(e *Evidence) ui.Grid {
 	const widest = 30
 	g := ui.Grid{Head: []string{"device", "read MiB/s", "write MiB/s", "read"}}
@@ -152,7 +144,7 @@ func diskChart(e *Evidence) ui.Grid {
 		if r.Doubtful {
 			sign = "-"
 		}
-		g.Rows = append(g.Rows, []string{name, reportFigure(r.Read), reportFigure(r.Write), strings.Repeat(sign, max(1, int(widest*r.Read/rows[0].Read+0.5)))})
+		g.Rows = append(g.Rows, []string{name, figure(r.Read), figure(r.Write), strings.Repeat(sign, max(1, int(widest*r.Read/rows[0].Read+0.5)))})
 	}
 	return g
 }

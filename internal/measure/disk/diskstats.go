@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Traffic is what devices have done, for all processes (/proc/diskstats,
+// Traffic is the I/O of devices for all processes (/proc/diskstats,
 // Documentation/admin-guide/iostats.rst).
 type Traffic struct {
 	ReadBytes    int64 `json:"read_bytes"`
@@ -22,9 +22,9 @@ func (t Traffic) less(u Traffic) Traffic {
 	return Traffic{t.ReadBytes - u.ReadBytes, t.Reads - u.Reads, t.WrittenBytes - u.WrittenBytes, t.Writes - u.Writes}
 }
 
-// traffic is that of a storage: reads of the devices with hardware of their own, of
-// which each read goes to one, writes of the topmost one, because a mirror multiplies
-// them. False where the storage has no device of this machine.
+// traffic returns the I/O of a storage: reads of the hardware devices, since each read goes to
+// one of them, and writes of the topmost device, since a mirror multiplies them. known is false
+// if the storage has no device on this machine.
 func traffic(h *host.Host, s fact.Storage) (t Traffic, known bool) {
 	if len(s.Layers) == 0 {
 		return t, false
@@ -56,16 +56,16 @@ func traffic(h *host.Host, s fact.Storage) (t Traffic, known bool) {
 	return t, known
 }
 
-// The limits beyond which others' I/O disturbs.
+// Limits above which I/O of other processes disturbs.
 const (
-	disturbing = 0.10     // of the cell's own
+	disturbing = 0.10     // share of the cell's own I/O
 	negligible = 1 << 20  // bytes
 	fewIOs     = 20       // requests
-	multiplied = 1.25     // of its own writes, which the file system adds to
+	multiplied = 1.25     // ratio to its own writes, which the file system increases
 	slack      = 16 << 20 // bytes that the file system may add
 )
 
-// contention says by whose I/O a visit was disturbed; empty where there was none.
+// contention describes disturbing I/O of other processes during a visit, or returns "".
 func contention(c Cell, v *Visit) string {
 	if v.Device == nil {
 		return ""
@@ -82,13 +82,13 @@ func contention(c Cell, v *Visit) string {
 	many := func(n int64) bool { return n > fewIOs && float64(n) > disturbing*float64(ios) }
 	switch {
 	case c.Cache == Warm:
-		return "" // nothing of it goes to the disk
+		return "" // causes no disk I/O
 	case much(d.ReadBytes - ownReads), !c.reads() && ownReads == 0 && many(d.Reads):
-		return "others read from the disk"
+		return "other processes read from the disk"
 	case !c.writes() && (much(d.WrittenBytes) || many(d.Writes)):
-		return "others wrote to the disk"
+		return "other processes wrote to the disk"
 	case c.writes() && c.Cache != Log && float64(d.WrittenBytes) > multiplied*float64(ownWrites)+slack:
-		return "others wrote to the disk"
+		return "other processes wrote to the disk"
 	}
 	return ""
 }

@@ -1,44 +1,44 @@
 package disk
 
 import (
+	"cmp"
 	"fmt"
 
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Doubt is a reason why a figure is not that of the disk.
+// Doubt is a reason why a figure may not be that of the disk.
 type Doubt struct {
 	Kind DoubtKind `json:"kind"`
 	Text string    `json:"text"`
 }
 
-// DoubtKind is which one it is.
+// DoubtKind is the kind of a doubt.
 type DoubtKind string
 
-// The doubts.
+// Kinds of doubts.
 const (
-	Cached    DoubtKind = "cached"       // a cache of this machine was measured
-	Unproven  DoubtKind = "unproven"     // whether there was one cannot be seen here
-	Contended DoubtKind = "contended"    // others used the disk meanwhile
-	Few       DoubtKind = "few"          // too few requests for the percentile
-	Shallow   DoubtKind = "shallow"      // fewer requests in flight than asked for
-	NotCached DoubtKind = "not-cached"   // the cache did not have what it should
-	Memory    DoubtKind = "memory"       // there is no disk
-	Noisy     DoubtKind = "noisy"        // the repeats differ
-	Refused   DoubtKind = "no-direct-io" // the file system has no direct I/O
-	// Incomplete is that repeats are missing, of a run that was interrupted.
-	Incomplete DoubtKind = "incomplete"
+	Cached     DoubtKind = "cached"       // a cache of this machine was measured
+	Unproven   DoubtKind = "unproven"     // unknown whether a cache took part
+	Contended  DoubtKind = "contended"    // other processes used the disk
+	Few        DoubtKind = "few"          // too few requests for the percentile
+	Shallow    DoubtKind = "shallow"      // fewer requests in flight than requested
+	NotCached  DoubtKind = "not-cached"   // the page cache lacked data that it should have had
+	Memory     DoubtKind = "memory"       // there is no disk
+	Noisy      DoubtKind = "noisy"        // the repeats differ
+	Refused    DoubtKind = "no-direct-io" // the file system does not support direct I/O
+	Incomplete DoubtKind = "incomplete"   // interrupted: repeats are missing
 )
 
-// The limits of the proof.
+// Limits of the proof.
 const (
-	fromStorage = 0.9 // of what was read, where no cache may have a part in it
-	fromMixed   = 0.5 // where the cell reads again what it has written
-	leftBehind  = 0.1 // of what was moved, in the page cache after direct I/O
-	really      = 0.8 // of the requests in flight that were asked for
+	fromStorage = 0.9 // share of the data read that must come from storage
+	fromMixed   = 0.5 // the same, for cells that read what they have written
+	leftBehind  = 0.1 // share of the data that direct I/O may leave in the page cache
+	really      = 0.8 // share of the requested depth that must be reached
 )
 
-// doubts are those of one visit.
+// doubts returns the doubts about one visit.
 func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
 	add := func(kind DoubtKind, format string, args ...any) {
 		out = append(out, Doubt{kind, fmt.Sprintf(format, args...)})
@@ -75,27 +75,20 @@ func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
 	case c.Cache == Direct && p.NoDirect != "":
 		add(Refused, "%s: measured through the page cache", p.NoDirect)
 	case share < enough && p.Storage.Device == "":
-		add(Unproven, "whether a cache took part cannot be seen on %s", or(p.Storage.Type, "this file system"))
+		add(Unproven, "whether a cache took part cannot be determined on %s", cmp.Or(p.Storage.Type, "this file system"))
 	case share < enough:
 		add(Cached, "only %.0f %% of what was read came from storage: a cache was measured", 100*share)
 	case c.Cache == Direct && resident > leftBehind:
 		add(Cached, "direct I/O became buffered: %.0f %% of it is in the page cache", 100*min(resident, 1))
 	}
 	if by := contention(c, v); by != "" {
-		add(Contended, "%s meanwhile", by)
+		add(Contended, "%s during the measurement", by)
 	}
 	if c.Cache == Log && v.Sync.N < enoughSyncs {
-		add(Few, "%d syncs in %.0f s, and a 99th percentile wants %d", v.Sync.N, v.Write.RuntimeS, enoughSyncs)
+		add(Few, "%d syncs in %.0f s; a 99th percentile needs %d", v.Sync.N, v.Write.RuntimeS, enoughSyncs)
 	}
 	if c.Depth > 1 && v.InFlight < really*float64(c.Depth) {
 		add(Shallow, "%.1f requests were in flight, not %d", v.InFlight, c.Depth)
 	}
 	return out
-}
-
-func or(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }

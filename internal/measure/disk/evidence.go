@@ -10,20 +10,20 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Schema names the JSON form of the evidence.
-const Schema = "fettle/bench-disk/v1"
+// Schema names the JSON form of the evidence, Kind the kind of its run.
+const (
+	Schema = "fettle/bench-disk/v1"
+	Kind   = "bench-disk"
+)
 
-// Kind is that of the run.
-const Kind = "bench-disk"
-
-// Evidence is what a run leaves: the body of its record.
+// Evidence is the body of a run.
 type Evidence struct {
 	Schema string `json:"schema"` // fettle/bench-disk/v1
 	Plan   Plan   `json:"plan"`
-	// Cut is that it ended before its plan did; nil where it did not.
+	// Cut is set if the run ended before its plan did.
 	Cut   *evidence.Interruption `json:"cut,omitempty"`
-	FIO   string                 `json:"fio"`   // its version
-	Queue string                 `json:"queue"` // fio's engine of the cells with a depth above 1
+	FIO   string                 `json:"fio"`   // version
+	Queue string                 `json:"queue"` // fio's engine for cells with a depth above 1
 
 	Places   []Measured        `json:"directories"`
 	Warnings []string          `json:"warnings,omitempty"`
@@ -32,41 +32,41 @@ type Evidence struct {
 	Curves   []evidence.Curve  `json:"curves,omitempty"`
 }
 
-// JSONBody says that it is the body of a run.
+// JSONBody marks Evidence as the body of a run.
 func (Evidence) JSONBody() {}
 
-// Measured is a directory with what was found.
+// Measured is a directory with its results.
 type Measured struct {
 	Place
 	Results []Result `json:"results"`
 	Fit     *Fit     `json:"block_size_fit,omitempty"`
-	// Unfitted are the block sizes that the fit leaves out, because they are doubtful.
+	// Unfitted lists the block sizes that the fit leaves out because they are doubtful.
 	Unfitted []string   `json:"not_in_block_size_fit,omitempty"`
 	Verdict  []Judgment `json:"verdicts"`
-	// Foreman is what foreman-maintain's own check would have said.
+	// Foreman is what foreman-maintain's own check would have reported.
 	Foreman *ForemanMaintain `json:"foreman_maintain,omitempty"`
 }
 
-// Result is a cell with what its visits came to.
+// Result is a cell with its visits.
 type Result struct {
 	Cell
 	Value  float64 `json:"value"` // median of the visits
 	Spread float64 `json:"spread_ratio"`
-	// Medians of the visits.
+	// The following are medians of the visits.
 	InFlight float64 `json:"requests_in_flight"`
 	MeanS    float64 `json:"latency_mean_s"`
 	P50S     float64 `json:"latency_p50_s"`
 	P99S     float64 `json:"latency_p99_s"`
 	SyncsPS  float64 `json:"syncs_per_s,omitempty"`
-	// FromStorage is the share of what was read that came from storage; absent where
-	// nothing was read.
+	// FromStorage is the share of the data read that came from storage; absent if nothing was
+	// read.
 	FromStorage *float64 `json:"from_storage_ratio,omitempty"`
 	Steady      Steady   `json:"steady"`
 	Doubts      []Doubt  `json:"doubts,omitempty"`
 	Visits      []Visit  `json:"visits"`
 }
 
-// Doubtful is the doubt that leaves no verdict; nil if there is none.
+// Doubtful returns the doubt that prevents a verdict, or nil.
 func (r *Result) Doubtful() *Doubt {
 	for i, d := range r.Doubts {
 		if d.Kind != Shallow {
@@ -76,7 +76,7 @@ func (r *Result) Doubtful() *Doubt {
 	return nil
 }
 
-// result sums a cell's visits up.
+// result summarizes a cell's visits.
 func result(mode Mode, c Cell, visits []Visit) Result {
 	r := Result{Cell: c, Visits: visits}
 	median := func(of func(*Visit) float64) float64 {
@@ -115,13 +115,13 @@ func result(mode Mode, c Cell, visits []Visit) Result {
 	}
 	r.Doubts = common(visits)
 	if r.Spread > mostSpread {
-		r.Doubts = append(r.Doubts, Doubt{Noisy, fmt.Sprintf("the %d repeats differ by %.0f %% (neighbours, thin provisioning, first writes)", len(visits), 100*r.Spread)})
+		r.Doubts = append(r.Doubts, Doubt{Noisy, fmt.Sprintf("the %d repeats differ by %.0f %% (neighbors, thin provisioning, first writes)", len(visits), 100*r.Spread)})
 	}
 	return r
 }
 
-// common are the doubts that at least half of the visits have: one disturbed repeat
-// shows in the spread.
+// common returns the doubts of at least half of the visits: a single disturbed repeat shows in
+// the spread.
 func common(visits []Visit) (out []Doubt) {
 	count := map[DoubtKind]int{}
 	for _, v := range visits {
@@ -134,7 +134,7 @@ func common(visits []Visit) (out []Doubt) {
 	return out
 }
 
-// measured sums a place up.
+// measured summarizes a place.
 func measured(p *Place, results []Result) Measured {
 	m := Measured{Place: *p, Results: results, Verdict: judge(p, results)}
 	var sizes, times []float64
@@ -151,7 +151,7 @@ func measured(p *Place, results []Result) Measured {
 	return m
 }
 
-// series are those of all places.
+// series returns the series of all places.
 func series(places []Measured) (out []evidence.Series) {
 	for _, p := range places {
 		for _, r := range p.Results {
@@ -172,10 +172,10 @@ func series(places []Measured) (out []evidence.Series) {
 	return out
 }
 
-// curves are the two ladders, a line for each directory.
+// curves returns the two ladders, with a line per directory.
 func curves(places []Measured) (out []evidence.Curve) {
 	for _, ladder := range []struct {
-		cells string // how their names begin
+		cells string // prefix of their names
 		curve evidence.Curve
 		point func(*Result) [2]float64
 	}{
@@ -210,22 +210,22 @@ func curves(places []Measured) (out []evidence.Curve) {
 	return out
 }
 
-// warnings are what a reader of the figures has to know.
+// warnings returns remarks on the figures.
 func (e *Evidence) warnings(hypervisor string) (out []string) {
 	switch e.Plan.Mode {
 	case Quick, Full:
-		out = append(out, fmt.Sprintf("each figure is of %.2g to %.2g seconds at a time: it is not the speed that lasts; --sustained measures that", e.Plan.unit.Seconds(), 3*e.Plan.unit.Seconds()))
+		out = append(out, fmt.Sprintf("each figure covers %.2g to %.2g seconds at a time and is not the sustained speed; --sustained measures that", e.Plan.unit.Seconds(), 3*e.Plan.unit.Seconds()))
 	case Sustained:
 		for _, p := range e.Places {
 			for _, r := range p.Results {
 				if s := r.Steady; s.State == Yes {
-					out = append(out, fmt.Sprintf("%s: %s was steady after %.3g GB; what comes after more than that was not seen", p.Directory, r.Name, s.MovedBytes/1e9))
+					out = append(out, fmt.Sprintf("%s: %s was steady after %.3g GB; the speed after more than that is unknown", p.Directory, r.Name, s.MovedBytes/1e9))
 				}
 			}
 		}
 	}
 	if hypervisor != "" {
-		out = append(out, "this is a guest ("+hypervisor+"): a cache of the host's cannot be seen from here")
+		out = append(out, "this is a guest ("+hypervisor+"): a cache on the host is invisible from here")
 	}
 	for _, p := range e.Places {
 		if p.Storage.Class == fact.ClassSAN || p.Storage.Class == fact.ClassNetwork {
@@ -246,7 +246,7 @@ func (e *Evidence) Sum(hypervisor string) {
 	e.Curves = curves(e.Places)
 }
 
-// Text is the verdict in one line.
+// Text returns the verdict in one line.
 func (e *Evidence) Text() string {
 	var parts []string
 	for _, p := range e.Places {

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,24 +16,24 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Engine is a fio that can be run.
+// Engine is an installed fio.
 type Engine struct {
 	Path    string
 	Version string
 	Host    *host.Host
-	// Mark is in the environment of each fio (host.Command).
+	// Mark is the tag in the environment of each fio (host.Command).
 	Mark string
 }
 
-// ErrNone is that there is no fio.
+// ErrNone means that fio is not installed.
 var ErrNone = errors.New("fio is not installed")
 
-// oldest is the first version that says how long syncs take, in its JSON.
+// oldest is the first version whose JSON contains the latency of syncs.
 var oldest = [2]int{3, 5}
 
 var versionNumber = regexp.MustCompile(`^fio-(\d+)\.(\d+)`)
 
-// FindFio finds fio: at a path, or where the administrator's programs are.
+// FindFio returns the fio at path, or if path is empty, that of PATH.
 func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	at := path
 	if at == "" {
@@ -52,7 +53,7 @@ func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	version := strings.TrimSpace(string(res.Stdout))
 	m := versionNumber.FindStringSubmatch(version)
 	if res.ExitCode != 0 || m == nil {
-		return nil, fmt.Errorf("%s is no fio: --version prints %.60q", at, version+last(res.Stderr))
+		return nil, fmt.Errorf("%s is not fio: --version prints %.60q", at, version+last(res.Stderr))
 	}
 	major, _ := strconv.Atoi(m[1])
 	minor, _ := strconv.Atoi(m[2])
@@ -62,7 +63,7 @@ func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	return &Engine{Path: at, Version: version, Host: h}, nil
 }
 
-// Install is the command that installs fio on a system of this ID (os-release(5)).
+// Install returns the command that installs fio on a system with one of these IDs (os-release(5)).
 func Install(ids ...string) string {
 	for _, id := range ids {
 		switch id {
@@ -81,22 +82,21 @@ func Install(ids ...string) string {
 	return ""
 }
 
-// Outcome is what came of a job.
+// Outcome is the result of a job.
 type Outcome struct {
 	Figures
-	// StorageBytes are those that fio had to fetch from storage; what it read
-	// besides came from a cache of this machine.
+	// StorageBytes is the number of bytes that fio fetched from storage; the rest of what it
+	// read came from a cache of this machine.
 	StorageBytes int64
-	// Steps are the figures at the end of each second, from the beginning, where
-	// they were asked for.
+	// Steps are the figures since the beginning at the end of each second, if requested.
 	Steps []Figures
 }
 
-// ErrNoFigures is that fio ended without having measured anything.
+// ErrNoFigures means that fio ended without figures.
 var ErrNoFigures = errors.New("fio printed no figures")
 
-// Run runs a job to its end, or until watch, which is called with the figures so far
-// each second, says that it is enough. watch may be nil.
+// Run runs a job until it ends, or until watch, which is called each second with the figures so
+// far, returns true. watch may be nil.
 func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*Outcome, error) {
 	bound := j.bound()
 	bounded, late := context.WithTimeout(ctx, bound)
@@ -117,12 +117,12 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 		if err != nil {
 			stop()
 		}
-		out.CloseWithError(err) // what is still printed has no reader
+		out.CloseWithError(err) // discards the remaining output
 		seen <- err
 	}()
 	res, err := e.Host.Exec.Run(inner, host.Command{
 		Argv: append([]string{e.Path}, j.Args()...), Stdout: in, Tag: e.Mark, DiesWithCaller: true,
-		Timeout: bound + time.Minute, // not before the bound itself
+		Timeout: bound + time.Minute, // only a fallback for bound
 	})
 	in.Close()
 	unread := <-seen
@@ -131,20 +131,20 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case enough:
-		// Ended by us, perhaps in the middle of a document.
+		// Stopped by watch, perhaps within a document.
 	case bounded.Err() != nil:
 		return nil, hangs(j, bound, err)
 	case unread != nil && !errors.Is(unread, io.ErrUnexpectedEOF):
-		return nil, fmt.Errorf("%w: %s", unread, fioOr(said, "it did not say more"))
+		return nil, fmt.Errorf("%w: %s", unread, cmp.Or(said, "it printed no reason"))
 	case err != nil:
-		return nil, err // killed by somebody else, or hanging
+		return nil, err // killed by another program, or unkillable
 	case res.ExitCode != 0:
-		return nil, fmt.Errorf("fio failed with exit code %d: %s", res.ExitCode, fioOr(said, "it did not say why"))
+		return nil, fmt.Errorf("fio failed with exit code %d: %s", res.ExitCode, cmp.Or(said, "it printed no reason"))
 	case unread != nil:
 		return nil, unread
 	}
 	if len(o.Steps) == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNoFigures, fioOr(said, "and said nothing"))
+		return nil, fmt.Errorf("%w: %s", ErrNoFigures, cmp.Or(said, "it printed no reason"))
 	}
 	o.Figures, o.StorageBytes = o.Steps[len(o.Steps)-1], res.ReadBytes
 	if !j.EverySecond {
@@ -153,20 +153,20 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 	return &o, nil
 }
 
-// ErrHangs is that fio does not end.
+// ErrHangs means that fio does not end.
 var ErrHangs = errors.New("fio hangs")
 
-// What a job may take beside its time: on a slow disk the last requests and the fsync at
-// its end take long. What it has to go over once goes on however slow the disk is, down
-// to one that nobody would call working.
-var allowance = 3 * time.Minute // only the tests set another one
+// allowance is how long a job may take beyond its runtime: on a slow disk the last requests and
+// the final fsync take long. A job without runtime may take as long as the slowest disk that
+// still counts as working.
+var allowance = 3 * time.Minute // changed by tests only
 
 const (
 	slowestRequest = 50 * time.Millisecond
 	slowestBytesPS = 1 << 20
 )
 
-// bound is the time after which a job hangs.
+// bound returns the time after which a job counts as hanging.
 func (j Job) bound() time.Duration {
 	b := 2*j.Runtime + allowance
 	if j.Runtime == 0 || j.Warm {
@@ -178,7 +178,7 @@ func (j Job) bound() time.Duration {
 	return b
 }
 
-// asked is what a job was to take, in words.
+// asked describes the expected duration of a job.
 func (j Job) asked() string {
 	if j.Runtime == 0 {
 		return fmt.Sprintf("as long as %d MiB take", j.SizeBytes>>20)
@@ -186,25 +186,18 @@ func (j Job) asked() string {
 	return j.Runtime.String()
 }
 
-// hangs is the error of a job that was ended after its bound.
+// hangs returns the error of a job that was stopped after its bound.
 func hangs(j Job, bound time.Duration, err error) error {
 	unkilled := ""
 	if errors.Is(err, host.ErrUnkillable) {
-		unkilled = "; it was killed and does not end, and the room that its file takes is free when it does"
+		unkilled = "; it was killed but does not end, and the space of its file is freed only when it does"
 	}
-	return fmt.Errorf("%w: it was to take %s, and was ended after %v: the disk does not answer (dmesg), or others keep it busy%s", ErrHangs, j.asked(), bound.Round(time.Second), unkilled)
+	return fmt.Errorf("%w: it should take %s and was stopped after %v: the disk does not answer (see dmesg), or other processes keep it busy%s", ErrHangs, j.asked(), bound.Round(time.Second), unkilled)
 }
 
-// last is the last line of a program's talk.
+// last returns the last line of a program's messages.
 func last(text []byte) string {
 	text = bytes.TrimSpace(text)
 	line := text[bytes.LastIndexByte(text, '\n')+1:]
 	return string(line[:min(len(line), 300)])
-}
-
-func fioOr(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }

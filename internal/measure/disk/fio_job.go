@@ -1,4 +1,4 @@
-// fio runs one job of fio on a file and reads what it measured.
+// Jobs of fio and their figures.
 
 package disk
 
@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Job is what fio is to do with one file. fio's own names and defaults
-// (fio(1)) are meant wherever nothing is said.
+// Job is one run of fio on a file. Options that it does not mention have fio's defaults (fio(1)).
 type Job struct {
-	File      string // an existing file; fio makes none
-	SizeBytes int64  // of it, from its beginning
+	File      string // an existing file
+	SizeBytes int64  // from the beginning of the file
 	RW        string // read, write, randread, randwrite, randrw
 	// ReadPercent is the share of reads in randrw, 0 to 100.
 	ReadPercent int
@@ -21,17 +20,16 @@ type Job struct {
 	Depth       int    // requests in flight
 	Direct      bool   // O_DIRECT
 	Fdatasync   bool   // after each write
-	EndFsync    bool   // at the end, within the time measured
-	Warm        bool   // the file is read into the page cache first
-	// Runtime ends the job, which goes over the file again and again until then; 0 is
-	// once over the file.
+	EndFsync    bool   // at the end, within the measured time
+	Warm        bool   // reads the file into the page cache first
+	// Runtime ends the job, which passes over the file repeatedly until then; 0 is one pass.
 	Runtime time.Duration
-	Seed    uint64 // of the random places
-	// EverySecond asks for the figures so far each second as well.
+	Seed    uint64 // for random offsets
+	// EverySecond also requests the figures so far each second.
 	EverySecond bool
 }
 
-// Args is fio's command line without its name.
+// Args returns fio's command line without the program.
 func (j Job) Args() []string {
 	flag := func(yes bool) string {
 		if yes {
@@ -41,8 +39,8 @@ func (j Job) Args() []string {
 	}
 	args := []string{
 		"--name=fettle", "--filename=" + j.File, "--size=" + strconv.FormatInt(j.SizeBytes, 10),
-		// Threads, so that what the process read is all in one account; and nothing is
-		// made, laid out or removed beside the given file.
+		// Threads, so that all reads are accounted to one process; fio must not create, lay
+		// out or remove any file.
 		"--thread", "--allow_file_create=0", "--fallocate=none", "--group_reporting", "--eta=never", "--output-format=json",
 		"--percentile_list=50:90:99:99.9",
 		"--rw=" + j.RW, "--bs=" + strconv.FormatInt(j.BlockBytes, 10), "--ioengine=" + j.Engine, "--iodepth=" + strconv.Itoa(max(j.Depth, 1)),

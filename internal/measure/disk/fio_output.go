@@ -10,7 +10,7 @@ import (
 	"math"
 )
 
-// Latency is how long requests took, in seconds.
+// Latency summarizes the latency of requests, in seconds.
 type Latency struct {
 	N    int64   `json:"n"`
 	Mean float64 `json:"mean_s"`
@@ -19,28 +19,28 @@ type Latency struct {
 	P999 float64 `json:"p99_9_s"`
 }
 
-// Side is what the reads of a job, or its writes, came to.
+// Side holds the figures of a job's reads, or of its writes.
 type Side struct {
 	Bytes    int64   `json:"bytes"`
 	IOs      int64   `json:"ios"`
 	BytesPS  float64 `json:"bytes_per_s"`
 	IOPS     float64 `json:"ios_per_s"`
 	RuntimeS float64 `json:"duration_s"`
-	// Latency is from the request to its answer; the mean has the time of handing it
-	// to the kernel in it, the percentiles have not.
+	// Latency is from the request to its answer; the mean includes the submission to the
+	// kernel, the percentiles do not.
 	Latency Latency `json:"latency"`
 }
 
-// Figures are what fio has measured, from the beginning of the job.
+// Figures are fio's figures since the beginning of the job.
 type Figures struct {
 	Version     string
 	Read, Write Side
 	Sync        Latency // of fdatasync
-	// UserCPU and SystemCPU are fio's own use of one CPU, as a ratio.
+	// UserCPU and SystemCPU are fio's own CPU time as a ratio of one CPU.
 	UserCPU, SystemCPU float64
 }
 
-// document is what is read of fio's JSON (output format json, versions 3 and later).
+// document is the part of fio's JSON that is used (output format json, version 3 and later).
 type document struct {
 	Version string `json:"fio version"`
 	Jobs    []struct {
@@ -63,8 +63,7 @@ type side struct {
 	Clat      nanos   `json:"clat_ns"`
 }
 
-// lat is the member sync. Its total_ios is 0 in fio 3.33 whatever happened; lat_ns.N
-// is the count.
+// lat is the member sync. Its total_ios is always 0 in fio 3.33; lat_ns.N is the count.
 type lat struct {
 	Lat nanos `json:"lat_ns"`
 }
@@ -88,11 +87,10 @@ func (s side) figures() Side {
 	return out
 }
 
-// largest is the largest document that is taken, in bytes; fio's have some ten
-// thousand.
+// largest limits the size of a document, in bytes; fio's have some ten thousand.
 const largest = 4 << 20
 
-// source is a reader into which can be put back what was read too much of it.
+// source is a reader with putback.
 type source struct {
 	rest []byte
 	from io.Reader
@@ -109,8 +107,8 @@ func (s *source) Read(b []byte) (int, error) {
 
 func (s *source) putBack(b []byte) { s.rest = append(bytes.Clone(b), s.rest...) }
 
-// Read reads what fio prints: notes, and one document after the other, each with the
-// figures from the beginning. It calls each with every one of them.
+// Read reads fio's output: notes, and one document after the other with the figures since the
+// beginning. It calls each with the figures of each document.
 func Read(from io.Reader, each func(Figures)) error {
 	for s := (&source{from: from}); ; {
 		if err := s.skipNotes(); errors.Is(err, io.EOF) {
@@ -125,7 +123,7 @@ func Read(from io.Reader, each func(Figures)) error {
 			if limited.N == 0 {
 				err = fmt.Errorf("more than %d MiB", largest>>20)
 			}
-			return fmt.Errorf("what fio printed cannot be read: %w", err)
+			return fmt.Errorf("invalid output of fio: %w", err)
 		}
 		over, err := io.ReadAll(d.Buffered())
 		if err != nil {
@@ -140,7 +138,7 @@ func Read(from io.Reader, each func(Figures)) error {
 	}
 }
 
-// skipNotes reads up to the line that begins a document.
+// skipNotes skips to the line that begins a document.
 func (s *source) skipNotes() error {
 	in := bufio.NewReader(s)
 	defer func() {
@@ -161,22 +159,22 @@ func (s *source) skipNotes() error {
 
 func (d document) figures() (Figures, error) {
 	if len(d.Jobs) != 1 {
-		return Figures{}, fmt.Errorf("what fio printed has %d jobs, want one", len(d.Jobs))
+		return Figures{}, fmt.Errorf("invalid output of fio: %d jobs, want one", len(d.Jobs))
 	}
 	j := d.Jobs[0]
 	if j.Error != 0 {
-		return Figures{}, fmt.Errorf("fio met error %d", j.Error)
+		return Figures{}, fmt.Errorf("fio reports error %d", j.Error)
 	}
 	f := Figures{d.Version, j.Read.figures(), j.Write.figures(), j.Sync.Lat.latency(), j.UserCPU / 100, j.SystemCPU / 100}
 	for _, s := range []Side{f.Read, f.Write} {
 		for _, v := range []float64{float64(s.Bytes), float64(s.IOs), s.BytesPS, s.IOPS, s.RuntimeS, s.Latency.Mean, s.Latency.P50, s.Latency.P99, s.Latency.P999, float64(s.Latency.N)} {
 			if v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-				return Figures{}, fmt.Errorf("what fio printed has the figure %v", v)
+				return Figures{}, fmt.Errorf("invalid output of fio: figure %v", v)
 			}
 		}
 	}
 	if s := f.Sync; s.N < 0 || s.Mean < 0 || s.P50 < 0 || s.P99 < 0 || s.P999 < 0 {
-		return Figures{}, fmt.Errorf("what fio printed has a time below 0")
+		return Figures{}, errors.New("invalid output of fio: a negative time")
 	}
 	return f, nil
 }

@@ -95,13 +95,13 @@ func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "",
 		"fio: nothing to do\n":               "",
-		"{":                                  "cannot be read",
+		"{":                                  "invalid output of fio",
 		"note\n{}":                           "0 jobs",
 		`{"jobs":[{},{}]}`:                   "2 jobs",
 		`{"jobs":[{"error":28}]}`:            "error 28",
 		`{"jobs":[{"read":{"iops":-1}}]}`:    "figure -1",
-		`{"jobs":[{"read":{"iops":"many"}}]`: "cannot be read",
-		`{"jobs":[{"sync":{"lat_ns":{"N":1,"mean":-5}}}]}`: "below 0",
+		`{"jobs":[{"read":{"iops":"many"}}]`: "invalid output of fio",
+		`{"jobs":[{"sync":{"lat_ns":{"N":1,"mean":-5}}}]}`: "a negative time",
 		`{"jobs":[{}]} trailing`:                           "",
 		`{"a":"` + strings.Repeat("x", largest) + `"}`:     "more than 4 MiB",
 	} {
@@ -160,7 +160,7 @@ func TestHangs(t *testing.T) {
 	}
 	for started := false; !started; { // on a busy machine a shell may take longer than that
 		_, err = e.Run(t.Context(), Job{File: "/dev/null", Runtime: 50 * time.Millisecond, BlockBytes: 4096}, nil)
-		if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "it was to take 50ms") {
+		if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "it should take 50ms") {
 			t.Fatal(err)
 		}
 		_, err := os.Stat(dir + "/child")

@@ -281,7 +281,7 @@ func TestDiskIsFullOrReadOnly(t *testing.T) {
 	}
 	// Somebody else has filled it since.
 	p.SizeBytes = leastSize
-	if err := p.Open(); err == nil || !strings.Contains(err.Error(), "no room for a file of 64 MiB: no space left") {
+	if err := p.Open(); err == nil || !strings.Contains(err.Error(), "cannot allocate a file of 64 MiB: no space left") {
 		t.Errorf("%v", err)
 	}
 	nothing(t, dir)

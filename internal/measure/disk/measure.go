@@ -19,48 +19,48 @@ type Visit struct {
 	Read  *Side    `json:"read,omitempty"`
 	Write *Side    `json:"write,omitempty"`
 	Sync  *Latency `json:"fdatasync,omitempty"`
-	// InFlight is the number of requests that really were under way: their rate times
-	// their mean time (Little's law).
+	// InFlight is the number of requests that were really in flight: their rate times their
+	// mean latency (Little's law).
 	InFlight float64 `json:"requests_in_flight"`
-	// CPU is fio's own use of one CPU, as a ratio.
+	// CPU is fio's own CPU time as a ratio of one CPU.
 	CPU float64 `json:"fio_cpu_ratio"`
 
-	// StorageBytes are those that fio fetched from storage (read_bytes of
-	// /proc/PID/io); without a cache they are those that it read.
+	// StorageBytes is what fio fetched from storage (read_bytes of /proc/PID/io); without a
+	// cache that is all it read.
 	StorageBytes int64 `json:"from_storage_bytes"`
-	// Resident is how much of the file was in the page cache after a cell that goes past
-	// it; of the others it is not asked: to count the pages of a file that is in the cache
-	// takes more time of a CPU than all else that fettle does with a visit.
+	// Resident is the share of the file in the page cache after a cell with direct I/O. It is
+	// absent for others: counting cached pages takes more CPU time than everything else that
+	// fettle does for a visit.
 	Resident *float64 `json:"resident_ratio,omitempty"`
-	// Device is what the devices did for all processes; absent where there are none.
+	// Device is the I/O of the devices for all processes; absent without devices.
 	Device *Traffic `json:"device,omitempty"`
-	// PerSecond are the bytes of each second, of a visit that is long enough.
+	// PerSecond holds the bytes of each second of a long visit.
 	PerSecond []float64 `json:"bytes_each_second,omitempty"`
 
 	Doubts []Doubt `json:"doubts,omitempty"`
 }
 
-// Bench measures.
+// Bench is a measurement in progress.
 type Bench struct {
 	Engine *Engine
 	Host   *host.Host
 	Mode   Mode
-	// Finished is called after each visit with what there is by then, if not nil; an
-	// error ends the run.
+	// Finished, if not nil, is called after each visit with the evidence so far; an error ends
+	// the run.
 	Finished func(*Evidence) error
-	// Queue is the engine of fio for cells with more than one request in flight.
+	// Queue is fio's engine for cells with more than one request in flight.
 	Queue string
 }
 
-// Prepare makes a place's files and writes the data, so that there is something to
-// read; the first time it looks which engine of fio keeps many requests in flight.
+// Prepare creates a place's files and writes their data; the first time it also determines which
+// engine of fio keeps several requests in flight.
 func (b *Bench) Prepare(ctx context.Context, p *Place) error {
 	if err := p.Open(); err != nil {
 		return err
 	}
 	j := Job{File: path(p.data), SizeBytes: p.SizeBytes, RW: "write", BlockBytes: 1 << 20, Engine: "psync", EndFsync: true, Direct: p.NoDirect == ""}
 	if _, err := b.Engine.Run(ctx, j, nil); err != nil {
-		return fmt.Errorf("%s: the data cannot be written: %w", p.Directory, err)
+		return fmt.Errorf("%s: cannot write the data: %w", p.Directory, err)
 	}
 	if b.Queue != "" {
 		return nil
@@ -78,26 +78,25 @@ func (b *Bench) Prepare(ctx context.Context, p *Place) error {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", engine, err))
 	}
-	return fmt.Errorf("fio can keep no requests in flight here: %w", errors.Join(errs...))
+	return fmt.Errorf("fio cannot keep requests in flight here: %w", errors.Join(errs...))
 }
 
-// Enough syncs for a 99th percentile, and the longest time that is waited for them.
+// Number of syncs needed for a 99th percentile, and the maximum time to wait for them.
 const (
 	enoughSyncs = 1000
 	longestLog  = 30 * time.Second
 )
 
-// long is the length from which a visit is looked at second by second.
+// long is the duration from which a visit records each second.
 const long = 10 * time.Second
 
-// warmSize is how much of the file the cells take that read from the page cache.
+// warmSize is how much of the file the cells read from the page cache.
 const warmSize = 64 << 20
 
-// coldWrite is how much is written through the page cache at once, unless asked for
-// otherwise.
+// coldWrite is how much cells write through the page cache at once, except in mode Classic.
 const coldWrite = 256 << 20
 
-// job is fio's of a visit.
+// job returns fio's job for a visit.
 func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	j := Job{
 		File: path(p.data), SizeBytes: p.SizeBytes, RW: c.RW, ReadPercent: c.ReadPercent, BlockBytes: c.BlockBytes, Depth: c.Depth, Engine: "psync",
@@ -108,8 +107,8 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	}
 	switch {
 	case c.Cache == Log:
-		// Whole blocks: fio rounds a size up to one, and would write past the blocks that
-		// the file has.
+		// Whole blocks: fio rounds a size up to a block, and would write beyond the allocated
+		// blocks of the file.
 		j.File, j.SizeBytes, j.Fdatasync, j.Engine = path(p.log), logSize/c.BlockBytes*c.BlockBytes, true, "sync"
 	case c.Cache == Warm:
 		j.SizeBytes, j.Warm = warmSize, true
@@ -119,13 +118,13 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	return j
 }
 
-// Visit measures a cell once. watch is called each second of a long one with the
-// bytes of each second so far, and ends it by true; it may be nil.
+// Visit measures a cell once. In a long visit, watch is called each second with the bytes of each
+// second so far, and returns true to end it; it may be nil.
 func (b *Bench) Visit(ctx context.Context, p *Place, c Cell, runtime time.Duration, seed uint64, watch func([]float64) bool) (Visit, error) {
 	v, err := b.visit(ctx, p, c, runtime, seed, watch)
 	for err == nil && c.Cache == Log && v.Sync.N < enoughSyncs && v.Sync.N > 0 && runtime < longestLog {
-		// Once more, for long enough; at least twice as long, for the disk may have
-		// become slower meanwhile.
+		// Repeat for long enough; at least twice as long, since the disk may have become
+		// slower meanwhile.
 		longer := max(2*runtime, time.Duration(1.1*float64(runtime)*enoughSyncs/float64(v.Sync.N)))
 		runtime = min(longer, longestLog)
 		v, err = b.visit(ctx, p, c, runtime, seed, watch)
@@ -166,7 +165,7 @@ func (b *Bench) visit(ctx context.Context, p *Place, c Cell, runtime time.Durati
 	v.Value, v.StorageBytes, v.PerSecond = c.value(&o.Figures), o.StorageBytes, perSecond(o.Steps)
 	v.CPU = o.UserCPU + o.SystemCPU
 	if c.Cache == Warm {
-		v.StorageBytes = max(0, v.StorageBytes-warmSize) // what warmed it
+		v.StorageBytes = max(0, v.StorageBytes-warmSize) // the warm-up
 	}
 	if c.reads() {
 		v.Read = &o.Read
@@ -176,7 +175,7 @@ func (b *Bench) visit(ctx context.Context, p *Place, c Cell, runtime time.Durati
 	}
 	if c.Cache == Log {
 		if o.Sync.N == 0 && o.Write.IOs > 1 {
-			return v, fmt.Errorf("%s does not say how long fdatasync takes", b.Engine.Version)
+			return v, fmt.Errorf("%s does not report the latency of fdatasync", b.Engine.Version)
 		}
 		v.Sync = &o.Sync
 	}
@@ -187,14 +186,13 @@ func (b *Bench) visit(ctx context.Context, p *Place, c Cell, runtime time.Durati
 	return v, nil
 }
 
-// perSecond are the bytes per second between one step and the next, by fio's own
-// clock.
+// perSecond returns the bytes per second between consecutive steps, by fio's own clock.
 func perSecond(steps []Figures) (out []float64) {
 	at, bytes := 0.0, int64(0)
 	for _, s := range steps {
 		now, all := max(s.Read.RuntimeS, s.Write.RuntimeS), s.Read.Bytes+s.Write.Bytes
 		if now-at < 0.5 {
-			continue // the last one, which ends with the job
+			continue // the last step, at the end of the job
 		}
 		out = append(out, float64(all-bytes)/(now-at))
 		at, bytes = now, all

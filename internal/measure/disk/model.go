@@ -1,9 +1,14 @@
 package disk
 
-import "fettle.dev/fettle/internal/stats"
+import (
+	"math"
+	"slices"
 
-// Fit explains a ladder of block sizes by two numbers: a request takes FixedS and
-// then as long as its bytes take at BytesPS.
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Fit models a ladder of block sizes with two numbers: each request takes FixedS, plus its bytes
+// at BytesPS.
 type Fit struct {
 	FixedS  float64 `json:"fixed_s"`
 	BytesPS float64 `json:"stream_bytes_per_s"`
@@ -11,13 +16,13 @@ type Fit struct {
 	Worst float64 `json:"worst_deviation_ratio"`
 }
 
-// fit fits times of requests by their sizes, least squares of the relative
-// deviations; nil where that makes no sense.
+// fit fits the durations of requests by size, with the least squares of relative deviations. It
+// returns nil if there is no meaningful fit.
 func fit(sizes, times []float64) *Fit {
 	if len(sizes) < 3 {
 		return nil
 	}
-	// Minimise sum of ((a + b x - y)/y)^2.
+	// Minimize the sum of ((a + b x - y)/y)^2.
 	var s, sx, sxx, sy, sxy float64
 	for i, x := range sizes {
 		y := times[i]
@@ -37,21 +42,15 @@ func fit(sizes, times []float64) *Fit {
 	}
 	f := &Fit{FixedS: a, BytesPS: 1 / b}
 	for i, x := range sizes {
-		f.Worst = max(f.Worst, abs(a+b*x-times[i])/times[i])
+		f.Worst = max(f.Worst, math.Abs(a+b*x-times[i])/times[i])
 	}
 	return f
 }
 
-func abs(x float64) float64 { return max(x, -x) }
-
-// spread is how far the repeats lie apart, as a ratio of their median; 0 of one.
+// spread returns the range of the repeats as a ratio of their median; 0 for a single one.
 func spread(values []float64) float64 {
 	if len(values) < 2 {
 		return 0
 	}
-	low, high := values[0], values[0]
-	for _, v := range values {
-		low, high = min(low, v), max(high, v)
-	}
-	return (high - low) / stats.Median(values)
+	return (slices.Max(values) - slices.Min(values)) / stats.Median(values)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -15,23 +16,22 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Place is a directory that is measured.
+// Place is a directory to measure.
 type Place struct {
 	Directory string       `json:"directory"`
 	Storage   fact.Storage `json:"storage"`
 	FreeBytes int64        `json:"free_bytes"`
 	SizeBytes int64        `json:"file_size_bytes"`
-	// NoDirect says why nothing could be measured past the page cache; empty where
-	// it could.
+	// NoDirect is why direct I/O is impossible; empty if it is possible.
 	NoDirect string `json:"no_direct_io,omitempty"`
 	Role     Role   `json:"role,omitempty"`
 
 	files     host.Files
 	device    uint64   // st_dev
-	data, log *os.File // of the log cells: those write into one that has nothing yet
+	data, log *os.File // log cells write into a file without data
 }
 
-// LookAt looks at a directory; nothing is written.
+// LookAt inspects a directory; it writes nothing.
 func LookAt(h *host.Host, dir string) (*Place, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -58,19 +58,19 @@ func LookAt(h *host.Host, dir string) (*Place, error) {
 	return &Place{Directory: dir, Storage: fact.StorageOf(h, dir), FreeBytes: int64(fs.Bavail) * fs.Frsize, device: dev, files: h.Files}, nil
 }
 
-// Shares says whether two places share their space: they are on one file system, or on
-// parts of one that have numbers of their own (btrfs).
+// Shares reports whether two places share their space: they are on one file system, or on parts
+// of one with device numbers of their own (btrfs).
 func (p *Place) Shares(q *Place) bool {
 	return p.device == q.device || p.Storage.Device != "" && p.Storage.Device == q.Storage.Device
 }
 
-// Why the files of a place cannot be made.
+// Reasons why the files of a place cannot be created.
 var (
-	ErrNoRoom     = errors.New("there is no room")
-	ErrUnwritable = errors.New("nothing can be written here")
+	ErrNoRoom     = errors.New("not enough space")
+	ErrUnwritable = errors.New("not writable")
 )
 
-// unmade says which of the two it is, if one; path is in the error already.
+// unmade wraps the reason, if it is one of these; err contains the path already.
 func unmade(err error) error {
 	for _, why := range []struct {
 		is  []error
@@ -86,12 +86,12 @@ func unmade(err error) error {
 	return err
 }
 
-// prefix begins the name of a file that a file system gives no chance to make without
-// one. It is gone at once.
+// prefix begins the names of files on file systems that cannot create files without a name. The
+// name is removed at once.
 const prefix = ".fettle-bench-"
 
-// Open makes the place's files, which have no names: they are gone with the last
-// process that has them open, whatever ends that.
+// Open creates the place's files without names: they vanish with the last process that has them
+// open, however it ends.
 func (p *Place) Open() error {
 	sweep(p.files, p.Directory)
 	var err error
@@ -110,7 +110,7 @@ func (p *Place) Open() error {
 	return nil
 }
 
-// nameless opens a new file without a name.
+// nameless creates a file without a name.
 func nameless(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	switch {
@@ -122,8 +122,8 @@ func nameless(dir string) (*os.File, error) {
 	return nil, &os.PathError{Op: "make a file in", Path: dir, Err: err}
 }
 
-// unnamed makes a file and takes its name away. To be killed in between leaves an
-// empty file, which sweep removes.
+// unnamed creates a file and removes its name. If it is killed in between, an empty file remains,
+// which sweep removes.
 func unnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, prefix+"*")
 	if err != nil {
@@ -135,8 +135,8 @@ func unnamed(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes what unnamed may have left: empty files of ours. Another that is at
-// this point loses its name a moment earlier.
+// sweep removes what unnamed may have left: empty files of ours. If another fettle is just
+// creating one, its name only vanishes a moment earlier.
 func sweep(files host.Files, dir string) {
 	entries, err := files.ReadDir(dir)
 	if err != nil {
@@ -154,19 +154,19 @@ func sweep(files host.Files, dir string) {
 	}
 }
 
-// room takes the blocks of a file, so that a disk without them is found out now.
+// room allocates the blocks of a file, so that a full disk fails now.
 func (p *Place) room(f *os.File, size int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		err = f.Truncate(size)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: no room for a file of %d MiB: %w", p.Directory, size>>20, err)
+		return fmt.Errorf("%s: cannot allocate a file of %d MiB: %w", p.Directory, size>>20, err)
 	}
 	return nil
 }
 
-// direct looks whether direct I/O is possible.
+// direct checks whether direct I/O is possible.
 func (p *Place) direct() error {
 	fd, err := unix.Open(path(p.data), unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EINVAL) {
@@ -179,7 +179,7 @@ func (p *Place) direct() error {
 	return unix.Close(fd)
 }
 
-// renew makes the log's file one that nothing was written to.
+// renew replaces the log's blocks with ones without data.
 func (p *Place) renew() error {
 	if err := p.log.Truncate(0); err != nil {
 		return err
@@ -187,10 +187,10 @@ func (p *Place) renew() error {
 	return p.room(p.log, logSize)
 }
 
-// path is where another process opens a file of this one.
+// path returns the path by which another process can open a file.
 func path(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
 
-// Close gives the files up.
+// Close closes the files, which deletes them.
 func (p *Place) Close() (err error) {
 	for _, f := range []**os.File{&p.data, &p.log} {
 		if *f != nil {
@@ -201,7 +201,7 @@ func (p *Place) Close() (err error) {
 	return err
 }
 
-// resident is how much of the data is in the page cache, as a ratio of size.
+// resident returns the share of the data that is in the page cache.
 func (p *Place) resident() (*float64, error) {
 	area, err := unix.Mmap(int(p.data.Fd()), 0, int(p.SizeBytes), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -218,4 +218,14 @@ func (p *Place) resident() (*float64, error) {
 	}
 	ratio := float64(n) / float64(len(pages))
 	return &ratio, nil
+}
+
+// mincore reports for each page of a mapped area whether it is in memory (mincore(2)).
+func mincore(area []byte) ([]byte, error) {
+	page := os.Getpagesize()
+	out := make([]byte, (len(area)+page-1)/page)
+	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&area[0])), uintptr(len(area)), uintptr(unsafe.Pointer(&out[0]))); errno != 0 {
+		return nil, os.NewSyscallError("mincore", errno)
+	}
+	return out, nil
 }

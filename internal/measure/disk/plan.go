@@ -8,39 +8,39 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Mode is what kind of run is made.
+// Mode is the kind of a run.
 type Mode string
 
 // The modes.
 const (
-	Quick     Mode = "quick"     // two minutes for each directory
-	Full      Mode = "full"      // ten
-	Classic   Mode = "classic"   // storage-benchmark's cells
+	Quick     Mode = "quick"     // two minutes per directory
+	Full      Mode = "full"      // ten minutes per directory
+	Classic   Mode = "classic"   // the cells of storage-benchmark
 	Sustained Mode = "sustained" // until the speed is steady
 )
 
-// Plan is what is measured in what order.
+// Plan is what to measure.
 type Plan struct {
 	Mode    Mode   `json:"mode"`
 	Cells   []Cell `json:"cells"`
 	Repeats int    `json:"repeats"`
 	Places  int    `json:"directories"`
-	// BudgetS is the time that a directory gets in all; of Sustained, a cell.
+	// BudgetS is the total time of a directory, in mode Sustained of a cell.
 	BudgetS float64 `json:"budget_s"`
-	// unit is the time of one visit of a cell with weight 1.
+	// unit is the duration of a visit of a cell with weight 1.
 	unit time.Duration
 }
 
 const (
 	quick = 2 * time.Minute
 	full  = 10 * time.Minute
-	// starting is what a visit takes beside its I/O: fio's own start, and its threads.
+	// starting is the time of a visit in addition to its I/O: fio's start and its threads.
 	starting = 300 * time.Millisecond
-	// laying is what the files take beforehand: 1 GiB at 100 MB/s.
+	// laying is the time to write the files beforehand: 1 GiB at 100 MB/s.
 	laying = 10 * time.Second
 )
 
-// NewPlan plans a run on a number of directories. budget is that of Sustained.
+// NewPlan plans a run on several directories. budget is for mode Sustained.
 func NewPlan(mode Mode, places int, budget time.Duration) Plan {
 	p := Plan{Mode: mode, Places: places, Repeats: 3, Cells: cells()}
 	total := quick
@@ -63,7 +63,7 @@ func NewPlan(mode Mode, places int, budget time.Duration) Plan {
 	return p
 }
 
-// runtime is how long one visit of a cell goes on; 0 for one over the file once.
+// runtime returns the duration of a visit of a cell; 0 for one pass over the file.
 func (p Plan) runtime(c Cell) time.Duration {
 	switch {
 	case c.Once:
@@ -74,7 +74,7 @@ func (p Plan) runtime(c Cell) time.Duration {
 	return time.Duration(c.weight) * p.unit
 }
 
-// Takes is how long the plan takes, on a disk that lets it; 0 where nobody knows.
+// Takes returns the expected duration of the plan; 0 if unknown.
 func (p Plan) Takes() time.Duration {
 	switch p.Mode {
 	case Classic:
@@ -85,12 +85,12 @@ func (p Plan) Takes() time.Duration {
 	return time.Duration(p.Places) * time.Duration(p.BudgetS*float64(time.Second))
 }
 
-// Step is one visit of the plan.
+// Step is one visit in the plan.
 type Step struct{ Round, Cell, Place int }
 
-// Steps is the order: all cells in each round, every second round backwards, and each
-// cell in all directories one after the other, a different one first each time. So
-// what the machine does meanwhile meets all of them alike.
+// Steps returns the order of visits: all cells in each round, every second round backwards, and
+// each cell in all directories in turn, beginning with a different one each time. So background
+// load affects all of them alike.
 func (p Plan) Steps() (steps []Step) {
 	for round := range p.Repeats {
 		order := make([]int, len(p.Cells))
@@ -109,16 +109,16 @@ func (p Plan) Steps() (steps []Step) {
 	return steps
 }
 
-// The sizes of the file.
+// Sizes of the files.
 const (
 	usualSize = 1 << 30
 	leastSize = 64 << 20
-	logSize   = 64 << 20 // of the second one, for the log cells
-	// largestBlock is the one of the ladder's last rung: a file is whole ones.
+	logSize   = 64 << 20 // of the second file, for the log cells
+	// largestBlock is the block size of the ladder's last rung: file sizes are multiples of it.
 	largestBlock = 4 << 20
 )
 
-// SizeError refuses a size of the files where another one, in bytes, is possible.
+// SizeError rejects the size of a file; Possible is a valid size, in bytes.
 type SizeError struct {
 	Possible int64
 	Err      error
@@ -127,9 +127,9 @@ type SizeError struct {
 func (e *SizeError) Error() string { return e.Err.Error() }
 func (e *SizeError) Unwrap() error { return e.Err }
 
-// FileSize is how large the file of a directory is: as asked for, or 1 GiB; never
-// more than a quarter of the free space, which several directories on one file system
-// share. 0 asks for the usual size. The error says what is possible.
+// FileSize returns the size of a directory's file: as requested, or 1 GiB for 0, but at most a
+// quarter of the free space, which several directories on one file system share. The error names
+// the possible sizes.
 func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
 	share := int64(max(sharers, 1))
 	most := max(freeBytes/4/share-logSize, 0)
@@ -146,13 +146,13 @@ func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
 	}
 	switch {
 	case most < leastSize:
-		return 0, fmt.Errorf("a quarter of the free space is %s, and a measurement wants at least %s, for a file of %s and one of %s for the log: make room until %s are free",
+		return 0, fmt.Errorf("a quarter of the free space is %s, but a measurement needs at least %s, for a file of %s and one of %s for the log; free space until %s are available",
 			human(max(freeBytes/4/share, 0)), human(leastSize+logSize), human(leastSize), human(logSize), human(4*share*(leastSize+logSize)))
 	case want < leastSize:
-		return 0, &SizeError{leastSize, fmt.Errorf("a file of %s is too small: %s is the least, because the blocks of up to %s would come round again so soon that the disk's own cache answers; %s to %s are possible here",
+		return 0, &SizeError{leastSize, fmt.Errorf("a file of %s is too small: the minimum is %s, because blocks of up to %s would repeat so soon that the disk's own cache answers; %s to %s are possible here",
 			human(asked), human(leastSize), human(largestBlock), unit.Size(leastSize), unit.Size(most))}
 	case want > most:
-		return 0, &SizeError{most, fmt.Errorf("a file of %s and one of %s for the log are more than a quarter of the free space, which is %s: %s to %s are possible here",
+		return 0, &SizeError{most, fmt.Errorf("a file of %s and one of %s for the log are more than a quarter of the free space, which is %s; %s to %s are possible here",
 			human(want), human(logSize), human(freeBytes/4/share), unit.Size(leastSize), unit.Size(most))}
 	}
 	return want, nil

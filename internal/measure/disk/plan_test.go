@@ -77,14 +77,14 @@ func TestFileSize(t *testing.T) {
 		{0, 2 * gib, 1, gib/2 - logSize, ""},
 		{0, 400 << 20, 1, 0, "a quarter of the free space is 100 MiB"},
 		{0, 0, 1, 0, "a quarter of the free space is 0 B"},
-		{128 << 20, 400 << 20, 2, 0, "make room until 1024 MiB are free"}, // a smaller one is not possible either
-		{8 << 20, 400 << 20, 1, 0, "make room until 512 MiB are free"},
+		{128 << 20, 400 << 20, 2, 0, "free space until 1024 MiB are available"}, // a smaller one is not possible either
+		{8 << 20, 400 << 20, 1, 0, "free space until 512 MiB are available"},
 		{8 * gib, 40 * gib, 1, 8 * gib, ""},
 		{8 * gib, 40 * gib, 2, 0, "more than a quarter"},
-		{8 << 20, 40 * gib, 1, 0, "a file of 8 MiB is too small: 64 MiB is the least, because"},
+		{8 << 20, 40 * gib, 1, 0, "a file of 8 MiB is too small: the minimum is 64 MiB, because"},
 		{8 << 20, 40 * gib, 1, 0, "; 64MiB to 10176MiB are possible here"},
 		{1 << 10, 40 * gib, 1, 0, "a file of 1.00 KiB is too small"},
-		{20 * gib, 40 * gib, 1, 0, "which is 10.0 GiB: 64MiB to 10176MiB are possible here"},
+		{20 * gib, 40 * gib, 1, 0, "which is 10.0 GiB; 64MiB to 10176MiB are possible here"},
 		{math.MaxInt64, 40 * gib, 1, 0, "more than a quarter"},
 	} {
 		got, err := FileSize(c.asked, c.free, c.sharers)

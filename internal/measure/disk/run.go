@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// Run carries a plan out. progress is called before each visit; the places' files are
-// gone when it returns. What was measured until an error is returned with it.
+// Run executes a plan. progress is called before each visit. When Run returns, the places' files
+// are gone; after an error it also returns what was measured until then.
 func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress func(done, all int, p *Place, c Cell)) (e *Evidence, err error) {
 	defer func() {
 		for _, p := range places {
@@ -62,7 +62,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 	return b.found(plan, places, visits, cut), err
 }
 
-// found sums the visits of each place and cell up.
+// found summarizes the visits of each place and cell.
 func (b *Bench) found(plan Plan, places []*Place, visits [][][]Visit, cut *evidence.Interruption) *Evidence {
 	e := &Evidence{Plan: plan, Cut: cut, FIO: b.Engine.Version, Queue: b.Queue}
 	for i, p := range places {
@@ -73,7 +73,7 @@ func (b *Bench) found(plan Plan, places []*Place, visits [][][]Visit, cut *evide
 			}
 			r := result(plan.Mode, c, visits[i][j])
 			if n := len(r.Visits); n < plan.Repeats {
-				r.Doubts = append(r.Doubts, Doubt{Incomplete, fmt.Sprintf("it was measured %d of %d times", n, plan.Repeats)})
+				r.Doubts = append(r.Doubts, Doubt{Incomplete, fmt.Sprintf("measured only %d of %d times", n, plan.Repeats)})
 			}
 			results = append(results, r)
 		}

@@ -9,27 +9,27 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Steady says whether a speed has settled: over a window of five rounds it neither
-// moves nor has a trend (SNIA Solid State Storage Performance Test Specification
-// 2.0.2, 2.1.24: excursion and slope).
+// Steady describes whether a speed has settled: over a window of five rounds it neither varies nor
+// has a trend (SNIA Solid State Storage Performance Test Specification 2.0.2, 2.1.24: excursion
+// and slope).
 type Steady struct {
 	State State `json:"state"`
-	// Excursion is the largest round of the window less the smallest, Slope what the
-	// fitted line moves over the window; ratios of the window's mean.
+	// Excursion is the range of the window's rounds, Slope the change of the fitted line over
+	// the window, both as ratios of the window's mean.
 	Excursion float64 `json:"excursion_ratio,omitempty"`
 	Slope     float64 `json:"slope_ratio,omitempty"`
 	WindowS   int     `json:"window_s,omitempty"`
-	// FirstBytesPS and LastBytesPS are the speed of the first window and of the last,
-	// MovedBytes what was moved before the last.
+	// FirstBytesPS and LastBytesPS are the speeds of the first and last window, MovedBytes the
+	// data moved before the last.
 	FirstBytesPS float64 `json:"first_bytes_per_s,omitempty"`
 	LastBytesPS  float64 `json:"last_bytes_per_s,omitempty"`
 	MovedBytes   float64 `json:"moved_bytes,omitempty"`
 }
 
-// State is an answer of Steady.
+// State is the result of the test.
 type State string
 
-// The answers.
+// Results of the test.
 const (
 	Yes       State = "yes"
 	No        State = "no"
@@ -40,12 +40,12 @@ const (
 	rounds       = 5
 	mostMoved    = 0.20 // excursion
 	mostSlope    = 0.10
-	shortWindow  = 10 // seconds: the least in which anything is said
-	usualWindow  = 60 // of Sustained
-	leastWindows = 2  // of Sustained: the first cannot tell whether it will last
+	shortWindow  = 10 // seconds: the minimum for a result
+	usualWindow  = 60 // of mode Sustained
+	leastWindows = 2  // of mode Sustained: one window cannot show whether the speed lasts
 )
 
-// settled looks at the last window of the bytes of each second.
+// settled tests the last window of the bytes of each second.
 func settled(perSecond []float64, window int) Steady {
 	if window < shortWindow || len(perSecond) < window {
 		return Steady{State: NotTested}
@@ -61,7 +61,7 @@ func settled(perSecond []float64, window int) Steady {
 		s.MovedBytes += v
 	}
 	if mean <= 0 {
-		s.State = No // it stood still
+		s.State = No // no I/O at all
 		return s
 	}
 	s.Excursion = (slices.Max(means) - slices.Min(means)) / mean
@@ -73,13 +73,13 @@ func settled(perSecond []float64, window int) Steady {
 	return s
 }
 
-// lasting says whether a visit of Sustained can end.
+// lasting reports whether a visit of mode Sustained can end.
 func lasting(perSecond []float64) bool {
 	return len(perSecond) >= leastWindows*usualWindow && settled(perSecond, usualWindow).State == Yes
 }
 
-// lastly is the value of a visit of Sustained: what its last window came to, not what
-// a cache made of the beginning.
+// lastly returns the value of a visit of mode Sustained: that of its last window, since a cache
+// determines the beginning.
 func lastly(c Cell, v *Visit) float64 {
 	s := settled(v.PerSecond, window(Sustained, len(v.PerSecond)))
 	switch {
@@ -91,7 +91,7 @@ func lastly(c Cell, v *Visit) float64 {
 	return s.LastBytesPS / 1e6
 }
 
-// window is the one that a visit of this many seconds is judged by.
+// window returns the window in which to judge a visit of this many seconds.
 func window(mode Mode, seconds int) int {
 	if mode == Sustained {
 		return min(usualWindow, seconds/leastWindows)
@@ -99,7 +99,7 @@ func window(mode Mode, seconds int) int {
 	return min(seconds, shortWindow)
 }
 
-// worst is the answer for several visits: no, if one of them says so.
+// worst combines several visits: No if one of them is.
 func worst(all []Steady) Steady {
 	out := Steady{State: NotTested}
 	for _, s := range all {
@@ -110,7 +110,7 @@ func worst(all []Steady) Steady {
 	return out
 }
 
-// Text says it in words.
+// Text describes the result.
 func (s Steady) Text() string {
 	switch s.State {
 	case NotTested:
@@ -121,9 +121,9 @@ func (s Steady) Text() string {
 	return fmt.Sprintf("yes, for %d s%s", s.WindowS, s.fall())
 }
 
-// fall says what became of the speed of the beginning.
+// fall describes the change since the beginning.
 func (s Steady) fall() string {
-	if s.MovedBytes == 0 || abs(s.LastBytesPS-s.FirstBytesPS) <= mostMoved*s.FirstBytesPS {
+	if s.MovedBytes == 0 || math.Abs(s.LastBytesPS-s.FirstBytesPS) <= mostMoved*s.FirstBytesPS {
 		return ""
 	}
 	return fmt.Sprintf("; %.3g MB/s at first, %.3g MB/s after %.3g GB", s.FirstBytesPS/1e6, s.LastBytesPS/1e6, s.MovedBytes/1e9)

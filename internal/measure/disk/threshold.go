@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Role is what a directory is for.
+// Role is the use of a directory.
 type Role string
 
 // The roles.
@@ -15,17 +15,17 @@ const (
 	Pulp       Role = "pulp"
 	PostgreSQL Role = "postgresql"
 	Etcd       Role = "etcd"
-	// Satellite is several of its directories on one file system.
+	// Satellite: several of its directories on one file system.
 	Satellite Role = "satellite"
 )
 
-// Roles are those that can be asked for.
+// Roles can be given by the user.
 var Roles = []Role{Pulp, PostgreSQL, Etcd}
 
 // Word is a verdict.
 type Word string
 
-// The verdicts, the best first.
+// Verdicts, best first.
 const (
 	Pass      Word = "pass"
 	Warn      Word = "warn"
@@ -38,15 +38,14 @@ type Threshold struct {
 	Name string
 	Cell string
 	Unit string
-	// figure takes it from what was measured.
+	// figure extracts the value to compare.
 	figure func(*Result) float64
 	More   bool
-	// On the wrong side of Fail, of Warn, of Good: fail, warn, and pass "at the
-	// least". 0 is no limit.
+	// Values beyond Fail, Warn and Good mean fail, warn, and pass with Note. 0 is no limit.
 	Fail, Warn, Good float64
 	Roles            []Role
 	Classes          []fact.Class // empty: all
-	Note             string       // to a verdict below Good
+	Note             string       // added to a verdict below Good
 	Source           string
 }
 
@@ -57,30 +56,30 @@ const (
 	etcdFAQ         = "https://etcd.io/docs/v3.5/faq/"
 )
 
-// mib turns MB/s into MiB/s.
+// mib converts MB/s to MiB/s.
 func mib(r *Result) float64 { return r.Value * 1e6 / (1 << 20) }
 
 func syncRate(r *Result) float64 { return r.SyncsPS }
 
 func millis(r *Result) float64 { return r.Value }
 
-// thresholds is the table of limits.
+// thresholds are the published limits.
 var thresholds = []Threshold{
 	{Name: "stream read", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Fail: 60, Warn: 80, Good: 100, Roles: []Role{Pulp, PostgreSQL, Satellite}, Source: satelliteSource + "; 100: " + benchmarkSource,
-		Note: "the least; 100 or more is wished for"},
+		Note: "the minimum; 100 or more is recommended"},
 	{Name: "stream read of its class", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Warn: 100, Roles: []Role{Pulp, PostgreSQL, Satellite}, Classes: []fact.Class{fact.ClassHDD}, Source: benchmarkSource,
-		Note: "slower than spinning disks are"},
+		Note: "slower than typical hard disks"},
 	{Name: "stream read of its class", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Warn: 600, Roles: []Role{Pulp, PostgreSQL, Satellite}, Classes: []fact.Class{fact.ClassSSD}, Source: benchmarkSource,
-		Note: "slower than local SSDs are; one behind SATA 2 cannot be faster"},
+		Note: "slower than typical local SSDs; one behind SATA 2 cannot be faster"},
 	{Name: "stream read of its class", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Warn: 1000, Roles: []Role{Pulp, PostgreSQL, Satellite}, Classes: []fact.Class{fact.ClassNVMe}, Source: "ours: half of device 5 of the Satellite solution",
-		Note: "slower than NVMe devices are"},
+		Note: "slower than typical NVMe devices"},
 	{Name: "fdatasync p99", Cell: "etcd", Unit: "ms", figure: millis, Fail: 10, Roles: []Role{Etcd}, Source: etcdFAQ},
 	{Name: "fdatasync p99", Cell: "etcd", Unit: "ms", figure: millis, Warn: 10, Roles: []Role{PostgreSQL, Satellite}, Source: "etcd's limit, " + etcdFAQ + "; a commit waits for the same"},
 	{Name: "synced writes", Cell: "etcd", Unit: "1/s", figure: syncRate, More: true, Fail: 50, Good: 500, Roles: []Role{Etcd}, Source: etcdSource,
-		Note: "the least; a cluster with heavy load wants 500"},
+		Note: "the minimum; a cluster with heavy load needs 500"},
 }
 
-// Judgment is a verdict by a published limit.
+// Judgment is the verdict by one limit.
 type Judgment struct {
 	Name    string  `json:"name"`
 	Cell    string  `json:"cell"`
@@ -91,11 +90,11 @@ type Judgment struct {
 	Source  string  `json:"source"`
 }
 
-// mostSpread is the spread of the repeats beyond which there is no verdict.
+// mostSpread is the spread of the repeats above which there is no verdict.
 const mostSpread = 0.25
 
-// judge holds the figures of a place against the limits of its role; without a role
-// against those of all roles, each once.
+// judge compares the figures of a place with the limits of its role; without a role with those of
+// all roles, each once.
 func judge(p *Place, results []Result) (out []Judgment) {
 	for _, t := range thresholds {
 		i := slices.IndexFunc(results, func(r Result) bool { return r.Name == t.Cell })
@@ -136,14 +135,14 @@ func (t *Threshold) judge(r *Result) Judgment {
 		j.Text = t.Note
 		return j
 	}
-	j.Text = fmt.Sprintf("%s %g %s is wanted", side, limit, t.Unit)
+	j.Text = fmt.Sprintf("want %s %g %s", side, limit, t.Unit)
 	if j.Verdict == Warn && t.Note != "" && t.Fail == 0 {
 		j.Text += ": " + t.Note
 	}
 	return j
 }
 
-// Overall is the worst of the verdicts; none of nothing.
+// Overall returns the worst verdict, NoVerdict if there are none.
 func Overall(all []Judgment) Word {
 	order := []Word{Fail, Warn, NoVerdict, Pass}
 	at := len(order)
@@ -156,9 +155,9 @@ func Overall(all []Judgment) Word {
 	return order[at]
 }
 
-// ForemanMaintain is what foreman-maintain's check disk-performance would have said:
-// it reads 4 KiB at a time, one request after the other, past the page cache, and
-// holds that against a limit of throughput (definitions/checks/disk/performance.rb).
+// ForemanMaintain is what foreman-maintain's check disk-performance would have reported: it reads
+// 4 KiB at a time, one request after the other, with direct I/O, and compares that with a limit
+// of throughput (definitions/checks/disk/performance.rb).
 type ForemanMaintain struct {
 	Command string  `json:"command"`
 	MiBPS   float64 `json:"mib_per_s"`
@@ -167,7 +166,7 @@ type ForemanMaintain struct {
 
 const foremanLimit = 60 // its "MB/sec", which is MiB/s
 
-// CompareForeman puts beside each directory what that check would have said.
+// CompareForeman adds to each directory what that check would have reported.
 func (e *Evidence) CompareForeman() {
 	for i := range e.Places {
 		e.Places[i].Foreman = foremanMaintain(e.Places[i].Results)
@@ -187,20 +186,20 @@ func foremanMaintain(results []Result) *ForemanMaintain {
 	return nil
 }
 
-// Reference is a device that Red Hat's scale team measured with storage-benchmark: 4
-// KiB at a time through the page cache (satelliteSource).
+// Reference is a device that Red Hat's scale team measured with storage-benchmark: 4 KiB at a time
+// through the page cache (satelliteSource).
 type Reference struct {
 	Device      string
 	Read, Write float64 // MiB/s
 	Note        string
 }
 
-// References are those of the solution.
+// References are the devices of that solution.
 var References = []Reference{
 	{"SATA HDD, 1 TB", 115, 129, ""},
 	{"PERC H710, 2.8 TB", 773, 685, ""},
-	{"NFS over 1 Gbit/s", 102, 55.8, "its write ended at half of the file"},
+	{"NFS over 1 Gbit/s", 102, 55.8, "its write ended after half of the file"},
 	{"PERC H710 SAS, 1 TB", 92.3, 109, ""},
 	{"NVMe", 2124, 1409, "its write ended before the end of the file"},
-	{"SATA SSD", 692, 361, "impossible: SATA 3 ends at about 550 MB/s, so the name is wrong or a cache was measured; its write ended before the end of the file"},
+	{"SATA SSD", 692, 361, "impossible: SATA 3 is limited to about 550 MB/s, so the name is wrong or a cache was measured; its write ended before the end of the file"},
 }

@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// HeldBy says what holds the directory: the file system, and the devices below it.
+// HeldBy describes the storage of the directory: the file system, and the devices below it.
 func (m *Measured) HeldBy() string {
 	parts := []string{m.Storage.Type + " on " + m.Storage.Source}
 	for _, l := range m.Storage.Layers {
@@ -20,7 +20,7 @@ func (m *Measured) HeldBy() string {
 	return strings.Join(parts, " < ") + ", class " + string(m.Storage.Class)
 }
 
-// FitText says what explains the ladder of block sizes; empty where there is none.
+// FitText describes the fit of the block sizes; empty without one.
 func (m *Measured) FitText() string {
 	left := strings.Join(m.Unfitted, ", ")
 	if m.Fit == nil {
@@ -29,14 +29,14 @@ func (m *Measured) FitText() string {
 		}
 		return fmt.Sprintf("Block sizes: too few figures for a fit: %s are doubtful.", left)
 	}
-	text := fmt.Sprintf("Block sizes: each request costs %s, and then its bytes at %.4g MB/s; no rung is further than %.0f %% from that.", unit.FormatSeconds(m.Fit.FixedS), m.Fit.BytesPS/1e6, 100*m.Fit.Worst)
+	text := fmt.Sprintf("Block sizes: each request costs %s plus its bytes at %.4g MB/s; every rung is within %.0f %% of that.", unit.FormatSeconds(m.Fit.FixedS), m.Fit.BytesPS/1e6, 100*m.Fit.Worst)
 	if left != "" {
 		text += fmt.Sprintf(" Without %s: doubtful.", left)
 	}
 	return text
 }
 
-// Text is the figure of a cell with its unit.
+// Text formats the value of a cell with its unit.
 func (r *Result) Text() string {
 	if r.Unit == "ms" {
 		return figure(r.Value) + " ms, " + figure(r.SyncsPS) + " 1/s"
@@ -44,7 +44,7 @@ func (r *Result) Text() string {
 	return figure(r.Value) + " " + r.Unit
 }
 
-// SpreadText is by how much the repeats differ; empty of one alone, which tells none.
+// SpreadText formats how much the repeats differ; empty for a single one.
 func (r *Result) SpreadText() string {
 	if len(r.Visits) == 1 {
 		return ""
@@ -52,7 +52,7 @@ func (r *Result) SpreadText() string {
 	return fmt.Sprintf("%.0f %%", 100*r.Spread)
 }
 
-// Figure is what was judged, with its unit, and where that is MiB/s in MB/s too.
+// Figure formats the value that was judged, in MiB/s and MB/s if it is a rate.
 func (j *Judgment) Figure() string {
 	text := figure(j.Value) + " " + j.Unit
 	if j.Unit == "MiB/s" {
@@ -61,13 +61,13 @@ func (j *Judgment) Figure() string {
 	return text
 }
 
-// Figure is what the check would have measured.
+// Figure formats what the check would have measured.
 func (f *ForemanMaintain) Figure() string { return figure(f.MiBPS) + " MiB/s" }
 
-// ForemanQuestion is what is to be known of that check.
-const ForemanQuestion = "4 KiB, one request at a time: the answer to another question"
+// ForemanQuestion is the remark on that check.
+const ForemanQuestion = "4 KiB, one request at a time: a different question"
 
-// figure is a number with as many digits as matter.
+// figure formats a number with three significant digits, or as a whole number from 1000 on.
 func figure(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%.0f", v)

@@ -17,67 +17,66 @@ const Schema = "fettle/bench-etcd/v1"
 // Limits of the 99th percentile in seconds (etcd, "Metrics", disk; FAQ, "What does the
 // etcd warning ... mean").
 const (
-	FsyncLimitS  = 0.010 // of writing the log down
-	CommitLimitS = 0.025 // of a commit of the database
+	FsyncLimitS  = 0.010 // an fsync of the log
+	CommitLimitS = 0.025 // a commit of the database
 )
 
-// Page is what a member tells of itself at a moment.
+// Page holds the metrics of a member, read at one moment.
 type Page struct {
 	Fsync, Commit stats.Histogram
-	// FsyncSumS and CommitSumS are the times of all observations together, in seconds.
+	// FsyncSumS and CommitSumS add up all observations, in seconds.
 	FsyncSumS, CommitSumS float64
 	Leader                bool
 	LeaderChanges         float64
-	SizeBytes, QuotaBytes float64 // of the database; the quota is 0 where it is not told
+	SizeBytes, QuotaBytes float64 // of the database; the quota is 0 if etcd does not report it
 	Version               string
 }
 
-// Clock is what a bench asks for the time and for waiting.
+// Clock tells the time.
 type Clock interface{ Now() time.Time }
 
-// Bench is what is to be done with a member.
+// Bench measures a member.
 type Bench struct {
 	Clock Clock
-	// Page asks the member.
+	// Page reads the member's metrics.
 	Page func(context.Context) (Page, error)
-	// Window is how long it is watched, in so many slices.
+	// Window is the time of observation; it is divided into Slices.
 	Window time.Duration
 	Slices int
-	// Wait waits for a time.
-	Wait func(context.Context, time.Duration) error
-	// Writer writes meanwhile, if not nil.
+	Wait   func(context.Context, time.Duration) error
+	// Writer writes during the window; nil: only observe.
 	Writer *Writer
 	// Progress is called before each slice, if not nil.
 	Progress func(done, all int)
-	// Finished is called after each slice but the last with what there is by then, if
-	// not nil; an error ends the bench.
+	// Finished is called after each slice but the last with the result so far, if not
+	// nil; an error ends the bench.
 	Finished func(*Result) error
 }
 
-// Result is what a bench has found.
+// Result is the result of a bench.
 type Result struct {
 	Schema  string                 `json:"schema"`        // fettle/bench-etcd/v1
-	Cut     *evidence.Interruption `json:"cut,omitempty"` // that it ended before its plan did
+	Cut     *evidence.Interruption `json:"cut,omitempty"` // set if the bench ended early
 	Series  []evidence.Series      `json:"series"`
 	Member  string                 `json:"member"`
 	Version string                 `json:"version,omitempty"`
-	// Judged are the log and the database, each since the member was started and then
+	// Judged are the log and the database, each first since the start of the member, then
 	// in the window.
 	Judged  []Judgement `json:"judged"`
 	WindowS float64     `json:"window_s"`
-	// Writes are those that the bench made itself.
+	// Writes are those of the bench itself.
 	Writes        *Writes `json:"writes,omitempty"`
-	LeaderChanges float64 `json:"leader_changes"` // since it was started
+	LeaderChanges float64 `json:"leader_changes"` // since the start of the member
 	SizeBytes     float64 `json:"database_bytes"`
 	Word          Word    `json:"result"`
 	Text          string  `json:"verdict"`
 }
 
-// JSONBody says that it is the body of a run.
+// JSONBody marks the body of a run.
 func (Result) JSONBody() {}
 
-// Run watches a member. The slices that were finished until ctx ends are returned with the
-// error.
+// Run observes a member. If ctx ends, it returns the slices finished until then together
+// with the error.
 func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	first, err := b.page(ctx)
 	if err != nil {
@@ -141,7 +140,7 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	return r, ended
 }
 
-// sum completes a result of what the member told first and last.
+// sum completes a result from the first and the last metrics.
 func (b *Bench) sum(r *Result, first, last Page, fsync, commit evidence.Series) error {
 	r.LeaderChanges, r.SizeBytes = last.LeaderChanges, last.SizeBytes
 	for _, j := range []struct {
@@ -166,7 +165,7 @@ func (b *Bench) sum(r *Result, first, last Page, fsync, commit evidence.Series) 
 	return nil
 }
 
-// page asks, and refuses what cannot be.
+// page reads and checks the member's metrics.
 func (b *Bench) page(ctx context.Context) (Page, error) {
 	p, err := b.Page(ctx)
 	if err != nil {
@@ -174,7 +173,7 @@ func (b *Bench) page(ctx context.Context) (Page, error) {
 	}
 	for name, h := range map[string]stats.Histogram{"etcd_disk_wal_fsync_duration_seconds": p.Fsync, "etcd_disk_backend_commit_duration_seconds": p.Commit} {
 		if len(h) == 0 {
-			return p, fmt.Errorf("its metrics have no %s: is it etcd?", name)
+			return p, fmt.Errorf("its metrics lack %s: is it etcd?", name)
 		}
 		if err := h.Check(); err != nil {
 			return p, fmt.Errorf("%s: %w", name, err)
@@ -183,15 +182,15 @@ func (b *Bench) page(ctx context.Context) (Page, error) {
 	return p, nil
 }
 
-// verdict is that of the worse of log and database. The window decides where it has
-// seen enough; else what was since the start.
+// verdict returns the verdict of the worse of log and database. The window decides if it
+// has enough observations, otherwise the time since the start.
 func (r *Result) verdict() (Word, string) {
 	word, begins := Pass, map[Word]string{Pass: "fast enough", CannotTell: "cannot tell", Fail: "too slow"}
 	var said []string
 	for i := 0; i < len(r.Judged); i += 2 {
 		j, when := r.Judged[i+1], "in the window"
 		if j.N < stats.MinForP99 {
-			j, when = r.Judged[i], "since it was started"
+			j, when = r.Judged[i], "since its start"
 		}
 		if j.Word == Fail || j.Word == CannotTell && word == Pass {
 			word = j.Word

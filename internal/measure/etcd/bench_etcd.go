@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints what the bench of etcd has found: the verdict first.
+// Print prints the result of the bench, the verdict first.
 func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 	fmt.Fprintln(s.Out, ui.Printable(b.Text))
 	fmt.Fprintln(s.Out)
@@ -32,13 +32,13 @@ func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 	}
 	row("member", "%s, version %s", b.Member, b.Version)
 	if w := b.Writes; w != nil {
-		p99 := "of fewer than 1000 no p99"
+		p99 := "no p99 (needs 1000 writes)"
 		if w.P99S != nil {
 			p99 = fmt.Sprintf("p99 %.2f ms", 1000**w.P99S)
 		}
 		row("writes", "%d of %d bytes, one after the other: median %.2f ms, %s, %.0f a second", w.N, w.ValueBytes, 1000*w.P50S, p99, w.RateS)
 	}
-	row("database", "%s, %.0f changes of the leader since its start", unit.Size(b.SizeBytes).Human(), b.LeaderChanges)
+	row("database", "%s, %.0f leader changes since its start", unit.Size(b.SizeBytes).Human(), b.LeaderChanges)
 	if r.ID != "" {
 		row("evidence", "run %s", r.ID)
 	}

@@ -1,6 +1,5 @@
-// Package etcd judges how fast a running etcd writes: by the histograms that it keeps
-// of itself, as buckets and without interpolation, and by writes of its own where
-// these are asked for.
+// Package etcd judges how fast a running etcd writes, from the histograms in its metrics
+// (as buckets, without interpolation) and on request from writes of fettle.
 package etcd
 
 import (
@@ -10,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Word is a verdict in short.
+// Word is a verdict in one word.
 type Word string
 
 // The verdicts.
@@ -20,36 +19,36 @@ const (
 	CannotTell Word = "cannot-tell"
 )
 
-// Judgement is what a histogram says of a limit.
+// Judgement compares a histogram with a limit.
 type Judgement struct {
 	What string                `json:"what"` // fsync, commit
 	When string                `json:"when"` // since-start, window
 	N    int64                 `json:"observations"`
 	P50  stats.HistogramBucket `json:"p50"`
 	P99  stats.HistogramBucket `json:"p99"`
-	// LimitS is below what the 99th percentile has to be.
+	// LimitS is what the 99th percentile may be at most.
 	LimitS float64 `json:"limit_s"`
 	Word   Word    `json:"verdict"`
 	Text   string  `json:"text"`
 }
 
-// judge holds the 99th percentile against a limit in seconds.
+// judge compares the 99th percentile with a limit in seconds.
 func judge(what, when string, h stats.Histogram, limit float64) Judgement {
 	j := Judgement{What: what, When: when, N: int64(min(h[math.Inf(1)], 1<<53)), LimitS: limit, Word: CannotTell}
 	if j.N == 0 {
-		j.Text = "it has seen none"
+		j.Text = "no observations"
 		return j
 	}
 	j.P50, j.P99 = h.Quantile(0.5), h.Quantile(0.99)
 	switch p := j.P99; {
 	case j.N < stats.MinForP99:
-		j.Text = fmt.Sprintf("p99 %s, but of %d only: %d are asked for", p, j.N, stats.MinForP99)
+		j.Text = fmt.Sprintf("p99 %s, but of only %d observations: %d are needed", p, j.N, stats.MinForP99)
 	case p.High > 0 && p.High <= limit:
 		j.Word, j.Text = Pass, fmt.Sprintf("p99 %s, below %s", p, stats.Milliseconds(limit))
 	case p.Low >= limit:
 		j.Word, j.Text = Fail, fmt.Sprintf("p99 %s, not below %s", p, stats.Milliseconds(limit))
 	default:
-		j.Text = fmt.Sprintf("p99 %s, and the limit %s lies between", p, stats.Milliseconds(limit))
+		j.Text = fmt.Sprintf("p99 %s, which includes the limit %s", p, stats.Milliseconds(limit))
 	}
 	return j
 }

@@ -15,36 +15,36 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Writer writes keys below a prefix, one after the other, and removes them. They hang
-// on a lease: should this process be killed, etcd removes them by itself.
+// Writer writes keys below a prefix, one after the other, and removes them. They belong to
+// a lease: if this process is killed, etcd removes them when the lease expires.
 type Writer struct {
-	// Prefix is beneath which they are, Writes how many, and Value their size in bytes.
 	Prefix string
-	Writes int
-	Value  int
+	Writes int // their number
+	Value  int // bytes of each value
 	Clock  Clock
 	// Call calls a method of the JSON gateway.
-	Call func(ctx context.Context, method string, asked, answer any) error
+	Call func(ctx context.Context, method string, request, answer any) error
 
 	lease  string
-	keys   string // the prefix of this bench's own
+	keys   string // the prefix of this bench's keys
 	tookS  []float64
 	series evidence.Series
 }
 
-// leaseS is how long keys may stay after a kill -9, in seconds.
+// leaseS is how long keys may remain after a kill -9, in seconds.
 const leaseS = 3600
 
-// Limits of what may be asked for.
+// Limits of the options.
 const (
 	MostWrites = 100_000
 	MostValue  = 64 << 10
 )
 
-// foreign are the keys of others that rely on all that is below.
+// foreign are prefixes of other programs, which read every key below them.
 var foreign = []string{"/registry", "/kubernetes.io", "/openshift.io"}
 
-// Check refuses what must not be written; p is what the member tells.
+// Check returns an error if the writes are not possible or not safe; p are the metrics of
+// the member.
 func (w *Writer) Check(p Page) error {
 	switch {
 	case w.Prefix == "" || strings.Trim(w.Prefix, "/") == "" || len(w.Prefix) > 200:
@@ -58,42 +58,41 @@ func (w *Writer) Check(p Page) error {
 	}
 	for _, f := range foreign {
 		if w.Prefix == f || strings.HasPrefix(w.Prefix, f+"/") {
-			return fmt.Errorf("prefix %s: below %s are Kubernetes' own keys", w.Prefix, f)
+			return fmt.Errorf("prefix %s: the keys below %s belong to Kubernetes", w.Prefix, f)
 		}
 	}
 	if !p.Leader {
-		return errors.New("the member knows no leader: nothing can be written")
+		return errors.New("the member has no leader, so nothing can be written")
 	}
 	quota := p.QuotaBytes
 	if quota == 0 {
 		quota = 2 << 30 // the default
 	}
 	if quota < 0 {
-		return nil // it has none
+		return nil // no quota
 	}
-	// A page of the database for each revision, at the worst, beside what it holds.
+	// In the worst case, each revision takes a page of the database in addition to its value.
 	if need := p.SizeBytes + float64(w.Writes)*float64(w.Value+4096); need > 0.8*quota {
-		return fmt.Errorf("the database has %.0f MiB, and the writes could bring it to %.0f MiB, above 80 %% of its quota of %.0f MiB, at which the cluster takes no more writes: defragment it, or write less", p.SizeBytes/(1<<20), need/(1<<20), quota/(1<<20))
+		return fmt.Errorf("the database has %.0f MiB, and the writes could bring it to %.0f MiB, above 80 %% of its quota of %.0f MiB; at the quota the cluster refuses all writes: defragment it, or write less", p.SizeBytes/(1<<20), need/(1<<20), quota/(1<<20))
 	}
 	return nil
 }
 
-// patience is the time that a call has: etcd itself gives a request up after seven
-// seconds and a little (its ReqTimeout with the default election timeout). Only the tests
-// set another one.
+// patience limits a call: etcd itself gives up a request after a little more than seven
+// seconds (its ReqTimeout with the default election timeout). Tests change it.
 var patience = 30 * time.Second
 
-func (w *Writer) call(ctx context.Context, method string, asked, answer any) error {
-	bounded, late := context.WithTimeout(ctx, patience)
-	defer late()
-	err := w.Call(bounded, method, asked, answer)
+func (w *Writer) call(ctx context.Context, method string, request, answer any) error {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := w.Call(bounded, method, request, answer)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%s: etcd did not answer within %v", method, patience)
 	}
 	return err
 }
 
-// Begin gets the lease.
+// Begin obtains the lease.
 func (w *Writer) Begin(ctx context.Context) error {
 	var granted struct {
 		ID string `json:"ID"`
@@ -102,7 +101,7 @@ func (w *Writer) Begin(ctx context.Context) error {
 		return err
 	}
 	if granted.ID == "" {
-		return errors.New("etcd has granted no lease")
+		return errors.New("etcd granted no lease")
 	}
 	own := make([]byte, 8)
 	_, _ = rand.Read(own) // never fails
@@ -111,7 +110,7 @@ func (w *Writer) Begin(ctx context.Context) error {
 	return nil
 }
 
-// End revokes the lease, and with it go all keys.
+// End revokes the lease, which removes all keys.
 func (w *Writer) End(ctx context.Context) error {
 	if w.lease == "" {
 		return nil
@@ -124,7 +123,7 @@ func (w *Writer) End(ctx context.Context) error {
 	return nil
 }
 
-// slice makes a part of the writes: one of so many.
+// slice makes one of the given number of equal parts of the writes.
 func (w *Writer) slice(ctx context.Context, of int) error {
 	n := (w.Writes + of - 1) / of
 	took := make([]float64, 0, n)
@@ -143,12 +142,12 @@ func (w *Writer) slice(ctx context.Context, of int) error {
 	return w.series.Add(1000 * stats.Median(took))
 }
 
-// Writes are what became of the bench's own writes, as a client sees them.
+// Writes sums up the writes of the bench, as a client sees them.
 type Writes struct {
 	N          int     `json:"writes"`
 	ValueBytes int     `json:"value_bytes"`
 	P50S       float64 `json:"p50_s"`
-	// P99S is absent of fewer than 1000.
+	// P99S needs 1000 writes.
 	P99S  *float64 `json:"p99_s,omitempty"`
 	RateS float64  `json:"writes_per_s"`
 }
@@ -167,8 +166,8 @@ func (w *Writer) sum() *Writes {
 	return s
 }
 
-// Work writes once so many keys and removes them, and returns the median time of a
-// write in seconds: work that can be repeated.
+// Work writes all keys once, removes them, and returns the median time of a write in
+// seconds. It can be repeated.
 func (w *Writer) Work(ctx context.Context) (s float64, err error) {
 	if err := w.Begin(ctx); err != nil {
 		return 0, err

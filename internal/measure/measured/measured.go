@@ -1,7 +1,6 @@
-// Package measured answers rules with what fettle has measured on the machine: for each
-// data directory of a product the newest benchmark of the storage that holds it. What goes
-// in are the runs of the state directory; rules of the storage of a Satellite and of etcd
-// use it.
+// Package measured gives rules what fettle measured on the machine: for each data directory
+// of a product, the newest benchmark of its storage in the runs of the state directory. The
+// storage rules of Satellite and etcd use it.
 package measured
 
 import (
@@ -18,10 +17,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// set are the data directories, one for each storage.
+// set names the set of data directories, one per storage.
 const set = "measured.disk"
 
-// Source is what this package answers.
+// Source describes the facts of this package.
 func Source() platform.Source {
 	in := func(name string, t fact.Type, unit, doc string) fact.Input {
 		return fact.Input{Name: set + ".*." + name, Type: t, Unit: unit, Doc: doc}
@@ -31,18 +30,18 @@ func Source() platform.Source {
 		Sets:   []string{set},
 		Inputs: []fact.Input{
 			in("of", fact.List, "", "The products whose data is on the storage: satellite, etcd."),
-			in("class", fact.Text, "", "What can be expected of the storage: hdd, ssd, nvme, san, virtual."),
+			in("class", fact.Text, "", "The class of the storage: hdd, ssd, nvme, san, virtual."),
 			in("stream_read", fact.Number, "MiB/s", "Streaming reads by the newest valid benchmark."),
 			in("stream_read_run", fact.Text, "", "That benchmark, and its age."),
 			in("fdatasync_p99", fact.Number, "ms", "The 99th percentile of fdatasync by the newest valid benchmark."),
 			in("fdatasync_run", fact.Text, "", "That benchmark, and its age."),
-			in("fsync_reported", fact.Truth, "", "The etcd whose data it is reports the times of its own log."),
+			in("fsync_reported", fact.Truth, "", "The etcd on the storage reports the times of its own log."),
 		},
 		Open: open,
 	}
 }
 
-// place is a storage that holds data of some products.
+// place is a storage that holds data of products.
 type place struct {
 	dir      string // the first of its directories
 	storage  fact.Storage
@@ -83,7 +82,7 @@ func open(_ context.Context, s *platform.Subject) platform.Answers {
 	return known
 }
 
-// figures are what is taken from a benchmark.
+// figures are the facts taken from a benchmark.
 var figures = []struct {
 	name, cell, command string
 	value               func(*disk.Result) float64
@@ -92,10 +91,10 @@ var figures = []struct {
 	{"fdatasync_p99", "etcd", "fettle bench disk --role etcd", func(r *disk.Result) float64 { return round(r.Value) }},
 }
 
-// satelliteDirs are those that fettle bench disk --platform satellite measures.
+// satelliteDirs are the directories that fettle bench disk --platform satellite measures.
 var satelliteDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/opt/rh/rh-postgresql12/lib/pgsql", "/var/lib/qpidd", "/var/lib/candlepin"}
 
-// places are the storages that hold data, each once. why names what could not be read.
+// places returns each storage that holds data once. why names what could not be read.
 func places(s *platform.Subject) (all []*place, why string) {
 	add := func(of, dir string, reported bool) {
 		st := fact.StorageOf(s.Host, dir)
@@ -139,7 +138,7 @@ func round(v float64) float64 {
 	return float64(int64(v*100+0.5)) / 100
 }
 
-// days is a number of days in words.
+// days writes an age in days.
 func days(n int) string {
 	switch n {
 	case 0:

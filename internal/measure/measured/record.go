@@ -18,10 +18,10 @@ import (
 	"fettle.dev/fettle/internal/measure/disk"
 )
 
-// oldest is the age from which a benchmark does not count.
+// oldest is the age above which a benchmark does not count.
 const oldest = 90 * 24 * time.Hour
 
-// record is what a run has measured of one directory in one cell.
+// record is the result of one test in one directory of a run.
 type record struct {
 	run    *evidence.Run
 	file   string
@@ -29,20 +29,20 @@ type record struct {
 	result disk.Result
 }
 
-// text is the run and its age.
+// text names the run and its age.
 func (r *record) text(now time.Time) string {
 	return fmt.Sprintf("run %s, %s", r.run.ID[:min(12, len(r.run.ID))], days(int(now.Sub(r.run.Began).Hours()/24)))
 }
 
-// benchmark is a run that has measured disks.
+// benchmark is a run that measured disks.
 type benchmark struct {
 	run  *evidence.Run
 	file string
 	body disk.Evidence
 }
 
-// runs reads the benchmarks of disks in the state directory, the newest first. unread
-// says why they cannot be read; there may be none.
+// runs reads the benchmarks of disks in the state directory, the newest first. unread tells
+// why the directory cannot be read.
 func runs(s *platform.Subject) (all []benchmark, unread string) {
 	dir := s.RunsDir
 	entries, err := s.Host.Files.ReadDir(dir)
@@ -70,11 +70,11 @@ func runs(s *platform.Subject) (all []benchmark, unread string) {
 	return all, ""
 }
 
-// newest is the newest valid record of a cell on the storage of a place; nil, and why,
-// where there is none.
+// newest returns the newest valid record of a test on the storage of a place, otherwise nil
+// and the reason.
 func newest(s *platform.Subject, all []benchmark, p *place, cell string) (*record, string) {
 	if p.storage.Mount == "" {
-		return nil, "what holds " + p.dir + " is not known"
+		return nil, "the storage of " + p.dir + " is unknown"
 	}
 	why := p.dir + " was not measured"
 	first := true
@@ -98,7 +98,7 @@ func newest(s *platform.Subject, all []benchmark, p *place, cell string) (*recor
 	return nil, why
 }
 
-// same reports whether two are one file system on one device.
+// same reports whether both are the same file system on the same device.
 func same(a, b fact.Storage) bool {
 	if a.Type != b.Type || a.Source != b.Source || a.Device != b.Device {
 		return false
@@ -106,7 +106,7 @@ func same(a, b fact.Storage) bool {
 	return a.Device != "" || a.Mount == b.Mount
 }
 
-// invalid is why a record does not describe the machine as it is now; "" where it does.
+// invalid returns why a record does not describe the present machine; "" if it does.
 func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	age := s.Host.Clock.Now().Sub(r.run.Began)
 	switch d := r.result.Doubtful(); {
@@ -127,7 +127,7 @@ func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	return r.retuned(s, now)
 }
 
-// changed describes how the devices differ; "" where they do not.
+// changed describes how the devices differ; "" if they do not.
 func changed(was, is fact.Storage) string {
 	if len(was.Layers) != len(is.Layers) {
 		return fmt.Sprintf("%d devices, and %d before", len(is.Layers), len(was.Layers))
@@ -146,8 +146,8 @@ func changed(was, is fact.Storage) string {
 	return ""
 }
 
-// retuned names a setting of the devices' queues that has changed since, and that makes the
-// record invalid; "" for none.
+// retuned names a setting of the devices' queues that changed since the record, which makes
+// it invalid; "" for none.
 func (r *record) retuned(s *platform.Subject, now fact.Storage) string {
 	for _, l := range now.Layers {
 		prefix := "sysfs:/sys/block/" + l.Device + "/queue/"

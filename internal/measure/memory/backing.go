@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// backing asks the kernel what it has put behind a region that was touched: the share
-// in pages of the size asked for, and the share on the node asked for.
+// backing reads from the kernel which share of a touched region is in pages of the wanted
+// size and which is on the wanted node.
 func (v Visit) backing(region []byte) (share, placed float64, err error) {
 	from := uint64(uintptr(unsafe.Pointer(&region[0])))
 	to := from + uint64(len(region))
@@ -48,8 +48,8 @@ func parsed(path string, read func(io.Reader) error) error {
 	return nil
 }
 
-// hugeBytes adds up what mappings between two addresses have in huge pages, of either
-// kind (Documentation/filesystems/proc.rst, smaps).
+// hugeBytes adds up the huge pages of both kinds in the mappings between two addresses
+// (Documentation/filesystems/proc.rst, smaps).
 func hugeBytes(smaps io.Reader, from, to uint64) (int64, error) {
 	total, found, inside := int64(0), false, false
 	in := bufio.NewScanner(smaps)
@@ -63,7 +63,7 @@ func hugeBytes(smaps io.Reader, from, to uint64) (int64, error) {
 		if inside && (word == "AnonHugePages:" || word == "Private_Hugetlb:" || word == "Shared_Hugetlb:") {
 			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 50)
 			if err != nil {
-				return 0, fmt.Errorf("%s %q is no number of kB", word, rest)
+				return 0, fmt.Errorf("%s %q: want a number of kB", word, rest)
 			}
 			total += n << 10
 		}
@@ -72,12 +72,12 @@ func hugeBytes(smaps io.Reader, from, to uint64) (int64, error) {
 		return 0, err
 	}
 	if !found {
-		return 0, fmt.Errorf("it has no mapping at %x", from)
+		return 0, fmt.Errorf("no mapping at %x", from)
 	}
 	return total, nil
 }
 
-// addresses reads the beginning of a line that begins a mapping: 7f00-7f10.
+// addresses parses the first word of the line that begins a mapping: 7f00-7f10.
 func addresses(word string) (begin, end uint64, is bool) {
 	a, b, cut := strings.Cut(word, "-")
 	if !cut {
@@ -91,9 +91,9 @@ func addresses(word string) (begin, end uint64, is bool) {
 	return begin, end, err == nil && end > begin
 }
 
-// onNode is the share of the pages of the mappings that begin between two addresses
-// which is on a node (numa(7), /proc/PID/numa_maps): "N0=512" counts pages of the
-// mapping's kernelpagesize_kB.
+// onNode returns which share of the pages of the mappings that begin between two addresses
+// is on a node (numa(7), /proc/PID/numa_maps): "N0=512" counts pages of the mapping's
+// kernelpagesize_kB.
 func onNode(maps io.Reader, from, to uint64, node int) (float64, error) {
 	all, there := 0.0, 0.0
 	in := bufio.NewScanner(maps)
@@ -124,7 +124,7 @@ func onNode(maps io.Reader, from, to uint64, node int) (float64, error) {
 		return 0, err
 	}
 	if all == 0 {
-		return 0, fmt.Errorf("it tells of no page at %x", from)
+		return 0, fmt.Errorf("no page at %x", from)
 	}
 	return there / all, nil
 }

@@ -23,10 +23,10 @@ const Schema = "fettle/bench-memory/v1"
 // Runner makes a visit.
 type Runner func(context.Context, Visit) (Sample, error)
 
-// Fresh makes each visit in a new process: argv, and the visit as JSON behind it. In
-// one process the medians are the same (within 3 % in ten pairs of 512 MiB), but a
-// thread that was bound to CPUs stays so, and where memory runs out it is the new
-// process that the kernel ends.
+// Fresh returns a Runner that makes each visit in a new process: argv with the visit as
+// JSON as its last argument. In one process the medians are the same (within 3 % in ten
+// pairs of 512 MiB), but a thread bound to CPUs remains bound, and if memory runs out, the
+// kernel should end the new process.
 func Fresh(x host.Exec, argv ...string) Runner {
 	return func(ctx context.Context, v Visit) (s Sample, err error) {
 		text, err := json.Marshal(v)
@@ -41,23 +41,22 @@ func Fresh(x host.Exec, argv ...string) Runner {
 			return s, fmt.Errorf("the process that measures: exit %d: %s", res.ExitCode, strings.TrimSpace(string(res.Stderr)))
 		}
 		if err := json.Unmarshal(res.Stdout, &s); err != nil {
-			return s, fmt.Errorf("the process that measures says %.200q: %w", res.Stdout, err)
+			return s, fmt.Errorf("the process that measures printed %.200q: %w", res.Stdout, err)
 		}
 		return s, nil
 	}
 }
 
-// Result is what a bench has found.
+// Result is the result of a bench.
 type Result struct {
-	Schema string                 `json:"schema"`        // fettle/bench-memory/v1
-	Cut    *evidence.Interruption `json:"cut,omitempty"` // that it ended before its plan did
-	Series []evidence.Series      `json:"series"`
-	// SizeBytes is the size of each mapping, Reads the reads of a visit.
-	SizeBytes int64  `json:"size_bytes"`
-	Reads     int64  `json:"reads"`
-	Rounds    int    `json:"rounds"`
-	Seed      uint64 `json:"seed"` // of the order
-	// THP is how the machine gives transparent huge pages: always, madvise, never.
+	Schema    string                 `json:"schema"`        // fettle/bench-memory/v1
+	Cut       *evidence.Interruption `json:"cut,omitempty"` // set if the bench ended early
+	Series    []evidence.Series      `json:"series"`
+	SizeBytes int64                  `json:"size_bytes"` // of each mapping
+	Reads     int64                  `json:"reads"`      // per visit
+	Rounds    int                    `json:"rounds"`
+	Seed      uint64                 `json:"seed"` // of the order
+	// THP is the machine's mode of transparent huge pages: always, madvise, never.
 	THP         string       `json:"transparent_huge_pages,omitempty"`
 	Cells       []Summary    `json:"cells"`
 	Comparisons []Comparison `json:"comparisons,omitempty"`
@@ -66,10 +65,10 @@ type Result struct {
 	Text        string       `json:"verdict"`
 }
 
-// JSONBody says that it is the body of a run.
+// JSONBody marks the body of a run.
 func (Result) JSONBody() {}
 
-// Summary is what became of a cell: medians over the rounds.
+// Summary is the result of a cell: medians over the rounds.
 type Summary struct {
 	Cell         string  `json:"cell"`
 	Touch        float64 `json:"touch_cpu_s_per_gib"`
@@ -81,15 +80,15 @@ type Summary struct {
 	Placed       float64 `json:"share_on_the_node"`          // likewise
 }
 
-// Comparison is a cell against another one, by the ratios within the rounds.
+// Comparison compares two cells by the ratios within the rounds.
 type Comparison struct {
 	Cell    string  `json:"cell"`
 	Against string  `json:"against"`
 	Measure Measure `json:"measure"`
 	// Speed is how many times as fast the cell is; below 1 it is slower.
 	Speed float64 `json:"speed_ratio"`
-	// Interval contains it with 95 %, together with those of all other comparisons;
-	// absent where the rounds are too few.
+	// Interval is a simultaneous 95 % confidence interval of all comparisons; absent if there
+	// are too few rounds.
 	Interval *[2]float64 `json:"speed_interval_ratio,omitempty"`
 	Text     string      `json:"verdict"`
 }
@@ -101,14 +100,14 @@ type Record struct {
 	Sample
 }
 
-// least is the share of a mapping that has to be as it was asked for.
+// least is the share of a mapping that needs the wanted pages and node.
 const least = 0.9
 
-// Run measures every cell once in each round, in an order drawn anew for each, so that
-// what the machine does meanwhile falls on all alike. A cell that does not get the
-// pages asked for is left out from then on. told is called before each visit. Where ctx
-// ends, the rounds that are whole are returned with the error.
-func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(done, all int, c Cell)) (*Result, error) {
+// Run measures every cell once per round, each round in a new random order, so that other
+// activity of the machine affects all alike. A cell that does not get the wanted pages is
+// left out from then on. progress is called before each visit. If ctx ends, Run returns the
+// completed rounds together with the error.
+func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, progress func(done, all int, c Cell)) (*Result, error) {
 	r := &Result{Schema: Schema, SizeBytes: p.Bytes, Reads: p.Reads, Rounds: p.Rounds, Seed: seed, THP: p.THP, Left: slices.Clone(p.Left), Visits: []Record{}}
 	if len(p.Cells) == 0 {
 		return nil, p.nothing()
@@ -120,8 +119,8 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(done,
 		now := slices.Clone(cells)
 		order.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
 		for i, c := range now {
-			if told != nil {
-				told(round*len(now)+i, p.Rounds*len(now), c)
+			if progress != nil {
+				progress(round*len(now)+i, p.Rounds*len(now), c)
 			}
 			s, err := run(ctx, p.Visit(c, reads))
 			if ctx.Err() != nil && round == 0 {
@@ -156,7 +155,7 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(done,
 	return r.summed(cells, nil)
 }
 
-// finished hands over what so many rounds have found.
+// finished passes the result of the first rounds to Finished.
 func (p *Plan) finished(r Result, cells []Cell, done int) error {
 	r.Visits, r.Left = slices.Clone(r.Visits), slices.Clone(r.Left)
 	r.Cut, r.Rounds = &evidence.Interruption{Done: done, Planned: p.Rounds, Of: "rounds"}, done
@@ -167,8 +166,8 @@ func (p *Plan) finished(r Result, cells []Cell, done int) error {
 	return p.Finished(found)
 }
 
-// summed completes the result of the cells that were measured in all rounds, and returns
-// it with the error that has ended them.
+// summed completes the result of the cells that were measured in all rounds and returns it
+// with the error that ended the bench.
 func (r *Result) summed(cells []Cell, ended error) (*Result, error) {
 	if len(cells) == 0 {
 		return nil, errors.Join(ended, fmt.Errorf("nothing could be measured: %s: %s", r.Left[0].Cell, r.Left[0].Why))
@@ -184,9 +183,9 @@ func (r *Result) summed(cells []Cell, ended error) (*Result, error) {
 	return r, ended
 }
 
-// Work is one cell and measure by its name ("thp-random") as work that can be repeated:
-// each call makes one visit and returns the CPU time of the measure, in seconds. The
-// order of the reads is always the same. Reserved pages have to be there.
+// Work returns a function that makes one visit for a cell and a measure ("thp-random") and
+// returns the CPU time of the measure in seconds. The order of the reads is always the same.
+// The caller reserves huge pages.
 func Work(f *fact.Facts, run Runner, name string) (func(context.Context) (float64, error), error) {
 	cell, measure, err := ParseName(name)
 	if err != nil {
@@ -213,22 +212,22 @@ func (p *Plan) once(ctx context.Context, run Runner, m Measure) (float64, error)
 	return s.RandomCPUS, nil
 }
 
-// unfit is why a sample does not count.
+// unfit returns why a sample does not count; "" if it does.
 func (s Sample) unfit(c Cell) string {
 	switch {
 	case s.Huge < least && c.Pages == Small:
-		return fmt.Sprintf("%.0f %% of the memory came in huge pages all the same", 100*(1-s.Huge))
+		return fmt.Sprintf("%.0f %% of the memory is in huge pages nevertheless", 100*(1-s.Huge))
 	case s.Huge < least:
-		return fmt.Sprintf("only %.0f %% of the memory came in pages of the size (/proc/self/smaps): free memory is in pieces, or the process may not have them", 100*s.Huge)
+		return fmt.Sprintf("only %.0f %% of the memory is in pages of this size (/proc/self/smaps): free memory is fragmented, or the process may not use them", 100*s.Huge)
 	case s.Placed < least:
-		return fmt.Sprintf("only %.0f %% of the memory is on the node asked for (/proc/self/numa_maps)", 100*s.Placed)
+		return fmt.Sprintf("only %.0f %% of the memory is on the wanted node (/proc/self/numa_maps)", 100*s.Placed)
 	case !(s.TouchCPUS > 0) || !(s.RandomCPUS > 0):
-		return "it took no time that could be measured"
+		return "it took too little time to measure"
 	}
 	return ""
 }
 
-// Value is a sample's measure: CPU seconds a GiB, or CPU nanoseconds a read.
+// Value returns a measure of the sample: CPU seconds per GiB, or CPU nanoseconds per read.
 func (s Sample) Value(v Visit, m Measure) float64 {
 	if m == Touch {
 		return s.TouchCPUS / (float64(v.Bytes) / (1 << 30))
@@ -236,7 +235,7 @@ func (s Sample) Value(v Visit, m Measure) float64 {
 	return s.RandomCPUS / float64(v.Reads) * 1e9
 }
 
-// values are a cell's, by round.
+// values returns the values of a cell by round.
 func (r *Result) values(cell string, m Measure) map[int]float64 {
 	out := map[int]float64{}
 	for _, v := range r.Visits {
@@ -274,7 +273,7 @@ func (r *Result) sum(c Cell) error {
 	return nil
 }
 
-// compare holds each kind of pages against 4 KiB, and remote memory against local of
+// compare compares each kind of pages with 4 KiB, and remote memory with local memory of
 // the same kind.
 func (r *Result) compare(cells []Cell) {
 	type pair struct{ cell, against Cell }
@@ -288,7 +287,7 @@ func (r *Result) compare(cells []Cell) {
 			pairs = append(pairs, pair{c, base})
 		}
 	}
-	// All verdicts together are wrong in one case of twenty (Bonferroni).
+	// Bonferroni: any of the verdicts is wrong in at most 5 % of runs.
 	alpha := 0.05 / float64(2*len(pairs))
 	for _, p := range pairs {
 		for _, m := range []Measure{Random, Touch} {
@@ -310,7 +309,7 @@ func (r *Result) compare(cells []Cell) {
 func (c Comparison) verdict() string {
 	switch {
 	case c.Interval == nil:
-		return fmt.Sprintf("%.2f times as fast, and too few rounds for a verdict", c.Speed)
+		return fmt.Sprintf("%.2f times as fast, but too few rounds for a verdict", c.Speed)
 	case c.Interval[0] > 1:
 		return fmt.Sprintf("%.2f times as fast [%.2f, %.2f]", c.Speed, c.Interval[0], c.Interval[1])
 	case c.Interval[1] < 1:
@@ -319,7 +318,7 @@ func (c Comparison) verdict() string {
 	return fmt.Sprintf("cannot tell [%.2f, %.2f]", c.Interval[0], c.Interval[1])
 }
 
-// text is the result in one line.
+// text sums up the result in one line.
 func (r *Result) text() string {
 	var said []string
 	for _, c := range r.Comparisons {

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints what the bench of memory has found.
+// Print prints the result of the bench.
 func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 	g := ui.Grid{Head: []string{"cell", "random read", "spread", "touch of a GiB", "spread", "page faults", "in such pages"}}
 	for _, c := range b.Cells {
@@ -31,7 +31,7 @@ func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
 	if b.Cut != nil {
-		row("not whole", "%s", b.Cut)
+		row("incomplete", "%s", b.Cut)
 	}
 	row("measured", "%d rounds of %s, %d random reads each; CPU time, medians", b.Rounds, unit.Size(b.SizeBytes).Human(), b.Reads)
 	for _, l := range b.Left {
@@ -41,5 +41,5 @@ func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 		row("evidence", "run %s, seed %d", r.ID, b.Seed)
 	}
 	g.Write(s)
-	s.Say("this is about memory alone: PostgreSQL and Redis ask to have transparent huge pages off, whatever it shows")
+	s.Say("this is about memory alone: PostgreSQL and Redis recommend to turn transparent huge pages off, whatever it shows")
 }

@@ -1,6 +1,5 @@
-// Package memory measures what the size of pages and the node of memory are worth:
-// first touch and random access apart, per mapping, so that no switch of the whole
-// machine is thrown.
+// Package memory measures the effect of the page size and of the NUMA node on first touch
+// and on random access. It requests pages per mapping and changes no setting of the machine.
 package memory
 
 import (
@@ -9,14 +8,14 @@ import (
 	"strings"
 )
 
-// Pages are how a mapping is backed.
+// Pages is a kind of pages.
 type Pages string
 
 // The kinds of pages.
 const (
 	Small     Pages = "4k"         // MADV_NOHUGEPAGE
 	THP       Pages = "thp"        // MADV_HUGEPAGE
-	HugeTLB2M Pages = "hugetlb-2m" // MAP_HUGETLB, pages that were reserved
+	HugeTLB2M Pages = "hugetlb-2m" // MAP_HUGETLB, reserved pages
 	HugeTLB1G Pages = "hugetlb-1g"
 )
 
@@ -27,7 +26,7 @@ const (
 	giant = 1 << 30
 )
 
-// Page is the size of one page, in bytes.
+// Page returns the size of one page in bytes.
 func (p Pages) Page() int64 {
 	switch p {
 	case Small:
@@ -38,10 +37,10 @@ func (p Pages) Page() int64 {
 	return huge
 }
 
-// reserved says whether the pages have to be reserved before they can be mapped.
+// reserved reports whether the pages need to be reserved before they can be mapped.
 func (p Pages) reserved() bool { return p == HugeTLB2M || p == HugeTLB1G }
 
-// Place is on which node of the machine the memory is, seen from the CPU.
+// Place is the node of the memory relative to the CPU.
 type Place string
 
 // The places.
@@ -51,13 +50,13 @@ const (
 	Remote   Place = "remote" // the one furthest from it
 )
 
-// Cell is one way to have memory.
+// Cell is one kind of memory to measure.
 type Cell struct {
 	Pages Pages `json:"pages"`
 	Place Place `json:"place,omitempty"`
 }
 
-// String is the name of a cell: "thp", "4k-remote".
+// String returns the name of a cell: "thp", "4k-remote".
 func (c Cell) String() string {
 	if c.Place == Remote {
 		return string(c.Pages) + "-remote"
@@ -65,16 +64,16 @@ func (c Cell) String() string {
 	return string(c.Pages)
 }
 
-// Measure is what is measured of a cell.
+// Measure is one of the two measures of a cell.
 type Measure string
 
-// The measures: CPU seconds for each GiB, and CPU nanoseconds for each read.
+// The measures: CPU seconds per GiB, and CPU nanoseconds per read.
 const (
 	Touch  Measure = "touch"
 	Random Measure = "random"
 )
 
-// Unit is that of a measure.
+// Unit returns the unit of a measure.
 func (m Measure) Unit() string {
 	if m == Touch {
 		return "s/GiB"
@@ -82,7 +81,7 @@ func (m Measure) Unit() string {
 	return "ns"
 }
 
-// ParseName reads what a cell and a measure are called together: "thp-random".
+// ParseName parses the name of a cell and a measure: "thp-random".
 func ParseName(name string) (Cell, Measure, error) {
 	for _, pages := range []Pages{Small, THP, HugeTLB2M, HugeTLB1G} {
 		for _, place := range []Place{Anywhere, Remote} {
@@ -93,10 +92,10 @@ func ParseName(name string) (Cell, Measure, error) {
 			}
 		}
 	}
-	return Cell{}, "", fmt.Errorf("no cell of the memory test is called %q: want 4k, thp, hugetlb-2m or hugetlb-1g, then -remote for memory of another node, then -touch or -random, as in thp-random", name)
+	return Cell{}, "", fmt.Errorf("the memory test has no cell named %q: want 4k, thp, hugetlb-2m or hugetlb-1g, then -remote for memory of another node, then -touch or -random, as in thp-random", name)
 }
 
-// ParseCells reads a list of cells: "4k,thp".
+// ParseCells parses a list of cells: "4k,thp".
 func ParseCells(text string) ([]Cell, error) {
 	var out []Cell
 	for name := range strings.SplitSeq(text, ",") {

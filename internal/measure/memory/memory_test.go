@@ -104,7 +104,7 @@ func TestVisitsRefused(t *testing.T) {
 		visit Visit
 		want  string
 	}{
-		{Visit{Pages: THP, Bytes: 3 << 20, Reads: 1}, "no whole number of pages"},
+		{Visit{Pages: THP, Bytes: 3 << 20, Reads: 1}, "a multiple of the page size"},
 		{Visit{Pages: Small, Bytes: 1 << 60, Reads: 1}, "cannot allocate memory"},
 		// More pages than any test has reserved.
 		{Visit{Pages: HugeTLB2M, Bytes: 1 << 46, Reads: 1}, "in pages of hugetlb-2m"},
@@ -255,7 +255,7 @@ func TestLosses(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	for _, l := range b.Left {
-		if want := map[string]string{"thp": "only 40 % of the memory came in pages of the size", "hugetlb-2m": "exit 137"}[l.Cell]; !strings.Contains(l.Why, want) {
+		if want := map[string]string{"thp": "only 40 % of the memory is in pages of this size", "hugetlb-2m": "exit 137"}[l.Cell]; !strings.Contains(l.Why, want) {
 			t.Errorf("%+v", l)
 		}
 	}

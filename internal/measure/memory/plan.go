@@ -11,50 +11,49 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Asked is what is wanted of a bench; the zero value wants all of it, in the sizes
-// that fit.
+// Asked holds the options of a bench; the zero value measures everything, in sizes that fit.
 type Asked struct {
-	Cells  []Cell // none: all that the machine can
+	Cells  []Cell // none: all that the machine supports
 	Bytes  int64  // 0: what fits
 	Rounds int    // 0: Rounds
 	Reads  int64  // 0: Reads
-	// Unreserved leaves out what takes reserved pages.
+	// Unreserved leaves out cells with reserved pages.
 	Unreserved bool
 }
 
 // Rounds is how often each cell is measured: enough for verdicts about five pairs in two
-// measures that are together 95 % sure, also where one round of the machine went wrong.
+// measures with 95 % confidence together, even if one round was disturbed.
 const Rounds = 13
 
-// Reads is how many random reads a visit makes.
+// Reads is the number of random reads of a visit.
 const Reads = 3_000_000
 
-// Limits of what may be asked for.
+// Limits of the options.
 const (
 	mostRounds = 1000
 	mostReads  = 1_000_000_000
 )
 
-// sizes are tried from the largest on.
+// sizes are tried in this order.
 var sizes = []int64{1 << 30, 512 << 20, 256 << 20, 128 << 20, 64 << 20, 32 << 20}
 
-// Plan is what will be measured, and what will not.
+// Plan decides what is measured.
 type Plan struct {
 	Bytes  int64
 	Reads  int64
 	Rounds int
 	Cells  []Cell
 	Left   []LeftOut
-	// Reserve are the pages to be reserved while it is measured.
+	// Reserve are the pages to reserve during the bench.
 	Reserve []Reservation
-	// CPUs and Node are where the work is done on a machine with several nodes, and
-	// Far is the node furthest from there.
+	// CPUs and Node are used for the work on a machine with several nodes, and Far is the
+	// node furthest from there.
 	CPUs      []int
 	Node, Far int
-	// THP is whether the machine gives transparent huge pages: always, madvise, never.
+	// THP is the machine's mode of transparent huge pages: always, madvise, never.
 	THP string
-	// Finished is called after each whole round but the last with what there is by then,
-	// if not nil; an error ends the run.
+	// Finished is called after each round but the last with the result so far, if not nil;
+	// an error ends the run.
 	Finished func(*Result) error
 }
 
@@ -64,25 +63,25 @@ type LeftOut struct {
 	Why  string `json:"why"`
 }
 
-// Reservation is a pool of huge pages that has to grow.
+// Reservation grows a pool of huge pages.
 type Reservation struct {
 	Pages Pages
-	// File is where the number of pages is written; From and To are the numbers.
+	// File takes the number of pages, From before and To during the bench.
 	File     string
 	From, To int64
 }
 
-// ErrTooLarge is that a size is more than a quarter of what is available.
+// ErrTooLarge reports that a size is more than a quarter of the available memory.
 var ErrTooLarge = errors.New("more than a quarter of the available memory")
 
-// ErrAsked is that what was asked for is not within its limits, whatever the machine.
+// ErrAsked reports an option out of range, whatever the machine.
 var ErrAsked = errors.New("not within its limits")
 
 // Make decides what is measured on a machine.
 func Make(f *fact.Facts, a Asked) (*Plan, error) {
 	available, ok := f.Memory.AvailableBytes.Get()
 	if !ok {
-		return nil, fmt.Errorf("how much memory is available is not known: %s", f.Memory.AvailableBytes.Unknown())
+		return nil, fmt.Errorf("the available memory is unknown: %s", f.Memory.AvailableBytes.Unknown())
 	}
 	p := &Plan{Bytes: a.Bytes, Reads: a.Reads, Rounds: a.Rounds, THP: f.Memory.THP.Enabled.Or("")}
 	if p.Reads == 0 {
@@ -110,7 +109,7 @@ func Make(f *fact.Facts, a Asked) (*Plan, error) {
 		}
 		why := p.cannot(f, c)
 		if why == "" && a.Unreserved && c.Pages.reserved() {
-			why = "no huge pages are to be reserved (--no-reserve)"
+			why = "--no-reserve: no huge pages are reserved"
 		}
 		if why == "" {
 			p.Cells = append(p.Cells, c)
@@ -135,7 +134,7 @@ func (p *Plan) nothing() error {
 	return fmt.Errorf("nothing can be measured: %s", strings.Join(why, "; "))
 }
 
-// LeaveOut takes the cells of a kind of pages out of the plan.
+// LeaveOut removes the cells of a kind of pages from the plan.
 func (p *Plan) LeaveOut(pages Pages, why string) {
 	p.Cells = slices.DeleteFunc(p.Cells, func(c Cell) bool {
 		if c.Pages == pages {
@@ -145,7 +144,7 @@ func (p *Plan) LeaveOut(pages Pages, why string) {
 	})
 }
 
-// near is the place of a cell that is not remote.
+// near returns the place of a cell that is not remote.
 func (p *Plan) near() Place {
 	if len(p.CPUs) > 0 {
 		return Local
@@ -153,8 +152,8 @@ func (p *Plan) near() Place {
 	return Anywhere
 }
 
-// nodes chooses, on a machine with several nodes, the one with CPUs that has the most
-// free memory, and the one with memory that is furthest from it.
+// nodes chooses, on a machine with several nodes, the node with CPUs that has the most free
+// memory, and the node with memory that is furthest from it.
 func (p *Plan) nodes(f *fact.Facts) {
 	p.Node, p.Far = -1, -1
 	var withMemory []int
@@ -192,7 +191,8 @@ func (p *Plan) nodes(f *fact.Facts) {
 	}
 }
 
-// cannot is why a cell cannot be measured on this machine, whatever its size.
+// cannot returns why a cell cannot be measured on this machine, whatever its size; "" if it
+// can.
 func (p *Plan) cannot(f *fact.Facts, c Cell) string {
 	switch {
 	case c.Place == Remote && p.Far < 0:
@@ -202,20 +202,20 @@ func (p *Plan) cannot(f *fact.Facts, c Cell) string {
 	case c.Pages == THP && p.THP == "":
 		return "the kernel has no transparent huge pages"
 	case c.Pages == THP && p.THP == "never":
-		return "transparent huge pages are off (never), and madvise does not turn them on; fettle tune --set sysfs:/sys/kernel/mm/transparent_hugepage/enabled=madvise does, fettle undo gives that back"
+		return "transparent huge pages are off (never); fettle tune --set sysfs:/sys/kernel/mm/transparent_hugepage/enabled=madvise allows them, fettle undo turns them off again"
 	case c.Pages.reserved() && pool(f, c.Pages) == nil:
-		return "the processor or the kernel has no such pages"
+		return "the processor or the kernel does not support these pages"
 	}
 	return ""
 }
 
-// pool is the machine's pool of huge pages of a size.
+// pool returns the machine's pool of huge pages of a size, or nil.
 func pool(f *fact.Facts, p Pages) *fact.HugePages {
 	return f.Memory.HugePages.Get(strconv.FormatInt(p.Page()>>10, 10) + "kB")
 }
 
-// fit finds the size, so that at no moment more than limit is taken: the pages that
-// are reserved, and one mapping beside them.
+// fit finds the largest size for which the reserved pages and one other mapping together
+// never take more than limit bytes.
 func (p *Plan) fit(f *fact.Facts, limit int64) error {
 	try := sizes
 	if p.Bytes > 0 {
@@ -236,7 +236,7 @@ func (p *Plan) fit(f *fact.Facts, limit int64) error {
 				continue
 			}
 			if size%c.Pages.Page() != 0 {
-				left = append(left, LeftOut{c.String(), fmt.Sprintf("a page is %s, and %s fit: --size says how much is measured", unit.Size(c.Pages.Page()).Human(), unit.Size(size).Human())})
+				left = append(left, LeftOut{c.String(), fmt.Sprintf("a page is %s, and %s is not a multiple of it: --size sets how much is measured", unit.Size(c.Pages.Page()).Human(), unit.Size(size).Human())})
 				continue
 			}
 			taken += size
@@ -254,7 +254,7 @@ func (p *Plan) fit(f *fact.Facts, limit int64) error {
 	return fmt.Errorf("%w would be needed: a quarter is %s", ErrTooLarge, unit.Size(limit).Human())
 }
 
-// reservation is by how much a pool grows: free pages that it has are another's.
+// reservation grows a pool; its present free pages are left to other programs.
 func (p *Plan) reservation(f *fact.Facts, pages Pages, n int64) Reservation {
 	name := "hugepages-" + strconv.FormatInt(pages.Page()>>10, 10) + "kB/nr_hugepages"
 	r := Reservation{Pages: pages, File: "/sys/kernel/mm/hugepages/" + name, From: pool(f, pages).Total.Or(0)}
@@ -269,7 +269,7 @@ func (p *Plan) reservation(f *fact.Facts, pages Pages, n int64) Reservation {
 	return r
 }
 
-// Visit is the visit of a cell in a round.
+// Visit returns the visit of a cell in a round.
 func (p *Plan) Visit(c Cell, seed uint64) Visit {
 	v := Visit{Pages: c.Pages, Bytes: p.Bytes, Reads: p.Reads, CPUs: p.CPUs, Node: p.Node, Seed: seed}
 	if c.Place == Remote {
@@ -278,8 +278,8 @@ func (p *Plan) Visit(c Cell, seed uint64) Visit {
 	return v
 }
 
-// TakesS is about how long it will take, in seconds: on the machines measured so far a
-// GiB takes about 0.6 s to touch, which is done twice, and a read 300 ns.
+// TakesS estimates the duration in seconds: on the machines measured so far, a GiB takes
+// about 0.6 s to touch (done twice), and a read 300 ns.
 func (p *Plan) TakesS() float64 {
 	visit := 1.2*float64(p.Bytes)/(1<<30) + 300e-9*float64(p.Reads) + 0.1
 	return visit * float64(len(p.Cells)*p.Rounds)

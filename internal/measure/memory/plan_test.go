@@ -50,7 +50,7 @@ func TestPlans(t *testing.T) {
 		"rounds":         {files: plain(big, "[always] madvise never"), asked: Asked{Rounds: -1}, fault: "-1 rounds"},
 		"not here":       {files: plain(big, ""), asked: Asked{Cells: []Cell{{Pages: THP}}}, fault: "nothing can be measured: thp: the kernel has no"},
 		"several nodes":  {files: nodes(plain(big, "[always] madvise never")), size: GiB, cells: "4k thp hugetlb-2m hugetlb-1g 4k-remote thp-remote"},
-		"nothing to see": {files: map[string]string{"proc/version": "Linux"}, fault: "how much memory is available is not known"},
+		"nothing to see": {files: map[string]string{"proc/version": "Linux"}, fault: "the available memory is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := Make(machine(t, c.files), c.asked)

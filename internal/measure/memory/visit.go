@@ -11,34 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Visit is what one process is asked to measure: a cell, once.
+// Visit describes one measurement of a cell, made by one process.
 type Visit struct {
 	Pages Pages `json:"pages"`
-	// Bytes is the size of the mapping, a multiple of the page.
-	Bytes int64 `json:"size_bytes"`
+	Bytes int64 `json:"size_bytes"` // of the mapping, a multiple of the page
 	Reads int64 `json:"reads"`
-	// CPUs are those that may be used, and Node is where the memory has to be; no
-	// CPUs: wherever the kernel chooses.
+	// CPUs are the CPUs to use, and Node is the node for the memory; without CPUs the kernel
+	// chooses both.
 	CPUs []int `json:"cpus,omitempty"`
 	Node int   `json:"node"`
-	// Seed is that of the order of the reads, the same for all cells of a round.
+	// Seed determines the order of the reads, the same for all cells of a round.
 	Seed uint64 `json:"seed"`
 }
 
-// Sample is what a visit has found.
+// Sample is the result of a visit.
 type Sample struct {
-	// TouchCPUS and RandomCPUS are times of the CPU (user and system) in seconds,
-	// TouchS and RandomS those of the clock on the wall.
+	// TouchCPUS and RandomCPUS are CPU time (user and system), TouchS and RandomS elapsed
+	// time; in seconds.
 	TouchCPUS  float64 `json:"touch_cpu_s"`
 	TouchS     float64 `json:"touch_s"`
 	RandomCPUS float64 `json:"random_cpu_s"`
 	RandomS    float64 `json:"random_s"`
 	Faults     int64   `json:"page_faults"` // of the first touch
-	// Huge is the share of the mapping that is in pages of the size asked for, or of
-	// 4k the share that is not: /proc/self/smaps.
+	// Huge is the share of the mapping in pages of the wanted size (/proc/self/smaps).
 	Huge float64 `json:"huge_share"`
-	// Placed is the share that is on the node asked for: /proc/self/numa_maps; 1
-	// where none was asked for.
+	// Placed is the share on the wanted node (/proc/self/numa_maps); 1 if the kernel chooses.
 	Placed float64 `json:"placed_share"`
 }
 
@@ -46,26 +43,26 @@ type Sample struct {
 const (
 	mpolBind      = 2
 	mapHugeShift  = 26
-	bitsOfNodes   = 1024 // of the mask that is handed in; the kernel's are 1 << CONFIG_NODES_SHIFT at most
+	bitsOfNodes   = 1024 // of the mask; the kernel's has at most 1 << CONFIG_NODES_SHIFT
 	bytesOfRead   = 8
-	multiplier    = 6364136223846793005 // Knuth's for a linear congruence of 64 bits
+	multiplier    = 6364136223846793005 // Knuth's linear congruential generator of 64 bits
 	increment     = 1442695040888963407
 	highestOfHash = 33
 )
 
-// Measure makes one visit in this process: on one thread, which it binds.
+// Measure makes one visit in this process, on one thread that it binds to the CPUs.
 func (v Visit) Measure() (Sample, error) {
 	var s Sample
 	if v.Bytes <= 0 || v.Bytes%v.Pages.Page() != 0 {
-		return s, fmt.Errorf("%d bytes are no whole number of pages of %d bytes", v.Bytes, v.Pages.Page())
+		return s, fmt.Errorf("%d bytes: want a multiple of the page size, %d bytes", v.Bytes, v.Pages.Page())
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := v.bindCPU(); err != nil {
 		return s, err
 	}
-	// What the visit before has given back to the kernel, and whether a hypervisor has
-	// backed it, must not decide: the memory is touched once before it counts.
+	// Touch the memory once before measuring, so that the result does not depend on what the
+	// previous visit freed or on what a hypervisor has already backed.
 	region, unmap, err := v.mapped()
 	if err != nil {
 		return s, err
@@ -92,7 +89,7 @@ func (v Visit) Measure() (Sample, error) {
 	if err != nil {
 		return s, err
 	}
-	runtime.KeepAlive(read(region, v.Reads, v.Seed)) // else the compiler may leave it out
+	runtime.KeepAlive(read(region, v.Reads, v.Seed)) // or the compiler may remove it
 	end, err := now()
 	if err != nil {
 		return s, err
@@ -102,7 +99,7 @@ func (v Visit) Measure() (Sample, error) {
 	return s, nil
 }
 
-// moment is what a thread has used until now.
+// moment is the resource usage of a thread at a time.
 type moment struct {
 	cpu, wall float64 // in seconds
 	faults    int64
@@ -116,17 +113,15 @@ func now() (moment, error) {
 	return moment{seconds(cpu), seconds(wall), use.Minflt + use.Majflt}, err
 }
 
-// touch writes one word of every 4 KiB, in order, as a program that fills its memory
-// does.
+// touch writes one byte of every 4 KiB, in order, like a program that fills its memory.
 func touch(region []byte) {
 	for at := 0; at < len(region); at += small {
 		region[at] = 0
 	}
 }
 
-// read reads words all over the region. Where the next one is depends on what the last
-// one holds, so that no two reads are under way at a time; all hold 0, which the
-// processor cannot know.
+// read reads words all over the region. The place of each depends on the value of the one
+// before, so that reads cannot overlap; all are 0, which the processor cannot predict.
 func read(region []byte, n int64, seed uint64) uint64 {
 	words := uint64(len(region) / bytesOfRead)
 	state := seed
@@ -139,7 +134,7 @@ func read(region []byte, n int64, seed uint64) uint64 {
 	return state
 }
 
-// bindCPU keeps the thread on the CPUs asked for.
+// bindCPU binds the thread to the CPUs.
 func (v Visit) bindCPU() error {
 	if len(v.CPUs) == 0 {
 		return nil
@@ -149,12 +144,12 @@ func (v Visit) bindCPU() error {
 		set.Set(c)
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("the thread cannot be kept on CPUs %v: %w", v.CPUs, err)
+		return fmt.Errorf("the thread cannot be bound to CPUs %v: %w", v.CPUs, err)
 	}
 	return nil
 }
 
-// mapped maps the region, without touching it.
+// mapped maps the region without touching it.
 func (v Visit) mapped() ([]byte, func(), error) {
 	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	length := v.Bytes
@@ -164,13 +159,13 @@ func (v Visit) mapped() ([]byte, func(), error) {
 	case HugeTLB1G:
 		flags |= unix.MAP_HUGETLB | 30<<mapHugeShift
 	default:
-		length += huge // to begin where a huge page does
+		length += huge // room to align the region to a huge page
 		flags |= unix.MAP_NORESERVE
 	}
 	all, err := unix.Mmap(-1, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		if v.Pages.reserved() && errors.Is(err, unix.ENOMEM) {
-			err = fmt.Errorf("%w: there are not so many free huge pages", err)
+			err = fmt.Errorf("%w: too few free huge pages", err)
 		}
 		return nil, nil, fmt.Errorf("%d bytes in pages of %s: %w", v.Bytes, v.Pages, err)
 	}
@@ -191,8 +186,7 @@ func (v Visit) mapped() ([]byte, func(), error) {
 		advice = unix.MADV_HUGEPAGE
 	}
 	if advice != 0 {
-		// EINVAL: the kernel was built without transparent huge pages, and so gives
-		// small ones anyway.
+		// EINVAL: a kernel without transparent huge pages, which gives only small ones.
 		if err := unix.Madvise(region, advice); err != nil && (v.Pages == THP || !errors.Is(err, unix.EINVAL)) {
 			return fail("madvise", err)
 		}
@@ -205,7 +199,7 @@ func (v Visit) mapped() ([]byte, func(), error) {
 	return region, func() { _ = unix.Munmap(all) }, nil
 }
 
-// bindMemory is mbind(2) to one node, which x/sys does not have.
+// bindMemory calls mbind(2) for one node; x/sys does not have it.
 func bindMemory(region []byte, node int) error {
 	if node < 0 || node >= bitsOfNodes {
 		return unix.EINVAL

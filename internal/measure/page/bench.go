@@ -16,13 +16,13 @@ import (
 
 // bench is what the page shows of a measurement without a change.
 type bench struct {
-	Notes  []string // what a reader has to know
-	Disks  *disks   // nil of another bench
+	Notes  []string // warnings for the reader
+	Disks  *disks   // only of a bench of disks
 	Series []series
 	Curves []curve
 }
 
-// series is one thing measured, in the order of its repeats.
+// series is the samples of one measure, in their order.
 type series struct {
 	Name, Median, Spread, Better string
 	N                            int
@@ -30,7 +30,7 @@ type series struct {
 	Values                       string
 }
 
-// curve is the chart's data.
+// curve is the data of a chart and its table.
 type curve struct {
 	evidence.Curve
 	Head []string
@@ -88,8 +88,7 @@ func newBench(r *evidence.Run) (*bench, error) {
 	return b, nil
 }
 
-// notes are what a reader of another bench's figures has to know: what was not measured,
-// and what was measured instead.
+// notes returns what was not measured and other warnings of a run.
 func notes(r *evidence.Run) (out []string, err error) {
 	switch r.Kind {
 	case "bench-memory":
@@ -119,7 +118,7 @@ func notes(r *evidence.Run) (out []string, err error) {
 	return out, err
 }
 
-// newCurve adds the table: a row for each x that any line has.
+// newCurve adds the table, with a row for each x of any line.
 func newCurve(c evidence.Curve) curve {
 	c.Lines = slices.Clone(c.Lines)
 	for i := range c.Lines {
@@ -156,7 +155,7 @@ func newCurve(c evidence.Curve) curve {
 	return v
 }
 
-// label is an axis in words.
+// label returns the name and the unit of an axis.
 func label(a evidence.Axis) string {
 	if a.Unit == "" {
 		return a.Name

@@ -11,14 +11,14 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// disks is what the page shows of a bench of disks beside its series and curves.
+// disks is what the page shows of a bench of disks in addition to its series and curves.
 type disks struct {
 	Places []directory
 	Chart  []device
-	Notes  []figure // to devices of the chart
+	Notes  []figure // about devices of the chart
 }
 
-// directory is one that was measured.
+// directory is a measured directory.
 type directory struct {
 	Name, HeldBy, Fit string
 	Verdicts          []judgment
@@ -26,10 +26,10 @@ type directory struct {
 	Doubts            []figure // each once, with the names of its cells
 }
 
-// judgment is a verdict of a figure.
+// judgment is the verdict about a figure.
 type judgment struct{ Tone, Verdict, What, Value, Why string }
 
-// cell is what one way to use the disk came to.
+// cell is the result of one test of the disk.
 type cell struct{ Name, Median, Steady, Doubts, FromDisk, InFlight, Mean, P99, Spread string }
 
 // device is a row of the chart: a directory, or a reference.
@@ -39,10 +39,10 @@ type device struct {
 	Width                     float64 // of its bar, in percent
 }
 
-// tones are how verdicts are coloured; their words say the same.
+// tones are the colors of verdicts; the words state the same.
 var tones = map[disk.Word]string{disk.Pass: "within", disk.Warn: "undecided", disk.Fail: "broken"}
 
-// newDisks is nil where the run is another bench's. The notes are what a reader has to know.
+// newDisks returns nil for a run of another kind. The notes are warnings for the reader.
 func newDisks(r *evidence.Run) (d *disks, notes []string, err error) {
 	if r.Kind != disk.Kind {
 		return nil, nil, nil
@@ -102,7 +102,7 @@ func newDirectory(m *disk.Measured) directory {
 	return v
 }
 
-// latency is a time; nothing for one that was not measured.
+// latency formats a time; "" if it was not measured.
 func latency(s float64) string {
 	if s == 0 {
 		return ""

@@ -78,7 +78,7 @@ func TestDisk(t *testing.T) {
 		"No figure is in doubt.", "stream-read 9000 MB/s not tested cached 7 %", "stream-read, buffered-read cached: only 7 % of what was read came from storage: a cache was measured",
 		"Block sizes: each request costs 100 us", "too few figures for a fit: block-4k, block-16k are doubtful",
 		"this: /var/lib/pulp (doubtful: buffered-read cached) 2861 85.83", "NVMe 2124 1409", "NFS over 1 Gbit/s 102 55.8", "PERC H710 SAS, 1 TB 92.3 109", "SATA HDD, 1 TB 115 129", "PERC H710, 2.8 TB 773 685",
-		"SATA SSD: impossible: SATA 3 ends at about 550 MB/s",
+		"SATA SSD: impossible: SATA 3 is limited to about 550 MB/s",
 		"this is a guest (kvm)", "/var/lib/pulp is behind a network",
 	} {
 		if !strings.Contains(read, want) {

@@ -1,5 +1,5 @@
-// Package page writes runs as one page that is looked at without a network: verdicts in
-// words, intervals, samples in their order, curves, and how to measure it again.
+// Package page writes runs as one HTML page that needs no network: verdicts in words,
+// intervals, samples in their order, curves, and the commands to measure again.
 package page
 
 import (
@@ -19,8 +19,8 @@ import (
 //go:embed page.html disk.html page.css page.js uplot
 var files embed.FS
 
-// asset is a file that is put into the page as it is, and its digest for the page's
-// Content-Security-Policy: whatever else is in the page does not run.
+// asset is a file embedded in the page and its digest for the page's
+// Content-Security-Policy, which allows nothing else to run.
 type asset struct {
 	text   string
 	digest string
@@ -35,7 +35,7 @@ func read(name string) asset {
 	return asset{string(text), "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
-// It is read when a page is asked for: that takes as long as a short verb does.
+// Read only for a page: it takes as long as a short command.
 var sources = sync.OnceValue(func() (s struct {
 	uplot, script, uplotStyle, style asset
 	page                             *template.Template
@@ -51,10 +51,10 @@ var sources = sync.OnceValue(func() (s struct {
 	return s
 })
 
-// printable is text of a record, in which anything may stand.
+// printable makes a text of a record, which may contain anything, safe to show.
 func printable(s string) string { return ui.Line(strings.ToValidUTF8(s, "\ufffd")) }
 
-// command is a command of a record, which may have several lines.
+// command makes a command of a record, which may have several lines, safe to show.
 func command(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
@@ -63,7 +63,7 @@ func command(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Write writes runs as one page. What it says depends on the records alone.
+// Write writes runs as one page, which depends on the records alone.
 func Write(w io.Writer, runs []*evidence.Run) error {
 	s := sources()
 	p := struct {
@@ -79,7 +79,7 @@ func Write(w io.Writer, runs []*evidence.Run) error {
 		Policy: fmt.Sprintf("default-src 'none'; base-uri 'none'; form-action 'none'; script-src %s %s; style-src %s %s", s.uplot.digest, s.script.digest, s.uplotStyle.digest, s.style.digest),
 		UPlot:  template.JS(s.uplot.text), Script: template.JS(s.script.text), UPlotStyle: template.CSS(s.uplotStyle.text), Style: template.CSS(s.style.text), //nolint:gosec // our own files
 	}
-	var together []bar
+	bars, effects := make([]bar, len(runs)), false
 	for i, r := range runs {
 		v, err := view(r, i)
 		if err != nil {
@@ -87,8 +87,9 @@ func Write(w io.Writer, runs []*evidence.Run) error {
 		}
 		p.Runs = append(p.Runs, v)
 		p.Charts = p.Charts || v.charted()
+		bars[i].tone = v.Tone
 		if v.Proof != nil && v.Proof.Effect != nil {
-			together = append(together, bar{*v.Proof.Effect, v.Proof.Interval, v.Tone})
+			effects, bars[i].effect, bars[i].interval = true, *v.Proof.Effect, v.Proof.Interval
 		}
 	}
 	if len(runs) == 1 {
@@ -96,16 +97,8 @@ func Write(w io.Writer, runs []*evidence.Run) error {
 	} else {
 		p.Title = fmt.Sprintf("%d runs", len(runs))
 		p.Others = differences(runs)
-		if len(together) > 0 {
-			together = together[:0]
-			for _, v := range p.Runs {
-				b := bar{tone: v.Tone}
-				if v.Proof != nil && v.Proof.Effect != nil {
-					b.effect, b.interval = *v.Proof.Effect, v.Proof.Interval
-				}
-				together = append(together, b)
-			}
-			strips := newStrips(together, 0)
+		if effects {
+			strips := newStrips(bars, 0)
 			p.Strip = strips[0] // the axis
 			for i, v := range p.Runs {
 				if v.Proof != nil && v.Proof.Effect != nil {

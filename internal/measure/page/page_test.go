@@ -176,7 +176,7 @@ func TestForged(t *testing.T) {
 		t.Errorf("%.900s", read)
 	}
 	r = experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) { e.Visits[5].Arm = "C" })
-	if err := Write(&bytes.Buffer{}, []*evidence.Run{r}); err == nil || !strings.Contains(err.Error(), "does not fit its design") {
+	if err := Write(&bytes.Buffer{}, []*evidence.Run{r}); err == nil || !strings.Contains(err.Error(), "does not match its design") {
 		t.Error(err)
 	}
 	r = experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) { e.Word = `x"><script>` })

@@ -20,38 +20,38 @@ type proof struct {
 	Samples   *samples
 	Looks     *looks
 	Change    []prove.Setting
-	Notes     []string // what a reader has to know
-	Lower     string   // how the sides of the strip are called
+	Notes     []string // warnings for the reader
+	Lower     string   // names of the sides of the strip
 	Higher    string
 	Medians   [2]string // without the change, with it
 	Rails     []rail
 	Moves     []move
 	Opinion   []figure
-	Live      string // how running work was measured; empty for a command
+	Live      string // how running work was measured; "" for a command
 }
 
 type figure struct{ Name, Value string }
 
-// rail is a guard rail in words.
+// rail is a guard rail or a cap in words.
 type rail struct{ Name, State, Worse, Allowed string }
 
 // move is a counter that moved with the change.
 type move struct{ Name, Without, With, P string }
 
-// samples are the counted and the dropped visits in their order: the chart's data.
+// samples is the data of the chart of visits, counted and dropped ones in their order.
 type samples struct {
 	Unit    string    `json:"unit"`
 	Name    string    `json:"name"`
 	Log     bool      `json:"log"`
 	Values  []float64 `json:"values"`
 	Arms    string    `json:"arms"`    // A or B, a letter a visit
-	Dropped []bool    `json:"dropped"` // does not count
+	Dropped []bool    `json:"dropped"` // by visit
 	Quads   []quad    `json:"quads"`
 	Rows    []row     `json:"-"`
-	Left    int       `json:"-"` // rows that are not listed
+	Left    int       `json:"-"` // visits not in Rows
 }
 
-// quad is one of the four-visit blocks, by the places of its visits.
+// quad is a block of four visits, from the index of its first visit to that of its last.
 type quad struct {
 	Phase string `json:"phase"`
 	Order string `json:"order"` // ABBA or BAAB
@@ -59,7 +59,7 @@ type quad struct {
 	To    int    `json:"to"`
 }
 
-// row is a visit in the table beside the chart.
+// row is a visit in the table below the chart.
 type row struct {
 	N              int
 	Phase          string
@@ -69,7 +69,7 @@ type row struct {
 	Order, Started string
 }
 
-// looks is what somebody saw who looked after each quad: the chart's data, in percent.
+// looks is the data of the chart of the verdict after each quad, in percent.
 type looks struct {
 	Margin    float64    `json:"margin"`
 	Quads     []float64  `json:"quads"`
@@ -86,7 +86,7 @@ type look struct {
 	Text                     string
 }
 
-// mostRows is how many visits are listed in the table: a page is no data file.
+// mostRows limits the visits in the table.
 const mostRows = 2000
 
 func newProof(e *prove.Evidence) (*proof, error) {
@@ -168,7 +168,7 @@ func newProof(e *prove.Evidence) (*proof, error) {
 	return p, nil
 }
 
-// sentences are the verdict in words.
+// sentences states the verdict in words.
 func sentences(e *prove.Evidence) (out []string) {
 	m := e.Design.Metric
 	if e.Effect == nil {
@@ -199,7 +199,7 @@ func sentences(e *prove.Evidence) (out []string) {
 	return out
 }
 
-// plain is a ratio in percent without its sign.
+// plain formats a ratio in percent without its sign.
 func plain(ratio float64) string { return strings.TrimLeft(signed(ratio), "+−") }
 
 func newSamples(e *prove.Evidence) *samples {
@@ -280,7 +280,7 @@ func newLooks(e *prove.Evidence, seen []prove.Verdict) *looks {
 		l.Estimates, l.Lows, l.Highs = append(l.Estimates, estimate), append(l.Lows, from), append(l.Highs, to)
 		l.Rows = append(l.Rows, r)
 	}
-	// The last interval, and all but the wildest quads, decide what is seen.
+	// The range contains the last interval and the quads except the outer tenth on each side.
 	low, high = min(low, stats.Quantile(l.Quads, 0.1)), max(high, stats.Quantile(l.Quads, 0.9))
 	if from, to := l.Lows[n-1], l.Highs[n-1]; from != nil && to != nil {
 		low, high = min(low, *from), max(high, *to)

@@ -6,22 +6,21 @@ import (
 	"strconv"
 )
 
-// bar is an effect with its interval, as ratios; the interval is nil while it has no
-// ends.
+// bar is an effect with its interval, as ratios; the interval is nil while it is unbounded.
 type bar struct {
 	effect   float64
 	interval *[2]float64
 	tone     string
 }
 
-// strip is a bar on its axis. Places are in percent of its width.
+// strip is a bar on its axis; positions and lengths are in percent of the width.
 type strip struct {
 	Tone             string
 	At               float64
 	From, To, Length float64
 	Bounded          bool
 	Zero             float64
-	Margin, Breadth  float64 // of the zone in which effects do not matter
+	Margin, Breadth  float64 // begin and length of the zone in which effects do not matter
 	HasMargin        bool
 	Ticks            []tick
 	LowText, AtText  string
@@ -33,8 +32,7 @@ type tick struct {
 	Text string
 }
 
-// newStrips puts bars on one common axis: all of the intervals, 0 and the margin, with
-// some room.
+// newStrips puts bars on one common axis, which contains all intervals, 0 and the margin.
 func newStrips(bars []bar, margin float64) []*strip {
 	bars = slices.Clone(bars)
 	for i, b := range bars {
@@ -80,10 +78,10 @@ func newStrips(bars []bar, margin float64) []*strip {
 	return out
 }
 
-// within is a ratio that can be drawn.
+// within limits a ratio to what can be drawn.
 func within(ratio float64) float64 { return max(-1e6, min(1e6, ratio)) }
 
-// stepOf is 1, 2 or 5 times a power of ten, not less than the given distance.
+// stepOf returns 1, 2 or 5 times a power of ten, at least the given distance.
 func stepOf(atLeast float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(atLeast)))
 	for _, m := range []float64{1, 2, 5} {
@@ -96,7 +94,7 @@ func stepOf(atLeast float64) float64 {
 
 func round(v float64) float64 { return math.Round(1000*v) / 1000 }
 
-// signed is a ratio in percent with its sign, with as many digits as matter.
+// signed formats a ratio in percent with its sign, with as many digits as matter.
 func signed(ratio float64) string {
 	p := 100 * within(ratio)
 	digits := 1

@@ -20,7 +20,7 @@ type run struct {
 	*evidence.Run
 	Anchor   string
 	Headline string
-	// Tone is how the headline is coloured, and Sign says the same without colour.
+	// Tone is the color of the headline, and Sign states the same without color.
 	Tone, Sign string
 	When, Took string
 	Proof      *proof
@@ -30,7 +30,7 @@ type run struct {
 	Memory     string
 }
 
-// view looks into the record's body.
+// view reads the body of the n-th record.
 func view(r *evidence.Run, n int) (*run, error) {
 	v := &run{Run: r, Anchor: "run-" + strconv.Itoa(n+1), Headline: r.Verdict, Tone: "plain", Sign: "●",
 		When: r.Began.UTC().Format("2006-01-02 15:04 UTC")}
@@ -64,30 +64,30 @@ func view(r *evidence.Run, n int) (*run, error) {
 	return v, err
 }
 
-// signs say the verdicts without colour.
+// signs are the verdicts without color.
 var signs = map[prove.Word]string{prove.Better: "▲", prove.Worse: "▼", prove.NoEffect: "=", prove.CannotTell: "?"}
 
-// headline is a verdict without its interval, which is drawn.
+// headline returns a verdict without its interval, which is drawn.
 func headline(text string) string {
 	text, _, _ = strings.Cut(text, " [")
 	text, _, _ = strings.Cut(text, ": ")
 	return text
 }
 
-// Long is a headline that is set in smaller letters.
+// Long reports whether the headline needs smaller letters.
 func (v *run) Long() bool { return len(v.Headline) > 48 }
 
 func (v *run) charted() bool {
 	return v.Proof != nil && v.Proof.Samples != nil || v.Bench != nil && len(v.Bench.Curves) > 0
 }
 
-// difference is something that the machines of several runs do not have in common.
+// difference is a property in which the machines of several runs differ.
 type difference struct {
 	Name   string
 	Values []string // by run
 }
 
-// differences are what the machines of runs, and their settings, do not have in common.
+// differences returns the properties and settings in which the machines of runs differ.
 func differences(runs []*evidence.Run) (out []difference) {
 	add := func(name string, of func(*evidence.Machine) string) {
 		d := difference{Name: name}
@@ -119,7 +119,7 @@ func differences(runs []*evidence.Run) (out []difference) {
 	return out
 }
 
-// amount is a value with its unit, as a person reads it.
+// amount formats a value with its unit for a reader.
 func amount(v float64, u string) string {
 	if u == "bytes" && v >= 0 && v < 1<<63 {
 		return unit.Size(v).Human()
@@ -127,7 +127,7 @@ func amount(v float64, u string) string {
 	return strings.TrimSpace(digits(v) + " " + u)
 }
 
-// digits is a number with four significant digits.
+// digits formats a number with four significant digits.
 func digits(v float64) string {
 	if a := math.Abs(v); a >= 1e15 || a > 0 && a < 1e-6 {
 		return strconv.FormatFloat(v, 'g', 4, 64)

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints what the bench of PostgreSQL has found: the verdict first.
+// Print prints the result of the bench, the verdict first.
 func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 	fmt.Fprintln(s.Out, ui.Printable(b.Text))
 	fmt.Fprintln(s.Out)
@@ -48,7 +48,7 @@ func PrintTables(s *ui.Screen, database string, all []Table) {
 	g := ui.Grid{Head: []string{"table of " + database, "total", "rows", "table", "indexes", "dead rows"}}
 	count := func(n int64) string {
 		if n < 0 {
-			return "not known"
+			return "unknown"
 		}
 		return fmt.Sprint(n)
 	}

@@ -1,5 +1,5 @@
-// Package postgres measures a running PostgreSQL with pgbench, in a database that it
-// has created for that and drops again, and tells which tables of others are large.
+// Package postgres measures a running PostgreSQL with pgbench, in a temporary database of
+// its own, and lists the largest tables of other databases.
 package postgres
 
 import (
@@ -15,25 +15,25 @@ import (
 
 // Server is a running server.
 type Server interface {
-	// One puts a statement that only reads to a database; it answers with one text.
+	// One runs a statement that only reads and returns one text.
 	One(ctx context.Context, database, statement string) (string, error)
 	// Do runs a statement outside of a transaction.
 	Do(ctx context.Context, database, statement string) error
-	// Hold keeps a session with a database open until the function is called.
+	// Hold keeps a session with a database open until the returned function is called.
 	Hold(ctx context.Context, database string) (func(), error)
 }
 
-// mark is the comment of a database that a bench has created: what bears it may be
-// dropped, and nothing else, whatever its name.
+// mark is the comment of the databases that a bench creates. Only databases with this
+// comment are ever dropped, whatever their names.
 const mark = "made by fettle bench postgres, which drops it again; it holds the tables of the benchmark and nothing else"
 
-// prefix is how the names of such databases begin.
+// prefix begins the names of these databases.
 const prefix = "fettle_bench_"
 
 // maintenance is the database from which others are created and dropped.
 const maintenance = "postgres"
 
-// Database is a database of a bench's own.
+// Database is the temporary database of a bench.
 type Database struct {
 	Name   string
 	server Server
@@ -45,9 +45,12 @@ func Create(ctx context.Context, s Server) (d *Database, err error) {
 	own := make([]byte, 8)
 	_, _ = rand.Read(own) // never fails
 	d = &Database{Name: prefix + hex.EncodeToString(own), server: s}
-	// template0: whatever the administrator has put into template1 is none of ours.
+	// template0, because template1 may contain objects of the administrator.
 	if err := s.Do(ctx, maintenance, "CREATE DATABASE "+d.Name+" TEMPLATE template0"); err != nil {
-		return nil, fmt.Errorf("a database cannot be created: %w", errors.Join(err, d.forget(ctx)))
+		if ctx.Err() != nil { // the server may have created it nevertheless
+			err = errors.Join(err, d.Drop(ctx))
+		}
+		return nil, fmt.Errorf("a database cannot be created: %w", err)
 	}
 	err = s.Do(ctx, maintenance, "COMMENT ON DATABASE "+d.Name+" IS '"+mark+"'")
 	if err == nil {
@@ -59,18 +62,10 @@ func Create(ctx context.Context, s Server) (d *Database, err error) {
 	return d, nil
 }
 
-// forget drops what a statement that was cut off may have created all the same.
-func (d *Database) forget(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return d.Drop(ctx)
-}
-
-// dropTime is how long a database may be in use by programs that are ending.
+// dropTime is how long ending programs may still use a database.
 const dropTime = 30 * time.Second
 
-// Drop ends what is connected to the database and drops it, also where ctx has ended.
+// Drop ends all connections to the database and drops it, even if ctx has ended.
 func (d *Database) Drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
@@ -94,15 +89,14 @@ func (d *Database) Drop(ctx context.Context) error {
 	}
 }
 
-// Left are the databases of earlier benches.
+// Left lists the databases of earlier benches.
 type Left struct {
-	Dropped []string // their benches were killed
-	InUse   []string // another bench is at work
-	// Unmarked have such a name and no comment: they may be anybody's.
-	Unmarked []string
+	Dropped  []string // left by benches that were killed
+	InUse    []string // of a bench that is running
+	Unmarked []string // named like these but without the comment; kept
 }
 
-// Sweep drops the databases that benches have left which were killed.
+// Sweep drops the databases left by benches that were killed.
 func Sweep(ctx context.Context, s Server) (l Left, err error) {
 	text, err := s.One(ctx, maintenance, `SELECT coalesce(json_agg(json_build_object('name', datname, 'ours', coalesce(shobj_description(oid, 'pg_database'), '') = '`+mark+`',
 		'used', (SELECT count(*) FROM pg_stat_activity a WHERE a.datid = d.oid)) ORDER BY datname), '[]')

@@ -23,20 +23,19 @@ import (
 // Schema names the JSON form of Result.
 const Schema = "fettle/bench-postgres/v1"
 
-// Program runs pgbench with arguments as a user whom the server knows, to its end. log
-// reads, and removes, what it has written with --log.
+// Program is pgbench, run as a user that the server accepts.
 type Program interface {
 	Run(ctx context.Context, args ...string) (stdout string, err error)
-	// LogPrefix is what --log-prefix is to be.
+	// LogPrefix is the value of --log-prefix.
 	LogPrefix() string
-	// Log reads what was logged since, and removes it.
+	// Log reads and removes the logs written since the last call.
 	Log(read func(io.Reader) error) error
 }
 
-// Result is what a bench has found.
+// Result is the result of a bench.
 type Result struct {
 	Schema   string                 `json:"schema"`        // fettle/bench-postgres/v1
-	Cut      *evidence.Interruption `json:"cut,omitempty"` // that it ended before its plan did
+	Cut      *evidence.Interruption `json:"cut,omitempty"` // set if the bench ended early
 	Series   []evidence.Series      `json:"series"`
 	Curves   []evidence.Curve       `json:"curves"`
 	Server   string                 `json:"server"`
@@ -46,17 +45,17 @@ type Result struct {
 	ReadOnly bool                   `json:"read_only"`
 	StepS    float64                `json:"step_s"`
 	Rounds   int                    `json:"rounds"`
-	// InCache says what is not measured, where the database fits into memory.
+	// InCache warns if the database fits into memory; see Room.InCache.
 	InCache string   `json:"in_cache,omitempty"`
 	Steps   []Step   `json:"steps"`
 	Failed  []Failed `json:"failed,omitempty"`
 	Text    string   `json:"verdict"`
 }
 
-// JSONBody says that it is the body of a run.
+// JSONBody marks the body of a run.
 func (Result) JSONBody() {}
 
-// Step is a rung of the ladder: medians over the rounds.
+// Step is the result with one number of clients: medians over the rounds.
 type Step struct {
 	Clients int     `json:"clients"`
 	TPS     float64 `json:"transactions_per_s"`
@@ -66,19 +65,20 @@ type Step struct {
 	MeanS   float64 `json:"mean_s"`
 }
 
-// Failed is a rung that could not be measured.
+// Failed is a number of clients that could not be measured.
 type Failed struct {
 	Clients int    `json:"clients"`
 	Why     string `json:"why"`
 }
 
-// sample is what one step of one round has measured.
+// sample is the result of one step of one round; times in seconds.
 type sample struct{ tps, p50, p99, mean float64 }
 
-// Run fills the database and climbs the ladder: up in the first round, down in the
-// next, so that what grows meanwhile falls on all alike. told is called before each step.
-// What was measured until ctx ends, or pgbench hangs, is returned with the error.
-func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, told func(done, all, clients int)) (*Result, error) {
+// Run fills the database and measures each number of clients, in increasing order in the
+// first round, in decreasing order in the next and so on, so that what grows over time
+// affects all alike. progress is called before each step. If ctx ends or pgbench hangs, Run
+// returns what was measured until then together with the error.
+func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, progress func(done, all, clients int)) (*Result, error) {
 	if err := p.Fill(ctx, d, pgbench); err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 	done, all := 0, p.Rounds*len(p.Clients)
 	for range p.Rounds {
 		for _, c := range slices.Clone(order) {
-			if told != nil {
-				told(done, all, c)
+			if progress != nil {
+				progress(done, all, c)
 			}
 			one, err := p.step(ctx, d, pgbench, c)
 			if ctx.Err() != nil || errors.Is(err, ErrHangs) {
@@ -131,7 +131,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 	return r.whole(samples, nil)
 }
 
-// finished hands over what so many steps have found.
+// finished passes the result of the first steps to Finished.
 func (p *Plan) finished(r Result, samples map[int][]sample, done, all int) error {
 	r.Failed, r.Cut = slices.Clone(r.Failed), &evidence.Interruption{Done: done, Planned: all, Of: "steps"}
 	found, err := r.whole(samples, nil)
@@ -141,8 +141,8 @@ func (p *Plan) finished(r Result, samples map[int][]sample, done, all int) error
 	return p.Finished(found)
 }
 
-// whole completes the result, and returns it with the error that has ended the ladder;
-// nil where nothing was measured.
+// whole completes the result and returns it with the error that ended the bench; nil if
+// nothing was measured.
 func (r *Result) whole(samples map[int][]sample, ended error) (*Result, error) {
 	if len(samples) == 0 {
 		return nil, ended
@@ -150,7 +150,7 @@ func (r *Result) whole(samples map[int][]sample, ended error) (*Result, error) {
 	return r, errors.Join(ended, r.sum(slices.Sorted(maps.Keys(samples)), samples))
 }
 
-// Fill makes pgbench's tables.
+// Fill creates and fills pgbench's tables.
 func (p *Plan) Fill(ctx context.Context, d *Database, pgbench Program) error {
 	if _, err := within(ctx, time.Duration(p.Scale)*slowestScale+allowance, pgbench, "-i", "-q", "-s", strconv.Itoa(p.Scale), d.Name); err != nil {
 		return fmt.Errorf("the tables cannot be filled: %w", err)
@@ -158,29 +158,30 @@ func (p *Plan) Fill(ctx context.Context, d *Database, pgbench Program) error {
 	return nil
 }
 
-// ErrHangs is that pgbench does not end.
+// ErrHangs reports that pgbench does not end.
 var ErrHangs = errors.New("pgbench hangs")
 
-// allowance is what pgbench may take beside its time: its last transactions may wait for
-// a checkpoint on a slow disk. Only the tests set another one.
+// allowance is the time that pgbench may take in addition to its own: its last transactions
+// may wait for a checkpoint on a slow disk. Tests change it.
 var allowance = 3 * time.Minute
 
-// slowestScale is the time that a unit of its scale may take, some 15 MiB with their log.
+// slowestScale is the time that filling one unit of scale may take (about 15 MiB and their
+// log).
 const slowestScale = time.Minute
 
-// within runs pgbench for a time at the most.
-func within(ctx context.Context, bound time.Duration, pgbench Program, args ...string) (string, error) {
-	bounded, late := context.WithTimeout(ctx, bound)
-	defer late()
+// within runs pgbench for at most a time.
+func within(ctx context.Context, limit time.Duration, pgbench Program, args ...string) (string, error) {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	out, err := pgbench.Run(bounded, args...)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: it was ended after %v; pg_stat_activity of the server says what it waits for", ErrHangs, bound.Round(time.Second))
+		err = fmt.Errorf("%w: it was ended after %v; pg_stat_activity of the server shows what it waits for", ErrHangs, limit.Round(time.Second))
 	}
 	return out, err
 }
 
-// Work makes one step with so many clients in a database that was filled, and returns
-// its transactions a second: work that can be repeated.
+// Work makes one step with a number of clients in a filled database and returns its
+// transactions per second. It can be repeated.
 func (p *Plan) Work(ctx context.Context, d *Database, pgbench Program, clients int) (float64, error) {
 	s, err := p.step(ctx, d, pgbench, clients)
 	return s.tps, err
@@ -205,7 +206,7 @@ func (p *Plan) step(ctx context.Context, d *Database, pgbench Program, clients i
 		return s, err
 	}
 	if len(took) == 0 {
-		return s, errors.New("pgbench has logged no transaction")
+		return s, errors.New("pgbench logged no transaction")
 	}
 	s.p50, s.p99, s.mean = stats.Quantile(took, 0.5), stats.Quantile(took, 0.99), stats.Mean(took)
 	return s, nil
@@ -216,46 +217,46 @@ var (
 	failed = text.LazyRegexp(`(?m)^number of failed transactions: ([1-9][0-9]*)`)
 )
 
-// transactions is the rate that pgbench prints, without the time of connecting.
+// transactions returns the rate that pgbench prints, without the time of connecting.
 func transactions(out string) (float64, error) {
 	if f := failed().FindStringSubmatch(out); f != nil {
-		return 0, fmt.Errorf("%s transactions have failed", f[1])
+		return 0, fmt.Errorf("%s transactions failed", f[1])
 	}
 	m := rate().FindStringSubmatch(out)
 	if m == nil {
-		return 0, fmt.Errorf("pgbench prints no tps: %.200q", out)
+		return 0, fmt.Errorf("the output of pgbench has no tps: %.200q", out)
 	}
 	tps, err := strconv.ParseFloat(m[1], 64)
 	if err != nil || !(tps > 0) || math.IsInf(tps, 0) {
-		return 0, fmt.Errorf("%s transactions a second are no measurement", m[1])
+		return 0, fmt.Errorf("pgbench printed %s transactions per second: not a rate", m[1])
 	}
 	return tps, nil
 }
 
 // latencies reads the third column of pgbench's log, in microseconds (PostgreSQL,
-// pgbench, "Per-Transaction Logging"); "failed" and "skipped" stand for no time.
+// pgbench, "Per-Transaction Logging"). "failed" and "skipped" transactions have no time.
 func latencies(log io.Reader) (out []float64, err error) {
 	in := bufio.NewScanner(log)
 	for n := 1; in.Scan(); n++ {
 		f := bytes.Fields(in.Bytes())
-		// Six, with the lag of a schedule and the retries eight. The aggregated log has 15
-		// in PostgreSQL 17 and a sum where this one has a time.
+		// Six columns; eight with the lag of a schedule and the retries. The aggregated log has
+		// 15 in PostgreSQL 17, and its third is a sum.
 		if len(f) < 6 || len(f) > 8 {
-			return nil, fmt.Errorf("pgbench's log:%d: %.80q has %d columns, and a transaction has six to eight", n, in.Text(), len(f))
+			return nil, fmt.Errorf("pgbench's log:%d: %.80q has %d columns, want 6 to 8", n, in.Text(), len(f))
 		}
 		if string(f[2]) == "failed" || string(f[2]) == "skipped" {
 			continue
 		}
 		us, err := strconv.ParseUint(string(f[2]), 10, 53)
 		if err != nil {
-			return nil, fmt.Errorf("pgbench's log:%d: %.20q is no time in microseconds", n, f[2])
+			return nil, fmt.Errorf("pgbench's log:%d: %.20q is not a time in microseconds", n, f[2])
 		}
 		out = append(out, float64(us)*1e-6)
 	}
 	return out, in.Err()
 }
 
-// sum makes series, curves and the verdict.
+// sum computes the series, the curves and the verdict.
 func (r *Result) sum(order []int, samples map[int][]sample) error {
 	kind := "tpcb"
 	if r.ReadOnly {
@@ -309,7 +310,7 @@ func (r *Result) sum(order []int, samples map[int][]sample) error {
 // noisy is the spread above which there is no verdict.
 const noisy = 0.25
 
-// String names a step in a sentence.
+// String returns the step and the reason as part of a sentence.
 func (f Failed) String() string {
 	return fmt.Sprintf("%d clients: %s", f.Clients, strings.TrimSpace(f.Why))
 }

@@ -11,17 +11,16 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Room is what a server and its machine have.
+// Room is the capacity of a server and its machine.
 type Room struct {
 	SharedBuffers int64  `json:"shared_buffers_bytes"`
 	MaxWAL        int64  `json:"max_wal_bytes"`
-	Connections   int    `json:"connections"` // that are free for anybody
-	Others        int    `json:"others"`      // clients that are connected, without fettle itself
+	Connections   int    `json:"connections"` // free, without those reserved for superusers
+	Others        int    `json:"others"`      // connected clients without fettle itself
 	Version       string `json:"version"`
-	// Cache is how much the kernel can keep of files, and Free the space where the
-	// data is, in bytes.
+	// Cache is how much of files the kernel can keep in memory.
 	Cache int64 `json:"page_cache_bytes"`
-	Free  int64 `json:"free_bytes"`
+	Free  int64 `json:"free_bytes"` // of the file system with the data
 	CPUs  int   `json:"cpus"`
 }
 
@@ -32,7 +31,7 @@ const askRoom = `SELECT json_build_object(
 		- (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()),
 	'others', (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'fettle'))`
 
-// AskRoom asks a server; what the machine has is the caller's to add.
+// AskRoom reads the capacity of a server; the caller adds that of the machine.
 func AskRoom(ctx context.Context, s Server) (r Room, err error) {
 	text, err := s.One(ctx, maintenance, askRoom)
 	if err != nil {
@@ -41,10 +40,10 @@ func AskRoom(ctx context.Context, s Server) (r Room, err error) {
 	return r, json.Unmarshal([]byte(text), &r)
 }
 
-// Asked is what is wanted of a bench.
+// Asked holds the options of a bench.
 type Asked struct {
-	Scale      int   // of pgbench; 0: Scale, or what OutOfCache takes
-	Clients    []int // none: 1, 2, 4 ... up to four for each CPU
+	Scale      int   // of pgbench; 0: Scale, or what OutOfCache needs
+	Clients    []int // none: 1, 2, 4 ... up to four per CPU
 	Rounds     int
 	Step       time.Duration
 	ReadOnly   bool
@@ -54,21 +53,21 @@ type Asked struct {
 // Scale is the default size: about 750 MB.
 const Scale = 50
 
-// ofScale is about what a unit of scale takes on the disk, in bytes: 100,000 accounts
+// ofScale is about the size of one unit of scale on the disk, in bytes: 100,000 accounts
 // with their index (PostgreSQL, pgbench: "-s").
 const ofScale = 15 << 20
 
-// outOfCache is how many times larger than all caches a database has to be for reads
-// to reach the disk.
+// outOfCache is how many times the size of all caches a database needs for reads to reach
+// the disk.
 const outOfCache = 1.5
 
-// MostScale is the largest that may be asked for: 1.4 TiB.
+// MostScale is the largest scale: 1.4 TiB.
 const MostScale = 100_000
 
-// MostClients is how many a step of the ladder may have.
+// MostClients is the largest number of clients.
 const MostClients = 10_000
 
-// Plan is what will be measured.
+// Plan decides what is measured.
 type Plan struct {
 	Room     Room
 	Scale    int
@@ -76,17 +75,17 @@ type Plan struct {
 	Rounds   int
 	Step     time.Duration
 	ReadOnly bool
-	// Left are the steps that the server has no connections for.
+	// Left are the numbers of clients for which the server has too few connections.
 	Left []int
-	// Finished is called after each step but the last with what there is by then, if not
-	// nil; an error ends the run.
+	// Finished is called after each step but the last with the result so far, if not nil;
+	// an error ends the run.
 	Finished func(*Result) error
 }
 
-// ErrNoSpace is that a database would take more than a quarter of the free space.
+// ErrNoSpace reports that a database would need more than a quarter of the free space.
 var ErrNoSpace = errors.New("more than a quarter of the free space")
 
-// Check says what of it no server could do.
+// Check reports options out of range, whatever the server.
 func (a Asked) Check() error {
 	switch {
 	case a.Rounds < 1 || a.Rounds > 100:
@@ -117,7 +116,7 @@ func Make(r Room, a Asked) (*Plan, error) {
 		p.Scale = Scale
 	}
 	if need, quarter := p.needs(), r.Free/4; need > quarter {
-		return nil, fmt.Errorf("%w: scale %d takes about %s with its log, and a quarter is %s", ErrNoSpace, p.Scale, unit.Size(need).Human(), unit.Size(quarter).Human())
+		return nil, fmt.Errorf("%w: scale %d needs about %s with its log, and a quarter is %s", ErrNoSpace, p.Scale, unit.Size(need).Human(), unit.Size(quarter).Human())
 	}
 	clients := slices.Clone(a.Clients)
 	if len(clients) == 0 {
@@ -139,10 +138,10 @@ func Make(r Room, a Asked) (*Plan, error) {
 	return p, nil
 }
 
-// spare is how many connections stay for others, and for the bench's own questions.
+// spare is how many connections remain for others and for the statements of the bench.
 const spare = 5
 
-// needs is what the database and the log of its making take on the disk, in bytes.
+// needs returns the space that the database and the log of filling it need, in bytes.
 func (p *Plan) needs() int64 {
 	size := int64(p.Scale) * ofScale * 11 / 10
 	return size + min(size, p.Room.MaxWAL)
@@ -152,8 +151,8 @@ func (r Room) scaleOutOfCache() int {
 	return int(outOfCache*float64(r.SharedBuffers+r.Cache)/ofScale) + 1
 }
 
-// InCache says in plain words what a database of a size measures; empty where it is
-// large enough for the disk.
+// InCache returns a warning if a database of a size measures memory instead of reads from
+// the disk; "" if it is large enough.
 func (r Room) InCache(size int64) string {
 	caches := r.SharedBuffers + r.Cache
 	if float64(size) >= outOfCache*float64(caches) {
@@ -164,7 +163,7 @@ func (r Room) InCache(size int64) string {
 		unit.Size(size).Human(), unit.Size(caches).Human(), scale, unit.Size(int64(scale)*ofScale).Human())
 }
 
-// TakesS is about how long it takes, in seconds.
+// TakesS estimates the duration in seconds.
 func (p *Plan) TakesS() float64 {
 	return float64(len(p.Clients)*p.Rounds)*(p.Step.Seconds()+1) + 0.3*float64(p.Scale)
 }

@@ -38,7 +38,7 @@ func TestPlans(t *testing.T) {
 		"none left":       {room: func(r *Room) { r.Connections = 3 }, fault: "has 3 connections left"},
 		"asked":           {asked: func(a *Asked) { a.Clients, a.Scale = []int{8, 1, 8}, 7 }, scale: 7, clients: []int{1, 8}},
 		"out of cache":    {room: func(r *Room) { r.Free = 1000 * GiB }, asked: func(a *Asked) { a.OutOfCache = true }, scale: 3277, clients: []int{1, 2, 4, 8, 16, 32}},
-		"no room for it":  {asked: func(a *Asked) { a.OutOfCache = true }, fault: "more than a quarter of the free space: scale 3277 takes about 53.8 GiB with its log, and a quarter is 25.0 GiB"},
+		"no room for it":  {asked: func(a *Asked) { a.OutOfCache = true }, fault: "more than a quarter of the free space: scale 3277 needs about 53.8 GiB with its log, and a quarter is 25.0 GiB"},
 		"disk is full":    {room: func(r *Room) { r.Free = 4 << 20 }, fault: "a quarter is 1.00 MiB"},
 		"no clients":      {asked: func(a *Asked) { a.Clients = []int{0} }, fault: "0 clients"},
 		"no rounds":       {asked: func(a *Asked) { a.Rounds = 0 }, fault: "0 rounds"},
@@ -103,8 +103,8 @@ func TestPrinted(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "prints no tps", "tps = 0.0 (without initial connection time)": "no measurement", "tps = 1.2.3 (without initial connection time)": "no measurement",
-		strings.Replace(printed15, "transactions: 0", "transactions: 3", 1): "3 transactions have failed",
+		"": "has no tps", "tps = 0.0 (without initial connection time)": "not a rate", "tps = 1.2.3 (without initial connection time)": "not a rate",
+		strings.Replace(printed15, "transactions: 0", "transactions: 3", 1): "3 transactions failed",
 	} {
 		if _, err := transactions(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
@@ -117,7 +117,7 @@ func TestPrinted(t *testing.T) {
 	if err != nil || !slices.Equal(took, []float64{0.002241, 1}) {
 		t.Errorf("%v %v", took, err)
 	}
-	for text, want := range map[string]string{"1 2 3\n": "log:1", "0 1 2 0 1 2\n0 1 -2 0 1 2\n": "log:2", "0 1 x 0 1 2\n": "no time",
+	for text, want := range map[string]string{"1 2 3\n": "log:1", "0 1 2 0 1 2\n0 1 -2 0 1 2\n": "log:2", "0 1 x 0 1 2\n": "not a time",
 		// A line of the aggregated log: its third column is a sum, and skipped transactions are not in it.
 		"1345828501 5601 1542744 483552416 61 2573 0 0 0 0 0 0 0 0 0\n": "15 columns"} {
 		if _, err := latencies(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

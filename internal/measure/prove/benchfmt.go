@@ -12,12 +12,12 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// Benchfmt writes the samples of runs in the format of Go's benchmarks, which benchstat
-// reads (golang.org/x/perf/benchfmt). Of an experiment these are the runs that count,
-// each a line, with the side as change=without or change=with; of a bench its series.
+// Benchfmt writes the samples of runs in the format of Go benchmarks for benchstat
+// (golang.org/x/perf/benchfmt): of an experiment each counted run as a line, with the arm as
+// change=without or change=with; of a bench its series.
 func Benchfmt(w io.Writer, runs []*evidence.Run) error {
 	b := bufio.NewWriter(w)
-	better := map[string]string{} // by unit; empty where the series do not agree
+	better := map[string]string{} // by unit; empty if the series disagree
 	var lines [][]benchLine
 	for _, r := range runs {
 		l, err := benchLines(r)
@@ -37,7 +37,7 @@ func Benchfmt(w io.Writer, runs []*evidence.Run) error {
 	}
 	told := map[string]bool{}
 	for i, r := range runs {
-		// What differs from run to run is a remark: benchstat makes a table for each
+		// Values that differ between runs are comments: benchstat makes a table for each
 		// value of a key.
 		for _, remark := range []string{"run " + r.ID + ", began " + r.Began.UTC().Format("2006-01-02T15:04:05Z"), "command: " + r.Command, "verdict: " + r.Verdict,
 			"machine: " + r.Machine.Name + ", kernel " + r.Machine.Kernel} {
@@ -63,7 +63,7 @@ func Benchfmt(w io.Writer, runs []*evidence.Run) error {
 	return b.Flush()
 }
 
-// benchLine is one line of results.
+// benchLine is one result line.
 type benchLine struct {
 	name   string
 	values []benchValue
@@ -122,7 +122,7 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 	return out, nil
 }
 
-// benchUnit is a unit as benchstat knows it, and by what a value is multiplied.
+// benchUnit converts a unit to benchstat's, and returns the factor for values.
 func benchUnit(unit string) (scale float64, name string) {
 	for _, u := range []struct {
 		is, name string
@@ -138,7 +138,7 @@ func benchUnit(unit string) (scale float64, name string) {
 	return 1, strings.Trim(word(unit), "_")
 }
 
-// word is text as one field: of a benchmark's name, or a unit.
+// word converts text to a single field: part of a benchmark's name, or a unit.
 func word(text string) string {
 	w := strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.IsControl(r) || r == '\ufffd' {
@@ -152,7 +152,7 @@ func word(text string) string {
 	return w
 }
 
-// oneLine is text without what would end the line.
+// oneLine replaces control characters and line ends.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

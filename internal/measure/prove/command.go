@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -21,33 +20,32 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// The metrics that every command has.
+// builtin are the metrics of every command.
 var builtin = map[string]Metric{
-	"time":       {Name: "time", Unit: "s"},           // from its start to its end
-	"cpu-time":   {Name: "cpu-time", Unit: "s"},       // user and system, of it and its children
+	"time":       {Name: "time", Unit: "s"},           // elapsed
+	"cpu-time":   {Name: "cpu-time", Unit: "s"},       // user and system, including children
 	"max-memory": {Name: "max-memory", Unit: "bytes"}, // largest resident set of one process
 }
 
-// Builtin is a metric that every command has.
+// Builtin returns a metric of every command by name.
 func Builtin(name string) (Metric, bool) { m, ok := builtin[name]; return m, ok }
 
 // Printed is a metric that the command prints.
 type Printed struct {
 	Name string
-	// Number finds it: the first group, or all of the match, is the number.
+	// Number finds the number: its first group, or the whole match.
 	Number *regexp.Regexp
-	// Percentile reduces the numbers where there are several to one: 0 to 100. Below
-	// 0 it is the last one.
+	// Percentile combines several numbers: 0 to 100, or negative for the last number.
 	Percentile float64
 }
 
-// thousands is a number with commas between its thousands.
+// thousands matches a number with thousands separators.
 var thousands = regexp.MustCompile(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
 
-// pattern is Number as it was asked for, without the flag for lines.
+// pattern returns Number as given, without the flag for lines.
 func (p Printed) pattern() string { return strings.TrimPrefix(p.Number.String(), "(?m)") }
 
-// find reads the metric from what was printed.
+// find extracts the metric from the output. all holds the numbers if Percentile combines several.
 func (p Printed) find(text []byte) (float64, []float64, error) {
 	var all []float64
 	for _, m := range p.Number.FindAllSubmatch(text, -1) {
@@ -61,12 +59,12 @@ func (p Printed) find(text []byte) (float64, []float64, error) {
 		}
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-			return 0, nil, fmt.Errorf("%s: %q, which %s finds, is no number (as 1234.5 or 1,234.5)", p.Name, word, p.pattern())
+			return 0, nil, fmt.Errorf("%s: %q, found by %s, is not a number (such as 1234.5 or 1,234.5)", p.Name, word, p.pattern())
 		}
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		return 0, nil, fmt.Errorf("%s does not appear in what the command prints: nothing is like %s", p.Name, p.pattern())
+		return 0, nil, fmt.Errorf("%s does not appear in the command's output: nothing matches %s", p.Name, p.pattern())
 	}
 	if p.Percentile < 0 {
 		return all[len(all)-1], nil, nil
@@ -74,32 +72,31 @@ func (p Printed) find(text []byte) (float64, []float64, error) {
 	return stats.Quantile(all, p.Percentile/100), all, nil
 }
 
-// Command is a program as the work.
+// Command is a command as the workload.
 type Command struct {
 	Args    []string
 	Metrics []Printed
 	Timeout time.Duration // of one visit; 0: none
-	Dir     string        // in which it is started
+	Dir     string        // working directory
 	Clock   interface{ Now() time.Time }
-	// Mark is in the environment of all that it starts.
+	// Mark is the tag in the environment of all processes that it starts.
 	Mark string
-	// Memory is true where max-memory is asked for; nobody else's work gets a process
-	// more before it.
+	// Memory requests max-memory, which puts another process before the command.
 	Memory bool
 
-	starter *peak.Starter // of the work whose memory is asked for; nil where there is none
+	starter *peak.Starter // measures the memory; nil if not available
 }
 
-// Check looks whether there is such a program.
+// Check checks that the program exists.
 func (c *Command) Check(context.Context) error {
 	if _, err := exec.LookPath(c.Args[0]); err != nil {
-		return fmt.Errorf("the work cannot be started: %w", err)
+		return fmt.Errorf("cannot start the work: %w", err)
 	}
 	return nil
 }
 
-// measureMemory puts a starter before the command, if its memory is asked for and one can
-// be had; else it returns nil.
+// measureMemory puts a starter before the command if its memory is requested and a starter is
+// available; else it returns nil.
 func (c *Command) measureMemory(cmd *exec.Cmd) (*peak.Started, error) {
 	if !c.Memory {
 		return nil, nil
@@ -107,25 +104,25 @@ func (c *Command) measureMemory(cmd *exec.Cmd) (*peak.Started, error) {
 	if c.starter == nil {
 		s, err := peak.New()
 		if err != nil {
-			return nil, nil // above fettle's own memory it can be told all the same
+			return nil, nil // peakOf can measure commands larger than fettle without it
 		}
 		c.starter = s
 	}
 	return c.starter.Put(cmd)
 }
 
-// most is how much of a command's output is kept, in bytes.
+// most limits the output kept of a command, in bytes.
 const most = 64 << 20
 
-// Visit runs the command once. It ends with all that it has started.
+// Visit runs the command once, and ends all processes that it started.
 func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) {
-	// The death of the thread that has started a process counts as that of the parent
-	// (PR_SET_PDEATHSIG, prctl(2)).
+	// The parent's death (PR_SET_PDEATHSIG, prctl(2)) means that of the thread that started
+	// the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it did not end within %v", c.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not finished within %v", c.Timeout))
 		defer cancel()
 	}
 	var out, talk limited
@@ -142,7 +139,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	if started != nil {
 		defer started.Close()
 	}
-	brood, err := host.TrackDescendants()
+	descendants, err := host.TrackDescendants()
 	if err != nil {
 		return m, err
 	}
@@ -155,10 +152,10 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 		return m, fmt.Errorf("%w (process %d)", err, cmd.Process.Pid)
 	}
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // remaining processes of its group
 	}
-	// And what has a session of its own would load the next runs.
-	if left := errors.Join(brood.Kill(), host.KillTagged(c.Mark)); left != nil {
+	// Processes in other sessions would load the next runs.
+	if left := errors.Join(descendants.Kill(), host.KillTagged(c.Mark)); left != nil {
 		return m, left
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -180,7 +177,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	}
 	for i, p := range c.Metrics {
 		if out.over {
-			return m, fmt.Errorf("the command printed more than %d MiB: let it print less", most>>20)
+			return m, fmt.Errorf("the command printed more than %d MiB; reduce its output", most>>20)
 		}
 		value, all, err := p.find(append(out.text, talk.text...))
 		if err != nil {
@@ -196,8 +193,8 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	return m, nil
 }
 
-// peakOf is the largest resident set of a command that has ended, in bytes. Without a
-// starter its figure begins with that of this process, and below it nothing is known.
+// peakOf returns the largest resident set of a command that has ended, in bytes. Without a starter
+// the kernel's figure includes that of this process, so smaller values are unknown.
 func peakOf(started *peak.Started, cmd *exec.Cmd) (int64, error) {
 	if started != nil {
 		return started.Peak()
@@ -207,10 +204,10 @@ func peakOf(started *peak.Started, cmd *exec.Cmd) (int64, error) {
 		return 0, err
 	}
 	use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	// The kernel's count of pages is exact to some for each CPU (percpu_counter), which
-	// is why one that is hardly larger is none.
+	// The kernel's count of pages has an error per CPU (percpu_counter), so a value slightly
+	// above the floor is unknown too.
 	if floor := own.Maxrss + own.Maxrss/8; !ok || use.Maxrss <= floor {
-		return 0, fmt.Errorf("max-memory cannot be told here of work that takes less than fettle itself (%d MiB): measure it with /usr/bin/time -f %%M and --metric 'kib=^(\\d+)$'", floor>>10)
+		return 0, fmt.Errorf("max-memory is unknown here for work that takes less than fettle itself (%d MiB): measure it with /usr/bin/time -f %%M and --metric 'kib=^(\\d+)$'", floor>>10)
 	}
 	return use.Maxrss * 1024, nil
 }
@@ -228,7 +225,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end is the last line that a command has said, or printed.
+// end returns the last line of a command's messages, or else of its output.
 func (l *limited) end(out limited) string {
 	for _, text := range [][]byte{l.text, out.text} {
 		if text = bytes.TrimSpace(text); len(text) > 0 {
@@ -239,20 +236,20 @@ func (l *limited) end(out limited) string {
 	return ""
 }
 
-// Commands are a change by two commands of the administrator's: neither knows of the
-// journal, so that the machine is as before only if the second one makes it so.
+// Commands is a change by two commands of the administrator. They do not use the journal, so the
+// machine is restored only if the second command does that.
 type Commands struct {
 	ApplyWith, UndoWith string // for sh -c
-	Dir                 string // in which they are started
-	// Mark is in the environment of the first one, and of all that it starts.
+	Dir                 string // working directory
+	// Mark is the tag in the environment of the first command and its descendants.
 	Mark string
-	// End ends what bears the mark: an APPLY that was cut off must not go on beside
-	// UNDO.
+	// End kills the tagged processes: an interrupted ApplyWith must not run concurrently with
+	// UndoWith.
 	End func(mark string) error
-	// Timeout is how long each of them may take.
+	// Timeout limits each command.
 	Timeout time.Duration
-	// Applying is called with true before the first one begins and with false when
-	// it has ended.
+	// Applying is called with true before the first command starts and with false after it
+	// has ended.
 	Applying func(bool) error
 }
 
@@ -271,11 +268,11 @@ func (c *Commands) Apply(ctx context.Context) error {
 // Undo runs the second command.
 func (c *Commands) Undo(ctx context.Context) error { return c.shell(ctx, c.UndoWith) }
 
-// Placebo runs the second command, which finds nothing to undo.
+// Placebo runs the second command, which has nothing to undo.
 func (c *Commands) Placebo(ctx context.Context) error { return c.shell(ctx, c.UndoWith) }
 
 func (c *Commands) shell(ctx context.Context, command string, env ...string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("%s: it did not end within %v", command, c.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("%s: not finished within %v", command, c.Timeout))
 	defer cancel()
 	err := Shell(ctx, command, c.Dir, env...)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -284,13 +281,13 @@ func (c *Commands) shell(ctx context.Context, command string, env ...string) err
 	return err
 }
 
-// Holds cannot tell.
+// Holds returns nil: whether a command's effect persists is unknown.
 func (c *Commands) Holds(context.Context, Arm) error { return nil }
 
-// Shell runs a command of the administrator's in his own environment and directory.
-// What it leaves in the background may stay.
+// Shell runs a command of the administrator in its own environment and directory. Processes that it
+// leaves in the background are not killed.
 func Shell(ctx context.Context, command, dir string, env ...string) error {
-	said, err := os.CreateTemp("", "fettle-*") // a pipe would be waited for as long as anybody has it
+	said, err := os.CreateTemp("", "fettle-*") // a pipe would have to be read until all its writers end
 	if err != nil {
 		return err
 	}
@@ -301,7 +298,7 @@ func Shell(ctx context.Context, command, dir string, env ...string) error {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	// Ctrl-C is for fettle, which then undoes; it must not cut that off.
+	// Ctrl-C is for fettle, which then undoes the change; it must not reach this command.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = cmd.Start()

@@ -48,8 +48,8 @@ func TestCommand(t *testing.T) {
 		"a percentile":           {command("seq 1 101", printed("p90", `^(\d+)$`, 90)), "p90", 91, ""},
 		"the time":               {command("sleep 0.05"), "time", 0.05, ""},
 		"the time of processors": {command("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"), "cpu-time", 1e-6, ""},
-		"a decimal comma":        {command("echo 0,9", printed("n", `([0-9,]+)`, -1)), "", 0, `"0,9", which`},
-		"infinite":               {command("echo inf", printed("n", `(inf)`, -1)), "", 0, "is no number"},
+		"a decimal comma":        {command("echo 0,9", printed("n", `([0-9,]+)`, -1)), "", 0, `"0,9", found by`},
+		"infinite":               {command("echo inf", printed("n", `(inf)`, -1)), "", 0, "is not a number"},
 		"nothing printed":        {command("true", printed("n", `(\d+)`, -1)), "", 0, "n does not appear"},
 		"it fails":               {command("echo no such table >&2; exit 3"), "", 0, "exit status 3: no such table"},
 		"killed":                 {command("kill -9 $$"), "", 0, "signal: killed"},
@@ -92,7 +92,7 @@ func TestCommandWithoutStarter(t *testing.T) {
 	}
 	more := (self.Maxrss+self.Maxrss/4)>>10 + 64 // MiB: peakOf's floor is an eighth above this process
 	for script, says := range map[string]string{
-		":": "max-memory cannot be told here of work that takes less than fettle itself",
+		":": "max-memory is unknown here for work that takes less than fettle itself",
 		fmt.Sprintf("dd if=/dev/zero of=/dev/null bs=%dM count=1 2>/dev/null; :", more): "",
 	} {
 		cmd := exec.Command("/bin/sh", "-c", script)
@@ -124,7 +124,7 @@ func TestCommandEnds(t *testing.T) {
 func timesOut(t *testing.T, c *Command, file string) string {
 	t.Helper()
 	for c.Timeout = 50 * time.Millisecond; ; c.Timeout *= 2 {
-		if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not end within "+c.Timeout.String()) {
+		if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "not finished within "+c.Timeout.String()) {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(file); err == nil && strings.HasSuffix(string(text), "\n") {
@@ -178,7 +178,7 @@ func testCommandEnds(t *testing.T, child string, memory bool) {
 }
 
 func TestCommandPrintsTooMuch(t *testing.T) {
-	if _, err := command("yes 1 | head -c 80000000", printed("n", `(\d)`, -1)).Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "let it print less") {
+	if _, err := command("yes 1 | head -c 80000000", printed("n", `(\d)`, -1)).Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "reduce its output") {
 		t.Error(err)
 	}
 }
@@ -208,7 +208,7 @@ func TestCommandsAsChange(t *testing.T) {
 	}
 	// One that hangs is ended, with what it has started, and the experiment with it.
 	c.Timeout, c.ApplyWith = 200*time.Millisecond, "sleep 1000; true"
-	if err := c.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "sleep 1000; true: it did not end within 200ms") {
+	if err := c.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "sleep 1000; true: not finished within 200ms") {
 		t.Error(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PrintComparison prints what can be said of two runs: the caution first.
+// PrintComparison prints a comparison of two runs, the caution first.
 func PrintComparison(s *ui.Screen, c *Comparison) {
 	fmt.Fprintf(s.Out, "A  %s  %s  %s\n", c.A.ID, c.A.Began.Local().Format("2006-01-02 15:04"), ui.Printable(c.A.Command))
 	fmt.Fprintf(s.Out, "B  %s  %s  %s\n\n", c.B.ID, c.B.Began.Local().Format("2006-01-02 15:04"), ui.Printable(c.B.Command))
@@ -64,20 +64,20 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 	g.Write(s)
 }
 
-// noRatio says why two values have none.
+// noRatio explains why two values have no ratio.
 func noRatio(a, b float64) string {
 	switch {
 	case !(a > 0) && !(b > 0):
-		return "both are 0, or have been"
+		return "both are or were 0"
 	case !(a > 0):
 		return "A is 0"
 	case !(b > 0):
 		return "B is 0"
 	}
-	return "a sample is 0, or one side is next to nothing"
+	return "a sample is 0, or one side is almost 0"
 }
 
-// effectWords is an improvement in percent; nothing where there is none.
+// effectWords formats an improvement in percent; empty for nil.
 func effectWords(ratio *float64) string {
 	if ratio == nil {
 		return ""

@@ -1,5 +1,4 @@
-// compare says what can honestly be said of two runs that were measured one
-// after the other.
+// Comparison of two runs that were measured one after the other.
 
 package prove
 
@@ -16,24 +15,23 @@ import (
 // ComparisonSchema names the JSON form of a comparison.
 const ComparisonSchema = "fettle/compare/v1"
 
-// Comparison is run B against run A. Effects are improvements as a ratio: 0.08 is 8 %
-// less of what is better when there is less, or 8 % more of what is better when there
-// is more.
+// Comparison compares run B with run A. Effects are improvements as a ratio: 0.08 is 8 % less if
+// less is better, or 8 % more if more is better.
 type Comparison struct {
 	Schema string  `json:"schema"` // fettle/compare/v1
 	A      Side    `json:"a"`
 	B      Side    `json:"b"`
 	Margin float64 `json:"margin"` // smaller differences do not matter
 	Alpha  float64 `json:"alpha"`
-	// Caution is what no reader may miss.
+	// Caution limits what the comparison proves; readers must not miss it.
 	Caution string `json:"caution"`
-	// Differing is what else is not the same: the machine, its settings, the work.
+	// Differing lists what else differs: the machine, its settings, the work.
 	Differing []Difference `json:"differing"`
 	Series    []Series     `json:"series,omitempty"`
-	// OnlyA and OnlyB are series that the other run does not have.
+	// OnlyA and OnlyB list series that the other run lacks.
 	OnlyA []string `json:"only_a,omitempty"`
 	OnlyB []string `json:"only_b,omitempty"`
-	// Effects is of two experiments.
+	// Effects is set for two experiments.
 	Effects *Effects `json:"effects,omitempty"`
 }
 
@@ -46,28 +44,28 @@ type Side struct {
 	Began   time.Time `json:"began"`
 }
 
-// Difference is something that the runs do not have in common.
+// Difference is a property in which the runs differ.
 type Difference struct {
 	Name string `json:"name"`
 	A    string `json:"a"`
 	B    string `json:"b"`
 }
 
-// FiguresVerdict is what is said of a series, or of two effects.
+// FiguresVerdict is the verdict on a series, or on two effects.
 type FiguresVerdict string
 
-// The words. None of them says why.
+// Verdicts. None of them names a cause.
 const (
 	FiguresBetter     FiguresVerdict = "better"       // in B
 	FiguresWorse      FiguresVerdict = "worse"        // in B
 	Alike             FiguresVerdict = "alike"        // the difference is within the margin
-	FiguresCannotTell FiguresVerdict = "cannot-tell"  // the interval holds 0 and more than the margin
+	FiguresCannotTell FiguresVerdict = "cannot-tell"  // the interval contains 0 and exceeds the margin
 	TooFew            FiguresVerdict = "too-few"      // a side has fewer than two samples
-	NoRatio           FiguresVerdict = "no-ratio"     // a sample is not above 0, or one side is next to nothing
+	NoRatio           FiguresVerdict = "no-ratio"     // a sample is not positive, or one side is almost 0
 	OtherUnit         FiguresVerdict = "another-unit" // or another direction
 )
 
-// Series is one series that both runs have.
+// Series compares a series of both runs.
 type Series struct {
 	Name     string         `json:"name"`
 	Unit     string         `json:"unit"`
@@ -76,18 +74,18 @@ type Series struct {
 	SamplesA int            `json:"samples_a"`
 	SamplesB int            `json:"samples_b"`
 	Word     FiguresVerdict `json:"verdict"`
-	// Effect is of the means of the logarithms.
+	// Effect is computed from the means of the logarithms.
 	Effect *float64 `json:"effect_ratio,omitempty"`
-	// Within contains the effect as far as the scatter of the repeats within the runs
-	// goes (Welch, of logarithms). It knows nothing of what changed between the runs.
+	// Within is the interval of the effect from the scatter within the runs (Welch's test of
+	// logarithms). It does not include changes between the runs.
 	Within *[2]float64 `json:"interval_within_runs_ratio,omitempty"`
 }
 
-// ErrMachines is that the runs were made on different machines.
+// ErrMachines means that the runs were made on different machines.
 var ErrMachines = errors.New("the runs were made on different machines")
 
-// Runs compares two runs. Those of different machines are compared only where it is
-// forced: then the machine is the first thing that differs.
+// Runs compares two runs. Runs of different machines are compared only with force; then the
+// machine is the first difference.
 func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 	if a.Kind != b.Kind {
 		return nil, fmt.Errorf("a %s and a %s have nothing in common", a.Kind, b.Kind)
@@ -100,7 +98,7 @@ func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 		return c, c.effects(a, b)
 	}
 	apart := b.Began.Sub(a.Began).Abs().Round(time.Second)
-	c.Caution = fmt.Sprintf("exploratory, no proof: the runs began %v apart, and whatever else the machine did meanwhile counts as a difference; the intervals hold for the scatter within the runs alone. fettle prove measures both sides by turns", apart)
+	c.Caution = fmt.Sprintf("exploratory, not a proof: the runs began %v apart, and any other change of the machine in between counts as a difference; the intervals cover only the scatter within the runs. fettle prove measures both sides in turns", apart)
 	return c, c.series(a, b)
 }
 
@@ -108,7 +106,7 @@ func compareSide(r *evidence.Run) Side {
 	return Side{ID: r.ID, Command: r.Command, Verdict: r.Verdict, Machine: r.Machine.Name, Began: r.Began}
 }
 
-// differing is what the runs do not have in common beside their samples.
+// differing returns the differences of the runs other than their samples.
 func differing(a, b *evidence.Run) []Difference {
 	out := []Difference{}
 	add := func(name, a, b string) {
@@ -217,7 +215,7 @@ func (c *Comparison) one(a, b evidence.Series) Series {
 	return s
 }
 
-// compareJudge is the word for an interval, as logarithms and as an improvement.
+// compareJudge returns the verdict for an interval, given as logarithms and as an improvement.
 func compareJudge(low, high float64, effect [2]float64, margin float64) FiguresVerdict {
 	limit := math.Log1p(margin)
 	switch {

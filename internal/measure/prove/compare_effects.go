@@ -10,27 +10,27 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// Effects are what two experiments found. Each measured its own change against the
-// machine without it, by turns, so that what changed between the experiments is in
-// neither effect; their difference may be told with an interval.
+// Effects compares the effects of two experiments. Each measured its own change against the machine
+// without it, in turns, so changes between the experiments are in neither effect, and their
+// difference has a valid interval.
 type Effects struct {
 	Metric string         `json:"metric"`
-	Word   FiguresVerdict `json:"verdict"` // better: the change of B does more good than that of A
+	Word   FiguresVerdict `json:"verdict"` // better: the change of B helps more than that of A
 	A      Effect         `json:"a"`
 	B      Effect         `json:"b"`
-	// Difference is the effect of B's change over that of A's. Interval contains it at
-	// least with probability 1-alpha, where alpha is the sum of the experiments': it is
-	// what the two intervals leave at their worst. Absent while one is unbounded.
+	// Difference is the effect of B's change relative to A's. Interval contains it with a
+	// probability of at least 1-alpha, where alpha is the sum of the experiments' alphas: it
+	// combines the worst cases of both intervals. Absent while one is unbounded.
 	Difference *float64    `json:"difference_ratio,omitempty"`
 	Interval   *[2]float64 `json:"difference_interval_ratio,omitempty"`
 }
 
-// Effect is that of one experiment, by this version's method.
+// Effect is the effect of one experiment, by this version's method.
 type Effect struct {
 	Change   string      `json:"change"`
 	Effect   *float64    `json:"effect_ratio,omitempty"`
 	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
-	// Judged says that the record has another verdict, by another method.
+	// Judged is set if the record has another verdict by another method.
 	Judged string `json:"judged_otherwise,omitempty"`
 }
 
@@ -53,9 +53,9 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 	}
 	add("work", work(first), work(second))
 	add("change", change(first), change(second))
-	c.Caution = "each effect was measured by turns on its own day; that a change does the same on another day is not said by either"
+	c.Caution = "each effect was measured in turns on its own day; neither proves that a change does the same on another day"
 	if work(first) != work(second) {
-		c.Caution += ". The works differ: an effect holds for its own work"
+		c.Caution += ". The works differ: an effect applies to its own work"
 	}
 	e := &Effects{Metric: m.Name, Word: FiguresCannotTell, A: Effect{Change: change(first)}, B: Effect{Change: change(second)}}
 	c.Effects = e
@@ -65,7 +65,7 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 		run    *evidence.Run
 		effect *Effect
 	}{{a, &e.A}, {b, &e.B}} {
-		// Both by one method, of the samples, not of what the records say of them.
+		// Both by the same method from the samples, not from the verdicts in the records.
 		otherwise := (*Otherwise)(nil)
 		if err := of[i].Again(); errors.As(err, &otherwise) && otherwise.Err == nil {
 			side.effect.Judged = otherwise.Error()
@@ -76,7 +76,7 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 		if err != nil {
 			return fmt.Errorf("run %s: %w", side.run.ID, err)
 		}
-		if len(all) > 0 { // else nothing is known of it yet
+		if len(all) > 0 { // else nothing is known yet
 			seen[i] = all[len(all)-1]
 		}
 		side.effect.Effect, side.effect.Interval = seen[i].Effect, seen[i].Interval
@@ -86,7 +86,7 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 	}
 	d := m.Effect(m.Log(*seen[1].Effect) - m.Log(*seen[0].Effect))
 	if math.IsInf(d, 0) || math.IsNaN(d) {
-		e.Word = NoRatio // the metric became 0, or next to it: no ratio leads from there
+		e.Word = NoRatio // the metric became almost 0, from which there is no ratio
 		return nil
 	}
 	e.Difference = &d
@@ -117,7 +117,7 @@ func work(e *Evidence) string {
 	return strings.Join(e.Work, " ")
 }
 
-// change is what was under test, in a line.
+// change describes the change under test in one line.
 func change(e *Evidence) string {
 	var words []string
 	for _, s := range e.Change.Settings {

@@ -10,8 +10,8 @@ import (
 // Phase is a part of an experiment.
 type Phase string
 
-// The phases. In the placebo both arms are the machine as it was, reached by the same
-// way as a change: it tells the noise.
+// Phases. In the placebo both arms are the unchanged machine, reached in the same way as a change:
+// it measures the noise.
 const (
 	Placebo Phase = "placebo"
 	Quads   Phase = "quads"
@@ -21,40 +21,39 @@ const (
 // Step is a visit to make.
 type Step struct {
 	Phase Phase `json:"phase"`
-	Quad  int   `json:"quad"`  // from 0, counted within the phase
+	Quad  int   `json:"quad"`  // from 0, within the phase
 	Place int   `json:"place"` // 0 to 3 within the quad
 	Arm   Arm   `json:"arm"`
-	// Switch is true where the machine has to be brought to the arm first.
+	// Switch: the machine must be switched to the arm first.
 	Switch bool `json:"switch,omitempty"`
-	// Dropped visits let the machine settle after a switch; they do not count.
+	// Dropped visits let the machine settle after a switch and do not count.
 	Dropped bool `json:"dropped,omitempty"`
 }
 
-// Course is where an experiment stands: the whole method without the machine. Next
-// says what to measure, Took takes what was measured. It depends on nothing else, so
-// an experiment that was cut off goes on in a new Course that took the visits of the
-// old one.
+// Course is the state of an experiment: the whole method without the machine. Next returns what to
+// measure, Took takes the result. It depends on nothing else, so an interrupted experiment
+// continues in a new Course that took the old one's visits.
 type Course struct {
 	design   Design
-	washout  int // as the design has it, or grown in the placebo
+	washout  int // from the design, or increased in the placebo
 	phase    Phase
 	quad     int
 	place    int
-	arm      Arm               // of the last visit; empty where the next one follows a switch in any case
-	settling int               // visits yet to be dropped
-	last     float64           // logarithm of the visit dropped last; NaN once it was compared
-	after    map[Arm][]float64 // of this phase: last dropped visit against the first that counts
+	arm      Arm               // of the last visit; empty if the next one follows a switch in any case
+	settling int               // visits left to drop
+	last     float64           // logarithm of the last dropped visit; NaN once it was compared
+	after    map[Arm][]float64 // of this phase: last dropped visit minus the first that counts
 	tracks   []*track          // of the metric, then of each guard rail
-	beside   *covariate        // nil for none
+	beside   *covariate        // nil: none
 }
 
-// Begin is the start of an experiment. The design has been checked.
+// Begin starts an experiment with a checked design.
 func Begin(d Design) *Course {
 	c := &Course{design: d, washout: d.Washout, phase: Placebo, last: math.NaN(), after: map[Arm][]float64{}}
 	c.tracks = append(c.tracks, &track{metric: d.Metric, alpha: d.Alpha, matters: d.Margin})
 	for _, g := range d.Guards {
-		// Each guard rail is a question of its own: together they may err as often
-		// as the verdict (Bonferroni; twice, for only one side is asked).
+		// Each guard rail is a separate one-sided test; together they have the same error
+		// probability as the verdict (Bonferroni).
 		c.tracks = append(c.tracks, &track{metric: g.Metric, alpha: 2 * d.Alpha / float64(len(d.Guards)), guards: true, matters: g.Most})
 	}
 	if d.Covariate != nil {
@@ -63,7 +62,7 @@ func Begin(d Design) *Course {
 	return c
 }
 
-// Next is the visit to make now, or a step of the phase Done.
+// Next returns the next visit, or a step with phase Done.
 func (c *Course) Next() Step {
 	if c.phase == Done {
 		return Step{Phase: Done}
@@ -74,8 +73,8 @@ func (c *Course) Next() Step {
 	return s
 }
 
-// Took takes what the visit of Next has measured. Where a value is missing, not finite
-// or not positive, that is said, and the visit is still to be made.
+// Took takes the values of the visit that Next returned. If a value is missing, not finite or not
+// positive, it returns an error, and the visit has to be repeated.
 func (c *Course) Took(v Values) error {
 	s := c.Next()
 	if s.Phase == Done {
@@ -119,13 +118,12 @@ func (c *Course) Took(v Values) error {
 	return nil
 }
 
-// Abandon drops the visits of the quad that has not been finished: the machine, or
-// the experiment, was interrupted.
+// Abandon drops the visits of the unfinished quad after an interruption.
 func (c *Course) Abandon() {
 	c.place, c.settling, c.arm, c.last = 0, 0, "", math.NaN()
 }
 
-// finish takes the differences of a quad that is complete.
+// finish takes the differences of a complete quad.
 func (c *Course) finish(s Step) {
 	order := c.design.Order(s.Phase, s.Quad)
 	for i, t := range c.tracks {
@@ -150,8 +148,8 @@ func (c *Course) finish(s Step) {
 	}
 }
 
-// begin ends the placebo: the quads begin, or the placebo once more with a longer
-// wash-out, which is fixed before the first quad counts.
+// begin ends the placebo: either the quads begin, or the placebo is repeated with a longer warm-up,
+// which is fixed before the first quad counts.
 func (c *Course) begin() {
 	if c.unsettled() && c.washout < c.design.Washout+maxGrowth {
 		c.washout++
@@ -164,7 +162,7 @@ func (c *Course) begin() {
 	} else {
 		c.phase = Quads
 		if c.beside != nil {
-			// With what all of the placebo has taught, also for its first quads.
+			// With everything learned from the placebo, also for its first quads.
 			c.tracks[0].placebo = c.beside.again()
 		}
 		for _, t := range c.tracks {
@@ -175,18 +173,18 @@ func (c *Course) begin() {
 	c.Abandon()
 }
 
-// maxGrowth is by how many visits the wash-out may grow.
+// maxGrowth limits the growth of the warm-up, in visits.
 const maxGrowth = 4
 
-// unsettled says whether the visit after a switch differs from the next one by more
-// than half of the noise, and not by chance.
+// unsettled reports whether the visit after a switch differs significantly from the next one, by
+// more than half of the noise.
 func (c *Course) unsettled() bool {
 	after := append(append([]float64(nil), c.after[Without]...), c.after[With]...)
 	return len(after) > 0 && math.Abs(stats.Median(after)) > c.Noise()/2 && stats.SignFlip(after) < 0.02
 }
 
-// Noise is the scale of one quad's difference, as a ratio: 0.01 is one percent. It is
-// NaN before the first quad of the placebo.
+// Noise returns the scale of one quad's difference, as a ratio: 0.01 is one percent. It is NaN
+// before the first quad of the placebo.
 func (c *Course) Noise() float64 {
 	t := c.tracks[0]
 	if t.sequence != nil {
@@ -195,13 +193,12 @@ func (c *Course) Noise() float64 {
 	return stats.NewSequence(t.alpha, t.placebo, t.least()).Noise()
 }
 
-// Carried is by how much, as a difference of logarithms, the last dropped visit after
-// a switch to an arm differed from the visit that followed: what the switch leaves
-// behind. NaN where nothing was dropped.
+// Carried returns by how much, as a difference of logarithms, the last dropped visit after a switch
+// to an arm differed from the next visit: the cost of the switch. It is NaN if none was dropped.
 func (c *Course) Carried(arm Arm) float64 { return stats.Median(c.after[arm]) }
 
-// Differences are those of the quads so far, and of the placebo's: logarithm of the
-// value with the change less that without it.
+// Differences returns those of the quads so far and of the placebo: the logarithm of the value with
+// the change minus that without it.
 func (c *Course) Differences() (quads, placebo []float64) {
 	t := c.tracks[0]
 	if t.sequence != nil {
@@ -210,16 +207,15 @@ func (c *Course) Differences() (quads, placebo []float64) {
 	return quads, t.placebo
 }
 
-// Guarded is what is known of a guard rail.
+// Guarded is the state of a guard rail.
 type Guarded struct {
 	Guard
 	State string `json:"state"` // within, broken, undecided
-	// Worse is by how much the metric is worse with the change, at the least and at
-	// the most; absent while that is unbounded.
+	// Worse bounds by how much the metric is worse with the change; absent while unbounded.
 	Worse *[2]float64 `json:"worse_ratio,omitempty"`
 }
 
-// Text says in words by how much the metric is worse with the change, or better.
+// Text describes by how much the metric is worse or better with the change.
 func (g *Guarded) Text() string {
 	if g.Worse == nil {
 		return "not known yet"
@@ -236,7 +232,7 @@ func (g *Guarded) Text() string {
 	return "between " + percent(-low) + " better and " + percent(high) + " worse"
 }
 
-// Guards is what is known of the guard rails.
+// Guards returns the states of the guard rails.
 func (c *Course) Guards() (out []Guarded) {
 	for i, g := range c.design.Guards {
 		r := Guarded{Guard: g, State: "undecided"}
@@ -257,12 +253,11 @@ func (c *Course) Guards() (out []Guarded) {
 	return out
 }
 
-// Visits is how many visits a quad takes on average: in half of the cases it begins
-// with a switch.
+// Visits returns the average number of visits of a quad: half of the quads begin with a switch.
 func (c *Course) Visits() float64 { return 4 + 2.5*float64(c.washout) }
 
-// Planned is the number of quads after which the interval can be expected to fit
-// between the margins, with the noise seen so far; limit if it is more.
+// Planned returns the number of quads after which the interval should fit between the margins with
+// the noise so far; at most limit.
 func (c *Course) Planned(limit int) int {
 	return max(c.design.Least, stats.Needed(math.Log1p(c.design.Margin), c.Noise(), c.design.Alpha, 1, limit))
 }

@@ -2,25 +2,24 @@ package prove
 
 import "fettle.dev/fettle/internal/stats"
 
-// covariate is something that the metric depends on beside the change, and that the
-// change has no influence on: how much work arrives. What of a quad's difference comes
-// from the covariate's is taken out.
+// covariate is a value that the metric depends on and that the change does not influence, such as
+// the arrival rate of work. The part of a quad's difference that it explains is removed.
 //
-// The slope is learned from earlier quads only, and within them from the two visits of
-// the same arm, which differ by anything but the change. So the coin of this quad turns
-// the sign of both differences, or of none, and what is left is as symmetric about the
-// effect as the difference was: the interval stays valid whatever the slope is.
+// The slope is learned from earlier quads only, and within them from the two visits of the same
+// arm, which differ in everything but the change. So the coin of this quad turns the sign of both
+// differences or of neither, and the remainder is as symmetric about the effect as the difference
+// was: the interval stays valid whatever the slope is.
 type covariate struct {
 	track
-	xy, xx      float64 // sums over the pairs of visits of one arm
+	xy, xx      float64 // sums over the pairs of visits of the same arm
 	placebo     []pair
-	differences []float64 // of the covariate itself, in the quads
+	differences []float64 // of the covariate itself, by quad
 }
 
-// pair is the difference of a quad in the metric and in the covariate.
+// pair holds the differences of a quad in the metric and in the covariate.
 type pair struct{ y, x float64 }
 
-// slope is by how much the logarithm of the metric changes with that of the covariate.
+// slope returns the change of the metric's logarithm per change of the covariate's.
 func (c *covariate) slope() float64 {
 	if c.xx == 0 {
 		return 0
@@ -28,7 +27,7 @@ func (c *covariate) slope() float64 {
 	return c.xy / c.xx
 }
 
-// less is the metric's difference of a quad less what its covariate explains.
+// less returns the metric's difference of a quad minus what the covariate explains.
 func (c *covariate) less(y float64, p Phase, order [4]Arm, logs [4]float64) float64 {
 	x, slope := c.difference(order), c.slope()
 	if p == Placebo {
@@ -36,7 +35,7 @@ func (c *covariate) less(y float64, p Phase, order [4]Arm, logs [4]float64) floa
 	} else {
 		c.differences = append(c.differences, x)
 	}
-	// The pairs of one arm stand at places 0 and 3, and 1 and 2.
+	// The visits of one arm are at places 0 and 3, and 1 and 2.
 	for _, at := range [][2]int{{0, 3}, {1, 2}} {
 		dx, dy := c.logs[at[0]]-c.logs[at[1]], logs[at[0]]-logs[at[1]]
 		c.xy += dx * dy
@@ -45,8 +44,7 @@ func (c *covariate) less(y float64, p Phase, order [4]Arm, logs [4]float64) floa
 	return y - slope*x
 }
 
-// again are the placebo's differences less what the covariate explains, as far as it is
-// known now.
+// again returns the placebo's differences minus what the covariate explains by current knowledge.
 func (c *covariate) again() (out []float64) {
 	for _, p := range c.placebo {
 		out = append(out, p.y-c.slope()*p.x)
@@ -54,20 +52,19 @@ func (c *covariate) again() (out []float64) {
 	return out
 }
 
-// Adjusted is what is known of the covariate.
+// Adjusted describes the covariate.
 type Adjusted struct {
 	Metric
-	// Slope is by what power of the covariate the metric changes: 1 where it doubles
-	// with it.
+	// Slope is the power of the covariate that the metric follows: 1 means proportional.
 	Slope float64 `json:"slope"`
 	// Difference is that of the covariate itself with the change, as a difference of
-	// logarithms, and P its p-value by sign flips: a covariate that the change moves
-	// takes a part of the effect away, or makes one up.
+	// logarithms, and P its p-value by sign flips. A covariate that the change influences
+	// hides or invents part of the effect.
 	Difference float64 `json:"difference_log_ratio"`
 	P          float64 `json:"difference_p"`
 }
 
-// Covariate is what is known of the covariate; nil where there is none.
+// Covariate describes the covariate, or returns nil.
 func (c *Course) Covariate() *Adjusted {
 	if c.beside == nil || len(c.beside.differences) == 0 {
 		return nil

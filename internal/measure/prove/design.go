@@ -1,8 +1,7 @@
-// Package prove answers whether a change helped: it measures work with and without
-// the change in an order that makes the answer honest, and says how sure it is at
-// every moment. The unit of evidence is the quad, four visits in the order ABBA or
-// BAAB, by a coin that the seed tosses: what drifts in a straight line cancels within
-// a quad, and whatever else the machine does cannot know which side the coin chose.
+// Package prove decides whether a change helped: it measures work with and without the change in a
+// randomized, interleaved order, and gives a valid interval at every moment. The unit of evidence
+// is the quad (block), four visits in the order ABBA or BAAB, decided by a coin from the seed:
+// linear drift cancels within a quad, and background load cannot favor a side.
 package prove
 
 import (
@@ -16,22 +15,21 @@ import (
 // Arm is a side of the comparison.
 type Arm string
 
-// The arms: as the machine was, and with the change.
+// Arms: the unchanged machine, and with the change.
 const (
 	Without Arm = "A"
 	With    Arm = "B"
 )
 
-// Metric is what a visit measures: one positive number. Metrics are compared by
-// their ratio.
+// Metric is what a visit measures: one positive number, compared by ratio.
 type Metric struct {
 	Name string `json:"name"`           // "time", "requests/s", "p99"
 	Unit string `json:"unit,omitempty"` // "s", "1/s"; empty for a bare number
 	More bool   `json:"more_is_better"`
 }
 
-// Effect is the improvement that the logarithm of a ratio, with the change over
-// without, stands for: 0.08 is 8 % less of what is better when there is less.
+// Effect converts the logarithm of a ratio (with the change to without) to an improvement: 0.08 is
+// 8 % less if less is better.
 func (m Metric) Effect(log float64) float64 {
 	if m.More {
 		return math.Expm1(log)
@@ -39,7 +37,7 @@ func (m Metric) Effect(log float64) float64 {
 	return -math.Expm1(log)
 }
 
-// Log is the logarithm that an improvement stands for: the other way round.
+// Log is the inverse of Effect.
 func (m Metric) Log(effect float64) float64 {
 	if m.More {
 		return math.Log1p(effect)
@@ -47,67 +45,66 @@ func (m Metric) Log(effect float64) float64 {
 	return math.Log1p(-effect)
 }
 
-// Guard is a metric that must not become worse than a limit while another one
-// decides.
+// Guard is a metric that must not become worse than a limit while another one decides.
 type Guard struct {
 	Metric
-	// Most is by what ratio it may become worse: 0.1 for a tenth.
+	// Most is the allowed deterioration as a ratio: 0.1 for a tenth.
 	Most float64 `json:"most_ratio"`
 }
 
-// Cap is a value that a metric must not exceed in any visit: the experiment ends at
-// once, with the change undone.
+// Cap is a value that a metric must not exceed in any visit: then the experiment ends at once, with
+// the change undone.
 type Cap struct {
 	Metric
 	Most float64 `json:"most"` // in the metric's own unit
 }
 
-// Live says in what windows running work was measured.
+// Live describes the windows in which running work is measured.
 type Live struct {
 	WindowS float64 `json:"window_s"`
 	SettleS float64 `json:"settle_s"` // after each switch, not measured
 }
 
-// Design is what is decided before the first visit and holds to the end.
+// Design is decided before the first visit and does not change.
 type Design struct {
 	Metric Metric  `json:"metric"`
 	Guards []Guard `json:"guards,omitempty"`
 	Caps   []Cap   `json:"caps,omitempty"`
-	// Covariate is what the metric depends on beside the change, as on the rate of
-	// work that arrives; its differences are taken out. Nil for none.
+	// Covariate is a value that the metric depends on, such as the arrival rate of work; its
+	// differences are removed. Nil: none.
 	Covariate *Metric `json:"covariate,omitempty"`
 
-	Alpha  float64 `json:"alpha"`  // chance of a wrong verdict, 0.001 to 0.2
-	Margin float64 `json:"margin"` // effects smaller than this ratio do not matter, 0.001 to 1
+	Alpha  float64 `json:"alpha"`  // probability of a wrong verdict, 0.001 to 0.2
+	Margin float64 `json:"margin"` // smaller effects are irrelevant; a ratio, 0.001 to 1
 
 	Placebo int `json:"placebo_quads"` // at least 3
 	Least   int `json:"least_quads"`   // before the first verdict, at least 2
 	Most    int `json:"most_quads"`
 	Washout int `json:"washout_visits"` // dropped after each switch, 0 to 20
 
-	// Live says that visits are windows of work that goes on anyhow.
+	// Live is set if visits are windows of running work.
 	Live *Live `json:"live,omitempty"`
 
 	BudgetS float64 `json:"budget_s,omitempty"` // no visit begins after that; 0: no limit
 	Seed    uint64  `json:"seed"`
 }
 
-// Defaults are those of the method's simulation: 5 % error, a margin of 2 %, four
+// Defaults returns the design that the method's simulation uses: 5 % error, a margin of 2 %, four
 // placebo quads, a verdict from the seventh quad on, at most forty.
 func Defaults(m Metric) Design {
 	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: FewestQuads, Most: 40, Washout: 1}
 }
 
-// FewestQuads is the number of quads with which there can be a verdict at an alpha of
-// 5 %; a smaller alpha takes a few more.
+// FewestQuads is the minimum number of quads for a verdict with an alpha of 5 %; a smaller alpha
+// needs a few more.
 const FewestQuads = 7
 
-// Check refuses a design that could not be carried out or would mislead.
+// Check rejects a design that cannot be executed or would mislead.
 func (d Design) Check() error {
 	var errs []error
 	within := func(what string, ok bool, want string) {
 		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %s is asked", what, want))
+			errs = append(errs, fmt.Errorf("%s: want %s", what, want))
 		}
 	}
 	within("the metric", d.Metric.Name != "", "a name")
@@ -115,10 +112,10 @@ func (d Design) Check() error {
 	within("the margin", d.Margin >= 0.001 && d.Margin <= 1, "0.1 % to 100 %")
 	within("placebo quads", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
 	within("quads before a verdict", d.Least >= 2, "at least 2")
-	within("quads at the most", d.Most >= max(d.Least, FewestQuads) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, FewestQuads)))
+	within("quads at most", d.Most >= max(d.Least, FewestQuads) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, FewestQuads)))
 	within("dropped visits", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
 	within("the budget", d.BudgetS >= 0, "a time above 0")
-	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "another one than s: of a time less is better")
+	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "another one than s, as less time is better")
 	named := map[string]bool{}
 	for _, g := range d.Guards {
 		within("guard rail "+g.Name, !named[g.Name], "one limit for a metric")
@@ -132,8 +129,8 @@ func (d Design) Check() error {
 	return errors.Join(errs...)
 }
 
-// Metrics are all that a visit has to measure: the one that decides, and those of
-// guard rails, caps and the covariate.
+// Metrics returns everything that a visit has to measure: the metric that decides, and those of guard
+// rails, caps and the covariate.
 func (d Design) Metrics() []Metric {
 	all := []Metric{d.Metric}
 	for _, g := range d.Guards {
@@ -148,12 +145,12 @@ func (d Design) Metrics() []Metric {
 	return all
 }
 
-// Measures says whether a visit has to measure a metric.
+// Measures reports whether a visit has to measure a metric.
 func (d Design) Measures(name string) bool {
 	return slices.ContainsFunc(d.Metrics(), func(m Metric) bool { return m.Name == name })
 }
 
-// Unit is what a visit is, in a word.
+// Unit returns the name of a visit: window or run.
 func (d Design) Unit() string {
 	if d.Live != nil {
 		return "window"
@@ -161,8 +158,8 @@ func (d Design) Unit() string {
 	return "run"
 }
 
-// Order is the order of a quad's visits, numbered from 0, which the seed decides:
-// that of the experiment's quads and that of the placebo's are tossed apart.
+// Order returns the order of a quad's visits, decided by the seed. The quads of the experiment and
+// of the placebo, each numbered from 0, have independent coins.
 func (d Design) Order(p Phase, quad int) [4]Arm {
 	stream := uint64(quad) << 1
 	if p == Placebo {

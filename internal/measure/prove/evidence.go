@@ -16,70 +16,70 @@ import (
 // Schema names the JSON form of the evidence.
 const Schema = "fettle/prove/v1"
 
-// Method is the number of the method that makes a verdict of samples, and words of that.
-// It is raised with whatever makes another text of the same samples. Records that tell
-// none are of before it was counted; they stand as method 1.
+// Method is the version of the method that derives the verdict and its text from samples. It is
+// increased with every change that alters the text for the same samples. Records without one are
+// of version 1.
 const Method = 2
 
-// Evidence is what an experiment leaves: the body of its run. All of it can be
-// computed again from the design and the visits.
+// Evidence is the body of an experiment's run. Everything in it can be computed again from the design
+// and the visits.
 type Evidence struct {
 	Schema string   `json:"schema"` // fettle/prove/v1
 	Design Design   `json:"design"`
-	Work   []string `json:"work,omitempty"` // a command; none of running work
+	Work   []string `json:"work,omitempty"` // a command; absent for running work
 	Change Tested   `json:"change"`
-	// Asked are the options that the experiment was asked for with.
+	// Asked holds the options of the experiment.
 	Asked json.RawMessage `json:"asked"`
 
-	// Method is that of the verdict; absent is 1.
+	// Method is the version that made the verdict; absent means 1.
 	Method int    `json:"method,omitempty"`
 	Ending Ending `json:"ending"`
-	Error  string `json:"error,omitempty"` // why it ended, where that is not in its design
+	Error  string `json:"error,omitempty"` // why it ended, if not by its design
 	Verdict
-	// Washout is the number of visits that were dropped after each switch.
+	// Washout is the number of visits dropped after each switch.
 	Washout int `json:"washout_visits"`
 	// Noise is the scale of one quad's difference.
 	Noise float64 `json:"noise_ratio"`
-	// Placebo and Quads are differences of logarithms, with the change less without.
+	// Placebo and Quads are differences of logarithms, with the change minus without.
 	Placebo []float64 `json:"placebo_log_ratio"`
 	Quads   []float64 `json:"quads_log_ratio"`
-	// Limited counts the quads that count with less than their difference.
+	// Limited is the number of quads that were winsorized.
 	Limited int `json:"limited_quads"`
 
 	Guards    []Guarded     `json:"guards,omitempty"`
 	Covariate *Adjusted     `json:"covariate,omitempty"`
 	Second    SecondOpinion `json:"second_opinion"`
 	Warnings  []string      `json:"warnings,omitempty"`
-	// Moved is what the machine did differently with the change. It is exploratory:
-	// of so many things some differ by chance.
+	// Moved lists what else changed on the machine with the change. It is exploratory: among
+	// so many counters some differ by chance.
 	Moved []Movement `json:"moved,omitempty"`
 
-	// Resumed says where the experiment was taken up after it had ended without an
-	// answer. The interval is valid at every look, so that this is none more.
+	// Resumed lists where the experiment was resumed after it had ended without an answer. The
+	// interval is valid at every look, so these are no additional looks.
 	Resumed []Resumption `json:"resumed,omitempty"`
 
 	Visits []Visit `json:"visits"`
 }
 
-// Resumption is where an experiment that had ended was taken up again.
+// Resumption is where an experiment was resumed after it had ended.
 type Resumption struct {
-	Run     string    `json:"run"` // whose visits are the first ones here
+	Run     string    `json:"run"` // contains the first visits
 	At      time.Time `json:"time"`
-	Quads   int       `json:"quads"` // that were complete
+	Quads   int       `json:"quads"` // complete ones
 	Verdict string    `json:"verdict"`
 	Ending  Ending    `json:"ending"`
 }
 
-// NoiseKnown says whether there is a Noise: from the first quad of the placebo on.
+// NoiseKnown reports whether Noise is known: from the first quad of the placebo on.
 func (e *Evidence) NoiseKnown() bool { return len(e.Placebo)+len(e.Quads) > 0 }
 
-// Unanswered says whether an experiment has ended without an answer, for want of time or
-// of quads: it can go on.
+// Unanswered reports whether the experiment ended without an answer because of its time or quads, so
+// that it can be resumed.
 func (e *Evidence) Unanswered() bool {
 	return e.Word == CannotTell && (e.Ending == EndedBudget || e.Ending == EndedMost)
 }
 
-// JSONBody says that it is the body of a run.
+// JSONBody marks Evidence as the body of a run.
 func (Evidence) JSONBody() {}
 
 // Tested is the change under test.
@@ -88,7 +88,7 @@ type Tested struct {
 	Settings []Setting `json:"settings,omitempty"`
 	Apply    string    `json:"apply_command,omitempty"`
 	Undo     string    `json:"undo_command,omitempty"`
-	// Left are the values that the change would have, and cannot here.
+	// Left lists the values of the change that cannot be in force here.
 	Left []Setting `json:"not_tested,omitempty"`
 }
 
@@ -100,22 +100,22 @@ type Setting struct {
 	Why     string          `json:"why,omitempty"`
 }
 
-// SecondOpinion is what other ways to look at the quads say. None of it decides.
+// SecondOpinion holds other statistics of the quads. None of them decides.
 type SecondOpinion struct {
-	// SignFlip is the exact p-value of no effect. It is one only where the number of
-	// quads was fixed beforehand; after an early stop it describes.
+	// SignFlip is the exact p-value of no effect if the number of quads was fixed beforehand;
+	// after an early stop it is only descriptive.
 	SignFlip float64 `json:"sign_flip_p"`
-	// Drift is the change of the value from one counted visit to the next.
+	// Drift is the change of the value per counted visit.
 	Drift float64 `json:"drift_ratio_per_visit"`
-	// Lag1 is the autocorrelation of the counted visits, less their quad's difference;
-	// absent where these do not differ, or are too few.
+	// Lag1 is the autocorrelation of the counted visits without their quad's difference; absent
+	// if these do not vary, or are too few.
 	Lag1 *float64 `json:"lag1_autocorrelation,omitempty"`
-	// Between is the share of the variance of the single measurements that lies
-	// between the runs, where a visit had many.
+	// Between is the share of the variance of single measurements that lies between the runs,
+	// if visits have several.
 	Between *float64 `json:"between_runs_share,omitempty"`
 }
 
-// Autocorrelation is Lag1 in words.
+// Autocorrelation formats Lag1.
 func (s *SecondOpinion) Autocorrelation() string {
 	if s.Lag1 == nil {
 		return "none: nothing is left to vary"
@@ -123,16 +123,16 @@ func (s *SecondOpinion) Autocorrelation() string {
 	return fmt.Sprintf("%.2f", *s.Lag1)
 }
 
-// Movement is something that the machine did differently with the change.
+// Movement is something that changed on the machine with the change.
 type Movement struct {
 	Name    string  `json:"name"`
 	Without float64 `json:"without"` // median of the visits
 	With    float64 `json:"with"`
-	// P is that of the quads' differences by sign flips, not corrected for their number.
+	// P is the p-value of the quads' differences by sign flips, not corrected for their number.
 	P float64 `json:"p"`
 }
 
-// Sum is the evidence of an experiment that has ended.
+// Sum returns the evidence of an experiment that has ended.
 func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	e := &Evidence{Schema: Schema, Method: Method, Design: c.design, Ending: ending, Verdict: c.Verdict(),
 		Washout: c.washout, Visits: visits}
@@ -174,15 +174,15 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	return e
 }
 
-// JudgedBy is the number of the method that the evidence was judged with.
+// JudgedBy returns the version of the method that judged the evidence.
 func (e *Evidence) JudgedBy() int { return max(e.Method, 1) }
 
-// Otherwise is that evidence was judged by another method than this version's, and
-// that this one finds something else in its samples. The verdict stands as it was given.
+// Otherwise means that evidence was judged by another version of the method, and that this one's
+// verdict on its samples differs. The recorded verdict stands.
 type Otherwise struct {
 	Method int
-	Text   string // the verdict of this version's method; empty where it can make none
-	Err    error  // why it cannot
+	Text   string // the verdict of this version; empty if it has none
+	Err    error  // why it has none
 }
 
 func (o *Otherwise) Error() string {
@@ -194,9 +194,8 @@ func (o *Otherwise) Error() string {
 
 func (o *Otherwise) Unwrap() error { return o.Err }
 
-// Again judges the samples once more, since a file may come from anywhere. The error is
-// an *Otherwise where another method has judged them before, or says why the evidence is
-// not to be relied on.
+// Again judges the samples again, since a file may come from anywhere. The error is an *Otherwise if
+// another version judged them before; else it is why the evidence is not reliable.
 func (e *Evidence) Again() error {
 	c, err := Replay(e.Design, e.Visits)
 	switch {
@@ -215,41 +214,40 @@ func (e *Evidence) Again() error {
 	}
 }
 
-// Summed is what an experiment found, with what the evidence of its beginning says of
-// the question.
+// Summed returns what an experiment found, with the description of the question from the evidence of
+// its beginning.
 func (e *Evidence) Summed(found *Evidence) *Evidence {
 	found.Asked, found.Work, found.Change, found.Resumed = e.Asked, e.Work, e.Change, e.Resumed
 	for _, r := range e.Resumed {
-		found.Warnings = append(found.Warnings, fmt.Sprintf("taken up again after quad %d, when run %s had ended with: %s; the interval is valid at every look, also at these", r.Quads, r.Run, r.Verdict))
+		found.Warnings = append(found.Warnings, fmt.Sprintf("resumed after quad %d, when run %s had ended with: %s; the interval is valid at every look, including these", r.Quads, r.Run, r.Verdict))
 	}
 	return found
 }
 
-// warnings are what a reader of the verdict has to know.
+// warnings returns remarks on the verdict.
 func (c *Course) warnings(ending Ending) (out []string) {
 	if with := c.Carried(With); c.phase != Placebo && math.Abs(with) > 2*c.Noise() && math.Abs(with) > 0.01 {
-		out = append(out, "the visit after the change was applied differs by "+percent(math.Abs(with))+" from the next one: a switch costs that; it was dropped")
+		out = append(out, "the visit after applying the change differs by "+percent(math.Abs(with))+" from the next one: that is the cost of a switch; it was dropped")
 	}
 	if b := c.Covariate(); b != nil && b.P < 0.05 {
-		out = append(out, fmt.Sprintf("%s differs with the change too (%s %%, p %.2g): taking it out may take a part of the effect away, or make one up; look at the metric without it as well", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), b.P))
+		out = append(out, fmt.Sprintf("%s differs with the change too (%s %%, p %.2g): removing it may hide or invent part of the effect; also look at the metric without it", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), b.P))
 	}
 	if c.washout > c.design.Washout {
-		out = append(out, "the machine took longer to settle after a switch: more visits were dropped than asked for")
+		out = append(out, "the machine took longer to settle after a switch: more visits were dropped than requested")
 	}
 	if ending == EndedVerdict && len(c.tracks[0].placebo) > 0 && c.quad < 2*c.design.Least {
 		if w := c.Verdict().Word; w != Better && w != Worse {
-			return out // there is no effect whose size could be overstated
+			return out // there is no effect to overestimate
 		}
-		out = append(out, "stopped early: the estimate of an early stop tends to be larger than the effect; the interval is right all the same")
+		out = append(out, "stopped early: the estimate of an early stop tends to exceed the effect; the interval is valid")
 	}
 	return out
 }
 
-// fewest is the number of quads from which movements are told.
+// fewest is the minimum number of quads for reporting movements.
 const fewest = 6
 
-// moved compares what was seen during the visits with the change and without, by the
-// differences within quads.
+// moved compares the observations of visits with and without the change, by differences within quads.
 func moved(visits []Visit) (out []Movement) {
 	quads := map[int]map[Arm][]Values{}
 	names := map[string]bool{}

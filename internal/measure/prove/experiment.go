@@ -9,66 +9,65 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Values are what one visit has measured, by the name of the metric.
+// Values are the results of one visit, by metric name.
 type Values map[string]float64
 
-// Measurement is what one visit has measured.
+// Measurement is the result of one visit.
 type Measurement struct {
 	Values Values
-	// Within sums up the single measurements of the metric that decides, where a
-	// visit has many.
+	// Within summarizes the single measurements of the metric that decides, if there are
+	// several.
 	Within *stats.Summary
 }
 
-// Workload is the work whose speed is asked: once more in the same way at each visit.
-// The step says which visit it is.
+// Workload is the work to measure; each visit repeats it in the same way.
 type Workload interface {
 	Visit(context.Context, Step) (Measurement, error)
 }
 
-// Change is what is under test. After an error the machine is taken to be neither
-// with nor without the change, until Undo succeeds.
+// Change is the change under test. After an error the machine counts as neither with nor without the
+// change, until Undo succeeds.
 type Change interface {
 	// Apply and Undo switch between the arms.
 	Apply(context.Context) error
 	Undo(context.Context) error
-	// Placebo goes the way of Apply and of Undo, and changes nothing: it writes the
-	// values that are there.
+	// Placebo does what Apply and Undo do without changing anything: it writes the existing
+	// values.
 	Placebo(context.Context) error
-	// Holds says what is not as the arm wants it, because somebody else changed it.
+	// Holds returns an error if another program has changed what the arm requires.
 	Holds(context.Context, Arm) error
 }
 
-// Watch observes the machine during a visit.
+// Watch observes the machine during visits.
 type Watch interface {
 	Begin() error
-	// End is by how much each thing has moved since Begin, or where it stands.
+	// End returns the change of each value since Begin, or its state.
 	End() (Values, error)
 }
 
-// Visit is one visit of the record.
+// Visit is one recorded visit.
 type Visit struct {
 	Step
 	At     time.Time      `json:"time"`
 	TookS  float64        `json:"duration_s"`
 	Values Values         `json:"values"`
 	Within *stats.Summary `json:"within,omitempty"`
-	Moved  Values         `json:"moved,omitempty"` // what Watch saw; exploratory
+	Moved  Values         `json:"moved,omitempty"` // observed by Watch; exploratory
 }
 
-// Experiment carries a design out on a machine.
+// Experiment executes a design on a machine.
 type Experiment struct {
 	Design   Design
 	Change   Change
 	Workload Workload
 	Watch    Watch // may be nil
 	Clock    interface{ Now() time.Time }
-	// Record is called with each visit before the next one begins, and must have
-	// made it durable when it returns.
+	// Record is called with each visit before the next one begins; when it returns, the visit
+	// must be durable.
 	Record func(Visit) error
 	// Progress is called after each visit; may be nil.
 	Progress func(*Course, Visit)
-	// Anyway goes on where the placebo shows that the margin is out of reach.
+	// Anyway continues even if the placebo shows that the margin is out of reach.
 	Anyway bool
 }
 
@@ -86,17 +85,16 @@ const (
 	EndedFailed      Ending = "failed"
 )
 
-// ErrHopeless is why an experiment ends after its placebo: with this noise the
-// margin cannot be seen within the quads and the time that the design allows.
+// ErrHopeless ends an experiment after its placebo: with this noise the margin is out of reach for the
+// quads and the time of the design.
 var ErrHopeless = errors.New("the margin is out of reach")
 
-// hopeless is how many times more quads than allowed must be needed for that: a
-// large effect is seen long before the margin is.
+// hopeless is the factor by which the needed quads must exceed the allowed ones for that: a large
+// effect shows long before the margin is reached.
 const hopeless = 4
 
-// Run carries the experiment out, from its beginning or from where visits of the past
-// have brought it, and returns how it ended. Whatever happens the machine is without
-// the change when it returns, or the error says that it is not (*Stuck).
+// Run executes the experiment, from its beginning or after past visits, and returns how it ended.
+// When it returns, the machine is without the change, or the error contains a *Stuck.
 func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, ending Ending, err error) {
 	if err := e.Design.Check(); err != nil {
 		return nil, EndedFailed, err
@@ -111,7 +109,7 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 	}
 	r := runner{Experiment: e, course: course, at: Without, began: e.Clock.Now().Add(-spent)}
 	if len(past) > 0 {
-		// Whoever cut it off may have cut off what restores the machine as well.
+		// The interruption may have prevented the undo as well.
 		r.at = ""
 		if err := e.Change.Undo(ctx); err != nil {
 			return course, EndedFailed, &Stuck{err}
@@ -120,7 +118,7 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 	}
 	ending, err = r.run(ctx)
 	if r.at != Without {
-		// Not to be interrupted: this is what the interruption is for.
+		// Not to be interrupted: the interruption leads here.
 		undo := e.Change.Undo(context.WithoutCancel(ctx))
 		d := (*disturbed)(nil)
 		switch {
@@ -135,11 +133,10 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 	return course, ending, err
 }
 
-// Replay is where visits of the past have brought an experiment.
+// Replay returns the state of an experiment after past visits.
 func Replay(d Design, past []Visit) (*Course, error) { return replay(d, past, func(*Course) {}) }
 
-// Looks are the verdicts after each quad, the first one first: what somebody saw who
-// looked all the time.
+// Looks returns the verdict after each quad: what a permanent observer would have seen.
 func Looks(d Design, past []Visit) (looks []Verdict, err error) {
 	_, err = replay(d, past, func(c *Course) {
 		if t := c.tracks[0]; t.sequence != nil && t.sequence.N() > len(looks) {
@@ -154,10 +151,10 @@ func replay(d Design, past []Visit, look func(*Course)) (*Course, error) {
 	c := Begin(d)
 	for _, v := range past {
 		if v.Step != c.Next() {
-			c.Abandon() // it was cut off here once before
+			c.Abandon() // it was interrupted here before
 		}
 		if v.Step != c.Next() {
-			return c, fmt.Errorf("the record does not fit its design: visit %+v where %+v is due", v.Step, c.Next())
+			return c, fmt.Errorf("the record does not match its design: visit %+v instead of %+v", v.Step, c.Next())
 		}
 		if err := c.Took(v.Values); err != nil {
 			return c, err
@@ -168,15 +165,15 @@ func replay(d Design, past []Visit, look func(*Course)) (*Course, error) {
 	return c, nil
 }
 
-// Stuck is that the change could not be taken back.
+// Stuck means that the change could not be undone.
 type Stuck struct{ Err error }
 
 func (s *Stuck) Error() string { return "the change is not undone: " + s.Err.Error() }
 func (s *Stuck) Unwrap() error { return s.Err }
 
-// Rehearse makes the change once and takes it back: a value that the kernel does not
-// take is found before anything is measured. The error is an *Unswitched where the
-// machine is as it was, and a *Stuck where it is not.
+// Rehearse applies the change once and undoes it, so that a value that the kernel rejects is found
+// before anything is measured. The error is an *Unswitched if the machine is unchanged, and a
+// *Stuck if it is not.
 func Rehearse(ctx context.Context, c Change) error {
 	err := c.Apply(ctx)
 	if err == nil {
@@ -194,18 +191,18 @@ func Rehearse(ctx context.Context, c Change) error {
 	return c.Holds(ctx, Without)
 }
 
-// Exceeded is that a metric is above its cap.
+// Exceeded means that a metric is above its cap.
 type Exceeded struct {
 	Cap
 	Value float64
 }
 
 func (x *Exceeded) Error() string {
-	return fmt.Sprintf("%s is %.4g, and %.4g is the most that is allowed", x.Name, x.Value, x.Most)
+	return fmt.Sprintf("%s is %.4g > %.4g, the cap", x.Name, x.Value, x.Most)
 }
 
-// Exceeded is the first cap that values are above, as an error; nil for none. A visit
-// may ask it before it has ended.
+// Exceeded returns an error for the first cap that values exceed, or nil. Workloads may call it during
+// a visit.
 func (d Design) Exceeded(v Values) error {
 	for _, c := range d.Caps {
 		if value, measured := v[c.Name]; measured && value > c.Most {

@@ -8,10 +8,10 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Machine watches the counters of a machine during a visit.
+// Machine watches the counters of a machine during visits.
 type Machine struct {
 	Host  *host.Host
-	Perf  *host.Perf // nil for none
+	Perf  *host.Perf // may be nil
 	begun Values
 }
 
@@ -33,7 +33,7 @@ func (m *Machine) counters() (Values, error) {
 	return v, err
 }
 
-// End is by how much each counter has grown since.
+// End returns the growth of each counter since Begin.
 func (m *Machine) End() (Values, error) {
 	now, err := m.counters()
 	moved := Values{}
@@ -45,7 +45,7 @@ func (m *Machine) End() (Values, error) {
 	return moved, err
 }
 
-// events are the counters of /proc/vmstat that tell what tuning is about.
+// events are the counters of /proc/vmstat that are relevant to tuning.
 var events = map[string]bool{
 	"pgpgin": true, "pgpgout": true, "pswpin": true, "pswpout": true, "pgfault": true, "pgmajfault": true,
 	"pgscan_kswapd": true, "pgscan_direct": true, "pgsteal_kswapd": true, "pgsteal_direct": true, "allocstall_normal": true,
@@ -54,10 +54,9 @@ var events = map[string]bool{
 	"nr_dirtied": true, "nr_written": true, "workingset_refault_file": true, "workingset_refault_anon": true, "oom_kill": true,
 }
 
-// Counters are what the kernel counts since boot: pressure (Documentation/accounting/psi.rst),
+// Counters returns the kernel's counters since boot: pressure (Documentation/accounting/psi.rst),
 // /proc/vmstat, /proc/stat, /proc/schedstat (Documentation/scheduler/sched-stats.rst) and
-// /proc/diskstats (Documentation/admin-guide/iostats.rst). What a kernel does not have
-// is left out.
+// /proc/diskstats (Documentation/admin-guide/iostats.rst). What the kernel lacks is absent.
 func Counters(h *host.Host) Values {
 	v := Values{}
 	lines := func(path string, use func(f []string)) {
@@ -93,8 +92,8 @@ func Counters(h *host.Host) Values {
 	lines("/proc/stat", func(f []string) {
 		switch f[0] {
 		case "cpu":
-			// user nice system idle iowait irq softirq steal, in USER_HZ (100 on every
-			// machine that fettle knows).
+			// user nice system idle iowait irq softirq steal, in USER_HZ (always 100 on the
+			// supported machines).
 			for i, name := range []string{"user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"} {
 				if i+1 < len(f) {
 					v["cpu."+name+"_s"] = number(f[i+1], 0.01)
@@ -117,7 +116,7 @@ func Counters(h *host.Host) Values {
 			return
 		}
 		if _, err := h.Files.Lstat("/sys/block/" + f[2]); err != nil {
-			return // a partition: its disk has counted it
+			return // a partition, included in its disk
 		}
 		disk := "disk." + f[2] + "."
 		v[disk+"reads"], v[disk+"read_bytes"], v[disk+"read_s"] = number(f[3], 1), number(f[5], 512), number(f[6], 1e-3)
@@ -127,15 +126,15 @@ func Counters(h *host.Host) Values {
 	return v
 }
 
-// Limits of a machine that is fit to be measured: the reference of the method names
-// steal above 5 %; the others are what a run of a second can bear.
+// Limits of a machine that is fit to be measured: steal as in the method's reference, the others as
+// runs of a second tolerate.
 const (
 	mostSteal    = 0.05 // share of the time of all CPUs
 	mostPressure = 0.20 // share of the time in which some task waits
 )
 
-// Unfit says what makes the machine unfit to be measured now, by its counters over a
-// moment without the work; nil where nothing does.
+// Unfit returns why the machine is unfit to be measured, from its counters over a moment without the
+// work; nil if it is fit.
 func Unfit(h *host.Host, begun, ended Values, tookS float64) []string {
 	var why []string
 	all := 0.0
@@ -145,12 +144,12 @@ func Unfit(h *host.Host, begun, ended Values, tookS float64) []string {
 		}
 	}
 	if steal := ended["cpu.steal_s"] - begun["cpu.steal_s"]; all > 0 && steal > mostSteal*all {
-		why = append(why, fmt.Sprintf("the hypervisor takes %s of the CPUs' time away (steal)", percent(steal/all)))
+		why = append(why, fmt.Sprintf("the hypervisor takes %s of the CPU time (steal)", percent(steal/all)))
 	}
 	for _, what := range []string{"cpu", "memory", "io"} {
 		name := "pressure." + what + ".some_s"
 		if share := (ended[name] - begun[name]) / tookS; share > mostPressure {
-			why = append(why, fmt.Sprintf("something else is at work: in %s of the time a task waits for %s", percent(share), strings.Replace(what, "cpu", "a CPU", 1)))
+			why = append(why, fmt.Sprintf("the machine is busy: in %s of the time a task waits for %s", percent(share), strings.Replace(what, "cpu", "a CPU", 1)))
 		}
 	}
 	if swap := ended["vmstat.pswpin"] + ended["vmstat.pswpout"] - begun["vmstat.pswpin"] - begun["vmstat.pswpout"]; swap > 0 {
@@ -158,7 +157,7 @@ func Unfit(h *host.Host, begun, ended Values, tookS float64) []string {
 	}
 	text, err := h.Files.ReadFile("/sys/class/power_supply/BAT0/status")
 	if err == nil && strings.TrimSpace(string(text)) == "Discharging" {
-		why = append(why, "the machine runs on its battery")
+		why = append(why, "the machine runs on battery")
 	}
 	return why
 }

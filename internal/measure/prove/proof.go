@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints what an experiment found: the verdict first.
+// Print prints the result of an experiment, the verdict first.
 func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 	fmt.Fprintln(s.Out, ui.Printable(e.Text))
 	fmt.Fprintln(s.Out)
@@ -76,7 +76,7 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 	if len(e.Moved) == 0 {
 		return
 	}
-	fmt.Fprintln(s.Out, "\nWhat moved with it (exploratory: of so many counters some move by chance):")
+	fmt.Fprintln(s.Out, "\nWhat else changed with it (exploratory: among so many counters some differ by chance):")
 	m := ui.Grid{Head: []string{"counter", "without", "with", "p"}}
 	for _, x := range e.Moved {
 		m.Rows = append(m.Rows, []string{x.Name, fmt.Sprintf("%.4g", x.Without), fmt.Sprintf("%.4g", x.With), fmt.Sprintf("%.3f", x.P)})
@@ -84,5 +84,5 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 	m.Write(s)
 }
 
-// seconds is a number of seconds as a time.
+// seconds converts seconds to a duration.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -11,7 +11,7 @@ import (
 type runner struct {
 	*Experiment
 	course *Course
-	at     Arm // what the machine is with; "" when that is not sure
+	at     Arm // state of the machine; "" if uncertain
 	began  time.Time
 }
 
@@ -37,7 +37,7 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 		}
 		if err := r.step(ctx, s); err != nil {
 			if ctx.Err() != nil {
-				return EndedInterrupted, nil // whatever the cut did to the work
+				return EndedInterrupted, nil // the interruption may have caused the error
 			}
 			if errors.As(err, new(*guardError)) || errors.As(err, new(*Exceeded)) {
 				return EndedGuard, err
@@ -47,7 +47,7 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 	}
 }
 
-// step is one visit.
+// step makes one visit.
 func (r *runner) step(ctx context.Context, s Step) error {
 	if err := r.arm(ctx, s); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 			return err
 		}
 	}
-	// What was changed in the middle of it is neither side.
+	// A change during the visit belongs to neither side.
 	if err := r.holds(ctx); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 		return err
 	}
 	if err := r.Record(v); err != nil {
-		return fmt.Errorf("the visit cannot be recorded: %w", err)
+		return fmt.Errorf("cannot record the visit: %w", err)
 	}
 	if r.Progress != nil {
 		r.Progress(r.course, v)
@@ -99,7 +99,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 	return nil
 }
 
-// holds looks whether the machine is on the side that it was brought to.
+// holds checks that the machine is still in the state that it was switched to.
 func (r *runner) holds(ctx context.Context) error {
 	if err := r.Change.Holds(ctx, r.at); err != nil {
 		return &disturbed{err}
@@ -107,15 +107,15 @@ func (r *runner) holds(ctx context.Context) error {
 	return nil
 }
 
-// disturbed is that somebody else has changed what is under test.
+// disturbed means that another program changed what is under test.
 type disturbed struct{ error }
 
 func (d *disturbed) Error() string {
-	return "somebody else has changed the machine: " + d.error.Error()
+	return "another program changed the machine: " + d.error.Error()
 }
 func (d *disturbed) Unwrap() error { return d.error }
 
-// side says with or without the change.
+// side describes an arm.
 func side(a Arm) string {
 	if a == With {
 		return "with the change"
@@ -123,14 +123,14 @@ func side(a Arm) string {
 	return "without the change"
 }
 
-// arm brings the machine to the side that the visit is about.
+// arm switches the machine to the arm of the visit.
 func (r *runner) arm(ctx context.Context, s Step) error {
 	if s.Phase == Placebo {
 		if !s.Switch {
 			return nil
 		}
 		if err := r.Change.Placebo(ctx); err != nil {
-			return fmt.Errorf("the values that are there cannot be written again: %w", err)
+			return fmt.Errorf("cannot write the existing values again: %w", err)
 		}
 		return nil
 	}
@@ -153,16 +153,18 @@ func (r *runner) arm(ctx context.Context, s Step) error {
 	return nil
 }
 
-// Unswitched is that the change could not be applied or undone when it was its turn.
+// Unswitched means that the change could not be applied or undone.
 type Unswitched struct {
 	what string // applied, undone
 	Err  error
 }
 
-func (u *Unswitched) Error() string { return "the change cannot be " + u.what + ": " + u.Err.Error() }
+func (u *Unswitched) Error() string {
+	return "the change could not be " + u.what + ": " + u.Err.Error()
+}
 func (u *Unswitched) Unwrap() error { return u.Err }
 
-// reach says whether the margin can be seen with the noise that the placebo showed.
+// reach checks that the margin is within reach with the noise of the placebo.
 func (r *runner) reach() error {
 	allowed := float64(r.Design.Most)
 	if spent := r.Clock.Now().Sub(r.began).Seconds(); r.Design.BudgetS > 0 && spent > 0 {
@@ -181,13 +183,13 @@ func (r *runner) reach() error {
 	if r.Design.Live != nil {
 		longer = "longer windows"
 	}
-	return fmt.Errorf("%w: the noise of a quad is %s, so this machine needs %s %ss to see %s, and %.0f are allowed: %s, a larger margin or more time are needed",
+	return fmt.Errorf("%w: the noise of a quad is %s, so this machine needs %s %ss to see %s, but %.0f are allowed: use %s, a larger margin or more time",
 		ErrHopeless, percent(r.course.Noise()), runs, r.Design.Unit(), percent(r.Design.Margin), allowed*r.course.Visits(), longer)
 }
 
-// guardError is a guard rail that was hit.
+// guardError means that a guard rail was hit.
 type guardError struct{ Guarded }
 
 func (g *guardError) Error() string {
-	return fmt.Sprintf("guard rail: %s is at least %s worse with the change, %s are allowed", g.Name, percent(g.Worse[0]), percent(g.Most))
+	return fmt.Sprintf("guard rail: %s is at least %s worse with the change; the limit is %s", g.Name, percent(g.Worse[0]), percent(g.Most))
 }

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Tuning is a change of settings through the journal: each Apply is a transaction on
-// trial, and each Undo takes that one back.
+// Tuning is a change of settings through the journal: each Apply is a transaction on trial, which Undo
+// reverts.
 type Tuning struct {
 	Engine  *tune.Engine
 	Planner tune.Planner
@@ -24,21 +24,20 @@ type Tuning struct {
 	places []place
 }
 
-// place is a setting under test, as it was when it was first planned.
+// place is a setting under test with the values of its first plan.
 type place struct {
 	setting      setting.Setting
 	before, want setting.Value
 }
 
-// ErrNoChange is that the machine is already as the change would make it.
-var ErrNoChange = errors.New("the change changes nothing here: the machine has these values already")
+// ErrNoChange means that the machine already has the values of the change.
+var ErrNoChange = errors.New("the change has no effect here: the machine already has these values")
 
-// ErrTakenBack is that somebody else has taken the change back: the machine is without
-// it.
-var ErrTakenBack = errors.New("somebody else took the change back")
+// ErrTakenBack means that another program has reverted the change: the machine is without it.
+var ErrTakenBack = errors.New("another program reverted the change")
 
-// Look plans the change without writing anything, and tells the values that will be
-// under test and those of the plan that cannot be, each with the reason.
+// Look plans the change without writing anything, and returns the values that will be under test and
+// those that cannot be, with the reasons.
 func (t *Tuning) Look(ctx context.Context) (tested, left []tune.Step, err error) {
 	s, err := t.Engine.State()
 	if err != nil {
@@ -65,7 +64,7 @@ func (t *Tuning) Look(ctx context.Context) (tested, left []tune.Step, err error)
 	return tested, left, nil
 }
 
-// Apply brings the change into force.
+// Apply puts the change in force.
 func (t *Tuning) Apply(ctx context.Context) error { return t.apply(ctx, t.Planner) }
 
 func (t *Tuning) apply(ctx context.Context, plan tune.Planner) error {
@@ -85,15 +84,15 @@ func (t *Tuning) apply(ctx context.Context, plan tune.Planner) error {
 				why = append(why, fmt.Sprintf("%s = %s: %s: %s", s.Setting, s.Want, s.Verdict, s.Why))
 			}
 		}
-		return fmt.Errorf("%d of %d values could not be set: %s", a.Failed()+a.Failing(), len(a.Plan.Steps), strings.Join(why, "; "))
+		return fmt.Errorf("cannot set %d of %d values: %s", a.Failed()+a.Failing(), len(a.Plan.Steps), strings.Join(why, "; "))
 	}
 	return nil
 }
 
-// Undo takes the change back.
+// Undo reverts the change.
 func (t *Tuning) Undo(ctx context.Context) error {
 	if t.tx == 0 {
-		return nil // it never came into force
+		return nil // it was never in force
 	}
 	switch _, err := t.Engine.Undo(ctx, t.tx); {
 	case errors.Is(err, tune.ErrTakenBack):
@@ -107,8 +106,7 @@ func (t *Tuning) Undo(ctx context.Context) error {
 	return nil
 }
 
-// Placebo writes the values that are there through the same transaction, and takes
-// that back.
+// Placebo writes the existing values through the same transaction, and reverts that.
 func (t *Tuning) Placebo(ctx context.Context) error {
 	err := t.apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		p, err := t.Planner(ctx, s)
@@ -120,7 +118,7 @@ func (t *Tuning) Placebo(ctx context.Context) error {
 			switch {
 			case st.Action != tune.Write:
 			case st.Before.Absent || st.Before.Unknown:
-				// A file that is not there yet, a script: there is nothing to write again.
+				// A file that does not exist, or a script: there is nothing to write.
 				p.Steps[i].Action = tune.None
 			default:
 				p.Steps[i].Want = st.Before
@@ -131,13 +129,13 @@ func (t *Tuning) Placebo(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrNoChange) {
 		return err
 	}
-	if err := t.Undo(ctx); !errors.Is(err, ErrTakenBack) { // it had changed nothing
+	if err := t.Undo(ctx); !errors.Is(err, ErrTakenBack) { // nothing was changed
 		return err
 	}
 	return nil
 }
 
-// Holds looks whether each place still has the value of the arm.
+// Holds checks that each setting still has the value of the arm.
 func (t *Tuning) Holds(ctx context.Context, a Arm) error {
 	var errs []error
 	for _, p := range t.places {
@@ -147,7 +145,7 @@ func (t *Tuning) Holds(ctx context.Context, a Arm) error {
 		}
 		v, err := kind.Read(ctx, p.setting)
 		if err != nil {
-			continue // not to be read by anybody: a script's doing
+			continue // unreadable: the effect of a script
 		}
 		want := p.before
 		if a == With {

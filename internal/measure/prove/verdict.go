@@ -13,8 +13,7 @@ import (
 // Word is the verdict in short.
 type Word string
 
-// The verdicts. Faster and slower are said of times and rates, better and worse of
-// anything else.
+// Verdicts. The texts say faster and slower for times and rates, better and worse otherwise.
 const (
 	Better     Word = "better"
 	Worse      Word = "worse"
@@ -22,25 +21,25 @@ const (
 	CannotTell Word = "cannot-tell"
 )
 
-// Decided says whether the experiment can stop with this verdict.
+// Decided reports whether the experiment can stop with this verdict.
 func (w Word) Decided() bool { return w != CannotTell }
 
-// Verdict is what the quads so far say of the change. Effects are improvements as a
-// ratio: 0.08 is 8 % less time, or 8 % more of what is better when there is more.
+// Verdict is the verdict of the quads so far. Effects are improvements as a ratio: 0.08 is 8 % less
+// time, or 8 % more if more is better.
 type Verdict struct {
 	Word Word   `json:"verdict"`
 	Text string `json:"text"`
 	// Effect is the estimate; absent before the first quad.
 	Effect *float64 `json:"effect_ratio,omitempty"`
-	// Interval contains the effect with probability 1-alpha, at all looks together;
-	// absent while it is unbounded.
+	// Interval contains the effect with probability 1-alpha at all looks together; absent while
+	// unbounded.
 	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
-	// More is about how many visits an answer still takes, where there is none yet.
+	// More is the approximate number of visits until an answer, if there is none yet.
 	More int `json:"more_visits,omitempty"`
 }
 
-// Verdict is the answer at this moment; it may be asked after any visit, and the
-// chance that it is ever wrong stays alpha.
+// Verdict returns the current verdict; it may be called after any visit, and the probability that it is
+// ever wrong stays alpha.
 func (c *Course) Verdict() Verdict {
 	t := c.tracks[0]
 	if t.sequence == nil || t.sequence.N() == 0 {
@@ -48,8 +47,8 @@ func (c *Course) Verdict() Verdict {
 	}
 	estimate := t.sequence.Estimate()
 	v := judge(t.interval, estimate, c.design.Margin, c.design.Metric)
-	// A quad that lies far away counts only to its limit. Where such quads make up an
-	// effect by themselves, most runs being alike, there is one all the same.
+	// Distant quads are winsorized. If they cause an effect on their own while most quads are
+	// alike, that effect is real nevertheless.
 	tail := false
 	if mean := stats.Mean(t.sequence.Values()); v.Word == NoEffect && math.Abs(mean) > math.Log1p(c.design.Margin) {
 		tail = true
@@ -59,7 +58,7 @@ func (c *Course) Verdict() Verdict {
 		const limit = 100_000
 		n := c.design.Least - t.sequence.N()
 		if v.Interval != nil {
-			// Until the interval leaves out 0, or lies between the margins.
+			// Until the interval excludes 0, or lies between the margins.
 			half := max(math.Abs(estimate), math.Log1p(c.design.Margin)-math.Abs(estimate))
 			n = max(t.sequence.Needed(half, limit), 1)
 		}
@@ -75,10 +74,10 @@ func (c *Course) Verdict() Verdict {
 	return v
 }
 
-// rounding is a ratio that is left of computing with numbers that are equal.
+// rounding is the relative rounding error of equal values.
 const rounding = 1e-9
 
-// judge is the verdict of an interval of the logarithm of the ratio of B to A.
+// judge returns the verdict for an interval of the logarithm of the ratio of B to A.
 func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 	// Positive is an improvement from here on.
 	if !m.More {
@@ -112,7 +111,7 @@ func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 	return v
 }
 
-// words are how the sides of a metric are called.
+// words returns the words for improvements and deteriorations of a metric.
 func words(m Metric) (better, worse string) {
 	if m.Unit == "s" || strings.HasSuffix(m.Unit, "/s") {
 		return "faster", "slower"
@@ -120,7 +119,7 @@ func words(m Metric) (better, worse string) {
 	return "better", "worse"
 }
 
-// number is a ratio in percent with as many digits as matter.
+// number formats a ratio in percent.
 func number(ratio float64) string { return unit.Percent(ratio) }
 
 func percent(ratio float64) string { return number(ratio) + " %" }

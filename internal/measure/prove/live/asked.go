@@ -9,13 +9,13 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// asked is an expression that a Prometheus answers.
+// asked is a query to a Prometheus server.
 type asked struct {
 	server           *prometheus.Server
 	name, expression string
 }
 
-// patience is the time that a question has.
+// patience is the timeout of a query.
 const patience = 20 * time.Second
 
 func (a *asked) ask(ctx context.Context) (float64, error) {
@@ -23,7 +23,7 @@ func (a *asked) ask(ctx context.Context) (float64, error) {
 	defer stop()
 	v, known, err := a.server.Query(ctx, a.expression)
 	if err == nil && !known {
-		err = fmt.Errorf("%s has no number for %s: %w", a.server.Host(), a.expression, errNothing)
+		err = fmt.Errorf("%s returns no number for %s: %w", a.server.Host(), a.expression, errNothing)
 	}
 	return v, err
 }

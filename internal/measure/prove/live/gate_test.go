@@ -45,7 +45,7 @@ func TestRotated(t *testing.T) {
 		"packed by xz":           {files: map[string]string{"": "", ".1.xz": xz}, grow: line, waits: true},
 		"by xz, another line":    {files: map[string]string{"": "Started GET\n", "-20260101.xz": xz}, grow: line, waits: true},
 		"new":                    {files: map[string]string{"": ""}, grow: line, waits: true},
-		"for ever":               {files: map[string]string{"": ""}, says: "nothing is in it yet after 40s", waits: true},
+		"for ever":               {files: map[string]string{"": ""}, says: "the log is still empty after 40s", waits: true},
 		"none":                   {files: map[string]string{}, says: "no such file"},
 		"of something else":      {files: map[string]string{"": "other\n"}, says: "unknown log format"},
 		"both of something else": {files: map[string]string{"": "other\n", ".1": "other\n"}, says: "unknown log format"},

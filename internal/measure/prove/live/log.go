@@ -21,15 +21,15 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// log is a log that grows while work is done.
+// log is a request log that grows while work is done.
 type log struct {
 	host    *host.Host
 	path    string
 	named   []*statistic
 	choices []*choice
-	// recent is how long ago its last line may have come; 0: it does not matter.
+	// recent limits the age of its last line; 0: no limit.
 	recent time.Duration
-	// Its lines are those that pattern finds a number in, or of a format.
+	// pattern selects lines and finds their numbers; nil: the log has a format.
 	pattern *regexp.Regexp
 	detect  func(path string, text []byte) (*logformat.Format, error)
 
@@ -38,18 +38,18 @@ type log struct {
 	positions []source.Position
 }
 
-// looked is how much of the end of a log tells its format, in bytes.
+// looked is how much of the end of a log is used to detect its format, in bytes.
 const looked = 256 << 10
 
-// errEmpty is that a log has nothing in it yet that tells what it is: it was just
-// rotated, or is new.
-var errEmpty = errors.New("nothing is in it yet")
+// errEmpty means that a log is still empty, because it was just rotated or is new, so that its
+// format is unknown.
+var errEmpty = errors.New("the log is still empty")
 
-// ErrIdle is that nobody writes to a log any more.
-var ErrIdle = errors.New("nothing is written to it")
+// ErrIdle means that a log is no longer written to.
+var ErrIdle = errors.New("no longer written to")
 
-// Check looks whether the log is one of requests, and is written to. Those of before a
-// rotation tell the format as well.
+// Check checks that the log contains requests and is written to. If it was just rotated, the previous
+// parts determine the format.
 func (l *log) Check(context.Context) error {
 	text, _, err := l.host.Tail(l.path, looked)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -60,8 +60,8 @@ func (l *log) Check(context.Context) error {
 	before = slices.DeleteFunc(before, func(o source.Log) bool { return !slices.Contains(logformat.NamesBeforeRotation(o.Path), l.path) })
 	if missing && (dirErr != nil || len(before) == 0) {
 		return err
-	} // else between the two steps of a rotation
-	f, why := l.recognise(text)
+	} // else in the middle of a rotation
+	f, why := l.recognize(text)
 	if f != nil {
 		if err := l.use(f); err != nil {
 			return err
@@ -75,10 +75,10 @@ func (l *log) Check(context.Context) error {
 		}
 		text, err := o.First(looked)
 		if err != nil {
-			unknown = true // compressed in a way that is not read
+			unknown = true // unsupported compression
 			continue
 		}
-		if f, _ := l.recognise(text); f != nil {
+		if f, _ := l.recognize(text); f != nil {
 			return l.use(f)
 		}
 	}
@@ -88,33 +88,33 @@ func (l *log) Check(context.Context) error {
 	case l.pattern != nil:
 		return fmt.Errorf("%s: %w", l.path, why)
 	}
-	return fmt.Errorf("%s: %w: --log-format says how its lines are written, or --pattern REGEXP which number of a line is the duration (its first group)", l.path, why)
+	return fmt.Errorf("%s: %w; give its format with --log-format, or with --pattern REGEXP what matches the duration in a line (its first group)", l.path, why)
 }
 
-// byPattern stands for the format of lines that a pattern is for.
+// byPattern stands for a log with a pattern.
 var byPattern = &logformat.Format{Name: "--pattern"}
 
-// recognise finds the format of a text, or why there is none.
-func (l *log) recognise(text []byte) (*logformat.Format, error) {
+// recognize detects the format of a text, or returns why there is none.
+func (l *log) recognize(text []byte) (*logformat.Format, error) {
 	if l.pattern != nil {
 		for line := range bytes.Lines(text) {
 			if l.pattern.Match(bytes.TrimRight(line, "\r\n")) {
 				return byPattern, nil
 			}
 		}
-		return nil, fmt.Errorf("no line of its last %d KiB is like %s", looked>>10, strings.TrimPrefix(l.pattern.String(), "(?m)"))
+		return nil, fmt.Errorf("no line of its last %d KiB matches %s", looked>>10, strings.TrimPrefix(l.pattern.String(), "(?m)"))
 	}
 	f, err := l.detect(l.path, text)
 	if err != nil {
 		return nil, err
 	}
 	if n, _ := f.Reads(text); n == 0 {
-		return nil, fmt.Errorf("no line of its last %d KiB is of %s", looked>>10, f.Name)
+		return nil, fmt.Errorf("no line of its last %d KiB matches the format %s", looked>>10, f.Name)
 	}
 	return f, nil
 }
 
-// use reads the log in a format, which has to have what is asked of it.
+// use reads the log in a format, which must have everything that the metrics need.
 func (l *log) use(f *logformat.Format) (err error) {
 	if f == byPattern {
 		return nil
@@ -129,22 +129,22 @@ func (l *log) use(f *logformat.Format) (err error) {
 			continue
 		}
 		if c.at = f.Field(c.field); c.at < 0 || f.Fields[c.at].Kind != logformat.Duration {
-			return fmt.Errorf("%s: %s is no duration of %s; it has %s", l.path, c.field, f.Name, durations(f))
+			return fmt.Errorf("%s: %s is not a duration of %s; it has %s", l.path, c.field, f.Name, durations(f))
 		}
 	}
 	for _, s := range l.named {
 		if !s.rate && s.at < 0 && f.Field(logformat.FieldDuration) < 0 {
 			if f.UnitUnknown != "" {
-				return fmt.Errorf("%s: the unit of %q is unknown: --pattern '\"%s\": *([0-9.]+)' --unit ms (or s, us, ns) reads it", l.path, f.UnitUnknown, f.UnitUnknown)
+				return fmt.Errorf("%s: the unit of %q is unknown; use --pattern '\"%s\": *([0-9.]+)' --unit ms (or s, us, ns)", l.path, f.UnitUnknown, f.UnitUnknown)
 			}
-			return fmt.Errorf("%s: %s does not say how long requests took; it has %s", l.path, f.Name, durations(f))
+			return fmt.Errorf("%s: %s has no duration of requests; it has %s", l.path, f.Name, durations(f))
 		}
 	}
 	l.reader = logs.NewReader(f)
 	return nil
 }
 
-// durations are the names of a format's durations.
+// durations lists the durations of a format.
 func durations(f *logformat.Format) string {
 	var names []string
 	for _, field := range f.Fields {
@@ -158,7 +158,7 @@ func durations(f *logformat.Format) string {
 	return strings.Join(names, ", ")
 }
 
-// idle is an error where the log was not written to for long.
+// idle returns an error if the log was not written to for too long.
 func (l *log) idle() error {
 	if l.recent == 0 {
 		return nil
@@ -178,12 +178,12 @@ func (l *log) idle() error {
 	return nil
 }
 
-// Begin goes to the end of the log. What came since the window before is read, because
-// of requests that have their beginning there, and does not count.
+// Begin goes to the end of the log. Lines since the previous window are read because requests may have
+// begun in them, but do not count.
 func (l *log) Begin() error {
 	found, err := source.Find(l.host, []string{l.path})
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // between the two steps of a rotation: all of the next one counts
+	case errors.Is(err, fs.ErrNotExist): // in the middle of a rotation: the next file counts from its beginning
 		l.positions = nil
 	case err != nil:
 		return err
@@ -201,7 +201,7 @@ func (l *log) Begin() error {
 	return err
 }
 
-// Read takes the lines that have come meanwhile.
+// Read evaluates the lines since Begin.
 func (l *log) Read(ctx context.Context, lasted time.Duration) (m prove.Measurement, err error) {
 	if err := l.follow(ctx); err != nil {
 		return m, err
@@ -214,11 +214,11 @@ func (l *log) Read(ctx context.Context, lasted time.Duration) (m prove.Measureme
 		}
 		switch {
 		case s.over:
-			return m, fmt.Errorf("%s: more than %d requests in one window: a shorter --window tells as much", l.path, most)
+			return m, fmt.Errorf("%s: more than %d requests in one window; use a shorter --window", l.path, most)
 		case s.requests == 0:
-			return m, fmt.Errorf("%w: no line of a request%s came into %s", errNothing, some, l.path)
+			return m, fmt.Errorf("%w: no request%s in %s", errNothing, some, l.path)
 		case len(s.found) == 0 && !s.rate:
-			return m, fmt.Errorf("%w: no line of a request%s with a duration came into %s", errNothing, some, l.path)
+			return m, fmt.Errorf("%w: no request%s with a duration in %s", errNothing, some, l.path)
 		}
 		m.Values[s.name] = s.of(s.choice, lasted)
 	}
@@ -229,11 +229,11 @@ func (l *log) Read(ctx context.Context, lasted time.Duration) (m prove.Measureme
 	return m, nil
 }
 
-// follow reads on, through rotation: the rest of what was moved away first.
+// follow reads on through rotation, beginning with the rest of the rotated part.
 func (l *log) follow(ctx context.Context) error {
 	found, err := source.Find(l.host, []string{l.path})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // between the two steps of a rotation: the next time finds all of it
+		return nil // in the middle of a rotation: the next call finds everything
 	}
 	if err != nil {
 		return err
@@ -256,10 +256,10 @@ func (l *log) follow(ctx context.Context) error {
 	return err
 }
 
-// most is how many durations of a window are kept, 8 bytes each.
+// most limits the durations kept of a window, 8 bytes each.
 const most = 10_000_000
 
-// line takes a whole line.
+// line evaluates a whole line.
 func (l *log) line(text []byte) {
 	if l.pattern != nil {
 		if v, ok := l.number(text); ok {
@@ -291,7 +291,7 @@ func (l *log) line(text []byte) {
 	}
 }
 
-// number is what the pattern finds in a line.
+// number returns the number that the pattern finds in a line.
 func (l *log) number(text []byte) (float64, bool) {
 	m := l.pattern.FindSubmatch(text)
 	if m == nil {

@@ -165,11 +165,11 @@ func TestFormats(t *testing.T) {
 		want         string
 	}{
 		"of nothing known":  {"something else", "p99", Set{}, "--pattern REGEXP"},
-		"by a pattern":      {"something else", "p99", Set{Pattern: regexp.MustCompile(`x(\d)`)}, "no line of its last 256 KiB is like x("},
-		"not so":            {"something else", "p99", Set{Format: apache}, "no line of its last 256 KiB is of Apache"},
-		"no such field":     {puppet, "p99(views)", Set{}, "views is no duration of Puppet Server's access log; it has duration"},
-		"not a duration":    {puppet, "p99(status)", Set{}, "status is no duration"},
-		"no duration":       {`10.0.0.7 - - [21/Nov/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"`, "p99", Set{}, "does not say how long requests took"},
+		"by a pattern":      {"something else", "p99", Set{Pattern: regexp.MustCompile(`x(\d)`)}, "no line of its last 256 KiB matches x("},
+		"not so":            {"something else", "p99", Set{Format: apache}, "no line of its last 256 KiB matches the format Apache"},
+		"no such field":     {puppet, "p99(views)", Set{}, "views is not a duration of Puppet Server's access log; it has duration"},
+		"not a duration":    {puppet, "p99(status)", Set{}, "status is not a duration"},
+		"no duration":       {`10.0.0.7 - - [21/Nov/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"`, "p99", Set{}, "has no duration of requests"},
 		"no such dimension": {puppet, `p99 where statsu > 400`, Set{}, `where "statsu > 400": at column 1 (statsu)`},
 	} {
 		path := filepath.Join(t.TempDir(), "log")

@@ -13,40 +13,39 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// Set is the metrics of an experiment on running work and their sources.
+// Set holds the metrics of an experiment on running work and their sources.
 type Set struct {
 	Host *host.Host
-	// Format finds the format of a log by its path and some of its text; nil: it is found
-	// out from that alone.
+	// Format detects the format of a log by its path and some of its text; nil: by text only.
 	Format func(path string, text []byte) (*logformat.Format, error)
-	// Pattern finds the number in a line of a log instead; nil for none.
+	// Pattern finds the number in a line of a log instead of a format; nil: none.
 	Pattern *regexp.Regexp
-	// Unit of what Pattern finds.
+	// Unit is the unit of what Pattern finds.
 	Unit string
 	// Token is the bearer token for Prometheus; it may be empty.
 	Token string
 	// WindowS is the length of a window in seconds, for $window in expressions.
 	WindowS int
-	// Recent is how long ago the last line of a log may have come; 0 for any time.
+	// Recent limits the age of a log's last line; 0: no limit.
 	Recent time.Duration
 
 	logs    map[string]*log
 	sources []Source
 }
 
-// Sources are those of the metrics that were asked for.
+// Sources returns the sources of the metrics.
 func (s *Set) Sources() []Source { return s.sources }
 
-// Rate is the metric that stands for the rate of requests in the log that another
-// metric is read from.
+// Rate names the rate of requests in a log, as a statistic and as the covariate of a metric from the
+// same log.
 const Rate = "rate"
 
-// Metric reads how a metric is asked for:
+// Metric parses a metric:
 //
 //	pressure:cpu|memory|io[:some|full]   share of the time in which tasks wait, %
-//	logs:FILE:mean|median|pNN|max|rate   of the durations, or the requests a second; with
-//	                                     (FIELD) of another duration, and with
-//	                                     where CONDITION of some requests
+//	logs:FILE:mean|median|pNN|max|rate   statistic of the durations, or requests a second;
+//	                                     followed by (FIELD) for another duration, and by
+//	                                     where CONDITION for some requests
 //	prometheus:URL:EXPRESSION            one number; $window is the window's length
 func (s *Set) Metric(text string) (prove.Metric, error) {
 	kind, rest, _ := strings.Cut(text, ":")
@@ -58,7 +57,7 @@ func (s *Set) Metric(text string) (prove.Metric, error) {
 	case "prometheus":
 		m := address.FindStringSubmatch(rest)
 		if m == nil {
-			return prove.Metric{}, fmt.Errorf("%q: want prometheus:URL:EXPRESSION, as prometheus:http://localhost:9090:sum(rate(node_disk_io_time_seconds_total[$window]))", text)
+			return prove.Metric{}, fmt.Errorf("%q: want prometheus:URL:EXPRESSION, such as prometheus:http://localhost:9090:sum(rate(node_disk_io_time_seconds_total[$window]))", text)
 		}
 		server, err := prometheus.Open(m[1], s.Token)
 		if err != nil {
@@ -67,21 +66,21 @@ func (s *Set) Metric(text string) (prove.Metric, error) {
 		s.sources = append(s.sources, &asked{server: server, name: text, expression: strings.ReplaceAll(m[2], "$window", strconv.Itoa(s.WindowS)+"s")})
 		return prove.Metric{Name: text}, nil
 	}
-	return prove.Metric{}, fmt.Errorf("%q: of running work want pressure:RESOURCE, logs:FILE:STATISTIC or prometheus:URL:EXPRESSION", text)
+	return prove.Metric{}, fmt.Errorf("%q: for running work want pressure:RESOURCE, logs:FILE:STATISTIC or prometheus:URL:EXPRESSION", text)
 }
 
-// address is a URL without a colon in its path, and what follows it.
+// address matches a URL without a colon in its path, and what follows it.
 var address = regexp.MustCompile(`^(https?://(?:\[[0-9a-fA-F:.]+\]|[^/:\[\]]+)(?::\d+)?(?:/[^:]*)?):(.+)$`)
 
-// Covariate reads how a covariate is asked for: as a metric, or by rate, the requests
-// a second in the log that the metric is read from.
+// Covariate parses a covariate: a metric, or Rate for the requests a second in the log that the metric
+// is read from.
 func (s *Set) Covariate(text string, of prove.Metric) (prove.Metric, error) {
 	if text != Rate {
 		return s.Metric(text)
 	}
 	rest, is := strings.CutPrefix(of.Name, "logs:")
 	if !is {
-		return prove.Metric{}, fmt.Errorf("rate is that of the requests in a log; the metric is %s: name a covariate as a metric of its own", of.Name)
+		return prove.Metric{}, fmt.Errorf("rate needs a metric from a log; the metric is %s: give the covariate as a metric of its own", of.Name)
 	}
 	file, _, _, _, _ := logMetric(rest)
 	return s.Metric("logs:" + file + ":" + Rate)

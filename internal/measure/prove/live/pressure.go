@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-// stalled is the kernel's pressure stall information (Documentation/accounting/psi.rst).
+// stalled is a metric from the kernel's pressure stall information (Documentation/accounting/psi.rst).
 type stalled struct {
 	host    *host.Host
 	name    string // of the metric
@@ -17,8 +17,8 @@ type stalled struct {
 	begun   float64
 }
 
-// least is the share, in percent, that a pressure below it counts as: values are
-// compared by their ratio, and nothing and next to nothing are alike.
+// least is the smallest share, in percent: values are compared by ratio, and smaller ones do not differ
+// from nothing.
 const least = 0.01
 
 func (s *Set) pressure(text, rest string) (prove.Metric, error) {
@@ -42,7 +42,7 @@ func (s *Set) pressure(text, rest string) (prove.Metric, error) {
 func (s *stalled) now() (float64, error) {
 	v, known := prove.Counters(s.host)[s.counter]
 	if !known {
-		return 0, fmt.Errorf("%s: this kernel tells no pressure (/proc/pressure; CONFIG_PSI, or psi=1 on its command line)", s.name)
+		return 0, fmt.Errorf("%s: this kernel reports no pressure (/proc/pressure; CONFIG_PSI, or psi=1 on its command line)", s.name)
 	}
 	return v, nil
 }

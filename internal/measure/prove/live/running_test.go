@@ -66,13 +66,13 @@ func TestMetric(t *testing.T) {
 		"logs:/var/log/a.log:p99(upstream_duration)":          "s false",
 		"logs:/var/log/a.log:rate where status >= 500":        "1/s true",
 		`logs:/var/log/a.log:p99(x) where path == "/a:b"`:     "s false",
-		"logs:/var/log/a.log:rate(x)":                         "rate is of requests",
+		"logs:/var/log/a.log:rate(x)":                         "rate counts requests",
 		"logs:/var/log/a.log:p99()":                           "want logs:FILE:STATISTIC",
 		"prometheus:http://localhost:9090:sum(rate(a:b[5m]))": " false",
 		"prometheus:http://[::1]:9090/prom:up":                " false",
 		"prometheus:http://localhost:up":                      " false",
 		"prometheus:localhost:9090:up":                        "want prometheus:URL",
-		"time":                                                "of running work want",
+		"time":                                                "for running work want",
 	} {
 		s := Set{Host: host.Live(), WindowS: 600}
 		m, err := s.Metric(text)
@@ -122,7 +122,7 @@ func TestPrometheus(t *testing.T) {
 		t.Error(got, err)
 	}
 	answer = `{"status":"success","data":{"resultType":"vector","result":[]}}`
-	if err := source.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "has no number for rate(x[600s])") {
+	if err := source.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "returns no number for rate(x[600s])") {
 		t.Error(err)
 	}
 }
@@ -175,7 +175,7 @@ func TestWindow(t *testing.T) {
 		t.Errorf("%v after %v, %v", m.Values, c.now.Sub(time.Unix(1e9, 0)), err)
 	}
 	w = window(nil)
-	if _, err := w.Visit(t.Context(), prove.Step{}); err == nil || !strings.Contains(err.Error(), "nothing happened: no line of a request came into "+path) {
+	if _, err := w.Visit(t.Context(), prove.Step{}); err == nil || !strings.Contains(err.Error(), "nothing happened: no request in "+path) {
 		t.Error(err)
 	}
 	slow := 0
@@ -227,7 +227,7 @@ func TestPressure(t *testing.T) {
 	if m, err = w.Visit(t.Context(), prove.Step{}); err != nil || m.Values["pressure:io"] != 0.01 {
 		t.Errorf("%v, %v", m.Values, err)
 	}
-	if err := s.Sources()[2].Check(t.Context()); err == nil || !strings.Contains(err.Error(), "tells no pressure") {
+	if err := s.Sources()[2].Check(t.Context()); err == nil || !strings.Contains(err.Error(), "reports no pressure") {
 		t.Error(err)
 	}
 }

@@ -13,26 +13,26 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// choice is some of a log's requests, and what of them counts.
+// choice is a subset of a log's requests, and which duration of them counts.
 type choice struct {
-	field, where string // empty: the duration, and all
-	at           int    // of the format's fields; below 0: the duration
+	field, where string // empty: the request's duration, and all requests
+	at           int    // index of the format's field; negative: the request's duration
 	fulfils      logs.Where
 
 	requests int       // in this window
 	found    []float64 // their durations, in seconds
-	over     bool      // there were more
+	over     bool      // there were more than most
 }
 
 // statistic is a metric of the durations in a log.
 type statistic struct {
 	name string // of the metric
 	*choice
-	rate bool // wants no durations
+	rate bool // needs no durations
 	of   func(c *choice, lasted time.Duration) float64
 }
 
-// logMetric takes FILE:STATISTIC(FIELD) where CONDITION apart.
+// logMetric splits FILE:STATISTIC(FIELD) where CONDITION.
 func logMetric(text string) (file, what, field, where string, ok bool) {
 	text, where, _ = strings.Cut(text, " where ")
 	at := strings.LastIndexByte(text, ':')
@@ -51,7 +51,7 @@ func (s *Set) ofLog(text, rest string) (prove.Metric, error) {
 	m := prove.Metric{Name: text, Unit: "s"}
 	file, what, field, where, ok := logMetric(rest)
 	if !ok {
-		return m, fmt.Errorf("%q: want logs:FILE:STATISTIC, as logs:/var/log/foreman/production.log:p99, with (FIELD) behind it for another duration than the request's, and where CONDITION for some requests", text)
+		return m, fmt.Errorf("%q: want logs:FILE:STATISTIC, such as logs:/var/log/foreman/production.log:p99, followed by (FIELD) for another duration than the request's, and by where CONDITION for some requests", text)
 	}
 	stat := &statistic{name: text}
 	number := func(of func([]float64) float64) func(*choice, time.Duration) float64 {
@@ -70,13 +70,13 @@ func (s *Set) ofLog(text, rest string) (prove.Metric, error) {
 	case strings.HasPrefix(what, "p") && err == nil && p > 0 && p < 100:
 		stat.of = number(func(x []float64) float64 { return stats.Quantile(x, p/100) })
 	default:
-		return m, fmt.Errorf("%q: want mean, median, pNN (as p99 or p99.9), max or rate after logs:FILE:", text)
+		return m, fmt.Errorf("%q: want mean, median, pNN (such as p99 or p99.9), max or rate after logs:FILE:", text)
 	}
 	switch {
 	case s.Pattern != nil && (field != "" || where != ""):
-		return m, fmt.Errorf("%q: --pattern knows one number of a line: it goes with no (FIELD) and no condition", text)
+		return m, fmt.Errorf("%q: --pattern finds one number per line, so (FIELD) and conditions are not possible", text)
 	case stat.rate && field != "":
-		return m, fmt.Errorf("%q: rate is of requests: it goes with no (FIELD)", text)
+		return m, fmt.Errorf("%q: rate counts requests, so (FIELD) is not possible", text)
 	case s.Pattern != nil && !stat.rate:
 		m.Unit = s.Unit
 	}

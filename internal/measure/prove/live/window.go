@@ -1,6 +1,6 @@
-// Package live measures work that goes on by itself and cannot be repeated, as that of
-// a production server: the visits of an experiment are windows of time, and what is
-// measured in them is read from the kernel's pressure, from logs and from a Prometheus.
+// Package live measures running work that cannot be repeated, such as that of a production server: the
+// visits of an experiment are time windows, and their values come from the kernel's pressure, from
+// logs and from Prometheus.
 package live
 
 import (
@@ -13,55 +13,52 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-// Source is where metrics of running work are read.
+// Source provides metrics of running work.
 type Source interface {
-	// Check looks whether there is something to read, before anything is changed.
+	// Check checks that there is something to read, before anything is changed.
 	Check(context.Context) error
 	// Begin begins a window.
 	Begin() error
-	// Read is what the window has measured so far, after it has lasted for a time. It
-	// is errNothing where nothing has happened in it.
+	// Read returns the values of the window so far, after it has lasted for a time, or
+	// errNothing if nothing happened in it.
 	Read(ctx context.Context, lasted time.Duration) (prove.Measurement, error)
 }
 
-// errNothing is that nothing has happened in a window that could be measured.
+// errNothing means that nothing happened in a window that could be measured.
 var errNothing = errors.New("nothing happened")
 
-// Window is running work as the workload of an experiment.
+// Window measures running work as the workload of an experiment.
 type Window struct {
-	Length  time.Duration // of one window
-	Settle  time.Duration // after each switch, until a window begins
+	Length  time.Duration // of a window
+	Settle  time.Duration // from a switch to the next window
 	Sources []Source
-	// Seed makes the windows longer or shorter, by at most a tenth: a job that runs
-	// every ten minutes must not always fall into the same arm.
+	// Seed varies the lengths of windows by up to a tenth: a job that runs every ten minutes
+	// must not always fall into the same arm.
 	Seed uint64
-	// Exceeded is asked during the window, about a tenth of it apart.
+	// Exceeded is called about every tenth of a window.
 	Exceeded func(prove.Values) error
 	Clock    interface{ Now() time.Time }
-	// Tell is called with what has to be waited for before the first window; may be nil.
+	// Tell, if not nil, is called with the reason for waiting before the first window.
 	Tell func(why error)
-	// Wait waits; nil is by the system's clock.
+	// Wait waits; nil means by the system's clock.
 	Wait func(context.Context, time.Duration) error
 }
 
-// jitter is by how much of its length a window may be longer or shorter.
+// jitter is the maximum variation of a window's length.
 const jitter = 0.1
 
-// longest is how many times its length a window may last until something happens in it,
-// and longestLeast how long it may whatever its length: a busy machine stands still for
-// seconds.
+// A window without events lasts up to longest times its length, or longestLeast if that is more: a
+// busy machine can stall for seconds.
 const (
 	longest      = 4
 	longestLeast = 30 * time.Second
 )
 
-// untilNothing is how long a window of some length may last until something happens in
-// it.
+// untilNothing returns the longest duration of a window in which nothing happens.
 func untilNothing(length time.Duration) time.Duration { return max(longest*length, longestLeast) }
 
-// Check looks whether all sources can be read. A log that was just rotated is waited for,
-// as long as a window would be: running work is never at rest, and nothing else of the
-// machine would make the answer worthless.
+// Check checks that all sources can be read. It waits for a log that was just rotated as long as for a
+// window. Other activity on the machine is no obstacle: running work is never at rest.
 func (w *Window) Check(ctx context.Context) error {
 	for _, s := range w.Sources {
 		if err := w.check(ctx, s); err != nil {
@@ -101,7 +98,7 @@ func (w *Window) wait(ctx context.Context, d time.Duration) error {
 	return sleep(ctx, d)
 }
 
-// length is that of one window.
+// length returns the length of a window.
 func (w *Window) length(s prove.Step) time.Duration {
 	stream := uint64(s.Quad)<<3 | uint64(s.Place)<<1
 	if s.Phase == prove.Placebo {
@@ -111,8 +108,8 @@ func (w *Window) length(s prove.Step) time.Duration {
 	return time.Duration(float64(w.Length) * (1 + jitter*(2*share-1)))
 }
 
-// Visit waits until the machine has settled, where it has just been switched, and then
-// for a window, and reads what happened in it.
+// Visit waits until the machine has settled after a switch, then for a window, and returns what
+// happened in it.
 func (w *Window) Visit(ctx context.Context, s prove.Step) (m prove.Measurement, err error) {
 	if s.Switch {
 		if err := w.wait(ctx, w.Settle); err != nil {
@@ -142,7 +139,7 @@ func (w *Window) Visit(ctx context.Context, s prove.Step) (m prove.Measurement, 
 			return m, fmt.Errorf("in %v %w", lasted.Round(time.Second), err)
 		case err != nil && over:
 			return m, err
-		case err != nil: // asked again: a Prometheus may be away for a moment
+		case err != nil: // repeated: Prometheus may be unavailable for a moment
 		case over:
 			return m, nil
 		default:
