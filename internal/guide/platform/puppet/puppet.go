@@ -16,9 +16,9 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// puppetInputs declares the inputs of Puppet Server except its version, and how they are
+// inputs declares the inputs of Puppet Server except its version, and how they are
 // answered.
-var puppetInputs = []struct {
+var inputs = []struct {
 	name   string
 	as     fact.Type
 	doc    string
@@ -63,7 +63,7 @@ func Source() platform.Source {
 			return &puppet{host: m.Host, subject: m, files: puppetserver.LayoutOf(m.Host)}
 		},
 	}
-	for _, in := range puppetInputs {
+	for _, in := range inputs {
 		input := fact.Input{Name: "puppetserver." + in.name, Type: in.as, Doc: in.doc}
 		if in.as == fact.Bytes {
 			input.Type, input.Unit = fact.Number, "bytes"
@@ -93,7 +93,7 @@ func (p *puppet) Answer(name string) fact.Answer {
 	if a.Value == nil {
 		return fact.Answer{Unknown: a.Unknown, At: a.At}
 	}
-	for _, in := range puppetInputs {
+	for _, in := range inputs {
 		if name == "puppetserver."+in.name {
 			return in.answer(p)
 		}
