@@ -50,7 +50,7 @@ func TestEtcdUnasked(t *testing.T) {
 		"check --etcd-key /dev/zero":                                     "--etcd-key: /dev/zero is a device; want a regular file",
 		"check --etcd-cacert " + large:                                   "--etcd-cacert: " + large + " has more than 1024 KiB: want certificates in PEM",
 		"check --etcd-key /is/not/there":                                 "--etcd-key: /is/not/there",
-		"check --etcd-cert " + file:                                      "a certificate and its key go together",
+		"check --etcd-cert " + file:                                      "a certificate needs its key",
 		"check --etcd-cacert " + file:                                    "the CA file has no certificate in PEM",
 		"check --etcd-endpoints https://a:1,https://a:1":                 "https://a:1 is named twice",
 		"check --etcd-endpoints http://a:1 --etcd-cert /is/not/there":    "--etcd-cert: /is/not/there",

@@ -58,7 +58,7 @@ func TestLoadUsage(t *testing.T) {
 		{"load run --in-flight 9000", ui.Usage, `--in-flight "9000": want 1 to 5000`},
 		{"load run --in-flight 0", ui.Usage, `--in-flight "0": want 1 to 5000`},
 		{"load resume --in-flight -1", ui.Usage, `--in-flight "-1": want 1 to 5000`},
-		{"load run --rate fast", ui.Usage, "want a rate with its time"},
+		{"load run --rate fast", ui.Usage, "want a rate such as"},
 		{"load run --slo p99<1s", ui.Usage, "of what? want create, scheduled or ready before it"},
 		{"load run --slo", ui.Usage, "--slo wants a value"},
 		{"load run --etcd-quota much", ui.Usage, "--etcd-quota"},

@@ -31,7 +31,8 @@ var infos = []string{
 	"aof_rewrite_in_progress",
 }
 
-// question asks the server of an instance for all of it; product.ErrStopped where
+// question asks the server of an instance for all of infos; it returns product.ErrStopped
+// if no server answers.
 func question(ctx context.Context, h *host.Host, main string, s settings) (*answer, error) {
 	return host.QueryJSON(ctx, h, "redis "+main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, main, s) })
 }

@@ -201,7 +201,7 @@ func TestClusterLoaderMistakes(t *testing.T) {
 		project("  inflight: 100000000"):                                                     "test.yaml:2: inflight: want 1 to 5000, found 100000000",
 		"ClusterLoader: {projects: [{num: 1, basename: " + strings.Repeat("a", 62) + "}]}":   "has 62 letters: want 58 at most, as a number is added",
 		project("    pods: [{num: 1, basename: " + strings.Repeat("a", 62) + ", image: x}]"): "has 62 letters: want 58 at most, as a number is added",
-		project("  rate: fast"):                                                              "want a rate with its time",
+		project("  rate: fast"):                                                              "want a rate such as",
 		"ClusterLoader: {projects: [{num: 1, basename: a}, {num: 1, basename: a}]}":          `the basename "a" is that of the project at test.yaml:1 already`,
 		"ClusterLoader: {projects: [{num: 1, basename: Big}]}":                               `"Big" cannot begin the name of a namespace`,
 		"ClusterLoader: [": "test.yaml:1:",
