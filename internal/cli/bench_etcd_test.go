@@ -231,7 +231,7 @@ func benchRealEtcd(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 		prove = exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=/registry", "--anyway")
-		if out, err := prove.CombinedOutput(); err == nil || prove.ProcessState.ExitCode() != 4 || !strings.Contains(string(out), "Kubernetes' own") {
+		if out, err := prove.CombinedOutput(); err == nil || prove.ProcessState.ExitCode() != 4 || !strings.Contains(string(out), "belong to Kubernetes") {
 			t.Errorf("%v: %s", err, out)
 		}
 		if got := strings.Fields(keys()); len(got) != 1 || got[0] != "bench/mine" {
@@ -253,7 +253,7 @@ func benchRealEtcd(t *testing.T) {
 		if got := strings.Fields(keys()); len(got) != 1 || got[0] != "bench/mine" {
 			t.Errorf("left behind after Ctrl-C: %q", got)
 		}
-		for args, want := range map[string]string{"--write-prefix /registry": "Kubernetes' own", "--write-prefix /registry/x": "Kubernetes' own"} {
+		for args, want := range map[string]string{"--write-prefix /registry": "belong to Kubernetes", "--write-prefix /registry/x": "belong to Kubernetes"} {
 			if out, _, _ := benchEtcd(t, 4, strings.Fields(args)...); !strings.Contains(out, want) {
 				t.Errorf("%s: %s", args, out)
 			}

@@ -65,7 +65,7 @@ func TestWorkerIsStopped(t *testing.T) {
 		if err := <-stopped; err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !strings.Contains(out, "the load ended early: client command 2 was stopped where it runs") {
+		if !strings.Contains(out, "the load ended early: client command 2 was stopped on its machine") {
 			t.Errorf("%s: %s", name, out)
 		}
 		if name == "load" && (x == nil || x.Cut == nil || x.Whole.Starts < 10 || !x.Generator.Clients[1].EndedEarly || x.Generator.Clients[0].EndedEarly) {

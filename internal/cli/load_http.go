@@ -128,7 +128,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	}
 	early, gate := error(nil), gates(result)
 	if result.Cut != nil {
-		early = result.Early()
+		early = errors.Join(ctx.Err(), result.Early())
 	}
 	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", gate, load.Print)
 }

@@ -125,7 +125,7 @@ func TestResumeRefused(t *testing.T) {
 
 	// Another value.
 	p.write("70")
-	if out, code := p.run("prove", "--resume", "last", "--anyway"); code != 4 || !strings.Contains(out, "the machine has other values now than when the experiment was begun") {
+	if out, code := p.run("prove", "--resume", "last", "--anyway"); code != 4 || !strings.Contains(out, "the machine has other values now than when the experiment began") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.write("60")
