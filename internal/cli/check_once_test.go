@@ -50,7 +50,7 @@ func TestOneCauseOneFinding(t *testing.T) {
 				if f.Because != "" {
 					explained++
 					first := root(f, all)
-					if f.Fix == nil || len(f.Fix.Changes)+len(f.Fix.Entries) > 0 || f.Fix.Command+f.Fix.Artefact != "" || !strings.HasPrefix(f.Fix.Text, "that of "+first) {
+					if f.Fix == nil || len(f.Fix.Changes)+len(f.Fix.Entries) > 0 || f.Fix.Command+f.Fix.Artefact != "" || !strings.HasPrefix(f.Fix.Text, "see "+first) {
 						t.Errorf("%s is because of %s, and mended by %+v, not as %s", f.ID, f.Because, f.Fix, first)
 					}
 					continue

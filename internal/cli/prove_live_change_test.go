@@ -97,7 +97,7 @@ func TestProveLiveChanges(t *testing.T) {
 		"a guard rail": {
 			func(*testing.T, *proving) []string { return []string{"--set", "vm.swappiness=10", "--keep"} },
 			[]string{"--metric", "logs:/var/log/wild.log:mean", "--guard", "logs:/var/log/slow.log:median:10%", "--alpha", "0.001"}, 3,
-			[]string{"guard rail: logs:/var/log/slow.log:median is at least ", "10 % are allowed", "broken"}, false,
+			[]string{"guard rail: logs:/var/log/slow.log:median is at least ", "at most 10 % worse is allowed", "broken"}, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

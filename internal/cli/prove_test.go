@@ -195,7 +195,7 @@ func TestProveFaults(t *testing.T) {
 	}{
 		"the work fails":       {func(p *proving) { p.touch("fail") }, nil, 1, "the work failed without the change: exit status 3: no such table"},
 		"the work hangs":       {func(p *proving) { p.hang(1) }, []string{"--timeout", "300ms"}, 1, "not finished within 300ms"},
-		"no such number":       {nil, []string{"--metric", "tps=tps ([0-9]+)"}, 1, "tps does not appear in what the command prints"},
+		"no such number":       {nil, []string{"--metric", "tps=tps ([0-9]+)"}, 1, "tps does not appear in the command's output"},
 		"not a number":         {nil, []string{"--metric", "word=(took)"}, 1, `"took", found by (took), is not a number`},
 		"below 0":              {nil, []string{"--percentile", "-5"}, 2, `--percentile "-5": want 0 to 100`},
 		"the values are there": {func(p *proving) { p.write("10\n") }, nil, 1, "the machine already has these values"},
