@@ -116,6 +116,15 @@ func TestTable(t *testing.T) {
 
 // TestHash: texts that are alike have hashes that are not, in each of the two numbers.
 func TestHash(t *testing.T) {
+	// fettle draws these numbers; one draw in a hundred leaves a bit 4 % from half.
+	defer func(s [4]uint64, l [17]uint64) { secrets, lengths = s, l }(secrets, lengths)
+	draw := rand.New(rand.NewPCG(1, 2))
+	for i := range secrets {
+		secrets[i] = draw.Uint64()
+	}
+	for i := range lengths {
+		lengths[i] = draw.Uint64()
+	}
 	texts := map[string]bool{}
 	for n := range 40 {
 		zero := make([]byte, n)
