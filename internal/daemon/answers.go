@@ -16,7 +16,7 @@ import (
 
 var _ Control = (*Daemon)(nil)
 
-// act does one operation with a freshly opened machine; what fails is logged.
+// act runs one operation with a freshly opened machine and logs its error.
 func (d *Daemon) act(ctx context.Context, do func(m *Machine) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -30,8 +30,8 @@ func (d *Daemon) act(ctx context.Context, do func(m *Machine) error) error {
 	return err
 }
 
-// Start applies what is selected; true if it is in force already, false if
-// nothing is selected.
+// Start applies the selection. It returns true if it is in force already, false if nothing is
+// selected.
 func (d *Daemon) Start(ctx context.Context) bool {
 	ok := false
 	err := d.act(ctx, func(m *Machine) error {
@@ -57,8 +57,8 @@ func (d *Daemon) Stop(ctx context.Context) bool {
 		if d.selection == nil || d.parked {
 			return nil
 		}
-		// First parked, then undone: others' look at the journal must not take
-		// the undo for the end of the selection.
+		// First parked, then undone: readers of the journal must not take the undo for the end
+		// of the selection.
 		if err := d.accept(m); err != nil {
 			return err
 		}
@@ -126,8 +126,8 @@ func (d *Daemon) Reload(ctx context.Context) bool {
 	return ok && err == nil
 }
 
-// Switch selects profiles. Where the daemon is stopped they are only selected,
-// as in TuneD, whose clients then call Start.
+// Switch selects profiles. If the daemon is stopped, it only selects them, as in TuneD, whose
+// clients then call Start.
 func (d *Daemon) Switch(ctx context.Context, names string) (bool, string) {
 	return d.choose(ctx, strings.Fields(names), tune.ModeManual)
 }
@@ -163,14 +163,14 @@ func (d *Daemon) choose(ctx context.Context, names []string, mode string) (bool,
 	return true, "OK"
 }
 
-// now is what is selected, and whether it is in force.
+// now returns the selection and whether it is in force.
 func (d *Daemon) now() (sel *tune.Selection, running bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.selection, d.selection != nil && !d.parked
 }
 
-// ActiveProfile names what is selected, the post-loaded profile included.
+// ActiveProfile returns the selected profiles, the post-loaded profile included.
 func (d *Daemon) ActiveProfile() string {
 	if sel, _ := d.now(); sel != nil {
 		return strings.Join(sel.Names(), " ")
@@ -178,7 +178,7 @@ func (d *Daemon) ActiveProfile() string {
 	return ""
 }
 
-// PostLoadedProfile names the profile that is loaded after the selected ones.
+// PostLoadedProfile returns the profile that is loaded after the selected ones.
 func (d *Daemon) PostLoadedProfile() string {
 	if sel, _ := d.now(); sel != nil {
 		return sel.PostLoaded
@@ -186,8 +186,8 @@ func (d *Daemon) PostLoadedProfile() string {
 	return ""
 }
 
-// Mode returns who chose the profiles: "auto" or "manual", or "unknown" with the reason if
-// TuneD's state files cannot be read.
+// Mode returns how the profiles were chosen: "auto" or "manual", or "unknown" with the reason
+// if TuneD's state files cannot be read.
 func (d *Daemon) Mode() (mode, failure string) {
 	if sel, _ := d.now(); sel != nil {
 		return sel.Mode, ""
@@ -203,7 +203,7 @@ func (d *Daemon) Mode() (mode, failure string) {
 	return string(state.Mode), ""
 }
 
-// Recommend names the profile that is meant for this machine.
+// Recommend returns the profile that is recommended for this machine.
 func (d *Daemon) Recommend(ctx context.Context) string {
 	m, err := d.Config.Open(ctx)
 	if err != nil {
@@ -223,7 +223,7 @@ func (d *Daemon) IsRunning() bool {
 	return running
 }
 
-// Profiles lists the profiles by name.
+// Profiles lists the profiles, sorted by name.
 func (d *Daemon) Profiles(ctx context.Context) []NamedSummary {
 	m, err := d.Config.Open(ctx)
 	if err != nil {
@@ -311,7 +311,7 @@ func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 	return met
 }
 
-// Plugins gives the options of each plug-in with their defaults.
+// Plugins returns the options of each plug-in with their defaults.
 func (d *Daemon) Plugins() map[string]map[string]string {
 	out := make(map[string]map[string]string, len(table.All))
 	for _, p := range table.All {
@@ -327,7 +327,7 @@ func (d *Daemon) Plugins() map[string]map[string]string {
 	return out
 }
 
-// PluginDocumentation returns the sentence about a plug-in, or "".
+// PluginDocumentation returns the description of a plug-in, or "".
 func (d *Daemon) PluginDocumentation(name string) string {
 	if p, ok := plugin.Find(table.All, name); ok {
 		return p.Doc
@@ -335,7 +335,7 @@ func (d *Daemon) PluginDocumentation(name string) string {
 	return ""
 }
 
-// PluginHints gives the sentence about each option of a plug-in.
+// PluginHints returns the description of each option of a plug-in.
 func (d *Daemon) PluginHints(name string) map[string]string {
 	out := map[string]string{}
 	if p, ok := plugin.Find(table.All, name); ok {
@@ -351,17 +351,17 @@ func (d *Daemon) Capture(level int, limit time.Duration) string {
 	return d.log.begin(Level(level), limit)
 }
 
-// CaptureEnd returns what was collected under a token.
+// CaptureEnd returns the messages that were collected under a token.
 func (d *Daemon) CaptureEnd(token string) string { return d.log.end(token) }
 
-// subscribers are those who want to hear of switches.
+// subscribers are the channels that receive finished switches.
 type subscribers struct {
 	mu   sync.Mutex
 	list []chan ProfileChanged
 }
 
-// Changed announces every finished switch until ctx ends. A subscriber that does
-// not read misses all but the last few.
+// Changed returns a channel that gets every finished switch until ctx ends. A subscriber that
+// does not read misses all but 16 of them.
 func (d *Daemon) Changed(ctx context.Context) <-chan ProfileChanged {
 	c := make(chan ProfileChanged, 16)
 	s := &d.subscribers

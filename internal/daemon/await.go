@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// HeldWithin is how long tune waits for a running daemon to hold the values that need an
+// HeldWithin is the time that tune waits for a running daemon to hold the values that need an
 // open descriptor. The daemon sees a new selection at once; a busy machine needs a moment.
 const HeldWithin = 2 * time.Second
 

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// Control is the daemon for its clients over TuneD's bus interface and socket. Methods and
+// Control is the daemon as seen by clients of TuneD's bus interface and socket. Methods and
 // results are TuneD's (com.redhat.tuned.control); the caller checks authorization.
 type Control interface {
-	// Start applies the selection, Stop reverts it and keeps it selected, Reload reads
-	// the configuration and applies again; they return false when TuneD does.
+	// Start applies the selection, Stop reverts it and keeps it selected, Reload reads the
+	// configuration and applies again. They return what TuneD returns.
 	Start(ctx context.Context) bool
 	Stop(ctx context.Context) bool
 	Reload(ctx context.Context) bool
 	// Disable takes the selection out of force until something is selected
 	// again (tuned-adm off).
 	Disable(ctx context.Context) bool
-	// Switch selects profiles, separated by spaces; Auto the recommended one.
+	// Switch selects profiles, separated by spaces; Auto selects the recommended one.
 	Switch(ctx context.Context, names string) (ok bool, message string)
 	Auto(ctx context.Context) (ok bool, message string)
 	ActiveProfile() string
@@ -37,23 +37,23 @@ type Control interface {
 	IsRunning() bool
 	Profiles(ctx context.Context) []NamedSummary
 	ProfileInfo(ctx context.Context, name string) (ok bool, info Info)
-	// Verify is TuneD's strict answer; ignoreMissing passes what the machine
-	// does not have.
+	// Verify returns TuneD's strict result; ignoreMissing ignores what the machine does not
+	// have.
 	Verify(ctx context.Context, ignoreMissing bool) bool
-	// Plugins gives the options of each plug-in with their defaults.
+	// Plugins returns the options of each plug-in with their defaults.
 	Plugins() map[string]map[string]string
 	PluginDocumentation(name string) string
 	PluginHints(name string) map[string]string
-	// Instances are the units in force, as pairs of name and plug-in; of one
+	// Instances returns the units in force as pairs of name and plug-in; only those of one
 	// plug-in unless its name is empty.
 	Instances(plugin string) (ok bool, message string, instances [][2]string)
 	InstanceDevices(instance string) (ok bool, message string, devices []string)
 	AcquireDevices(ctx context.Context, devices, instance string) (ok bool, message string)
 	CreateInstance(ctx context.Context, plugin, name string, options map[string]string) (ok bool, message string)
 	DestroyInstance(ctx context.Context, name string) (ok bool, message string)
-	// Capture collects the daemon's messages of at least a level (Python's
-	// logging: 10 debug to 50 critical) under a token, until CaptureEnd returns
-	// them or the time is over; no time limit with 0.
+	// Capture collects the daemon's messages of at least a level (Python's logging: 10 debug to
+	// 50 critical) under a token, until CaptureEnd returns them or the limit has passed; 0 is
+	// no limit.
 	Capture(level int, limit time.Duration) (token string)
 	CaptureEnd(token string) string
 	// Changed announces every finished switch until ctx ends.

@@ -21,37 +21,37 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Machine is what the daemon works with. It is opened for each operation, so that
-// configuration, keep.d and the administrator's files are up to date; only the kinds of
-// setting are kept, because they hold descriptors.
+// Machine is the machine that the daemon tunes. It is opened for each operation, so that
+// configuration, keep.d and the administrator's files are up to date; only the kinds of setting
+// are kept, because they hold descriptors.
 type Machine struct {
 	Engine *tune.Engine
 	Loader profile.Loader
 	Kinds  setting.Kinds
 }
 
-// Config of a daemon.
+// Config is the configuration of a daemon.
 type Config struct {
-	// Open opens the machine; the daemon owns what it returns.
+	// Open opens the machine; the daemon owns the result.
 	Open func(context.Context) (*Machine, error)
-	// TuneD makes the daemon stand in for TuneD: without a selection of our own
-	// TuneD's preset or recommended profile is taken, and TuneD's state files
-	// are kept. Serve should offer its bus name.
+	// TuneD makes the daemon replace TuneD's: without a selection of its own it takes TuneD's
+	// preset or recommended profile, and it keeps TuneD's state files. Serve should offer its
+	// bus name.
 	TuneD bool
-	// Serve, if not nil, starts to serve clients with a Control and returns; it ends with
-	// ctx. It is called once the selection is in force, when TuneD claims its name. An
-	// error is logged: the tuning does not depend on it.
+	// Serve, if not nil, starts to serve clients with a Control and returns; it ends with ctx.
+	// It is called once the selection is in force, when TuneD claims its name. Its error is
+	// only logged.
 	Serve func(context.Context, Control, *profile.MainConfig) error
-	// Schedule is the file of the schedule; empty for none.
+	// Schedule is the path of the schedule; empty for none.
 	Schedule string
-	// Enforce is how often values that others changed are put back; 0: never.
+	// Enforce is the interval at which values that others changed are restored; 0: never.
 	Enforce time.Duration
-	// Log gets one line a message, with the kernel's level in front where it is
-	// the journal's pipe (sd-daemon(3)).
+	// Log gets one line per message, with the kernel's level in front if it is the journal's
+	// stream (sd-daemon(3)).
 	Log io.Writer
 }
 
-// Daemon keeps one machine's selection in force. It is a Control.
+// Daemon keeps the selection of one machine in force. It implements Control.
 type Daemon struct {
 	Config
 	log *messages
@@ -60,8 +60,7 @@ type Daemon struct {
 	kinds setting.Kinds
 	held  map[setting.Setting]holding
 	tasks map[string]following // by unit
-	// alive is open as long as this is the daemon of the machine; without it
-	// nothing follows the load.
+	// alive is open while this is the machine's daemon; without it nothing follows the load.
 	alive  *os.File
 	loops  map[string]*looping // what follows the load, by unit and device
 	engine *tune.Engine        // that loops write with
@@ -82,7 +81,7 @@ type Daemon struct {
 	leased      func() bool               // whether an experiment is under way
 }
 
-// New makes a daemon that does nothing yet.
+// New returns a daemon that does nothing yet.
 func New(c Config) *Daemon {
 	if c.Log == nil {
 		c.Log = os.Stderr
@@ -108,8 +107,8 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	// A second daemon on one state directory would fight with the first; begin reports
-	// any other error.
+	// A second daemon on the same state directory would fight with the first; begin reports any
+	// other error.
 	if d.alive, err = tune.Alive(m.Engine.StateDir); errors.Is(err, tune.ErrAlive) {
 		return err
 	}
@@ -151,7 +150,7 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
-// underWay is the message about an experiment.
+// underWay is the message during an experiment.
 const underWay = "an experiment is under way: hands off until it ends"
 
 // loop sleeps until an event arrives. Events during an experiment are handled when it has
@@ -213,7 +212,7 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 	}
 }
 
-// rest is what the daemon does before it sleeps, for days perhaps.
+// rest frees memory before the daemon sleeps, perhaps for days.
 func rest() {
 	debug.SetGCPercent(25)
 	resident.Rest()
@@ -233,7 +232,7 @@ func (d *Daemon) open(ctx context.Context) (*Machine, error) {
 	return m, nil
 }
 
-// begin is the start: recover, choose, apply.
+// begin recovers interrupted transactions, then chooses and applies a selection.
 func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 	again := d.late
 	d.late = false
@@ -250,8 +249,8 @@ func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 	}
 	ids, err := recoverSoon(ctx, m)
 	if errors.Is(err, journal.ErrBusy) {
-		// Perhaps the transaction that starts this very unit, and waits for it:
-		// follow begins when the lock is free.
+		// Perhaps the transaction that starts this very unit, and waits for it: follow calls
+		// begin when the lock is free.
 		if !again {
 			d.log.say(LevelInfo, "waiting: %v", err)
 		}
@@ -306,11 +305,11 @@ func recoverSoon(ctx context.Context, m *Machine) (ids []int, err error) {
 	return ids, err
 }
 
-// patience is how long the daemon waits for another transaction to end.
+// patience is the time that the daemon waits for another transaction to end.
 const patience = 10 * time.Second
 
-// busy does something that needs the journal's lock and waits while another
-// transaction has it, until patience ends.
+// busy retries do, which needs the journal's lock, while another transaction has the lock,
+// until patience has passed.
 func busy[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -327,7 +326,7 @@ func busy[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// summary is one line about what is in force.
+// summary returns one line about what is in force.
 func (d *Daemon) summary() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -346,8 +345,8 @@ func onTrial(t *journal.Tx) bool { return t != nil && t.Try != nil && !t.Confirm
 // byStop is the reason of the undo that Stop makes.
 const byStop = "fettle daemon: stop"
 
-// decided returns the last decision about what is in force: a selection or its undo. A boot
-// that applied it again does not count.
+// decided returns the last decision about what is in force: a selection or its undo. Applying
+// it again at boot is not a decision.
 func decided(txs []*journal.Tx) (at time.Time, by *journal.Tx) {
 	for _, t := range slices.Backward(txs) {
 		if t.Commit == nil || t.RolledBack() {

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// looping is one part of the selection that follows the load.
+// looping is a part of the selection that follows the load.
 type looping struct {
 	tune.UnitLoop
 	rules  string // the unit as it was when this began
@@ -36,8 +36,8 @@ type varying struct {
 // left alone, as in TuneD.
 const maxFailures = 3
 
-// followLoad starts the loops of the profile and stops those that it does not have. It
-// returns the journal's state after that.
+// followLoad starts the loops of the profile and stops all others. It returns the journal's
+// state after that.
 func (d *Daemon) followLoad(ctx context.Context, m *Machine, p *profile.Profile, s *journal.State) *journal.State {
 	var wanted []tune.UnitLoop
 	if d.alive != nil {
@@ -79,8 +79,8 @@ func (d *Daemon) followLoad(ctx context.Context, m *Machine, p *profile.Profile,
 
 func keyOf(l tune.UnitLoop) string { return l.Unit.Name + "/" + l.Device }
 
-// keepImages puts the before-images of what loops may write into the journal, as
-// a transaction that stands for the selection's from now on.
+// keepImages records the before-images of what loops may write, as a transaction that replaces
+// the selection's from now on.
 func (d *Daemon) keepImages(ctx context.Context, m *Machine, loops []tune.UnitLoop, s *journal.State) *journal.State {
 	t := s.InForce()
 	sel, err := tune.SelectionOf(t)
@@ -115,8 +115,8 @@ func (d *Daemon) keepImages(ctx context.Context, m *Machine, loops []tune.UnitLo
 	return after
 }
 
-// startLoop begins with the values that were there before: a daemon that was
-// killed may have left others.
+// startLoop starts a loop, first from the values before it: a daemon that was killed may have
+// left others.
 func (d *Daemon) startLoop(ctx context.Context, w tune.UnitLoop, s *journal.State) {
 	l := &looping{UnitLoop: w, rules: rulesOf(w.Unit), places: map[setting.Setting]*varying{}}
 	for _, p := range w.Places {
@@ -168,7 +168,7 @@ func (d *Daemon) tick(ctx context.Context) bool {
 	return wrote
 }
 
-// step takes one sample of a loop and writes what it decides.
+// step takes one sample of a loop and writes the values that it requests.
 func (d *Daemon) step(ctx context.Context, l *looping) (wrote bool) {
 	var elapsed time.Duration
 	if now, err := d.engine.Host.Clock.SinceBoot(); err == nil {
@@ -239,14 +239,14 @@ func (d *Daemon) put(ctx context.Context, l *looping, s setting.Setting, v *vary
 	return false
 }
 
-// forgetLoop ends a loop that cannot go on.
+// forgetLoop ends a loop that cannot continue.
 func (d *Daemon) forgetLoop(l *looping, level Level, why string) {
 	delete(d.loops, keyOf(l.UnitLoop))
 	d.log.say(level, "%s: no more: %s", l.Places[0].Reason.Text, why)
 }
 
-// stopLoops ends the loops that are not in keep and restores their settings, unless the
-// journal shows that this was done.
+// stopLoops ends the loops that are not in keep and restores their settings, unless the journal
+// already has them restored.
 func (d *Daemon) stopLoops(ctx context.Context, keep map[string]bool) {
 	for key, l := range d.loops {
 		if keep[key] {
@@ -270,9 +270,9 @@ func (d *Daemon) stopLoops(ctx context.Context, keep map[string]bool) {
 	}
 }
 
-// replaced returns the named devices that are not those whose settings follow the load
-// already. If a setting reads as it was left, it is the same device, for which udev only
-// repeated the event.
+// replaced returns the named devices without those whose settings follow the load already. If a
+// setting still has the loop's last value, it is the same device, and udev only repeated the
+// event.
 func (d *Daemon) replaced(ctx context.Context, names map[string]bool) map[string]bool {
 	out := maps.Clone(names)
 	for _, l := range d.loops {

@@ -13,15 +13,15 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// plugged gives devices that have come what the selection wants for them, and restores
-// what the kernel recomputed because a CPU has come or gone.
+// plugged applies the selection to devices that have appeared, and restores what the kernel
+// recomputed because a CPU has come or gone.
 func (d *Daemon) plugged(ctx context.Context, batch []Uevent) error {
 	cpus := slices.ContainsFunc(batch, func(u Uevent) bool { return u.Subsystem == "cpu" })
 	return errors.Join(d.arrivals(ctx, batch), d.afterCPUs(ctx, cpus))
 }
 
-// afterCPUs writes again the values that CPU hot-plug resets: the values that they have now
-// are the kernel's, not an administrator's.
+// afterCPUs writes again the values that CPU hot-plug resets: their present values are the
+// kernel's, not an administrator's.
 func (d *Daemon) afterCPUs(ctx context.Context, cpus bool) error {
 	if !cpus {
 		return nil
@@ -54,8 +54,8 @@ func (d *Daemon) arrivals(ctx context.Context, batch []Uevent) error {
 	})
 }
 
-// plug applies the part of the selection that belongs to new devices, as a
-// transaction that stands for the selection's from now on: one undo takes all.
+// plug applies the part of the selection that belongs to new devices, as a transaction that
+// replaces the selection's from now on: one undo reverts all.
 func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 	s, err := m.Engine.State()
 	if err != nil {
@@ -99,8 +99,8 @@ func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 	return err
 }
 
-// onlyNew reduces a plan to devices that have appeared: their settings, and those that are
-// not tuned yet. Others may have drifted because another program wrote them, and are left
+// onlyNew reduces a plan to devices that have appeared: to their settings, and to settings that
+// are not tuned yet. Others may have drifted because another program wrote them, and are left
 // alone.
 func onlyNew(plan *tune.Plan, s *journal.State, names map[string]bool) {
 	chains := s.Chains()
@@ -113,8 +113,8 @@ func onlyNew(plan *tune.Plan, s *journal.State, names map[string]bool) {
 	plan.Problems = nil
 }
 
-// belongs reports whether a step is for one of the devices, by the plug-in's name of the
-// device or by the setting's path.
+// belongs reports whether a step is for one of the named devices, according to the plug-in's
+// device or the setting's path.
 func belongs(st tune.Step, names map[string]bool) bool {
 	if names[st.Device] || names[path.Base(st.Device)] {
 		return true
@@ -127,8 +127,7 @@ func belongs(st tune.Step, names map[string]bool) bool {
 	return false
 }
 
-// inForce does something with the machine while a selection is in force, and
-// otherwise nothing.
+// inForce calls do with the machine if a selection is in force.
 func (d *Daemon) inForce(ctx context.Context, do func(m *Machine) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,11 +171,11 @@ func (d *Daemon) enforce(ctx context.Context) error {
 	})
 }
 
-// maxFights is how often enforce puts one value back until the next selection.
+// maxFights is the number of times that enforce restores a value until the next selection.
 const maxFights = 5
 
-// restore writes the values of the selection that differ and for which mine returns true;
-// the others are reported.
+// restore writes the values of the selection that differ and for which mine returns true; it
+// reports the others.
 func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine func(tune.Step, *journal.Entry) bool) error {
 	s, err := m.Engine.State()
 	if err != nil {

@@ -15,20 +15,19 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// overlay is what clients have changed about the units of the selection in
-// force, until the next selection: TuneD's dynamic instances. It is not part of
-// the selection and does not outlive the daemon.
+// overlay holds the changes of clients to the units of the selection in force, until the next
+// selection: TuneD's dynamic instances. It is not part of the selection and ends with the
+// daemon.
 type overlay struct {
 	created []profile.Unit
 	gone    map[string]bool     // units taken out of force
 	devices map[string][]string // units whose devices were moved by name
 }
 
-// put changes a loaded profile.
+// put applies the changes to a loaded profile.
 func (o overlay) put(p *profile.Profile) {
 	p.Units = slices.DeleteFunc(p.Units, func(u profile.Unit) bool { return o.gone[u.Name] })
-	// Before the others: of units with the same priority the new one takes the
-	// devices.
+	// Before the others: of units with the same priority the new one gets the devices.
 	p.Units = append(slices.Clone(o.created), p.Units...)
 	for i := range p.Units {
 		u := &p.Units[i]
@@ -41,8 +40,8 @@ func (o overlay) put(p *profile.Profile) {
 	}
 }
 
-// hotPlug names the plug-ins whose units may be made and whose devices may be
-// moved while the selection is in force (TuneD's hotplug.Plugin).
+// hotPlug lists the plug-ins whose units may be created and whose devices may be moved while
+// the selection is in force (TuneD's hotplug.Plugin).
 var hotPlug = []string{"audio", "cpu", "disk", "irq", "net", "scsi_host", "uncore"}
 
 // instance is a unit in force with its devices.
@@ -51,8 +50,7 @@ type instance struct {
 	devices []string
 }
 
-// overlaid is the accepted profile of a selection with what was changed on it at run
-// time.
+// overlaid returns the accepted profile of a selection with the changes of clients.
 func (d *Daemon) overlaid(ctx context.Context, m *Machine, sel *tune.Selection) (*profile.Profile, error) {
 	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
 	if err == nil {
@@ -73,7 +71,7 @@ func (d *Daemon) instances(ctx context.Context, m *Machine) ([]instance, error) 
 	var units []*profile.Unit
 	for _, u := range p.InOrder() {
 		skip, _, err := m.Engine.Main.Skipped(u, m.Engine.Host)
-		// What is not known to apply is not in force either.
+		// A unit that may not apply is not in force either.
 		if _, known := plugin.Find(table.All, u.Type); known && !skip && err == nil {
 			units = append(units, u)
 		}
@@ -142,12 +140,12 @@ func noHotPlug(plugin string) error {
 	return reply("Plugin '" + plugin + "' does not support hotplugging or dynamic instances.")
 }
 
-// reply is an error whose text a client of TuneD gets as it is.
+// reply is an error whose text is sent to a client of TuneD unchanged.
 type reply string
 
 func (r reply) Error() string { return string(r) }
 
-// reapply brings a changed overlay into force, or leaves everything as it was.
+// reapply applies a changed overlay, or leaves everything as it was.
 func (d *Daemon) reapply(ctx context.Context, m *Machine, next overlay, reason string) error {
 	s, err := m.Engine.State()
 	if err != nil {
@@ -178,8 +176,8 @@ func (d *Daemon) reapply(ctx context.Context, m *Machine, next overlay, reason s
 	return err
 }
 
-// changeable lists the units in force and where the one of that name is in the list,
-// which may change at run time.
+// changeable returns the units in force and the index of the named one. It returns an error if
+// that unit may not change at run time.
 func (d *Daemon) changeable(ctx context.Context, m *Machine, name string) (list []instance, i int, err error) {
 	list, err = d.instances(ctx, m)
 	if err != nil {
@@ -241,11 +239,11 @@ func (d *Daemon) AcquireDevices(ctx context.Context, devices, name string) (bool
 }
 
 // refusedInstances are the plug-ins whose instances cannot be created over a bus: they run
-// programs or last beyond a boot.
+// programs or change settings beyond a boot.
 var refusedInstances = []string{"script", "service", "systemd", "bootloader"}
 
-// CreateInstance adds a unit until the next selection. "devices" and "priority"
-// are the unit's own, the other options the plug-in's.
+// CreateInstance adds a unit until the next selection. "devices" and "priority" configure the
+// unit, the other options the plug-in.
 func (d *Daemon) CreateInstance(ctx context.Context, pluginName, name string, options map[string]string) (bool, string) {
 	pl, ok := plugin.Find(table.All, pluginName)
 	switch {
@@ -324,7 +322,7 @@ func (o overlay) clone() overlay {
 	return c
 }
 
-// deviceList reads "sda,sdb" or "cpulist:0-3".
+// deviceList parses "sda,sdb" or "cpulist:0-3".
 func deviceList(text string) ([]string, error) {
 	cpus, isCPUs := strings.CutPrefix(text, "cpulist:")
 	if !isCPUs {

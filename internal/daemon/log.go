@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Level is the level of a message in Python's numbers, as log_capture_start takes it.
+// Level is the level of a message in Python's numbers, as log_capture_start expects it.
 type Level int
 
-// The levels that the daemon speaks at.
+// The levels of the daemon's messages.
 const (
 	LevelDebug   Level = 10
 	LevelInfo    Level = 20
@@ -24,7 +24,7 @@ const (
 	LevelError   Level = 40
 )
 
-// levels gives each level its word in Python and its number in syslog(3).
+// levels maps each level to its name in Python and its number in syslog(3).
 var levels = map[Level]struct {
 	word   string
 	syslog int
@@ -32,8 +32,7 @@ var levels = map[Level]struct {
 	LevelDebug: {"DEBUG", 7}, LevelInfo: {"INFO", 6}, LevelNotice: {"INFO", 5}, LevelWarning: {"WARNING", 4}, LevelError: {"ERROR", 3},
 }
 
-// messages is the daemon's log: lines to one writer, and to whoever captures
-// them at the moment.
+// messages is the daemon's log: lines for one writer and for all current captures.
 type messages struct {
 	mu       sync.Mutex
 	out      io.Writer
@@ -47,8 +46,8 @@ type capture struct {
 	timer *time.Timer
 }
 
-// maxCapture bounds what one capture keeps, in bytes, and maxCaptures how many
-// there are at once: a client may never come back for its own.
+// maxCapture bounds the text of one capture, in bytes, and maxCaptures the number of captures:
+// a client may never fetch its own.
 const (
 	maxCapture  = 256 << 10
 	maxCaptures = 16
@@ -58,9 +57,9 @@ func newMessages(out io.Writer) *messages {
 	return &messages{out: out, prefixed: isJournal(out, os.Getenv("JOURNAL_STREAM")), captures: map[string]*capture{}}
 }
 
-// isJournal reports whether a writer is the stream that systemd has connected to the
-// journal. systemd gives its device and inode (systemd.exec(5), $JOURNAL_STREAM), because
-// standard error may have been redirected since.
+// isJournal reports whether a writer is the stream that systemd has connected to the journal.
+// systemd passes its device and inode (systemd.exec(5), $JOURNAL_STREAM), because standard
+// error may have been redirected since.
 func isJournal(w io.Writer, stream string) bool {
 	f, ok := w.(*os.File)
 	if !ok || stream == "" {
@@ -88,7 +87,7 @@ func (m *messages) say(l Level, format string, args ...any) {
 	}
 }
 
-// begin starts a capture; "" when there are too many.
+// begin starts a capture. It returns "" if there are too many.
 func (m *messages) begin(l Level, limit time.Duration) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

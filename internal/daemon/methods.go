@@ -1,6 +1,6 @@
-// methods is TuneD's interface com.redhat.tuned.control as a table: the
-// name, arguments and answer of each method, who may call it, how its arguments
-// are checked, and what it asks of the daemon. The bus and the socket serve it.
+// The methods of TuneD's interface com.redhat.tuned.control as a table: name, arguments and
+// result of each, who may call it, how its arguments are checked, and its call of the daemon.
+// The bus and the socket serve them.
 
 package daemon
 
@@ -12,56 +12,55 @@ import (
 	"strings"
 )
 
-// Interface names the methods on the bus; an action of polkit is Namespace, a
-// dot and the method's name (TuneD, com.redhat.tuned.policy).
+// Interface is the interface of the methods on the bus; a polkit action is Namespace, a dot and
+// the method's name (TuneD, com.redhat.tuned.policy).
 const (
 	Interface = "com.redhat.tuned.control"
 	Namespace = "com.redhat.tuned"
-	// Signal announces a finished switch: names, whether it went well, and the
-	// error text.
+	// Signal announces a finished switch: the profiles, whether it succeeded, and the error
+	// text.
 	Signal = "profile_changed"
 )
 
-// Target is what the methods work on.
+// Target is what the methods act on.
 type Target struct {
 	Control Control
-	// AddSignalPath adds a unix socket to which signals are sent; nil where no
-	// socket is served.
+	// AddSignalPath adds a unix socket to which signals are sent; nil if no socket is served.
 	AddSignalPath func(path string) bool
 }
 
-// Argument is one argument of a method: its name in TuneD, by which JSON-RPC
-// may give it, and its D-Bus signature, which is i, s or a{ss}.
+// Argument is one argument of a method: its name in TuneD, usable in JSON-RPC, and its D-Bus
+// signature: i, s or a{ss}.
 type Argument struct{ Name, Signature string }
 
-// Access is who may call a method where no administrator has said otherwise:
+// Access is the set of callers that may call a method unless the administrator changed it:
 // polkit's defaults for its action.
 type Access int
 
 const (
-	// Everybody may call it.
+	// Everybody allows all callers.
 	Everybody Access = iota
 	// ActiveSession needs no password for the user at the machine's console; others
 	// authenticate as administrator.
 	ActiveSession
 	// Administrator always needs an administrator's authentication.
 	Administrator
-	// RootOnly has no action of polkit's: TuneD defines none.
+	// RootOnly is for methods without a polkit action: TuneD defines none.
 	RootOnly
 )
 
-// Method is one method.
+// Method is a method of TuneD's interface.
 type Method struct {
 	Name string
 	In   []Argument
-	// Out is the signature of the one value that it answers; a Go value of that
-	// signature is what Call and Denied return.
+	// Out is the D-Bus signature of the result; Call and Denied return a Go value of that
+	// signature.
 	Out    string
 	Access Access
-	// Denied is the answer to a caller without authority: TuneD answers with
-	// nothing instead of an error.
+	// Denied is the result for a caller without authority: TuneD returns an empty result
+	// instead of an error.
 	Denied any
-	// refused answers a call with an argument that Valid refuses.
+	// refused returns the result for an argument that Valid rejects.
 	refused func(argument string) any
 	call    func(context.Context, Target, arguments) any
 }
@@ -74,7 +73,7 @@ func (a arguments) text(i int) string             { return a[i].(string) }
 func (a arguments) number(i int) int              { return int(a[i].(int32)) }
 func (a arguments) table(i int) map[string]string { return a[i].(map[string]string) }
 
-// Find returns the method of a name.
+// Find returns the method with that name.
 func Find(name string) (Method, bool) {
 	for _, m := range All {
 		if m.Name == name {
@@ -84,10 +83,9 @@ func Find(name string) (Method, bool) {
 	return Method{}, false
 }
 
-// Call calls the method with arguments as In describes them (int32, string,
-// map[string]string) on behalf of a caller who has the authority. A value that
-// is not of its argument's type is an error; one that TuneD's alphabet does not
-// have is TuneD's answer.
+// Call calls the method on behalf of an authorized caller, with arguments as In describes them
+// (int32, string, map[string]string). A value of the wrong type is an error; a text that Valid
+// rejects gives TuneD's result.
 func (m Method) Call(ctx context.Context, target Target, args ...any) (any, error) {
 	if len(args) != len(m.In) {
 		return nil, fmt.Errorf("%s takes %d arguments, not %d", m.Name, len(m.In), len(args))
@@ -130,16 +128,16 @@ func validArgument(v any) bool {
 	return true
 }
 
-// The structures that methods answer. On the bus a structure's fields are its
-// members in order; in JSON it is an array, as Python writes a tuple.
+// The structures that methods return. On the bus a structure's fields are its members in order;
+// in JSON it is an array, as Python writes a tuple.
 
-// Reply is (bs): whether it was done, and "OK" or why not.
+// Reply is (bs): whether the call succeeded, and "OK" or the reason.
 type Reply struct {
 	OK      bool
 	Message string
 }
 
-// Mode is (ss): auto or manual, and an error text.
+// Mode is (ss): "auto" or "manual", and an error text.
 type Mode struct{ Mode, Failure string }
 
 // MethodInfo is (bsss): whether the profile exists, name, summary and description.
@@ -148,7 +146,7 @@ type MethodInfo struct {
 	Name, Summary, Description string
 }
 
-// Pair is (ss): a profile with its summary, an instance with its plug-in.
+// Pair is (ss): a profile and its summary, or an instance and its plug-in.
 type Pair struct{ Name, Value string }
 
 // Instances is (bsa(ss)).
@@ -176,7 +174,7 @@ func (i Instances) MarshalJSON() ([]byte, error) {
 }
 func (d Devices) MarshalJSON() ([]byte, error) { return tuple(d.OK, d.Message, d.Devices) }
 
-// tuple is json.Marshal without escapes for HTML, which Python does not write.
+// tuple is json.Marshal without escapes for HTML, as in Python.
 func tuple(members ...any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -185,17 +183,16 @@ func tuple(members ...any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// maxLength is how long a text argument may be, in bytes, and alphabet what it
-// may be made of (TuneD since 2.24.1, tuned/consts.py NAMES_MAX_LENGTH and
-// NAMES_ALLOWED_CHARS; the answer to CVE-2024-52336 and CVE-2024-52337: no
-// control bytes in names that end in a log or a command).
+// maxLength is the maximum length of a text argument, in bytes, and alphabet its characters
+// (TuneD since 2.24.1, tuned/consts.py NAMES_MAX_LENGTH and NAMES_ALLOWED_CHARS; the fix of
+// CVE-2024-52336 and CVE-2024-52337: no control bytes in names that end in a log or a command).
 const (
 	maxLength = 4096
 	alphabet  = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" +
 		" !@'+-.,/:;_$&*()%<=>?#[]{|}^~\""
 )
 
-// Valid reports whether a text argument is acceptable. The empty text is.
+// Valid reports whether a text argument is acceptable; an empty one is.
 func Valid(s string) bool {
 	if len(s) > maxLength {
 		return false
@@ -208,8 +205,8 @@ func Valid(s string) bool {
 	return true
 }
 
-// methodsText makes a text fit for the bus, which closes the connection of who sends
-// anything but UTF-8 without NUL: profiles are files, and hold any bytes.
+// methodsText replaces NUL and invalid UTF-8 in a text, because the bus disconnects their
+// sender. Profiles are files with any bytes.
 func methodsText(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }

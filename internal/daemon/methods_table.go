@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// unauthorised and invalid are TuneD's words for a Reply.
+// unauthorised and invalid return TuneD's texts in a Reply.
 var unauthorised = Reply{false, "Unauthorized"}
 
 func invalid(argument string) any { return Reply{false, "Invalid " + argument} }
 
 func always(answer any) func(string) any { return func(string) any { return answer } }
 
-// notOverTheBus are plug-ins whose instances cannot be created by a call: they run programs,
-// or change the next boot (trust boundaries of the design).
+// notOverTheBus lists the plug-ins whose instances cannot be created by a call: they run
+// programs, or change the next boot (trust boundaries of the design).
 var notOverTheBus = []string{"script", "service", "bootloader"}
 
-// pythonWords are the defaults that TuneD prints in Python's way.
+// pythonWords maps defaults to the words that TuneD prints.
 var pythonWords = map[string]string{"": "None", "true": "True", "false": "False"}
 
-// All are the methods, in alphabetical order, as TuneD 2.28 has them; 2.20 has
-// all but the four about instances that it does not know.
+// All lists the methods of TuneD 2.28 in alphabetical order; 2.20 lacks four about instances.
 var All = []Method{
 	{Name: "active_profile", Out: "s", Access: Everybody, Denied: "",
 		call: func(_ context.Context, t Target, _ arguments) any { return methodsText(t.Control.ActiveProfile()) }},

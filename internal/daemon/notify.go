@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// notify notifies the service manager, if there is one, of a change of state (sd_notify(3)).
+// notify sends a change of state to the service manager, if there is one (sd_notify(3)).
 func notify(state string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {

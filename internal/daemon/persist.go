@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/packaging"
 )
 
-// unitDirs are where systemd finds units, an administrator's first.
+// unitDirs are the directories of systemd's units, the administrator's first.
 var unitDirs = []string{"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
 func unitInstalled(h *host.Host, name string) bool {
@@ -33,8 +33,8 @@ func unitInstalled(h *host.Host, name string) bool {
 // Persisted reports whether fettle's unit is started at boot.
 func Persisted(h *host.Host) bool { return startsAtBoot(h, "fettle.service") }
 
-// TrialUnguarded warns, before a trial, if no boot would undo it should its watchdog be
-// killed, and says what helps; "" if a boot would, or without systemd.
+// TrialUnguarded returns a warning, and its remedy, if no boot would undo a trial whose
+// watchdog was killed. It returns "" if a boot would, or without systemd.
 func TrialUnguarded(h *host.Host) string {
 	const unit = "fettle-recover.service"
 	if !host.HasSystemd(h) || startsAtBoot(h, unit) {
@@ -64,8 +64,8 @@ func Persist(ctx context.Context, e *tune.Engine, changes []setting.Change) (*tu
 	}, tune.ApplyOptions{Kind: journal.Apply, Atomic: true})
 }
 
-// PersistChanges returns the changes of Persist. Units and policies that no package has
-// installed are written.
+// PersistChanges returns the changes of Persist. They write the units and policies that no
+// package has installed.
 func PersistChanges(h *host.Host) ([]setting.Change, error) {
 	if !host.HasSystemd(h) {
 		return nil, ui.Hinted(ui.Failed, errors.New("--persist enables a unit of systemd, and systemd does not run here"), "start \"fettle daemon\" from this machine's own init system")
@@ -112,21 +112,22 @@ func PersistChanges(h *host.Host) ([]setting.Change, error) {
 	return changes, nil
 }
 
-// policies are the files that say who may call the daemon on the bus, and which methods.
+// policies are the files that define which users may call which methods of the daemon on the
+// bus.
 var policies = []policy{
 	{"dbus/com.redhat.tuned.conf", []string{"/etc/dbus-1/system.d", "/usr/share/dbus-1/system.d"}},
-	// polkit reads the directory below /etc since version 124.
+	// polkit reads /etc/polkit-1/actions since version 124.
 	{"polkit/com.redhat.tuned.policy", []string{"/etc/polkit-1/actions", "/usr/share/polkit-1/actions", "/usr/local/share/polkit-1/actions"}},
 }
 
-// policy is a file that has to be in one of several directories.
+// policy is a file that must exist in one of several directories.
 type policy struct {
 	embedded string
 	dirs     []string // the first one that exists gets it
 }
 
-// missing returns where the file has to be written; "" if it exists, or if nothing on the
-// machine would read it.
+// missing returns the path at which the file must be written. It returns "" if the file exists,
+// or if nothing on the machine would read it.
 func (p policy) missing(h *host.Host) string {
 	where := ""
 	for _, dir := range p.dirs {
@@ -141,8 +142,8 @@ func (p policy) missing(h *host.Host) string {
 	return where
 }
 
-// trustedProgram returns the path of this program, which a unit will run as root at each
-// boot: only root may be able to change it.
+// trustedProgram returns the path of this program, which a unit will run as root at each boot.
+// It returns an error if a user other than root may change it.
 func trustedProgram() (string, error) {
 	self, err := os.Executable()
 	if err == nil {

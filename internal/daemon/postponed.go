@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// postponed are operations that wait for the end of an experiment, in order; equal ones are
-// done once.
+// postponed is a list of operations that wait for the end of an experiment, in order; equal
+// ones run once.
 type postponed struct {
 	names []string
 	work  map[string]func() error
 	again <-chan time.Time // when to look again; nil while nothing waits
 }
 
-// errIdle is the result of work that found nothing to do.
+// errIdle is returned by work that found nothing to do.
 var errIdle = errors.New("nothing to do")
 
-// lookAgain is how often a daemon that waits for the end of an experiment looks: each
-// time disturbs what is measured.
+// lookAgain is the interval at which a waiting daemon checks for the end of an experiment: each
+// check disturbs the measurement.
 const lookAgain = 5 * time.Second
 
 func (p *postponed) add(name string, work func() error) {
@@ -30,14 +30,14 @@ func (p *postponed) add(name string, work func() error) {
 	p.work[name] = work
 }
 
-// wait arms the next check, and reports whether the wait begins now.
+// wait arms the next check, and reports whether it is the first one.
 func (p *postponed) wait() (began bool) {
 	began = p.again == nil
 	p.again = time.After(lookAgain)
 	return began
 }
 
-// run does all that waits. The error is errIdle where none of it did anything.
+// run does the postponed work. It returns errIdle if none of it did anything.
 func (p *postponed) run() error {
 	names, work := p.names, p.work
 	*p = postponed{}

@@ -8,14 +8,14 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 )
 
-// following is one unit whose rules new tasks get.
+// following is a unit whose rules are applied to new tasks.
 type following struct {
 	rules string // the unit as it was when this began
 	stop  func() // gives back to those tasks that are still there
 }
 
-// followTasks applies the scheduler units of the profile to new tasks, and stops for units
-// that it does not have; nil stops all.
+// followTasks applies the scheduler units of the profile to new tasks, and stops for all other
+// units; nil stops all.
 func (d *Daemon) followTasks(m *Machine, p *profile.Profile) {
 	wanted := map[string]*profile.Unit{}
 	if p != nil {

@@ -13,18 +13,18 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 )
 
-// timed is the entry of the schedule that holds now.
+// timed is the entry of the schedule that is in force now.
 type timed struct {
 	names  []string
 	since  time.Time
 	reason string
 }
 
-// byScheduleOf marks the reason of transactions that the schedule made.
+// byScheduleOf begins the reason of transactions that the schedule made.
 const byScheduleOf = "fettle daemon: schedule "
 
-// scheduled reads the schedule: the entry that holds, nil where none has begun,
-// and when the next one begins.
+// scheduled reads the schedule. It returns the entry in force, or nil if none has begun, and
+// the time at which the next one begins.
 func (d *Daemon) scheduled(m *Machine) (*timed, time.Time, error) {
 	if d.Schedule == "" {
 		return nil, time.Time{}, nil
@@ -49,9 +49,9 @@ func (d *Daemon) scheduled(m *Machine) (*timed, time.Time, error) {
 	return &timed{e.Profiles, since, sentence("schedule %s:%d", d.Schedule, e.Line)}, next, nil
 }
 
-// due reports whether to apply the schedule's entry. The latest decision holds, and a user's
-// after the time of the entry is later. A selection made by the schedule is replaced in any
-// case, so that the schedule follows a clock that is set back.
+// due reports whether to apply the schedule's entry. It does not if the user decided after the
+// entry's time. A selection made by the schedule is replaced in any case, so that the schedule
+// follows a clock that is set back.
 func (d *Daemon) due(names []string, since time.Time, txs []*journal.Tx, sel *tune.Selection) bool {
 	at, by := decided(txs)
 	if by != nil && !strings.HasPrefix(by.Reason, byScheduleOf) && !at.Before(since) {
@@ -70,8 +70,7 @@ func (d *Daemon) clock(ctx context.Context, c clockEvent) error {
 	return err
 }
 
-// keepSchedule brings the entry into force that holds now, and sleeps until the
-// next.
+// keepSchedule applies the entry that is in force now, and arms the timer for the next.
 func (d *Daemon) keepSchedule(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 )
 
-// Differences are the intended differences from TuneD's daemon; docs/060-daemon.md prints
+// Differences lists the intended differences from TuneD's daemon; docs/060-daemon.md prints
 // them.
 var Differences = []profile.Difference{
 	{
@@ -45,9 +45,9 @@ var Differences = []profile.Difference{
 	},
 }
 
-// preset returns the profile of TuneD's state files if these are newer than our last
-// decision: TuneD or the user has written them since. In auto mode it evaluates the
-// recommendation at each start, as TuneD does.
+// preset returns the profile of TuneD's state files if these are newer than our last decision:
+// TuneD or the user has written them since. In auto mode it evaluates the recommendation at
+// each start, as TuneD does.
 func (d *Daemon) preset(ctx context.Context, m *Machine, txs []*journal.Tx, sel *tune.Selection) (names []string, mode string, ok bool, err error) {
 	h := m.Engine.Host
 	state, err := profile.ReadState(h)
@@ -69,7 +69,7 @@ func (d *Daemon) preset(ctx context.Context, m *Machine, txs []*journal.Tx, sel 
 		}
 	}
 	if by != nil && !written.After(at) {
-		// Ours is the newer decision. Only the recommendation may change.
+		// Our decision is newer. Only the recommendation may change.
 		if sel == nil || sel.Mode != tune.ModeAuto {
 			return nil, "", false, nil
 		}
@@ -92,7 +92,7 @@ func (d *Daemon) preset(ctx context.Context, m *Machine, txs []*journal.Tx, sel 
 	return state.Active, string(state.Mode), true, nil
 }
 
-// keepState writes TuneD's state files as what is selected.
+// keepState writes the selection into TuneD's state files.
 func (d *Daemon) keepState(m *Machine) {
 	if !d.TuneD {
 		return

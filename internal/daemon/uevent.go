@@ -16,7 +16,7 @@ import (
 
 var native = binary.NativeEndian
 
-// Uevent is one message about a device (kobject_uevent(9), sd-device).
+// Uevent is an event of a device (kobject_uevent(9), sd-device).
 type Uevent struct {
 	Action    string // add, remove, change, online, offline, move, bind, unbind
 	Path      string // of the device below /sys, such as /devices/virtual/block/loop0
@@ -27,7 +27,7 @@ type Uevent struct {
 // Name is the kernel's name of the device, with ! for / as in sysfs.
 func (u Uevent) Name() string { return path.Base(u.Path) }
 
-// subsystems are those whose devices plug-ins tune.
+// subsystems lists the subsystems whose devices plug-ins tune.
 var subsystems = map[string]bool{"block": true, "net": true, "cpu": true, "usb": true, "scsi_host": true, "scsi": true, "nvme": true, "sound": true, "drm": true}
 
 // arrived reports whether a device has appeared.
@@ -46,9 +46,8 @@ const (
 	udevGroup   = 2 // the same device once udev's rules are through
 )
 
-// parseUevent reads a message of the kernel ("add@/devices/...", then NAME=VALUE
-// each ended by a zero byte) or of udevd (a header, then the same list). It is
-// false for anything else.
+// parseUevent parses a message of the kernel ("add@/devices/...", then NAME=VALUE each ended by
+// a zero byte) or of udevd (a header, then the same list). It returns false for anything else.
 func parseUevent(b []byte) (Uevent, bool) {
 	var u Uevent
 	if bytes.HasPrefix(b, []byte("libudev\x00")) {
@@ -88,13 +87,12 @@ func parseUevent(b []byte) (Uevent, bool) {
 	return u, u.Action != "" && strings.HasPrefix(u.Path, "/devices/")
 }
 
-// settle is how long the daemon waits for more once a device has come: a disk
-// brings its partitions, a card its ports.
+// settle is the time that the daemon waits for more devices after the first: a disk brings its
+// partitions, a card its ports.
 const settle = 300 * time.Millisecond
 
-// watchDevices reports devices that come and go, in batches. Where udevd runs,
-// it is listened to, so that its rules have been first; a program that wrote
-// what udev's rules write as well would be overwritten.
+// watchDevices reports devices that come and go, in batches. If udevd runs, it reads udevd's
+// events, which follow udev's rules; otherwise these rules could overwrite what fettle wrote.
 func watchDevices(h *host.Host) (<-chan []Uevent, *os.File, error) {
 	group := uint32(kernelGroup)
 	if _, err := h.Files.Stat("/run/udev/control"); err == nil {
@@ -133,7 +131,7 @@ func watchDevices(h *host.Host) (<-chan []Uevent, *os.File, error) {
 			}
 			switch {
 			case rerr == unix.ENOBUFS:
-				// Messages were lost: an empty one makes the daemon look itself.
+				// Messages were lost: an empty event makes the daemon check everything.
 				single <- Uevent{Action: "add"}
 			case rerr != nil:
 				return
@@ -147,7 +145,7 @@ func watchDevices(h *host.Host) (<-chan []Uevent, *os.File, error) {
 	return batches(single, settle), f, nil
 }
 
-// batches collects what comes within a time of the first.
+// batches groups the events that arrive within a time of the first.
 func batches(in <-chan Uevent, wait time.Duration) <-chan []Uevent {
 	out := make(chan []Uevent)
 	go func() {

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 )
 
-// events is everything that wakes the daemon. Each source is a descriptor of the runtime's
+// events are the events that wake the daemon. Each source is a descriptor of the runtime's
 // poller; the only tickers are those of dynamic tuning and --enforce.
 type events struct {
 	hangup  <-chan os.Signal
@@ -40,21 +40,21 @@ func (ev *events) close() {
 	ev.stop()
 }
 
-// clockEvent is why the clock woke the daemon.
+// clockEvent is the reason that the clock woke the daemon.
 type clockEvent struct {
 	set     bool // somebody set the clock, or the machine slept
 	resumed bool // the machine slept
 }
 
-// watch opens the sources.
+// watch opens the event sources.
 func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 	ev := &events{stop: func() {}, arm: func(time.Time) {}}
-	// The journal's directory has to be there to be watched.
+	// The journal's directory must exist to be watched.
 	if err := journal.Prepare(m.Engine.StateDir); err != nil {
 		return nil, err
 	}
-	// A transaction ends by closing the lock file: that is the one event that
-	// a switch by others costs.
+	// A transaction ends by closing the lock file: the only event that another program's switch
+	// causes.
 	locked, f, err := watchDir(m.Engine.StateDir, unix.IN_CLOSE_WRITE, "lock")
 	if err != nil {
 		return nil, err
@@ -101,11 +101,11 @@ func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 	return ev, nil
 }
 
-// pollable makes a descriptor one that the runtime's poller sleeps on.
+// pollable makes a file of a descriptor that the runtime's poller handles.
 func pollable(fd int, name string) *os.File { return os.NewFile(uintptr(fd), name) }
 
-// watchDir reports events of one name in a directory (inotify(7)). Several that
-// come together are one.
+// watchDir reports events of one name in a directory (inotify(7)). Simultaneous events are
+// merged.
 func watchDir(dir string, mask uint32, name string) (<-chan struct{}, *os.File, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -136,8 +136,7 @@ func watchDir(dir string, mask uint32, name string) (<-chan struct{}, *os.File, 
 	return c, f, nil
 }
 
-// named looks for events of a name, or for the loss of some, in what inotify
-// gave.
+// named reports whether inotify's events contain the name, or a queue overflow.
 func named(buf []byte, name string) bool {
 	for len(buf) >= unix.SizeofInotifyEvent {
 		mask, size := native.Uint32(buf[4:]), int(native.Uint32(buf[12:]))
@@ -199,7 +198,7 @@ func watchClock() (<-chan clockEvent, *os.File, func(time.Time), error) {
 	return c, f, arm, nil
 }
 
-// timeAsleep is how long the machine has been suspended since it was started.
+// timeAsleep returns the time that the machine has been suspended since boot.
 func timeAsleep() time.Duration {
 	var boot, mono unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)

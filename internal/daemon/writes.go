@@ -32,7 +32,7 @@ type writers struct {
 	said  map[setting.Setting]time.Time // when its drift was reported last
 }
 
-// wanted is what the selection wants, and why.
+// wanted is the value that the selection sets, and its reason.
 type wanted struct {
 	value  setting.Value
 	reason setting.Reason
@@ -49,8 +49,8 @@ func newWriters() writers {
 	return writers{files: map[string]setting.Setting{}, wants: map[setting.Setting]wanted{}, said: map[setting.Setting]time.Time{}}
 }
 
-// beginWatch opens the watch. Without one the daemon does all else, and why can
-// tell the reason.
+// beginWatch starts the watch. If that fails, the daemon does all else, and fettle why can show
+// the reason.
 func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 	e := m.Engine
 	d.mu.Lock()
@@ -67,7 +67,7 @@ func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 		d.writers.queue = newWriteQueue(e.StateDir)
 		go d.writers.queue.fill(w)
 	}
-	// What an earlier daemon of this boot saw still holds.
+	// The writes that an earlier daemon of this boot recorded are still valid.
 	old, err := override.ReadWatch(e.StateDir, boot)
 	switch {
 	case err == nil:
@@ -131,7 +131,7 @@ func (d *Daemon) observe(ctx context.Context, plan *tune.Plan, s *journal.State)
 	w.remember(d.log)
 }
 
-// readNow is a value as the record keeps it.
+// readNow reads a value in the form that the record keeps.
 func (d *Daemon) readNow(ctx context.Context, id setting.Setting) setting.Value {
 	v, err := d.kinds.Read(ctx, id)
 	if err != nil {
@@ -140,7 +140,7 @@ func (d *Daemon) readNow(ctx context.Context, id setting.Setting) setting.Value 
 	return override.Shown(d.kinds, id, v)
 }
 
-// complain logs once what cannot be watched, except what the machine does not have.
+// complain logs once which files cannot be watched, except those that do not exist.
 func (w *writers) complain(log *messages, paths []string, failed map[string]error) {
 	n := 0
 	var first error
@@ -156,8 +156,7 @@ func (w *writers) complain(log *messages, paths []string, failed map[string]erro
 	}
 }
 
-// follow makes the record one about these settings. What was watched before goes
-// on without a gap.
+// follow changes the record to these settings. Settings watched before continue without a gap.
 func (w *writers) follow(list []setting.Setting, watched map[setting.Setting]bool, now time.Time, read func(setting.Setting) setting.Value) {
 	old := map[setting.Setting]override.Watched{}
 	for _, e := range slices.Concat(w.before, w.record.Settings) {
@@ -223,7 +222,7 @@ func (d *Daemon) moved(ctx context.Context, id setting.Setting) {
 	}
 }
 
-// noteWrite records one write. now is what the setting reads after it.
+// noteWrite records one write. now is the setting's value after it.
 func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Value) {
 	by := override.Write{
 		Time: f.Time, Process: f.By.Comm, PID: f.By.PID, Command: f.By.Command, Parent: f.By.ParentComm, ParentPID: f.By.Parent,
@@ -250,10 +249,10 @@ func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Va
 	d.log.say(LevelWarning, "drift: %s is %s, the selection wants %s (%s); written by %s", id, now, want.value, want.reason, by.By())
 }
 
-// quiet is how long a value that goes on being changed is not reported again.
+// quiet is the minimum time between two reports of a value that keeps changing.
 const quiet = time.Minute
 
-// remember saves the record, soon.
+// remember saves the record within the pause.
 func (w *writers) remember(log *messages) {
 	w.store.save(&w.record, func(err error) { log.say(LevelWarning, "who writes values is not kept: %v", err) })
 }

@@ -26,7 +26,7 @@ type watchStore struct {
 	timer *time.Timer
 }
 
-// pause is the least time between two writes of the file.
+// pause is the minimum time between two writes of the file.
 const pause = 250 * time.Millisecond
 
 // began reports whether this daemon has watched a setting from the beginning.
@@ -118,7 +118,7 @@ type seenWrite struct {
 	own bool
 }
 
-// The daemon is woken at most once every breath, however frequent the writes are.
+// The daemon wakes at most once every breath, however frequent the writes are.
 const (
 	breath     = 100 * time.Millisecond
 	maxPending = 4096
@@ -164,7 +164,7 @@ func (q *writeQueue) put(list []seenWrite, err error) {
 	})
 }
 
-// take returns what is there, in order.
+// take returns the pending writes, in order.
 func (q *writeQueue) take() ([]seenWrite, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

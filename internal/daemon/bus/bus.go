@@ -1,5 +1,5 @@
-// Package bus serves TuneD's name on the system bus: com.redhat.tuned, object
-// /Tuned, with polkit as the judge of who may call what.
+// Package bus serves TuneD's name on the system bus: com.redhat.tuned, object /Tuned. Polkit
+// decides which caller may call which method.
 package bus
 
 import (
@@ -14,13 +14,13 @@ import (
 	"fettle.dev/fettle/internal/daemon"
 )
 
-// Name is what the daemon owns on the bus, Path its one object.
+// Name is the name that the daemon owns on the bus, Path its only object.
 const (
 	Name = daemon.Namespace
 	Path = dbus.ObjectPath("/Tuned")
 )
 
-// ErrOwned is the error if another program owns Name: another tuner is in force.
+// ErrOwned is returned if another program owns Name: another tuner is in force.
 var ErrOwned = errors.New("another program owns " + Name + " on the bus")
 
 // Options of a service.
@@ -29,24 +29,22 @@ type Options struct {
 	// Address of the bus; empty for the system's ($DBUS_SYSTEM_BUS_ADDRESS, or
 	// its usual place).
 	Address string
-	// MachineID is what Peer.GetMachineId answers: the content of
-	// /etc/machine-id.
+	// MachineID is the result of Peer.GetMachineId: the content of /etc/machine-id.
 	MachineID string
-	// Owned is called each time the name has been claimed, also after the bus has
-	// come back. May be nil.
+	// Owned, if not nil, is called each time the name has been claimed, also after a
+	// reconnection.
 	Owned func()
 	Log   *slog.Logger
 }
 
-// The wait before a lost bus is looked for again doubles from the first to the
-// last of these. A bus that is away is the one state in which the service
-// wakes up by itself.
+// The wait between attempts to reconnect doubles from firstWait to lastWait. A missing bus is
+// the only state in which the service wakes up by itself.
 const (
 	firstWait = 50 * time.Millisecond
 	lastWait  = time.Minute
 )
 
-// Service answers on the bus.
+// Service is TuneD's interface on the bus.
 type Service struct {
 	options Options
 	done    chan struct{}
@@ -92,8 +90,8 @@ func (s *Service) run(ctx context.Context, conn *dbus.Conn, changed <-chan daemo
 	}
 }
 
-// release gives the name back and closes the connection. A bus that does not
-// answer releases the name when it notices the end.
+// release releases the name and closes the connection. A bus that does not answer releases the
+// name when it notices the end.
 func release(conn *dbus.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -146,7 +144,7 @@ func (s *Service) reconnect(ctx context.Context, changed <-chan daemon.ProfileCh
 	}
 }
 
-// connect makes a connection that answers, and claims the name with it.
+// connect opens a connection and claims the name.
 func (s *Service) connect(ctx context.Context) (*dbus.Conn, error) {
 	o := s.options
 	h := &handler{target: o.Target, machineID: o.MachineID, ctx: ctx, log: o.Log}

@@ -12,15 +12,15 @@ import (
 	"fettle.dev/fettle/internal/daemon"
 )
 
-// The interfaces that every object has.
+// The standard interfaces of every object.
 const (
 	introspectable = "org.freedesktop.DBus.Introspectable"
 	peer           = "org.freedesktop.DBus.Peer"
 )
 
-// routePeer takes the interface out of calls to Peer: the library answers them
-// by itself, and gives the bus's identity for the machine's. A call without
-// interface goes to the object, which finds the method by its name.
+// routePeer removes the interface from calls to Peer: the library would answer them itself,
+// with the bus's identity instead of the machine's. A call without an interface goes to the
+// object, which finds the method by its name.
 func routePeer(m *dbus.Message) {
 	if m.Type == dbus.TypeMethodCall && m.Headers[dbus.FieldInterface].Value() == peer {
 		delete(m.Headers, dbus.FieldInterface)
@@ -36,8 +36,8 @@ type handler struct {
 	log       *slog.Logger
 }
 
-// LookupObject and LookupInterface find everything: what has no methods answers
-// UnknownMethod, as libdbus does for objects and interfaces that are not there.
+// LookupObject and LookupInterface find everything: an object without methods answers
+// UnknownMethod, as in libdbus.
 func (h *handler) LookupObject(path dbus.ObjectPath) (dbus.ServerObject, bool) {
 	return object{h, path}, true
 }
@@ -53,7 +53,7 @@ func (o object) LookupInterface(name string) (dbus.Interface, bool) {
 	return iface{o, name}, true
 }
 
-// iface is one interface of an object, or all of them where a call names none.
+// iface is one interface of an object, or all of them if a call names none.
 type iface struct {
 	object
 	name string
@@ -98,7 +98,7 @@ func (m method) DecodeArguments(_ *dbus.Conn, sender string, msg *dbus.Message, 
 	for _, in := range m.In {
 		wanted.WriteString(in.Signature)
 	}
-	// An empty dictionary has no Go type of its own, so the signature decides.
+	// An empty dictionary has no Go type of its own, so the signature is compared.
 	signature, _ := msg.Headers[dbus.FieldSignature].Value().(dbus.Signature)
 	if signature.String() != wanted.String() {
 		return nil, dbus.NewError("org.freedesktop.DBus.Error.InvalidArgs",
@@ -128,7 +128,7 @@ func (m method) NumReturns() int       { return 1 }
 func (m method) ArgumentValue(int) any { return nil } // DecodeArguments decides
 func (m method) ReturnValue(int) any   { return m.Denied }
 
-// valid makes a text fit for the bus.
+// valid replaces what the bus does not accept in a text: NUL and invalid UTF-8.
 func valid(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }

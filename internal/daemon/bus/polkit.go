@@ -11,17 +11,17 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// authority checks with polkit whether a caller may do something. If polkit does not reply
-// (not installed, or without this action), only root may.
+// authority checks with polkit whether a caller may do something. If polkit does not reply (not
+// installed, or without this action), only root is allowed.
 type authority struct{ conn atomic.Pointer[dbus.Conn] }
 
-// subject is polkit's (sa{sv}): the caller.
+// subject is the caller as a polkit Subject (sa{sv}).
 type subject struct {
 	Kind    string
 	Details map[string]dbus.Variant
 }
 
-// judgement is polkit's (bba{ss}).
+// judgement is a polkit AuthorizationResult (bba{ss}).
 type judgement struct {
 	Authorised, Challenge bool
 	Details               map[string]string

@@ -1,5 +1,5 @@
-// Package schedule decides which profiles hold when: calendar expressions, the file of
-// entries, and the entry that holds at a time. It is pure.
+// Package schedule decides which profiles are in force when: calendar expressions, the file of
+// entries, and the entry in force at a time. It is pure.
 package schedule
 
 import (
@@ -31,14 +31,14 @@ type Calendar struct {
 // span is a range of years.
 type span struct{ from, to, step int }
 
-// The years that a calendar knows; systemd's are the same.
+// The range of years of a calendar, as in systemd.
 const firstYear, lastYear = 1970, 2199
 
 func (c Calendar) String() string { return c.text }
 
 func ones(from, to int) uint64 { return 1<<(to+1) - 1<<from }
 
-// possible is false for dates that no month has.
+// possible reports whether the dates of the calendar exist in any month.
 func (c Calendar) possible() bool {
 	for m := 1; m <= 12; m++ {
 		longest := time.Date(2000, time.Month(m+1), 0, 0, 0, 0, 0, time.UTC).Day() // 2000 has a 29th of February
@@ -72,7 +72,7 @@ func (c Calendar) zone(t time.Time) *time.Location {
 	return t.Location()
 }
 
-// Last returns the latest time of the calendar that is not after t, in t's location; false
+// Last returns the latest time of the calendar that is not after t, in t's location, and false
 // if there is none since 1970.
 func (c Calendar) Last(t time.Time) (time.Time, bool) {
 	loc := c.zone(t)
@@ -88,7 +88,7 @@ func (c Calendar) Last(t time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Next returns the earliest time of the calendar after t; false if there is none until
+// Next returns the earliest time of the calendar after t, and false if there is none until
 // 2199.
 func (c Calendar) Next(t time.Time) (time.Time, bool) {
 	loc := c.zone(t)
@@ -104,8 +104,8 @@ func (c Calendar) Next(t time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// lastOfDay finds the latest moment of a day that is not after t. Moments of a
-// day follow its wall clock, so hours and minutes can be skipped whole.
+// lastOfDay returns the latest moment of a day that is not after t. Moments of a day follow its
+// wall clock, so whole hours and minutes can be skipped.
 func (c Calendar) lastOfDay(day, t time.Time, loc *time.Location) (time.Time, bool) {
 	for h := highest(c.hours); h >= 0; h = below(c.hours, h) {
 		if instant(day, h, lowest(c.minutes), lowest(c.seconds), loc).After(t) {
@@ -157,12 +157,11 @@ func above(set uint64, n int) int {
 	return n + 1 + lowest(set)
 }
 
-// instant is the moment at which a wall clock first shows a time. A time that
-// the clock skips is the moment at which it skips.
+// instant returns the moment at which a wall clock first shows a time. For a time that the
+// clock skips, it returns the moment of the skip.
 func instant(day time.Time, h, m, s int, loc *time.Location) time.Time {
 	naive := time.Date(day.Year(), day.Month(), day.Day(), h, m, s, 0, time.UTC).Unix()
-	// The offsets before and after a change that may be near: none are nearer to
-	// each other than days.
+	// The offsets before and after a nearby change: two changes are always days apart.
 	_, before := time.Unix(naive-48*3600, 0).In(loc).Zone()
 	_, after := time.Unix(naive+48*3600, 0).In(loc).Zone()
 	a, b := time.Unix(naive-int64(before), 0).In(loc), time.Unix(naive-int64(after), 0).In(loc)

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Problem is a line of a crontab that names tuned-adm and cannot be taken over.
+// Problem is a line of a crontab that names tuned-adm and cannot be converted.
 type Problem struct {
 	File string
 	Line int
@@ -18,9 +18,8 @@ type Problem struct {
 
 func (p Problem) String() string { return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text) }
 
-// FromCron reads the lines of a crontab (crontab(5), a user's or the system's
-// with a user's name in each line) that switch a profile with tuned-adm. Other
-// lines are passed over.
+// FromCron reads the lines of a crontab (crontab(5), a user's or the system's with a user's
+// name in each line) that switch a profile with tuned-adm. It ignores other lines.
 func FromCron(file, text string) ([]Entry, []Problem) {
 	var entries []Entry
 	var problems []Problem
@@ -44,7 +43,7 @@ func FromCron(file, text string) ([]Entry, []Problem) {
 	return entries, problems
 }
 
-// cronWords are the shorthands of crontab(5) as calendars.
+// cronWords maps the shorthands of crontab(5) to calendars.
 var cronWords = map[string]string{
 	"@hourly": "hourly", "@daily": "daily", "@midnight": "daily", "@weekly": "Sun 00:00",
 	"@monthly": "monthly", "@yearly": "yearly", "@annually": "yearly",
@@ -88,7 +87,7 @@ func cronLine(line string) ([]Entry, error) {
 	return out, nil
 }
 
-// cronProfiles takes the profiles from "tuned-adm profile A B >/dev/null 2>&1".
+// cronProfiles returns the profiles of "tuned-adm profile A B >/dev/null 2>&1".
 func cronProfiles(command []string) ([]string, error) {
 	if len(command) < 3 || path.Base(command[0]) != "tuned-adm" || command[1] != "profile" {
 		return nil, fmt.Errorf("%q: only \"tuned-adm profile NAME...\" can be taken over", text.Truncate(strings.Join(command, " "), 60))
@@ -108,9 +107,8 @@ var (
 	cronDays   = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 )
 
-// cronTimes turns minute, hour, day of month, month and day of week into
-// calendars: two where both kinds of day are given, because cron then takes
-// either.
+// cronTimes turns minute, hour, day of month, month and day of week into calendars: two if both
+// kinds of day are restricted, because cron then runs on either.
 func cronTimes(f []string) ([]string, error) {
 	fields := make([]string, 5)
 	limits := []struct {
@@ -146,7 +144,7 @@ func cronTimes(f []string) ([]string, error) {
 	return []string{strings.TrimSpace(fields[4] + " " + date + " " + clock)}, nil
 }
 
-// cronSet reads "*", "5", "1-5", "*/15", "mon-fri" and lists of them.
+// cronSet parses "*", "5", "1-5", "*/15", "mon-fri" and lists of them.
 func cronSet(text string, low, high int, words []string) (uint64, error) {
 	value := func(s string) (int, error) {
 		for i, w := range words {
@@ -190,7 +188,7 @@ func cronSet(text string, low, high int, words []string) (uint64, error) {
 	return set, nil
 }
 
-// list writes a set as a calendar field.
+// list formats a set as a calendar field.
 func list(set uint64, low, high int) string {
 	if set == ones(low, high) {
 		return "*"
@@ -242,7 +240,7 @@ func cronWeekdays(set uint64) string {
 
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// pad writes a single number with two digits, as clocks do.
+// pad formats a single number with two digits, as clocks do.
 func pad(s string) string {
 	if n, err := strconv.Atoi(s); err == nil {
 		return fmt.Sprintf("%02d", n)

@@ -9,11 +9,10 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 )
 
-// File is where a machine's schedule is.
+// File is the path of a machine's schedule.
 const File = "/etc/fettle/schedule"
 
-// Entry is one line of the file: from each moment of the calendar on, the
-// profiles hold.
+// Entry is one line of the file: its profiles are in force from each moment of the calendar on.
 type Entry struct {
 	Calendar Calendar
 	Profiles []string
@@ -22,7 +21,7 @@ type Entry struct {
 
 func (e Entry) String() string { return e.Calendar.String() + " = " + strings.Join(e.Profiles, " ") }
 
-// NewEntry makes an entry of the user's calendar expression and profiles.
+// NewEntry makes an entry from the user's calendar expression and profiles.
 func NewEntry(calendar string, profiles []string) (Entry, error) {
 	c, err := ParseCalendar(calendar)
 	if err != nil {
@@ -39,8 +38,7 @@ func NewEntry(calendar string, profiles []string) (Entry, error) {
 	return Entry{Calendar: c, Profiles: profiles}, nil
 }
 
-// Parse reads a file: one entry a line, CALENDAR = PROFILE..., comments begin
-// with #.
+// Parse parses a schedule: one CALENDAR = PROFILE... per line; comments begin with #.
 func Parse(file, text string) ([]Entry, error) {
 	var out []Entry
 	n := 0
@@ -64,12 +62,12 @@ func Parse(file, text string) ([]Entry, error) {
 	return out, nil
 }
 
-// Header stands at the top of a file that fettle makes.
+// Header is the top of a file that fettle creates.
 const Header = `# When which profiles hold: CALENDAR = PROFILE..., the calendar as in
 # systemd.time(7). The last entry before now holds. fettle schedule edits this.
 `
 
-// Comment appends a line of comment to the text of a file.
+// Comment appends a comment line to the text of a file.
 func Comment(text, comment string) string {
 	if text == "" {
 		text = Header
@@ -90,8 +88,8 @@ func Add(text string, e Entry) string {
 	return text + e.String() + "\n"
 }
 
-// Remove takes the entries on some lines out of the text of a file; everything
-// else stays as it is.
+// Remove removes the entries on the given lines from the text of a file; everything else stays
+// unchanged.
 func Remove(text string, lines ...int) string {
 	var out strings.Builder
 	n := 0
@@ -104,9 +102,9 @@ func Remove(text string, lines ...int) string {
 	return out.String()
 }
 
-// InForce is the entry that holds at a moment, and since when: the one whose
-// last moment is the latest; of several at the same moment the last line. False
-// where none has begun.
+// InForce returns the entry in force at a moment, and since when: the entry whose last moment
+// is the latest, and of several at the same moment the last line. ok is false if none has
+// begun.
 func InForce(entries []Entry, now time.Time) (e Entry, since time.Time, ok bool) {
 	for _, c := range entries {
 		if at, has := c.Calendar.Last(now); has && (!ok || !at.Before(since)) {
@@ -116,7 +114,7 @@ func InForce(entries []Entry, now time.Time) (e Entry, since time.Time, ok bool)
 	return e, since, ok
 }
 
-// Next is the moment at which an entry begins next.
+// Next returns the entry that begins next, and when.
 func Next(entries []Entry, now time.Time) (e Entry, at time.Time, ok bool) {
 	for _, c := range entries {
 		if t, has := c.Calendar.Next(now); has && (!ok || !t.After(at)) {

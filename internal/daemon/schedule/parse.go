@@ -9,7 +9,7 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// shorthands are the words for whole expressions (systemd.time(7)).
+// shorthands maps words to whole expressions (systemd.time(7)).
 var shorthands = map[string]string{
 	"minutely":     "*:*:00",
 	"hourly":       "*:00:00",
@@ -24,7 +24,7 @@ var shorthands = map[string]string{
 
 var errEmptyCalendar = errors.New(`empty calendar expression: want for example "Mon-Fri 08:00"`)
 
-// ParseCalendar reads an expression.
+// ParseCalendar parses a calendar expression.
 func ParseCalendar(text string) (Calendar, error) {
 	c := Calendar{
 		text: strings.Join(strings.Fields(text), " "), weekdays: ones(0, 6),
@@ -148,7 +148,7 @@ func (c *Calendar) parseTime(w string) error {
 	return nil
 }
 
-// parseSpans reads "*", "3", "1..5", "0/15", "1..30/10" and lists of them.
+// parseSpans parses "*", "3", "1..5", "0/15", "1..30/10" and lists of them.
 func parseSpans(text string, low, high int) ([]span, error) {
 	var out []span
 	for item := range strings.SplitSeq(text, ",") {
@@ -192,7 +192,7 @@ func number(text string, low, high int) (int, error) {
 	return int(n), nil
 }
 
-// parseSet is parseSpans as bits, for numbers below 64.
+// parseSet is parseSpans with a bit set as result, for numbers below 64.
 func parseSet(text string, low, high int) (uint64, error) {
 	spans, err := parseSpans(text, low, high)
 	var set uint64

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// peer is who was at the other end when it connected (unix(7), SO_PEERCRED).
+// peer identifies the process that connected (unix(7), SO_PEERCRED).
 type peer struct {
 	pid, uid, gid int
 	groups        []int
@@ -39,8 +39,8 @@ func credentials(conn *net.UnixConn) (peer, error) {
 	return p, nil
 }
 
-// peerGroups are the supplementary groups (SO_PEERGROUPS, Linux 4.13); none
-// where the kernel cannot tell.
+// peerGroups returns the supplementary groups (SO_PEERGROUPS, Linux 4.13), or none if the
+// kernel does not support it.
 func peerGroups(fd uintptr) ([]int, error) {
 	const soPeerGroups = 59 // asm-generic/socket.h
 	const maxGroups = 65536 // limits.h, NGROUPS_MAX
@@ -64,9 +64,9 @@ func peerGroups(fd uintptr) ([]int, error) {
 	}
 }
 
-// allows applies the configured owner and mode to the peer itself. The kernel applies those
-// of the file when a client connects; this also holds if the file was changed, and for a
-// connection that was passed to another process.
+// allows reports whether the configured owner and mode let the peer in. The kernel checks those
+// of the file at connection time; this check also applies if the file was changed, or the
+// connection was passed to another process.
 func (s *Server) allows(p peer) bool {
 	const ownerWrites, groupWrites, othersWrite = 0o200, 0o020, 0o002
 	mode := s.options.Permissions

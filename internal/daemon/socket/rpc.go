@@ -11,8 +11,7 @@ import (
 	"fettle.dev/fettle/internal/daemon"
 )
 
-// Errors (JSON-RPC 2.0, section 5.1); the last one is of the range that it
-// leaves to servers.
+// Error codes (JSON-RPC 2.0, section 5.1); the last one is from the range reserved for servers.
 const (
 	codeParse          = -32700
 	codeInvalidRequest = -32600
@@ -21,7 +20,7 @@ const (
 	codeUnauthorised   = -32000
 )
 
-// request is a call. Its id is a text, a number or null; without one it is a notification,
+// request is a call. Its id is a string, a number or null; without an id it is a notification,
 // which gets no response.
 type request struct {
 	Version string           `json:"jsonrpc"`
@@ -57,7 +56,7 @@ type notification struct {
 
 var null = json.RawMessage("null")
 
-// failure is an error response; id is nil where the request's is not known.
+// failure returns an error response; id is nil if the request's is not known.
 func failure(id json.RawMessage, code int, message, data string) failed {
 	if id == nil {
 		id = null
@@ -69,7 +68,7 @@ func failure(id json.RawMessage, code int, message, data string) failed {
 	return f
 }
 
-// handle answers the text of one request or batch; nil means no answer.
+// handle handles the text of one request or batch. It returns the response, or nil for none.
 func (s *Server) handle(ctx context.Context, data []byte) any {
 	data = bytes.TrimSpace(data)
 	if !json.Valid(data) {
@@ -95,7 +94,7 @@ func (s *Server) handle(ctx context.Context, data []byte) any {
 	return out
 }
 
-// call answers one request; nil for a notification.
+// call handles one request. It returns nil for a notification.
 func (s *Server) call(ctx context.Context, data []byte) any {
 	var r request
 	if err := unmarshalRequest(data, &r); err != nil {
@@ -130,7 +129,7 @@ func (s *Server) call(ctx context.Context, data []byte) any {
 }
 
 func unmarshalRequest(data []byte, r *request) error {
-	// A pointer to a RawMessage reads null as absent, so a map tells what is present.
+	// A pointer to a RawMessage reads null as absent; a map shows which members are present.
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil || members == nil {
 		return errors.New("not an object")
@@ -196,7 +195,7 @@ func arguments(m daemon.Method, params json.RawMessage) ([]any, error) {
 	return args, nil
 }
 
-// argument reads one value as its D-Bus signature wants it.
+// argument converts one value to its D-Bus signature.
 func argument(in daemon.Argument, data json.RawMessage) (any, error) {
 	switch in.Signature {
 	case "i":

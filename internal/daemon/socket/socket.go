@@ -1,5 +1,5 @@
-// Package socket serves TuneD's methods as JSON-RPC 2.0 on a unix socket, for
-// places without D-Bus: one request or one batch per connection.
+// Package socket serves TuneD's methods as JSON-RPC 2.0 on a unix socket, for systems without
+// D-Bus: one request or one batch per connection.
 package socket
 
 import (
@@ -26,17 +26,17 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Options of a server; the names in parentheses are those of tuned-main.conf.
+// Options are the options of a server, with the key of tuned-main.conf in parentheses.
 type Options struct {
 	Control daemon.Control
-	// Path of the socket (unix_socket_path); its directory is made.
+	// Path is the path of the socket (unix_socket_path); its directory is created.
 	Path string
 	// Ownership is "user group", names or numbers, -1 for unchanged
 	// (unix_socket_ownership). Permissions are the socket's mode
 	// (unix_socket_permissions).
 	Ownership   string
 	Permissions fs.FileMode
-	// Backlog is how many clients may wait (connections_backlog).
+	// Backlog is the number of clients that may wait (connections_backlog).
 	Backlog int
 	// SignalPaths are sockets to which signals are sent
 	// (unix_socket_signal_paths).
@@ -45,14 +45,14 @@ type Options struct {
 }
 
 const (
-	// maxRequest caps what one connection may send, in bytes.
+	// maxRequest is the maximum size of a request, in bytes.
 	maxRequest = 1 << 20
-	// maxTime is how long a client may take to send or to read, and how long a
-	// listener may take for a signal.
+	// maxTime is the time limit for a client to send or to read, and for a listener to read a
+	// signal.
 	maxTime = 10 * time.Second
 )
 
-// Server answers on its socket.
+// Server serves requests on its socket.
 type Server struct {
 	done     chan struct{}
 	options  Options
@@ -104,8 +104,8 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// listen is net.ListenUnix with a backlog of our own, and with owner and mode in
-// place before the first client can connect.
+// listen is net.ListenUnix with a configured backlog, and with owner and mode set before the
+// first client can connect.
 func (s *Server) listen() (*net.UnixListener, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Server) listen() (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// ownership reads "user group"; what is missing is -1.
+// ownership parses "user group"; a missing one is -1.
 func ownership(s string) (uid, gid int, err error) {
 	ids := [2]int{-1, -1}
 	for i, name := range strings.Fields(s) {
@@ -194,7 +194,7 @@ func (s *Server) run(ctx context.Context, changed <-chan daemon.ProfileChanged) 
 			return
 		}
 		if err != nil {
-			// Too many open files, or a client that left early: both pass.
+			// Too many open files, or a client that disconnected early: both are temporary.
 			s.options.Log.Error("cannot accept on the socket", "path", s.options.Path, "error", err)
 			select {
 			case <-ctx.Done():
@@ -246,8 +246,7 @@ func (s *Server) AddSignalPath(path string) bool {
 	return true
 }
 
-// signal sends a notification to each signal path. A listener that is not there
-// misses it.
+// signal sends a notification to each signal path. An absent listener misses it.
 func (s *Server) signal(c daemon.ProfileChanged) {
 	s.mu.Lock()
 	paths := slices.Clone(s.signalPaths)

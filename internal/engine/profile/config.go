@@ -14,7 +14,7 @@ type configFile struct {
 	repeated []repeated
 }
 
-// repeated is a name that occurs more than once in a section: the last value holds.
+// repeated is a name that occurs more than once in a section: the last value counts.
 type repeated struct {
 	section       string
 	earlier, last *entry
@@ -29,7 +29,7 @@ type section struct {
 type entry struct {
 	key   string
 	value string
-	// valueless: the line had no "=", which only headerless files allow.
+	// valueless is true for a line without "=", which only headerless files allow.
 	valueless bool
 	pos       Pos
 }
@@ -40,8 +40,8 @@ func newSection(name string, pos Pos) *section {
 	return &section{name: name, pos: pos, keys: newOrdered[*entry]()}
 }
 
-// options returns a section's entries as ConfigParser.options does: its own
-// first, then what [DEFAULT] adds.
+// options returns a section's entries as ConfigParser.options does: its own first, then those
+// of [DEFAULT].
 func (f *configFile) options(s *section) []*entry {
 	out := s.keys.values()
 	for _, e := range f.defaults.keys.values() {
@@ -63,15 +63,14 @@ func (f *configFile) section(name string) *section {
 
 // parseSyntax selects the variants of TuneD's files.
 type parseSyntax struct {
-	// headerless files start in a section of their own (tuned-main.conf,
-	// variables files).
+	// headerless files start in a section without a header (tuned-main.conf, variables files).
 	headerless bool
-	// noValue allows a key without "=" (variables files).
+	// noValue allows keys without "=" (variables files).
 	noValue bool
 }
 
-// headerlessSection is the name of the section that a headerless file starts in. No header
-// can have this name, because a header is one line.
+// headerlessSection is the name of the section at the start of a headerless file. No header can
+// have this name, because a header is one line.
 const headerlessSection = "\n"
 
 // maxConfigSize is the maximum size of a profile or variables file, in bytes.

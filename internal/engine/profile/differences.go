@@ -1,11 +1,10 @@
 package profile
 
-// Difference is one place where fettle reads profiles otherwise than TuneD, on
-// purpose. The manual prints the table; the comparison with TuneD marks its
-// cases by ID and asserts both sides.
+// Difference is an intended difference from TuneD in reading profiles. The manual prints the
+// table; the comparison with TuneD marks its cases by ID and asserts both sides.
 type Difference struct {
 	ID string
-	// Versions says which TuneD does it: "all", or "2.20" for what Debian 12's
+	// Versions are the versions of TuneD that do this: "all", or "2.20" for what Debian 12's
 	// TuneD does and 2.28 no longer does.
 	Versions string
 	TuneD    string
@@ -14,7 +13,7 @@ type Difference struct {
 	Source   string // in TuneD's repository, redhat-performance/tuned
 }
 
-// Differences lists them all.
+// Differences lists all intended differences.
 var Differences = []Difference{
 	{
 		ID: "variables-leak", Versions: "all",

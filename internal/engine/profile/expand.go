@@ -30,8 +30,8 @@ type expander struct {
 	env     *Env
 	answers map[string]Answer // recorded before
 	given   map[string]Answer // used or found in this load
-	// mayExecute returns nil if functions may run programs now; otherwise errDeferred,
-	// which defers the call, or an error that ends the load.
+	// mayExecute returns nil if functions may run programs now, errDeferred to defer the call,
+	// or an error that ends the load.
 	mayExecute func() error
 	refuse     func(function string) error // Loader.Refuse
 
@@ -298,8 +298,8 @@ func wrongArgs(f *Function, got int) string {
 	return fmt.Sprintf("%d to %d arguments expected, found %d", f.MinArgs, f.MaxArgs, got)
 }
 
-// splitOuterArgs is splitArgs for a call with a deferred call among its arguments: that one
-// stays as text with colons of its own, and is one argument.
+// splitOuterArgs is splitArgs for a call with a deferred call among its arguments: the deferred
+// call keeps its colons, and is one argument.
 func splitOuterArgs(s string) []string {
 	var out []string
 	depth := 0

@@ -10,8 +10,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Functions lists the built-in functions: the 25 of TuneD 2.28; 2.20 has the 20 without
-// Since.
+// Functions lists the built-in functions: the 25 of TuneD 2.28; 2.20 has the 20 without Since.
 var Functions = []Function{
 	{Name: "assertion", Args: "MESSAGE:A:B", Doc: "ends the load with the message unless A and B are the same text", MinArgs: 3, MaxArgs: 3, Call: assertion},
 	{Name: "assertion_non_equal", Args: "MESSAGE:A:B", Doc: "ends the load with the message if A and B are the same text", MinArgs: 3, MaxArgs: 3, Call: assertionNonEqual},
@@ -71,8 +70,8 @@ func cpuinfoCheck(_ context.Context, env *Env, args []string) (string, bool, err
 	return firstMatch(cpuinfo, args, func(err error) error { return err })
 }
 
-// lscpu_check is cpuinfo_check on the output of lscpu, whatever its exit code;
-// a wrong regular expression matches nothing.
+// lscpu_check is cpuinfo_check for the output of lscpu, whatever its exit code; an invalid
+// regular expression matches nothing.
 func lscpuCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, "lscpu")
 	if host.Unknown(err) {
@@ -124,7 +123,7 @@ func execProgram(ctx context.Context, env *Env, args []string) (string, bool, er
 
 // virt_check:VM:METAL returns VM if virt-what names a hypervisor, else METAL. If virt-what is
 // missing, fails or is not recorded, it uses the machine's files, as the recommendation does,
-// and returns METAL with a warning if these do not tell.
+// and returns METAL with a warning if these are inconclusive.
 func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, "virt-what")
 	v := virtualisation{known: true, virtual: len(res.Stdout) > 0}
@@ -170,20 +169,19 @@ func stripText(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	return strip(strings.Join(args, "")), true, nil
 }
 
-// run runs a program of the machine for a function that Executes.
+// run runs a program of the machine for a function with Executes.
 func (env *Env) run(ctx context.Context, argv ...string) (host.Result, error) {
 	return env.Host.Exec.Run(ctx, host.Command{Argv: argv})
 }
 
-// newlines decodes a program's output like Python's text mode: every kind of line end
-// becomes \n.
+// newlines decodes a program's output like Python's text mode: all line ends become \n.
 func newlines(out []byte) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(out))
 }
 
 // kernelFile reads a file that every running kernel has. If a live machine hides it (a
-// container), the text is empty, with a warning; a copied machine without it has not
-// recorded it.
+// container), the text is empty, with a warning; in a copied machine without it, it was not
+// recorded.
 func (env *Env) kernelFile(path string) (string, error) {
 	b, err := env.Host.Files.ReadFile(path)
 	switch {
@@ -201,24 +199,24 @@ func (env *Env) kernelFile(path string) (string, error) {
 // Function is one built-in function of the profile language, called as
 // ${f:name:arg:arg}. The table Functions lists all of them.
 type Function struct {
-	// Name is what follows "f:".
+	// Name is the name after "f:".
 	Name string
-	// Args are the arguments as the manual writes them, Doc the result, and Since the
-	// first TuneD that has the function if 2.20 does not.
+	// Args are the arguments in the manual's notation, Doc the result, and Since the first
+	// TuneD with the function if 2.20 does not have it.
 	Args, Doc, Since string
 	// MinArgs and MaxArgs are the number of arguments; MaxArgs 0 means any number. The
 	// loader checks them before Call: other calls stay unexpanded with a warning, as in
 	// TuneD.
 	MinArgs, MaxArgs int
-	// Executes: the function runs a program. The loader calls it only if Execute is set,
-	// and records the result.
+	// Executes is true if the function runs a program. The loader calls it only if Execute is
+	// set, and records the result.
 	Executes bool
-	// Fixed: the program is always the same and only reads, so that it may run whenever
-	// a profile is loaded on a machine, and diff knows what tune does.
+	// Fixed is true if the program is always the same and only reads, so that it may run
+	// whenever a profile is loaded on a machine, and diff shows the same as tune.
 	Fixed bool
-	// Call computes the result from expanded arguments. If ok is false, the call's text
-	// stays unexpanded, as in TuneD when a function returns None. An error ends the
-	// loading of the profile (assertion); one that is host.Unknown defers the call.
+	// Call computes the result from expanded arguments. If ok is false, the call's text stays
+	// unexpanded, as in TuneD when a function returns None. An error ends the loading of the
+	// profile (assertion); an error with host.Unknown defers the call.
 	Call func(ctx context.Context, env *Env, args []string) (result string, ok bool, err error)
 }
 
@@ -227,7 +225,7 @@ type Env struct {
 	Host *host.Host
 	// Dirs is the profile search path, later directories win.
 	Dirs []string
-	// Warn records a warning for the user (TuneD's log): one sentence in lower case
-	// without a full stop. The loader always sets it.
+	// Warn records a warning for the user (TuneD's log): one sentence in lower case without a
+	// full stop. The loader always sets it.
 	Warn func(format string, args ...any)
 }

@@ -230,7 +230,7 @@ func tunedRange(elem string) (r [2]int, ok bool) {
 	return r, true
 }
 
-// maskCPUs returns the CPUs of a mask; a negative one has none, as in TuneD.
+// maskCPUs returns the CPUs of a mask. A negative mask has none, as in TuneD.
 func maskCPUs(mask *big.Int) (unit.CPUSet, error) {
 	if mask.Sign() <= 0 {
 		return unit.CPUSet{}, nil

@@ -17,9 +17,8 @@ const (
 	uncoreDir = cpuDir + "/intel_uncore_frequency"
 )
 
-// calc_isolated_cores[:N] returns the CPUs except the first N of each socket (default 1),
-// which are for housekeeping. An offline CPU has no topology directory and belongs to no
-// socket.
+// calc_isolated_cores[:N] returns the CPUs except the first N of each socket (default 1), which
+// are for housekeeping. An offline CPU has no topology directory and counts in no socket.
 func calcIsolatedCores(_ context.Context, env *Env, args []string) (string, bool, error) {
 	reserve := 1
 	if len(args) > 0 {
@@ -68,10 +67,9 @@ func package2cpus(_ context.Context, env *Env, args []string) (string, bool, err
 	return strings.Join(devices, ","), len(devices) > 0, nil
 }
 
-// package2uncores:PACKAGE... returns the uncore devices of packages. With the TPMI driver
-// they are called uncoreNN and have a file package_id; without it the name contains the
-// package, package_NN_die_MM
-// (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
+// package2uncores:PACKAGE... returns the uncore devices of packages. With the TPMI driver they
+// are called uncoreNN and have a file package_id; otherwise the name contains the package,
+// package_NN_die_MM (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 func package2uncores(_ context.Context, env *Env, args []string) (string, bool, error) {
 	names, err := env.list(uncoreDir)
 	if err != nil {
@@ -124,7 +122,7 @@ func intelRecommendedPstate(_ context.Context, env *Env, _ []string) (string, bo
 	return "active", true, nil
 }
 
-// cpuNames lists cpu0, cpu1, ... in order of their numbers.
+// cpuNames returns cpu0, cpu1, ... in numerical order.
 func (env *Env) cpuNames() ([]string, error) {
 	names, err := env.list(cpuDir)
 	if err != nil {
@@ -143,7 +141,7 @@ func (env *Env) cpuNames() ([]string, error) {
 	return names, nil
 }
 
-// list returns the names in a directory, sorted; none if the machine does not have it. In a
+// list returns the names in a directory, sorted, or none if the machine does not have it. In a
 // copied machine without sysfs's CPUs it was not recorded.
 func (env *Env) list(dir string) ([]string, error) {
 	entries, err := env.Host.Files.ReadDir(dir)
@@ -166,7 +164,7 @@ func (env *Env) list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// optionalFile reads a file; the text is empty if it does not exist.
+// optionalFile returns the content of a file, or "" if it cannot be read.
 func (env *Env) optionalFile(path string) string {
 	b, err := env.Host.Files.ReadFile(path)
 	if err != nil {

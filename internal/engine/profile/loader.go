@@ -24,13 +24,13 @@ type Loader struct {
 	Builtin fs.FS
 	// Main is tuned-main.conf; DefaultMain if nil.
 	Main *MainConfig
-	// Execute allows functions that run programs, on a live host.
+	// Execute allows functions to run programs, on a live host.
 	Execute bool
 	// Refuse, if not nil, returns an error for built-in functions that must not be
 	// called. The error ends the load.
 	Refuse func(function string) error
 	// Answers are the results of functions that run programs, from an earlier load, used
-	// instead of running them; the Snapshot's if nil.
+	// instead of running them; if nil, those of the Snapshot.
 	Answers map[string]Answer
 	// Snapshot, if set, is the source of every file; the machine's profile directories
 	// are not read.
@@ -53,8 +53,8 @@ type loading struct {
 }
 
 // Load loads profiles with their includes, later ones over earlier ones, and expands them. A
-// profile whose name begins with "-" may be missing. TuneD's post-loaded profile is named
-// last.
+// profile whose name begins with "-" may be missing. TuneD's post-loaded profile is the last
+// name.
 func (l *Loader) Load(ctx context.Context, names ...string) (*Profile, error) {
 	if len(names) == 0 {
 		return nil, errors.New("no profile named")
@@ -217,7 +217,7 @@ func (s *loading) load(name string, from Pos) error {
 	return nil
 }
 
-// circle warns of an include cycle, which ends there, as in TuneD. A profile that is
+// circle warns about an include cycle, which is cut there, as in TuneD. A profile that is
 // included twice on different paths is not a cycle.
 func (s *loading) circle(name string, from Pos) {
 	for _, file := range s.open {

@@ -16,8 +16,8 @@ import (
 // 2.20 reads the first and the third, 2.21 and later the other two.
 var DefaultDirs = []string{"/usr/lib/tuned", "/usr/lib/tuned/profiles", "/etc/tuned", "/etc/tuned/profiles"}
 
-// SearchPath returns DefaultDirs, the directories of profile_dirs in tuned-main.conf, and
-// extra ones. A duplicate counts at its last position.
+// SearchPath returns DefaultDirs, the directories of profile_dirs in tuned-main.conf, and extra
+// ones. A duplicate keeps its last position.
 func SearchPath(main *MainConfig, extra ...string) []string {
 	all := append(append(append([]string{}, DefaultDirs...), main.ProfileDirs...), extra...)
 	last := map[string]int{}
@@ -69,7 +69,7 @@ func (l *Loader) searchDirs() []string {
 	return append([]string{BuiltinDir}, l.dirs()...)
 }
 
-// isFile is os.path.isfile: a regular file, links followed.
+// isFile reports whether p is a regular file, links followed, as os.path.isfile does.
 func (l *Loader) isFile(p string) bool {
 	if l.Snapshot != nil {
 		return l.Snapshot.file(p) != nil
@@ -122,8 +122,8 @@ func builtinName(p string) (string, bool) {
 }
 
 // find returns the tuned.conf of a profile in the last directory that has one, except files
-// that were read already: so /etc/tuned/x that includes x extends the vendor's x. seen is
-// true if all existing ones were read.
+// that were read already: so /etc/tuned/x that includes x extends the vendor's x. seen is true
+// if all existing ones were read.
 func (l *Loader) find(name string, read map[string]bool) (file string, seen bool) {
 	dirs := l.searchDirs()
 	for i := len(dirs) - 1; i >= 0; i-- {
@@ -139,10 +139,10 @@ func (l *Loader) find(name string, read map[string]bool) (file string, seen bool
 	return "", seen
 }
 
-// ErrNoProfile is the error for a requested profile that is not on the search path.
+// ErrNoProfile is returned if a requested profile is not on the search path.
 var ErrNoProfile = errors.New("no profile")
 
-// ErrName is the error for an invalid profile name.
+// ErrName is returned for an invalid profile name.
 var ErrName = errors.New("only letters, digits, \"_\", \".\" and \"-\" can be part of it")
 
 func (s *loading) notFound(name string, from Pos) error {
@@ -179,12 +179,12 @@ type Summary struct {
 	Description string `json:"description,omitempty"`
 	Path        string `json:"path"` // of its tuned.conf
 	Builtin     bool   `json:"builtin"`
-	// Err is why the profile cannot be read; its includes are not followed.
+	// Err is the reason that the profile cannot be read; its includes are not followed.
 	Err error `json:"-"`
 }
 
-// List returns every profile on the search path, sorted by name; of several with the same
-// name the one that Load takes. A profile that cannot be read is in the list with its error.
+// List returns every profile on the search path, sorted by name; of several with the same name
+// the one that Load uses. A profile that cannot be read is listed with its error.
 func (l *Loader) List() ([]Summary, error) {
 	byName := map[string]Summary{}
 	for _, dir := range l.searchDirs() {
@@ -238,8 +238,8 @@ func (l *Loader) describe(s *Summary) {
 	conf, err := parseConfig(s.Path, data, parseSyntax{})
 	if err != nil {
 		s.Err = err
-		// Like TuneD's, the list shows the summary of a profile with a line without
-		// "=", although it cannot be loaded.
+		// Like TuneD's, the list shows the summary of a profile that has a line without "=",
+		// although it cannot be loaded.
 		if conf, err = parseConfig(s.Path, data, parseSyntax{noValue: true}); err != nil {
 			return
 		}

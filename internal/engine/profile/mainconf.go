@@ -15,7 +15,7 @@ import (
 // MainConfigFile is TuneD's global configuration.
 const MainConfigFile = "/etc/tuned/tuned-main.conf"
 
-// MainConfig is tuned-main.conf, key by key; MainKeys explains them.
+// MainConfig is the content of tuned-main.conf; MainKeys describes each key.
 type MainConfig struct {
 	Daemon                  bool
 	DynamicTuning           bool
@@ -41,12 +41,12 @@ type MainConfig struct {
 	ProfileDirs             []string
 	StartupUdevSettleWait   time.Duration
 
-	// Where is the position of each key that the file sets.
+	// Where maps each key that the file sets to its position.
 	Where    map[string]Pos
 	Warnings []Warning
 }
 
-// Rollback is when TuneD undoes.
+// Rollback selects when TuneD undoes.
 type Rollback string
 
 const (
@@ -93,7 +93,7 @@ var MainKeys = []MainKey{
 	{"startup_udev_settle_wait", "0", "seconds", "how long to wait at start for device events to settle", setSeconds(func(c *MainConfig) *time.Duration { return &c.StartupUdevSettleWait })},
 }
 
-// DefaultMain returns the configuration without a tuned-main.conf.
+// DefaultMain returns the configuration used without a tuned-main.conf.
 func DefaultMain() *MainConfig {
 	c := &MainConfig{Where: map[string]Pos{}}
 	for _, k := range MainKeys {
@@ -145,8 +145,8 @@ func ParseMain(file string, data []byte) (*MainConfig, error) {
 	return c, nil
 }
 
-// DynamicInterval is how often dynamic tuning samples the load, or 0 if it is off. As in
-// TuneD it is a whole number of sleep intervals, at least one.
+// DynamicInterval returns the time between two samples of the load, or 0 if dynamic tuning is
+// off. As in TuneD it is a whole number of sleep intervals, at least one.
 func (c *MainConfig) DynamicInterval() time.Duration {
 	switch {
 	case !c.DynamicTuning || c.UpdateInterval <= 0:

@@ -52,8 +52,8 @@ func (m DeviceMatcher) Filter(devices []string) []string {
 	return out
 }
 
-// MatchUdev reports whether devices_udev_regex matches a device's udev properties, as
-// KEY=value lines sorted by key.
+// MatchUdev reports whether devices_udev_regex matches a device's udev properties, as KEY=value
+// lines sorted by key.
 func MatchUdev(pattern string, properties map[string]string) (bool, error) {
 	re, err := CompileRegexp(pattern, Multiline)
 	if err != nil {
@@ -66,10 +66,9 @@ func MatchUdev(pattern string, properties map[string]string) (bool, error) {
 	return re.MatchString(text.String()), nil
 }
 
-// Fnmatch reports whether name matches a shell pattern by the rules of
-// Python's fnmatch.fnmatchcase: *, ?, [seq] and [!seq], where * also matches a
-// slash and a leading dot, a bracket without its partner is literal, and there
-// is no escape character.
+// Fnmatch reports whether name matches a shell pattern according to Python's
+// fnmatch.fnmatchcase: *, ?, [seq] and [!seq]. * also matches a slash and a leading dot, an
+// unpaired bracket is literal, and there is no escape character.
 func Fnmatch(pattern, name string) bool {
 	// Backtracking to the last star is enough, so this takes at most
 	// len(pattern)*len(name) steps.

@@ -87,7 +87,7 @@ func newRawUnit(s *section, entries []*entry, dir string) *rawUnit {
 	return u
 }
 
-// attributes returns the names that are not options of the plug-in, and their fields.
+// attributes returns the fields of a section that are not options of the plug-in, by name.
 func (u *rawUnit) attributes() map[string]*field {
 	return map[string]*field{
 		"priority": &u.priority, "type": &u.typ, "enabled": &u.enabled,
@@ -98,8 +98,8 @@ func (u *rawUnit) attributes() map[string]*field {
 	}
 }
 
-// joinPath is os.path.normpath(os.path.join(dir, name)), which keeps an absolute
-// name as it is.
+// joinPath is os.path.normpath(os.path.join(dir, name)), which returns an absolute name
+// unchanged.
 func joinPath(dir, name string) string {
 	if path.IsAbs(name) {
 		return path.Clean(name)
@@ -129,10 +129,10 @@ func expandProfileDir(s, dir string) string {
 	}
 }
 
-// isTrue reads enabled, replace and prepend as TuneD does.
+// isTrue parses enabled, replace and prepend as TuneD does.
 func isTrue(s string) bool { return s == "True" || s == "true" || s == "1" }
 
-// merged is the merged profiles before expansion.
+// merged holds the merged profiles before expansion.
 type merged struct {
 	main      *ordered[*entry]
 	units     *ordered[*rawUnit]
@@ -216,7 +216,7 @@ func (m *merged) update(old, u *rawUnit) {
 	}
 }
 
-// warnNotTrue warns of a word that means yes to a reader and that TuneD reads as no:
+// warnNotTrue warns about a word that means yes to a reader and that TuneD parses as no:
 // enabled=yes disables a section, and ${on} is not expanded.
 func (m *merged) warnNotTrue(u *rawUnit) {
 	for _, a := range []struct {
@@ -238,7 +238,7 @@ func (m *merged) warnNotTrue(u *rawUnit) {
 	}
 }
 
-// meansNo reports whether a value means no.
+// meansNo reports whether a user would read a value as no.
 func meansNo(s string) bool {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "0", "false", "no", "off", "n", "f", "none", "disabled":
@@ -247,7 +247,8 @@ func meansNo(s string) bool {
 	return false
 }
 
-// warnReset warns of inherited attributes that a section resets by not naming them.
+// warnReset warns about inherited attributes that a section resets because it does not name
+// them.
 func (m *merged) warnReset(old, u *rawUnit) {
 	if old.devices.value != "*" && !u.devices.set {
 		m.warn(u.pos, "[%s] does not name devices, which resets devices=%s (%s) to all devices", u.name, old.devices.value, old.devices.pos)
@@ -260,9 +261,9 @@ func (m *merged) warnReset(old, u *rawUnit) {
 	}
 }
 
-// ordered is a map in insertion order with the rules of Python's dict, which show in merged
-// profiles: setting a key again keeps its position, deleting and setting it again moves it
-// to the end.
+// ordered is a map in insertion order with the rules of Python's dict, which are visible in
+// merged profiles: setting a key again keeps its position, deleting and setting it again moves
+// it to the end.
 type ordered[V any] struct {
 	slots []slot[V]
 	index map[string]int // into slots
@@ -304,7 +305,7 @@ func (o *ordered[V]) remove(key string) (v V, ok bool) {
 	return v, true
 }
 
-// moveToFront moves keys, which must be present, before all others, in the given order.
+// moveToFront moves keys, which must exist, before all others, in the given order.
 func (o *ordered[V]) moveToFront(keys []string) {
 	front := make([]slot[V], 0, len(o.index))
 	for _, k := range keys {

@@ -25,11 +25,11 @@ type Profile struct {
 	// Answers are the results of functions that ran programs, by call text. With them a
 	// later Loader loads the same profile again.
 	Answers map[string]Answer `json:"answers,omitempty"`
-	// Deferred are the calls whose result is known only when the profile is applied, each
-	// once.
+	// Deferred lists once each the calls whose result is known only when the profile is
+	// applied.
 	Deferred []Call    `json:"deferred,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
-	// Unresolved are the include= lines whose profiles are known only when the profile is
+	// Unresolved lists the include= lines whose profiles are known only when the profile is
 	// applied: these are missing here.
 	Unresolved []Option `json:"unresolved_includes,omitempty"`
 
@@ -40,37 +40,36 @@ type Profile struct {
 
 // Unit is one section of a merged profile: an instance of a plug-in.
 type Unit struct {
-	// Name is the section's name, Type the plug-in: type=, else the name.
+	// Name is the section's name; Type is the plug-in: type=, or else the name.
 	Name    string `json:"name"`
 	Type    string `json:"type"`
 	Enabled bool   `json:"enabled"`
 	// Devices is the expanded devices= text; see DeviceMatcher. "*" by default.
 	Devices string `json:"devices"`
-	// DevicesUdevRegex, CPUInfoRegex and UnameRegex are empty when not given.
+	// DevicesUdevRegex, CPUInfoRegex and UnameRegex are empty if the section does not set them.
 	DevicesUdevRegex string `json:"devices_udev_regex,omitempty"`
 	CPUInfoRegex     string `json:"cpuinfo_regex,omitempty"`
 	UnameRegex       string `json:"uname_regex,omitempty"`
 	// Priority is the unit's own or tuned-main.conf's default_instance_priority;
 	// lower ones come first.
 	Priority int `json:"priority"`
-	// ScriptPre and ScriptPost are paths to call for each device around the
-	// unit's tuning.
+	// ScriptPre and ScriptPost are the paths of scripts to call for each device before and
+	// after the unit's tuning.
 	ScriptPre  string   `json:"script_pre,omitempty"`
 	ScriptPost string   `json:"script_post,omitempty"`
 	Options    []Option `json:"options"`
-	// Pos is the section header where the unit first appears, or that of the
-	// section that replaced it.
+	// Pos is the section header at which the unit first appears, or the one that replaced it.
 	Pos Pos `json:"pos"`
-	// Where is the position of each attribute that a file sets: "type", "enabled",
-	// "devices", "devices_udev_regex", "cpuinfo_regex", "uname_regex", "priority",
-	// "script_pre", "script_post".
+	// Where maps each attribute that a file sets to its position: "type", "enabled", "devices",
+	// "devices_udev_regex", "cpuinfo_regex", "uname_regex", "priority", "script_pre",
+	// "script_post".
 	Where map[string]Pos `json:"where,omitempty"`
-	// Deferred are calls in devices, cpuinfo_regex and uname_regex that are
-	// known only when the profile is applied.
+	// Deferred lists the calls in devices, cpuinfo_regex and uname_regex that are known only
+	// when the profile is applied.
 	Deferred []Call `json:"deferred,omitempty"`
 }
 
-// At returns the position of an attribute of the unit, or of the section.
+// At returns the position of an attribute of the unit, or of the section if no file sets it.
 func (u *Unit) At(attribute string) Pos {
 	if p, ok := u.Where[attribute]; ok {
 		return p
@@ -78,7 +77,7 @@ func (u *Unit) At(attribute string) Pos {
 	return u.Pos
 }
 
-// Option returns the option of that name, or nil.
+// Option returns the option with that name, or nil.
 func (u *Unit) Option(name string) *Option {
 	for i := range u.Options {
 		if u.Options[i].Name == name {
@@ -91,18 +90,18 @@ func (u *Unit) Option(name string) *Option {
 // Option is one line of a unit.
 type Option struct {
 	Name string `json:"name"`
-	// ExpandedName is Name with variables and functions expanded; only the plug-in
-	// modules uses it.
+	// ExpandedName is Name with variables and functions expanded; only the modules plug-in uses
+	// it.
 	ExpandedName string `json:"expanded_name,omitempty"`
-	// Value is expanded: what the plug-in acts on. Raw is as written, with only
-	// ${i:PROFILE_DIR} replaced.
+	// Value is the expanded value, which the plug-in uses. Raw is the value as written, with
+	// only ${i:PROFILE_DIR} replaced.
 	Value string `json:"value"`
 	Raw   string `json:"raw"`
 	Pos   Pos    `json:"pos"`
-	// Scripts is set for the option "script" alone: every script to run, parents
-	// first. They are cleaned absolute paths and are never expanded.
+	// Scripts is set only for the option "script": every script to run, parents first. They are
+	// cleaned absolute paths and are never expanded.
 	Scripts []Script `json:"scripts,omitempty"`
-	// Deferred are calls in Value whose result is known only when the profile is applied.
+	// Deferred lists the calls in Value whose result is known only when the profile is applied.
 	Deferred []Call `json:"deferred,omitempty"`
 }
 
@@ -126,16 +125,15 @@ type Source struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"` // of Data, in hexadecimal
 	Data   []byte `json:"-"`
-	// Kind says why it was read: "profile" or "variables".
+	// Kind is the reason that it was read: "profile" or "variables".
 	Kind string `json:"kind"`
 }
 
 // Call is a function call whose result is not known yet.
 type Call struct {
-	// Text is the call as written after expansion of its arguments:
-	// "${f:virt_check:a:b}".
+	// Text is the call with expanded arguments: "${f:virt_check:a:b}".
 	Text string `json:"text"`
-	// Reason is why the result is not known.
+	// Reason is the reason that the result is not known.
 	Reason string `json:"reason"`
 	Pos    Pos    `json:"pos"`
 }
@@ -143,14 +141,14 @@ type Call struct {
 // Answer is the result of a function that ran a program.
 type Answer struct {
 	Text string `json:"text"`
-	// None: the function returned no result, so that its call stays unexpanded.
+	// None is true if the function returned no result, so that its call stays unexpanded.
 	None bool `json:"none,omitempty"`
 }
 
 // Name returns the names in one line, as TuneD writes them into active_profile.
 func (p *Profile) Name() string { return strings.Join(p.Names, " ") }
 
-// Unit returns the unit of that name, or nil.
+// Unit returns the unit with that name, or nil.
 func (p *Profile) Unit(name string) *Unit {
 	for i := range p.Units {
 		if p.Units[i].Name == name {
@@ -173,7 +171,7 @@ func (p *Profile) InOrder() []*Unit {
 	return units
 }
 
-// Environ returns the variables as scripts get them: TUNED_<name>=<value>.
+// Environ returns the variables in the form for scripts: TUNED_<name>=<value>.
 func (p *Profile) Environ() []string {
 	at := map[string]int{}
 	var env []string
@@ -219,7 +217,7 @@ func errAt(pos Pos, format string, args ...any) error {
 	return &Error{pos, fmt.Errorf(format, args...)}
 }
 
-// Errors are several errors of one file or profile, one per line.
+// Errors is a list of errors of one file or profile, printed one per line.
 type Errors []error
 
 func (e Errors) Error() string {
@@ -232,7 +230,7 @@ func (e Errors) Error() string {
 
 func (e Errors) Unwrap() []error { return e }
 
-// orNil returns nil for no error and the error itself for a single one.
+// orNil returns nil for an empty list and the error itself for a single one.
 func (e Errors) orNil() error {
 	switch len(e) {
 	case 0:

@@ -10,11 +10,11 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Profiles depend on Python's white space, words and numbers, which differ from Go's in a
-// few characters.
+// Profiles depend on Python's definitions of white space, words and numbers, which differ from
+// Go's in a few characters.
 
-// isSpace is Python's str.isspace for one character (documentation of
-// str.isspace: bidirectional type WS, B or S, or category Zs).
+// isSpace is Python's str.isspace for one character (documentation of str.isspace:
+// bidirectional type WS, B or S, or category Zs).
 func isSpace(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 
 func strip(s string) string      { return strings.TrimFunc(s, isSpace) }
@@ -55,9 +55,9 @@ func parseInt(s string) (*big.Int, bool) {
 	return new(big.Int).SetString(strings.ReplaceAll(strings.TrimPrefix(s, "+"), "_", ""), 10)
 }
 
-// splitList splits at each comma or semicolon and removes the white space around them. With
-// afterWord, a separator counts only after a word character, perhaps with white space
-// between, which is how TuneD reads drop= (unit.py: \b\s*[,;]\s*).
+// splitList splits at each comma or semicolon and removes the surrounding white space. With
+// afterWord, a separator counts only after a word character and optional white space, as TuneD
+// parses drop= (unit.py: \b\s*[,;]\s*).
 func splitList(s string, afterWord bool) []string {
 	var out []string
 	start := 0
@@ -67,7 +67,7 @@ func splitList(s string, afterWord bool) []string {
 		}
 		item := stripRight(s[start:i])
 		if afterWord {
-			// If the item is empty, a separator precedes, which is not a word character.
+			// An empty item follows another separator, which is not a word character.
 			last, _ := utf8.DecodeLastRuneInString(item)
 			if item == "" || !isWordRune(last) {
 				continue

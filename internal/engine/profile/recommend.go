@@ -14,24 +14,24 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// DefaultProfile is recommended if no section's conditions hold.
+// DefaultProfile is recommended if no section's conditions are met.
 const DefaultProfile = "balanced"
 
-// The files with recommendations, in this order; of files with the same name in the two
-// directories the second counts.
+// The files with recommendations, in this order; of files with the same name the one in the
+// second directory is used.
 const recommendConf = "/etc/tuned/recommend.conf"
 
 var recommendDirs = []string{"/usr/lib/tuned/recommend.d", "/etc/tuned/recommend.d"}
 
-// Recommendation is the profile for a machine, and why.
+// Recommendation is the recommended profile of a machine, with the reasons.
 type Recommendation struct {
 	Profile string `json:"profile"`
-	// Pos is the section whose conditions hold; its File is empty for DefaultProfile.
+	// Pos is the section whose conditions are met; its File is empty for DefaultProfile.
 	Pos Pos `json:"pos"`
-	// Why are the conditions of that section, all of which hold.
+	// Why lists the conditions of that section, all of which are met.
 	Why []Condition `json:"why"`
-	// Unknown are conditions that could not be evaluated, of earlier sections whose other
-	// conditions hold: the recommendation could be a different one.
+	// Unknown lists conditions that could not be evaluated, in earlier sections whose other
+	// conditions are met: the recommendation could be a different one.
 	Unknown  []Condition `json:"unknown,omitempty"`
 	Warnings []Warning   `json:"warnings,omitempty"`
 }
@@ -42,7 +42,7 @@ type Condition struct {
 	Key     string `json:"key"`
 	Pattern string `json:"pattern"` // a regular expression, matched from the start
 	Pos     Pos    `json:"pos"`
-	// Saw is what was found, shortened, or why it is unknown.
+	// Saw is the observed value, shortened, or the reason that it is unknown.
 	Saw string `json:"saw"`
 }
 
@@ -58,8 +58,8 @@ const (
 	unknown
 )
 
-// Recommend returns the profile that TuneD's recommend files name for this machine: that of
-// the first section whose conditions all hold. Without such files it uses fettle's own.
+// Recommend returns the profile that TuneD's recommend files name for this machine: the first
+// section whose conditions are all met. Without such files it uses fettle's own.
 func (l *Loader) Recommend(ctx context.Context) (Recommendation, error) {
 	r := Recommendation{Profile: DefaultProfile, Why: []Condition{}}
 	if !l.main().RecommendCommand {
@@ -79,7 +79,7 @@ func (l *Loader) Recommend(ctx context.Context) (Recommendation, error) {
 	return r, nil
 }
 
-// Has reports whether a profile of this name exists.
+// Has reports whether a profile with this name exists.
 func (l *Loader) Has(name string) bool {
 	file, _ := l.find(name, nil)
 	return file != ""
@@ -116,7 +116,8 @@ func (l *Loader) recommendFiles() ([]string, error) {
 	return files, nil
 }
 
-// readRules evaluates the sections of one file. done is true if the conditions of one hold.
+// readRules evaluates the sections of one file. done is true if the conditions of a section are
+// met.
 func (r *Recommendation) readRules(c *conditions, file string) (done bool, err error) {
 	var data []byte
 	if IsBuiltin(file) {
@@ -130,7 +131,7 @@ func (r *Recommendation) readRules(c *conditions, file string) (done bool, err e
 		conf, err = parseConfig(file, data, parseSyntax{})
 	}
 	if err != nil {
-		// TuneD goes on with the next file.
+		// TuneD continues with the next file.
 		r.Warnings = append(r.Warnings, Warning{Pos{File: file}, "this file is left out: " + err.Error()})
 		return false, nil
 	}
@@ -171,7 +172,7 @@ func (r *Recommendation) readRules(c *conditions, file string) (done bool, err e
 	return false, nil
 }
 
-// conditions evaluates conditions on a machine and caches what it reads.
+// conditions evaluates conditions on a machine and caches the values that it reads.
 type conditions struct {
 	*Loader
 	ctx       context.Context
@@ -179,7 +180,7 @@ type conditions struct {
 	processes []string
 }
 
-// ask evaluates one condition and sets Saw. Unknown keywords hold, as in TuneD.
+// ask evaluates one condition and sets Saw. Unknown keywords count as met, as in TuneD.
 func (c *conditions) ask(cond *Condition) (verdict, error) {
 	if err := c.ctx.Err(); err != nil {
 		return fails, err
@@ -300,7 +301,7 @@ var chassisNames = []string{
 	"Embedded PC", "Mini PC", "Stick PC",
 }
 
-// chassisType returns the name of the chassis type, or "" if the firmware has none or an
+// chassisType returns the name of the chassis type, or "" if the firmware reports none or an
 // unknown one.
 func chassisType(h *host.Host) (string, error) {
 	b, err := h.Files.ReadFile("/sys/class/dmi/id/chassis_type")

@@ -26,10 +26,10 @@ const (
 // maxRegexp is the maximum size of a pattern, in bytes.
 const maxRegexp = 64 << 10
 
-// CompileRegexp translates a regular expression from Python's syntax to Go's, to test
-// whether it matches. It returns an error for what Go's engine cannot do: look-around,
-// back-references, conditional groups, atomic groups, possessive repeats, verbose mode.
-// One difference remains: \b and \B know only ASCII words.
+// CompileRegexp translates a regular expression from Python's syntax to Go's, to test whether
+// it matches. It returns an error for what Go's engine does not support: look-around,
+// back-references, conditional groups, atomic groups, possessive repeats, verbose mode. One
+// difference remains: \b and \B use only ASCII words.
 func CompileRegexp(pattern string, flags RegexpFlags) (*regexp.Regexp, error) {
 	if len(pattern) > maxRegexp {
 		return nil, fmt.Errorf("regular expression longer than %d KiB", maxRegexp>>10)
@@ -61,7 +61,7 @@ func CompileRegexp(pattern string, flags RegexpFlags) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// regexpTranslator copies a pattern and rewrites what differs between the dialects (Python
+// regexpTranslator copies a pattern and rewrites the differences between the dialects (Python
 // library reference, re; Go regexp/syntax).
 type regexpTranslator struct {
 	in        string
@@ -258,14 +258,14 @@ func (t *regexpTranslator) class() error {
 	}
 }
 
-// Python's classes for text, as the inside of a Go class.
+// Python's classes for text, as content of a Go class.
 const (
 	wordClass  = `\p{L}\p{N}_`
 	digitClass = `\p{Nd}`
 	spaceClass = `\s\v\x1c-\x1f\x85\p{Z}`
 )
 
-// escape translates what follows a backslash.
+// escape translates an escape sequence.
 func (t *regexpTranslator) escape(inClass bool) error {
 	if t.at+1 == len(t.in) {
 		return errors.New("bad escape at the end of the pattern")

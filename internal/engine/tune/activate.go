@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// program must be reloaded or restarted after its settings were written; kind names the
-// kind of setting that does it.
+// program is a program to reload or restart after its settings were written; kind is the kind
+// of setting that does it.
 type program struct {
 	kind string
 	setting.Activation
@@ -20,8 +20,7 @@ func (p program) is(kind string, a setting.Activation) bool {
 	return p.kind == kind && p.Program == a.Program
 }
 
-// programs are the programs that a batch of writes concerns, each once, in the order of
-// the first write.
+// programs lists the programs of a batch of writes, each once, in the order of the first write.
 type programs []program
 
 // add adds a program. A restart replaces a reload of the same program.
@@ -66,8 +65,8 @@ func (e *Engine) activate(ctx context.Context, p program) error {
 	return nil
 }
 
-// activateAll activates the programs whose values this transaction has changed. It stops
-// at the first that does not come back healthy; the caller rolls back.
+// activateAll activates the programs whose values this transaction has changed. It stops at the
+// first one that does not become healthy; the caller rolls back.
 func (w *writer) activateAll(ctx context.Context) error {
 	var all programs
 	for _, en := range w.entries {
@@ -91,8 +90,8 @@ func (w *writer) activateAll(ctx context.Context) error {
 	return nil
 }
 
-// reactivate activates again, after a rollback, the programs that had been activated with
-// the new values. It returns the values that a program did not take.
+// reactivate activates again, after a rollback, the programs that had been activated with the
+// new values. It returns the values of programs that failed.
 func (w *writer) reactivate(ctx context.Context) (left []Leftover) {
 	for _, p := range w.activated {
 		err := w.activate(ctx, p)
@@ -105,7 +104,7 @@ func (w *writer) reactivate(ctx context.Context) (left []Leftover) {
 	return left
 }
 
-// inBoot reports whether the interruption or failure of the move was in this boot.
+// inBoot reports whether the move was interrupted or failed in this boot.
 func (m move) inBoot(s *journal.State, boot string) bool {
 	return slices.ContainsFunc(m.entries, func(en *journal.Entry) bool {
 		return en.State == journal.Failed || en.Tx.BootID == boot || slices.ContainsFunc(s.Interrupted(), func(t *journal.Tx) bool {
@@ -116,12 +115,12 @@ func (m move) inBoot(s *journal.State, boot string) bool {
 
 func inFileOnly(err error) error { return fmt.Errorf("restored in the file, but %w", err) }
 
-// activateMoves activates the programs whose values an undo has restored. A move whose
-// program fails becomes Failed and is added to left.
+// activateMoves activates the programs whose values an undo has restored. A move whose program
+// fails becomes Failed and is added to left.
 //
-// What was interrupted in this boot counts as written and activated, whatever it reads:
-// the journal names the program, which may have ended since. A program that was started
-// in a later boot has read the restored files anyway.
+// A move interrupted in this boot counts as written and activated, whatever it reads: the
+// journal names the program, which may have ended since. A program that was started in a later
+// boot has read the restored files anyway.
 func (e *Engine) activateMoves(ctx context.Context, moves []move, left []Leftover) []Leftover {
 	var all programs
 	of := make([]programs, len(moves)) // by move

@@ -16,19 +16,19 @@ import (
 // ApplyOptions are the options of one transaction.
 type ApplyOptions struct {
 	Kind journal.TxKind
-	// Selection is recorded as in force once the transaction is committed; nil
-	// leaves the selection as it is.
+	// Selection is recorded as in force once the transaction is committed; nil leaves the
+	// selection unchanged.
 	Selection *Selection
 	// Atomic rolls everything back if one value is rejected.
 	Atomic bool
-	// OrNothing rolls everything back, and leaves the selection as it was, if values
-	// were rejected and no other one could be set.
+	// OrNothing rolls everything back, and leaves the selection unchanged, if values were
+	// rejected and no other one could be set.
 	OrNothing bool
 	// Try makes the transaction a trial, which is undone unless it is confirmed.
 	Try *journal.Try
 	// Supersedes names transactions that are undone together with this one from now on.
 	Supersedes []int
-	// Planned is who made the saved plan that is applied; nil without one.
+	// Planned records who saved the plan that is applied; nil if it was not saved.
 	Planned *journal.Planned
 }
 
@@ -60,7 +60,7 @@ func (a *Applied) InForce() int {
 // Failing counts the steps that were carried out and do not work.
 func (a *Applied) Failing() int { return a.Plan.count((*Step).Failing) }
 
-// Changed counts the rejected steps that have changed their setting anyway.
+// Changed counts the rejected steps that have changed their setting nevertheless.
 func (a *Applied) Changed() int { return a.Plan.count(func(s *Step) bool { return s.Changed }) }
 
 // Failed counts the steps whose value is not valid or was rejected.
@@ -68,12 +68,12 @@ func (a *Applied) Failed() int {
 	return a.Plan.count(func(s *Step) bool { return s.Verdict == plugin.Rejected })
 }
 
-// Failing reports whether the step was carried out and does not work: a script whose own
-// verify fails.
+// Failing reports whether the step was carried out but does not work: a script whose verify
+// fails.
 func (s *Step) Failing() bool { return s.Action != None && s.Verdict == plugin.Drifted }
 
-// inVain reports whether values were rejected and the plan brings, or may still bring, no
-// other one into force. A value that is only released does not count.
+// inVain reports whether values were rejected and the plan applies no other one, now or later.
+// A value that is only released does not count.
 func (p *Plan) inVain() bool {
 	rejected := false
 	for _, s := range p.Steps {
@@ -90,7 +90,7 @@ func (p *Plan) inVain() bool {
 	return rejected
 }
 
-// ResultNothing is the result where no value can be set; no transaction is recorded.
+// ResultNothing is the result if no value can be set; no transaction is recorded.
 const ResultNothing = "nothing"
 
 // acts reports whether applying the plan writes or owns anything.
@@ -98,8 +98,8 @@ func (p *Plan) acts() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != None })
 }
 
-// room estimates the size of the plan's records in bytes. Coupled settings are not known
-// before their stage; one is counted for each write.
+// room estimates the size of the plan's records in bytes. Coupled settings are not known before
+// their stage, so one is counted for each write.
 func (p *Plan) room() int64 {
 	var room int64
 	for _, s := range p.Steps {
@@ -110,12 +110,12 @@ func (p *Plan) room() int64 {
 	return room
 }
 
-// Planner makes the plan under the lock, against the state that the lock protects.
+// Planner makes a plan against the state s, while the lock is held.
 type Planner func(ctx context.Context, s *journal.State) (*Plan, error)
 
-// Apply makes a plan and carries it out as one transaction: durable before-images first,
-// then the writes, then the outcomes. An interrupted transaction is undone before. If ctx
-// ends on the way, everything is rolled back and ctx's error returned.
+// Apply makes a plan and applies it as one transaction: durable before-images first, then the
+// writes, then the outcomes. It undoes an interrupted transaction first. If ctx ends meanwhile,
+// everything is rolled back and ctx's error returned.
 func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Applied, error) {
 	j, err := e.lock(ctx)
 	if err != nil {
@@ -155,8 +155,8 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return a, nil
 	}
 	if o.Try != nil {
-		// The watchdog acts once, at the deadline: what begins later would never be
-		// undone.
+		// The watchdog acts once, at the deadline: a transaction that begins later would never
+		// be undone.
 		if up, err := e.Host.Clock.SinceBoot(); err == nil && up >= o.Try.SinceBoot {
 			return nil, errors.New("the time of the trial was over before it could begin, so nothing is changed; try again")
 		}
@@ -188,8 +188,8 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		err = j.Commit(journal.Commit{ID: t.ID, Time: e.Host.Clock.Now().UTC(), Result: a.Result, Outcomes: w.outcomes()})
 	}
 	if !keep || err != nil {
-		// Ctrl-C and a journal that cannot be written end here too: the journal has
-		// what was written, and it is restored.
+		// Ctrl-C and a failed write of the journal end here too: the journal has everything
+		// written so far, and it is restored.
 		result, left := w.rollBack()
 		a.Result, err = result, errors.Join(err, left)
 	}
@@ -197,14 +197,14 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	return a, err
 }
 
-// ErrStale is the error of a saved plan that does not match the machine any more.
+// ErrStale is returned if a saved plan does not match the machine any more.
 var ErrStale = &ui.Sentinel{Text: "the machine has changed since the plan was made", Exits: ui.Refused}
 
-// ApplySaved returns a Planner for a plan that was made earlier. It fails with ErrStale
-// unless every setting reads as it did then.
+// ApplySaved returns a Planner for a plan that was made earlier. It returns ErrStale unless
+// every setting still reads as it did then.
 func (e *Engine) ApplySaved(p *Plan) Planner {
 	return func(ctx context.Context, s *journal.State) (*Plan, error) {
-		// A new journal has one record, none at all has generation 0.
+		// A new journal has one record; without a journal the generation is 0.
 		switch {
 		case p.Schema != PlanSchema:
 			return nil, fmt.Errorf("plan of schema %q: want %q", p.Schema, PlanSchema)
@@ -227,8 +227,8 @@ func (e *Engine) ApplySaved(p *Plan) Planner {
 	}
 }
 
-// holds returns why a saved step cannot be applied: the machine has changed, or the plan
-// was edited into something that fettle does not plan.
+// holds returns the reason that a saved step cannot be applied: the machine has changed, or the
+// plan was edited into something that fettle does not plan.
 func (e *Engine) holds(ctx context.Context, st *Step) error {
 	if st.Action == None {
 		return nil

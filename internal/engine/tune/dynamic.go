@@ -21,11 +21,11 @@ import (
 // Dynamic is the state of dynamic tuning.
 type Dynamic struct {
 	On bool `json:"on"`
-	// Interval is how often the load is sampled, in seconds.
+	// Interval is the time between two samples of the load, in seconds.
 	Interval float64 `json:"interval_s,omitempty"`
-	// From is the line of tuned-main.conf that sets it; empty for the default.
+	// From is the line of tuned-main.conf that configures it; empty for the default.
 	From string `json:"from,omitempty"`
-	// Daemon is true while a daemon runs; without one nothing follows the load.
+	// Daemon reports whether a daemon runs; without one nothing follows the load.
 	Daemon bool `json:"daemon"`
 }
 
@@ -43,7 +43,7 @@ const (
 	leftVarying = "left as it followed the load; fettle's daemon, which could go on, does not run"
 )
 
-// dynamicPlan is the dynamic tuning of one plan.
+// dynamicPlan is the dynamic tuning in a plan.
 type dynamicPlan struct {
 	on        bool
 	daemon    bool                     // it runs and follows the load
@@ -52,7 +52,7 @@ type dynamicPlan struct {
 	idle      bool                     // settings would follow the load if the daemon ran
 }
 
-// planLoops returns the settings of a unit that follow the load; none without a daemon.
+// planLoops returns the settings of a unit that follow the load, or none without a daemon.
 func (b *builder) planLoops(ctx context.Context, pl *plugin.Plugin, r *plugin.Request) []plugin.Varying {
 	if pl.Dynamic == nil {
 		return nil
@@ -112,8 +112,8 @@ func (b *builder) warnDynamic() {
 	}
 }
 
-// varies decides a step whose setting follows the load already, on top of the value that
-// the profile has for it; it reports whether it did.
+// varies decides a step whose setting follows the load already, in addition to the value that
+// the profile has for it, and reports whether it did.
 func (b *builder) varies(step *Step) bool {
 	chain := b.chains[step.Setting]
 	last := top(chain)
@@ -172,13 +172,13 @@ func (e *Engine) stuck(last *journal.Entry, st Step) bool {
 		!e.Kinds.Equal(st.Setting, *last.After, st.Before) && e.left(last, st.Before)
 }
 
-// UnitLoop is one part of a profile that follows the load.
+// UnitLoop is a part of a profile that follows the load.
 type UnitLoop struct {
 	plugin.Loop
 	Unit *profile.Unit
 }
 
-// Loops returns the parts of a profile that follow the load; none if dynamic tuning is off.
+// Loops returns the parts of a profile that follow the load, or none if dynamic tuning is off.
 func (e *Engine) Loops(ctx context.Context, p *profile.Profile, s *journal.State) ([]UnitLoop, error) {
 	b := e.newBuilder(s)
 	if !b.dynamic.on {
@@ -209,9 +209,8 @@ func (e *Engine) Loops(ctx context.Context, p *profile.Profile, s *journal.State
 	return out, nil
 }
 
-// PlanLoops plans to record the before-images of what loops may write, where the journal
-// does not have them yet. Values held by a descriptor need none. A plan without steps has
-// nothing to do.
+// PlanLoops plans to record the before-images of what loops may write, unless the journal has
+// them already. Values held by a descriptor need none. A plan without steps has nothing to do.
 func (e *Engine) PlanLoops(ctx context.Context, loops []UnitLoop, s *journal.State) *Plan {
 	b := e.newBuilder(s)
 	for _, l := range loops {
@@ -228,7 +227,7 @@ func (e *Engine) PlanLoops(ctx context.Context, loops []UnitLoop, s *journal.Sta
 	return b.done()
 }
 
-// Varying returns the entry by which a setting follows the load, or nil.
+// Varying returns the entry that records a setting as following the load, or nil.
 func Varying(s *journal.State, id setting.Setting) *journal.Entry {
 	if last := top(s.Chains()[id]); last != nil && len(last.Varies) > 0 && last.After != nil {
 		return last
@@ -243,12 +242,10 @@ func covers(kinds setting.Kinds, en *journal.Entry, values []setting.Value) bool
 	})
 }
 
-// ErrForeign is the error for a setting that follows the load and holds a value that is
-// not fettle's.
+// ErrForeign is returned if a setting that follows the load has a value that is not fettle's.
 var ErrForeign = errors.New("another program has changed it")
 
-// ErrFixed is the error for a setting or value that the journal does not record as
-// following the load.
+// ErrFixed is returned if the journal does not record a setting or value as following the load.
 var ErrFixed = errors.New("not in the journal as following the load, so it is not written")
 
 // Vary writes a value to a setting that follows the load, under the lock and without a
@@ -258,7 +255,7 @@ func (e *Engine) Vary(ctx context.Context, id setting.Setting, want setting.Valu
 	return e.vary(ctx, id, &want)
 }
 
-// Rebase restores what a setting held before it followed the load, whatever it holds
+// Rebase restores the value of a setting from before it followed the load, whatever it reads
 // now: firmware has reset it.
 func (e *Engine) Rebase(ctx context.Context, id setting.Setting) error {
 	return e.vary(ctx, id, nil)
@@ -296,7 +293,7 @@ func (e *Engine) vary(ctx context.Context, id setting.Setting, want *setting.Val
 	if err != nil {
 		return err
 	}
-	// Undo would not recognize another value that the machine makes of this one.
+	// Undo would not recognize a value that the machine changed.
 	if now, err = kind.Read(ctx, id); err != nil || e.left(en, now) {
 		return err
 	}

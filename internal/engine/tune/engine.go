@@ -1,5 +1,5 @@
-// Package tune turns profiles and single changes into a plan against what the machine has
-// now, applies the plan through the journal, verifies it and undoes it.
+// Package tune plans profiles and single changes against the machine's present values, applies
+// a plan through the journal, verifies it and undoes it.
 package tune
 
 import (
@@ -21,9 +21,9 @@ type Engine struct {
 	Kinds setting.Kinds
 	// Plugins is the table of plug-ins by section type.
 	Plugins []plugin.Plugin
-	// StateDir has the journal, the lock and the accepted selections.
+	// StateDir contains the journal, the lock and the accepted selections.
 	StateDir string
-	// Main is tuned-main.conf.
+	// Main is the content of tuned-main.conf.
 	Main *profile.MainConfig
 	// Keep names the settings that are never written.
 	Keep Keep
@@ -32,23 +32,23 @@ type Engine struct {
 	Overridden func(setting.Setting) (Override, bool)
 	// ProfileDirs are the directories that profiles are read from.
 	ProfileDirs []string
-	// Holds is true in the daemon, which can hold values by an open descriptor;
-	// otherwise they are planned as needs-daemon.
+	// Holds is set by the daemon, which can hold values with an open descriptor; otherwise they
+	// are planned as needs-daemon.
 	Holds bool
-	// Arrived names devices that have just appeared, perhaps under the names of others:
-	// the journal's entries of those are not theirs.
+	// Arrived names devices that have just appeared, perhaps under the names of others, whose
+	// journal entries do not apply to them.
 	Arrived map[string]bool
-	// User and Reason go into the journal: who, and with which command. Caller, if not
-	// nil, returns who according to the kernel and overrides User. Note is the reason
+	// User and Reason are recorded in the journal: the user and the command. Caller, if not
+	// nil, returns the caller according to the kernel and overrides User. Note is the reason
 	// that the user gave. A context of ByCaller overrides User and Caller.
 	User, Reason string
 	Caller       func() host.Caller
 	Note         string
-	// Wait is how long a transaction waits for another one to end before it returns
+	// Wait is the time that a transaction waits for another one to end before it returns
 	// journal.ErrBusy.
 	Wait time.Duration
-	// Tell, if not nil, is called with warnings: of programs that a value runs, such as
-	// scripts, and of an experiment that a transaction may disturb.
+	// Tell, if not nil, is called with warnings: about programs that a value runs, such as
+	// scripts, and about an experiment that a transaction may disturb.
 	Tell func(text string)
 	// At is called at each point at which a crash could leave something half done:
 	// before and after each write and each journal operation. Tests end the process
@@ -58,8 +58,8 @@ type Engine struct {
 
 // Override is a line of an administrator's file that overrides a profile.
 type Override struct {
-	// Setting is what the file names: the setting itself, or its counterpart, whose
-	// write would undo it (dirty_bytes for dirty_ratio).
+	// Setting is the setting in the file: the setting itself, or its counterpart, whose write
+	// would undo it (dirty_bytes for dirty_ratio).
 	Setting setting.Setting `json:"setting"`
 	Value   setting.Value   `json:"value"`
 	File    string          `json:"file"`
@@ -87,7 +87,7 @@ func (e *Engine) warning(s setting.Setting, err error) error {
 	return nil
 }
 
-// bootID identifies this boot; it is empty for a directory without a boot id.
+// bootID returns the id of this boot, or "" for a directory without one.
 func (e *Engine) bootID() string {
 	id, err := e.Host.BootID()
 	if err != nil {
@@ -96,7 +96,7 @@ func (e *Engine) bootID() string {
 	return id
 }
 
-// State reads the journal without a lock.
+// State reads the journal without locking it.
 func (e *Engine) State() (*journal.State, error) {
 	s, err := journal.Read(e.StateDir, e.bootID())
 	if err == nil {
@@ -105,9 +105,9 @@ func (e *Engine) State() (*journal.State, error) {
 	return s, err
 }
 
-// lock takes the lock of the machine's transactions and waits for it up to Wait, or until
-// ctx ends. Transactions are short: trying every few milliseconds finds the gap between
-// those of a process that makes one after the other.
+// lock locks the machine's journal and waits for it up to Wait, or until ctx ends. Transactions
+// are short: a retry every few milliseconds finds the gaps of a process that makes one after
+// the other.
 func (e *Engine) lock(ctx context.Context) (*journal.Journal, error) {
 	const pause = 3 * time.Millisecond
 	var wait context.CancelFunc
@@ -131,9 +131,8 @@ func (e *Engine) lock(ctx context.Context) (*journal.Journal, error) {
 	}
 }
 
-// resolveNames gives settings that an older fettle recorded under a second name the
-// identity that they have now, so that all entries of a setting are one chain. Each name
-// is resolved once.
+// resolveNames gives settings that an older fettle recorded under a second name their present
+// identity, so that all entries of a setting are one chain. Each name is resolved once.
 func (e *Engine) resolveNames(s *journal.State) {
 	identity := map[setting.Setting]setting.Setting{}
 	for _, t := range s.Txs {

@@ -10,19 +10,19 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// KeepDir is where an administrator names settings that are never written.
+// KeepDir is the directory in which an administrator lists settings that are never written.
 const KeepDir = "/etc/fettle/keep.d"
 
 // Keep is the list of settings that are never written.
 type Keep []KeepEntry
 
-// KeepEntry is one line of a file in KeepDir: a setting or a pattern, an equals
-// sign, the reason.
+// KeepEntry is one line of a file in KeepDir: a setting or a pattern, an equals sign, the
+// reason.
 type KeepEntry struct {
 	Pattern string `json:"pattern"` // of a setting, with * ? [...] inside one path element
 	Reason  string `json:"reason"`
-	// File and Line are its position. An entry that is not from a file has Line 0, and
-	// File names who keeps the setting.
+	// File and Line are its position. An entry that is not from a file has Line 0, and File
+	// names its origin.
 	File string `json:"file"`
 	Line int    `json:"line"`
 
@@ -99,8 +99,7 @@ func parseKeep(line string, kinds setting.Kinds) (KeepEntry, error) {
 	return k, err
 }
 
-// Match returns the entry that keeps a setting, by its identity or by a name that the
-// profile used.
+// Match returns the entry that keeps a setting, under its identity or a name in the profile.
 func (k Keep) Match(names ...setting.Setting) (KeepEntry, bool) {
 	for _, e := range k {
 		for _, n := range names {
@@ -112,9 +111,8 @@ func (k Keep) Match(names ...setting.Setting) (KeepEntry, bool) {
 	return KeepEntry{}, false
 }
 
-// Kept returns the entry that keeps a setting from being written: by one of its names, or
-// because the write would change a setting that is kept. through is the setting that the
-// entry names.
+// Kept returns the entry that keeps a setting from being written: for one of its names, or
+// because the write would change a kept setting. through is the setting that the entry names.
 func (e *Engine) Kept(id setting.Setting, names ...setting.Setting) (k KeepEntry, through setting.Setting, ok bool) {
 	if k, ok := e.Keep.Match(append(names, id)...); ok {
 		return k, id, true

@@ -24,7 +24,7 @@ import (
 // leaseFile is locked by an experiment as long as its process or its watchdog lives.
 const leaseFile = "experiment"
 
-// ErrLeased is the error while another experiment is in progress.
+// ErrLeased is returned while another experiment is in progress.
 var ErrLeased = &ui.Sentinel{
 	Text: "an experiment is under way already", Exits: ui.Busy,
 	Hint: "fettle status shows what is running; wait until that has ended", Remedy: &ui.Remedy{},
@@ -35,24 +35,24 @@ var ErrLeased = &ui.Sentinel{
 // daemon does not write meanwhile. ErrLeased names the process that has the lease.
 func Lease(stateDir string) (*os.File, error) { return hold(stateDir, leaseFile, ErrLeased) }
 
-// End releases the lease and erases its notice, whichever process has the file open.
+// End releases the lease and erases its notice, even if another process has the file open.
 func End(lease *os.File) error {
 	return errors.Join(lease.Truncate(0), unix.FcntlFlock(lease.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK}))
 }
 
-// notice is the content of a locked file of the state directory.
+// notice is the content of a lock file of the state directory.
 type notice struct {
 	PID int
 	// Restoring is true once the experiment's process has ended and its watchdog
 	// restores the machine.
 	Restoring bool
-	// Settings are under test.
+	// Settings are the settings under test.
 	Settings []setting.Setting
 	// Undo is the command that undoes the experiment's change.
 	Undo string
 }
 
-// The prefixes of the lines after the first, which is the process.
+// The prefixes of the lines after the first, which has the process id.
 const (
 	tested    = "under test: "
 	armed     = "undo with: " // the last one, to the end of the file
@@ -75,7 +75,7 @@ func (n notice) write(f *os.File) error {
 	if n.Undo != "" {
 		text += armed + n.Undo
 	}
-	// The text first, then its end: the file has a notice at every moment.
+	// First the text, then truncate: the file has a notice at every moment.
 	_, err := f.WriteAt([]byte(text), 0)
 	return errors.Join(err, f.Truncate(int64(len(text))))
 }
@@ -111,30 +111,30 @@ func (n notice) String() string {
 	return fmt.Sprintf("process %d", n.PID)
 }
 
-// UnderTest notes in the lease which settings the experiment switches: transactions of
-// other processes may not write them meanwhile.
+// UnderTest records in the lease which settings the experiment switches: transactions of other
+// processes may not write them meanwhile.
 func UnderTest(lease *os.File, settings []setting.Setting) error {
 	n := noted(lease)
 	n.Settings = settings
 	return n.write(lease)
 }
 
-// Restoring notes in the lease that this process, the watchdog, is restoring the machine.
+// Restoring records in the lease that this process, the watchdog, is restoring the machine.
 func Restoring(lease *os.File) error {
 	n := noted(lease)
 	n.PID, n.Restoring = os.Getpid(), true
 	return n.write(lease)
 }
 
-// Arm notes in the lease the command that undoes the experiment's change, in case both it
-// and its watchdog are killed; Unarm removes it. The note survives a new lease.
+// Arm records in the lease the command that undoes the experiment's change, in case both it and
+// its watchdog are killed; Unarm removes it. It survives a new lease.
 func Arm(lease *os.File, how string) error {
 	n := noted(lease)
 	n.Undo = how
 	return errors.Join(n.write(lease), lease.Sync())
 }
 
-// Unarm removes the note of Arm: nothing of an experiment is left to undo.
+// Unarm removes the command of Arm: an experiment has nothing left to undo.
 func Unarm(stateDir string) error {
 	err := os.Truncate(filepath.Join(stateDir, leaseFile), 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,8 +152,8 @@ func leaseNotice(stateDir string) notice {
 	return noted(f)
 }
 
-// Armed returns the command that undoes what an experiment has left, or "". Call it
-// before Lease.
+// Armed returns the command that undoes what an experiment has left, or "". Call it before
+// Lease.
 func Armed(stateDir string) string { return leaseNotice(stateDir).Undo }
 
 // LeftBehind returns the command that undoes the change of an experiment that has ended
@@ -188,8 +188,8 @@ func Holder(stateDir string) *Leaseholder {
 	return &Leaseholder{n.PID, n.Restoring, n.Undo}
 }
 
-// checkExperiment refuses a plan that writes what another process's experiment has under
-// test; of any other plan it warns that it may disturb the experiment.
+// checkExperiment refuses a plan that writes settings under test by another process's
+// experiment. For any other plan it warns that it may disturb the experiment.
 func (e *Engine) checkExperiment(p *Plan) error {
 	if !p.acts() || !Leased(e.StateDir) {
 		return nil
@@ -222,7 +222,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 	}
 	defer j.Close()
 	if late := e.expired(j.State); len(late) > 0 {
-		// The deadline decides, not the watchdog's speed.
+		// The deadline decides, not the speed of the watchdog.
 		if _, err := e.undoAs(ctx, j, lateTrial, late); err != nil {
 			return nil, err
 		}
@@ -247,7 +247,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 	return ids, nil
 }
 
-// aliveFile is locked by the daemon of a machine as long as it runs; kill -9 unlocks it.
+// aliveFile is locked by the daemon of a machine while it runs; kill -9 unlocks it.
 const aliveFile = "daemon"
 
 func openAlive(stateDir, name string, flags int) (*os.File, error) {
@@ -259,15 +259,14 @@ func openAlive(stateDir, name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// ErrAlive is the error of a second daemon for one state directory.
+// ErrAlive is returned to a second daemon for a state directory.
 var ErrAlive = &ui.Sentinel{Text: "a fettle daemon runs already", Exits: ui.Refused, Hint: "fettle status shows what it has set"}
 
-// Alive registers this process as the daemon of the machine until the file is closed.
-// ErrAlive names the process that is registered already.
+// Alive registers this process as the daemon of the machine until the file is closed. ErrAlive
+// names the process that is registered already.
 func Alive(stateDir string) (*os.File, error) { return hold(stateDir, aliveFile, ErrAlive) }
 
-// hold locks a file of the state directory; taken is the error if another process has
-// locked it.
+// hold locks a file of the state directory. It returns taken if another process has locked it.
 func hold(stateDir, name string, taken error) (*os.File, error) {
 	if err := journal.Prepare(stateDir); err != nil {
 		return nil, err
@@ -283,15 +282,14 @@ func hold(stateDir, name string, taken error) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	// The process is only for the messages: the lock alone decides.
+	// The process id is only for messages: the lock alone decides.
 	if err := (notice{PID: os.Getpid(), Undo: noted(f).Undo}).write(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
 	}
 	return f, nil
 }
 
-// Followed reports whether a daemon runs. It takes no lock that could get in the daemon's
-// way.
+// Followed reports whether a daemon runs. It takes no lock that could block the daemon.
 func Followed(stateDir string) bool { return held(stateDir, aliveFile) }
 
 func held(stateDir, name string) bool {

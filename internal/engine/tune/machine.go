@@ -15,17 +15,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Machine is an engine with the profiles of its machine, and with the files of others that
-// set the same values. What its methods report beside their result goes to Engine.Tell.
+// Machine is an engine with the profiles of its machine, and with other programs' files that
+// set the same values. Its methods send warnings to Engine.Tell.
 type Machine struct {
 	*Engine
 	Loader profile.Loader
-	// InProgress is the process whose transaction ReadState found in progress; "" for none.
+	// InProgress is the process whose transaction ReadState found in progress, or "".
 	InProgress string
 
 	claims *override.Claims
-	// sysctls has the claims of sysctl files alone, which are enough for tune and verify:
-	// the other files take more than half of the time.
+	// sysctls has only the claims of sysctl files, which are enough for tune and verify: the
+	// other files take more than half of the time.
 	sysctls  *override.Claims
 	reported map[override.Problem]bool
 }
@@ -36,8 +36,8 @@ func (m *Machine) say(format string, args ...any) {
 	}
 }
 
-// OverriddenBy is an Engine.Overridden: it reads the administrator's sysctl files on the
-// first call, unless tuned-main.conf turns reapply_sysctl off.
+// OverriddenBy returns a function for Engine.Overridden. It reads the administrator's sysctl
+// files at the first call, unless tuned-main.conf turns reapply_sysctl off.
 func (m *Machine) OverriddenBy(ctx context.Context) func(setting.Setting) (Override, bool) {
 	return func(s setting.Setting) (Override, bool) {
 		if s.Kind != "sysctl" || !m.Main.ReapplySysctl {
@@ -86,8 +86,8 @@ func (m *Machine) readClaims(ctx context.Context, only ...override.Source) *over
 	return c
 }
 
-// InForce loads the selection in force as it was accepted; nil without one. From then on
-// the loader searches where the selection came from.
+// InForce loads the selection in force as it was accepted, or returns nil without one.
+// Afterwards the loader searches the selection's own directories.
 func (m *Machine) InForce(ctx context.Context, s *journal.State) (*profile.Profile, *Selection, error) {
 	sel, err := SelectionOf(s.InForce())
 	if err != nil || sel == nil {
@@ -129,15 +129,15 @@ func (m *Machine) CheckRecommended(r profile.Recommendation) error {
 	return nil
 }
 
-// ReadState reads the journal and reports what is wrong with it.
+// ReadState reads the journal and reports its defects.
 func (m *Machine) ReadState() (*journal.State, error) {
 	s, err := m.State()
 	if err != nil {
 		return nil, m.Unreadable(err)
 	}
 	if len(s.Interrupted()) > 0 {
-		// Without a process at work an open transaction was cut off, unless it was closed
-		// between the two reads.
+		// Without a process in progress an open transaction was interrupted, unless it was
+		// closed between the two reads.
 		if m.InProgress = journal.Holder(m.StateDir); m.InProgress == "" {
 			if s, err = m.State(); err != nil {
 				return nil, m.Unreadable(err)
@@ -158,8 +158,7 @@ func (m *Machine) ReadState() (*journal.State, error) {
 	return s, nil
 }
 
-// WarnTruncated reports an incomplete last record. A crash leaves one, and nothing was
-// written because of it.
+// WarnTruncated reports an incomplete last record. A crash leaves one; its change was not made.
 func (m *Machine) WarnTruncated(s *journal.State) {
 	if s.Torn {
 		m.say("the journal ends in the middle of a record: fettle was stopped as it wrote that, or the file has been cut off, and then what followed is not known")
@@ -185,7 +184,7 @@ func (m *Machine) ReadStateIfAllowed() (*journal.State, error) {
 	return s, err
 }
 
-// VerifyNamed verifies what is in force, or profiles as if they were.
+// VerifyNamed verifies the selection in force, or the named profiles as if they were.
 func (m *Machine) VerifyNamed(ctx context.Context, s *journal.State, names []string) (*Verification, error) {
 	if len(names) > 0 {
 		p, err := m.Load(ctx, m.Host.Live, names...)

@@ -20,7 +20,7 @@ import (
 const maxNames = 50_000
 
 // Missing returns the error for a kernel variable that this machine does not have, with a
-// suggestion; nil for other settings, such as files, which may be absent.
+// suggestion. It returns nil for other settings, such as files, which may be absent.
 func (m *Machine) Missing(ctx context.Context, s setting.Setting) error {
 	var near string
 	h := m.Host
@@ -41,8 +41,8 @@ func (m *Machine) Missing(ctx context.Context, s setting.Setting) error {
 	return ui.Exit(ui.Failed, errors.New(h.Name+" has no "+name+near))
 }
 
-// asOption says where a plug-in's option of that name has its value on this machine; "" if
-// no plug-in has such an option.
+// asOption returns a hint that name is a plug-in's option, with the setting that it sets on
+// this machine. It returns "" if no plug-in has such an option.
 func (m *Machine) asOption(ctx context.Context, name string) string {
 	for i := range m.Plugins {
 		p := &m.Plugins[i]
@@ -79,13 +79,13 @@ func (m *Machine) placeOf(ctx context.Context, p *plugin.Plugin, o plugin.Option
 	if err != nil || len(items) == 0 {
 		return setting.Setting{}, false
 	}
-	// Only a setting that can be named in a call is worth mentioning.
+	// Only a setting that can be named on the command line is worth mentioning.
 	s, err := m.Kinds.Resolve(items[0].Change.Setting)
 	return s, err == nil
 }
 
-// nearSysctl suggests a sysctl: the nearest name, or the only one that ends in the last
-// word of name.
+// nearSysctl suggests a sysctl: the nearest name, or the only one that ends in the last word of
+// name.
 func nearSysctl(h *host.Host, name string) string {
 	var names []string
 	walkNames(h, "/proc/sys", func(p string) { names = append(names, setting.SysctlName(p)) })
@@ -128,7 +128,7 @@ func nearAttribute(h *host.Host, p string) string {
 	}
 }
 
-// walkNames calls f with every file below a directory, and follows no links.
+// walkNames calls f with every file below a directory and does not follow links.
 func walkNames(h *host.Host, root string, f func(string)) {
 	pending, seen := []string{root}, 0
 	for len(pending) > 0 && seen < maxNames {

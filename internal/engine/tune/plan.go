@@ -16,8 +16,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Plan is an ordered list of changes against what the machine has now. `fettle diff
-// --output json` prints it, `fettle tune --plan FILE` applies it.
+// Plan is an ordered list of changes to the present values of a machine. `fettle diff --output
+// json` prints it, `fettle tune --plan FILE` applies it.
 type Plan struct {
 	Schema   string    `json:"schema"` // fettle/plan/v1
 	Created  time.Time `json:"created"`
@@ -25,13 +25,13 @@ type Plan struct {
 	Machine  string    `json:"machine"`
 	BootID   string    `json:"boot_id,omitempty"`
 	Profiles []string  `json:"profiles,omitempty"`
-	// Generation is the journal's when the plan was made.
+	// Generation is the journal's generation at the time of planning.
 	Generation int64 `json:"generation"`
 	// Sources are the files of the profiles.
 	Sources  []profile.Source `json:"sources,omitempty"`
 	Steps    []Step           `json:"steps"`
 	Problems []Problem        `json:"problems,omitempty"`
-	// Skipped are the sections that are not for this machine, or are disabled.
+	// Skipped lists the sections that do not apply to this machine, or are disabled.
 	Skipped []Skipped `json:"skipped,omitempty"`
 
 	undecided []error        // why it is not known whether some sections apply
@@ -45,8 +45,8 @@ type Skipped struct {
 	Why  string      `json:"why"`
 }
 
-// Planned returns who made the plan and when, for the journal; nil if the plan does not
-// say.
+// Planned returns who made the plan and when, for the journal, or nil if the plan does not
+// record it.
 func (p *Plan) Planned() *journal.Planned {
 	if p.By == "" {
 		return nil
@@ -71,11 +71,11 @@ const (
 // Step is one setting of a plan.
 type Step struct {
 	Setting setting.Setting `json:"setting"` // resolved: its one identity
-	// Named is the profile's name for it, if that is not the identity.
+	// Named is the name in the profile, if that is not the identity.
 	Named string `json:"named,omitempty"`
-	// Before is the present value; left out if not known.
+	// Before is the present value; absent if not known.
 	Before setting.Value `json:"before,omitzero"`
-	// Unknown says why the present value is not known.
+	// Unknown is the reason that the present value is not known.
 	Unknown string         `json:"unknown,omitempty"`
 	Want    setting.Value  `json:"want"`
 	Op      setting.Op     `json:"op,omitempty"`
@@ -85,8 +85,8 @@ type Step struct {
 	Reason  setting.Reason `json:"reason"`
 	Unit    string         `json:"unit,omitempty"`
 	Device  string         `json:"device,omitempty"`
-	// Changed is true for a rejected value of which the kernel made another value, which
-	// is in place now.
+	// Changed is true for a rejected value of which the kernel made another value, which is in
+	// place now.
 	Changed  bool `json:"changed,omitempty"`
 	accepted bool // reads differently than written, but as after fettle's own write
 	seq      int  // order of addition: of two steps that exclude each other the later holds
@@ -98,7 +98,7 @@ type Step struct {
 	// Activation is the program to reload or restart once all values are written; zero
 	// for none.
 	Activation setting.Activation `json:"activation,omitzero"`
-	// With is, for a step that is not written, the setting whose write brings the value.
+	// With is, for a step that is not written, the setting whose write sets the value.
 	With *setting.Setting `json:"with,omitempty"`
 	// Override is the line of an administrator's file that wins over this step.
 	Override *Override `json:"override,omitempty"`
@@ -109,8 +109,8 @@ func (p *Plan) Writes() int {
 	return p.count(func(s *Step) bool { return s.Action == Write || s.Action == Release })
 }
 
-// Partial reports whether the values of some parts are known only when applied, so that
-// the plan may write more than it shows.
+// Partial reports whether some values are known only when applied, so that the plan may write
+// more than it shows.
 func (p *Plan) Partial() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool {
 		return s.Verdict == plugin.Deferred || s.Verdict == plugin.Unknown && s.Setting.Kind == plugin.OptionKind
@@ -174,8 +174,8 @@ func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *j
 	return b.done(), nil
 }
 
-// PlanAsked plans changes that a user requests by the names of their settings. If one must
-// not be requested (setting.RequestChecker), it returns an error.
+// PlanAsked plans changes that a user requests with the names of their settings. It returns an
+// error if one may not be requested (setting.RequestChecker).
 func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *journal.State) (*Plan, error) {
 	for _, c := range changes {
 		id, err := e.Kinds.Resolve(c.Setting)
@@ -189,7 +189,7 @@ func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *jou
 	return e.PlanChanges(ctx, changes, s)
 }
 
-// show formats a value for a sentence.
+// show formats a value for a message.
 func show(v setting.Value) string {
 	switch {
 	case v.Unknown:
@@ -204,7 +204,7 @@ func show(v setting.Value) string {
 	return v.Text
 }
 
-// errno returns the text of an error without the path, which the step shows anyway.
+// errno returns the text of an error without the path, which the step shows already.
 func errno(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

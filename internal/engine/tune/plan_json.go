@@ -14,17 +14,17 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Required keys of the JSON form: a missing one would silently read as zero.
+// The required keys of the JSON form: a missing one would silently be read as zero.
 var (
 	planKeys = []string{"schema", "created", "machine", "generation", "steps"}
 	stepKeys = []string{"setting", "before", "want", "action", "verdict", "reason", "stage"}
 )
 
-// maxStage is more than any plan has stages.
+// maxStage is larger than the number of stages of any plan.
 const maxStage = 1 << 20
 
-// ReadPlan reads the JSON form of a plan, as Plan marshals. An error names the
-// value that is wrong by its path in the document, such as steps[3].before.
+// ReadPlan reads the JSON form of a plan, as Plan marshals. An error names the wrong value by
+// its path in the document, such as steps[3].before.
 func ReadPlan(text []byte) (*Plan, error) {
 	var doc struct {
 		Plan
@@ -63,7 +63,7 @@ func ReadPlan(text []byte) (*Plan, error) {
 	return &p, nil
 }
 
-// object reads text as one JSON object, by its keys.
+// object decodes text as one JSON object.
 func object(text []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var keys map[string]json.RawMessage

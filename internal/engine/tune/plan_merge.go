@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// add puts a step into the plan. Of two steps for one setting the later one holds, as the
-// later write would.
+// add adds a step to the plan. Of two steps for one setting the later one wins, as the later
+// write would.
 func (b *builder) add(s Step) {
 	b.added++
 	s.seq = b.added
@@ -43,9 +43,9 @@ func (b *builder) done() *Plan {
 	return b.plan
 }
 
-// orderAfterScheduler puts the queue settings of a disk into a stage after the I/O
-// scheduler that the same plan sets: the scheduler brings its own depth and attributes,
-// which exist only then.
+// orderAfterScheduler moves the queue settings of a disk into a stage after the I/O scheduler
+// that the same plan sets: the scheduler has its own depth and attributes, which exist only
+// then.
 func (b *builder) orderAfterScheduler() {
 	for i := range b.plan.Steps {
 		sched := b.plan.Steps[i]
@@ -76,10 +76,10 @@ func (b *builder) orderAfterScheduler() {
 	}
 }
 
-// orderAfterCoupled puts a setting into a stage after those whose writes change it as
-// well, so that the order of a profile's lines does not matter: enabling transparent huge
-// pages raises vm.min_free_kbytes (mm/khugepaged.c), and net.ipv4.ip_forward turns all
-// redirects off. If two change each other, the profile's order holds.
+// orderAfterCoupled moves a setting into a stage after those whose writes change it too, so
+// that the order of a profile's lines does not matter: enabling transparent huge pages raises
+// vm.min_free_kbytes (mm/khugepaged.c), and net.ipv4.ip_forward turns all redirects off. If two
+// change each other, the profile's order applies.
 func (b *builder) orderAfterCoupled() {
 	leads := map[setting.Setting][]setting.Setting{}
 	for _, st := range b.plan.Steps {
@@ -105,10 +105,10 @@ func (b *builder) orderAfterCoupled() {
 	}
 }
 
-// pairs decides which spelling of a limit is in force if the plan names both
-// (vm.dirty_bytes and vm.dirty_ratio). A 0 means "not this spelling", whichever line is
-// later; of two other values the later holds, as the later write would. A step that is
-// not written does not count. A limit with both spellings 0 gets a warning.
+// pairs decides which spelling of a limit is in force if the plan names both (vm.dirty_bytes
+// and vm.dirty_ratio). A 0 means "not this spelling", on whichever line; of two other values
+// the later wins, as the later write would. A step that is not written does not count. A limit
+// with both spellings 0 gets a warning.
 func (b *builder) pairs(ctx context.Context) {
 	for i := range b.plan.Steps {
 		s := &b.plan.Steps[i]
@@ -159,7 +159,7 @@ func (b *builder) settle(s, twin *Step) {
 	}
 }
 
-// follows marks a step as not written: its 0 comes with the write of the other spelling.
+// follows marks a step as not written: the write of the other spelling sets it to 0.
 func (s *Step) follows(other *Step) {
 	s.Action = None
 	if s.Before.Unknown || s.Verdict == plugin.Unknown {
@@ -182,7 +182,7 @@ var noLimit = map[string]string{
 	"vm.overcommit_ratio":       "with vm.overcommit_memory = 2 only swap may be committed",
 }
 
-// warnNoLimit warns of a 0 that leaves both spellings of a limit 0, and reports whether it
+// warnNoLimit warns about a 0 that leaves both spellings of a limit 0, and reports whether it
 // did: 0 does not mean "no limit".
 func (b *builder) warnNoLimit(ctx context.Context, s *Step, twin setting.Setting) bool {
 	if s.Action != Write && s.Action != Same || !setting.Zero(s.Want) {
@@ -199,7 +199,7 @@ func (b *builder) warnNoLimit(ctx context.Context, s *Step, twin setting.Setting
 	if i, both := b.at[twin]; both && b.plan.Steps[i].Action == Write {
 		now = b.plan.Steps[i].Want
 	}
-	// A write zeroes the twin; a value that is in place already leaves it as it is.
+	// A write zeroes the twin; a value already in place leaves it unchanged.
 	if s.Action == Same && !setting.Zero(now) {
 		return false
 	}
@@ -208,10 +208,10 @@ func (b *builder) warnNoLimit(ctx context.Context, s *Step, twin setting.Setting
 	return true
 }
 
-// stands reports whether the plan brings or keeps the step's value.
+// stands reports whether the plan sets or keeps the step's value.
 func (s *Step) stands() bool { return s.Action == Write || s.Action == Same }
 
-// will returns a function for the value that a setting is going to have: the plan's, or
+// will returns a function that returns the value of a setting after the plan: the plan's, or
 // the present one.
 func (b *builder) will(ctx context.Context) func(setting.Setting) setting.Value {
 	return func(s setting.Setting) setting.Value {
@@ -226,8 +226,8 @@ func (b *builder) will(ctx context.Context) func(setting.Setting) setting.Value 
 	}
 }
 
-// contradictions drops the steps whose values others decide: of two names of one variable
-// the later line holds, and a switch wins over what it switches.
+// contradictions drops the steps whose values other steps decide: of two names of one variable
+// the later line wins, and a switch wins over what it switches.
 func (b *builder) contradictions(ctx context.Context) {
 	will := b.will(ctx)
 	for i := range b.plan.Steps {
@@ -247,12 +247,12 @@ func (b *builder) contradictions(ctx context.Context) {
 	}
 }
 
-// agrees reports whether a decided value is the wanted one.
+// agrees reports whether a decided value equals the wanted one.
 func (b *builder) agrees(d setting.Decided, want setting.Value) bool {
 	return !d.Value.Unknown && b.Kinds.Equal(d.Setting, want, d.Value)
 }
 
-// loses marks a step as not written and names the line that holds.
+// loses marks a step as not written and names the line that wins.
 func (b *builder) loses(s, winner *Step, d setting.Decided) {
 	why := "the two are one variable, and the later line holds"
 	if d.Stays {
@@ -264,7 +264,7 @@ func (b *builder) loses(s, winner *Step, d setting.Decided) {
 		s.Setting.Name, show(s.Want), winner.Reason, winner.Setting.Name, show(winner.Want), why)
 }
 
-// override returns the line of an administrator's file that a step contradicts: on its own
+// override returns the line of an administrator's file that contradicts a step: on its own
 // setting, on one that decides it, or on one that it decides.
 func (b *builder) override(ctx context.Context, s *Step) (Override, bool) {
 	will := b.will(ctx)
@@ -279,7 +279,7 @@ func (b *builder) override(ctx context.Context, s *Step) (Override, bool) {
 	return Override{}, false
 }
 
-// against reports whether a step wants another value than a line of a file brings.
+// against reports whether a step wants a value other than the one a line of a file sets.
 func (b *builder) against(o Override, s *Step, will func(setting.Setting) setting.Value) bool {
 	if o.Setting == s.Setting {
 		return !b.Kinds.Equal(s.Setting, o.Value, s.Want)

@@ -29,7 +29,7 @@ func (b *builder) released(s setting.Setting) (v setting.Value, ok bool) {
 	return v, ok
 }
 
-// original reads a setting as it would be without the selection in force.
+// original returns the value of a setting without the selection in force.
 func (b *builder) original(ctx context.Context, s setting.Setting) (setting.Value, error) {
 	id, err := b.Kinds.Resolve(s)
 	if err != nil {
@@ -41,9 +41,9 @@ func (b *builder) original(ctx context.Context, s setting.Setting) (setting.Valu
 	return b.Kinds.Read(ctx, id)
 }
 
-// releases adds the settings of the old selection that the new one does not set, or must
-// not: they get the value that they had, or that of an administrator's file that is new
-// since, unless a later single change is on top.
+// releases adds the settings of the old selection that the new one does not set, or must not:
+// they get their earlier value, or that of an administrator's file that is new since, unless
+// there is a later single change.
 func (b *builder) releases(ctx context.Context) {
 	fromFile := map[setting.Setting]bool{} // get the value of a file
 	for _, en := range newestFirst(b.chains) {
@@ -74,7 +74,7 @@ func (b *builder) releases(ctx context.Context) {
 			b.add(st)
 			continue
 		}
-		// The step of the new selection stays in the plan: it says why its value is not
+		// The step of the new selection stays in the plan: it records why its value is not
 		// written.
 		fromFile[st.Setting] = true
 		b.at[st.Setting] = len(b.plan.Steps)
@@ -82,8 +82,8 @@ func (b *builder) releases(ctx context.Context) {
 	}
 }
 
-// preferFile gives a released setting the value of an administrator's file, if one sets
-// it: without fettle that would be in force.
+// preferFile gives a released setting the value of an administrator's file that sets it:
+// without fettle that would be in force.
 func (b *builder) preferFile(st *Step) {
 	if b.Overridden == nil {
 		return
@@ -110,8 +110,8 @@ func (b *builder) release(ctx context.Context, en *journal.Entry, st *Step, plan
 	}
 	st.Lifetime = kind.Lifetime()
 	st.Before, err = kind.Read(ctx, st.Setting)
-	// A setting that has followed the load is released even if it has its old value
-	// already: from then on not every recorded value counts as fettle's.
+	// A setting that has followed the load is released even if it has its old value already:
+	// afterwards not every recorded value counts as fettle's.
 	if err != nil || b.Kinds.Equal(st.Setting, st.Want, st.Before) && len(en.Varies) == 0 || gone(kind, st.Before, st.Want) || setting.Ended(kind, st.Before) {
 		return false
 	}
@@ -135,9 +135,8 @@ func (b *builder) release(ctx context.Context, en *journal.Entry, st *Step, plan
 	return true
 }
 
-// notReleased reports whether a setting is not released because it depends on another:
-// the new selection sets its counterpart, or it was only changed by the write of a setting
-// that is not released.
+// notReleased reports whether a setting is not released because it depends on another: the new
+// selection sets its counterpart, or it only changed with a setting that is not released.
 func (b *builder) notReleased(top *journal.Entry) bool {
 	if twin, ok := b.Kinds.Counterpart(top.Setting); ok {
 		if i, ok := b.at[twin]; ok && b.plan.Steps[i].Action != None && b.plan.Steps[i].Action != Release {

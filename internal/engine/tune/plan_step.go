@@ -61,7 +61,7 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 	b.add(step)
 }
 
-// decide sets action and verdict of a step, most final reason first.
+// decide sets the action and verdict of a step; the most final reason comes first.
 func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, readErr error) {
 	step.Action = None
 	switch {
@@ -113,7 +113,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	if step.Lifetime == setting.Held && !b.Holds {
-		// It ends with the process that holds it, so it is not in the journal; if it
+		// The value ends with the process that holds it, so it is not in the journal; if it
 		// reads as wanted, the daemon holds it.
 		step.Verdict = plugin.OK
 		if !b.Kinds.Equal(step.Setting, step.Want, step.Before) {
@@ -142,7 +142,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Verdict, step.Why = plugin.Rejected, "read-only in this kernel, for root too: its mode has no w"
 		return
 	}
-	// A 0 of one of two spellings may come with the other one: pairs decides.
+	// Writing the other spelling may set this one to 0: pairs decides.
 	if why, refused := b.Kinds.Rejects(step.Setting, step.Want); refused && !(setting.Zero(step.Want) && b.Kinds.RefusesZero(step.Setting)) {
 		step.Verdict, step.Why = plugin.Rejected, why
 		return
@@ -154,10 +154,10 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 // kernelFile reports whether a setting is a file of the kernel.
 func kernelFile(s setting.Setting) bool { return s.Kind == "sysctl" || s.Kind == "sysfs" }
 
-// readOnly reports whether a setting is a file of the kernel without write permission.
-// That holds for root too: the kernel checks the mode before any capability
-// (fs/proc/proc_sysctl.c test_perm; fs/kernfs/file.c kernfs_fop_open). In a copied
-// directory the modes may be those of the copying.
+// readOnly reports whether a setting is a file of the kernel without write permission. This
+// applies to root too: the kernel checks the mode before any capability (fs/proc/proc_sysctl.c
+// test_perm; fs/kernfs/file.c kernfs_fop_open). It returns false for a copied directory, whose
+// modes may come from the copying.
 func (b *builder) readOnly(s setting.Setting) bool {
 	if !b.Host.Live {
 		return false
@@ -178,11 +178,11 @@ func (b *builder) readOnly(s setting.Setting) bool {
 	return err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o222 == 0
 }
 
-// isKernelValue reports whether absence means that the kernel does not have the setting,
-// not that a file is still to be made.
+// isKernelValue reports whether absence means that the kernel does not have the setting, not
+// that a file does not exist yet.
 func isKernelValue(k setting.Kind) bool { return !k.Lifetime().SurvivesBoot() }
 
-// modify returns the value that ">N" or "<N" means at a present value, and why.
+// modify returns the value that ">N" or "<N" gives for a present value, and the reason.
 func modify(op setting.Op, from, want setting.Value) (setting.Value, string, error) {
 	a, errA := strconv.ParseInt(strings.TrimSpace(from.Text), 10, 64)
 	w, errW := strconv.ParseInt(strings.TrimSpace(want.Text), 10, 64)
@@ -201,7 +201,7 @@ func modify(op setting.Op, from, want setting.Value) (setting.Value, string, err
 	return want, "", nil
 }
 
-// named returns the setting under the profile's name.
+// named returns the setting with its name in the profile.
 func (s *Step) named() setting.Setting {
 	if n, err := setting.Parse(s.Named); s.Named != "" && err == nil {
 		return n
@@ -209,7 +209,7 @@ func (s *Step) named() setting.Setting {
 	return s.Setting
 }
 
-// read stores the present value, or why it could not be read.
+// read stores the present value, or the reason that it could not be read.
 func (s *Step) read(now setting.Value, err error) error {
 	s.Before = now
 	switch {
@@ -224,7 +224,7 @@ func (s *Step) read(now setting.Value, err error) error {
 }
 
 // unresolved decides a step whose setting has no identity. A name that leads outside is
-// refused; any other is as wrong as a wrong value.
+// refused; any other is treated like a wrong value.
 func (s *Step) unresolved(err error) {
 	s.Action, s.Verdict, s.Why = None, plugin.Rejected, err.Error()
 	_ = s.read(setting.Value{}, err)

@@ -22,8 +22,8 @@ type builder struct {
 	chains  map[setting.Setting][]*journal.Entry
 	single  bool     // single changes: relative to the present values, not to those without the selection
 	environ []string // the profile's variables as scripts get them
-	// undecided are the units of which it is not known whether they apply: their
-	// settings are named and not written.
+	// undecided are the units that may or may not apply: their settings are shown and not
+	// written.
 	undecided map[*profile.Unit]*profile.UndecidedError
 	stage     int
 	added     int                     // steps so far, those replaced included
@@ -51,7 +51,7 @@ func (b *builder) problem(pos profile.Pos, format string, args ...any) {
 	b.plan.Problems = append(b.plan.Problems, Problem{pos, fmt.Sprintf(format, args...)})
 }
 
-// units returns the units of a profile that are for this machine, or may be, and their
+// units returns the units of a profile that apply to this machine, or may apply, and their
 // devices by unit name.
 func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*profile.Unit, assigned map[string][]string, err error) {
 	var active []*profile.Unit
@@ -88,7 +88,7 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 		b.unlisted(ctx, u, unknown[u.Name])
 	}
 	for u := range b.undecided {
-		// It does not take devices from units that apply.
+		// An undecided unit does not take devices from units that apply.
 		alone, missing, _ := plugin.AssignKnown(ctx, b.Host, b.Plugins, []*profile.Unit{u})
 		b.unlisted(ctx, u, missing[u.Name])
 		assigned[u.Name] = alone[u.Name]
@@ -130,7 +130,7 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 		b.item(ctx, it, u.Name)
 	}
 	for _, v := range varying {
-		// A setting that has a value of its own in the profile has a step already.
+		// A setting with a fixed value in the profile has a step already.
 		step := b.varyingStep(ctx, v, u.Name)
 		if _, planned := b.at[step.Setting]; !planned {
 			b.add(step)
@@ -139,8 +139,8 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 	return nil
 }
 
-// unitItems returns the items of a unit in TuneD's order: invalid options, script_pre, what
-// the plug-in always does, options of the unit, options of each device, script_post. It
+// unitItems returns the items of a unit in TuneD's order: invalid options, script_pre, the
+// plug-in's unconditional items, options of the unit, options of each device, script_post. It
 // returns an error only if ctx has ended.
 func unitItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request) ([]plugin.Item, error) {
 	u := &r.Unit
@@ -187,7 +187,7 @@ func unitItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request) ([]plu
 	return append(items, post...), ctx.Err()
 }
 
-// optionItems returns the items of one option, for a device if it is not "".
+// optionItems returns the items of one option, for a device unless that is "".
 func optionItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	if len(o.Deferred) > 0 {
 		name := strings.TrimPrefix(device+"/"+o.Name, "/")
@@ -247,8 +247,8 @@ func (b *builder) request(ctx context.Context, u *profile.Unit, devices []string
 	}
 }
 
-// orderOptions puts the options of a unit into the plug-in's order; options with free
-// names follow in the profile's order.
+// orderOptions sorts the options of a unit into the plug-in's order; options with free names
+// follow in the profile's order.
 func orderOptions(pl *plugin.Plugin, opts []profile.Option) []profile.Option {
 	rank := func(o profile.Option) int {
 		if i := slices.IndexFunc(pl.Options, func(spec plugin.Option) bool { return spec.Name == o.Name }); i >= 0 {

@@ -49,8 +49,8 @@ func (w *writer) readBack(ctx context.Context) {
 	}
 }
 
-// accepted returns the verdict of a value that the kernel took without an error and that
-// reads differently, in a file whose format is not known.
+// accepted returns the verdict of a value that the kernel accepted without an error but that
+// reads differently, in a file of unknown format.
 func (w *writer) accepted(en *written, now setting.Value) (plugin.Verdict, string) {
 	why := writtenAndRead(en.Want, now)
 	switch like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now); {
@@ -76,8 +76,8 @@ func (w *writer) readZeros(ctx context.Context) {
 	}
 }
 
-// revertRejected restores what a failed write has changed anyway: of "5 ; c" the kernel
-// takes the 5 and then reports an error. It runs last, since a retry may have succeeded.
+// revertRejected restores what a failed write has changed nevertheless: of "5 ; c" the kernel
+// accepts the 5 and then reports an error. It runs last, since a retry may have succeeded.
 func (w *writer) revertRejected(ctx context.Context) {
 	var targets []target
 	failed := map[setting.Setting]*Step{}
@@ -120,7 +120,7 @@ func effect(l setting.Lifetime) plugin.Verdict {
 	return plugin.OK
 }
 
-// outcomes returns what every setting of the transaction reads in the end.
+// outcomes returns the final value of every setting of the transaction.
 func (w *writer) outcomes() []journal.Outcome {
 	ctx := context.Background()
 	out := make([]journal.Outcome, 0, len(w.entries))
@@ -141,9 +141,9 @@ func (w *writer) outcomes() []journal.Outcome {
 	return out
 }
 
-// likeness compares a wanted value with what its setting reads. Where the texts alone do
-// not decide, fettle's own newest write of that value does, which is then returned: the
-// kernel accepted it, and the setting reads as it did after that write.
+// likeness compares a wanted value with the value that its setting reads. If the texts alone do
+// not decide, fettle's newest write of that value does, and is returned: the kernel accepted
+// it, and the setting reads as it did after that write.
 func (e *Engine) likeness(chain []*journal.Entry, s setting.Setting, want, read setting.Value) (setting.Comparison, *journal.Entry) {
 	like, last := e.Kinds.Compare(s, want, read), top(chain)
 	if like != setting.Unclear || last == nil || last.CoupledTo != 0 || last.After == nil || *last.After != read || last.Want != want {

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// undoAs undoes transactions on fettle's own initiative, also if ctx ends on the way;
-// reason goes into the journal.
+// undoAs undoes transactions on fettle's own initiative, even if ctx ends meanwhile; reason is
+// recorded in the journal.
 func (e *Engine) undoAs(ctx context.Context, j *journal.Journal, reason string, ids []int) (*Undone, error) {
 	own := *e
 	own.Reason, own.Note = reason, ""
@@ -21,8 +21,8 @@ func (e *Engine) undoAs(ctx context.Context, j *journal.Journal, reason string, 
 
 const lateTrial = "trial not confirmed in time"
 
-// recoverLocked undoes interrupted transactions and returns their numbers. Entries of a
-// boot that has ended are closed with it.
+// recoverLocked undoes interrupted transactions and returns their numbers. Entries of an
+// earlier boot are closed.
 func (e *Engine) recoverLocked(ctx context.Context, j *journal.Journal) ([]int, error) {
 	cut := j.State.Interrupted()
 	if len(cut) == 0 {
@@ -78,8 +78,8 @@ func (e *Engine) Recover(ctx context.Context) ([]int, error) {
 	return done, err
 }
 
-// expired lists the trials that were not confirmed in time. A trial ends with its boot at
-// the latest; that of an experiment ends when the experiment and its watchdog have ended.
+// expired lists the trials that were not confirmed in time. A trial ends with its boot at the
+// latest; an experiment's trial ends when the experiment and its watchdog have ended.
 func (e *Engine) expired(s *journal.State) []int {
 	var ids []int
 	for _, t := range s.Live() {
@@ -109,9 +109,8 @@ type target struct {
 	want    setting.Value
 }
 
-// restore writes the targets: first all settings, then other tuners, the oldest last. A
-// tuner that starts writes settings of its own at once, which it owns from then on, so
-// nothing is checked after that.
+// restore writes the targets: first all settings, then other tuners, the oldest last. A tuner
+// that starts writes its own settings at once and owns them, so nothing is checked afterwards.
 func (e *Engine) restore(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
 	var settings, tuners []target
 	for _, t := range targets {
@@ -131,11 +130,11 @@ func (e *Engine) restore(ctx context.Context, targets []target) (left []Leftover
 	return left, vanished
 }
 
-// restoreInPasses writes the targets in order until every setting reads as wanted. One
-// pass is not always enough: dirty_bytes cannot be written as 0 and becomes 0 when
-// dirty_ratio is written; a scheduler's attributes exist only once it is back. Equal
-// values are not written. Settings of the running kernel that do not exist at the end (an
-// unplugged disk) are returned as vanished.
+// restoreInPasses writes the targets in order until every setting reads as wanted. One pass is
+// not always enough: dirty_bytes cannot be written as 0 and becomes 0 when dirty_ratio is
+// written; a scheduler's attributes exist only once it is restored. Equal values are not
+// written. It returns settings of the running kernel that no longer exist (an unplugged disk)
+// as vanished.
 func (e *Engine) restoreInPasses(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
 	vanished = map[setting.Setting]bool{}
 	restored := func(kind setting.Kind, t target, now setting.Value) bool {
@@ -183,8 +182,8 @@ func (e *Engine) restoreInPasses(ctx context.Context, targets []target) (left []
 	return left, vanished
 }
 
-// gone reports whether a setting of the running kernel does not exist now although it is
-// to have a value.
+// gone reports whether a setting of the running kernel does not exist now although it should
+// have a value.
 func gone(k setting.Kind, now, want setting.Value) bool {
 	return now.Absent && !want.Absent && !k.Lifetime().SurvivesBoot()
 }

@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Request says what to apply: one of its first five fields is set.
+// Request describes what to apply: one of its first five fields is set.
 type Request struct {
 	Profiles []string
 	Plan     string   // file of a saved plan, - for standard input
@@ -28,7 +28,7 @@ type Request struct {
 	Atomic   bool     // all or nothing
 }
 
-// Planner returns how the plan of a request is made, and how it is applied.
+// Planner returns the planner of a request, and the options for applying its plan.
 func (m *Machine) Planner(ctx context.Context, r Request) (Planner, ApplyOptions, error) {
 	o := ApplyOptions{Kind: journal.Tune, Atomic: r.Atomic, OrNothing: true}
 	names, mode := r.Profiles, ModeManual
@@ -86,7 +86,7 @@ func (m *Machine) Planner(ctx context.Context, r Request) (Planner, ApplyOptions
 	}, o, nil
 }
 
-// savedPlanner is Planner of a saved plan.
+// savedPlanner is Planner for a saved plan.
 func (m *Machine) savedPlanner(ctx context.Context, file string, o ApplyOptions) (Planner, ApplyOptions, error) {
 	p, err := readPlanFile(file)
 	if err != nil {
@@ -117,7 +117,7 @@ func (m *Machine) savedPlanner(ctx context.Context, file string, o ApplyOptions)
 	}, o, nil
 }
 
-// stale adds to the refusal of an outdated plan the command that makes a new one.
+// stale adds to the error for an outdated plan the command that makes a new one.
 func stale(p *Plan, file string, err error) error {
 	if !errors.Is(err, ErrStale) || len(p.Profiles) == 0 {
 		return err
@@ -128,7 +128,7 @@ func stale(p *Plan, file string, err error) error {
 	return ui.Hinted(ui.Refused, err, "make a new plan: "+text.CommandLine(slices.Concat([]string{"sudo", "fettle", "diff"}, p.Profiles, []string{"--output", "json"}))+" > "+text.Quote(file))
 }
 
-// maxPlan is the largest plan that is read, in bytes.
+// maxPlan is the maximum size of a plan file, in bytes.
 const maxPlan = 64 << 20
 
 func readPlanFile(path string) (*Plan, error) {
@@ -152,8 +152,8 @@ func readPlanFile(path string) (*Plan, error) {
 	return p, nil
 }
 
-// ParseChange reads SETTING=VALUE. The kind of the setting exists on this machine, and its
-// name is one that the kind can have.
+// ParseChange parses SETTING=VALUE. It returns an error if this machine does not have the kind
+// of the setting, or the kind does not allow its name.
 func (m *Machine) ParseChange(text string) (setting.Change, error) {
 	c, err := ParseChange(text)
 	if err != nil {
@@ -168,7 +168,7 @@ func (m *Machine) ParseChange(text string) (setting.Change, error) {
 	return c, nil
 }
 
-// ParseChange reads SETTING=VALUE.
+// ParseChange parses SETTING=VALUE.
 func ParseChange(text string) (setting.Change, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -181,7 +181,8 @@ func ParseChange(text string) (setting.Change, error) {
 	return setting.Change{Setting: s, Want: setting.Text(value), Reason: setting.Reason{Text: text}}, nil
 }
 
-// UnknownKind is the error of a setting of an unknown kind; where is the text that has it.
+// UnknownKind returns the error for a setting of an unknown kind; where is the text that names
+// it.
 func UnknownKind(where, kind string, kinds setting.Kinds) error {
 	known := slices.Sorted(maps.Keys(kinds))
 	return fmt.Errorf("%q: %w %q%s; kinds are %s", where, setting.ErrUnknownKind, kind, text.Suggest(kind, known), strings.Join(known, ", "))

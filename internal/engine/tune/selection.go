@@ -17,17 +17,17 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Selection is which profiles are in force, with the content that was accepted: a boot
-// applies that content even if a package has changed the profiles since.
+// Selection is the set of profiles in force, with the content that was accepted: a boot applies
+// that content even if a package has changed the profiles since.
 type Selection struct {
 	Profiles   []string `json:"profiles"`
 	Mode       string   `json:"mode"` // auto, manual
 	PostLoaded string   `json:"post_loaded,omitempty"`
-	// Origin identifies what a program made the selection from: the agent of a cluster's
-	// node recognizes its own by it. Empty for a user's selection.
+	// Origin identifies the input from which a program made the selection: the agent of a
+	// cluster's node recognizes its own selection. Empty for a user's selection.
 	Origin string `json:"origin,omitempty"`
-	// Accepted is the SHA-256 of the accepted content, which is in a file of its own in
-	// the state directory.
+	// Accepted is the SHA-256 of the accepted content, which is in its own file in the state
+	// directory.
 	Accepted string `json:"accepted"`
 
 	content *accepted
@@ -54,8 +54,8 @@ func WithPostLoaded(names []string, post string) []string {
 	return append(slices.Clone(names), post)
 }
 
-// NewSelection selects profiles with their content as loaded. names are the requested
-// ones; one more that p was loaded with is the post-loaded one.
+// NewSelection makes a selection of profiles with their loaded content. names are the requested
+// ones; if p was loaded with one more, that is the post-loaded one.
 func NewSelection(p *profile.Profile, names []string, mode string) (*Selection, error) {
 	snapshot, err := p.Snapshot()
 	if err != nil {
@@ -68,7 +68,7 @@ func NewSelection(p *profile.Profile, names []string, mode string) (*Selection, 
 	return s, nil
 }
 
-// store makes the content durable before a transaction refers to it.
+// store writes the content durably before a transaction refers to it.
 func (s *Selection) store(stateDir string, at func(string)) (json.RawMessage, error) {
 	if s.content != nil {
 		text, err := json.Marshal(s.content)
@@ -86,7 +86,7 @@ func (s *Selection) store(stateDir string, at func(string)) (json.RawMessage, er
 	return json.Marshal(s)
 }
 
-// storeOnce writes a file that is named by its content, unless it exists.
+// storeOnce writes a file named after its content, unless it exists.
 func storeOnce(dir, name string, text []byte) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -101,7 +101,7 @@ func storeOnce(dir, name string, text []byte) error {
 	return host.WriteFile(path, text, 0o600)
 }
 
-// SelectionOf returns the selection that a transaction brought, or nil.
+// SelectionOf returns the selection of a transaction, or nil.
 func SelectionOf(t *journal.Tx) (*Selection, error) {
 	if t == nil || t.Selection == nil {
 		return nil, nil
@@ -138,8 +138,8 @@ func (s *Selection) load(stateDir string) error {
 // Names returns the profiles to load: those selected, then the post-loaded one.
 func (s *Selection) Names() []string { return WithPostLoaded(s.Profiles, s.PostLoaded) }
 
-// Dirs returns path and the further directories that the loaded selection was accepted
-// with (--profile-dir), as far as only root can change them.
+// Dirs returns path and the other directories that the loaded selection was accepted with
+// (--profile-dir), if only root can change them.
 func (s *Selection) Dirs(h *host.Host, path []string) []string {
 	if s.content == nil || s.content.Snapshot == nil {
 		return path
@@ -154,9 +154,9 @@ func (s *Selection) Dirs(h *host.Host, path []string) []string {
 }
 
 // LoadAccepted loads a selection as it was accepted: from the recorded content, with the
-// recorded results of functions. base has host, search path and main configuration.
-// Scripts may be in the directories that the selection was accepted with, if these are
-// still trusted.
+// recorded results of functions. base provides host, search path and main configuration.
+// Scripts may be in the directories that the selection was accepted with, if these are still
+// trusted.
 func (e *Engine) LoadAccepted(ctx context.Context, s *Selection, base profile.Loader) (*profile.Profile, error) {
 	if err := s.load(e.StateDir); err != nil {
 		return nil, err

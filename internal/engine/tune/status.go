@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 )
 
-// Status is what is in force on a machine, with warnings.
+// Status describes what is in force on a machine, with warnings.
 type Status struct {
 	Schema   string   `json:"schema"` // fettle/status/v1
 	Machine  string   `json:"machine"`
@@ -20,7 +20,7 @@ type Status struct {
 	PostLoaded string     `json:"post_loaded,omitempty"`
 	Since      *time.Time `json:"since,omitempty"`
 	Tx         int        `json:"transaction,omitempty"`
-	// ThisBoot is false for a selection that has not been applied since boot.
+	// ThisBoot reports whether the selection has been applied since boot.
 	ThisBoot bool `json:"this_boot"`
 	// Newer counts the values that differ between the present definition of the profiles
 	// and the accepted one; nil if unknown.
@@ -29,23 +29,24 @@ type Status struct {
 	// Live are the transactions that undo would undo.
 	Live        []int `json:"live"`
 	Interrupted []int `json:"interrupted,omitempty"`
-	// UnderWay is the process that is carrying out one of the interrupted transactions;
-	// empty if none is.
+	// UnderWay is the process whose transaction is in progress, one of the interrupted ones;
+	// empty if there is none.
 	UnderWay string  `json:"under_way,omitempty"`
 	Trials   []Trial `json:"trials,omitempty"`
-	// Asked are the values set one by one, on top of a selection, that stand.
+	// Asked are the values set one by one, on top of a selection, that are still in force.
 	Asked []Checked `json:"asked,omitempty"`
 	// Drifted are the values in force that have been changed since.
 	Drifted []Checked `json:"drifted,omitempty"`
 	// Rejected are values of the selection that are not valid, or that the kernel
 	// refused.
 	Rejected []Checked `json:"rejected,omitempty"`
-	// KeepUnmatched are entries of keep.d that have no effect: the selection does not
-	// set, or change by another write, what they name. Without a selection: this machine
-	// does not have what they name.
+	// KeepUnmatched lists the entries of keep.d without effect: the selection neither sets what
+	// they name nor changes it with another write. Without a selection it lists those that name
+	// what this machine does not have.
 	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
 	Damage        []string    `json:"damage,omitempty"`
-	// Experiment is in progress, or its watchdog is restoring the machine; nil for none.
+	// Experiment is the experiment in progress, or whose watchdog is restoring the machine; nil
+	// for none.
 	Experiment *Leaseholder `json:"experiment,omitempty"`
 	// ExperimentUndo is the command that undoes the change of an experiment that was
 	// killed together with its watchdog; empty if there is none.
@@ -56,7 +57,7 @@ type Status struct {
 type Trial struct {
 	Tx    int       `json:"transaction"`
 	Until time.Time `json:"until"`
-	// Overdue is true if the trial still stands after its time, or after a boot: the
+	// Overdue is true if the trial is still in force after its deadline, or after a boot: the
 	// watchdog has ended. The next transaction, the daemon or the next boot undoes it.
 	Overdue bool `json:"overdue,omitempty"`
 	// Experiment is true for a phase of an experiment, which cannot be confirmed. If no
@@ -67,7 +68,7 @@ type Trial struct {
 // StatusSchema names the JSON form of a status.
 const StatusSchema = "fettle/status/v1"
 
-// Status reads what is in force. accepted is the selection as it was accepted, present the
+// Status returns what is in force. accepted is the selection as it was accepted, present the
 // same profiles as they are defined now; either may be nil.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
 	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
@@ -108,8 +109,8 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 	return st, nil
 }
 
-// keepUnmatched returns the entries of keep.d that keep nothing of a plan: neither a
-// setting of it nor one that a write would change as well.
+// keepUnmatched returns the entries of keep.d that match no setting of a plan, and none that
+// its writes would change.
 func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
 	var out []KeepEntry
 	for _, k := range e.Keep {

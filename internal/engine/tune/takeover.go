@@ -11,10 +11,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// OneTuner returns an error if another tuner is in force that conflicts with what will be
-// written, or takes over from it and returns the transactions of that. command is the
-// call that would take over. writes lists what will be written, and is called only if it
-// matters.
+// OneTuner returns an error if another tuner is in force that conflicts with the planned
+// writes, or takes over from it and returns the transactions of the takeover. command is the
+// command that would take over. writes lists the planned writes, and is called only if needed.
 func (m *Machine) OneTuner(ctx context.Context, takeOver bool, command string, writes func() []setting.Setting) (taken []int, err error) {
 	tuners, err := m.OtherTuners(ctx, writes)
 	if err != nil {
@@ -33,7 +32,7 @@ func (m *Machine) OneTuner(ctx context.Context, takeOver bool, command string, w
 	return taken, nil
 }
 
-// OtherTuners returns the tuners in force that conflict with what will be written. One that
+// OtherTuners returns the tuners in force that conflict with the planned writes. A tuner that
 // sets only a few settings, none of them written here (numad), is reported instead.
 func (m *Machine) OtherTuners(ctx context.Context, writes func() []setting.Setting) ([]override.Tuner, error) {
 	all, err := override.Tuners(ctx, m.Host)
@@ -58,8 +57,8 @@ func (m *Machine) OtherTuners(ctx context.Context, writes func() []setting.Setti
 	return out, err
 }
 
-// WritesOf lists what a planner would write now; nothing if it fails, which is reported when
-// the plan is applied.
+// WritesOf returns a function that lists what a planner would write now; nothing if it fails,
+// which is reported when the plan is applied.
 func (m *Machine) WritesOf(ctx context.Context, planner Planner) func() []setting.Setting {
 	return func() []setting.Setting {
 		s, err := m.State()
@@ -85,7 +84,7 @@ func (p *Plan) Writing() []setting.Setting {
 	return out
 }
 
-// WritesOfSelection lists what the selection in force sets.
+// WritesOfSelection returns a function that lists what the selection in force sets.
 func (m *Machine) WritesOfSelection(ctx context.Context) func() []setting.Setting {
 	return m.WritesOf(ctx, func(ctx context.Context, s *journal.State) (*Plan, error) {
 		p, _, err := m.InForce(ctx, s)
@@ -96,8 +95,8 @@ func (m *Machine) WritesOfSelection(ctx context.Context) func() []setting.Settin
 	})
 }
 
-// OtherTunerInForce is the refusal to write while another tuner is in force; command makes
-// it work.
+// OtherTunerInForce returns the error for a write while another tuner is in force; command
+// takes over from it.
 func OtherTunerInForce(t override.Tuner, command string) error {
 	what := "is in force here (it runs)"
 	if !t.Running {
@@ -110,8 +109,7 @@ func OtherTunerInForce(t override.Tuner, command string) error {
 		"hand over: "+command+" (fettle undo restores it), or by hand: "+t.HandOver)
 }
 
-// RestoreTuners restores the tuners that were taken over, if the tuning that was to follow
-// failed.
+// RestoreTuners restores the tuners that were taken over, if the tuning after that failed.
 func (m *Machine) RestoreTuners(ctx context.Context, taken []int, err error) error {
 	if len(taken) == 0 || err == nil || ui.Code(err) == ui.Partial {
 		return err
@@ -123,7 +121,7 @@ func (m *Machine) RestoreTuners(ctx context.Context, taken []int, err error) err
 	return err
 }
 
-// takeOver stops another tuner in a transaction, whose undo restores it.
+// takeOver stops another tuner in a transaction, so that undo restores it.
 func (m *Machine) takeOver(ctx context.Context, t override.Tuner) (int, error) {
 	s := setting.Setting{Kind: TunerKind, Name: t.Unit}
 	now, err := m.Kinds.Read(ctx, s)

@@ -14,16 +14,16 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 )
 
-// Watchdog says how to start this program as a watchdog.
+// Watchdog describes how to start this program as a watchdog.
 type Watchdog struct {
 	Args []string // global flags
 	Env  []string // additions to its environment
 }
 
 // StartTrial starts the watchdog that undoes a trial after d, and returns the deadline. The
-// watchdog runs in its own session, so that it outlives the terminal and a kill -9 of this
-// process, and is started before anything is written. If it dies too, the next fettle that
-// writes, or the next boot, finds the deadline in the journal.
+// watchdog runs in its own session, so that it survives the terminal and a kill -9 of this
+// process, and is started before anything is written. If it is killed too, the next fettle that
+// writes, or the next boot, reads the deadline from the journal.
 func (m *Machine) StartTrial(d time.Duration, w Watchdog) (*journal.Try, error) {
 	if err := journal.Prepare(m.StateDir); err != nil {
 		return nil, err
@@ -39,9 +39,9 @@ func (m *Machine) StartTrial(d time.Duration, w Watchdog) (*journal.Try, error) 
 	}
 	args := []string{"watch-trial", "--deadline", try.SinceBoot.String(), "--parent", strconv.Itoa(os.Getpid())}
 	args = append(args, w.Args...)
-	// Under systemd a process that must outlive its login session needs its own unit:
-	// KillUserProcesses= ends everything in the session's scope. A shutdown does not wait
-	// for it: the next boot ends the trial.
+	// Under systemd a process that must survive its login session needs its own unit:
+	// KillUserProcesses= ends everything in the session's scope. A shutdown does not wait for
+	// it: the next boot ends the trial.
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
 		if run, err := m.Host.Exec.LookPath("systemd-run"); err == nil {
 			cmd := exec.Command(run, append([]string{"--quiet", "--collect", "--no-ask-password", "--property=KillSignal=SIGKILL", self}, args...)...)
@@ -87,16 +87,16 @@ func StartReady(cmd *exec.Cmd) error {
 	return cmd.Process.Release()
 }
 
-// ReportReady tells the parent of this watchdog that it is ready.
+// ReportReady reports to the parent of this watchdog that it is ready.
 func ReportReady() error {
 	f := os.NewFile(ReadyFD, "ready")
 	_, err := f.Write([]byte{1})
 	return errors.Join(err, f.Close())
 }
 
-// WatchTrial is the watchdog: it undoes the trial with this deadline (a time since boot) when
-// that is reached, and returns when the trial is confirmed or undone, or if the parent ended
-// without beginning it. A signal ends the trial: without a watchdog nothing else would.
+// WatchTrial is the watchdog: it undoes the trial at its deadline (a time since boot), and
+// returns when the trial is confirmed or undone, or if the parent ended without beginning it. A
+// signal ends the trial: without a watchdog nothing else would.
 func (m *Machine) WatchTrial(ctx context.Context, deadline time.Duration, parent int, stop <-chan os.Signal) error {
 	var ended time.Duration // when the trial was over; 0 until then
 	stopped, seen := false, false
@@ -113,8 +113,7 @@ func (m *Machine) WatchTrial(ctx context.Context, deadline time.Duration, parent
 			return err
 		}
 		var standing []int
-		// Before the journal is read: once the parent has ended, the journal has all that
-		// it began.
+		// Before the journal is read: once the parent has ended, the journal is complete.
 		_, gone := os.Stat("/proc/" + strconv.Itoa(parent))
 		if s, err := m.State(); err == nil {
 			for _, t := range s.Live() {
@@ -147,7 +146,7 @@ func (m *Machine) WatchTrial(ctx context.Context, deadline time.Duration, parent
 		} else {
 			_, err = m.Recover(ctx)
 		}
-		// Another fettle may hold the lock, or a write fail for a moment: try again.
+		// Another fettle may hold the lock, or a write may fail temporarily: try again.
 		switch {
 		case err == nil:
 			return nil

@@ -11,13 +11,12 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// TunerKind is the kind of a setting that stands for another tuner: tuner:tuned.service. Its
-// value says whether the tuner's unit is active and enabled and, for TuneD, which profile it
-// has. TuneD restores its own values before it is stopped; before it is started again its
-// state files are restored.
+// TunerKind is the kind of setting that represents another tuner: tuner:tuned.service. Its
+// value has the state of the tuner's unit (active, enabled) and TuneD's profile. TuneD restores
+// its own values before it is stopped; its state files are restored before it is started again.
 const TunerKind = "tuner"
 
-// NewTunerKind returns the kind; unit is the kind of systemd units.
+// NewTunerKind returns the kind of other tuners; unit is the kind of systemd units.
 func NewTunerKind(h *host.Host, unit setting.Kind) setting.Kind { return tuner{h, unit} }
 
 type tuner struct {
@@ -96,7 +95,7 @@ func (k tuner) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 	}
 	if want.active != "active" {
 		if s.Name == TuneDUnit && host.HasProgram(k.host, "tuned-adm") {
-			// With rollback=not_on_exit a stop alone would leave its values. A TuneD that
+			// With rollback=not_on_exit a stop alone would leave TuneD's values. A TuneD that
 			// does not answer is stopped anyway.
 			_, _ = host.Run(ctx, k.host, "tuned-adm", "off")
 		}
@@ -111,7 +110,7 @@ func (k tuner) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 			return err
 		}
 	}
-	// One tuner at a time, and one owner of TuneD's name on the bus.
+	// Only one tuner at a time may run and own TuneD's name on the bus.
 	ours := setting.Setting{Kind: "unit", Name: "fettle.service/active"}
 	if now, err := k.unit.Read(ctx, ours); err == nil && now.Text == "active" {
 		if err := k.unit.Write(ctx, ours, setting.Text("inactive")); err != nil {
@@ -121,8 +120,8 @@ func (k tuner) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 	return errors.Join(k.set(ctx, s, "enabled", want.enabled), k.set(ctx, s, "active", want.active))
 }
 
-// set changes one aspect of the unit if it differs. States that only systemd can make
-// (static, masked) are not written.
+// set changes one aspect of the unit if it differs. It does not write states that only systemd
+// sets (static, masked).
 func (k tuner) set(ctx context.Context, s setting.Setting, aspect, want string) error {
 	switch want {
 	case "active", "inactive", "enabled", "disabled":
@@ -147,5 +146,5 @@ func (tuner) Equal(a, b setting.Value) bool {
 func (tuner) Coupled(setting.Setting) []setting.Setting { return nil }
 func (tuner) Lifetime() setting.Lifetime                { return setting.File }
 
-// Tuner implements setting.Tuner: the values that it sets when it is restored are its own.
+// Tuner marks the kind as setting.Tuner: a tuner that is restored sets its own values.
 func (tuner) Tuner() {}

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// sign is printed before a verdict, so that it can be read without color.
+// sign returns the mark before a verdict, so that it is readable without color.
 func sign(v plugin.Verdict) string {
 	switch v {
 	case plugin.OK:
@@ -57,8 +57,8 @@ func value(v setting.Value) string {
 	return strings.Join(strings.Fields(v.Text), " ")
 }
 
-// unlike formats two values for cells of one row. If they differ but print alike, the
-// first says so.
+// unlike formats two values for cells of one row. If they differ but print alike, it marks the
+// first.
 func unlike(a, b setting.Value) (string, string) {
 	x, y := value(a), value(b)
 	if x == y && a != b {
@@ -67,7 +67,7 @@ func unlike(a, b setting.Value) (string, string) {
 	return x, y
 }
 
-// SettingWords formats a setting for people: sysctls and paths without their kind.
+// SettingWords formats a setting for messages: sysctls and paths without their kind.
 func SettingWords(s setting.Setting) string {
 	switch s.Kind {
 	case "sysctl", "sysfs", "file":
@@ -78,10 +78,10 @@ func SettingWords(s setting.Setting) string {
 	return s.String()
 }
 
-// name formats the setting of a step, preferably under the profile's name.
+// name formats the setting of a step, preferably with its name in the profile.
 func name(st Step) string { return SettingWords(st.named()) }
 
-// family is the key of steps that share a row: those of one option on several devices.
+// family returns the key of steps that share a row: those of one option on several devices.
 func family(st Step) string {
 	if st.Device == "" {
 		return name(st)
@@ -90,7 +90,7 @@ func family(st Step) string {
 	return strings.Join([]string{string(st.Action), string(st.Verdict), why, st.Reason.String(), value(st.Before), value(st.Want)}, "\x00")
 }
 
-// families groups steps by family, in order of first appearance; all keeps each apart.
+// families groups steps by family, in order of first appearance; with all, each is separate.
 func families(steps []Step, all bool) [][]Step {
 	var out [][]Step
 	index := map[string]int{}
@@ -113,8 +113,8 @@ func familyName(f []Step) string {
 	return fmt.Sprintf("%s and %d more", name(f[0]), len(f)-1)
 }
 
-// PrintPlan prints what a plan would write, and what not and why. all also prints the
-// settings that have their value already, and every device by itself.
+// PrintPlan prints what a plan would write, and what it would not write and why. all also
+// prints the settings that have their value already, and each device separately.
 func PrintPlan(s *ui.Screen, p *Plan, all bool) {
 	g := ui.Grid{Head: []string{"setting", "now", "", "wanted", "from"}}
 	var changes, others []Step
@@ -192,7 +192,7 @@ func writeOthers(s *ui.Screen, head string, steps []Step, all bool) {
 	grid.Write(s)
 }
 
-// from formats a reason for a cell: of a file the last two names of its path and the line.
+// from formats a reason for a cell: for a file the last two parts of its path and the line.
 func from(r setting.Reason) string {
 	f := r.String()
 	if r.File == "" {
@@ -204,7 +204,7 @@ func from(r setting.Reason) string {
 	return f
 }
 
-// PrintSetAlone prints the values that were set one by one, at most this many.
+// PrintSetAlone prints at most `most` of the values that were set one by one.
 func PrintSetAlone(s *ui.Screen, all []Checked, most int) {
 	for i, c := range all {
 		if i == most {

@@ -21,7 +21,7 @@ type Undone struct {
 	Values []UndoneValue `json:"values"`
 }
 
-// Given counts the values that were restored and differed before.
+// Given counts the restored values that differed before.
 func (u *Undone) Given() int {
 	n := 0
 	for _, v := range u.Values {
@@ -43,8 +43,7 @@ type UndoneValue struct {
 	OtherBoot bool `json:"other_boot,omitempty"`
 }
 
-// EndedItself is the reason for a setting that existed for a limited time, such as one of
-// a task.
+// EndedItself is the reason for a setting that existed for a limited time, such as a task's.
 const EndedItself = "it has ended"
 
 // IncompleteError names what could not be restored (exit code 6).
@@ -54,8 +53,8 @@ type IncompleteError struct {
 	Journal string   // the damaged file
 }
 
-// ProgramExit returns the exit code of a program that fails with this error. (ExitCode is
-// that of an ended process, exec.ExitError.)
+// ProgramExit returns the exit code of a program that fails with this error. (ExitCode is the
+// method of exec.ExitError, for an ended process.)
 func (e *IncompleteError) ProgramExit() int { return ui.Incomplete }
 
 // Leftover is one value that could not be restored.
@@ -84,18 +83,18 @@ func (e *IncompleteError) Error() string {
 	return "roll-back incomplete: " + strings.Join(lines, "; ")
 }
 
-// ErrNothing is the error if there is nothing to undo.
+// ErrNothing is returned if there is nothing to undo.
 var ErrNothing = errors.New("nothing to undo: fettle has changed nothing here that still stands")
 
-// ErrTakenBack is the error for a transaction that was undone before.
+// ErrTakenBack is returned for a transaction that was undone before.
 var ErrTakenBack = errors.New("has been taken back")
 
-// Undo undoes the given transactions; without ids all, back to the state before fettle's
-// first live transaction.
+// Undo undoes the given transactions. Without ids it undoes all, back to the state before
+// fettle's first live transaction.
 //
-// If ids are given, interrupted transactions are undone first, so that the order of events
-// is that of the journal. A damaged journal is undone as far as it can be read; the error
-// is then an IncompleteError.
+// If ids are given, interrupted transactions are undone first, to keep the order of the
+// journal. A damaged journal is undone as far as it can be read; the error is then an
+// IncompleteError.
 func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
 	j, err := e.lock(ctx)
 	if err != nil {
@@ -123,8 +122,8 @@ func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
 	return u, err
 }
 
-// undoLocked decides about every setting, records what it will restore, writes, and records
-// the result.
+// undoLocked decides about every setting, records what it will restore, writes, and records the
+// result.
 func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) (*Undone, error) {
 	txs, err := undoSet(j.State, ids)
 	if err != nil {
@@ -180,7 +179,8 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 	return u, incomplete
 }
 
-// beginUndo returns the first record of an undo: what it undoes and may change.
+// beginUndo returns the first record of an undo: the transactions and the settings that it may
+// change.
 func (e *Engine) beginUndo(ctx context.Context, s *journal.State, txs []*journal.Tx, moves []move, effects []sideEffect) journal.Begin {
 	begin := e.started(ctx, journal.Begin{Kind: journal.Undo})
 	for _, t := range txs {
@@ -206,8 +206,8 @@ func (e *Engine) beginUndo(ctx context.Context, s *journal.State, txs []*journal
 	return begin
 }
 
-// writeMoves restores the settings of the moves and of their side effects, and activates
-// their programs. It returns what could not be restored and the settings that do not exist.
+// writeMoves restores the settings of the moves and of their side effects, and activates their
+// programs. It returns what could not be restored and the settings that do not exist.
 func (e *Engine) writeMoves(ctx context.Context, moves []move, effects []sideEffect) (left []Leftover, gone map[setting.Setting]bool) {
 	var targets []target
 	for i := range moves {
@@ -215,7 +215,7 @@ func (e *Engine) writeMoves(ctx context.Context, moves []move, effects []sideEff
 		case journal.Restored:
 			targets = append(targets, target{setting: m.setting, want: m.to})
 		case journal.KeptNow:
-			// Kept, also if the write of another setting would change it.
+			// Kept, even if the write of another setting would change it.
 			targets = append(targets, target{setting: m.setting, want: m.found})
 		case journal.Closed:
 			if m.outlived != nil {
@@ -235,8 +235,8 @@ func (e *Engine) writeMoves(ctx context.Context, moves []move, effects []sideEff
 	return e.activateMoves(ctx, moves, left), gone
 }
 
-// undoSet returns the transactions to undo, oldest first: those with the given ids and the
-// ones they supersede; without ids all.
+// undoSet returns the transactions to undo, oldest first: those with the given ids and the ones
+// they supersede. Without ids it returns all.
 func undoSet(s *journal.State, ids []int) ([]*journal.Tx, error) {
 	var set []*journal.Tx
 	if len(ids) == 0 {

@@ -8,26 +8,24 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// sideEffect is a setting that the writes of an undo may change although its newest
-// transaction stays: the kernel sets the forwarding of every device with ip_forward.
+// sideEffect is a setting that the writes of an undo may change although its newest transaction
+// is not undone: the kernel sets the forwarding of every device with ip_forward.
 type sideEffect struct {
 	top *journal.Entry
-	// ours is true if the setting reads as fettle left it.
+	// ours is true if the setting has the value that fettle left.
 	ours bool
-	// held is true for a value that was set, by a transaction or by another program: it
-	// is restored to want. A value that was itself a side effect stays as the kernel
-	// then has it.
+	// held is true for a value that a transaction or another program has set: it is restored to
+	// want. A value that was itself a side effect stays as the kernel sets it.
 	held bool
 	want setting.Value
-	// pending is the value that the setting gets once the transactions on top are
-	// undone as well, which have neither set nor changed it; nil if it has that value
-	// already.
+	// pending is the value that the setting gets once the transactions on top are undone too,
+	// which have neither set nor changed it; nil if it has that value already.
 	pending *setting.Value
 }
 
-// sideEffects finds them before anything is written: what the write of a restored setting
-// changes as well, what restoring that changes, and what an interrupted undo may have left
-// changed.
+// sideEffects finds, before anything is written, the settings that change with a restored
+// setting, those that change when these are restored, and those that an interrupted undo may
+// have changed.
 func (e *Engine) sideEffects(ctx context.Context, s *journal.State, moves []move) []sideEffect {
 	undone := map[*journal.Entry]bool{}
 	for _, m := range moves {
@@ -87,8 +85,8 @@ func (e *Engine) sideEffects(ctx context.Context, s *journal.State, moves []move
 	return out
 }
 
-// sideEffect decides about one setting; ok is false if it has no value that could be kept.
-// undone are the entries that are undone.
+// sideEffect decides about one setting. ok is false if it has no value to keep. undone are the
+// entries that are undone.
 func (e *Engine) sideEffect(ctx context.Context, chain []*journal.Entry, undone map[*journal.Entry]bool) (b sideEffect, ok bool) {
 	b.top = top(chain)
 	kind, err := e.Kinds.For(b.top.Setting)
@@ -133,13 +131,13 @@ func (e *Engine) sideEffect(ctx context.Context, chain []*journal.Entry, undone 
 	return b, true
 }
 
-// unlock writes the pending values of settings that keep others from being restored, and
-// reports whether there are any: soft_watchdog reads 0 as long as watchdog does, which a
-// transaction below has set and none has set or changed since.
+// unlock writes the pending values of settings that prevent others from being restored, and
+// reports whether there are any: soft_watchdog reads 0 as long as watchdog does, which an
+// earlier transaction has set and no later one has set or changed.
 //
-// unlock and acceptDerived cannot be replaced by a rule of the kind, "derived from those":
-// the three watchdogs depend on each other in both directions, and which of them gives way
-// is in the journal.
+// A rule of the kind, "derived from these", cannot replace unlock and acceptDerived: the three
+// watchdogs depend on each other in both directions, and only the journal shows which one
+// yields.
 func (e *Engine) unlock(ctx context.Context, effects []sideEffect, left []Leftover) bool {
 	wrote := false
 	for _, b := range effects {
@@ -155,10 +153,10 @@ func (e *Engine) unlock(ctx context.Context, effects []sideEffect, left []Leftov
 	return wrote
 }
 
-// acceptDerived accepts the present value of settings that had only changed as a side
-// effect and that the kernel derives from others: watchdog reads 1 while soft_watchdog or
-// nmi_watchdog does. If a transaction below stands and one of those others has changed
-// since, the present value becomes the one that transaction has left.
+// acceptDerived accepts the present value of settings that had only changed as a side effect
+// and that the kernel derives from others: watchdog reads 1 while soft_watchdog or nmi_watchdog
+// does. If an earlier transaction is still live and one of the others has changed since, the
+// present value becomes the one that transaction left.
 func acceptDerived(moves []move, left []Leftover) (rest []Leftover, derived []journal.Standing) {
 	for _, l := range left {
 		i := slices.IndexFunc(moves, func(m move) bool { return m.setting == l.Setting && m.state == journal.Restored })
@@ -172,8 +170,8 @@ func acceptDerived(moves []move, left []Leftover) (rest []Leftover, derived []jo
 	return rest, derived
 }
 
-// readStanding returns what the side effects read now. One that could not be restored is
-// left out: it counts as interrupted, and the next undo tries again.
+// readStanding returns the present values of the side effects. It omits those that could not be
+// restored: they count as interrupted, and the next undo tries again.
 func (e *Engine) readStanding(ctx context.Context, effects []sideEffect, left []Leftover) []journal.Standing {
 	var out []journal.Standing
 	for _, b := range effects {

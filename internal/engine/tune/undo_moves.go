@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// move is what an undo does with one setting.
+// move is the decision of an undo about one setting.
 type move struct {
 	setting setting.Setting
 	found   setting.Value
@@ -25,10 +25,9 @@ type move struct {
 	// cutOff is true if it is not known how far an interrupted or failed transaction or
 	// undo got.
 	cutOff bool
-	// reactivate is true if that was in this boot: the program is activated again.
+	// reactivate is true if the interruption was in this boot: the program is activated again.
 	reactivate bool
-	// outlived is the value of an earlier boot that may have left something behind, or
-	// nil.
+	// outlived is the value of an earlier boot that may have left effects behind, or nil.
 	outlived *setting.Value
 }
 
@@ -70,8 +69,8 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 			})
 		}
 	}
-	// Entries of an earlier boot have nothing to restore, except what the last of them
-	// may have left behind.
+	// Entries of an earlier boot have nothing to restore, except what the last of them may have
+	// left.
 	last := map[setting.Setting]*journal.Entry{}
 	for _, t := range s.Txs {
 		for _, en := range t.Entries {
@@ -129,8 +128,8 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	}
 	top := run[len(run)-1]
 	m := move{setting: top.Setting, to: run[low].Before.Before, state: journal.Restored, entries: run[low:], below: run[:low], coupled: top.CoupledTo}
-	// An entry that was interrupted, or left by a failed undo, counts as ours whatever
-	// it reads.
+	// An entry that was interrupted, or left by a failed undo, counts as ours whatever its
+	// setting reads.
 	m.cutOff = top.After == nil || slices.ContainsFunc(run, func(en *journal.Entry) bool { return en.Undoing || en.State == journal.Failed })
 	kind, err := e.Kinds.For(top.Setting)
 	if err == nil {
@@ -154,7 +153,7 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	return m
 }
 
-// keepTogether keeps the settings that the write of a kept one had changed: they go with
+// keepTogether also keeps the settings that the write of a kept one had changed: they belong to
 // its present value.
 func keepTogether(moves []move) {
 	for i := range moves {
@@ -172,7 +171,7 @@ func keepTogether(moves []move) {
 	}
 }
 
-// main returns the entry whose write had changed the setting of this move; nil if it was
+// main returns the entry whose write had changed the setting of this move, or nil if it was
 // written itself.
 func (m move) main() *journal.Entry {
 	if m.coupled == 0 {
@@ -186,7 +185,7 @@ func (m move) main() *journal.Entry {
 }
 
 // result returns the move for the user. If another program had set the setting between two
-// transactions and that value was restored, it is the value that stays, not the one before
+// transactions and that value was restored, the result is this value, kept, not the one before
 // the first transaction.
 func (m move) result() UndoneValue {
 	v := UndoneValue{Setting: m.setting, Found: m.found, To: m.to, State: m.state, Why: m.why, OtherBoot: strings.HasPrefix(m.why, bootEnded)}

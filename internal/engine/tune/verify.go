@@ -18,7 +18,7 @@ type Verification struct {
 	Profiles []string  `json:"profiles"`
 	Machine  string    `json:"machine"`
 	Values   []Checked `json:"values"`
-	// Counts is how many values have each verdict.
+	// Counts is the number of values with each verdict.
 	Counts   map[plugin.Verdict]int `json:"counts"`
 	Met      bool                   `json:"met"` // every value is as it should be
 	Problems []Problem              `json:"problems,omitempty"`
@@ -31,7 +31,7 @@ const VerifySchema = "fettle/verify/v1"
 type Checked struct {
 	Setting setting.Setting `json:"setting"`
 	Want    setting.Value   `json:"want"`
-	// Now is the present value; left out if not known, and Unknown says why.
+	// Now is the present value; absent if not known, and Unknown is the reason.
 	Now     setting.Value  `json:"now,omitzero"`
 	Unknown string         `json:"unknown,omitempty"`
 	Verdict plugin.Verdict `json:"verdict"`
@@ -101,8 +101,8 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 	return v, nil
 }
 
-// meets reports whether a verdict leaves nothing to do: the value is in force, or it is
-// known why not.
+// meets reports whether a verdict requires no action: the value is in force, or the reason
+// against it is known.
 func meets(v plugin.Verdict) bool {
 	switch v {
 	case plugin.OK, plugin.Dynamic, plugin.Unsupported, plugin.Overridden, plugin.Kept, plugin.Refused:
@@ -111,7 +111,8 @@ func meets(v plugin.Verdict) bool {
 	return false
 }
 
-// differs returns why a setting does not read as wanted. ours is its newest entry, or nil.
+// differs returns the reason that a setting does not read as wanted. ours is its newest entry,
+// or nil.
 func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) {
 	unclear := e.Kinds.Compare(st.Setting, st.Want, st.Before) == setting.Unclear
 	switch never := ours == nil || ours.After == nil; {
@@ -139,7 +140,7 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 	return plugin.Drifted, why
 }
 
-// inPlace returns whether a value that is in place has an effect already.
+// inPlace returns the verdict of a value that is in place: whether it has an effect already.
 func (e *Engine) inPlace(ctx context.Context, st Step, ours *journal.Entry, boot string) (plugin.Verdict, string) {
 	if kind, err := e.Kinds.For(st.Setting); err == nil && e.Host.Live {
 		if ef, ok := kind.(Effecter); ok {
@@ -157,8 +158,8 @@ func (e *Engine) inPlace(ctx context.Context, st Step, ours *journal.Entry, boot
 	return plugin.OK, ""
 }
 
-// Asked returns the values that were set one by one, on top of a selection, and stand: by
-// tune --set, a plan of single changes, or fix. They are in the order of the journal.
+// Asked returns the values that were set one by one, on top of a selection, and are still live:
+// by tune --set, a plan of single changes, or fix. They are in the order of the journal.
 func (e *Engine) Asked(ctx context.Context, s *journal.State) []Checked {
 	out := []Checked{}
 	for _, last := range slices.Backward(newestFirst(s.Chains())) {
@@ -169,7 +170,7 @@ func (e *Engine) Asked(ctx context.Context, s *journal.State) []Checked {
 	return out
 }
 
-// checkAsked returns the verdict of a value that was set by itself.
+// checkAsked returns the verdict of a value that was set on its own.
 func (e *Engine) checkAsked(ctx context.Context, top *journal.Entry) Checked {
 	c := Checked{Setting: top.Setting, Want: top.Want, Reason: top.Reason}
 	now, err := e.Kinds.Read(ctx, top.Setting)
@@ -212,7 +213,7 @@ func (e *Engine) VerifyInForce(ctx context.Context, p *profile.Profile, s *journ
 		}
 	}
 	for _, c := range e.Asked(ctx, s) {
-		// Verify has the verdict of those that a profile sets as well.
+		// Verify has the verdict of the values that a profile sets too.
 		if !slices.ContainsFunc(v.Values, func(o Checked) bool { return o.Setting == c.Setting }) {
 			v.add(c)
 		}

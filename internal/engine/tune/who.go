@@ -23,13 +23,13 @@ func ByCaller(ctx context.Context, c host.Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerIn returns the caller of a context of ByCaller.
+// CallerIn returns the caller that ByCaller put into a context.
 func CallerIn(ctx context.Context) (c host.Caller, ok bool) {
 	c, ok = ctx.Value(callerKey{}).(host.Caller)
 	return c, ok
 }
 
-// asker returns who requested what happens in the context.
+// asker returns the user and caller of the operation in the context.
 func (e *Engine) asker(ctx context.Context) (user string, caller *host.Caller) {
 	if c, ok := CallerIn(ctx); ok {
 		return c.String(), &c
@@ -41,7 +41,7 @@ func (e *Engine) asker(ctx context.Context) (user string, caller *host.Caller) {
 	return e.User, nil
 }
 
-// started fills in who begins a transaction, when and why.
+// started adds to a transaction its user, caller, time and reason.
 func (e *Engine) started(ctx context.Context, b journal.Begin) journal.Begin {
 	b.User, b.Caller = e.asker(ctx)
 	b.Time, b.BootID, b.PID, b.Reason, b.Note = e.Host.Clock.Now().UTC(), e.bootID(), os.Getpid(), e.Reason, e.Note

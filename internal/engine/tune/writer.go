@@ -30,7 +30,7 @@ type written struct {
 	after *setting.Value // what was read back for the verdict; nil before that
 }
 
-// foreign reports whether a setting does not read as fettle's last transaction left it.
+// foreign reports whether a setting no longer reads as fettle's last transaction left it.
 func (w *writer) foreign(s setting.Setting, now setting.Value) bool {
 	last := top(w.chains[s])
 	if last == nil || slices.ContainsFunc(w.entries, func(en written) bool { return en.Setting == s }) {
@@ -47,8 +47,8 @@ func (w *writer) arrived(s setting.Setting) bool {
 	return slices.ContainsFunc(w.plan.Steps, func(st Step) bool { return st.Setting == s && w.Arrived[st.Device] })
 }
 
-// run carries out the plan stage by stage, then activates programs and reads everything
-// back. After an error the caller rolls back.
+// run applies the plan stage by stage, then activates programs and reads everything back. After
+// an error the caller rolls back.
 func (w *writer) run(ctx context.Context) error {
 	stages := map[int][]*Step{}
 	for i := range w.plan.Steps {
@@ -73,8 +73,8 @@ func (w *writer) run(ctx context.Context) error {
 	return nil
 }
 
-// stage makes the before-images of its steps, and of what their writes change as well,
-// durable in the journal, and then writes.
+// stage makes the before-images of its steps, and of what their writes change too, durable in
+// the journal, and then writes.
 func (w *writer) stage(ctx context.Context, steps []*Step) error {
 	var images []journal.Before
 	var of []*Step // of each image; nil for a coupled setting
@@ -103,8 +103,8 @@ func (w *writer) stage(ctx context.Context, steps []*Step) error {
 		}
 		changes := !w.Kinds.Equal(s.Setting, s.Want, now)
 		first := len(images)
-		// A value on top of an earlier transaction's needs what came with that one
-		// as well: the earlier one may be undone first.
+		// A value on top of an earlier transaction also needs that transaction's coupled
+		// settings: the earlier one may be undone first.
 		if changes || len(w.chains[s.Setting]) > 0 {
 			for _, id := range w.Kinds.Coupled(s.Setting) {
 				if recorded[id] {
@@ -166,12 +166,12 @@ func (w *writer) stage(ctx context.Context, steps []*Step) error {
 	return nil
 }
 
-// before returns what a setting holds before this transaction writes it. In the first
-// stage that is what the plan has read: the lock has been held since, so no other
-// transaction of fettle has written, and this one has not yet. From the second stage on
-// an earlier write may have changed it. A program that does not take the lock can write
-// between any read and the write that follows: the kernel has no compare-and-write. What
-// runs for a limited time (setting.Transient) is read again, since it may have ended.
+// before returns the value of a setting before this transaction writes it. In the first stage
+// that is the plan's value: the lock has been held since, so no other transaction of fettle has
+// written, and this one has not yet. From the second stage on an earlier write may have changed
+// it. A program that does not take the lock can write between any read and the following write:
+// the kernel has no compare-and-write. A setting that exists for a limited time
+// (setting.Transient) is read again, since it may have ended.
 func (w *writer) before(ctx context.Context, kind setting.Kind, s *Step) (setting.Value, error) {
 	if _, transient := kind.(setting.Transient); w.fresh && len(w.entries) == 0 && !transient {
 		return s.Before, nil
@@ -179,14 +179,14 @@ func (w *writer) before(ctx context.Context, kind setting.Kind, s *Step) (settin
 	return kind.Read(ctx, s.Setting)
 }
 
-// write writes the value of one entry and keeps the error in it.
+// write writes the value of one entry and stores the error in it.
 func (w *writer) write(ctx context.Context, en *written) {
 	if en.step == nil {
 		return
 	}
-	// A value that was there already is not written again, unless an earlier write of
-	// this transaction has changed it. A file of the kernel that held another value is
-	// written without reading it again: writing the same value twice changes nothing.
+	// A value that was there already is not written again, unless an earlier write of this
+	// transaction has changed it. A file of the kernel with another value is written without
+	// another read: writing the same value twice changes nothing.
 	if en.err != nil || !kernelFile(en.Setting) || w.has(en, en.Before.Before) {
 		if now, err := w.Kinds.Read(ctx, en.Setting); err == nil && w.has(en, now) {
 			en.err = nil
@@ -198,14 +198,14 @@ func (w *writer) write(ctx context.Context, en *written) {
 	w.at("write:" + en.Setting.String() + ":after")
 }
 
-// has reports whether a setting that reads now has the value of the entry.
+// has reports whether the present value now is the value of the entry.
 func (w *writer) has(en *written, now setting.Value) bool {
 	like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now)
 	return like == setting.Same || ours != nil
 }
 
-// retry writes a rejected value once more after all others: the kernel refuses a minimum
-// above the maximum until the maximum has been raised.
+// retry writes a rejected value once more after all others: the kernel refuses a minimum above
+// the maximum until the maximum has been raised.
 func (w *writer) retry(ctx context.Context) {
 	for i := range w.entries {
 		en := &w.entries[i]

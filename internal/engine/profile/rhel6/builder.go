@@ -23,19 +23,19 @@ type diskOption struct {
 	devices []string
 }
 
-// sectionOrder is that of the plug-ins in the new file.
+// sectionOrder is the order of the plug-ins in the new file.
 var sectionOrder = []string{"cpu", "vm", "disk", "scsi_host", "net", "usb", "audio", "video", "sysfs", "sysctl", "scheduler", "script"}
 
 func newBuilder() *builder { return &builder{sections: map[string][]entry{}} }
 
-// add makes sure that a section is there, also without options.
+// add creates a section if it does not exist, even without options.
 func (b *builder) add(section string) {
 	if _, ok := b.sections[section]; !ok {
 		b.sections[section] = nil
 	}
 }
 
-// set returns the entry that it replaces.
+// set sets an option and returns the entry that it replaces.
 func (b *builder) set(section, option, value string, from origin) (entry, bool) {
 	e := entry{option, value, from}
 	for i, old := range b.sections[section] {
@@ -52,15 +52,15 @@ func (b *builder) setDisks(devices []string, option, value string, from origin) 
 	b.disks = append(b.disks, diskOption{entry{option, value, from}, devices})
 }
 
-// diskSection is a section of the disk plug-in: its devices and options.
+// diskSection is a section of the disk plug-in with its devices and options.
 type diskSection struct {
 	devices []string
 	options []entry
 }
 
-// diskSections gives each pattern the options of all patterns that cover it and
-// joins patterns with equal options, so that no device is in two sections: a
-// device belongs to one section only.
+// diskSections gives each pattern the options of all patterns that cover it and joins patterns
+// with equal options, so that no device is in two sections: a device belongs to one section
+// only.
 func (b *builder) diskSections() []diskSection {
 	var patterns []string
 	for _, d := range b.disks {
@@ -93,7 +93,7 @@ func (b *builder) diskSections() []diskSection {
 			out = append(out, s)
 			continue
 		}
-		// Joined patterns need no exclusion of each other.
+		// Joined patterns need not exclude each other.
 		for _, d := range s.devices {
 			if strings.HasPrefix(d, "!") && slices.Contains(out[i].devices, d[1:]) {
 				continue

@@ -11,7 +11,7 @@ import (
 
 const onlyDynamic = "done while running, and only where tuned-main.conf has dynamic_tuning=1"
 
-// conf reads the daemon's tuned.conf: its plug-ins changed values by load, which
+// conf converts the daemon's tuned.conf: its plug-ins changed values according to load, which
 // is today's dynamic tuning.
 func (im *importer) conf(text string) error {
 	sections, err := parseConf(text)
@@ -88,17 +88,16 @@ func isTrue(v string) bool {
 	return strings.EqualFold(v, "true") || v == "1" || strings.EqualFold(v, "yes")
 }
 
-// elevators are the names of the multi-queue block layer, the only ones since
-// Linux 5.0.
+// elevators maps to the names of the multi-queue block layer, the only ones since Linux 5.0.
 var elevators = map[string]string{
 	"deadline": "mq-deadline", "cfq": "bfq", "noop": "none", "as": "bfq", "anticipatory": "bfq",
 	"mq-deadline": "mq-deadline", "bfq": "bfq", "kyber": "kyber", "none": "none",
 }
 
-// ktuneDevices is ktune's default.
+// ktuneDevices is the default of ktune.
 const ktuneDevices = "/sys/block/{sd,cciss,dm-}*/queue/scheduler"
 
-// sysconfig reads the settings of the ktune service.
+// sysconfig converts the settings of the ktune service.
 func (im *importer) sysconfig(text string) error {
 	lines, rest, err := parseSysconfig(text)
 	if err != nil {
@@ -156,9 +155,9 @@ func (im *importer) sysconfig(text string) error {
 	return nil
 }
 
-// sysctlPath handles the name of a further file with sysctls: the
-// administrator's own is read by the machine anyway, one that lies in the
-// profile's directory is imported, another one is named.
+// sysctlPath handles the name of another file with sysctls: the machine reads the
+// administrator's own anyway, a file in the profile's directory is imported, and any other one
+// gets a warning.
 func (im *importer) sysctlPath(l line, from origin) error {
 	base := path.Base(l.value)
 	if l.value == "" || l.value == "/etc/sysctl.conf" || base == sysctlFile {
@@ -182,8 +181,8 @@ func (im *importer) sysctlPath(l line, from origin) error {
 
 var queuePath = text.LazyRegexp(`^/sys/block/([A-Za-z0-9_!*?\[\]-]+)/queue/scheduler$`)
 
-// elevator turns ELEVATOR for the queues of ELEVATOR_TUNE_DEVS into a section of
-// the disk plug-in.
+// elevator converts ELEVATOR for the queues of ELEVATOR_TUNE_DEVS to a section of the disk
+// plug-in.
 func (im *importer) elevator(name string, devices line, from origin) {
 	if name == "" {
 		return

@@ -45,8 +45,8 @@ type section struct {
 	lines []line
 }
 
-// parseConf reads the old tuned.conf, which Python's ConfigParser read then:
-// sections, name = value or name: value, comments with # and ;.
+// parseConf parses the old tuned.conf as Python's ConfigParser then did: sections, name = value
+// or name: value, comments with # and ;.
 func parseConf(text string) ([]section, error) {
 	var sections []section
 	for i, raw := range strings.Split(text, "\n") {
@@ -80,8 +80,8 @@ func parseConf(text string) ([]section, error) {
 
 var assignment = text.LazyRegexp(`^([A-Za-z_][A-Za-z0-9_]*)=`)
 
-// parseSysconfig reads shell assignments as data: nothing is expanded and
-// nothing is run. What is not a plain assignment comes back in rest.
+// parseSysconfig parses shell assignments as data: nothing is expanded and nothing is run. rest
+// contains all lines that are not plain assignments.
 func parseSysconfig(text string) (lines []line, rest []line, err error) {
 	tokens, err := lex(text)
 	if err != nil {
@@ -117,8 +117,8 @@ func parseSysconfig(text string) (lines []line, rest []line, err error) {
 	return lines, rest, nil
 }
 
-// expansions returns what the shell would expand in an assignment's value; in
-// an assignment globs and braces are not expanded.
+// expansions returns what the shell would expand in an assignment's value; globs and braces are
+// not expanded in an assignment.
 func expansions(t token) string {
 	if t.literal {
 		return ""
@@ -141,8 +141,8 @@ func expansions(t token) string {
 	return out.String()
 }
 
-// expandBraces is the shell's brace expansion of commas: a{b,c}d is abd acd.
-// More than 256 words are refused, because nested braces multiply.
+// expandBraces is the shell's brace expansion of commas: a{b,c}d is abd acd. It refuses more
+// than 256 words, because nested braces multiply.
 func expandBraces(s string) ([]string, error) {
 	const most = 256
 	out := []string{s}
@@ -170,7 +170,7 @@ func expandBraces(s string) ([]string, error) {
 	return out, nil
 }
 
-// brace finds the first pair of braces with a comma in it; open is -1 if it finds none.
+// brace returns the first pair of braces with a comma in it; open is -1 if there is none.
 func brace(w string) (open, shut int, commas []int) {
 	for start := 0; start < len(w); start++ {
 		if w[start] != '{' {
@@ -199,7 +199,7 @@ func brace(w string) (open, shut int, commas []int) {
 	return -1, -1, nil
 }
 
-// oneLine makes a text fit for a message and for a comment of a generated file.
+// oneLine makes a text suitable for a message and for a comment of a generated file.
 func oneLine(s string) string {
 	const most = 160
 	s = strings.Map(func(r rune) rune {

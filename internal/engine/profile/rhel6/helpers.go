@@ -9,8 +9,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// call is a command that calls a program or function with words, and perhaps
-// sends its output somewhere.
+// call is a command that calls a program or function with words and may redirect its output.
 type call struct {
 	words  []token
 	target *token // of a plain "> FILE"; output to /dev/null counts as none
@@ -35,7 +34,7 @@ func (c call) args() []string {
 	return out
 }
 
-// call reads the command as a call.
+// call parses the command as a call.
 func (c command) call() (call, bool) {
 	var out call
 	for i := 0; i < len(c.tokens); i++ {
@@ -69,14 +68,14 @@ func (c command) call() (call, bool) {
 	return out, true
 }
 
-// helper is one function of RHEL 6's library that a plug-in replaces.
+// helper is a function of RHEL 6's library that a plug-in replaces.
 type helper struct {
 	name  string
 	args  int
 	valid func() *regexp.Regexp // of the first argument
-	// undo are the helpers that took it back; the plug-in does that now.
+	// undo lists the helpers that undid it; the plug-in does that now.
 	undo []string
-	// to sets the options; false leaves the call to the script.
+	// to sets the options. It returns false to leave the call to the script.
 	to func(im *importer, args []string, from origin) bool
 }
 
@@ -86,7 +85,7 @@ var (
 	factor    = text.LazyRegexp(`^[0-9]{1,6}(\.[0-9]{1,6})?$`)
 )
 
-// readaheadDisks and hdparmDisks are those that the old helpers went through.
+// readaheadDisks and hdparmDisks are the disks that the old helpers changed.
 var (
 	readaheadDisks = []string{"sd*", "cciss*", "dm-*", "vd*", "dasd*", "xvd*"}
 	hdparmDisks    = []string{"sd*", "hd*"}
@@ -114,7 +113,7 @@ func disks(devices []string, name string) func(*importer, []string, origin) bool
 	}
 }
 
-// dropped is a helper that has nothing left to do.
+// dropped returns the conversion of a helper that has nothing left to do.
 func dropped(why string) func(*importer, []string, origin) bool {
 	return func(im *importer, _ []string, from origin) bool {
 		im.warn(from.file, from.line, from.text, "%s: not imported", why)
@@ -124,7 +123,7 @@ func dropped(why string) func(*importer, []string, origin) bool {
 
 const ac97 = "/sys/module/snd_ac97_codec/parameters/power_save"
 
-// helpers lists them all. What is not here is in functions.sh.
+// helpers returns all replaced helpers. The others are in functions.sh.
 var helpers = sync.OnceValue(func() []helper {
 	return []helper{
 		{"set_cpu_governor", 1, plainWord, []string{"restore_cpu_governor"}, governor},
@@ -153,7 +152,7 @@ var helpers = sync.OnceValue(func() []helper {
 	}
 })
 
-// governors are today's alternatives, the first one that the driver has.
+// governors maps to today's alternatives; the first one that the driver supports applies.
 var governors = map[string]string{
 	"ondemand":     "ondemand|schedutil|powersave",
 	"conservative": "conservative|schedutil|powersave",
@@ -183,7 +182,7 @@ func alpm(im *importer, args []string, from origin) bool {
 	return true
 }
 
-// setElevator reads both orders of its arguments that were in use.
+// setElevator accepts both orders of its arguments that were in use.
 func setElevator(im *importer, args []string, from origin) bool {
 	devices, name := args[0], args[1]
 	if !strings.Contains(devices, "/") {
@@ -198,7 +197,7 @@ func setElevator(im *importer, args []string, from origin) bool {
 
 type assignmentArg struct{ name, value string }
 
-// sysctlArguments reads the arguments of sysctl -w.
+// sysctlArguments parses the arguments of sysctl -w.
 func sysctlArguments(c call) ([]assignmentArg, bool) {
 	var out []assignmentArg
 	for _, a := range c.args() {
@@ -221,7 +220,7 @@ var (
 	queueValue = text.LazyRegexp(`^/sys/block/([A-Za-z0-9_!-]+)/queue/(scheduler|read_ahead_kb)$`)
 )
 
-// write is what "echo VALUE > FILE" did.
+// write converts "echo VALUE > FILE".
 func (im *importer) write(file, value string, from origin) bool {
 	if name, ok := strings.CutPrefix(file, "/proc/sys/"); ok {
 		name = strings.ReplaceAll(name, "/", ".")
@@ -266,7 +265,7 @@ func (im *importer) hasSys(file string) (there, known bool) {
 
 var netDevice = text.LazyRegexp(`^[A-Za-z0-9_.:-]{1,15}$`)
 
-// ethtool turns the switches whose plug-in options have the same words.
+// ethtool converts the options for which the plug-in uses the same words.
 func (im *importer) ethtool(args []string, from origin) bool {
 	if !netDevice().MatchString(args[1]) {
 		return false

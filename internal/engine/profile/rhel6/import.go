@@ -1,7 +1,6 @@
-// Package rhel6 turns a profile of RHEL 6's tuned and ktune
-// (/etc/tune-profiles/NAME with tuned.conf, ktune.sysconfig, sysctl.ktune and
-// ktune.sh) into a profile directory in today's language. Nothing of the old
-// profile is executed: shell texts are read as data.
+// Package rhel6 converts a profile of RHEL 6's tuned and ktune (/etc/tune-profiles/NAME with
+// tuned.conf, ktune.sysconfig, sysctl.ktune and ktune.sh) to a profile directory in today's
+// language. Nothing of the old profile is executed: shell texts are parsed as data.
 package rhel6
 
 import (
@@ -27,20 +26,20 @@ const (
 	scriptFile    = "ktune.sh"
 )
 
-// maxFileSize caps one file of a profile, in bytes; real ones have a few
+// maxFileSize is the maximum size of one file of a profile, in bytes; real ones have a few
 // kilobytes.
 const maxFileSize = 1 << 20
 
 // Result is the new profile with its origins and warnings.
 type Result struct {
-	// Name is the profile's name: that of the directory.
+	// Name is the profile's name, from the directory.
 	Name string `json:"name"`
 	// Files are the new profile's files, tuned.conf first.
 	Files []File `json:"files"`
-	// Translated lists what became a line of the new profile.
+	// Translated lists the lines that became a line of the new profile.
 	Translated []Translation `json:"translated"`
-	// Warnings lists what did not, or not as it was written, in the order of
-	// files and lines.
+	// Warnings lists the lines that did not, or not as written, in the order of files and
+	// lines.
 	Warnings []Warning `json:"warnings"`
 }
 
@@ -65,13 +64,13 @@ type Warning struct {
 	Line int    `json:"line,omitempty"` // 0: the file as a whole
 	Text string `json:"text,omitempty"`
 	Why  string `json:"why"`
-	// Refused is the id of the refusal (package profiles) where the line is not
-	// followed because it would do harm.
+	// Refused is the id of the refusal (package profiles) if the line is ignored because it
+	// would do harm.
 	Refused string `json:"refused,omitempty"`
 }
 
-// String is the warning as "file:line: why: text", with "refused (ID)" before
-// the reason of a refusal.
+// String returns the warning as "file:line: why: text", with "refused (ID)" before the reason
+// of a refusal.
 func (w Warning) String() string {
 	s := w.File
 	if w.Line > 0 {
@@ -89,9 +88,8 @@ func (w Warning) String() string {
 
 var profileName = text.LazyRegexp(`^[A-Za-z0-9_.-]+$`)
 
-// Import reads the RHEL 6 profile in the directory dir of h and returns the
-// profile for the kernel that h has: sysctls that its /proc/sys lacks get a
-// warning. It writes nothing.
+// Import reads the RHEL 6 profile in the directory dir of h and returns the profile for the
+// kernel of h: sysctls that its /proc/sys lacks get a warning. It writes nothing.
 func Import(ctx context.Context, h *host.Host, dir string) (Result, error) {
 	dir = path.Clean(dir)
 	im := &importer{host: h, dir: dir, name: path.Base(dir), out: newBuilder()}
@@ -189,9 +187,9 @@ func (im *importer) read(name string) (string, error) {
 	return strings.ReplaceAll(string(b), "\r\n", "\n"), nil
 }
 
-// inside resolves links of p, a file of the profile, and refuses anything else: a link that
-// leads out of the directory would copy another user's file into a world-readable profile,
-// and a pipe would read as an empty file.
+// inside resolves links of p, a file of the profile, and refuses anything else: a link out of
+// the directory would copy another user's file into a world-readable profile, and a pipe would
+// be read as an empty file.
 func (im *importer) inside(p string) (string, error) {
 	dir, err := im.host.Files.Resolve(im.dir)
 	if err != nil {
@@ -222,7 +220,7 @@ func (im *importer) refuse(file string, line int, text, id, format string, args 
 	im.warnings = append(im.warnings, Warning{File: file, Line: line, Text: oneLine(text), Why: fmt.Sprintf(format, args...), Refused: id})
 }
 
-// origin is the old line of a new one.
+// origin is the old line that a new one was made from.
 type origin struct {
 	file string
 	line int
@@ -231,9 +229,8 @@ type origin struct {
 
 func (o origin) String() string { return fmt.Sprintf("%s:%d: %s", o.file, o.line, oneLine(o.text)) }
 
-// set puts an option into the new profile and records where it is from. A
-// second value for the same option wins, as it did when each was written in
-// turn, and gets a warning.
+// set sets an option of the new profile and records its origin. A second value for the same
+// option wins, as it did when each was written in turn, and gets a warning.
 func (im *importer) set(section, option, value string, from origin) {
 	if before, ok := im.out.set(section, option, value, from); ok && before.value != value {
 		im.warn(from.file, from.line, from.text, "overrides the value %s of %s:%d", before.value, before.from.file, before.from.line)

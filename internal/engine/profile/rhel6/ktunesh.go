@@ -10,9 +10,8 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// script reads ktune.sh: helpers that are called without a condition and with
-// plain arguments become options of plug-ins; everything else goes into the new
-// profile's script.
+// script converts ktune.sh: unconditional calls of helpers with plain arguments become options
+// of plug-ins; everything else is copied into the new profile's script.
 func (im *importer) script(text string) error {
 	s, err := parseScript(text)
 	if err != nil {
@@ -69,7 +68,7 @@ func (im *importer) script(text string) error {
 	return nil
 }
 
-// reserved are the names that the new script needs itself.
+// reserved lists the names that the new script needs itself.
 var reserved = []string{"prepare", "verify", "process"}
 
 func (im *importer) hasFile(p string) (there, known bool) {
@@ -80,7 +79,7 @@ func (im *importer) hasFile(p string) (there, known bool) {
 	return err == nil, true
 }
 
-// keep records a command that stays as it is, with a warning for each line.
+// keep copies a command unchanged, with a warning for each line.
 func (im *importer) keep(c command, why string) { im.keepText(c.line, c.text, why) }
 
 func (im *importer) keepText(first int, text, why string) {
@@ -118,11 +117,11 @@ func (im *importer) refuseBarriers(c command) {
 	}
 }
 
-// scriptTranslator goes through start() and then stop().
+// scriptTranslator converts start() and then stop().
 type scriptTranslator struct {
 	*importer
 	defined map[string]bool // functions of the profile's own
-	// undone are calls in stop() that revert what plug-ins do now: by the name of the
+	// undone lists the calls in stop() that revert what plug-ins do now: by the name of the
 	// helper, "sysctl:NAME" or "file:PATH".
 	undone map[string]bool
 	verify []string
@@ -172,7 +171,7 @@ func (t *scriptTranslator) start(body []command) []string {
 		if c.mentions("return", "exit") {
 			certain = false
 		}
-		// What the script still does with a helper, the script has to undo.
+		// Whatever the script still does with a helper, the script has to undo.
 		for _, h := range helpers() {
 			if c.mentions(h.name) {
 				inScript = append(inScript, append(h.undo, h.name)...)
@@ -185,8 +184,8 @@ func (t *scriptTranslator) start(body []command) []string {
 	return own
 }
 
-// otherOptions is a remount helper without the barriers, where other options
-// are left.
+// otherOptions returns the call of a remount helper without the barrier options, if others are
+// left.
 func (t *scriptTranslator) otherOptions(c call, ok bool) (string, bool) {
 	if !ok || len(c.words) < 2 || !strings.HasPrefix(c.name(), "remount_") || !c.words[1].literal {
 		return "", false
@@ -207,8 +206,8 @@ func (t *scriptTranslator) otherOptions(c call, ok bool) (string, bool) {
 	return strings.Join(out, " "), true
 }
 
-// stop returns the commands that stay in the script: those that do not revert what plug-ins
-// now undo by themselves.
+// stop returns the commands that stay in the script: those that do not revert what plug-ins now
+// undo by themselves.
 func (t *scriptTranslator) stop(body []command) []string {
 	var own []string
 	for i, c := range body {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// script is a shell text taken apart: functions, and the commands outside.
+// script is a parsed shell text: its functions, and the commands outside of them.
 type script struct {
 	interpreter string // the first line's, without "#!"
 	functions   []function
@@ -31,8 +31,7 @@ type command struct {
 	tokens []token // comments are left out
 }
 
-// simple returns the arguments of a command that is nothing but words without
-// expansions.
+// simple returns the arguments of a command that consists only of words without expansions.
 func (c command) simple() ([]string, bool) {
 	var argv []string
 	for _, t := range c.tokens {
@@ -113,7 +112,7 @@ func (p *scriptParser) skipNewlines() {
 	}
 }
 
-// function reads "name() {...}" and "function name {...}".
+// function parses "name() {...}" and "function name {...}".
 func (p *scriptParser) function() (function, bool, error) {
 	begin, first := p.at, p.peek(0)
 	name := first
@@ -160,7 +159,7 @@ var (
 	leaders = []string{"if", "then", "else", "elif", "do", "while", "until", "{", "!", "time"}
 )
 
-// command reads one command. It stands in command position.
+// command parses one command at a command position.
 func (p *scriptParser) command() (command, error) {
 	first := p.tokens[p.at]
 	c := command{line: first.line}
@@ -257,7 +256,7 @@ func (p *scriptParser) command() (command, error) {
 //go:embed functions.sh
 var functionsText string
 
-// supplied are the helpers in it.
+// supplied returns the helpers in functionsText.
 var supplied = sync.OnceValue(func() []string { return suppliedNames(functionsText) })
 
 func suppliedNames(text string) []string {
@@ -268,7 +267,7 @@ func suppliedNames(text string) []string {
 	return names
 }
 
-// ownScript is what the new profile's script.sh has to do.
+// ownScript is the content of the new profile's script.sh.
 type ownScript struct {
 	line                         int
 	functions                    []string

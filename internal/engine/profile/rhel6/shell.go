@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// A small lexer of the shell language: enough to find functions, the commands
-// in them and their arguments, without ever running anything. What it cannot
-// read exactly it hands on as text.
+// A small lexer of the shell language: enough to find functions, their commands and the
+// arguments of these, without running anything. What it cannot parse exactly it returns as
+// text.
 
 type tokenKind uint8
 
@@ -49,7 +49,7 @@ type lexer struct {
 	waiting []heredoc
 }
 
-// operators by length, longest first.
+// operators lists the operators, longest first.
 var operators = []string{
 	"<<<", "<<-", "&>>", ";;&",
 	"&&", "||", ";;", ";&", "<<", ">>", ">&", "<&", "<>", ">|", "&>", "|&",
@@ -101,8 +101,8 @@ func operatorAt(s string) string {
 	return ""
 }
 
-// skipHeredocs puts the documents into the newline token that they follow, so
-// that a command's text reaches to their end.
+// skipHeredocs adds the documents to the newline token before them, so that a command's text
+// includes them.
 func (l *lexer) skipHeredocs() {
 	for _, h := range l.waiting {
 		for l.at < len(l.text) {
@@ -180,8 +180,8 @@ func (l *lexer) word() error {
 	return nil
 }
 
-// standsAlone reports whether the rest begins with white space: "{" is then the reserved
-// word and "[" the command.
+// standsAlone reports whether rest begins with white space: "{" is then the reserved word and
+// "[" the command.
 func standsAlone(rest string) bool {
 	return rest == "" || strings.IndexByte(" \t\r\n", rest[0]) >= 0
 }
@@ -197,8 +197,8 @@ func (l *lexer) finishWord(start, line int, value string, literal bool) {
 	l.tokens = append(l.tokens, t)
 }
 
-// doubleQuoted reads from the opening quote to the closing one and reports whether anything
-// in it is expanded.
+// doubleQuoted reads a quoted text up to the closing quote and reports whether anything in it
+// is expanded.
 func (l *lexer) doubleQuoted(value *strings.Builder) (bool, error) {
 	line, expands := l.line, false
 	for l.at++; l.at < len(l.text); {
