@@ -1,7 +1,7 @@
-// Package override finds what else sets a setting, in the order in which the machine applies
-// it, and which claim wins: sysctl.d, the kernel command line, modprobe.d, udev rules,
-// tmpfiles.d, sysfsutils, cpupower, the kubelet, and the files of other tuners (ktune,
-// saptune, TLP). It only reads files and never runs what they name.
+// Package override finds all other sources that set a setting, in the order in which the
+// machine applies them, and the claim that wins: sysctl.d, the kernel command line, modprobe.d,
+// udev rules, tmpfiles.d, sysfsutils, cpupower, the kubelet, and the files of other tuners
+// (ktune, saptune, TLP). It only reads files and never runs the programs in them.
 package override
 
 import (
@@ -18,7 +18,7 @@ import (
 // Source is the mechanism by which a claim reaches the kernel.
 type Source string
 
-// The sources, in the order in which they act on a machine that boots.
+// The sources, in the order in which they act during boot.
 const (
 	CommandLine Source = "kernel command line"
 	Modprobe    Source = "modprobe.d"
@@ -46,21 +46,21 @@ type Claim struct {
 	// Administrator is true for a file in /etc, /run or /usr/local and for the kernel
 	// command line, false for a package's file.
 	Administrator bool `json:"administrator"`
-	// When is the time of the write, in words.
+	// When describes the time of the write.
 	When string `json:"when"`
-	// Void is why the claim has no effect in any order: its file is shadowed, an explicit
-	// line beats its pattern, the kernel ignores it.
+	// Void is the reason that the claim never has an effect: its file is shadowed, an explicit
+	// line overrides its pattern, the kernel ignores it.
 	Void string `json:"void,omitempty"`
 	// Shadowed is the file of the same name that hides this claim's file.
 	Shadowed string `json:"shadowed,omitempty"`
-	// Condition must hold for the claim to take effect and cannot be decided from files
+	// Condition must be met for the claim to take effect and cannot be decided from files
 	// (conditions of a udev rule, as written).
 	Condition string `json:"condition,omitempty"`
 
 	order order
 }
 
-// Place returns FILE:LINE, as messages name a claim.
+// Place returns FILE:LINE, the name of a claim in messages.
 func (c Claim) Place() string {
 	if c.Line > 0 {
 		return fmt.Sprintf("%s:%d", c.File, c.Line)
@@ -71,7 +71,7 @@ func (c Claim) Place() string {
 // Before reports whether the claim acts before another one.
 func (c Claim) Before(d Claim) bool { return c.order.compare(d.order) < 0 }
 
-// Add adds the claim of a source that Read does not read, on a resolved setting. Of several
+// Add adds the claim of a source that Read does not read, for a resolved setting. Of several
 // claims of one source the last one added acts last.
 func (c *Claims) Add(d Claim) {
 	c.added++
@@ -79,7 +79,7 @@ func (c *Claims) Add(d Claim) {
 	c.direct[d.Setting] = append(c.direct[d.Setting], d)
 }
 
-// Settings lists the settings that sources claim by name, not by pattern, sorted.
+// Settings lists the settings that sources claim by name, not with a pattern, sorted.
 func (c *Claims) Settings() []setting.Setting {
 	return slices.SortedFunc(maps.Keys(c.direct), func(a, b setting.Setting) int { return cmp.Compare(a.String(), b.String()) })
 }
@@ -95,8 +95,8 @@ func (a order) compare(b order) int {
 	return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.rank, b.rank), cmp.Compare(a.seq, b.seq))
 }
 
-// Problem is a file or line that could not be read or understood. The machine's own tools
-// skip such a line too, so the other claims hold.
+// Problem is a file or line that could not be read or understood. The machine's own tools skip
+// such a line too, so the other claims still apply.
 type Problem struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"` // 0: the file as a whole
@@ -110,20 +110,20 @@ func (p Problem) String() string {
 	return p.File + ": " + p.What
 }
 
-// Claims are all claims of one machine.
+// Claims holds all claims of one machine.
 type Claims struct {
 	kinds  setting.Kinds
 	direct map[setting.Setting][]Claim
 	sysctl sysctlOptions
 	added  int // claims by Add
-	// unknown are the files and directories that a copied machine does not have, unread
-	// those that exist and were not read, by source.
+	// unknown lists the files and directories that a copied machine does not have, unread those
+	// that exist and were not read, by source.
 	unknown map[Source][]string
 	unread  map[Source][]Problem
 }
 
-// Unread lists the files and directories, of all or only some sources, that exist and could
-// not be read, or are too large: their claims are not known either.
+// Unread lists the files and directories, of all sources or only the given ones, that exist and
+// could not be read, or are too large: their claims are not known either.
 func (c *Claims) Unread(only ...Source) []Problem {
 	var out []Problem
 	for _, s := range sources {
@@ -149,12 +149,11 @@ func (c *Claims) UnknownFor(kind string) []string {
 	return out
 }
 
-// sources lists the sources in the order in which a booting machine applies them:
-// modprobe's options come before the command line's because the kernel takes a
-// module parameter's last value and modprobe appends those of /proc/cmdline.
-// systemd-sysctl, udev and systemd-tmpfiles-setup are not ordered against each
-// other except by their usual time; they share hardly a setting. saptune's unit
-// is ordered after TuneD's (saptune.service, After=).
+// sources lists the sources in the order in which a booting machine applies them: modprobe's
+// options come before the command line's because the kernel uses a module parameter's last
+// value and modprobe appends those of /proc/cmdline. systemd-sysctl, udev and
+// systemd-tmpfiles-setup are ordered only by their usual time; they have hardly any common
+// settings. saptune's unit is ordered after TuneD's (saptune.service, After=).
 var sources = []struct {
 	source  Source
 	read    func(*reader)
@@ -173,12 +172,12 @@ var sources = []struct {
 	{Kubelet, readKubelet, "sysctl"},
 }
 
-// stages orders the sources in time.
+// stages defines the order of the sources in time.
 var stages = map[Source]int{
 	Modprobe: 1, CommandLine: 2, Sysctl: 3, Udev: 4, Tmpfiles: 5, Sysfsutils: 6, Cpupower: 7, Ktune: 8, TuneD: 9, Saptune: 10, TLP: 11, Kubelet: 12,
 }
 
-// Read reads every source once, or only those named. It returns the claims together with the
+// Read reads every source once, or only the given ones. It returns the claims together with the
 // files and lines that cannot be read or understood.
 func Read(ctx context.Context, h *host.Host, kinds setting.Kinds, only ...Source) (*Claims, []Problem) {
 	r := &reader{host: h, claims: &Claims{kinds: kinds, direct: map[setting.Setting][]Claim{}, unknown: map[Source][]string{}, unread: map[Source][]Problem{}}}
@@ -242,7 +241,7 @@ func (c *Claims) on(s setting.Setting) []Claim {
 	return found
 }
 
-// twin returns the claims on the other spelling of a limit; a zero there sets nothing.
+// twin returns the claims on the other spelling of a limit, without zeros, which set nothing.
 func (c *Claims) twin(s setting.Setting) []Claim {
 	other, ok := c.kinds.Counterpart(s)
 	if !ok {
@@ -251,8 +250,8 @@ func (c *Claims) twin(s setting.Setting) []Claim {
 	return slices.DeleteFunc(c.on(other), func(c Claim) bool { return setting.Zero(c.Value) })
 }
 
-// deciding returns the last claim on a setting that determines the value of s: a second name
-// of the variable, or a switch above it.
+// deciding returns the last claim on a setting that determines the value of s: a second name of
+// the variable, or a switch above it.
 func (c *Claims) deciding(s setting.Setting, ok func(Claim) bool) (rival Claim, brings setting.Decided, found bool) {
 	for _, d := range c.kinds.DecidedBy(s) {
 		claim, any := last(c.on(d), ok)
@@ -280,22 +279,22 @@ func sortByEffect(claims []Claim) {
 	})
 }
 
-// Winner returns the claim that decides the value after a boot: the last that takes effect
+// Winner returns the claim that decides the value after a boot: the last one that takes effect
 // unconditionally. A later claim with a Condition may still change the value.
 func (c *Claims) Winner(s setting.Setting) (Claim, bool) { return Winner(c.For(s)) }
 
-// Winner returns the winner of the claims that For has returned.
+// Winner returns the winner among claims that For has returned.
 func Winner(claims []Claim) (Claim, bool) { return last(claims, Claim.Certain) }
 
-// Administrator returns the winner among the administrator's lines of sysctl.d and
-// sysctl.conf (/etc, /run, /usr/local), which overrides a profile as with TuneD's
-// reapply_sysctl. TuneD applies /run/sysctl.d, /etc/sysctl.d and /etc/sysctl.conf in turn;
-// here systemd-sysctl's order decides among them. A vendor's later line does not count,
-// since the profile is written after it.
+// Administrator returns the winner among the administrator's lines of sysctl.d and sysctl.conf
+// (/etc, /run, /usr/local), which overrides a profile as with TuneD's reapply_sysctl. TuneD
+// applies /run/sysctl.d, /etc/sysctl.d and /etc/sysctl.conf in turn; here systemd-sysctl's
+// order decides among them. A vendor's later line does not count, since the profile is written
+// after it.
 //
 // If the administrator sets the counterpart instead (vm.dirty_bytes for vm.dirty_ratio), a
-// second name of the variable, or a switch above it, the claim's Setting is that one, and
-// writing s would undo it. Of the sources it needs only Sysctl.
+// second name of the variable, or a switch above it, the claim has that Setting, and writing s
+// would undo it. Administrator needs only the source Sysctl.
 func (c *Claims) Administrator(s setting.Setting) (Claim, bool) {
 	theirs := func(c Claim) bool { return c.Certain() && c.Administrator && c.Source == Sysctl }
 	s = c.resolve(s)

@@ -17,21 +17,21 @@ const (
 	whenKernelSysctl = "by the kernel just before it starts init"
 )
 
-// place is the setting of a parameter of the command line.
+// place is the setting that a parameter of the command line sets.
 type place struct {
 	name  string            // a path of /sys or /proc/sys; may have wildcards
 	value map[string]string // parameter's value to setting's; nil: as it is
-	// since and gone bound the kernels that obey (major, minor); zero: always.
+	// since and gone bound the kernels that support it (major, minor); zero for no bound.
 	since, gone [2]int
 	cut         func(string) string // extracts the value from a longer one
 }
 
 var onOff = map[string]string{"enable": "1", "disable": "0"}
 
-// cmdlineParameters maps the kernel's own parameters to settings, as
-// Documentation/admin-guide/kernel-parameters.txt and the code behind have it.
-// Parameters that set nothing which can be read back (mitigations, skew_tick,
-// audit, rcu_nocbs) are left out; "module.param=value" is general.
+// cmdlineParameters maps the kernel's own parameters to settings, according to
+// Documentation/admin-guide/kernel-parameters.txt and the code. It leaves out parameters whose
+// effect cannot be read back (mitigations, skew_tick, audit, rcu_nocbs); "module.param=value"
+// is handled separately.
 var cmdlineParameters = map[string]place{
 	"transparent_hugepage":       {name: "/sys/kernel/mm/transparent_hugepage/enabled"},                                                   // mm/huge_memory.c
 	"transparent_hugepage_shmem": {name: "/sys/kernel/mm/transparent_hugepage/shmem_enabled"},                                             // mm/shmem.c
@@ -63,19 +63,19 @@ var cmdlineParameters = map[string]place{
 	"softlockup_panic":             {name: "/proc/sys/kernel/softlockup_panic"},
 }
 
-// drivers are the modes that the P-state drivers' status file shows; "disable"
-// leaves no file, and the other words (no_hwp, hwp_only) change something else.
+// drivers maps the modes that the P-state drivers' status file shows; "disable" leaves no file,
+// and the other words (no_hwp, hwp_only) change something else.
 var drivers = map[string]string{"active": "active", "passive": "passive", "guided": "guided"}
 
-// notModules are prefixes of user space's own parameters ("systemd.unit=").
+// notModules lists prefixes of user space's own parameters ("systemd.unit=").
 var notModules = map[string]bool{
 	"systemd": true, "rd": true, "luks": true, "udev": true, "fsck": true, "quotacheck": true, "plymouth": true,
 	"locale": true, "vconsole": true, "net": true, "ignition": true, "coreos": true, "ostree": true, "cloud-init": true,
 	"console": true, "bootconfig": true,
 }
 
-// readCommandLine reads the running kernel's parameters, not those that boot loaders have
-// for the next boot.
+// readCommandLine reads the running kernel's parameters, not those that boot loaders have for
+// the next boot.
 func readCommandLine(r *reader) {
 	text, ok := r.file(cmdlineFile)
 	if !ok {
@@ -89,7 +89,7 @@ func readCommandLine(r *reader) {
 		}
 		switch key := strings.ReplaceAll(p.key, "-", "_"); {
 		case p.init:
-			// The kernel ignores these, libkmod (30) does not.
+			// The kernel ignores these, but libkmod (30) does not.
 			c.Condition = "modprobe loads the module, which reads the words behind -- too"
 			if p.assigned {
 				r.moduleParameter(c, p)
@@ -110,8 +110,8 @@ func readCommandLine(r *reader) {
 	}
 }
 
-// kernelSysctl is fs/proc/proc_sysctl.c process_sysctl_arg, since 5.8: every
-// dot becomes a slash, slashes stay.
+// kernelSysctl does what process_sysctl_arg of fs/proc/proc_sysctl.c does since 5.8: every dot
+// becomes a slash, slashes stay.
 func (r *reader) kernelSysctl(c Claim, p parameter) {
 	key := normalizeSysctl(strings.ReplaceAll(p.key[len("sysctl."):], ".", "/"))
 	if key == "" || badPath(key) || !p.assigned {
@@ -153,8 +153,8 @@ func (r *reader) kernelParameter(c Claim, known place, p parameter) {
 	r.addPath(c, known.name, 0)
 }
 
-// kernelHugePages reads hugepages=N, or NODE:N,NODE:N, of one page size; an
-// empty size is the default's (mm/hugetlb.c hugepages_setup).
+// kernelHugePages parses hugepages=N, or NODE:N,NODE:N, for one page size; an empty size is the
+// default size (mm/hugetlb.c hugepages_setup).
 func (r *reader) kernelHugePages(c Claim, size, value string) {
 	dir := ""
 	if size != "" {
@@ -187,7 +187,8 @@ func (r *reader) kernelHugePages(c Claim, size, value string) {
 	}
 }
 
-// PageKiB reads the size of a page, in KiB, with the kernel's suffixes (lib/cmdline.c memparse).
+// PageKiB parses the size of a page, in KiB, with the kernel's suffixes (lib/cmdline.c
+// memparse).
 func PageKiB(s string) (uint64, bool) {
 	if s == "" {
 		return 0, false
@@ -208,8 +209,8 @@ func PageKiB(s string) (uint64, bool) {
 	return n << shift >> 10, err == nil && n > 0
 }
 
-// moduleParameter is "module.param=value" for a module that is loaded or built
-// in: the kernel takes it for built-in modules, modprobe for the others.
+// moduleParameter handles "module.param=value": the kernel applies it for built-in modules,
+// modprobe for others.
 func (r *reader) moduleParameter(c Claim, p parameter) {
 	module, param, ok := strings.Cut(p.key, ".")
 	if !ok || notModules[module] || module == "" || param == "" || strings.ContainsAny(p.key, "/*?[") {
@@ -222,13 +223,13 @@ func (r *reader) moduleParameter(c Claim, p parameter) {
 	r.addPath(c, modulePath(module, param), 0)
 }
 
-// modulePath is a module parameter's file; the kernel's names have underscores.
+// modulePath returns the path of a module parameter; the kernel's names have underscores.
 func modulePath(module, param string) string {
 	u := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
 	return "/sys/module/" + u(module) + "/parameters/" + u(param)
 }
 
-// kernelRelease is uname -r; empty if unknown.
+// kernelRelease returns uname -r, or "" if unknown.
 func (r *reader) kernelRelease() string {
 	if r.release == nil {
 		b, _ := r.file("/proc/sys/kernel/osrelease")
@@ -238,7 +239,7 @@ func (r *reader) kernelRelease() string {
 	return *r.release
 }
 
-// isolatedCPUs takes the flags off "isolcpus=nohz,domain,2-7".
+// isolatedCPUs removes the flags of "isolcpus=nohz,domain,2-7".
 func isolatedCPUs(v string) string {
 	for v != "" && (v[0] < '0' || v[0] > '9') {
 		_, rest, _ := strings.Cut(v, ",")
@@ -247,7 +248,7 @@ func isolatedCPUs(v string) string {
 	return v
 }
 
-// firstDigit takes 0 or 1 from "nopanic,1" and its like.
+// firstDigit returns the 0 or 1 in a list such as "nopanic,1".
 func firstDigit(v string) string {
 	for f := range strings.SplitSeq(v, ",") {
 		if f == "0" || f == "1" {
@@ -265,9 +266,9 @@ type parameter struct {
 	text       string
 }
 
-// parseCommandLine splits as lib/cmdline.c next_arg does: words end at white
-// space outside double quotes; quotes around the value or the word go; what
-// follows "--" is marked as init's.
+// parseCommandLine splits as lib/cmdline.c next_arg does: words end at white space outside
+// double quotes; quotes around the value or the word are removed; words after "--" are marked
+// as init's.
 func parseCommandLine(text string) []parameter {
 	var out []parameter
 	init := false
@@ -309,7 +310,7 @@ func parseCommandLine(text string) []parameter {
 	return out
 }
 
-// unquote drops an opening double quote and the closing one.
+// unquote removes an opening double quote and the closing one.
 func unquote(s string) string {
 	if rest, ok := strings.CutPrefix(s, `"`); ok {
 		return strings.TrimSuffix(rest, `"`)

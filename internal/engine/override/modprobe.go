@@ -10,9 +10,9 @@ import (
 
 const whenModule = "when modprobe loads the module"
 
-// readModprobe reads the "options" lines of modprobe.d(5). Options of one
-// module add up in the order of the files; the kernel keeps a parameter's last
-// value. A module that is built in never meets modprobe.
+// readModprobe reads the "options" lines of modprobe.d(5). Options of one module are joined in
+// the order of the files; the kernel uses a parameter's last value. modprobe does not apply to
+// built-in modules.
 func readModprobe(r *reader) {
 	var builtin map[string]bool
 	for _, f := range r.confFiles("modprobe.d", ".conf") {
@@ -50,7 +50,7 @@ func readModprobe(r *reader) {
 	}
 }
 
-// builtinModules names what the running kernel has built in, by kbuild's list.
+// builtinModules returns the modules built into the running kernel, from kbuild's list.
 func (r *reader) builtinModules() map[string]bool {
 	out := map[string]bool{}
 	release := r.kernelRelease()
@@ -77,8 +77,8 @@ type modprobeLine struct {
 	params []parameter
 }
 
-// parseModprobe reads the options lines of one file: # begins a comment line, a
-// backslash at the end of a line joins the next one.
+// parseModprobe parses the options lines of one file: # begins a comment line, a backslash at
+// the end of a line joins the next one.
 func parseModprobe(text string) ([]modprobeLine, []Problem) {
 	var out []modprobeLine
 	var problems []Problem
@@ -98,8 +98,8 @@ func parseModprobe(text string) ([]modprobeLine, []Problem) {
 			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("%q: want options MODULE PARAMETER=VALUE", clip(trimmed))})
 			continue
 		}
-		// What follows the module's name is handed to the kernel, which splits
-		// it like its own command line.
+		// The text after the module's name is passed to the kernel, which splits it like its
+		// own command line.
 		rest := strings.TrimSpace(strings.TrimPrefix(trimmed, "options"))
 		rest = strings.TrimPrefix(rest, f[1])
 		out = append(out, modprobeLine{n, trimmed, strings.ReplaceAll(f[1], "-", "_"), parseCommandLine(rest)})
@@ -107,9 +107,9 @@ func parseModprobe(text string) ([]modprobeLine, []Problem) {
 	return out, problems
 }
 
-// joinedLines yields lines with backslash continuations joined, under the number
-// of their first line. take returns what to keep of a line, and whether to keep it; begun is
-// true for a continuation.
+// joinedLines yields lines with backslash continuations joined, with the number of their first
+// line. take returns the part of a line to keep, and whether to keep it; begun is true for a
+// continuation.
 func joinedLines(text string, take func(line string, begun bool) (keep string, ok bool)) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		var b strings.Builder

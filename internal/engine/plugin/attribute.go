@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Lacks is an item for a setting that this machine or kernel does not have. If a copy of a
-// machine does not record whether it has it, the verdict is unknown.
+// Lacks returns an item for a setting that this machine or kernel does not have. If a copy of a
+// machine does not record whether it exists, the verdict is unknown.
 func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, args ...any) []Item {
 	if s.Kind == "sysfs" && Unrecorded(h, s.Name) {
 		return []Item{NotRecorded(s, o)}
@@ -27,7 +27,7 @@ func LacksFiles(h *host.Host, s setting.Setting, o profile.Option, files []strin
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
 }
 
-// NotRecorded is an item for a setting that a copy of a machine does not record.
+// NotRecorded returns an item for a setting that a copy of a machine does not record.
 func NotRecorded(s setting.Setting, o profile.Option) Item {
 	return Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)
 }
@@ -40,20 +40,20 @@ func Unrecorded(h *host.Host, files ...string) bool {
 	})
 }
 
-// BadValue is an item for a value that the option does not take. want names what it takes,
-// with the unit: "a number of KiB".
+// BadValue returns an item for a value that the option does not accept. want describes the
+// accepted values, with the unit: "a number of KiB".
 func BadValue(s setting.Setting, o profile.Option, want string) []Item {
 	return []Item{Refuse(s, o, Rejected, "%q is not a value for %s: want %s", o.Value, o.Name, want)}
 }
 
-// Exists reports whether the machine has the path.
+// Exists reports whether the path exists on the machine.
 func Exists(h *host.Host, path string) bool {
 	_, err := h.Files.Stat(path)
 	return err == nil
 }
 
-// Attribute reads a kernel attribute without white space around it; ok is false if it does
-// not exist or cannot be read.
+// Attribute reads a kernel attribute and trims white space. ok is false if it does not exist or
+// cannot be read.
 func Attribute(h *host.Host, path string) (text string, ok bool) {
 	b, err := h.Files.ReadFile(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func Attribute(h *host.Host, path string) (text string, ok bool) {
 	return strings.TrimSpace(string(b)), true
 }
 
-// Choices returns the words of an attribute that lists them, the active one in brackets.
+// Choices returns the words of an attribute that marks the active one with brackets.
 func Choices(h *host.Host, path string) []string {
 	text, _ := Attribute(h, path)
 	words := strings.Fields(text)
@@ -109,7 +109,8 @@ func Alternatives(value string) (words []string, ok bool) {
 	return words, true
 }
 
-// IsGuest reports whether the machine is a virtual machine, by the CPU's hypervisor flag.
+// IsGuest reports whether the machine is a virtual machine, according to the CPU's hypervisor
+// flag.
 func IsGuest(h *host.Host) bool {
 	text, _ := Attribute(h, "/proc/cpuinfo")
 	for line := range strings.Lines(text) {
@@ -117,13 +118,12 @@ func IsGuest(h *host.Host) bool {
 			return slices.Contains(strings.Fields(v), "hypervisor")
 		}
 	}
-	// Other architectures: by the device tree, or by what Xen's and KVM's drivers
-	// register.
+	// Other architectures: the device tree, or what the drivers of Xen and KVM register.
 	return Exists(h, "/sys/hypervisor/type") || Exists(h, "/proc/device-tree/hypervisor")
 }
 
-// HasModule reports whether the running kernel has a module of one of these names, loaded
-// or not (modules.dep of depmod(8)).
+// HasModule reports whether the running kernel has a module with one of these names, loaded or
+// not (modules.dep of depmod(8)).
 func HasModule(h *host.Host, names ...string) bool {
 	release, ok := Attribute(h, "/proc/sys/kernel/osrelease")
 	if !ok {
@@ -136,8 +136,8 @@ func HasModule(h *host.Host, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return ListsModule(dep, name) })
 }
 
-// ListsModule reports whether a list of module files has a module: modules.dep, with what
-// each needs after a colon, or modules.builtin. "-" and "_" are one letter in a name.
+// ListsModule reports whether a list of module files contains a module: modules.dep, with
+// dependencies after a colon, or modules.builtin. "-" and "_" are equal in names.
 func ListsModule(files []byte, name string) bool {
 	for line := range strings.Lines(string(files)) {
 		file, _, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -22,11 +22,11 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Pos.String() + ": " + p.Text }
 
-// Assign returns the devices of each unit, by unit name. In the order given, a unit gets
-// the matching devices that no earlier unit of the same type has. A unit whose plug-in has
-// no devices gets no entry. A unit that finds no free device gets an empty list and must
-// not be applied, its device-independent options included; that is a problem unless its
-// devices= only excludes some.
+// Assign returns the devices of each unit, by unit name. In the given order, a unit gets the
+// matching devices that no earlier unit of the same type has. A unit whose plug-in has no
+// devices gets no entry. A unit without a free device gets an empty list and must not be
+// applied, including its device-independent options; that is a problem unless its devices= only
+// excludes some.
 func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (map[string][]string, []Problem) {
 	assigned, unknown, problems := AssignKnown(ctx, h, table, units)
 	for _, u := range units {
@@ -37,9 +37,9 @@ func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.
 	return assigned, problems
 }
 
-// AssignKnown is Assign, with the units whose devices are not known, and why, apart from
-// the problems: the machine's devices could not be listed, or it is not known which of
-// them belong to the unit or to an earlier one of its type. Such a unit gets no device.
+// AssignKnown is Assign, but returns the units whose devices are not known separately, with the
+// error: the machine's devices could not be listed, or it is not known which of them belong to
+// the unit or to an earlier one of its type. Such a unit gets no device.
 func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (assigned map[string][]string, unknown map[string]error, problems []Problem) {
 	assigned, unknown = map[string][]string{}, map[string]error{}
 	free, unlisted, unclaimed := map[string][]string{}, map[string]error{}, map[string]error{}
@@ -94,7 +94,7 @@ func noDevice(u *profile.Unit, some bool) string {
 	return fmt.Sprintf("[%s] does nothing: no %s device is left for it on this machine", u.Name, u.Type)
 }
 
-// matching returns the free devices that match devices_udev_regex, or else devices=.
+// matching returns the free devices that match devices_udev_regex, or otherwise devices=.
 func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]string, error) {
 	if u.DevicesUdevRegex == "" {
 		return profile.NewDeviceMatcher(u.Devices).Filter(free), nil
@@ -133,8 +133,8 @@ func without(all, taken []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(d string) bool { return gone[d] })
 }
 
-// DevicesOfType lists the devices below a directory of /sys whose uevent has this
-// DEVTYPE, sorted.
+// DevicesOfType lists the devices below a directory of /sys whose uevent has this DEVTYPE,
+// sorted.
 func DevicesOfType(h *host.Host, dir, devtype string) ([]string, error) {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -153,7 +153,7 @@ func DevicesOfType(h *host.Host, dir, devtype string) ([]string, error) {
 	return out, nil
 }
 
-// SortDevices sorts names with numbers in numeric order: cpu2 before cpu10.
+// SortDevices sorts names, comparing numbers in them numerically: cpu2 before cpu10.
 func SortDevices(names []string) {
 	sort.Slice(names, func(i, j int) bool { return deviceLess(names[i], names[j]) })
 }
@@ -192,12 +192,11 @@ func digits(s string) int {
 	return n
 }
 
-// UdevProperties returns the properties of the device whose sysfs directory is dir, as
-// udev's library does (systemd, sd-device.c: device_read_uevent_file, device_read_db,
-// device_properties_prepare): those of the kernel's uevent file, those of udev's database
-// if udevd runs, and DEVPATH, SUBSYSTEM, DEVNAME, DEVLINKS, TAGS and CURRENT_TAGS. If a
-// copied machine lacks some of them, it returns the others with an error that is
-// host.Unknown.
+// UdevProperties returns the properties of the device whose sysfs directory is dir, as udev's
+// library does (systemd, sd-device.c: device_read_uevent_file, device_read_db,
+// device_properties_prepare): from the kernel's uevent file and, if udevd runs, from udev's
+// database, with DEVPATH, SUBSYSTEM, DEVNAME, DEVLINKS, TAGS and CURRENT_TAGS. If a copied
+// machine lacks some of them, it returns the others with an error that is host.Unknown.
 func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 	real, err := h.Files.Resolve(dir)
 	if err != nil {
@@ -242,8 +241,8 @@ func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 	return props, missing
 }
 
-// SysName converts the kernel's file name of a device to udev's name: sysfs has an
-// exclamation mark for a slash (cciss!c0d0 is cciss/c0d0).
+// SysName converts the kernel's file name of a device to udev's name: sysfs replaces a slash by
+// an exclamation mark (cciss!c0d0 is cciss/c0d0).
 func SysName(file string) string { return strings.ReplaceAll(file, "!", "/") }
 
 // SysFile is the inverse of SysName.
@@ -266,8 +265,8 @@ func udevID(props map[string]string, name string) string {
 	return "+" + subsystem + ":" + SysFile(name)
 }
 
-// addUdevRecord adds the properties of a database file, whose lines are a letter, a colon
-// and the content.
+// addUdevRecord adds the properties of a database file, whose lines are a letter, a colon and
+// the content.
 func addUdevRecord(props map[string]string, db string) {
 	var links, tags, current []string
 	for line := range strings.Lines(db) {

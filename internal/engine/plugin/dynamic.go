@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Loop is a part of a unit that follows the load (dynamic tuning). The plug-in only reads
-// and decides; the daemon records the before-images and writes.
+// Loop is a part of a unit that follows the load (dynamic tuning). The plug-in only reads and
+// decides; the daemon records the before-images and writes.
 type Loop struct {
 	Device string // "" for the whole machine
 	// Places are the settings that Next may set, each with every value it may get.
@@ -24,9 +24,9 @@ type Loop struct {
 	Next func(ctx context.Context, elapsed time.Duration) ([]Wish, error)
 }
 
-// Varying is a setting that follows the load, and the values that it may get besides the
-// one that it had before. A setting with one of these values counts as set by fettle, also
-// after a crash.
+// Varying is a setting that follows the load, with the values that it may get in addition to
+// its earlier one. A setting with one of these values counts as set by fettle, even after a
+// crash.
 type Varying struct {
 	Setting setting.Setting
 	Values  []setting.Value
@@ -40,17 +40,17 @@ type Wish struct {
 	Back    bool // restore what the setting held before; Want is empty
 }
 
-// Ladder is the rule by which a device follows its load: after Patience idle intervals one
-// level up, toward power saving, and another one with each further idle interval; with
-// each interval that has load one level down.
+// Ladder is the rule by which a device follows its load: one level up, toward power saving,
+// after Patience idle intervals and after each further idle interval; one level down after each
+// interval with load.
 type Ladder struct {
 	Top      int     // the highest level; 0 is full speed
 	Patience int     // idle intervals in a row before a level up
 	Rest     float64 // an interval is idle below this share of the highest load seen
 }
 
-// Standing is the position of a device on a ladder. The two loads are what is read or
-// received, and what is written or sent.
+// Standing is the position of a device on a ladder. The two loads are for data read or
+// received, and data written or sent.
 type Standing struct {
 	Level int
 	Idle  [2]int     // idle intervals in a row
@@ -76,9 +76,9 @@ func (l Ladder) Next(s Standing, load [2]float64) Standing {
 	return s
 }
 
-// Counters converts two monotonic counters to their increase per ten seconds, the interval
-// that TuneD's thresholds are made for. Counting starts at the first sample, and again
-// when a counter has fallen (the device was recreated).
+// Counters converts two monotonic counters to their increase per ten seconds, the interval of
+// TuneD's thresholds. Counting starts at the first sample, and again when a counter has
+// decreased (the device was recreated).
 type Counters struct {
 	last [2]uint64
 	from bool
@@ -112,9 +112,8 @@ func LoadAverage(h *host.Host) (float64, error) {
 	return load, nil
 }
 
-// Dynamic reports whether a unit lets its devices follow the load, and whether its profile
-// sets that. A value that is neither true nor false, which CheckDynamic rejects, counts as
-// false.
+// Dynamic reports whether a unit lets its devices follow the load, and whether its profile sets
+// that. A value that is neither true nor false, which CheckDynamic rejects, counts as false.
 func (r *Request) Dynamic() (on, given bool) {
 	o, given := r.Option("dynamic")
 	if !given {
@@ -132,8 +131,8 @@ func CheckDynamic(o profile.Option) error {
 	return nil
 }
 
-// Threshold returns the value of an option that is a load, or standard. For an invalid
-// value it returns an item for s.
+// Threshold returns the value of an option that is a load, or standard if the unit does not
+// have it. For an invalid value it returns an item for s.
 func (r *Request) Threshold(s setting.Setting, option string, standard float64) (float64, []Item) {
 	o, given := r.Option(option)
 	if !given {
@@ -146,7 +145,7 @@ func (r *Request) Threshold(s setting.Setting, option string, standard float64) 
 	return load, nil
 }
 
-// UnitReason makes a unit the reason of a change that none of its options requests.
+// UnitReason returns a unit as the reason of a change that none of its options requests.
 func UnitReason(u profile.Unit, text string) setting.Reason {
 	return setting.Reason{File: u.Pos.File, Line: u.Pos.Line, Text: text}
 }

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Find returns the plug-in of a section type.
+// Find returns the plug-in for a section type.
 func Find(table []Plugin, name string) (*Plugin, bool) {
 	for i := range table {
 		if table[i].Name == name {
@@ -35,11 +35,11 @@ func (p *Plugin) Option(name string) (Option, bool) {
 	return Option{}, false
 }
 
-// OptionKind is the kind of a pseudo-setting: an option of a section for which it is not
-// known, or does not matter, what it would set.
+// OptionKind is the kind of a pseudo-setting: an option of a section whose settings are not
+// known, or do not matter.
 const OptionKind = "option"
 
-// OptionPlace names an option of a unit, for a device where it has one.
+// OptionPlace names an option of a unit, with the device if there is one.
 func OptionPlace(unit, option, device string) setting.Setting {
 	if device != "" {
 		option += " for " + device
@@ -47,23 +47,23 @@ func OptionPlace(unit, option, device string) setting.Setting {
 	return setting.Setting{Kind: OptionKind, Name: unit + "/" + option}
 }
 
-// ShowOption is the inverse of OptionPlace for a person: "[vm] dirty_bytes".
+// ShowOption formats an OptionPlace for messages: "[vm] dirty_bytes".
 func ShowOption(s setting.Setting) string {
 	unit, option, _ := strings.Cut(s.Name, "/")
 	return "[" + unit + "] " + option
 }
 
-// InvalidError is the error of a value that is not valid on any machine.
+// InvalidError is the error for a value that is not valid on any machine.
 type InvalidError struct{ Text string }
 
 func (e *InvalidError) Error() string { return e.Text }
 
-// Invalid returns the error of a Plan or Check function for a value that the option does
-// not take. The option is rejected and the others apply.
+// Invalid returns the error of a Plan or Check function for a value that the option does not
+// accept. The option is rejected and the others apply.
 func Invalid(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
-// Failed is the item of an option that could not be planned: rejected if its value is not
-// valid (InvalidError), else unknown.
+// Failed returns the item of an option that could not be planned: rejected if its value is not
+// valid (InvalidError), otherwise unknown.
 func Failed(unit string, o profile.Option, device string, err error) Item {
 	place, v := OptionPlace(unit, o.Name, device), Unknown
 	if errors.As(err, new(*InvalidError)) {
@@ -77,12 +77,12 @@ func Failed(unit string, o profile.Option, device string, err error) Item {
 	return it
 }
 
-// Later is the item of an option that is known when the profile is applied.
+// Later returns the item of an option whose value is known when the profile is applied.
 func Later(unit string, o profile.Option, why string) Item {
 	return Refuse(OptionPlace(unit, o.Name, ""), o, Deferred, "%s", why)
 }
 
-// UnknownType is the problem of a unit whose type no plug-in has. The unit is rejected and
+// UnknownType returns the problem of a unit whose type no plug-in has. The unit is rejected and
 // the others apply, as in TuneD.
 func UnknownType(table []Plugin, u *profile.Unit) Problem {
 	names := make([]string, len(table))
@@ -92,7 +92,7 @@ func UnknownType(table []Plugin, u *profile.Unit) Problem {
 	return Problem{u.At("type"), fmt.Sprintf("unknown plug-in %q%s", u.Type, text.Suggest(u.Type, names))}
 }
 
-// UnknownOption is the problem of an option that the plug-in does not have. It is rejected
+// UnknownOption returns the problem of an option that the plug-in does not have. It is rejected
 // and the other options apply, as in TuneD.
 func (p *Plugin) UnknownOption(o profile.Option) Problem {
 	names := make([]string, len(p.Options))
@@ -102,19 +102,19 @@ func (p *Plugin) UnknownOption(o profile.Option) Problem {
 	return Problem{o.Pos, fmt.Sprintf("unknown option %q of [%s]%s", o.Name, p.Name, text.Suggest(o.Name, names))}
 }
 
-// Words are the words that TuneD reads as yes, or those that it reads as no, in lower
-// case; it silently reads every other word as the opposite.
+// Words are the words that TuneD reads as yes, or those that it reads as no, in lower case. It
+// silently reads every other word as the opposite.
 type Words struct{ Yes, No []string }
 
-// How TuneD 2.20 reads booleans: plugins/base.py _option_bool, and utils/commands.py
-// get_bool compared with "1" or with "0".
+// The booleans of TuneD 2.20: plugins/base.py _option_bool, and utils/commands.py get_bool
+// compared with "1" or with "0".
 var (
 	OnlyTrue = Words{Yes: []string{"1", "true"}}
 	YesWords = Words{Yes: []string{"1", "y", "yes", "t", "true"}}
 	NoWords  = Words{No: []string{"0", "n", "no", "f", "false"}}
 )
 
-// Read sets a boolean option to the value that TuneD reads, 1 or 0, if its word means the
+// Read sets a boolean option to the value that TuneD reads, 1 or 0, if its word suggests the
 // opposite; warning explains that.
 func (w Words) Read(o profile.Option) (_ profile.Option, warning string) {
 	meant, isWord := Truth(o.Value)

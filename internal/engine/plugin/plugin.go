@@ -1,6 +1,6 @@
-// Package plugin defines plug-ins, which turn one type of profile section into changes,
-// and has what they share. The plug-ins are in the packages below this one; package table
-// lists them all.
+// Package plugin defines plug-ins, which turn one type of profile section into changes, and
+// their common code. The plug-ins are in the packages below this one; package table lists them
+// all.
 package plugin
 
 import (
@@ -23,18 +23,18 @@ type Plugin struct {
 	Doc string
 	// Options are the documented options in the order in which they apply.
 	Options []Option
-	// Free returns the option of a name that is not fixed (a sysctl key,
-	// "cmdline_realtime", "group.name"); nil if all names are fixed.
+	// Free returns the option for a name that is not fixed (a sysctl key, "cmdline_realtime",
+	// "group.name"); nil if all names are fixed.
 	Free func(name string) (Option, bool)
-	// Always plans what a unit does even without options, before these; nil for none.
+	// Always plans the items that a unit has even without options, first; nil for none.
 	Always func(ctx context.Context, r *Request) ([]Item, error)
 	// Dynamic returns the parts of a unit that follow the load, and items for those that
-	// cannot; nil for none. It runs no program: only Next may.
+	// cannot; nil for none. It runs no programs: only Next may.
 	Dynamic func(ctx context.Context, r *Request) ([]Loop, []Item, error)
-	// Devices lists what `devices=` selects from, sorted, by kernel name; nil for a
+	// Devices lists the devices that `devices=` selects from, sorted, by kernel name; nil for a
 	// plug-in without devices.
 	Devices func(ctx context.Context, h *host.Host) ([]string, error)
-	// NoDevice returns the items of a unit that no device is left for; nil for none.
+	// NoDevice returns the items of a unit that gets no device; nil for none.
 	NoDevice func(r *Request) []Item
 	// DevicePath returns the sysfs directory of a device, for devices_udev_regex; nil for
 	// a plug-in without udev devices.
@@ -51,30 +51,29 @@ type Option struct {
 	PerDevice bool
 	// Control options control others and plan nothing themselves.
 	Control bool
-	// Words are how TuneD reads a boolean option; the zero value reads as Truth does.
+	// Words describes how TuneD reads a boolean option; the zero value reads as Truth does.
 	Words Words
-	// Check returns what is wrong with the value of a Control option; nil if every value
-	// is valid.
+	// Check returns an error for an invalid value of a Control option; nil if every value is
+	// valid.
 	Check func(o profile.Option) error
 	// Plan turns a value into items. device is "" unless PerDevice.
 	Plan func(ctx context.Context, r *Request, o profile.Option, device string) ([]Item, error)
 }
 
-// Request is what a plug-in gets to plan one unit.
+// Request is the input of a plug-in that plans one unit.
 type Request struct {
 	Host    *host.Host
 	Kinds   setting.Kinds
 	Unit    profile.Unit
 	Devices []string // assigned to this unit
-	// Later is true if an earlier unit of the profile has the same type: some options for
-	// the whole machine are taken from the first unit only.
+	// Later is true if an earlier unit of the profile has the same type: some options for the
+	// whole machine apply from the first unit only.
 	Later bool
-	// ProfileDirs are the directories of profiles; scripts run only from below them.
+	// ProfileDirs are the directories of profiles; scripts run only from these.
 	ProfileDirs []string
-	// Environ are the profile's variables for scripts (TUNED_name=value,
-	// Profile.Environ).
+	// Environ contains the profile's variables for scripts (TUNED_name=value, Profile.Environ).
 	Environ []string
-	// Original reads a setting as it is without the selection in force, the base of
+	// Original returns the value of a setting without the selection in force, the base of
 	// relative options (readahead_multiply, ">4096").
 	Original func(setting.Setting) (setting.Value, error)
 }
@@ -109,28 +108,28 @@ const (
 	Unknown      Verdict = "unknown"
 )
 
-// Verdicts are all of them.
+// Verdicts lists all verdicts.
 var Verdicts = []Verdict{OK, Drifted, Overridden, Unsupported, NeedsReboot, NeedsRestart, NeedsDaemon, Rejected, Refused, Kept, Deferred, Dynamic, Unknown}
 
-// Item is one change, or a verdict why nothing is written.
+// Item is one change, or a verdict that explains why nothing is written.
 type Item struct {
 	Change setting.Change
-	// Verdict is set if the plug-in knows that nothing is to be written: Unsupported,
-	// Rejected (the value is not valid), Refused (it would do harm), Deferred. Empty:
-	// plan the change.
+	// Verdict is set if the plug-in has decided that nothing is written: Unsupported, Rejected
+	// (the value is not valid), Refused (it would do harm), Deferred. If it is empty, the
+	// change is planned.
 	Verdict Verdict
 	Why     string // explains the verdict or the change
-	// Now is what the setting reads, if the plug-in has read it.
+	// Now is the present value, if the plug-in has read it.
 	Now    *setting.Value
 	Device string
-	// Fence starts a new stage: what follows can be read only after this is written (a
-	// module brings its attributes).
+	// Fence starts a new stage: later items can be read only after this is written (a module
+	// brings its attributes).
 	Fence bool
 }
 
-// Unusable returns the verdict of a file that a profile names and that cannot be used
-// because of err: a missing file is a wrong value, a file that a copy does not record is
-// unknown, and any other is refused.
+// Unusable returns the verdict for a file that a profile names and that cannot be used because
+// of err: a missing file is a wrong value, a file that a copy does not record is unknown, and
+// any other is refused.
 func Unusable(err error) Verdict {
 	switch {
 	case host.Unknown(err):
@@ -141,30 +140,30 @@ func Unusable(err error) Verdict {
 	return Refused
 }
 
-// Want is an item that sets a value, with the option's position as its reason.
+// Want returns an item that sets a value, with the option's position as its reason.
 func Want(s setting.Setting, value string, o profile.Option) Item {
 	return Item{Change: setting.Change{Setting: s, Want: setting.Text(value), Reason: ReasonOf(o)}}
 }
 
-// Refuse is an item that is not written, with a verdict and the reason.
+// Refuse returns an item that is not written, with a verdict and the reason.
 func Refuse(s setting.Setting, o profile.Option, v Verdict, format string, args ...any) Item {
 	it := Want(s, o.Value, o)
 	it.Verdict, it.Why = v, fmt.Sprintf(format, args...)
 	return it
 }
 
-// ReasonOf makes an option's position the reason of a change.
+// ReasonOf returns an option's position as the reason of a change.
 func ReasonOf(o profile.Option) setting.Reason {
 	return setting.Reason{File: o.Pos.File, Line: o.Pos.Line, Text: o.Name + "=" + o.Value}
 }
 
-// Sysfs names an attribute below /sys.
+// Sysfs returns the setting of an attribute below /sys.
 func Sysfs(path string) setting.Setting { return setting.Setting{Kind: "sysfs", Name: path} }
 
-// Sysctl names a variable below /proc/sys.
+// Sysctl returns the setting of a variable below /proc/sys.
 func Sysctl(name string) setting.Setting { return setting.Setting{Kind: "sysctl", Name: name} }
 
-// IsNone reports whether a value means "leave it" in TuneD: empty or none.
+// IsNone reports whether a value means "no change" in TuneD: empty or none.
 func IsNone(value string) bool {
 	switch strings.ToLower(strings.TrimSpace(value)) {
 	case "", "none":
@@ -173,7 +172,7 @@ func IsNone(value string) bool {
 	return false
 }
 
-// Truth reads a boolean option: true, 1, yes, on and the like, and their opposites.
+// Truth parses a boolean option: true, 1, yes, on and so on, and their opposites.
 func Truth(value string) (truth, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(value)) {
 	case "1", "true", "yes", "on", "t", "y", "enabled":

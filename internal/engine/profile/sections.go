@@ -6,7 +6,7 @@ import (
 )
 
 // Section is one section of a profile's file as written: nothing is included, merged or
-// expanded. Lines includes those of [DEFAULT].
+// expanded. Lines includes the lines of [DEFAULT].
 type Section struct {
 	Name string
 	// Type is "main", "variables", or the plug-in (type=, else the name).
@@ -23,7 +23,7 @@ type Line struct {
 	Pos         Pos
 }
 
-// Line returns the line of that name, or nil.
+// Line returns the line with that name, or nil.
 func (s *Section) Line(name string) *Line {
 	for i := range s.Lines {
 		if s.Lines[i].Name == name {
@@ -33,16 +33,15 @@ func (s *Section) Line(name string) *Line {
 	return nil
 }
 
-// Options returns the lines for the section's plug-in, without attributes of every unit such
-// as type, enabled and devices.
+// Options returns the lines for the section's plug-in, without the attributes that every unit
+// has, such as type, enabled and devices.
 func (s *Section) Options() []Line {
 	attributes := new(rawUnit).attributes()
 	return slices.DeleteFunc(slices.Clone(s.Lines), func(l Line) bool { return attributes[l.Name] != nil })
 }
 
-// Sections parses a tuned.conf without loading it, to check what a profile may do before
-// anything of it is followed. Of repeated names the last line counts. The error names each
-// invalid line.
+// Sections parses a tuned.conf without loading it, to check what a profile may do before any of
+// it is applied. Of repeated names the last line counts. The error names each invalid line.
 func Sections(file string, data []byte) ([]Section, error) {
 	conf, err := parseConfig(file, data, parseSyntax{})
 	if err != nil {
@@ -73,29 +72,30 @@ func SplitList(value string) []string { return splitList(value, false) }
 
 // Reference is a variable or a function call in a text as written.
 type Reference struct {
-	// Text is all of it, "${name}" or "${f:name:arg}"; Start its first byte.
+	// Text is the whole reference, "${name}" or "${f:name:arg}"; Start is the offset of its
+	// first byte.
 	Text  string
 	Start int
-	// Name is the variable's, or the function's if Call is true.
+	// Name is the name of the variable, or of the function if Call is true.
 	Name string
 	Call bool
 	// Args are the arguments of a call as written, with references and escaped colons.
 	Args []string
 	// Depth counts the references around it.
 	Depth int
-	// Escaped: a backslash precedes it.
+	// Escaped is true if a backslash precedes it.
 	Escaped bool
 }
 
-// Text is the references of a text. If Loose is empty, the text calls the functions in Refs
-// and no others, whatever the values of the variables, provided that Loose is empty for
-// these as well.
+// Text holds the references of a text. If Loose is empty, the text calls only the functions in
+// Refs, whatever the values of the variables, provided that Loose is also empty for these
+// values.
 type Text struct {
 	// Refs are in the order in which they are evaluated, inner ones first.
 	Refs []Reference
-	// Loose are the offsets of text that is not a reference but could become part of one
-	// after expansion: a "${" that is not closed or whose name is not literal, a "}"
-	// without "${", a "$" alone.
+	// Loose lists the offsets of text that is not a reference but could become part of one
+	// after expansion: a "${" that is not closed or whose name is not literal, a "}" without
+	// "${", a single "$".
 	Loose []int
 }
 
@@ -130,7 +130,7 @@ func (r *references) next(depth int) {
 
 func (r *references) loose(at int) { r.found.Loose = append(r.found.Loose, at) }
 
-// reference reads from a "${" to its "}", and also the references inside.
+// reference parses from a "${" to its "}", including the references inside.
 func (r *references) reference(depth int) {
 	start := r.at
 	ref := Reference{Start: start, Depth: depth, Escaped: start > 0 && r.text[start-1] == '\\'}

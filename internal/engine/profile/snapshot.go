@@ -15,20 +15,20 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// SnapshotSchema names the form of a saved snapshot.
+// SnapshotSchema names the format of a saved snapshot.
 const SnapshotSchema = "fettle/profile-snapshot/v1"
 
-// Limits of a snapshot, in bytes and files. A profile directory has a few scripts; what
-// exceeds the limits is left out and named in Omitted.
+// Limits of a snapshot, in bytes and files. A profile directory has a few scripts; files beyond
+// the limits are left out and listed in Omitted.
 const (
 	maxSnapshotFile  = 1 << 20
 	maxSnapshotTotal = 16 << 20
 	maxSnapshotFiles = 2000
 )
 
-// Snapshot is everything that a load read, so that accepted profiles can be loaded again
-// whatever happens to the files: every tuned.conf and variables file, and the other files of
-// the profiles' directories (scripts). A Loader with a Snapshot reads these files only.
+// Snapshot contains everything that a load read, so that accepted profiles can be loaded again
+// even if their files change: every tuned.conf and variables file, and the other files of the
+// profiles' directories (scripts). A Loader with a Snapshot reads only these files.
 type Snapshot struct {
 	Schema string `json:"schema"`
 	// Names are the profiles, Dirs the search path that found them.
@@ -37,9 +37,9 @@ type Snapshot struct {
 	// Answers are the results of functions that ran programs.
 	Answers map[string]Answer `json:"answers,omitempty"`
 	Files   []SnapshotFile    `json:"files"`
-	// Absent are optional profiles and variables files that did not exist.
+	// Absent lists optional profiles and variables files that did not exist.
 	Absent []string `json:"absent,omitempty"`
-	// Omitted are files too large or too many to keep.
+	// Omitted lists files that are too large, or too many, to keep.
 	Omitted []string `json:"omitted,omitempty"`
 }
 
@@ -50,7 +50,7 @@ type SnapshotFile struct {
 	Data []byte
 }
 
-// snapshotFileJSON keeps text readable.
+// snapshotFileJSON is the JSON form of a file; it keeps text readable.
 type snapshotFileJSON struct {
 	Path   string  `json:"path"`
 	Mode   string  `json:"mode"` // octal
@@ -112,7 +112,7 @@ func (s *Snapshot) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// File returns a file of the snapshot by its path on the machine.
+// File returns a file of the snapshot, given its path on the machine.
 func (s *Snapshot) File(p string) (SnapshotFile, bool) {
 	if f := s.file(p); f != nil {
 		return *f, true
@@ -129,7 +129,7 @@ func (s *Snapshot) file(p string) *SnapshotFile {
 	return nil
 }
 
-// profileNames lists the profiles below one directory of the search path.
+// profileNames lists the profiles in one directory of the search path.
 func (s *Snapshot) profileNames(dir string) []string {
 	var names []string
 	for _, f := range s.Files {
@@ -140,9 +140,9 @@ func (s *Snapshot) profileNames(dir string) []string {
 	return names
 }
 
-// Snapshot returns the files of the profile. It reads the other files of the profiles'
-// directories; a file that cannot be read is an error, because a profile is accepted only
-// as a whole.
+// Snapshot returns the files of the profile. It also reads the other files of the profiles'
+// directories; a file that cannot be read is an error, because a profile is accepted only as a
+// whole.
 func (p *Profile) Snapshot() (*Snapshot, error) {
 	l := p.loader
 	if l == nil {

@@ -18,7 +18,7 @@ const (
 	PostLoadedProfileFile = "/etc/tuned/post_loaded_profile"
 )
 
-// Mode is who chose the active profile.
+// Mode records how the active profile was chosen.
 type Mode string
 
 const (
@@ -82,8 +82,8 @@ func stateFile(h *host.Host, p string) (string, error) {
 	return strip(string(b)), nil
 }
 
-// StateFiles returns the content of the state files for s, by path, as TuneD writes them: at
-// most one line each.
+// StateFiles returns the content of the state files for s, by path, in TuneD's format: at most
+// one line each.
 func (s State) StateFiles() map[string][]byte {
 	line := func(text string) []byte {
 		if text == "" {

@@ -10,13 +10,13 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// ErrUntrusted is the error for a file that root would act on and users other than root can
+// ErrUntrusted is returned for a file that root would use and that users other than root can
 // change.
 var ErrUntrusted = errors.New("not trusted")
 
-// Trusted returns nil if only root can change what is at a path: every directory on the way
-// to it and to the targets of its links, and the file itself, belong to root and are not
-// writable by group or others. The error names the first that is not so.
+// Trusted returns nil if only root can change the file at a path: every directory on the path
+// and on the targets of its links, and the file itself, belong to root and are not writable by
+// group or others. The error names the first exception.
 func Trusted(h *host.Host, p string) error {
 	if !path.IsAbs(p) {
 		return fmt.Errorf("%s: %w: not an absolute path", p, ErrUntrusted)
@@ -54,8 +54,8 @@ func rootOnly(h *host.Host, p string) error {
 	return nil
 }
 
-// guarded reports whether a file must be Trusted in this load: if programs may run and the
-// file is from the machine. A snapshot was checked when it was accepted.
+// guarded reports whether a file must be Trusted in this load: if programs may run and the file
+// is on the machine. A snapshot was checked when it was accepted.
 func (l *Loader) guarded(p string) bool {
 	return l.executes() && l.Snapshot == nil && !IsBuiltin(p)
 }

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// virtualisation is what the machine runs on, in the form of virt-what.
+// virtualisation describes the platform of the machine, as virt-what does.
 type virtualisation struct {
 	known bool
 	// text is virt-what's output, empty on bare metal. virtual without text is a virtual
@@ -31,7 +31,7 @@ func (v virtualisation) String() string {
 	return "found " + strconv.Quote(strip(v.text)) + " (" + v.source + ")"
 }
 
-// hypervisorNames are outputs of virt-what; see match.
+// hypervisorNames are possible outputs of virt-what; see match.
 var hypervisorNames = []string{"kvm\n", "vmware\n", "hyperv\n", "xen\nxen-hvm\n", "virtualbox\n", "qemu\n", "x\n"}
 
 // match applies a regular expression to the output of virt-what. For a virtual machine of
@@ -58,8 +58,8 @@ func (v virtualisation) match(re func(string) bool) verdict {
 	return answer(first)
 }
 
-// virtualisation runs virt-what if programs may run, and else reads the files that virt-what
-// reads first.
+// virtualisation runs virt-what if programs may run, and otherwise reads the files that
+// virt-what reads first.
 func (l *Loader) virtualisation(ctx context.Context) virtualisation {
 	if l.executes() {
 		res, err := l.Host.Exec.Run(ctx, host.Command{Argv: []string{"virt-what"}})
@@ -127,7 +127,7 @@ func virtualisationFiles(h *host.Host) virtualisation {
 	return virtualisation{source: reason}
 }
 
-// hypervisorFlag reports whether the CPUID bit is set that x86 kernels print as a flag.
+// hypervisorFlag reports whether the "hypervisor" CPU flag is set, and whether this is x86.
 func hypervisorFlag(cpuinfo string) (flagged, x86 bool) {
 	for _, line := range strings.Split(cpuinfo, "\n") {
 		key, value, _ := strings.Cut(line, ":")

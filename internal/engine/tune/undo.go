@@ -53,8 +53,8 @@ type IncompleteError struct {
 	Journal string   // the damaged file
 }
 
-// ProgramExit returns the exit code of a program that fails with this error. (ExitCode is the
-// method of exec.ExitError, for an ended process.)
+// ProgramExit returns the exit code of a program that fails with this error. It is not named
+// ExitCode, which is the method of exec.ExitError for an ended process.
 func (e *IncompleteError) ProgramExit() int { return ui.Incomplete }
 
 // Leftover is one value that could not be restored.

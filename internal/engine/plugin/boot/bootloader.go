@@ -1,6 +1,6 @@
-// Package boot is the plug-in for kernel arguments and initrd overlays:
-// GRUB 2 through the distribution's own generator, GRUB with boot loader
-// entries, rpm-ostree and bootc. Nothing of it acts before the next boot.
+// Package boot is the plug-in for kernel arguments and initrd overlays: GRUB 2 with the
+// distribution's own generator, GRUB with boot loader entries, rpm-ostree and bootc. Its
+// changes take effect at the next boot.
 package boot
 
 import (
@@ -87,13 +87,13 @@ func cmdline(options []profile.Option) string {
 	return text
 }
 
-// truth reads initrd_remove_dir or skip_grub_config as TuneD does.
+// truth parses initrd_remove_dir or skip_grub_config as TuneD does.
 func truth(r *plugin.Request, name string) bool {
 	o, ok := r.Option(name)
 	return ok && slices.Contains(plugin.YesWords.Yes, strings.ToLower(strings.TrimSpace(o.Value)))
 }
 
-// planCmdline plans all cmdline options of the unit at the first of them: they are one
+// planCmdline plans all cmdline options of the unit when it gets the first: they are one
 // command line.
 func planCmdline(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	for _, first := range r.Unit.Options {
@@ -174,14 +174,14 @@ func overlay(r *plugin.Request) (string, error) {
 	if !path.IsAbs(dst) {
 		dst = path.Join("/boot", name)
 	}
-	// Boot loaders name the overlay by its file name next to the kernel.
+	// Boot loaders reference the overlay by its file name next to the kernel.
 	if path.Dir(dst) != "/boot" || strings.ContainsAny(dst, " \t\n'\"\\$") {
 		return "", plugin.Invalid("initrd_dst_img: %q is not a plain file name in /boot", name)
 	}
 	return dst, nil
 }
 
-// bootItems plans the boot loader after an overlay, if no cmdline option does.
+// bootItems plans the boot loader after an overlay, unless a cmdline option does.
 func bootItems(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugin.Item, error) {
 	if slices.ContainsFunc(r.Unit.Options, isCmdline) {
 		return nil, nil // planned there, after the image

@@ -14,10 +14,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// grubEnv is GRUB with boot loader entries (Fedora's family since release 30):
-// the entries name the variables $tuned_params and $tuned_initrd, whose values
-// are in GRUB's environment block. The names are TuneD's, because the hook of
-// its package adds them to the entries of new kernels.
+// grubEnv is GRUB with boot loader entries (Fedora's family since release 30): the entries
+// reference the variables $tuned_params and $tuned_initrd, whose values are in GRUB's
+// environment block. The names are TuneD's, because the hook of its package adds them to the
+// entries of new kernels.
 type grubEnv struct{ host *host.Host }
 
 const (
@@ -31,7 +31,7 @@ var envFiles = []string{"/boot/grub2/grubenv", "/boot/grub/grubenv"}
 
 var blsEnabled = text.LazyRegexp(`(?mi)^[ \t]*GRUB_ENABLE_BLSCFG[ \t]*=[ \t]*"?[ \t]*true[ \t]*"?[ \t]*$`)
 
-// usesEntries reports whether GRUB reads boot loader entries.
+// usesEntries reports whether GRUB uses boot loader entries.
 func usesEntries(h *host.Host) bool {
 	if _, err := h.Files.Stat(entriesDir); err != nil {
 		return false
@@ -146,8 +146,8 @@ func (g grubEnv) read(context.Context) (setting.Value, error) {
 	return setting.Text(text), nil
 }
 
-// parseEnv reads GRUB's environment block: a title line, NAME=VALUE lines with
-// backslash escapes, and # up to its fixed size (GRUB, grub-core/lib/envblk.c).
+// parseEnv parses GRUB's environment block: a title line, NAME=VALUE lines with backslash
+// escapes, and # up to its fixed size (GRUB, grub-core/lib/envblk.c).
 func parseEnv(text string) map[string]string {
 	env := map[string]string{}
 	var line strings.Builder
@@ -206,8 +206,8 @@ func (g grubEnv) write(ctx context.Context, v setting.Value) error {
 
 var bootImage = text.LazyRegexp(`^\s*BOOT_IMAGE=(?:\([^)]*\))?(\S*/)`)
 
-// bootDirOfGrub returns GRUB's path of /boot, from which the running kernel was loaded: "/"
-// if it is a file system of its own.
+// bootDirOfGrub returns GRUB's path of /boot, from which the running kernel was loaded: "/" if
+// /boot is a separate file system.
 func bootDirOfGrub(h *host.Host) string {
 	b, err := h.Files.ReadFile("/proc/cmdline")
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// grub is GRUB 2 whose configuration is generated from /etc/default/grub: the
-// arguments go into fettle's part of the defaults, and the distribution's own
-// generator makes the configuration, now and after every kernel update.
+// grub is GRUB 2 with a configuration generated from /etc/default/grub: the arguments go into
+// fettle's part of the defaults, and the distribution's own generator makes the configuration,
+// now and after every kernel update.
 type grub struct {
 	host *host.Host
 	cfg  string
 }
 
-// configs are the files of GRUB's configuration in different distributions.
+// configs are the paths of GRUB's configuration in different distributions.
 var configs = []string{"/boot/grub/grub.cfg", "/boot/grub2/grub.cfg", "/etc/grub2.cfg", "/etc/grub2-efi.cfg"}
 
 const (
@@ -36,7 +36,7 @@ const (
 	end        = "# fettle end\n"
 	argsHead   = `GRUB_CMDLINE_LINUX_DEFAULT="${GRUB_CMDLINE_LINUX_DEFAULT:+$GRUB_CMDLINE_LINUX_DEFAULT }"'`
 	initrdHead = `GRUB_EARLY_INITRD_LINUX_CUSTOM="${GRUB_EARLY_INITRD_LINUX_CUSTOM:+$GRUB_EARLY_INITRD_LINUX_CUSTOM }"'`
-	// Generating probes the disks of other systems on some machines.
+	// The generator probes the disks of other systems on some machines.
 	generateTimeout = 10 * time.Minute
 )
 
@@ -53,7 +53,7 @@ func (g grub) setting() setting.Setting {
 	return setting.Setting{Kind: "bootloader", Name: "grub:" + g.cfg}
 }
 
-// mkconfig is the generator's name; Fedora's family adds a 2.
+// mkconfig returns the name of the generator; Fedora's family adds a 2.
 func (g grub) mkconfig() (string, error) {
 	for _, p := range []string{"grub-mkconfig", "grub2-mkconfig"} {
 		if host.HasProgram(g.host, p) {
@@ -63,8 +63,8 @@ func (g grub) mkconfig() (string, error) {
 	return "", errors.New("neither grub-mkconfig nor grub2-mkconfig is installed")
 }
 
-// place returns the file for fettle's part: a file of its own if the generator reads a
-// directory, as Debian's does, else the end of the defaults.
+// place returns the file for fettle's part: a separate file if the generator reads a directory,
+// as Debian's does, otherwise the end of the defaults.
 func (g grub) place() string {
 	for _, p := range []string{"/usr/sbin/grub-mkconfig", "/usr/sbin/grub2-mkconfig", "/usr/bin/grub-mkconfig"} {
 		if b, err := g.host.Files.ReadFile(p); err == nil {
@@ -156,7 +156,7 @@ func (g grub) write(ctx context.Context, v setting.Value) error {
 	if err == nil {
 		return nil
 	}
-	// The defaults must not hold what the configuration does not.
+	// The defaults must not contain what the configuration does not.
 	var back error
 	if there {
 		back = g.put(text)
@@ -169,7 +169,7 @@ func (g grub) write(ctx context.Context, v setting.Value) error {
 	return errors.Join(err, back)
 }
 
-// put writes the file, or removes it if only fettle's part was in it.
+// put writes the file, or removes it if it contained only fettle's part.
 func (g grub) put(text string) error {
 	p := g.place()
 	if text == "" && p == dropIn {
@@ -193,7 +193,7 @@ func locale(cfg []byte) []string {
 	return nil
 }
 
-// sameAsGenerated returns an error unless the configuration is what the generator makes of
+// sameAsGenerated returns an error unless the configuration is what the generator makes from
 // the present defaults: manual changes would be lost, and undo could not restore them.
 func (g grub) sameAsGenerated(ctx context.Context, mkconfig string, env []string, now []byte) error {
 	out, err := host.RunCommand(ctx, g.host, host.Command{Argv: []string{mkconfig}, Env: env, Timeout: generateTimeout})
@@ -207,7 +207,7 @@ func (g grub) sameAsGenerated(ctx context.Context, mkconfig string, env []string
 	return nil
 }
 
-// generator is the distribution's own program for the configuration.
+// generator returns the distribution's command that writes the configuration.
 func (g grub) generator(mkconfig string) []string {
 	if g.cfg == "/boot/grub/grub.cfg" && host.HasProgram(g.host, "update-grub") {
 		return []string{"update-grub"}
@@ -220,7 +220,7 @@ func (g grub) generate(ctx context.Context, mkconfig string, env []string) error
 	return err
 }
 
-// taken checks that the generated configuration has the arguments.
+// taken returns an error unless the generated configuration has the arguments.
 func (g grub) taken(v setting.Value) error {
 	if v.Absent {
 		return nil
@@ -242,7 +242,7 @@ func (g grub) taken(v setting.Value) error {
 	return nil
 }
 
-// block is fettle's part of the defaults, shell text.
+// block returns fettle's part of the defaults, as shell text.
 func block(b boot) string {
 	var s strings.Builder
 	s.WriteString(begin)
@@ -283,7 +283,7 @@ func splitBlock(text string) (before string, b boot, after string, ok bool, err 
 	return before, b, after, true, nil
 }
 
-// withBlock inserts fettle's part, or removes it to the byte.
+// withBlock inserts fettle's part, or removes it exactly.
 func withBlock(text string, v setting.Value) (string, error) {
 	before, _, after, ok, err := splitBlock(text)
 	if err != nil {
@@ -307,18 +307,18 @@ func withBlock(text string, v setting.Value) (string, error) {
 	return before + block(b) + after, nil
 }
 
-// noLineFeed marks that the file did not end with a line feed.
+// noLineFeed marks a file that did not end with a line feed.
 const noLineFeed = "\n# (no line feed stood here)\n"
 
-// shellQuote makes text safe between single quotes.
+// shellQuote escapes text for single quotes.
 func shellQuote(s string) string   { return strings.ReplaceAll(s, `'`, `'\''`) }
 func shellUnquote(s string) string { return strings.ReplaceAll(s, `'\''`, `'`) }
 
-// grubSpecial has a meaning in GRUB's own language (grub manual, "Writing
+// grubSpecial are the characters with a meaning in GRUB's own language (grub manual, "Writing
 // full configuration files directly", Shell-like scripting).
 const grubSpecial = "\\$\"'|&;<>{}#"
 
-// grubQuote quotes arguments so that GRUB passes them to the kernel as they are.
+// grubQuote quotes arguments so that GRUB passes them to the kernel unchanged.
 func grubQuote(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

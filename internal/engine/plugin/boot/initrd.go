@@ -26,10 +26,11 @@ type initrd struct {
 const (
 	archiveOf   = "archive of "
 	thenRemoved = ", which is then removed"
-	// sourceName is a file in the archive that names its source, so that an overlay can
-	// be compared with the wanted value.
+	// sourceName is a file in the archive that records its source, so that an overlay can be
+	// compared with the wanted value.
 	sourceName = ".fettle-overlay"
-	// maxOverlay caps an overlay, in bytes: its before-image is in the journal.
+	// maxOverlay is the maximum size of an overlay, in bytes: its before-image is in the
+	// journal.
 	maxOverlay = 16 << 20
 )
 
@@ -40,8 +41,8 @@ func (k initrd) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// CheckRequest refuses archives of directories that usableDir refuses, since they may also
-// be removed.
+// CheckRequest refuses archives of directories that usableDir refuses, since these may also be
+// removed.
 func (k initrd) CheckRequest(s setting.Setting, want setting.Value, profileDirs []string) error {
 	source, ok := strings.CutPrefix(want.Text, archiveOf)
 	if !ok {
@@ -76,7 +77,7 @@ func (k initrd) Write(ctx context.Context, s setting.Setting, v setting.Value) e
 	return nil
 }
 
-// Equal treats an archive that was made of DIR as "archive of DIR".
+// Equal treats an archive of DIR as equal to "archive of DIR".
 func (k initrd) Equal(a, b setting.Value) bool {
 	if strings.HasPrefix(a.Text, archiveOf) {
 		a, b = b, a
@@ -87,7 +88,7 @@ func (k initrd) Equal(a, b setting.Value) bool {
 	return k.Kind.Equal(a, b)
 }
 
-// usableDir refuses directories that must not become part of an initrd.
+// usableDir returns an error for directories that must not become part of an initrd.
 func usableDir(h *host.Host, dir string, profileDirs []string) error {
 	if !path.IsAbs(dir) {
 		return fmt.Errorf("%s: not an absolute path; write ${i:PROFILE_DIR}/%s", dir, dir)
@@ -104,8 +105,8 @@ func usableDir(h *host.Host, dir string, profileDirs []string) error {
 	return fmt.Errorf("%s is neither below /tmp nor below a profile directory", dir)
 }
 
-// owned refuses a directory that users other than root could have prepared. In /tmp the
-// sticky bit keeps others from replacing root's directories.
+// owned returns an error for a directory that users other than root could have prepared. In
+// /tmp the sticky bit prevents others from replacing root's directories.
 func owned(h *host.Host, dir string) error {
 	st, err := h.Files.Lstat(dir)
 	if err != nil {
@@ -123,7 +124,7 @@ func owned(h *host.Host, dir string) error {
 	return nil
 }
 
-// removeTree removes a directory and its content; links are not followed.
+// removeTree removes a directory and its content without following links.
 func removeTree(h *host.Host, dir string) error {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -218,7 +219,7 @@ func pad(b *bytes.Buffer) {
 	}
 }
 
-// sourceOf returns what an archive of ours was made of, or "" for any other file.
+// sourceOf returns the source of an archive that fettle made, or "" for any other file.
 func sourceOf(archive string) string {
 	const header = 110
 	nameEnd := header + len(sourceName) + 1

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Kinds are the kinds of setting that this plug-in adds:
+// Kinds returns the kinds of setting that this plug-in adds:
 //
 //	bootloader:grub:CFG    the arguments in fettle's part of GRUB's defaults; CFG is generated
 //	bootloader:grubenv     the arguments in GRUB's environment block, for boot loader entries
@@ -36,7 +36,7 @@ type boot struct {
 	initrd string // a name in /boot; "" for none
 }
 
-// text is a boot as a value: the arguments, and the overlay in a second line.
+// text formats a boot as a value: the arguments, and the overlay in a second line.
 func (b boot) text() string {
 	if b.initrd == "" {
 		return b.args
@@ -56,7 +56,7 @@ func parseBoot(text string) (boot, error) {
 	return boot{args, name}, nil
 }
 
-// loader is one way to hand arguments to the next boot.
+// loader passes arguments to the next boot.
 type loader interface {
 	plan(ctx context.Context, r *plugin.Request, o profile.Option, want boot) ([]plugin.Item, error)
 	read(ctx context.Context) (setting.Value, error)

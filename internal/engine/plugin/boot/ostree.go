@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// rpmOSTree keeps the arguments in the deployment. They are read and written as a whole, so
+// rpmOSTree stores the arguments in the deployment. It reads and writes them as a whole, so
 // that undo restores the same list.
 type rpmOSTree struct{ host *host.Host }
 
@@ -79,7 +79,7 @@ func without(a, b []string) []string {
 	return out
 }
 
-// bootc keeps arguments by source; ours is "fettle".
+// bootc stores arguments by source; fettle's source is "fettle".
 type bootc struct{ host *host.Host }
 
 var bootcSet = []string{"bootc", "loader-entries", "set-options-for-source"}
@@ -102,8 +102,8 @@ func (k bootc) plan(_ context.Context, _ *plugin.Request, o profile.Option, want
 
 const sourceKey = "x-options-source-fettle"
 
-// read returns the arguments of our source: from the staged deployment if there is one, a
-// GVariant dictionary of strings, else from the entry of the booted one.
+// read returns the arguments of fettle's source: from the staged deployment, a GVariant
+// dictionary of strings, or if there is none from the entry of the booted one.
 func (k bootc) read(context.Context) (setting.Value, error) {
 	b, err := k.host.Files.ReadFile("/run/ostree/staged-deployment")
 	if err == nil {

@@ -17,9 +17,8 @@ const (
 	pstateDir  = cpuDir + "/intel_pstate"
 )
 
-// CPU is the table entry. The order of the options matters: the kernel
-// accepts an energy preference only under a governor that leaves it free, and
-// no_turbo has the last word over boost.
+// CPU is the plug-in for [cpu] sections. The order of the options matters: the kernel accepts
+// an energy preference only under a governor that allows it, and no_turbo overrides boost.
 var CPU = plugin.Plugin{
 	Name:       "cpu",
 	Doc:        "sets frequency governor, energy preferences and boost per CPU, and the latency that idle states may cost",
@@ -56,7 +55,7 @@ var CPU = plugin.Plugin{
 	},
 }
 
-// devices lists the CPUs of the machine, those that are offline included.
+// devices lists the CPUs of the machine, including offline ones.
 func devices(_ context.Context, h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(cpuDir)
 	if err != nil {
@@ -75,7 +74,7 @@ func devices(_ context.Context, h *host.Host) ([]string, error) {
 	return out, nil
 }
 
-// offline reports whether a CPU is offline: it has no settings until it comes back.
+// offline reports whether a CPU is offline: then it has no settings.
 func offline(h *host.Host, cpu string) bool {
 	online, ok := plugin.Attribute(h, cpuDir+"/"+cpu+"/online")
 	return ok && online == "0"
@@ -92,10 +91,10 @@ func policy(h *host.Host, cpu, attribute string) string {
 	return own + "/" + attribute
 }
 
-// lacks returns the item for an option that a CPU does not have. If the first online CPU
-// lacks it as well, only that one gets an item, so that a machine without frequency scaling
-// gets one sentence and not one for each CPU. why is called only for an item: its cost grows
-// with the number of CPUs.
+// lacks returns the item for an option that a CPU does not have. If the first online CPU lacks
+// it too, only that one gets an item, so that a machine without frequency scaling gets one
+// message and not one for each CPU. why is called only for an item: its cost grows with the
+// number of CPUs.
 func lacks(r *plugin.Request, o profile.Option, device string, place func(h *host.Host, cpu string) string, why func(*host.Host) string) []plugin.Item {
 	for _, first := range r.Devices {
 		if offline(r.Host, first) {
@@ -109,12 +108,12 @@ func lacks(r *plugin.Request, o profile.Option, device string, place func(h *hos
 	return plugin.Lacks(r.Host, plugin.Sysfs(place(r.Host, device)), o, "%s", why(r.Host))
 }
 
-// policyPlace is an attribute of the CPU's policy, for lacks.
+// policyPlace returns a function for lacks: the path of an attribute of a CPU's policy.
 func policyPlace(attribute string) func(h *host.Host, cpu string) string {
 	return func(h *host.Host, cpu string) string { return policy(h, cpu, attribute) }
 }
 
-// powerPlace is an attribute of the CPU's own device, for lacks.
+// powerPlace returns a function for lacks: the path of an attribute of a CPU's own device.
 func powerPlace(attribute string) func(h *host.Host, cpu string) string {
 	return func(_ *host.Host, cpu string) string { return cpuDir + "/" + cpu + "/power/" + attribute }
 }
@@ -133,7 +132,7 @@ func driver(h *host.Host) string {
 	return ""
 }
 
-// needs returns a function for why a machine lacks what only some frequency drivers have.
+// needs returns a function that explains the lack of an attribute that only drivers have.
 func needs(drivers string) func(*host.Host) string {
 	return func(h *host.Host) string {
 		switch name := driver(h); {
@@ -148,7 +147,7 @@ func needs(drivers string) func(*host.Host) string {
 
 func always(why string) func(*host.Host) string { return func(*host.Host) string { return why } }
 
-// noScaling returns why a machine has no frequency scaling.
+// noScaling returns the reason that a machine has no frequency scaling.
 func noScaling(h *host.Host) string {
 	if plugin.IsGuest(h) {
 		return "this machine is a guest, and its hypervisor decides on the frequency of the CPUs"

@@ -13,9 +13,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// chooseGovernor returns the first alternative that the CPU's policy offers, or else the
-// first whose module the kernel would load (drivers/cpufreq/cpufreq.c,
-// cpufreq_parse_governor), or "".
+// chooseGovernor returns the first alternative that the CPU's policy offers, otherwise the
+// first whose module the kernel would load (drivers/cpufreq/cpufreq.c, cpufreq_parse_governor),
+// otherwise "".
 func chooseGovernor(h *host.Host, cpu string, wanted []string) (name, why string) {
 	offered := plugin.Choices(h, policy(h, cpu, "scaling_available_governors"))
 	for _, w := range wanted {
@@ -24,7 +24,7 @@ func chooseGovernor(h *host.Host, cpu string, wanted []string) (name, why string
 		}
 	}
 	// intel_pstate and amd-pstate in active mode have two policies and load no governor
-	// module.
+	// modules.
 	if len(offered) > 0 && !active(h, cpu) {
 		for _, w := range wanted {
 			if plugin.HasModule(h, "cpufreq_"+w) {
@@ -42,7 +42,7 @@ func active(h *host.Host, cpu string) bool {
 	return d == "intel_pstate" || d == "amd-pstate-epp"
 }
 
-// governorOf returns the governor that the CPU will have: the unit's (byUnit), or else the
+// governorOf returns the governor that the CPU will have: the unit's (byUnit), or otherwise the
 // present one.
 func governorOf(r *plugin.Request, cpu string) (name string, byUnit bool) {
 	if o, ok := r.Option("governor"); ok {
@@ -75,15 +75,15 @@ func planGovernor(ctx context.Context, r *plugin.Request, o profile.Option, cpu 
 	}
 	it := plugin.Want(s, name, o)
 	it.Why = why
-	// Its tunables exist only once a governor is in force.
+	// A governor's tunables exist only while it is in force.
 	if _, tuned := r.Option("sampling_down_factor"); tuned {
 		if _, there := samplingPath(r.Host, cpu, name); !there {
 			it.Fence = true
 		}
 	}
-	// Under the governor performance the kernel refuses every other preference
-	// (EBUSY), so the preference is written before that governor, and after any other;
-	// the reverse order of undo is right as well.
+	// Under the performance governor the kernel refuses every other preference (EBUSY), so the
+	// preference is written before that governor, and after any other; undo in reverse order is
+	// right too.
 	if epp, ok := r.Option("energy_performance_preference"); ok && name == "performance" {
 		items, err := eppItems(ctx, r, epp, cpu)
 		return append(items, it), err
@@ -124,7 +124,7 @@ func eppItems(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 	return plugin.Lacks(r.Host, s, o, "%s offers only %s, or a number from 0 to 255", cpu, strings.Join(offered, ", ")), nil
 }
 
-// biases maps the words of energy_perf_bias to what the kernel shows for them
+// biases maps the words of energy_perf_bias to the values that the kernel shows for them
 // (arch/x86/kernel/cpu/intel_epb.c); powersave is x86_energy_perf_policy's word for power.
 var biases = map[string]int{
 	"performance": 0, "balance-performance": 4, "normal": 6, "normal-powersave": 7,
@@ -168,8 +168,8 @@ func planBias(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 	return plugin.BadValue(s, o, "performance, balance-performance, normal, balance-power, power, or 0 to 15"), nil
 }
 
-// samplingPath returns the path of a governor's sampling_down_factor, for all CPUs or, if
-// the driver has it there, for the CPU's policy; and whether it exists.
+// samplingPath returns the path of a governor's sampling_down_factor and whether it exists: for
+// the CPU's policy if the driver has it there, otherwise for all CPUs.
 func samplingPath(h *host.Host, cpu, governor string) (string, bool) {
 	own := policy(h, cpu, governor+"/sampling_down_factor")
 	if plugin.Exists(h, own) {
@@ -230,7 +230,7 @@ func planBoost(_ context.Context, r *plugin.Request, o profile.Option, cpu strin
 		return items, nil
 	}
 	if all := cpufreqDir + "/boost"; plugin.Exists(r.Host, all) {
-		// Before Linux 6.11 there is one switch for the machine.
+		// Before Linux 6.11 there is one switch for the whole machine.
 		cpus, _ := devices(context.Background(), r.Host)
 		if len(r.Devices) < len(cpus) {
 			return lacks(r, o, cpu, policyPlace("boost"), always("this kernel boosts all CPUs or none, and the unit is for some of them")), nil
@@ -279,9 +279,9 @@ func planNoTurbo(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	return []plugin.Item{plugin.Want(s, zeroOne(on), o)}, nil
 }
 
-// planPerfPct plans both limits together if a unit has both: the kernel keeps the lower
-// below the upper (drivers/cpufreq/intel_pstate.c, store_min_perf_pct), so the one that
-// makes room goes first.
+// planPerfPct plans both limits together if a unit has both: the kernel keeps the lower below
+// the upper (drivers/cpufreq/intel_pstate.c, store_min_perf_pct), so the one that makes room is
+// first.
 func planPerfPct(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	one := func(o profile.Option) []plugin.Item {
 		s := plugin.Sysfs(pstateDir + "/" + o.Name)

@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// IRQ is the table entry.
+// IRQ is the plug-in for [irq] sections.
 var IRQ = plugin.Plugin{
 	Name:    "irq",
 	Doc:     "says which CPUs answer each interrupt; devices are irqN by number, and DEFAULT for interrupts that come later",
@@ -84,8 +84,8 @@ func planIRQ(_ context.Context, r *plugin.Request, o profile.Option, device stri
 	return []plugin.Item{it}, nil
 }
 
-// within returns the affinity of an interrupt restricted to cpus: those of its own CPUs
-// that are in it, or all of cpus if there is none.
+// within returns the CPUs of an interrupt's affinity that are in cpus, or all of cpus if there
+// are none.
 func within(r *plugin.Request, s setting.Setting, cpus unit.CPUSet) (unit.CPUSet, error) {
 	v, err := r.Original(s)
 	if err != nil || v.Absent {
@@ -101,7 +101,7 @@ func within(r *plugin.Request, s setting.Setting, cpus unit.CPUSet) (unit.CPUSet
 	return cpus, nil
 }
 
-// irqNumbers lists the interrupts that have an affinity, in order.
+// irqNumbers lists the interrupts that have an affinity, in numerical order.
 func irqNumbers(h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -135,7 +135,7 @@ func irqSetting(number string) setting.Setting {
 	return setting.Setting{Kind: irqKind, Name: number + suffix}
 }
 
-// IRQKinds are the kinds of setting that this plug-in adds.
+// IRQKinds returns the kinds of setting that this plug-in adds.
 func IRQKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{irqKind: irqAffinity{h}}
 }
@@ -193,15 +193,15 @@ func (k irqAffinity) Write(_ context.Context, s setting.Setting, v setting.Value
 		return err
 	}
 	err = k.host.Files.Store(file, []byte(cpus.Mask()))
-	// kernel/irq/proc.c write_irq_affinity: EIO up to Linux 6.11, EPERM since, if the
-	// driver or the controller does not allow moving it.
+	// kernel/irq/proc.c write_irq_affinity: EIO up to Linux 6.11, then EPERM, if the driver or
+	// the controller does not allow a change.
 	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EPERM) && s != defaultIRQ {
 		return fmt.Errorf("the kernel manages this interrupt itself, or its controller cannot move it: %w", notOurs{err})
 	}
 	return err
 }
 
-// notOurs makes an error setting.ErrUnsupported, which is not a failure.
+// notOurs marks an error as setting.ErrUnsupported, which is not a failure.
 type notOurs struct{ err error }
 
 func (e notOurs) Error() string        { return errors.Unwrap(e.err).Error() }

@@ -30,7 +30,7 @@ var IRQBalance = plugin.Plugin{
 
 const irqbalanceVariable = "IRQBALANCE_BANNED_CPULIST"
 
-// files have irqbalance's environment: on Red Hat and SUSE, on Debian.
+// files are the paths of irqbalance's environment: on Red Hat and SUSE, and on Debian.
 var files = []string{"/etc/sysconfig/irqbalance", "/etc/default/irqbalance"}
 
 func fileOf(h *host.Host) string {
@@ -66,7 +66,7 @@ func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ st
 	return []plugin.Item{plugin.Want(s, cpus.String(), o)}, nil
 }
 
-// IRQBalanceKinds are the kinds of setting that this plug-in adds:
+// IRQBalanceKinds returns the kinds of setting that this plug-in adds:
 //
 //	irqbalance:FILE  the value of IRQBALANCE_BANNED_CPULIST as FILE has it
 func IRQBalanceKinds(h *host.Host) map[string]setting.Kind {
@@ -181,7 +181,7 @@ func assignment(line string) (start int, err error) {
 	return len(line) - len(trimmed) + len(irqbalanceVariable) + 1, nil
 }
 
-// split splits the text at the last assignment, which is the one in force (systemd.exec(5),
+// split splits the text at the last assignment, which is in force (systemd.exec(5),
 // EnvironmentFile), into the text before its value, the value, and the rest.
 func split(text string) (before, value, after string, ok bool) {
 	at, end := -1, -1
@@ -203,8 +203,8 @@ func lastValue(text string) (string, bool) {
 	return v, ok
 }
 
-// setLast replaces the value of the last assignment. Without one it adds a line, which
-// dropLast removes again to the byte.
+// setLast replaces the value of the last assignment. Without an assignment it adds a line,
+// which dropLast removes exactly.
 func setLast(text, value string) string {
 	before, _, after, ok := split(text)
 	switch {
@@ -216,8 +216,8 @@ func setLast(text, value string) string {
 	return text + "\n" + irqbalanceVariable + "=" + value
 }
 
-// dropLast removes the line of the last assignment. If it has no line feed at its end, the
-// one before it is removed too.
+// dropLast removes the line of the last assignment. If no line feed follows it, the one before
+// it is removed too.
 func dropLast(text string) string {
 	before, _, after, ok := split(text)
 	if !ok {

@@ -56,8 +56,8 @@ type latency struct {
 	none bool   // "None": leave it
 }
 
-// parseLatency takes the first alternative that this machine has. If there is none, reason
-// says why, and wrong is true for an invalid text.
+// parseLatency returns the first alternative that this machine supports. If there is none,
+// reason explains why, and wrong is true for an invalid text.
 func parseLatency(h *host.Host, value string, na bool) (l latency, reason string, wrong bool) {
 	states := idleStates(h)
 	for _, alternative := range strings.Split(value, "|") {
@@ -152,15 +152,15 @@ func planResumeLatency(_ context.Context, r *plugin.Request, o profile.Option, c
 	return []plugin.Item{it}, nil
 }
 
-// The defaults.
+// The defaults of dynamic tuning.
 const (
 	loadThreshold = 0.2
 	latencyLow    = "100"
 	latencyHigh   = "1000"
 )
 
-// limitFor returns the wake-up latency to allow at a load, by TuneD's rule. It needs no
-// hysteresis, because the load is a mean over a minute.
+// limitFor returns the allowed wake-up latency for a load, according to TuneD's rule. It needs
+// no hysteresis, because the load is a mean over a minute.
 func limitFor(load, threshold float64, low, high setting.Value) setting.Value {
 	if load < threshold {
 		return high
@@ -168,8 +168,8 @@ func limitFor(load, threshold float64, low, high setting.Value) setting.Value {
 	return low
 }
 
-// dynamic lets the limit on wake-up latency follow the load, unless a unit's
-// other options set it.
+// dynamic lets the limit on wake-up latency follow the load, unless other options of a unit set
+// it.
 func dynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
 	s := setting.Setting{Kind: KindName, Name: dmaLatency}
 	var items []plugin.Item
@@ -219,7 +219,7 @@ func dynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item
 	}}, nil, nil
 }
 
-// limit reads latency_low or latency_high, in the forms of force_latency.
+// limit parses latency_low or latency_high, in the forms of force_latency.
 func limit(r *plugin.Request, s setting.Setting, option, standard string) (setting.Value, []plugin.Item) {
 	o, given := r.Option(option)
 	if !given {
@@ -237,8 +237,8 @@ func limit(r *plugin.Request, s setting.Setting, option, standard string) (setti
 	return setting.Value{}, plugin.Lacks(r.Host, s, o, "%s", reason)
 }
 
-// KindName is the kind of limits that hold while a descriptor is open, and dmaLatency its
-// only setting: the longest wake-up latency of an idle state, in microseconds
+// KindName is the kind of limits that apply while a descriptor is open, and dmaLatency its only
+// setting: the longest wake-up latency of an idle state, in microseconds
 // (Documentation/power/pm_qos_interface.rst).
 const (
 	KindName   = "pmqos"
@@ -247,12 +247,11 @@ const (
 
 const dmaLatencyFile = "/dev/cpu_dma_latency"
 
-// noLimit is what the kernel reports without a limit: 2000 s
-// (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
+// noLimit is the kernel's value without a limit: 2000 s (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
 const noLimit = 2000000000
 
-// NewPMQoS returns the kind of limits on latency. It owns the descriptor, so a process
-// makes one kind and keeps it; the limit ends with the process.
+// NewPMQoS returns the kind of limits on latency. It owns the descriptor, so a process should
+// create one kind and keep it; the limit ends with the process.
 func NewPMQoS(h *host.Host) setting.Kind { return &pmqos{host: h} }
 
 type pmqos struct {
@@ -260,7 +259,7 @@ type pmqos struct {
 
 	mu   sync.Mutex
 	held host.Handle
-	// before is the limit in force when ours was first set: writing it releases ours.
+	// before is the limit in force when fettle's was first set: writing it releases fettle's.
 	before string
 }
 
@@ -286,8 +285,8 @@ func (k *pmqos) Read(context.Context, setting.Setting) (setting.Value, error) {
 	return setting.Text(strconv.FormatInt(int64(int32(binary.NativeEndian.Uint32(b))), 10)), nil
 }
 
-// Write requests a limit and holds it. Absent, no limit, or the limit that was in force
-// before ours releases ours.
+// Write requests a limit and holds it. Absent, no limit, or the limit that was in force before
+// fettle's releases it.
 func (k *pmqos) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

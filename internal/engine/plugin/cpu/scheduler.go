@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Scheduler is the table entry.
+// Scheduler is the plug-in for [scheduler] sections.
 var Scheduler = plugin.Plugin{
 	Name:    "scheduler",
 	Doc:     "the kernel's CPU scheduler: its variables, isolated CPUs, and policy and affinity of tasks",
@@ -25,7 +25,7 @@ var Scheduler = plugin.Plugin{
 	Free:    free,
 }
 
-// steering are the options that control others.
+// steering lists the options that control others.
 var steering = []plugin.Option{
 	{Name: "cgroup_mount_point", Control: true, Default: defaultMount,
 		Doc: "where the cpuset controller of control groups version 1 is mounted"},
@@ -78,7 +78,7 @@ const (
 	cgroupPrefix = "cgroup."
 )
 
-// rules are a unit's options about tasks.
+// rules are the options of a unit about tasks.
 type rules struct {
 	whitelist, blacklist *regexp.Regexp // of names; nil: all, none
 	cgroups              *regexp.Regexp // of control groups left alone; nil: none
@@ -91,16 +91,16 @@ type group struct {
 	option profile.Option
 	order  float64
 	policy string // as in host.Policy; "" leaves it
-	// priority is of fifo and rr, or of whatever of the two a task has.
+	// priority is for fifo and rr, or for whichever of the two a task has.
 	priority int
 	affinity unit.CPUSet // empty: not given
 	cgroup   string      // instead of an affinity
 	match    *regexp.Regexp
 }
 
-// readRules reads a unit's options about tasks. An invalid group is left out: it is
-// rejected by itself. The error names an invalid option that selects tasks: without it no
-// task can be changed.
+// readRules parses a unit's options about tasks. It leaves out an invalid group, which is
+// rejected separately. It returns an error for an invalid option that selects tasks: without it
+// no task can be changed.
 func readRules(u profile.Unit) (rules, error) {
 	rs := rules{kthreads: true}
 	var wrong error
@@ -134,7 +134,7 @@ func isGroup(o profile.Option) bool {
 	return strings.HasPrefix(o.Name, groupPrefix) && len(o.Deferred) == 0 && strings.TrimSpace(o.Value) != ""
 }
 
-// checkPattern and checkTruth check options that readRules reads.
+// checkPattern and checkTruth check options that readRules parses.
 func checkPattern(o profile.Option) error {
 	if _, err := anyOf(o.Value); err != nil {
 		return plugin.Invalid("%v", err)
@@ -157,7 +157,7 @@ func truth(value string) (bool, error) {
 	return t, nil
 }
 
-// anyOf joins regular expressions separated by semicolons; "\;" does not separate.
+// anyOf joins regular expressions separated by semicolons; "\;" is not a separator.
 func anyOf(value string) (*regexp.Regexp, error) {
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -182,7 +182,7 @@ func compile(expr string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// policyLetters are those of chrt(1) and TuneD.
+// policyLetters are the letters of chrt(1) and TuneD.
 var policyLetters = map[string]string{"f": "fifo", "b": "batch", "r": "rr", "o": "other", "i": "idle", "*": ""}
 
 func parseGroup(o profile.Option) (group, error) {

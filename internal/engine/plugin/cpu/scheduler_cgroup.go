@@ -20,19 +20,19 @@ const defaultMount = "/sys/fs/cgroup/cpuset"
 
 // Control groups of version 1 (Documentation/admin-guide/cgroup-v1/cpusets.rst).
 const (
-	// cgroupKind is the CPUs of a control group, by its path; "none" if the group does
-	// not exist, and writing that removes it.
+	// cgroupKind is the kind for the CPUs of a control group, given its path; "none" if the
+	// group does not exist, and writing "none" removes it.
 	cgroupKind = "cgroup"
-	// mountKind is whether the cpuset controller is mounted at a path: "cpuset", "none",
-	// or "no directory".
+	// mountKind is the kind for the state of a mount point of the cpuset controller: "cpuset",
+	// "none", or "no directory".
 	mountKind = "cgroup-mount"
 
 	none        = "none"
 	noDirectory = "no directory"
 )
 
-// cgroupPath returns the path of a group below the mount point. Dots separate levels, so
-// that a name cannot lead out of it.
+// cgroupPath returns the path of a group below the mount point. Dots separate levels, so that a
+// name cannot lead outside.
 func cgroupPath(name string) (string, error) {
 	p := strings.ReplaceAll(strings.Trim(strings.TrimSpace(name), "/"), ".", "/")
 	if p == "" || path.Clean("/"+p) != "/"+p {
@@ -63,7 +63,7 @@ func flag(r *plugin.Request, name string, otherwise bool) bool {
 	return otherwise
 }
 
-// cpusetV1 reports whether groups of version 1 are available, and otherwise why not.
+// cpusetV1 reports whether groups of version 1 are available, or returns the reason that not.
 func cpusetV1(r *plugin.Request) (bool, string) {
 	mount := mountPoint(r)
 	if isCpuset(r.Host, mount) {
@@ -116,7 +116,7 @@ func isolateByGroup(r *plugin.Request, o, name profile.Option, rs *rules, tasks 
 		return nil, err
 	}
 	s := setting.Setting{Kind: cgroupKind, Name: mountPoint(r) + "/" + p}
-	// Groups first: the tasks are moved into them.
+	// Groups first, because tasks are then moved into them.
 	var items []plugin.Item
 	for _, g := range r.Unit.Options {
 		if strings.HasPrefix(g.Name, cgroupPrefix) && len(g.Deferred) == 0 {
@@ -243,7 +243,7 @@ func moveTask(h *host.Host, id host.TaskID, group string) error {
 	return h.Files.Store(path.Join(mount, path.Clean("/"+group), "tasks"), []byte(strconv.Itoa(id.TID)))
 }
 
-// cpusetMount returns where the controller of version 1 is mounted.
+// cpusetMount returns the mount point of the controller of version 1.
 func cpusetMount(h *host.Host) (string, bool) {
 	text, _ := plugin.Attribute(h, "/proc/self/mounts")
 	for line := range strings.Lines(text) {

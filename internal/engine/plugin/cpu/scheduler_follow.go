@@ -36,17 +36,16 @@ func Follows(u *profile.Unit) bool {
 	return wants
 }
 
-// Follow applies a unit's rules to tasks that start after the unit was applied, until ctx
-// ends; then it restores the tasks that still run and returns nil. It sleeps until the
-// kernel reports a new task (process connector, linux/cn_proc.h). Nothing of it is in the
-// journal: the values end with their tasks, and after kill -9 running tasks keep them.
+// Follow applies a unit's rules to tasks that start after the unit was applied, until ctx ends;
+// then it restores the tasks that still run and returns nil. It sleeps until the kernel reports
+// a new task (process connector, linux/cn_proc.h). Its changes are not in the journal: the
+// values end with their tasks, and after kill -9 running tasks keep them.
 //
-// Groups apply to every task that matches. Isolation applies to new kernel threads only: a
-// new process inherits its affinity, and a process that sets an affinity to isolated CPUs
-// is what they are for.
+// Groups apply to every task that matches. Isolation applies to new kernel threads only: a new
+// process inherits its affinity, and a process may choose isolated CPUs, which are for that.
 //
-// kinds is the table of kinds that the machine is tuned with. failed, if not nil, is called
-// for each value that could not be set.
+// kinds is the table of kinds that the machine is tuned with. failed, if not nil, is called for
+// each value that could not be set.
 func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Unit, failed func(error)) error {
 	u = Scheduler.ReadUnit(u, func(profile.Pos, string) {}) // the plan has warned
 	if h.Sched == nil {
@@ -103,7 +102,7 @@ type follower struct {
 	before       map[setting.Setting]setting.Value // what tasks had
 }
 
-// kthreadd begins all kernel threads (kernel/kthread.c).
+// kthreadd is the parent of all kernel threads (kernel/kthread.c).
 const kthreadd = 2
 
 func (f *follower) handle(ctx context.Context, ev host.TaskEvent) {
@@ -124,8 +123,8 @@ func (f *follower) handle(ctx context.Context, ev host.TaskEvent) {
 		return
 	}
 	if kernel {
-		// A kernel thread gets its name and its CPUs a moment after its start
-		// (kernel/kthread.c __kthread_create_on_node), and no event reports it.
+		// A kernel thread gets its name and its CPUs shortly after its start (kernel/kthread.c
+		// __kthread_create_on_node), and no event reports that.
 		select {
 		case <-ctx.Done():
 		case <-time.After(20 * time.Millisecond):
@@ -182,7 +181,7 @@ func (f *follower) task(ctx context.Context, t host.Task) {
 	}
 }
 
-// forget drops tasks that have ended, each time the number doubles.
+// forget drops tasks that have ended, each time their number doubles.
 func (f *follower) forget(ctx context.Context) {
 	if n := len(f.before); n < 1024 || n&(n-1) != 0 {
 		return

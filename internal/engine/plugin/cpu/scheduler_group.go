@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// planGroup plans all valid group.NAME options of the unit at the first of them: which rule
+// planGroup plans all valid group.NAME options of the unit when it gets the first: which rule
 // applies to a task depends on all.
 func planGroup(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	if !isGroup(o) {
@@ -83,8 +83,8 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 			want(cpusetOf, "/"+g.cgroup)
 			return items, nil
 		}
-		// With version 2 a process's group is its service's, and threads of
-		// one process cannot be apart: the task gets the group's CPUs.
+		// With version 2 a process stays in its service's group, and threads of one process
+		// cannot be in different groups: the task gets the group's CPUs.
 		o, ok := r.Option(cgroupPrefix + strings.ReplaceAll(g.cgroup, "/", "."))
 		if !ok {
 			o, ok = r.Option(cgroupPrefix + g.cgroup)
@@ -98,7 +98,7 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 		}
 	}
 	if text, ok := plugin.Attribute(r.Host, "/sys/devices/system/cpu/online"); ok {
-		// The kernel ignores CPUs that are not online, and does not read them back.
+		// The kernel ignores offline CPUs, and does not return them.
 		if online, err := unit.ParseCPUList(text); err == nil {
 			if cpus = cpus.Intersect(online); cpus.IsEmpty() {
 				s := taskSetting(t.TaskID, affinityOf)
@@ -125,7 +125,7 @@ func (g *group) policyFor(p host.Policy) (host.Policy, bool) {
 const resetOnFork = ", reset on fork"
 
 // policyText formats a policy as a value: "other nice 0", "fifo 50", "deadline 10000 30000
-// 30000" (ns), perhaps with ", reset on fork".
+// 30000" (ns), optionally with ", reset on fork".
 func policyText(p host.Policy) string {
 	var text string
 	switch p.Name {

@@ -12,10 +12,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// planIsolated moves tasks and interrupts off CPUs. Tasks get an affinity, with both
-// versions of control groups: a cpuset would also keep programs from using the isolated
-// CPUs later, which is what these are for. cgroup_for_isolated_cores requests a cpuset:
-// for systemd's units with version 2, as a group of its own with version 1.
+// planIsolated moves tasks and interrupts off CPUs. Tasks get an affinity, with both versions
+// of control groups: a cpuset would also prevent programs from using the isolated CPUs later,
+// which are for that. cgroup_for_isolated_cores requests a cpuset: for systemd's units with
+// version 2, as a separate group with version 1.
 func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	if plugin.IsNone(strings.Trim(o.Value, `"' `)) {
 		return nil, nil
@@ -42,8 +42,8 @@ func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ st
 	return append(items, interrupts...), err
 }
 
-// housekeepingCPUs returns the online CPUs that are not isolated, or why the CPUs cannot be
-// isolated.
+// housekeepingCPUs returns the online CPUs that are not isolated, or the reason that the CPUs
+// cannot be isolated.
 func housekeepingCPUs(h *host.Host, isolated string) (cpus unit.CPUSet, why string, err error) {
 	cpus, err = profile.ParseCPUs(isolated)
 	if err != nil || cpus.IsEmpty() {
@@ -92,8 +92,8 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 			return nil, err
 		}
 	}
-	// Once isolation is in force, a task that runs only on isolated CPUs was put there
-	// on purpose.
+	// Once isolation is in force, a task that runs only on isolated CPUs was placed there on
+	// purpose.
 	inForce := false
 	if one, err := r.Host.Sched.Task(1); err == nil {
 		s := taskSetting(one.TaskID, affinityOf)

@@ -16,11 +16,11 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Control groups of version 2 (Documentation/admin-guide/cgroup-v2.rst, "Cpuset"): a
-// service manager owns the hierarchy, and a process stays in its service's group. Only the
-// manager's units at the top can be confined.
+// Control groups of version 2 (Documentation/admin-guide/cgroup-v2.rst, "Cpuset"): a service
+// manager owns the hierarchy, and a process stays in its service's group. Only the manager's
+// top-level units can be confined.
 const (
-	// sliceKind is the CPUs of a systemd unit, slice:NAME; allCPUs if it is not
+	// sliceKind is the kind for the CPUs of a systemd unit, slice:NAME; allCPUs if it is not
 	// confined.
 	sliceKind = "slice"
 	allCPUs   = "all"
@@ -28,14 +28,14 @@ const (
 	unified = "/sys/fs/cgroup"
 )
 
-// topUnits have the services, the sessions and process 1 (systemd.special(7)). CPUs are
-// isolated for virtual machines and containers: machine.slice is not among them, nor are
+// topUnits contain the services, the sessions and process 1 (systemd.special(7)). CPUs are
+// isolated for virtual machines and containers, so machine.slice is not in the list, nor are
 // slices of other managers, such as kubepods.slice.
 var topUnits = []string{"system.slice", "user.slice", initScope}
 
 const initScope = "init.scope"
 
-// confines reports whether systemd can confine its units, and otherwise why not.
+// confines reports whether systemd can confine its units, or returns the reason that not.
 func confines(h *host.Host) (bool, string) {
 	text, ok := plugin.Attribute(h, unified+"/cgroup.controllers")
 	switch {
@@ -49,9 +49,9 @@ func confines(h *host.Host) (bool, string) {
 	return true, ""
 }
 
-// isolateBySlice confines systemd's own units to the housekeeping CPUs. It returns the
-// tasks outside of them, which need an affinity. A unit with a task that must be left alone
-// is not confined.
+// isolateBySlice confines systemd's own units to the housekeeping CPUs. It returns the tasks
+// outside of these units, which need an affinity. A unit with a task that must be left alone is
+// not confined.
 func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host.Task, housekeeping unit.CPUSet) (items []plugin.Item, rest []host.Task, err error) {
 	in := map[string][]host.Task{}
 	for _, t := range tasks {
@@ -97,7 +97,7 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 	return items, rest, nil
 }
 
-// topUnit returns the one of topUnits that a task is in, or "".
+// topUnit returns the unit of topUnits that contains a task, or "".
 func topUnit(h *host.Host, t host.Task) string {
 	text, _ := plugin.Attribute(h, fmt.Sprintf("/proc/%d/cgroup", t.TID))
 	for line := range strings.Lines(text) {
@@ -147,7 +147,7 @@ func (k slice) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 	return setting.Absent, nil
 }
 
-// controlDir is where systemd keeps the values of set-property --runtime.
+// controlDir returns the directory in which systemd stores set-property --runtime values.
 func controlDir(unit string) string { return "/run/systemd/system.control/" + unit + ".d" }
 
 const (
@@ -185,7 +185,7 @@ func (k slice) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 	return nil
 }
 
-// takesEffect is how long systemd may take on a busy machine.
+// takesEffect is the time that systemd may need on a busy machine.
 const takesEffect = 10 * time.Second
 
 func (slice) Equal(a, b setting.Value) bool { return cgroup{}.Equal(a, b) }

@@ -27,8 +27,8 @@ const (
 	cpusetOf   = "cpuset"
 )
 
-// newTasks is the affinity of future tasks: that of PID 1, which they inherit. Its value
-// includes the time at which it was read.
+// newTasks is the affinity of future tasks: PID 1's, which they inherit. Its value includes the
+// time at which it was read.
 var newTasks = setting.Setting{Kind: taskKind, Name: "new/" + affinityOf}
 
 func taskSetting(id host.TaskID, attribute string) setting.Setting {
@@ -71,7 +71,7 @@ type inherited struct {
 	cpus  unit.CPUSet
 }
 
-// SchedulerKinds are the kinds of setting that this plug-in adds.
+// SchedulerKinds returns the kinds of setting that this plug-in adds.
 func SchedulerKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{taskKind: &task{host: h}, cgroupKind: cgroup{h}, mountKind: cgroupMount{h}, sliceKind: slice{h}}
 }
@@ -148,7 +148,7 @@ func (k *task) Write(_ context.Context, s setting.Setting, v setting.Value) erro
 	return moveTask(k.host, id, v.Text)
 }
 
-// ticksPerSecond is USER_HZ, in which /proc counts (time(7), "Jiffies").
+// ticksPerSecond is USER_HZ, the unit of times in /proc (time(7), "Jiffies").
 const ticksPerSecond = 100
 
 const at = " at "
@@ -179,8 +179,8 @@ func (k *task) init() (host.TaskID, unit.CPUSet, error) {
 	return one.TaskID, cpus, err
 }
 
-// writeNew restores an affinity to the tasks that started since it was read and that have
-// the present one of PID 1.
+// writeNew restores an affinity for the tasks that started since it was read and that have PID
+// 1's present one.
 func (k *task) writeNew(text string) error {
 	list, moment, ok := strings.Cut(text, at)
 	cpus, err := unit.ParseCPUList(list)

@@ -21,25 +21,23 @@ const (
 	schedFS = debugfs + "/sched"
 )
 
-// schedulerVariable is one value of the scheduler. Up to Linux 5.12 it is a sysctl;
-// 5.13 moved it to debugfs (commit 8a99b6833c88, "sched: Move SCHED_DEBUG sysctl
-// to debugfs").
+// schedulerVariable is a variable of the scheduler. Up to Linux 5.12 it is a sysctl; 5.13 moved
+// it to debugfs (commit 8a99b6833c88, "sched: Move SCHED_DEBUG sysctl to debugfs").
 type schedulerVariable struct {
 	option string
 	doc    string
-	// places are its names in the order in which they are looked for, below
-	// /proc/sys/kernel and below /sys/kernel/debug/sched.
+	// sysctls and files are its names, in search order, below /proc/sys/kernel and below
+	// /sys/kernel/debug/sched.
 	sysctls, files []string
 	lo, hi         int64
 	// gone is the first release without it; zero if Linux 6.18 has it.
 	gone release
-	// built is the build option that it needs.
+	// built is the build option that it requires.
 	built string
 }
 
-// The limits are those of kernel/sysctl.c up to 5.12 (min_sched_granularity_ns
-// and its neighbours). debugfs checks nothing, so they are kept here: a slice of
-// 0 ns would be taken.
+// The limits are from kernel/sysctl.c up to 5.12 (min_sched_granularity_ns and others). debugfs
+// checks nothing and would accept a slice of 0 ns, so they are checked here.
 const (
 	minGranularity = 100_000       // 100 µs
 	maxGranularity = 1_000_000_000 // 1 s
@@ -54,12 +52,12 @@ func (r release) before(o release) bool {
 	return r.major < o.major || r.major == o.major && r.minor < o.minor
 }
 
-// eevdf replaced the fair scheduler's heuristics: latency and wake-up
-// granularity went, the minimal granularity became the base slice (commits
-// 5e963f2bd465, e4ec3318a17f).
+// eevdf is the release that replaced the fair scheduler's heuristics: it removed latency and
+// wake-up granularity, and the minimal granularity became the base slice (commits 5e963f2bd465,
+// e4ec3318a17f).
 var eevdf = release{6, 6}
 
-// sliceDoc: the two names are one value, whichever the kernel has.
+// sliceDoc describes two names of one value; a kernel has only one of them.
 const sliceDoc = "the shortest time that a task runs before another gets its turn, in nanoseconds, 100000 to 1000000000; "
 
 var all = []schedulerVariable{
@@ -88,7 +86,7 @@ func numa(name, doc string, lo int64) schedulerVariable {
 		files: []string{"numa_balancing/" + name}, lo: lo, hi: math.MaxInt32, built: "CONFIG_NUMA_BALANCING"}
 }
 
-// variables are the options of the scheduler's variables.
+// variables returns the options for the scheduler's variables.
 func variables() []plugin.Option {
 	out := make([]plugin.Option, len(all))
 	for i, v := range all {
@@ -104,7 +102,7 @@ func (v schedulerVariable) plan(_ context.Context, r *plugin.Request, o profile.
 	s, why := v.find(r.Host)
 	want := fmt.Sprintf("a whole number from %d to %d", v.lo, v.hi)
 	if why != "" {
-		// What is wrong is told also where the kernel could not take it.
+		// An invalid value is reported even if the kernel lacks the variable.
 		if it := plugin.Number(s, o, v.lo, v.hi, want)[0]; it.Verdict != "" {
 			return []plugin.Item{it}, nil
 		}
@@ -119,8 +117,8 @@ func (v schedulerVariable) plan(_ context.Context, r *plugin.Request, o profile.
 
 const closed = "it is in debugfs, which the kernel keeps closed"
 
-// find is where this kernel keeps the variable, or why it has none; then the
-// setting is where it would be.
+// find returns the setting of the variable on this kernel. If the kernel does not have it, it
+// returns the path at which it would be, and the reason.
 func (v schedulerVariable) find(h *host.Host) (s setting.Setting, why string) {
 	for _, name := range v.sysctls {
 		if plugin.Exists(h, "/proc/sys/kernel/"+name) {
@@ -161,7 +159,7 @@ func (v schedulerVariable) find(h *host.Host) (s setting.Setting, why string) {
 	return s, "debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG"
 }
 
-// nameSince is the name that a kernel of this release has for the variable.
+// nameSince returns the variable's name in a kernel of this release.
 func (v schedulerVariable) nameSince(now release, known bool) string {
 	for _, name := range v.files {
 		if known && len(v.files) > 1 && now.before(eevdf) != (name == "base_slice_ns") {
@@ -171,8 +169,8 @@ func (v schedulerVariable) nameSince(now release, known bool) string {
 	return v.files[0]
 }
 
-// lockdown says that lockdown is in force, which closes debugfs
-// (kernel_lockdown(7)); empty where it is not.
+// lockdown returns a note if kernel lockdown is in force, which disables debugfs
+// (kernel_lockdown(7)), or "".
 func lockdown(h *host.Host) string {
 	text, ok := plugin.Attribute(h, "/sys/kernel/security/lockdown")
 	if mode := setting.ActiveWord(text); ok && mode != "none" {
@@ -181,7 +179,7 @@ func lockdown(h *host.Host) string {
 	return ""
 }
 
-// mounted is true where debugfs is at its place.
+// mounted reports whether debugfs is mounted at its usual path.
 func mounted(h *host.Host) bool {
 	text, ok := plugin.Attribute(h, "/proc/self/mounts")
 	if !ok {
@@ -195,7 +193,7 @@ func mounted(h *host.Host) bool {
 	return false
 }
 
-// kernelRelease reads the running kernel's version.
+// kernelRelease returns the running kernel's version.
 func kernelRelease(h *host.Host) (release, bool) {
 	text, _ := plugin.Attribute(h, "/proc/sys/kernel/osrelease")
 	major, rest, _ := strings.Cut(text, ".")

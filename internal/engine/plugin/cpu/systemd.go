@@ -29,8 +29,8 @@ var Systemd = plugin.Plugin{
 	}},
 }
 
-// confFile is fettle's own drop-in; late among its like, because the lists of
-// several files are merged and ours begins with the empty one that resets them.
+// confFile is fettle's own drop-in. It sorts late, because the lists of several files are
+// merged and fettle's begins with the empty one that resets them.
 const (
 	confDir  = "/etc/systemd/system.conf.d"
 	confFile = confDir + "/90-fettle.conf"
@@ -65,7 +65,7 @@ func planSystemd(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	return append(items, plugin.Want(systemdAffinity, cpus.String(), o)), nil
 }
 
-// SystemdKinds are the kinds of setting that this plug-in adds:
+// SystemdKinds returns the kinds of setting that this plug-in adds:
 //
 //	manager:CPUAffinity  a CPU list in fettle's drop-in of system.conf
 func SystemdKinds(h *host.Host) map[string]setting.Kind {
@@ -83,8 +83,8 @@ func (manager) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// render is the whole drop-in. The CPUs stand one by one: releases before 229
-// know no ranges.
+// render returns the whole drop-in. It lists single CPUs: releases before 229 do not support
+// ranges.
 func render(cpus unit.CPUSet) string {
 	var list strings.Builder
 	for _, c := range cpus.Numbers() {
@@ -93,7 +93,7 @@ func render(cpus unit.CPUSet) string {
 	return "# From the profile in force; fettle undo removes this file.\n[Manager]\nCPUAffinity=\nCPUAffinity=" + strings.TrimPrefix(list.String(), " ") + "\n"
 }
 
-// parse is the inverse of render; what somebody else wrote is no value of ours.
+// parse is the inverse of render. It returns an error for any other text.
 func parse(text string) (unit.CPUSet, error) {
 	_, list, _ := strings.Cut(text, "\nCPUAffinity=\nCPUAffinity=")
 	cpus, err := unit.ParseCPUList(strings.ReplaceAll(strings.TrimSuffix(list, "\n"), " ", ","))
@@ -137,9 +137,8 @@ func (k manager) Write(_ context.Context, _ setting.Setting, v setting.Value) er
 	return k.host.Files.Replace(confFile, []byte(render(cpus)), host.Attr{Mode: 0o644})
 }
 
-// Effect compares with process 1. systemd sets its affinity only when it is
-// started by the kernel, not on daemon-reload or daemon-reexec (its main.c,
-// update_cpu_affinity).
+// Effect compares with process 1. systemd sets its affinity only when it is started by the
+// kernel, not on daemon-reload or daemon-reexec (its main.c, update_cpu_affinity).
 func (k manager) Effect(_ context.Context, _ setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	b, err := k.host.Files.ReadFile("/proc/1/status")
 	if err != nil {
@@ -149,7 +148,7 @@ func (k manager) Effect(_ context.Context, _ setting.Setting, want setting.Value
 	if err != nil {
 		return plugin.Unknown, err.Error()
 	}
-	// Offline CPUs are not in the kernel's answer.
+	// The kernel does not report offline CPUs.
 	if online, err := k.host.Files.ReadFile("/sys/devices/system/cpu/online"); err == nil {
 		if set, err := unit.ParseCPUList(strings.TrimSpace(string(online))); err == nil {
 			cpus = cpus.Intersect(set)

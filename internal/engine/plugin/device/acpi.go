@@ -13,7 +13,7 @@ import (
 
 const acpiPlace = "/sys/firmware/acpi/platform_profile"
 
-// ACPI is the table entry.
+// ACPI is the plug-in for [acpi] sections.
 var ACPI = plugin.Plugin{
 	Name: "acpi",
 	Doc:  "sets the firmware's platform profile, which weighs speed against heat, noise and power",

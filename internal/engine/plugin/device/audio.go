@@ -15,12 +15,12 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// modules are the drivers whose power saving is a module parameter; the module
-// is the device, because the parameter is for all of its cards.
+// modules are the drivers whose power saving is a module parameter; the module is the device,
+// because the parameter applies to all of its cards.
 var modules = []string{"snd_ac97_codec", "snd_hda_intel"}
 
-// Audio is the table entry. Its defaults apply in every unit, also in one without options,
-// as in TuneD 2.20 to 2.28; reset_controller is on by default as in 2.28.
+// Audio is the plug-in for [audio] sections. Its defaults apply in every unit, even in one
+// without options, as in TuneD 2.20 to 2.28; reset_controller is on by default as in 2.28.
 var Audio = plugin.Plugin{
 	Name:    "audio",
 	Doc:     "sets when idle sound codecs go to sleep; devices are the modules snd_hda_intel and snd_ac97_codec",

@@ -20,7 +20,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Disk is the table entry.
+// Disk is the plug-in for [disk] sections.
 var Disk = plugin.Plugin{
 	Name:       "disk",
 	Doc:        "sets I/O scheduler, read-ahead and power management of the disks that are not removable",
@@ -64,8 +64,8 @@ func planElevator(_ context.Context, r *plugin.Request, o profile.Option, device
 		}
 	}
 	for _, name := range wanted {
-		// A scheduler's module is loaded when it is first written
-		// (block/elevator.c, elv_iosched_load_module).
+		// A scheduler's module is loaded when its name is first written (block/elevator.c,
+		// elv_iosched_load_module).
 		chosen, why := current(name, offered)
 		if !stacked(offered) && plugin.HasModule(r.Host, chosen, chosen+"-iosched") {
 			return wantElevator(s, chosen, joinDisk(why, "the kernel loads the module "+chosen+" with it"), o), nil
@@ -77,7 +77,7 @@ func planElevator(_ context.Context, r *plugin.Request, o profile.Option, device
 	return plugin.Lacks(r.Host, s, o, "%s offers only %s", device, strings.Join(offered, ", ")), nil
 }
 
-// current returns today's name of a scheduler, and a note if it was renamed.
+// current returns the present name of a scheduler, and a note if it was renamed.
 func current(name string, offered []string) (string, string) {
 	now, old := renamed[name]
 	switch {
@@ -110,7 +110,7 @@ func readaheadSetting(device string) setting.Setting {
 	return plugin.Sysfs(diskSysDir(device) + "/queue/read_ahead_kb")
 }
 
-// parseReadahead reads "N" in KiB or "N s" in sectors of 512 bytes.
+// parseReadahead parses "N" in KiB or "N s" in sectors of 512 bytes.
 func parseReadahead(text string) (kib int64, ok bool) {
 	fields := strings.Fields(text)
 	if len(fields) == 0 || len(fields) > 2 {
@@ -129,8 +129,7 @@ func parseReadahead(text string) (kib int64, ok bool) {
 	return n, true
 }
 
-// wholePages rounds KiB down as the kernel keeps it (block/blk-sysfs.c,
-// queue_ra_store).
+// wholePages rounds KiB down as the kernel does (block/blk-sysfs.c, queue_ra_store).
 func wholePages(h *host.Host, kib int64) (int64, string) {
 	page := h.PageSize() / 1024
 	if rest := kib % page; rest != 0 {
@@ -216,8 +215,8 @@ func planHdparm(r *plugin.Request, o profile.Option, s setting.Setting, lo, hi i
 	return items, nil
 }
 
-// buses are the subsystems whose disks are tuned, as in TuneD. A disk without a
-// parent device (loop, zram, device mapper, md) is tuned as well.
+// buses are the subsystems whose disks are tuned, as in TuneD. A disk without a parent device
+// (loop, zram, device mapper, md) is tuned too.
 var buses = []string{"scsi", "virtio", "xen", "nvme", "mmc"}
 
 // diskDevices lists the whole disks that are not removable.
@@ -252,8 +251,8 @@ func tunable(h *host.Host, dir string) bool {
 	return !ok || slices.Contains(buses, subsystem)
 }
 
-// parentSubsystem returns the subsystem of the nearest parent directory that is a device,
-// which has a uevent file (sd_device_get_parent).
+// parentSubsystem returns the subsystem of the nearest parent directory that is a device, which
+// has a uevent file (sd_device_get_parent).
 func parentSubsystem(h *host.Host, dir string) (string, bool) {
 	real, err := h.Files.Resolve(dir)
 	if err != nil {
@@ -273,10 +272,10 @@ func parentSubsystem(h *host.Host, dir string) (string, bool) {
 	return "", false
 }
 
-// diskSysDir is the sysfs directory of a disk.
+// diskSysDir returns the sysfs directory of a disk.
 func diskSysDir(device string) string { return "/sys/block/" + plugin.SysFile(device) }
 
-// isATA reports whether a disk speaks ATA, directly or through the kernel's translation
+// isATA reports whether a disk uses ATA, directly or through the kernel's translation
 // (drivers/ata/libata-scsi.c gives it the vendor "ATA").
 func isATA(h *host.Host, device string) bool {
 	if vendor, ok := plugin.Attribute(h, diskSysDir(device)+"/device/vendor"); ok {

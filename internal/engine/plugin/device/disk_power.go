@@ -25,20 +25,20 @@ const (
 	spindown = "spindown"
 )
 
-// ownTimer is the vendor's standby timer (ATA SET FEATURES, hdparm(8) -S 253). A disk
-// does not report its timer, so this stands for the original until fettle has set another,
-// and undo restores it; TuneD does the same.
+// ownTimer selects the vendor's standby timer (ATA SET FEATURES, hdparm(8) -S 253). A disk does
+// not report its timer, so this represents the original until fettle has set another, and undo
+// restores it, as TuneD does.
 const ownTimer = "253"
 
-// notes has the standby timers that were set since boot, because disks do not report them.
+// notes is the directory with the standby timers set since boot, which disks do not report.
 const notes = "/run/fettle/standby"
 
-// DiskSetting names one setting of an ATA disk.
+// DiskSetting returns the setting of an ATA disk with that name.
 func DiskSetting(device, what string) setting.Setting {
 	return setting.Setting{Kind: DiskKindName, Name: device + "/" + what}
 }
 
-// NewHdparm is the kind of settings that hdparm(8) reads and writes.
+// NewHdparm returns the kind of settings that hdparm(8) reads and writes.
 func NewHdparm(h *host.Host) setting.Kind { return hdparm{h} }
 
 type hdparm struct{ host *host.Host }
@@ -54,7 +54,7 @@ func parseName(name string) (device, what string, err error) {
 	return device, what, nil
 }
 
-// Resolve follows a name below /dev (disk/by-id/...) to the kernel's.
+// Resolve converts a name below /dev (disk/by-id/...) to the kernel's name.
 func (k hdparm) Resolve(s setting.Setting) (setting.Setting, error) {
 	device, what, err := parseName(s.Name)
 	if err != nil {
@@ -127,8 +127,8 @@ func (k hdparm) run(ctx context.Context, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// hdparm ends with the errno of a refused ioctl, and some releases with 0
-	// and only a message.
+	// hdparm exits with the errno of a refused ioctl, and some releases with 0 and only a
+	// message.
 	msg := strings.TrimSpace(string(res.Stderr))
 	if res.ExitCode != 0 || strings.Contains(msg, "failed") {
 		return "", fmt.Errorf("%s: %s", c, plain(msg, res.ExitCode))
@@ -148,7 +148,7 @@ func plain(msg string, code int) string {
 
 func notePath(device string) string { return notes + "/" + plugin.SysFile(device) }
 
-// note records a standby timer, and removes the record of a disk that has its own again.
+// note records a standby timer, and removes the record once a disk has its own again.
 func (k hdparm) note(device, told string) error {
 	p := notePath(device)
 	if told == ownTimer {
@@ -172,15 +172,15 @@ func (hdparm) Lifetime() setting.Lifetime                { return setting.Runtim
 // power is one level of power saving.
 type power struct{ apm, spindown int }
 
-// powers are TuneD's levels: level 0 is a busy disk. The timer is in the steps of
-// hdparm -S; from 241 to 255 these are not in order, as in TuneD.
+// powers are TuneD's levels; level 0 is for a busy disk. The timer is in the steps of hdparm
+// -S; from 241 to 255 these are not in order, as in TuneD.
 var powers = []power{
 	{254, 0}, {225, 250}, {195, 230}, {165, 210}, {145, 190}, {125, 170},
 	{105, 150}, {85, 130}, {70, 110}, {55, 90}, {30, 70}, {20, 60},
 }
 
-// diskLadder is TuneD's: an interval is idle if it has less than a hundredth of the
-// requests of the busiest one, both ways; after six the disk saves more.
+// diskLadder has TuneD's thresholds: an interval is idle if both directions have less than a
+// hundredth of the requests of the busiest one; after six the disk saves more power.
 var diskLadder = plugin.Ladder{Top: len(powers) - 1, Patience: 6, Rest: 0.01}
 
 // decision is the state of a disk's loop.
@@ -194,8 +194,8 @@ func beginDisk() decision {
 	return decision{Standing: plugin.Standing{Most: [2]float64{1, 1}}, apm: -1, spindown: -1}
 }
 
-// next decides after an interval with a load. A disk that sleeps gets its timer after it
-// has woken up: setting it would restart the timer. spinning is called only if it matters.
+// next decides after an interval with a load. A sleeping disk gets its timer after it has woken
+// up: setting it would restart the timer. spinning is called only if needed.
 func (d decision) next(load [2]float64, spinning func() bool) decision {
 	was := d.Level
 	d.Standing = diskLadder.Next(d.Standing, load)
@@ -295,7 +295,7 @@ func requests(h *host.Host, device string) (n [2]uint64, err error) {
 	return n, nil
 }
 
-// isSpinning queries a disk without waking it (ATA CHECK POWER MODE, hdparm -C).
+// isSpinning checks a disk's state without waking it (ATA CHECK POWER MODE, hdparm -C).
 func isSpinning(ctx context.Context, h *host.Host, device string) bool {
 	out, err := hdparm{h}.run(ctx, "-C", "/dev/"+device)
 	return err != nil || !strings.Contains(out, "standby") && !strings.Contains(out, "sleeping")

@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// EeePCSHE is the table entry.
+// EeePCSHE is the plug-in for [eeepc_she] sections.
 var EeePCSHE = plugin.Plugin{
 	Name:    "eeepc_she",
 	Doc:     "lets the bus clock of Asus Eee PC netbooks follow the load where dynamic tuning is on; does nothing otherwise",
@@ -34,10 +34,10 @@ var EeePCSHE = plugin.Plugin{
 	},
 }
 
-// band are the loads at which the clock changes: at or below rest, at or above busy.
+// band holds the loads at which the clock changes: at or below rest, at or above busy.
 type band struct{ rest, busy float64 }
 
-// clock returns the clock for a load by TuneD's rule; ok is false if it stays as it is.
+// clock returns the clock for a load according to TuneD's rule; ok is false for no change.
 func (b band) clock(load float64, saving, normal setting.Value) (v setting.Value, ok bool) {
 	switch {
 	case load <= b.rest:
@@ -89,7 +89,7 @@ func eeepcsheDynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plu
 	}}, nil, nil
 }
 
-// clock reads she_powersave or she_normal.
+// clock parses she_powersave or she_normal.
 func clock(r *plugin.Request, option, standard string) (setting.Value, []plugin.Item) {
 	o, given := r.Option(option)
 	if !given {
@@ -108,7 +108,7 @@ const eeepcKind = "eeepc"
 // busClock is the bus clock: 0 high, 1 normal, 2 saving.
 var busClock = setting.Setting{Kind: eeepcKind, Name: "cpufv"}
 
-// EeePCSHEKinds are the kinds of setting that this plug-in adds.
+// EeePCSHEKinds returns the kinds of setting that this plug-in adds.
 func EeePCSHEKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{eeepcKind: cpufv{h}}
 }
@@ -125,7 +125,7 @@ func controlFile(h *host.Host) (path string, ok bool) {
 	return "", false
 }
 
-// readable reports whether the attribute can be read; that of eeepc-wmi is write-only
+// readable reports whether the attribute can be read; the one of eeepc-wmi is write-only
 // (drivers/platform/x86/asus-wmi.c).
 func readable(h *host.Host, path string) bool {
 	st, err := h.Files.Stat(path)

@@ -21,7 +21,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Net is the table entry.
+// Net is the plug-in for [net] sections.
 var Net = plugin.Plugin{
 	Name:       "net",
 	Doc:        "sets offloads, coalescing, rings, channels and wake-on-LAN of the network devices that have hardware behind them, and the size of the connection tracking table",
@@ -33,9 +33,8 @@ var Net = plugin.Plugin{
 			Doc: "whether the speed that the device offers follows its load where dynamic tuning is on: true or false; each change of it interrupts the link for some seconds"},
 		{Name: "nf_conntrack_hashsize", Plan: planHashSize,
 			Doc: "buckets of the connection tracking table, 1 or more; the kernel rounds up to a whole page of them"},
-		// Channels first: another number of them lays out rings and moderation
-		// anew in many drivers. Checksums are among the features that others
-		// need, so features come before what builds on them.
+		// Channels first: changing their number resets rings and moderation in many drivers.
+		// Other features depend on checksums, so features come before what builds on them.
 		{Name: "channels", PerDevice: true, Plan: planGroup(host.NetChannels),
 			Doc: "channels (an interrupt and its queues) as NAME N ...: rx, tx, other, combined (ethtool -l); combined N and rx N tx N stand for each other where a device has only one of them"},
 		{Name: "ring", PerDevice: true, Plan: planGroup(host.NetRing),
@@ -59,8 +58,8 @@ const classDir = "/sys/class/net/"
 
 func netSysDir(device string) string { return classDir + device }
 
-// netDevices lists the devices outside of sysfs's "virtual", as TuneD does: those with a
-// bus device.
+// netDevices lists the devices outside of sysfs's "virtual", which have a bus device, as TuneD
+// does.
 func netDevices(_ context.Context, h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(strings.TrimSuffix(classDir, "/"))
 	if err != nil {
@@ -86,8 +85,8 @@ func netDevices(_ context.Context, h *host.Host) ([]string, error) {
 // pair is a name and a value of an option's list.
 type pair struct{ name, value string }
 
-// pairs splits "rx-usecs 3 tx-usecs 16"; a colon after a name, commas and
-// semicolons separate too.
+// pairs splits "rx-usecs 3 tx-usecs 16"; a colon after a name, commas and semicolons are
+// separators too.
 func pairs(text string) ([]pair, bool) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\n\r\v\f:;,", r) })
 	if len(words) == 0 || len(words)%2 != 0 {
@@ -100,7 +99,7 @@ func pairs(text string) ([]pair, bool) {
 	return out, true
 }
 
-// planGroup plans a list of parameters of one group.
+// planGroup returns a function that plans a list of parameters of one group.
 func planGroup(g host.NetGroup) func(context.Context, *plugin.Request, profile.Option, string) ([]plugin.Item, error) {
 	return func(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 		if plugin.IsNone(o.Value) {
@@ -122,7 +121,7 @@ func planGroup(g host.NetGroup) func(context.Context, *plugin.Request, profile.O
 	}
 }
 
-// planParam plans one parameter; err is why the device's parameters are not known.
+// planParam plans one parameter; err is the reason that the parameters are not known.
 func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, err error, o profile.Option) []plugin.Item {
 	s := netSetting(device, g, p.name)
 	refuse := func(v plugin.Verdict, format string, args ...any) []plugin.Item {
@@ -162,7 +161,8 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 	return []plugin.Item{plugin.Want(s, value, o)}
 }
 
-// parseValue spells a value as the kernel does; want describes valid ones if it is not.
+// parseValue converts a value to the kernel's form; for an invalid one want describes valid
+// ones.
 func parseValue(g host.NetGroup, p pair) (value, want string) {
 	if host.NetParamIsSwitch(g, p.name) {
 		if p.value != "on" && p.value != "off" {
@@ -187,7 +187,7 @@ func parseValue(g host.NetGroup, p pair) (value, want string) {
 	return strconv.FormatUint(n, 10), ""
 }
 
-// planFeature plans every changeable feature that a name stands for.
+// planFeature plans every changeable feature that a name refers to.
 func planFeature(device, name, value string, params []host.NetParam, o profile.Option) []plugin.Item {
 	pattern := name
 	if p, ok := aliases[name]; ok {
@@ -231,8 +231,8 @@ func refuseFeature(device, name, value string, o profile.Option, format string, 
 	return []plugin.Item{it}
 }
 
-// eitherMode converts combined channels to as many receive and transmit channels if the
-// device has only these, and vice versa.
+// eitherMode converts combined channels to the same number of receive and transmit channels if
+// the device has only these, and vice versa.
 func eitherMode(list []pair, params []host.NetParam) []pair {
 	has := func(name string) bool {
 		p, ok := host.FindParam(params, name)
@@ -266,7 +266,7 @@ func planLink(param string, least int64, want string) func(context.Context, *plu
 	}
 }
 
-// planWakeOnLAN takes ethtool's letters; each d (or 0) clears those before it.
+// planWakeOnLAN accepts ethtool's letters; each d (or 0) clears those before it.
 func planWakeOnLAN(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	if plugin.IsNone(o.Value) {
 		return nil, nil

@@ -18,12 +18,12 @@ const advertise = "advertise"
 // slow is the speed of an idle link, in megabits per second.
 const slow = 100
 
-// netLadder is TuneD's: an interval is idle if it has less than a twentieth of the bytes of
-// the busiest one, both ways; after six the device lowers its speed.
+// netLadder has TuneD's thresholds: an interval is idle if both directions have less than a
+// twentieth of the bytes of the busiest one; after six the device lowers its speed.
 var netLadder = plugin.Ladder{Top: 1, Patience: 6, Rest: 0.05}
 
-// beginNet starts with TuneD's expected load of a link of this many megabits per second:
-// six tenths of it, in bytes per second, although it is compared with the bytes of ten
+// beginNet starts with TuneD's expected load of a link of this many megabits per second: six
+// tenths of the speed, in bytes per second, although it is compared with the bytes of ten
 // seconds.
 func beginNet(megabits int) plugin.Standing {
 	most := float64(int(0.6 * 1024 * 1024 * float64(megabits) / 8))
@@ -53,8 +53,8 @@ func netDynamic(ctx context.Context, r *plugin.Request) ([]plugin.Loop, []plugin
 	return loops, items, nil
 }
 
-// speeds returns the fastest speed of a device, in megabits per second, and the slow link
-// modes that it offers without the selection; or why its speed cannot follow the load.
+// speeds returns the fastest speed of a device, in megabits per second, and the slow link modes
+// that it offers without the selection; or the reason that its speed cannot follow the load.
 func speeds(r *plugin.Request, device string, s setting.Setting) (fastest int, some string, why string) {
 	params, err := r.Host.Net.Params(device, host.NetLinkModes)
 	if err != nil {

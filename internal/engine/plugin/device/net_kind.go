@@ -16,19 +16,19 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// NetKinds are the kinds of setting that this plug-in adds.
+// NetKinds returns the kinds of setting that this plug-in adds.
 func NetKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{netKind: kind{h}}
 }
 
-// kind is a parameter of a network device, over netlink. A requested feature that is not
-// active, because one that it needs is off, reads as "off [requested on]", as ethtool -k
+// kind is the kind of parameters of a network device, over netlink. A requested feature that is
+// inactive because it needs another that is off reads as "off [requested on]", as ethtool -k
 // prints it.
 type kind struct{ host *host.Host }
 
-// Resolve converts alternative names of a device and of a feature to the one that the
-// kernel uses now. A device that was renamed without keeping its old name as an
-// alternative is a different device.
+// Resolve converts alternative names of a device and of a feature to the kernel's present name.
+// A device that was renamed without keeping its old name as an alternative is a different
+// device.
 func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	p, err := parsePlace(s.Name)
 	if err != nil {
@@ -68,7 +68,7 @@ func valueOf(p host.NetParam) string {
 	return p.Value
 }
 
-// Write sets one parameter. For a feature it sets what is requested: whether it becomes
+// Write sets one parameter. For a feature it sets the request: whether the feature becomes
 // active depends on others.
 func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	p, err := parsePlace(s.Name)
@@ -87,10 +87,9 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 
 func (kind) Equal(a, b setting.Value) bool { return a.Text == b.Text }
 
-// leastMTU is the smallest MTU in bytes with which a device has the protocol
-// (RFC 8200, section 5; RFC 791). Below it the kernel drops the device's
-// addresses, their routes and its sysctls (net/ipv6/addrconf.c addrconf_notify,
-// net/ipv4/devinet.c inetdev_event).
+// leastMTU lists the smallest MTU in bytes for each protocol (RFC 8200, section 5; RFC 791).
+// Below it the kernel drops the device's addresses, their routes and its sysctls
+// (net/ipv6/addrconf.c addrconf_notify, net/ipv4/devinet.c inetdev_event).
 var leastMTU = []struct {
 	family, name string
 	bytes        int
@@ -119,8 +118,8 @@ func (k kind) WhyIrreversible(s setting.Setting, _, want setting.Value) (why str
 	return "", false
 }
 
-// Alias implements setting.Aliaser: the attributes mtu and tx_queue_len of a
-// device's directory in /sys.
+// Alias implements setting.Aliaser for the attributes mtu and tx_queue_len of a device's
+// directory in /sys.
 func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
 	dir, attribute := path.Split(s.Name)
 	param, ok := map[string]string{"mtu": "mtu", "tx_queue_len": "txqueuelen"}[attribute]
@@ -131,7 +130,7 @@ func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
 	if class != classDir && !(strings.HasPrefix(class, "/sys/devices/") && strings.HasSuffix(class, "/net/")) {
 		return setting.Setting{}, false
 	}
-	// A copy that has the file, but not what netlink answers, keeps the file's name.
+	// A copy with the file, but without the data of netlink, keeps the file's name.
 	if _, err := k.host.Net.Params(device, host.NetLink); host.Unknown(err) {
 		return setting.Setting{}, false
 	}
@@ -140,9 +139,9 @@ func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
 
 func (kind) Lifetime() setting.Lifetime { return setting.Runtime }
 
-// Coupled lists what a write changes in addition to the parameter. Not in the list, because
-// there is no setting for them: the device's receive hashing table (RSS) and interrupts,
-// which the driver lays out again when the number of channels changes.
+// Coupled lists what a write changes in addition to the parameter. It leaves out what has no
+// setting: the device's receive hashing table (RSS) and interrupts, which the driver assigns
+// again when the number of channels changes.
 func (k kind) Coupled(s setting.Setting) []setting.Setting {
 	p, err := parsePlace(s.Name)
 	if err != nil {
@@ -151,9 +150,8 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 	dir := netSysDir(p.device)
 	switch p.group {
 	case host.NetCoalesce, host.NetPause, host.NetRing:
-		// Drivers share interrupt moderation between directions, moderate by
-		// themselves under adaptive-*, agree on pause frames with the other
-		// end, and may size rings together.
+		// Drivers share interrupt moderation between directions, change it under adaptive-*,
+		// negotiate pause frames with the other end, and may size rings together.
 		return k.rest(p)
 	case host.NetChannels:
 		// net/core/dev.c, netif_set_real_num_rx_queues and _tx_queues: removed
@@ -166,14 +164,14 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 		}
 		return out
 	case host.NetFeatures:
-		// The requested state of other features stays; netdev_sync_lower_features
-		// turns LRO off below a bond, bridge or VLAN too.
+		// The requested state of other features is kept; netdev_sync_lower_features turns LRO
+		// off below a bond, bridge or VLAN too.
 		if p.param != "rx-lro" {
 			return nil
 		}
 		return k.neighbors(dir, "lower_", func(d string) setting.Setting { return netSetting(d, p.group, p.param) })
 	case host.NetWakeOnLAN:
-		// Drivers let the bus device wake the machine along with it
+		// Drivers enable the bus device for wake-up together with it
 		// (device_set_wakeup_enable).
 		return k.attributes(dir + "/device/power/wakeup")
 	}
@@ -197,7 +195,7 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 
 func confDir(family, device string) string { return "/proc/sys/net/" + family + "/conf/" + device }
 
-// stack returns the device and those stacked on it and below it.
+// stack returns the device and the devices stacked on it and below it.
 func (k kind) stack(device string) []string {
 	out := []string{device}
 	name := func(d string) setting.Setting { return setting.Setting{Kind: netKind, Name: d} }
@@ -209,7 +207,7 @@ func (k kind) stack(device string) []string {
 	return out
 }
 
-// rest returns the other parameters that the device has in the group.
+// rest returns the other parameters of the device in the group.
 func (k kind) rest(p netPlace) []setting.Setting {
 	params, err := k.host.Net.Params(p.device, p.group)
 	if err != nil {
@@ -259,7 +257,7 @@ func (k kind) neighbors(dir, prefix string, name func(device string) setting.Set
 // net:eth0/channels-combined, net:eth0/pause-autoneg, net:eth0/wake-on-lan.
 const netKind = "net"
 
-// prefixes come before a parameter's name in the name of its setting.
+// prefixes precede a parameter's name in the name of its setting.
 var prefixes = []struct {
 	group  host.NetGroup
 	prefix string
@@ -281,7 +279,7 @@ type netPlace struct {
 	param  string
 }
 
-// netSetting names a parameter of a device by its group and ethtool(8)'s name.
+// netSetting returns the setting of a parameter, given its group and ethtool(8)'s name.
 func netSetting(device string, g host.NetGroup, param string) setting.Setting {
 	prefix := ""
 	for _, p := range prefixes {
@@ -313,8 +311,8 @@ func parsePlace(name string) (netPlace, error) {
 		"want mtu, txqueuelen, wake-on-lan, advertise, or feature-, coalesce-, pause-, ring- or channels- before ethtool's name", name, rest)
 }
 
-// featurePlace accepts the kernel's name of a feature, or a name of ethtool that stands for
-// exactly one.
+// featurePlace accepts the kernel's name of a feature, or an ethtool name for exactly one
+// feature.
 func featurePlace(device, name string) (netPlace, error) {
 	pattern, ok := aliases[name]
 	if !ok {
@@ -327,9 +325,9 @@ func featurePlace(device, name string) (netPlace, error) {
 	return netPlace{device, host.NetFeatures, pattern}, nil
 }
 
-// aliases are the names that ethtool(8) had before the kernel named its
-// features, short and long, and the kernel's names that each stands for
-// (ethtool's -K in its manual page; the long names are what -k prints).
+// aliases maps the names that ethtool(8) had before the kernel named its features, short and
+// long, to the kernel's names (ethtool's -K in its manual page; the long names are those that
+// -k prints).
 var aliases = map[string]string{
 	"rx": "rx-checksum", "rx-checksumming": "rx-checksum",
 	"tx": "tx-checksum-*", "tx-checksumming": "tx-checksum-*",
@@ -345,7 +343,7 @@ var aliases = map[string]string{
 	"rxhash": "rx-hashing", "receive-hashing": "rx-hashing",
 }
 
-// matchFeature compares a feature's name with a pattern that has at most one *.
+// matchFeature reports whether a feature's name matches a pattern with at most one *.
 func matchFeature(pattern, name string) bool {
 	before, after, star := strings.Cut(pattern, "*")
 	if !star {

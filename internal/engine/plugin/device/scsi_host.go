@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// SCSIHost is the table entry.
+// SCSIHost is the plug-in for [scsi_host] sections.
 var SCSIHost = plugin.Plugin{
 	Name:       "scsi_host",
 	Doc:        "sets the link power management of SATA ports; devices are SCSI hosts",
@@ -47,9 +47,9 @@ func planSCSIHost(_ context.Context, r *plugin.Request, o profile.Option, device
 	return []plugin.Item{plugin.Want(s, o.Value, o)}, nil
 }
 
-// external reports whether a port is hot-plug capable or external: bits 18 (HPCP) and 21
-// (ESP) of PxCMD (AHCI 1.3.1, 3.3.7). Link power management and the detection of a removal
-// exclude each other there (7.3).
+// external reports whether a port is hot-plug capable or external: bits 18 (HPCP) and 21 (ESP)
+// of PxCMD (AHCI 1.3.1, 3.3.7). There, link power management and the detection of a removal
+// exclude each other (7.3).
 func external(h *host.Host, dir string) bool {
 	const hotPlug, esata = 1 << 18, 1 << 21
 	text, _ := plugin.Attribute(h, dir+"/ahci_port_cmd")

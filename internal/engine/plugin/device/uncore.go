@@ -17,7 +17,7 @@ import (
 
 const uncoreDir = "/sys/devices/system/cpu/intel_uncore_frequency"
 
-// Uncore is the table entry.
+// Uncore is the plug-in for [uncore] sections.
 var Uncore = plugin.Plugin{
 	Name:    "uncore",
 	Doc:     "limits the uncore frequency of Intel processors; devices are uncoreNN, or package_NN_die_NN where the processor has no finer ones",
@@ -30,8 +30,8 @@ var Uncore = plugin.Plugin{
 	},
 }
 
-// uncoreDevices lists the domains of the TPMI interface if there are any; the whole-package
-// directories next to them are only a view of those
+// uncoreDevices lists the domains of the TPMI interface if there are any; the directories of
+// whole packages are then only views of these
 // (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 func uncoreDevices(_ context.Context, h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(uncoreDir)
@@ -62,7 +62,7 @@ func uncorePlace(device, name string) setting.Setting {
 	return plugin.Sysfs(uncoreDir + "/" + device + "/" + name)
 }
 
-// planUncore plans both limits together if a unit has both: the one that makes room first.
+// planUncore plans both limits of a unit together, the one that makes room first.
 func planUncore(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	up, hasUpper := r.Option(upper)
 	low, hasLower := r.Option(lower)
@@ -80,7 +80,7 @@ func planUncore(_ context.Context, r *plugin.Request, o profile.Option, device s
 		}
 		return []plugin.Item{one(r.Host, o, device, limit)}, nil
 	}
-	// Each is checked against what the other will be.
+	// Each limit is checked against the planned value of the other.
 	u, l := one(r.Host, up, device, -1), one(r.Host, low, device, -1)
 	if u.Verdict == "" && l.Verdict == "" && khz(u) < khz(l) {
 		u = plugin.Refuse(u.Change.Setting, up, plugin.Rejected, "%d kHz is below the lower limit of the same unit, %d kHz", khz(u), khz(l))
@@ -100,8 +100,8 @@ func khz(it plugin.Item) int64 {
 	return n
 }
 
-// presentLimit returns a limit without the profile, in kHz, or -1 if the device does not
-// have it.
+// presentLimit returns a limit without the profile, in kHz, or -1 if the device does not have
+// it.
 func presentLimit(r *plugin.Request, device, name string) (int64, error) {
 	v, err := r.Original(uncorePlace(device, name))
 	if err != nil || v.Absent {

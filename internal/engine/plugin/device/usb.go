@@ -15,7 +15,7 @@ import (
 
 const usbDir = "/sys/bus/usb/devices"
 
-// USB is the table entry.
+// USB is the plug-in for [usb] sections.
 var USB = plugin.Plugin{
 	Name:       "usb",
 	Doc:        "sets the autosuspend time of USB devices; root hubs are devices, interfaces are not",
@@ -31,7 +31,7 @@ func usbDevices(_ context.Context, h *host.Host) ([]string, error) {
 	return plugin.DevicesOfType(h, usbDir, "usb_device")
 }
 
-// planUSB takes seconds, as the kernel does and TuneD documents; TuneD itself reads true and
+// planUSB expects seconds, as the kernel does and TuneD documents; TuneD itself reads true and
 // 1 as 1, and everything else as 0.
 func planUSB(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	s := plugin.Sysfs(usbDir + "/" + device + "/power/autosuspend")

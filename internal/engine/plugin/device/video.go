@@ -15,7 +15,7 @@ import (
 
 const videoDir = "/sys/class/drm"
 
-// Video is the table entry.
+// Video is the plug-in for [video] sections.
 var Video = plugin.Plugin{
 	Name:       "video",
 	Doc:        "sets the power saving of Radeon cards and of laptop panels on amdgpu; devices are connectors such as card0-eDP-1",
@@ -56,9 +56,9 @@ func videoDevices(_ context.Context, h *host.Host) ([]string, error) {
 	return out, nil
 }
 
-// planRadeon takes the first word that fits the card's power method. With dynamic power
-// management the driver refuses every write to power_method, and without it
-// power_dpm_state does not exist (radeon_pm.c, radeon_set_pm_method).
+// planRadeon uses the first word that is valid for the card's power method. With dynamic power
+// management the driver refuses every write to power_method, and without it power_dpm_state
+// does not exist (radeon_pm.c, radeon_set_pm_method).
 func planRadeon(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	method := plugin.Sysfs(attribute(device, "power_method"))
 	words := strings.FieldsFunc(o.Value, func(c rune) bool { return strings.ContainsRune(" \t\n:;,", c) })

@@ -1,5 +1,5 @@
-// modules is the plug-in for options of kernel modules: a line in
-// /etc/modprobe.d, and the module loaded (again) where the profile wants that.
+// modules is the plug-in for options of kernel modules: it writes a line in /etc/modprobe.d and
+// loads or reloads the module if the profile requests that.
 
 package kernel
 
@@ -34,7 +34,7 @@ var Modules = plugin.Plugin{
 
 // confFile is fettle's own file, since TuneD empties its tuned.conf whenever it starts.
 // modprobe joins the options of all files in the order of their names, and the last of two
-// values holds: Debian's systemd.conf has "options dummy numdummies=0".
+// values wins: Debian's systemd.conf has "options dummy numdummies=0".
 const confFile = "/etc/modprobe.d/zz-fettle.conf"
 
 var (
@@ -78,7 +78,7 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 		items = append(items, plugin.Want(setting.Setting{Kind: "module", Name: name}, strings.TrimSpace("loaded "+opts), o))
 	}
 	if len(items) == 0 {
-		// TuneD writes nothing here either, but verifies that it is loaded.
+		// TuneD writes nothing here either, but verifies that the module is loaded.
 		it := plugin.Refuse(setting.Setting{Kind: "module", Name: name}, o, plugin.OK, "loaded")
 		switch now, err := state(r.Host, name); {
 		case err != nil:
@@ -91,8 +91,8 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	return items, nil
 }
 
-// compiledIn returns the verdict on options of a module that is built into the kernel,
-// which only the kernel command line can set.
+// compiledIn returns the verdict for options of a module that is built into the kernel, which
+// only the kernel command line can set.
 func compiledIn(h *host.Host, name, opts string) (plugin.Verdict, string) {
 	if opts == "" {
 		return plugin.OK, "built into this kernel"
@@ -116,8 +116,8 @@ func compiledIn(h *host.Host, name, opts string) (plugin.Verdict, string) {
 	return plugin.OK, "built into this kernel, with these options"
 }
 
-// onCommandLine reports whether the last NAME.OPTION of the kernel command line gives
-// an option this value (kernel/params.c parse_args; "-" and "_" are the same).
+// onCommandLine reports whether the last NAME.OPTION of the kernel command line has the value
+// of opt (kernel/params.c parse_args; "-" and "_" are the same).
 func onCommandLine(line, name, opt string) bool {
 	wantKey, want, _ := strings.Cut(opt, "=")
 	found := false
@@ -133,7 +133,7 @@ func onCommandLine(line, name, opt string) bool {
 	return found
 }
 
-// canonical spells a module's name as the kernel does: for modprobe "-" and "_" are equal.
+// canonical returns the kernel's form of a module's name: modprobe treats "-" and "_" as equal.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 type presence int
@@ -196,8 +196,8 @@ func kernelHas(h *host.Host, name string) presence {
 	return nowhere
 }
 
-// differing returns the options that the running module shows with other values, and
-// those that it does not show (a parameter with permission 0).
+// differing returns the options that the running module shows with other values, and those that
+// it does not show (a parameter with permission 0).
 func differing(h *host.Host, name, opts string) (differ, hidden []string) {
 	for _, opt := range strings.Fields(opts) {
 		key, want, ok := strings.Cut(opt, "=")

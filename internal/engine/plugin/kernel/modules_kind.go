@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// ModulesKinds are the kinds of setting that this plug-in adds:
+// ModulesKinds returns the kinds of setting that this plug-in adds:
 //
 //	modprobe:MODULE  its options in /etc/modprobe.d/zz-fettle.conf; "+r " before
 //	                 them loads the module again when the line changes
@@ -88,12 +88,12 @@ func (k options) Write(ctx context.Context, s setting.Setting, v setting.Value) 
 		return err
 	}
 	// The module is also reloaded here, because the kernel does not show every parameter;
-	// module:NAME shows whether it succeeded.
+	// module:NAME shows whether that succeeded.
 	_ = load(ctx, k.host, s.Name, "")
 	return nil
 }
 
-// Effect compares the options with what the loaded module shows.
+// Effect compares the options with the parameters of the loaded module.
 func (k options) Effect(_ context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	now, err := state(k.host, s.Name)
 	if err != nil {
@@ -138,7 +138,7 @@ func optionsLine(line, name string) (string, bool) {
 	return strings.Join(f[2:], " "), true
 }
 
-// setLine puts a module's options into the text, in place where it has a line.
+// setLine sets a module's options in the text, replacing its line if there is one.
 func setLine(text, name, opts string) string {
 	line := "options " + name + " " + opts + "\n"
 	var out strings.Builder
@@ -159,8 +159,8 @@ func setLine(text, name, opts string) string {
 	case text == "":
 		return header + line
 	case !strings.HasSuffix(text, "\n"):
-		// Without a line feed at the end, as it was, so that taking the line
-		// out again gives the same bytes.
+		// If the text had no line feed at its end, it still has none, so that removing the line
+		// restores the same bytes.
 		return text + "\n" + strings.TrimSuffix(line, "\n")
 	}
 	return text + line
@@ -190,7 +190,7 @@ func dropLine(text, name string) string {
 	return out
 }
 
-// module is a loaded module; its value is what /sys/module shows.
+// module is the kind of loaded modules; the value is what /sys/module shows.
 type module struct{ host *host.Host }
 
 func (module) Resolve(s setting.Setting) (setting.Setting, error) { return resolve(s) }
@@ -203,7 +203,7 @@ func (k module) Read(_ context.Context, s setting.Setting) (setting.Value, error
 	return setting.Text(now), err
 }
 
-// state returns what /sys/module shows of a module.
+// state returns the state of a module according to /sys/module.
 func state(h *host.Host, name string) (string, error) {
 	dir := "/sys/module/" + name
 	switch _, err := h.Files.Stat(dir); {
@@ -254,8 +254,8 @@ func (k module) Write(ctx context.Context, s setting.Setting, v setting.Value) e
 	return fmt.Errorf("%s: want \"loaded\" or \"unloaded\", not %q", s, v.Text)
 }
 
-// load inserts a module, after removing it where it is loaded. Parameters given
-// here come after those of modprobe.d, so they win.
+// load loads a module, after unloading it if it is loaded. The given parameters follow those of
+// modprobe.d, so they win.
 func load(ctx context.Context, h *host.Host, name, params string) error {
 	now, err := state(h, name)
 	if err != nil {
@@ -269,7 +269,7 @@ func load(ctx context.Context, h *host.Host, name, params string) error {
 	argv := append([]string{"modprobe", name}, strings.Fields(params)...)
 	_, err = host.Run(ctx, h, argv...)
 	if err != nil && params != "" {
-		// A module without its parameters is better than no module.
+		// A module without its parameters is better than none.
 		if _, plain := host.Run(ctx, h, "modprobe", name); plain != nil {
 			return plain
 		}
@@ -277,8 +277,8 @@ func load(ctx context.Context, h *host.Host, name, params string) error {
 	return err
 }
 
-// Equal compares the parameters that both values have: a profile names a few, the kernel
-// shows most.
+// Equal compares the parameters that both values have: a profile names a few, the kernel shows
+// most.
 func (module) Equal(a, b setting.Value) bool {
 	wa, pa := parameters(a.Text)
 	wb, pb := parameters(b.Text)

@@ -1,5 +1,5 @@
-// mounts reads [mounts] sections and refuses their request: write barriers are never
-// switched off.
+// mounts parses [mounts] sections and refuses their request: fettle never disables write
+// barriers.
 
 package kernel
 
@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Mounts reads [mounts] sections.
+// Mounts is the plug-in for [mounts] sections.
 var Mounts = plugin.Plugin{
 	Name: "mounts",
 	Doc:  "names the file systems whose write barriers a profile wants off, and leaves them on",
@@ -42,12 +42,12 @@ var Mounts = plugin.Plugin{
 	},
 }
 
-// reason is why barriers stay on: they keep the order of a journal's writes on the medium
-// (kernel, Documentation/block/writeback_cache_control.rst).
+// reason is the reason that barriers stay on: they keep the order of a journal's writes on the
+// medium (kernel, Documentation/block/writeback_cache_control.rst).
 const reason = "write-barriers-off: write barriers stay on: without them a crash or a loss of power can corrupt the file system, " +
 	"and on storage without a volatile cache they cost nothing"
 
-// barriersOff reports whether a value requests barriers off; force: on any storage.
+// barriersOff reports whether a value requests barriers off, and with force on any storage.
 func barriersOff(value string) (off, force bool, err error) {
 	if strings.EqualFold(strings.TrimSpace(value), "force") {
 		return true, true, nil
@@ -62,8 +62,8 @@ func barriersOff(value string) (off, force bool, err error) {
 	return off, false, nil
 }
 
-// noDevice refuses the request of a unit that no file system is left for: silence would
-// read as consent.
+// noDevice refuses the request of a unit without any file system left: silence would look like
+// consent.
 func noDevice(r *plugin.Request) []plugin.Item {
 	o, given := r.Option("disable_barriers")
 	if !given || len(o.Deferred) > 0 {
@@ -91,7 +91,7 @@ func planMounts(_ context.Context, r *plugin.Request, o profile.Option, device s
 		if m.point != device {
 			continue
 		}
-		// What TuneD ignores is refused too, so that the user learns of it.
+		// What TuneD ignores is refused too, so that the user sees it.
 		also := ""
 		switch {
 		case m.fstype == "xfs":
@@ -127,8 +127,8 @@ func read(h *host.Host) ([]mount, error) {
 	return out, nil
 }
 
-// disk returns the sysfs directory of the disk below a partition or an LVM volume; "" for
-// what TuneD leaves out: whole disks, removable ones, other kinds.
+// disk returns the sysfs directory of the disk below a partition or an LVM volume. It returns
+// "" for what TuneD ignores: whole disks, removable ones, other kinds.
 func (m mount) disk(h *host.Host) string {
 	dev, err := h.Files.Resolve(m.source)
 	if err != nil {
@@ -174,7 +174,7 @@ func (m mount) writeBack(h *host.Host) bool {
 	return false
 }
 
-// MountsKinds are the kinds of setting that this plug-in adds:
+// MountsKinds returns the kinds of setting that this plug-in adds:
 //
 //	barrier:/MOUNT  "on" or "off": read only
 func MountsKinds(h *host.Host) map[string]setting.Kind {
@@ -191,7 +191,7 @@ func (barrier) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// Read knows the ext4 options barrier, barrier=N and nobarrier (kernel,
+// Read supports the ext4 options barrier, barrier=N and nobarrier (kernel,
 // Documentation/admin-guide/ext4.rst); on is the default.
 func (k barrier) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	all, err := read(k.host)

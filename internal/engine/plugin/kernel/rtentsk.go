@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// RTEntsk is the table entry.
+// RTEntsk is the plug-in for [rtentsk] sections.
 var RTEntsk = plugin.Plugin{
 	Name:   "rtentsk",
 	Doc:    "keeps a socket open that asks for network timestamps, so that the static key behind them is never switched while real-time work runs; it has no options",
@@ -22,7 +22,7 @@ var RTEntsk = plugin.Plugin{
 }
 
 // staticKeyKind is the kind of static keys that an open socket keeps enabled, and netTimestamps
-// its only setting. The value is open or closed: whether this process holds the socket.
+// its only setting. The value, open or closed, tells whether this process has the socket open.
 // The kernel does not expose the state of the key itself.
 const (
 	staticKeyKind = "statickey"
@@ -36,8 +36,8 @@ func planRtentsk(_ context.Context, r *plugin.Request) ([]plugin.Item, error) {
 	}}}}, nil
 }
 
-// RtentskKinds are the kinds of setting that this plug-in adds. The socket belongs to the
-// returned table, so a process makes one table and keeps it.
+// RtentskKinds returns the kinds of setting that this plug-in adds. The socket belongs to the
+// returned table, so a process should make one table and keep it.
 func RtentskKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{staticKeyKind: &staticKey{host: h}}
 }

@@ -1,4 +1,4 @@
-// sysctl is the plug-in for kernel variables below /proc/sys by name.
+// sysctl is the plug-in for kernel variables below /proc/sys, given by name.
 
 package kernel
 
@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Sysctl is the table entry.
+// Sysctl is the plug-in for [sysctl] sections.
 var Sysctl = plugin.Plugin{
 	Name: "sysctl",
 	Doc:  "sets kernel variables below /proc/sys, by any key that sysctl(8) takes; no wildcards",
@@ -76,8 +76,8 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 	return []plugin.Item{it}, nil
 }
 
-// whereabouts returns why a well-known variable does not exist. The kernel releases are
-// those in which kernel/sysctl.c, kernel/sched/debug.c and mm/ lost them.
+// whereabouts returns the reason that a well-known variable does not exist. The kernel releases
+// are those that removed it from kernel/sysctl.c, kernel/sched/debug.c or mm/.
 func whereabouts(name string) string {
 	for _, w := range []struct{ pattern, text string }{
 		{"kernel.sched_min_granularity_ns", "since Linux 6.6 it is base_slice_ns, which [scheduler] sched_base_slice_ns sets"},

@@ -1,4 +1,4 @@
-// sysfs is the plug-in for kernel attributes below /sys by path.
+// sysfs is the plug-in for kernel attributes below /sys, given by path.
 
 package kernel
 
@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Sysfs is the table entry.
+// Sysfs is the plug-in for [sysfs] sections.
 var Sysfs = plugin.Plugin{
 	Name: "sysfs",
 	Doc:  "sets kernel attributes below /sys, by path; *, ? and [...] match inside one path element",
@@ -25,8 +25,8 @@ var Sysfs = plugin.Plugin{
 	},
 }
 
-// planSysfs plans the value as it is: ">" is not a modifier here, because the values of
-// some attributes begin with it or are not numbers.
+// planSysfs plans the value unchanged: ">" is not a modifier here, because the values of some
+// attributes begin with it or are not numbers.
 func planSysfs(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	pattern := path.Clean(o.Name)
 	s := plugin.Sysfs(pattern)
@@ -53,8 +53,8 @@ func planSysfs(_ context.Context, r *plugin.Request, o profile.Option, _ string)
 
 func hasMeta(pattern string) bool { return strings.ContainsAny(pattern, "*?[") }
 
-// glob expands a pattern with the rules of Python's glob, which are those of
-// profile.Fnmatch inside one path element, in the order of device names.
+// glob expands a pattern according to Python's glob, which uses the rules of profile.Fnmatch
+// inside one path element, in the order of device names.
 func glob(h *host.Host, pattern string) []string {
 	found := []string{"/"}
 	for _, element := range strings.Split(strings.TrimPrefix(pattern, "/"), "/") {

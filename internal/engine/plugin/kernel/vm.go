@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// VM is the table entry.
+// VM is the plug-in for [vm] sections.
 var VM = plugin.Plugin{
 	Name: "vm",
 	Doc:  "sets the write-back limits of the page cache and transparent huge pages",
@@ -36,7 +36,7 @@ var VM = plugin.Plugin{
 	},
 }
 
-// thpDir returns the directory of transparent huge pages; RHEL 6 has its own.
+// thpDir returns the directory of transparent huge pages, which differs in RHEL 6.
 func thpDir(h *host.Host) string {
 	const dir, rhel6 = "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/redhat_transparent_hugepage"
 	if !plugin.Exists(h, dir) && plugin.Exists(h, rhel6) {
@@ -90,8 +90,8 @@ func planDefrag(_ context.Context, r *plugin.Request, o profile.Option, _ string
 	return []plugin.Item{plugin.Want(s, o.Value, o)}, nil
 }
 
-// planDirty plans one of the four limits. The kernel keeps each limit in two
-// spellings and zeroes the one when the other is written (mm/page-writeback.c).
+// planDirty plans one of the four limits. The kernel keeps each limit in two spellings and sets
+// one to zero when the other is written (mm/page-writeback.c).
 func planDirty(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	name, value := o.Name, strings.TrimSpace(o.Value)
 	if percent, ok := strings.CutSuffix(value, "%"); ok && strings.HasSuffix(name, "_bytes") {

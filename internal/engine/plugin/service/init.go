@@ -21,8 +21,8 @@ const (
 	noneSeen       initSystem = ""
 )
 
-// initOf returns the init system of the machine, by its directories below /run and /etc; it
-// runs no program.
+// initOf returns the init system of the machine, according to directories below /run and /etc.
+// It runs no programs.
 func initOf(h *host.Host) initSystem {
 	switch {
 	case host.HasSystemd(h):
@@ -112,7 +112,7 @@ func (k systemdHandler) set(ctx context.Context, name, _ string, value string) e
 	return tell(ctx, k.host, "systemctl", verb, "--", name)
 }
 
-// parseTimestamp reads "Sat 2026-11-21 16:01:17 UTC", as systemctl show prints.
+// parseTimestamp parses "Sat 2026-11-21 16:01:17 UTC", as systemctl show prints it.
 func parseTimestamp(text string) (time.Time, error) {
 	t, err := time.ParseInLocation("Mon 2006-01-02 15:04:05 MST", text, time.Local)
 	if err != nil {
@@ -172,7 +172,7 @@ func (k sysVHandler) active(ctx context.Context, name string) (setting.Value, er
 	return statusOf(ctx, k.host, k.known(name), "service", name, "status")
 }
 
-// level returns the present runlevel: runlevel(8) prints the previous one and it.
+// level returns the present runlevel, the second that runlevel(8) prints.
 func (k sysVHandler) level(ctx context.Context) (string, error) {
 	out, err := host.Run(ctx, k.host, "runlevel")
 	if err != nil {
@@ -225,14 +225,14 @@ func (k sysVHandler) set(ctx context.Context, name, aspect, value string) error 
 	return errors.New("none of chkconfig, update-rc.d and sysv-rc-conf is installed")
 }
 
-// tell runs a program that changes a service. Some services take minutes to start, and
-// init systems have limits of their own (systemd's is 90 s each way).
+// tell runs a program that changes a service. Some services need minutes to start, and init
+// systems have limits of their own (systemd's is 90 s each way).
 func tell(ctx context.Context, h *host.Host, argv ...string) error {
 	_, err := host.RunCommand(ctx, h, host.Command{Argv: argv, Timeout: 5 * time.Minute})
 	return err
 }
 
-// statusOf runs an init script's status: by LSB 0 means running, 1 to 3 not running.
+// statusOf runs an init script's status: in LSB 0 means running, 1 to 3 not running.
 func statusOf(ctx context.Context, h *host.Host, known bool, argv ...string) (setting.Value, error) {
 	if !known {
 		return setting.Absent, nil

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Kinds are the kinds of setting that this plug-in adds:
+// Kinds returns the kinds of setting that this plug-in adds:
 //
 //	unit:NAME/active               "active" or "inactive"
 //	unit:NAME/enabled              "enabled", "disabled", or another word of systemctl is-enabled
@@ -26,7 +26,7 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 
 type unit struct{ host *host.Host }
 
-// parts takes "NAME/aspect" or "NAME/dropin/FILE" apart.
+// parts splits "NAME/aspect" or "NAME/dropin/FILE".
 func parts(s setting.Setting) (name, aspect, file string, err error) {
 	f := strings.Split(s.Name, "/")
 	switch {
@@ -58,8 +58,8 @@ func (unit) Files(s setting.Setting) []string {
 	return []string{path.Join(dropInDir(name), file)}
 }
 
-// Resolve follows the alias of a unit (dbus-org.freedesktop.resolve1.service is
-// a link to systemd-resolved.service).
+// Resolve follows the alias of a unit (dbus-org.freedesktop.resolve1.service is a link to
+// systemd-resolved.service).
 func (k unit) Resolve(s setting.Setting) (setting.Setting, error) {
 	name, aspect, file, err := parts(s)
 	if err != nil {
@@ -119,7 +119,7 @@ func (k unit) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 		return k.writeDropIn(ctx, name, aspect, file, v)
 	}
 	if v.Absent {
-		// The unit's file is about to be removed, as it was before.
+		// The unit's file is about to be removed, so it returns to the state without it.
 		v.Text = map[string]string{"active": "inactive", "enabled": "disabled"}[aspect]
 	}
 	switch v.Text {
@@ -182,6 +182,6 @@ func (k unit) Equal(a, b setting.Value) bool {
 
 func (unit) Coupled(setting.Setting) []setting.Setting { return nil }
 
-// Lifetime is File: a started service ends with the boot, but whether it then runs depends
-// on files, so that undo must read it.
+// Lifetime returns File: a started service ends with the boot, but whether it then runs depends
+// on files, so undo must read it.
 func (unit) Lifetime() setting.Lifetime { return setting.File }

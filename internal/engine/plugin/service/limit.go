@@ -19,10 +19,10 @@ import (
 )
 
 // A limit of a service (systemd.exec(5), "Process properties") is a line of fettle's own
-// drop-in, which sorts after the usual names of others: 90-limits.conf, override.conf. It
-// is absent if that file has no such line, whatever other files set.
+// drop-in, which sorts after common names: 90-limits.conf, override.conf. The limit is absent
+// if that file has no such line, whatever other files set.
 
-// limits maps the limits that can be set to the kernel's names (proc_pid_limits(5)).
+// limits maps the supported limits to the kernel's names (proc_pid_limits(5)).
 var limits = map[string]string{
 	"LimitNOFILE": "Max open files", "LimitNPROC": "Max processes", "LimitMEMLOCK": "Max locked memory", "LimitCORE": "Max core file size",
 }
@@ -106,7 +106,7 @@ func (k unit) writeLimit(ctx context.Context, name, limit string, v setting.Valu
 	return err
 }
 
-// mayLimit returns why a limit must not be requested by name, or nil.
+// mayLimit returns an error for a limit that must not be requested by name, or nil.
 func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value) error {
 	switch {
 	case want.Absent:
@@ -198,8 +198,8 @@ func (k unit) limitEffect(ctx context.Context, name, limit, want string) (plugin
 	return k.otherLimit(ctx, name, limit, limitNumber(hard), runs)
 }
 
-// otherLimit returns why a service runs with another limit than fettle's line. A restart
-// helps only a service that was started before that line was written.
+// otherLimit returns the reason that a service runs with a limit other than fettle's. A restart
+// helps only a service that was started before fettle's line was written.
 func (k unit) otherLimit(ctx context.Context, name, limit string, want, runs float64) (plugin.Verdict, string) {
 	p, err := systemdHandler{k.host}.show(ctx, name, limit, "NeedDaemonReload", "ExecMainStartTimestamp")
 	if err != nil {
@@ -239,7 +239,7 @@ func limitText(n float64) string {
 }
 
 // Activation implements setting.Activator: a service gets its limits when it starts. For a
-// drop-in, its aspect says whether the service is restarted.
+// drop-in, the aspect decides whether the service is restarted.
 func (k unit) Activation(ctx context.Context, s setting.Setting) (setting.Activation, bool) {
 	name, aspect, _, err := parts(s)
 	if err != nil || limits[aspect] == "" || !k.host.Live || !host.HasSystemd(k.host) {
@@ -252,15 +252,15 @@ func (k unit) Activation(ctx context.Context, s setting.Setting) (setting.Activa
 	return setting.Activation{Program: name, Restart: true}, true
 }
 
-// How long a service may take to start, and how long one that does not signal readiness
-// has to run.
+// The time limit for a service to start, and the time that a service without readiness
+// notification must keep running.
 const (
 	limitPatience = 5 * time.Minute
 	limitStays    = time.Second
 )
 
-// Activate implements setting.Activator: it restarts the service and waits until it runs,
-// and keeps running.
+// Activate implements setting.Activator: it restarts the service and waits until it is running
+// and stays so.
 func (k unit) Activate(ctx context.Context, a setting.Activation) error {
 	ctx, cancel := context.WithTimeout(ctx, limitPatience)
 	defer cancel()

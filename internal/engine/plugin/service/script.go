@@ -1,5 +1,5 @@
-// script is the plug-in that runs a profile's own programs, by TuneD's contract of start,
-// stop and verify, and the scripts around a unit's devices (script_pre, script_post).
+// script is the plug-in that runs a profile's own programs, with TuneD's protocol of start,
+// stop and verify, and the scripts before and after a unit's devices (script_pre, script_post).
 
 package service
 
@@ -32,7 +32,7 @@ var Script = plugin.Plugin{
 	}},
 }
 
-// ownDoing explains every script: fettle cannot know what a program changes.
+// ownDoing explains every script: fettle cannot determine what a program changes.
 const ownDoing = "what the script does is its own: fettle takes it back by calling its stop, and cannot compare"
 
 func planScript(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
@@ -57,9 +57,8 @@ func planScript(_ context.Context, r *plugin.Request, o profile.Option, _ string
 	return items, nil
 }
 
-// UnitScripts plans a unit's script_pre and script_post, each once for every device: pre
-// before the unit's own items and post after them. In the reverse order of undo, that is
-// TuneD's order too.
+// UnitScripts plans a unit's script_pre and script_post, each once for every device: pre before
+// the unit's own items and post after them. The reverse order of undo is TuneD's order too.
 func UnitScripts(r *plugin.Request) (pre, post []plugin.Item) {
 	one := func(attribute, file string) []plugin.Item {
 		if file == "" {
@@ -80,8 +79,8 @@ func UnitScripts(r *plugin.Request) (pre, post []plugin.Item) {
 	return one("script_pre", r.Unit.ScriptPre), one("script_post", r.Unit.ScriptPost)
 }
 
-// allowed refuses programs that fettle does not run: outside of the profile directories,
-// missing, or writable by users other than root.
+// allowed returns an error for programs that fettle does not run: outside of the profile
+// directories, missing, or writable by users other than root.
 func allowed(h *host.Host, file string, profileDirs []string) error {
 	if !path.IsAbs(file) {
 		return fmt.Errorf("%s: not an absolute path; write ${i:PROFILE_DIR}/%s", file, file)
@@ -105,8 +104,8 @@ func allowed(h *host.Host, file string, profileDirs []string) error {
 	return runnable(h, file)
 }
 
-// runnable refuses programs that fettle does not run. It is also called right before each
-// run, since a plan can be old.
+// runnable returns an error for programs that fettle does not run. It is also called right
+// before each run, since a plan can be old.
 func runnable(h *host.Host, file string) error {
 	if err := profile.Trusted(h, file); err != nil {
 		return err
@@ -128,14 +127,14 @@ type run struct {
 	Env   []string `json:"env,omitempty"`
 	State string   `json:"state"` // starting, on, failed
 	Said  string   `json:"said,omitempty"`
-	// Mark is the tag of the call of start (host.Command).
+	// Mark is the tag of the start call (host.Command).
 	Mark string `json:"mark,omitempty"`
-	// Made are the directories created for the shell library, to be removed again.
+	// Made lists the directories created for the shell library, to be removed again.
 	Made []string `json:"made,omitempty"`
 }
 
-// value returns the setting's value for a script that is on: the word and the variables it
-// was called with, since other variables have another effect.
+// value returns the setting's value for a script that is on: the word and the variables of the
+// call, since other variables have another effect.
 func (r *run) value(word string) string {
 	parts := []string{word}
 	for _, e := range r.Env {
@@ -208,7 +207,7 @@ func (k kind) save(s setting.Setting, r *run) error {
 	return k.host.Files.Replace(k.record(s), append(b, '\n'), host.Attr{Mode: 0o600})
 }
 
-// exited describes a call that failed, with its exit code and last line.
+// exited describes a failed call, with its exit code and last line.
 func exited(call string, res host.Result) string {
 	return fmt.Sprintf("its %s exited with %d%s", call, res.ExitCode, lastLine(res))
 }

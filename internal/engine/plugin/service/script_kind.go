@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// ScriptKinds are the kinds of setting that this plug-in adds:
+// ScriptKinds returns the kinds of setting that this plug-in adds:
 //
 //	script:/path            "stopped", "started TUNED_name=value ...", "failed ..."
 //	devscript:/path DEVICE  "unapplied", "applied TUNED_name=value ...", "failed ..."
@@ -32,16 +32,16 @@ func ScriptKinds(h *host.Host) map[string]setting.Kind {
 const (
 	started = "started"
 	applied = "applied"
-	// recordDir is outside of /run/fettle, which a service manager may empty when the
-	// daemon stops.
+	// recordDir is outside of /run/fettle, which a service manager may empty when the daemon
+	// stops.
 	recordDir = "/run/fettle-scripts"
-	// timeout of one call. TuneD has none, but a script that hangs would block the
+	// timeout is the limit of one call. TuneD has none, but a script that hangs would block the
 	// transaction forever.
 	timeout = 10 * time.Minute
 )
 
-// libraryDirs are where TuneD's shell library keeps what it has to restore. TuneD's daemon
-// creates them, so a program that runs scripts in its place must too.
+// libraryDirs are the directories in which TuneD's shell library stores what it must restore.
+// TuneD's daemon creates them, so a program that runs scripts in its place must too.
 var libraryDirs = []string{"/run/tuned", "/var/lib/tuned"}
 
 type kind struct {
@@ -51,7 +51,7 @@ type kind struct {
 	start, stop string // the words of the call
 }
 
-// CheckRequest refuses programs that allowed refuses.
+// CheckRequest refuses programs for which allowed returns an error.
 func (k kind) CheckRequest(s setting.Setting, _ setting.Value, profileDirs []string) error {
 	file, _ := k.split(s.Name)
 	if err := allowed(k.host, file, profileDirs); err != nil {
@@ -60,7 +60,7 @@ func (k kind) CheckRequest(s setting.Setting, _ setting.Value, profileDirs []str
 	return nil
 }
 
-// split takes "/path DEVICE" apart; a plain script has no device.
+// split splits "/path DEVICE"; a plain script has no device.
 func (k kind) split(name string) (file, device string) {
 	if k.name == "script" {
 		return name, ""
@@ -86,7 +86,7 @@ func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	return setting.Setting{Kind: k.name, Name: file}, nil
 }
 
-// Read returns what was called. It never calls the script; Effect does.
+// Read returns the recorded call. It never calls the script; Effect does.
 func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	r, err := k.load(s)
 	switch {
@@ -129,7 +129,7 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	}
 	res, err := k.call(ctx, s, r, k.start)
 	if notStarted(err) {
-		// Nothing of it has run, so there is nothing to stop.
+		// No part of it has run, so there is nothing to stop.
 		return errors.Join(err, stopped, k.forget(s, r))
 	}
 	switch {
@@ -138,14 +138,14 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	case err != nil:
 		r.State, r.Said = "failed", err.Error()
 	case res.ExitCode != 0:
-		// Many scripts end with the exit code of their last command, so this is a
-		// warning, and their own verify decides.
+		// Many scripts end with the exit code of their last command, so this is a warning, and
+		// the script's verify decides.
 		r.State, r.Said = "on", exited(k.start, res)
 	default:
 		r.State = "on"
 	}
-	// A failed call is a state, not an error to retry: part of it may have been done, and
-	// only stop reverts that.
+	// A failed call is a state, not an error to retry: part of it may have been done, and only
+	// stop reverts that.
 	if err := k.save(s, r); err != nil {
 		return err
 	}
@@ -162,9 +162,8 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	return nil
 }
 
-// CleanAfterReboot calls stop for a script that was on when the machine went down. What it
-// had set in the kernel is gone, but files that it wrote are not, and only its stop knows
-// them.
+// CleanAfterReboot calls stop for a script that was on at shutdown. Its settings in the kernel
+// are gone, but files that it wrote are not, and only its stop can revert them.
 func (k kind) CleanAfterReboot(ctx context.Context, s setting.Setting, had setting.Value) (bool, error) {
 	word, _, _ := strings.Cut(had.Text, " ")
 	if word == k.off || had.Absent {
@@ -194,8 +193,8 @@ func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 	}
 	res, err := k.call(ctx, s, &run{Env: r.Env}, k.stop, "full_rollback")
 	file, _ := k.split(s.Name)
-	// If the kernel cannot start the program for stop, it could not start it before
-	// either, unless its start is known to have ended.
+	// If the kernel cannot start the program for stop, it could not start it earlier either,
+	// unless its start is known to have ended.
 	never := notStarted(err) && (r.State == "starting" || r.State == "failed")
 	if _, gone := k.host.Files.Stat(file); err != nil && !never && !errors.Is(gone, fs.ErrNotExist) {
 		return err
@@ -223,13 +222,13 @@ func (k kind) makeLibraryDirs() (made []string) {
 
 type ignoreMissing struct{}
 
-// IgnoreMissing makes Effect pass ignore_missing to a script's verify, as
-// `tuned-adm verify --ignore-missing` does.
+// IgnoreMissing makes Effect pass ignore_missing to a script's verify, as `tuned-adm verify
+// --ignore-missing` does.
 func IgnoreMissing(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ignoreMissing{}, true)
 }
 
-// Effect calls the script's own verify, the only way to know.
+// Effect calls the script's own verify, the only way to check it.
 func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	r, err := k.load(s)
 	if err != nil {

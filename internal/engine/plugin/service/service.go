@@ -1,5 +1,5 @@
-// Package service has two plug-ins: service starts, stops, enables and disables services of
-// systemd, OpenRC and System V init and installs drop-ins of systemd units; script runs a
+// Package service contains two plug-ins: service starts, stops, enables and disables services
+// of systemd, OpenRC and System V init and installs drop-ins of systemd units; script runs a
 // profile's own programs.
 package service
 
@@ -32,7 +32,7 @@ var Service = plugin.Plugin{
 	},
 }
 
-// desired is the value of one option; nil means not given.
+// desired is the value of one option; a nil field was not given.
 type desired struct {
 	active, enabled *bool
 	file            string
@@ -63,8 +63,8 @@ func parseDesired(value string) (desired, error) {
 	return w, nil
 }
 
-// unitName has the characters that systemd.unit(5) allows in a name, which include those
-// of System V and OpenRC services.
+// unitName matches the characters that systemd.unit(5) allows in a name, which include those of
+// System V and OpenRC services.
 var unitName = text.LazyRegexp(`^[A-Za-z0-9:_.\\@-]+$`)
 
 func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
@@ -122,8 +122,8 @@ func withSuffix(name string) string {
 	return name + ".service"
 }
 
-// dropIn plans file:PATH: a copy in the unit's drop-in directory, and with start a restart
-// of the service.
+// dropIn plans file:PATH: a copy in the unit's drop-in directory, and with start a restart of
+// the service.
 func dropIn(r *plugin.Request, o profile.Option, init initSystem, name string, w desired) []plugin.Item {
 	aspect := "dropin/"
 	if w.active != nil && *w.active {

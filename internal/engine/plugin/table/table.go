@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// All lists the plug-ins by name.
+// All lists the plug-ins, sorted by name.
 var All = []plugin.Plugin{
 	device.ACPI,
 	device.Audio,
@@ -42,8 +42,8 @@ var All = []plugin.Plugin{
 	kernel.VM,
 }
 
-// Kinds returns the table of the kinds of setting: the kernel's and those that plug-ins
-// add. A process makes one table and keeps it, because some kinds hold descriptors.
+// Kinds returns the table of the kinds of setting: the kernel's and those that plug-ins add. A
+// process should make one table and keep it, because some kinds hold descriptors.
 func Kinds(h *host.Host) setting.Kinds {
 	k := setting.Kernel(h)
 	k[cpu.KindName] = cpu.NewPMQoS(h)

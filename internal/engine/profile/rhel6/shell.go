@@ -273,8 +273,7 @@ func (l *lexer) expansion() error {
 	return nil
 }
 
-// balanced skips from an opening bracket to the one that closes it, minding
-// quotes.
+// balanced skips from an opening bracket to its closing one, respecting quotes.
 func (l *lexer) balanced(open, shut byte, line int) error {
 	depth := 0
 	for l.at < len(l.text) {

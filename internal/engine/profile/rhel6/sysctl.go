@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// moved are the scheduler's knobs that left /proc/sys for debugfs in Linux
-// 5.13, by the name that RHEL 6 has, with the option of the scheduler plug-in.
+// moved maps the scheduler's variables that moved from /proc/sys to debugfs in Linux 5.13, with
+// their RHEL 6 names, to options of the scheduler plug-in.
 var moved = map[string]string{
 	"kernel.sched_min_granularity_ns":    "sched_min_granularity_ns",
 	"kernel.sched_latency_ns":            "sched_latency_ns",
@@ -22,13 +22,13 @@ var moved = map[string]string{
 	"kernel.sched_tunable_scaling":       "sched_tunable_scaling",
 }
 
-// goneFromScheduler are those that ended with the scheduler that they belonged
-// to (Linux 6.6, commit 5e963f2bd465 sched/fair: Commit to EEVDF).
+// goneFromScheduler lists the variables that were removed together with their scheduler (Linux
+// 6.6, commit 5e963f2bd465 sched/fair: Commit to EEVDF).
 var goneFromScheduler = []string{"sched_latency_ns", "sched_wakeup_granularity_ns"}
 
-// renamed are sysctls of Linux 2.6.32 that have another name today. The old
-// names of connection tracking ended with Linux 4.9 (commit adf0516845bc,
-// netfilter: remove ip_conntrack* sysctl compat code).
+// renamed maps sysctls of Linux 2.6.32 to their present names. The old names of connection
+// tracking were removed in Linux 4.9 (commit adf0516845bc, netfilter: remove ip_conntrack*
+// sysctl compat code).
 var renamed = map[string]string{
 	"net.ipv4.ip_conntrack_max":                               "net.netfilter.nf_conntrack_max",
 	"net.ipv4.netfilter.ip_conntrack_max":                     "net.netfilter.nf_conntrack_max",
@@ -45,7 +45,7 @@ var renamed = map[string]string{
 	"net.ipv4.netfilter.ip_conntrack_udp_timeout":             "net.netfilter.nf_conntrack_udp_timeout",
 }
 
-// removed are sysctls of Linux 2.6.32 without a successor, with the reason if known.
+// removed lists sysctls of Linux 2.6.32 without a successor, with the reason if known.
 var removed = map[string]string{
 	"net.ipv4.tcp_tw_recycle":       "removed in Linux 4.12, because it dropped connections of clients behind address translation",
 	"vm.nr_pdflush_threads":         "gone with pdflush: write-back has its own threads for each device",
@@ -58,7 +58,7 @@ var removed = map[string]string{
 	"net.ipv4.tcp_dma_copybreak":    "gone with the offload engine of network receive",
 }
 
-// sysctls reads the lines of a sysctl file.
+// sysctls converts the lines of a sysctl file.
 func (im *importer) sysctls(file, text string) error {
 	lines, bad := parseSysctl(text)
 	for _, l := range bad {
@@ -70,7 +70,7 @@ func (im *importer) sysctls(file, text string) error {
 	return nil
 }
 
-// sysctl puts one value where this kernel has it.
+// sysctl converts one value to the option that sets it on this kernel.
 func (im *importer) sysctl(name, value string, from origin) {
 	p, err := setting.SysctlPath(name)
 	if err != nil {
@@ -141,8 +141,7 @@ func (im *importer) hasSysctl(name string) (there, known bool) {
 	return false, true
 }
 
-// warnScheduler warns, for each scheduler variable, what replaced it in the kernel of the
-// host.
+// warnScheduler warns, for each scheduler variable, about its replacement in the host's kernel.
 func (im *importer) warnScheduler() {
 	for _, w := range im.schedulerAt {
 		option := w.Why
@@ -166,7 +165,7 @@ func (im *importer) warnScheduler() {
 	}
 }
 
-// atLeast compares the release of a kernel; an unknown one is not.
+// atLeast reports whether a kernel release is at least major.minor; an unknown one is not.
 func atLeast(release string, major, minor int) bool {
 	var a, b int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n != 2 {
@@ -175,7 +174,7 @@ func atLeast(release string, major, minor int) bool {
 	return a > major || a == major && b >= minor
 }
 
-// plainValue writes a value so that the profile language reads exactly it.
+// plainValue escapes a value so that the profile language reads it unchanged.
 func plainValue(v string) (string, error) {
 	switch {
 	case v == "":
